@@ -1,0 +1,3 @@
+//! The world outside: what `ports` promises, kept with real clocks, sockets and files.
+
+pub mod clock;

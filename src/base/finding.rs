@@ -1,0 +1,77 @@
+//! What a check of configuration, schemas or policies has to say.
+
+use std::fmt;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// It cannot run so.
+    Error,
+    /// It can run so, but hardly as meant.
+    Warning,
+}
+
+/// One thing that is wrong: where, what, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    pub severity: Severity,
+    pub file: String,
+    /// A line of the file, a JSON pointer in it, or nothing where the file as a whole is meant.
+    pub place: Option<String>,
+    pub text: String,
+    pub remedy: Option<String>,
+}
+
+impl Finding {
+    pub fn error(file: &str, text: impl Into<String>) -> Finding {
+        Finding { severity: Severity::Error, file: file.to_owned(), place: None, text: text.into(), remedy: None }
+    }
+
+    pub fn warning(file: &str, text: impl Into<String>) -> Finding {
+        Finding { severity: Severity::Warning, ..Finding::error(file, text) }
+    }
+
+    pub fn at(self, place: impl Into<String>) -> Finding {
+        Finding { place: Some(place.into()), ..self }
+    }
+
+    pub fn remedy(self, remedy: impl Into<String>) -> Finding {
+        Finding { remedy: Some(remedy.into()), ..self }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let severity = match self.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        };
+        match &self.place {
+            Some(place) => write!(f, "{severity}: {}:{place}: {}", self.file, self.text)?,
+            None => write!(f, "{severity}: {}: {}", self.file, self.text)?,
+        }
+        match &self.remedy {
+            Some(remedy) => write!(f, "\n  remedy: {remedy}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The nearest of the known names, where one is near enough to have been meant.
+pub fn nearest<'n>(written: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    let near = known.into_iter().map(|name| (strsim::damerau_levenshtein(written, name), name)).min();
+    near.filter(|(distance, name)| *distance <= name.len().div_ceil(3).max(1)).map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_of_the_pen_is_recognised() {
+        let known = ["listen", "upstream", "body_limit_bytes"];
+        assert_eq!(nearest("lisetn", known), Some("listen"));
+        assert_eq!(nearest("limit", known), None);
+        assert_eq!(nearest("body_limit_byte", known), Some("body_limit_bytes"));
+        assert_eq!(nearest("quux", known), None);
+    }
+}

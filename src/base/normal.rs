@@ -1,0 +1,127 @@
+//! One normal form per identifier, so that a list, a limit or a claim cannot be passed by another spelling.
+//!
+//! What is sent and fingerprinted keeps the spelling of the caller.
+
+use sha3::{Digest as _, Keccak256};
+
+use super::digest::hex;
+
+/// How a chain writes its addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AddressKind {
+    Evm,
+    Solana,
+    Tron,
+}
+
+impl AddressKind {
+    /// By the chain's name in the interface; `None` for a chain that Sluice does not know.
+    pub fn of_chain(chain: &str) -> Option<AddressKind> {
+        match chain {
+            "ETHEREUM" | "POLYGON" | "POLYGON_MAINNET" | "BASE" => Some(AddressKind::Evm),
+            "SOLANA" => Some(AddressKind::Solana),
+            "TRON" => Some(AddressKind::Tron),
+            _ => None,
+        }
+    }
+
+    /// What an address of this kind looks like, in words.
+    pub fn expected(self) -> &'static str {
+        match self {
+            AddressKind::Evm => "an EVM address: 0x and 40 hex digits, with a right checksum where the case is mixed",
+            AddressKind::Solana => "a Solana address: 32 bytes in base58",
+            AddressKind::Tron => "a Tron address: base58 with a right checksum, starting with T",
+        }
+    }
+
+    /// The normal form, or `None` if the text is no such address.
+    pub fn normal(self, address: &str) -> Option<String> {
+        match self {
+            AddressKind::Evm => evm(address),
+            AddressKind::Solana => solana(address),
+            AddressKind::Tron => tron(address),
+        }
+    }
+}
+
+/// A UUID in any case, in lower case; other text stays as it is.
+pub fn uuid(text: &str) -> String {
+    if is_uuid(text) { text.to_ascii_lowercase() } else { text.to_owned() }
+}
+
+/// Eight, four, four, four and twelve hex digits.
+pub fn is_uuid(text: &str) -> bool {
+    let groups: Vec<&str> = text.split('-').collect();
+    groups.iter().map(|g| g.len()).eq([8, 4, 4, 4, 12])
+        && groups.iter().all(|g| g.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
+fn evm(address: &str) -> Option<String> {
+    let digits = address.strip_prefix("0x")?;
+    if digits.len() != 40 || !digits.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return None;
+    }
+    let lower = digits.to_ascii_lowercase();
+    let one_case = digits == lower || digits == digits.to_ascii_uppercase();
+    (one_case || digits == checksummed(&lower)).then(|| format!("0x{lower}"))
+}
+
+/// EIP-55: a letter is upper case where the digest of the lower case digits has a digit of 8 or more.
+fn checksummed(lower: &str) -> String {
+    let digest = hex(&Keccak256::digest(lower.as_bytes()));
+    let cased = |(digit, mark): (char, char)| if mark >= '8' { digit.to_ascii_uppercase() } else { digit };
+    lower.chars().zip(digest.chars()).map(cased).collect()
+}
+
+fn solana(address: &str) -> Option<String> {
+    let bytes = bs58::decode(address).into_vec().ok()?;
+    (bytes.len() == 32).then(|| format!("solana:{}", hex(&bytes)))
+}
+
+fn tron(address: &str) -> Option<String> {
+    let bytes = bs58::decode(address).with_check(Some(0x41)).into_vec().ok()?;
+    (bytes.len() == 21).then(|| format!("tron:{}", hex(&bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn evm_addresses_in_any_case_are_one() {
+        let checksummed = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
+        let normal = Some("0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed".to_owned());
+        assert_eq!(evm(checksummed), normal);
+        assert_eq!(evm(&checksummed.to_lowercase()), normal);
+        assert_eq!(evm("0x5AAEB6053F3E94C9B9A09F33669435E7EF1BEAED"), normal);
+    }
+
+    #[test]
+    fn what_is_no_evm_address_is_refused() {
+        for bad in [
+            "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAeD",
+            "0X5aaeb6053f3e94c9b9a09f33669435e7ef1beaed",
+            "5aaeb6053f3e94c9b9a09f33669435e7ef1beaed",
+            "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beae",
+            " 0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed",
+            "",
+        ] {
+            assert_eq!(evm(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn solana_and_tron_addresses_are_their_bytes() {
+        assert!(solana("So11111111111111111111111111111111111111112").is_some());
+        assert_eq!(solana("So1111111111111111111111111111111111111111"), None);
+        assert!(tron("TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t").is_some());
+        assert_eq!(tron("TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6T"), None);
+    }
+
+    #[test]
+    fn uuids_in_any_case_are_one() {
+        let text = "9F1C0E8E-2F53-4A5E-9A52-6A1C0F7D4E11";
+        assert_eq!(uuid(text), text.to_lowercase());
+        assert_eq!(uuid("Not-A-Uuid"), "Not-A-Uuid");
+    }
+}

@@ -1,0 +1,88 @@
+//! JSON pointers (RFC 6901), with `*` for every item of an array.
+
+use std::fmt;
+
+use serde_json::Value;
+
+/// A place in a body, as the catalogue writes it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Pointer {
+    text: String,
+    steps: Vec<String>,
+}
+
+impl Pointer {
+    /// Reads a pointer; `None` if it does not start with `/`.
+    pub fn parse(text: &str) -> Option<Pointer> {
+        let steps = text.strip_prefix('/')?.split('/').map(|s| s.replace("~1", "/").replace("~0", "~")).collect();
+        Some(Pointer { text: text.to_owned(), steps })
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The value there, if the body has it and the pointer names a single place.
+    pub fn get<'v>(&self, body: &'v Value) -> Option<&'v Value> {
+        body.pointer(&self.text)
+    }
+
+    /// Every value there, each with its exact place.
+    pub fn all<'v>(&self, body: &'v Value) -> Vec<(String, &'v Value)> {
+        let mut found = vec![(String::new(), body)];
+        for step in &self.steps {
+            found = found.into_iter().flat_map(|(place, value)| children(&place, value, step)).collect();
+        }
+        found
+    }
+}
+
+impl fmt::Display for Pointer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// One step of a pointer, written so that `/` and `~` in names survive.
+pub fn escape(step: &str) -> String {
+    step.replace('~', "~0").replace('/', "~1")
+}
+
+fn children<'v>(place: &str, value: &'v Value, step: &str) -> Vec<(String, &'v Value)> {
+    match value {
+        Value::Object(members) => {
+            members.get(step).map(|v| (format!("{place}/{}", escape(step)), v)).into_iter().collect()
+        }
+        Value::Array(items) if step == "*" => {
+            items.iter().enumerate().map(|(at, v)| (format!("{place}/{at}"), v)).collect()
+        }
+        Value::Array(items) => {
+            let item = step.parse::<usize>().ok().and_then(|at| items.get(at));
+            item.map(|v| (format!("{place}/{step}"), v)).into_iter().collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_star_means_every_item() {
+        let body = json!({"rules": [{"wallet": "a"}, {"other": 1}, {"wallet": "b"}]});
+        let found = Pointer::parse("/rules/*/wallet").unwrap();
+        let places: Vec<_> = found.all(&body).into_iter().map(|(place, v)| (place, v.clone())).collect();
+        assert_eq!(places, [("/rules/0/wallet".into(), json!("a")), ("/rules/2/wallet".into(), json!("b"))]);
+    }
+
+    #[test]
+    fn escapes_are_read_and_written() {
+        let body = json!({"a/b": {"c~d": 1}});
+        assert_eq!(Pointer::parse("/a~1b/c~0d").unwrap().all(&body).len(), 1);
+        assert_eq!(escape("a/b~"), "a~1b~0");
+        assert_eq!(Pointer::parse("no-slash"), None);
+    }
+}

@@ -1,0 +1,322 @@
+//! From `openapi.json` and its schema files to operations.
+
+use std::collections::BTreeSet;
+
+use http::Method;
+use jsonschema::{Registry, Resource};
+use serde_json::Value;
+
+use super::contract::{BASE, Contract};
+use super::files::SchemaFiles;
+use super::operation::{Answer, Claim, Class, Fees, Money, Operation, Parameter, Reconcile, Shape, Side, Statuses};
+use super::read::{Faults, Node};
+use super::template::Template;
+use crate::base::finding::{Finding, nearest};
+use crate::base::ids::OperationId;
+use crate::base::json::{self, Limits};
+
+const FILE: &str = "openapi.json";
+const METHODS: [&str; 5] = ["get", "put", "post", "patch", "delete"];
+/// By which statuses upstream proves that nothing was executed, unless an operation says otherwise.
+const NOT_EXECUTED: [u16; 8] = [400, 401, 403, 404, 413, 415, 422, 429];
+
+pub(super) fn operations(files: &SchemaFiles, enable: &[String]) -> Result<Vec<Operation>, Vec<Finding>> {
+    let parsed = parsed(files)?;
+    let registry = registry(&parsed)?;
+    let Some((_, document)) = parsed.iter().find(|(name, _)| *name == FILE) else {
+        return Err(vec![
+            Finding::error(FILE, "the file is missing")
+                .remedy("a contract needs openapi.json and the schema files that it names"),
+        ]);
+    };
+    let faults = Faults::new(FILE);
+    let operations = Reader { registry: &registry, enable }.document(&Node::root(document, &faults));
+    let mut findings = faults.into_findings();
+    findings.extend(unknown_names(&operations, enable));
+    findings.extend(same_twice(&operations));
+    if findings.is_empty() { Ok(operations) } else { Err(findings) }
+}
+
+fn parsed(files: &SchemaFiles) -> Result<Vec<(&str, Value)>, Vec<Finding>> {
+    let mut values = Vec::new();
+    let mut findings = Vec::new();
+    for (name, content) in files.schemas() {
+        match json::parse(content, Limits::ANSWER) {
+            Ok(value) => values.push((name, value)),
+            Err(error) => findings
+                .push(Finding::error(name, error.reason.to_string()).at(format!("{}:{}", error.line, error.column))),
+        }
+    }
+    if findings.is_empty() { Ok(values) } else { Err(findings) }
+}
+
+fn registry<'v>(parsed: &'v [(&str, Value)]) -> Result<Registry<'v>, Vec<Finding>> {
+    let resources =
+        parsed.iter().map(|(name, value)| (format!("{BASE}{name}"), Resource::from_contents(value.clone())));
+    let fault = |e: jsonschema::ReferencingError| vec![Finding::error(FILE, format!("a reference leads nowhere: {e}"))];
+    Registry::new().extend(resources).map_err(fault)?.prepare().map_err(fault)
+}
+
+struct Reader<'r> {
+    registry: &'r Registry<'r>,
+    enable: &'r [String],
+}
+
+impl Reader<'_> {
+    fn document(&self, root: &Node<'_>) -> Vec<Operation> {
+        let paths = root.required("paths").map(|p| p.members()).unwrap_or_default();
+        let mut operations = Vec::new();
+        for (path, item) in paths {
+            let Some(template) = Template::parse(path) else {
+                item.note("a path is made of literals and whole `{parameters}`");
+                continue;
+            };
+            for (word, node) in item.members() {
+                if METHODS.contains(&word) {
+                    operations.extend(self.operation(word, &template, &item, &node));
+                }
+            }
+        }
+        operations
+    }
+
+    fn operation(&self, method: &str, template: &Template, item: &Node<'_>, node: &Node<'_>) -> Option<Operation> {
+        let id = OperationId::new(node.required("operationId")?.text()?);
+        let summary = node.required("summary")?.text()?.to_owned();
+        let notes = node.required("x-sluice")?;
+        notes.only(&["class", "enabled", "claim", "money", "reconcile", "notExecuted"]);
+        let shipped_on = notes.optional("enabled").and_then(|n| n.boolean()).unwrap_or(true);
+        let (path_parameters, query_parameters) = self.parameters(template, item, node);
+        Some(Operation {
+            enabled: shipped_on || self.enable.iter().any(|wanted| wanted == id.as_str()),
+            class: class(&notes.required("class")?)?,
+            method: Method::from_bytes(method.to_ascii_uppercase().as_bytes()).ok()?,
+            template: template.clone(),
+            summary,
+            path_parameters,
+            query_parameters,
+            body: node.optional("requestBody").and_then(|n| self.json_content(&n)),
+            answers: self.answers(node),
+            claim: notes.optional("claim").and_then(|n| claim(&n, template)),
+            money: notes.optional("money").map(|n| money(&n)),
+            reconcile: notes.optional("reconcile").and_then(|n| reconcile(&n)),
+            not_executed: notes.optional("notExecuted").map_or_else(|| NOT_EXECUTED.to_vec(), |n| statuses(&n)),
+            id,
+        })
+    }
+
+    fn parameters(&self, template: &Template, item: &Node<'_>, node: &Node<'_>) -> (Vec<Parameter>, Vec<Parameter>) {
+        let (mut path, mut query) = (Vec::new(), Vec::new());
+        let shared = item.optional("parameters").map(|n| n.items()).unwrap_or_default();
+        let own = node.optional("parameters").map(|n| n.items()).unwrap_or_default();
+        for parameter in shared.iter().chain(&own) {
+            let Some((place, read)) = self.parameter(parameter) else { continue };
+            match place {
+                "path" => path.push(read),
+                "query" => query.push(read),
+                _ => parameter.note("a parameter is `in` the path or the query"),
+            }
+        }
+        for name in template.parameters().filter(|name| !path.iter().any(|p| p.name == **name)) {
+            node.note(format!("the path parameter `{name}` is not described"));
+        }
+        (path, query)
+    }
+
+    fn parameter<'f>(&self, node: &Node<'f>) -> Option<(&'f str, Parameter)> {
+        let name = node.required("name")?.text()?.to_owned();
+        let place = node.required("in")?.text()?;
+        let required = node.optional("required").and_then(|n| n.boolean()).unwrap_or(false);
+        let contract = self.contract(&node.required("schema")?)?;
+        Some((place, Parameter { name, required, contract }))
+    }
+
+    fn answers(&self, node: &Node<'_>) -> Vec<Answer> {
+        let responses = node.required("responses").map(|n| n.members()).unwrap_or_default();
+        let answer = |(word, response): (&str, Node<'_>)| {
+            let Some(statuses) = statuses_of(word) else {
+                response.note("a status is three digits, `2XX` or `default`");
+                return None;
+            };
+            let contract = self.json_content(&response)?;
+            Some(Answer { statuses, shape: shape(contract.reference(), &response), contract })
+        };
+        responses.into_iter().filter_map(answer).collect()
+    }
+
+    /// The schema of a body or an answer.
+    fn json_content(&self, node: &Node<'_>) -> Option<Contract> {
+        self.contract(&node.required("content")?.required("application/json")?.required("schema")?)
+    }
+
+    fn contract(&self, node: &Node<'_>) -> Option<Contract> {
+        let reference = match node.value.get("$ref").and_then(Value::as_str) {
+            Some(target) if target.starts_with('#') => format!("{FILE}{target}"),
+            Some(target) => target.to_owned(),
+            None => format!("{FILE}#{}", uri_fragment(&node.place)),
+        };
+        match Contract::compile(self.registry, &reference) {
+            Ok(contract) => Some(contract),
+            Err(error) => {
+                node.note(format!("the schema cannot be used: {error}"));
+                None
+            }
+        }
+    }
+}
+
+/// A JSON pointer as it stands behind the `#` of an address.
+fn uri_fragment(pointer: &str) -> String {
+    pointer.replace('%', "%25").replace('{', "%7B").replace('}', "%7D")
+}
+
+fn class(node: &Node<'_>) -> Option<Class> {
+    match node.text()? {
+        "read" => Some(Class::Read),
+        "change" => Some(Class::Change),
+        "money" => Some(Class::Money),
+        _ => {
+            node.note("a class is `read`, `change` or `money`");
+            None
+        }
+    }
+}
+
+fn statuses_of(word: &str) -> Option<Statuses> {
+    match (word, word.strip_suffix("XX")) {
+        ("default", _) => Some(Statuses::Default),
+        (_, Some(hundred)) => hundred.parse().ok().filter(|h| (1..=5).contains(h)).map(Statuses::Hundred),
+        (digits, None) => digits.parse().ok().filter(|s| (100..600).contains(s)).map(Statuses::One),
+    }
+}
+
+fn shape(reference: &str, response: &Node<'_>) -> Option<Shape> {
+    let name = reference.strip_prefix("error.json#/$defs/")?;
+    match name {
+        "A" => Some(Shape::A),
+        "B" => Some(Shape::B),
+        "C" => Some(Shape::C),
+        "D" => Some(Shape::D),
+        "any" => None,
+        _ => {
+            response.note("an error shape is `A`, `B`, `C`, `D` or `any`");
+            None
+        }
+    }
+}
+
+fn statuses(node: &Node<'_>) -> Vec<u16> {
+    let status = |n: &Node<'_>| {
+        let read = n.value.as_u64().and_then(|s| u16::try_from(s).ok()).filter(|s| (400..500).contains(s));
+        if read.is_none() {
+            n.note("a status from 400 to 499 is expected here: no other can prove that nothing was executed");
+        }
+        read
+    };
+    node.items().iter().filter_map(status).collect()
+}
+
+fn claim(node: &Node<'_>, template: &Template) -> Option<Claim> {
+    node.only(&["body", "path"]);
+    match (node.optional("body"), node.optional("path")) {
+        (Some(body), None) => body.pointer().map(Claim::Body),
+        (None, Some(path)) => {
+            let names: Vec<String> = path.items().iter().filter_map(|n| n.text()).map(str::to_owned).collect();
+            for unknown in names.iter().filter(|n| !template.parameters().any(|p| p == n.as_str())) {
+                path.note(format!("`{unknown}` is no parameter of the path"));
+            }
+            Some(Claim::Path(names))
+        }
+        _ => {
+            node.note("a claim has either `body` or `path`");
+            None
+        }
+    }
+}
+
+fn money(node: &Node<'_>) -> Money {
+    node.only(&["source", "destination", "fees"]);
+    Money {
+        source: node.optional("source").map(|n| side(&n)).unwrap_or_default(),
+        destination: node.optional("destination").map(|n| side(&n)).unwrap_or_default(),
+        fees: node.optional("fees").map(|n| fees(&n)).unwrap_or_default(),
+    }
+}
+
+fn side(node: &Node<'_>) -> Side {
+    node.only(&["amount", "currency", "chain", "party", "wallet", "externalWallet", "account"]);
+    let pointer = |name: &str| node.optional(name).and_then(|n| n.pointer());
+    Side {
+        amount: pointer("amount"),
+        currency: pointer("currency"),
+        chain: pointer("chain"),
+        party: pointer("party"),
+        wallet: pointer("wallet"),
+        external_wallet: pointer("externalWallet"),
+        account: pointer("account"),
+    }
+}
+
+fn fees(node: &Node<'_>) -> Fees {
+    node.only(&["wallet", "value", "chain"]);
+    let pointers = |name: &str| node.optional(name).map(|n| n.pointers()).unwrap_or_default();
+    Fees {
+        wallets: pointers("wallet"),
+        values: pointers("value"),
+        chain: node.optional("chain").and_then(|n| n.pointer()),
+    }
+}
+
+fn reconcile(node: &Node<'_>) -> Option<Reconcile> {
+    node.only(&["operation", "records", "requestId", "absenceProves"]);
+    Some(Reconcile {
+        operation: OperationId::new(node.required("operation")?.text()?),
+        records: node.required("records")?.pointer()?,
+        request_id: node.required("requestId")?.pointer()?,
+        absence_proves: node.required("absenceProves")?.boolean()?,
+    })
+}
+
+fn unknown_names(operations: &[Operation], enable: &[String]) -> Vec<Finding> {
+    let names = || operations.iter().map(|o| o.id.as_str());
+    let wanted = enable.iter().map(|name| (name.as_str(), "the list of enabled operations".to_owned()));
+    let read = operations
+        .iter()
+        .filter_map(|o| Some((o.reconcile.as_ref()?.operation.as_str(), format!("`reconcile` of `{}`", o.id))));
+    let unknown = wanted.chain(read).filter(|(name, _)| !names().any(|known| known == *name));
+    unknown
+        .map(|(name, place)| {
+            let finding =
+                Finding::error(FILE, format!("{place} names `{name}`, which is no operation of the contract"));
+            match nearest(name, names()) {
+                Some(near) => finding.remedy(format!("did you mean `{near}`?")),
+                None => finding,
+            }
+        })
+        .collect()
+}
+
+fn same_twice(operations: &[Operation]) -> Vec<Finding> {
+    let (mut ids, mut forms, mut findings) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
+    for operation in operations {
+        if !ids.insert(operation.id.as_str()) {
+            findings.push(Finding::error(FILE, format!("the operationId `{}` stands twice", operation.id)));
+        }
+        let form = (operation.method.as_str(), form(&operation.template));
+        if !forms.insert(form) {
+            findings.push(Finding::error(
+                FILE,
+                format!(
+                    "`{} {}` differs from another path only in a parameter's name",
+                    operation.method, operation.template
+                ),
+            ));
+        }
+    }
+    findings
+}
+
+/// A template without the names of its parameters.
+fn form(template: &Template) -> String {
+    template.parameters().fold(template.to_string(), |text, name| text.replace(&format!("{{{name}}}"), "{}"))
+}

@@ -1,0 +1,159 @@
+//! A compiled JSON Schema, and what it says of a value.
+
+use std::fmt;
+
+use jsonschema::error::{TypeKind, ValidationErrorKind};
+use jsonschema::{PatternOptions, Registry, ValidationError, Validator};
+use serde_json::{Value, json};
+
+use crate::base::pointer::escape;
+
+/// The most violations that one answer names.
+const MOST_VIOLATIONS: usize = 32;
+/// The longest name of an unknown field that is repeated to its sender.
+const LONGEST_NAME: usize = 64;
+
+/// One schema of the contract.
+pub struct Contract {
+    validator: Validator,
+    /// Where the schema stands: `swap.json#/$defs/create`.
+    reference: String,
+}
+
+/// One breach of a schema. It never holds a value of the body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Where in the body: a JSON pointer, empty for the whole.
+    pub pointer: String,
+    /// The keyword of JSON Schema that was broken.
+    pub keyword: String,
+    pub expected: String,
+}
+
+impl Violation {
+    pub fn new(pointer: impl Into<String>, keyword: &str, expected: impl Into<String>) -> Violation {
+        Violation { pointer: pointer.into(), keyword: keyword.to_owned(), expected: expected.into() }
+    }
+
+    pub fn to_json(&self) -> Value {
+        json!({ "pointer": self.pointer, "keyword": self.keyword, "expected": self.expected })
+    }
+}
+
+impl Contract {
+    /// Compiles the schema at `reference`, a place in the files of `registry`.
+    pub(super) fn compile(registry: &Registry<'_>, reference: &str) -> Result<Contract, String> {
+        let validator = jsonschema::options()
+            .with_registry(registry)
+            .should_validate_formats(true)
+            .with_pattern_options(PatternOptions::regex())
+            .build(&json!({ "$ref": format!("{BASE}{reference}") }))
+            .map_err(|e| e.to_string())?;
+        Ok(Contract { validator, reference: reference.to_owned() })
+    }
+
+    pub fn reference(&self) -> &str {
+        &self.reference
+    }
+
+    pub fn accepts(&self, value: &Value) -> bool {
+        self.validator.is_valid(value)
+    }
+
+    /// Every breach, in the order of the schema; none if the value is as the contract says.
+    pub fn violations(&self, value: &Value) -> Vec<Violation> {
+        if self.accepts(value) {
+            return Vec::new();
+        }
+        let mut all: Vec<Violation> = self.validator.iter_errors(value).flat_map(|e| described(&e)).collect();
+        all.sort_by(|a, b| a.pointer.cmp(&b.pointer));
+        all.dedup();
+        all.truncate(MOST_VIOLATIONS);
+        all
+    }
+}
+
+impl fmt::Debug for Contract {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Contract({})", self.reference)
+    }
+}
+
+/// The address under which the schema files are known to one another.
+pub(super) const BASE: &str = "sluice:///";
+
+fn described(error: &ValidationError<'_>) -> Vec<Violation> {
+    let pointer = error.instance_path().to_string();
+    let keyword = error.kind().keyword().to_owned();
+    match error.kind() {
+        ValidationErrorKind::AdditionalProperties { unexpected }
+        | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
+            let unknown = |name: &String| Violation {
+                pointer: format!("{pointer}/{}", escape(&name.chars().take(LONGEST_NAME).collect::<String>())),
+                keyword: keyword.clone(),
+                expected: "no field of this name".to_owned(),
+            };
+            unexpected.iter().map(unknown).collect()
+        }
+        kind => vec![Violation { expected: expected(kind), pointer, keyword }],
+    }
+}
+
+fn expected(kind: &ValidationErrorKind) -> String {
+    use ValidationErrorKind as Kind;
+    match kind {
+        Kind::AnyOf { context } | Kind::OneOfNotValid { context } => either(context),
+        Kind::Constant { expected_value } => format!("the value {expected_value}"),
+        Kind::Enum { options } => format!("one of {options}"),
+        Kind::ExclusiveMaximum { limit } => format!("less than {limit}"),
+        Kind::ExclusiveMinimum { limit } => format!("more than {limit}"),
+        Kind::FalseSchema => "nothing here: the field is not allowed in this case".to_owned(),
+        Kind::Format { format } => form(format),
+        Kind::MaxItems { limit } => format!("at most {limit} items"),
+        Kind::Maximum { limit } => format!("at most {limit}"),
+        Kind::MaxLength { limit } => format!("at most {limit} characters"),
+        Kind::MaxProperties { limit } => format!("at most {limit} fields"),
+        Kind::MinItems { limit } => format!("at least {limit} items"),
+        Kind::Minimum { limit } => format!("at least {limit}"),
+        Kind::MinLength { limit } => format!("at least {limit} characters"),
+        Kind::MinProperties { limit } => format!("at least {limit} fields"),
+        Kind::MultipleOf { multiple_of } => format!("a multiple of {multiple_of}"),
+        Kind::Pattern { pattern } => format!("text of the form {pattern}"),
+        Kind::Required { property } => format!("the field {property}"),
+        Kind::Type { kind: TypeKind::Single(kind) } => format!("a value of type {kind}"),
+        Kind::Type { kind: TypeKind::Multiple(kinds) } => {
+            let names: Vec<String> = kinds.iter().map(|k| k.to_string()).collect();
+            format!("a value of type {}", names.join(" or "))
+        }
+        Kind::UniqueItems => "items that differ".to_owned(),
+        Kind::Not { .. } => "a value other than the excluded ones".to_owned(),
+        _ => "what the schema says".to_owned(),
+    }
+}
+
+/// What each of several forms would have wanted first.
+fn either(branches: &[Vec<ValidationError<'static>>]) -> String {
+    let mut wanted: Vec<String> = Vec::new();
+    for first in branches.iter().filter_map(|errors| errors.first()) {
+        let place = first.instance_path().to_string();
+        let one = match first.kind() {
+            ValidationErrorKind::Required { .. } if !place.is_empty() => {
+                format!("{} in {place}", expected(first.kind()))
+            }
+            kind => expected(kind),
+        };
+        if !wanted.contains(&one) {
+            wanted.push(one);
+        }
+    }
+    wanted.join(", or ")
+}
+
+fn form(format: &str) -> String {
+    match format {
+        "uuid" => "a UUID".to_owned(),
+        "date" => "a date, YYYY-MM-DD".to_owned(),
+        "date-time" => "an ISO 8601 date-time".to_owned(),
+        other => format!("text in the format {other}"),
+    }
+}

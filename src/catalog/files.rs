@@ -1,0 +1,56 @@
+//! The files of the contract, as bytes by name.
+
+use std::collections::BTreeMap;
+
+use include_dir::{Dir, include_dir};
+
+static BUILT_IN: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/schemas");
+
+/// The contents of a `schemas` folder: names relative to it, with `/` between folders.
+#[derive(Clone, Debug, Default)]
+pub struct SchemaFiles {
+    files: BTreeMap<String, Vec<u8>>,
+}
+
+impl SchemaFiles {
+    /// The contract that this binary was built with.
+    pub fn built_in() -> SchemaFiles {
+        let mut files = BTreeMap::new();
+        gather(&BUILT_IN, &mut files);
+        SchemaFiles { files }
+    }
+
+    pub fn insert(&mut self, name: &str, content: Vec<u8>) {
+        self.files.insert(name.to_owned(), content);
+    }
+
+    pub fn read(&self, name: &str) -> Option<&[u8]> {
+        self.files.get(name).map(Vec::as_slice)
+    }
+
+    /// The schema files: those that stand beside `openapi.json`, and that file itself.
+    pub fn schemas(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.all().filter(|(name, _)| !name.contains('/') && name.ends_with(".json"))
+    }
+
+    /// The files of a folder, by their names in it.
+    pub fn folder<'s>(&'s self, folder: &'s str) -> impl Iterator<Item = (&'s str, &'s [u8])> {
+        self.all().filter_map(move |(name, content)| {
+            let inside = name.strip_prefix(folder)?.strip_prefix('/')?;
+            (!inside.contains('/')).then_some((inside, content))
+        })
+    }
+
+    fn all(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.files.iter().map(|(name, content)| (name.as_str(), content.as_slice()))
+    }
+}
+
+fn gather(dir: &Dir<'_>, files: &mut BTreeMap<String, Vec<u8>>) {
+    for file in dir.files() {
+        files.insert(file.path().to_string_lossy().replace('\\', "/"), file.contents().to_vec());
+    }
+    for inner in dir.dirs() {
+        gather(inner, files);
+    }
+}
