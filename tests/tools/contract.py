@@ -21,8 +21,9 @@ from referencing.jsonschema import DRAFT202012
 METHODS = ("get", "put", "post", "delete", "patch", "head", "options", "trace")
 FORMATS = ("uuid", "date", "date-time", "email")
 BEYOND_ECMA_SUBSET = re.compile(r"\(\?(?!:)|\\[1-9]|\\k<")
-# Kind of example, the place of its schema, and how many there must be.
+# How many examples of each kind an operation needs.
 LEAST = {"good": 3, "bad": 8, "answer-good": 2, "answer-bad": 5}
+DRAFT202012_URI = Draft202012Validator.META_SCHEMA["$id"]
 CLASSES = ("read", "change", "money")
 
 
@@ -67,7 +68,7 @@ class Contract:
     def validator(self, reference):
         """A validator of the schema that openapi.json refers to."""
         return Draft202012Validator(
-            {"$ref": self.uri("") + reference},
+            {"$ref": self.uri(reference)},
             registry=self.registry,
             format_checker=Draft202012Validator.FORMAT_CHECKER,
         )
@@ -112,7 +113,7 @@ def why_not(action, *errors):
     try:
         action()
     except errors as error:
-        return str(error).splitlines()[0] if str(error) else type(error).__name__
+        return str(error).partition("\n")[0][:160] or type(error).__name__
     return ""
 
 
@@ -141,9 +142,6 @@ def check_documents(contract, report):
                 report.check(place, "`$id` changes what references mean")
             if pointer.count("/") == 2 and pointer.startswith("/$defs/") and "description" not in node:
                 report.check(place, "no description")
-
-
-DRAFT202012_URI = Draft202012Validator.META_SCHEMA["$id"]
 
 
 def pointers(value):
@@ -212,8 +210,8 @@ def check_example(contract, report, path, reference, good):
     place = str(path.relative_to(contract.folder))
     try:
         violations = list(contract.validator(reference).iter_errors(load(path)))
-    except ValueError as error:
-        report.check(place, str(error))
+    except (ValueError, Unresolvable) as error:
+        report.check(place, str(error)[:160])
         return
     if good:
         report.check(place, "; ".join(f"{v.json_path} {v.message[:160]}" for v in violations))
