@@ -20,10 +20,29 @@ pub struct Contract {
     reference: String,
 }
 
-/// One breach of a schema. It never holds a value of the body.
+/// The part of a request that a violation is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    Body,
+    Path,
+    Query,
+}
+
+impl Place {
+    fn as_str(self) -> &'static str {
+        match self {
+            Place::Body => "body",
+            Place::Path => "path",
+            Place::Query => "query",
+        }
+    }
+}
+
+/// One breach of a schema. It never holds a value of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Where in the body: a JSON pointer, empty for the whole.
+    pub place: Place,
+    /// A JSON pointer into the body, empty for the whole; or the name of a parameter.
     pub pointer: String,
     /// The keyword of JSON Schema that was broken.
     pub keyword: String,
@@ -32,11 +51,20 @@ pub struct Violation {
 
 impl Violation {
     pub fn new(pointer: impl Into<String>, keyword: &str, expected: impl Into<String>) -> Violation {
-        Violation { pointer: pointer.into(), keyword: keyword.to_owned(), expected: expected.into() }
+        Violation {
+            place: Place::Body,
+            pointer: pointer.into(),
+            keyword: keyword.to_owned(),
+            expected: expected.into(),
+        }
+    }
+
+    pub fn inside(self, place: Place) -> Violation {
+        Violation { place, ..self }
     }
 
     pub fn to_json(&self) -> Value {
-        json!({ "pointer": self.pointer, "keyword": self.keyword, "expected": self.expected })
+        json!({ "in": self.place.as_str(), "pointer": self.pointer, "keyword": self.keyword, "expected": self.expected })
     }
 }
 
@@ -88,14 +116,13 @@ fn described(error: &ValidationError<'_>) -> Vec<Violation> {
     match error.kind() {
         ValidationErrorKind::AdditionalProperties { unexpected }
         | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
-            let unknown = |name: &String| Violation {
-                pointer: format!("{pointer}/{}", escape(&name.chars().take(LONGEST_NAME).collect::<String>())),
-                keyword: keyword.clone(),
-                expected: "no field of this name".to_owned(),
+            let unknown = |name: &String| {
+                let shown: String = name.chars().take(LONGEST_NAME).collect();
+                Violation::new(format!("{pointer}/{}", escape(&shown)), &keyword, "no field of this name")
             };
             unexpected.iter().map(unknown).collect()
         }
-        kind => vec![Violation { expected: expected(kind), pointer, keyword }],
+        kind => vec![Violation::new(pointer, &keyword, expected(kind))],
     }
 }
 

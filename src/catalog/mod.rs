@@ -15,7 +15,7 @@ mod template;
 use std::sync::Arc;
 
 pub use completeness::{completeness, examples};
-pub use contract::{Contract, Violation};
+pub use contract::{Contract, Place, Violation};
 pub use files::SchemaFiles;
 pub use find::{Found, NotFound};
 pub use operation::{Answer, Claim, Class, Fees, Money, Operation, Parameter, Reconcile, Shape, Side, Statuses};

@@ -1,0 +1,227 @@
+//! Who calls, and which operation: decided on the head of the request alone.
+//!
+//! Refuses rather than normalises: a target has one reading or none. What leaves here names an operation of the
+//! catalogue and carries a bearer token; no path of the caller's own making goes further.
+
+use std::sync::Arc;
+
+use http::Method;
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderMap, TRANSFER_ENCODING};
+
+use crate::base::ids::Environment;
+use crate::base::secret::Secret;
+use crate::catalog::{Catalog, Found, NotFound, Operation};
+
+/// The longest request target, in bytes.
+pub const LONGEST_TARGET: usize = 4096;
+
+/// The head of a request, as it came.
+#[derive(Clone, Copy, Debug)]
+pub struct Head<'h> {
+    pub method: &'h Method,
+    /// Path and query.
+    pub target: &'h str,
+    pub headers: &'h HeaderMap,
+}
+
+/// A call that may go on to be checked.
+#[derive(Debug)]
+pub struct Admitted {
+    environment: Environment,
+    operation: Arc<Operation>,
+    path_parameters: Vec<(String, String)>,
+    query: String,
+    token: Secret,
+}
+
+impl Admitted {
+    pub fn environment(&self) -> Environment {
+        self.environment
+    }
+
+    pub fn operation(&self) -> &Arc<Operation> {
+        &self.operation
+    }
+
+    pub(super) fn path_parameters(&self) -> &[(String, String)] {
+        &self.path_parameters
+    }
+
+    /// The query as the caller wrote it, without the question mark.
+    pub(super) fn query(&self) -> &str {
+        &self.query
+    }
+
+    /// The caller's token, which upstream checks.
+    pub fn token(&self) -> &Secret {
+        &self.token
+    }
+}
+
+/// Why a head goes no further.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AdmitRefusal {
+    Malformed(&'static str),
+    TargetTooLong,
+    UnknownPath,
+    MethodNotAllowed(Vec<Method>),
+    /// No token, or nothing that could be one.
+    Unauthorized(&'static str),
+}
+
+/// The operation that a head names.
+pub fn find(catalog: &Catalog, head: Head<'_>) -> Result<Found, AdmitRefusal> {
+    if head.target.len() > LONGEST_TARGET {
+        return Err(AdmitRefusal::TargetTooLong);
+    }
+    let path = head.target.split_once('?').map_or(head.target, |(path, _)| path);
+    plain(path)?;
+    catalog.find(head.method, path).map_err(|not_found| match not_found {
+        NotFound::Path => AdmitRefusal::UnknownPath,
+        NotFound::Method { allowed } => AdmitRefusal::MethodNotAllowed(allowed),
+    })
+}
+
+/// The right to be checked.
+pub fn admit(environment: Environment, found: Found, head: Head<'_>) -> Result<Admitted, AdmitRefusal> {
+    let Found { operation, path_parameters } = found;
+    if !operation.is_write() && has_body(head.headers) {
+        return Err(AdmitRefusal::Malformed("a read has no body"));
+    }
+    let query = head.target.split_once('?').map_or("", |(_, query)| query).to_owned();
+    let token = bearer(head.headers)?;
+    Ok(Admitted { environment, operation, path_parameters, query, token })
+}
+
+/// A path of plain segments: what else a path may hold is read in several ways by different servers.
+fn plain(path: &str) -> Result<(), AdmitRefusal> {
+    let Some(rest) = path.strip_prefix('/') else {
+        return Err(AdmitRefusal::Malformed("the request target is not a path"));
+    };
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'/' | b'.' | b'_' | b'-' | b'~');
+    if !rest.bytes().all(allowed) {
+        return Err(AdmitRefusal::Malformed("the path holds a character that no operation has"));
+    }
+    let mut segments = rest.split('/').peekable();
+    while let Some(segment) = segments.next() {
+        let last = segments.peek().is_none();
+        if (segment.is_empty() && !last) || segment == "." || segment == ".." {
+            return Err(AdmitRefusal::Malformed("the path holds an empty or a dot segment"));
+        }
+    }
+    Ok(())
+}
+
+fn has_body(headers: &HeaderMap) -> bool {
+    let length_is_zero = |h: &http::HeaderValue| h.as_bytes() == b"0";
+    headers.contains_key(TRANSFER_ENCODING) || headers.get_all(CONTENT_LENGTH).iter().any(|h| !length_is_zero(h))
+}
+
+fn bearer(headers: &HeaderMap) -> Result<Secret, AdmitRefusal> {
+    let mut all = headers.get_all(AUTHORIZATION).iter();
+    let (Some(value), None) = (all.next(), all.next()) else {
+        return Err(AdmitRefusal::Unauthorized("one Authorization header with a bearer token is needed"));
+    };
+    let text = value.to_str().map_err(|_| AdmitRefusal::Unauthorized("the Authorization header is not readable"))?;
+    let token = match text.split_once(' ') {
+        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => token,
+        _ => return Err(AdmitRefusal::Unauthorized("the Authorization header holds no bearer token")),
+    };
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || b"-._~+/=".contains(&b);
+    if token.is_empty() || !token.bytes().all(allowed) {
+        return Err(AdmitRefusal::Unauthorized("the bearer token is not written as tokens are"));
+    }
+    Ok(Secret::new(token.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::SchemaFiles;
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        for (name, value) in pairs {
+            map.append(*name, value.parse().unwrap());
+        }
+        map
+    }
+
+    fn outcome(method: Method, target: &str, pairs: &[(&'static str, &str)]) -> Result<String, AdmitRefusal> {
+        let catalog = Catalog::build(&SchemaFiles::built_in(), &[]).unwrap();
+        let headers = headers(pairs);
+        let head = Head { method: &method, target, headers: &headers };
+        let admitted = admit(Environment::Sandbox, find(&catalog, head)?, head)?;
+        Ok(admitted.operation().id.to_string())
+    }
+
+    const TOKEN: (&str, &str) = ("authorization", "Bearer a.b.c");
+
+    #[test]
+    fn a_literal_beats_a_parameter() {
+        let get = |target| outcome(Method::GET, target, &[TOKEN]);
+        assert_eq!(get("/v2/wallets/transfers/batches"), Ok("listBatchTransfers".into()));
+        assert_eq!(get("/v2/wallets/transfers/7f9c"), Ok("getTransfer".into()));
+    }
+
+    #[test]
+    fn targets_with_two_readings_are_refused() {
+        for target in [
+            "/v2//offramps",
+            "//v2/offramps",
+            "/v2/../v2/offramps",
+            "/v2/./offramps",
+            "/v2/offramps%2f",
+            "/v2/%6ffframps",
+            "/v2\\offramps",
+            "/v2/offramps;a=b",
+            "/v2/offramps#x",
+            "*",
+            "http://other.example/v2/offramps",
+            "/v2/offramps\u{e9}",
+        ] {
+            let refused = outcome(Method::GET, target, &[TOKEN]);
+            assert!(matches!(refused, Err(AdmitRefusal::Malformed(_))), "{target}: {refused:?}");
+        }
+        let long = format!("/v2/offramps?userId={}", "a".repeat(LONGEST_TARGET));
+        assert_eq!(outcome(Method::GET, &long, &[TOKEN]), Err(AdmitRefusal::TargetTooLong));
+    }
+
+    #[test]
+    fn unknown_paths_and_methods_are_told_apart() {
+        for unknown in ["/", "/v2", "/v2/offramps/", "/v1/offramps", "/tos-link"] {
+            assert_eq!(outcome(Method::GET, unknown, &[TOKEN]), Err(AdmitRefusal::UnknownPath), "{unknown}");
+        }
+        let refused = outcome(Method::DELETE, "/v2/offramps", &[TOKEN]);
+        assert_eq!(refused, Err(AdmitRefusal::MethodNotAllowed(vec![Method::GET, Method::POST])));
+        assert!(matches!(
+            outcome(Method::from_bytes(b"get").unwrap(), "/v2/offramps", &[TOKEN]),
+            Err(AdmitRefusal::MethodNotAllowed(_))
+        ));
+    }
+
+    #[test]
+    fn one_readable_bearer_token_is_needed() {
+        for pairs in [
+            &[][..],
+            &[TOKEN, TOKEN],
+            &[("authorization", "Basic YTpi")],
+            &[("authorization", "Bearer")],
+            &[("authorization", "Bearer ")],
+            &[("authorization", "Bearer a b")],
+            &[("authorization", "Bearer a,b")],
+        ] {
+            let refused = outcome(Method::GET, "/v2/offramps", pairs);
+            assert!(matches!(refused, Err(AdmitRefusal::Unauthorized(_))), "{pairs:?}: {refused:?}");
+        }
+        assert!(outcome(Method::GET, "/v2/offramps", &[("authorization", "bearer a.b.c")]).is_ok());
+    }
+
+    #[test]
+    fn a_read_has_no_body() {
+        let with = |pair| outcome(Method::GET, "/v2/offramps", &[TOKEN, pair]);
+        assert!(matches!(with(("content-length", "2")), Err(AdmitRefusal::Malformed(_))));
+        assert!(matches!(with(("transfer-encoding", "chunked")), Err(AdmitRefusal::Malformed(_))));
+        assert!(with(("content-length", "0")).is_ok());
+    }
+}

@@ -1,0 +1,183 @@
+//! What a checked request means.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::query;
+use crate::base::digest::Fingerprint;
+use crate::base::ids::{Environment, RequestId};
+use crate::base::json;
+use crate::base::normal::{self, AddressKind};
+use crate::base::pointer::Pointer;
+use crate::base::secret::Secret;
+use crate::catalog::{Claim, Fees, Operation, Side, Violation};
+use crate::stations::admit::Admitted;
+
+/// A checked call: operation, parameters, what moves, the exact bytes to send and their fingerprint.
+#[derive(Debug)]
+pub struct Intent {
+    environment: Environment,
+    operation: Arc<Operation>,
+    path: String,
+    query: String,
+    request_id: Option<RequestId>,
+    movement: Option<Movement>,
+    body: Option<Bytes>,
+    fingerprint: Fingerprint,
+    token: Secret,
+}
+
+/// What moves, as the body states it. Identifiers are in their normal form, amounts as written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Movement {
+    pub source: Party,
+    pub destination: Party,
+    pub fee_wallets: Vec<String>,
+}
+
+/// One end of a movement.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Party {
+    pub amount: Option<String>,
+    pub currency: Option<String>,
+    pub chain: Option<String>,
+    pub user: Option<String>,
+    pub wallet: Option<String>,
+    pub external_wallet: Option<String>,
+    pub account: Option<String>,
+}
+
+impl Intent {
+    pub(super) fn build(admitted: Admitted, parameters: Vec<(String, String)>, body: Option<Value>) -> Intent {
+        let operation = admitted.operation().clone();
+        let path = operation.template.fill(admitted.path_parameters());
+        let query = query::write(&parameters);
+        let value = body.as_ref().unwrap_or(&Value::Null);
+        let bytes = body.as_ref().map(json::to_bytes).map(Bytes::from);
+        let parts: [&[u8]; 5] = [
+            operation.id.as_str().as_bytes(),
+            operation.method.as_str().as_bytes(),
+            path.as_bytes(),
+            query.as_bytes(),
+            bytes.as_deref().unwrap_or_default(),
+        ];
+        Intent {
+            environment: admitted.environment(),
+            request_id: request_id(&operation, value),
+            movement: movement(&operation, value),
+            fingerprint: Fingerprint::of(&parts),
+            token: admitted.token().clone(),
+            body: bytes,
+            operation,
+            path,
+            query,
+        }
+    }
+
+    pub fn environment(&self) -> Environment {
+        self.environment
+    }
+
+    pub fn operation(&self) -> &Arc<Operation> {
+        &self.operation
+    }
+
+    pub fn request_id(&self) -> Option<&RequestId> {
+        self.request_id.as_ref()
+    }
+
+    pub fn movement(&self) -> Option<&Movement> {
+        self.movement.as_ref()
+    }
+
+    /// The exact bytes to send.
+    pub fn body(&self) -> Option<&Bytes> {
+        self.body.as_ref()
+    }
+
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
+    }
+
+    /// Path and query as they are sent, below upstream's base path.
+    pub fn target(&self) -> String {
+        if self.query.is_empty() { self.path.clone() } else { format!("{}?{}", self.path, self.query) }
+    }
+
+    pub fn token(&self) -> &Secret {
+        &self.token
+    }
+}
+
+/// Addresses that their chain could not have written.
+pub(super) fn address_violations(operation: &Operation, body: &Value) -> Vec<Violation> {
+    let Some(money) = &operation.money else { return Vec::new() };
+    let mut violations = Vec::new();
+    for side in [&money.source, &money.destination] {
+        let kind = kind_of(side.chain.as_ref(), body);
+        violations.extend(kind.into_iter().flat_map(|kind| misspelt(side.wallet.iter(), kind, body)));
+    }
+    let kind = kind_of(money.fees.chain.as_ref(), body);
+    violations.extend(kind.into_iter().flat_map(|kind| misspelt(money.fees.wallets.iter(), kind, body)));
+    violations
+}
+
+fn misspelt<'p>(wallets: impl Iterator<Item = &'p Pointer>, kind: AddressKind, body: &Value) -> Vec<Violation> {
+    let written = wallets.flat_map(|pointer| pointer.all(body));
+    let wrong = written.filter(|(_, value)| value.as_str().is_some_and(|text| kind.normal(text).is_none()));
+    wrong.map(|(place, _)| Violation::new(place, "format", kind.expected())).collect()
+}
+
+fn kind_of(chain: Option<&Pointer>, body: &Value) -> Option<AddressKind> {
+    AddressKind::of_chain(chain?.get(body)?.as_str()?)
+}
+
+fn request_id(operation: &Operation, body: &Value) -> Option<RequestId> {
+    match operation.claim.as_ref()? {
+        Claim::Body(pointer) => RequestId::parse(pointer.get(body)?.as_str()?),
+        Claim::Path(_) => None,
+    }
+}
+
+fn movement(operation: &Operation, body: &Value) -> Option<Movement> {
+    let money = operation.money.as_ref()?;
+    Some(Movement {
+        source: party(&money.source, body),
+        destination: party(&money.destination, body),
+        fee_wallets: fee_wallets(&money.fees, body),
+    })
+}
+
+fn party(side: &Side, body: &Value) -> Party {
+    let text = |pointer: &Option<Pointer>| pointer.as_ref().and_then(|p| p.get(body)).and_then(as_written);
+    let kind = kind_of(side.chain.as_ref(), body);
+    Party {
+        amount: text(&side.amount),
+        currency: text(&side.currency),
+        chain: text(&side.chain),
+        user: text(&side.party).map(|t| normal::uuid(&t)),
+        wallet: text(&side.wallet).map(|t| normal_wallet(kind, t)),
+        external_wallet: text(&side.external_wallet).map(|t| normal::uuid(&t)),
+        account: text(&side.account).map(|t| normal::uuid(&t)),
+    }
+}
+
+fn fee_wallets(fees: &Fees, body: &Value) -> Vec<String> {
+    let kind = kind_of(fees.chain.as_ref(), body);
+    let written = fees.wallets.iter().flat_map(|p| p.all(body)).filter_map(|(_, value)| as_written(value));
+    written.map(|text| normal_wallet(kind, text)).collect()
+}
+
+fn normal_wallet(kind: Option<AddressKind>, text: String) -> String {
+    kind.and_then(|kind| kind.normal(&text)).unwrap_or(text)
+}
+
+fn as_written(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    }
+}

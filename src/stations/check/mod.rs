@@ -1,0 +1,140 @@
+//! What is asked: the strict reading of a call against its contract.
+//!
+//! The result is an [`Intent`]: only this station makes one, and what later stations and upstream see is rebuilt
+//! from it, so that what was checked is what is sent. No value of a body stands in a refusal.
+
+mod intent;
+mod query;
+
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
+use serde_json::Value;
+
+pub use intent::{Intent, Movement, Party};
+
+use super::admit::Admitted;
+use crate::base::ids::is_identifier;
+use crate::base::json::{self, JsonError, Limits};
+use crate::catalog::{Contract, Operation, Parameter, Place, Violation};
+
+/// Why a call goes no further.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CheckRefusal {
+    /// Not `application/json`, or compressed.
+    MediaType(&'static str),
+    TooLarge {
+        limit_bytes: usize,
+    },
+    Json(JsonError),
+    Violations(Vec<Violation>),
+}
+
+/// What the head says of the body: asked before a byte of it is read.
+pub fn check_head(headers: &HeaderMap, limit_bytes: usize) -> Result<(), CheckRefusal> {
+    let encodings = || headers.get_all(CONTENT_ENCODING).iter();
+    if encodings().any(|e| !e.as_bytes().eq_ignore_ascii_case(b"identity")) {
+        return Err(CheckRefusal::MediaType("a compressed body is not taken; send it as it is"));
+    }
+    let length = headers.get(CONTENT_LENGTH).and_then(|h| h.to_str().ok()).and_then(|t| t.parse::<usize>().ok());
+    if length.is_some_and(|length| length > limit_bytes) {
+        return Err(CheckRefusal::TooLarge { limit_bytes });
+    }
+    let mut types = headers.get_all(CONTENT_TYPE).iter();
+    match (types.next(), types.next()) {
+        (None, _) => Ok(()),
+        (Some(one), None) if is_json(one.as_bytes()) => Ok(()),
+        (Some(_), None) => Err(CheckRefusal::MediaType("only application/json in UTF-8 is taken")),
+        (Some(_), Some(_)) => Err(CheckRefusal::MediaType("more than one Content-Type is stated")),
+    }
+}
+
+/// The call as data, or all that is wrong with it.
+pub fn check(admitted: Admitted, headers: &HeaderMap, body: &[u8]) -> Result<Intent, CheckRefusal> {
+    let operation = admitted.operation().clone();
+    if !body.is_empty() && !headers.contains_key(CONTENT_TYPE) {
+        return Err(CheckRefusal::MediaType("the body has no Content-Type; only application/json is taken"));
+    }
+    let parameters = query::read(admitted.query()).map_err(|v| CheckRefusal::Violations(vec![v]))?;
+    let mut violations = path_violations(&operation, admitted.path_parameters());
+    violations.extend(query_violations(&operation, &parameters));
+    let body = match &operation.body {
+        Some(contract) => {
+            let value = json::parse(body, Limits::REQUEST).map_err(CheckRefusal::Json)?;
+            violations.extend(body_violations(&operation, contract, &value));
+            Some(value)
+        }
+        None => {
+            violations.extend(no_body(body)?);
+            None
+        }
+    };
+    if !violations.is_empty() {
+        return Err(CheckRefusal::Violations(violations));
+    }
+    Ok(Intent::build(admitted, parameters, body))
+}
+
+/// `application/json`, with no parameter but the encoding that JSON has anyway.
+fn is_json(content_type: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(content_type) else { return false };
+    let mut parts = text.split(';').map(str::trim);
+    let media = parts.next().unwrap_or_default();
+    let parameter = |p: &str| p.to_ascii_lowercase().replace('"', "") == "charset=utf-8";
+    media.eq_ignore_ascii_case("application/json") && parts.all(parameter)
+}
+
+fn path_violations(operation: &Operation, values: &[(String, String)]) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for (name, value) in values {
+        if !is_identifier(value) {
+            let expected = "1 to 128 of A-Z, a-z, 0-9, `.`, `_` and `-`";
+            violations.push(Violation::new(name, "pattern", expected).inside(Place::Path));
+            continue;
+        }
+        let known = operation.path_parameters.iter().find(|p| p.name == *name);
+        violations.extend(known.into_iter().flat_map(|p| parameter_violations(p, value, Place::Path)));
+    }
+    violations
+}
+
+fn query_violations(operation: &Operation, values: &[(String, String)]) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for (name, value) in values {
+        match operation.query_parameters.iter().find(|p| p.name == *name) {
+            Some(known) => violations.extend(parameter_violations(known, value, Place::Query)),
+            None if operation.is_write() => {
+                violations.push(
+                    Violation::new(name, "additionalProperties", "no parameter of this name").inside(Place::Query),
+                );
+            }
+            None => {}
+        }
+    }
+    let given = |p: &&Parameter| values.iter().any(|(name, _)| *name == p.name);
+    for missing in operation.query_parameters.iter().filter(|p| p.required).filter(|p| !given(p)) {
+        violations.push(Violation::new(&missing.name, "required", "this parameter").inside(Place::Query));
+    }
+    violations
+}
+
+fn parameter_violations(parameter: &Parameter, value: &str, place: Place) -> Vec<Violation> {
+    let found = parameter.contract.violations(&Value::String(value.to_owned()));
+    found.into_iter().map(|v| Violation { pointer: parameter.name.clone(), ..v }.inside(place)).collect()
+}
+
+fn body_violations(operation: &Operation, contract: &Contract, value: &Value) -> Vec<Violation> {
+    let violations = contract.violations(value);
+    if violations.is_empty() { intent::address_violations(operation, value) } else { violations }
+}
+
+/// Operations without a body take none or an empty object.
+fn no_body(body: &[u8]) -> Result<Option<Violation>, CheckRefusal> {
+    if body.is_empty() {
+        return Ok(None);
+    }
+    let value = json::parse(body, Limits::REQUEST).map_err(CheckRefusal::Json)?;
+    let empty = value.as_object().is_some_and(serde_json::Map::is_empty);
+    Ok((!empty).then(|| Violation::new("", "maxProperties", "no body, or an empty object")))
+}
+
+#[cfg(test)]
+mod tests;

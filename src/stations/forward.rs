@@ -1,0 +1,155 @@
+//! What leaves: the one form in which a checked call goes to upstream, and what came of sending it.
+//!
+//! Headers are named one by one; nothing of the caller's own goes along that is not named here.
+
+use bytes::Bytes;
+use http::Method;
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue,
+    InvalidHeaderValue, USER_AGENT,
+};
+
+use super::check::Intent;
+use crate::base::ids::TraceId;
+
+/// The callers' headers that go along: W3C trace context.
+const PASSED: [HeaderName; 2] = [HeaderName::from_static("traceparent"), HeaderName::from_static("tracestate")];
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const OURSELVES: HeaderValue = HeaderValue::from_static(concat!("sluice/", env!("CARGO_PKG_VERSION")));
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
+
+/// The right to send one Intent once.
+#[derive(Debug)]
+pub struct Cleared {
+    intent: Intent,
+}
+
+impl Cleared {
+    pub fn intent(&self) -> &Intent {
+        &self.intent
+    }
+}
+
+/// Gives the right to send. As long as there are no rules, every checked call has it.
+pub fn clear(intent: Intent) -> Cleared {
+    Cleared { intent }
+}
+
+/// Where upstream is, as headers and paths name it.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    pub host: HeaderValue,
+    /// Before every path: empty, or such as `/api`.
+    pub base_path: String,
+}
+
+/// A request, ready to be written.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    pub method: Method,
+    pub target: String,
+    pub headers: HeaderMap,
+    pub body: Option<Bytes>,
+}
+
+/// Uses up the right to send.
+pub fn outgoing(
+    cleared: Cleared,
+    origin: &Origin,
+    caller: &HeaderMap,
+    trace: &TraceId,
+) -> Result<Outgoing, InvalidHeaderValue> {
+    let intent = cleared.intent;
+    let mut headers = HeaderMap::with_capacity(10);
+    headers.insert(HOST, origin.host.clone());
+    headers.insert(ACCEPT, JSON);
+    headers.insert(ACCEPT_ENCODING, IDENTITY);
+    headers.insert(USER_AGENT, OURSELVES);
+    headers.insert(REQUEST_ID, HeaderValue::from_str(trace.as_str())?);
+    let mut authorization = HeaderValue::from_str(&format!("Bearer {}", intent.token().reveal()))?;
+    authorization.set_sensitive(true);
+    headers.insert(AUTHORIZATION, authorization);
+    for name in PASSED {
+        if let Some(value) = caller.get(&name) {
+            headers.insert(name, value.clone());
+        }
+    }
+    let body = intent.body().cloned();
+    if let Some(body) = &body {
+        headers.insert(CONTENT_TYPE, JSON);
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+    } else if intent.operation().is_write() {
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(0));
+    }
+    let target = format!("{}{}", origin.base_path, intent.target());
+    Ok(Outgoing { method: intent.operation().method.clone(), target, headers, body })
+}
+
+/// What is known after sending was tried.
+#[derive(Debug)]
+pub enum Sent {
+    /// Certainly not one byte was written.
+    NotWritten,
+    /// Something was written, and no answer's head came.
+    Lost(Loss),
+    /// A head came.
+    Answered { status: u16, headers: HeaderMap, body: AnswerBody },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loss {
+    /// Upstream stayed silent until the deadline.
+    Silent,
+    /// The connection broke, or what came is not HTTP.
+    Broken,
+}
+
+/// The body behind an answer's head.
+#[derive(Debug)]
+pub enum AnswerBody {
+    Complete(Bytes),
+    /// It broke off, stalled, or is larger than Sluice reads whole.
+    Incomplete,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::ids::Environment;
+    use crate::catalog::{Catalog, SchemaFiles};
+    use crate::stations::admit::{self, Head};
+    use crate::stations::check::check;
+
+    #[test]
+    fn only_named_headers_leave() {
+        let catalog = Catalog::build(&SchemaFiles::built_in(), &[]).unwrap();
+        let mut caller = HeaderMap::new();
+        for (name, value) in [
+            ("authorization", "Bearer caller.own.token"),
+            ("cookie", "session=1"),
+            ("x-forwarded-for", "10.0.0.1"),
+            ("x-http-method-override", "DELETE"),
+            ("sluice-outcome", "executed"),
+            ("connection", "authorization"),
+            ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+        ] {
+            caller.insert(name, value.parse().unwrap());
+        }
+        let method = Method::GET;
+        let head = Head { method: &method, target: "/v2/offramps?limit=5", headers: &caller };
+        let admitted = admit::admit(Environment::Sandbox, admit::find(&catalog, head).unwrap(), head).unwrap();
+        let cleared = clear(check(admitted, &caller, b"").unwrap());
+        let origin = Origin { host: HeaderValue::from_static("upstream.example"), base_path: "/api".into() };
+        let sent = outgoing(cleared, &origin, &caller, &TraceId::parse("t-1").unwrap()).unwrap();
+        let mut names: Vec<_> = sent.headers.keys().map(|n| n.as_str()).collect();
+        names.sort_unstable();
+        assert_eq!(
+            names,
+            ["accept", "accept-encoding", "authorization", "host", "traceparent", "user-agent", "x-request-id"]
+        );
+        assert_eq!(sent.target, "/api/v2/offramps?limit=5");
+        assert_eq!(sent.headers["authorization"], "Bearer caller.own.token");
+        assert!(!format!("{sent:?}").contains("caller.own.token"));
+    }
+}

@@ -1,0 +1,14 @@
+//! The way of a request, one file a station, in the order in which a request meets them.
+//!
+//! ```text
+//! socket ─ admit ─ check ─ forward ─ settle ─ reply ─ socket
+//!           who     what    once     known     shape
+//! ```
+//!
+//! All of it is pure: no clock, no socket, no randomness. A station knows only those before it.
+
+pub mod admit;
+pub mod check;
+pub mod forward;
+pub mod reply;
+pub mod settle;

@@ -1,0 +1,107 @@
+//! The words that Sluice says itself, with the status and the shape of each.
+
+use crate::catalog::Shape;
+
+/// One of Sluice's own codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Code {
+    MalformedRequest,
+    TargetTooLong,
+    RequestTimeout,
+    OperationNotFound,
+    MethodNotAllowed,
+    Unauthorized,
+    InvalidJson,
+    InvalidRequest,
+    UnsupportedMediaType,
+    BodyTooLarge,
+    UpstreamUnavailable,
+    UpstreamTimeout,
+    /// Upstream's own error, whose words do not go further.
+    UpstreamError,
+    OutcomeUnknown,
+    Draining,
+}
+
+impl Code {
+    pub const ALL: [Code; 15] = [
+        Code::MalformedRequest,
+        Code::TargetTooLong,
+        Code::RequestTimeout,
+        Code::OperationNotFound,
+        Code::MethodNotAllowed,
+        Code::Unauthorized,
+        Code::InvalidJson,
+        Code::InvalidRequest,
+        Code::UnsupportedMediaType,
+        Code::BodyTooLarge,
+        Code::UpstreamUnavailable,
+        Code::UpstreamTimeout,
+        Code::UpstreamError,
+        Code::OutcomeUnknown,
+        Code::Draining,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Code::MalformedRequest => "MALFORMED_REQUEST",
+            Code::TargetTooLong => "TARGET_TOO_LONG",
+            Code::RequestTimeout => "REQUEST_TIMEOUT",
+            Code::OperationNotFound => "OPERATION_NOT_FOUND",
+            Code::MethodNotAllowed => "METHOD_NOT_ALLOWED",
+            Code::Unauthorized => "UNAUTHORIZED",
+            Code::InvalidJson => "INVALID_JSON",
+            Code::InvalidRequest => "INVALID_REQUEST",
+            Code::UnsupportedMediaType => "UNSUPPORTED_MEDIA_TYPE",
+            Code::BodyTooLarge => "BODY_TOO_LARGE",
+            Code::UpstreamUnavailable => "UPSTREAM_UNAVAILABLE",
+            Code::UpstreamTimeout => "UPSTREAM_TIMEOUT",
+            Code::UpstreamError => "UPSTREAM_ERROR",
+            Code::OutcomeUnknown => "OUTCOME_UNKNOWN",
+            Code::Draining => "DRAINING",
+        }
+    }
+
+    /// The status, where the code alone decides it.
+    pub fn status(self) -> u16 {
+        match self {
+            Code::MalformedRequest | Code::InvalidJson | Code::InvalidRequest => 400,
+            Code::Unauthorized => 401,
+            Code::OperationNotFound => 404,
+            Code::MethodNotAllowed => 405,
+            Code::RequestTimeout => 408,
+            Code::BodyTooLarge => 413,
+            Code::TargetTooLong => 414,
+            Code::UnsupportedMediaType => 415,
+            Code::UpstreamUnavailable | Code::UpstreamError => 502,
+            Code::Draining => 503,
+            Code::UpstreamTimeout | Code::OutcomeUnknown => 504,
+        }
+    }
+
+    pub fn shape(self) -> Shape {
+        match self {
+            Code::OperationNotFound | Code::MethodNotAllowed => Shape::B,
+            Code::MalformedRequest
+            | Code::TargetTooLong
+            | Code::RequestTimeout
+            | Code::InvalidJson
+            | Code::InvalidRequest
+            | Code::UnsupportedMediaType
+            | Code::BodyTooLarge => Shape::C,
+            Code::Unauthorized
+            | Code::UpstreamUnavailable
+            | Code::UpstreamTimeout
+            | Code::UpstreamError
+            | Code::OutcomeUnknown
+            | Code::Draining => Shape::A,
+        }
+    }
+
+    pub(super) fn retry_after_secs(self) -> Option<u32> {
+        match self {
+            Code::Draining => Some(1),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! What the caller hears: the one place where refusals and outcomes become answers.
+//!
+//! Every answer says who made it and, where something could have been executed, whether it was. An outage is
+//! never dressed up as a refusal, a refusal never as an outage, a payment never as a failure.
+
+mod codes;
+mod upstream;
+
+use bytes::Bytes;
+use http::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use serde_json::{Value, json};
+
+pub use codes::Code;
+pub use upstream::{ReadError, error_in_shape, is_passed, read_error};
+
+use super::admit::{AdmitRefusal, LONGEST_TARGET};
+use super::check::CheckRefusal;
+use super::forward::AnswerBody;
+use super::settle::{Doubt, NotExecuted, Outcome};
+use crate::base::ids::RequestId;
+use crate::catalog::{Class, Operation, Shape, Violation};
+
+pub const ORIGIN: HeaderName = HeaderName::from_static("sluice-origin");
+pub const OUTCOME: HeaderName = HeaderName::from_static("sluice-outcome");
+pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// An answer, ready to be written.
+#[derive(Clone, Debug)]
+pub struct Reply {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+    pub origin: Origin,
+    pub executed: Option<Executed>,
+    /// What Sluice says itself, if it speaks.
+    pub code: Option<Code>,
+}
+
+/// Who made an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Origin {
+    Gateway,
+    Upstream,
+}
+
+impl Origin {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Origin::Gateway => "gateway",
+            Origin::Upstream => "upstream",
+        }
+    }
+}
+
+/// Whether the call was executed, as `Sluice-Outcome` says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Executed {
+    Yes,
+    No,
+    Unknown,
+}
+
+impl Executed {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Executed::Yes => "executed",
+            Executed::No => "not-executed",
+            Executed::Unknown => "unknown",
+        }
+    }
+}
+
+/// The station that refused, and why.
+#[derive(Clone, Debug)]
+pub enum Refusal {
+    Admit(AdmitRefusal),
+    Check(CheckRefusal),
+    /// The body did not come within its time.
+    BodySlow,
+    /// The body broke off or was framed wrongly.
+    BodyBroken,
+    /// The process is ending and takes no new writes.
+    Draining,
+}
+
+/// The answer to a call that went no further. `operation` is `None` where the call names none.
+pub fn refused(refusal: &Refusal, operation: Option<&Operation>) -> Reply {
+    let (code, message, violations) = told(refusal);
+    let executed = operation.and_then(not_looked_up);
+    let message = match executed {
+        Some(Executed::Unknown) => format!(
+            "{message}. This attempt sent nothing; whether an earlier one with the same requestId did was not looked up. Repeat with the same requestId."
+        ),
+        _ => format!("{message}."),
+    };
+    let details = (!violations.is_empty())
+        .then(|| json!({ "violations": violations.iter().map(Violation::to_json).collect::<Vec<_>>() }));
+    let mut reply = own(code, code.status(), code.shape(), &message, details, executed);
+    if let Refusal::Admit(AdmitRefusal::MethodNotAllowed(allowed)) = refusal {
+        let names: Vec<&str> = allowed.iter().map(http::Method::as_str).collect();
+        reply.headers.extend(HeaderValue::from_str(&names.join(", ")).ok().map(|value| (ALLOW, value)));
+    }
+    reply
+}
+
+/// The answer to a write that was tried.
+pub fn settled(outcome: Outcome, operation: &Operation, request_id: Option<&RequestId>) -> Reply {
+    match outcome {
+        Outcome::Executed { status, headers, body: AnswerBody::Complete(body) } => {
+            from_upstream(status, &headers, body, Some(Executed::Yes))
+        }
+        Outcome::Executed { status, body: AnswerBody::Incomplete, .. } => executed_without_body(status, request_id),
+        Outcome::NotExecuted(NotExecuted::Refused { status, headers, body }) => {
+            from_upstream(status, &headers, body, Some(Executed::No))
+        }
+        Outcome::NotExecuted(NotExecuted::NotSent) => {
+            let message = "upstream cannot be reached; nothing was sent. Repeat with the same requestId.";
+            own(Code::UpstreamUnavailable, 502, Shape::A, message, None, Some(Executed::No))
+        }
+        Outcome::Unknown(doubt) => in_doubt(doubt, operation),
+    }
+}
+
+/// The answer to a read that upstream did not answer.
+pub fn read_failed(silent: bool) -> Reply {
+    if silent {
+        own(Code::UpstreamTimeout, 504, Shape::A, "upstream did not answer in time. Try again.", None, None)
+    } else {
+        own(Code::UpstreamUnavailable, 502, Shape::A, "upstream cannot be reached or broke off. Try again.", None, None)
+    }
+}
+
+/// The answer to a read whose answer is not what the contract says, where that is enforced.
+pub fn answer_refused(violation: &Violation) -> Reply {
+    let message = format!(
+        "upstream's answer is not what the contract says: at `{}`, {} expected.",
+        violation.pointer, violation.expected
+    );
+    own(Code::UpstreamUnavailable, 502, Shape::A, &message, None, None)
+}
+
+/// Upstream's answer as it came, without what concerns only the connection to upstream.
+pub fn from_upstream(status: u16, headers: &HeaderMap, body: Bytes, executed: Option<Executed>) -> Reply {
+    let passed = headers.iter().filter(|(name, _)| is_passed(name, headers));
+    let mut kept = HeaderMap::with_capacity(headers.len());
+    for (name, value) in passed {
+        kept.append(name.clone(), value.clone());
+    }
+    Reply { status, headers: kept, body, origin: Origin::Upstream, executed, code: None }
+}
+
+/// Whether something of this operation could have been executed before, which no refusal here has looked up.
+fn not_looked_up(operation: &Operation) -> Option<Executed> {
+    match (operation.class, &operation.claim) {
+        (Class::Read, _) => None,
+        (Class::Change | Class::Money, Some(_)) => Some(Executed::Unknown),
+        (Class::Change | Class::Money, None) => Some(Executed::No),
+    }
+}
+
+fn told(refusal: &Refusal) -> (Code, String, &[Violation]) {
+    let plain = |code: Code, message: &str| (code, message.to_owned(), &[][..]);
+    match refusal {
+        Refusal::Admit(AdmitRefusal::Malformed(why)) => plain(Code::MalformedRequest, why),
+        Refusal::Admit(AdmitRefusal::TargetTooLong) => {
+            (Code::TargetTooLong, format!("the request target is longer than {LONGEST_TARGET} bytes"), &[])
+        }
+        Refusal::Admit(AdmitRefusal::UnknownPath) => plain(Code::OperationNotFound, "no operation has this path"),
+        Refusal::Admit(AdmitRefusal::MethodNotAllowed(_)) => plain(
+            Code::MethodNotAllowed,
+            "this path has no operation with this method; the Allow header names those that it has",
+        ),
+        Refusal::Admit(AdmitRefusal::Unauthorized(why)) => plain(Code::Unauthorized, why),
+        Refusal::Check(CheckRefusal::MediaType(why)) => plain(Code::UnsupportedMediaType, why),
+        Refusal::Check(CheckRefusal::TooLarge { limit_bytes }) => {
+            (Code::BodyTooLarge, format!("the body is larger than {limit_bytes} bytes"), &[])
+        }
+        Refusal::Check(CheckRefusal::Json(error)) => {
+            (Code::InvalidJson, format!("the body is not one JSON value: {error}"), &[])
+        }
+        Refusal::Check(CheckRefusal::Violations(violations)) => (
+            Code::InvalidRequest,
+            "the request is not what the contract says; details.violations names each place".to_owned(),
+            violations,
+        ),
+        Refusal::BodySlow => plain(Code::RequestTimeout, "the body did not arrive in time"),
+        Refusal::BodyBroken => plain(Code::MalformedRequest, "the body broke off or is framed wrongly"),
+        Refusal::Draining => plain(Code::Draining, "this gate is shutting down"),
+    }
+}
+
+fn executed_without_body(status: u16, request_id: Option<&RequestId>) -> Reply {
+    let mut body = json!({ "status": "executed" });
+    if let (Some(members), Some(id)) = (body.as_object_mut(), request_id) {
+        members.insert("requestId".to_owned(), Value::from(id.as_str()));
+    }
+    Reply { status, origin: Origin::Upstream, executed: Some(Executed::Yes), ..bare(status, &body) }
+}
+
+fn in_doubt(doubt: Doubt, operation: &Operation) -> Reply {
+    const ADVICE: &str = "Whether it was executed is not known: do not send it under another requestId";
+    let unknown = Some(Executed::Unknown);
+    let lost = |status: u16, what: &str| {
+        own(Code::OutcomeUnknown, status, Shape::A, &format!("{what}. {ADVICE}."), None, unknown)
+    };
+    match doubt {
+        Doubt::Silent => lost(504, "upstream did not answer in time"),
+        Doubt::Broken => lost(502, "upstream broke off before it answered"),
+        Doubt::Redirected => lost(502, "upstream answered with a redirect, which is not followed"),
+        Doubt::Answered { status, headers, body: Some(body) } if operation.claim.is_none() => {
+            from_upstream(status, &headers, body, unknown)
+        }
+        Doubt::Answered { status, .. } => {
+            let message = format!("upstream answered {status}. {ADVICE}.");
+            let shape = operation.answer(status).and_then(|a| a.shape).unwrap_or_else(|| Shape::usual(status));
+            Reply { origin: Origin::Upstream, ..own(Code::OutcomeUnknown, status, shape, &message, None, unknown) }
+        }
+    }
+}
+
+fn own(
+    code: Code,
+    status: u16,
+    shape: Shape,
+    message: &str,
+    details: Option<Value>,
+    executed: Option<Executed>,
+) -> Reply {
+    let mut reply =
+        Reply { executed, code: Some(code), ..bare(status, &error_in_shape(shape, status, code, message, details)) };
+    if let Some(seconds) = code.retry_after_secs() {
+        reply.headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    if code == Code::Unauthorized {
+        reply.headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    reply
+}
+
+fn bare(status: u16, body: &Value) -> Reply {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, JSON);
+    Reply { status, headers, body: Bytes::from(body.to_string()), origin: Origin::Gateway, executed: None, code: None }
+}
+
+#[cfg(test)]
+mod tests;
