@@ -3,4 +3,5 @@
 pub mod adapters;
 pub mod base;
 pub mod catalog;
+pub mod config;
 pub mod ports;
