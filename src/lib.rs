@@ -3,5 +3,6 @@
 pub mod adapters;
 pub mod base;
 pub mod catalog;
+pub mod config;
 pub mod ports;
 pub mod stations;

@@ -1,0 +1,145 @@
+//! What the configuration means, once nothing is wrong with it: complete, typed, with every file read.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::base::ids::Environment;
+use crate::base::secret::Secret;
+
+/// All that is configured.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// At least one, production first, none twice.
+    pub environments: Vec<EnvironmentConfig>,
+    pub probes: ProbesConfig,
+    pub catalog: CatalogConfig,
+    /// The folder of the rules.
+    pub policies: Option<PathBuf>,
+    pub answers: AnswerMode,
+    pub limits: LimitsConfig,
+    pub timeouts: TimeoutsConfig,
+    pub log: LogConfig,
+    /// Threads that serve; 0 means one for each core.
+    pub threads: usize,
+}
+
+/// One environment: where callers reach it, and where it leads.
+#[derive(Clone, Debug)]
+pub struct EnvironmentConfig {
+    pub environment: Environment,
+    pub listen: SocketAddr,
+    pub tls: Option<ListenerTls>,
+    pub upstream: UpstreamConfig,
+}
+
+/// What a listener shows to callers; certificate and key fit each other.
+#[derive(Clone, Debug)]
+pub struct ListenerTls {
+    pub certificates_pem: Vec<u8>,
+    pub key_pem: Secret,
+}
+
+/// The one host that an environment's calls go to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpstreamConfig {
+    pub tls: bool,
+    /// Never empty: an empty name would switch the check of upstream's certificate off. An IPv6 address has no brackets.
+    pub host: String,
+    pub port: u16,
+    /// Empty, or `/x` without a slash at the end.
+    pub base_path: String,
+    /// The authorities to trust instead of the system's.
+    pub ca_pem: Option<Vec<u8>>,
+}
+
+#[derive(Clone, Debug)]
+pub struct ProbesConfig {
+    pub listen: SocketAddr,
+}
+
+#[derive(Clone, Debug)]
+pub struct CatalogConfig {
+    /// The folder of a contract that replaces the built-in one.
+    pub schemas: Option<PathBuf>,
+    /// Operations that are off as shipped and wanted nevertheless.
+    pub enable: Vec<String>,
+}
+
+/// What happens when upstream's answer breaks the contract.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AnswerMode {
+    /// It passes; the drift is counted and logged.
+    Observe,
+    /// A read's answer is held back until checked, and refused.
+    Enforce,
+}
+
+#[derive(Clone, Debug)]
+pub struct LimitsConfig {
+    /// The longest request body.
+    pub body_bytes: usize,
+    /// The most of an upstream answer that is read whole.
+    pub answer_bytes: usize,
+}
+
+#[derive(Clone, Debug)]
+pub struct TimeoutsConfig {
+    /// For the whole body of a request.
+    pub body: Duration,
+    /// For what a caller still sends after a refusal.
+    pub drain: Duration,
+    /// To reach upstream.
+    pub connect: Duration,
+    /// For the TLS handshake with upstream.
+    pub tls_handshake: Duration,
+    /// For one write to upstream.
+    pub write: Duration,
+    /// From the last byte sent to the whole answer of a write, and to the head of a read's answer.
+    pub answer: Duration,
+    /// Between two pieces of a read's body.
+    pub read: Duration,
+    /// For one write to a caller.
+    pub client_write: Duration,
+    /// How long a caller's connection may be idle.
+    pub keepalive: Duration,
+    /// How long a connection to upstream may be idle.
+    pub upstream_idle: Duration,
+    /// How long a shutdown waits for what runs; longer than `answer`.
+    pub grace: Duration,
+}
+
+#[derive(Clone, Debug)]
+pub struct LogConfig {
+    pub format: LogFormat,
+    pub level: LogLevel,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people on a terminal, JSON elsewhere.
+    Auto,
+    Json,
+    Human,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+impl LogLevel {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            LogLevel::Error => "error",
+            LogLevel::Warn => "warn",
+            LogLevel::Info => "info",
+            LogLevel::Debug => "debug",
+            LogLevel::Trace => "trace",
+        }
+    }
+}
