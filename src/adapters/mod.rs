@@ -1,3 +1,5 @@
 //! The world outside: what `ports` promises, kept with real clocks, sockets and files.
 
 pub mod clock;
+pub mod trace;
+pub mod upstream;

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use uuid::Uuid;
+
 /// Which of upstream's two deployments a call is for; fixed by the address that it came in on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Environment {
@@ -67,6 +69,10 @@ impl RequestId {
 pub struct TraceId(String);
 
 impl TraceId {
+    pub fn of_uuid(uuid: Uuid) -> TraceId {
+        TraceId(uuid.to_string())
+    }
+
     /// Takes the caller's own if it can stand in a log and a header without harm.
     pub fn parse(text: &str) -> Option<TraceId> {
         is_identifier(text).then(|| TraceId(text.to_owned()))

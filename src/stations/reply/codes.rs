@@ -20,11 +20,10 @@ pub enum Code {
     /// Upstream's own error, whose words do not go further.
     UpstreamError,
     OutcomeUnknown,
-    Draining,
 }
 
 impl Code {
-    pub const ALL: [Code; 15] = [
+    pub const ALL: [Code; 14] = [
         Code::MalformedRequest,
         Code::TargetTooLong,
         Code::RequestTimeout,
@@ -39,7 +38,6 @@ impl Code {
         Code::UpstreamTimeout,
         Code::UpstreamError,
         Code::OutcomeUnknown,
-        Code::Draining,
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -58,7 +56,6 @@ impl Code {
             Code::UpstreamTimeout => "UPSTREAM_TIMEOUT",
             Code::UpstreamError => "UPSTREAM_ERROR",
             Code::OutcomeUnknown => "OUTCOME_UNKNOWN",
-            Code::Draining => "DRAINING",
         }
     }
 
@@ -74,7 +71,6 @@ impl Code {
             Code::TargetTooLong => 414,
             Code::UnsupportedMediaType => 415,
             Code::UpstreamUnavailable | Code::UpstreamError => 502,
-            Code::Draining => 503,
             Code::UpstreamTimeout | Code::OutcomeUnknown => 504,
         }
     }
@@ -93,15 +89,7 @@ impl Code {
             | Code::UpstreamUnavailable
             | Code::UpstreamTimeout
             | Code::UpstreamError
-            | Code::OutcomeUnknown
-            | Code::Draining => Shape::A,
-        }
-    }
-
-    pub(super) fn retry_after_secs(self) -> Option<u32> {
-        match self {
-            Code::Draining => Some(1),
-            _ => None,
+            | Code::OutcomeUnknown => Shape::A,
         }
     }
 }

@@ -7,7 +7,7 @@ mod codes;
 mod upstream;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use serde_json::{Value, json};
 
 pub use codes::Code;
@@ -80,8 +80,6 @@ pub enum Refusal {
     BodySlow,
     /// The body broke off or was framed wrongly.
     BodyBroken,
-    /// The process is ending and takes no new writes.
-    Draining,
 }
 
 /// The answer to a call that went no further. `operation` is `None` where the call names none.
@@ -186,7 +184,6 @@ fn told(refusal: &Refusal) -> (Code, String, &[Violation]) {
         ),
         Refusal::BodySlow => plain(Code::RequestTimeout, "the body did not arrive in time"),
         Refusal::BodyBroken => plain(Code::MalformedRequest, "the body broke off or is framed wrongly"),
-        Refusal::Draining => plain(Code::Draining, "this gate is shutting down"),
     }
 }
 
@@ -229,9 +226,6 @@ fn own(
 ) -> Reply {
     let mut reply =
         Reply { executed, code: Some(code), ..bare(status, &error_in_shape(shape, status, code, message, details)) };
-    if let Some(seconds) = code.retry_after_secs() {
-        reply.headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
-    }
     if code == Code::Unauthorized {
         reply.headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }

@@ -22,7 +22,6 @@ fn refusals() -> Vec<Refusal> {
         Refusal::Check(CheckRefusal::Violations(vec![Violation::new("/a", "type", "a string")])),
         Refusal::BodySlow,
         Refusal::BodyBroken,
-        Refusal::Draining,
     ]
 }
 

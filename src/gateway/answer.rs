@@ -1,0 +1,54 @@
+//! Writing an answer that Sluice holds whole.
+
+use http::header::{CONTENT_LENGTH, HeaderValue};
+use pingora::Result;
+use pingora::http::ResponseHeader;
+use pingora::proxy::Session;
+
+use super::{Ctx, Gate, body};
+use crate::base::ids::TraceId;
+use crate::stations::reply::{self, Executed, Origin, Reply};
+
+/// Always `true`: nothing is left for the proxy phases.
+pub(super) async fn write(gate: &Gate, session: &mut Session, ctx: &mut Ctx, reply: Reply) -> Result<bool> {
+    respond(session, ctx, reply).await?;
+    if !session.is_body_done() {
+        session.set_keepalive(None);
+        body::drain(session, gate.timeouts.drain).await;
+    }
+    Ok(true)
+}
+
+/// Writes head and body.
+pub(super) async fn respond(session: &mut Session, ctx: &mut Ctx, reply: Reply) -> Result<()> {
+    ctx.note(&reply);
+    let mut head = ResponseHeader::build(reply.status, Some(reply.headers.len().saturating_add(4)))?;
+    for (name, value) in &reply.headers {
+        head.append_header(name, value)?;
+    }
+    head.insert_header(CONTENT_LENGTH, HeaderValue::from(reply.body.len()))?;
+    mark(&mut head, reply.origin, reply.executed, ctx.trace.as_ref())?;
+    let empty = reply.body.is_empty();
+    session.write_response_header(Box::new(head), empty).await?;
+    if !empty {
+        session.write_response_body(Some(reply.body), true).await?;
+    }
+    Ok(())
+}
+
+/// What stands on every answer.
+pub(super) fn mark(
+    head: &mut ResponseHeader,
+    origin: Origin,
+    executed: Option<Executed>,
+    trace: Option<&TraceId>,
+) -> Result<()> {
+    head.insert_header(reply::ORIGIN, HeaderValue::from_static(origin.as_str()))?;
+    if let Some(executed) = executed {
+        head.insert_header(reply::OUTCOME, HeaderValue::from_static(executed.as_str()))?;
+    }
+    if let Some(trace) = trace {
+        head.insert_header(reply::REQUEST_ID, trace.as_str())?;
+    }
+    Ok(())
+}

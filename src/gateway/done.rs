@@ -1,0 +1,37 @@
+//! `logging`: the end of every request.
+
+use std::time::Duration;
+
+use pingora::Error;
+use pingora::proxy::Session;
+
+use super::{Ctx, Gate};
+use crate::stations::reply::{Code, Executed, Origin};
+use crate::telemetry::{RequestLine, Times};
+
+pub(super) fn done(gate: &Gate, session: &mut Session, error: Option<&Error>, ctx: &mut Ctx) {
+    let whole = ctx.watch.elapsed();
+    let times = Times { whole, gate: own_time(ctx, whole), upstream: ctx.upstream_time };
+    let status = ctx.answered.status.to_string();
+    let operation = ctx.operation.as_deref();
+    let line = RequestLine {
+        request_id: ctx.trace.as_ref().map_or("", |t| t.as_str()),
+        environment: gate.environment.as_str(),
+        operation: operation.map_or("none", |o| o.id.as_str()),
+        method: operation.map_or("none", |o| o.method.as_str()),
+        status: if ctx.answered.status == 0 { "none" } else { &status },
+        origin: ctx.answered.origin.map_or("none", Origin::as_str),
+        outcome: ctx.answered.executed.map_or("none", Executed::as_str),
+        code: ctx.answered.code.map_or("none", Code::as_str),
+        bytes_in: session.body_bytes_read(),
+        bytes_out: session.body_bytes_sent(),
+        fault: error.map_or("", |e| e.etype().as_str()),
+    };
+    gate.metrics.answered(&line, times);
+    line.write(times);
+}
+
+/// What is left when the caller's sending and upstream are taken out. A stream counts until it starts.
+fn own_time(ctx: &Ctx, whole: Duration) -> Duration {
+    whole.saturating_sub(ctx.body_time).saturating_sub(ctx.upstream_time.unwrap_or_default())
+}

@@ -1,0 +1,37 @@
+//! What the caller of a read hears when upstream fails.
+
+use pingora::proxy::{FailToProxy, Session};
+use pingora::{Error, ErrorSource, ErrorType};
+
+use super::{Ctx, answer};
+use crate::stations::reply::{Refusal, read_failed, refused};
+
+/// A read may be tried once more when nothing was sent.
+pub(super) fn to_connect(ctx: &mut Ctx, mut error: Box<Error>) -> Box<Error> {
+    error.set_retry(ctx.attempts < 2);
+    error
+}
+
+/// Answers if the head is not out yet and the caller is still there.
+pub(super) async fn to_proxy(session: &mut Session, error: &Error, ctx: &mut Ctx) -> FailToProxy {
+    let gone = *error.esource() == ErrorSource::Downstream
+        && matches!(
+            error.etype(),
+            ErrorType::WriteError | ErrorType::ReadError | ErrorType::ConnectionClosed | ErrorType::WriteTimedout
+        );
+    if gone || session.response_written().is_some() {
+        return FailToProxy { error_code: 0, can_reuse_downstream: false };
+    }
+    let decided = ctx.read.as_mut().and_then(|read| read.instead.take());
+    let reply = decided.unwrap_or_else(|| match (error.esource(), error.etype()) {
+        (ErrorSource::Downstream, _) => refused(&Refusal::BodyBroken, ctx.operation.as_deref()),
+        (_, ErrorType::ReadTimedout) => read_failed(true),
+        _ => read_failed(false),
+    });
+    let status = reply.status;
+    session.set_keepalive(None);
+    if let Err(error) = answer::respond(session, ctx, reply).await {
+        tracing::debug!(kind = error.etype().as_str(), "the caller left before its answer");
+    }
+    FailToProxy { error_code: status, can_reuse_downstream: false }
+}

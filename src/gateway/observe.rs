@@ -1,0 +1,74 @@
+//! Checking answers beside the stream: they are handed over whole, and checked where no caller waits.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use tokio::sync::mpsc;
+
+use crate::base::ids::Environment;
+use crate::catalog::Operation;
+use crate::stations::settle::drift;
+use crate::telemetry::Metrics;
+
+/// How many answers may wait to be checked.
+const WAITING: usize = 256;
+
+/// An answer that has passed.
+#[derive(Debug)]
+pub struct Observed {
+    pub environment: Environment,
+    pub operation: Arc<Operation>,
+    pub status: u16,
+    pub headers: HeaderMap,
+    /// `None` if it was too large to be kept.
+    pub body: Option<Bytes>,
+}
+
+/// Where answers are handed over.
+#[derive(Clone, Debug)]
+pub struct Observer {
+    queue: mpsc::Sender<Observed>,
+    metrics: Metrics,
+}
+
+impl Observer {
+    /// The observer, and the work of checking, which somebody has to run.
+    pub fn new(metrics: Metrics) -> (Observer, impl Future<Output = ()> + Send + 'static) {
+        let (queue, mut waiting) = mpsc::channel(WAITING);
+        let counted = metrics.clone();
+        let work = async move {
+            while let Some(observed) = waiting.recv().await {
+                check(&observed, &counted);
+            }
+        };
+        (Observer { queue, metrics }, work)
+    }
+
+    /// Never waits: where checking falls behind, the answer goes unchecked, and is counted so.
+    pub fn observe(&self, observed: Observed) {
+        if self.queue.try_send(observed).is_err() {
+            self.metrics.left_unchecked();
+        }
+    }
+}
+
+fn check(observed: &Observed, metrics: &Metrics) {
+    let Some(body) = &observed.body else {
+        metrics.left_unchecked();
+        return;
+    };
+    if let Some(violation) = drift(&observed.operation, observed.status, &observed.headers, body) {
+        let (environment, operation) = (observed.environment.as_str(), observed.operation.id.as_str());
+        metrics.drifted(environment, operation);
+        tracing::warn!(
+            environment,
+            operation,
+            status = observed.status,
+            pointer = violation.pointer,
+            keyword = violation.keyword,
+            expected = violation.expected,
+            "an answer of upstream is not what the contract says"
+        );
+    }
+}

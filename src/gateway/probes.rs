@@ -1,0 +1,54 @@
+//! `/livez`, `/readyz` and `/metrics`, on a listener of their own.
+
+use async_trait::async_trait;
+use http::{Response, StatusCode};
+use pingora::apps::http_app::ServeHttp;
+use pingora::protocols::http::ServerSession;
+use pingora::server::ShutdownWatch;
+
+use crate::telemetry::Metrics;
+
+/// What probes and Prometheus ask.
+#[derive(Debug)]
+pub struct Probes {
+    pub metrics: Metrics,
+    /// True once the process is ending.
+    pub draining: ShutdownWatch,
+}
+
+#[async_trait]
+impl ServeHttp for Probes {
+    async fn response(&self, session: &mut ServerSession) -> Response<Vec<u8>> {
+        let request = session.req_header();
+        if request.method != http::Method::GET {
+            return plain(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered here\n");
+        }
+        match request.uri.path() {
+            "/livez" => plain(StatusCode::OK, "live\n"),
+            "/readyz" if *self.draining.borrow() => plain(StatusCode::SERVICE_UNAVAILABLE, "draining\n"),
+            "/readyz" => plain(StatusCode::OK, "ready\n"),
+            "/metrics" => match self.metrics.text() {
+                Ok(text) => answer(StatusCode::OK, "text/plain; version=0.0.4", text),
+                Err(error) => {
+                    tracing::error!(%error, "the metrics cannot be written");
+                    plain(StatusCode::INTERNAL_SERVER_ERROR, "the metrics cannot be written\n")
+                }
+            },
+            _ => plain(StatusCode::NOT_FOUND, "here are /livez, /readyz and /metrics\n"),
+        }
+    }
+}
+
+fn plain(status: StatusCode, text: &str) -> Response<Vec<u8>> {
+    answer(status, "text/plain; charset=utf-8", text.as_bytes().to_vec())
+}
+
+fn answer(status: StatusCode, content_type: &str, body: Vec<u8>) -> Response<Vec<u8>> {
+    let length = body.len();
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(http::header::CONTENT_LENGTH, http::HeaderValue::from(length));
+    headers.extend(http::HeaderValue::from_str(content_type).ok().map(|v| (http::header::CONTENT_TYPE, v)));
+    response
+}

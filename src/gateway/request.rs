@@ -1,0 +1,88 @@
+//! `request_filter`: who asks for what, and for writes the whole way to the answer.
+
+use pingora::Result;
+use pingora::proxy::Session;
+
+use super::{Ctx, Gate, answer, body, read};
+use crate::adapters::clock::Stopwatch;
+use crate::adapters::trace::trace_id;
+use crate::base::ids::TraceId;
+use crate::config::AnswerMode;
+use crate::journey::submit::submit;
+use crate::stations::admit::{AdmitRefusal, Admitted, Head, admit, find};
+use crate::stations::check::{check, check_head};
+use crate::stations::forward::clear;
+use crate::stations::reply::{self, Refusal, Reply};
+
+/// `true`: the answer is written. `false`: a read that the proxy phases carry on.
+pub(super) async fn filter(gate: &Gate, session: &mut Session, ctx: &mut Ctx) -> Result<bool> {
+    session.set_keepalive(Some(gate.timeouts.keepalive.as_secs()));
+    session.set_write_timeout(Some(gate.timeouts.client_write));
+    let trace = trace_id(session.get_header(reply::REQUEST_ID).and_then(|h| h.to_str().ok()));
+    ctx.trace = Some(trace.clone());
+
+    let admitted = match admitted(gate, session, ctx) {
+        Ok(admitted) => admitted,
+        Err(refusal) => return refuse(gate, session, ctx, &Refusal::Admit(refusal)).await,
+    };
+    if admitted.operation().is_write() {
+        write(gate, session, ctx, admitted, &trace).await
+    } else {
+        read(gate, session, ctx, admitted, &trace).await
+    }
+}
+
+fn admitted(gate: &Gate, session: &Session, ctx: &mut Ctx) -> std::result::Result<Admitted, AdmitRefusal> {
+    let request = session.req_header();
+    if !session.is_http2() && request.uri.authority().is_some() {
+        return Err(AdmitRefusal::Malformed("the request target is not a path"));
+    }
+    let target = std::str::from_utf8(request.raw_path())
+        .map_err(|_| AdmitRefusal::Malformed("the request target is not UTF-8"))?;
+    let head = Head { method: &request.method, target, headers: &request.headers };
+    let found = find(&gate.catalog, head)?;
+    ctx.operation = Some(found.operation.clone());
+    admit(gate.environment, found, head)
+}
+
+async fn write(gate: &Gate, session: &mut Session, ctx: &mut Ctx, admitted: Admitted, trace: &TraceId) -> Result<bool> {
+    if let Err(refusal) = check_head(&session.req_header().headers, gate.limits.body_bytes) {
+        return refuse(gate, session, ctx, &Refusal::Check(refusal)).await;
+    }
+    let since = Stopwatch::start();
+    let read = body::whole(session, gate.limits.body_bytes, gate.timeouts.body).await;
+    ctx.body_time = since.elapsed();
+    let body = match read {
+        Ok(body) => body,
+        Err(refusal) => return refuse(gate, session, ctx, &refusal).await,
+    };
+    let submitted = submit(&gate.road, admitted, &session.req_header().headers, &body, trace).await;
+    ctx.upstream_time = submitted.upstream_time;
+    answer::write(gate, session, ctx, submitted.reply).await
+}
+
+async fn read(gate: &Gate, session: &mut Session, ctx: &mut Ctx, admitted: Admitted, trace: &TraceId) -> Result<bool> {
+    let headers = &session.req_header().headers;
+    let checked = check(admitted, headers, b"");
+    let cleared = match checked {
+        Ok(intent) => clear(intent),
+        Err(refusal) => return refuse(gate, session, ctx, &Refusal::Check(refusal)).await,
+    };
+    match gate.answers {
+        AnswerMode::Observe => {
+            ctx.read = Some(read::Read::new(gate, cleared, headers, trace)?);
+            Ok(false)
+        }
+        AnswerMode::Enforce => {
+            let since = Stopwatch::start();
+            let reply = read::whole(gate, cleared, headers, trace).await;
+            ctx.upstream_time = Some(since.elapsed());
+            answer::write(gate, session, ctx, reply).await
+        }
+    }
+}
+
+async fn refuse(gate: &Gate, session: &mut Session, ctx: &mut Ctx, refusal: &Refusal) -> Result<bool> {
+    let reply: Reply = reply::refused(refusal, ctx.operation.as_deref());
+    answer::write(gate, session, ctx, reply).await
+}

@@ -1,0 +1,75 @@
+//! The log: one line per request, and what happens to the process.
+
+use std::io::IsTerminal;
+
+use tracing_appender::non_blocking::WorkerGuard;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+use super::metrics::Times;
+use crate::config::{LogConfig, LogFormat};
+
+/// What the log says of one request: every field that there is.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestLine<'l> {
+    pub request_id: &'l str,
+    pub environment: &'l str,
+    pub operation: &'l str,
+    pub method: &'l str,
+    pub status: &'l str,
+    pub origin: &'l str,
+    pub outcome: &'l str,
+    pub code: &'l str,
+    pub bytes_in: usize,
+    pub bytes_out: usize,
+    /// What went wrong below HTTP, in the engine's word for it.
+    pub fault: &'l str,
+}
+
+impl RequestLine<'_> {
+    pub fn write(&self, times: Times) {
+        let micros = |d: std::time::Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
+        tracing::info!(
+            target: "sluice::request",
+            request_id = self.request_id,
+            environment = self.environment,
+            operation = self.operation,
+            method = self.method,
+            status = self.status,
+            origin = self.origin,
+            outcome = self.outcome,
+            code = self.code,
+            bytes_in = self.bytes_in,
+            bytes_out = self.bytes_out,
+            whole_us = micros(times.whole),
+            gate_us = micros(times.gate),
+            upstream_us = times.upstream.map(micros),
+            fault = self.fault,
+            "request"
+        );
+    }
+}
+
+/// Starts the log. Lines are written by a thread of its own; the guard writes the last ones when it is dropped.
+pub fn init(config: &LogConfig) -> WorkerGuard {
+    let (writer, guard) = tracing_appender::non_blocking(std::io::stdout());
+    // The engine's own lines may carry pieces of requests; what matters of them Sluice says itself.
+    let filter = EnvFilter::new(format!("off,sluice={}", config.level.as_str()));
+    let registry = tracing_subscriber::registry().with(filter);
+    let json = match config.format {
+        LogFormat::Json => true,
+        LogFormat::Human => false,
+        LogFormat::Auto => !std::io::stdout().is_terminal(),
+    };
+    let layer = tracing_subscriber::fmt::layer().with_writer(writer);
+    let started = if json {
+        registry.with(layer.json().flatten_event(true).with_current_span(false).with_span_list(false)).try_init()
+    } else {
+        registry.with(layer.compact().with_target(false).with_ansi(std::io::stdout().is_terminal())).try_init()
+    };
+    if started.is_err() {
+        tracing::debug!("the log runs already");
+    }
+    guard
+}

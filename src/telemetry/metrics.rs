@@ -1,0 +1,128 @@
+//! The metrics.
+
+use std::time::Duration;
+
+use prometheus::core::Collector;
+use prometheus::{
+    Encoder, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry, TextEncoder,
+};
+
+/// Upper bounds in seconds: 100 µs to 60 s.
+const BUCKETS: [f64; 15] =
+    [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0];
+
+/// Every metric of Sluice.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    registry: Registry,
+    requests: IntCounterVec,
+    request_seconds: HistogramVec,
+    gate_seconds: HistogramVec,
+    upstream_seconds: HistogramVec,
+    drift: IntCounterVec,
+    unchecked: IntCounter,
+    in_flight: IntGauge,
+}
+
+/// How long a request took, and of that Sluice itself and upstream.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    pub whole: Duration,
+    pub gate: Duration,
+    pub upstream: Option<Duration>,
+}
+
+impl Metrics {
+    pub fn new() -> Result<Metrics, prometheus::Error> {
+        let registry = Registry::new();
+        let seconds = |name: &str, help: &str| {
+            let histogram = HistogramVec::new(
+                HistogramOpts::new(name, help).buckets(BUCKETS.to_vec()),
+                &["environment", "operation"],
+            )?;
+            registered(&registry, histogram)
+        };
+        let build = IntCounterVec::new(
+            Opts::new("sluice_build_info", "Always 1; the label tells which build runs."),
+            &["version"],
+        )?;
+        registered(&registry, build)?.with_label_values(&[env!("CARGO_PKG_VERSION")]).inc();
+        Ok(Metrics {
+            requests: registered(
+                &registry,
+                IntCounterVec::new(
+                    Opts::new(
+                        "sluice_requests_total",
+                        "Requests answered, by who answered and whether the call was executed.",
+                    ),
+                    &["environment", "operation", "status", "origin", "outcome", "code"],
+                )?,
+            )?,
+            request_seconds: seconds("sluice_request_seconds", "From the head of a request to the end of its answer.")?,
+            gate_seconds: seconds(
+                "sluice_gate_seconds",
+                "What Sluice itself took of a request, without upstream and without the caller's sending.",
+            )?,
+            upstream_seconds: seconds(
+                "sluice_upstream_seconds",
+                "From sending to upstream to its answer: to the head for reads, to the end for writes.",
+            )?,
+            drift: registered(
+                &registry,
+                IntCounterVec::new(
+                    Opts::new("sluice_answer_drift_total", "Answers of upstream that are not what the contract says."),
+                    &["environment", "operation"],
+                )?,
+            )?,
+            unchecked: registered(
+                &registry,
+                IntCounter::new(
+                    "sluice_answers_unchecked_total",
+                    "Answers that passed unchecked, because they were too large or checking fell behind.",
+                )?,
+            )?,
+            in_flight: registered(
+                &registry,
+                IntGauge::new("sluice_requests_in_flight", "Requests that are being answered now.")?,
+            )?,
+            registry,
+        })
+    }
+
+    pub fn started(&self) {
+        self.in_flight.inc();
+    }
+
+    /// Counts a request that was answered, or that could not be.
+    pub fn answered(&self, line: &super::RequestLine<'_>, times: Times) {
+        self.in_flight.dec();
+        let labels = [line.environment, line.operation, line.status, line.origin, line.outcome, line.code];
+        self.requests.with_label_values(&labels).inc();
+        let labels = [line.environment, line.operation];
+        self.request_seconds.with_label_values(&labels).observe(times.whole.as_secs_f64());
+        self.gate_seconds.with_label_values(&labels).observe(times.gate.as_secs_f64());
+        if let Some(upstream) = times.upstream {
+            self.upstream_seconds.with_label_values(&labels).observe(upstream.as_secs_f64());
+        }
+    }
+
+    pub fn drifted(&self, environment: &str, operation: &str) {
+        self.drift.with_label_values(&[environment, operation]).inc();
+    }
+
+    pub fn left_unchecked(&self) {
+        self.unchecked.inc();
+    }
+
+    /// The text that Prometheus reads.
+    pub fn text(&self) -> Result<Vec<u8>, prometheus::Error> {
+        let mut text = Vec::new();
+        TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
+        Ok(text)
+    }
+}
+
+fn registered<C: Collector + Clone + 'static>(registry: &Registry, collector: C) -> Result<C, prometheus::Error> {
+    registry.register(Box::new(collector.clone()))?;
+    Ok(collector)
+}

@@ -1,0 +1,9 @@
+//! What can be watched: every metric and every field of the log, each named in one place.
+//!
+//! Labels are bounded: operations, environments and codes, never a path, a person, a wallet or an amount.
+
+mod log;
+mod metrics;
+
+pub use log::{RequestLine, init};
+pub use metrics::{Metrics, Times};
