@@ -3,5 +3,6 @@
 pub mod adapters;
 pub mod base;
 pub mod catalog;
+pub mod cli;
 pub mod config;
 pub mod ports;
