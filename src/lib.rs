@@ -13,3 +13,4 @@ pub mod telemetry;
 pub mod adapters;
 pub mod journey;
 pub mod gateway;
+pub mod cli;

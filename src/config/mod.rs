@@ -1,12 +1,195 @@
 //! Configuration: from what was written to what is meant.
 //!
-//! One table says which settings there are; the parser, the names of environment variables, the reference file
-//! and the help derive from it. All that is wrong is told at once, each with its place and a remedy. Nothing here
-//! reads the environment or a file by itself: both come in through [`World`].
+//! One table (`settings`) says which settings there are; the parser, the names of environment variables and the
+//! reference file derive from it. All that is wrong is told at once, each thing with its place and a remedy.
+//! Nothing here reads the environment or a file by itself: both come in through [`World`].
+//!
+//! The way of a value: `document` finds it in the file, or `environment` in a variable, which wins; `value`
+//! gives it its type and keeps it in `written`; `combination` looks at what goes together; `meant` is the result.
 
+mod combination;
+mod document;
+mod environment;
 mod meant;
+mod pem;
+mod reference;
+mod settings;
+mod upstream;
+mod value;
+mod written;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::path::Path;
 
 pub use meant::{
     AnswerMode, CatalogConfig, Config, EnvironmentConfig, LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel,
     ProbesConfig, TimeoutsConfig, UpstreamConfig,
 };
+pub use reference::{first, reference};
+
+use crate::base::finding::{Finding, Severity};
+use document::{Document, Found};
+use settings::{Absent, Presence, SECTIONS, Section, Setting};
+use value::Source;
+use written::{Fault, Place, Written};
+
+/// What configuration may look at besides its own text.
+pub struct World<'w> {
+    pub environment: BTreeMap<String, OsString>,
+    pub read_file: &'w dyn Fn(&Path) -> io::Result<Vec<u8>>,
+    /// Whether there is a folder of that name, and it can be read.
+    pub is_folder: &'w dyn Fn(&Path) -> bool,
+}
+
+impl fmt::Debug for World<'_> {
+    /// The environment may hold secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("World").finish_non_exhaustive()
+    }
+}
+
+/// A configuration that can be run, and what is odd about it.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    pub config: Config,
+    pub warnings: Vec<Finding>,
+}
+
+/// Reads the text of the configuration file called `file`, or tells everything that is wrong with it.
+pub fn read(text: &str, file: &str, world: &World<'_>) -> Result<Reading, Vec<Finding>> {
+    let folder = Path::new(file).parent().unwrap_or(Path::new(""));
+    let document = document::document(text, file);
+    if document.is_broken {
+        return Err(document.findings);
+    }
+    let mut reader = Reader::new(file, Source { world, folder }, document);
+    reader.sections();
+    reader.findings.extend(combination::findings(file, &reader.written));
+    reader.findings.extend(environment::unknown(world, &reader.variables));
+    reader.finish()
+}
+
+/// Goes through the table, setting by setting.
+struct Reader<'r> {
+    file: &'r str,
+    source: Source<'r>,
+    document: Document,
+    written: Written,
+    /// The environments that are configured.
+    present: BTreeSet<&'static str>,
+    /// Environment variables that the configuration names.
+    variables: Vec<String>,
+    findings: Vec<Finding>,
+}
+
+impl<'r> Reader<'r> {
+    fn new(file: &'r str, source: Source<'r>, mut document: Document) -> Reader<'r> {
+        let findings = std::mem::take(&mut document.findings);
+        let (written, present, variables) = Default::default();
+        Reader { file, source, document, written, present, variables, findings }
+    }
+
+    fn sections(&mut self) {
+        for section in SECTIONS {
+            let found: Vec<(&Setting, Option<Found>)> =
+                section.settings.iter().map(|setting| (setting, self.found(section, setting))).collect();
+            let is_written =
+                self.document.headings.contains_key(section.name) || found.iter().any(|(_, found)| found.is_some());
+            match section.presence {
+                Presence::IfWritten if !is_written => continue,
+                Presence::IfWritten => self.present.insert(section.name),
+                Presence::Always => false,
+            };
+            self.pairs(section, &found);
+            for (setting, found) in &found {
+                self.setting(section, setting, found.as_ref());
+            }
+        }
+        if self.present.is_empty() {
+            let finding = Finding::error(self.file, "there is neither a `[production]` nor a `[sandbox]` section");
+            self.findings.push(finding.remedy("write at least one, with `listen` and `upstream`"));
+        }
+    }
+
+    fn found(&mut self, section: &Section, setting: &Setting) -> Option<Found> {
+        let in_file = self.document.found.remove(&(section.name, setting.name));
+        environment::found(section, setting, self.source.world).or(in_file)
+    }
+
+    fn setting(&mut self, section: &Section, setting: &Setting, found: Option<&Found>) {
+        let path = section.path(setting.name);
+        let by_default;
+        let found = match (found, &setting.absent) {
+            (Some(found), _) => found,
+            (None, Absent::Nothing { .. }) => return,
+            (None, Absent::Fault { example, .. }) => return self.missing(section, setting, example),
+            (None, Absent::Means(text)) => match document::value(text, &Place::Default) {
+                Some(found) => {
+                    by_default = found;
+                    &by_default
+                }
+                None => return self.fault(&Place::Default, Fault::new(format!("the default of `{path}` is broken"))),
+            },
+        };
+        self.variables.extend(value::variable_named(found).map(str::to_owned));
+        if value::is_plain(&setting.kind, found) {
+            let warning = Finding::warning(self.file, format!("`{path}` is a secret, and stands here for all to read"))
+                .remedy("write it as `{ file = \"path\" }` or `{ env = \"NAME\" }`");
+            self.findings.push(found.place.locate(self.file, warning));
+        }
+        if let Err(fault) = value::store(&setting.kind, found, &self.source, &mut self.written) {
+            self.fault(&found.place, Fault { text: format!("`{path}`: {}", fault.text), ..fault });
+        }
+    }
+
+    fn missing(&mut self, section: &Section, setting: &Setting, example: &str) {
+        let name = setting.name;
+        let place = self.document.headings.get(section.name).cloned().unwrap_or(Place::Default);
+        let fault = Fault::new(format!("`{}` is missing", section.path(name)));
+        let variable = section.variable(name);
+        self.fault(&place, fault.remedy(format!("write for example `{name} = {example}`, or set `{variable}`")));
+    }
+
+    /// Settings that mean nothing without each other, whether or not they can be read.
+    fn pairs(&mut self, section: &Section, found: &[(&Setting, Option<Found>)]) {
+        let of = |name: &str| found.iter().find(|(s, _)| s.name == name).and_then(|(_, found)| found.as_ref());
+        let fault = |has: &str, lacks: &str| {
+            Fault::new(format!("`{}` has no use without `{}`", section.path(has), section.path(lacks)))
+                .remedy(format!("write `{lacks}` as well, or leave `{has}` out"))
+        };
+        match (of("tls_certificate"), of("tls_key")) {
+            (Some(certificate), None) => self.fault(&certificate.place, fault("tls_certificate", "tls_key")),
+            (None, Some(key)) => self.fault(&key.place, fault("tls_key", "tls_certificate")),
+            _ => {}
+        }
+    }
+
+    fn fault(&mut self, place: &Place, fault: Fault) {
+        self.findings.push(fault.error(self.file, place));
+    }
+
+    fn finish(mut self) -> Result<Reading, Vec<Finding>> {
+        self.findings.sort_by_key(|finding| order(self.file, finding));
+        if self.findings.iter().any(|finding| finding.severity == Severity::Error) {
+            return Err(self.findings);
+        }
+        match self.written.meant() {
+            Some(config) => Ok(Reading { config, warnings: self.findings }),
+            None => Err(vec![Finding::error(self.file, "a setting has no value; this is a fault of Sluice itself")]),
+        }
+    }
+}
+
+/// As one reads the file, then the rest.
+fn order(file: &str, finding: &Finding) -> (bool, usize, usize) {
+    let place = finding.place.as_deref().and_then(|place| place.split_once(':'));
+    let number = |text: &str| text.parse().unwrap_or(usize::MAX);
+    let (line, column) = place.map_or((0, 0), |(line, column)| (number(line), number(column)));
+    (finding.file != file, line, column)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,75 @@
+//! `sluice init`: a first configuration to start from.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+
+use super::{Ending, print};
+use crate::config;
+
+/// Write a first configuration, every setting explained
+///
+/// Its upstreams are on this machine, for something to start with; put the real ones in.
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// The file to write
+    #[arg(long, value_name = "FILE", default_value = "sluice.toml")]
+    output: PathBuf,
+    /// Overwrite a file that is there
+    #[arg(long)]
+    force: bool,
+    /// Print the reference of all settings instead of writing a file
+    #[arg(long, conflicts_with_all = ["output", "force"])]
+    reference: bool,
+}
+
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
+    print(&if arguments.reference { config::reference() } else { start(arguments)? })?;
+    Ok(Ending::Done)
+}
+
+/// Writes the file, and says what to do next.
+fn start(arguments: &Arguments) -> anyhow::Result<String> {
+    let file = arguments.output.display();
+    let written = write(&arguments.output, arguments.force);
+    if written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists) {
+        bail!("`{file}` is there already; name another file with `--output`, or overwrite it with `--force`");
+    }
+    written.with_context(|| format!("`{file}` cannot be written"))?;
+    Ok(format!(
+        "Wrote `{file}`.\n\n\
+         Next:\n  \
+         1. Put your upstreams into `[production]` and `[sandbox]`, or take a section out.\n  \
+         2. sluice check --config {file}\n  \
+         3. sluice serve --config {file}\n"
+    ))
+}
+
+fn write(path: &Path, force: bool) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create(force).truncate(force).create_new(!force).open(path)?;
+    file.write_all(config::first().as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Sources, check};
+    use super::*;
+
+    #[test]
+    fn what_it_writes_passes_check_and_is_not_overwritten_unasked() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("sluice.toml");
+        let arguments = |force| Arguments { output: output.clone(), force, reference: false };
+        assert!(start(&arguments(false)).unwrap().contains("sluice check"));
+        assert_eq!(check::findings(&Sources { config: Some(output.clone()), schemas: None }), []);
+
+        std::fs::write(&output, "mine").unwrap();
+        assert!(start(&arguments(false)).unwrap_err().to_string().contains("--force"));
+        assert_eq!(std::fs::read_to_string(&output).unwrap(), "mine");
+        start(&arguments(true)).unwrap();
+        assert_eq!(std::fs::read_to_string(&output).unwrap(), config::first());
+    }
+}

@@ -1,0 +1,176 @@
+//! The command line: what is asked for, and what the answer is as text and exit code.
+//!
+//! The only place, with the adapters, that reads the environment and files: [`world`] gives them to those that
+//! may not. A new command is a module, a variant of [`Command`] and a line in [`run`].
+
+mod check;
+mod init;
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::{Args, Parser, Subcommand};
+
+use crate::base::finding::{Finding, Severity};
+use crate::catalog::{Catalog, SchemaFiles};
+use crate::config::{self, Config, World};
+
+/// The gate between an organization's own services and a stablecoin payments API.
+#[derive(Debug, Parser)]
+#[command(
+    name = "sluice",
+    version,
+    arg_required_else_help = true,
+    after_help = "Exit codes: 0 done; 1 it could not be done; 2 the command line is wrong; 3 `check` found errors."
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Check(check::Arguments),
+    Init(init::Arguments),
+}
+
+/// How a command ended that could do its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    Done,
+    /// `check` found errors.
+    Faulty,
+}
+
+/// Does what the command line asks for.
+pub fn run(cli: Cli) -> anyhow::Result<Ending> {
+    match cli.command {
+        Command::Check(arguments) => check::run(&arguments),
+        Command::Init(arguments) => init::run(&arguments),
+    }
+}
+
+/// The exit code, after an error has been told in plain words.
+pub fn exit_code(ended: anyhow::Result<Ending>) -> ExitCode {
+    match ended {
+        Ok(Ending::Done) => ExitCode::SUCCESS,
+        Ok(Ending::Faulty) => ExitCode::from(3),
+        Err(error) => {
+            eprintln!("sluice: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Which configuration and which contract, for commands that need them.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Sources {
+    /// The configuration file [default: the variable SLUICE_CONFIG, else sluice.toml]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// The folder of a contract to use instead of the built-in or configured one
+    #[arg(long, value_name = "DIR")]
+    pub schemas: Option<PathBuf>,
+}
+
+/// What a gate runs on.
+#[derive(Debug)]
+pub struct Loaded {
+    pub config: Config,
+    pub files: SchemaFiles,
+    pub catalog: Catalog,
+    pub warnings: Vec<Finding>,
+}
+
+impl Sources {
+    pub fn config_file(&self) -> PathBuf {
+        let named = || std::env::var_os("SLUICE_CONFIG").map(PathBuf::from);
+        self.config.clone().or_else(named).unwrap_or_else(|| PathBuf::from("sluice.toml"))
+    }
+
+    /// Reads configuration and contract, or tells everything that is wrong with either.
+    pub fn load(&self) -> Result<Loaded, Vec<Finding>> {
+        let read = read_config(&self.config_file());
+        let configured = read.as_ref().ok().map(|reading| &reading.config.catalog);
+        let schemas = self.schemas.as_deref().or(configured.and_then(|catalog| catalog.schemas.as_deref()));
+        let contract = read_contract(schemas, configured.map_or(&[], |catalog| catalog.enable.as_slice()));
+        match (read, contract) {
+            (Ok(reading), Ok((files, catalog))) => {
+                Ok(Loaded { config: reading.config, files, catalog, warnings: reading.warnings })
+            }
+            (Ok(reading), Err(findings)) => Err(reading.warnings.into_iter().chain(findings).collect()),
+            (Err(findings), Ok(_)) => Err(findings),
+            (Err(findings), Err(more)) => Err(findings.into_iter().chain(more).collect()),
+        }
+    }
+}
+
+/// The environment and the files of this process.
+pub fn world<'w>() -> World<'w> {
+    let environment = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value))).collect();
+    World { environment, read_file: &|path| fs::read(path), is_folder: &|path| fs::read_dir(path).is_ok() }
+}
+
+/// A contract from a folder, or the built-in one; names of files in findings have the folder before them.
+pub fn read_contract(folder: Option<&Path>, enable: &[String]) -> Result<(SchemaFiles, Catalog), Vec<Finding>> {
+    let files = match folder {
+        Some(folder) => read_schemas(folder).map_err(|finding| vec![finding])?,
+        None => SchemaFiles::built_in(),
+    };
+    let catalog = Catalog::build(&files, enable).map_err(|findings| in_folder(folder, findings))?;
+    Ok((files, catalog))
+}
+
+/// The files of a contract: the JSON files of a folder and of the folders in it.
+pub fn read_schemas(folder: &Path) -> Result<SchemaFiles, Finding> {
+    let mut files = SchemaFiles::default();
+    gather(folder, "", &mut files).map_err(|error| {
+        Finding::error(&folder.display().to_string(), format!("the contract cannot be read: {error}"))
+            .remedy("name a folder with `openapi.json` and the schema files that it refers to")
+    })?;
+    Ok(files)
+}
+
+fn gather(folder: &Path, prefix: &str, files: &mut SchemaFiles) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+        if path.is_dir() {
+            gather(&path, &format!("{prefix}{name}/"), files)?;
+        } else if name.ends_with(".json") {
+            files.insert(&format!("{prefix}{name}"), fs::read(&path)?);
+        }
+    }
+    Ok(())
+}
+
+fn read_config(file: &Path) -> Result<config::Reading, Vec<Finding>> {
+    let name = file.display().to_string();
+    let text = fs::read(file).map_err(|error| {
+        vec![
+            Finding::error(&name, format!("the configuration cannot be read: {error}"))
+                .remedy("name it with `--config FILE`, or write a first one with `sluice init`"),
+        ]
+    })?;
+    let text =
+        String::from_utf8(text).map_err(|_| vec![Finding::error(&name, "the configuration is not text in UTF-8")])?;
+    config::read(&text, &name, &world())
+}
+
+fn in_folder(folder: Option<&Path>, findings: Vec<Finding>) -> Vec<Finding> {
+    let Some(folder) = folder else { return findings };
+    let named = |finding: Finding| Finding { file: folder.join(&finding.file).display().to_string(), ..finding };
+    findings.into_iter().map(named).collect()
+}
+
+/// Writes to standard output; a reader that went away is an error, not a panic.
+fn print(text: &str) -> anyhow::Result<()> {
+    io::stdout().write_all(text.as_bytes()).context("standard output cannot be written")
+}
+
+fn is_error(finding: &Finding) -> bool {
+    finding.severity == Severity::Error
+}

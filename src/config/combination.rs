@@ -1,0 +1,108 @@
+//! What is right setting by setting, and wrong together.
+
+use std::net::SocketAddr;
+
+use super::written::{Fault, Place, Placed, Written, WrittenEnvironment};
+use super::{pem, upstream};
+use crate::base::finding::{Finding, Severity};
+use crate::base::ids::Environment;
+
+/// Everything that does not go together.
+pub(super) fn findings(file: &str, written: &Written) -> Vec<Finding> {
+    let mut faults = Vec::new();
+    for environment in Environment::ALL {
+        let of = written.environment(environment);
+        faults.extend(tls(environment, of));
+        faults.extend(plain_upstream(environment, of));
+        faults.extend(authorities_without_tls(environment, of));
+    }
+    faults.extend(same_address(written));
+    faults.extend(same_upstream(written));
+    faults.extend(short_grace(written));
+    faults.into_iter().map(|(severity, place, fault)| Finding { severity, ..fault.error(file, &place) }).collect()
+}
+
+type Wrong = (Severity, Place, Fault);
+
+fn error(place: &Place, fault: Fault) -> Wrong {
+    (Severity::Error, place.clone(), fault)
+}
+
+fn tls(environment: Environment, of: &WrittenEnvironment) -> Option<Wrong> {
+    let (certificate, key) = (of.tls_certificate.as_ref()?, of.tls_key.as_ref()?);
+    let fault = pem::fit(&certificate.value, key.value.reveal()).err()?;
+    Some(error(&key.place, Fault { text: format!("`{environment}.tls_key`: {}", fault.text), ..fault }))
+}
+
+/// In production a warning would not be enough: whoever stands between could send money elsewhere.
+fn plain_upstream(environment: Environment, of: &WrittenEnvironment) -> Option<Wrong> {
+    let upstream = of.upstream.as_ref()?;
+    let allowed = of.allow_plain_upstream.as_ref().is_none_or(|allow| allow.value);
+    if upstream.value.tls || allowed || upstream::is_loopback(&upstream.value.host) {
+        return None;
+    }
+    let severity = match environment {
+        Environment::Production => Severity::Error,
+        Environment::Sandbox => Severity::Warning,
+    };
+    let fault = Fault::new(format!(
+        "`{environment}.upstream` is plain HTTP to another machine: anyone between can read and alter calls"
+    ));
+    let remedy = "write `https://`, or, where the way there is protected otherwise, `allow_plain_upstream = true`";
+    Some((severity, upstream.place.clone(), fault.remedy(remedy)))
+}
+
+fn authorities_without_tls(environment: Environment, of: &WrittenEnvironment) -> Option<Wrong> {
+    let (upstream, authorities) = (of.upstream.as_ref()?, of.upstream_ca.as_ref()?);
+    let fault = Fault::new(format!("`{environment}.upstream_ca` has no use: `upstream` is plain HTTP"));
+    (!upstream.value.tls)
+        .then(|| error(&authorities.place, fault.remedy("write `https://`, or leave `upstream_ca` out")))
+}
+
+fn same_address(written: &Written) -> Vec<Wrong> {
+    let listeners: Vec<(&str, &Placed<SocketAddr>)> = [
+        ("production.listen", &written.production.listen),
+        ("sandbox.listen", &written.sandbox.listen),
+        ("probes.listen", &written.probes_listen),
+    ]
+    .into_iter()
+    .filter_map(|(name, listen)| Some((name, listen.as_ref()?)))
+    .collect();
+    let mut wrong = Vec::new();
+    for (at, (name, listen)) in listeners.iter().enumerate() {
+        for (other_name, other) in listeners.iter().take(at).filter(|(_, other)| collide(listen.value, other.value)) {
+            let fault = Fault::new(format!(
+                "`{name}` and `{other_name}` are the same address, {} and {}",
+                listen.value, other.value
+            ));
+            let place = if listen.place == Place::Default { &other.place } else { &listen.place };
+            wrong.push(error(place, fault.remedy("give each a port of its own")));
+        }
+    }
+    wrong
+}
+
+/// Port 0 is any free port, so never the same one twice.
+fn collide(one: SocketAddr, other: SocketAddr) -> bool {
+    let same_ip = one.ip() == other.ip() || one.ip().is_unspecified() || other.ip().is_unspecified();
+    one.port() != 0 && one.port() == other.port() && same_ip
+}
+
+fn same_upstream(written: &Written) -> Option<Wrong> {
+    let (production, sandbox) = (written.production.upstream.as_ref()?, written.sandbox.upstream.as_ref()?);
+    let (one, other) = (&production.value, &sandbox.value);
+    let same = (&one.host, one.port, &one.base_path) == (&other.host, other.port, &other.base_path);
+    let fault = Fault::new("`sandbox.upstream` and `production.upstream` are the same: what is tried would be real");
+    same.then(|| error(&sandbox.place, fault.remedy("give each environment its own upstream")))
+}
+
+fn short_grace(written: &Written) -> Option<Wrong> {
+    let (grace, answer) = (written.grace.as_ref()?, written.answer.as_ref()?);
+    let place = if grace.place == Place::Default { &answer.place } else { &grace.place };
+    let fault = Fault::new(format!(
+        "`timeouts.grace_ms` ({}) is not longer than `timeouts.answer_ms` ({}): a shutdown would cut payments off",
+        grace.value.as_millis(),
+        answer.value.as_millis()
+    ));
+    (grace.value <= answer.value).then(|| error(place, fault.remedy("make `grace_ms` the longer one")))
+}

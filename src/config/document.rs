@@ -1,0 +1,160 @@
+//! From the text of the file to what stands in it, each thing with its line and column.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeString, DeTable, DeValue};
+
+use super::settings::{SECTIONS, Section};
+use super::written::{Fault, Place};
+use crate::base::finding::{Finding, nearest};
+
+/// Something written, before it is known whether it is of the right type.
+pub(super) struct Found {
+    pub place: Place,
+    pub raw: Raw,
+}
+
+pub(super) enum Raw {
+    Text(String),
+    /// Nothing where the number is too large, or below zero.
+    Number(Option<u64>),
+    Truth(bool),
+    List(Vec<Found>),
+    Table(BTreeMap<String, Found>),
+    /// A type that no setting takes.
+    Other(&'static str),
+}
+
+/// The file, sorted into the known settings.
+#[derive(Default)]
+pub(super) struct Document {
+    /// By section and setting.
+    pub found: BTreeMap<(&'static str, &'static str), Found>,
+    /// The headings that are written, with their places.
+    pub headings: BTreeMap<&'static str, Place>,
+    pub findings: Vec<Finding>,
+    /// It is not TOML; the findings say where.
+    pub is_broken: bool,
+}
+
+/// Reads the text; what is no known setting becomes a finding.
+pub(super) fn document(text: &str, file: &str) -> Document {
+    let mut reader = Reader { text, file, document: Document::default() };
+    let (table, errors) = DeTable::parse_recoverable(text);
+    if errors.is_empty() {
+        reader.top(table.get_ref());
+    }
+    reader.document.is_broken = !errors.is_empty();
+    for error in errors {
+        // What a broken text goes on to say is guesswork: its other faults are told once it can be read.
+        let fault = Fault::new(format!("this is not TOML: {}", error.message()));
+        reader.fault(error.span().unwrap_or_default(), fault);
+    }
+    reader.document
+}
+
+/// Reads one value that stands by itself, as the table's defaults do.
+pub(super) fn value(text: &str, place: &Place) -> Option<Found> {
+    let value = DeValue::parse(text).ok()?;
+    Some(found(value.get_ref(), &|_| place.clone(), place.clone()))
+}
+
+struct Reader<'t> {
+    text: &'t str,
+    file: &'t str,
+    document: Document,
+}
+
+type Key<'k, 'i> = &'k Spanned<DeString<'i>>;
+
+impl Reader<'_> {
+    fn top(&mut self, table: &DeTable<'_>) {
+        for (key, value) in table {
+            let name = key.get_ref().as_ref();
+            match (Section::named(name).filter(|s| !s.name.is_empty()), value.get_ref()) {
+                (Some(section), DeValue::Table(inner)) => self.section(section, key, inner),
+                (Some(section), _) => {
+                    let fault = Fault::new(format!("`{name}` is a section")).remedy(format!(
+                        "write `[{name}]` once, and {} below it",
+                        section.settings.first().map_or("its settings", |s| s.name)
+                    ));
+                    self.fault(key.span(), fault);
+                }
+                (None, DeValue::Table(_)) => {
+                    let fault = Fault::new(format!("there is no section `{name}`"));
+                    let remedy = match nearest(name, Section::names()) {
+                        Some(near) => format!("did you mean `[{near}]`?"),
+                        None => format!("the sections are: {}", Section::names().collect::<Vec<_>>().join(", ")),
+                    };
+                    self.fault(key.span(), fault.remedy(remedy));
+                }
+                (None, _) => {
+                    if let Some(section) = Section::named("") {
+                        self.setting(section, key, value);
+                    }
+                }
+            }
+        }
+    }
+
+    fn section(&mut self, section: &'static Section, key: Key<'_, '_>, table: &DeTable<'_>) {
+        let place = self.place(key.span());
+        self.document.headings.insert(section.name, place);
+        for (key, value) in table {
+            self.setting(section, key, value);
+        }
+    }
+
+    fn setting(&mut self, section: &'static Section, key: Key<'_, '_>, value: &Spanned<DeValue<'_>>) {
+        let name = key.get_ref().as_ref();
+        let Some(setting) = section.setting(name) else {
+            let fault = Fault::new(format!("there is no setting `{}`", section.path(name)));
+            return self.fault(key.span(), Fault { remedy: Some(remedy_for_unknown(section, name)), ..fault });
+        };
+        let found = found(value.get_ref(), &|span| self.place(span), self.place(value.span()));
+        self.document.found.insert((section.name, setting.name), found);
+    }
+
+    fn fault(&mut self, span: Range<usize>, fault: Fault) {
+        let place = self.place(span);
+        self.document.findings.push(fault.error(self.file, &place));
+    }
+
+    fn place(&self, span: Range<usize>) -> Place {
+        let before = self.text.get(..span.start).unwrap_or(self.text);
+        let line = before.matches('\n').count().saturating_add(1);
+        let column = before.rsplit('\n').next().unwrap_or(before).chars().count().saturating_add(1);
+        Place::File { line, column }
+    }
+}
+
+fn remedy_for_unknown(section: &Section, name: &str) -> String {
+    if let Some(near) = nearest(name, section.settings.iter().map(|s| s.name)) {
+        return format!("did you mean `{near}`?");
+    }
+    let elsewhere = SECTIONS.iter().filter(|other| other.setting(name).is_some());
+    match elsewhere.map(|other| other.name).next() {
+        Some("") => format!("`{name}` stands at the top, above all sections"),
+        Some(other) => format!("`{name}` stands in `[{other}]`"),
+        None => {
+            let known: Vec<_> = section.settings.iter().map(|s| s.name).collect();
+            format!("the settings here are: {}", known.join(", "))
+        }
+    }
+}
+
+fn found(value: &DeValue<'_>, place_of: &dyn Fn(Range<usize>) -> Place, place: Place) -> Found {
+    let inner = |v: &Spanned<DeValue<'_>>| found(v.get_ref(), place_of, place_of(v.span()));
+    let raw = match value {
+        DeValue::String(text) => Raw::Text(text.to_string()),
+        DeValue::Integer(number) => Raw::Number(u64::from_str_radix(number.as_str(), number.radix()).ok()),
+        DeValue::Boolean(truth) => Raw::Truth(*truth),
+        DeValue::Array(items) => Raw::List(items.iter().map(inner).collect()),
+        DeValue::Table(table) => Raw::Table(table.iter().map(|(k, v)| (k.get_ref().to_string(), inner(v))).collect()),
+        DeValue::Float(_) => Raw::Other("a number with a fraction"),
+        DeValue::Datetime(_) => Raw::Other("a date or time"),
+    };
+    Found { place, raw }
+}

@@ -1,0 +1,317 @@
+//! The table of settings: one entry a setting, from which parser, environment variables and reference derive.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::meant::{AnswerMode, LogFormat, LogLevel, UpstreamConfig};
+use super::written::Slot;
+use crate::base::secret::Secret;
+
+/// Settings under one heading; the first section has no name: its settings stand above all headings.
+pub(super) struct Section {
+    pub name: &'static str,
+    pub doc: &'static str,
+    pub presence: Presence,
+    pub settings: &'static [Setting],
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Presence {
+    /// Its settings hold whether anything is written or not.
+    Always,
+    /// It holds only if something in it is written: an environment.
+    IfWritten,
+}
+
+pub(super) struct Setting {
+    pub name: &'static str,
+    pub kind: Kind,
+    pub absent: Absent,
+    pub doc: &'static str,
+}
+
+/// What it means that a setting is not written; examples and defaults are TOML.
+pub(super) enum Absent {
+    /// The section cannot be without it. `first` is what `sluice init` writes.
+    Fault {
+        example: &'static str,
+        first: &'static str,
+    },
+    Means(&'static str),
+    Nothing {
+        example: &'static str,
+    },
+}
+
+/// What may be written, and where the value goes.
+pub(super) enum Kind {
+    Address(Slot<SocketAddr>),
+    Upstream(Slot<UpstreamConfig>),
+    /// A PEM file with at least one certificate.
+    Certificates(Slot<Vec<u8>>),
+    Folder(Slot<PathBuf>),
+    Secret(Slot<Secret>),
+    Names(Slot<Vec<String>>),
+    Truth(Slot<bool>),
+    Number {
+        least: u64,
+        most: u64,
+        unit: &'static str,
+        slot: Slot<usize>,
+    },
+    Millis(Slot<Duration>),
+    Answers(Slot<AnswerMode>),
+    LogFormat(Slot<LogFormat>),
+    LogLevel(Slot<LogLevel>),
+}
+
+/// The longest time that can be set: a day. Longer ones are slips of the pen.
+pub(super) const MOST_MILLIS: u64 = 86_400_000;
+
+pub(super) const ANSWERS: &[(&str, AnswerMode)] = &[("observe", AnswerMode::Observe), ("enforce", AnswerMode::Enforce)];
+
+pub(super) const LOG_FORMATS: &[(&str, LogFormat)] =
+    &[("auto", LogFormat::Auto), ("json", LogFormat::Json), ("human", LogFormat::Human)];
+
+pub(super) const LOG_LEVELS: &[(&str, LogLevel)] = &[
+    ("error", LogLevel::Error),
+    ("warn", LogLevel::Warn),
+    ("info", LogLevel::Info),
+    ("debug", LogLevel::Debug),
+    ("trace", LogLevel::Trace),
+];
+
+macro_rules! environment {
+    ($section:ident, $listen:literal, $upstream:literal, $first:literal) => {
+        &[
+            Setting {
+                name: "listen",
+                kind: Kind::Address(|w| &mut w.$section.listen),
+                absent: Absent::Fault { example: $listen, first: $listen },
+                doc: "Where callers reach this environment: an address and a port of its own.",
+            },
+            Setting {
+                name: "tls_certificate",
+                kind: Kind::Certificates(|w| &mut w.$section.tls_certificate),
+                absent: Absent::Nothing { example: r#""tls/certificate.pem""# },
+                doc: "The certificate that callers see, with its chain, as a PEM file; together with `tls_key`.\n\
+                      Without both, callers speak plain HTTP.",
+            },
+            Setting {
+                name: "tls_key",
+                kind: Kind::Secret(|w| &mut w.$section.tls_key),
+                absent: Absent::Nothing { example: r#"{ file = "tls/key.pem" }"# },
+                doc: "The private key of that certificate, as PEM. A secret.",
+            },
+            Setting {
+                name: "upstream",
+                kind: Kind::Upstream(|w| &mut w.$section.upstream),
+                absent: Absent::Fault { example: $upstream, first: $first },
+                doc: "Where this environment's calls go: `https://host`, with a port and a path before the\n\
+                      operations' own where there are any.",
+            },
+            Setting {
+                name: "upstream_ca",
+                kind: Kind::Certificates(|w| &mut w.$section.upstream_ca),
+                absent: Absent::Nothing { example: r#""tls/upstream-ca.pem""# },
+                doc: "The authorities that upstream's certificate may come from, as a PEM file, instead of the system's.",
+            },
+            Setting {
+                name: "allow_plain_upstream",
+                kind: Kind::Truth(|w| &mut w.$section.allow_plain_upstream),
+                absent: Absent::Means("false"),
+                doc: "Whether `upstream` may be plain HTTP to another machine: then anyone between reads and alters calls.",
+            },
+        ]
+    };
+}
+
+const fn millis(name: &'static str, default: &'static str, slot: Slot<Duration>, doc: &'static str) -> Setting {
+    Setting { name, kind: Kind::Millis(slot), absent: Absent::Means(default), doc }
+}
+
+/// All settings, in the order in which they are explained.
+pub(super) static SECTIONS: &[Section] = &[
+    Section {
+        name: "",
+        doc: "",
+        presence: Presence::Always,
+        settings: &[
+            Setting {
+                name: "policies",
+                kind: Kind::Folder(|w| &mut w.policies),
+                absent: Absent::Nothing { example: r#""policies""# },
+                doc: "The folder of the rules.",
+            },
+            Setting {
+                name: "answers",
+                kind: Kind::Answers(|w| &mut w.answers),
+                absent: Absent::Means(r#""observe""#),
+                doc: "What becomes of an answer of upstream that breaks the contract: `observe` lets it pass, counts and\n\
+                      logs it; `enforce` holds the answers of reads back until they are checked, and refuses such a one.",
+            },
+        ],
+    },
+    Section {
+        name: "production",
+        doc: "The environment where real money moves. This section or the next is needed.",
+        presence: Presence::IfWritten,
+        settings: environment!(
+            production,
+            r#""127.0.0.1:8080""#,
+            r#""https://api.example.com""#,
+            r#""http://127.0.0.1:9080""#
+        ),
+    },
+    Section {
+        name: "sandbox",
+        doc: "The environment to try things in.",
+        presence: Presence::IfWritten,
+        settings: environment!(
+            sandbox,
+            r#""127.0.0.1:8081""#,
+            r#""https://sandbox.example.com""#,
+            r#""http://127.0.0.1:9081""#
+        ),
+    },
+    Section {
+        name: "probes",
+        doc: "What watches Sluice.",
+        presence: Presence::Always,
+        settings: &[Setting {
+            name: "listen",
+            kind: Kind::Address(|w| &mut w.probes_listen),
+            absent: Absent::Means(r#""127.0.0.1:9090""#),
+            doc: "Where `/livez`, `/readyz` and `/metrics` are; not for callers.",
+        }],
+    },
+    Section {
+        name: "catalog",
+        doc: "The contract: which operations there are, and what their bodies look like.",
+        presence: Presence::Always,
+        settings: &[
+            Setting {
+                name: "schemas",
+                kind: Kind::Folder(|w| &mut w.schemas),
+                absent: Absent::Nothing { example: r#""schemas""# },
+                doc: "A folder with `openapi.json` and its schemas, instead of the contract that is built in.",
+            },
+            Setting {
+                name: "enable",
+                kind: Kind::Names(|w| &mut w.enable),
+                absent: Absent::Means("[]"),
+                doc: "Operations, by their ids, that are off unless they are named here.",
+            },
+        ],
+    },
+    Section {
+        name: "limits",
+        doc: "How much is read of what others send.",
+        presence: Presence::Always,
+        settings: &[
+            Setting {
+                name: "body_bytes",
+                kind: Kind::Number { least: 1, most: 67_108_864, unit: "bytes", slot: |w| &mut w.body_bytes },
+                absent: Absent::Means("1_048_576"),
+                doc: "The longest request body; a longer one is refused with 413.",
+            },
+            Setting {
+                name: "answer_bytes",
+                kind: Kind::Number { least: 1_024, most: 1_073_741_824, unit: "bytes", slot: |w| &mut w.answer_bytes },
+                absent: Absent::Means("4_194_304"),
+                doc: "The most of an answer of upstream that is read whole, where it has to be. Reads that only pass are not\n\
+                      bound by it.",
+            },
+        ],
+    },
+    Section {
+        name: "timeouts",
+        doc: "How long anything may take, in milliseconds.",
+        presence: Presence::Always,
+        settings: &[
+            millis("body_ms", "10_000", |w| &mut w.body, "For the whole body of a request."),
+            millis("drain_ms", "2_000", |w| &mut w.drain, "For what a caller still sends after a refusal."),
+            millis("connect_ms", "3_000", |w| &mut w.connect, "To reach upstream."),
+            millis("tls_handshake_ms", "3_000", |w| &mut w.tls_handshake, "For the TLS handshake with upstream."),
+            millis("write_ms", "10_000", |w| &mut w.write, "For one write to upstream."),
+            millis(
+                "answer_ms",
+                "30_000",
+                |w| &mut w.answer,
+                "From the last byte sent to the whole answer of a write, and to the head of a read's answer. What a write\n\
+                 has done is unknown after it.",
+            ),
+            millis("read_ms", "30_000", |w| &mut w.read, "Between two pieces of the answer to a read."),
+            millis("client_write_ms", "30_000", |w| &mut w.client_write, "For one write to a caller."),
+            millis("keepalive_ms", "60_000", |w| &mut w.keepalive, "How long a caller's connection may be idle."),
+            millis(
+                "upstream_idle_ms",
+                "60_000",
+                |w| &mut w.upstream_idle,
+                "How long a connection to upstream may be idle. Keep it below upstream's own limit.",
+            ),
+            millis(
+                "grace_ms",
+                "45_000",
+                |w| &mut w.grace,
+                "How long a shutdown waits for what runs. Longer than `answer_ms`, so that no payment is cut off.",
+            ),
+        ],
+    },
+    Section {
+        name: "log",
+        doc: "The log, on standard error.",
+        presence: Presence::Always,
+        settings: &[
+            Setting {
+                name: "format",
+                kind: Kind::LogFormat(|w| &mut w.log_format),
+                absent: Absent::Means(r#""auto""#),
+                doc: "`json`, `human`, or `auto`: for people on a terminal, JSON elsewhere.",
+            },
+            Setting {
+                name: "level",
+                kind: Kind::LogLevel(|w| &mut w.log_level),
+                absent: Absent::Means(r#""info""#),
+                doc: "`error`, `warn`, `info`, `debug` or `trace`.",
+            },
+        ],
+    },
+    Section {
+        name: "server",
+        doc: "The process itself.",
+        presence: Presence::Always,
+        settings: &[Setting {
+            name: "threads",
+            kind: Kind::Number { least: 0, most: 1_024, unit: "threads", slot: |w| &mut w.threads },
+            absent: Absent::Means("0"),
+            doc: "Threads that serve; 0 is one for each core.",
+        }],
+    },
+];
+
+impl Section {
+    pub fn named(name: &str) -> Option<&'static Section> {
+        SECTIONS.iter().find(|section| section.name == name)
+    }
+
+    pub fn setting(&self, name: &str) -> Option<&'static Setting> {
+        self.settings.iter().find(|setting| setting.name == name)
+    }
+
+    /// The names of all headings.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        SECTIONS.iter().map(|section| section.name).filter(|name| !name.is_empty())
+    }
+
+    /// How a setting is called in full: `timeouts.body_ms`.
+    pub fn path(&self, setting: &str) -> String {
+        if self.name.is_empty() { setting.to_owned() } else { format!("{}.{setting}", self.name) }
+    }
+
+    /// The environment variable that stands for a setting: `SLUICE_TIMEOUTS_BODY_MS`.
+    pub fn variable(&self, setting: &str) -> String {
+        format!("SLUICE_{}", self.path(setting).replace('.', "_").to_uppercase())
+    }
+}

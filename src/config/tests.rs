@@ -1,0 +1,291 @@
+use super::*;
+
+const MINIMAL: &str = "[production]\nlisten = \"127.0.0.1:8080\"\nupstream = \"https://api.example.com\"\n";
+
+/// Reads a text as `etc/sluice.toml`, beside files and under variables.
+fn read_in(text: &str, files: &[(&str, &str)], variables: &[(&str, &str)]) -> Result<Reading, Vec<Finding>> {
+    let read_file = |path: &Path| {
+        let named = files.iter().find(|(name, _)| path == Path::new("etc").join(name));
+        named.map(|(_, content)| content.as_bytes().to_vec()).ok_or(io::ErrorKind::NotFound.into())
+    };
+    let is_folder = |path: &Path| ["etc/policies", "etc/schemas"].iter().any(|known| path == Path::new(known));
+    let environment = variables.iter().map(|(name, value)| ((*name).to_owned(), OsString::from(value))).collect();
+    read(text, "etc/sluice.toml", &World { environment, read_file: &read_file, is_folder: &is_folder })
+}
+
+fn good(text: &str) -> Config {
+    read_in(text, &[], &[]).unwrap().config
+}
+
+/// What is wrong, a line a thing, without severity and remedy.
+fn wrong(text: &str, files: &[(&str, &str)], variables: &[(&str, &str)]) -> Vec<String> {
+    let findings = read_in(text, files, variables).unwrap_err();
+    findings.iter().map(|f| format!("{} {}", f.place.as_deref().unwrap_or("-"), f.text)).collect()
+}
+
+fn certificate() -> (String, String) {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    (made.cert.pem(), made.signing_key.serialize_pem())
+}
+
+#[test]
+fn a_small_file_means_the_defaults() {
+    let config = good(MINIMAL);
+    let [production] = config.environments.as_slice() else { panic!("one environment") };
+    assert_eq!(production.environment.as_str(), "production");
+    assert_eq!((production.upstream.host.as_str(), production.upstream.port), ("api.example.com", 443));
+    assert!(production.tls.is_none() && config.policies.is_none());
+    assert_eq!((config.limits.body_bytes, config.limits.answer_bytes), (1 << 20, 4 << 20));
+    assert_eq!((config.timeouts.answer.as_secs(), config.timeouts.grace.as_secs()), (30, 45));
+    assert_eq!((config.answers, config.log.format, config.threads), (AnswerMode::Observe, LogFormat::Auto, 0));
+}
+
+#[test]
+fn the_reference_that_ships_is_current_and_means_the_defaults() {
+    // Wrong? `sluice init --reference > deploy/sluice.toml`
+    assert_eq!(include_str!("../../deploy/sluice.toml"), reference());
+    let (reference, minimal) = (good(&reference()), good(MINIMAL));
+    assert_eq!(format!("{:?}", reference.timeouts), format!("{:?}", minimal.timeouts));
+    assert_eq!(format!("{:?}", reference.limits), format!("{:?}", minimal.limits));
+    assert_eq!(reference.environments.len(), 2);
+    assert!(reference.policies.is_none() && reference.catalog.schemas.is_none());
+    assert_eq!(good(&first()).environments.len(), 2);
+}
+
+#[test]
+fn every_example_of_the_reference_is_of_the_right_type() {
+    let (certificate, key) = certificate();
+    let files =
+        [("tls/certificate.pem", certificate.as_str()), ("tls/key.pem", &key), ("tls/upstream-ca.pem", &certificate)];
+    let is_setting = |line: &str| line.split_once(" = ").is_some_and(|(name, _)| !name.contains(['`', ' ']));
+    let uncommented = |line: &str| match line.strip_prefix("# ") {
+        Some(rest) if is_setting(rest) => format!("{rest}\n"),
+        _ => format!("{line}\n"),
+    };
+    let text: String = reference().lines().map(uncommented).collect();
+    let settings = text.lines().filter(|line| is_setting(line)).count();
+    assert_eq!(settings, SECTIONS.iter().map(|section| section.settings.len()).sum::<usize>());
+    let reading = read_in(&text, &files, &[]).unwrap();
+    assert_eq!(reading.warnings, []);
+    assert!(reading.config.environments.iter().all(|e| e.tls.is_some() && e.upstream.ca_pem.is_some()));
+    assert_eq!(reading.config.policies.as_deref(), Some(Path::new("etc/policies")));
+}
+
+#[test]
+fn each_fault_is_told_with_its_place() {
+    for (added, told) in [
+        ("[timeouts]\nbody = 5", "5:1 there is no setting `timeouts.body`"),
+        ("[timeout]\nbody_ms = 5", "4:2 there is no section `timeout`"),
+        ("lisen = \"x\"", "4:1 there is no setting `production.lisen`"),
+        (
+            "[timeouts]\nbody_ms = \"5s\"",
+            "5:11 `timeouts.body_ms`: a text is written; a whole number of milliseconds is expected",
+        ),
+        (
+            "[timeouts]\nbody_ms = 0",
+            "5:11 `timeouts.body_ms`: the number is out of range: 1 to 86400000 milliseconds are possible",
+        ),
+        (
+            "[timeouts]\nbody_ms = -1",
+            "5:11 `timeouts.body_ms`: the number is out of range: 1 to 86400000 milliseconds are possible",
+        ),
+        (
+            "[timeouts]\nbody_ms = 1.5",
+            "5:11 `timeouts.body_ms`: a number with a fraction is written; a whole number of milliseconds is expected",
+        ),
+        (
+            "[limits]\nbody_bytes = 99999999999999999999",
+            "5:14 `limits.body_bytes`: the number is out of range: 1 to 67108864 bytes are possible",
+        ),
+        ("[log]\nlevel = \"inof\"", "5:9 `log.level`: `inof` is not a choice here"),
+        ("[probes]\nlisten = \"localhost:1\"", "5:10 `probes.listen`: `localhost:1` is not an address and a port"),
+        ("[catalog]\nenable = [\"a\",\n  1]", "6:3 `catalog.enable`: a number is written; a text is expected"),
+        ("[catalog]\nschemas = \"none\"", "5:11 `catalog.schemas`: there is no folder `etc/none` that can be read"),
+        (
+            "allow_plain_upstream = \"yes\"",
+            "4:24 `production.allow_plain_upstream`: a text is written; `true` or `false` is expected",
+        ),
+        (
+            "upstream_ca = \"none.pem\"",
+            "4:15 `production.upstream_ca`: the file `etc/none.pem` cannot be read: entity not found",
+        ),
+        ("upstream_ca = \"text.pem\"", "4:15 `production.upstream_ca`: `text.pem`: it holds no certificate"),
+        ("[[sandbox]]", "4:3 `sandbox` is a section"),
+        ("[sandbox]\nlisten = \"127.0.0.1:8081\"", "4:2 `sandbox.upstream` is missing"),
+        ("[production]", "4:2 this is not TOML: duplicate key"),
+        ("x = ", "4:5 this is not TOML: string values must be quoted, expected literal string"),
+        // Together:
+        (
+            "[probes]\nlisten = \"0.0.0.0:8080\"",
+            "5:10 `probes.listen` and `production.listen` are the same address, 0.0.0.0:8080 and 127.0.0.1:8080",
+        ),
+        (
+            "[timeouts]\nanswer_ms = 45_000",
+            "5:13 `timeouts.grace_ms` (45000) is not longer than `timeouts.answer_ms` (45000): a shutdown would cut payments off",
+        ),
+        ("tls_certificate = \"x\"", "4:19 `production.tls_certificate` has no use without `production.tls_key`"),
+        (
+            "[sandbox]\nlisten = \"127.0.0.1:1\"\nupstream = \"https://API.example.com:443/\"",
+            "6:12 `sandbox.upstream` and `production.upstream` are the same: what is tried would be real",
+        ),
+    ] {
+        let found = wrong(&format!("{MINIMAL}{added}\n"), &[("text.pem", "no certificate")], &[]);
+        assert_eq!(found.first().map(String::as_str), Some(told), "{added}: {found:?}");
+    }
+    assert_eq!(wrong("", &[], &[]), ["- there is neither a `[production]` nor a `[sandbox]` section"]);
+}
+
+#[test]
+fn all_faults_are_told_at_once_in_the_order_of_the_file() {
+    let text = "answer = \"observe\"\n[production]\nlisten = 8080\n[log]\nlevel = 3\n[probes]\nlisten = \"x\"\n";
+    let findings = read_in(text, &[], &[("SLUICE_LOG_LEVLE", "info")]).unwrap_err();
+    let told: Vec<String> = findings.iter().map(ToString::to_string).collect();
+    insta::assert_snapshot!(told.join("\n"), @r#"
+    error: etc/sluice.toml:1:1: there is no setting `answer`
+      remedy: did you mean `answers`?
+    error: etc/sluice.toml:2:2: `production.upstream` is missing
+      remedy: write for example `upstream = "https://api.example.com"`, or set `SLUICE_PRODUCTION_UPSTREAM`
+    error: etc/sluice.toml:3:10: `production.listen`: a number is written; an address and a port as text is expected
+    error: etc/sluice.toml:5:9: `log.level`: a number is written; one of `error`, `warn`, `info`, `debug`, `trace` is expected
+    error: etc/sluice.toml:7:10: `probes.listen`: `x` is not an address and a port
+      remedy: write an IP address and a port, as `127.0.0.1:8080`, `0.0.0.0:8080` or `[::1]:8080`
+    error: environment:SLUICE_LOG_LEVLE: there is no such setting
+      remedy: did you mean `SLUICE_LOG_LEVEL`?
+    "#);
+}
+
+#[test]
+fn an_unknown_name_is_answered_with_what_may_have_been_meant() {
+    for (added, remedy) in [
+        ("[timeouts]\nbdoy_ms = 5", "did you mean `body_ms`?"),
+        ("[log]\nbody_ms = 5", "`body_ms` stands in `[timeouts]`"),
+        ("[log]\nanswers = 5", "`answers` stands at the top, above all sections"),
+        ("[log]\nquux = 5", "the settings here are: format, level"),
+        ("[timeout]", "did you mean `[timeouts]`?"),
+        ("[log]\nformat = \"jsno\"", "did you mean `json`?"),
+    ] {
+        let findings = read_in(&format!("{MINIMAL}{added}\n"), &[], &[]).unwrap_err();
+        assert_eq!(findings[0].remedy.as_deref(), Some(remedy), "{added}");
+    }
+}
+
+#[test]
+fn plain_http_to_another_machine_is_refused_where_money_moves() {
+    let section = |name: &str, url: &str, more: &str| {
+        read_in(&format!("[{name}]\nlisten = \"127.0.0.1:1\"\nupstream = \"{url}\"\n{more}"), &[], &[])
+    };
+    let errors = section("production", "http://10.0.0.1", "").unwrap_err();
+    assert!(errors[0].text.contains("plain HTTP") && errors[0].place.as_deref() == Some("3:12"));
+    assert_eq!(section("production", "http://10.0.0.1", "allow_plain_upstream = true").unwrap().warnings, []);
+    assert_eq!(section("production", "http://127.0.0.1", "").unwrap().warnings, []);
+    assert_eq!(section("sandbox", "http://10.0.0.1", "").unwrap().warnings.len(), 1);
+    assert!(section("sandbox", "http://10.0.0.1", "allow_plain_upstream = 1").is_err());
+}
+
+#[test]
+fn a_variable_beats_the_file_and_may_be_all_there_is() {
+    let variables = [
+        ("SLUICE_PRODUCTION_LISTEN", "[::1]:9"),
+        ("SLUICE_TIMEOUTS_BODY_MS", "1_500"),
+        ("SLUICE_CATALOG_ENABLE", "acceptTos, other"),
+        ("SLUICE_PRODUCTION_ALLOW_PLAIN_UPSTREAM", "true"),
+        ("SLUICE_CONFIG", "elsewhere"),
+        ("PATH", "/bin"),
+    ];
+    let config = read_in(&format!("{MINIMAL}[timeouts]\nbody_ms = 7\n"), &[], &variables).unwrap().config;
+    assert_eq!(config.environments[0].listen.to_string(), "[::1]:9");
+    assert_eq!(config.timeouts.body.as_millis(), 1_500);
+    assert_eq!(config.catalog.enable, ["acceptTos", "other"]);
+
+    let sandbox = [("SLUICE_SANDBOX_LISTEN", "127.0.0.1:0"), ("SLUICE_SANDBOX_UPSTREAM", "http://localhost:1")];
+    assert_eq!(read_in("", &[], &sandbox).unwrap().config.environments[0].environment.as_str(), "sandbox");
+    assert_eq!(wrong("", &[], &sandbox[..1]), ["- `sandbox.upstream` is missing"]);
+}
+
+#[test]
+fn variables_that_look_like_settings_are_settings() {
+    for (name, value, told) in [
+        ("SLUICE_PRODUCTION_LISTN", "x", Some("SLUICE_PRODUCTION_LISTN there is no such setting")),
+        ("SLUICE_QUUX", "x", Some("SLUICE_QUUX there is no such setting")),
+        ("SLUICE_PRODUCTION_PORT", "8080", Some("SLUICE_PRODUCTION_PORT there is no such setting")),
+        ("SLUICE_ANSWERS", "maybe", Some("SLUICE_ANSWERS `answers`: `maybe` is not a choice here")),
+        (
+            "SLUICE_TIMEOUTS_BODY_MS",
+            "5s",
+            Some(
+                "SLUICE_TIMEOUTS_BODY_MS `timeouts.body_ms`: a text is written; a whole number of milliseconds is expected",
+            ),
+        ),
+        ("SLUICE_SERVICE_HOST", "10.0.0.1", None),
+        ("SLUICE_PRODUCTION_SERVICE_PORT_HTTP", "8080", None),
+        ("SLUICE_PORT", "tcp://10.0.0.1:8080", None),
+        ("SLUICE_PORT_8080_TCP_ADDR", "10.0.0.1", None),
+    ] {
+        let found =
+            read_in(MINIMAL, &[], &[(name, value)]).map(|_| ()).map_err(|_| wrong(MINIMAL, &[], &[(name, value)]));
+        assert_eq!(found, told.map_or(Ok(()), |told| Err(vec![told.to_owned()])), "{name}");
+    }
+}
+
+#[test]
+fn a_secret_comes_by_three_ways_and_is_never_shown() {
+    let (certificate, key) = certificate();
+    let with_newline = format!("{key}\r\n\n");
+    let files = [("c.pem", certificate.as_str()), ("k.pem", &with_newline), ("empty", "\n")];
+    let of = |written: &str| format!("{MINIMAL}tls_certificate = \"c.pem\"\ntls_key = {written}\n");
+    let plain = format!("'''{key}'''");
+    let inner = key.lines().nth(1).unwrap();
+    for (written, variables, warnings) in [
+        (plain.as_str(), vec![], 1),
+        ("{ file = \"k.pem\" }", vec![], 0),
+        ("{ env = \"SLUICE_MY_KEY\" }", vec![("SLUICE_MY_KEY", key.as_str())], 0),
+        ("{ file = \"none\" }", vec![("SLUICE_PRODUCTION_TLS_KEY", key.as_str())], 0),
+    ] {
+        let reading = read_in(&of(written), &files, &variables).unwrap();
+        assert_eq!(reading.warnings.len(), warnings, "{written}");
+        let tls = reading.config.environments[0].tls.as_ref().unwrap();
+        assert_eq!(tls.key_pem.reveal().trim_end(), key.trim_end());
+        let shown = format!("{reading:?}");
+        assert!(!shown.contains(inner) && shown.contains("Secret(…)"));
+    }
+    let reading = read_in(&of("{ file = \"k.pem\" }"), &files, &[]).unwrap();
+    let key_pem = reading.config.environments[0].tls.as_ref().unwrap().key_pem.reveal().to_owned();
+    assert_eq!(key_pem, key.trim_end());
+}
+
+#[test]
+fn a_secret_that_cannot_be_is_told_without_what_it_says() {
+    let (certificate, key) = certificate();
+    let (_, other_key) = self::certificate();
+    let two = format!("{key}{key}");
+    let files =
+        [("c.pem", certificate.as_str()), ("two", &two), ("other", &other_key), ("empty", "\n"), ("text", "hunter2")];
+    for (written, told) in [
+        ("\"\"", "5:11 `production.tls_key`: the secret is empty"),
+        ("{ file = \"empty\" }", "5:11 `production.tls_key`: the secret is empty"),
+        ("{ env = \"EMPTY\" }", "5:11 `production.tls_key`: the secret is empty"),
+        ("{ env = \"UNSET\" }", "5:19 `production.tls_key`: the environment variable `UNSET` is not set"),
+        ("{ file = \"none\" }", "5:20 `production.tls_key`: the file `etc/none` cannot be read: entity not found"),
+        ("{ file = \"text\", env = \"EMPTY\" }", "5:11 `production.tls_key`: a secret comes from one place"),
+        ("{ }", "5:11 `production.tls_key`: a secret comes from one place"),
+        ("{ path = \"text\" }", "5:20 `production.tls_key`: a secret has no `path`"),
+        ("[\"hunter2\"]", "5:11 `production.tls_key`: a list is written; a secret is expected"),
+        ("{ file = \"text\" }", "5:11 `production.tls_key`: there is not exactly one private key"),
+        ("{ file = \"two\" }", "5:11 `production.tls_key`: there is not exactly one private key"),
+        ("{ file = \"other\" }", "5:11 `production.tls_key`: the key does not belong to the first certificate"),
+    ] {
+        let text = format!("{MINIMAL}tls_certificate = \"c.pem\"\ntls_key = {written}\n");
+        let findings = read_in(&text, &files, &[("EMPTY", "")]).unwrap_err();
+        assert_eq!(wrong(&text, &files, &[("EMPTY", "")]).last().map(String::as_str), Some(told), "{written}");
+        assert!(!format!("{findings:?}").contains("hunter2"), "{written}");
+    }
+    let url = "[production]\nlisten = \"127.0.0.1:8080\"\nupstream = \"https://me:hunter2@api.example.com\"\n";
+    let findings = read_in(url, &[], &[]).unwrap_err();
+    assert!(findings.len() == 1 && !format!("{findings:?}").contains("hunter2"), "{findings:?}");
+}
+
+#[test]
+fn any_free_port_is_never_the_same() {
+    let text = "[production]\nlisten = \"127.0.0.1:0\"\nupstream = \"http://localhost:1\"\n[probes]\nlisten = \"127.0.0.1:0\"\n";
+    assert_eq!(good(text).probes.listen.port(), 0);
+}

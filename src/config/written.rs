@@ -1,0 +1,164 @@
+//! What was written, setting by setting: each value of the right type, with the place that it comes from.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::meant::{
+    AnswerMode, CatalogConfig, Config, EnvironmentConfig, LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel,
+    ProbesConfig, TimeoutsConfig, UpstreamConfig,
+};
+use crate::base::finding::Finding;
+use crate::base::ids::Environment;
+use crate::base::secret::Secret;
+
+/// Every setting that has a value, from the file, from the environment or by default.
+#[derive(Default)]
+pub(super) struct Written {
+    pub production: WrittenEnvironment,
+    pub sandbox: WrittenEnvironment,
+    pub policies: Option<Placed<PathBuf>>,
+    pub answers: Option<Placed<AnswerMode>>,
+    pub probes_listen: Option<Placed<SocketAddr>>,
+    pub schemas: Option<Placed<PathBuf>>,
+    pub enable: Option<Placed<Vec<String>>>,
+    pub body_bytes: Option<Placed<usize>>,
+    pub answer_bytes: Option<Placed<usize>>,
+    pub body: Option<Placed<Duration>>,
+    pub drain: Option<Placed<Duration>>,
+    pub connect: Option<Placed<Duration>>,
+    pub tls_handshake: Option<Placed<Duration>>,
+    pub write: Option<Placed<Duration>>,
+    pub answer: Option<Placed<Duration>>,
+    pub read: Option<Placed<Duration>>,
+    pub client_write: Option<Placed<Duration>>,
+    pub keepalive: Option<Placed<Duration>>,
+    pub upstream_idle: Option<Placed<Duration>>,
+    pub grace: Option<Placed<Duration>>,
+    pub log_format: Option<Placed<LogFormat>>,
+    pub log_level: Option<Placed<LogLevel>>,
+    pub threads: Option<Placed<usize>>,
+}
+
+#[derive(Default)]
+pub(super) struct WrittenEnvironment {
+    pub listen: Option<Placed<SocketAddr>>,
+    pub tls_certificate: Option<Placed<Vec<u8>>>,
+    pub tls_key: Option<Placed<Secret>>,
+    /// Without its authorities, which are a setting of their own.
+    pub upstream: Option<Placed<UpstreamConfig>>,
+    pub upstream_ca: Option<Placed<Vec<u8>>>,
+    pub allow_plain_upstream: Option<Placed<bool>>,
+}
+
+impl Written {
+    pub fn environment(&self, environment: Environment) -> &WrittenEnvironment {
+        match environment {
+            Environment::Production => &self.production,
+            Environment::Sandbox => &self.sandbox,
+        }
+    }
+
+    /// The whole; nothing if a setting that must have a value has none.
+    pub fn meant(self) -> Option<Config> {
+        let environments = [(Environment::Production, self.production), (Environment::Sandbox, self.sandbox)];
+        let environments = environments.into_iter().filter(|(_, of)| of.listen.is_some());
+        Some(Config {
+            environments: environments.map(|(environment, of)| of.meant(environment)).collect::<Option<_>>()?,
+            probes: ProbesConfig { listen: self.probes_listen?.value },
+            catalog: CatalogConfig { schemas: self.schemas.map(|s| s.value), enable: self.enable?.value },
+            policies: self.policies.map(|p| p.value),
+            answers: self.answers?.value,
+            limits: LimitsConfig { body_bytes: self.body_bytes?.value, answer_bytes: self.answer_bytes?.value },
+            timeouts: TimeoutsConfig {
+                body: self.body?.value,
+                drain: self.drain?.value,
+                connect: self.connect?.value,
+                tls_handshake: self.tls_handshake?.value,
+                write: self.write?.value,
+                answer: self.answer?.value,
+                read: self.read?.value,
+                client_write: self.client_write?.value,
+                keepalive: self.keepalive?.value,
+                upstream_idle: self.upstream_idle?.value,
+                grace: self.grace?.value,
+            },
+            log: LogConfig { format: self.log_format?.value, level: self.log_level?.value },
+            threads: self.threads?.value,
+        })
+    }
+}
+
+impl WrittenEnvironment {
+    fn meant(self, environment: Environment) -> Option<EnvironmentConfig> {
+        let tls = match (self.tls_certificate, self.tls_key) {
+            (Some(certificate), Some(key)) => {
+                Some(ListenerTls { certificates_pem: certificate.value, key_pem: key.value })
+            }
+            (None, None) => None,
+            // A listener that was to speak TLS never speaks without.
+            (Some(_), None) | (None, Some(_)) => return None,
+        };
+        let upstream = UpstreamConfig { ca_pem: self.upstream_ca.map(|ca| ca.value), ..self.upstream?.value };
+        Some(EnvironmentConfig { environment, listen: self.listen?.value, tls, upstream })
+    }
+}
+
+/// Where the value of a setting is kept.
+pub(super) type Slot<T> = fn(&mut Written) -> &mut Option<Placed<T>>;
+
+pub(super) struct Placed<T> {
+    pub value: T,
+    pub place: Place,
+}
+
+/// Where something was written.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Place {
+    /// By nobody: it is the default.
+    Default,
+    File {
+        line: usize,
+        column: usize,
+    },
+    /// In this environment variable.
+    Variable(String),
+}
+
+impl Place {
+    pub fn locate(&self, file: &str, finding: Finding) -> Finding {
+        match self {
+            Place::Default => Finding { file: file.to_owned(), ..finding },
+            Place::File { line, column } => Finding { file: file.to_owned(), ..finding }.at(format!("{line}:{column}")),
+            Place::Variable(name) => Finding { file: "environment".to_owned(), ..finding }.at(name.clone()),
+        }
+    }
+}
+
+/// What is wrong with one thing that was written.
+#[derive(Debug)]
+pub(super) struct Fault {
+    pub text: String,
+    pub remedy: Option<String>,
+    /// Where it is not at the value's own place.
+    pub place: Option<Place>,
+}
+
+impl Fault {
+    pub fn new(text: impl Into<String>) -> Fault {
+        Fault { text: text.into(), remedy: None, place: None }
+    }
+
+    pub fn remedy(self, remedy: impl Into<String>) -> Fault {
+        Fault { remedy: Some(remedy.into()), ..self }
+    }
+
+    pub fn at(self, place: &Place) -> Fault {
+        Fault { place: Some(place.clone()), ..self }
+    }
+
+    pub fn error(self, file: &str, value_place: &Place) -> Finding {
+        let finding = Finding { remedy: self.remedy, ..Finding::error(file, self.text) };
+        self.place.as_ref().unwrap_or(value_place).locate(file, finding)
+    }
+}
