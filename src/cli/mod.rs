@@ -5,6 +5,7 @@
 
 mod check;
 mod init;
+mod serve;
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -33,6 +34,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Serve(serve::Arguments),
     Check(check::Arguments),
     Init(init::Arguments),
 }
@@ -48,6 +50,7 @@ pub enum Ending {
 /// Does what the command line asks for.
 pub fn run(cli: Cli) -> anyhow::Result<Ending> {
     match cli.command {
+        Command::Serve(arguments) => serve::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Init(arguments) => init::run(&arguments),
     }

@@ -17,6 +17,7 @@ mod done;
 mod failure;
 mod observe;
 pub mod listen;
+pub mod process;
 pub mod probes;
 mod read;
 mod request;
