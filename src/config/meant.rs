@@ -14,8 +14,6 @@ pub struct Config {
     pub environments: Vec<EnvironmentConfig>,
     pub probes: ProbesConfig,
     pub catalog: CatalogConfig,
-    /// The folder of the rules.
-    pub policies: Option<PathBuf>,
     pub answers: AnswerMode,
     pub limits: LimitsConfig,
     pub timeouts: TimeoutsConfig,
@@ -95,10 +93,8 @@ pub struct TimeoutsConfig {
     pub tls_handshake: Duration,
     /// For one write to upstream.
     pub write: Duration,
-    /// From the last byte sent to the whole answer of a write, and to the head of a read's answer.
+    /// From the last byte sent to the whole answer of a write; to each piece of the answer to a read.
     pub answer: Duration,
-    /// Between two pieces of a read's body.
-    pub read: Duration,
     /// For one write to a caller.
     pub client_write: Duration,
     /// How long a caller's connection may be idle.

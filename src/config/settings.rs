@@ -137,21 +137,13 @@ pub(super) static SECTIONS: &[Section] = &[
         name: "",
         doc: "",
         presence: Presence::Always,
-        settings: &[
-            Setting {
-                name: "policies",
-                kind: Kind::Folder(|w| &mut w.policies),
-                absent: Absent::Nothing { example: r#""policies""# },
-                doc: "The folder of the rules.",
-            },
-            Setting {
-                name: "answers",
-                kind: Kind::Answers(|w| &mut w.answers),
-                absent: Absent::Means(r#""observe""#),
-                doc: "What becomes of an answer of upstream that breaks the contract: `observe` lets it pass, counts and\n\
+        settings: &[Setting {
+            name: "answers",
+            kind: Kind::Answers(|w| &mut w.answers),
+            absent: Absent::Means(r#""observe""#),
+            doc: "What becomes of an answer of upstream that breaks the contract: `observe` lets it pass, counts and\n\
                       logs it; `enforce` holds the answers of reads back until they are checked, and refuses such a one.",
-            },
-        ],
+        }],
     },
     Section {
         name: "production",
@@ -239,10 +231,9 @@ pub(super) static SECTIONS: &[Section] = &[
                 "answer_ms",
                 "30_000",
                 |w| &mut w.answer,
-                "From the last byte sent to the whole answer of a write, and to the head of a read's answer. What a write\n\
+                "From the last byte sent to the whole answer of a write; to each piece of the answer to a read. What a write\n\
                  has done is unknown after it.",
             ),
-            millis("read_ms", "30_000", |w| &mut w.read, "Between two pieces of the answer to a read."),
             millis("client_write_ms", "30_000", |w| &mut w.client_write, "For one write to a caller."),
             millis("keepalive_ms", "60_000", |w| &mut w.keepalive, "How long a caller's connection may be idle."),
             millis(

@@ -8,7 +8,7 @@ fn read_in(text: &str, files: &[(&str, &str)], variables: &[(&str, &str)]) -> Re
         let named = files.iter().find(|(name, _)| path == Path::new("etc").join(name));
         named.map(|(_, content)| content.as_bytes().to_vec()).ok_or(io::ErrorKind::NotFound.into())
     };
-    let is_folder = |path: &Path| ["etc/policies", "etc/schemas"].iter().any(|known| path == Path::new(known));
+    let is_folder = |path: &Path| path == Path::new("etc/schemas");
     let environment = variables.iter().map(|(name, value)| ((*name).to_owned(), OsString::from(value))).collect();
     read(text, "etc/sluice.toml", &World { environment, read_file: &read_file, is_folder: &is_folder })
 }
@@ -34,7 +34,7 @@ fn a_small_file_means_the_defaults() {
     let [production] = config.environments.as_slice() else { panic!("one environment") };
     assert_eq!(production.environment.as_str(), "production");
     assert_eq!((production.upstream.host.as_str(), production.upstream.port), ("api.example.com", 443));
-    assert!(production.tls.is_none() && config.policies.is_none());
+    assert!(production.tls.is_none());
     assert_eq!((config.limits.body_bytes, config.limits.answer_bytes), (1 << 20, 4 << 20));
     assert_eq!((config.timeouts.answer.as_secs(), config.timeouts.grace.as_secs()), (30, 45));
     assert_eq!((config.answers, config.log.format, config.threads), (AnswerMode::Observe, LogFormat::Auto, 0));
@@ -48,7 +48,7 @@ fn the_reference_that_ships_is_current_and_means_the_defaults() {
     assert_eq!(format!("{:?}", reference.timeouts), format!("{:?}", minimal.timeouts));
     assert_eq!(format!("{:?}", reference.limits), format!("{:?}", minimal.limits));
     assert_eq!(reference.environments.len(), 2);
-    assert!(reference.policies.is_none() && reference.catalog.schemas.is_none());
+    assert!(reference.catalog.schemas.is_none());
     assert_eq!(good(&first()).environments.len(), 2);
 }
 
@@ -68,7 +68,7 @@ fn every_example_of_the_reference_is_of_the_right_type() {
     let reading = read_in(&text, &files, &[]).unwrap();
     assert_eq!(reading.warnings, []);
     assert!(reading.config.environments.iter().all(|e| e.tls.is_some() && e.upstream.ca_pem.is_some()));
-    assert_eq!(reading.config.policies.as_deref(), Some(Path::new("etc/policies")));
+    assert_eq!(reading.config.catalog.schemas.as_deref(), Some(Path::new("etc/schemas")));
 }
 
 #[test]

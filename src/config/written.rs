@@ -17,7 +17,6 @@ use crate::base::secret::Secret;
 pub(super) struct Written {
     pub production: WrittenEnvironment,
     pub sandbox: WrittenEnvironment,
-    pub policies: Option<Placed<PathBuf>>,
     pub answers: Option<Placed<AnswerMode>>,
     pub probes_listen: Option<Placed<SocketAddr>>,
     pub schemas: Option<Placed<PathBuf>>,
@@ -30,7 +29,6 @@ pub(super) struct Written {
     pub tls_handshake: Option<Placed<Duration>>,
     pub write: Option<Placed<Duration>>,
     pub answer: Option<Placed<Duration>>,
-    pub read: Option<Placed<Duration>>,
     pub client_write: Option<Placed<Duration>>,
     pub keepalive: Option<Placed<Duration>>,
     pub upstream_idle: Option<Placed<Duration>>,
@@ -67,7 +65,6 @@ impl Written {
             environments: environments.map(|(environment, of)| of.meant(environment)).collect::<Option<_>>()?,
             probes: ProbesConfig { listen: self.probes_listen?.value },
             catalog: CatalogConfig { schemas: self.schemas.map(|s| s.value), enable: self.enable?.value },
-            policies: self.policies.map(|p| p.value),
             answers: self.answers?.value,
             limits: LimitsConfig { body_bytes: self.body_bytes?.value, answer_bytes: self.answer_bytes?.value },
             timeouts: TimeoutsConfig {
@@ -77,7 +74,6 @@ impl Written {
                 tls_handshake: self.tls_handshake?.value,
                 write: self.write?.value,
                 answer: self.answer?.value,
-                read: self.read?.value,
                 client_write: self.client_write?.value,
                 keepalive: self.keepalive?.value,
                 upstream_idle: self.upstream_idle?.value,

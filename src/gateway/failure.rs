@@ -4,7 +4,7 @@ use pingora::proxy::{FailToProxy, Session};
 use pingora::{Error, ErrorSource, ErrorType};
 
 use super::{Ctx, answer};
-use crate::stations::reply::{Refusal, read_failed, refused};
+use crate::stations::reply::{ReadFailure, Refusal, read_failed, refused};
 
 /// A read may be tried once more when nothing was sent.
 pub(super) fn to_connect(ctx: &mut Ctx, mut error: Box<Error>) -> Box<Error> {
@@ -25,8 +25,9 @@ pub(super) async fn to_proxy(session: &mut Session, error: &Error, ctx: &mut Ctx
     let decided = ctx.read.as_mut().and_then(|read| read.instead.take());
     let reply = decided.unwrap_or_else(|| match (error.esource(), error.etype()) {
         (ErrorSource::Downstream, _) => refused(&Refusal::BodyBroken, ctx.operation.as_deref()),
-        (_, ErrorType::ReadTimedout) => read_failed(true),
-        _ => read_failed(false),
+        (_, ErrorType::ReadTimedout) => read_failed(ReadFailure::Silent),
+        _ if ctx.connected => read_failed(ReadFailure::Broken),
+        _ => read_failed(ReadFailure::Unreachable),
     });
     let status = reply.status;
     session.set_keepalive(None);

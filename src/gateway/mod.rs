@@ -42,7 +42,7 @@ use crate::adapters::upstream::PinnedUpstream;
 use crate::base::ids::{Environment, TraceId};
 use crate::catalog::{Catalog, Operation};
 use crate::config::{AnswerMode, LimitsConfig, TimeoutsConfig};
-use crate::journey::submit::Road;
+use crate::journey::Road;
 use crate::stations::reply::{Code, Executed, Origin, Reply};
 use crate::telemetry::Metrics;
 
@@ -74,6 +74,8 @@ pub struct Ctx {
     upstream_watch: Option<Stopwatch>,
     upstream_time: Option<Duration>,
     attempts: usize,
+    /// A connection to upstream stood: something may have been sent.
+    connected: bool,
     read: Option<read::Read>,
     answered: Answered,
 }
@@ -102,6 +104,7 @@ impl ProxyHttp for Gate {
             upstream_watch: None,
             upstream_time: None,
             attempts: 0,
+            connected: false,
             read: None,
             answered: Answered::default(),
         }
@@ -121,6 +124,7 @@ impl ProxyHttp for Gate {
         head: &mut RequestHeader,
         ctx: &mut Ctx,
     ) -> Result<()> {
+        ctx.connected = true;
         read::head(head, ctx)
     }
 

@@ -7,7 +7,7 @@ use http::HeaderMap;
 use tokio::sync::mpsc;
 
 use crate::base::ids::Environment;
-use crate::catalog::Operation;
+use crate::catalog::{Operation, Violation};
 use crate::stations::settle::drift;
 use crate::telemetry::Metrics;
 
@@ -59,16 +59,27 @@ fn check(observed: &Observed, metrics: &Metrics) {
         return;
     };
     if let Some(violation) = drift(&observed.operation, observed.status, &observed.headers, body) {
-        let (environment, operation) = (observed.environment.as_str(), observed.operation.id.as_str());
-        metrics.drifted(environment, operation);
-        tracing::warn!(
-            environment,
-            operation,
-            status = observed.status,
-            pointer = violation.pointer,
-            keyword = violation.keyword,
-            expected = violation.expected,
-            "an answer of upstream is not what the contract says"
-        );
+        tell(observed.environment, &observed.operation, observed.status, &violation, metrics);
     }
+}
+
+/// Counts and logs an answer that is not what the contract says.
+pub(super) fn tell(
+    environment: Environment,
+    operation: &Operation,
+    status: u16,
+    violation: &Violation,
+    metrics: &Metrics,
+) {
+    let (environment, operation) = (environment.as_str(), operation.id.as_str());
+    metrics.drifted(environment, operation);
+    tracing::warn!(
+        environment,
+        operation,
+        status,
+        pointer = violation.pointer,
+        keyword = violation.keyword,
+        expected = violation.expected,
+        "an answer of upstream is not what the contract says"
+    );
 }

@@ -30,7 +30,7 @@ use crate::adapters::upstream::{PinnedUpstream, UpstreamError};
 use crate::base::ids::Environment;
 use crate::catalog::Catalog;
 use crate::config::{Config, EnvironmentConfig, ListenerTls};
-use crate::journey::submit::Road;
+use crate::journey::Road;
 use crate::telemetry::Metrics;
 
 /// A read may be tried a second time, a write never.

@@ -1,6 +1,5 @@
-//! A read on its way out: streamed by the proxy phases, or fetched whole where its answer must be checked first.
+//! A read on its way out, through the proxy phases.
 
-use bytes::Bytes;
 use http::HeaderMap;
 use pingora::http::RequestHeader;
 use pingora::upstreams::peer::HttpPeer;
@@ -11,10 +10,8 @@ use super::{Ctx, Gate};
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::upstream::request_header;
 use crate::base::ids::TraceId;
-use crate::journey::submit::send;
-use crate::stations::forward::{AnswerBody, Cleared, Loss, Outgoing, Sent, outgoing};
-use crate::stations::reply::{Reply, answer_refused, from_upstream, read_error, read_failed};
-use crate::stations::settle::drift;
+use crate::stations::forward::{Cleared, Outgoing, outgoing};
+use crate::stations::reply::Reply;
 
 /// A read that the proxy phases carry.
 #[derive(Debug)]
@@ -48,32 +45,4 @@ pub(super) fn head(head: &mut RequestHeader, ctx: &mut Ctx) -> Result<()> {
     };
     *head = request_header(&read.outgoing)?;
     Ok(())
-}
-
-/// The answer to a read whose answer must be as the contract says.
-pub(super) async fn whole(gate: &Gate, cleared: Cleared, headers: &HeaderMap, trace: &TraceId) -> Reply {
-    let operation = cleared.intent().operation().clone();
-    let (status, headers, body) = match send(&gate.road, cleared, headers, trace).await {
-        Sent::NotWritten | Sent::Lost(Loss::Broken) => return read_failed(false),
-        Sent::Lost(Loss::Silent) => return read_failed(true),
-        Sent::Answered { status, headers, body } => (status, headers, body),
-    };
-    if (300..400).contains(&status) {
-        return read_failed(false);
-    }
-    let body: Option<Bytes> = match body {
-        AnswerBody::Complete(body) => Some(body),
-        AnswerBody::Incomplete => None,
-    };
-    match body {
-        None if status < 400 => read_failed(false),
-        Some(body) if status < 400 => match drift(&operation, status, &headers, &body) {
-            None => from_upstream(status, &headers, body, None),
-            Some(violation) => {
-                gate.metrics.drifted(gate.environment.as_str(), operation.id.as_str());
-                answer_refused(&violation)
-            }
-        },
-        body => read_error(&operation, status, &headers, body.as_ref()).into_reply(status, &headers),
-    }
 }

@@ -3,11 +3,12 @@
 use pingora::Result;
 use pingora::proxy::Session;
 
-use super::{Ctx, Gate, answer, body, read};
+use super::{Ctx, Gate, answer, body, observe, read};
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::trace::trace_id;
 use crate::base::ids::TraceId;
 use crate::config::AnswerMode;
+use crate::journey::fetch::fetch;
 use crate::journey::submit::submit;
 use crate::stations::admit::{AdmitRefusal, Admitted, Head, admit, find};
 use crate::stations::check::{check, check_head};
@@ -74,10 +75,14 @@ async fn read(gate: &Gate, session: &mut Session, ctx: &mut Ctx, admitted: Admit
             Ok(false)
         }
         AnswerMode::Enforce => {
+            let operation = cleared.intent().operation().clone();
             let since = Stopwatch::start();
-            let reply = read::whole(gate, cleared, headers, trace).await;
+            let fetched = fetch(&gate.road, cleared, headers, trace).await;
             ctx.upstream_time = Some(since.elapsed());
-            answer::write(gate, session, ctx, reply).await
+            if let Some(violation) = &fetched.drift {
+                observe::tell(gate.environment, &operation, fetched.reply.status, violation, &gate.metrics);
+            }
+            answer::write(gate, session, ctx, fetched.reply).await
         }
     }
 }

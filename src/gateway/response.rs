@@ -13,7 +13,7 @@ use pingora::{Error, ErrorType, Result};
 use super::observe::Observed;
 use super::{Answered, Ctx, Gate, answer};
 use crate::catalog::Operation;
-use crate::stations::reply::{Code, Origin, ReadError, Reply, is_passed, read_error, read_failed};
+use crate::stations::reply::{Code, Origin, ReadError, ReadFailure, Reply, is_passed, read_error, read_failed};
 
 /// What came back of a read so far.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ pub(super) fn head(session: &mut Session, head: &mut ResponseHeader, ctx: &mut C
         return Err(Error::explain(ErrorType::InternalError, "an answer to a request that was not checked"));
     };
     if (300..400).contains(&status) {
-        return Err(instead(&mut read.instead, read_failed(false)));
+        return Err(instead(&mut read.instead, read_failed(ReadFailure::Redirected)));
     }
     let kept = Kept { operation, status, headers: head.headers.clone(), whole: BytesMut::new(), too_large: false };
     if status >= 400 && head.headers.get(CONTENT_LENGTH).is_some_and(|l| l.as_bytes() == b"0") {

@@ -4,6 +4,7 @@
 //! never dressed up as a refusal, a refusal never as an outage, a payment never as a failure.
 
 mod codes;
+mod read;
 mod upstream;
 
 use bytes::Bytes;
@@ -11,7 +12,8 @@ use http::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, WWW_
 use serde_json::{Value, json};
 
 pub use codes::Code;
-pub use upstream::{ReadError, error_in_shape, is_passed, read_error};
+pub use read::{Fetched, ReadError, ReadFailure, fetched, read_error, read_failed};
+pub use upstream::{error_in_shape, is_passed};
 
 use super::admit::{AdmitRefusal, LONGEST_TARGET};
 use super::check::CheckRefusal;
@@ -88,7 +90,7 @@ pub fn refused(refusal: &Refusal, operation: Option<&Operation>) -> Reply {
     let executed = operation.and_then(not_looked_up);
     let message = match executed {
         Some(Executed::Unknown) => format!(
-            "{message}. This attempt sent nothing; whether an earlier one with the same requestId did was not looked up. Repeat with the same requestId."
+            "{message}. This attempt sent nothing. Whether an earlier one with this requestId did was not looked up: repeat with the same requestId."
         ),
         _ => format!("{message}."),
     };
@@ -118,24 +120,6 @@ pub fn settled(outcome: Outcome, operation: &Operation, request_id: Option<&Requ
         }
         Outcome::Unknown(doubt) => in_doubt(doubt, operation),
     }
-}
-
-/// The answer to a read that upstream did not answer.
-pub fn read_failed(silent: bool) -> Reply {
-    if silent {
-        own(Code::UpstreamTimeout, 504, Shape::A, "upstream did not answer in time. Try again.", None, None)
-    } else {
-        own(Code::UpstreamUnavailable, 502, Shape::A, "upstream cannot be reached or broke off. Try again.", None, None)
-    }
-}
-
-/// The answer to a read whose answer is not what the contract says, where that is enforced.
-pub fn answer_refused(violation: &Violation) -> Reply {
-    let message = format!(
-        "upstream's answer is not what the contract says: at `{}`, {} expected.",
-        violation.pointer, violation.expected
-    );
-    own(Code::UpstreamUnavailable, 502, Shape::A, &message, None, None)
 }
 
 /// Upstream's answer as it came, without what concerns only the connection to upstream.

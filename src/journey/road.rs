@@ -1,0 +1,40 @@
+//! The way to upstream, as every journey takes it: the one door out.
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+use tokio::runtime::Handle;
+use tokio_util::task::TaskTracker;
+
+use crate::base::ids::TraceId;
+use crate::ports::Upstream;
+use crate::stations::forward::{Cleared, Loss, Origin, Sent, outgoing};
+
+/// The way to upstream, and a place where sending goes on when nobody waits for it.
+#[derive(Clone, Debug)]
+pub struct Road {
+    pub upstream: Arc<dyn Upstream>,
+    pub origin: Origin,
+    /// Where sending runs.
+    pub runtime: Handle,
+    /// What a shutdown waits for.
+    pub sending: TaskTracker,
+}
+
+impl Road {
+    /// Uses up the right to send, in a task of its own, which outlives the caller.
+    pub async fn send(&self, cleared: Cleared, headers: &HeaderMap, trace: &TraceId) -> Sent {
+        let Ok(outgoing) = outgoing(cleared, &self.origin, headers, trace) else {
+            return Sent::NotWritten;
+        };
+        let upstream = self.upstream.clone();
+        let task = self.sending.spawn_on(async move { upstream.send(outgoing).await }, &self.runtime);
+        match task.await {
+            Ok(sent) => sent,
+            Err(error) => {
+                tracing::error!(%error, "a task that was sending did not end; its outcome is unknown");
+                Sent::Lost(Loss::Broken)
+            }
+        }
+    }
+}
