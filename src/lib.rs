@@ -4,3 +4,4 @@ pub mod adapters;
 pub mod base;
 pub mod catalog;
 pub mod ports;
+pub mod simulator;
