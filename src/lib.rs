@@ -2,7 +2,8 @@
 //!
 //! The modules stand in reading order; each knows only those before it, and `tests` holds them to it.
 //! `base`, `catalog` and `stations` are pure. `journey` joins the stations to the world that `ports` describes and
-//! `adapters` provide; `gateway` is the shell around it, made of pingora's hooks; `cli` wires everything.
+//! `adapters` provide; `gateway` is the shell around it, made of pingora's hooks; `simulator` stands
+//! in for upstream; `cli` wires everything.
 
 pub mod base;
 pub mod catalog;
@@ -13,4 +14,5 @@ pub mod telemetry;
 pub mod adapters;
 pub mod journey;
 pub mod gateway;
+pub mod simulator;
 pub mod cli;

@@ -4,8 +4,11 @@
 //! may not. A new command is a module, a variant of [`Command`] and a line in [`run`].
 
 mod check;
+mod demo;
 mod init;
+mod operations;
 mod serve;
+mod simulate;
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -34,9 +37,12 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Serve(serve::Arguments),
-    Check(check::Arguments),
+    Demo(demo::Arguments),
     Init(init::Arguments),
+    Check(check::Arguments),
+    Operations(operations::Arguments),
+    Serve(serve::Arguments),
+    Simulate(simulate::Simulate),
 }
 
 /// How a command ended that could do its work.
@@ -50,9 +56,12 @@ pub enum Ending {
 /// Does what the command line asks for.
 pub fn run(cli: Cli) -> anyhow::Result<Ending> {
     match cli.command {
-        Command::Serve(arguments) => serve::run(&arguments),
-        Command::Check(arguments) => check::run(&arguments),
+        Command::Demo(arguments) => demo::run(&arguments),
         Command::Init(arguments) => init::run(&arguments),
+        Command::Check(arguments) => check::run(&arguments),
+        Command::Operations(arguments) => operations::run(&arguments),
+        Command::Serve(arguments) => serve::run(&arguments),
+        Command::Simulate(simulate) => simulate.run().map(|()| Ending::Done).map_err(anyhow::Error::msg),
     }
 }
 

@@ -1,0 +1,135 @@
+//! `sluice demo`: simulator and gate on loopback, with something to try.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use anyhow::{Context as _, anyhow};
+use clap::Args;
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+
+use super::{Ending, print};
+use crate::adapters::clock::SystemClock;
+use crate::base::finding::Finding;
+use crate::base::ids::Environment;
+use crate::catalog::{Catalog, SchemaFiles};
+use crate::config::{self, Config, World};
+use crate::gateway::process::{Addresses, Process};
+use crate::simulator::{Settings, Simulator};
+use crate::telemetry;
+
+/// Try the gate: simulator and gate on loopback, nothing to install
+///
+/// Prints ready-made calls and what each will show. Ctrl-C ends it; nothing is left behind.
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// Port of the production gate; sandbox and probes take the next two. 0 takes any free ones
+    #[arg(long, default_value_t = 8080)]
+    port: u16,
+}
+
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
+    let files = SchemaFiles::built_in();
+    let catalog = Catalog::build(&files, &[]).map_err(|findings| told(&findings))?;
+    let runtime = Runtime::new().context("no threads to run on")?;
+    let production = runtime.block_on(simulator(&files))?;
+    let sandbox = runtime.block_on(simulator(&files))?;
+    let config = configuration(arguments.port, production, sandbox)?;
+    let process =
+        Process::start(&config, Arc::new(catalog)).context("the demo cannot start; `--port` chooses other ports")?;
+    print(&welcome(process.addresses(), production))?;
+    let _log = telemetry::init(&config.log);
+    process.serve();
+    print("The demo has ended.\n")?;
+    Ok(Ending::Done)
+}
+
+async fn simulator(files: &SchemaFiles) -> anyhow::Result<SocketAddr> {
+    let simulator =
+        Simulator::of_files(files, Arc::new(SystemClock), Settings::default()).map_err(|findings| told(&findings))?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("the simulator cannot listen")?;
+    let address = listener.local_addr().context("the simulator's address is unknown")?;
+    tokio::spawn(simulator.serve(listener));
+    Ok(address)
+}
+
+fn configuration(port: u16, production: SocketAddr, sandbox: SocketAddr) -> anyhow::Result<Config> {
+    let nth = |n: u16| if port == 0 { 0 } else { port.saturating_add(n) };
+    let text = format!(
+        "[production]\nlisten = \"127.0.0.1:{}\"\nupstream = \"http://{production}\"\n\
+         [sandbox]\nlisten = \"127.0.0.1:{}\"\nupstream = \"http://{sandbox}\"\n\
+         [probes]\nlisten = \"127.0.0.1:{}\"\n",
+        nth(0),
+        nth(1),
+        nth(2)
+    );
+    // The demo runs on what stands here alone, whatever the environment says.
+    let world = World {
+        environment: BTreeMap::new(),
+        read_file: &|_| Err(std::io::ErrorKind::NotFound.into()),
+        is_folder: &|_| false,
+    };
+    let reading = config::read(&text, "demo", &world).map_err(|findings| told(&findings))?;
+    Ok(reading.config)
+}
+
+fn told(findings: &[Finding]) -> anyhow::Error {
+    anyhow!(findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+}
+
+fn welcome(addresses: &Addresses, simulator: SocketAddr) -> String {
+    let gate = |wanted: Environment| {
+        let found = addresses.environments.iter().find(|(environment, _)| *environment == wanted);
+        found.map_or_else(String::new, |(_, address)| format!("http://{address}"))
+    };
+    let (production, sandbox) = (gate(Environment::Production), gate(Environment::Sandbox));
+    let probes = addresses.probes;
+    let call = "curl -i -H 'Authorization: Bearer any.token.will.do'";
+    let json = "-H 'Content-Type: application/json'";
+    format!(
+        r#"Sluice's demo: a gate for production and one for sandbox, each before a simulator of the payments API.
+
+  production  {production}
+  sandbox     {sandbox}
+  probes      http://{probes}/readyz and /metrics
+
+Try, in another terminal:
+
+1. A read. The answer streams through: 200, `sluice-origin: upstream`.
+
+  {call} '{production}/v2/offramps?limit=2'
+
+2. A good swap. 201, `sluice-outcome: executed`, and the record of the swap.
+
+  {call} {json} \
+    -d '{{"requestId": "demo-1", "source": {{"chain": "POLYGON", "currency": "usdt", "amount": "25.50"}}, "destination": {{"chain": "POLYGON", "currency": "usdc", "walletAddress": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"}}}}' \
+    '{production}/v2/wallets/swaps'
+
+3. A bad body. 400; every violation is named with its place, and nothing is sent.
+
+  {call} {json} \
+    -d '{{"requestId": "demo-2", "source": {{"chain": "POLYGON", "currency": "usdt", "amount": "-1"}}, "destination": {{"walletAddress": 7}}, "limitPrice": "1.00005"}}' \
+    '{production}/v2/wallets/swaps'
+
+4. An unknown path. 404: nothing that the contract does not list goes further.
+
+  {call} '{production}/v2/everything'
+
+5. No token. 401, before anything else is looked at.
+
+  curl -i '{sandbox}/v2/users'
+
+What the simulator of production received and did:
+
+  curl 'http://{simulator}/simulator/journal'
+
+Make it fail, and see what the gate makes of it (`html500`, `hang`, `resetAfterReceiving`, …):
+
+  curl -d '{{"operation": "createSwap", "kind": "resetAfterReceiving", "times": 1}}' 'http://{simulator}/simulator/faults'
+
+Ctrl-C ends the demo.
+
+"#
+    )
+}

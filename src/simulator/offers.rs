@@ -1,0 +1,98 @@
+//! Canton offers: received, then accepted or expired.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::answer::Done;
+use super::call::Call;
+use super::records::Record;
+use super::refusal::Refusal;
+use super::state::State;
+use crate::base::normal;
+
+#[derive(Clone, Debug)]
+pub(super) struct Offer {
+    pub(super) id: String,
+    pub(super) user_id: String,
+    pub(super) wallet_id: String,
+    pub(super) amount: &'static str,
+    pub(super) party: String,
+    pub(super) own_party: String,
+    pub(super) creation_hash: String,
+    pub(super) created_at: Timestamp,
+    pub(super) expires_at: Option<Timestamp>,
+    pub(super) end: Option<End>,
+}
+
+/// How an offer came to its end other than by time.
+#[derive(Clone, Debug)]
+pub(super) enum End {
+    Accepted { at: Timestamp, hash: String },
+    Withdrawn { at: Timestamp },
+}
+
+pub(super) fn accept(state: &mut State, call: &Call) -> Result<Done, Refusal> {
+    let (naming, idempotent) = (state.naming(), state.idempotent());
+    let wallet = normal::uuid(call.path("walletId"));
+    let offer = state.offers.find_mut(call.path("offerId")).filter(|offer| offer.wallet_id == wallet);
+    let offer = offer.ok_or(Refusal::NotFound { what: "offer" })?;
+    match (offer.status(call.now), idempotent) {
+        ("RECEIVED", _) => {
+            let hash = naming.transaction_hash(&format!("accept/{}", offer.id));
+            offer.end = Some(End::Accepted { at: call.now, hash });
+            Ok(Done::changed(offer.to_json(call.now)))
+        }
+        ("ACCEPTED", true) => Ok(Done::read(offer.to_json(call.now))),
+        (status, _) => Err(Refusal::OfferNotOpen { status }),
+    }
+}
+
+impl Offer {
+    pub(super) fn status(&self, now: Timestamp) -> &'static str {
+        match &self.end {
+            Some(End::Accepted { .. }) => "ACCEPTED",
+            Some(End::Withdrawn { .. }) => "WITHDRAWN",
+            None if self.expires_at.is_some_and(|at| at <= now) => "EXPIRED",
+            None => "RECEIVED",
+        }
+    }
+
+    pub(super) fn to_json(&self, now: Timestamp) -> Value {
+        let (updated_at, hash) = match &self.end {
+            Some(End::Accepted { at, hash }) => (*at, Some(hash)),
+            Some(End::Withdrawn { at }) => (*at, None),
+            None => (self.created_at, None),
+        };
+        json!({
+            "id": self.id,
+            "status": self.status(now),
+            "amount": self.amount,
+            "currency": "usdcx",
+            "source": {"party": self.party},
+            "destination": {"userId": self.user_id, "userWalletId": self.wallet_id, "party": self.own_party},
+            "creationTransactionHash": self.creation_hash,
+            "executionTransactionHash": hash,
+            "createdAt": self.created_at.to_string(),
+            "updatedAt": updated_at.to_string(),
+            "expiresAt": self.expires_at.map(|at| at.to_string()),
+        })
+    }
+}
+
+impl Record for Offer {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn created_at(&self) -> Timestamp {
+        self.created_at
+    }
+
+    fn request_id(&self) -> Option<&str> {
+        None
+    }
+
+    fn concerns(&self, user: &str) -> bool {
+        normal::uuid(user) == self.user_id
+    }
+}

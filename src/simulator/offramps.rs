@@ -1,0 +1,298 @@
+//! Offramps: created with a quote and a deposit instruction, then one status further with every pace.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::answer::Done;
+use super::call::Call;
+use super::decimal::{Decimal, amount, as_written};
+use super::naming::Naming;
+use super::outcome::Outcome;
+use super::quote::{Quote, market_rate};
+use super::records::{Page, Record};
+use super::refusal::Refusal;
+use super::state::State;
+
+/// Where the simulator's offramps pay their deposits to.
+const COLLECTOR: &str = "collector";
+
+#[derive(Clone, Debug)]
+pub(super) struct Offramp {
+    pub(super) id: String,
+    pub(super) request_id: String,
+    pub(super) orchestration_address_id: Option<String>,
+    pub(super) created_at: Timestamp,
+    pub(super) pace: Duration,
+    pub(super) naming: Naming,
+    pub(super) supporting_information: Option<Value>,
+    pub(super) source: Value,
+    pub(super) destination: Value,
+    pub(super) fees: Option<Vec<Value>>,
+    pub(super) quote: Quote,
+    pub(super) outcome: Outcome,
+}
+
+pub(super) fn list(state: &State, call: &Call) -> Result<Done, Refusal> {
+    let page = Page::of(call)?;
+    Ok(Done::read(state.offramps.page(&page, "records", |offramp| offramp.to_json(call.now))))
+}
+
+pub(super) fn create(state: &mut State, call: &Call) -> Result<Done, Refusal> {
+    let request_id = call.text("/requestId").unwrap_or_default();
+    if let Some(first) = state.repeated(&state.offramps, request_id) {
+        return Ok(Done::repeated(first.to_json(call.now)));
+    }
+    let offramp = Offramp::from_call(state, call)?;
+    let body = offramp.to_json(call.now);
+    state.offramps.push(offramp);
+    Ok(Done::created(body))
+}
+
+impl Offramp {
+    fn from_call(state: &mut State, call: &Call) -> Result<Offramp, Refusal> {
+        let sold = call.text("/source/currency").unwrap_or("usdc");
+        let bought = call.text("/destination/currency").unwrap_or("usd");
+        let rate = market_rate(sold, bought);
+        let sent = sent(call, rate).ok_or_else(|| {
+            Refusal::violation(
+                "/source/amount",
+                "required",
+                "an amount, here or at the destination, that can be quoted",
+            )
+        })?;
+        let outcome = Outcome::of(sent);
+        if outcome == Outcome::Refused {
+            return Err(Refusal::InsufficientBalance);
+        }
+        let (fees, fee) = fees(call, sent);
+        let quote = Quote::with_fee(sent, fee, sold, bought, rate, call.now)
+            .ok_or_else(|| Refusal::violation("/source/amount", "maximum", "an amount that can be quoted"))?;
+        let (id, created_at) = state.next_record("offramp", call.now);
+        Ok(Offramp {
+            request_id: call.text("/requestId").unwrap_or_default().to_owned(),
+            orchestration_address_id: None,
+            pace: state.pace(),
+            naming: state.naming(),
+            supporting_information: call.body.pointer("/supportingInformation").cloned(),
+            source: source(state, call, &quote),
+            destination: destination(state, call, &quote),
+            fees,
+            quote,
+            outcome,
+            id,
+            created_at,
+        })
+    }
+
+    /// The status at this time, and since when.
+    fn status(&self, now: Timestamp) -> (&'static str, Timestamp) {
+        let path = path(self.outcome);
+        let last = path.len().saturating_sub(1);
+        let elapsed = now.duration_since(self.created_at).as_micros().max(0);
+        let pace = i128::try_from(self.pace.as_micros()).unwrap_or(i128::MAX);
+        let step = elapsed.checked_div(pace).and_then(|n| usize::try_from(n).ok()).unwrap_or(last).min(last);
+        let since = u32::try_from(step)
+            .ok()
+            .and_then(|n| SignedDuration::try_from(self.pace).ok()?.checked_mul(i32::try_from(n).ok()?));
+        let since = since.and_then(|d| self.created_at.checked_add(d).ok()).unwrap_or(self.created_at);
+        (path.get(step).copied().unwrap_or("COMPLETED"), since)
+    }
+
+    pub(super) fn to_json(&self, now: Timestamp) -> Value {
+        let (status, since) = self.status(now);
+        let failed = matches!(status, "QUOTE_FAILED" | "CRYPTO_FAILED" | "FIAT_FAILED");
+        let failure = if failed { self.outcome.failure() } else { None };
+        let returned = (status == "FIAT_RETURNED").then_some("the bank returned the payment: account closed");
+        let mut details = json!({
+            "id": self.id,
+            "requestId": self.request_id,
+            "orchestrationAddressId": self.orchestration_address_id,
+            "createdAt": self.created_at.to_string(),
+            "updatedAt": since.to_string(),
+            "status": status,
+            "failedReason": failure.map(|f| f.details).or(returned),
+            "source": self.source,
+            "destination": self.destination,
+            "receipt": self.receipt(status),
+            "quoteInformation": self.quote.to_json(),
+            "depositInformation": [self.deposit(status)],
+        });
+        if let Some(members) = details.as_object_mut() {
+            if let Some(failure) = failure {
+                members.insert("error".to_owned(), json!(failure.code));
+                members.insert("errorDetails".to_owned(), json!(failure.details));
+            }
+            if let Some(information) = &self.supporting_information {
+                members.insert("supportingInformation".to_owned(), information.clone());
+            }
+            if let Some(fees) = &self.fees {
+                members.insert("developerFee".to_owned(), self.developer_fee(fees, status));
+            }
+        }
+        json!({"transferType": "OFFRAMP", "transferDetails": details})
+    }
+
+    fn receipt(&self, status: &str) -> Value {
+        let hash = self.transaction_hash(status);
+        if !fiat_sent(status) {
+            return json!({"transactionHash": hash});
+        }
+        let same_day = self.destination.get("sameDayAch") == Some(&Value::Bool(true));
+        let tracking = if same_day || self.destination.get("wireMessage").is_none() {
+            json!({"traceNumber": self.naming.digits(&self.id, 15), "paymentRail": "ach"})
+        } else {
+            json!({
+                "fedBatchId": self.naming.digits(&self.id, 12),
+                "imad": format!("IMAD{}", self.naming.digits(&self.id, 16)),
+                "omad": format!("OMAD{}", self.naming.digits(&self.id, 16)),
+                "paymentRail": "wire",
+            })
+        };
+        json!({"transactionHash": hash, "paymentTracking": tracking})
+    }
+
+    fn developer_fee(&self, fees: &[Value], status: &str) -> Value {
+        let hash = self.transaction_hash(status).map(|_| self.naming.transaction_hash(&format!("fee/{}", self.id)));
+        json!({"id": self.naming.uuid(&format!("fee/{}", self.id)), "transactionHash": hash, "fees": fees})
+    }
+
+    fn deposit(&self, status: &str) -> Value {
+        let chain = self.source.get("chain").and_then(Value::as_str).unwrap_or("POLYGON");
+        let collected = self.transaction_hash(status).is_some();
+        json!({
+            "id": self.naming.uuid(&format!("deposit/{}", self.id)),
+            "fromAddress": self.source.get("walletAddress"),
+            "toAddress": self.naming.evm_address(COLLECTOR),
+            "currency": self.source.get("currency"),
+            "contractAddress": self.naming.evm_address("token"),
+            "rawAmount": self.quote.send_gross.millionths().to_string(),
+            "amount": self.source.get("amount"),
+            "chain": if chain == "POLYGON" { "POLYGON_MAINNET" } else { chain },
+            "collected": collected,
+            "collectable": !collected && matches!(status, "OPEN_QUOTE" | "AWAITING_FUNDS" | "CRYPTO_INITIATED"),
+            "expiresAt": self.quote.to_json().get("expiresAt"),
+            "transactionHash": self.transaction_hash(status),
+        })
+    }
+
+    fn transaction_hash(&self, status: &str) -> Option<String> {
+        let on_chain = matches!(status, "CRYPTO_PENDING" | "CRYPTO_PROCESSED" | "IN_REVIEW") || fiat_sent(status);
+        on_chain.then(|| self.naming.transaction_hash(&self.id))
+    }
+}
+
+impl Record for Offramp {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn created_at(&self) -> Timestamp {
+        self.created_at
+    }
+
+    fn request_id(&self) -> Option<&str> {
+        Some(&self.request_id)
+    }
+
+    fn concerns(&self, user: &str) -> bool {
+        let is =
+            |side: &Value| side.get("userId").and_then(Value::as_str).is_some_and(|u| u.eq_ignore_ascii_case(user));
+        is(&self.source) || is(&self.destination)
+    }
+}
+
+/// The statuses that an offramp goes through.
+fn path(outcome: Outcome) -> &'static [&'static str] {
+    match outcome {
+        Outcome::Completed | Outcome::Refused => &[
+            "CREATED",
+            "OPEN_QUOTE",
+            "AWAITING_FUNDS",
+            "CRYPTO_INITIATED",
+            "CRYPTO_PENDING",
+            "CRYPTO_PROCESSED",
+            "FIAT_INITIATED",
+            "FIAT_PENDING",
+            "COMPLETED",
+        ],
+        Outcome::QuoteFailed => &["CREATED", "OPEN_QUOTE", "QUOTE_FAILED"],
+        Outcome::CryptoFailed => &["CREATED", "OPEN_QUOTE", "AWAITING_FUNDS", "CRYPTO_INITIATED", "CRYPTO_FAILED"],
+        Outcome::FiatFailed => {
+            &["CREATED", "OPEN_QUOTE", "CRYPTO_PENDING", "CRYPTO_PROCESSED", "FIAT_INITIATED", "FIAT_FAILED"]
+        }
+        Outcome::FiatReturned => {
+            &["CREATED", "OPEN_QUOTE", "CRYPTO_PENDING", "CRYPTO_PROCESSED", "FIAT_PENDING", "FIAT_RETURNED"]
+        }
+        Outcome::InReview => &["CREATED", "OPEN_QUOTE", "CRYPTO_PENDING", "IN_REVIEW"],
+    }
+}
+
+fn fiat_sent(status: &str) -> bool {
+    matches!(status, "FIAT_INITIATED" | "FIAT_PENDING" | "FIAT_FAILED" | "FIAT_RETURNED" | "COMPLETED")
+}
+
+/// The source amount, or what it takes for the destination amount.
+fn sent(call: &Call, rate: Decimal) -> Option<Decimal> {
+    let stated = |pointer: &str| call.body.pointer(pointer).map(amount);
+    match (stated("/source/amount"), stated("/destination/amount")) {
+        (Some(sent), _) => sent,
+        (None, received) => received??.divided_by(rate),
+    }
+}
+
+/// The fees with what each comes to, and their sum, which never exceeds what is sent.
+fn fees(call: &Call, sent: Decimal) -> (Option<Vec<Value>>, Decimal) {
+    let Some(wanted) = call.body.pointer("/developerFee/fees").and_then(Value::as_array) else {
+        return (None, Decimal::ZERO);
+    };
+    let mut sum = Decimal::ZERO;
+    let mut charged = Vec::new();
+    for fee in wanted {
+        let value = fee.get("value").and_then(amount).unwrap_or(Decimal::ZERO);
+        let flat = fee.get("type").and_then(Value::as_str) == Some("FLAT");
+        let due = if flat { value } else { sent.times(value).unwrap_or(sent) };
+        let taken = due.min(sent.minus(sum));
+        sum = sum.plus(taken);
+        let mut record = fee.clone();
+        if let Some(members) = record.as_object_mut() {
+            members.insert("amount".to_owned(), json!(taken.to_string()));
+        }
+        charged.push(record);
+    }
+    (Some(charged), sum)
+}
+
+fn source(state: &State, call: &Call, quote: &Quote) -> Value {
+    let user = call.text("/source/userId").or(call.text("/destination/userId")).unwrap_or(state.default_user());
+    let amount = call.body.pointer("/source/amount").and_then(as_written);
+    let wallet = call.text("/source/walletAddress").map(str::to_owned);
+    json!({
+        "userId": user,
+        "chain": call.text("/source/chain").unwrap_or("POLYGON"),
+        "currency": call.text("/source/currency").unwrap_or("usdc"),
+        "amount": amount.unwrap_or_else(|| quote.send_gross.to_number()),
+        "walletAddress": wallet.unwrap_or_else(|| state.wallet_of(user)),
+        "user": state.person(user),
+    })
+}
+
+fn destination(state: &State, call: &Call, quote: &Quote) -> Value {
+    let user = call.text("/destination/userId").or(call.text("/source/userId")).unwrap_or(state.default_user());
+    let mut side = json!({
+        "userId": user,
+        "amount": quote.receive_net.to_number(),
+        "currency": "usd",
+        "sameDayAch": false,
+        "user": state.person(user),
+    });
+    let given = call.body.pointer("/destination").and_then(Value::as_object).cloned().unwrap_or_default();
+    if let Some(members) = side.as_object_mut() {
+        members.extend(given);
+        if let Some(amount) = members.get("amount").and_then(as_written) {
+            members.insert("amount".to_owned(), amount);
+        }
+    }
+    side
+}
