@@ -2,6 +2,8 @@
 
 mod wish;
 
+use std::collections::BTreeMap;
+
 use http::Method;
 use serde_json::{Value, json};
 
@@ -10,10 +12,11 @@ use super::answer::Answer;
 use super::call::Head;
 use super::faults::Fault;
 use super::journal::{Journal, Received};
+use crate::base::ids::OperationId;
 use crate::catalog::Violation;
 
 const PREFIX: &str = "/simulator/";
-/// How many of the last calls the journal shows when not asked for another number.
+/// How many of the last calls and swaps the journal shows when not asked for another number.
 const SHOWN: usize = 20;
 
 pub(super) fn is_control(head: &Head) -> bool {
@@ -45,18 +48,20 @@ fn show_journal(simulator: &Simulator, head: &Head) -> Answer {
     let last = match asked.map(|(_, text)| text.parse::<usize>()) {
         None => SHOWN,
         Some(Ok(last)) => last,
-        Some(Err(_)) => return refused(400, "`last` is how many calls to show: a number"),
+        Some(Err(_)) => return refused(400, "`last` is how many calls and swaps to show: a number"),
     };
     let mut shown = journal_json(&simulator.journal(), last);
     if let Some(members) = shown.as_object_mut() {
-        members.insert("swaps".to_owned(), Value::Array(simulator.swaps()));
+        let swaps = simulator.swaps();
+        let skipped = swaps.len().saturating_sub(last);
+        members.insert("swaps".to_owned(), swaps.into_iter().skip(skipped).collect());
     }
     Answer::new(200, shown)
 }
 
 fn journal_json(journal: &Journal, last: usize) -> Value {
-    let by_operation = |counts: &std::collections::BTreeMap<_, u64>| -> Value {
-        counts.iter().map(|(id, n): (&crate::base::ids::OperationId, _)| (id.to_string(), json!(n))).collect()
+    let by_operation = |counts: &BTreeMap<OperationId, u64>| -> Value {
+        counts.iter().map(|(id, n)| (id.to_string(), json!(n))).collect()
     };
     let skipped = journal.received.len().saturating_sub(last);
     json!({
@@ -81,7 +86,7 @@ fn received_json(received: &Received) -> Value {
         "authorization": received.authorization,
         "body": text(&received.body),
         "bodyRead": received.body_read,
-        "bodyDigest": received.body_digest().to_hex(),
+        "bodyDigest": received.body_digest(),
         "fault": received.fault,
         "status": received.status,
         "effect": received.effect,

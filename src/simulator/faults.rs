@@ -25,6 +25,23 @@ pub struct Fault {
     pub percent: Option<u8>,
 }
 
+impl Fault {
+    /// Strikes every call until faults are cleared.
+    pub fn always(kind: FaultKind) -> Fault {
+        Fault { operation: None, kind, times: None, percent: None }
+    }
+
+    /// Strikes the next call.
+    pub fn once(kind: FaultKind) -> Fault {
+        Fault { times: Some(1), ..Fault::always(kind) }
+    }
+
+    /// Strikes calls of this operation alone.
+    pub fn on(self, operation: &str) -> Fault {
+        Fault { operation: Some(OperationId::new(operation)), ..self }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FaultKind {
     /// The effect happens at once, the answer comes later. Adds to any other fault.
@@ -113,7 +130,7 @@ impl Faults {
         let mut strike = Strike { delay: Duration::ZERO, kind: None };
         let mut kept = Vec::with_capacity(self.waiting.len());
         for mut fault in std::mem::take(&mut self.waiting) {
-            if fault.operation.is_none() || fault.operation.as_ref() == operation {
+            if fault.times != Some(0) && (fault.operation.is_none() || fault.operation.as_ref() == operation) {
                 let wanted = matches!(fault.kind, FaultKind::Delay { .. }) || strike.kind.is_none();
                 if wanted && self.chance(fault.percent) {
                     strike.take(&fault.kind);
@@ -177,9 +194,9 @@ impl Strike {
 
     /// Answers the call as the fault wants it; `execute` carries the call out.
     pub(super) fn deliver(self, operation: Option<&Operation>, execute: impl FnOnce() -> Answer) -> Delivery {
-        let Some(kind) = self.kind else { return http(&execute()) };
+        let Some(kind) = self.kind else { return plain(&execute()) };
         match kind {
-            FaultKind::Delay { .. } => http(&execute()),
+            FaultKind::Delay { .. } => plain(&execute()),
             FaultKind::ResetBeforeReading => wire(Vec::new(), Then::Reset),
             FaultKind::HangBeforeEffect => wire(Vec::new(), Then::Silence),
             FaultKind::ResetAfterReceiving => after(execute, wire(Vec::new(), Then::Reset)),
@@ -205,11 +222,11 @@ impl Strike {
             }
             FaultKind::WrongShape => {
                 let answer = execute();
-                http(&Answer { body: wrong_shape(operation, answer.status), ..answer })
+                plain(&Answer { body: wrong_shape(operation, answer.status), ..answer })
             }
             FaultKind::Oversize { bytes } => {
                 let answer = execute();
-                http(&Answer { body: padded(&answer.body, bytes), ..answer })
+                plain(&Answer { body: padded(&answer.body, bytes), ..answer })
             }
         }
     }
@@ -236,7 +253,7 @@ impl Strike {
 }
 
 /// An answer as it should be.
-pub(super) fn http(answer: &Answer) -> Delivery {
+pub(super) fn plain(answer: &Answer) -> Delivery {
     Delivery::Http { status: answer.status, headers: json_headers(answer), body: json::to_bytes(&answer.body) }
 }
 
@@ -307,15 +324,11 @@ fn padded(body: &Value, bytes: usize) -> Value {
 mod tests {
     use super::*;
 
-    fn fault(kind: FaultKind) -> Fault {
-        Fault { operation: None, kind, times: Some(1), percent: None }
-    }
-
     #[test]
     fn delays_add_to_the_first_other_fault() {
         let mut faults = Faults::new(Naming::new(1));
         for kind in [FaultKind::Delay { ms: 5 }, FaultKind::Hang, FaultKind::CutBody, FaultKind::Delay { ms: 7 }] {
-            faults.add(fault(kind));
+            faults.add(Fault::once(kind));
         }
         let strike = faults.strike(None);
         assert_eq!((strike.delay(), strike.name()), (Duration::from_millis(12), Some("hang")));
@@ -327,7 +340,8 @@ mod tests {
     fn a_fault_strikes_its_operation_alone() {
         let mut faults = Faults::new(Naming::new(1));
         let swap = OperationId::new("createSwap");
-        faults.add(Fault { operation: Some(swap.clone()), ..fault(FaultKind::Hang) });
+        faults.add(Fault::once(FaultKind::Hang).on("createSwap"));
+        faults.add(Fault { times: Some(0), ..Fault::always(FaultKind::CutBody) });
         assert_eq!(faults.strike(None).name(), None);
         assert_eq!(faults.strike(Some(&OperationId::new("listUsers"))).name(), None);
         assert_eq!(faults.strike(Some(&swap)).name(), Some("hang"));
@@ -336,7 +350,7 @@ mod tests {
     #[test]
     fn a_percentage_strikes_about_so_many() {
         let mut faults = Faults::new(Naming::new(1));
-        faults.add(Fault { times: None, percent: Some(30), ..fault(FaultKind::BrokenJson) });
+        faults.add(Fault { percent: Some(30), ..Fault::always(FaultKind::BrokenJson) });
         let struck = (0..1_000).filter(|_| faults.strike(None).name().is_some()).count();
         assert!((230..370).contains(&struck), "{struck}");
     }

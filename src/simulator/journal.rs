@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use jiff::Timestamp;
+use sha2::{Digest as _, Sha256};
 
 use super::call::{Call, Head};
-use crate::base::digest::Fingerprint;
+use crate::base::digest::hex;
 use crate::base::ids::OperationId;
 
 /// How many of the last calls are kept whole.
@@ -56,8 +57,9 @@ impl Received {
         self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_slice())
     }
 
-    pub fn body_digest(&self) -> Fingerprint {
-        Fingerprint::of(&[&self.body])
+    /// SHA-256 in hexadecimal.
+    pub fn body_digest(&self) -> String {
+        hex(&Sha256::digest(&self.body))
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! It serves every operation of the contract from memory, over HTTP/1.1, with records that change as time goes by. Each answer
 //! satisfies the contract; each request is checked against it. An operation that the contract has and
-//! [`state`] has no behaviour for is answered with the first good example of its answer.
+//! `state` has no behaviour for is answered with the first good example of its answer.
 //!
 //! It never remembers anything beyond its process, never calls anybody, reads time from its [`Clock`] alone, and never
 //! invents randomness: identifiers derive from [`Settings::seed`].
@@ -11,7 +11,7 @@
 //!
 //! - A requestId that comes twice makes two effects, unless [`Settings::idempotent`]: then the first record is given again.
 //! - Money may name users, wallets and accounts that it does not know; reads of unknown ones are 404.
-//! - Swaps: see [`swaps`]. Amounts that fail on purpose: see [`outcome`]. Offers: see [`offers`].
+//! - Swaps: see `swaps`. Amounts that fail on purpose: see `outcome`. Offers: see `offers`.
 //! - Parameters whose names are not shown: `search` of the user list, `rail` of the KYC status, `cursor` and `limit` of the
 //!   orchestration addresses.
 //! - No credentials: 401 in shape A. An empty token or the token `invalid`: 401 in shape D where no shape is documented.
@@ -22,16 +22,35 @@
 //! | call | does |
 //! |---|---|
 //! | `GET /simulator/data` | identifiers of the users, wallets, accounts, offers … that it knows from the start |
-//! | `GET /simulator/journal?last=20` | calls and effects by operation and requestId, the last calls whole, the swaps |
+//! | `GET /simulator/journal?last=20` | calls and effects by operation and requestId, the last calls whole, the last swaps |
 //! | `DELETE /simulator/journal` | forgets them; records and their effects stay |
 //! | `GET /simulator/faults` | the faults that wait |
 //! | `POST /simulator/faults` | adds one: `{"kind": "hang", "operation": "createSwap", "times": 1, "percent": 100}` |
 //! | `DELETE /simulator/faults` | clears them |
 //!
 //! A fault strikes calls of its `operation` (all without it), `times` times (until cleared without it), about `percent` of
-//! them. Kinds, with their own fields: `delay` (`ms`), `resetBeforeReading`, `resetAfterReceiving`, `closeAfterReceiving`,
-//! `hang`, `hangBeforeEffect`, `cutBody`, `stallBody`, `answer` (`status`, `contentType`, `body`, `effect`), `html500` (`effect`),
-//! `garbage` (`effect`), `brokenJson`, `redirect` (`location`, `effect`), `wrongShape`, `oversize` (`bytes`). See [`FaultKind`].
+//! them (all without it). The kinds are those of [`FaultKind`]:
+//!
+//! ```json
+//! {"kind": "delay", "ms": 500, "operation": "createSwap", "times": 1, "percent": 50}
+//! {"kind": "resetBeforeReading"}
+//! {"kind": "resetAfterReceiving"}
+//! {"kind": "closeAfterReceiving"}
+//! {"kind": "hang"}
+//! {"kind": "hangBeforeEffect"}
+//! {"kind": "cutBody"}
+//! {"kind": "stallBody"}
+//! {"kind": "answer", "status": 409, "contentType": "application/json", "body": {"error": "busy"}, "effect": false}
+//! {"kind": "html500", "effect": true}
+//! {"kind": "garbage", "effect": true}
+//! {"kind": "brokenJson"}
+//! {"kind": "redirect", "location": "https://elsewhere.example.com/", "effect": false}
+//! {"kind": "wrongShape"}
+//! {"kind": "oversize", "bytes": 5000000}
+//! ```
+//!
+//! `effect` says whether the call is carried out before the fault; false without it. The `body` of `answer` is sent as it is where
+//! it is a text, else written out as JSON.
 
 mod answer;
 mod call;
@@ -59,6 +78,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde_json::Value;
 use tokio::net::TcpListener;
 
@@ -152,12 +172,12 @@ impl Simulator {
 
     /// The identifiers that are worth knowing for a demo or a test.
     pub fn data(&self) -> Value {
-        seed::data(&locked(&self.state), self.clock.now())
+        seed::data(&locked(&self.state), self.now())
     }
 
     /// Every swap as it stands now, oldest first: the interface has no read of them.
     pub fn swaps(&self) -> Vec<Value> {
-        let now = self.clock.now();
+        let now = self.now();
         locked(&self.state).swaps.iter().map(|swap| swap.to_json(now)).collect()
     }
 
@@ -184,6 +204,12 @@ impl Simulator {
         &self.catalog
     }
 
+    /// In microseconds, as records show it.
+    fn now(&self) -> Timestamp {
+        let now = self.clock.now();
+        Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
+    }
+
     fn latency(&self) -> Duration {
         self.latency
     }
@@ -202,13 +228,13 @@ impl Simulator {
     /// Notes a request, carries it out as far as the fault lets it, and says what goes to the wire.
     fn deliver(&self, head: &Head, operation: Option<Arc<Operation>>, body: Option<&[u8]>, strike: Strike) -> Delivery {
         let id = operation.as_ref().map(|o| &o.id);
-        let number = locked(&self.journal).arrived(head, id, body, strike.name(), self.clock.now());
+        let number = locked(&self.journal).arrived(head, id, body, strike.name(), self.now());
         let execute = || self.execute(number, head, body.unwrap_or_default(), operation.as_deref());
         strike.deliver(operation.as_deref(), execute)
     }
 
     fn execute(&self, number: u64, head: &Head, body: &[u8], operation: Option<&Operation>) -> Answer {
-        let checked = Call::check(&self.catalog, head, body, self.clock.now());
+        let checked = Call::check(&self.catalog, head, body, self.now());
         // The state stays locked until the effect is counted, so that the journal never lags behind the records.
         let mut state = locked(&self.state);
         let carried_out = checked.and_then(|call| state.carry_out(&call).map(|done| (call, done)));

@@ -24,6 +24,26 @@ pub(super) struct Offer {
     pub(super) end: Option<End>,
 }
 
+/// The statuses that the simulator uses, of those that the interface lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Status {
+    Received,
+    Accepted,
+    Withdrawn,
+    Expired,
+}
+
+impl Status {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Status::Received => "RECEIVED",
+            Status::Accepted => "ACCEPTED",
+            Status::Withdrawn => "WITHDRAWN",
+            Status::Expired => "EXPIRED",
+        }
+    }
+}
+
 /// How an offer came to its end other than by time.
 #[derive(Clone, Debug)]
 pub(super) enum End {
@@ -37,23 +57,25 @@ pub(super) fn accept(state: &mut State, call: &Call) -> Result<Done, Refusal> {
     let offer = state.offers.find_mut(call.path("offerId")).filter(|offer| offer.wallet_id == wallet);
     let offer = offer.ok_or(Refusal::NotFound { what: "offer" })?;
     match (offer.status(call.now), idempotent) {
-        ("RECEIVED", _) => {
+        (Status::Received, _) => {
             let hash = naming.transaction_hash(&format!("accept/{}", offer.id));
             offer.end = Some(End::Accepted { at: call.now, hash });
             Ok(Done::changed(offer.to_json(call.now)))
         }
-        ("ACCEPTED", true) => Ok(Done::read(offer.to_json(call.now))),
-        (status, _) => Err(Refusal::OfferNotOpen { status }),
+        (Status::Accepted, true) => Ok(Done::read(offer.to_json(call.now))),
+        (status @ (Status::Accepted | Status::Withdrawn | Status::Expired), _) => {
+            Err(Refusal::OfferNotOpen { status: status.as_str() })
+        }
     }
 }
 
 impl Offer {
-    pub(super) fn status(&self, now: Timestamp) -> &'static str {
+    pub(super) fn status(&self, now: Timestamp) -> Status {
         match &self.end {
-            Some(End::Accepted { .. }) => "ACCEPTED",
-            Some(End::Withdrawn { .. }) => "WITHDRAWN",
-            None if self.expires_at.is_some_and(|at| at <= now) => "EXPIRED",
-            None => "RECEIVED",
+            Some(End::Accepted { .. }) => Status::Accepted,
+            Some(End::Withdrawn { .. }) => Status::Withdrawn,
+            None if self.expires_at.is_some_and(|at| at <= now) => Status::Expired,
+            None => Status::Received,
         }
     }
 
@@ -65,7 +87,7 @@ impl Offer {
         };
         json!({
             "id": self.id,
-            "status": self.status(now),
+            "status": self.status(now).as_str(),
             "amount": self.amount,
             "currency": "usdcx",
             "source": {"party": self.party},

@@ -1,5 +1,7 @@
 //! Offramps: created with a quote and a deposit instruction, then one status further with every pace.
 
+mod status;
+
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -14,6 +16,7 @@ use super::quote::{Quote, market_rate};
 use super::records::{Page, Record};
 use super::refusal::Refusal;
 use super::state::State;
+use status::{Reached, Status};
 
 /// Where the simulator's offramps pay their deposits to.
 const COLLECTOR: &str = "collector";
@@ -87,8 +90,8 @@ impl Offramp {
     }
 
     /// The status at this time, and since when.
-    fn status(&self, now: Timestamp) -> (&'static str, Timestamp) {
-        let path = path(self.outcome);
+    fn status(&self, now: Timestamp) -> (Status, Timestamp) {
+        let path = Status::path(self.outcome);
         let last = path.len().saturating_sub(1);
         let elapsed = now.duration_since(self.created_at).as_micros().max(0);
         let pace = i128::try_from(self.pace.as_micros()).unwrap_or(i128::MAX);
@@ -97,21 +100,20 @@ impl Offramp {
             .ok()
             .and_then(|n| SignedDuration::try_from(self.pace).ok()?.checked_mul(i32::try_from(n).ok()?));
         let since = since.and_then(|d| self.created_at.checked_add(d).ok()).unwrap_or(self.created_at);
-        (path.get(step).copied().unwrap_or("COMPLETED"), since)
+        (path.get(step).copied().unwrap_or(Status::Completed), since)
     }
 
     pub(super) fn to_json(&self, now: Timestamp) -> Value {
         let (status, since) = self.status(now);
-        let failed = matches!(status, "QUOTE_FAILED" | "CRYPTO_FAILED" | "FIAT_FAILED");
-        let failure = if failed { self.outcome.failure() } else { None };
-        let returned = (status == "FIAT_RETURNED").then_some("the bank returned the payment: account closed");
+        let failure = if status.is_failure() { self.outcome.failure() } else { None };
+        let returned = (status == Status::FiatReturned).then_some("the bank returned the payment: account closed");
         let mut details = json!({
             "id": self.id,
             "requestId": self.request_id,
             "orchestrationAddressId": self.orchestration_address_id,
             "createdAt": self.created_at.to_string(),
             "updatedAt": since.to_string(),
-            "status": status,
+            "status": status.as_str(),
             "failedReason": failure.map(|f| f.details).or(returned),
             "source": self.source,
             "destination": self.destination,
@@ -134,9 +136,9 @@ impl Offramp {
         json!({"transferType": "OFFRAMP", "transferDetails": details})
     }
 
-    fn receipt(&self, status: &str) -> Value {
+    fn receipt(&self, status: Status) -> Value {
         let hash = self.transaction_hash(status);
-        if !fiat_sent(status) {
+        if status.reached() < Reached::Bank {
             return json!({"transactionHash": hash});
         }
         let same_day = self.destination.get("sameDayAch") == Some(&Value::Bool(true));
@@ -153,14 +155,13 @@ impl Offramp {
         json!({"transactionHash": hash, "paymentTracking": tracking})
     }
 
-    fn developer_fee(&self, fees: &[Value], status: &str) -> Value {
+    fn developer_fee(&self, fees: &[Value], status: Status) -> Value {
         let hash = self.transaction_hash(status).map(|_| self.naming.transaction_hash(&format!("fee/{}", self.id)));
         json!({"id": self.naming.uuid(&format!("fee/{}", self.id)), "transactionHash": hash, "fees": fees})
     }
 
-    fn deposit(&self, status: &str) -> Value {
+    fn deposit(&self, status: Status) -> Value {
         let chain = self.source.get("chain").and_then(Value::as_str).unwrap_or("POLYGON");
-        let collected = self.transaction_hash(status).is_some();
         json!({
             "id": self.naming.uuid(&format!("deposit/{}", self.id)),
             "fromAddress": self.source.get("walletAddress"),
@@ -170,16 +171,15 @@ impl Offramp {
             "rawAmount": self.quote.send_gross.millionths().to_string(),
             "amount": self.source.get("amount"),
             "chain": if chain == "POLYGON" { "POLYGON_MAINNET" } else { chain },
-            "collected": collected,
-            "collectable": !collected && matches!(status, "OPEN_QUOTE" | "AWAITING_FUNDS" | "CRYPTO_INITIATED"),
+            "collected": status.reached() >= Reached::Chain,
+            "collectable": status.reached() == Reached::Deposit,
             "expiresAt": self.quote.to_json().get("expiresAt"),
             "transactionHash": self.transaction_hash(status),
         })
     }
 
-    fn transaction_hash(&self, status: &str) -> Option<String> {
-        let on_chain = matches!(status, "CRYPTO_PENDING" | "CRYPTO_PROCESSED" | "IN_REVIEW") || fiat_sent(status);
-        on_chain.then(|| self.naming.transaction_hash(&self.id))
+    fn transaction_hash(&self, status: Status) -> Option<String> {
+        (status.reached() >= Reached::Chain).then(|| self.naming.transaction_hash(&self.id))
     }
 }
 
@@ -201,36 +201,6 @@ impl Record for Offramp {
             |side: &Value| side.get("userId").and_then(Value::as_str).is_some_and(|u| u.eq_ignore_ascii_case(user));
         is(&self.source) || is(&self.destination)
     }
-}
-
-/// The statuses that an offramp goes through.
-fn path(outcome: Outcome) -> &'static [&'static str] {
-    match outcome {
-        Outcome::Completed | Outcome::Refused => &[
-            "CREATED",
-            "OPEN_QUOTE",
-            "AWAITING_FUNDS",
-            "CRYPTO_INITIATED",
-            "CRYPTO_PENDING",
-            "CRYPTO_PROCESSED",
-            "FIAT_INITIATED",
-            "FIAT_PENDING",
-            "COMPLETED",
-        ],
-        Outcome::QuoteFailed => &["CREATED", "OPEN_QUOTE", "QUOTE_FAILED"],
-        Outcome::CryptoFailed => &["CREATED", "OPEN_QUOTE", "AWAITING_FUNDS", "CRYPTO_INITIATED", "CRYPTO_FAILED"],
-        Outcome::FiatFailed => {
-            &["CREATED", "OPEN_QUOTE", "CRYPTO_PENDING", "CRYPTO_PROCESSED", "FIAT_INITIATED", "FIAT_FAILED"]
-        }
-        Outcome::FiatReturned => {
-            &["CREATED", "OPEN_QUOTE", "CRYPTO_PENDING", "CRYPTO_PROCESSED", "FIAT_PENDING", "FIAT_RETURNED"]
-        }
-        Outcome::InReview => &["CREATED", "OPEN_QUOTE", "CRYPTO_PENDING", "IN_REVIEW"],
-    }
-}
-
-fn fiat_sent(status: &str) -> bool {
-    matches!(status, "FIAT_INITIATED" | "FIAT_PENDING" | "FIAT_FAILED" | "FIAT_RETURNED" | "COMPLETED")
 }
 
 /// The source amount, or what it takes for the destination amount.

@@ -29,7 +29,7 @@ pub(super) fn data(state: &State, now: Timestamp) -> Value {
     };
     let users: Vec<Value> = state.users.iter().map(User::to_json).collect();
     let offers = state.offers.iter().map(|o| {
-        json!({"id": o.id, "walletId": o.wallet_id, "userId": o.user_id, "status": o.status(now), "amount": o.amount})
+        json!({"id": o.id, "walletId": o.wallet_id, "userId": o.user_id, "status": o.status(now).as_str(), "amount": o.amount})
     });
     json!({
         "users": users,

@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 use super::Simulator;
 use super::call::Head;
 use super::control;
-use super::faults::{Delivery, Then, http};
+use super::faults::{Delivery, Then, plain};
 use super::refusal::Refusal;
 
 /// The longest body that the simulator reads.
@@ -122,15 +122,15 @@ async fn delivery(simulator: &Simulator, request: Request<Incoming>) -> Delivery
     let head = head_of(&parts);
     if control::is_control(&head) {
         return match read(incoming).await {
-            Ok(body) => http(&control::answer(simulator, &head, &body)),
-            Err(refusal) => http(&refusal.answer(None)),
+            Ok(body) => plain(&control::answer(simulator, &head, &body)),
+            Err(refusal) => plain(&refusal.answer(None)),
         };
     }
     let (operation, strike) = simulator.strike(&head);
     let body = match strike.reads_body() {
         true => match read(incoming).await {
             Ok(body) => Some(body),
-            Err(refusal) => return http(&refusal.answer(operation.as_deref())),
+            Err(refusal) => return plain(&refusal.answer(operation.as_deref())),
         },
         false => None,
     };

@@ -117,11 +117,10 @@ impl State {
         (self.naming.uuid(&format!("{kind}/created/{count}")), created_at)
     }
 
-    /// This time in microseconds, or the first one after the youngest record's.
+    /// This time, or the first microsecond after the youngest record's.
     pub(super) fn next_moment(&mut self, now: Timestamp) -> Timestamp {
-        let rounded = Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now);
-        let after = self.last_created_at.checked_add(SignedDuration::from_micros(1)).unwrap_or(rounded);
-        self.last_created_at = rounded.max(after);
+        let after = self.last_created_at.checked_add(SignedDuration::from_micros(1)).unwrap_or(now);
+        self.last_created_at = now.max(after);
         self.last_created_at
     }
 

@@ -25,7 +25,7 @@ impl Clock for HandClock {
 }
 
 /// Built once: it is what takes longest.
-fn catalog() -> Arc<Catalog> {
+pub(super) fn catalog() -> Arc<Catalog> {
     static CATALOG: OnceLock<Arc<Catalog>> = OnceLock::new();
     CATALOG.get_or_init(|| Arc::new(whole_catalog(&SchemaFiles::built_in()).unwrap())).clone()
 }

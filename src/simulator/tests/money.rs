@@ -172,3 +172,32 @@ fn a_rule_set_is_given_back_whole() {
     assert_eq!(record["rules"][0]["value"], Value::Null);
     assert_eq!(record["rules"][0]["tiers"][0]["min"], "");
 }
+
+#[test]
+fn a_swap_may_fail_after_it_has_begun() {
+    let bench = Bench::new();
+    let source = json!({"source": {"currency": "usdt", "amount": "14.14"}});
+    bench.post(SWAPS, &swap("s-1", source));
+    bench.pass(3);
+    assert_eq!(details(&state_of(&bench, "s-1"), "status"), "PENDING");
+    bench.pass(1);
+    let failed = state_of(&bench, "s-1");
+    assert_eq!(
+        (details(&failed, "status"), details(&failed, "error")),
+        (&json!("FAILED"), &json!("TRANSACTION_REJECTED"))
+    );
+}
+
+#[test]
+fn a_cancellation_that_was_asked_for_is_not_overtaken() {
+    let bench = Bench::new();
+    let (_, record) = bench.post(SWAPS, &swap("s-1", json!({"cancelAfterSeconds": 60})));
+    let cancel = format!("{SWAPS}/{}/cancel", details(&record, "id").as_str().unwrap());
+    bench.pass(1);
+    assert_eq!(bench.post(&cancel, &json!({})).0, 200);
+    for (secs, status) in [(1, "CREATED"), (1, "CANCELLED"), (100, "CANCELLED")] {
+        bench.pass(secs);
+        assert_eq!(details(&state_of(&bench, "s-1"), "status"), status);
+    }
+    assert_eq!(details(&state_of(&bench, "s-1"), "updatedAt"), "2025-03-01T12:00:03Z");
+}
