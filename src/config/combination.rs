@@ -19,6 +19,7 @@ pub(super) fn findings(file: &str, written: &Written) -> Vec<Finding> {
     faults.extend(same_address(written));
     faults.extend(same_upstream(written));
     faults.extend(short_grace(written));
+    faults.extend(no_room_for_one(written));
     faults.into_iter().map(|(severity, place, fault)| Finding { severity, ..fault.error(file, &place) }).collect()
 }
 
@@ -105,4 +106,14 @@ fn short_grace(written: &Written) -> Option<Wrong> {
         answer.value.as_millis()
     ));
     (grace.value <= answer.value).then(|| error(place, fault.remedy("make `grace_ms` the longer one")))
+}
+
+fn no_room_for_one(written: &Written) -> Option<Wrong> {
+    let (all, one) = (written.bodies_bytes.as_ref()?, written.body_bytes.as_ref()?);
+    let place = if all.place == Place::Default { &one.place } else { &all.place };
+    let fault = Fault::new(format!(
+        "`limits.bodies_bytes` ({}) is less than `limits.body_bytes` ({}): the longest body could never be taken",
+        all.value, one.value
+    ));
+    (all.value < one.value).then(|| error(place, fault.remedy("make `bodies_bytes` the larger one")))
 }

@@ -77,16 +77,33 @@ pub enum AnswerMode {
 pub struct LimitsConfig {
     /// The longest request body.
     pub body_bytes: usize,
+    /// All request bodies that are held at one time; at least `body_bytes`.
+    pub bodies_bytes: usize,
+    /// The longest head of a request.
+    pub head_bytes: usize,
+    /// The most headers of a request.
+    pub headers: usize,
+    /// The most connections of a listener at one time.
+    pub connections: usize,
+    pub connections_per_peer: usize,
+    /// After so many requests a connection is closed.
+    pub requests_per_connection: usize,
+    /// The most requests at one time on an HTTP/2 connection.
+    pub streams_per_connection: usize,
     /// The most of an upstream answer that is read whole.
     pub answer_bytes: usize,
 }
 
 #[derive(Clone, Debug)]
 pub struct TimeoutsConfig {
+    /// For the whole head of a request.
+    pub head: Duration,
     /// For the whole body of a request.
     pub body: Duration,
     /// For what a caller still sends after a refusal.
     pub drain: Duration,
+    /// For the TLS handshake with a caller.
+    pub client_handshake: Duration,
     /// To reach upstream.
     pub connect: Duration,
     /// For the TLS handshake with upstream.

@@ -5,16 +5,16 @@ use pingora::Result;
 use pingora::http::ResponseHeader;
 use pingora::proxy::Session;
 
-use super::{Ctx, Gate, body};
+use super::Ctx;
 use crate::base::ids::TraceId;
 use crate::stations::reply::{self, Executed, Origin, Reply};
 
 /// Always `true`: nothing is left for the proxy phases.
-pub(super) async fn write(gate: &Gate, session: &mut Session, ctx: &mut Ctx, reply: Reply) -> Result<bool> {
+pub(super) async fn write(session: &mut Session, ctx: &mut Ctx, reply: Reply) -> Result<bool> {
     respond(session, ctx, reply).await?;
     if !session.is_body_done() {
+        // The guard reads on for a while when the connection ends, so that its caller reads the answer.
         session.set_keepalive(None);
-        body::drain(session, gate.timeouts.drain).await;
     }
     Ok(true)
 }

@@ -1,16 +1,26 @@
-//! Listening: every address is bound before anything serves, so that a taken one ends the process at once.
+//! Listening: every address is bound before anything serves, so that a taken one ends the process at once; and
+//! connections are counted, timed and guarded before the engine sees them.
 
+use std::collections::HashMap;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
-use std::os::fd::IntoRawFd;
-use std::sync::Mutex;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::fd::{AsRawFd, IntoRawFd};
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use pingora::apps::ServerApp;
-use pingora::listeners::tls::TlsSettings;
+use pingora::listeners::tls::Acceptor;
+use pingora::protocols::{GetSocketDigest, SocketDigest, Stream, l4};
 use pingora::server::{ListenFds, ShutdownWatch};
-use pingora::services::Service as PingoraService;
-use pingora::services::listening::Service;
+use pingora::services::Service;
+use tokio::time::timeout;
+
+use super::guard::Guard;
+
+/// How long accepting rests after it failed, when descriptors may have run out.
+const REST: Duration = Duration::from_millis(100);
 
 /// An address that is ours.
 #[derive(Debug)]
@@ -33,43 +43,216 @@ impl Bound {
     }
 }
 
-/// A service of the engine on a bound address, which stops listening when it is told to.
+/// How many connections a listener takes.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectionLimits {
+    pub all: usize,
+    pub of_one_peer: usize,
+    /// For the TLS handshake.
+    pub handshake_time: Duration,
+}
+
+/// A service on a bound address, which stops listening when it is told to.
 pub struct Listening<A> {
-    inner: Service<A>,
-    name: String,
+    app: Arc<A>,
     bound: Mutex<Option<Bound>>,
+    tls: Option<Arc<Acceptor>>,
+    guard: Guard,
+    limits: ConnectionLimits,
     stop: ShutdownWatch,
 }
 
 impl<A: ServerApp + Send + Sync + 'static> Listening<A> {
-    pub fn new(name: &str, app: A, bound: Bound, tls: Option<TlsSettings>, stop: ShutdownWatch) -> Listening<A> {
-        let mut inner = Service::new(name.to_owned(), app);
-        let address = bound.address.to_string();
-        match tls {
-            None => inner.add_tcp(&address),
-            Some(settings) => inner.add_tls_with_settings(&address, None, settings),
+    pub fn new(
+        app: A,
+        bound: Bound,
+        tls: Option<Acceptor>,
+        guard: Guard,
+        limits: ConnectionLimits,
+        stop: ShutdownWatch,
+    ) -> Listening<A> {
+        let (app, tls) = (Arc::new(app), tls.map(Arc::new));
+        Listening { app, bound: Mutex::new(Some(bound)), tls, guard, limits, stop }
+    }
+
+    async fn accept(&self, listener: tokio::net::TcpListener) {
+        let open = Arc::new(Open::default());
+        let mut stop = self.stop.clone();
+        let mut stopped = pin!(async move {
+            // Nobody is left who could say stop: it goes on to the end of the process.
+            if stop.wait_for(|stopped| *stopped).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        });
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = &mut stopped => return,
+            };
+            let (socket, peer) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    tracing::warn!(listener = self.guard.listener, %error, "a connection cannot be accepted");
+                    tokio::time::sleep(REST).await;
+                    continue;
+                }
+            };
+            match Open::enter(&open, peer.ip(), self.limits) {
+                Ok(place) => self.begin(socket, peer, place),
+                Err(full) => self.guard.metrics.connection_refused(self.guard.listener, full.as_str()),
+            }
         }
-        Listening { inner, name: name.to_owned(), bound: Mutex::new(Some(bound)), stop }
+    }
+
+    fn begin(&self, socket: tokio::net::TcpStream, peer: SocketAddr, place: Place) {
+        let (app, tls, guard, stop) = (self.app.clone(), self.tls.clone(), self.guard.clone(), self.stop.clone());
+        let (name, time) = (guard.listener, self.limits.handshake_time);
+        tokio::spawn(async move {
+            guard.metrics.connected(name);
+            match timeout(time, handshake(socket, peer, tls)).await {
+                Ok(Ok(stream)) => {
+                    if let Ok(stream) = guard.over(stream) {
+                        serve(&app, stream, &stop).await;
+                    }
+                }
+                Ok(Err(_)) => guard.metrics.connection_refused(name, "handshake"),
+                Err(_) => guard.metrics.connection_refused(name, "handshake_slow"),
+            }
+            guard.metrics.disconnected(name);
+            drop(place);
+        });
     }
 }
 
 impl<A> std::fmt::Debug for Listening<A> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Listening").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Listening").field("name", &self.guard.listener).finish_non_exhaustive()
     }
 }
 
 #[async_trait]
-impl<A: ServerApp + Send + Sync + 'static> PingoraService for Listening<A> {
-    async fn start_service(&mut self, fds: Option<ListenFds>, _shutdown: ShutdownWatch, listeners_per_fd: usize) {
-        let bound = self.bound.lock().ok().and_then(|mut bound| bound.take());
-        if let (Some(fds), Some(bound)) = (&fds, bound) {
-            fds.lock().add(bound.address.to_string(), bound.listener.into_raw_fd());
+impl<A: ServerApp + Send + Sync + 'static> Service for Listening<A> {
+    async fn start_service(&mut self, fds: Option<ListenFds>, _shutdown: ShutdownWatch, _listeners_per_fd: usize) {
+        let bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(bound) = bound else { return };
+        let address = bound.address;
+        let taken = bound.listener.try_clone().and_then(tokio::net::TcpListener::from_std);
+        match taken {
+            Ok(listener) => {
+                if let Some(fds) = fds {
+                    // The engine hands this one to the process that takes over.
+                    fds.lock().add(address.to_string(), bound.listener.into_raw_fd());
+                }
+                self.accept(listener).await;
+            }
+            Err(error) => tracing::error!(%address, %error, "the bound address cannot be listened on"),
         }
-        self.inner.start_service(fds, self.stop.clone(), listeners_per_fd).await;
     }
 
     fn name(&self) -> &str {
-        &self.name
+        self.guard.listener
+    }
+}
+
+async fn handshake(
+    socket: tokio::net::TcpStream,
+    peer: SocketAddr,
+    tls: Option<Arc<Acceptor>>,
+) -> pingora::Result<Stream> {
+    let digest = SocketDigest::from_raw_fd(socket.as_raw_fd());
+    // A new cell: it cannot be full.
+    drop(digest.peer_addr.set(Some(peer.into())));
+    let mut stream = l4::stream::Stream::from(socket);
+    stream.set_nodelay()?;
+    stream.set_socket_digest(digest);
+    match tls {
+        None => Ok(Box::new(stream)),
+        Some(acceptor) => Ok(Box::new(acceptor.tls_handshake(stream).await?)),
+    }
+}
+
+async fn serve<A: ServerApp + Send + Sync + 'static>(app: &Arc<A>, stream: Stream, stop: &ShutdownWatch) {
+    let mut next = app.process_new(stream, stop).await;
+    while let Some(stream) = next {
+        next = app.process_new(stream, stop).await;
+    }
+}
+
+/// The connections that are open, by peer.
+#[derive(Debug, Default)]
+struct Open(Mutex<Counts>);
+
+#[derive(Debug, Default)]
+struct Counts {
+    all: usize,
+    by_peer: HashMap<IpAddr, usize>,
+}
+
+/// One connection's place among the open ones; it is free again when this is dropped.
+struct Place {
+    open: Arc<Open>,
+    peer: IpAddr,
+}
+
+/// Which limit a connection met.
+enum Full {
+    All,
+    OfOnePeer,
+}
+
+impl Full {
+    fn as_str(&self) -> &'static str {
+        match self {
+            Full::All => "too_many",
+            Full::OfOnePeer => "too_many_of_peer",
+        }
+    }
+}
+
+impl Open {
+    fn enter(open: &Arc<Open>, peer: IpAddr, limits: ConnectionLimits) -> Result<Place, Full> {
+        let mut counts = open.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if counts.all >= limits.all {
+            return Err(Full::All);
+        }
+        let count = counts.by_peer.entry(peer).or_default();
+        if *count >= limits.of_one_peer {
+            return Err(Full::OfOnePeer);
+        }
+        *count = count.saturating_add(1);
+        counts.all = counts.all.saturating_add(1);
+        Ok(Place { open: open.clone(), peer })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut counts = self.open.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.all = counts.all.saturating_sub(1);
+        if let Some(count) = counts.by_peer.get_mut(&self.peer) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                counts.by_peer.remove(&self.peer);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_counted_in_all_and_by_peer_and_come_free_again() {
+        let open = Arc::new(Open::default());
+        let limits = ConnectionLimits { all: 3, of_one_peer: 2, handshake_time: Duration::ZERO };
+        let enter = |last: u8| Open::enter(&open, IpAddr::from([127, 0, 0, last]), limits);
+        let (first, _second) = (enter(1).ok(), enter(1).ok());
+        assert!(matches!(enter(1), Err(Full::OfOnePeer)));
+        let _third = enter(2).ok();
+        assert!(matches!(enter(3), Err(Full::All)));
+        drop(first);
+        assert!(enter(3).is_ok());
+        assert_eq!(open.0.lock().unwrap().by_peer.len(), 2);
     }
 }

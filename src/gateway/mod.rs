@@ -15,6 +15,7 @@ mod answer;
 mod body;
 mod done;
 mod failure;
+pub mod guard;
 mod observe;
 pub mod listen;
 pub mod process;
@@ -32,6 +33,7 @@ use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::proxy::{FailToProxy, ProxyHttp, Session};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, Result};
+use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
@@ -58,6 +60,8 @@ pub struct Gate {
     pub timeouts: TimeoutsConfig,
     pub metrics: Metrics,
     pub observer: Observer,
+    /// The room for the bodies of writes, in bytes.
+    pub bodies: Arc<Semaphore>,
     /// Every request that is being answered; a shutdown waits for it.
     pub requests: TaskTracker,
 }

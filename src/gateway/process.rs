@@ -10,20 +10,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use pingora::listeners::tls::TlsSettings;
-use pingora::proxy::http_proxy;
+use pingora::apps::HttpServerOptions;
+use pingora::listeners::tls::Acceptor;
+use pingora::protocols::http::v2::server::H2Options;
+use pingora::proxy::{HttpProxy, http_proxy};
 use pingora::server::configuration::ServerConf;
 use pingora::server::{RunArgs, Server, ShutdownSignal, ShutdownSignalWatch};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::ResolvesServerCert;
-use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio_util::task::TaskTracker;
 
-use super::listen::{Bound, Listening};
+use super::guard::{Bounds, Guard, HeadLimits};
+use super::listen::{Bound, ConnectionLimits, Listening};
 use super::probes::Probes;
 use super::{Gate, Observer};
 use crate::adapters::upstream::{PinnedUpstream, UpstreamError};
@@ -35,6 +36,12 @@ use crate::telemetry::Metrics;
 
 /// A read may be tried a second time, a write never.
 const ATTEMPTS: usize = 2;
+/// Of one HTTP/2 connection: streams that its caller reset and that are still remembered.
+const RESET_STREAMS: usize = 20;
+/// Of one HTTP/2 connection: streams that were reset for a caller's fault, before it is closed.
+const ERROR_STREAMS: usize = 100;
+/// Of one HTTP/2 stream: what is gathered of an answer that its caller does not read.
+const SEND_BUFFER_BYTES: usize = 64 * 1024;
 
 /// A process that is ready to serve: every address is bound.
 pub struct Process {
@@ -105,6 +112,7 @@ impl Process {
         let mut server = Server::new_with_opt_and_conf(None, server_conf(threads));
         let (stop, stopping) = watch::channel(false);
         let (requests, sending) = (TaskTracker::new(), TaskTracker::new());
+        let bodies = Arc::new(Semaphore::new(config.limits.bodies_bytes.min(Semaphore::MAX_PERMITS)));
 
         let mut environments = Vec::new();
         for one in &config.environments {
@@ -128,20 +136,18 @@ impl Process {
                 metrics: metrics.clone(),
                 observer: observer.clone(),
                 requests: requests.clone(),
+                bodies: bodies.clone(),
             };
-            let tls = one.tls.as_ref().map(|tls| tls_settings(one.environment, tls)).transpose()?;
-            server.add_service(Listening::new(
-                one.environment.as_str(),
-                http_proxy(&conf, gate),
-                bound,
-                tls,
-                stopping.clone(),
-            ));
+            let tls = one.tls.as_ref().map(|tls| acceptor(one.environment, tls)).transpose()?;
+            let guard = guard(one.environment.as_str(), config, &metrics);
+            let app = with_limits(http_proxy(&conf, gate), config);
+            server.add_service(Listening::new(app, bound, tls, guard, connection_limits(config), stopping.clone()));
         }
         let bound = bind("probes", config.probes.listen)?;
         let addresses = Addresses { environments, probes: bound.address() };
         let probes = Probes { metrics, draining: stopping };
-        server.add_service(Listening::new("probes", probes, bound, None, never()));
+        let guard = guard("probes", config, &probes.metrics);
+        server.add_service(Listening::new(probes, bound, None, guard, connection_limits(config), never()));
         let ending = Ending { stop, requests, grace: config.timeouts.grace };
         Ok(Process { server, runtime, addresses, ending, sending })
     }
@@ -229,18 +235,54 @@ fn upstream(config: &Config, one: &EnvironmentConfig) -> Result<Arc<PinnedUpstre
     made.map(Arc::new).map_err(|error| StartError::Upstream { environment: one.environment, error })
 }
 
-fn tls_settings(environment: Environment, tls: &ListenerTls) -> Result<TlsSettings, StartError> {
+fn acceptor(environment: Environment, tls: &ListenerTls) -> Result<Acceptor, StartError> {
     let fault = |why: String| StartError::Tls { environment, why };
     let certificates: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&tls.certificates_pem)
         .collect::<Result<_, _>>()
         .map_err(|e| fault(e.to_string()))?;
     let key = PrivateKeyDer::from_pem_slice(tls.key_pem.reveal().as_bytes()).map_err(|e| fault(e.to_string()))?;
-    let provider = rustls::crypto::ring::default_provider();
-    let certified = CertifiedKey::from_der(certificates, key, &provider).map_err(|e| fault(e.to_string()))?;
-    let resolver: Arc<dyn ResolvesServerCert> = Arc::new(SingleCertAndKey::from(certified));
-    // The paths are not read where a resolver is set.
-    let mut settings = TlsSettings::intermediate("", "").map_err(|e| fault(e.to_string()))?;
-    settings.set_cert_resolver(resolver);
-    settings.enable_h2();
-    Ok(settings)
+    let builder = rustls::ServerConfig::builder().with_no_client_auth();
+    let mut server = builder.with_single_cert(certificates, key).map_err(|e| fault(e.to_string()))?;
+    server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(Acceptor::from_server_config(Arc::new(server)))
+}
+
+fn guard(listener: &'static str, config: &Config, metrics: &Metrics) -> Guard {
+    let (limits, timeouts) = (&config.limits, &config.timeouts);
+    let bounds = Bounds {
+        head: HeadLimits { bytes: limits.head_bytes, headers: limits.headers },
+        head_time: timeouts.head,
+        idle_time: timeouts.keepalive,
+        // A caller that waits for its answer is silent, and is not idle.
+        silence_time: timeouts.keepalive.saturating_add(timeouts.answer),
+        linger_time: timeouts.drain,
+    };
+    Guard { listener, bounds, metrics: metrics.clone() }
+}
+
+fn connection_limits(config: &Config) -> ConnectionLimits {
+    ConnectionLimits {
+        all: config.limits.connections,
+        of_one_peer: config.limits.connections_per_peer,
+        handshake_time: config.timeouts.client_handshake,
+    }
+}
+
+/// What the engine itself bounds: requests of a connection, and all of HTTP/2.
+fn with_limits(mut proxy: HttpProxy<Gate>, config: &Config) -> HttpProxy<Gate> {
+    let limits = &config.limits;
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let mut options = HttpServerOptions::default();
+    options.keepalive_request_limit = Some(count(limits.requests_per_connection));
+    options.h2_idle_timeout = Some(config.timeouts.keepalive);
+    proxy.server_options = Some(options);
+    let mut h2 = H2Options::default();
+    h2.max_header_list_size(count(limits.head_bytes))
+        .max_concurrent_streams(count(limits.streams_per_connection))
+        .max_concurrent_reset_streams(RESET_STREAMS)
+        .max_pending_accept_reset_streams(RESET_STREAMS)
+        .max_local_error_reset_streams(Some(ERROR_STREAMS))
+        .max_send_buffer_size(SEND_BUFFER_BYTES);
+    proxy.h2_options = Some(h2);
+    proxy
 }

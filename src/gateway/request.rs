@@ -3,6 +3,7 @@
 use pingora::Result;
 use pingora::proxy::Session;
 
+use super::guard::{self, Unreadable};
 use super::{Ctx, Gate, answer, body, observe, read};
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::trace::trace_id;
@@ -22,14 +23,25 @@ pub(super) async fn filter(gate: &Gate, session: &mut Session, ctx: &mut Ctx) ->
     let trace = trace_id(session.get_header(reply::REQUEST_ID).and_then(|h| h.to_str().ok()));
     ctx.trace = Some(trace.clone());
 
+    if let Some(why) = guard::refusal_of(session) {
+        return refuse(session, ctx, &Refusal::Admit(unreadable(why))).await;
+    }
     let admitted = match admitted(gate, session, ctx) {
         Ok(admitted) => admitted,
-        Err(refusal) => return refuse(gate, session, ctx, &Refusal::Admit(refusal)).await,
+        Err(refusal) => return refuse(session, ctx, &Refusal::Admit(refusal)).await,
     };
     if admitted.operation().is_write() {
         write(gate, session, ctx, admitted, &trace).await
     } else {
         read(gate, session, ctx, admitted, &trace).await
+    }
+}
+
+fn unreadable(why: Unreadable) -> AdmitRefusal {
+    match why {
+        Unreadable::HeadTooLarge | Unreadable::TooManyHeaders => AdmitRefusal::HeadTooLarge(why.told()),
+        Unreadable::HeadSlow => AdmitRefusal::HeadSlow,
+        other => AdmitRefusal::Malformed(other.told()),
     }
 }
 
@@ -48,18 +60,18 @@ fn admitted(gate: &Gate, session: &Session, ctx: &mut Ctx) -> std::result::Resul
 
 async fn write(gate: &Gate, session: &mut Session, ctx: &mut Ctx, admitted: Admitted, trace: &TraceId) -> Result<bool> {
     if let Err(refusal) = check_head(&session.req_header().headers, gate.limits.body_bytes) {
-        return refuse(gate, session, ctx, &Refusal::Check(refusal)).await;
+        return refuse(session, ctx, &Refusal::Check(refusal)).await;
     }
     let since = Stopwatch::start();
-    let read = body::whole(session, gate.limits.body_bytes, gate.timeouts.body).await;
+    let read = body::whole(gate, session).await;
     ctx.body_time = since.elapsed();
-    let body = match read {
-        Ok(body) => body,
-        Err(refusal) => return refuse(gate, session, ctx, &refusal).await,
+    let (body, _room) = match read {
+        Ok(read) => read,
+        Err(refusal) => return refuse(session, ctx, &refusal).await,
     };
     let submitted = submit(&gate.road, admitted, &session.req_header().headers, &body, trace).await;
     ctx.upstream_time = submitted.upstream_time;
-    answer::write(gate, session, ctx, submitted.reply).await
+    answer::write(session, ctx, submitted.reply).await
 }
 
 async fn read(gate: &Gate, session: &mut Session, ctx: &mut Ctx, admitted: Admitted, trace: &TraceId) -> Result<bool> {
@@ -67,7 +79,7 @@ async fn read(gate: &Gate, session: &mut Session, ctx: &mut Ctx, admitted: Admit
     let checked = check(admitted, headers, b"");
     let cleared = match checked {
         Ok(intent) => clear(intent),
-        Err(refusal) => return refuse(gate, session, ctx, &Refusal::Check(refusal)).await,
+        Err(refusal) => return refuse(session, ctx, &Refusal::Check(refusal)).await,
     };
     match gate.answers {
         AnswerMode::Observe => {
@@ -82,12 +94,12 @@ async fn read(gate: &Gate, session: &mut Session, ctx: &mut Ctx, admitted: Admit
             if let Some(violation) = &fetched.drift {
                 observe::tell(gate.environment, &operation, fetched.reply.status, violation, &gate.metrics);
             }
-            answer::write(gate, session, ctx, fetched.reply).await
+            answer::write(session, ctx, fetched.reply).await
         }
     }
 }
 
-async fn refuse(gate: &Gate, session: &mut Session, ctx: &mut Ctx, refusal: &Refusal) -> Result<bool> {
+async fn refuse(session: &mut Session, ctx: &mut Ctx, refusal: &Refusal) -> Result<bool> {
     let reply: Reply = reply::refused(refusal, ctx.operation.as_deref());
-    answer::write(gate, session, ctx, reply).await
+    answer::write(session, ctx, reply).await
 }

@@ -62,6 +62,8 @@ impl Admitted {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AdmitRefusal {
     Malformed(&'static str),
+    HeadTooLarge(&'static str),
+    HeadSlow,
     TargetTooLong,
     UnknownPath,
     MethodNotAllowed(Vec<Method>),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use prometheus::core::Collector;
 use prometheus::{
-    Encoder, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry, TextEncoder,
+    Encoder, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
 };
 
 /// Upper bounds in seconds: 100 µs to 60 s.
@@ -22,6 +22,9 @@ pub struct Metrics {
     drift: IntCounterVec,
     unchecked: IntCounter,
     in_flight: IntGauge,
+    unreadable: IntCounterVec,
+    connections: IntGaugeVec,
+    connections_refused: IntCounterVec,
 }
 
 /// How long a request took, and of that Sluice itself and upstream.
@@ -81,6 +84,33 @@ impl Metrics {
                     "Answers that passed unchecked, because they were too large or checking fell behind.",
                 )?,
             )?,
+            unreadable: registered(
+                &registry,
+                IntCounterVec::new(
+                    Opts::new(
+                        "sluice_unreadable_requests_total",
+                        "Requests whose framing or head could not be read, by reason.",
+                    ),
+                    &["listener", "reason"],
+                )?,
+            )?,
+            connections: registered(
+                &registry,
+                IntGaugeVec::new(
+                    Opts::new("sluice_connections_open", "Connections that are open now."),
+                    &["listener"],
+                )?,
+            )?,
+            connections_refused: registered(
+                &registry,
+                IntCounterVec::new(
+                    Opts::new(
+                        "sluice_connections_refused_total",
+                        "Connections that were closed before a request, by reason.",
+                    ),
+                    &["listener", "reason"],
+                )?,
+            )?,
             in_flight: registered(
                 &registry,
                 IntGauge::new("sluice_requests_in_flight", "Requests that are being answered now.")?,
@@ -108,6 +138,22 @@ impl Metrics {
 
     pub fn drifted(&self, environment: &str, operation: &str) {
         self.drift.with_label_values(&[environment, operation]).inc();
+    }
+
+    pub fn unreadable(&self, listener: &str, reason: &str) {
+        self.unreadable.with_label_values(&[listener, reason]).inc();
+    }
+
+    pub fn connected(&self, listener: &str) {
+        self.connections.with_label_values(&[listener]).inc();
+    }
+
+    pub fn disconnected(&self, listener: &str) {
+        self.connections.with_label_values(&[listener]).dec();
+    }
+
+    pub fn connection_refused(&self, listener: &str, reason: &str) {
+        self.connections_refused.with_label_values(&[listener, reason]).inc();
     }
 
     pub fn left_unchecked(&self) {

@@ -5,6 +5,10 @@ use crate::catalog::{Place, Violation};
 /// The longest name of a parameter that is repeated to its sender.
 const LONGEST_NAME: usize = 64;
 
+/// Names by which some servers take another method than the one on the request line.
+const OVERRIDES: [&str; 6] =
+    ["_method", "_httpmethod", "httpmethod", "x-http-method", "x-http-method-override", "x-method-override"];
+
 /// Names and values. A name that stands twice has no one meaning, so it is refused.
 pub(super) fn read(query: &str) -> Result<Vec<(String, String)>, Violation> {
     let mut parameters: Vec<(String, String)> = Vec::new();
@@ -14,6 +18,9 @@ pub(super) fn read(query: &str) -> Result<Vec<(String, String)>, Violation> {
             return Err(Violation::new("", "encoding", "names and values percent-encoded as UTF-8, without controls")
                 .inside(Place::Query));
         };
+        if OVERRIDES.iter().any(|known| known.eq_ignore_ascii_case(&name)) {
+            return Err(Violation::new(name, "not", "no parameter that stands for another method").inside(Place::Query));
+        }
         if parameters.iter().any(|(known, _)| *known == name) {
             let shown: String = name.chars().take(LONGEST_NAME).collect();
             return Err(Violation::new(shown, "uniqueItems", "this parameter once only").inside(Place::Query));
@@ -41,6 +48,7 @@ fn decoded(text: &str) -> Option<String> {
                 u8::try_from(high << 4 | low).ok()?
             }
             b'+' => b' ',
+            b'"' | b'#' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}' => return None,
             0x21..=0x7e => byte,
             _ => return None,
         });
@@ -77,8 +85,11 @@ mod tests {
         ] {
             assert_eq!(read_back(given), Ok(sent.to_owned()), "{given}");
         }
-        for bad in ["a=%", "a=%4", "a=%zz", "a=%ff", "a=%00", "a=%0a", "a=\u{e9}"] {
+        for bad in ["a=%", "a=%4", "a=%zz", "a=%ff", "a=%00", "a=%0a", "a=\u{e9}", "a=#b", "a=<b>", "a=b\\c", "a={b}"] {
             assert_eq!(read_back(bad), Err("encoding".to_owned()), "{bad}");
+        }
+        for override_key in ["_method=DELETE", "_METHOD=x", "x%2dhttp-method-override=PUT"] {
+            assert_eq!(read_back(override_key), Err("not".to_owned()), "{override_key}");
         }
         for twice in ["limit=1&limit=2", "limit=1&%6cimit=2"] {
             assert_eq!(read_back(twice), Err("uniqueItems".to_owned()), "{twice}");

@@ -7,6 +7,7 @@ use crate::catalog::Shape;
 pub enum Code {
     MalformedRequest,
     TargetTooLong,
+    HeadTooLarge,
     RequestTimeout,
     OperationNotFound,
     MethodNotAllowed,
@@ -20,12 +21,14 @@ pub enum Code {
     /// Upstream's own error, whose words do not go further.
     UpstreamError,
     OutcomeUnknown,
+    Overloaded,
 }
 
 impl Code {
-    pub const ALL: [Code; 14] = [
+    pub const ALL: [Code; 16] = [
         Code::MalformedRequest,
         Code::TargetTooLong,
+        Code::HeadTooLarge,
         Code::RequestTimeout,
         Code::OperationNotFound,
         Code::MethodNotAllowed,
@@ -38,12 +41,14 @@ impl Code {
         Code::UpstreamTimeout,
         Code::UpstreamError,
         Code::OutcomeUnknown,
+        Code::Overloaded,
     ];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Code::MalformedRequest => "MALFORMED_REQUEST",
             Code::TargetTooLong => "TARGET_TOO_LONG",
+            Code::HeadTooLarge => "HEAD_TOO_LARGE",
             Code::RequestTimeout => "REQUEST_TIMEOUT",
             Code::OperationNotFound => "OPERATION_NOT_FOUND",
             Code::MethodNotAllowed => "METHOD_NOT_ALLOWED",
@@ -56,6 +61,7 @@ impl Code {
             Code::UpstreamTimeout => "UPSTREAM_TIMEOUT",
             Code::UpstreamError => "UPSTREAM_ERROR",
             Code::OutcomeUnknown => "OUTCOME_UNKNOWN",
+            Code::Overloaded => "OVERLOADED",
         }
     }
 
@@ -69,8 +75,10 @@ impl Code {
             Code::RequestTimeout => 408,
             Code::BodyTooLarge => 413,
             Code::TargetTooLong => 414,
+            Code::HeadTooLarge => 431,
             Code::UnsupportedMediaType => 415,
             Code::UpstreamUnavailable | Code::UpstreamError => 502,
+            Code::Overloaded => 503,
             Code::UpstreamTimeout | Code::OutcomeUnknown => 504,
         }
     }
@@ -80,6 +88,7 @@ impl Code {
             Code::OperationNotFound | Code::MethodNotAllowed => Shape::B,
             Code::MalformedRequest
             | Code::TargetTooLong
+            | Code::HeadTooLarge
             | Code::RequestTimeout
             | Code::InvalidJson
             | Code::InvalidRequest
@@ -89,7 +98,13 @@ impl Code {
             | Code::UpstreamUnavailable
             | Code::UpstreamTimeout
             | Code::UpstreamError
-            | Code::OutcomeUnknown => Shape::A,
+            | Code::OutcomeUnknown
+            | Code::Overloaded => Shape::A,
         }
+    }
+
+    /// After how long it is worth trying again.
+    pub(super) fn retry_after_secs(self) -> Option<u32> {
+        (self == Code::Overloaded).then_some(1)
     }
 }

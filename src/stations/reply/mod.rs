@@ -8,7 +8,7 @@ mod read;
 mod upstream;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, WWW_AUTHENTICATE};
+use http::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use serde_json::{Value, json};
 
 pub use codes::Code;
@@ -82,6 +82,8 @@ pub enum Refusal {
     BodySlow,
     /// The body broke off or was framed wrongly.
     BodyBroken,
+    /// As many bodies are held as may be.
+    NoRoom,
 }
 
 /// The answer to a call that went no further. `operation` is `None` where the call names none.
@@ -145,6 +147,8 @@ fn told(refusal: &Refusal) -> (Code, String, &[Violation]) {
     let plain = |code: Code, message: &str| (code, message.to_owned(), &[][..]);
     match refusal {
         Refusal::Admit(AdmitRefusal::Malformed(why)) => plain(Code::MalformedRequest, why),
+        Refusal::Admit(AdmitRefusal::HeadTooLarge(why)) => plain(Code::HeadTooLarge, why),
+        Refusal::Admit(AdmitRefusal::HeadSlow) => plain(Code::RequestTimeout, "the head did not arrive in time"),
         Refusal::Admit(AdmitRefusal::TargetTooLong) => {
             (Code::TargetTooLong, format!("the request target is longer than {LONGEST_TARGET} bytes"), &[])
         }
@@ -167,6 +171,7 @@ fn told(refusal: &Refusal) -> (Code, String, &[Violation]) {
             violations,
         ),
         Refusal::BodySlow => plain(Code::RequestTimeout, "the body did not arrive in time"),
+        Refusal::NoRoom => plain(Code::Overloaded, "more is being sent at this moment than is taken at one time"),
         Refusal::BodyBroken => plain(Code::MalformedRequest, "the body broke off or is framed wrongly"),
     }
 }
@@ -210,6 +215,9 @@ fn own(
 ) -> Reply {
     let mut reply =
         Reply { executed, code: Some(code), ..bare(status, &error_in_shape(shape, status, code, message, details)) };
+    if let Some(seconds) = code.retry_after_secs() {
+        reply.headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
     if code == Code::Unauthorized {
         reply.headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }

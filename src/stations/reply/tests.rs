@@ -13,6 +13,8 @@ fn refusals() -> Vec<Refusal> {
     vec![
         Refusal::Admit(AdmitRefusal::Malformed("a reason")),
         Refusal::Admit(AdmitRefusal::TargetTooLong),
+        Refusal::Admit(AdmitRefusal::HeadTooLarge("a reason")),
+        Refusal::Admit(AdmitRefusal::HeadSlow),
         Refusal::Admit(AdmitRefusal::UnknownPath),
         Refusal::Admit(AdmitRefusal::MethodNotAllowed(vec![Method::GET, Method::POST])),
         Refusal::Admit(AdmitRefusal::Unauthorized("a reason")),
@@ -22,6 +24,7 @@ fn refusals() -> Vec<Refusal> {
         Refusal::Check(CheckRefusal::Violations(vec![Violation::new("/a", "type", "a string")])),
         Refusal::BodySlow,
         Refusal::BodyBroken,
+        Refusal::NoRoom,
     ]
 }
 
