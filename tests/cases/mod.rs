@@ -1,0 +1,3 @@
+//! What is shown, a module per theme.
+
+mod passage;
