@@ -133,7 +133,8 @@ impl PinnedUpstream {
         let deadline = Instant::now() + patience;
         match timeout_at(deadline, read_head(session)).await {
             Err(_) => Sent::Lost(if written.is_ok() { Loss::Silent } else { Loss::Broken }),
-            Ok(Err(_)) => Sent::Lost(Loss::Broken),
+            // An upgrade that nobody asked for, or no status of HTTP.
+            Ok(Err(_) | Ok(..200 | 600..)) => Sent::Lost(Loss::Broken),
             Ok(Ok(status)) => {
                 let headers = session.resp_header().map(|h| h.headers.clone()).unwrap_or_default();
                 let body = match timeout_at(deadline, self.read_body(session)).await {
