@@ -1,3 +1,5 @@
 //! What is shown, a module per theme.
 
+mod faults;
+mod once;
 mod passage;

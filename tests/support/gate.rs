@@ -205,7 +205,8 @@ impl Drop for Gate {
         }
         if std::thread::panicking() {
             let lines: Vec<String> = self.log.all().iter().map(ToString::to_string).collect();
-            eprintln!("the gate's log:\n{}\n{}", lines.join("\n"), self.stderr());
+            let last = lines.len().saturating_sub(6);
+            eprintln!("the end of the gate's log:\n{}\n{}", lines[last..].join("\n"), self.stderr());
         }
     }
 }

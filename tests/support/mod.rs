@@ -14,5 +14,5 @@ pub mod wire;
 
 pub use call::{Call, get, post};
 pub use caller::Caller;
-pub use gate::Setup;
+pub use gate::{Gate, Setup};
 pub use upstream::{Act, Upstream};

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -48,6 +48,8 @@ enum Step {
     Await(Signal),
     /// Until the gate goes away.
     Hang,
+    /// Until the test ends, without reading what still comes.
+    Deaf,
     Reset,
     Close,
 }
@@ -77,12 +79,20 @@ impl Act {
         Act { blind: true, ..self }
     }
 
+    pub fn is_blind(&self) -> bool {
+        self.blind
+    }
+
     pub fn send(self, bytes: impl AsRef<[u8]>) -> Act {
         self.then(Step::Send(bytes.as_ref().to_vec()))
     }
 
     pub fn hang(self) -> Act {
         self.then(Step::Hang)
+    }
+
+    pub fn hang_unread(self) -> Act {
+        self.then(Step::Deaf)
     }
 
     pub fn reset(self) -> Act {
@@ -118,7 +128,9 @@ struct Plan {
     otherwise: Mutex<Act>,
     seen: Shared<Seen>,
     connections: AtomicUsize,
+    streams: Mutex<Vec<Weak<TcpStream>>>,
     ended: AtomicBool,
+    over: Signal,
 }
 
 /// The listening upstream; it ends when it is dropped.
@@ -148,7 +160,9 @@ impl Upstream {
             otherwise: Mutex::new(Act::json(200, "{}")),
             seen: Shared::new(),
             connections: AtomicUsize::new(0),
+            streams: Mutex::default(),
             ended: AtomicBool::new(false),
+            over: Signal::new(),
         });
         let (address, shared) = (listener.local_addr().unwrap(), plan.clone());
         let scheme = if tls.is_some() { "https" } else { "http" };
@@ -165,6 +179,15 @@ impl Upstream {
     /// What every request meets for which nothing else was told.
     pub fn always(&self, act: Act) -> &Upstream {
         *self.plan.otherwise.lock().unwrap() = act;
+        self
+    }
+
+    /// Closes every connection that is open.
+    pub fn close_all(&self) -> &Upstream {
+        for stream in self.plan.streams.lock().unwrap().drain(..).filter_map(|stream| stream.upgrade()) {
+            // One that is closed already refuses.
+            drop(stream.shutdown(Shutdown::Both));
+        }
         self
     }
 
@@ -200,6 +223,7 @@ impl Upstream {
 impl Drop for Upstream {
     fn drop(&mut self) {
         self.plan.ended.store(true, Ordering::SeqCst);
+        self.plan.over.give();
         if TcpStream::connect(self.address).is_ok() {
             self.accepting.take().map(JoinHandle::join);
         }
@@ -226,7 +250,8 @@ impl<S: Read + Write> Stream for S {}
 
 fn serve(tcp: TcpStream, plan: &Plan, tls: Option<Arc<ServerConfig>>, connection: usize) -> io::Result<()> {
     tcp.set_nodelay(true)?;
-    let control = tcp.try_clone()?;
+    let control = Arc::new(tcp.try_clone()?);
+    plan.streams.lock().unwrap().push(Arc::downgrade(&control));
     let stream: Box<dyn Stream> = match tls {
         None => Box::new(tcp),
         Some(config) => Box::new(StreamOwned::new(ServerConnection::new(config).map_err(io::Error::other)?, tcp)),
@@ -242,8 +267,12 @@ fn serve(tcp: TcpStream, plan: &Plan, tls: Option<Arc<ServerConfig>>, connection
                 }
                 Step::Await(signal) => signal.wait(),
                 Step::Hang => return wire.to_end().map(drop),
+                Step::Deaf => {
+                    plan.over.wait();
+                    return Ok(());
+                }
                 Step::Close => return Ok(()),
-                Step::Reset => return socket2::SockRef::from(&control).set_linger(Some(Duration::ZERO)),
+                Step::Reset => return socket2::SockRef::from(&*control).set_linger(Some(Duration::ZERO)),
             }
         }
     }
