@@ -69,7 +69,7 @@ fn an_idle_connection_that_upstream_closed_is_not_used() {
     let gate = Setup::of(&upstream).start();
     for _ in 0..20 {
         assert_eq!(outcome_of(&gate, "createSwap"), (200, "executed".to_owned()));
-        upstream.close_all();
+        upstream.close_idle();
     }
 }
 

@@ -129,6 +129,8 @@ struct Plan {
     seen: Shared<Seen>,
     connections: AtomicUsize,
     streams: Mutex<Vec<Weak<TcpStream>>>,
+    /// The connections that are over.
+    gone: Shared<usize>,
     ended: AtomicBool,
     over: Signal,
 }
@@ -161,6 +163,7 @@ impl Upstream {
             seen: Shared::new(),
             connections: AtomicUsize::new(0),
             streams: Mutex::default(),
+            gone: Shared::new(),
             ended: AtomicBool::new(false),
             over: Signal::new(),
         });
@@ -182,12 +185,14 @@ impl Upstream {
         self
     }
 
-    /// Closes every connection that is open.
-    pub fn close_all(&self) -> &Upstream {
+    /// Closes every idle connection, and returns when the gate has closed its side.
+    pub fn close_idle(&self) -> &Upstream {
         for stream in self.plan.streams.lock().unwrap().drain(..).filter_map(|stream| stream.upgrade()) {
             // One that is closed already refuses.
-            drop(stream.shutdown(Shutdown::Both));
+            drop(stream.shutdown(Shutdown::Write));
         }
+        let all = self.connections();
+        self.plan.gone.wait("the gate to close its side", |gone| (gone.len() == all).then_some(()));
         self
     }
 
@@ -241,6 +246,7 @@ fn accept(listener: &TcpListener, plan: &Arc<Plan>, tls: Option<&Arc<ServerConfi
         std::thread::spawn(move || {
             // Whatever breaks here is for the gate to notice.
             drop(serve(stream, &plan, tls, connection));
+            plan.gone.push(connection);
         });
     }
 }
