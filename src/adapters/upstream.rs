@@ -188,7 +188,8 @@ impl Upstream for PinnedUpstream {
         let Some((mut session, peer)) = self.connect().await else {
             return Sent::NotWritten;
         };
-        session.read_timeout = Some(self.timeouts.answer);
+        // `exchange` has one deadline for all reading; a second one could fire first, and look like a broken connection.
+        session.read_timeout = None;
         session.write_timeout = Some(self.timeouts.write);
         let sent = self.exchange(&mut session, outgoing).await;
         if matches!(sent, Sent::Answered { body: AnswerBody::Complete(_), .. }) {

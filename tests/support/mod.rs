@@ -13,6 +13,6 @@ pub mod upstream;
 pub mod wire;
 
 pub use call::{Call, get, post};
-pub use caller::Caller;
+pub use caller::{Answer, Caller};
 pub use gate::{Gate, Setup};
 pub use upstream::{Act, Upstream};
