@@ -133,7 +133,8 @@ impl PinnedUpstream {
         let deadline = Instant::now() + patience;
         match timeout_at(deadline, read_head(session)).await {
             Err(_) => Sent::Lost(if written.is_ok() { Loss::Silent } else { Loss::Broken }),
-            Ok(Err(_)) => Sent::Lost(Loss::Broken),
+            // An upgrade that nobody asked for, or no status of HTTP.
+            Ok(Err(_) | Ok(..200 | 600..)) => Sent::Lost(Loss::Broken),
             Ok(Ok(status)) => {
                 let headers = session.resp_header().map(|h| h.headers.clone()).unwrap_or_default();
                 let body = match timeout_at(deadline, self.read_body(session)).await {
@@ -187,7 +188,8 @@ impl Upstream for PinnedUpstream {
         let Some((mut session, peer)) = self.connect().await else {
             return Sent::NotWritten;
         };
-        session.read_timeout = Some(self.timeouts.answer);
+        // `exchange` has one deadline for all reading; a second one could fire first, and look like a broken connection.
+        session.read_timeout = None;
         session.write_timeout = Some(self.timeouts.write);
         let sent = self.exchange(&mut session, outgoing).await;
         if matches!(sent, Sent::Answered { body: AnswerBody::Complete(_), .. }) {

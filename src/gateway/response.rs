@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, TRANSFER_ENCODING};
 use pingora::http::ResponseHeader;
 use pingora::proxy::Session;
 use pingora::{Error, ErrorType, Result};
@@ -14,6 +14,7 @@ use super::observe::Observed;
 use super::{Answered, Ctx, Gate, answer};
 use crate::catalog::Operation;
 use crate::stations::reply::{Code, Origin, ReadError, ReadFailure, Reply, is_passed, read_error, read_failed};
+use crate::stations::settle::media_drift;
 
 /// What came back of a read so far.
 #[derive(Debug)]
@@ -37,15 +38,17 @@ pub(super) struct Kept {
 
 pub(super) fn head(session: &mut Session, head: &mut ResponseHeader, ctx: &mut Ctx) -> Result<()> {
     let status = head.status.as_u16();
-    if (100..200).contains(&status) {
+    if (100..200).contains(&status) && status != 101 {
+        strip(head);
         return Ok(());
     }
     ctx.upstream_time = ctx.upstream_watch.map(|w| w.elapsed());
     let (Some(operation), Some(read)) = (ctx.operation.clone(), ctx.read.as_mut()) else {
         return Err(Error::explain(ErrorType::InternalError, "an answer to a request that was not checked"));
     };
-    if (300..400).contains(&status) {
-        return Err(instead(&mut read.instead, read_failed(ReadFailure::Redirected)));
+    // What is neither success nor an error is no answer: a redirect, an upgrade that nobody asked for.
+    if !matches!(status, 200..300 | 400..600) {
+        return Err(instead(&mut read.instead, read_failed(ReadFailure::of_status(status))));
     }
     let kept = Kept { operation, status, headers: head.headers.clone(), whole: BytesMut::new(), too_large: false };
     if status >= 400 && head.headers.get(CONTENT_LENGTH).is_some_and(|l| l.as_bytes() == b"0") {
@@ -56,7 +59,12 @@ pub(super) fn head(session: &mut Session, head: &mut ResponseHeader, ctx: &mut C
     strip(head);
     if status >= 400 {
         head.remove_header(&CONTENT_LENGTH);
-        head.insert_header(CONTENT_TYPE, "application/json")?;
+        head.set_reason_phrase(None)?;
+        if media_drift(&kept.headers).is_some() {
+            // The body will be ours, so nothing that describes upstream's stays.
+            retain(head, |name, _| *name == TRANSFER_ENCODING);
+            head.insert_header(CONTENT_TYPE, "application/json")?;
+        }
         if !session.is_http2() {
             head.insert_header(TRANSFER_ENCODING, "chunked")?;
         }
@@ -120,9 +128,11 @@ impl Kept {
 
 /// Takes out what does not go on, except the framing, which the engine needs.
 fn strip(head: &mut ResponseHeader) {
-    let framing = |name: &http::HeaderName| *name == CONTENT_LENGTH || *name == TRANSFER_ENCODING;
-    let dropped: Vec<_> =
-        head.headers.keys().filter(|name| !framing(name) && !is_passed(name, &head.headers)).cloned().collect();
+    retain(head, |name, all| *name == CONTENT_LENGTH || *name == TRANSFER_ENCODING || is_passed(name, all));
+}
+
+fn retain(head: &mut ResponseHeader, stays: impl Fn(&HeaderName, &HeaderMap) -> bool) {
+    let dropped: Vec<_> = head.headers.keys().filter(|name| !stays(name, &head.headers)).cloned().collect();
     for name in dropped {
         head.remove_header(&name);
     }

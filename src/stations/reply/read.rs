@@ -18,6 +18,13 @@ pub enum ReadFailure {
     Redirected,
 }
 
+impl ReadFailure {
+    /// What a status is that is neither success nor an error.
+    pub fn of_status(status: u16) -> ReadFailure {
+        if (300..400).contains(&status) { ReadFailure::Redirected } else { ReadFailure::Broken }
+    }
+}
+
 /// The answer to a read that was fetched whole, to be checked before it goes on.
 #[derive(Debug)]
 pub struct Fetched {

@@ -1,0 +1,62 @@
+//! Every example of the contract, through the real gate.
+
+use serde_json::Value;
+
+use crate::support::shape::{examples, operations, path, shape};
+use crate::support::{Call, Setup, Upstream};
+
+#[test]
+fn good_bodies_go_on_as_one_canonical_text() {
+    let upstream = Upstream::start();
+    let gate = Setup::of(&upstream).start();
+    let mut sent = 0;
+    for operation in operations().filter(|o| o.body.is_some()) {
+        for (name, body) in examples(operation, "good-") {
+            let answer = Call::new(operation.method.as_str(), path(operation)).json(&body).send(gate.production());
+            assert_eq!((answer.status, answer.outcome().as_str()), (200, "executed"), "{name}: {answer}");
+            let seen = upstream.wait_for(sent);
+            let value: Value = serde_json::from_slice(&body).unwrap();
+            assert_eq!(seen.text(), value.to_string(), "{name}");
+            sent += 1;
+        }
+    }
+    assert!(sent > 60, "only {sent} good examples");
+}
+
+#[test]
+fn bad_bodies_are_refused_each_with_its_places_and_without_its_values() {
+    let upstream = Upstream::start();
+    let gate = Setup::of(&upstream).start();
+    let mut refused = 0;
+    for operation in operations().filter(|o| o.body.is_some()) {
+        for (name, body) in examples(operation, "bad-") {
+            let answer = Call::new(operation.method.as_str(), path(operation)).json(&body).send(gate.production());
+            assert_eq!((answer.status, answer.origin().as_str()), (400, "gateway"), "{name}: {answer}");
+            assert_eq!(shape(&answer.json()), "C", "{name}: {answer}");
+            let outcome = if operation.claim.is_some() { "unknown" } else { "not-executed" };
+            assert_eq!(answer.outcome(), outcome, "{name}");
+            match answer.code().as_str() {
+                "INVALID_REQUEST" => assert!(!answer.violations().is_empty(), "{name}: {answer}"),
+                // A number that not every reader reads alike.
+                "INVALID_JSON" => assert!(answer.text().contains("a number has"), "{name}: {answer}"),
+                other => panic!("{name}: {other}"),
+            }
+            for value in personal(&serde_json::from_slice(&body).unwrap()) {
+                assert!(!answer.text().contains(&value), "{name}: {value} is repeated in {answer}");
+            }
+            refused += 1;
+        }
+    }
+    assert!(refused > 150, "only {refused} bad examples");
+    assert_eq!(upstream.seen().len(), 0);
+}
+
+/// Long enough texts of a body that are no words of the schema.
+fn personal(body: &Value) -> Vec<String> {
+    match body {
+        Value::String(text) if text.len() > 11 => vec![text.clone()],
+        Value::Array(items) => items.iter().flat_map(personal).collect(),
+        Value::Object(members) => members.values().flat_map(personal).collect(),
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,16 @@
+//! What is shown, a module per theme.
+
+mod bodies;
+mod command;
+mod drift;
+mod early;
+mod examples;
+mod faults;
+mod hangup;
+mod heads;
+mod metrics;
+mod once;
+mod parameters;
+mod passage;
+mod shutdown;
+mod tls;

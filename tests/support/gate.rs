@@ -1,0 +1,233 @@
+//! The real binary, with a configuration of the test's own.
+
+use std::fmt::Write as _;
+use std::io::{BufRead as _, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::call::get;
+use super::caller::Answer;
+use super::shared::Shared;
+use super::upstream::Upstream;
+
+/// A configuration in the making.
+#[derive(Debug)]
+pub struct Setup {
+    folder: TempDir,
+    sections: Vec<(String, Vec<String>)>,
+}
+
+impl Setup {
+    pub fn new() -> Setup {
+        let setup = Setup { folder: tempfile::tempdir().unwrap(), sections: vec![(String::new(), Vec::new())] };
+        setup.set("log", "format", "json").set("probes", "listen", "127.0.0.1:0").set_raw("server", "threads", "2")
+    }
+
+    /// A production listener in front of this upstream.
+    pub fn of(upstream: &Upstream) -> Setup {
+        Setup::new().environment("production", &upstream.url())
+    }
+
+    pub fn sandbox(self, upstream: &Upstream) -> Setup {
+        self.environment("sandbox", &upstream.url())
+    }
+
+    pub fn environment(self, name: &str, upstream: &str) -> Setup {
+        self.set(name, "listen", "127.0.0.1:0").set(name, "upstream", upstream)
+    }
+
+    pub fn enforce(self) -> Setup {
+        self.set("", "answers", "enforce")
+    }
+
+    pub fn timeout_ms(self, name: &str, millis: u64) -> Setup {
+        self.set_raw("timeouts", name, &millis.to_string())
+    }
+
+    pub fn limit(self, name: &str, value: usize) -> Setup {
+        self.set_raw("limits", name, &value.to_string())
+    }
+
+    /// A setting that is text.
+    pub fn set(self, section: &str, name: &str, value: &str) -> Setup {
+        self.set_raw(section, name, &format!("{value:?}"))
+    }
+
+    /// A setting, in TOML; a later one takes the place of an earlier one.
+    pub fn set_raw(mut self, section: &str, name: &str, toml: &str) -> Setup {
+        let line = format!("{name} = {toml}");
+        let at = self.sections.iter().position(|(s, _)| s == section).unwrap_or_else(|| {
+            self.sections.push((section.to_owned(), Vec::new()));
+            self.sections.len() - 1
+        });
+        let lines = &mut self.sections[at].1;
+        lines.retain(|l| !l.starts_with(&format!("{name} =")));
+        lines.push(line);
+        self
+    }
+
+    /// A file beside the configuration, which names it by its bare name.
+    pub fn file(self, name: &str, content: &str) -> Setup {
+        std::fs::write(self.folder.path().join(name), content).unwrap();
+        self
+    }
+
+    /// Writes the configuration.
+    pub fn write(&self) -> PathBuf {
+        let mut text = String::new();
+        for (name, lines) in &self.sections {
+            if !name.is_empty() {
+                writeln!(text, "[{name}]").unwrap();
+            }
+            writeln!(text, "{}", lines.join("\n")).unwrap();
+        }
+        let path = self.folder.path().join("sluice.toml");
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// Runs the gate, and returns when it listens.
+    pub fn start(self) -> Gate {
+        let mut gate = Gate::spawn(self);
+        let addresses = gate.log.wait("the gate to listen", |lines| {
+            let probes = addresses(lines, "listening for probes").pop()?;
+            Some((addresses(lines, "listening for callers"), probes.1))
+        });
+        gate.callers = addresses.0;
+        gate.probes = Some(addresses.1);
+        gate
+    }
+}
+
+/// `sluice` with these arguments, and none of this process' own settings.
+pub fn sluice(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sluice"));
+    command.args(arguments).env_clear().stdin(Stdio::null());
+    command
+}
+
+/// A running gate; it is killed when it is dropped.
+#[derive(Debug)]
+pub struct Gate {
+    _setup: Setup,
+    process: u32,
+    ended: Shared<ExitStatus>,
+    pub log: Shared<Value>,
+    stderr: Shared<String>,
+    callers: Vec<(String, SocketAddr)>,
+    probes: Option<SocketAddr>,
+}
+
+impl Gate {
+    /// Runs the gate without waiting for anything.
+    pub fn spawn(setup: Setup) -> Gate {
+        let config = setup.write();
+        let mut command = sluice(&["serve", "--config", config.to_str().unwrap()]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (log, stderr, ended) = (Shared::new(), Shared::new(), Shared::new());
+        let lines = follow(child.stdout.take().unwrap(), log.clone(), |line| {
+            serde_json::from_str(&line).unwrap_or(Value::String(line))
+        });
+        let faults = follow(child.stderr.take().unwrap(), stderr.clone(), |line| line);
+        let (process, told) = (child.id(), ended.clone());
+        std::thread::spawn(move || {
+            let status = child.wait().unwrap();
+            // What it said stands before its end.
+            lines.join().unwrap();
+            faults.join().unwrap();
+            told.push(status);
+        });
+        Gate { _setup: setup, process, ended, log, stderr, callers: Vec::new(), probes: None }
+    }
+
+    pub fn production(&self) -> SocketAddr {
+        self.environment("production")
+    }
+
+    pub fn sandbox(&self) -> SocketAddr {
+        self.environment("sandbox")
+    }
+
+    fn environment(&self, name: &str) -> SocketAddr {
+        self.callers.iter().find(|(n, _)| n == name).unwrap().1
+    }
+
+    pub fn probe(&self, path: &str) -> Answer {
+        get(path).header("Connection", "close").send(self.probes.unwrap())
+    }
+
+    /// The value of a series, written as Prometheus writes it; 0 if it is not there.
+    pub fn metric(&self, series: &str) -> u64 {
+        let text = self.probe("/metrics").text();
+        let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        line.map_or(0, |value| value.trim().parse().unwrap())
+    }
+
+    /// The log line of a request, found by its id.
+    pub fn request_line(&self, request_id: &str) -> Value {
+        self.log.wait("the log line of a request", |lines| {
+            lines.iter().find(|line| line["message"] == "request" && line["request_id"] == request_id).cloned()
+        })
+    }
+
+    pub fn stderr(&self) -> String {
+        self.stderr.all().join("\n")
+    }
+
+    /// SIGTERM.
+    pub fn terminate(&self) {
+        self.signal("TERM");
+    }
+
+    /// How it ended, as soon as it has.
+    pub fn wait_end(&self) -> ExitStatus {
+        self.ended.wait("the gate to end", |ended| ended.first().copied())
+    }
+
+    pub fn has_ended(&self) -> bool {
+        !self.ended.all().is_empty()
+    }
+
+    fn signal(&self, name: &str) {
+        let kill = format!("kill -{name} {}", self.process);
+        Command::new("sh").args(["-c", &kill]).stderr(Stdio::null()).status().unwrap();
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        if !self.has_ended() {
+            self.signal("KILL");
+        }
+        if std::thread::panicking() {
+            let lines: Vec<String> = self.log.all().iter().map(ToString::to_string).collect();
+            let last = lines.len().saturating_sub(6);
+            eprintln!("the end of the gate's log:\n{}\n{}", lines[last..].join("\n"), self.stderr());
+        }
+    }
+}
+
+fn follow<T: Clone + Send + 'static>(
+    stream: impl Read + Send + 'static,
+    into: Shared<T>,
+    read: impl Fn(String) -> T + Send + 'static,
+) -> std::thread::JoinHandle<()> {
+    std::thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            into.push(read(line));
+        }
+    })
+}
+
+fn addresses(lines: &[Value], message: &str) -> Vec<(String, SocketAddr)> {
+    let told = lines.iter().filter(|line| line["message"] == message);
+    let read = |line: &Value| {
+        let environment = line["environment"].as_str().unwrap_or_default().to_owned();
+        (environment, line["address"].as_str().unwrap().parse().unwrap())
+    };
+    told.map(read).collect()
+}

@@ -1,0 +1,18 @@
+//! The harness: a gate, an upstream that does what it is told, a caller that sends bytes.
+//!
+//! Nothing here sleeps: everything waits on a condition, with a deadline after which the test fails.
+
+pub mod call;
+pub mod caller;
+pub mod clock;
+pub mod gate;
+pub mod shape;
+pub mod shared;
+pub mod tls;
+pub mod upstream;
+pub mod wire;
+
+pub use call::{Call, get, post};
+pub use caller::{Answer, Caller};
+pub use gate::{Gate, Setup};
+pub use upstream::{Act, Upstream};

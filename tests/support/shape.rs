@@ -1,0 +1,84 @@
+//! The contract as tests see it: valid calls made from the catalogue, and the four error shapes.
+
+use std::sync::LazyLock;
+
+use serde_json::Value;
+use sluice::base::ids::OperationId;
+use sluice::catalog::{Catalog, Operation, SchemaFiles};
+
+use super::call::Call;
+
+pub const ID: &str = "9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11";
+
+pub static FILES: LazyLock<SchemaFiles> = LazyLock::new(SchemaFiles::built_in);
+pub static CATALOG: LazyLock<Catalog> = LazyLock::new(|| Catalog::build(&FILES, &[]).unwrap());
+
+pub fn operation(id: &str) -> &'static Operation {
+    CATALOG.operation(&OperationId::new(id)).unwrap()
+}
+
+/// Operations that are on as shipped.
+pub fn operations() -> impl Iterator<Item = &'static Operation> {
+    CATALOG.operations().iter().map(AsRef::as_ref).filter(|o| o.enabled)
+}
+
+/// The examples of an operation whose names start so: name and bytes.
+pub fn examples(operation: &Operation, kind: &str) -> Vec<(String, Vec<u8>)> {
+    let folder = format!("examples/{}", operation.id);
+    let all = FILES.folder(&folder).filter(|(name, _)| name.starts_with(kind));
+    all.map(|(name, bytes)| (format!("{}/{name}", operation.id), bytes.to_vec())).collect()
+}
+
+/// The path of an operation, an id in each of its parameters.
+pub fn path(operation: &Operation) -> String {
+    let values: Vec<(String, String)> =
+        operation.template.parameters().map(|name| (name.to_owned(), ID.to_owned())).collect();
+    operation.template.fill(&values)
+}
+
+/// Every documented parameter with a value that it takes.
+pub fn query(operation: &Operation) -> Vec<(String, &'static str)> {
+    let candidates = ["100", "business", "2024-07-01T10:30:00.000Z", "u-1"];
+    let accepted = |parameter: &sluice::catalog::Parameter| {
+        candidates.into_iter().find(|c| parameter.contract.accepts(&Value::from(*c))).unwrap()
+    };
+    operation.query_parameters.iter().map(|p| (p.name.clone(), accepted(p))).collect()
+}
+
+/// A valid call.
+pub fn valid(operation: &Operation) -> Call {
+    let call = Call::new(operation.method.as_str(), path(operation));
+    match operation.body {
+        Some(_) => call.json(&examples(operation, "good-")[0].1),
+        None => call,
+    }
+}
+
+/// An answer that the operation may give, with white space that no serializer writes.
+pub fn odd_answer(operation: &Operation) -> Vec<u8> {
+    [b"\n\t ", examples(operation, "answer-good-")[0].1.as_slice(), b" \r\n\n"].concat()
+}
+
+/// Which of the four shapes a body has: `A` to `D`, or `-`.
+pub fn shape(body: &Value) -> &'static str {
+    let Some(members) = body.as_object() else { return "-" };
+    let names: Vec<&str> = members.keys().map(String::as_str).collect();
+    match names.as_slice() {
+        ["code", "error", "errorDetails"]
+            if body["code"].is_u64() && body["error"].is_string() && body["errorDetails"].is_string() =>
+        {
+            "A"
+        }
+        ["error", "status"] if body["status"] == "error" => {
+            let inner: Vec<&str> =
+                body["error"].as_object().map(|o| o.keys().map(String::as_str).collect()).unwrap_or_default();
+            match inner.as_slice() {
+                ["code", "message"] => "B",
+                ["code", "details", "message"] if body["error"]["details"].is_object() => "C",
+                _ => "-",
+            }
+        }
+        ["error"] if body["error"].is_string() => "D",
+        _ => "-",
+    }
+}

@@ -1,0 +1,62 @@
+//! A list that one thread fills and another waits on.
+
+use std::sync::{Arc, Condvar, Mutex};
+
+use super::clock::{PATIENCE, Watch};
+
+#[derive(Debug)]
+pub struct Shared<T> {
+    inner: Arc<(Mutex<Vec<T>>, Condvar)>,
+}
+
+impl<T> Clone for Shared<T> {
+    fn clone(&self) -> Self {
+        Shared { inner: self.inner.clone() }
+    }
+}
+
+impl<T: Clone> Shared<T> {
+    pub fn new() -> Shared<T> {
+        Shared { inner: Arc::new((Mutex::new(Vec::new()), Condvar::new())) }
+    }
+
+    pub fn push(&self, one: T) {
+        self.inner.0.lock().unwrap().push(one);
+        self.inner.1.notify_all();
+    }
+
+    pub fn all(&self) -> Vec<T> {
+        self.inner.0.lock().unwrap().clone()
+    }
+
+    /// The first thing that `find` makes of the list, as soon as there is one.
+    pub fn wait<R>(&self, what: &str, mut find: impl FnMut(&[T]) -> Option<R>) -> R {
+        let watch = Watch::start();
+        let mut list = self.inner.0.lock().unwrap();
+        loop {
+            if let Some(found) = find(&list) {
+                return found;
+            }
+            assert!(watch.elapsed() < PATIENCE, "waited in vain for {what}");
+            list = self.inner.1.wait_timeout(list, watch.left()).unwrap().0;
+        }
+    }
+}
+
+/// Something that happens once, and may be waited for.
+#[derive(Clone, Debug)]
+pub struct Signal(Shared<()>);
+
+impl Signal {
+    pub fn new() -> Signal {
+        Signal(Shared::new())
+    }
+
+    pub fn give(&self) {
+        self.0.push(());
+    }
+
+    pub fn wait(&self) {
+        self.0.wait("a signal", |given| (!given.is_empty()).then_some(()));
+    }
+}

@@ -1,0 +1,1 @@
+//! Certificates made at run time.

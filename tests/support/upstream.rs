@@ -1,0 +1,300 @@
+//! An upstream that does byte for byte what it is told, and writes down what reached it.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+use super::shared::{Shared, Signal};
+use super::wire::{Head, Wire};
+
+/// A request that arrived: whole, unless it broke off in its body.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub connection: usize,
+    pub head: Head,
+    pub body: Vec<u8>,
+    pub whole: bool,
+}
+
+impl Seen {
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// Method and target.
+    pub fn line(&self) -> &str {
+        self.head.first.strip_suffix(" HTTP/1.1").unwrap_or(&self.head.first)
+    }
+}
+
+/// What is done with one request.
+#[derive(Clone, Debug)]
+pub struct Act {
+    /// Without reading anything of it.
+    blind: bool,
+    steps: Vec<Step>,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Send(Vec<u8>),
+    /// Until the test gives the signal.
+    Await(Signal),
+    /// Until the gate goes away.
+    Hang,
+    /// Until the test ends, without reading what still comes.
+    Deaf,
+    Reset,
+    Close,
+}
+
+impl Act {
+    /// These bytes, then the next request on the same connection.
+    pub fn bytes(bytes: impl AsRef<[u8]>) -> Act {
+        Act { blind: false, steps: vec![Step::Send(bytes.as_ref().to_vec())] }
+    }
+
+    /// An answer with a length.
+    pub fn answer(status: u16, content_type: &str, body: impl AsRef<[u8]>) -> Act {
+        Act::bytes(answer(status, &[("Content-Type", content_type)], body.as_ref()))
+    }
+
+    pub fn json(status: u16, body: impl AsRef<[u8]>) -> Act {
+        Act::answer(status, "application/json", body)
+    }
+
+    /// Says nothing.
+    pub fn silence() -> Act {
+        Act { blind: false, steps: Vec::new() }
+    }
+
+    /// Does not even read the request.
+    pub fn blind(self) -> Act {
+        Act { blind: true, ..self }
+    }
+
+    pub fn is_blind(&self) -> bool {
+        self.blind
+    }
+
+    pub fn send(self, bytes: impl AsRef<[u8]>) -> Act {
+        self.then(Step::Send(bytes.as_ref().to_vec()))
+    }
+
+    pub fn hang(self) -> Act {
+        self.then(Step::Hang)
+    }
+
+    pub fn hang_unread(self) -> Act {
+        self.then(Step::Deaf)
+    }
+
+    pub fn reset(self) -> Act {
+        self.then(Step::Reset)
+    }
+
+    pub fn close(self) -> Act {
+        self.then(Step::Close)
+    }
+
+    /// Waits for the signal before all else, the request being read.
+    pub fn after(mut self, signal: &Signal) -> Act {
+        self.steps.insert(0, Step::Await(signal.clone()));
+        self
+    }
+
+    fn then(mut self, step: Step) -> Act {
+        self.steps.push(step);
+        self
+    }
+}
+
+/// An answer as bytes; the length is added.
+pub fn answer(status: u16, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
+    let lines: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let head = format!("HTTP/1.1 {status} Status\r\n{lines}Content-Length: {}\r\n\r\n", body.len());
+    [head.as_bytes(), body].concat()
+}
+
+#[derive(Debug)]
+struct Plan {
+    next: Mutex<VecDeque<Act>>,
+    otherwise: Mutex<Act>,
+    seen: Shared<Seen>,
+    connections: AtomicUsize,
+    streams: Mutex<Vec<Weak<TcpStream>>>,
+    /// The connections that are over.
+    gone: Shared<usize>,
+    ended: AtomicBool,
+    over: Signal,
+}
+
+/// The listening upstream; it ends when it is dropped.
+#[derive(Debug)]
+pub struct Upstream {
+    address: SocketAddr,
+    scheme: &'static str,
+    plan: Arc<Plan>,
+    accepting: Option<JoinHandle<()>>,
+}
+
+impl Upstream {
+    /// Answers `{}` until it is told otherwise.
+    pub fn start() -> Upstream {
+        Upstream::listen(None)
+    }
+
+    /// Behind TLS.
+    pub fn start_tls(config: ServerConfig) -> Upstream {
+        Upstream::listen(Some(Arc::new(config)))
+    }
+
+    fn listen(tls: Option<Arc<ServerConfig>>) -> Upstream {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let plan = Arc::new(Plan {
+            next: Mutex::default(),
+            otherwise: Mutex::new(Act::json(200, "{}")),
+            seen: Shared::new(),
+            connections: AtomicUsize::new(0),
+            streams: Mutex::default(),
+            gone: Shared::new(),
+            ended: AtomicBool::new(false),
+            over: Signal::new(),
+        });
+        let (address, shared) = (listener.local_addr().unwrap(), plan.clone());
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let accepting = std::thread::spawn(move || accept(&listener, &shared, tls.as_ref()));
+        Upstream { address, scheme, plan, accepting: Some(accepting) }
+    }
+
+    /// What the next request meets, after those that were told before.
+    pub fn next(&self, act: Act) -> &Upstream {
+        self.plan.next.lock().unwrap().push_back(act);
+        self
+    }
+
+    /// What every request meets for which nothing else was told.
+    pub fn always(&self, act: Act) -> &Upstream {
+        *self.plan.otherwise.lock().unwrap() = act;
+        self
+    }
+
+    /// Closes every idle connection, and returns when the gate has closed its side.
+    pub fn close_idle(&self) -> &Upstream {
+        for stream in self.plan.streams.lock().unwrap().drain(..).filter_map(|stream| stream.upgrade()) {
+            // One that is closed already refuses.
+            drop(stream.shutdown(Shutdown::Write));
+        }
+        let all = self.connections();
+        self.plan.gone.wait("the gate to close its side", |gone| (gone.len() == all).then_some(()));
+        self
+    }
+
+    /// Forgets what was told and has not happened.
+    pub fn forget(&self) {
+        self.plan.next.lock().unwrap().clear();
+    }
+
+    /// Everything that arrived so far.
+    pub fn seen(&self) -> Vec<Seen> {
+        self.plan.seen.all()
+    }
+
+    /// The request number `at`, as soon as it is there.
+    pub fn wait_for(&self, at: usize) -> Seen {
+        self.plan.seen.wait("a request at upstream", |seen| seen.get(at).cloned())
+    }
+
+    /// How many connections there were.
+    pub fn connections(&self) -> usize {
+        self.plan.connections.load(Ordering::SeqCst)
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub fn url(&self) -> String {
+        format!("{}://{}", self.scheme, self.address)
+    }
+}
+
+impl Drop for Upstream {
+    fn drop(&mut self) {
+        self.plan.ended.store(true, Ordering::SeqCst);
+        self.plan.over.give();
+        if TcpStream::connect(self.address).is_ok() {
+            self.accepting.take().map(JoinHandle::join);
+        }
+    }
+}
+
+fn accept(listener: &TcpListener, plan: &Arc<Plan>, tls: Option<&Arc<ServerConfig>>) {
+    for stream in listener.incoming() {
+        if plan.ended.load(Ordering::SeqCst) {
+            return;
+        }
+        let Ok(stream) = stream else { continue };
+        let connection = plan.connections.fetch_add(1, Ordering::SeqCst);
+        let (plan, tls) = (plan.clone(), tls.cloned());
+        std::thread::spawn(move || {
+            // Whatever breaks here is for the gate to notice.
+            drop(serve(stream, &plan, tls, connection));
+            plan.gone.push(connection);
+        });
+    }
+}
+
+trait Stream: Read + Write {}
+impl<S: Read + Write> Stream for S {}
+
+fn serve(tcp: TcpStream, plan: &Plan, tls: Option<Arc<ServerConfig>>, connection: usize) -> io::Result<()> {
+    tcp.set_nodelay(true)?;
+    let control = Arc::new(tcp.try_clone()?);
+    plan.streams.lock().unwrap().push(Arc::downgrade(&control));
+    let stream: Box<dyn Stream> = match tls {
+        None => Box::new(tcp),
+        Some(config) => Box::new(StreamOwned::new(ServerConnection::new(config).map_err(io::Error::other)?, tcp)),
+    };
+    let mut wire = Wire::new(stream);
+    // What the next request meets is known before it comes: some are not even read.
+    while let Some(act) = turn(&mut wire, plan, connection)? {
+        for step in act.steps {
+            match step {
+                Step::Send(bytes) => {
+                    wire.stream().write_all(&bytes)?;
+                    wire.stream().flush()?;
+                }
+                Step::Await(signal) => signal.wait(),
+                Step::Hang => return wire.to_end().map(drop),
+                Step::Deaf => {
+                    plan.over.wait();
+                    return Ok(());
+                }
+                Step::Close => return Ok(()),
+                Step::Reset => return socket2::SockRef::from(&*control).set_linger(Some(Duration::ZERO)),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Reads a request and takes what it shall meet; `None` at the end of the connection.
+fn turn(wire: &mut Wire<Box<dyn Stream>>, plan: &Plan, connection: usize) -> io::Result<Option<Act>> {
+    if plan.next.lock().unwrap().front().is_some_and(|act| act.blind) {
+        return Ok(plan.next.lock().unwrap().pop_front());
+    }
+    let Some(head) = wire.head()? else { return Ok(None) };
+    let body = wire.body(&head, false);
+    let act = plan.next.lock().unwrap().pop_front();
+    let act = act.unwrap_or_else(|| plan.otherwise.lock().unwrap().clone());
+    let whole = body.is_ok();
+    plan.seen.push(Seen { connection, head, body: body.unwrap_or_default(), whole });
+    Ok(whole.then_some(act))
+}
