@@ -12,20 +12,9 @@ import sys
 import tomllib
 from pathlib import Path
 
+from report import Report
+
 SOURCES = {"registry+https://github.com/rust-lang/crates.io-index": "crates.io"}
-
-
-class Report:
-    def __init__(self):
-        self.passed = 0
-        self.failures = []
-
-    def check(self, what, why):
-        """Counts one check; `why` is empty if it passed."""
-        if why:
-            self.failures.append(f"{what}: {why}")
-        else:
-            self.passed += 1
 
 
 class Licence:
@@ -124,10 +113,7 @@ def main():
     check_sources(packages, policy["sources"]["allow"], report)
     check_absent(packages, policy["absent"], report)
     check_single(packages, policy["single"]["crates"], policy["twice"], report)
-    for failure in report.failures:
-        print(f"FAILED {failure}")
-    print(f"{report.passed} passed, {len(report.failures)} failed")
-    return 1 if report.failures else 0
+    return report.close()
 
 
 if __name__ == "__main__":

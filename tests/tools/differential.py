@@ -23,6 +23,7 @@ from random import Random
 
 from gate import TOKEN, gate
 from json_texts import SENT, Maker, by_hand
+from report import Report
 
 TOOLS = Path(__file__).resolve().parent
 EXAMPLES = TOOLS.parents[1] / "schemas" / "examples"
@@ -60,19 +61,6 @@ HEADS = [
     (JSON_TYPE | {"Content-Encoding": "identity, gzip"}, 415),
     (JSON_TYPE | {"Content-Encoding": "br"}, 415),
 ]
-
-
-class Report:
-    def __init__(self):
-        self.passed = 0
-        self.failures = []
-
-    def check(self, what, why):
-        """Counts one check; `why` is empty if it passed."""
-        if why:
-            self.failures.append(f"{what}: {why}")
-        else:
-            self.passed += 1
 
 
 class Refused(Exception):
@@ -141,7 +129,8 @@ def told(value):
         return "s" + units(value)
     if isinstance(value, list):
         return "[" + ",".join(map(told, value)) + "]"
-    return "{" + ",".join(f"{name}:{told(member)}" for name, member in sorted((units(n), m) for n, m in value.items())) + "}"
+    members = sorted((units(name), member) for name, member in value.items())
+    return "{" + ",".join(f"{name}:{told(member)}" for name, member in members) + "}"
 
 
 def units(text):
@@ -320,7 +309,7 @@ def main():
         addresses = [f"127.0.0.1:{server.server_port}" for server in (production, sandbox)]
         with gate(arguments.sluice, *addresses) as running:
             node = Node()
-            trial = Trial(running.production, production.received, node, report)
+            trial = Trial(running.addresses["production"], production.received, node, report)
             try_heads(trial)
             for text, expected in by_hand():
                 trial.try_text(UPDATE_USER, text, expected)
@@ -329,10 +318,7 @@ def main():
             report.check("the other environment", "got a call" if sandbox.received else "")
             trial.connection.close()
             node.end()
-    for failure in report.failures:
-        print(f"FAILED {failure}")
-    print(f"{report.passed} passed, {len(report.failures)} failed")
-    return 1 if report.failures else 0
+    return report.close()
 
 
 if __name__ == "__main__":

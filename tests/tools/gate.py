@@ -17,14 +17,10 @@ ADDRESS = re.compile(r"127\.0\.0\.1:[0-9]+")
 
 class Gate:
     def __init__(self, addresses, lines):
-        self.production = addresses["production"]
-        self.sandbox = addresses["sandbox"]
-        self.probes = addresses["probes"]
+        # By environment, and `probes`.
+        self.addresses = addresses
+        # Its log, which grows while it runs.
         self.lines = lines
-
-    def errors(self):
-        """What the gate logged that it should not have to."""
-        return [line for line in self.lines if line.get("level") == "ERROR"]
 
 
 @contextmanager
@@ -133,3 +129,5 @@ def running(command):
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
+        if process.reader.is_alive():
+            process.reader.join(10)
