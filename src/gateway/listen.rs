@@ -11,6 +11,7 @@ use pingora::listeners::tls::TlsSettings;
 use pingora::server::{ListenFds, ShutdownWatch};
 use pingora::services::Service as PingoraService;
 use pingora::services::listening::Service;
+use tokio::runtime::Handle;
 
 /// An address that is ours.
 #[derive(Debug)]
@@ -34,22 +35,31 @@ impl Bound {
 }
 
 /// A service of the engine on a bound address, which stops listening when it is told to.
+///
+/// It runs on the process's own runtime: handing work from one runtime to another costs a switch of threads each way.
 pub struct Listening<A> {
-    inner: Service<A>,
     name: String,
-    bound: Mutex<Option<Bound>>,
+    start: Mutex<Option<(Service<A>, Bound)>>,
     stop: ShutdownWatch,
+    runtime: Handle,
 }
 
 impl<A: ServerApp + Send + Sync + 'static> Listening<A> {
-    pub fn new(name: &str, app: A, bound: Bound, tls: Option<TlsSettings>, stop: ShutdownWatch) -> Listening<A> {
+    pub fn new(
+        name: &str,
+        app: A,
+        bound: Bound,
+        tls: Option<TlsSettings>,
+        stop: ShutdownWatch,
+        runtime: Handle,
+    ) -> Listening<A> {
         let mut inner = Service::new(name.to_owned(), app);
         let address = bound.address.to_string();
         match tls {
             None => inner.add_tcp(&address),
             Some(settings) => inner.add_tls_with_settings(&address, None, settings),
         }
-        Listening { inner, name: name.to_owned(), bound: Mutex::new(Some(bound)), stop }
+        Listening { name: name.to_owned(), start: Mutex::new(Some((inner, bound))), stop, runtime }
     }
 }
 
@@ -62,11 +72,16 @@ impl<A> std::fmt::Debug for Listening<A> {
 #[async_trait]
 impl<A: ServerApp + Send + Sync + 'static> PingoraService for Listening<A> {
     async fn start_service(&mut self, fds: Option<ListenFds>, _shutdown: ShutdownWatch, listeners_per_fd: usize) {
-        let bound = self.bound.lock().ok().and_then(|mut bound| bound.take());
-        if let (Some(fds), Some(bound)) = (&fds, bound) {
+        let start = self.start.lock().ok().and_then(|mut start| start.take());
+        let Some((mut inner, bound)) = start else { return };
+        if let Some(fds) = &fds {
             fds.lock().add(bound.address.to_string(), bound.listener.into_raw_fd());
         }
-        self.inner.start_service(fds, self.stop.clone(), listeners_per_fd).await;
+        let stop = self.stop.clone();
+        let serving = self.runtime.spawn(async move { inner.start_service(fds, stop, listeners_per_fd).await });
+        if let Err(error) = serving.await {
+            tracing::error!(name = self.name, %error, "a listener ended before its time");
+        }
     }
 
     fn name(&self) -> &str {

@@ -93,7 +93,7 @@ impl Process {
         let threads = threads(config);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(threads)
-            .thread_name("sending")
+            .thread_name("serving")
             .enable_all()
             .build()
             .map_err(StartError::Runtime)?;
@@ -136,12 +136,13 @@ impl Process {
                 bound,
                 tls,
                 stopping.clone(),
+                runtime.handle().clone(),
             ));
         }
         let bound = bind("probes", config.probes.listen)?;
         let addresses = Addresses { environments, probes: bound.address() };
         let probes = Probes { metrics, draining: stopping };
-        server.add_service(Listening::new("probes", probes, bound, None, never()));
+        server.add_service(Listening::new("probes", probes, bound, None, never(), runtime.handle().clone()));
         let ending = Ending { stop, requests, grace: config.timeouts.grace };
         Ok(Process { server, runtime, addresses, ending, sending })
     }

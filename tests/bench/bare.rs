@@ -37,6 +37,7 @@ pub(crate) fn serve(upstream: SocketAddr) -> anyhow::Result<()> {
     let mut server = Server::new_with_opt_and_conf(None, conf());
     let proxy = http_proxy(&Arc::new(conf()), Bare { upstream });
     let (_stop, stopping) = watch::channel(false);
-    server.add_service(Listening::new("bare", proxy, bound, None, stopping));
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    server.add_service(Listening::new("bare", proxy, bound, None, stopping, runtime.handle().clone()));
     server.run_forever()
 }
