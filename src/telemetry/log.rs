@@ -1,6 +1,6 @@
 //! The log: one line per request, and what happens to the process.
 
-use std::io::IsTerminal;
+use std::io::{BufWriter, IsTerminal};
 
 use tracing_appender::non_blocking::WorkerGuard;
 use tracing_subscriber::EnvFilter;
@@ -53,7 +53,8 @@ impl RequestLine<'_> {
 
 /// Starts the log. Lines are written by a thread of its own; the guard writes the last ones when it is dropped.
 pub fn init(config: &LogConfig) -> WorkerGuard {
-    let (writer, guard) = tracing_appender::non_blocking(std::io::stdout());
+    // The writing thread flushes when no line waits, so that lines that come together are written together.
+    let (writer, guard) = tracing_appender::non_blocking(BufWriter::new(std::io::stdout()));
     // The engine's own lines may carry pieces of requests; what matters of them Sluice says itself.
     let filter = EnvFilter::new(format!("off,sluice={}", config.level.as_str()));
     let registry = tracing_subscriber::registry().with(filter);
