@@ -7,6 +7,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+use super::human::Human;
 use super::metrics::Times;
 use crate::config::{LogConfig, LogFormat};
 
@@ -67,7 +68,7 @@ pub fn init(config: &LogConfig) -> WorkerGuard {
     let started = if json {
         registry.with(layer.json().flatten_event(true).with_current_span(false).with_span_list(false)).try_init()
     } else {
-        registry.with(layer.compact().with_target(false).with_ansi(std::io::stdout().is_terminal())).try_init()
+        registry.with(layer.with_ansi(std::io::stdout().is_terminal()).event_format(Human)).try_init()
     };
     if started.is_err() {
         tracing::debug!("the log runs already");

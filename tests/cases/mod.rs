@@ -14,4 +14,5 @@ mod once;
 mod parameters;
 mod passage;
 mod shutdown;
+mod tidy;
 mod tls;
