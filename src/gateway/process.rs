@@ -258,7 +258,9 @@ fn guard(listener: &'static str, config: &Config, metrics: &Metrics) -> Guard {
         idle_time: timeouts.keepalive,
         // A caller that waits for its answer is silent, and is not idle.
         silence_time: timeouts.keepalive.saturating_add(timeouts.answer),
+        write_time: timeouts.client_write,
         linger_time: timeouts.drain,
+        requests: u64::try_from(limits.requests_per_connection).unwrap_or(u64::MAX),
     };
     Guard { listener, bounds, metrics: metrics.clone() }
 }

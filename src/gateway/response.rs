@@ -72,6 +72,7 @@ pub(super) fn head(session: &mut Session, head: &mut ResponseHeader, ctx: &mut C
     } else {
         read.incoming = Incoming::Streaming(kept);
     }
+    answer::end_if_crowded(session);
     ctx.answered = Answered { status, origin: Some(Origin::Upstream), executed: None, code: None };
     answer::mark(head, Origin::Upstream, None, ctx.trace.as_ref())
 }

@@ -83,7 +83,7 @@ fn good() -> Vec<&'static Case> {
 
 fn assert_the_table_holds(connect: fn(SocketAddr) -> Line, setup: fn(Setup) -> Setup) {
     let upstream = Upstream::start();
-    let gate = setup(Setup::of(&upstream).timeout_ms("head_ms", 1500).timeout_ms("drain_ms", 300)).start();
+    let gate = setup(Setup::of(&upstream).timeout_ms("head_ms", 800).timeout_ms("drain_ms", 300)).start();
     let base = descriptors(&gate);
     for token in ["", TOKEN_LINE] {
         run(connect, &gate, &upstream, token);

@@ -149,7 +149,7 @@ pub const REQUEST_LINE: &[Case] = &[
     ("a line feed first", "<0a>GET /v2/users HTTP/1.1|<h>|", BAD, SAME),
     ("a byte order mark", "<ef><bb><bf>GET /v2/users HTTP/1.1|<h>|", BAD, SAME),
     ("TLS on a plain port", "<16><03><01><02><00><01><00><01><fc><03><03>", BAD, SAME),
-    ("SSH", "SSH-2.0-x|", "close", SAME),
+    ("SSH", "SSH-2.0-x|", "408 REQUEST_TIMEOUT close", SAME),
     ("SMTP", "EHLO x|MAIL FROM:<a>||", BAD, SAME),
     ("the PROXY protocol", "PROXY TCP4 1.1.1.1 2.2.2.2 1 2|GET /v2/users HTTP/1.1|<h>|", BAD, SAME),
     ("zeros", "<00><00><00><00>", BAD, SAME),
