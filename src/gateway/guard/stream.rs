@@ -16,7 +16,8 @@ use pingora::protocols::{
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
-use super::wire::{Unreadable, Wire};
+use super::unreadable::Unreadable;
+use super::wire::Wire;
 use super::{Bounds, Guard, Note};
 use crate::telemetry::Metrics;
 
