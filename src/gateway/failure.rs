@@ -2,8 +2,9 @@
 
 use pingora::proxy::{FailToProxy, Session};
 use pingora::{Error, ErrorSource, ErrorType};
+use tokio::time::timeout;
 
-use super::{Ctx, answer};
+use super::{Ctx, Gate, answer};
 use crate::stations::reply::{ReadFailure, Refusal, read_failed, refused};
 
 /// A read may be tried once more when nothing was sent.
@@ -13,12 +14,19 @@ pub(super) fn to_connect(ctx: &mut Ctx, mut error: Box<Error>) -> Box<Error> {
 }
 
 /// Answers if the head is not out yet and the caller is still there.
-pub(super) async fn to_proxy(session: &mut Session, error: &Error, ctx: &mut Ctx) -> FailToProxy {
+pub(super) async fn to_proxy(gate: &Gate, session: &mut Session, error: &Error, ctx: &mut Ctx) -> FailToProxy {
     let gone = *error.esource() == ErrorSource::Downstream
         && matches!(
             error.etype(),
             ErrorType::WriteError | ErrorType::ReadError | ErrorType::ConnectionClosed | ErrorType::WriteTimedout
         );
+    if !gone
+        && session.response_written().is_some()
+        && timeout(gate.timeouts.client_write, session.shutdown()).await.is_err()
+    {
+        // What of the answer is gathered goes out before the connection is cut.
+        tracing::debug!("the caller takes nothing of its answer any more");
+    }
     if gone || session.response_written().is_some() {
         return FailToProxy { error_code: 0, can_reuse_downstream: false };
     }
