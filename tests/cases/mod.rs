@@ -1,7 +1,6 @@
 //! What is shown, a module per theme.
 
 mod bodies;
-mod command;
 mod drift;
 mod early;
 mod examples;
@@ -12,5 +11,3 @@ mod metrics;
 mod once;
 mod parameters;
 mod passage;
-mod shutdown;
-mod tls;
