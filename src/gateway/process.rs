@@ -202,8 +202,8 @@ impl ShutdownSignalWatch for Ending {
             }
         };
         asked.await;
-        tracing::info!(open = self.requests.len(), "ending: no new connections, waiting for what runs");
         self.stop.send_replace(true);
+        tracing::info!(open = self.requests.len(), "ending: no new connections, waiting for what runs");
         self.requests.close();
         if tokio::time::timeout(self.grace, self.requests.wait()).await.is_err() {
             tracing::warn!(open = self.requests.len(), "requests were still open when the time for ending was over");
