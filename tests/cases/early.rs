@@ -31,26 +31,27 @@ fn gate(upstream: &Upstream) -> Gate {
 }
 
 #[test]
-fn a_short_body_that_is_under_way_meets_no_reset() {
+fn a_body_that_is_under_way_meets_no_reset() {
     let upstream = Upstream::start();
     let gate = gate(&upstream);
-    for (status, call) in refused(100_000) {
+    for (status, call) in [refused(100_000), refused(2 * MIB)].concat() {
         let mut caller = Caller::connect(gate.production());
         caller.send(call.head_bytes());
         let answer = caller.answer();
         assert_eq!(answer.status, status, "{answer}");
         assert_eq!(answer.header("connection").as_deref(), Some("close"), "{answer}");
-        caller.send(call.body_bytes());
+        let sent = caller.try_send(call.body_bytes());
+        assert!(sent.is_ok(), "{sent:?} after {answer}");
         assert!(caller.rest().unwrap().is_empty());
     }
     assert!(upstream.seen().is_empty());
 }
 
 #[test]
-fn the_sender_of_a_long_body_can_still_read_the_answer() {
+fn the_sender_of_an_endless_body_can_still_read_the_answer() {
     let upstream = Upstream::start();
     let gate = gate(&upstream);
-    for (status, call) in refused(4 * MIB) {
+    for (status, call) in refused(16 * MIB) {
         let mut caller = Caller::connect(gate.production());
         // It is cut off at some point; what was answered is there all the same.
         drop(caller.try_send(call.bytes()));

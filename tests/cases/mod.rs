@@ -1,6 +1,7 @@
 //! What is shown, a module per theme.
 
 mod bodies;
+mod command;
 mod drift;
 mod early;
 mod examples;
@@ -11,3 +12,5 @@ mod metrics;
 mod once;
 mod parameters;
 mod passage;
+mod shutdown;
+mod tls;
