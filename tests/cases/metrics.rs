@@ -86,7 +86,9 @@ fn the_log_says_nothing_of_tokens_bodies_and_paths() {
     get(format!("/v2/users?firstName={person}")).header("X-Request-Id", "l2").send(gate.production());
     upstream.next(Act::json(500, format!(r#"{{"x":"{person}"}}"#)));
     get(format!("/v2/users?firstName={person}")).header("X-Request-Id", "l3").send(gate.production());
-    ["l1", "l2", "l3"].map(|name| gate.request_line(name));
+    for name in ["l1", "l2", "l3"] {
+        gate.request_line(name);
+    }
     let log = format!("{:?} {}", gate.log.all(), gate.stderr());
     for word in [person, id, crate::support::call::TOKEN] {
         assert!(!log.contains(word), "{word} is logged");
