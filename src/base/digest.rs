@@ -38,7 +38,8 @@ impl fmt::Debug for Fingerprint {
 
 /// Lower case hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
+    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or('0');
+    bytes.iter().flat_map(|b| [digit(b >> 4), digit(b & 0xf)]).collect()
 }
 
 #[cfg(test)]

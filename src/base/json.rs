@@ -90,7 +90,11 @@ impl std::error::Error for JsonError {}
 
 /// Reads one JSON value.
 pub fn parse(text: &[u8], limits: Limits) -> Result<Value, JsonError> {
-    let mut reader = Reader { text, at: 0, depth: 0, limits };
+    if text.starts_with(&[0xEF, 0xBB, 0xBF]) {
+        return Err(located(text, 0, Reason::ByteOrderMark));
+    }
+    let read = std::str::from_utf8(text).map_err(|e| located(text, e.valid_up_to(), Reason::NotUtf8))?;
+    let mut reader = Reader { text: read, at: 0, depth: 0, limits };
     reader.document().map_err(|reason| located(text, reader.at, reason))
 }
 
@@ -108,7 +112,8 @@ fn located(text: &[u8], offset: usize, reason: Reason) -> JsonError {
 }
 
 struct Reader<'t> {
-    text: &'t [u8],
+    text: &'t str,
+    /// Bytes before the place. What is taken out of the text begins and ends beside an ASCII character.
     at: usize,
     depth: usize,
     limits: Limits,
@@ -116,13 +121,6 @@ struct Reader<'t> {
 
 impl Reader<'_> {
     fn document(&mut self) -> Result<Value, Reason> {
-        if self.text.starts_with(&[0xEF, 0xBB, 0xBF]) {
-            return Err(Reason::ByteOrderMark);
-        }
-        if let Err(error) = std::str::from_utf8(self.text) {
-            self.at = error.valid_up_to();
-            return Err(Reason::NotUtf8);
-        }
         self.skip_space();
         if self.peek().is_none() {
             return Err(Reason::Empty);
@@ -208,12 +206,10 @@ impl Reader<'_> {
         self.expect(b'"')?;
         let mut out = String::new();
         loop {
-            let run_start = self.at;
-            while self.peek().is_some_and(|b| b != b'"' && b != b'\\' && b >= 0x20) {
-                self.step();
-            }
-            let run = self.text.get(run_start..self.at).unwrap_or_default();
-            out.push_str(std::str::from_utf8(run).map_err(|_| Reason::NotUtf8)?);
+            let rest = self.text.get(self.at..).unwrap_or_default();
+            let plain = rest.bytes().position(|b| b == b'"' || b == b'\\' || b < 0x20).unwrap_or(rest.len());
+            out.push_str(rest.get(..plain).unwrap_or_default());
+            self.at = self.at.saturating_add(plain);
             match self.peek().ok_or(Reason::UnexpectedEnd)? {
                 b'"' => {
                     self.step();
@@ -289,12 +285,11 @@ impl Reader<'_> {
         let start = self.at;
         let read = self.number_text();
         let text = self.text.get(start..self.at).unwrap_or_default();
-        let fault = read.err().or_else(|| self.number_fault(text));
+        let fault = read.err().or_else(|| self.number_fault(text.as_bytes()));
         if let Some(reason) = fault {
             self.at = start;
             return Err(reason);
         }
-        let text = std::str::from_utf8(text).map_err(|_| Reason::NotUtf8)?;
         text.parse::<Number>().map(Value::Number).map_err(|_| Reason::BadNumber)
     }
 
@@ -378,7 +373,7 @@ impl Reader<'_> {
     }
 
     fn peek(&self) -> Option<u8> {
-        self.text.get(self.at).copied()
+        self.text.as_bytes().get(self.at).copied()
     }
 
     fn step(&mut self) {

@@ -24,7 +24,7 @@ impl Pointer {
 
     /// The value there, if the body has it and the pointer names a single place.
     pub fn get<'v>(&self, body: &'v Value) -> Option<&'v Value> {
-        body.pointer(&self.text)
+        self.steps.iter().try_fold(body, |value, step| child(value, step))
     }
 
     /// Every value there, each with its exact place.
@@ -50,17 +50,18 @@ pub fn escape(step: &str) -> String {
 
 fn children<'v>(place: &str, value: &'v Value, step: &str) -> Vec<(String, &'v Value)> {
     match value {
-        Value::Object(members) => {
-            members.get(step).map(|v| (format!("{place}/{}", escape(step)), v)).into_iter().collect()
-        }
         Value::Array(items) if step == "*" => {
             items.iter().enumerate().map(|(at, v)| (format!("{place}/{at}"), v)).collect()
         }
-        Value::Array(items) => {
-            let item = step.parse::<usize>().ok().and_then(|at| items.get(at));
-            item.map(|v| (format!("{place}/{step}"), v)).into_iter().collect()
-        }
-        _ => Vec::new(),
+        _ => child(value, step).map(|v| (format!("{place}/{}", escape(step)), v)).into_iter().collect(),
+    }
+}
+
+fn child<'v>(value: &'v Value, step: &str) -> Option<&'v Value> {
+    match value {
+        Value::Object(members) => members.get(step),
+        Value::Array(items) => items.get(step.parse::<usize>().ok()?),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
     }
 }
 

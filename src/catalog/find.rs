@@ -23,13 +23,12 @@ pub enum NotFound {
 
 /// `operations` need no order: a literal beats a parameter at the first place where two templates differ.
 pub(super) fn find(operations: &[Arc<Operation>], method: &Method, path: &str) -> Result<Found, NotFound> {
-    let fits = |o: &Arc<Operation>| o.template.matches(path).map(|values| (o.template.precedence(), o.clone(), values));
-    let candidates: Vec<_> = operations.iter().filter(|o| o.enabled).filter_map(fits).collect();
-    let best = candidates.iter().map(|(precedence, ..)| precedence).min().ok_or(NotFound::Path)?;
-    let same_path = || candidates.iter().filter(|(precedence, ..)| precedence == best);
-    let Some((_, operation, values)) = same_path().find(|(_, o, _)| o.method == *method) else {
-        return Err(NotFound::Method { allowed: same_path().map(|(_, o, _)| o.method.clone()).collect() });
+    let segments: Vec<&str> = path.strip_prefix('/').ok_or(NotFound::Path)?.split('/').collect();
+    let fitting = || operations.iter().filter(|o| o.enabled && o.template.fits(&segments));
+    let best = fitting().map(|o| o.template.precedence()).min().ok_or(NotFound::Path)?;
+    let same_path = || fitting().filter(|o| o.template.precedence() == best);
+    let Some(operation) = same_path().find(|o| o.method == *method) else {
+        return Err(NotFound::Method { allowed: same_path().map(|o| o.method.clone()).collect() });
     };
-    let names = operation.template.parameters().map(str::to_owned);
-    Ok(Found { operation: operation.clone(), path_parameters: names.zip(values.iter().cloned()).collect() })
+    Ok(Found { operation: operation.clone(), path_parameters: operation.template.values(&segments) })
 }

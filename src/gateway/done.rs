@@ -25,7 +25,7 @@ pub(super) fn done(gate: &Gate, session: &mut Session, error: Option<&Error>, ct
         code: ctx.answered.code.map_or("none", Code::as_str),
         bytes_in: session.body_bytes_read(),
         bytes_out: session.body_bytes_sent(),
-        fault: error.map_or("", |e| e.etype().as_str()),
+        fault: error.map_or(ctx.fault, |e| e.etype().as_str()),
     };
     gate.metrics.answered(&line, times);
     line.write(times);

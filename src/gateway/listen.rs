@@ -2,6 +2,7 @@
 //! connections are counted, timed and guarded before the engine sees them.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, IntoRawFd};
@@ -15,6 +16,7 @@ use pingora::listeners::tls::Acceptor;
 use pingora::protocols::{GetSocketDigest, SocketDigest, Stream, l4};
 use pingora::server::{ListenFds, ShutdownWatch};
 use pingora::services::Service;
+use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 use super::guard::Guard;
@@ -53,26 +55,73 @@ pub struct ConnectionLimits {
 }
 
 /// A service on a bound address, which stops listening when it is told to.
+///
+/// It runs on the process's own runtime: handing work from one runtime to another costs a switch of threads each way.
 pub struct Listening<A> {
-    app: Arc<A>,
-    bound: Mutex<Option<Bound>>,
-    tls: Option<Arc<Acceptor>>,
-    guard: Guard,
-    limits: ConnectionLimits,
-    stop: ShutdownWatch,
+    name: &'static str,
+    start: Mutex<Option<(Bound, Door<A>)>>,
+    runtime: Handle,
+}
+
+/// Where connections come in.
+pub struct Door<A> {
+    pub app: Arc<A>,
+    pub tls: Option<Arc<Acceptor>>,
+    pub guard: Guard,
+    pub limits: ConnectionLimits,
+    pub stop: ShutdownWatch,
 }
 
 impl<A: ServerApp + Send + Sync + 'static> Listening<A> {
-    pub fn new(
-        app: A,
-        bound: Bound,
-        tls: Option<Acceptor>,
-        guard: Guard,
-        limits: ConnectionLimits,
-        stop: ShutdownWatch,
-    ) -> Listening<A> {
-        let (app, tls) = (Arc::new(app), tls.map(Arc::new));
-        Listening { app, bound: Mutex::new(Some(bound)), tls, guard, limits, stop }
+    pub fn new(bound: Bound, door: Door<A>, runtime: Handle) -> Listening<A> {
+        Listening { name: door.guard.listener, start: Mutex::new(Some((bound, door))), runtime }
+    }
+}
+
+impl<A> fmt::Debug for Listening<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listening").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl<A> fmt::Debug for Door<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Door").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl<A: ServerApp + Send + Sync + 'static> Service for Listening<A> {
+    async fn start_service(&mut self, fds: Option<ListenFds>, _shutdown: ShutdownWatch, _listeners_per_fd: usize) {
+        let start = self.start.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some((bound, door)) = start else { return };
+        let handed_over = bound.listener.try_clone();
+        if let (Some(fds), Ok(listener)) = (fds, handed_over) {
+            // The engine hands this one to the process that takes over.
+            fds.lock().add(bound.address.to_string(), listener.into_raw_fd());
+        }
+        let serving = self.runtime.spawn(async move { door.open(bound).await });
+        if let Err(error) = serving.await {
+            tracing::error!(listener = self.name, %error, "a listener ended before its time");
+        }
+    }
+
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    /// The engine's own threads for it have nothing to do.
+    fn threads(&self) -> Option<usize> {
+        Some(1)
+    }
+}
+
+impl<A: ServerApp + Send + Sync + 'static> Door<A> {
+    async fn open(&self, bound: Bound) {
+        match tokio::net::TcpListener::from_std(bound.listener) {
+            Ok(listener) => self.accept(listener).await,
+            Err(error) => tracing::error!(address = %bound.address, %error, "the bound address cannot be listened on"),
+        }
     }
 
     async fn accept(&self, listener: tokio::net::TcpListener) {
@@ -121,36 +170,6 @@ impl<A: ServerApp + Send + Sync + 'static> Listening<A> {
             guard.metrics.disconnected(name);
             drop(place);
         });
-    }
-}
-
-impl<A> std::fmt::Debug for Listening<A> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Listening").field("name", &self.guard.listener).finish_non_exhaustive()
-    }
-}
-
-#[async_trait]
-impl<A: ServerApp + Send + Sync + 'static> Service for Listening<A> {
-    async fn start_service(&mut self, fds: Option<ListenFds>, _shutdown: ShutdownWatch, _listeners_per_fd: usize) {
-        let bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(bound) = bound else { return };
-        let address = bound.address;
-        let taken = bound.listener.try_clone().and_then(tokio::net::TcpListener::from_std);
-        match taken {
-            Ok(listener) => {
-                if let Some(fds) = fds {
-                    // The engine hands this one to the process that takes over.
-                    fds.lock().add(address.to_string(), bound.listener.into_raw_fd());
-                }
-                self.accept(listener).await;
-            }
-            Err(error) => tracing::error!(%address, %error, "the bound address cannot be listened on"),
-        }
-    }
-
-    fn name(&self) -> &str {
-        self.guard.listener
     }
 }
 

@@ -81,6 +81,8 @@ pub struct Ctx {
     /// A connection to upstream stood: something may have been sent.
     connected: bool,
     read: Option<read::Read>,
+    /// What went wrong below HTTP, where the engine saw nothing of it.
+    fault: &'static str,
     answered: Answered,
 }
 
@@ -110,6 +112,7 @@ impl ProxyHttp for Gate {
             attempts: 0,
             connected: false,
             read: None,
+            fault: "",
             answered: Answered::default(),
         }
     }

@@ -24,7 +24,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio_util::task::TaskTracker;
 
 use super::guard::{Bounds, Guard, HeadLimits};
-use super::listen::{Bound, ConnectionLimits, Listening};
+use super::listen::{Bound, ConnectionLimits, Door, Listening};
 use super::probes::Probes;
 use super::{Gate, Observer};
 use crate::adapters::upstream::{PinnedUpstream, UpstreamError};
@@ -100,7 +100,7 @@ impl Process {
         let threads = threads(config);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(threads)
-            .thread_name("sending")
+            .thread_name("serving")
             .enable_all()
             .build()
             .map_err(StartError::Runtime)?;
@@ -140,14 +140,17 @@ impl Process {
             };
             let tls = one.tls.as_ref().map(|tls| acceptor(one.environment, tls)).transpose()?;
             let guard = guard(one.environment.as_str(), config, &metrics);
-            let app = with_limits(http_proxy(&conf, gate), config);
-            server.add_service(Listening::new(app, bound, tls, guard, connection_limits(config), stopping.clone()));
+            let app = Arc::new(with_limits(http_proxy(&conf, gate), config));
+            let (limits, stop) = (connection_limits(config), stopping.clone());
+            let door = Door { app, tls: tls.map(Arc::new), guard, limits, stop };
+            server.add_service(Listening::new(bound, door, runtime.handle().clone()));
         }
         let bound = bind("probes", config.probes.listen)?;
         let addresses = Addresses { environments, probes: bound.address() };
         let probes = Probes { metrics, draining: stopping };
         let guard = guard("probes", config, &probes.metrics);
-        server.add_service(Listening::new(probes, bound, None, guard, connection_limits(config), never()));
+        let door = Door { app: Arc::new(probes), tls: None, guard, limits: connection_limits(config), stop: never() };
+        server.add_service(Listening::new(bound, door, runtime.handle().clone()));
         let ending = Ending { stop, requests, grace: config.timeouts.grace };
         Ok(Process { server, runtime, addresses, ending, sending })
     }

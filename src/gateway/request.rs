@@ -25,6 +25,7 @@ pub(super) async fn filter(gate: &Gate, session: &mut Session, ctx: &mut Ctx) ->
     ctx.trace = Some(trace.clone());
 
     if let Some(why) = guard::refusal_of(session) {
+        ctx.fault = why.as_str();
         return refuse(session, ctx, &Refusal::Admit(unreadable(why))).await;
     }
     let admitted = match admitted(gate, session, ctx) {

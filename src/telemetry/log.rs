@@ -1,12 +1,13 @@
 //! The log: one line per request, and what happens to the process.
 
-use std::io::IsTerminal;
+use std::io::{BufWriter, IsTerminal};
 
 use tracing_appender::non_blocking::WorkerGuard;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+use super::human::Human;
 use super::metrics::Times;
 use crate::config::{LogConfig, LogFormat};
 
@@ -53,7 +54,8 @@ impl RequestLine<'_> {
 
 /// Starts the log. Lines are written by a thread of its own; the guard writes the last ones when it is dropped.
 pub fn init(config: &LogConfig) -> WorkerGuard {
-    let (writer, guard) = tracing_appender::non_blocking(std::io::stdout());
+    // The writing thread flushes when no line waits, so that lines that come together are written together.
+    let (writer, guard) = tracing_appender::non_blocking(BufWriter::new(std::io::stdout()));
     // The engine's own lines may carry pieces of requests; what matters of them Sluice says itself.
     let filter = EnvFilter::new(format!("off,sluice={}", config.level.as_str()));
     let registry = tracing_subscriber::registry().with(filter);
@@ -66,7 +68,7 @@ pub fn init(config: &LogConfig) -> WorkerGuard {
     let started = if json {
         registry.with(layer.json().flatten_event(true).with_current_span(false).with_span_list(false)).try_init()
     } else {
-        registry.with(layer.compact().with_target(false).with_ansi(std::io::stdout().is_terminal())).try_init()
+        registry.with(layer.with_ansi(std::io::stdout().is_terminal()).event_format(Human)).try_init()
     };
     if started.is_err() {
         tracing::debug!("the log runs already");

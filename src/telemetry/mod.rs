@@ -2,6 +2,7 @@
 //!
 //! Labels are bounded: operations, environments and codes, never a path, a person, a wallet or an amount.
 
+mod human;
 mod log;
 mod metrics;
 

@@ -1,1 +1,134 @@
-fn main() {}
+//! What the gate costs: the CPU time of its process for each request, beside a proxy of pingora that only forwards.
+//!
+//! ```sh
+//! cargo bench                                  # everything, in about a minute and a half after building
+//! cargo bench -- --quick                       # rough figures in a quarter of a minute
+//! cargo bench -- --seconds 10 --rounds 9 --json figures.json
+//! ```
+//!
+//! The release binary of the same build serves with one thread on core 0, its log on as in production; so does the
+//! bare proxy, which is this program started again. Upstream, also this program, and the load run on core 1. The
+//! load keeps some connections busy, one request after the other on each, and compares every answer byte by byte:
+//! an error ends the run. Gate and bare proxy take turns, so that what else the machine does meets both alike.
+//!
+//! | file | what |
+//! |---|---|
+//! | `exchange` | what is asked and answered |
+//! | `load` | asks, and measures |
+//! | `bare`, `upstream` | the other two programs |
+//! | `child` | starts, pins and ends programs, and reads their CPU time |
+//! | `micro` | single steps of the gate inside this process |
+//! | `report` | the table, and the same as JSON |
+//!
+//! It is a report: nothing here passes or fails by a figure. Pinning needs `taskset` of util-linux and two cores;
+//! the report says so where they are missing.
+
+mod bare;
+mod child;
+mod exchange;
+mod load;
+mod micro;
+mod report;
+mod upstream;
+mod wire;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::{Parser, Subcommand};
+
+use child::{Child, Pinning};
+use exchange::Exchange;
+use load::Plan;
+use report::{Case, Report, Round};
+
+/// What the gate costs beside a bare proxy.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// How long each proxy is measured in each round
+    #[arg(long, default_value_t = 3)]
+    seconds: u64,
+    /// How often the proxies take turns
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// How many connections the load keeps busy
+    #[arg(long, default_value_t = 8)]
+    connections: usize,
+    /// Rough figures: two rounds of one second
+    #[arg(long)]
+    quick: bool,
+    /// Write the figures to a file as well
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// What `cargo bench` adds
+    #[arg(long, hide = true)]
+    bench: bool,
+    #[command(subcommand)]
+    role: Option<Role>,
+}
+
+/// What this program is when it starts itself again.
+#[derive(Debug, Subcommand)]
+enum Role {
+    #[command(hide = true)]
+    Bare { upstream: SocketAddr },
+    #[command(hide = true)]
+    Upstream,
+}
+
+fn main() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    match arguments.role {
+        Some(Role::Bare { upstream }) => bare::serve(upstream),
+        Some(Role::Upstream) => upstream::serve(),
+        None => bench(&arguments),
+    }
+}
+
+fn bench(arguments: &Arguments) -> anyhow::Result<()> {
+    let (rounds, seconds) = if arguments.quick { (2, 1) } else { (arguments.rounds.max(1), arguments.seconds.max(1)) };
+    let plan = Plan {
+        connections: arguments.connections.max(1),
+        warm_up: Duration::from_millis(500),
+        window: Duration::from_secs(seconds),
+    };
+    let pinning = Pinning::of_this_machine();
+    pinning.pin_this_process();
+
+    let upstream = Child::upstream(&pinning)?;
+    let bare = Child::bare(&pinning, upstream.address)?;
+    let gate = Child::gate(&pinning, upstream.address)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut cases = Vec::new();
+    for exchange in Exchange::all()?.map(Arc::new) {
+        let mut case = Case { name: exchange.name, rounds: Vec::new() };
+        for round in 0..rounds {
+            eprintln!("{}: round {} of {rounds}", exchange.name, round.saturating_add(1));
+            let measure = |child: &Child| {
+                let window = runtime.block_on(load::run(child, &exchange, plan));
+                window.with_context(|| format!("{} by way of the {}", exchange.name, child.name))
+            };
+            // The first of a round is not always the same.
+            case.rounds.push(if round % 2 == 0 {
+                let gate = measure(&gate)?;
+                Round { gate, bare: measure(&bare)? }
+            } else {
+                let bare = measure(&bare)?;
+                Round { gate: measure(&gate)?, bare }
+            });
+        }
+        cases.push(case);
+    }
+    drop((gate, bare, upstream));
+
+    let report = Report { plan, cases, steps: micro::steps()?, remarks: pinning.remarks() };
+    print!("{report}");
+    match &arguments.json {
+        Some(file) => std::fs::write(file, format!("{:#}\n", report.to_json()))
+            .with_context(|| format!("{} cannot be written", file.display())),
+        None => Ok(()),
+    }
+}

@@ -13,4 +13,5 @@ mod once;
 mod parameters;
 mod passage;
 mod shutdown;
+mod tidy;
 mod tls;

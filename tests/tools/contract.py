@@ -18,6 +18,8 @@ from referencing import Registry, Resource
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
+from report import Report
+
 METHODS = ("get", "put", "post", "delete", "patch", "head", "options", "trace")
 FORMATS = ("uuid", "date", "date-time", "email")
 BEYOND_ECMA_SUBSET = re.compile(r"\(\?(?!:)|\\[1-9]|\\k<")
@@ -25,19 +27,6 @@ BEYOND_ECMA_SUBSET = re.compile(r"\(\?(?!:)|\\[1-9]|\\k<")
 LEAST = {"good": 3, "bad": 8, "answer-good": 2, "answer-bad": 5}
 DRAFT202012_URI = Draft202012Validator.META_SCHEMA["$id"]
 CLASSES = ("read", "change", "money")
-
-
-class Report:
-    def __init__(self):
-        self.passed = 0
-        self.failures = []
-
-    def check(self, what, why):
-        """Counts one check; `why` is empty if it passed."""
-        if why:
-            self.failures.append(f"{what}: {why}")
-        else:
-            self.passed += 1
 
 
 class Contract:
@@ -231,10 +220,7 @@ def main(arguments):
     check_documents(contract, report)
     check_notes(contract, report)
     check_examples(contract, report)
-    for failure in report.failures:
-        print(f"FAILED {failure}")
-    print(f"{report.passed} passed, {len(report.failures)} failed")
-    return 1 if report.failures else 0
+    return report.close()
 
 
 if __name__ == "__main__":

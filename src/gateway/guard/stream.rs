@@ -193,6 +193,12 @@ impl AsyncRead for Guarded {
                 // Writing the answer goes on by itself, and then ends this.
                 return Poll::Pending;
             }
+            // Who waits for more has nothing to add to what was written: it may go out.
+            if !this.unwritten.is_empty()
+                && let Poll::Ready(Err(error)) = this.poll_write_out(cx)
+            {
+                return Poll::Ready(Err(error));
+            }
             if this.is_timed() && this.deadline.as_mut().poll(cx).is_ready() {
                 this.late()?;
                 continue;

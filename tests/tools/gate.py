@@ -1,0 +1,133 @@
+"""Starts Sluice for a tool: a gate, or a simulator, on free ports; both end with the `with` block."""
+
+import json
+import re
+import subprocess
+import tempfile
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+
+START_SECONDS = 20
+TOKEN = "Bearer a.b.c"
+# Operations that are off as shipped.
+OFF = ("getOrchestrationAddress", "createTosLink")
+ADDRESS = re.compile(r"127\.0\.0\.1:[0-9]+")
+
+
+class Gate:
+    def __init__(self, addresses, lines):
+        # By environment, and `probes`.
+        self.addresses = addresses
+        # Its log, which grows while it runs.
+        self.lines = lines
+
+
+@contextmanager
+def gate(binary, production, sandbox):
+    """A gate before two upstreams, every operation enabled."""
+    with tempfile.TemporaryDirectory(prefix="sluice-") as folder:
+        config = Path(folder) / "sluice.toml"
+        config.write_text(configuration(production, sandbox), encoding="utf-8")
+        with running([binary, "serve", "--config", config]) as process:
+            addresses = {}
+            lines = process.until(lambda line: listens(line, addresses))
+            yield Gate(addresses, lines)
+
+
+@contextmanager
+def simulator(binary, *arguments):
+    """The address of a simulator."""
+    with running([binary, "simulate", "--listen", "127.0.0.1:0", *arguments]) as process:
+        found = []
+
+        def told(line):
+            found.extend(ADDRESS.findall(json.dumps(line)))
+            return bool(found)
+
+        process.until(told)
+        yield found[0]
+
+
+def configuration(production, sandbox):
+    return f"""
+[production]
+listen = "127.0.0.1:0"
+upstream = "http://{production}"
+
+[sandbox]
+listen = "127.0.0.1:0"
+upstream = "http://{sandbox}"
+
+[probes]
+listen = "127.0.0.1:0"
+
+[catalog]
+enable = {json.dumps(OFF)}
+
+[log]
+format = "json"
+"""
+
+
+def listens(line, addresses):
+    """Notes an address that the log tells; true once all are known."""
+    message = line.get("message", "")
+    if message == "listening for callers":
+        addresses[line["environment"]] = line["address"]
+    elif message == "listening for probes":
+        addresses["probes"] = line["address"]
+    return len(addresses) == 3
+
+
+class Process:
+    def __init__(self, child):
+        self.child = child
+        self.lines = []
+        self.wanted = lambda line: False
+        self.ready = threading.Event()
+        self.reader = threading.Thread(target=self.read, daemon=True)
+
+    def until(self, wanted):
+        """Reads the output on; waits for the line that satisfies `wanted`."""
+        self.wanted = wanted
+        self.reader.start()
+        if not self.ready.wait(START_SECONDS) or self.child.poll() is not None:
+            raise RuntimeError(f"`{self.child.args[1]}` did not start: {self.lines}")
+        return self.lines
+
+    def read(self):
+        for text in self.child.stdout:
+            line = read_line(text)
+            self.lines.append(line)
+            if not self.ready.is_set() and self.wanted(line):
+                self.ready.set()
+        self.ready.set()
+
+
+def read_line(text):
+    """A line of the log; one that is not JSON is taken as a message."""
+    try:
+        line = json.loads(text)
+    except ValueError:
+        line = None
+    return line if isinstance(line, dict) else {"message": text.rstrip()}
+
+
+@contextmanager
+def running(command):
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8")
+    process = Process(child)
+    try:
+        yield process
+        if child.poll() is not None:
+            raise RuntimeError(f"`{child.args[1]}` ended by itself: {process.lines[-5:]}")
+    finally:
+        child.terminate()
+        try:
+            child.wait(10)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+        if process.reader.is_alive():
+            process.reader.join(10)
