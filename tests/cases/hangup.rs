@@ -25,9 +25,10 @@ fn a_write_goes_on_when_its_caller_is_gone() {
         let line = gate.request_line(&format!("gone-{at}"));
         assert_eq!((&line["status"], &line["outcome"]), (&"201".into(), &"executed".into()), "{line}");
     }
-    // The answers were read: the connection is used again.
+    // The answers were read: their connections are used again.
     assert_eq!(valid(operation("createSwap")).send(gate.production()).status, 200);
-    assert_eq!((upstream.seen().len(), upstream.connections()), (4, 1));
+    assert_eq!(upstream.seen().len(), 4);
+    assert!(upstream.connections() < 4);
 }
 
 #[test]

@@ -106,8 +106,8 @@ fn an_answer_that_nobody_asked_for_is_given_to_nobody() {
 fn connections_are_used_again() {
     let upstream = Upstream::start();
     let gate = Setup::of(&upstream).start();
-    for id in ["createSwap", "cancelSwap", "createSwap"] {
+    for id in ["createSwap", "cancelSwap"].repeat(10) {
         assert_eq!(outcome_of(&gate, id).0, 200);
     }
-    assert_eq!(upstream.connections(), 1);
+    assert!(upstream.connections() < 10, "{} connections for 20 calls", upstream.connections());
 }
