@@ -204,12 +204,8 @@ impl Reader<'_> {
 
     fn string(&mut self) -> Result<String, Reason> {
         self.expect(b'"')?;
-        let mut out = String::new();
+        let mut out = self.plain().to_owned();
         loop {
-            let rest = self.text.get(self.at..).unwrap_or_default();
-            let plain = rest.bytes().position(|b| b == b'"' || b == b'\\' || b < 0x20).unwrap_or(rest.len());
-            out.push_str(rest.get(..plain).unwrap_or_default());
-            self.at = self.at.saturating_add(plain);
             match self.peek().ok_or(Reason::UnexpectedEnd)? {
                 b'"' => {
                     self.step();
@@ -218,7 +214,16 @@ impl Reader<'_> {
                 b'\\' => out.push(self.escape()?),
                 _ => return Err(Reason::ControlInString),
             }
+            out.push_str(self.plain());
         }
+    }
+
+    /// What stands for itself in a string, up to what does not.
+    fn plain(&mut self) -> &str {
+        let rest = self.text.get(self.at..).unwrap_or_default();
+        let length = rest.bytes().position(|b| b == b'"' || b == b'\\' || b < 0x20).unwrap_or(rest.len());
+        self.at = self.at.saturating_add(length);
+        rest.get(..length).unwrap_or_default()
     }
 
     fn escape(&mut self) -> Result<char, Reason> {

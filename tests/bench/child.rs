@@ -1,4 +1,4 @@
-//! Starts, pins and ends the programs of the bench, and reads the CPU time that they took.
+//! Starts, pins and ends the proxies, and reads the CPU time that they took.
 
 use std::io::{self, BufRead as _, BufReader};
 use std::net::SocketAddr;
@@ -10,12 +10,12 @@ use anyhow::{Context as _, bail};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// What the gate says of the address that it listens on; the other programs say it in the same words.
+/// What the gate says of the address that it listens on; the bare proxy says it in the same words.
 const LISTENING: &str = "listening for callers";
 /// Nanoseconds of a tick, the unit of CPU time in `/proc`: USER_HZ is 100 on every Linux.
 const TICK_NANOS: u64 = 10_000_000;
 const PROXY_CORE: &str = "0";
-const OTHERS_CORE: &str = "1";
+const LOAD_CORE: &str = "1";
 
 /// Whether programs can be held on one core.
 #[derive(Debug)]
@@ -34,9 +34,9 @@ impl Pinning {
     pub(crate) fn pin_this_process(&self) {
         if self.is_possible() {
             let own = process::id().to_string();
-            let status = Command::new("taskset").args(["-acp", OTHERS_CORE, &own]).stdout(Stdio::null()).status();
+            let status = Command::new("taskset").args(["-acp", LOAD_CORE, &own]).stdout(Stdio::null()).status();
             if !status.is_ok_and(|status| status.success()) {
-                eprintln!("the load cannot be pinned to core {OTHERS_CORE}");
+                eprintln!("the load cannot be pinned to core {LOAD_CORE}");
             }
         }
     }
@@ -57,11 +57,11 @@ impl Pinning {
         self.has_taskset && self.cores >= 2
     }
 
-    fn command(&self, core: &str, program: &Path) -> Command {
+    fn command(&self, program: &Path) -> Command {
         let mut command = if self.is_possible() {
             // It becomes the program, and keeps its process id.
             let mut command = Command::new("taskset");
-            command.args(["-c", core]).arg(program);
+            command.args(["-c", PROXY_CORE]).arg(program);
             command
         } else {
             Command::new(program)
@@ -71,7 +71,7 @@ impl Pinning {
     }
 }
 
-/// A program that listens; it ends with this value.
+/// A proxy that listens; it ends with this value.
 #[derive(Debug)]
 pub(crate) struct Child {
     pub(crate) name: &'static str,
@@ -92,18 +92,13 @@ impl Drop for Running {
 }
 
 impl Child {
-    pub(crate) fn upstream(pinning: &Pinning) -> anyhow::Result<Child> {
-        let mut command = pinning.command(OTHERS_CORE, &std::env::current_exe()?);
-        Child::start("upstream", command.arg("upstream"), None)
-    }
-
     pub(crate) fn bare(pinning: &Pinning, upstream: SocketAddr) -> anyhow::Result<Child> {
-        let mut command = pinning.command(PROXY_CORE, &std::env::current_exe()?);
+        let mut command = pinning.command(&std::env::current_exe()?);
         Child::start("bare proxy", command.arg("bare").arg(upstream.to_string()), None)
     }
 
     /// The gate as it is shipped: one thread, and its log on.
-    pub(crate) fn gate(pinning: &Pinning, upstream: SocketAddr) -> anyhow::Result<Child> {
+    pub(crate) fn gate(pinning: &Pinning, program: &Path, upstream: SocketAddr) -> anyhow::Result<Child> {
         let folder = TempDir::new()?;
         let file = folder.path().join("sluice.toml");
         let written = format!(
@@ -111,7 +106,7 @@ impl Child {
              [log]\nformat = \"json\"\n[server]\nthreads = 1\n"
         );
         std::fs::write(&file, written)?;
-        let mut command = pinning.command(PROXY_CORE, Path::new(env!("CARGO_BIN_EXE_sluice")));
+        let mut command = pinning.command(program);
         Child::start("gate", command.args(["serve", "--config"]).arg(&file), Some(folder))
     }
 

@@ -7,15 +7,20 @@
 //! ```
 //!
 //! The release binary of the same build serves with one thread on core 0, its log on as in production; so does the
-//! bare proxy, which is this program started again. Upstream, also this program, and the load run on core 1. The
-//! load keeps some connections busy, one request after the other on each, and compares every answer byte by byte:
-//! an error ends the run. Gate and bare proxy take turns, so that what else the machine does meets both alike.
+//! bare proxy, which is this program started again. The load keeps some connections busy, one request after the
+//! other on each, and compares every answer byte by byte: an error ends the run. Gate and bare proxy take turns, so
+//! that what else the machine does meets both alike.
+//!
+//! Load and upstream share one thread on core 1 that never sleeps: to wake a sleeping core costs the one who wakes
+//! it, on virtual machines several µs, and the more often the longer a proxy takes for each request. That would be
+//! a figure of the machine, not of the gate.
 //!
 //! | file | what |
 //! |---|---|
 //! | `exchange` | what is asked and answered |
 //! | `load` | asks, and measures |
-//! | `bare`, `upstream` | the other two programs |
+//! | `bare` | the other proxy |
+//! | `upstream` | answers both |
 //! | `child` | starts, pins and ends programs, and reads their CPU time |
 //! | `micro` | single steps of the gate inside this process |
 //! | `report` | the table, and the same as JSON |
@@ -60,6 +65,9 @@ struct Arguments {
     /// Rough figures: two rounds of one second
     #[arg(long)]
     quick: bool,
+    /// Measure this binary of the gate instead of the one of this build
+    #[arg(long, value_name = "FILE", default_value = env!("CARGO_BIN_EXE_sluice"), hide_default_value = true)]
+    gate: PathBuf,
     /// Write the figures to a file as well
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -75,15 +83,12 @@ struct Arguments {
 enum Role {
     #[command(hide = true)]
     Bare { upstream: SocketAddr },
-    #[command(hide = true)]
-    Upstream,
 }
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     match arguments.role {
         Some(Role::Bare { upstream }) => bare::serve(upstream),
-        Some(Role::Upstream) => upstream::serve(),
         None => bench(&arguments),
     }
 }
@@ -98,10 +103,10 @@ fn bench(arguments: &Arguments) -> anyhow::Result<()> {
     let pinning = Pinning::of_this_machine();
     pinning.pin_this_process();
 
-    let upstream = Child::upstream(&pinning)?;
-    let bare = Child::bare(&pinning, upstream.address)?;
-    let gate = Child::gate(&pinning, upstream.address)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let upstream = runtime.block_on(upstream::listen())?;
+    let bare = Child::bare(&pinning, upstream)?;
+    let gate = Child::gate(&pinning, &arguments.gate, upstream)?;
     let mut cases = Vec::new();
     for exchange in Exchange::all()?.map(Arc::new) {
         let mut case = Case { name: exchange.name, rounds: Vec::new() };
@@ -122,7 +127,7 @@ fn bench(arguments: &Arguments) -> anyhow::Result<()> {
         }
         cases.push(case);
     }
-    drop((gate, bare, upstream));
+    drop((gate, bare));
 
     let report = Report { plan, cases, steps: micro::steps()?, remarks: pinning.remarks() };
     print!("{report}");

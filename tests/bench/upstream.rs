@@ -1,10 +1,10 @@
 //! The upstream of the bench: the same bytes for every GET, and for every other request.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::child;
 use crate::exchange::Exchange;
 use crate::wire::Wire;
 
@@ -14,17 +14,16 @@ struct Answers {
     other: Vec<u8>,
 }
 
-pub(crate) fn serve() -> anyhow::Result<()> {
+/// Answers on this runtime for as long as it runs.
+pub(crate) async fn listen() -> anyhow::Result<SocketAddr> {
     let answers = Arc::new(Answers {
         get: answer(&Exchange::list_offramps()?.answer),
         other: answer(&Exchange::create_swap()?.answer),
     });
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
-        child::announce(listener.local_addr()?);
-        loop {
-            let (stream, _) = listener.accept().await?;
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let address = listener.local_addr()?;
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
             let answers = answers.clone();
             tokio::spawn(async move {
                 if let Err(error) = one(stream, &answers).await {
@@ -32,7 +31,8 @@ pub(crate) fn serve() -> anyhow::Result<()> {
                 }
             });
         }
-    })
+    });
+    Ok(address)
 }
 
 async fn one(stream: TcpStream, answers: &Answers) -> anyhow::Result<()> {

@@ -59,7 +59,7 @@ fn decoded(text: &str) -> Option<String> {
 
 fn encoded(text: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~".contains(&b);
-    text.bytes().fold(String::new(), |mut out, byte| {
+    text.bytes().fold(String::with_capacity(text.len()), |mut out, byte| {
         if plain(byte) {
             out.push(char::from(byte));
         } else {
