@@ -2,9 +2,8 @@
 
 use pingora::proxy::{FailToProxy, Session};
 use pingora::{Error, ErrorSource, ErrorType};
-use tokio::time::timeout;
 
-use super::{Ctx, Gate, answer};
+use super::{Ctx, answer};
 use crate::stations::reply::{ReadFailure, Refusal, read_failed, refused};
 
 /// A read may be tried once more when nothing was sent.
@@ -14,7 +13,7 @@ pub(super) fn to_connect(ctx: &mut Ctx, mut error: Box<Error>) -> Box<Error> {
 }
 
 /// Answers if the head is not out yet and the caller is still there.
-pub(super) async fn to_proxy(gate: &Gate, session: &mut Session, error: &Error, ctx: &mut Ctx) -> FailToProxy {
+pub(super) async fn to_proxy(session: &mut Session, error: &Error, ctx: &mut Ctx) -> FailToProxy {
     if ctx.read.is_none() && ctx.answered.status != 0 {
         // An answer of our own could not be written: nothing failed but the way back, and what was noted stays.
         return FailToProxy { error_code: 0, can_reuse_downstream: false };
@@ -24,13 +23,6 @@ pub(super) async fn to_proxy(gate: &Gate, session: &mut Session, error: &Error, 
             error.etype(),
             ErrorType::WriteError | ErrorType::ReadError | ErrorType::ConnectionClosed | ErrorType::WriteTimedout
         );
-    if !gone
-        && session.response_written().is_some()
-        && timeout(gate.timeouts.client_write, session.shutdown()).await.is_err()
-    {
-        // What of the answer is gathered goes out before the connection is cut.
-        tracing::debug!("the caller takes nothing of its answer any more");
-    }
     if gone || session.response_written().is_some() {
         return FailToProxy { error_code: 0, can_reuse_downstream: false };
     }

@@ -166,7 +166,7 @@ impl ProxyHttp for Gate {
     }
 
     async fn fail_to_proxy(&self, session: &mut Session, error: &Error, ctx: &mut Ctx) -> FailToProxy {
-        failure::to_proxy(self, session, error, ctx).await
+        failure::to_proxy(session, error, ctx).await
     }
 
     async fn logging(&self, session: &mut Session, error: Option<&Error>, ctx: &mut Ctx) {
