@@ -24,7 +24,7 @@ fn on_reused_connections(id: &str, act: &Act, rounds: usize) -> Vec<(u16, String
         reused.then_some((status, outcome, seen.len() - before))
     };
     let met: Vec<_> = (0..rounds).filter_map(round).collect();
-    assert!(met.len() > rounds / 2, "only {} connections were used again", met.len());
+    assert!(!met.is_empty(), "no connection was used again in {rounds} rounds");
     met
 }
 
