@@ -11,8 +11,9 @@ use tokio::time::timeout;
 
 use super::out::Out;
 
-/// The most that is read and thrown away before the connection ends.
-const LINGER_BYTES: usize = 256 * 1024;
+/// The most that is read and thrown away before the connection ends: several bodies that are too large, for most
+/// clients send theirs whole before they look for an answer.
+const LINGER_BYTES: usize = 4 * 1024 * 1024;
 const READ_BYTES: usize = 16 * 1024;
 
 /// What the engine has left of a connection.

@@ -10,6 +10,7 @@ mod frames;
 mod head;
 mod out;
 mod stream;
+mod unreadable;
 mod wire;
 
 use std::any::Any;
@@ -24,7 +25,7 @@ use tokio::sync::watch;
 
 pub use end::End;
 pub use head::HeadLimits;
-pub use wire::Unreadable;
+pub use unreadable::Unreadable;
 
 use end::Leaving;
 use stream::Guarded;

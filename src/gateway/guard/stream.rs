@@ -20,7 +20,8 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::end::{Leaving, Left, Line};
 use super::frames::Frames;
 use super::out::Out;
-use super::wire::{Unreadable, Wire};
+use super::unreadable::Unreadable;
+use super::wire::Wire;
 use super::{Bounds, Guard, Note};
 use crate::telemetry::Metrics;
 

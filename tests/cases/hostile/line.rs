@@ -89,7 +89,7 @@ impl Line {
 
     /// Whether the gate ends the connection, without a word more.
     pub fn ends(&mut self) -> bool {
-        match self.wire.to_end() {
+        match self.wire.read_to_end() {
             Ok(rest) => rest.is_empty(),
             Err(error) => is_end(&error),
         }
