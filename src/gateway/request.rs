@@ -1,5 +1,6 @@
 //! `request_filter`: who asks for what, and for writes the whole way to the answer.
 
+use http::header::CONNECTION;
 use pingora::Result;
 use pingora::proxy::Session;
 
@@ -47,6 +48,8 @@ fn time(gate: &Gate, session: &mut Session) {
         session.set_read_timeout(None);
         // Who ends its sending side can still read.
         session.set_abort_on_close(false);
+        // It has said whether the connection goes on. What else it names is not for the engine to strip or to refuse.
+        session.req_header_mut().remove_header(&CONNECTION);
     }
 }
 
