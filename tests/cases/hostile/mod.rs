@@ -2,6 +2,7 @@
 
 mod line;
 mod malformed;
+mod phases;
 mod table;
 
 use std::time::Duration;
