@@ -286,7 +286,8 @@ fn with_limits(mut proxy: HttpProxy<Gate>, config: &Config) -> HttpProxy<Gate> {
     let limits = &config.limits;
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let mut options = HttpServerOptions::default();
-    options.keepalive_request_limit = Some(count(limits.requests_per_connection));
+    // The engine counts how often a connection is used again.
+    options.keepalive_request_limit = Some(count(limits.requests_per_connection.saturating_sub(1)));
     options.h2_idle_timeout = Some(config.timeouts.keepalive);
     proxy.server_options = Some(options);
     let mut h2 = H2Options::default();

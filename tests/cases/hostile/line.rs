@@ -1,38 +1,28 @@
 //! A raw line to a gate, plain or through TLS, and certificates for it.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use rcgen::{CertifiedKey, generate_simple_self_signed};
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::{ClientConnection, StreamOwned};
 
 use crate::support::Setup;
 use crate::support::clock::PATIENCE;
+use crate::support::tls::{Authority, Certified};
 use crate::support::wire::Wire;
 
-static CERTIFIED: LazyLock<CertifiedKey<rcgen::KeyPair>> =
-    LazyLock::new(|| generate_simple_self_signed(["gate.example".to_owned()]).unwrap());
+static AUTHORITY: LazyLock<Authority> = LazyLock::new(Authority::new);
+static CERTIFIED: LazyLock<Certified> = LazyLock::new(|| AUTHORITY.certify(&["gate.example"]));
 
 /// A setup whose listener speaks TLS.
 pub fn with_tls(setup: Setup) -> Setup {
     setup
-        .file("certificate.pem", &CERTIFIED.cert.pem())
-        .file("key.pem", &CERTIFIED.signing_key.serialize_pem())
+        .file("certificate.pem", &CERTIFIED.certificate)
+        .file("key.pem", &CERTIFIED.key)
         .set("production", "tls_certificate", "certificate.pem")
         .set_raw("production", "tls_key", r#"{ file = "key.pem" }"#)
-}
-
-fn client(alpn: &[u8]) -> Arc<ClientConfig> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut roots = RootCertStore::empty();
-    roots.add(CERTIFIED.cert.der().clone()).unwrap();
-    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
-    config.alpn_protocols = vec![alpn.to_vec()];
-    Arc::new(config)
 }
 
 trait Both: Read + Write + Send {}
@@ -41,13 +31,11 @@ impl<S: Read + Write + Send> Both for S {}
 /// One connection.
 pub struct Line {
     wire: Wire<Box<dyn Both>>,
-    socket: TcpStream,
 }
 
 impl Line {
     pub fn plain(address: SocketAddr) -> Line {
-        let socket = open(address);
-        Line { wire: Wire::new(Box::new(socket.try_clone().unwrap())), socket }
+        Line { wire: Wire::new(Box::new(open(address))) }
     }
 
     pub fn tls(address: SocketAddr) -> Line {
@@ -56,22 +44,17 @@ impl Line {
 
     /// Speaking this protocol, by ALPN.
     pub fn tls_with(address: SocketAddr, alpn: &[u8]) -> Line {
-        let socket = open(address);
         let name = ServerName::try_from("gate.example").unwrap();
-        let connection = ClientConnection::new(client(alpn), name).unwrap();
-        let mut stream = StreamOwned::new(connection, socket.try_clone().unwrap());
+        let connection = ClientConnection::new(Arc::new(AUTHORITY.client(&[alpn])), name).unwrap();
+        let mut stream = StreamOwned::new(connection, open(address));
         stream.flush().unwrap();
-        Line { wire: Wire::new(Box::new(stream)), socket }
+        Line { wire: Wire::new(Box::new(stream)) }
     }
 
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> &mut Line {
         // Whoever is refused in the middle may find the door shut.
         drop(self.wire.stream().write_all(bytes.as_ref()).and_then(|()| self.wire.stream().flush()));
         self
-    }
-
-    pub fn end_sending(&mut self) {
-        self.socket.shutdown(Shutdown::Write).unwrap();
     }
 
     /// The status and the body of the next answer; informational ones are left out. `None` at the end.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use super::line::{Line, with_tls};
 use super::table::{self, Case};
-use super::{descriptors, wait_until};
+use super::{descriptors_at_rest, wait_for_rest};
 use crate::support::shape::ID;
 use crate::support::{Gate, Setup, Upstream};
 
@@ -84,7 +84,7 @@ fn good() -> Vec<&'static Case> {
 fn assert_the_table_holds(connect: fn(SocketAddr) -> Line, setup: fn(Setup) -> Setup) {
     let upstream = Upstream::start();
     let gate = setup(Setup::of(&upstream).timeout_ms("head_ms", 800).timeout_ms("drain_ms", 300)).start();
-    let base = descriptors(&gate);
+    let base = descriptors_at_rest(&gate, &upstream);
     for token in ["", TOKEN_LINE] {
         run(connect, &gate, &upstream, token);
     }
@@ -97,8 +97,7 @@ fn assert_the_table_holds(connect: fn(SocketAddr) -> Line, setup: fn(Setup) -> S
     let mut line = connect(gate.production());
     assert_eq!(outcome(&mut line, &bytes("GET /v2/users HTTP/1.1|<h>|", TOKEN_LINE)), "200");
     drop(line);
-    upstream.close_idle();
-    wait_until("the descriptors to come back", || descriptors(&gate) <= base);
+    wait_for_rest(&gate, &upstream, base);
     assert!(!gate.has_ended());
 }
 

@@ -1,13 +1,11 @@
 //! Callers who leave, half-close, send too early or never read, in each phase of a request.
 
 use super::line::{Line, with_tls};
-use super::{descriptors, wait_until};
-use crate::support::shape::ID;
+use super::{OPEN, descriptors_at_rest, wait_for_rest, wait_until};
+use crate::support::shape::{ID, odd_answer, operation};
 use crate::support::shared::Signal;
 use crate::support::upstream::answer;
 use crate::support::{Act, Caller, Gate, Setup, Upstream, get, post};
-
-const OPEN: &str = r#"sluice_connections_open{listener="production"}"#;
 
 fn update() -> crate::support::Call {
     post(format!("/v2/users/{ID}"))
@@ -21,9 +19,11 @@ fn assert_all_gone(gate: &Gate) {
     wait_until("every connection to end", || gate.metric(OPEN) == 0);
 }
 
-/// An answer of this size.
+/// A valid answer of this size.
 fn large(size: usize) -> Act {
-    Act::json(200, vec![b'x'; size])
+    let mut body = odd_answer(operation("listUsers"));
+    body.resize(size, b' ');
+    Act::json(200, body)
 }
 
 #[test]
@@ -73,10 +73,9 @@ fn who_ends_only_the_sending_side_gets_the_answer() {
         assert_eq!(caller.answer().status, 200);
         assert!(caller.rest().unwrap().is_empty());
     }
-    for (reason, bytes) in [
-        ("head_cut", b"GET /v2/users HTTP/1.1\r\nHost: g\r\n".to_vec()),
-        ("head_cut", b"GET".to_vec()),
-    ] {
+    for (reason, bytes) in
+        [("head_cut", b"GET /v2/users HTTP/1.1\r\nHost: g\r\n".to_vec()), ("head_cut", b"GET".to_vec())]
+    {
         let before = unreadable(&gate, reason);
         let mut caller = Caller::connect(gate.production());
         caller.send(bytes).end_sending();
@@ -96,7 +95,7 @@ fn who_ends_only_the_sending_side_gets_the_answer() {
 fn who_leaves_in_any_phase_leaves_nothing_behind() {
     let upstream = Upstream::start();
     let gate = Setup::of(&upstream).timeout_ms("answer_ms", 2000).start();
-    let base = descriptors(&gate);
+    let base = descriptors_at_rest(&gate, &upstream);
     let write = update().json(r#"{"a":1}"#);
     let phases: Vec<(&str, Vec<u8>)> = vec![
         ("nothing sent", Vec::new()),
@@ -112,7 +111,11 @@ fn who_leaves_in_any_phase_leaves_nothing_behind() {
         for (what, bytes) in &phases {
             let mut caller = Caller::connect(gate.production());
             caller.send(bytes);
-            if hard { caller.reset() } else { drop(caller) }
+            if hard {
+                caller.reset()
+            } else {
+                drop(caller)
+            }
             assert!(!gate.has_ended(), "{what}");
         }
     }
@@ -127,8 +130,7 @@ fn who_leaves_in_any_phase_leaves_nothing_behind() {
     // A reset meets what upstream still holds open, too.
     upstream.forget();
     assert_eq!(update().json("{}").send(gate.production()).status, 200);
-    upstream.close_idle();
-    wait_until("the descriptors to come back", || descriptors(&gate) <= base);
+    wait_for_rest(&gate, &upstream, base);
 }
 
 #[test]
