@@ -114,11 +114,12 @@ impl Process {
         let (requests, sending) = (TaskTracker::new(), TaskTracker::new());
         let bodies = Arc::new(Semaphore::new(config.limits.bodies_bytes.min(Semaphore::MAX_PERMITS)));
 
-        let mut environments = Vec::new();
+        let (mut environments, mut upstreams) = (Vec::new(), Vec::new());
         for one in &config.environments {
             let bound = bind(one.environment.as_str(), one.listen)?;
             environments.push((one.environment, bound.address()));
             let upstream = upstream(config, one)?;
+            upstreams.push(upstream.clone());
             runtime.spawn(upstream.clone().keep_looking_up());
             let gate = Gate {
                 environment: one.environment,
@@ -147,7 +148,7 @@ impl Process {
         }
         let bound = bind("probes", config.probes.listen)?;
         let addresses = Addresses { environments, probes: bound.address() };
-        let probes = Probes { metrics, draining: stopping };
+        let probes = Probes { metrics, upstreams, draining: stopping };
         let guard = guard("probes", config, &probes.metrics);
         let door = Door { app: Arc::new(probes), tls: None, guard, limits: connection_limits(config), stop: never() };
         server.add_service(Listening::new(bound, door, runtime.handle().clone()));

@@ -150,7 +150,7 @@ fn enforced() -> Vec<Row> {
         ("200 cut", half_body(200).close(), refused),
         ("200 reset in the body", half_body(200).reset(), refused),
         ("200 reset after the head", head_only(200).reset(), refused),
-        ("200 stalls", half_body(200).hang(), refused),
+        ("200 stalls", half_body(200).hang(), "504 A UPSTREAM_TIMEOUT gateway"),
         ("500 cut", half_body(500).close(), "500 A UPSTREAM_ERROR upstream"),
         ("500 stalls", half_body(500).hang(), "500 A UPSTREAM_ERROR upstream"),
     ]);
