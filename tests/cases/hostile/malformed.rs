@@ -66,11 +66,7 @@ fn run(connect: fn(SocketAddr) -> Line, gate: &Gate, upstream: &Upstream, token:
         let expected = if token.is_empty() && without != "=" { without } else { with };
         let before = upstream.seen().len();
         let mut line = connect(gate.production());
-        let w = crate::support::clock::Watch::start();
         let outcome = outcome(&mut line, &bytes(text, token));
-        if w.elapsed().as_millis() > 40 {
-            eprintln!("SLOW {name} {:?}", w.elapsed());
-        }
         let reached = upstream.seen().len() - before;
         let may_reach = usize::from(expected.starts_with("200"));
         if outcome != expected || reached != may_reach {
@@ -88,7 +84,7 @@ fn good() -> Vec<&'static Case> {
 fn assert_the_table_holds(connect: fn(SocketAddr) -> Line, setup: fn(Setup) -> Setup) {
     let upstream = Upstream::start();
     let gate =
-        setup(Setup::of(&upstream).timeout_ms("head_ms", 500).timeout_ms("body_ms", 2000).timeout_ms("drain_ms", 300))
+        setup(Setup::of(&upstream).timeout_ms("head_ms", 300).timeout_ms("body_ms", 2000).timeout_ms("drain_ms", 300))
             .start();
     let base = descriptors_at_rest(&gate, &upstream);
     for token in ["", TOKEN_LINE] {
