@@ -16,11 +16,13 @@ ADDRESS = re.compile(r"127\.0\.0\.1:[0-9]+")
 
 
 class Gate:
-    def __init__(self, addresses, lines):
+    def __init__(self, addresses, lines, process):
         # By environment, and `probes`.
         self.addresses = addresses
         # Its log, which grows while it runs.
         self.lines = lines
+        # Its number.
+        self.process = process
 
 
 @contextmanager
@@ -32,7 +34,7 @@ def gate(binary, production, sandbox):
         with running([binary, "serve", "--config", config]) as process:
             addresses = {}
             lines = process.until(lambda line: listens(line, addresses))
-            yield Gate(addresses, lines)
+            yield Gate(addresses, lines, process.child.pid)
 
 
 @contextmanager
