@@ -128,7 +128,7 @@ class Crowd:
                 await asyncio.sleep(1)
                 if kind == "read":
                     # Its end hides behind what it has not read; the gate's log tells when it was cut.
-                    if not received(line, 1):
+                    if received(line, 1) == b"":
                         return True
                     continue
                 if received(line, 4096) is not None:
