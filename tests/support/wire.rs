@@ -122,7 +122,13 @@ impl<R: Read> Wire<R> {
 
     fn more(&mut self) -> io::Result<usize> {
         let mut piece = [0_u8; 16 * 1024];
-        let read = self.inner.read(&mut piece)?;
+        let read = loop {
+            match self.inner.read(&mut piece) {
+                // A signal to this process, for a child that has ended, is nothing that the other side did.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => break read?,
+            }
+        };
         self.ahead.extend_from_slice(&piece[..read]);
         Ok(read)
     }
