@@ -3,10 +3,16 @@
 //! Refuses rather than normalises: a target has one reading or none. What leaves here names an operation of the
 //! catalogue and carries a bearer token; no path of the caller's own making goes further.
 
+mod algorithm;
+mod claims;
+
 use std::sync::Arc;
 
 use http::Method;
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderMap, TRANSFER_ENCODING};
+
+pub use algorithm::{Algorithm, KeyKind};
+pub use claims::FieldPath;
 
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
