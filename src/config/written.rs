@@ -71,6 +71,7 @@ impl Written {
         let environments = [(Environment::Production, self.production), (Environment::Sandbox, self.sandbox)];
         let environments = environments.into_iter().filter(|(_, of)| of.listen.is_some());
         Some(Config {
+            issuers: Vec::new(),
             environments: environments.map(|(environment, of)| of.meant(environment)).collect::<Option<_>>()?,
             probes: ProbesConfig { listen: self.probes_listen?.value },
             catalog: CatalogConfig { schemas: self.schemas.map(|s| s.value), enable: self.enable?.value },
@@ -117,7 +118,13 @@ impl WrittenEnvironment {
             (Some(_), None) | (None, Some(_)) => return None,
         };
         let upstream = UpstreamConfig { ca_pem: self.upstream_ca.map(|ca| ca.value), ..self.upstream?.value };
-        Some(EnvironmentConfig { environment, listen: self.listen?.value, tls, upstream })
+        Some(EnvironmentConfig {
+            environment,
+            listen: self.listen?.value,
+            tls,
+            upstream,
+            credential: super::meant::CredentialConfig::Forward,
+        })
     }
 }
 

@@ -5,6 +5,8 @@
 
 mod algorithm;
 mod claims;
+mod keys;
+mod token;
 
 use std::sync::Arc;
 
@@ -13,6 +15,8 @@ use http::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderMap, TRANSFER_ENCODING};
 
 pub use algorithm::{Algorithm, KeyKind};
 pub use claims::FieldPath;
+pub use keys::{KeyFault, KeySet};
+pub use token::{Believed, Caller, IssuerRules, TokenFault, Trusted, believe};
 
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
