@@ -27,7 +27,7 @@ use crate::stations::forward::{AnswerBody, Loss, Origin, Outgoing, Sent};
 /// A pooled connection that was idle for longer may be stale, and a stale one makes an unknown outcome.
 const FRESH: Duration = Duration::from_secs(1);
 /// How long an answer is waited for when sending the request broke off.
-const AFTER_BROKEN_WRITE: Duration = Duration::from_secs(1);
+const AFTER_BROKEN_WRITE: Duration = Duration::from_millis(400);
 /// How many connections are kept open for writes.
 const POOL_SIZE: usize = 128;
 /// How often the host's addresses are looked up again.
@@ -87,6 +87,11 @@ impl PinnedUpstream {
         &self.origin
     }
 
+    /// Whether an address of the host is known.
+    pub fn is_found(&self) -> bool {
+        !self.addresses.load().is_empty()
+    }
+
     /// Looks the host up, now and again; the last good addresses stay while the lookup fails.
     pub async fn keep_looking_up(self: Arc<PinnedUpstream>) {
         if literal_address(&self.config).is_some() {
@@ -139,7 +144,8 @@ impl PinnedUpstream {
                 let headers = session.resp_header().map(|h| h.headers.clone()).unwrap_or_default();
                 let body = match timeout_at(deadline, self.read_body(session)).await {
                     Ok(Ok(Some(bytes))) => AnswerBody::Complete(bytes),
-                    Ok(Ok(None) | Err(_)) | Err(_) => AnswerBody::Incomplete,
+                    Ok(Ok(None) | Err(_)) => AnswerBody::Incomplete(Loss::Broken),
+                    Err(_) => AnswerBody::Incomplete(Loss::Silent),
                 };
                 Sent::Answered { status, headers, body }
             }

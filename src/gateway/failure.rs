@@ -14,6 +14,10 @@ pub(super) fn to_connect(ctx: &mut Ctx, mut error: Box<Error>) -> Box<Error> {
 
 /// Answers if the head is not out yet and the caller is still there.
 pub(super) async fn to_proxy(session: &mut Session, error: &Error, ctx: &mut Ctx) -> FailToProxy {
+    if ctx.read.is_none() && ctx.answered.status != 0 {
+        // An answer of our own could not be written: nothing failed but the way back, and what was noted stays.
+        return FailToProxy { error_code: 0, can_reuse_downstream: false };
+    }
     let gone = *error.esource() == ErrorSource::Downstream
         && matches!(
             error.etype(),

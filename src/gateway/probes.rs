@@ -1,17 +1,21 @@
 //! `/livez`, `/readyz` and `/metrics`, on a listener of their own.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use http::{Response, StatusCode};
 use pingora::apps::http_app::ServeHttp;
 use pingora::protocols::http::ServerSession;
 use pingora::server::ShutdownWatch;
 
+use crate::adapters::upstream::PinnedUpstream;
 use crate::telemetry::Metrics;
 
 /// What probes and Prometheus ask.
 #[derive(Debug)]
 pub struct Probes {
     pub metrics: Metrics,
+    pub upstreams: Vec<Arc<PinnedUpstream>>,
     /// True once the process is ending.
     pub draining: ShutdownWatch,
 }
@@ -26,6 +30,9 @@ impl ServeHttp for Probes {
         match request.uri.path() {
             "/livez" => plain(StatusCode::OK, "live\n"),
             "/readyz" if *self.draining.borrow() => plain(StatusCode::SERVICE_UNAVAILABLE, "draining\n"),
+            "/readyz" if !self.upstreams.iter().all(|upstream| upstream.is_found()) => {
+                plain(StatusCode::SERVICE_UNAVAILABLE, "an upstream's host has no known address\n")
+            }
             "/readyz" => plain(StatusCode::OK, "ready\n"),
             "/metrics" => match self.metrics.text() {
                 Ok(text) => answer(StatusCode::OK, "text/plain; version=0.0.4", text),

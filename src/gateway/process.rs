@@ -19,8 +19,8 @@ use pingora::server::{RunArgs, Server, ShutdownSignal, ShutdownSignalWatch};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{Semaphore, watch};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{Mutex, Semaphore, watch};
 use tokio_util::task::TaskTracker;
 
 use super::guard::{Bounds, Guard, HeadLimits};
@@ -114,11 +114,12 @@ impl Process {
         let (requests, sending) = (TaskTracker::new(), TaskTracker::new());
         let bodies = Arc::new(Semaphore::new(config.limits.bodies_bytes.min(Semaphore::MAX_PERMITS)));
 
-        let mut environments = Vec::new();
+        let (mut environments, mut upstreams) = (Vec::new(), Vec::new());
         for one in &config.environments {
             let bound = bind(one.environment.as_str(), one.listen)?;
             environments.push((one.environment, bound.address()));
             let upstream = upstream(config, one)?;
+            upstreams.push(upstream.clone());
             runtime.spawn(upstream.clone().keep_looking_up());
             let gate = Gate {
                 environment: one.environment,
@@ -147,11 +148,12 @@ impl Process {
         }
         let bound = bind("probes", config.probes.listen)?;
         let addresses = Addresses { environments, probes: bound.address() };
-        let probes = Probes { metrics, draining: stopping };
+        let probes = Probes { metrics, upstreams, draining: stopping };
         let guard = guard("probes", config, &probes.metrics);
         let door = Door { app: Arc::new(probes), tls: None, guard, limits: connection_limits(config), stop: never() };
         server.add_service(Listening::new(bound, door, runtime.handle().clone()));
-        let ending = Ending { stop, requests, grace: config.timeouts.grace };
+        let signals = Mutex::new(Signals::catch(&runtime).map_err(StartError::Runtime)?);
+        let ending = Ending { signals, stop, requests, grace: config.timeouts.grace };
         Ok(Process { server, runtime, addresses, ending, sending })
     }
 
@@ -184,29 +186,36 @@ impl std::fmt::Debug for Process {
 
 /// The order in which a process ends.
 struct Ending {
+    signals: Mutex<Signals>,
     stop: watch::Sender<bool>,
     requests: TaskTracker,
     grace: Duration,
 }
 
+/// The signals that end the process. They are caught from the start: one that comes early is not lost, and kills nothing.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn catch(runtime: &Runtime) -> io::Result<Signals> {
+        let _inside = runtime.enter();
+        Ok(Signals { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+}
+
 #[async_trait]
 impl ShutdownSignalWatch for Ending {
     async fn recv(&self) -> ShutdownSignal {
-        let asked = async {
-            let (Ok(mut terminate), Ok(mut interrupt)) =
-                (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-            else {
-                tracing::error!("signals cannot be received; only a kill will end this process");
-                return std::future::pending().await;
-            };
-            tokio::select! {
-                _ = terminate.recv() => (),
-                _ = interrupt.recv() => (),
-            }
-        };
-        asked.await;
-        tracing::info!(open = self.requests.len(), "ending: no new connections, waiting for what runs");
+        let mut signals = self.signals.lock().await;
+        let Signals { terminate, interrupt } = &mut *signals;
+        tokio::select! {
+            _ = terminate.recv() => (),
+            _ = interrupt.recv() => (),
+        }
         self.stop.send_replace(true);
+        tracing::info!(open = self.requests.len(), "ending: no new connections, waiting for what runs");
         self.requests.close();
         if tokio::time::timeout(self.grace, self.requests.wait()).await.is_err() {
             tracing::warn!(open = self.requests.len(), "requests were still open when the time for ending was over");

@@ -4,6 +4,7 @@ use pingora::Result;
 use pingora::proxy::Session;
 
 use super::guard::{self, Unreadable};
+use super::observe::Observed;
 use super::{Ctx, Gate, answer, body, observe, read};
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::trace::trace_id;
@@ -70,8 +71,15 @@ async fn write(gate: &Gate, session: &mut Session, ctx: &mut Ctx, admitted: Admi
         Ok(read) => read,
         Err(refusal) => return refuse(session, ctx, &refusal).await,
     };
+    let operation = admitted.operation().clone();
     let submitted = submit(&gate.road, admitted, &session.req_header().headers, &body, trace).await;
     ctx.upstream_time = submitted.upstream_time;
+    if submitted.unchecked {
+        // What was executed passes whatever its answer looks like: it is checked beside, in every mode.
+        let Reply { status, ref headers, ref body, .. } = submitted.reply;
+        let (environment, headers, body) = (gate.environment, headers.clone(), Some(body.clone()));
+        gate.observer.observe(Observed { environment, operation, status, headers, body });
+    }
     answer::write(session, ctx, submitted.reply).await
 }
 

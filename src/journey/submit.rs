@@ -9,14 +9,16 @@ use crate::adapters::clock::Stopwatch;
 use crate::base::ids::TraceId;
 use crate::stations::admit::Admitted;
 use crate::stations::check::check;
-use crate::stations::forward::clear;
+use crate::stations::forward::{AnswerBody, clear};
 use crate::stations::reply::{Refusal, Reply, refused, settled};
-use crate::stations::settle::settle;
+use crate::stations::settle::{Outcome, settle};
 
 /// The answer to a write, and how long upstream took for its part.
 #[derive(Debug)]
 pub struct Submitted {
     pub reply: Reply,
+    /// It is upstream's own answer to an executed call, whole, and not checked.
+    pub unchecked: bool,
     pub upstream_time: Option<std::time::Duration>,
 }
 
@@ -35,9 +37,10 @@ pub async fn submit(road: &Road, admitted: Admitted, headers: &HeaderMap, body: 
     let upstream_time = Some(since.elapsed());
 
     let outcome = settle(&operation, sent);
-    Submitted { reply: settled(outcome, &operation, request_id.as_ref()), upstream_time }
+    let unchecked = matches!(outcome, Outcome::Executed { body: AnswerBody::Complete(_), .. });
+    Submitted { unchecked, reply: settled(outcome, &operation, request_id.as_ref()), upstream_time }
 }
 
 fn not_sent(reply: Reply) -> Submitted {
-    Submitted { reply, upstream_time: None }
+    Submitted { reply, unchecked: false, upstream_time: None }
 }

@@ -2,7 +2,7 @@
 //!
 //! It serves every operation of the contract from memory, over HTTP/1.1, with records that change as time goes by. Each answer
 //! satisfies the contract; each request is checked against it. An operation that the contract has and
-//! `state` has no behaviour for is answered with the first good example of its answer.
+//! `operations` has no behaviour for is answered with the first good example of its answer.
 //!
 //! It never remembers anything beyond its process, never calls anybody, reads time from its [`Clock`] alone, and never
 //! invents randomness: identifiers derive from [`Settings::seed`].
@@ -61,12 +61,11 @@ mod journal;
 mod naming;
 mod offers;
 mod offramps;
+mod operations;
 mod outcome;
 mod quote;
-mod reads;
 mod records;
 mod refusal;
-mod reporting;
 mod seed;
 mod server;
 mod settlement;
@@ -237,7 +236,7 @@ impl Simulator {
         let checked = Call::check(&self.catalog, head, body, self.now());
         // The state stays locked until the effect is counted, so that the journal never lags behind the records.
         let mut state = locked(&self.state);
-        let carried_out = checked.and_then(|call| state.carry_out(&call).map(|done| (call, done)));
+        let carried_out = checked.and_then(|call| operations::carry_out(&mut state, &call).map(|done| (call, done)));
         let mut journal = locked(&self.journal);
         match carried_out {
             Ok((call, Done { status, body, effect })) => {

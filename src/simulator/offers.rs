@@ -3,11 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::answer::Done;
-use super::call::Call;
 use super::records::Record;
-use super::refusal::Refusal;
-use super::state::State;
 use crate::base::normal;
 
 #[derive(Clone, Debug)]
@@ -49,24 +45,6 @@ impl Status {
 pub(super) enum End {
     Accepted { at: Timestamp, hash: String },
     Withdrawn { at: Timestamp },
-}
-
-pub(super) fn accept(state: &mut State, call: &Call) -> Result<Done, Refusal> {
-    let (naming, idempotent) = (state.naming(), state.idempotent());
-    let wallet = normal::uuid(call.path("walletId"));
-    let offer = state.offers.find_mut(call.path("offerId")).filter(|offer| offer.wallet_id == wallet);
-    let offer = offer.ok_or(Refusal::NotFound { what: "offer" })?;
-    match (offer.status(call.now), idempotent) {
-        (Status::Received, _) => {
-            let hash = naming.transaction_hash(&format!("accept/{}", offer.id));
-            offer.end = Some(End::Accepted { at: call.now, hash });
-            Ok(Done::changed(offer.to_json(call.now)))
-        }
-        (Status::Accepted, true) => Ok(Done::read(offer.to_json(call.now))),
-        (status @ (Status::Accepted | Status::Withdrawn | Status::Expired), _) => {
-            Err(Refusal::OfferNotOpen { status: status.as_str() })
-        }
-    }
 }
 
 impl Offer {

@@ -7,15 +7,10 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::answer::Done;
-use super::call::Call;
-use super::decimal::{Decimal, amount, as_written};
 use super::naming::Naming;
 use super::outcome::Outcome;
-use super::quote::{Quote, market_rate};
-use super::records::{Page, Record};
-use super::refusal::Refusal;
-use super::state::State;
+use super::quote::Quote;
+use super::records::Record;
 use status::{Reached, Status};
 
 /// Where the simulator's offramps pay their deposits to.
@@ -37,58 +32,7 @@ pub(super) struct Offramp {
     pub(super) outcome: Outcome,
 }
 
-pub(super) fn list(state: &State, call: &Call) -> Result<Done, Refusal> {
-    let page = Page::of(call)?;
-    Ok(Done::read(state.offramps.page(&page, "records", |offramp| offramp.to_json(call.now))))
-}
-
-pub(super) fn create(state: &mut State, call: &Call) -> Result<Done, Refusal> {
-    let request_id = call.text("/requestId").unwrap_or_default();
-    if let Some(first) = state.repeated(&state.offramps, request_id) {
-        return Ok(Done::repeated(first.to_json(call.now)));
-    }
-    let offramp = Offramp::from_call(state, call)?;
-    let body = offramp.to_json(call.now);
-    state.offramps.push(offramp);
-    Ok(Done::created(body))
-}
-
 impl Offramp {
-    fn from_call(state: &mut State, call: &Call) -> Result<Offramp, Refusal> {
-        let sold = call.text("/source/currency").unwrap_or("usdc");
-        let bought = call.text("/destination/currency").unwrap_or("usd");
-        let rate = market_rate(sold, bought);
-        let sent = sent(call, rate).ok_or_else(|| {
-            Refusal::violation(
-                "/source/amount",
-                "required",
-                "an amount, here or at the destination, that can be quoted",
-            )
-        })?;
-        let outcome = Outcome::of(sent);
-        if outcome == Outcome::Refused {
-            return Err(Refusal::InsufficientBalance);
-        }
-        let (fees, fee) = fees(call, sent);
-        let quote = Quote::with_fee(sent, fee, sold, bought, rate, call.now)
-            .ok_or_else(|| Refusal::violation("/source/amount", "maximum", "an amount that can be quoted"))?;
-        let (id, created_at) = state.next_record("offramp", call.now);
-        Ok(Offramp {
-            request_id: call.text("/requestId").unwrap_or_default().to_owned(),
-            orchestration_address_id: None,
-            pace: state.pace(),
-            naming: state.naming(),
-            supporting_information: call.body.pointer("/supportingInformation").cloned(),
-            source: source(state, call, &quote),
-            destination: destination(state, call, &quote),
-            fees,
-            quote,
-            outcome,
-            id,
-            created_at,
-        })
-    }
-
     /// The status at this time, and since when.
     fn status(&self, now: Timestamp) -> (Status, Timestamp) {
         let path = Status::path(self.outcome);
@@ -201,68 +145,4 @@ impl Record for Offramp {
             |side: &Value| side.get("userId").and_then(Value::as_str).is_some_and(|u| u.eq_ignore_ascii_case(user));
         is(&self.source) || is(&self.destination)
     }
-}
-
-/// The source amount, or what it takes for the destination amount.
-fn sent(call: &Call, rate: Decimal) -> Option<Decimal> {
-    let stated = |pointer: &str| call.body.pointer(pointer).map(amount);
-    match (stated("/source/amount"), stated("/destination/amount")) {
-        (Some(sent), _) => sent,
-        (None, received) => received??.divided_by(rate),
-    }
-}
-
-/// The fees with what each comes to, and their sum, which never exceeds what is sent.
-fn fees(call: &Call, sent: Decimal) -> (Option<Vec<Value>>, Decimal) {
-    let Some(wanted) = call.body.pointer("/developerFee/fees").and_then(Value::as_array) else {
-        return (None, Decimal::ZERO);
-    };
-    let mut sum = Decimal::ZERO;
-    let mut charged = Vec::new();
-    for fee in wanted {
-        let value = fee.get("value").and_then(amount).unwrap_or(Decimal::ZERO);
-        let flat = fee.get("type").and_then(Value::as_str) == Some("FLAT");
-        let due = if flat { value } else { sent.times(value).unwrap_or(sent) };
-        let taken = due.min(sent.minus(sum));
-        sum = sum.plus(taken);
-        let mut record = fee.clone();
-        if let Some(members) = record.as_object_mut() {
-            members.insert("amount".to_owned(), json!(taken.to_string()));
-        }
-        charged.push(record);
-    }
-    (Some(charged), sum)
-}
-
-fn source(state: &State, call: &Call, quote: &Quote) -> Value {
-    let user = call.text("/source/userId").or(call.text("/destination/userId")).unwrap_or(state.default_user());
-    let amount = call.body.pointer("/source/amount").and_then(as_written);
-    let wallet = call.text("/source/walletAddress").map(str::to_owned);
-    json!({
-        "userId": user,
-        "chain": call.text("/source/chain").unwrap_or("POLYGON"),
-        "currency": call.text("/source/currency").unwrap_or("usdc"),
-        "amount": amount.unwrap_or_else(|| quote.send_gross.to_number()),
-        "walletAddress": wallet.unwrap_or_else(|| state.wallet_of(user)),
-        "user": state.person(user),
-    })
-}
-
-fn destination(state: &State, call: &Call, quote: &Quote) -> Value {
-    let user = call.text("/destination/userId").or(call.text("/source/userId")).unwrap_or(state.default_user());
-    let mut side = json!({
-        "userId": user,
-        "amount": quote.receive_net.to_number(),
-        "currency": "usd",
-        "sameDayAch": false,
-        "user": state.person(user),
-    });
-    let given = call.body.pointer("/destination").and_then(Value::as_object).cloned().unwrap_or_default();
-    if let Some(members) = side.as_object_mut() {
-        members.extend(given);
-        if let Some(amount) = members.get("amount").and_then(as_written) {
-            members.insert("amount".to_owned(), amount);
-        }
-    }
-    side
 }

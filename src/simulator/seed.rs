@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::records::{Document, Record};
-use super::state::State;
+use super::state::{RAILS, State};
 use super::users::{Name, User, Wallet};
 
 /// Fills an empty state.
@@ -214,7 +214,7 @@ fn kyc(state: &mut State) {
     let ids: Vec<String> = state.users.iter().map(|u| u.id().to_owned()).collect();
     let statuses = ["ACTIVE", "PENDING", "RFI_PENDING", "INCOMPLETE", "REJECTED", "CREATED"];
     for (index, id) in ids.into_iter().enumerate() {
-        let on_rails = super::reads::RAILS.into_iter().zip(statuses);
+        let on_rails = RAILS.into_iter().zip(statuses);
         for (rail, status) in on_rails.take(if index == 0 { 6 } else { 1 }) {
             state.kyc.insert((id.clone(), rail), status);
         }

@@ -3,53 +3,30 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::answer::Done;
 use super::call::Call;
 use super::records::Record;
-use super::refusal::Refusal;
-use super::state::State;
 
 #[derive(Clone, Debug)]
 pub(super) struct RuleSet {
     id: String,
     request_id: String,
     created_at: Timestamp,
-    body: Value,
+    pub(super) body: Value,
 }
 
-pub(super) fn create(state: &mut State, call: &Call) -> Result<Done, Refusal> {
-    let request_id = call.text("/requestId").unwrap_or_default().to_owned();
-    if let Some(first) = state.repeated(&state.rule_sets, &request_id) {
-        return Ok(Done::repeated(first.body.clone()));
+impl RuleSet {
+    /// What is asked for, under an identifier and a time of its own.
+    pub(super) fn of(call: &Call, id: String, created_at: Timestamp) -> RuleSet {
+        let wanted = call.body.pointer("/rules").and_then(Value::as_array);
+        let rules: Vec<Value> = wanted.into_iter().flatten().map(rule).collect();
+        let body = json!({
+            "id": id,
+            "chain": call.text("/chain"),
+            "includeServiceFee": call.body.pointer("/includeServiceFee").cloned().unwrap_or(Value::Bool(false)),
+            "rules": rules,
+        });
+        RuleSet { id, request_id: call.text("/requestId").unwrap_or_default().to_owned(), created_at, body }
     }
-    let (id, created_at) = state.next_record("settlement-rule", call.now);
-    let wanted = call.body.pointer("/rules").and_then(Value::as_array);
-    let rules: Vec<Value> = wanted.into_iter().flatten().map(rule).collect();
-    let body = json!({
-        "id": id,
-        "chain": call.text("/chain"),
-        "includeServiceFee": call.body.pointer("/includeServiceFee").cloned().unwrap_or(Value::Bool(false)),
-        "rules": rules,
-    });
-    state.rule_sets.push(RuleSet { id, request_id, created_at, body: body.clone() });
-    Ok(Done::created(body))
-}
-
-fn rule(wanted: &Value) -> Value {
-    let given = |name: &str| wanted.get(name).cloned().unwrap_or(Value::Null);
-    let tiers = wanted.get("tiers").and_then(Value::as_array);
-    json!({
-        "type": given("type"),
-        "calculationModel": given("calculationModel"),
-        "walletAddress": given("walletAddress"),
-        "value": given("value"),
-        "tiers": tiers.map(|tiers| tiers.iter().map(tier).collect::<Vec<_>>()),
-    })
-}
-
-fn tier(wanted: &Value) -> Value {
-    let bound = |name: &str| wanted.get(name).and_then(Value::as_str).unwrap_or_default();
-    json!({"min": bound("min"), "max": bound("max"), "value": wanted.get("value")})
 }
 
 impl Record for RuleSet {
@@ -68,4 +45,21 @@ impl Record for RuleSet {
     fn concerns(&self, _user: &str) -> bool {
         false
     }
+}
+
+fn rule(wanted: &Value) -> Value {
+    let given = |name: &str| wanted.get(name).cloned().unwrap_or(Value::Null);
+    let tiers = wanted.get("tiers").and_then(Value::as_array);
+    json!({
+        "type": given("type"),
+        "calculationModel": given("calculationModel"),
+        "walletAddress": given("walletAddress"),
+        "value": given("value"),
+        "tiers": tiers.map(|tiers| tiers.iter().map(tier).collect::<Vec<_>>()),
+    })
+}
+
+fn tier(wanted: &Value) -> Value {
+    let bound = |name: &str| wanted.get(name).and_then(Value::as_str).unwrap_or_default();
+    json!({"min": bound("min"), "max": bound("max"), "value": wanted.get("value")})
 }

@@ -1,4 +1,6 @@
-//! Everything that the simulator remembers, and which function answers which operation.
+//! Everything that the simulator remembers, and what holds between its records: identifiers, times, users and their wallets.
+//!
+//! It keeps the records and knows no operation; `operations` reads and changes it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,18 +8,18 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::answer::Done;
-use super::call::Call;
 use super::naming::Naming;
 use super::offers::Offer;
 use super::offramps::Offramp;
 use super::records::{Document, Record, Records};
-use super::refusal::Refusal;
 use super::settlement::RuleSet;
 use super::swaps::Swap;
 use super::users::User;
-use super::{offers, offramps, reads, reporting, settlement, swaps, users};
 use crate::base::ids::OperationId;
+
+/// The rails of the interface.
+pub(super) const RAILS: [&str; 6] =
+    ["USD", "SOUTH_AMERICA_STANDARD", "AFRICA_GENERAL", "AFRICA_NIGERIA", "GLOBAL_NETWORK", "USD_FIAT"];
 
 #[derive(Debug)]
 pub(super) struct State {
@@ -65,31 +67,6 @@ impl State {
             virtual_accounts: Records::new(),
             orchestration_addresses: Records::new(),
             kyc: BTreeMap::new(),
-        }
-    }
-
-    /// Carries out a call that satisfies the contract.
-    pub(super) fn carry_out(&mut self, call: &Call) -> Result<Done, Refusal> {
-        match call.operation.id.as_str() {
-            "listOfframps" => offramps::list(self, call),
-            "createOfframp" => offramps::create(self, call),
-            "createSwap" => swaps::create(self, call),
-            "cancelSwap" => swaps::cancel(self, call),
-            "listUsers" => users::list(self, call),
-            "updateUser" => users::update(self, call),
-            "listOrchestrationAddresses" => reads::orchestration_addresses(self, call),
-            "getOrchestrationAddress" => reads::orchestration_address(self, call),
-            "getVirtualAccount" => reads::virtual_account(self, call),
-            "getKycStatus" => reads::kyc_status(self, call),
-            "getAccount" => reads::account(self, call),
-            "createSettlementRule" => settlement::create(self, call),
-            "listTransfers" => reads::transfers(self, call),
-            "listBatchTransfers" => reads::batch_transfers(self, call),
-            "getTransfer" => reads::transfer(self, call),
-            "acceptOffer" => offers::accept(self, call),
-            "listReportingTemplates" => Ok(Done::read(reporting::templates(self, call.now))),
-            "createTosLink" => Ok(self.tos_link(call)),
-            _ => self.example(call),
         }
     }
 
@@ -143,14 +120,8 @@ impl State {
         }
     }
 
-    fn tos_link(&mut self, call: &Call) -> Done {
-        let moment = self.next_moment(call.now);
-        let session = self.naming.uuid(&format!("tos/{moment}"));
-        Done::created(json!({"url": format!("https://tos.example.com/sign/{session}"), "sessionId": session}))
-    }
-
-    fn example(&self, call: &Call) -> Result<Done, Refusal> {
-        let body = self.examples.get(&call.operation.id).cloned().ok_or(Refusal::NoBehaviour)?;
-        Ok(if call.operation.is_write() { Done::changed(body) } else { Done::read(body) })
+    /// An answer for an operation that has no behaviour.
+    pub(super) fn example(&self, operation: &OperationId) -> Option<&Value> {
+        self.examples.get(operation)
     }
 }

@@ -13,14 +13,10 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::answer::Done;
-use super::call::Call;
-use super::decimal::{Decimal, amount, as_written};
 use super::outcome::Outcome;
-use super::quote::{Quote, market_rate};
+use super::quote::Quote;
 use super::records::Record;
 use super::refusal::Refusal;
-use super::state::State;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Status {
@@ -45,79 +41,32 @@ impl Status {
 
 #[derive(Clone, Debug)]
 pub(super) struct Swap {
-    id: String,
-    request_id: String,
-    created_at: Timestamp,
-    pace: Duration,
-    source: Value,
-    destination: Value,
-    users: Vec<String>,
-    quote: Quote,
-    limit_price: Option<String>,
+    pub(super) id: String,
+    pub(super) request_id: String,
+    pub(super) created_at: Timestamp,
+    pub(super) pace: Duration,
+    pub(super) source: Value,
+    pub(super) destination: Value,
+    pub(super) users: Vec<String>,
+    pub(super) quote: Quote,
+    pub(super) limit_price: Option<String>,
     /// Whether the market never reaches the limit price.
-    out_of_reach: bool,
-    outcome: Outcome,
-    auto_cancel_at: Option<Timestamp>,
-    cancel_requested_at: Option<Timestamp>,
-}
-
-pub(super) fn create(state: &mut State, call: &Call) -> Result<Done, Refusal> {
-    let request_id = call.text("/requestId").unwrap_or_default();
-    if let Some(first) = state.repeated(&state.swaps, request_id) {
-        return Ok(Done::repeated(first.to_json(call.now)));
-    }
-    let swap = Swap::from_call(state, call)?;
-    let body = swap.to_json(call.now);
-    state.swaps.push(swap);
-    Ok(Done::created(body))
-}
-
-pub(super) fn cancel(state: &mut State, call: &Call) -> Result<Done, Refusal> {
-    let swap = state.swaps.find_mut(call.path("swapId")).ok_or(Refusal::NotFound { what: "swap" })?;
-    if !swap.cancellable(call.now) {
-        let (status, _) = swap.status(call.now);
-        let requested = swap.cancel_requested_at.is_some();
-        return Err(Refusal::NotCancellable { status: status.as_str(), requested });
-    }
-    swap.cancel_requested_at = Some(call.now);
-    Ok(Done::changed(swap.to_json(call.now)))
+    pub(super) out_of_reach: bool,
+    pub(super) outcome: Outcome,
+    pub(super) auto_cancel_at: Option<Timestamp>,
+    pub(super) cancel_requested_at: Option<Timestamp>,
 }
 
 impl Swap {
-    fn from_call(state: &mut State, call: &Call) -> Result<Swap, Refusal> {
-        let currency = |pointer: &str| {
-            call.text(pointer).ok_or_else(|| Refusal::violation(pointer, "required", "the currency of the swap"))
-        };
-        let (sold, bought) = (currency("/source/currency")?, currency("/destination/currency")?);
-        let rate = market_rate(sold, bought);
-        let quote = quote(call, sold, bought, rate)?;
-        let outcome = Outcome::of(quote.send_gross);
-        if outcome == Outcome::Refused {
-            return Err(Refusal::InsufficientBalance);
+    /// Notes that it shall be cancelled, while it can be.
+    pub(super) fn cancel(&mut self, now: Timestamp) -> Result<(), Refusal> {
+        if !self.cancellable(now) {
+            let (status, _) = self.status(now);
+            let requested = self.cancel_requested_at.is_some();
+            return Err(Refusal::NotCancellable { status: status.as_str(), requested });
         }
-        let limit_price = call.text("/limitPrice");
-        let limit = limit_price.and_then(Decimal::parse);
-        let (id, created_at) = state.next_record("swap", call.now);
-        let cancel_after = call.body.pointer("/cancelAfterSeconds").and_then(Value::as_i64);
-        Ok(Swap {
-            source: source(state, call, &quote),
-            destination: destination(state, call, &quote),
-            users: ["/source/userId", "/destination/userId"]
-                .iter()
-                .filter_map(|p| call.text(p))
-                .map(str::to_owned)
-                .collect(),
-            request_id: call.text("/requestId").unwrap_or_default().to_owned(),
-            pace: state.pace(),
-            quote,
-            out_of_reach: limit_price.is_some() && limit.is_none_or(|limit| limit > rate),
-            limit_price: limit_price.map(str::to_owned),
-            outcome,
-            auto_cancel_at: cancel_after.and_then(|secs| later(created_at, SignedDuration::from_secs(secs))),
-            cancel_requested_at: None,
-            id,
-            created_at,
-        })
+        self.cancel_requested_at = Some(now);
+        Ok(())
     }
 
     /// When carrying out starts; `None` if it never does.
@@ -152,7 +101,10 @@ impl Swap {
     }
 
     fn after_pace(&self, moment: Timestamp) -> Timestamp {
-        SignedDuration::try_from(self.pace).ok().and_then(|pace| later(moment, pace)).unwrap_or(Timestamp::MAX)
+        SignedDuration::try_from(self.pace)
+            .ok()
+            .and_then(|pace| moment.checked_add(pace).ok())
+            .unwrap_or(Timestamp::MAX)
     }
 
     pub(super) fn to_json(&self, now: Timestamp) -> Value {
@@ -200,46 +152,4 @@ impl Record for Swap {
     fn concerns(&self, user: &str) -> bool {
         self.users.iter().any(|u| u.eq_ignore_ascii_case(user))
     }
-}
-
-fn quote(call: &Call, sold: &str, bought: &str, rate: Decimal) -> Result<Quote, Refusal> {
-    let sent = call.body.pointer("/source/amount").and_then(amount);
-    let received = call.body.pointer("/destination/amount").and_then(amount);
-    let quote = match (sent, received) {
-        (Some(sent), _) => Quote::of_sent(sent, sold, bought, rate, call.now),
-        (None, Some(received)) => Quote::of_received(received, sold, bought, rate, call.now),
-        (None, None) => None,
-    };
-    quote.ok_or_else(|| {
-        Refusal::violation("/source/amount", "required", "an amount, here or at the destination, that can be quoted")
-    })
-}
-
-fn source(state: &State, call: &Call, quote: &Quote) -> Value {
-    let amount = call.body.pointer("/source/amount").and_then(as_written);
-    json!({
-        "currency": call.text("/source/currency"),
-        "amount": amount.unwrap_or_else(|| quote.send_gross.to_number()),
-        "chain": call.text("/source/chain").unwrap_or("POLYGON"),
-        "userId": call.text("/source/userId").unwrap_or(state.default_user()),
-    })
-}
-
-fn destination(state: &State, call: &Call, quote: &Quote) -> Value {
-    let amount = call.body.pointer("/destination/amount").and_then(as_written);
-    let user = call.text("/destination/userId").or(call.text("/source/userId")).unwrap_or(state.default_user());
-    let chain = call.text("/destination/chain").or(call.text("/source/chain")).unwrap_or("POLYGON");
-    let wallet = call.text("/destination/walletAddress").map(str::to_owned);
-    json!({
-        "currency": call.text("/destination/currency"),
-        "userId": user,
-        "externalWalletId": call.text("/destination/externalWalletId"),
-        "amount": amount.unwrap_or_else(|| quote.receive_net.to_number()),
-        "chain": chain,
-        "walletAddress": wallet.unwrap_or_else(|| state.wallet_of(user)),
-    })
-}
-
-fn later(moment: Timestamp, by: SignedDuration) -> Option<Timestamp> {
-    moment.checked_add(by).ok()
 }

@@ -3,11 +3,8 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::answer::Done;
 use super::call::Call;
-use super::records::{Page, Record};
-use super::refusal::Refusal;
-use super::state::State;
+use super::records::Record;
 use crate::base::normal;
 
 #[derive(Clone, Debug)]
@@ -33,31 +30,15 @@ pub(super) struct Wallet {
     pub(super) address: String,
 }
 
-/// Besides the documented parameters this takes `search`, whose name the interface does not show.
-pub(super) fn list(state: &State, call: &Call) -> Result<Done, Refusal> {
-    let page = Page::of(call)?;
-    Ok(Done::read(state.users.page_where(&page, "users", |user| user.wanted(call), User::to_json)))
-}
-
-pub(super) fn update(state: &mut State, call: &Call) -> Result<Done, Refusal> {
-    let user = state.users.find_mut(call.path("userId")).ok_or(Refusal::NotFound { what: "user" })?;
-    let kind = call.text("/type");
-    if matches!(kind, Some("individual" | "business")) && kind != Some(user.kind()) {
-        return Err(Refusal::violation("/type", "const", "the type that the user has"));
-    }
-    user.apply(call);
-    Ok(Done::changed(user.to_json()))
-}
-
 impl User {
-    fn kind(&self) -> &'static str {
+    pub(super) fn kind(&self) -> &'static str {
         match self.name {
             Name::Individual { .. } => "individual",
             Name::Business { .. } => "business",
         }
     }
 
-    fn apply(&mut self, call: &Call) {
+    pub(super) fn apply(&mut self, call: &Call) {
         let set = |field: &mut String, pointer: &str| {
             if let Some(text) = call.text(pointer) {
                 text.clone_into(field);
@@ -73,7 +54,7 @@ impl User {
         }
     }
 
-    fn wanted(&self, call: &Call) -> bool {
+    pub(super) fn wanted(&self, call: &Call) -> bool {
         let (first, last, business) = self.name.parts();
         let contains = |field: Option<&str>, wanted: &str| {
             field.is_some_and(|text| text.to_lowercase().contains(&wanted.to_lowercase()))

@@ -109,8 +109,8 @@ pub enum Loss {
 #[derive(Debug)]
 pub enum AnswerBody {
     Complete(Bytes),
-    /// It broke off, stalled, or is larger than Sluice reads whole.
-    Incomplete,
+    /// It stalled; or it broke off, or is larger than Sluice reads whole.
+    Incomplete(Loss),
 }
 
 #[cfg(test)]

@@ -59,7 +59,7 @@ pub fn settle(operation: &Operation, sent: Sent) -> Outcome {
     }
     let body = match body {
         AnswerBody::Complete(body) if is_documented(operation, status, &headers, &body) => Some(body),
-        AnswerBody::Complete(_) | AnswerBody::Incomplete => None,
+        AnswerBody::Complete(_) | AnswerBody::Incomplete(_) => None,
     };
     match body {
         Some(body) if operation.not_executed.contains(&status) => {
@@ -113,7 +113,8 @@ mod tests {
         let operation = catalog.operation(&OperationId::new("createSwap")).unwrap();
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, content_type.parse().unwrap());
-        let body = body.map_or(AnswerBody::Incomplete, |b| AnswerBody::Complete(Bytes::from_static(b.as_bytes())));
+        let body = body
+            .map_or(AnswerBody::Incomplete(Loss::Broken), |b| AnswerBody::Complete(Bytes::from_static(b.as_bytes())));
         match settle(operation, Sent::Answered { status, headers, body }) {
             Outcome::Executed { .. } => "executed",
             Outcome::NotExecuted(_) => "not executed",

@@ -1,1 +1,120 @@
-//! todo
+//! The command line: what is wrong is said, with an exit code that a script can read.
+
+use std::net::TcpListener;
+use std::process::Output;
+
+use crate::support::gate::sluice;
+use crate::support::{Gate, Setup, Upstream};
+
+fn run(arguments: &[&str]) -> Output {
+    sluice(arguments).output().unwrap()
+}
+
+/// Everything that was said, and the exit code.
+fn said(output: &Output) -> (Option<i32>, String) {
+    let text = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
+    (output.status.code(), String::from_utf8(text).unwrap())
+}
+
+#[test]
+fn help_lists_every_command() {
+    let (code, text) = said(&run(&["--help"]));
+    assert_eq!(code, Some(0));
+    for command in ["serve", "check", "init", "simulate", "demo"] {
+        assert!(text.contains(&format!("\n  {command} ")), "{command}: {text}");
+        assert_eq!(run(&[command, "--help"]).status.code(), Some(0), "{command}");
+    }
+    assert_eq!(run(&[]).status.code(), Some(2));
+    assert_eq!(run(&["srve"]).status.code(), Some(2));
+    assert_eq!(run(&["--version"]).status.code(), Some(0));
+}
+
+#[test]
+fn what_init_writes_passes_check_and_is_not_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("sluice.toml");
+    let file = file.to_str().unwrap();
+    let (code, text) = said(&run(&["init", "--output", file]));
+    assert!(code == Some(0) && text.contains("sluice check"), "{text}");
+    let (code, text) = said(&run(&["check", "--config", file]));
+    assert!(code == Some(0) && text.contains("0 errors"), "{text}");
+    let (code, text) = said(&run(&["init", "--output", file]));
+    assert!(code == Some(1) && text.contains("--force"), "{text}");
+    assert_eq!(run(&["init", "--output", file, "--force"]).status.code(), Some(0));
+}
+
+#[test]
+fn check_tells_all_that_is_wrong_with_its_place() {
+    let upstream = Upstream::start();
+    let faulty = Setup::of(&upstream).set("production", "upstrem", "x").set_raw("limits", "body_bytes", "\"many\"");
+    let file = faulty.write();
+    let (code, text) = said(&run(&["check", "--config", file.to_str().unwrap()]));
+    assert_eq!(code, Some(3), "{text}");
+    for told in ["`upstream`", "body_bytes", "sluice.toml:", "2 errors"] {
+        assert!(text.contains(told), "{told}: {text}");
+    }
+    let (code, text) = said(&run(&["check", "--output", "json", "--config", file.to_str().unwrap()]));
+    let told: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((code, &told["errors"]), (Some(3), &2.into()));
+    let (code, text) = said(&run(&["serve", "--config", file.to_str().unwrap()]));
+    assert!(code == Some(1) && text.contains("body_bytes"), "{text}");
+    let (code, text) = said(&run(&["check", "--config", "/nowhere/sluice.toml"]));
+    assert!(code == Some(3) && text.contains("sluice init"), "{text}");
+}
+
+#[test]
+fn check_holds_a_contract_to_completeness() {
+    let schemas = concat!(env!("CARGO_MANIFEST_DIR"), "/schemas");
+    let (code, text) = said(&run(&["check", "--schemas", schemas]));
+    assert!(code == Some(0) && text.contains("0 errors"), "{text}");
+    let folder = tempfile::tempdir().unwrap();
+    for entry in std::fs::read_dir(schemas).unwrap().map(Result::unwrap).filter(|e| e.path().is_file()) {
+        std::fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
+    }
+    let (code, text) = said(&run(&["check", "--schemas", folder.path().to_str().unwrap()]));
+    assert!(code == Some(3) && text.contains("examples"), "{text}");
+}
+
+#[test]
+fn an_unknown_variable_is_refused_with_the_nearest_name() {
+    let upstream = Upstream::start();
+    let setup = Setup::of(&upstream);
+    let file = setup.write();
+    for command in ["check", "serve"] {
+        let mut run = sluice(&[command, "--config", file.to_str().unwrap()]);
+        let (code, text) = said(&run.env("SLUICE_PRODUCTION_LISTN", "127.0.0.1:0").output().unwrap());
+        assert!(matches!(code, Some(1 | 3)), "{command}: {text}");
+        assert!(text.contains("SLUICE_PRODUCTION_LISTN") && text.contains("SLUICE_PRODUCTION_LISTEN"), "{text}");
+    }
+    let mut check = sluice(&["check", "--config", file.to_str().unwrap()]);
+    let (code, text) = said(&check.env("SLUICE_LISTN", "x").output().unwrap());
+    assert!(code == Some(3) && text.contains("SLUICE_LISTN"), "{text}");
+}
+
+#[test]
+fn a_variable_goes_before_the_file() {
+    let upstream = Upstream::start();
+    let setup = Setup::of(&upstream);
+    let file = setup.write();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let mut serve = sluice(&["serve"]);
+    serve.env("SLUICE_CONFIG", &file).env("SLUICE_PRODUCTION_LISTEN", &address);
+    let (code, text) = said(&serve.output().unwrap());
+    assert!(code == Some(1) && text.contains(&address), "{text}");
+}
+
+#[test]
+fn a_taken_port_ends_the_process_at_once() {
+    let upstream = Upstream::start();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    for section in ["production", "probes"] {
+        let gate = Gate::spawn(Setup::of(&upstream).set(section, "listen", &address));
+        assert_eq!(gate.wait_end().code(), Some(1));
+        for told in [address.as_str(), section, "set another address"] {
+            assert!(gate.stderr().contains(told), "{told}: {}", gate.stderr());
+        }
+        assert!(!gate.log.all().iter().any(|line| line["message"] == "listening for callers"));
+    }
+}

@@ -20,7 +20,7 @@ fn good_bodies_go_on_as_one_canonical_text() {
             sent += 1;
         }
     }
-    assert!(sent > 60, "only {sent} good examples");
+    assert!(sent > 50, "only {sent} good examples");
 }
 
 #[test]

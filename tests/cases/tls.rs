@@ -1,1 +1,174 @@
-//! todo
+//! TLS on both sides: HTTP/1.1 and HTTP/2 for callers, and an upstream that is who it is expected to be.
+
+use reqwest::{Client, Response, Version};
+use serde_json::Value;
+
+use crate::support::call::TOKEN;
+use crate::support::shape::{ID, odd_answer, operation, valid};
+use crate::support::tls::Authority;
+use crate::support::{Act, Gate, Setup, Upstream};
+
+/// A gate whose callers speak TLS.
+fn gate(upstream: &Upstream, authority: &Authority) -> Gate {
+    let own = authority.certify(&["127.0.0.1", "localhost"]);
+    Setup::of(upstream)
+        .file("cert.pem", &own.certificate)
+        .file("key.pem", &own.key)
+        .set("production", "tls_certificate", "cert.pem")
+        .set_raw("production", "tls_key", r#"{ file = "key.pem" }"#)
+        .timeout_ms("body_ms", 500)
+        .start()
+}
+
+fn client(authority: &Authority, version: Version) -> Client {
+    let alpn: &[&[u8]] = if version == Version::HTTP_2 { &[b"h2"] } else { &[b"http/1.1"] };
+    let builder = Client::builder().no_proxy().tls_backend_preconfigured(authority.client(alpn));
+    if version == Version::HTTP_2 { builder.http2_prior_knowledge() } else { builder.http1_only() }.build().unwrap()
+}
+
+fn header(answer: &Response, name: &str) -> String {
+    answer.headers().get(name).map(|v| v.to_str().unwrap().to_owned()).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn callers_speak_http_1_and_2_over_tls() {
+    let (upstream, authority) = (Upstream::start(), Authority::new());
+    let gate = gate(&upstream, &authority);
+    let url = |path: &str| format!("https://{}{path}", gate.production());
+    for version in [Version::HTTP_11, Version::HTTP_2] {
+        let client = client(&authority, version);
+        let (read, swap) = (odd_answer(operation("listUsers")), valid(operation("createSwap")));
+
+        upstream.next(Act::json(200, &read));
+        let answer = client.get(url("/v2/users?limit=3")).bearer_auth(TOKEN).send().await.unwrap();
+        assert_eq!((answer.status().as_u16(), answer.version()), (200, version));
+        assert_eq!(
+            (header(&answer, "sluice-origin"), header(&answer, "sluice-outcome")),
+            ("upstream".into(), "".into())
+        );
+        assert_eq!(answer.bytes().await.unwrap(), read);
+
+        upstream.next(Act::json(201, &read));
+        let write = client.post(url("/v2/wallets/swaps")).bearer_auth(TOKEN).header("content-type", "application/json");
+        let answer = write.body(swap.body_bytes()).send().await.unwrap();
+        assert_eq!((answer.status().as_u16(), header(&answer, "sluice-outcome")), (201, "executed".into()));
+        assert_eq!(answer.bytes().await.unwrap(), read);
+
+        upstream.next(Act::answer(500, "text/html", "<h1>"));
+        let answer = client.get(url("/v2/users")).bearer_auth(TOKEN).send().await.unwrap();
+        assert_eq!(answer.status().as_u16(), 500);
+        assert_eq!(answer.json::<Value>().await.unwrap()["error"], "UPSTREAM_ERROR");
+
+        upstream.next(Act::json(404, ""));
+        let answer = client.get(url("/v2/users")).bearer_auth(TOKEN).send().await.unwrap();
+        assert_eq!(answer.json::<Value>().await.unwrap()["error"]["code"], "UPSTREAM_ERROR");
+
+        for (path, status) in [("/nowhere", 404), ("/v2//users", 400)] {
+            assert_eq!(client.get(url(path)).bearer_auth(TOKEN).send().await.unwrap().status().as_u16(), status);
+        }
+        assert_eq!(client.get(url("/v2/users")).send().await.unwrap().status().as_u16(), 401);
+        let refused = client.post(url(&format!("/v2/users/{ID}"))).bearer_auth(TOKEN);
+        let refused = refused.header("content-type", "application/json").body(vec![b' '; 2_000_000]).send().await;
+        assert_eq!(refused.unwrap().status().as_u16(), 413);
+    }
+    let seen = upstream.seen();
+    assert_eq!(seen.len(), 8);
+    let host = upstream.address().to_string();
+    assert!(seen.iter().all(|s| s.head.header("host") == Some(host.clone()) && s.head.first.ends_with(" HTTP/1.1")));
+    assert_eq!(seen[0].head.names(), seen[4].head.names());
+    assert_eq!((seen[1].text(), seen[1].head.names()), (seen[5].text(), seen[5].head.names()));
+}
+
+#[tokio::test]
+async fn the_listener_offers_both_protocols_and_no_plain_text() {
+    let (upstream, authority) = (Upstream::start(), Authority::new());
+    let gate = gate(&upstream, &authority);
+    let both = Client::builder().no_proxy().tls_backend_preconfigured(authority.client(&[b"h2", b"http/1.1"])).build();
+    let url = format!("https://localhost:{}/v2/users", gate.production().port());
+    let answer = both.unwrap().get(url).bearer_auth(TOKEN).send().await.unwrap();
+    assert_eq!((answer.status().as_u16(), answer.version()), (200, Version::HTTP_2));
+
+    let stranger = client(&Authority::new(), Version::HTTP_11);
+    assert!(stranger.get(format!("https://{}/v2/users", gate.production())).send().await.is_err());
+    let mut plain = crate::support::Caller::connect(gate.production());
+    drop(plain.try_send(valid(operation("listUsers")).bytes()));
+    assert!(plain.try_answer().is_err());
+    assert_eq!(upstream.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn a_write_over_http_2_goes_on_when_its_caller_is_gone() {
+    let (upstream, authority) = (Upstream::start(), Authority::new());
+    let gate = gate(&upstream, &authority);
+    let go = crate::support::shared::Signal::new();
+    upstream.next(Act::json(201, "{}").after(&go));
+    let client = client(&authority, Version::HTTP_2);
+    let write = client.post(format!("https://{}/v2/wallets/swaps", gate.production())).bearer_auth(TOKEN);
+    let write = write.header("content-type", "application/json").header("x-request-id", "gone");
+    let calling = tokio::spawn(write.body(valid(operation("createSwap")).body_bytes()).send());
+    let waited = tokio::task::spawn_blocking(move || (upstream.wait_for(0).whole, upstream)).await.unwrap();
+    assert!(waited.0);
+    calling.abort();
+    drop(client);
+    go.give();
+    let line = tokio::task::spawn_blocking(move || gate.request_line("gone")).await.unwrap();
+    assert_eq!((&line["status"], &line["outcome"]), (&"201".into(), &"executed".into()), "{line}");
+}
+
+/// A gate in front of an upstream behind TLS, which it knows by this authority and under this host.
+fn verifying(upstream: &Upstream, trusted: &Authority, host: &str) -> Gate {
+    let url = format!("https://{host}:{}", upstream.address().port());
+    Setup::new()
+        .environment("production", &url)
+        .file("ca.pem", &trusted.pem())
+        .set("production", "upstream_ca", "ca.pem")
+        .timeout_ms("tls_handshake_ms", 1000)
+        .start()
+}
+
+#[test]
+fn upstream_is_verified_by_the_configured_authority() {
+    let authority = Authority::new();
+    for host in ["127.0.0.1", "localhost"] {
+        let upstream = Upstream::start_tls(authority.certify(&[host]).server());
+        let gate = verifying(&upstream, &authority, host);
+        for id in ["listUsers", "createSwap", "cancelSwap", "createSwap"] {
+            let answer = valid(operation(id)).send(gate.production());
+            assert_eq!(answer.status, 200, "{host} {id}: {answer}");
+        }
+        let host = format!("{host}:{}", upstream.address().port());
+        assert!(upstream.seen().iter().all(|seen| seen.head.header("host") == Some(host.clone())));
+    }
+}
+
+#[test]
+fn an_upstream_that_is_somebody_else_is_sent_nothing() {
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    for (what, certified) in [
+        ("another authority", stranger.certify(&["127.0.0.1"])),
+        ("another name", authority.certify(&["api.example", "127.0.0.2"])),
+    ] {
+        let upstream = Upstream::start_tls(certified.server());
+        let gate = verifying(&upstream, &authority, "127.0.0.1");
+        for id in ["createSwap", "cancelSwap", "listUsers"] {
+            let answer = valid(operation(id)).send(gate.production());
+            let outcome = if id == "listUsers" { "-" } else { "not-executed" };
+            let told = (answer.status, answer.code(), answer.outcome());
+            assert_eq!(told, (502, "UPSTREAM_UNAVAILABLE".to_owned(), outcome.to_owned()), "{what}, {id}: {answer}");
+        }
+        assert!(upstream.seen().is_empty(), "{what}");
+    }
+}
+
+#[test]
+fn an_upstream_that_speaks_no_tls_is_sent_nothing() {
+    let authority = Authority::new();
+    let upstream = Upstream::start();
+    upstream.next(Act::silence().blind().hang()).next(Act::bytes("HTTP/1.1 400 Bad\r\n\r\n").blind().close());
+    let gate = verifying(&upstream, &authority, "127.0.0.1");
+    for _ in 0..2 {
+        let answer = valid(operation("createSwap")).send(gate.production());
+        assert_eq!((answer.status, answer.outcome().as_str()), (502, "not-executed"), "{answer}");
+    }
+    assert!(upstream.seen().is_empty());
+}

@@ -54,8 +54,13 @@ impl Call {
     }
 
     /// A JSON body in chunks of this size.
-    pub fn chunked(mut self, body: impl AsRef<[u8]>, size: usize) -> Call {
-        self = self.header("Content-Type", "application/json").header("Transfer-Encoding", "chunked");
+    pub fn chunked(self, body: impl AsRef<[u8]>, size: usize) -> Call {
+        self.header("Content-Type", "application/json").chunk(body, size)
+    }
+
+    /// A body in chunks, and no type.
+    pub fn chunk(mut self, body: impl AsRef<[u8]>, size: usize) -> Call {
+        self = self.header("Transfer-Encoding", "chunked");
         let chunk = |piece: &[u8]| [format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat();
         let mut whole: Vec<u8> = body.as_ref().chunks(size).flat_map(chunk).collect();
         whole.extend_from_slice(b"0\r\n\r\n");

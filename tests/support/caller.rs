@@ -116,7 +116,7 @@ impl Caller {
 
     /// What still comes before the gate closes; an error if it resets instead.
     pub fn rest(&mut self) -> io::Result<Vec<u8>> {
-        self.wire.to_end()
+        self.wire.read_to_end()
     }
 
     pub fn end_sending(&mut self) {

@@ -192,7 +192,7 @@ impl Gate {
         !self.ended.all().is_empty()
     }
 
-    fn signal(&self, name: &str) {
+    pub fn signal(&self, name: &str) {
         let kill = format!("kill -{name} {}", self.process);
         Command::new("sh").args(["-c", &kill]).stderr(Stdio::null()).status().unwrap();
     }

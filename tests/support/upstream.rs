@@ -272,7 +272,7 @@ fn serve(tcp: TcpStream, plan: &Plan, tls: Option<Arc<ServerConfig>>, connection
                     wire.stream().flush()?;
                 }
                 Step::Await(signal) => signal.wait(),
-                Step::Hang => return wire.to_end().map(drop),
+                Step::Hang => return wire.read_to_end().map(drop),
                 Step::Deaf => {
                     plan.over.wait();
                     return Ok(());

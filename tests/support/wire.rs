@@ -70,13 +70,13 @@ impl<R: Read> Wire<R> {
         }
         match head.header("content-length") {
             Some(length) => self.exactly(length.parse().map_err(|_| cut("a length that is no number"))?),
-            None if to_end => self.to_end(),
+            None if to_end => self.read_to_end(),
             None => Ok(Vec::new()),
         }
     }
 
     /// Everything up to the end of the stream.
-    pub fn to_end(&mut self) -> io::Result<Vec<u8>> {
+    pub fn read_to_end(&mut self) -> io::Result<Vec<u8>> {
         while self.more()? > 0 {}
         Ok(std::mem::take(&mut self.ahead))
     }

@@ -1,6 +1,6 @@
 //! One head of HTTP/1.1, whole, checked byte by byte.
 
-use super::wire::Unreadable;
+use super::unreadable::Unreadable;
 
 /// How much of a head is taken.
 #[derive(Clone, Copy, Debug)]

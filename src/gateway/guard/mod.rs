@@ -7,6 +7,7 @@
 
 mod head;
 mod stream;
+mod unreadable;
 mod wire;
 
 use std::any::Any;
@@ -19,7 +20,7 @@ use pingora::protocols::raw_connect::ProxyDigest;
 use pingora::proxy::Session;
 
 pub use head::HeadLimits;
-pub use wire::Unreadable;
+pub use unreadable::Unreadable;
 
 use stream::Guarded;
 

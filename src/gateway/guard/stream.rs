@@ -13,18 +13,20 @@ use pingora::protocols::{
     ALPN, GetProxyDigest, GetSocketDigest, GetTimingDigest, Peek, Shutdown, SocketDigest, Ssl, Stream, TimingDigest,
     UniqueID, UniqueIDType,
 };
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt, ReadBuf};
-use tokio::time::{Instant, Sleep, sleep_until, timeout};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::wire::{Unreadable, Wire};
+use super::unreadable::Unreadable;
+use super::wire::Wire;
 use super::{Bounds, Guard, Note};
 use crate::telemetry::Metrics;
 
 const READ_BYTES: usize = 16 * 1024;
 /// How much of an answer is gathered before it is written.
 const WRITE_BYTES: usize = 64 * 1024;
-/// The most that is read and thrown away before the connection ends.
-const LINGER_BYTES: usize = 256 * 1024;
+/// The most that is read and thrown away before the connection ends: several bodies that are too large, for most
+/// clients send theirs whole before they look for an answer.
+const LINGER_BYTES: usize = 4 * 1024 * 1024;
 /// What the engine reads in the place of a request that cannot be read.
 const STAND_IN: &[u8] = b"GET / HTTP/1.1\r\nHost: unreadable\r\nConnection: close\r\n\r\n";
 
@@ -46,6 +48,8 @@ pub(super) struct Guarded {
     /// What the engine has written and the socket has not taken yet.
     unwritten: Vec<u8>,
     deadline: Pin<Box<Sleep>>,
+    /// Bytes that came after the end and were not looked at, once it has ended.
+    thrown_away: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +86,7 @@ impl Guarded {
             good_from: 0,
             unwritten: Vec::new(),
             deadline: Box::pin(sleep_until(Instant::now() + bounds.head_time)),
+            thrown_away: None,
         }
     }
 
@@ -239,36 +244,44 @@ impl AsyncWrite for Guarded {
         Pin::new(&mut self.inner).poll_flush(cx)
     }
 
+    /// Ends the connection. While its caller is still sending, what comes is thrown away for a while: closing at once
+    /// would destroy the answer on its way.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_write_out(cx))?;
-        Pin::new(&mut self.inner).poll_shutdown(cx)
+        let this = &mut *self;
+        if this.thrown_away.is_none() {
+            ready!(Pin::new(&mut this.inner).poll_shutdown(cx))?;
+            if !matches!(this.stage, Stage::Reading | Stage::Crowded | Stage::Closing) {
+                return Poll::Ready(Ok(()));
+            }
+            this.thrown_away = Some(0);
+            this.wait(this.bounds.linger_time);
+        }
+        while this.thrown_away.is_some_and(|bytes| bytes < LINGER_BYTES) {
+            if this.deadline.as_mut().poll(cx).is_ready() {
+                tracing::trace!("a caller was still sending when its connection ended");
+                break;
+            }
+            let mut space = [0_u8; READ_BYTES];
+            let mut read = ReadBuf::new(&mut space);
+            match ready!(Pin::new(&mut this.inner).poll_read(cx, &mut read)) {
+                Ok(()) if !read.filled().is_empty() => {
+                    this.thrown_away = this.thrown_away.map(|bytes| bytes.saturating_add(read.filled().len()));
+                }
+                Ok(()) | Err(_) => break,
+            }
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
 #[async_trait]
 impl Shutdown for Guarded {
-    /// Ends the connection. While its caller is still sending, what comes is thrown away for a while: closing at once
-    /// would destroy the answer on its way.
     async fn shutdown(&mut self) {
-        let flushed = self.flush().await;
-        let unread = matches!(self.stage, Stage::Reading | Stage::Crowded | Stage::Closing);
-        if flushed.is_ok() && unread && AsyncWriteExt::shutdown(&mut self.inner).await.is_ok() {
-            let inner = &mut self.inner;
-            let thrown_away = timeout(self.bounds.linger_time, async move {
-                let mut space = [0_u8; READ_BYTES];
-                let mut total = 0_usize;
-                while total < LINGER_BYTES {
-                    match inner.read(&mut space).await {
-                        Ok(0) | Err(_) => return,
-                        Ok(count) => total = total.saturating_add(count),
-                    }
-                }
-            });
-            if thrown_away.await.is_err() {
-                tracing::trace!("a caller was still sending when its connection ended");
-            }
+        // The engine ends most connections by `poll_shutdown` alone, so all that matters is there.
+        if let Err(error) = AsyncWriteExt::shutdown(self).await {
+            tracing::trace!(%error, "a connection was gone before it was ended");
         }
-        Shutdown::shutdown(self.inner.as_mut()).await;
     }
 }
 

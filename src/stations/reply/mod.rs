@@ -112,7 +112,7 @@ pub fn settled(outcome: Outcome, operation: &Operation, request_id: Option<&Requ
         Outcome::Executed { status, headers, body: AnswerBody::Complete(body) } => {
             from_upstream(status, &headers, body, Some(Executed::Yes))
         }
-        Outcome::Executed { status, body: AnswerBody::Incomplete, .. } => executed_without_body(status, request_id),
+        Outcome::Executed { status, body: AnswerBody::Incomplete(_), .. } => executed_without_body(status, request_id),
         Outcome::NotExecuted(NotExecuted::Refused { status, headers, body }) => {
             from_upstream(status, &headers, body, Some(Executed::No))
         }

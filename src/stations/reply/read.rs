@@ -65,9 +65,10 @@ pub fn fetched(operation: &Operation, sent: Sent) -> Fetched {
     };
     match body {
         AnswerBody::Complete(body) if status < 400 => checked(operation, status, &headers, body),
-        AnswerBody::Incomplete if status < 400 => failed(ReadFailure::Broken),
+        AnswerBody::Incomplete(Loss::Silent) if status < 400 => failed(ReadFailure::Silent),
+        AnswerBody::Incomplete(Loss::Broken) if status < 400 => failed(ReadFailure::Broken),
         AnswerBody::Complete(body) => passed(read_error(operation, status, &headers, Some(&body)), status, &headers),
-        AnswerBody::Incomplete => passed(read_error(operation, status, &headers, None), status, &headers),
+        AnswerBody::Incomplete(_) => passed(read_error(operation, status, &headers, None), status, &headers),
     }
 }
 

@@ -4,6 +4,7 @@ use super::*;
 use crate::base::ids::OperationId;
 use crate::base::json::{self, Limits};
 use crate::catalog::{Catalog, SchemaFiles};
+use crate::stations::forward::Loss;
 
 fn catalog() -> Catalog {
     Catalog::build(&SchemaFiles::built_in(), &[]).unwrap()
@@ -74,7 +75,7 @@ fn an_executed_payment_is_never_told_as_a_failure() {
     let catalog = catalog();
     let swap = catalog.operation(&OperationId::new("createSwap")).unwrap();
     let id = RequestId::parse("r-1").unwrap();
-    let cut = Outcome::Executed { status: 201, headers: HeaderMap::new(), body: AnswerBody::Incomplete };
+    let cut = Outcome::Executed { status: 201, headers: HeaderMap::new(), body: AnswerBody::Incomplete(Loss::Broken) };
     let reply = settled(cut, swap, Some(&id));
     assert_eq!((reply.status, reply.executed), (201, Some(Executed::Yes)));
     assert_eq!(reply.body, r#"{"requestId":"r-1","status":"executed"}"#);

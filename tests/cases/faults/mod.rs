@@ -13,7 +13,7 @@ use crate::support::{Act, Gate, Setup, Upstream};
 /// `timeouts.answer_ms`, the longest that anything in these tables may take.
 const ANSWER_MS: u64 = 400;
 /// What no rebuilt answer may repeat.
-const INNER: &str = "at db-7.internal:5432";
+const INNER: &str = "at pg-host.internal";
 
 fn gate(upstream: &Upstream) -> Setup {
     Setup::of(upstream)
@@ -108,7 +108,7 @@ impl Faults {
 
 /// What of upstream's inner workings an answer repeats.
 fn leaked(text: &str) -> Option<&'static str> {
-    ["db-7", "internal", "5432", "<h1>", "elsewhere", "127.0.0.1"].into_iter().find(|inner| text.contains(inner))
+    ["pg-host", ".internal", "<h1>", "elsewhere", "127.0.0.1"].into_iter().find(|inner| text.contains(inner))
 }
 
 fn is_json(body: &[u8]) -> Value {

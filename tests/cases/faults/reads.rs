@@ -82,7 +82,7 @@ fn common() -> Vec<Row> {
         ("404 empty, chunked", chunked(404, ""), "404 B UPSTREAM_ERROR upstream"),
         ("404 empty, without a length", unframed(404, ""), "404 B UPSTREAM_ERROR upstream"),
         ("404 problem+json", problem(404), "404 B UPSTREAM_ERROR upstream"),
-        ("502 plain", Act::answer(502, "text/plain", "at db-7.internal"), "502 A UPSTREAM_ERROR upstream"),
+        ("502 plain", Act::answer(502, "text/plain", "at pg-host.internal"), "502 A UPSTREAM_ERROR upstream"),
         ("429 HTML", html(429), "429 C UPSTREAM_ERROR upstream"),
         ("403 of no shape", Act::json(403, r#"{"at":"db-7.internal"}"#), "403 C UPSTREAM_ERROR upstream"),
         ("500 oversize", Act::json(500, &big), "500 A UPSTREAM_ERROR upstream"),
@@ -150,7 +150,7 @@ fn enforced() -> Vec<Row> {
         ("200 cut", half_body(200).close(), refused),
         ("200 reset in the body", half_body(200).reset(), refused),
         ("200 reset after the head", head_only(200).reset(), refused),
-        ("200 stalls", half_body(200).hang(), refused),
+        ("200 stalls", half_body(200).hang(), "504 A UPSTREAM_TIMEOUT gateway"),
         ("500 cut", half_body(500).close(), "500 A UPSTREAM_ERROR upstream"),
         ("500 stalls", half_body(500).hang(), "500 A UPSTREAM_ERROR upstream"),
     ]);

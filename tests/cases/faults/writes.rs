@@ -5,7 +5,7 @@ use super::{
     is_json, leaked, problem, redirect, unframed,
 };
 use crate::support::shape::{CATALOG, operation, shape, valid};
-use crate::support::{Act, Upstream};
+use crate::support::{Act, Upstream, post};
 
 /// The operation with a requestId, and one without.
 const CLAIMED: &str = "createSwap";
@@ -77,12 +77,12 @@ fn common() -> Vec<Row> {
         ("422 of shape C", json(422, C), "422 C X not-executed upstream"),
         ("404 of shape B", json(404, B), "404 B X not-executed upstream"),
         ("429 of shape B, without a length", unframed(429, B), "429 B X not-executed upstream"),
-        ("400 of no shape", json(400, r#"{"oops":"at db-7.internal"}"#), "400 C OUTCOME_UNKNOWN unknown upstream"),
+        ("400 of no shape", json(400, r#"{"oops":"at pg-host.internal"}"#), "400 C OUTCOME_UNKNOWN unknown upstream"),
         ("400 problem+json", problem(400), "400 C OUTCOME_UNKNOWN unknown upstream"),
         ("400 gzip", gzip(400), "400 C OUTCOME_UNKNOWN unknown upstream"),
         ("400 cut", half_body(400).close(), "400 C OUTCOME_UNKNOWN unknown upstream"),
         ("400 stalls", half_body(400).hang(), "400 C OUTCOME_UNKNOWN unknown upstream"),
-        ("502 plain", Act::answer(502, "text/plain", "at db-7.internal"), "502 A OUTCOME_UNKNOWN unknown upstream"),
+        ("502 plain", Act::answer(502, "text/plain", "at pg-host.internal"), "502 A OUTCOME_UNKNOWN unknown upstream"),
         ("418 HTML", html(418), "418 C OUTCOME_UNKNOWN unknown upstream"),
         ("302", redirect(), "502 A OUTCOME_UNKNOWN unknown gateway"),
         ("304", Act::bytes("HTTP/1.1 304 Not Modified\r\n\r\n"), "502 A OUTCOME_UNKNOWN unknown gateway"),
@@ -172,11 +172,12 @@ fn a_reset_before_anything_is_read() {
 fn a_cut_answer_still_names_the_request_id() {
     let upstream = Upstream::start();
     let gate = gate(&upstream).start();
-    upstream.next(half_body(201).close());
-    let call = valid(operation(CLAIMED));
-    let sent: serde_json::Value = serde_json::from_slice(&call.body_bytes()).unwrap();
-    let answer = call.send(gate.production());
-    assert_eq!(answer.json(), serde_json::json!({"status": "executed", "requestId": sent["requestId"]}));
+    for id in ["f5f2a67d-6c01-48db-ab38-7d5652b7e96d", "A.b_c-1", ".."] {
+        upstream.next(half_body(201).close());
+        let body = format!(r#"{{"requestId":"{id}","source":{{}},"destination":{{}}}}"#);
+        let answer = post("/v2/wallets/swaps").json(body).send(gate.production());
+        assert_eq!(answer.json(), serde_json::json!({"status": "executed", "requestId": id}));
+    }
 }
 
 #[test]
@@ -200,7 +201,7 @@ fn an_upstream_that_reads_nothing_is_given_up_in_time() {
     upstream.next(Act::silence().blind().hang_unread());
     let body = format!("{{\"type\":\"individual\"{}}}", " ".repeat(1_000_000));
     let padded = format!(r#"{{"a":"{}"}}"#, "x".repeat(body.len()));
-    let call = crate::support::post(format!("/v2/users/{}", crate::support::shape::ID)).json(padded);
+    let call = post(format!("/v2/users/{}", crate::support::shape::ID)).json(padded);
     let answer = call.send(gate.production());
     assert_eq!((answer.outcome().as_str(), answer.code().as_str()), ("unknown", "OUTCOME_UNKNOWN"), "{answer}");
     assert!(answer.took < in_time(), "{:?}", answer.took);

@@ -3,8 +3,8 @@
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::{Value, json};
 
-use super::records::Record;
-use super::state::State;
+use super::super::records::Record;
+use super::super::state::State;
 
 const EARLIEST: &str = "2024-07-01";
 const STATUSES: [&str; 16] = [

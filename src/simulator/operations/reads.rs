@@ -2,15 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::answer::Done;
-use super::call::Call;
-use super::records::{Document, Page, Record, Records};
-use super::refusal::Refusal;
-use super::state::State;
-
-/// The rails of the interface.
-pub(super) const RAILS: [&str; 6] =
-    ["USD", "SOUTH_AMERICA_STANDARD", "AFRICA_GENERAL", "AFRICA_NIGERIA", "GLOBAL_NETWORK", "USD_FIAT"];
+use super::super::answer::Done;
+use super::super::call::Call;
+use super::super::records::{Document, Page, Record, Records};
+use super::super::refusal::Refusal;
+use super::super::state::{RAILS, State};
 
 pub(super) fn transfers(state: &State, call: &Call) -> Result<Done, Refusal> {
     let page = Page::of(call)?;
