@@ -25,8 +25,8 @@ use std::io;
 use std::path::Path;
 
 pub use meant::{
-    AnswerMode, CatalogConfig, Config, EnvironmentConfig, LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel,
-    ProbesConfig, TimeoutsConfig, UpstreamConfig,
+    AnswerMode, CatalogConfig, Config, CredentialConfig, CredentialSource, EnvironmentConfig, IssuerConfig, KeySource,
+    LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel, ProbesConfig, TimeoutsConfig, UpstreamConfig,
 };
 pub use reference::{first, reference};
 

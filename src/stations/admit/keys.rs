@@ -20,12 +20,12 @@ const MOST_KEYS: usize = 100;
 const RSA_BYTES: usize = 256;
 
 /// Keys that can verify signatures, and none that could make one but a shared secret.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeySet {
     keys: Vec<Key>,
 }
 
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 struct Key {
     id: Option<String>,
     /// The only algorithm that it is for, where the set says so.
@@ -33,7 +33,7 @@ struct Key {
     material: Material,
 }
 
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 enum Material {
     Rsa {
         modulus: Vec<u8>,
