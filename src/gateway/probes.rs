@@ -8,6 +8,7 @@ use pingora::apps::http_app::ServeHttp;
 use pingora::protocols::http::ServerSession;
 use pingora::server::ShutdownWatch;
 
+use crate::adapters::identity::Keyring;
 use crate::adapters::upstream::PinnedUpstream;
 use crate::telemetry::Metrics;
 
@@ -15,6 +16,7 @@ use crate::telemetry::Metrics;
 #[derive(Debug)]
 pub struct Probes {
     pub metrics: Metrics,
+    pub keyring: Arc<Keyring>,
     pub upstreams: Vec<Arc<PinnedUpstream>>,
     /// True once the process is ending.
     pub draining: ShutdownWatch,
@@ -32,6 +34,10 @@ impl ServeHttp for Probes {
             "/readyz" if *self.draining.borrow() => plain(StatusCode::SERVICE_UNAVAILABLE, "draining\n"),
             "/readyz" if !self.upstreams.iter().all(|upstream| upstream.is_found()) => {
                 plain(StatusCode::SERVICE_UNAVAILABLE, "an upstream's host has no known address\n")
+            }
+            "/readyz" if !self.keyring.missing().is_empty() => {
+                let missing = self.keyring.missing().join(", ");
+                plain(StatusCode::SERVICE_UNAVAILABLE, &format!("keys are not known of: {missing}\n"))
             }
             "/readyz" => plain(StatusCode::OK, "ready\n"),
             "/metrics" => match self.metrics.text() {

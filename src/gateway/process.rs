@@ -27,6 +27,9 @@ use super::guard::{Bounds, Guard, HeadLimits};
 use super::listen::{Bound, ConnectionLimits, Door, Listening};
 use super::probes::Probes;
 use super::{Gate, Observer};
+use crate::adapters::clock::SystemClock;
+use crate::adapters::credential::{Credential, CredentialError};
+use crate::adapters::identity::{Identity, Keyring, KeyringError};
 use crate::adapters::upstream::{PinnedUpstream, UpstreamError};
 use crate::base::ids::Environment;
 use crate::catalog::Catalog;
@@ -65,6 +68,8 @@ pub enum StartError {
     Bind { what: String, address: SocketAddr, error: io::Error },
     Upstream { environment: Environment, error: UpstreamError },
     Tls { environment: Environment, why: String },
+    Keys(KeyringError),
+    Credential(CredentialError),
     Metrics(prometheus::Error),
     Runtime(io::Error),
 }
@@ -82,6 +87,8 @@ impl std::fmt::Display for StartError {
             StartError::Tls { environment, why } => {
                 write!(f, "{environment}: certificate and key cannot be used: {why}")
             }
+            StartError::Keys(error) => error.fmt(f),
+            StartError::Credential(error) => error.fmt(f),
             StartError::Metrics(error) => write!(f, "the metrics cannot be set up: {error}"),
             StartError::Runtime(error) => write!(f, "the runtime cannot be started: {error}"),
         }
@@ -89,6 +96,18 @@ impl std::fmt::Display for StartError {
 }
 
 impl std::error::Error for StartError {}
+
+impl From<KeyringError> for StartError {
+    fn from(error: KeyringError) -> StartError {
+        StartError::Keys(error)
+    }
+}
+
+impl From<CredentialError> for StartError {
+    fn from(error: CredentialError) -> StartError {
+        StartError::Credential(error)
+    }
+}
 
 impl Process {
     /// Binds every address and makes everything ready; nothing is served yet.
@@ -114,6 +133,9 @@ impl Process {
         let (requests, sending) = (TaskTracker::new(), TaskTracker::new());
         let bodies = Arc::new(Semaphore::new(config.limits.bodies_bytes.min(Semaphore::MAX_PERMITS)));
 
+        let keyring = Arc::new(Keyring::new(&config.issuers)?);
+        runtime.spawn(keyring.clone().keep_fresh());
+        let identity = Arc::new(Identity::new(keyring.clone(), Arc::new(SystemClock)));
         let (mut environments, mut upstreams) = (Vec::new(), Vec::new());
         for one in &config.environments {
             let bound = bind(one.environment.as_str(), one.listen)?;
@@ -121,12 +143,17 @@ impl Process {
             let upstream = upstream(config, one)?;
             upstreams.push(upstream.clone());
             runtime.spawn(upstream.clone().keep_looking_up());
+            let credential = Arc::new(Credential::new(one.environment, &one.credential)?);
+            runtime.spawn(credential.clone().keep_fresh());
             let gate = Gate {
                 environment: one.environment,
                 catalog: catalog.clone(),
+                identity: identity.clone(),
                 road: Road {
                     upstream: upstream.clone(),
                     origin: upstream.origin().clone(),
+                    environment: one.environment,
+                    credential,
                     runtime: runtime.handle().clone(),
                     sending: sending.clone(),
                 },
@@ -148,7 +175,7 @@ impl Process {
         }
         let bound = bind("probes", config.probes.listen)?;
         let addresses = Addresses { environments, probes: bound.address() };
-        let probes = Probes { metrics, upstreams, draining: stopping };
+        let probes = Probes { metrics, keyring, upstreams, draining: stopping };
         let guard = guard("probes", config, &probes.metrics);
         let door = Door { app: Arc::new(probes), tls: None, guard, limits: connection_limits(config), stop: never() };
         server.add_service(Listening::new(bound, door, runtime.handle().clone()));

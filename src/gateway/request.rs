@@ -12,7 +12,7 @@ use crate::base::ids::TraceId;
 use crate::config::AnswerMode;
 use crate::journey::fetch::fetch;
 use crate::journey::submit::submit;
-use crate::stations::admit::{AdmitRefusal, Admitted, Head, admit, find};
+use crate::stations::admit::{AdmitRefusal, Admitted, Head, admit, bearer, find};
 use crate::stations::check::{check, check_head};
 use crate::stations::forward::clear;
 use crate::stations::reply::{self, Refusal, Reply};
@@ -28,7 +28,7 @@ pub(super) async fn filter(gate: &Gate, session: &mut Session, ctx: &mut Ctx) ->
         ctx.fault = why.as_str();
         return refuse(session, ctx, &Refusal::Admit(unreadable(why))).await;
     }
-    let admitted = match admitted(gate, session, ctx) {
+    let admitted = match admitted(gate, session, ctx).await {
         Ok(admitted) => admitted,
         Err(refusal) => return refuse(session, ctx, &Refusal::Admit(refusal)).await,
     };
@@ -47,7 +47,7 @@ fn unreadable(why: Unreadable) -> AdmitRefusal {
     }
 }
 
-fn admitted(gate: &Gate, session: &Session, ctx: &mut Ctx) -> std::result::Result<Admitted, AdmitRefusal> {
+async fn admitted(gate: &Gate, session: &Session, ctx: &mut Ctx) -> std::result::Result<Admitted, AdmitRefusal> {
     let request = session.req_header();
     if !session.is_http2() && request.uri.authority().is_some() {
         return Err(AdmitRefusal::Malformed("the request target is not a path"));
@@ -57,7 +57,12 @@ fn admitted(gate: &Gate, session: &Session, ctx: &mut Ctx) -> std::result::Resul
     let head = Head { method: &request.method, target, headers: &request.headers };
     let found = find(&gate.catalog, head)?;
     ctx.operation = Some(found.operation.clone());
-    admit(gate.environment, found, head)
+    let token = bearer(head.headers)?;
+    let believed = gate.identity.believe(&token).await.map_err(|fault| {
+        gate.metrics.token_refused(gate.environment.as_str(), fault.as_str());
+        AdmitRefusal::NotBelieved(fault)
+    })?;
+    admit(gate.environment, found, head, token, &believed)
 }
 
 async fn write(gate: &Gate, session: &mut Session, ctx: &mut Ctx, admitted: Admitted, trace: &TraceId) -> Result<bool> {

@@ -36,7 +36,7 @@ pub(super) struct Kept {
     too_large: bool,
 }
 
-pub(super) fn head(session: &mut Session, head: &mut ResponseHeader, ctx: &mut Ctx) -> Result<()> {
+pub(super) fn head(gate: &Gate, session: &mut Session, head: &mut ResponseHeader, ctx: &mut Ctx) -> Result<()> {
     let status = head.status.as_u16();
     if (100..200).contains(&status) && status != 101 {
         strip(head);
@@ -49,6 +49,9 @@ pub(super) fn head(session: &mut Session, head: &mut ResponseHeader, ctx: &mut C
     // What is neither success nor an error is no answer: a redirect, an upgrade that nobody asked for.
     if !matches!(status, 200..300 | 400..600) {
         return Err(instead(&mut read.instead, read_failed(ReadFailure::of_status(status))));
+    }
+    if status == 401 && gate.road.credential.is_injected() {
+        return Err(instead(&mut read.instead, read_failed(ReadFailure::CredentialRefused)));
     }
     let kept = Kept { operation, status, headers: head.headers.clone(), whole: BytesMut::new(), too_large: false };
     if status >= 400 && head.headers.get(CONTENT_LENGTH).is_some_and(|l| l.as_bytes() == b"0") {

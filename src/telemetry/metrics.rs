@@ -22,6 +22,7 @@ pub struct Metrics {
     drift: IntCounterVec,
     unchecked: IntCounter,
     in_flight: IntGauge,
+    tokens_refused: IntCounterVec,
     unreadable: IntCounterVec,
     connections: IntGaugeVec,
     connections_refused: IntCounterVec,
@@ -84,6 +85,13 @@ impl Metrics {
                     "Answers that passed unchecked, because they were too large or checking fell behind.",
                 )?,
             )?,
+            tokens_refused: registered(
+                &registry,
+                IntCounterVec::new(
+                    Opts::new("sluice_tokens_refused_total", "Tokens that were not believed, by reason."),
+                    &["environment", "reason"],
+                )?,
+            )?,
             unreadable: registered(
                 &registry,
                 IntCounterVec::new(
@@ -138,6 +146,10 @@ impl Metrics {
 
     pub fn drifted(&self, environment: &str, operation: &str) {
         self.drift.with_label_values(&[environment, operation]).inc();
+    }
+
+    pub fn token_refused(&self, environment: &str, reason: &str) {
+        self.tokens_refused.with_label_values(&[environment, reason]).inc();
     }
 
     pub fn unreadable(&self, listener: &str, reason: &str) {

@@ -41,6 +41,7 @@ pub struct Admitted {
     operation: Arc<Operation>,
     path_parameters: Vec<(String, String)>,
     query: String,
+    caller: Arc<Caller>,
     token: Secret,
 }
 
@@ -62,7 +63,11 @@ impl Admitted {
         &self.query
     }
 
-    /// The caller's token, which upstream checks.
+    pub fn caller(&self) -> &Arc<Caller> {
+        &self.caller
+    }
+
+    /// The caller's own token.
     pub fn token(&self) -> &Secret {
         &self.token
     }
@@ -79,6 +84,10 @@ pub enum AdmitRefusal {
     MethodNotAllowed(Vec<Method>),
     /// No token, or nothing that could be one.
     Unauthorized(&'static str),
+    /// A token that is not believed.
+    NotBelieved(TokenFault),
+    /// A good token, for elsewhere.
+    WrongEnvironment,
 }
 
 /// The operation that a head names.
@@ -94,15 +103,24 @@ pub fn find(catalog: &Catalog, head: Head<'_>) -> Result<Found, AdmitRefusal> {
     })
 }
 
-/// The right to be checked.
-pub fn admit(environment: Environment, found: Found, head: Head<'_>) -> Result<Admitted, AdmitRefusal> {
+/// The right to be checked: the token was believed, and may be used here.
+pub fn admit(
+    environment: Environment,
+    found: Found,
+    head: Head<'_>,
+    token: Secret,
+    believed: &Believed,
+) -> Result<Admitted, AdmitRefusal> {
+    if !believed.environments.contains(&environment) {
+        return Err(AdmitRefusal::WrongEnvironment);
+    }
     let Found { operation, path_parameters } = found;
     if !operation.is_write() && has_body(head.headers) {
         return Err(AdmitRefusal::Malformed("a read has no body"));
     }
     let query = head.target.split_once('?').map_or("", |(_, query)| query).to_owned();
-    let token = bearer(head.headers)?;
-    Ok(Admitted { environment, operation, path_parameters, query, token })
+    let caller = believed.caller.clone();
+    Ok(Admitted { environment, operation, path_parameters, query, caller, token })
 }
 
 /// A path of plain segments: what else a path may hold is read in several ways by different servers.
@@ -129,7 +147,8 @@ fn has_body(headers: &HeaderMap) -> bool {
     headers.contains_key(TRANSFER_ENCODING) || headers.get_all(CONTENT_LENGTH).iter().any(|h| !length_is_zero(h))
 }
 
-fn bearer(headers: &HeaderMap) -> Result<Secret, AdmitRefusal> {
+/// The one token of a head, not yet believed.
+pub fn bearer(headers: &HeaderMap) -> Result<Secret, AdmitRefusal> {
     let mut all = headers.get_all(AUTHORIZATION).iter();
     let (Some(value), None) = (all.next(), all.next()) else {
         return Err(AdmitRefusal::Unauthorized("one Authorization header with a bearer token is needed"));
@@ -163,7 +182,8 @@ mod tests {
         let catalog = Catalog::build(&SchemaFiles::built_in(), &[]).unwrap();
         let headers = headers(pairs);
         let head = Head { method: &method, target, headers: &headers };
-        let admitted = admit(Environment::Sandbox, find(&catalog, head)?, head)?;
+        let found = find(&catalog, head)?;
+        let admitted = admit(Environment::Sandbox, found, head, bearer(&headers)?, &Believed::of_anyone())?;
         Ok(admitted.operation().id.to_string())
     }
 

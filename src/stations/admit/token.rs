@@ -87,6 +87,15 @@ pub struct Believed {
     pub environments: Vec<Environment>,
 }
 
+#[cfg(test)]
+impl Believed {
+    /// Somebody who may call everywhere.
+    pub(crate) fn of_anyone() -> Believed {
+        let caller = Caller { issuer: "any".into(), subject: "any".into(), requester: None, roles: BTreeSet::new() };
+        Believed { caller: Arc::new(caller), until_secs: i64::MAX, environments: Environment::ALL.to_vec() }
+    }
+}
+
 /// Why a token is not believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TokenFault {

@@ -15,7 +15,7 @@ pub use codes::Code;
 pub use read::{Fetched, ReadError, ReadFailure, fetched, read_error, read_failed};
 pub use upstream::{error_in_shape, is_passed};
 
-use super::admit::{AdmitRefusal, LONGEST_TARGET};
+use super::admit::{AdmitRefusal, LONGEST_TARGET, TokenFault};
 use super::check::CheckRefusal;
 use super::forward::AnswerBody;
 use super::settle::{Doubt, NotExecuted, Outcome};
@@ -99,6 +99,15 @@ pub fn refused(refusal: &Refusal, operation: Option<&Operation>) -> Reply {
     let details = (!violations.is_empty())
         .then(|| json!({ "violations": violations.iter().map(Violation::to_json).collect::<Vec<_>>() }));
     let mut reply = own(code, code.status(), code.shape(), &message, details, executed);
+    match refusal {
+        Refusal::Admit(AdmitRefusal::Unauthorized(_)) => {
+            reply.headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        Refusal::Admit(AdmitRefusal::NotBelieved(_)) if code == Code::Unauthorized => {
+            reply.headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer error=\"invalid_token\""));
+        }
+        _ => {}
+    }
     if let Refusal::Admit(AdmitRefusal::MethodNotAllowed(allowed)) = refusal {
         let names: Vec<&str> = allowed.iter().map(http::Method::as_str).collect();
         reply.headers.extend(HeaderValue::from_str(&names.join(", ")).ok().map(|value| (ALLOW, value)));
@@ -115,6 +124,10 @@ pub fn settled(outcome: Outcome, operation: &Operation, request_id: Option<&Requ
         Outcome::Executed { status, body: AnswerBody::Incomplete(_), .. } => executed_without_body(status, request_id),
         Outcome::NotExecuted(NotExecuted::Refused { status, headers, body }) => {
             from_upstream(status, &headers, body, Some(Executed::No))
+        }
+        Outcome::NotExecuted(NotExecuted::CredentialRefused) => {
+            let message = "upstream refused the gate's own credential; nothing was executed. Tell who runs the gate.";
+            own(Code::UpstreamUnavailable, 502, Shape::A, message, None, Some(Executed::No))
         }
         Outcome::NotExecuted(NotExecuted::NotSent) => {
             let message = "upstream cannot be reached; nothing was sent. Repeat with the same requestId.";
@@ -158,6 +171,17 @@ fn told(refusal: &Refusal) -> (Code, String, &[Violation]) {
             "this path has no operation with this method; the Allow header names those that it has",
         ),
         Refusal::Admit(AdmitRefusal::Unauthorized(why)) => plain(Code::Unauthorized, why),
+        Refusal::Admit(AdmitRefusal::NotBelieved(TokenFault::NoKeys { .. })) => {
+            plain(Code::KeysUnavailable, "the keys of the token's issuer are not known at this moment")
+        }
+        // Only who holds a token that was once good is told what is wrong with it.
+        Refusal::Admit(AdmitRefusal::NotBelieved(TokenFault::Expired)) => {
+            plain(Code::Unauthorized, "the token has expired")
+        }
+        Refusal::Admit(AdmitRefusal::NotBelieved(_)) => plain(Code::Unauthorized, "the token is not accepted"),
+        Refusal::Admit(AdmitRefusal::WrongEnvironment) => {
+            plain(Code::Forbidden, "this token may not be used in this environment")
+        }
         Refusal::Check(CheckRefusal::MediaType(why)) => plain(Code::UnsupportedMediaType, why),
         Refusal::Check(CheckRefusal::TooLarge { limit_bytes }) => {
             (Code::BodyTooLarge, format!("the body is larger than {limit_bytes} bytes"), &[])
@@ -217,9 +241,6 @@ fn own(
         Reply { executed, code: Some(code), ..bare(status, &error_in_shape(shape, status, code, message, details)) };
     if let Some(seconds) = code.retry_after_secs() {
         reply.headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
-    }
-    if code == Code::Unauthorized {
-        reply.headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     reply
 }
