@@ -9,10 +9,11 @@ use clap::Args;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
-use super::{Ending, print};
+use super::{Ending, print, random_secret};
 use crate::adapters::clock::SystemClock;
 use crate::base::finding::Finding;
 use crate::base::ids::Environment;
+use crate::base::secret::Secret;
 use crate::catalog::{Catalog, SchemaFiles};
 use crate::config::{self, Config, World};
 use crate::gateway::process::{Addresses, Process};
@@ -29,13 +30,21 @@ pub(super) struct Arguments {
     port: u16,
 }
 
+/// What the demo's tokens say in `iss`.
+const ISSUER: &str = "sluice-demo";
+/// What they say in `aud`.
+const AUDIENCE: &str = "sluice";
+/// What the secret that they are signed with is called in the demo's own environment.
+const SECRET: &str = "TOKEN_SECRET";
+
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     let files = SchemaFiles::built_in();
     let catalog = Catalog::build(&files, &[]).map_err(|findings| told(&findings))?;
     let runtime = Runtime::new().context("no threads to run on")?;
     let production = runtime.block_on(simulator(&files))?;
     let sandbox = runtime.block_on(simulator(&files))?;
-    let config = configuration(arguments.port, production, sandbox)?;
+    let secret = random_secret()?;
+    let config = configuration(arguments.port, production, sandbox, &secret)?;
     let process =
         Process::start(&config, Arc::new(catalog)).context("the demo cannot start; `--port` chooses other ports")?;
     print(&welcome(process.addresses(), production))?;
@@ -54,11 +63,14 @@ async fn simulator(files: &SchemaFiles) -> anyhow::Result<SocketAddr> {
     Ok(address)
 }
 
-fn configuration(port: u16, production: SocketAddr, sandbox: SocketAddr) -> anyhow::Result<Config> {
+/// The one issuer's tokens are signed with `secret`.
+fn configuration(port: u16, production: SocketAddr, sandbox: SocketAddr, secret: &Secret) -> anyhow::Result<Config> {
     let nth = |n: u16| if port == 0 { 0 } else { port.saturating_add(n) };
     let text = format!(
         "[production]\nlisten = \"127.0.0.1:{}\"\nupstream = \"http://{production}\"\n\
          [sandbox]\nlisten = \"127.0.0.1:{}\"\nupstream = \"http://{sandbox}\"\n\
+         [issuer.demo]\nissuer = \"{ISSUER}\"\naudience = [\"{AUDIENCE}\"]\nenvironments = [\"production\", \"sandbox\"]\n\
+         algorithms = [\"HS256\"]\nshared_secret = {{ env = \"{SECRET}\" }}\n\
          [probes]\nlisten = \"127.0.0.1:{}\"\n",
         nth(0),
         nth(1),
@@ -66,7 +78,7 @@ fn configuration(port: u16, production: SocketAddr, sandbox: SocketAddr) -> anyh
     );
     // The demo runs on what stands here alone, whatever the environment says.
     let world = World {
-        environment: BTreeMap::new(),
+        environment: BTreeMap::from([(SECRET.to_owned(), secret.reveal().into())]),
         read_file: &|_| Err(std::io::ErrorKind::NotFound.into()),
         is_folder: &|_| false,
     };
@@ -132,4 +144,21 @@ Ctrl-C ends the demo.
 
 "#
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::KeySource;
+
+    #[test]
+    fn its_tokens_are_signed_with_the_secret_of_this_run() {
+        let (production, sandbox) = (([127, 0, 0, 1], 1).into(), ([127, 0, 0, 1], 2).into());
+        let secret = random_secret().unwrap();
+        assert_ne!(secret, random_secret().unwrap());
+        let config = configuration(0, production, sandbox, &secret).unwrap();
+        let [issuer] = config.issuers.as_slice() else { panic!("one issuer") };
+        assert!(matches!(&issuer.keys, KeySource::Shared(shared) if *shared == secret));
+        assert_eq!((issuer.issuer.as_str(), issuer.environments.len()), (ISSUER, 2));
+    }
 }

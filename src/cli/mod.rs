@@ -16,9 +16,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use clap::{Args, Parser, Subcommand};
 
 use crate::base::finding::{Finding, Severity};
+use crate::base::secret::Secret;
 use crate::catalog::{Catalog, SchemaFiles};
 use crate::config::{self, Config, World};
 
@@ -176,6 +179,13 @@ fn in_folder(folder: Option<&Path>, findings: Vec<Finding>) -> Vec<Finding> {
     let Some(folder) = folder else { return findings };
     let named = |finding: Finding| Finding { file: folder.join(&finding.file).display().to_string(), ..finding };
     findings.into_iter().map(named).collect()
+}
+
+/// A secret that nobody can guess: 384 bits, as 64 characters; long enough for every algorithm with a shared secret.
+fn random_secret() -> anyhow::Result<Secret> {
+    let mut bytes = [0; 48];
+    aws_lc_rs::rand::fill(&mut bytes).ok().context("the system gives no random bytes")?;
+    Ok(Secret::new(URL_SAFE_NO_PAD.encode(bytes)))
 }
 
 /// Writes to standard output; a reader that went away is an error, not a panic.
