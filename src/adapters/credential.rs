@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
-use crate::config::{CredentialConfig, CredentialSource};
+use crate::config::{CredentialConfig, CredentialSource, credential_in};
 
 /// How often a credential's file is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -102,12 +102,5 @@ impl fmt::Debug for Credential {
 }
 
 fn usable(bytes: Vec<u8>) -> Result<Secret, String> {
-    let text = Secret::new(String::from_utf8(bytes).map_err(|_| "it is not text".to_owned())?);
-    let trimmed = text.reveal().trim();
-    let printable = !trimmed.is_empty() && trimmed.bytes().all(|b| b.is_ascii_graphic());
-    if printable {
-        Ok(Secret::new(trimmed.to_owned()))
-    } else {
-        Err("it is empty or not one printable word".to_owned())
-    }
+    credential_in(bytes).ok_or_else(|| "it is not one word of printable ASCII".to_owned())
 }

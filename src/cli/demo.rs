@@ -9,6 +9,7 @@ use clap::Args;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
+use super::token::{Signer, Wanted, token};
 use super::{Ending, print, random_secret};
 use crate::adapters::clock::SystemClock;
 use crate::base::finding::Finding;
@@ -17,6 +18,7 @@ use crate::base::secret::Secret;
 use crate::catalog::{Catalog, SchemaFiles};
 use crate::config::{self, Config, World};
 use crate::gateway::process::{Addresses, Process};
+use crate::ports::Clock as _;
 use crate::simulator::{Settings, Simulator};
 use crate::telemetry;
 
@@ -47,7 +49,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     let config = configuration(arguments.port, production, sandbox, &secret)?;
     let process =
         Process::start(&config, Arc::new(catalog)).context("the demo cannot start; `--port` chooses other ports")?;
-    print(&welcome(process.addresses(), production))?;
+    let token = demo_token(&config)?;
+    print(&welcome(process.addresses(), production, &token))?;
     let _log = telemetry::init(&config.log);
     process.serve();
     print("The demo has ended.\n")?;
@@ -86,18 +89,25 @@ fn configuration(port: u16, production: SocketAddr, sandbox: SocketAddr, secret:
     Ok(reading.config)
 }
 
+/// A token for whoever tries the demo.
+fn demo_token(config: &Config) -> anyhow::Result<String> {
+    let issuer = config.issuers.first().context("the demo has no issuer")?;
+    let wanted = Wanted { subject: "you".to_owned(), lifetime_secs: 8 * 60 * 60, ..Wanted::default() };
+    token(issuer, &Signer::of(issuer, None)?, &wanted, SystemClock.now())
+}
+
 fn told(findings: &[Finding]) -> anyhow::Error {
     anyhow!(findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
 }
 
-fn welcome(addresses: &Addresses, simulator: SocketAddr) -> String {
+fn welcome(addresses: &Addresses, simulator: SocketAddr, token: &str) -> String {
     let gate = |wanted: Environment| {
         let found = addresses.environments.iter().find(|(environment, _)| *environment == wanted);
         found.map_or_else(String::new, |(_, address)| format!("http://{address}"))
     };
     let (production, sandbox) = (gate(Environment::Production), gate(Environment::Sandbox));
     let probes = addresses.probes;
-    let call = "curl -i -H 'Authorization: Bearer any.token.will.do'";
+    let call = "curl -i -H \"Authorization: Bearer $TOKEN\"";
     let json = "-H 'Content-Type: application/json'";
     format!(
         r#"Sluice's demo: a gate for production and one for sandbox, each before a simulator of the payments API.
@@ -106,7 +116,9 @@ fn welcome(addresses: &Addresses, simulator: SocketAddr) -> String {
   sandbox     {sandbox}
   probes      http://{probes}/readyz and /metrics
 
-Try, in another terminal:
+Try, in another terminal; first the token, which is good for this run of the demo:
+
+  TOKEN={token}
 
 1. A read. The answer streams through: 200, `sluice-origin: upstream`.
 
@@ -128,9 +140,10 @@ Try, in another terminal:
 
   {call} '{production}/v2/everything'
 
-5. No token. 401, before anything else is looked at.
+5. No token, and one that somebody has altered. 401, and nothing goes further.
 
   curl -i '{sandbox}/v2/users'
+  curl -i -H "Authorization: Bearer ${{TOKEN}}x" '{sandbox}/v2/users'
 
 What the simulator of production received and did:
 

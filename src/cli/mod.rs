@@ -9,6 +9,7 @@ mod init;
 mod operations;
 mod serve;
 mod simulate;
+mod token;
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -46,6 +47,7 @@ enum Command {
     Operations(operations::Arguments),
     Serve(serve::Arguments),
     Simulate(simulate::Simulate),
+    Token(token::Arguments),
 }
 
 /// How a command ended that could do its work.
@@ -64,6 +66,7 @@ pub fn run(cli: Cli) -> anyhow::Result<Ending> {
         Command::Check(arguments) => check::run(&arguments),
         Command::Operations(arguments) => operations::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Token(arguments) => token::run(arguments),
         Command::Simulate(simulate) => simulate.run().map(|()| Ending::Done).map_err(anyhow::Error::msg),
     }
 }

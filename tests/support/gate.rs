@@ -12,6 +12,7 @@ use tempfile::TempDir;
 use super::call::get;
 use super::caller::Answer;
 use super::shared::Shared;
+use super::token::{ISSUER, SECRET};
 use super::upstream::Upstream;
 
 /// A configuration in the making.
@@ -24,7 +25,15 @@ pub struct Setup {
 impl Setup {
     pub fn new() -> Setup {
         let setup = Setup { folder: tempfile::tempdir().unwrap(), sections: vec![(String::new(), Vec::new())] };
-        setup.set("log", "format", "json").set("probes", "listen", "127.0.0.1:0").set_raw("server", "threads", "2")
+        setup
+            .set("log", "format", "json")
+            .set("probes", "listen", "127.0.0.1:0")
+            .set_raw("server", "threads", "2")
+            .set("issuer.main", "issuer", ISSUER)
+            .set_raw("issuer.main", "audience", r#"["sluice"]"#)
+            .set_raw("issuer.main", "environments", r#"["production", "sandbox"]"#)
+            .set_raw("issuer.main", "algorithms", r#"["HS256"]"#)
+            .set("issuer.main", "shared_secret", SECRET)
     }
 
     /// A production listener in front of this upstream.

@@ -119,7 +119,7 @@ impl Algorithm {
         }
     }
 
-    pub(super) fn hmac(self) -> Option<hmac::Algorithm> {
+    pub fn hmac(self) -> Option<hmac::Algorithm> {
         match self {
             Algorithm::Hs256 => Some(hmac::HMAC_SHA256),
             Algorithm::Hs384 => Some(hmac::HMAC_SHA384),

@@ -15,6 +15,10 @@ impl FieldPath {
         steps.iter().all(|step| !step.is_empty()).then_some(FieldPath(steps))
     }
 
+    pub fn steps(&self) -> &[String] {
+        &self.0
+    }
+
     pub(super) fn of<'c>(&self, claims: &'c Map<String, Value>) -> Option<&'c Value> {
         let (first, rest) = self.0.split_first()?;
         rest.iter().try_fold(claims.get(first)?, |value, step| value.get(step))

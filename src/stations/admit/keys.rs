@@ -6,8 +6,9 @@ use std::fmt;
 use aws_lc_rs::{hmac, signature};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use rustls::pki_types::SubjectPublicKeyInfoDer;
 use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, SubjectPublicKeyInfoDer};
+use rustls::server::ParsedCertificate;
 use serde_json::{Map, Value};
 
 use super::algorithm::{Algorithm, KeyKind};
@@ -91,10 +92,14 @@ impl KeySet {
         if keys.is_empty() { Err(KeyFault::NoneUsable) } else { Ok(KeySet { keys }) }
     }
 
-    /// Reads one public key.
+    /// Reads one public key, or that of a certificate.
     pub fn from_pem(text: &[u8]) -> Result<KeySet, KeyFault> {
-        let key = SubjectPublicKeyInfoDer::from_pem_slice(text).map_err(|_| KeyFault::Pem)?;
-        Ok(KeySet::of(Material::Public(key.to_vec())))
+        if let Ok(key) = SubjectPublicKeyInfoDer::from_pem_slice(text) {
+            return Ok(KeySet::of(Material::Public(key.to_vec())));
+        }
+        let certificate = CertificateDer::from_pem_slice(text).map_err(|_| KeyFault::Pem)?;
+        let parsed = ParsedCertificate::try_from(&certificate).map_err(|_| KeyFault::Pem)?;
+        Ok(KeySet::of(Material::Public(parsed.subject_public_key_info().to_vec())))
     }
 
     pub fn shared(secret: &Secret) -> KeySet {
