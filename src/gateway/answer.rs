@@ -5,7 +5,7 @@ use pingora::Result;
 use pingora::http::ResponseHeader;
 use pingora::proxy::Session;
 
-use super::Ctx;
+use super::{Ctx, guard};
 use crate::base::ids::TraceId;
 use crate::stations::reply::{self, Executed, Origin, Reply};
 
@@ -28,12 +28,20 @@ pub(super) async fn respond(session: &mut Session, ctx: &mut Ctx, reply: Reply) 
     }
     head.insert_header(CONTENT_LENGTH, HeaderValue::from(reply.body.len()))?;
     mark(&mut head, reply.origin, reply.executed, ctx.trace.as_ref())?;
+    end_if_crowded(session);
     let empty = reply.body.is_empty();
     session.write_response_header(Box::new(head), empty).await?;
     if !empty {
         session.write_response_body(Some(reply.body), true).await?;
     }
     Ok(())
+}
+
+/// An answer that ends its connection says so.
+pub(super) fn end_if_crowded(session: &mut Session) {
+    if guard::is_crowded(session.digest()) {
+        session.set_keepalive(None);
+    }
 }
 
 /// What stands on every answer.

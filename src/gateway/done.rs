@@ -5,11 +5,12 @@ use std::time::Duration;
 use pingora::Error;
 use pingora::proxy::Session;
 
-use super::{Ctx, Gate};
+use super::{Ctx, Gate, guard};
 use crate::stations::reply::{Code, Executed, Origin};
 use crate::telemetry::{RequestLine, Times};
 
 pub(super) fn done(gate: &Gate, session: &mut Session, error: Option<&Error>, ctx: &mut Ctx) {
+    guard::answered(session.digest());
     let whole = ctx.watch.elapsed();
     let times = Times { whole, gate: own_time(ctx, whole), upstream: ctx.upstream_time };
     let status = ctx.answered.status.to_string();

@@ -17,6 +17,7 @@ use pingora::protocols::{GetSocketDigest, SocketDigest, Stream, l4};
 use pingora::server::{ListenFds, ShutdownWatch};
 use pingora::services::Service;
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::guard::Guard;
@@ -160,8 +161,13 @@ impl<A: ServerApp + Send + Sync + 'static> Door<A> {
             guard.metrics.connected(name);
             match timeout(time, handshake(socket, peer, tls)).await {
                 Ok(Ok(stream)) => {
-                    if let Ok(stream) = guard.over(stream) {
-                        serve(&app, stream, &stop).await;
+                    let (enough, closing) = watch::channel(*stop.borrow());
+                    if let Ok((stream, end)) = guard.over(stream, enough.clone()) {
+                        tokio::select! {
+                            () = serve(&app, stream, &closing) => (),
+                            () = pass_on(stop, enough) => (),
+                        }
+                        end.run().await;
                     }
                 }
                 Ok(Err(_)) => guard.metrics.connection_refused(name, "handshake"),
@@ -188,6 +194,14 @@ async fn handshake(
         None => Ok(Box::new(stream)),
         Some(acceptor) => Ok(Box::new(acceptor.tls_handshake(stream).await?)),
     }
+}
+
+/// Passes on that the process ends; never returns.
+async fn pass_on(mut stop: ShutdownWatch, enough: watch::Sender<bool>) {
+    if stop.wait_for(|stopped| *stopped).await.is_ok() {
+        enough.send_replace(true);
+    }
+    std::future::pending().await
 }
 
 async fn serve<A: ServerApp + Send + Sync + 'static>(app: &Arc<A>, stream: Stream, stop: &ShutdownWatch) {

@@ -8,6 +8,7 @@ use pingora::apps::http_app::ServeHttp;
 use pingora::protocols::http::ServerSession;
 use pingora::server::ShutdownWatch;
 
+use super::guard;
 use crate::adapters::identity::Keyring;
 use crate::adapters::upstream::PinnedUpstream;
 use crate::telemetry::Metrics;
@@ -25,6 +26,8 @@ pub struct Probes {
 #[async_trait]
 impl ServeHttp for Probes {
     async fn response(&self, session: &mut ServerSession) -> Response<Vec<u8>> {
+        // Nothing is read until this answer is written.
+        guard::answered(session.digest());
         let request = session.req_header();
         if request.method != http::Method::GET {
             return plain(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered here\n");

@@ -294,7 +294,9 @@ fn guard(listener: &'static str, config: &Config, metrics: &Metrics) -> Guard {
         idle_time: timeouts.keepalive,
         // A caller that waits for its answer is silent, and is not idle.
         silence_time: timeouts.keepalive.saturating_add(timeouts.answer),
+        write_time: timeouts.client_write,
         linger_time: timeouts.drain,
+        requests: u64::try_from(limits.requests_per_connection).unwrap_or(u64::MAX),
     };
     Guard { listener, bounds, metrics: metrics.clone() }
 }
@@ -312,7 +314,8 @@ fn with_limits(mut proxy: HttpProxy<Gate>, config: &Config) -> HttpProxy<Gate> {
     let limits = &config.limits;
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let mut options = HttpServerOptions::default();
-    options.keepalive_request_limit = Some(count(limits.requests_per_connection));
+    // The engine counts how often a connection is used again.
+    options.keepalive_request_limit = Some(count(limits.requests_per_connection.saturating_sub(1)));
     options.h2_idle_timeout = Some(config.timeouts.keepalive);
     proxy.server_options = Some(options);
     let mut h2 = H2Options::default();

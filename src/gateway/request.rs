@@ -1,5 +1,6 @@
 //! `request_filter`: who asks for what, and for writes the whole way to the answer.
 
+use http::header::CONNECTION;
 use pingora::Result;
 use pingora::proxy::Session;
 
@@ -19,12 +20,11 @@ use crate::stations::reply::{self, Refusal, Reply};
 
 /// `true`: the answer is written. `false`: a read that the proxy phases carry on.
 pub(super) async fn filter(gate: &Gate, session: &mut Session, ctx: &mut Ctx) -> Result<bool> {
-    session.set_keepalive(Some(gate.timeouts.keepalive.as_secs()));
-    session.set_write_timeout(Some(gate.timeouts.client_write));
+    time(gate, session);
     let trace = trace_id(session.get_header(reply::REQUEST_ID).and_then(|h| h.to_str().ok()));
     ctx.trace = Some(trace.clone());
 
-    if let Some(why) = guard::refusal_of(session) {
+    if let Some(why) = guard::refusal_of(session.digest()) {
         ctx.fault = why.as_str();
         return refuse(session, ctx, &Refusal::Admit(unreadable(why))).await;
     }
@@ -36,6 +36,20 @@ pub(super) async fn filter(gate: &Gate, session: &mut Session, ctx: &mut Ctx) ->
         write(gate, session, ctx, admitted, &trace).await
     } else {
         read(gate, session, ctx, admitted, &trace).await
+    }
+}
+
+/// Of HTTP/1.1, the guard keeps the times; the engine's own would cut what it allows.
+fn time(gate: &Gate, session: &mut Session) {
+    if session.is_http2() {
+        session.set_write_timeout(Some(gate.timeouts.client_write));
+    } else {
+        session.set_keepalive(Some(0));
+        session.set_read_timeout(None);
+        // Who ends its sending side can still read.
+        session.set_abort_on_close(false);
+        // It has said whether the connection goes on. What else it names is not for the engine to strip or to refuse.
+        session.req_header_mut().remove_header(&CONNECTION);
     }
 }
 

@@ -75,6 +75,7 @@ pub(super) fn head(gate: &Gate, session: &mut Session, head: &mut ResponseHeader
     } else {
         read.incoming = Incoming::Streaming(kept);
     }
+    answer::end_if_crowded(session);
     ctx.answered = Answered { status, origin: Some(Origin::Upstream), executed: None, code: None };
     answer::mark(head, Origin::Upstream, None, ctx.trace.as_ref())
 }

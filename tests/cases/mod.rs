@@ -8,6 +8,7 @@ mod examples;
 mod faults;
 mod hangup;
 mod heads;
+mod hostile;
 mod metrics;
 mod once;
 mod parameters;

@@ -187,6 +187,10 @@ impl Gate {
         self.stderr.all().join("\n")
     }
 
+    pub fn process(&self) -> u32 {
+        self.process
+    }
+
     /// SIGTERM.
     pub fn terminate(&self) {
         self.signal("TERM");

@@ -109,6 +109,11 @@ impl Act {
         self
     }
 
+    /// Goes on when the signal is given.
+    pub fn wait(self, signal: &Signal) -> Act {
+        self.then(Step::Await(signal.clone()))
+    }
+
     fn then(mut self, step: Step) -> Act {
         self.steps.push(step);
         self

@@ -98,7 +98,8 @@ impl<R: Read> Wire<R> {
         }
     }
 
-    fn exactly(&mut self, size: usize) -> io::Result<Vec<u8>> {
+    /// So many bytes of what comes next.
+    pub fn exactly(&mut self, size: usize) -> io::Result<Vec<u8>> {
         while self.ahead.len() < size {
             if self.more()? == 0 {
                 return Err(cut("inside a body"));

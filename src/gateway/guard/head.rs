@@ -80,7 +80,8 @@ fn request_line(line: &[u8]) -> Result<(), Unreadable> {
         return Err(Unreadable::RequestLine);
     };
     let is_method = (1..=16).contains(&method.len()) && method.iter().all(u8::is_ascii_uppercase);
-    if !is_method {
+    // The engine would answer CONNECT in words of its own.
+    if !is_method || method == b"CONNECT" {
         return Err(Unreadable::RequestLine);
     }
     let is_path = target.first() == Some(&b'/') && target.iter().all(|b| (0x21..=0x7e).contains(b) && *b != b'#');
@@ -105,7 +106,7 @@ impl Seen {
         }
         let colon = line.iter().position(|b| *b == b':').ok_or(Unreadable::HeaderName)?;
         let (name, rest) = line.split_at(colon);
-        let value = rest.get(1..).unwrap_or_default().trim_ascii();
+        let value = trimmed(rest.get(1..).unwrap_or_default());
         if name.is_empty() || !name.iter().all(|b| is_token(*b)) {
             return Err(Unreadable::HeaderName);
         }
@@ -160,6 +161,15 @@ impl Seen {
             (Some(length), false) => Ok(Body::Length(length)),
         }
     }
+}
+
+/// Without the white space that may stand around a value. Not `trim_ascii`: a form feed is none here.
+fn trimmed(value: &[u8]) -> &[u8] {
+    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t');
+    let from = value.iter().take_while(|b| is_space(b)).count();
+    let rest = value.get(from..).unwrap_or_default();
+    let behind = rest.iter().rev().take_while(|b| is_space(b)).count();
+    rest.get(..rest.len().saturating_sub(behind)).unwrap_or_default()
 }
 
 fn is_token(byte: u8) -> bool {

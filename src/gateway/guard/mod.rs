@@ -5,23 +5,29 @@
 //! engine gets a stand-in for the request, and [`refusal_of`] tells the gate what to answer; so that even what never
 //! parsed gets an answer in the API's shapes and a line in the log.
 
+mod end;
+mod frames;
 mod head;
+mod out;
 mod stream;
 mod unreadable;
 mod wire;
 
 use std::any::Any;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use pingora::http::ResponseHeader;
-use pingora::protocols::Stream;
 use pingora::protocols::raw_connect::ProxyDigest;
-use pingora::proxy::Session;
+use pingora::protocols::{Digest, Stream};
+use tokio::sync::watch;
 
+pub use end::End;
 pub use head::HeadLimits;
 pub use unreadable::Unreadable;
 
+use end::Leaving;
 use stream::Guarded;
 
 use crate::telemetry::Metrics;
@@ -34,10 +40,14 @@ pub struct Bounds {
     pub head_time: Duration,
     /// Between requests.
     pub idle_time: Duration,
-    /// Between two pieces of what an HTTP/2 caller sends.
+    /// Between two frames of an HTTP/2 caller.
     pub silence_time: Duration,
+    /// For a caller to take 64 KiB of what it is sent, or the rest.
+    pub write_time: Duration,
     /// For what is still arriving when the connection ends.
     pub linger_time: Duration,
+    /// Of an HTTP/2 connection; the engine counts those of HTTP/1.1.
+    pub requests: u64,
 }
 
 /// The guard of one listener.
@@ -50,32 +60,70 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Takes a stream under guard. HTTP/2, which frames strictly by itself, is only kept from falling silent.
-    pub fn over(&self, stream: Stream) -> pingora::Result<Stream> {
-        let note = Note::default();
+    /// Takes a stream under guard. HTTP/2, which frames strictly by itself, is kept from dawdling and falling silent.
+    /// `enough` becomes true when the engine shall take no more requests from it. The end is to be run when the engine
+    /// has let go of the stream.
+    pub fn over(&self, stream: Stream, enough: watch::Sender<bool>) -> pingora::Result<(Stream, End)> {
+        let (note, leaving) = (Note::default(), Leaving::default());
         let response = Box::new(ResponseHeader::build(200, Some(0))?);
         let digest = Arc::new(ProxyDigest::new(response, Some(Box::new(note.clone()))));
-        Ok(Box::new(Guarded::new(stream, self, note, digest)))
+        let end = End { leaving: leaving.clone(), linger_time: self.bounds.linger_time };
+        Ok((Box::new(Guarded::new(stream, self, note, digest, leaving, enough)), end))
     }
 }
 
 /// Why the request of a session could not be read, if it could not.
-pub fn refusal_of(session: &Session) -> Option<Unreadable> {
-    let digest = session.digest()?.proxy_digest.as_ref()?;
-    let user_data: &(dyn Any + Send + Sync) = digest.user_data.as_deref()?;
-    user_data.downcast_ref::<Note>()?.read()
+pub fn refusal_of(digest: Option<&Digest>) -> Option<Unreadable> {
+    note_of(digest)?.read()
 }
 
-/// What a guard tells the gate about its connection.
+/// Whether more came than one request, so that the connection has to end with its answer.
+pub fn is_crowded(digest: Option<&Digest>) -> bool {
+    note_of(digest).is_some_and(|note| note.0.crowded.load(Ordering::Acquire))
+}
+
+/// Tells the guard that the answer is whole: the next request may come.
+pub fn answered(digest: Option<&Digest>) {
+    if let Some(note) = note_of(digest) {
+        note.0.answered.store(true, Ordering::Release);
+    }
+}
+
+fn note_of(digest: Option<&Digest>) -> Option<&Note> {
+    let user_data: &(dyn Any + Send + Sync) = digest?.proxy_digest.as_ref()?.user_data.as_deref()?;
+    user_data.downcast_ref()
+}
+
+/// What a guard and the gate tell each other about a connection.
 #[derive(Clone, Debug, Default)]
-struct Note(Arc<Mutex<Option<Unreadable>>>);
+struct Note(Arc<Told>);
+
+#[derive(Debug, Default)]
+struct Told {
+    why: Mutex<Option<Unreadable>>,
+    crowded: AtomicBool,
+    answered: AtomicBool,
+}
 
 impl Note {
     fn write(&self, why: Unreadable) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+        *self.0.why.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
     }
 
     fn read(&self) -> Option<Unreadable> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.0.why.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A request begins.
+    fn begin(&self) {
+        self.0.answered.store(false, Ordering::Release);
+    }
+
+    fn crowd(&self) {
+        self.0.crowded.store(true, Ordering::Release);
+    }
+
+    fn is_answered(&self) -> bool {
+        self.0.answered.load(Ordering::Acquire)
     }
 }

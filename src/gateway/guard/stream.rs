@@ -14,42 +14,42 @@ use pingora::protocols::{
     UniqueID, UniqueIDType,
 };
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep_until};
 
+use super::end::{Leaving, Left, Line};
+use super::frames::Frames;
+use super::out::Out;
 use super::unreadable::Unreadable;
 use super::wire::Wire;
 use super::{Bounds, Guard, Note};
 use crate::telemetry::Metrics;
 
 const READ_BYTES: usize = 16 * 1024;
-/// How much of an answer is gathered before it is written.
-const WRITE_BYTES: usize = 64 * 1024;
-/// The most that is read and thrown away before the connection ends: several bodies that are too large, for most
-/// clients send theirs whole before they look for an answer.
-const LINGER_BYTES: usize = 4 * 1024 * 1024;
 /// What the engine reads in the place of a request that cannot be read.
 const STAND_IN: &[u8] = b"GET / HTTP/1.1\r\nHost: unreadable\r\nConnection: close\r\n\r\n";
 
 #[derive(Debug)]
 pub(super) struct Guarded {
-    inner: Stream,
+    /// There until this is dropped: then what is left of it is brought to its end elsewhere.
+    line: Option<Line>,
+    leaving: Leaving,
     bounds: Bounds,
     note: Note,
     digest: Arc<ProxyDigest>,
     metrics: Metrics,
     listener: &'static str,
     wire: Wire,
+    frames: Frames,
     stage: Stage,
     /// Raw bytes that were read and not yet looked at.
     raw: Vec<u8>,
     /// Good bytes that the engine has not taken yet.
     good: Vec<u8>,
     good_from: usize,
-    /// What the engine has written and the socket has not taken yet.
-    unwritten: Vec<u8>,
     deadline: Pin<Box<Sleep>>,
-    /// Bytes that came after the end and were not looked at, once it has ended.
-    thrown_away: Option<usize>,
+    /// Tells the engine that no more requests are to begin here.
+    enough: watch::Sender<bool>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,35 +58,58 @@ enum Stage {
     Waiting,
     /// A request is being read.
     Reading,
-    /// A request is whole, and its answer has not begun.
+    /// A request is whole, and its answer is not.
     Answering,
     /// So it is, and more came already: the answer to this one ends the connection.
     Crowded,
     /// Nothing more is read: the last answer ends the connection.
     Closing,
-    /// Another protocol: bytes pass as they are, as long as they come.
+    /// HTTP/2: bytes pass as they are, as long as they come.
     Passing,
 }
 
 impl Guarded {
-    pub(super) fn new(inner: Stream, guard: &Guard, note: Note, digest: Arc<ProxyDigest>) -> Guarded {
+    pub(super) fn new(
+        inner: Stream,
+        guard: &Guard,
+        note: Note,
+        digest: Arc<ProxyDigest>,
+        leaving: Leaving,
+        enough: watch::Sender<bool>,
+    ) -> Guarded {
         let bounds = guard.bounds;
         let stage = if matches!(inner.selected_alpn_proto(), Some(ALPN::H2)) { Stage::Passing } else { Stage::Waiting };
         Guarded {
-            inner,
+            line: Some(Line { inner, out: Out::new(bounds.write_time) }),
+            leaving,
             bounds,
             note,
             digest,
             metrics: guard.metrics.clone(),
             listener: guard.listener,
             wire: Wire::new(bounds.head),
+            frames: Frames::new(),
             stage,
             raw: Vec::new(),
             good: Vec::new(),
             good_from: 0,
-            unwritten: Vec::new(),
             deadline: Box::pin(sleep_until(Instant::now() + bounds.head_time)),
-            thrown_away: None,
+            enough,
+        }
+    }
+
+    /// Goes on to the next request once the last one is answered.
+    fn turn(&mut self) {
+        if !self.note.is_answered() {
+            return;
+        }
+        match self.stage {
+            Stage::Answering => {
+                self.stage = Stage::Waiting;
+                self.wait(self.bounds.idle_time);
+            }
+            Stage::Crowded => self.stage = Stage::Closing,
+            Stage::Waiting | Stage::Reading | Stage::Closing | Stage::Passing => {}
         }
     }
 
@@ -108,12 +131,11 @@ impl Guarded {
 
     /// Looks at raw bytes until something good comes of them or they are used up.
     fn look(&mut self) -> io::Result<()> {
-        if self.stage == Stage::Answering && !self.raw.is_empty() {
-            self.stage = Stage::Crowded;
-            self.metrics.unreadable(self.listener, Unreadable::Pipelined.as_str());
-        }
         while self.good.is_empty() && !self.raw.is_empty() && matches!(self.stage, Stage::Waiting | Stage::Reading) {
             let began = self.wire.is_between();
+            if began {
+                self.note.begin();
+            }
             match self.wire.feed(&self.raw, &mut self.good) {
                 Ok(fed) => {
                     self.raw.drain(..fed.taken.min(self.raw.len()));
@@ -124,6 +146,11 @@ impl Guarded {
             if began && self.wire.is_in_head() {
                 self.wait(self.bounds.head_time);
             }
+        }
+        if self.stage == Stage::Answering && !self.raw.is_empty() {
+            self.stage = Stage::Crowded;
+            self.note.crowd();
+            self.metrics.unreadable(self.listener, Unreadable::Pipelined.as_str());
         }
         Ok(())
     }
@@ -151,8 +178,19 @@ impl Guarded {
         if self.stage != Stage::Passing && self.wire.is_in_head() {
             return self.refuse(Unreadable::HeadSlow);
         }
+        if self.stage == Stage::Passing && self.frames.is_within() {
+            self.metrics.unreadable(self.listener, Unreadable::HeadSlow.as_str());
+        }
         self.stage = Stage::Closing;
         Ok(())
+    }
+
+    /// The caller will send no more.
+    fn ended(&mut self) -> io::Result<()> {
+        match self.stage {
+            Stage::Waiting | Stage::Reading if self.wire.is_in_head() => self.refuse(Unreadable::HeadCut),
+            _ => Ok(()),
+        }
     }
 
     /// Whether the time for what comes next is running.
@@ -164,21 +202,40 @@ impl Guarded {
         }
     }
 
-    fn poll_write_out(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut done = 0;
-        while let Some(rest) = self.unwritten.get(done..).filter(|rest| !rest.is_empty()) {
-            match Pin::new(&mut self.inner).poll_write(cx, rest) {
-                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Poll::Ready(Ok(count)) => done = done.saturating_add(count),
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                Poll::Pending => {
-                    self.unwritten.drain(..done);
-                    return Poll::Pending;
-                }
-            }
+    /// HTTP/2: time and number, from what has passed.
+    fn passed(&mut self, bytes: &[u8]) {
+        let (ended, within) = (self.frames.ended(), self.frames.is_within());
+        self.frames.watch(bytes);
+        if !self.frames.is_within() {
+            self.wait(self.bounds.silence_time);
+        } else if !within || self.frames.ended() != ended {
+            self.wait(self.bounds.head_time);
         }
-        self.unwritten.clear();
-        Poll::Ready(Ok(()))
+        if self.frames.requests() >= self.bounds.requests {
+            self.enough.send_replace(true);
+        }
+        if self.frames.requests() >= self.bounds.requests.saturating_mul(2) {
+            // Told to stop, its caller goes on.
+            self.stage = Stage::Closing;
+        }
+    }
+
+    fn poll_out(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.line {
+            Some(Line { inner, out }) => out.poll_out(inner, cx),
+            None => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn poll_more(&mut self, cx: &mut Context<'_>, read: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match &mut self.line {
+            Some(line) => Pin::new(&mut line.inner).poll_read(cx, read),
+            None => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn inner(&self) -> Option<&Stream> {
+        self.line.as_ref().map(|line| &line.inner)
     }
 }
 
@@ -186,34 +243,37 @@ impl AsyncRead for Guarded {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
         loop {
+            this.turn();
             this.look()?;
             if this.give(buf) || this.stage == Stage::Closing {
                 return Poll::Ready(Ok(()));
             }
+            // Who waits for more has nothing to add to what was written: it may go out.
+            if this.line.as_ref().is_some_and(|line| !line.out.is_empty())
+                && let Poll::Ready(Err(error)) = this.poll_out(cx)
+            {
+                return Poll::Ready(Err(error));
+            }
             if this.stage == Stage::Crowded {
                 // Writing the answer goes on by itself, and then ends this.
                 return Poll::Pending;
-            }
-            // Who waits for more has nothing to add to what was written: it may go out.
-            if !this.unwritten.is_empty()
-                && let Poll::Ready(Err(error)) = this.poll_write_out(cx)
-            {
-                return Poll::Ready(Err(error));
             }
             if this.is_timed() && this.deadline.as_mut().poll(cx).is_ready() {
                 this.late()?;
                 continue;
             }
             if this.stage == Stage::Passing {
-                ready!(Pin::new(&mut this.inner).poll_read(cx, buf))?;
-                this.wait(this.bounds.silence_time);
+                let before = buf.filled().len();
+                ready!(this.poll_more(cx, buf))?;
+                this.passed(buf.filled().get(before..).unwrap_or_default());
                 return Poll::Ready(Ok(()));
             }
             let mut space = [0_u8; READ_BYTES];
             let mut read = ReadBuf::new(&mut space);
-            ready!(Pin::new(&mut this.inner).poll_read(cx, &mut read))?;
+            ready!(this.poll_more(cx, &mut read))?;
             if read.filled().is_empty() {
-                // The caller will send no more. What it has sent so far is not a request if it is only half a head.
+                this.ended()?;
+                this.give(buf);
                 return Poll::Ready(Ok(()));
             }
             this.raw.extend_from_slice(read.filled());
@@ -223,91 +283,66 @@ impl AsyncRead for Guarded {
 
 impl AsyncWrite for Guarded {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match self.stage {
-            Stage::Answering if self.raw.is_empty() => self.stage = Stage::Waiting,
-            Stage::Answering | Stage::Crowded => self.stage = Stage::Closing,
-            Stage::Waiting | Stage::Reading | Stage::Closing | Stage::Passing => {}
+        if self.line.as_ref().is_some_and(|line| line.out.is_full()) {
+            ready!(self.poll_out(cx))?;
         }
-        if self.stage == Stage::Waiting && self.wire.is_between() {
-            let idle = self.bounds.idle_time;
-            self.wait(idle);
-        }
-        if self.unwritten.len() >= WRITE_BYTES {
-            ready!(self.poll_write_out(cx))?;
-        }
-        self.unwritten.extend_from_slice(bytes);
-        Poll::Ready(Ok(bytes.len()))
+        Poll::Ready(Ok(self.line.as_mut().map_or(0, |line| line.out.put(bytes))))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.poll_write_out(cx))?;
-        Pin::new(&mut self.inner).poll_flush(cx)
+        self.poll_out(cx)
     }
 
-    /// Ends the connection. While its caller is still sending, what comes is thrown away for a while: closing at once
-    /// would destroy the answer on its way.
+    /// What was written goes out; the rest is done when the engine has let go.
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(self.poll_write_out(cx))?;
-        let this = &mut *self;
-        if this.thrown_away.is_none() {
-            ready!(Pin::new(&mut this.inner).poll_shutdown(cx))?;
-            if !matches!(this.stage, Stage::Reading | Stage::Crowded | Stage::Closing) {
-                return Poll::Ready(Ok(()));
-            }
-            this.thrown_away = Some(0);
-            this.wait(this.bounds.linger_time);
+        self.poll_out(cx)
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        let unread = match self.stage {
+            Stage::Reading | Stage::Crowded | Stage::Closing | Stage::Passing => true,
+            Stage::Waiting | Stage::Answering => false,
+        };
+        if let Some(line) = self.line.take() {
+            self.leaving.leave(Left { line, unread });
         }
-        while this.thrown_away.is_some_and(|bytes| bytes < LINGER_BYTES) {
-            if this.deadline.as_mut().poll(cx).is_ready() {
-                tracing::trace!("a caller was still sending when its connection ended");
-                break;
-            }
-            let mut space = [0_u8; READ_BYTES];
-            let mut read = ReadBuf::new(&mut space);
-            match ready!(Pin::new(&mut this.inner).poll_read(cx, &mut read)) {
-                Ok(()) if !read.filled().is_empty() => {
-                    this.thrown_away = this.thrown_away.map(|bytes| bytes.saturating_add(read.filled().len()));
-                }
-                Ok(()) | Err(_) => break,
-            }
-        }
-        Poll::Ready(Ok(()))
     }
 }
 
 #[async_trait]
 impl Shutdown for Guarded {
     async fn shutdown(&mut self) {
-        // The engine ends most connections by `poll_shutdown` alone, so all that matters is there.
         if let Err(error) = AsyncWriteExt::shutdown(self).await {
-            tracing::trace!(%error, "a connection was gone before it was ended");
+            tracing::trace!(%error, "an answer could not be written to its end");
         }
     }
 }
 
 impl UniqueID for Guarded {
     fn id(&self) -> UniqueIDType {
-        self.inner.id()
+        self.inner().map(|inner| inner.id()).unwrap_or_default()
     }
 }
 
 impl Ssl for Guarded {
     fn get_ssl(&self) -> Option<&TlsRef> {
-        self.inner.get_ssl()
+        self.inner()?.get_ssl()
     }
 
     fn get_ssl_digest(&self) -> Option<Arc<SslDigest>> {
-        self.inner.get_ssl_digest()
+        self.inner()?.get_ssl_digest()
     }
 
     fn selected_alpn_proto(&self) -> Option<ALPN> {
-        self.inner.selected_alpn_proto()
+        self.inner()?.selected_alpn_proto()
     }
 }
 
 impl GetTimingDigest for Guarded {
     fn get_timing_digest(&self) -> Vec<Option<TimingDigest>> {
-        self.inner.get_timing_digest()
+        self.inner().map(|inner| inner.get_timing_digest()).unwrap_or_default()
     }
 }
 
@@ -319,7 +354,7 @@ impl GetProxyDigest for Guarded {
 
 impl GetSocketDigest for Guarded {
     fn get_socket_digest(&self) -> Option<Arc<SocketDigest>> {
-        self.inner.get_socket_digest()
+        self.inner()?.get_socket_digest()
     }
 }
 

@@ -24,6 +24,7 @@ pub enum Unreadable {
     ChunkEnd,
     Trailers,
     HeadSlow,
+    HeadCut,
     Pipelined,
 }
 
@@ -52,6 +53,7 @@ impl Unreadable {
             Unreadable::ChunkEnd => "chunk_end",
             Unreadable::Trailers => "trailers",
             Unreadable::HeadSlow => "head_slow",
+            Unreadable::HeadCut => "head_cut",
             Unreadable::Pipelined => "pipelined",
         }
     }
@@ -80,6 +82,7 @@ impl Unreadable {
             Unreadable::ChunkEnd => "a chunk does not end with CR and LF",
             Unreadable::Trailers => "trailers are not taken",
             Unreadable::HeadSlow => "the head of the request did not arrive in time",
+            Unreadable::HeadCut => "the request ended inside its head",
             Unreadable::Pipelined => "a second request came before the first was answered",
         }
     }
