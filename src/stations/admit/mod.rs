@@ -97,10 +97,14 @@ pub fn find(catalog: &Catalog, head: Head<'_>) -> Result<Found, AdmitRefusal> {
     }
     let path = head.target.split_once('?').map_or(head.target, |(path, _)| path);
     plain(path)?;
-    catalog.find(head.method, path).map_err(|not_found| match not_found {
+    let found = catalog.find(head.method, path).map_err(|not_found| match not_found {
         NotFound::Path => AdmitRefusal::UnknownPath,
         NotFound::Method { allowed } => AdmitRefusal::MethodNotAllowed(allowed),
-    })
+    })?;
+    if !found.operation.is_write() && has_body(head.headers) {
+        return Err(AdmitRefusal::Malformed("a read has no body"));
+    }
+    Ok(found)
 }
 
 /// The right to be checked: the token was believed, and may be used here.
@@ -115,9 +119,6 @@ pub fn admit(
         return Err(AdmitRefusal::WrongEnvironment);
     }
     let Found { operation, path_parameters } = found;
-    if !operation.is_write() && has_body(head.headers) {
-        return Err(AdmitRefusal::Malformed("a read has no body"));
-    }
     let query = head.target.split_once('?').map_or("", |(_, query)| query).to_owned();
     let caller = believed.caller.clone();
     Ok(Admitted { environment, operation, path_parameters, query, caller, token })
