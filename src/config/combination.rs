@@ -4,7 +4,8 @@ mod issuers;
 
 use std::net::SocketAddr;
 
-use super::written::{Fault, Place, Placed, Written, WrittenEnvironment};
+use super::fault::{Fault, Place};
+use super::written::{Placed, Written, WrittenEnvironment};
 use super::{pem, url};
 use crate::base::finding::{Finding, Severity};
 use crate::base::ids::Environment;

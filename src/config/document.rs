@@ -6,8 +6,8 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
+use super::fault::{Fault, Place};
 use super::settings::{Heading, Presence, SECTIONS, Section};
-use super::written::{Fault, Place};
 use crate::base::finding::{Finding, nearest};
 
 /// Something written, before it is known whether it is of the right type.

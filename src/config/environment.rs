@@ -2,8 +2,8 @@
 
 use super::World;
 use super::document::{Found, Raw};
+use super::fault::{Fault, Place};
 use super::settings::{Heading, Kind, Presence, SECTIONS, Setting};
-use super::written::{Fault, Place};
 use crate::base::finding::{Finding, nearest};
 
 pub(super) const PREFIX: &str = "SLUICE_";

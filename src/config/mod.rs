@@ -10,6 +10,7 @@
 mod combination;
 mod document;
 mod environment;
+mod fault;
 mod meant;
 mod pem;
 mod reference;
@@ -34,9 +35,10 @@ pub use value::credential_in;
 
 use crate::base::finding::{Finding, Severity};
 use document::{Document, Found};
+use fault::{Fault, Place};
 use settings::{Absent, Heading, Presence, SECTIONS, Section, Setting};
 use value::Source;
-use written::{Fault, Place, Written};
+use written::Written;
 
 /// What configuration may look at besides its own text.
 pub struct World<'w> {

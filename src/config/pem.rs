@@ -6,7 +6,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, SubjectPublicKeyInfoDer, 
 use rustls::server::ParsedCertificate;
 use rustls::sign::CertifiedKey;
 
-use super::written::Fault;
+use super::fault::Fault;
 use crate::stations::admit::KeyKind;
 
 /// A public key or certificate, and the kind of key that it is.

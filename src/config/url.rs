@@ -6,8 +6,8 @@ use http::Uri;
 use http::uri::Authority;
 use rustls::pki_types::ServerName;
 
+use super::fault::Fault;
 use super::meant::UpstreamConfig;
-use super::written::Fault;
 
 /// Reads `http://` or `https://`, a host, and where written a port and a path.
 pub(super) fn upstream(url: &str) -> Result<UpstreamConfig, Fault> {

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use super::World;
 use super::document::{Found, Raw};
+use super::fault::{Fault, Place};
 use super::meant::CredentialSource;
 use super::pem::{self, PublicKey};
 use super::settings::{ANSWERS, Kind, LOG_FORMATS, LOG_LEVELS, MOST_MILLIS};
 use super::url;
-use super::written::{Fault, Place, Placed, Slot, Written};
+use super::written::{Placed, Slot, Written};
 use crate::base::finding::nearest;
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;

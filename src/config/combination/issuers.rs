@@ -2,7 +2,8 @@
 
 use super::{Wrong, error};
 use crate::base::ids::Environment;
-use crate::config::written::{Fault, Written, WrittenIssuer};
+use crate::config::fault::Fault;
+use crate::config::written::{Written, WrittenIssuer};
 use crate::stations::admit::{Algorithm, KeyKind};
 
 pub(super) fn wrong(written: &Written) -> Vec<Wrong> {
