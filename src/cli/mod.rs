@@ -23,7 +23,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::base::finding::{Finding, Severity};
 use crate::base::secret::Secret;
-use crate::catalog::{Catalog, SchemaFiles};
+use crate::catalog::{Catalog, SchemaFiles, completeness};
 use crate::config::{self, Config, World};
 
 /// The gate between an organization's own services and a stablecoin payments API.
@@ -114,7 +114,7 @@ impl Sources {
         let read = read_config(&self.config_file());
         let configured = read.as_ref().ok().map(|reading| &reading.config.catalog);
         let schemas = self.schemas.as_deref().or(configured.and_then(|catalog| catalog.schemas.as_deref()));
-        let contract = read_contract(schemas, configured.map_or(&[], |catalog| catalog.enable.as_slice()));
+        let contract = complete_contract(schemas, configured.map_or(&[], |catalog| catalog.enable.as_slice()));
         match (read, contract) {
             (Ok(reading), Ok((files, catalog))) => {
                 Ok(Loaded { config: reading.config, files, catalog, warnings: reading.warnings })
@@ -130,6 +130,13 @@ impl Sources {
 pub fn world<'w>() -> World<'w> {
     let environment = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value))).collect();
     World { environment, read_file: &|path| fs::read(path), is_folder: &|path| fs::read_dir(path).is_ok() }
+}
+
+/// A contract that has all it needs. The built-in one was complete when it was built in.
+fn complete_contract(folder: Option<&Path>, enable: &[String]) -> Result<(SchemaFiles, Catalog), Vec<Finding>> {
+    let (files, catalog) = read_contract(folder, enable)?;
+    let missing = folder.map_or_else(Vec::new, |_| in_folder(folder, completeness(&files, &catalog)));
+    if missing.is_empty() { Ok((files, catalog)) } else { Err(missing) }
 }
 
 /// A contract from a folder, or the built-in one; names of files in findings have the folder before them.

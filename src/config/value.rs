@@ -16,7 +16,7 @@ use super::written::{Placed, Slot, Written};
 use crate::base::finding::nearest;
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
-use crate::stations::admit::{Algorithm, FieldPath};
+use crate::stations::admit::{Algorithm, FieldPath, KeySet};
 
 /// What values may lead to: the environment, and files relative to the folder of the configuration.
 pub(super) struct Source<'s> {
@@ -101,12 +101,12 @@ fn keys_url(raw: &Raw) -> Result<String, Fault> {
 /// The keys themselves are read by those that use them, again and again.
 fn keys_file(raw: &Raw, source: &Source<'_>) -> Result<PathBuf, Fault> {
     let name = text(raw, "the name of a file as text")?;
-    let content: Option<serde_json::Value> = serde_json::from_slice(&source.file(name)?).ok();
-    if content.is_some_and(|set| set.get("keys").is_some_and(serde_json::Value::is_array)) {
-        return Ok(source.folder.join(name));
+    match KeySet::from_jwks(&source.file(name)?) {
+        Ok(_) => Ok(source.folder.join(name)),
+        Err(fault) => Err(Fault::new(format!("`{name}`: {fault}")).remedy(
+            "it is an object in JSON, with the keys as a list: `{\"keys\": […]}`; `sluice token keys` makes one",
+        )),
     }
-    Err(Fault::new(format!("`{name}`: it holds no JWKS document"))
-        .remedy("it is an object in JSON, with the keys as a list: `{\"keys\": […]}`"))
 }
 
 fn public_key(raw: &Raw, source: &Source<'_>) -> Result<PublicKey, Fault> {

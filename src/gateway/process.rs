@@ -125,7 +125,7 @@ impl Process {
             .map_err(StartError::Runtime)?;
         let metrics = Metrics::new().map_err(StartError::Metrics)?;
         let (observer, checking) = Observer::new(metrics.clone());
-        runtime.spawn(checking);
+        std::thread::Builder::new().name("checking".to_owned()).spawn(checking).map_err(StartError::Runtime)?;
 
         let conf = Arc::new(server_conf(threads));
         let mut server = Server::new_with_opt_and_conf(None, server_conf(threads));
@@ -180,7 +180,7 @@ impl Process {
         let door = Door { app: Arc::new(probes), tls: None, guard, limits: connection_limits(config), stop: never() };
         server.add_service(Listening::new(bound, door, runtime.handle().clone()));
         let signals = Mutex::new(Signals::catch(&runtime).map_err(StartError::Runtime)?);
-        let ending = Ending { signals, stop, requests, grace: config.timeouts.grace };
+        let ending = Ending { signals, stop, requests, sending: sending.clone(), grace: config.timeouts.grace };
         Ok(Process { server, runtime, addresses, ending, sending })
     }
 
@@ -191,11 +191,8 @@ impl Process {
     /// Serves until SIGTERM or SIGINT, and returns when all that ran has ended.
     pub fn serve(self) {
         let Process { server, runtime, ending, sending, .. } = self;
-        let grace = ending.grace;
         server.run(RunArgs { shutdown_signal: Box::new(ending) });
-        sending.close();
-        let waited = runtime.block_on(async { tokio::time::timeout(grace, sending.wait()).await });
-        if waited.is_err() {
+        if !sending.is_empty() {
             tracing::error!(
                 open = sending.len(),
                 "writes were still being sent when the time for ending was over; their outcome is unknown"
@@ -216,6 +213,7 @@ struct Ending {
     signals: Mutex<Signals>,
     stop: watch::Sender<bool>,
     requests: TaskTracker,
+    sending: TaskTracker,
     grace: Duration,
 }
 
@@ -244,7 +242,13 @@ impl ShutdownSignalWatch for Ending {
         self.stop.send_replace(true);
         tracing::info!(open = self.requests.len(), "ending: no new connections, waiting for what runs");
         self.requests.close();
-        if tokio::time::timeout(self.grace, self.requests.wait()).await.is_err() {
+        self.sending.close();
+        let all = async {
+            self.requests.wait().await;
+            // A caller may have left; what was sent for it has not.
+            self.sending.wait().await;
+        };
+        if tokio::time::timeout(self.grace, all).await.is_err() {
             tracing::warn!(open = self.requests.len(), "requests were still open when the time for ending was over");
         }
         ShutdownSignal::FastShutdown

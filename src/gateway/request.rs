@@ -13,7 +13,7 @@ use crate::base::ids::TraceId;
 use crate::config::AnswerMode;
 use crate::journey::fetch::fetch;
 use crate::journey::submit::submit;
-use crate::stations::admit::{AdmitRefusal, Admitted, Head, admit, bearer, find};
+use crate::stations::admit::{AdmitRefusal, Admitted, Head, READ_WITH_BODY, admit, bearer, find};
 use crate::stations::check::{check, check_head};
 use crate::stations::forward::clear;
 use crate::stations::reply::{self, Refusal, Reply};
@@ -96,13 +96,19 @@ async fn write(gate: &Gate, session: &mut Session, ctx: &mut Ctx, admitted: Admi
     if submitted.unchecked {
         // What was executed passes whatever its answer looks like: it is checked beside, in every mode.
         let Reply { status, ref headers, ref body, .. } = submitted.reply;
-        let (environment, headers, body) = (gate.environment, headers.clone(), Some(body.clone()));
-        gate.observer.observe(Observed { environment, operation, status, headers, body });
+        let room = gate.observer.room(body.len());
+        let body = room.is_some().then(|| body.clone());
+        let (environment, headers) = (gate.environment, headers.clone());
+        gate.observer.observe(Observed { environment, operation, status, headers, body, room });
     }
     answer::write(session, ctx, submitted.reply).await
 }
 
 async fn read(gate: &Gate, session: &mut Session, ctx: &mut Ctx, admitted: Admitted, trace: &TraceId) -> Result<bool> {
+    if !session.is_body_empty() {
+        // Over HTTP/2 a body needs no header to announce it.
+        return refuse(session, ctx, &Refusal::Admit(AdmitRefusal::Malformed(READ_WITH_BODY))).await;
+    }
     let headers = &session.req_header().headers;
     let checked = check(admitted, headers, b"");
     let cleared = match checked {

@@ -37,6 +37,8 @@ pub enum Doubt {
     Silent,
     Broken,
     Redirected,
+    /// A 401 that proves nothing, to the gate's own credential.
+    CredentialRefused,
     /// An answer that proves nothing. The body is there if it is well formed.
     Answered {
         status: u16,
@@ -65,6 +67,9 @@ pub fn settle(operation: &Operation, injected: bool, sent: Sent) -> Outcome {
         AnswerBody::Complete(body) if is_documented(operation, status, &headers, &body) => Some(body),
         AnswerBody::Complete(_) | AnswerBody::Incomplete(_) => None,
     };
+    if injected && status == 401 && body.is_none() {
+        return Outcome::Unknown(Doubt::CredentialRefused);
+    }
     match body {
         Some(_) if injected && status == 401 && operation.not_executed.contains(&status) => {
             Outcome::NotExecuted(NotExecuted::CredentialRefused)

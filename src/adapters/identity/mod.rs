@@ -40,15 +40,17 @@ impl Identity {
         if let Some(believed) = self.remembered.find(token, generation, now) {
             return Ok(believed);
         }
-        let believed = match believe(token.reveal(), &self.keyring.trusted(), now) {
+        let (believed, generation) = match believe(token.reveal(), &self.keyring.trusted(), now) {
             Err(TokenFault::UnknownKey { issuer } | TokenFault::NoKeys { issuer }) => {
                 self.keyring.look_again(issuer).await;
-                believe(token.reveal(), &self.keyring.trusted(), now)?
+                // Taken before the keys: were they to change in between, the token would be asked again.
+                let generation = self.keyring.generation();
+                (believe(token.reveal(), &self.keyring.trusted(), now)?, generation)
             }
-            other => other?,
+            other => (other?, generation),
         };
         let believed = Arc::new(believed);
-        self.remembered.keep(token, self.keyring.generation(), believed.clone());
+        self.remembered.keep(token, generation, believed.clone());
         Ok(believed)
     }
 }

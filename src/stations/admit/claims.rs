@@ -50,7 +50,7 @@ pub(super) fn name(value: Option<&Value>) -> Option<String> {
 /// Seconds since 1970, whole or with a fraction, as tokens write them.
 pub(super) fn seconds(value: &Value) -> Option<i64> {
     let text = value.as_number()?.to_string();
-    let whole = text.split('.').next()?;
-    let plain = whole.bytes().all(|b| b.is_ascii_digit()) && whole.len() <= 12;
-    if plain { whole.parse().ok() } else { None }
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
+    if digits(whole) && digits(fraction) && whole.len() <= 12 { whole.parse().ok() } else { None }
 }

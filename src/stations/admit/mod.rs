@@ -25,6 +25,9 @@ use crate::catalog::{Catalog, Found, NotFound, Operation};
 /// The longest request target, in bytes.
 pub const LONGEST_TARGET: usize = 4096;
 
+/// What a read with a body is told.
+pub const READ_WITH_BODY: &str = "a read has no body";
+
 /// The head of a request, as it came.
 #[derive(Clone, Copy, Debug)]
 pub struct Head<'h> {
@@ -102,7 +105,7 @@ pub fn find(catalog: &Catalog, head: Head<'_>) -> Result<Found, AdmitRefusal> {
         NotFound::Method { allowed } => AdmitRefusal::MethodNotAllowed(allowed),
     })?;
     if !found.operation.is_write() && has_body(head.headers) {
-        return Err(AdmitRefusal::Malformed("a read has no body"));
+        return Err(AdmitRefusal::Malformed(READ_WITH_BODY));
     }
     Ok(found)
 }

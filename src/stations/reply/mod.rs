@@ -20,7 +20,7 @@ use super::check::CheckRefusal;
 use super::forward::AnswerBody;
 use super::settle::{Doubt, NotExecuted, Outcome};
 use crate::base::ids::RequestId;
-use crate::catalog::{Class, Operation, Shape, Violation};
+use crate::catalog::{Claim, Class, Operation, Shape, Violation};
 
 pub const ORIGIN: HeaderName = HeaderName::from_static("sluice-origin");
 pub const OUTCOME: HeaderName = HeaderName::from_static("sluice-outcome");
@@ -91,9 +91,12 @@ pub fn refused(refusal: &Refusal, operation: Option<&Operation>) -> Reply {
     let (code, message, violations) = told(refusal);
     let executed = operation.and_then(not_looked_up);
     let message = match executed {
-        Some(Executed::Unknown) => format!(
-            "{message}. This attempt sent nothing. Whether an earlier one with this requestId did was not looked up: repeat with the same requestId."
-        ),
+        Some(Executed::Unknown) => {
+            format!(
+                "{message}. This attempt sent nothing. Whether an earlier one did was not looked up: {}.",
+                repeat(operation)
+            )
+        }
         _ => format!("{message}."),
     };
     let details = (!violations.is_empty())
@@ -130,8 +133,8 @@ pub fn settled(outcome: Outcome, operation: &Operation, request_id: Option<&Requ
             own(Code::UpstreamUnavailable, 502, Shape::A, message, None, Some(Executed::No))
         }
         Outcome::NotExecuted(NotExecuted::NotSent) => {
-            let message = "upstream cannot be reached; nothing was sent. Repeat with the same requestId.";
-            own(Code::UpstreamUnavailable, 502, Shape::A, message, None, Some(Executed::No))
+            let message = format!("upstream cannot be reached; nothing was sent: {}.", repeat(Some(operation)));
+            own(Code::UpstreamUnavailable, 502, Shape::A, &message, None, Some(Executed::No))
         }
         Outcome::Unknown(doubt) => in_doubt(doubt, operation),
     }
@@ -139,7 +142,7 @@ pub fn settled(outcome: Outcome, operation: &Operation, request_id: Option<&Requ
 
 /// Upstream's answer as it came, without what concerns only the connection to upstream.
 pub fn from_upstream(status: u16, headers: &HeaderMap, body: Bytes, executed: Option<Executed>) -> Reply {
-    let passed = headers.iter().filter(|(name, _)| is_passed(name, headers));
+    let passed = headers.iter().filter(|(name, _)| is_passed(name, status, headers));
     let mut kept = HeaderMap::with_capacity(headers.len());
     for (name, value) in passed {
         kept.append(name.clone(), value.clone());
@@ -153,6 +156,14 @@ fn not_looked_up(operation: &Operation) -> Option<Executed> {
         (Class::Read, _) => None,
         (Class::Change | Class::Money, Some(_)) => Some(Executed::Unknown),
         (Class::Change | Class::Money, None) => Some(Executed::No),
+    }
+}
+
+/// How a call is made again.
+fn repeat(operation: Option<&Operation>) -> &'static str {
+    match operation.and_then(|o| o.claim.as_ref()) {
+        Some(Claim::Body(_)) => "repeat with the same requestId",
+        Some(Claim::Path(_)) | None => "repeat the call",
     }
 }
 
@@ -209,20 +220,24 @@ fn executed_without_body(status: u16, request_id: Option<&RequestId>) -> Reply {
 }
 
 fn in_doubt(doubt: Doubt, operation: &Operation) -> Reply {
-    const ADVICE: &str = "Whether it was executed is not known: do not send it under another requestId";
+    let advice = match operation.claim {
+        Some(Claim::Body(_)) => "Whether it was executed is not known: do not send it under another requestId",
+        Some(Claim::Path(_)) | None => "Whether it was executed is not known: look before it is sent again",
+    };
     let unknown = Some(Executed::Unknown);
     let lost = |status: u16, what: &str| {
-        own(Code::OutcomeUnknown, status, Shape::A, &format!("{what}. {ADVICE}."), None, unknown)
+        own(Code::OutcomeUnknown, status, Shape::A, &format!("{what}. {advice}."), None, unknown)
     };
     match doubt {
         Doubt::Silent => lost(504, "upstream did not answer in time"),
         Doubt::Broken => lost(502, "upstream broke off before it answered"),
         Doubt::Redirected => lost(502, "upstream answered with a redirect, which is not followed"),
+        Doubt::CredentialRefused => lost(502, "upstream answered 401 to the gate's own credential"),
         Doubt::Answered { status, headers, body: Some(body) } if operation.claim.is_none() => {
             from_upstream(status, &headers, body, unknown)
         }
         Doubt::Answered { status, .. } => {
-            let message = format!("upstream answered {status}. {ADVICE}.");
+            let message = format!("upstream answered {status}. {advice}.");
             let shape = operation.answer(status).and_then(|a| a.shape).unwrap_or_else(|| Shape::usual(status));
             Reply { origin: Origin::Upstream, ..own(Code::OutcomeUnknown, status, shape, &message, None, unknown) }
         }

@@ -48,7 +48,7 @@ fn what_has_two_readings_is_refused() {
         ("GET\t/ HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), U::RequestLine),
         ("GET * HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), U::Target),
         ("GET http://a/ HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), U::Target),
-        ("CONNECT a:443 HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), U::Target),
+        ("CONNECT a:443 HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), U::RequestLine),
         ("GET /\u{e9} HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), U::Target),
         ("GET /a#b HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), U::Target),
         ("GET / HTTP/1.0\r\nHost: a\r\n\r\n".to_owned(), U::Version),
