@@ -353,7 +353,12 @@ pub(super) static SECTIONS: &[Section] = &[
                 "From the last byte sent to the whole answer of a write; to each piece of the answer to a read. What a write\n\
                  has done is unknown after it.",
             ),
-            millis("client_write_ms", "30_000", |w| &mut w.client_write, "For one write to a caller."),
+            millis(
+                "client_write_ms",
+                "20_000",
+                |w| &mut w.client_write,
+                "For a caller to take the next 64 KiB of its answer, or the rest; over HTTP/2, for each write.",
+            ),
             millis("keepalive_ms", "60_000", |w| &mut w.keepalive, "How long a caller's connection may be idle."),
             millis(
                 "upstream_idle_ms",

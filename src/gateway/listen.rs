@@ -16,6 +16,7 @@ use pingora::listeners::tls::Acceptor;
 use pingora::protocols::{GetSocketDigest, SocketDigest, Stream, l4};
 use pingora::server::{ListenFds, ShutdownWatch};
 use pingora::services::Service;
+use socket2::SockRef;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -25,6 +26,10 @@ use crate::telemetry::Metrics;
 
 /// How long accepting rests after it failed, when descriptors may have run out.
 const REST: Duration = Duration::from_millis(100);
+
+/// What the kernel may hold of answers to one caller. It would grow to several MiB for one who does not read, and its
+/// growing would look like reading.
+const SEND_BUFFER_BYTES: usize = 128 * 1024;
 
 /// An address that is ours.
 #[derive(Debug)]
@@ -179,6 +184,9 @@ async fn handshake(
     peer: SocketAddr,
     tls: Option<Arc<Acceptor>>,
 ) -> pingora::Result<Stream> {
+    if let Err(error) = SockRef::from(&socket).set_send_buffer_size(SEND_BUFFER_BYTES) {
+        tracing::debug!(%error, "the send buffer of a connection cannot be bounded");
+    }
     let digest = SocketDigest::from_raw_fd(socket.as_raw_fd());
     // A new cell: it cannot be full.
     drop(digest.peer_addr.set(Some(peer.into())));

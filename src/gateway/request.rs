@@ -66,6 +66,10 @@ async fn admitted(gate: &Gate, session: &Session, ctx: &mut Ctx) -> std::result:
     if !session.is_http2() && request.uri.authority().is_some() {
         return Err(AdmitRefusal::Malformed("the request target is not a path"));
     }
+    // Of HTTP/1.1 the guard has counted them.
+    if request.headers.len() > gate.limits.headers {
+        return Err(unreadable(Unreadable::TooManyHeaders));
+    }
     let target = std::str::from_utf8(request.raw_path())
         .map_err(|_| AdmitRefusal::Malformed("the request target is not UTF-8"))?;
     let head = Head { method: &request.method, target, headers: &request.headers };

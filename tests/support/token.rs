@@ -18,6 +18,12 @@ pub fn token() -> &'static str {
     &TOKEN
 }
 
+/// The value of a header that shows it.
+pub fn bearer() -> &'static str {
+    static BEARER: LazyLock<String> = LazyLock::new(|| format!("Bearer {}", token()));
+    &BEARER
+}
+
 /// What a good token says.
 pub fn claims() -> Value {
     let now = SystemClock.now().as_second();

@@ -36,11 +36,13 @@ TOKEN = f"Bearer {token()}"
 
 
 class Gate:
-    def __init__(self, addresses, lines):
+    def __init__(self, addresses, lines, process):
         # By environment, and `probes`.
         self.addresses = addresses
         # Its log, which grows while it runs.
         self.lines = lines
+        # Its number.
+        self.process = process
 
 
 @contextmanager
@@ -52,7 +54,7 @@ def gate(binary, production, sandbox):
         with running([binary, "serve", "--config", config]) as process:
             addresses = {}
             lines = process.until(lambda line: listens(line, addresses))
-            yield Gate(addresses, lines)
+            yield Gate(addresses, lines, process.child.pid)
 
 
 @contextmanager

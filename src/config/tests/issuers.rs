@@ -4,7 +4,8 @@ use super::*;
 use crate::stations::admit::Algorithm;
 
 const SECRET: &str = "hunter2-hunter2-hunter2-hunter2-";
-const JWKS: &str = r#"{"keys": []}"#;
+const JWKS: &str =
+    r#"{"keys": [{"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
 const REQUIRED: &str = "issuer = \"i\"\naudience = [\"a\"]\nenvironments = [\"production\"]\n";
 
 const RSA: &str = "-----BEGIN PUBLIC KEY-----
@@ -153,7 +154,9 @@ fn keys_come_from_each_source_with_algorithms_that_fit() {
         (
             "ES256",
             "jwks_file = \"list.json\"",
-            Some("9:13 `issuer.main.jwks_file`: `list.json`: it holds no JWKS document"),
+            Some(
+                "9:13 `issuer.main.jwks_file`: `list.json`: it is not a JSON Web Key Set: an object with a list `keys`",
+            ),
         ),
         (
             "ES256",

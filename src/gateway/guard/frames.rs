@@ -41,7 +41,7 @@ impl Frames {
 
     /// Something has begun and not ended.
     pub(super) fn is_within(&self) -> bool {
-        self.in_block || !matches!(self.place, Place::Head(_, 0))
+        self.in_block || !matches!(self.place, Place::Preface(0) | Place::Head(_, 0))
     }
 
     /// Requests that have begun.
@@ -121,6 +121,7 @@ mod tests {
         let last = frame(CONTINUATION, END_HEADERS, 3, b"");
         let trailers = frame(HEADERS, END_HEADERS | 1, 3, b"t");
         for (what, parts, expected) in [
+            ("nothing", vec![], (0, 0, false)),
             ("half a preface", vec![preface[..10].to_vec()], (0, 0, true)),
             ("settings", vec![preface.clone(), settings.clone()], (0, 2, false)),
             ("half a head", vec![preface.clone(), settings[..4].to_vec()], (0, 1, true)),

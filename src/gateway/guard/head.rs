@@ -80,13 +80,16 @@ fn request_line(line: &[u8]) -> Result<(), Unreadable> {
         return Err(Unreadable::RequestLine);
     };
     let is_method = (1..=16).contains(&method.len()) && method.iter().all(u8::is_ascii_uppercase);
-    // The engine would answer CONNECT in words of its own.
-    if !is_method || method == b"CONNECT" {
+    if !is_method {
         return Err(Unreadable::RequestLine);
     }
     let is_path = target.first() == Some(&b'/') && target.iter().all(|b| (0x21..=0x7e).contains(b) && *b != b'#');
     if !is_path {
         return Err(Unreadable::Target);
+    }
+    if method == b"CONNECT" {
+        // The engine would answer it in words of its own.
+        return Err(Unreadable::Upgrade);
     }
     if version == b"HTTP/1.1" { Ok(()) } else { Err(Unreadable::Version) }
 }

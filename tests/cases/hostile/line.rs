@@ -31,11 +31,13 @@ impl<S: Read + Write + Send> Both for S {}
 /// One connection.
 pub struct Line {
     wire: Wire<Box<dyn Both>>,
+    /// The answer to HEAD states a length and has none.
+    asked_for_head: bool,
 }
 
 impl Line {
     pub fn plain(address: SocketAddr) -> Line {
-        Line { wire: Wire::new(Box::new(open(address))) }
+        Line::over(Box::new(open(address)))
     }
 
     pub fn tls(address: SocketAddr) -> Line {
@@ -48,10 +50,15 @@ impl Line {
         let connection = ClientConnection::new(Arc::new(AUTHORITY.client(&[alpn])), name).unwrap();
         let mut stream = StreamOwned::new(connection, open(address));
         stream.flush().unwrap();
-        Line { wire: Wire::new(Box::new(stream)) }
+        Line::over(Box::new(stream))
+    }
+
+    fn over(stream: Box<dyn Both>) -> Line {
+        Line { wire: Wire::new(stream), asked_for_head: false }
     }
 
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> &mut Line {
+        self.asked_for_head = bytes.as_ref().starts_with(b"HEAD ");
         // Whoever is refused in the middle may find the door shut.
         drop(self.wire.stream().write_all(bytes.as_ref()).and_then(|()| self.wire.stream().flush()));
         self
@@ -64,7 +71,8 @@ impl Line {
             let status: u16 = head.first.split(' ').nth(1)?.parse().ok()?;
             if status >= 200 {
                 let keeps = head.header("connection").is_none_or(|c| c.eq_ignore_ascii_case("keep-alive"));
-                let body = if status == 204 { Ok(Vec::new()) } else { self.wire.body(&head, true) };
+                let body =
+                    if status == 204 || self.asked_for_head { Ok(Vec::new()) } else { self.wire.body(&head, true) };
                 return Some(Told { status, keeps, whole: body.is_ok(), body: body.unwrap_or_default() });
             }
         }

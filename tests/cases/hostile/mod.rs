@@ -1,6 +1,8 @@
 //! Hostile transport: nothing malformed, slow or oversized gets past or hurts anyone else.
 
 mod connections;
+mod crowds;
+mod http2;
 mod line;
 mod malformed;
 mod phases;
