@@ -45,7 +45,7 @@ fn an_issuer_means_what_is_written_and_the_defaults() {
     assert_eq!((main.name.as_str(), main.issuer.as_str(), main.audiences.as_slice()), ("main", "i", &["a".into()][..]));
     assert_eq!(main.environments, [crate::base::ids::Environment::Production]);
     assert_eq!(main.algorithms, [Algorithm::Es256, Algorithm::EdDsa]);
-    assert!(matches!(&main.keys, KeySource::Url { url, ca_pem: None } if url == "http://localhost:1/keys"));
+    assert!(matches!(&main.keys, KeySource::Url { url, ca_pem: None, keep: None } if url == "http://localhost:1/keys"));
     assert_eq!((main.leeway.as_secs(), main.longest_lifetime.as_secs()), (30, 86_400));
     assert_eq!((main.required.len(), main.roles.is_none(), main.requester.to_string().as_str()), (0, true, "act.sub"));
 }
