@@ -1,5 +1,6 @@
 //! A gate whose every word is searched at its end for the secrets and tokens that it was given.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::sync::Mutex;
@@ -14,19 +15,19 @@ const PIECE: usize = 16;
 #[derive(Debug)]
 pub(super) struct Watched {
     gate: Gate,
-    secrets: Mutex<Vec<String>>,
+    secrets: Mutex<BTreeSet<String>>,
     answers: Mutex<String>,
 }
 
 impl Watched {
     pub(super) fn start(setup: Setup) -> Watched {
         let gate = setup.set("log", "level", "trace").start();
-        Watched { gate, secrets: Mutex::new(vec![SECRET.to_owned()]), answers: Mutex::default() }
+        Watched { gate, secrets: Mutex::new(BTreeSet::from([SECRET.to_owned()])), answers: Mutex::default() }
     }
 
     /// Something that the gate knows, and nobody shall hear of it.
     pub(super) fn hides(&self, secret: &str) {
-        self.secrets.lock().unwrap().push(secret.to_owned());
+        self.secrets.lock().unwrap().insert(secret.to_owned());
     }
 
     /// A call with this token in the place of the usual one.
