@@ -50,7 +50,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting {
         name: "jwks_keep",
         kind: Kind::KeptFile(|w| &mut w.issuer.jwks_keep),
-        absent: Absent::Nothing { example: r#""state/jwks-main.json""# },
+        absent: Absent::Nothing { example: r#""jwks-main.json""# },
         doc: "A file that the last good document of `jwks_url` is kept in, for a start while the issuer is away; it is\n\
               used for a day. Whoever can write it can make tokens.",
     },
