@@ -267,7 +267,7 @@ impl Keyring {
         }
     }
 
-    fn put(&self, issuer: usize, keys: Option<KeySet>) {
+    pub(super) fn put(&self, issuer: usize, keys: Option<KeySet>) {
         let current = self.trusted.load();
         let same = current.get(issuer).is_some_and(|t| t.keys.as_deref() == keys.as_ref());
         if same {

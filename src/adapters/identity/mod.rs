@@ -58,3 +58,6 @@ impl Identity {
         self.clock.now().as_second()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -80,7 +80,7 @@ fn a_thousand_unknown_keys_cause_one_fetch() {
     let (upstream, keys) = (Upstream::start(), Upstream::start());
     let signer = Signer::ed("k-1");
     keys.always(shows(&[&signer]));
-    let gate = Watched::start(fetched_from(Setup::of(&upstream), &keys).set("log", "level", "info"));
+    let gate = Watched::start(fetched_from(Setup::of(&upstream), &keys));
     gate.assert_passes(&signer.token(&claims_of_second()));
     let watch = Watch::start();
     std::thread::scope(|scope| {
