@@ -72,6 +72,7 @@ fn raw(kind: &Kind, text: &str) -> Raw {
         | Kind::FieldPath(_)
         | Kind::KeysUrl(_)
         | Kind::KeysFile(_)
+        | Kind::KeptFile(_)
         | Kind::PublicKey(_)
         | Kind::Answers(_)
         | Kind::LogFormat(_)

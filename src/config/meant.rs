@@ -81,8 +81,8 @@ pub struct IssuerConfig {
 /// Where an issuer's keys come from.
 #[derive(Clone, Debug)]
 pub enum KeySource {
-    /// A JWKS document, fetched; `ca_pem` replaces the system's authorities.
-    Url { url: String, ca_pem: Option<Vec<u8>> },
+    /// A JWKS document, fetched; `ca_pem` replaces the system's authorities, `keep` is where the last good one is kept.
+    Url { url: String, ca_pem: Option<Vec<u8>>, keep: Option<PathBuf> },
     /// A JWKS document in a file, read again when it changes.
     File(PathBuf),
     /// One public key or certificate, as PEM.

@@ -187,8 +187,10 @@ impl<'r> Reader<'r> {
             (None, Some(key)) => self.fault(&key.place, fault("tls_key", "tls_certificate")),
             _ => {}
         }
-        if let (Some(authorities), None) = (of("jwks_ca"), of("jwks_url")) {
-            self.fault(&authorities.place, fault("jwks_ca", "jwks_url"));
+        for name in ["jwks_ca", "jwks_keep"] {
+            if let (Some(lonely), None) = (of(name), of("jwks_url")) {
+                self.fault(&lonely.place, fault(name, "jwks_url"));
+            }
         }
     }
 

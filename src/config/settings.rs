@@ -91,6 +91,8 @@ pub(super) enum Kind {
     KeysUrl(Slot<String>),
     /// A file with a JWKS document, read again when it changes.
     KeysFile(Slot<PathBuf>),
+    /// A file that Sluice writes itself; its folder is there.
+    KeptFile(Slot<PathBuf>),
     /// A PEM file with one public key or certificate.
     PublicKey(Slot<PublicKey>),
     Truth(Slot<bool>),

@@ -16,7 +16,7 @@ fn read_in(text: &str, files: &[(&str, &str)], variables: &[(&str, &str)]) -> Re
         let named = files.iter().find(|(name, _)| path == Path::new("etc").join(name));
         named.map(|(_, content)| content.as_bytes().to_vec()).ok_or(io::ErrorKind::NotFound.into())
     };
-    let is_folder = |path: &Path| path == Path::new("etc/schemas");
+    let is_folder = |path: &Path| [Path::new("etc"), Path::new("etc/schemas")].contains(&path);
     let issuer = if text.contains("[issuer") { "" } else { ISSUER };
     let text = &format!("{text}{issuer}");
     let environment = variables.iter().map(|(name, value)| ((*name).to_owned(), OsString::from(value))).collect();

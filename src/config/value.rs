@@ -49,6 +49,7 @@ pub(super) fn store(kind: &Kind, found: &Found, source: &Source<'_>, written: &m
         Kind::FieldPaths(slot) => put(*slot, written, place, list(&found.raw, field_path)),
         Kind::KeysUrl(slot) => put(*slot, written, place, keys_url(&found.raw)),
         Kind::KeysFile(slot) => put(*slot, written, place, keys_file(&found.raw, source)),
+        Kind::KeptFile(slot) => put(*slot, written, place, kept_file(&found.raw, source)),
         Kind::PublicKey(slot) => put(*slot, written, place, public_key(&found.raw, source)),
         Kind::Truth(slot) => put(*slot, written, place, truth(&found.raw)),
         Kind::Number { least, most, unit, slot } => {
@@ -107,6 +108,17 @@ fn keys_file(raw: &Raw, source: &Source<'_>) -> Result<PathBuf, Fault> {
             "it is an object in JSON, with the keys as a list: `{\"keys\": […]}`; `sluice token keys` makes one",
         )),
     }
+}
+
+fn kept_file(raw: &Raw, source: &Source<'_>) -> Result<PathBuf, Fault> {
+    let path = source.folder.join(text(raw, "the name of a file as text")?);
+    let of_the_file = |folder: &Path| if folder.as_os_str().is_empty() { Path::new(".") } else { folder }.to_owned();
+    let folder = path.file_name().and(path.parent()).map(of_the_file);
+    if folder.is_some_and(|folder| (source.world.is_folder)(&folder)) && !(source.world.is_folder)(&path) {
+        return Ok(path);
+    }
+    Err(Fault::new(format!("`{}` names no file in a folder that is there", path.display()))
+        .remedy("names are relative to the folder of the configuration file"))
 }
 
 fn public_key(raw: &Raw, source: &Source<'_>) -> Result<PublicKey, Fault> {

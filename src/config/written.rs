@@ -73,6 +73,7 @@ pub(super) struct WrittenIssuer {
     pub algorithms: Option<Placed<Vec<Algorithm>>>,
     pub jwks_url: Option<Placed<String>>,
     pub jwks_ca: Option<Placed<Vec<u8>>>,
+    pub jwks_keep: Option<Placed<PathBuf>>,
     pub jwks_file: Option<Placed<PathBuf>>,
     pub public_key: Option<Placed<PublicKey>>,
     pub shared_secret: Option<Placed<Secret>>,
@@ -159,9 +160,9 @@ impl WrittenEnvironment {
 
 impl WrittenIssuer {
     fn meant(self) -> Option<IssuerConfig> {
-        let ca_pem = self.jwks_ca.map(|ca| ca.value);
+        let (ca_pem, keep) = (self.jwks_ca.map(|ca| ca.value), self.jwks_keep.map(|keep| keep.value));
         let keys = match (self.jwks_url, self.jwks_file, self.public_key, self.shared_secret) {
-            (Some(url), None, None, None) => KeySource::Url { url: url.value, ca_pem },
+            (Some(url), None, None, None) => KeySource::Url { url: url.value, ca_pem, keep },
             (None, Some(file), None, None) => KeySource::File(file.value),
             (None, None, Some(key), None) => KeySource::Pem(key.value.pem),
             (None, None, None, Some(secret)) => KeySource::Shared(secret.value),

@@ -43,7 +43,7 @@ impl ServeHttp for Probes {
                 plain(StatusCode::SERVICE_UNAVAILABLE, &format!("keys are not known of: {missing}\n"))
             }
             "/readyz" => plain(StatusCode::OK, "ready\n"),
-            "/metrics" => match self.metrics.text() {
+            "/metrics" => match self.metrics() {
                 Ok(text) => answer(StatusCode::OK, "text/plain; version=0.0.4", text),
                 Err(error) => {
                     tracing::error!(%error, "the metrics cannot be written");
@@ -52,6 +52,14 @@ impl ServeHttp for Probes {
             },
             _ => plain(StatusCode::NOT_FOUND, "here are /livez, /readyz and /metrics\n"),
         }
+    }
+}
+
+impl Probes {
+    fn metrics(&self) -> Result<Vec<u8>, prometheus::Error> {
+        // An age grows by itself: it is told when somebody asks.
+        self.keyring.tell_ages();
+        self.metrics.text()
     }
 }
 

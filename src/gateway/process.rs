@@ -133,7 +133,7 @@ impl Process {
         let (requests, sending) = (TaskTracker::new(), TaskTracker::new());
         let bodies = Arc::new(Semaphore::new(config.limits.bodies_bytes.min(Semaphore::MAX_PERMITS)));
 
-        let keyring = Arc::new(Keyring::new(&config.issuers)?);
+        let keyring = Arc::new(Keyring::new(&config.issuers, metrics.clone())?);
         runtime.spawn(keyring.clone().keep_fresh());
         let identity = Arc::new(Identity::new(keyring.clone(), Arc::new(SystemClock)));
         let (mut environments, mut upstreams) = (Vec::new(), Vec::new());

@@ -23,6 +23,8 @@ pub struct Metrics {
     unchecked: IntCounter,
     in_flight: IntGauge,
     tokens_refused: IntCounterVec,
+    keys_age: IntGaugeVec,
+    keys_fetches: IntCounterVec,
     unreadable: IntCounterVec,
     connections: IntGaugeVec,
     connections_refused: IntCounterVec,
@@ -92,6 +94,23 @@ impl Metrics {
                     &["environment", "reason"],
                 )?,
             )?,
+            keys_age: registered(
+                &registry,
+                IntGaugeVec::new(
+                    Opts::new(
+                        "sluice_keys_age_seconds",
+                        "Since an issuer's keys were last fetched or read, and were good.",
+                    ),
+                    &["issuer"],
+                )?,
+            )?,
+            keys_fetches: registered(
+                &registry,
+                IntCounterVec::new(
+                    Opts::new("sluice_keys_fetches_total", "Fetches of an issuer's keys, by what came of them."),
+                    &["issuer", "outcome"],
+                )?,
+            )?,
             unreadable: registered(
                 &registry,
                 IntCounterVec::new(
@@ -150,6 +169,14 @@ impl Metrics {
 
     pub fn token_refused(&self, environment: &str, reason: &str) {
         self.tokens_refused.with_label_values(&[environment, reason]).inc();
+    }
+
+    pub fn keys_age(&self, issuer: &str, age: Duration) {
+        self.keys_age.with_label_values(&[issuer]).set(i64::try_from(age.as_secs()).unwrap_or(i64::MAX));
+    }
+
+    pub fn keys_fetched(&self, issuer: &str, outcome: &str) {
+        self.keys_fetches.with_label_values(&[issuer, outcome]).inc();
     }
 
     pub fn unreadable(&self, listener: &str, reason: &str) {

@@ -20,11 +20,16 @@ use super::upstream::Upstream;
 pub struct Setup {
     folder: TempDir,
     sections: Vec<(String, Vec<String>)>,
+    variables: Vec<(String, String)>,
 }
 
 impl Setup {
     pub fn new() -> Setup {
-        let setup = Setup { folder: tempfile::tempdir().unwrap(), sections: vec![(String::new(), Vec::new())] };
+        let setup = Setup {
+            folder: tempfile::tempdir().unwrap(),
+            sections: vec![(String::new(), Vec::new())],
+            variables: Vec::new(),
+        };
         setup
             .set("log", "format", "json")
             .set("probes", "listen", "127.0.0.1:0")
@@ -85,6 +90,17 @@ impl Setup {
         self
     }
 
+    /// A variable that the gate finds in its environment.
+    pub fn variable(mut self, name: &str, value: &str) -> Setup {
+        self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// A file beside the configuration.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
     /// Writes the configuration.
     pub fn write(&self) -> PathBuf {
         let mut text = String::new();
@@ -122,7 +138,7 @@ pub fn sluice(arguments: &[&str]) -> Command {
 /// A running gate; it is killed when it is dropped.
 #[derive(Debug)]
 pub struct Gate {
-    _setup: Setup,
+    setup: Setup,
     process: u32,
     ended: Shared<ExitStatus>,
     pub log: Shared<Value>,
@@ -136,6 +152,7 @@ impl Gate {
     pub fn spawn(setup: Setup) -> Gate {
         let config = setup.write();
         let mut command = sluice(&["serve", "--config", config.to_str().unwrap()]);
+        command.envs(setup.variables.iter().cloned());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (log, stderr, ended) = (Shared::new(), Shared::new(), Shared::new());
         let lines = follow(child.stdout.take().unwrap(), log.clone(), |line| {
@@ -150,7 +167,7 @@ impl Gate {
             faults.join().unwrap();
             told.push(status);
         });
-        Gate { _setup: setup, process, ended, log, stderr, callers: Vec::new(), probes: None }
+        Gate { setup, process, ended, log, stderr, callers: Vec::new(), probes: None }
     }
 
     pub fn production(&self) -> SocketAddr {
@@ -181,6 +198,18 @@ impl Gate {
         self.log.wait("the log line of a request", |lines| {
             lines.iter().find(|line| line["message"] == "request" && line["request_id"] == request_id).cloned()
         })
+    }
+
+    /// A file beside the configuration.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.setup.path(name)
+    }
+
+    /// Ends it at once; what it was set up with can be started again.
+    pub fn kill(mut self) -> Setup {
+        self.signal("KILL");
+        self.wait_end();
+        std::mem::replace(&mut self.setup, Setup::new())
     }
 
     pub fn stderr(&self) -> String {

@@ -33,6 +33,19 @@ impl fmt::Display for FetchFault {
     }
 }
 
+impl FetchFault {
+    /// As metrics call it.
+    pub(super) fn as_str(&self) -> &'static str {
+        match self {
+            FetchFault::Unreachable => "unreachable",
+            FetchFault::Status(_) => "status",
+            FetchFault::TooLarge => "too_large",
+            FetchFault::Broken => "broken",
+            FetchFault::Keys(_) => "unusable",
+        }
+    }
+}
+
 /// A client for one issuer.
 pub(super) fn client(authorities_pem: Option<&[u8]>) -> Result<Client, reqwest::Error> {
     let builder =
@@ -43,7 +56,13 @@ pub(super) fn client(authorities_pem: Option<&[u8]>) -> Result<Client, reqwest::
     }
 }
 
-pub(super) async fn keys(client: &Client, url: &str) -> Result<KeySet, FetchFault> {
+/// Keys that came, and the document that they came in.
+pub(super) struct Fetched {
+    pub keys: KeySet,
+    pub document: String,
+}
+
+pub(super) async fn keys(client: &Client, url: &str) -> Result<Fetched, FetchFault> {
     let request = client.get(url).header("accept", "application/json");
     let mut answer = request.send().await.map_err(|_| FetchFault::Unreachable)?;
     if answer.status() != reqwest::StatusCode::OK {
@@ -56,5 +75,6 @@ pub(super) async fn keys(client: &Client, url: &str) -> Result<KeySet, FetchFaul
         }
         whole.extend_from_slice(&piece);
     }
-    KeySet::from_jwks(&whole).map_err(FetchFault::Keys)
+    let keys = KeySet::from_jwks(&whole).map_err(FetchFault::Keys)?;
+    Ok(Fetched { keys, document: String::from_utf8_lossy(&whole).into_owned() })
 }

@@ -1,12 +1,11 @@
 //! Who a token's bearer is: the keys of the issuers as they are known now, and the tokens that were believed already.
 
 mod fetch;
+mod kept;
 mod keyring;
 mod remembered;
 
 use std::sync::Arc;
-
-use jiff::Timestamp;
 
 pub use keyring::{Keyring, KeyringError};
 
@@ -35,26 +34,30 @@ impl Identity {
 
     /// Believes a token, or not. A key that is not known is looked for once.
     pub async fn believe(&self, token: &Secret) -> Result<Arc<Believed>, TokenFault> {
-        let now = now_secs(self.clock.now());
-        let generation = self.keyring.generation();
-        if let Some(believed) = self.remembered.find(token, generation, now) {
+        if let Some(believed) = self.remembered.find(token, self.keyring.generation(), self.now_secs()) {
             return Ok(believed);
         }
-        let (believed, generation) = match believe(token.reveal(), &self.keyring.trusted(), now) {
+        match self.ask(token) {
             Err(TokenFault::UnknownKey { issuer } | TokenFault::NoKeys { issuer }) => {
                 self.keyring.look_again(issuer).await;
-                // Taken before the keys: were they to change in between, the token would be asked again.
-                let generation = self.keyring.generation();
-                (believe(token.reveal(), &self.keyring.trusted(), now)?, generation)
+                self.ask(token)
             }
-            other => (other?, generation),
-        };
-        let believed = Arc::new(believed);
+            other => other,
+        }
+    }
+
+    fn ask(&self, token: &Secret) -> Result<Arc<Believed>, TokenFault> {
+        // INVARIANT: taken before the keys. If they change meanwhile, what the former ones believed is already outdated.
+        let generation = self.keyring.generation();
+        let believed = Arc::new(believe(token.reveal(), &self.keyring.trusted(), self.now_secs())?);
         self.remembered.keep(token, generation, believed.clone());
         Ok(believed)
     }
+
+    fn now_secs(&self) -> i64 {
+        self.clock.now().as_second()
+    }
 }
 
-fn now_secs(now: Timestamp) -> i64 {
-    now.as_second()
-}
+#[cfg(test)]
+mod tests;

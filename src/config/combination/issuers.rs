@@ -16,6 +16,7 @@ pub(super) fn wrong(written: &Written) -> Vec<Wrong> {
         wrong.extend(short_secret(issuer));
         wrong.extend(authorities_without_tls(issuer));
         wrong.extend(written.issuers.iter().take(at).filter_map(|other| same_issuer(issuer, other)));
+        wrong.extend(written.issuers.iter().take(at).filter_map(|other| same_kept_file(issuer, other)));
     }
     wrong
 }
@@ -79,6 +80,15 @@ fn authorities_without_tls(issuer: &WrittenIssuer) -> Option<Wrong> {
     let is_plain = url.value.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http:"));
     let fault = Fault::new(format!("`issuer.{}.jwks_ca` has no use: `jwks_url` is plain HTTP", issuer.name));
     is_plain.then(|| error(&authorities.place, fault.remedy("write `https://`, or leave `jwks_ca` out")))
+}
+
+/// Each would overwrite what the other keeps.
+fn same_kept_file(one: &WrittenIssuer, other: &WrittenIssuer) -> Option<Wrong> {
+    let (kept, same) = (one.jwks_keep.as_ref()?, other.jwks_keep.as_ref()?);
+    let fault =
+        Fault::new(format!("`issuer.{}.jwks_keep` and `issuer.{}.jwks_keep` are the same file", one.name, other.name));
+    let place = (&kept.place).max(&same.place);
+    (kept.value == same.value).then(|| error(place, fault.remedy("give each issuer a file of its own")))
 }
 
 /// Whose token it is, is told by `iss` alone.

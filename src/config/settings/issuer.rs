@@ -48,6 +48,13 @@ pub(super) const SETTINGS: &[Setting] = &[
         doc: "The authorities that the certificate of `jwks_url` may come from, as a PEM file, instead of the system's.",
     },
     Setting {
+        name: "jwks_keep",
+        kind: Kind::KeptFile(|w| &mut w.issuer.jwks_keep),
+        absent: Absent::Nothing { example: r#""jwks-main.json""# },
+        doc: "A file that the last good document of `jwks_url` is kept in, for a start while the issuer is away; it is\n\
+              used for a day. Whoever can write it can make tokens.",
+    },
+    Setting {
         name: "jwks_file",
         kind: Kind::KeysFile(|w| &mut w.issuer.jwks_file),
         absent: Absent::Another { example: r#""jwks.json""#, used: Used::Nowhere },

@@ -46,7 +46,7 @@ fn an_issuer_means_what_is_written_and_the_defaults() {
     assert_eq!((main.name.as_str(), main.issuer.as_str(), main.audiences.as_slice()), ("main", "i", &["a".into()][..]));
     assert_eq!(main.environments, [crate::base::ids::Environment::Production]);
     assert_eq!(main.algorithms, [Algorithm::Es256, Algorithm::EdDsa]);
-    assert!(matches!(&main.keys, KeySource::Url { url, ca_pem: None } if url == "http://localhost:1/keys"));
+    assert!(matches!(&main.keys, KeySource::Url { url, ca_pem: None, keep: None } if url == "http://localhost:1/keys"));
     assert_eq!((main.leeway.as_secs(), main.longest_lifetime.as_secs()), (30, 86_400));
     assert_eq!((main.required.len(), main.roles.is_none(), main.requester.to_string().as_str()), (0, true, "act.sub"));
 }
@@ -307,4 +307,29 @@ fn a_credential_is_the_callers_own_or_ours() {
     }
     let held = |content: &str| credential_in(content.into()).map(|secret| secret.reveal().to_owned());
     assert_eq!([held("a.b\r\n"), held(""), held("\n"), held("a b")], [Some("a.b".into()), None, None, None]);
+}
+
+#[test]
+fn keys_that_are_fetched_may_be_kept_in_a_file_of_their_own() {
+    let url = "algorithms = [\"ES256\"]\njwks_url = \"http://localhost:1/keys\"\n";
+    let kept = good(&issuer(&format!("{url}jwks_keep = \"schemas/kept.json\"")));
+    let [main] = kept.issuers.as_slice() else { panic!("one issuer") };
+    assert!(
+        matches!(&main.keys, KeySource::Url { keep: Some(path), .. } if path == Path::new("etc/schemas/kept.json"))
+    );
+
+    let told = |text: &str| {
+        read_in(text, &[("jwks.json", JWKS)], &[]).unwrap_err().iter().map(ToString::to_string).collect::<String>()
+    };
+    let lonely =
+        told(&issuer("algorithms = [\"ES256\"]\njwks_file = \"jwks.json\"\njwks_keep = \"schemas/kept.json\""));
+    assert!(lonely.contains("`issuer.main.jwks_keep` has no use without `issuer.main.jwks_url`"), "{lonely}");
+    for nowhere in ["nowhere/kept.json", "", "schemas/..", "schemas"] {
+        let fault = told(&issuer(&format!("{url}jwks_keep = \"{nowhere}\"")));
+        assert!(fault.contains("names no file in a folder that is there"), "{nowhere}: {fault}");
+    }
+    let both = format!("{url}jwks_keep = \"schemas/kept.json\"\n");
+    let other = REQUIRED.replace("\"i\"", "\"j\"");
+    let same = told(&format!("{}[issuer.b-2]\n{other}{both}", issuer(&both)));
+    assert!(same.contains("jwks_keep` are the same file"), "{same}");
 }
