@@ -43,6 +43,7 @@ fn every_answer_is_counted_under_its_labels() {
 #[test]
 fn callers_make_no_series() {
     let upstream = Upstream::start();
+    upstream.always(Act::json(200, r#"{"status":"ACTIVE","message":"approved"}"#));
     let gate = Setup::of(&upstream).start();
     let names = || -> BTreeSet<String> {
         let text = gate.probe("/metrics").text();
