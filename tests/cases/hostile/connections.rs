@@ -114,7 +114,7 @@ fn a_body_that_trickles_is_cut_however_steadily_it_comes() {
 #[test]
 fn an_idle_connection_is_cut_and_one_in_use_is_not() {
     let upstream = Upstream::start();
-    let gate = Setup::of(&upstream).timeout_ms("keepalive_ms", 300).start();
+    let gate = Setup::of(&upstream).timeout_ms("keepalive_ms", 1500).start();
     for call in [get("/v2/users"), update().json("{}"), get("/nowhere")] {
         let mut caller = Caller::connect(gate.production());
         let status = call.over(&mut caller).status;

@@ -44,6 +44,15 @@ impl Slow {
     }
 }
 
+fn heads_cut(gate: &Gate) -> u64 {
+    gate.metric(r#"sluice_unreadable_requests_total{listener="production",reason="head_slow"}"#)
+}
+
+fn bodies_cut(gate: &Gate) -> u64 {
+    let labels = r#"code="REQUEST_TIMEOUT",environment="production",operation="updateUser",origin="gateway""#;
+    gate.metric(&format!(r#"sluice_requests_total{{{labels},outcome="not-executed",status="408"}}"#))
+}
+
 #[test]
 fn slow_ones_are_cut_while_good_ones_go_on() {
     let upstream = Upstream::start();
@@ -54,14 +63,13 @@ fn slow_ones_are_cut_while_good_ones_go_on() {
         .timeout_ms("drain_ms", 200)
         .start();
     let base = descriptors_at_rest(&gate, &upstream);
-    let large = Act::json(200, vec![b' '; 8 << 20]);
+    let large = Act::json(200, vec![b' '; 2 << 20]);
     for _ in 0..66 {
         upstream.next(large.clone());
     }
     let mut slow: Vec<Slow> = (0..66).map(|_| Slow::start(&gate, 2)).collect();
     upstream.wait_for(65);
     slow.extend((0..134).map(|at| Slow::start(&gate, at % 2)));
-    wait_until("all of them to be there", || gate.metric(OPEN) == 200);
     let over = AtomicBool::new(false);
     let good = std::thread::scope(|scope| {
         let (over, gate) = (&over, &gate);
@@ -82,7 +90,7 @@ fn slow_ones_are_cut_while_good_ones_go_on() {
         wait_until("all slow ones to be cut", || {
             slow.iter_mut().for_each(Slow::move_on);
             std::thread::park_timeout(Duration::from_millis(40));
-            gate.metric(OPEN) == 2
+            heads_cut(gate) == 67 && bodies_cut(gate) == 67 && gate.metric(OPEN) == 2
         });
         over.store(true, Ordering::SeqCst);
         callers.into_iter().map(|caller| caller.join().unwrap()).sum::<usize>()

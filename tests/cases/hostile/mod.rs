@@ -11,7 +11,7 @@ mod table;
 use std::time::Duration;
 
 use crate::support::clock::{PATIENCE, Watch};
-use crate::support::{Gate, Upstream};
+use crate::support::{Caller, Gate, Upstream};
 
 /// Waits for what no thread of this process can tell of.
 fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
@@ -24,9 +24,9 @@ fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 
 /// How many descriptors a gate holds that has answered on each of its listeners and holds no connection.
 fn descriptors_at_rest(gate: &Gate, upstream: &Upstream) -> usize {
-    let address = gate.production();
     assert_eq!(gate.probe("/livez").status, 200);
-    drop(std::net::TcpStream::connect(address).unwrap());
+    // Nonsense is answered or cut, over TLS or not: then this listener is at work, too.
+    drop(Caller::connect(gate.production()).send("x\r\n\r\n").rest());
     wait_until("no connection to be open", || gate.metric(OPEN) == 0);
     upstream.close_idle();
     // The one that asked for the metric is gone, too.

@@ -143,10 +143,10 @@ fn who_never_reads_is_cut() {
         let gate = setup(Setup::of(&upstream))
             .timeout_ms("client_write_ms", 300)
             .timeout_ms("drain_ms", 100)
-            .limit("answer_bytes", 64 << 20)
+            .limit("answer_bytes", 32 << 20)
             .start();
         let base = gate.metric(OPEN);
-        upstream.always(large(48 << 20));
+        upstream.always(large(16 << 20));
         let mut deaf: Vec<Line> = Vec::new();
         for call in [get("/v2/users"), update().json("{}")] {
             let mut line = connect(gate.production());
@@ -156,7 +156,7 @@ fn who_never_reads_is_cut() {
         upstream.wait_for(1);
         wait_until("those who never read to be cut", || gate.metric(OPEN) == base);
         for mut line in deaf {
-            assert!(!line.answer().is_some_and(|told| told.whole), "all of 48 MiB were held for one who never reads");
+            assert!(!line.answer().is_some_and(|told| told.whole), "all of 16 MiB were held for one who never reads");
         }
     }
 }
