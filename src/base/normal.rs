@@ -25,6 +25,12 @@ impl AddressKind {
         }
     }
 
+    /// By its look alone, where no chain is stated: nothing but EVM writes addresses so.
+    pub fn of_address(address: &str) -> Option<AddressKind> {
+        let digits = address.strip_prefix("0x")?;
+        (digits.len() == 40 && digits.bytes().all(|b| b.is_ascii_hexdigit())).then_some(AddressKind::Evm)
+    }
+
     /// What an address of this kind looks like, in words.
     pub fn expected(self) -> &'static str {
         match self {

@@ -2,13 +2,15 @@
 
 use std::fmt;
 
-/// A secret: it can be used, never printed.
+use zeroize::Zeroizing;
+
+/// A secret: it can be used, never printed, and is overwritten when it is no longer needed.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
+pub struct Secret(Zeroizing<String>);
 
 impl Secret {
     pub fn new(text: String) -> Secret {
-        Secret(text)
+        Secret(Zeroizing::new(text))
     }
 
     /// The text itself, for the one place that needs it.

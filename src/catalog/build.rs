@@ -17,6 +17,8 @@ use crate::base::json::{self, Limits};
 
 const FILE: &str = "openapi.json";
 const METHODS: [&str; 5] = ["get", "put", "post", "patch", "delete"];
+/// What may stand beside the methods of a path.
+const BESIDE_METHODS: [&str; 4] = ["summary", "description", "servers", "parameters"];
 /// By which statuses upstream proves that nothing was executed, unless an operation says otherwise.
 const NOT_EXECUTED: [u16; 8] = [400, 401, 403, 404, 413, 415, 422, 429];
 
@@ -74,6 +76,8 @@ impl Reader<'_> {
             for (word, node) in item.members() {
                 if METHODS.contains(&word) {
                     operations.extend(self.operation(word, &template, &item, &node));
+                } else if !BESIDE_METHODS.contains(&word) && !word.starts_with("x-") {
+                    node.note(format!("`{word}` is none of {}", METHODS.join(", ")));
                 }
             }
         }
@@ -87,9 +91,13 @@ impl Reader<'_> {
         notes.only(&["class", "enabled", "claim", "money", "reconcile", "notExecuted"]);
         let shipped_on = notes.optional("enabled").and_then(|n| n.boolean()).unwrap_or(true);
         let (path_parameters, query_parameters) = self.parameters(template, item, node);
+        let class = class(&notes.required("class")?)?;
+        if (class == Class::Read) != (method == "get") {
+            node.note("what is read is read with GET, and nothing else is: a read may be sent a second time");
+        }
         Some(Operation {
             enabled: shipped_on || self.enable.iter().any(|wanted| wanted == id.as_str()),
-            class: class(&notes.required("class")?)?,
+            class,
             method: Method::from_bytes(method.to_ascii_uppercase().as_bytes()).ok()?,
             template: template.clone(),
             summary,

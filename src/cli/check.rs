@@ -9,7 +9,7 @@ use super::{Ending, Sources, in_folder, is_error, print, read_contract};
 use crate::base::finding::{Finding, Severity};
 use crate::catalog::completeness;
 
-/// Say everything that is wrong with configuration, contract and rules
+/// Say everything that is wrong with configuration and contract
 ///
 /// With `--schemas` and no `--config`, the contract alone is checked: that it can be read, and that every operation
 /// has the schemas and examples it needs.
@@ -48,17 +48,10 @@ pub(super) fn findings(sources: &Sources) -> Vec<Finding> {
 }
 
 fn everything(sources: &Sources) -> Vec<Finding> {
-    let loaded = match sources.load() {
-        Ok(loaded) => loaded,
-        Err(findings) => return findings,
-    };
-    let catalog = &loaded.config.catalog;
-    let mut findings = loaded.warnings;
-    // The built-in contract was complete when it was built in.
-    if let Some(folder) = sources.schemas.as_deref().or(catalog.schemas.as_deref()) {
-        findings.extend(in_folder(Some(folder), completeness(&loaded.files, &loaded.catalog)));
+    match sources.load() {
+        Ok(loaded) => loaded.warnings,
+        Err(findings) => findings,
     }
-    findings
 }
 
 fn contract(folder: &Path, enable: &[String]) -> Vec<Finding> {

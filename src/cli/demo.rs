@@ -9,13 +9,16 @@ use clap::Args;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
-use super::{Ending, print};
+use super::token::{Signer, Wanted, token};
+use super::{Ending, print, random_secret};
 use crate::adapters::clock::SystemClock;
 use crate::base::finding::Finding;
 use crate::base::ids::Environment;
+use crate::base::secret::Secret;
 use crate::catalog::{Catalog, SchemaFiles};
 use crate::config::{self, Config, World};
 use crate::gateway::process::{Addresses, Process};
+use crate::ports::Clock as _;
 use crate::simulator::{Settings, Simulator};
 use crate::telemetry;
 
@@ -29,16 +32,25 @@ pub(super) struct Arguments {
     port: u16,
 }
 
+/// What the demo's tokens say in `iss`.
+const ISSUER: &str = "sluice-demo";
+/// What they say in `aud`.
+const AUDIENCE: &str = "sluice";
+/// What the secret that they are signed with is called in the demo's own environment.
+const SECRET: &str = "TOKEN_SECRET";
+
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     let files = SchemaFiles::built_in();
     let catalog = Catalog::build(&files, &[]).map_err(|findings| told(&findings))?;
     let runtime = Runtime::new().context("no threads to run on")?;
     let production = runtime.block_on(simulator(&files))?;
     let sandbox = runtime.block_on(simulator(&files))?;
-    let config = configuration(arguments.port, production, sandbox)?;
+    let secret = random_secret()?;
+    let config = configuration(arguments.port, production, sandbox, &secret)?;
     let process =
         Process::start(&config, Arc::new(catalog)).context("the demo cannot start; `--port` chooses other ports")?;
-    print(&welcome(process.addresses(), production))?;
+    let token = demo_token(&config)?;
+    print(&welcome(process.addresses(), production, &token))?;
     let _log = telemetry::init(&config.log);
     process.serve();
     print("The demo has ended.\n")?;
@@ -54,11 +66,14 @@ async fn simulator(files: &SchemaFiles) -> anyhow::Result<SocketAddr> {
     Ok(address)
 }
 
-fn configuration(port: u16, production: SocketAddr, sandbox: SocketAddr) -> anyhow::Result<Config> {
+/// The one issuer's tokens are signed with `secret`.
+fn configuration(port: u16, production: SocketAddr, sandbox: SocketAddr, secret: &Secret) -> anyhow::Result<Config> {
     let nth = |n: u16| if port == 0 { 0 } else { port.saturating_add(n) };
     let text = format!(
         "[production]\nlisten = \"127.0.0.1:{}\"\nupstream = \"http://{production}\"\n\
          [sandbox]\nlisten = \"127.0.0.1:{}\"\nupstream = \"http://{sandbox}\"\n\
+         [issuer.demo]\nissuer = \"{ISSUER}\"\naudience = [\"{AUDIENCE}\"]\nenvironments = [\"production\", \"sandbox\"]\n\
+         algorithms = [\"HS256\"]\nshared_secret = {{ env = \"{SECRET}\" }}\n\
          [probes]\nlisten = \"127.0.0.1:{}\"\n",
         nth(0),
         nth(1),
@@ -66,7 +81,7 @@ fn configuration(port: u16, production: SocketAddr, sandbox: SocketAddr) -> anyh
     );
     // The demo runs on what stands here alone, whatever the environment says.
     let world = World {
-        environment: BTreeMap::new(),
+        environment: BTreeMap::from([(SECRET.to_owned(), secret.reveal().into())]),
         read_file: &|_| Err(std::io::ErrorKind::NotFound.into()),
         is_folder: &|_| false,
     };
@@ -74,18 +89,25 @@ fn configuration(port: u16, production: SocketAddr, sandbox: SocketAddr) -> anyh
     Ok(reading.config)
 }
 
+/// A token for whoever tries the demo.
+fn demo_token(config: &Config) -> anyhow::Result<String> {
+    let issuer = config.issuers.first().context("the demo has no issuer")?;
+    let wanted = Wanted { subject: "you".to_owned(), lifetime_secs: 8 * 60 * 60, ..Wanted::default() };
+    token(issuer, &Signer::of(issuer, None)?, &wanted, SystemClock.now())
+}
+
 fn told(findings: &[Finding]) -> anyhow::Error {
     anyhow!(findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
 }
 
-fn welcome(addresses: &Addresses, simulator: SocketAddr) -> String {
+fn welcome(addresses: &Addresses, simulator: SocketAddr, token: &str) -> String {
     let gate = |wanted: Environment| {
         let found = addresses.environments.iter().find(|(environment, _)| *environment == wanted);
         found.map_or_else(String::new, |(_, address)| format!("http://{address}"))
     };
     let (production, sandbox) = (gate(Environment::Production), gate(Environment::Sandbox));
     let probes = addresses.probes;
-    let call = "curl -i -H 'Authorization: Bearer any.token.will.do'";
+    let call = "curl -i -H \"Authorization: Bearer $TOKEN\"";
     let json = "-H 'Content-Type: application/json'";
     format!(
         r#"Sluice's demo: a gate for production and one for sandbox, each before a simulator of the payments API.
@@ -94,7 +116,9 @@ fn welcome(addresses: &Addresses, simulator: SocketAddr) -> String {
   sandbox     {sandbox}
   probes      http://{probes}/readyz and /metrics
 
-Try, in another terminal:
+Try, in another terminal; first the token, which is good for this run of the demo:
+
+  TOKEN={token}
 
 1. A read. The answer streams through: 200, `sluice-origin: upstream`.
 
@@ -116,9 +140,10 @@ Try, in another terminal:
 
   {call} '{production}/v2/everything'
 
-5. No token. 401, before anything else is looked at.
+5. No token, and one that somebody has altered. 401, and nothing goes further.
 
   curl -i '{sandbox}/v2/users'
+  curl -i -H "Authorization: Bearer ${{TOKEN}}x" '{sandbox}/v2/users'
 
 What the simulator of production received and did:
 
@@ -132,4 +157,21 @@ Ctrl-C ends the demo.
 
 "#
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::KeySource;
+
+    #[test]
+    fn its_tokens_are_signed_with_the_secret_of_this_run() {
+        let (production, sandbox) = (([127, 0, 0, 1], 1).into(), ([127, 0, 0, 1], 2).into());
+        let secret = random_secret().unwrap();
+        assert_ne!(secret, random_secret().unwrap());
+        let config = configuration(0, production, sandbox, &secret).unwrap();
+        let [issuer] = config.issuers.as_slice() else { panic!("one issuer") };
+        assert!(matches!(&issuer.keys, KeySource::Shared(shared) if *shared == secret));
+        assert_eq!((issuer.issuer.as_str(), issuer.environments.len()), (ISSUER, 2));
+    }
 }

@@ -2,17 +2,19 @@
 
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use clap::Args;
 
-use super::{Ending, print};
+use super::{Ending, print, random_secret};
 use crate::config;
 
 /// Write a first configuration, every setting explained
 ///
-/// Its upstreams are on this machine, for something to start with; put the real ones in.
+/// Its upstreams are on this machine, for something to start with; put the real ones in. Its issuer signs with a fresh
+/// random secret, in the file `token.secret` beside it.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     /// The file to write
@@ -39,12 +41,20 @@ fn start(arguments: &Arguments) -> anyhow::Result<String> {
         bail!("`{file}` is there already; name another file with `--output`, or overwrite it with `--force`");
     }
     written.with_context(|| format!("`{file}` cannot be written"))?;
+    let secret = arguments.output.with_file_name(config::FIRST_SECRET);
+    let secret_file = secret.display();
+    let secret_is = if write_secret(&secret).with_context(|| format!("`{secret_file}` cannot be written"))? {
+        "Wrote a secret that tokens are signed with to"
+    } else {
+        "Left as it is the secret that tokens are signed with in"
+    };
     Ok(format!(
-        "Wrote `{file}`.\n\n\
+        "Wrote `{file}`.\n{secret_is} `{secret_file}`.\n\n\
          Next:\n  \
          1. Put your upstreams into `[production]` and `[sandbox]`, or take a section out.\n  \
-         2. sluice check --config {file}\n  \
-         3. sluice serve --config {file}\n"
+         2. Put who issues your tokens into `[issuer.main]`, with its keys instead of the secret.\n  \
+         3. sluice check --config {file}\n  \
+         4. sluice serve --config {file}\n"
     ))
 }
 
@@ -53,8 +63,21 @@ fn write(path: &Path, force: bool) -> io::Result<()> {
     file.write_all(config::first().as_bytes())
 }
 
+/// Whether it was written: a secret that is there already may have signed tokens, and stays.
+fn write_secret(path: &Path) -> anyhow::Result<bool> {
+    let secret = random_secret()?;
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(mut file) => file.write_all(format!("{}\n", secret.reveal()).as_bytes())?,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+        Err(error) => return Err(error.into()),
+    }
+    Ok(true)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::super::{Sources, check};
     use super::*;
 
@@ -66,10 +89,16 @@ mod tests {
         assert!(start(&arguments(false)).unwrap().contains("sluice check"));
         assert_eq!(check::findings(&Sources { config: Some(output.clone()), schemas: None }), []);
 
+        let secret = folder.path().join(config::FIRST_SECRET);
+        let held = std::fs::read_to_string(&secret).unwrap();
+        assert_eq!(std::fs::metadata(&secret).unwrap().permissions().mode() & 0o777, 0o600);
+        assert!(held.trim_end().len() >= 64);
+
         std::fs::write(&output, "mine").unwrap();
         assert!(start(&arguments(false)).unwrap_err().to_string().contains("--force"));
         assert_eq!(std::fs::read_to_string(&output).unwrap(), "mine");
-        start(&arguments(true)).unwrap();
+        assert!(start(&arguments(true)).unwrap().contains("Left as it is"));
+        assert_eq!(std::fs::read_to_string(&secret).unwrap(), held);
         assert_eq!(std::fs::read_to_string(&output).unwrap(), config::first());
     }
 }

@@ -9,6 +9,7 @@ mod init;
 mod operations;
 mod serve;
 mod simulate;
+mod token;
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -16,10 +17,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use clap::{Args, Parser, Subcommand};
 
 use crate::base::finding::{Finding, Severity};
-use crate::catalog::{Catalog, SchemaFiles};
+use crate::base::secret::Secret;
+use crate::catalog::{Catalog, SchemaFiles, completeness};
 use crate::config::{self, Config, World};
 
 /// The gate between an organization's own services and a stablecoin payments API.
@@ -43,6 +47,7 @@ enum Command {
     Operations(operations::Arguments),
     Serve(serve::Arguments),
     Simulate(simulate::Simulate),
+    Token(token::Arguments),
 }
 
 /// How a command ended that could do its work.
@@ -61,6 +66,7 @@ pub fn run(cli: Cli) -> anyhow::Result<Ending> {
         Command::Check(arguments) => check::run(&arguments),
         Command::Operations(arguments) => operations::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Token(arguments) => token::run(arguments),
         Command::Simulate(simulate) => simulate.run().map(|()| Ending::Done).map_err(anyhow::Error::msg),
     }
 }
@@ -108,7 +114,7 @@ impl Sources {
         let read = read_config(&self.config_file());
         let configured = read.as_ref().ok().map(|reading| &reading.config.catalog);
         let schemas = self.schemas.as_deref().or(configured.and_then(|catalog| catalog.schemas.as_deref()));
-        let contract = read_contract(schemas, configured.map_or(&[], |catalog| catalog.enable.as_slice()));
+        let contract = complete_contract(schemas, configured.map_or(&[], |catalog| catalog.enable.as_slice()));
         match (read, contract) {
             (Ok(reading), Ok((files, catalog))) => {
                 Ok(Loaded { config: reading.config, files, catalog, warnings: reading.warnings })
@@ -124,6 +130,13 @@ impl Sources {
 pub fn world<'w>() -> World<'w> {
     let environment = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value))).collect();
     World { environment, read_file: &|path| fs::read(path), is_folder: &|path| fs::read_dir(path).is_ok() }
+}
+
+/// A contract that has all it needs. The built-in one was complete when it was built in.
+fn complete_contract(folder: Option<&Path>, enable: &[String]) -> Result<(SchemaFiles, Catalog), Vec<Finding>> {
+    let (files, catalog) = read_contract(folder, enable)?;
+    let missing = folder.map_or_else(Vec::new, |_| in_folder(folder, completeness(&files, &catalog)));
+    if missing.is_empty() { Ok((files, catalog)) } else { Err(missing) }
 }
 
 /// A contract from a folder, or the built-in one; names of files in findings have the folder before them.
@@ -176,6 +189,13 @@ fn in_folder(folder: Option<&Path>, findings: Vec<Finding>) -> Vec<Finding> {
     let Some(folder) = folder else { return findings };
     let named = |finding: Finding| Finding { file: folder.join(&finding.file).display().to_string(), ..finding };
     findings.into_iter().map(named).collect()
+}
+
+/// A secret that nobody can guess: 384 bits, as 64 characters; long enough for every algorithm with a shared secret.
+fn random_secret() -> anyhow::Result<Secret> {
+    let mut bytes = [0; 48];
+    aws_lc_rs::rand::fill(&mut bytes).ok().context("the system gives no random bytes")?;
+    Ok(Secret::new(URL_SAFE_NO_PAD.encode(bytes)))
 }
 
 /// Writes to standard output; a reader that went away is an error, not a panic.

@@ -1,9 +1,12 @@
 //! What is right setting by setting, and wrong together.
 
+mod issuers;
+
 use std::net::SocketAddr;
 
-use super::written::{Fault, Place, Placed, Written, WrittenEnvironment};
-use super::{pem, upstream};
+use super::fault::{Fault, Place};
+use super::written::{Placed, Written, WrittenEnvironment};
+use super::{pem, url};
 use crate::base::finding::{Finding, Severity};
 use crate::base::ids::Environment;
 
@@ -16,6 +19,7 @@ pub(super) fn findings(file: &str, written: &Written) -> Vec<Finding> {
         faults.extend(plain_upstream(environment, of));
         faults.extend(authorities_without_tls(environment, of));
     }
+    faults.extend(issuers::wrong(written));
     faults.extend(same_address(written));
     faults.extend(same_upstream(written));
     faults.extend(short_grace(written));
@@ -39,7 +43,7 @@ fn tls(environment: Environment, of: &WrittenEnvironment) -> Option<Wrong> {
 fn plain_upstream(environment: Environment, of: &WrittenEnvironment) -> Option<Wrong> {
     let upstream = of.upstream.as_ref()?;
     let allowed = of.allow_plain_upstream.as_ref().is_none_or(|allow| allow.value);
-    if upstream.value.tls || allowed || upstream::is_loopback(&upstream.value.host) {
+    if upstream.value.tls || allowed || url::is_loopback(&upstream.value.host) {
         return None;
     }
     let severity = match environment {

@@ -6,8 +6,8 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
-use super::settings::{SECTIONS, Section};
-use super::written::{Fault, Place};
+use super::fault::{Fault, Place};
+use super::settings::{Heading, Presence, SECTIONS, Section};
 use crate::base::finding::{Finding, nearest};
 
 /// Something written, before it is known whether it is of the right type.
@@ -30,10 +30,10 @@ pub(super) enum Raw {
 /// The file, sorted into the known settings.
 #[derive(Default)]
 pub(super) struct Document {
-    /// By section and setting.
-    pub found: BTreeMap<(&'static str, &'static str), Found>,
+    /// By heading and setting.
+    pub found: BTreeMap<(Heading, &'static str), Found>,
     /// The headings that are written, with their places.
-    pub headings: BTreeMap<&'static str, Place>,
+    pub headings: BTreeMap<Heading, Place>,
     pub findings: Vec<Finding>,
     /// It is not TOML; the findings say where.
     pub is_broken: bool,
@@ -74,47 +74,81 @@ impl Reader<'_> {
         for (key, value) in table {
             let name = key.get_ref().as_ref();
             match (Section::named(name).filter(|s| !s.name.is_empty()), value.get_ref()) {
-                (Some(section), DeValue::Table(inner)) => self.section(section, key, inner),
-                (Some(section), _) => {
-                    let fault = Fault::new(format!("`{name}` is a section")).remedy(format!(
-                        "write `[{name}]` once, and {} below it",
-                        section.settings.first().map_or("its settings", |s| s.name)
-                    ));
-                    self.fault(key.span(), fault);
-                }
+                (Some(section), DeValue::Table(inner)) => match section.presence {
+                    Presence::Always | Presence::IfWritten => self.section(section, section.heading(), key, inner),
+                    Presence::Named { .. } => self.named(section, inner),
+                },
+                (Some(section), _) => self.no_table(section, name, key),
                 (None, DeValue::Table(_)) => {
                     let fault = Fault::new(format!("there is no section `{name}`"));
                     let remedy = match nearest(name, Section::names()) {
-                        Some(near) => format!("did you mean `[{near}]`?"),
+                        Some(near) => {
+                            format!("did you mean `{}`?", Section::named(near).map_or(near.into(), Section::bracketed))
+                        }
                         None => format!("the sections are: {}", Section::names().collect::<Vec<_>>().join(", ")),
                     };
                     self.fault(key.span(), fault.remedy(remedy));
                 }
                 (None, _) => {
                     if let Some(section) = Section::named("") {
-                        self.setting(section, key, value);
+                        self.setting(section, &section.heading(), key, value);
                     }
                 }
             }
         }
     }
 
-    fn section(&mut self, section: &'static Section, key: Key<'_, '_>, table: &DeTable<'_>) {
-        let place = self.place(key.span());
-        self.document.headings.insert(section.name, place);
+    /// The sections of one kind, each under a name of its own.
+    fn named(&mut self, section: &'static Section, table: &DeTable<'_>) {
         for (key, value) in table {
-            self.setting(section, key, value);
+            let name = key.get_ref().as_ref();
+            let DeValue::Table(inner) = value.get_ref() else {
+                self.no_table(section, &section.heading_of(name).path(""), key);
+                continue;
+            };
+            if !is_name(name) {
+                let fault = Fault::new(format!("`{}` is no name for a section of its kind", name.escape_debug()));
+                self.fault(key.span(), fault.remedy("a name is up to 32 of `a-z`, `0-9` and `-`"));
+            }
+            self.section(section, section.heading_of(name), key, inner);
         }
     }
 
-    fn setting(&mut self, section: &'static Section, key: Key<'_, '_>, value: &Spanned<DeValue<'_>>) {
+    fn no_table(&mut self, section: &Section, path: &str, key: Key<'_, '_>) {
+        let first = section.settings.first().map_or("its settings", |s| s.name);
+        let fault = match section.presence {
+            Presence::Named { .. } if path != section.name => {
+                let fault = Fault::new(format!("`{path}` is no section, and a setting here has no place"));
+                fault.remedy(format!("write `{}` with a name of yours, and the settings below it", section.bracketed()))
+            }
+            _ => Fault::new(format!("`{path}` is a section"))
+                .remedy(format!("write `{}` once, and {first} below it", section.bracketed())),
+        };
+        self.fault(key.span(), fault);
+    }
+
+    fn section(&mut self, section: &'static Section, heading: Heading, key: Key<'_, '_>, table: &DeTable<'_>) {
+        let place = self.place(key.span());
+        for (key, value) in table {
+            self.setting(section, &heading, key, value);
+        }
+        self.document.headings.insert(heading, place);
+    }
+
+    fn setting(
+        &mut self,
+        section: &'static Section,
+        heading: &Heading,
+        key: Key<'_, '_>,
+        value: &Spanned<DeValue<'_>>,
+    ) {
         let name = key.get_ref().as_ref();
         let Some(setting) = section.setting(name) else {
-            let fault = Fault::new(format!("there is no setting `{}`", section.path(name)));
+            let fault = Fault::new(format!("there is no setting `{}`", heading.path(name)));
             return self.fault(key.span(), Fault { remedy: Some(remedy_for_unknown(section, name)), ..fault });
         };
         let found = found(value.get_ref(), &|span| self.place(span), self.place(value.span()));
-        self.document.found.insert((section.name, setting.name), found);
+        self.document.found.insert((heading.clone(), setting.name), found);
     }
 
     fn fault(&mut self, span: Range<usize>, fault: Fault) {
@@ -130,14 +164,20 @@ impl Reader<'_> {
     }
 }
 
+/// Short and plain enough for metrics and logs.
+fn is_name(name: &str) -> bool {
+    let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+    (1..=32).contains(&name.len()) && name.bytes().all(allowed)
+}
+
 fn remedy_for_unknown(section: &Section, name: &str) -> String {
     if let Some(near) = nearest(name, section.settings.iter().map(|s| s.name)) {
         return format!("did you mean `{near}`?");
     }
     let elsewhere = SECTIONS.iter().filter(|other| other.setting(name).is_some());
-    match elsewhere.map(|other| other.name).next() {
-        Some("") => format!("`{name}` stands at the top, above all sections"),
-        Some(other) => format!("`{name}` stands in `[{other}]`"),
+    match elsewhere.map(|other| (other.name, other)).next() {
+        Some(("", _)) => format!("`{name}` stands at the top, above all sections"),
+        Some((_, other)) => format!("`{name}` stands in `{}`", other.bracketed()),
         None => {
             let known: Vec<_> = section.settings.iter().map(|s| s.name).collect();
             format!("the settings here are: {}", known.join(", "))

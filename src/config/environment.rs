@@ -2,8 +2,8 @@
 
 use super::World;
 use super::document::{Found, Raw};
-use super::settings::{Kind, SECTIONS, Section, Setting};
-use super::written::{Fault, Place};
+use super::fault::{Fault, Place};
+use super::settings::{Heading, Kind, Presence, SECTIONS, Setting};
 use crate::base::finding::{Finding, nearest};
 
 pub(super) const PREFIX: &str = "SLUICE_";
@@ -13,8 +13,8 @@ pub(super) const OTHERS: &[(&str, &str)] =
     &[("SLUICE_CONFIG", "the configuration file, where `--config` is not given")];
 
 /// What the environment says of a setting.
-pub(super) fn found(section: &Section, setting: &Setting, world: &World<'_>) -> Option<Found> {
-    let variable = section.variable(setting.name);
+pub(super) fn found(heading: &Heading, setting: &Setting, world: &World<'_>) -> Option<Found> {
+    let variable = heading.variable(setting.name)?;
     let value = world.environment.get(&variable)?;
     // A value that is not text is of no type that a setting takes.
     let raw = value.to_str().map_or(Raw::Other("something that is not text"), |text| raw(&setting.kind, text));
@@ -23,8 +23,10 @@ pub(super) fn found(section: &Section, setting: &Setting, world: &World<'_>) -> 
 
 /// Variables that look like settings and are unknown, except those in `named`, which the configuration itself names.
 pub(super) fn unknown(world: &World<'_>, named: &[String]) -> Vec<Finding> {
-    let known: Vec<String> =
-        SECTIONS.iter().flat_map(|section| section.settings.iter().map(|s| section.variable(s.name))).collect();
+    let once = SECTIONS.iter().filter(|section| matches!(section.presence, Presence::Always | Presence::IfWritten));
+    let known: Vec<String> = once
+        .flat_map(|section| section.settings.iter().filter_map(|setting| section.heading().variable(setting.name)))
+        .collect();
     let is_known = |name: &String| known.contains(name) || OTHERS.iter().any(|(other, _)| other == name);
     let unknown = world.environment.iter().filter(|(name, value)| {
         name.starts_with(PREFIX) && !is_known(name) && !named.contains(name) && !is_of_kubernetes(name, value.to_str())
@@ -42,7 +44,9 @@ pub(super) fn unknown(world: &World<'_>, named: &[String]) -> Vec<Finding> {
 
 fn raw(kind: &Kind, text: &str) -> Raw {
     match kind {
-        Kind::Number { .. } | Kind::Millis(_) if text.bytes().all(|b| b.is_ascii_digit() || b == b'_') => {
+        Kind::Number { .. } | Kind::Millis(_) | Kind::Seconds { .. }
+            if text.bytes().all(|b| b.is_ascii_digit() || b == b'_') =>
+        {
             Raw::Number(text.replace('_', "").parse().ok())
         }
         Kind::Truth(_) => match text {
@@ -50,18 +54,26 @@ fn raw(kind: &Kind, text: &str) -> Raw {
             "false" => Raw::Truth(false),
             other => Raw::Text(other.to_owned()),
         },
-        Kind::Names(_) => {
+        Kind::Names(_) | Kind::Texts(_) | Kind::Environments(_) | Kind::Algorithms(_) | Kind::FieldPaths(_) => {
             let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
             let found = |name: &str| Found { place: Place::Default, raw: Raw::Text(name.to_owned()) };
             Raw::List(names.map(found).collect())
         }
         Kind::Number { .. }
         | Kind::Millis(_)
+        | Kind::Seconds { .. }
         | Kind::Address(_)
         | Kind::Upstream(_)
         | Kind::Certificates(_)
         | Kind::Folder(_)
         | Kind::Secret(_)
+        | Kind::Credential(_)
+        | Kind::Text(_)
+        | Kind::FieldPath(_)
+        | Kind::KeysUrl(_)
+        | Kind::KeysFile(_)
+        | Kind::KeptFile(_)
+        | Kind::PublicKey(_)
         | Kind::Answers(_)
         | Kind::LogFormat(_)
         | Kind::LogLevel(_) => Raw::Text(text.to_owned()),

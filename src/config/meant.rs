@@ -6,12 +6,15 @@ use std::time::Duration;
 
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
+use crate::stations::admit::{Algorithm, FieldPath};
 
 /// All that is configured.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// At least one, production first, none twice.
     pub environments: Vec<EnvironmentConfig>,
+    /// At least one for each environment; no two with the same name or the same `iss`.
+    pub issuers: Vec<IssuerConfig>,
     pub probes: ProbesConfig,
     pub catalog: CatalogConfig,
     pub answers: AnswerMode,
@@ -29,6 +32,63 @@ pub struct EnvironmentConfig {
     pub listen: SocketAddr,
     pub tls: Option<ListenerTls>,
     pub upstream: UpstreamConfig,
+    pub credential: CredentialConfig,
+}
+
+/// Whose token upstream sees.
+#[derive(Clone, Debug)]
+pub enum CredentialConfig {
+    /// The caller's own.
+    Forward,
+    /// Ours, in the place of the caller's.
+    Inject(CredentialSource),
+}
+
+#[derive(Clone, Debug)]
+pub enum CredentialSource {
+    /// From a variable, or as it was written.
+    Given(Secret),
+    /// From a file, read again when it changes.
+    File(PathBuf),
+}
+
+/// Whose tokens are taken.
+#[derive(Clone, Debug)]
+pub struct IssuerConfig {
+    /// What policies, metrics and logs call it.
+    pub name: String,
+    /// What its tokens say in `iss`.
+    pub issuer: String,
+    /// Of these a token must name one in `aud`.
+    pub audiences: Vec<String>,
+    /// Where its tokens may be used.
+    pub environments: Vec<Environment>,
+    /// The algorithms that its signatures may have; they fit the kind of its keys.
+    pub algorithms: Vec<Algorithm>,
+    pub keys: KeySource,
+    /// How far clocks may be apart.
+    pub leeway: Duration,
+    /// The longest time from a token's issue to its expiry.
+    pub longest_lifetime: Duration,
+    /// Fields that must be there, each a path such as `client_id` or `act.sub`.
+    pub required: Vec<FieldPath>,
+    /// Where the roles are.
+    pub roles: Option<FieldPath>,
+    /// Where the person behind a service's token is.
+    pub requester: FieldPath,
+}
+
+/// Where an issuer's keys come from.
+#[derive(Clone, Debug)]
+pub enum KeySource {
+    /// A JWKS document, fetched; `ca_pem` replaces the system's authorities, `keep` is where the last good one is kept.
+    Url { url: String, ca_pem: Option<Vec<u8>>, keep: Option<PathBuf> },
+    /// A JWKS document in a file, read again when it changes.
+    File(PathBuf),
+    /// One public key or certificate, as PEM.
+    Pem(Vec<u8>),
+    /// A secret that both sides know.
+    Shared(Secret),
 }
 
 /// What a listener shows to callers; certificate and key fit each other.

@@ -10,11 +10,12 @@
 mod combination;
 mod document;
 mod environment;
+mod fault;
 mod meant;
 mod pem;
 mod reference;
 mod settings;
-mod upstream;
+mod url;
 mod value;
 mod written;
 
@@ -25,16 +26,19 @@ use std::io;
 use std::path::Path;
 
 pub use meant::{
-    AnswerMode, CatalogConfig, Config, EnvironmentConfig, LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel,
-    ProbesConfig, TimeoutsConfig, UpstreamConfig,
+    AnswerMode, CatalogConfig, Config, CredentialConfig, CredentialSource, EnvironmentConfig, IssuerConfig, KeySource,
+    LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel, ProbesConfig, TimeoutsConfig, UpstreamConfig,
 };
 pub use reference::{first, reference};
+pub use settings::FIRST_SECRET;
+pub use value::credential_in;
 
 use crate::base::finding::{Finding, Severity};
 use document::{Document, Found};
-use settings::{Absent, Presence, SECTIONS, Section, Setting};
+use fault::{Fault, Place};
+use settings::{Absent, Heading, Presence, SECTIONS, Section, Setting};
 use value::Source;
-use written::{Fault, Place, Written};
+use written::Written;
 
 /// What configuration may look at besides its own text.
 pub struct World<'w> {
@@ -94,18 +98,15 @@ impl<'r> Reader<'r> {
 
     fn sections(&mut self) {
         for section in SECTIONS {
-            let found: Vec<(&Setting, Option<Found>)> =
-                section.settings.iter().map(|setting| (setting, self.found(section, setting))).collect();
-            let is_written =
-                self.document.headings.contains_key(section.name) || found.iter().any(|(_, found)| found.is_some());
             match section.presence {
-                Presence::IfWritten if !is_written => continue,
-                Presence::IfWritten => self.present.insert(section.name),
-                Presence::Always => false,
-            };
-            self.pairs(section, &found);
-            for (setting, found) in &found {
-                self.setting(section, setting, found.as_ref());
+                Presence::Always | Presence::IfWritten => self.section(section, &section.heading()),
+                Presence::Named { .. } => {
+                    let written = self.document.headings.keys().filter(|heading| heading.section == section.name);
+                    for heading in written.cloned().collect::<Vec<_>>() {
+                        self.section(section, &heading);
+                        self.written.end_issuer(&heading.name);
+                    }
+                }
             }
         }
         if self.present.is_empty() {
@@ -114,18 +115,36 @@ impl<'r> Reader<'r> {
         }
     }
 
-    fn found(&mut self, section: &Section, setting: &Setting) -> Option<Found> {
-        let in_file = self.document.found.remove(&(section.name, setting.name));
-        environment::found(section, setting, self.source.world).or(in_file)
+    fn section(&mut self, section: &Section, heading: &Heading) {
+        let found: Vec<(&Setting, Option<Found>)> =
+            section.settings.iter().map(|setting| (setting, self.found(heading, setting))).collect();
+        let is_written = self.document.headings.contains_key(heading) || found.iter().any(|(_, found)| found.is_some());
+        match section.presence {
+            Presence::IfWritten if !is_written => return,
+            Presence::IfWritten => {
+                self.present.insert(section.name);
+            }
+            Presence::Always | Presence::Named { .. } => {}
+        }
+        self.pairs(heading, &found);
+        self.alternatives(heading, &found);
+        for (setting, found) in &found {
+            self.setting(heading, setting, found.as_ref());
+        }
     }
 
-    fn setting(&mut self, section: &Section, setting: &Setting, found: Option<&Found>) {
-        let path = section.path(setting.name);
+    fn found(&mut self, heading: &Heading, setting: &Setting) -> Option<Found> {
+        let in_file = self.document.found.remove(&(heading.clone(), setting.name));
+        environment::found(heading, setting, self.source.world).or(in_file)
+    }
+
+    fn setting(&mut self, heading: &Heading, setting: &Setting, found: Option<&Found>) {
+        let path = heading.path(setting.name);
         let by_default;
         let found = match (found, &setting.absent) {
             (Some(found), _) => found,
-            (None, Absent::Nothing { .. }) => return,
-            (None, Absent::Fault { example, .. }) => return self.missing(section, setting, example),
+            (None, Absent::Nothing { .. } | Absent::Another { .. }) => return,
+            (None, Absent::Fault { example, .. }) => return self.missing(heading, setting, example),
             (None, Absent::Means(text)) => match document::value(text, &Place::Default) {
                 Some(found) => {
                     by_default = found;
@@ -145,25 +164,52 @@ impl<'r> Reader<'r> {
         }
     }
 
-    fn missing(&mut self, section: &Section, setting: &Setting, example: &str) {
+    fn missing(&mut self, heading: &Heading, setting: &Setting, example: &str) {
         let name = setting.name;
-        let place = self.document.headings.get(section.name).cloned().unwrap_or(Place::Default);
-        let fault = Fault::new(format!("`{}` is missing", section.path(name)));
-        let variable = section.variable(name);
-        self.fault(&place, fault.remedy(format!("write for example `{name} = {example}`, or set `{variable}`")));
+        let fault = Fault::new(format!("`{}` is missing", heading.path(name)));
+        let variable = heading.variable(name).map_or_else(String::new, |variable| format!(", or set `{variable}`"));
+        self.fault(&self.place(heading), fault.remedy(format!("write for example `{name} = {example}`{variable}")));
+    }
+
+    fn place(&self, heading: &Heading) -> Place {
+        self.document.headings.get(heading).cloned().unwrap_or(Place::Default)
     }
 
     /// Settings that mean nothing without each other, whether or not they can be read.
-    fn pairs(&mut self, section: &Section, found: &[(&Setting, Option<Found>)]) {
+    fn pairs(&mut self, heading: &Heading, found: &[(&Setting, Option<Found>)]) {
         let of = |name: &str| found.iter().find(|(s, _)| s.name == name).and_then(|(_, found)| found.as_ref());
         let fault = |has: &str, lacks: &str| {
-            Fault::new(format!("`{}` has no use without `{}`", section.path(has), section.path(lacks)))
+            Fault::new(format!("`{}` has no use without `{}`", heading.path(has), heading.path(lacks)))
                 .remedy(format!("write `{lacks}` as well, or leave `{has}` out"))
         };
         match (of("tls_certificate"), of("tls_key")) {
             (Some(certificate), None) => self.fault(&certificate.place, fault("tls_certificate", "tls_key")),
             (None, Some(key)) => self.fault(&key.place, fault("tls_key", "tls_certificate")),
             _ => {}
+        }
+        for name in ["jwks_ca", "jwks_keep"] {
+            if let (Some(lonely), None) = (of(name), of("jwks_url")) {
+                self.fault(&lonely.place, fault(name, "jwks_url"));
+            }
+        }
+    }
+
+    /// Of settings that stand for each other there is one, whether or not it can be read.
+    fn alternatives(&mut self, heading: &Heading, found: &[(&Setting, Option<Found>)]) {
+        let all: Vec<_> = found.iter().filter(|(s, _)| matches!(s.absent, Absent::Another { .. })).collect();
+        let written: Vec<_> = all.iter().filter_map(|(s, found)| Some((s.name, found.as_ref()?))).collect();
+        let names: Vec<String> = all.iter().map(|(s, _)| format!("`{}`", s.name)).collect();
+        let remedy = format!("write exactly one of {}", names.join(", "));
+        match written.as_slice() {
+            [] if !all.is_empty() => {
+                let fault = Fault::new(format!("`{}` has none of {}", heading.path(""), names.join(", ")));
+                self.fault(&self.place(heading), fault.remedy(remedy));
+            }
+            [(first, _), .., (last, found)] => {
+                let fault = Fault::new(format!("`{}` does not go with `{first}`", heading.path(last)));
+                self.fault(&found.place, fault.remedy(remedy));
+            }
+            [] | [_] => {}
         }
     }
 

@@ -1,16 +1,16 @@
 //! The table of settings as a file for people: every setting explained, with its default or an example.
 
 use super::environment::OTHERS;
-use super::settings::{Absent, SECTIONS, Section, Setting};
+use super::settings::{Absent, Presence, SECTIONS, Section, Setting, Used};
 
 /// `deploy/sluice.toml`: the settings that must be written with examples, all others as comments.
 pub fn reference() -> String {
-    file("Sluice: every setting, what it means, and what it is where it is not written.", |example, _| example)
+    file("Sluice: every setting, what it means, and what it is where it is not written.", Used::InReference)
 }
 
 /// What `sluice init` writes: the same, leading to this machine instead of the examples.
 pub fn first() -> String {
-    file("The configuration of Sluice. `sluice check` says what is wrong with it.", |_, first| first)
+    file("The configuration of Sluice. `sluice check` says what is wrong with it.", Used::InFirst)
 }
 
 const GENERAL: &str = "\
@@ -20,30 +20,39 @@ Names of files and folders are relative to the folder of this file.
 A secret is written as `{ file = \"path\" }` or as `{ env = \"NAME\" }`; written as text, it earns a warning.
 Each setting can be given, or overridden, by an environment variable: `SLUICE_`, section and name in capitals,
 joined by `_`. `body_ms` of `[timeouts]` is `SLUICE_TIMEOUTS_BODY_MS`; lists are separated by commas there, and a
-secret is its text. Other variables of that beginning are refused, besides those that Kubernetes sets and:";
+secret is its text. Issuers are written here alone; their secrets may be in variables. Other variables of that
+beginning are refused, besides those that a secret names here, those that Kubernetes sets, and:";
 
-fn file(title: &str, choose: fn(&'static str, &'static str) -> &'static str) -> String {
+fn file(title: &str, for_whom: Used) -> String {
     let others = OTHERS.iter().map(|(name, doc)| format!("# `{name}`: {doc}.\n"));
     let mut out = format!("# {title}\n#\n{}{}", comment(GENERAL), others.collect::<String>());
     for section in SECTIONS {
         if !section.name.is_empty() {
-            out.push_str(&format!("\n\n{}[{}]\n", comment(section.doc), section.name));
+            let name = match section.presence {
+                Presence::Always | Presence::IfWritten => "",
+                Presence::Named { example } => example,
+            };
+            out.push_str(&format!("\n\n{}[{}]\n", comment(section.doc), section.heading_of(name).path("")));
         }
         for setting in section.settings {
-            out.push_str(&entry(section, setting, choose));
+            out.push_str(&entry(section, setting, for_whom));
         }
     }
     out
 }
 
-fn entry(section: &Section, setting: &Setting, choose: fn(&'static str, &'static str) -> &'static str) -> String {
+fn entry(section: &Section, setting: &Setting, for_whom: Used) -> String {
     let is_first = section.settings.first().is_some_and(|first| first.name == setting.name);
     let gap = if is_first && !section.name.is_empty() { "" } else { "\n" };
     let (doc, name) = (comment(setting.doc), setting.name);
     match setting.absent {
-        Absent::Fault { example, first } => format!("{gap}{doc}{name} = {}\n", choose(example, first)),
+        Absent::Fault { first, .. } if for_whom == Used::InFirst => format!("{gap}{doc}{name} = {first}\n"),
+        Absent::Another { example, used } if used == for_whom => format!("{gap}{doc}{name} = {example}\n"),
+        Absent::Fault { example, .. } => format!("{gap}{doc}{name} = {example}\n"),
         Absent::Means(default) => format!("{gap}{doc}# {name} = {default}\n"),
-        Absent::Nothing { example } => format!("{gap}{doc}# Not set; for example:\n# {name} = {example}\n"),
+        Absent::Nothing { example } | Absent::Another { example, .. } => {
+            format!("{gap}{doc}# Not set; for example:\n# {name} = {example}\n")
+        }
     }
 }
 

@@ -4,9 +4,18 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::meant::{AnswerMode, LogFormat, LogLevel, UpstreamConfig};
+use super::meant::{AnswerMode, CredentialSource, LogFormat, LogLevel, UpstreamConfig};
+use super::pem::PublicKey;
 use super::written::Slot;
+use crate::base::ids::Environment;
 use crate::base::secret::Secret;
+use crate::stations::admit::{Algorithm, FieldPath};
+
+mod heading;
+mod issuer;
+
+pub(super) use heading::Heading;
+pub use issuer::FIRST_SECRET;
 
 /// Settings under one heading; the first section has no name: its settings stand above all headings.
 pub(super) struct Section {
@@ -22,6 +31,8 @@ pub(super) enum Presence {
     Always,
     /// It holds only if something in it is written: an environment.
     IfWritten,
+    /// There are any number, each with a name that its writer chose; `example` is one.
+    Named { example: &'static str },
 }
 
 pub(super) struct Setting {
@@ -42,6 +53,19 @@ pub(super) enum Absent {
     Nothing {
         example: &'static str,
     },
+    /// Of all such settings of a section exactly one is written; `used` says where the example is it.
+    Another {
+        example: &'static str,
+        used: Used,
+    },
+}
+
+/// Which file for people has an example as a setting, not as a comment.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Used {
+    Nowhere,
+    InReference,
+    InFirst,
 }
 
 /// What may be written, and where the value goes.
@@ -52,7 +76,25 @@ pub(super) enum Kind {
     Certificates(Slot<Vec<u8>>),
     Folder(Slot<PathBuf>),
     Secret(Slot<Secret>),
+    /// A secret that is sent in a header; from a file it is read again.
+    Credential(Slot<CredentialSource>),
+    Text(Slot<String>),
     Names(Slot<Vec<String>>),
+    /// At least one.
+    Texts(Slot<Vec<String>>),
+    /// At least one.
+    Environments(Slot<Vec<Environment>>),
+    /// At least one.
+    Algorithms(Slot<Vec<Algorithm>>),
+    FieldPath(Slot<FieldPath>),
+    FieldPaths(Slot<Vec<FieldPath>>),
+    KeysUrl(Slot<String>),
+    /// A file with a JWKS document, read again when it changes.
+    KeysFile(Slot<PathBuf>),
+    /// A file that Sluice writes itself; its folder is there.
+    KeptFile(Slot<PathBuf>),
+    /// A PEM file with one public key or certificate.
+    PublicKey(Slot<PublicKey>),
     Truth(Slot<bool>),
     Number {
         least: u64,
@@ -61,6 +103,11 @@ pub(super) enum Kind {
         slot: Slot<usize>,
     },
     Millis(Slot<Duration>),
+    Seconds {
+        least: u64,
+        most: u64,
+        slot: Slot<Duration>,
+    },
     Answers(Slot<AnswerMode>),
     LogFormat(Slot<LogFormat>),
     LogLevel(Slot<LogLevel>),
@@ -123,6 +170,13 @@ macro_rules! environment {
                 absent: Absent::Means("false"),
                 doc: "Whether `upstream` may be plain HTTP to another machine: then anyone between reads and alters calls.",
             },
+            Setting {
+                name: "credential",
+                kind: Kind::Credential(|w| &mut w.$section.credential),
+                absent: Absent::Nothing { example: concat!(r#"{ file = ""#, stringify!($section), r#".token" }"#) },
+                doc: "The token that upstream knows us by, in the place of the caller's. A secret, of printable ASCII; a\n\
+                      file is read again when it changes. Without it, the caller's token is upstream's own, and goes on.",
+            },
         ]
     };
 }
@@ -166,6 +220,13 @@ pub(super) static SECTIONS: &[Section] = &[
             r#""https://sandbox.example.com""#,
             r#""http://127.0.0.1:9081""#
         ),
+    },
+    Section {
+        name: "issuer",
+        doc: "Whose tokens are taken, and where; sections `[issuer.NAME]`, at least one for each environment.\n\
+              Logs, metrics and policies call it by that name: up to 32 of `a-z`, `0-9` and `-`.",
+        presence: Presence::Named { example: "main" },
+        settings: issuer::SETTINGS,
     },
     Section {
         name: "probes",
@@ -356,18 +417,25 @@ impl Section {
         self.settings.iter().find(|setting| setting.name == name)
     }
 
-    /// The names of all headings.
+    /// The names of all sections that have a heading.
     pub fn names() -> impl Iterator<Item = &'static str> {
         SECTIONS.iter().map(|section| section.name).filter(|name| !name.is_empty())
     }
 
-    /// How a setting is called in full: `timeouts.body_ms`.
-    pub fn path(&self, setting: &str) -> String {
-        if self.name.is_empty() { setting.to_owned() } else { format!("{}.{setting}", self.name) }
+    /// The heading of a section that is there once.
+    pub fn heading(&self) -> Heading {
+        self.heading_of("")
     }
 
-    /// The environment variable that stands for a setting: `SLUICE_TIMEOUTS_BODY_MS`.
-    pub fn variable(&self, setting: &str) -> String {
-        format!("SLUICE_{}", self.path(setting).replace('.', "_").to_uppercase())
+    pub fn heading_of(&self, name: &str) -> Heading {
+        Heading { section: self.name, name: name.to_owned() }
+    }
+
+    /// How its heading is written: `[timeouts]`, `[issuer.NAME]`.
+    pub fn bracketed(&self) -> String {
+        match self.presence {
+            Presence::Always | Presence::IfWritten => format!("[{}]", self.name),
+            Presence::Named { .. } => format!("[{}.NAME]", self.name),
+        }
     }
 }

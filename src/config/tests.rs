@@ -1,6 +1,14 @@
+use super::settings::Used;
 use super::*;
 
 const MINIMAL: &str = "[production]\nlisten = \"127.0.0.1:8080\"\nupstream = \"https://api.example.com\"\n";
+
+/// Stands below what has no issuer of its own, so that a case is about what it shows.
+const ISSUER: &str = "\n[issuer.main]\nissuer = \"https://issuer.example.com\"\naudience = [\"sluice\"]\n\
+                      environments = [\"production\", \"sandbox\"]\nalgorithms = [\"RS256\"]\n\
+                      jwks_url = \"https://issuer.example.com/keys\"\n";
+
+mod issuers;
 
 /// Reads a text as `etc/sluice.toml`, beside files and under variables.
 fn read_in(text: &str, files: &[(&str, &str)], variables: &[(&str, &str)]) -> Result<Reading, Vec<Finding>> {
@@ -8,7 +16,9 @@ fn read_in(text: &str, files: &[(&str, &str)], variables: &[(&str, &str)]) -> Re
         let named = files.iter().find(|(name, _)| path == Path::new("etc").join(name));
         named.map(|(_, content)| content.as_bytes().to_vec()).ok_or(io::ErrorKind::NotFound.into())
     };
-    let is_folder = |path: &Path| path == Path::new("etc/schemas");
+    let is_folder = |path: &Path| [Path::new("etc"), Path::new("etc/schemas")].contains(&path);
+    let issuer = if text.contains("[issuer") { "" } else { ISSUER };
+    let text = &format!("{text}{issuer}");
     let environment = variables.iter().map(|(name, value)| ((*name).to_owned(), OsString::from(value))).collect();
     read(text, "etc/sluice.toml", &World { environment, read_file: &read_file, is_folder: &is_folder })
 }
@@ -49,25 +59,39 @@ fn the_reference_that_ships_is_current_and_means_the_defaults() {
     assert_eq!(format!("{:?}", reference.limits), format!("{:?}", minimal.limits));
     assert_eq!(reference.environments.len(), 2);
     assert!(reference.catalog.schemas.is_none());
-    assert_eq!(good(&first()).environments.len(), 2);
+    let secret = [(FIRST_SECRET, "0123456789abcdef0123456789abcdef\n")];
+    let first = read_in(&first(), &secret, &[]).unwrap();
+    assert_eq!((first.config.environments.len(), first.config.issuers.len(), first.warnings.len()), (2, 1, 0));
 }
 
 #[test]
 fn every_example_of_the_reference_is_of_the_right_type() {
     let (certificate, key) = certificate();
-    let files =
-        [("tls/certificate.pem", certificate.as_str()), ("tls/key.pem", &key), ("tls/upstream-ca.pem", &certificate)];
+    let files = [
+        ("tls/certificate.pem", certificate.as_str()),
+        ("tls/key.pem", &key),
+        ("tls/upstream-ca.pem", &certificate),
+        ("tls/issuer-ca.pem", &certificate),
+        ("production.token", "token.of.production"),
+        ("sandbox.token", "token.of.sandbox"),
+    ];
     let is_setting = |line: &str| line.split_once(" = ").is_some_and(|(name, _)| !name.contains(['`', ' ']));
+    let instead_of_another = SECTIONS.iter().flat_map(|section| section.settings).filter_map(|s| match s.absent {
+        Absent::Another { example, used } if used != Used::InReference => Some(format!("{} = {example}", s.name)),
+        _ => None,
+    });
+    let left_out: Vec<String> = instead_of_another.collect();
     let uncommented = |line: &str| match line.strip_prefix("# ") {
-        Some(rest) if is_setting(rest) => format!("{rest}\n"),
+        Some(rest) if is_setting(rest) && !left_out.iter().any(|line| line == rest) => format!("{rest}\n"),
         _ => format!("{line}\n"),
     };
     let text: String = reference().lines().map(uncommented).collect();
     let settings = text.lines().filter(|line| is_setting(line)).count();
-    assert_eq!(settings, SECTIONS.iter().map(|section| section.settings.len()).sum::<usize>());
+    assert_eq!(settings + left_out.len(), SECTIONS.iter().map(|section| section.settings.len()).sum::<usize>());
     let reading = read_in(&text, &files, &[]).unwrap();
     assert_eq!(reading.warnings, []);
     assert!(reading.config.environments.iter().all(|e| e.tls.is_some() && e.upstream.ca_pem.is_some()));
+    assert!(matches!(&reading.config.issuers[0].keys, KeySource::Url { ca_pem: Some(_), .. }));
     assert_eq!(reading.config.catalog.schemas.as_deref(), Some(Path::new("etc/schemas")));
 }
 
@@ -162,6 +186,8 @@ fn an_unknown_name_is_answered_with_what_may_have_been_meant() {
         ("[log]\nanswers = 5", "`answers` stands at the top, above all sections"),
         ("[log]\nquux = 5", "the settings here are: format, level"),
         ("[timeout]", "did you mean `[timeouts]`?"),
+        ("[isuer.main]", "did you mean `[issuer.NAME]`?"),
+        ("[log]\naudience = []", "`audience` stands in `[issuer.NAME]`"),
         ("[log]\nformat = \"jsno\"", "did you mean `json`?"),
     ] {
         let findings = read_in(&format!("{MINIMAL}{added}\n"), &[], &[]).unwrap_err();

@@ -7,11 +7,16 @@ use std::time::Duration;
 
 use super::World;
 use super::document::{Found, Raw};
+use super::fault::{Fault, Place};
+use super::meant::CredentialSource;
+use super::pem::{self, PublicKey};
 use super::settings::{ANSWERS, Kind, LOG_FORMATS, LOG_LEVELS, MOST_MILLIS};
-use super::written::{Fault, Place, Placed, Slot, Written};
-use super::{pem, upstream};
+use super::url;
+use super::written::{Placed, Slot, Written};
 use crate::base::finding::nearest;
+use crate::base::ids::Environment;
 use crate::base::secret::Secret;
+use crate::stations::admit::{Algorithm, FieldPath, KeySet};
 
 /// What values may lead to: the environment, and files relative to the folder of the configuration.
 pub(super) struct Source<'s> {
@@ -28,7 +33,24 @@ pub(super) fn store(kind: &Kind, found: &Found, source: &Source<'_>, written: &m
         Kind::Certificates(slot) => put(*slot, written, place, certificates(&found.raw, source)),
         Kind::Folder(slot) => put(*slot, written, place, folder(&found.raw, source)),
         Kind::Secret(slot) => put(*slot, written, place, secret(&found.raw, source)),
+        Kind::Credential(slot) => put(*slot, written, place, credential(&found.raw, source)),
+        Kind::Text(slot) => put(*slot, written, place, plain_text(&found.raw)),
         Kind::Names(slot) => put(*slot, written, place, names(&found.raw)),
+        Kind::Texts(slot) => put(*slot, written, place, some_of(&found.raw, plain_text)),
+        Kind::Environments(slot) => {
+            let words = Environment::ALL.map(|environment| (environment.as_str(), environment));
+            put(*slot, written, place, some_of(&found.raw, |raw| choice(raw, &words)))
+        }
+        Kind::Algorithms(slot) => {
+            let words = Algorithm::ALL.map(|algorithm| (algorithm.as_str(), algorithm));
+            put(*slot, written, place, some_of(&found.raw, |raw| choice(raw, &words)))
+        }
+        Kind::FieldPath(slot) => put(*slot, written, place, field_path(&found.raw)),
+        Kind::FieldPaths(slot) => put(*slot, written, place, list(&found.raw, field_path)),
+        Kind::KeysUrl(slot) => put(*slot, written, place, keys_url(&found.raw)),
+        Kind::KeysFile(slot) => put(*slot, written, place, keys_file(&found.raw, source)),
+        Kind::KeptFile(slot) => put(*slot, written, place, kept_file(&found.raw, source)),
+        Kind::PublicKey(slot) => put(*slot, written, place, public_key(&found.raw, source)),
         Kind::Truth(slot) => put(*slot, written, place, truth(&found.raw)),
         Kind::Number { least, most, unit, slot } => {
             let number = number(&found.raw, *least, *most, unit)
@@ -38,6 +60,10 @@ pub(super) fn store(kind: &Kind, found: &Found, source: &Source<'_>, written: &m
         Kind::Millis(slot) => {
             let millis = number(&found.raw, 1, MOST_MILLIS, "milliseconds");
             put(*slot, written, place, millis.map(Duration::from_millis))
+        }
+        Kind::Seconds { least, most, slot } => {
+            let seconds = number(&found.raw, *least, *most, "seconds");
+            put(*slot, written, place, seconds.map(Duration::from_secs))
         }
         Kind::Answers(slot) => put(*slot, written, place, choice(&found.raw, ANSWERS)),
         Kind::LogFormat(slot) => put(*slot, written, place, choice(&found.raw, LOG_FORMATS)),
@@ -59,7 +85,7 @@ fn address(raw: &Raw) -> Result<SocketAddr, Fault> {
 }
 
 fn upstream_url(raw: &Raw) -> Result<super::UpstreamConfig, Fault> {
-    upstream::parse(text(raw, "a URL as text")?)
+    url::upstream(text(raw, "a URL as text")?)
 }
 
 fn certificates(raw: &Raw, source: &Source<'_>) -> Result<Vec<u8>, Fault> {
@@ -67,6 +93,37 @@ fn certificates(raw: &Raw, source: &Source<'_>) -> Result<Vec<u8>, Fault> {
     let content = source.file(name)?;
     pem::certificates(&content).map_err(|fault| Fault { text: format!("`{name}`: {}", fault.text), ..fault })?;
     Ok(content)
+}
+
+fn keys_url(raw: &Raw) -> Result<String, Fault> {
+    url::keys(text(raw, "a URL as text")?)
+}
+
+/// The keys themselves are read by those that use them, again and again.
+fn keys_file(raw: &Raw, source: &Source<'_>) -> Result<PathBuf, Fault> {
+    let name = text(raw, "the name of a file as text")?;
+    match KeySet::from_jwks(&source.file(name)?) {
+        Ok(_) => Ok(source.folder.join(name)),
+        Err(fault) => Err(Fault::new(format!("`{name}`: {fault}")).remedy(
+            "it is an object in JSON, with the keys as a list: `{\"keys\": […]}`; `sluice token keys` makes one",
+        )),
+    }
+}
+
+fn kept_file(raw: &Raw, source: &Source<'_>) -> Result<PathBuf, Fault> {
+    let path = source.folder.join(text(raw, "the name of a file as text")?);
+    let of_the_file = |folder: &Path| if folder.as_os_str().is_empty() { Path::new(".") } else { folder }.to_owned();
+    let folder = path.file_name().and(path.parent()).map(of_the_file);
+    if folder.is_some_and(|folder| (source.world.is_folder)(&folder)) && !(source.world.is_folder)(&path) {
+        return Ok(path);
+    }
+    Err(Fault::new(format!("`{}` names no file in a folder that is there", path.display()))
+        .remedy("names are relative to the folder of the configuration file"))
+}
+
+fn public_key(raw: &Raw, source: &Source<'_>) -> Result<PublicKey, Fault> {
+    let name = text(raw, "the name of a file as text")?;
+    pem::public_key(source.file(name)?).map_err(|fault| Fault { text: format!("`{name}`: {}", fault.text), ..fault })
 }
 
 fn folder(raw: &Raw, source: &Source<'_>) -> Result<PathBuf, Fault> {
@@ -80,12 +137,37 @@ fn folder(raw: &Raw, source: &Source<'_>) -> Result<PathBuf, Fault> {
 }
 
 fn names(raw: &Raw) -> Result<Vec<String>, Fault> {
+    list(raw, |item| text(item, "a text").map(str::to_owned))
+}
+
+/// What tokens are compared with: blanks at its ends, or characters that nobody sees, would be slips of the pen.
+fn plain_text(raw: &Raw) -> Result<String, Fault> {
+    let text = text(raw, "a text")?;
+    match text {
+        "" => Err(Fault::new("the text is empty")),
+        _ if text.trim() != text || text.contains(char::is_control) => {
+            Err(Fault::new("the text has blanks at its ends, or control characters").remedy("take them out"))
+        }
+        _ => Ok(text.to_owned()),
+    }
+}
+
+fn field_path(raw: &Raw) -> Result<FieldPath, Fault> {
+    let text = text(raw, "a field as text")?;
+    let remedy = "write the name of a field, with dots between the steps to an inner one: `act.sub`";
+    FieldPath::parse(text)
+        .ok_or_else(|| Fault::new(format!("`{}` leads to no field", text.escape_debug())).remedy(remedy))
+}
+
+fn list<T>(raw: &Raw, item: impl Fn(&Raw) -> Result<T, Fault>) -> Result<Vec<T>, Fault> {
     let Raw::List(items) = raw else { return Err(wrong_type(raw, "a list of texts")) };
-    let name = |item: &Found| match text(&item.raw, "a text") {
-        Ok(name) => Ok(name.to_owned()),
-        Err(fault) => Err(fault.at(&item.place)),
-    };
-    items.iter().map(name).collect()
+    items.iter().map(|found| item(&found.raw).map_err(|fault| fault.at(&found.place))).collect()
+}
+
+/// A list that means nothing when it is empty.
+fn some_of<T>(raw: &Raw, item: impl Fn(&Raw) -> Result<T, Fault>) -> Result<Vec<T>, Fault> {
+    let list = list(raw, item)?;
+    if list.is_empty() { Err(Fault::new("the list is empty").remedy("write at least one")) } else { Ok(list) }
 }
 
 fn truth(raw: &Raw) -> Result<bool, Fault> {
@@ -109,7 +191,8 @@ fn choice<T: Copy>(raw: &Raw, words: &[(&str, T)]) -> Result<T, Fault> {
     if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
         return Ok(*value);
     }
-    let remedy = match nearest(text, all()) {
+    let in_other_case = all().find(|word| word.eq_ignore_ascii_case(text));
+    let remedy = match in_other_case.or_else(|| nearest(text, all())) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("choose one of {}", listed()),
     };
@@ -126,6 +209,34 @@ fn secret(raw: &Raw, source: &Source<'_>) -> Result<Secret, Fault> {
     if text.trim().is_empty() { Err(Fault::new("the secret is empty").remedy(WAYS)) } else { Ok(Secret::new(text)) }
 }
 
+fn credential(raw: &Raw, source: &Source<'_>) -> Result<CredentialSource, Fault> {
+    let secret = fit_for_a_header(secret(raw, source)?)?;
+    let Raw::Table(table) = raw else { return Ok(CredentialSource::Given(secret)) };
+    match table.get("file").map(|file| text(&file.raw, "the name of a file as text")) {
+        Some(name) => Ok(CredentialSource::File(source.folder.join(name?))),
+        None => Ok(CredentialSource::Given(secret)),
+    }
+}
+
+fn fit_for_a_header(secret: Secret) -> Result<Secret, Fault> {
+    if secret.reveal().bytes().all(|b| b.is_ascii_graphic()) {
+        return Ok(secret);
+    }
+    Err(Fault::new("the secret holds something other than printable ASCII without spaces")
+        .remedy("write the token alone, without `Bearer` before it and without line breaks"))
+}
+
+/// The credential that a file holds, read when it is configured and again when it changes.
+pub fn credential_in(content: Vec<u8>) -> Option<Secret> {
+    let secret = Secret::new(text_in(content)?);
+    fit_for_a_header(secret).ok().filter(|secret| !secret.reveal().is_empty())
+}
+
+/// The text of a file, without the line break at its end.
+fn text_in(content: Vec<u8>) -> Option<String> {
+    Some(String::from_utf8(content).ok()?.trim_end_matches(['\r', '\n']).to_owned())
+}
+
 const WAYS: &str = "write it as `{ file = \"path\" }` or `{ env = \"NAME\" }`";
 
 fn secret_from(table: &BTreeMap<String, Found>, source: &Source<'_>) -> Result<String, Fault> {
@@ -136,9 +247,8 @@ fn secret_from(table: &BTreeMap<String, Found>, source: &Source<'_>) -> Result<S
         (Some(file), None) => {
             let name = text(&file.raw, "the name of a file as text").map_err(|fault| fault.at(&file.place))?;
             let content = source.file(name).map_err(|fault| fault.at(&file.place))?;
-            let content = String::from_utf8(content)
-                .map_err(|_| Fault::new(format!("what the file `{name}` holds is not text")).at(&file.place))?;
-            Ok(content.trim_end_matches(['\r', '\n']).to_owned())
+            text_in(content)
+                .ok_or_else(|| Fault::new(format!("what the file `{name}` holds is not text")).at(&file.place))
         }
         (None, Some(variable)) => {
             let name =
@@ -196,5 +306,5 @@ pub(super) fn variable_named(found: &Found) -> Option<&str> {
 /// Whether a secret stands in the file itself.
 pub(super) fn is_plain(kind: &Kind, found: &Found) -> bool {
     let in_file = matches!(found.place, Place::File { .. });
-    in_file && matches!(kind, Kind::Secret(_)) && matches!(found.raw, Raw::Text(_))
+    in_file && matches!(kind, Kind::Secret(_) | Kind::Credential(_)) && matches!(found.raw, Raw::Text(_))
 }

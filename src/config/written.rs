@@ -4,19 +4,24 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::fault::Place;
 use super::meant::{
-    AnswerMode, CatalogConfig, Config, EnvironmentConfig, LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel,
-    ProbesConfig, TimeoutsConfig, UpstreamConfig,
+    AnswerMode, CatalogConfig, Config, CredentialConfig, CredentialSource, EnvironmentConfig, IssuerConfig, KeySource,
+    LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel, ProbesConfig, TimeoutsConfig, UpstreamConfig,
 };
-use crate::base::finding::Finding;
+use super::pem::PublicKey;
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
+use crate::stations::admit::{Algorithm, FieldPath};
 
 /// Every setting that has a value, from the file, from the environment or by default.
 #[derive(Default)]
 pub(super) struct Written {
     pub production: WrittenEnvironment,
     pub sandbox: WrittenEnvironment,
+    pub issuers: Vec<WrittenIssuer>,
+    /// The one whose section is being read; then it goes to the others.
+    pub issuer: WrittenIssuer,
     pub answers: Option<Placed<AnswerMode>>,
     pub probes_listen: Option<Placed<SocketAddr>>,
     pub schemas: Option<Placed<PathBuf>>,
@@ -56,6 +61,27 @@ pub(super) struct WrittenEnvironment {
     pub upstream: Option<Placed<UpstreamConfig>>,
     pub upstream_ca: Option<Placed<Vec<u8>>>,
     pub allow_plain_upstream: Option<Placed<bool>>,
+    pub credential: Option<Placed<CredentialSource>>,
+}
+
+#[derive(Default)]
+pub(super) struct WrittenIssuer {
+    pub name: String,
+    pub issuer: Option<Placed<String>>,
+    pub audiences: Option<Placed<Vec<String>>>,
+    pub environments: Option<Placed<Vec<Environment>>>,
+    pub algorithms: Option<Placed<Vec<Algorithm>>>,
+    pub jwks_url: Option<Placed<String>>,
+    pub jwks_ca: Option<Placed<Vec<u8>>>,
+    pub jwks_keep: Option<Placed<PathBuf>>,
+    pub jwks_file: Option<Placed<PathBuf>>,
+    pub public_key: Option<Placed<PublicKey>>,
+    pub shared_secret: Option<Placed<Secret>>,
+    pub leeway: Option<Placed<Duration>>,
+    pub longest_lifetime: Option<Placed<Duration>>,
+    pub required: Option<Placed<Vec<FieldPath>>>,
+    pub roles: Option<Placed<FieldPath>>,
+    pub requester: Option<Placed<FieldPath>>,
 }
 
 impl Written {
@@ -66,12 +92,19 @@ impl Written {
         }
     }
 
+    /// The section of an issuer has been read.
+    pub fn end_issuer(&mut self, name: &str) {
+        let issuer = std::mem::take(&mut self.issuer);
+        self.issuers.push(WrittenIssuer { name: name.to_owned(), ..issuer });
+    }
+
     /// The whole; nothing if a setting that must have a value has none.
     pub fn meant(self) -> Option<Config> {
         let environments = [(Environment::Production, self.production), (Environment::Sandbox, self.sandbox)];
         let environments = environments.into_iter().filter(|(_, of)| of.listen.is_some());
         Some(Config {
             environments: environments.map(|(environment, of)| of.meant(environment)).collect::<Option<_>>()?,
+            issuers: self.issuers.into_iter().map(WrittenIssuer::meant).collect::<Option<_>>()?,
             probes: ProbesConfig { listen: self.probes_listen?.value },
             catalog: CatalogConfig { schemas: self.schemas.map(|s| s.value), enable: self.enable?.value },
             answers: self.answers?.value,
@@ -117,7 +150,37 @@ impl WrittenEnvironment {
             (Some(_), None) | (None, Some(_)) => return None,
         };
         let upstream = UpstreamConfig { ca_pem: self.upstream_ca.map(|ca| ca.value), ..self.upstream?.value };
-        Some(EnvironmentConfig { environment, listen: self.listen?.value, tls, upstream })
+        let credential = match self.credential {
+            Some(credential) => CredentialConfig::Inject(credential.value),
+            None => CredentialConfig::Forward,
+        };
+        Some(EnvironmentConfig { environment, listen: self.listen?.value, tls, upstream, credential })
+    }
+}
+
+impl WrittenIssuer {
+    fn meant(self) -> Option<IssuerConfig> {
+        let (ca_pem, keep) = (self.jwks_ca.map(|ca| ca.value), self.jwks_keep.map(|keep| keep.value));
+        let keys = match (self.jwks_url, self.jwks_file, self.public_key, self.shared_secret) {
+            (Some(url), None, None, None) => KeySource::Url { url: url.value, ca_pem, keep },
+            (None, Some(file), None, None) => KeySource::File(file.value),
+            (None, None, Some(key), None) => KeySource::Pem(key.value.pem),
+            (None, None, None, Some(secret)) => KeySource::Shared(secret.value),
+            _ => return None,
+        };
+        Some(IssuerConfig {
+            name: self.name,
+            issuer: self.issuer?.value,
+            audiences: self.audiences?.value,
+            environments: self.environments?.value,
+            algorithms: self.algorithms?.value,
+            keys,
+            leeway: self.leeway?.value,
+            longest_lifetime: self.longest_lifetime?.value,
+            required: self.required?.value,
+            roles: self.roles.map(|roles| roles.value),
+            requester: self.requester?.value,
+        })
     }
 }
 
@@ -127,55 +190,4 @@ pub(super) type Slot<T> = fn(&mut Written) -> &mut Option<Placed<T>>;
 pub(super) struct Placed<T> {
     pub value: T,
     pub place: Place,
-}
-
-/// Where something was written.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Place {
-    /// By nobody: it is the default.
-    Default,
-    File {
-        line: usize,
-        column: usize,
-    },
-    /// In this environment variable.
-    Variable(String),
-}
-
-impl Place {
-    pub fn locate(&self, file: &str, finding: Finding) -> Finding {
-        match self {
-            Place::Default => Finding { file: file.to_owned(), ..finding },
-            Place::File { line, column } => Finding { file: file.to_owned(), ..finding }.at(format!("{line}:{column}")),
-            Place::Variable(name) => Finding { file: "environment".to_owned(), ..finding }.at(name.clone()),
-        }
-    }
-}
-
-/// What is wrong with one thing that was written.
-#[derive(Debug)]
-pub(super) struct Fault {
-    pub text: String,
-    pub remedy: Option<String>,
-    /// Where it is not at the value's own place.
-    pub place: Option<Place>,
-}
-
-impl Fault {
-    pub fn new(text: impl Into<String>) -> Fault {
-        Fault { text: text.into(), remedy: None, place: None }
-    }
-
-    pub fn remedy(self, remedy: impl Into<String>) -> Fault {
-        Fault { remedy: Some(remedy.into()), ..self }
-    }
-
-    pub fn at(self, place: &Place) -> Fault {
-        Fault { place: Some(place.clone()), ..self }
-    }
-
-    pub fn error(self, file: &str, value_place: &Place) -> Finding {
-        let finding = Finding { remedy: self.remedy, ..Finding::error(file, self.text) };
-        self.place.as_ref().unwrap_or(value_place).locate(file, finding)
-    }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::os::fd::{AsRawFd, IntoRawFd};
+use std::os::fd::AsRawFd;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -22,6 +22,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::guard::Guard;
+use crate::telemetry::Metrics;
 
 /// How long accepting rests after it failed, when descriptors may have run out.
 const REST: Duration = Duration::from_millis(100);
@@ -98,14 +99,9 @@ impl<A> fmt::Debug for Door<A> {
 
 #[async_trait]
 impl<A: ServerApp + Send + Sync + 'static> Service for Listening<A> {
-    async fn start_service(&mut self, fds: Option<ListenFds>, _shutdown: ShutdownWatch, _listeners_per_fd: usize) {
+    async fn start_service(&mut self, _fds: Option<ListenFds>, _shutdown: ShutdownWatch, _listeners_per_fd: usize) {
         let start = self.start.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some((bound, door)) = start else { return };
-        let handed_over = bound.listener.try_clone();
-        if let (Some(fds), Ok(listener)) = (fds, handed_over) {
-            // The engine hands this one to the process that takes over.
-            fds.lock().add(bound.address.to_string(), listener.into_raw_fd());
-        }
         let serving = self.runtime.spawn(async move { door.open(bound).await });
         if let Err(error) = serving.await {
             tracing::error!(listener = self.name, %error, "a listener ended before its time");
@@ -163,7 +159,7 @@ impl<A: ServerApp + Send + Sync + 'static> Door<A> {
         let (app, tls, guard, stop) = (self.app.clone(), self.tls.clone(), self.guard.clone(), self.stop.clone());
         let (name, time) = (guard.listener, self.limits.handshake_time);
         tokio::spawn(async move {
-            guard.metrics.connected(name);
+            let _counted = Counted::new(&guard.metrics, name);
             match timeout(time, handshake(socket, peer, tls)).await {
                 Ok(Ok(stream)) => {
                     let (enough, closing) = watch::channel(*stop.borrow());
@@ -178,7 +174,6 @@ impl<A: ServerApp + Send + Sync + 'static> Door<A> {
                 Ok(Err(_)) => guard.metrics.connection_refused(name, "handshake"),
                 Err(_) => guard.metrics.connection_refused(name, "handshake_slow"),
             }
-            guard.metrics.disconnected(name);
             drop(place);
         });
     }
@@ -235,6 +230,25 @@ struct Place {
     peer: IpAddr,
 }
 
+/// One open connection, as the metrics see it, until this is dropped.
+struct Counted {
+    metrics: Metrics,
+    listener: &'static str,
+}
+
+impl Counted {
+    fn new(metrics: &Metrics, listener: &'static str) -> Counted {
+        metrics.connected(listener);
+        Counted { metrics: metrics.clone(), listener }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.metrics.disconnected(self.listener);
+    }
+}
+
 /// Which limit a connection met.
 enum Full {
     All,
@@ -256,6 +270,7 @@ impl Open {
         if counts.all >= limits.all {
             return Err(Full::All);
         }
+        let peer = network(peer);
         let count = counts.by_peer.entry(peer).or_default();
         if *count >= limits.of_one_peer {
             return Err(Full::OfOnePeer);
@@ -263,6 +278,17 @@ impl Open {
         *count = count.saturating_add(1);
         counts.all = counts.all.saturating_add(1);
         Ok(Place { open: open.clone(), peer })
+    }
+}
+
+/// Whoever has one IPv6 address has the whole network of 64 bits around it.
+fn network(peer: IpAddr) -> IpAddr {
+    match peer {
+        IpAddr::V6(address) if address.to_ipv4_mapped().is_none() => {
+            let [a, b, c, d, ..] = address.segments();
+            IpAddr::from([a, b, c, d, 0, 0, 0, 0])
+        }
+        other => other,
     }
 }
 

@@ -40,6 +40,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 pub use observe::Observer;
 
 use crate::adapters::clock::Stopwatch;
+use crate::adapters::identity::Identity;
 use crate::adapters::upstream::PinnedUpstream;
 use crate::base::ids::{Environment, TraceId};
 use crate::catalog::{Catalog, Operation};
@@ -53,6 +54,7 @@ use crate::telemetry::Metrics;
 pub struct Gate {
     pub environment: Environment,
     pub catalog: Arc<Catalog>,
+    pub identity: Arc<Identity>,
     pub road: Road,
     pub upstream: Arc<PinnedUpstream>,
     pub answers: AnswerMode,
@@ -141,7 +143,7 @@ impl ProxyHttp for Gate {
         head: &mut ResponseHeader,
         ctx: &mut Ctx,
     ) -> Result<()> {
-        response::head(session, head, ctx)
+        response::head(self, session, head, ctx)
     }
 
     fn upstream_response_body_filter(

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::HeaderMap;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::base::ids::Environment;
 use crate::catalog::{Operation, Violation};
@@ -13,6 +13,8 @@ use crate::telemetry::Metrics;
 
 /// How many answers may wait to be checked.
 const WAITING: usize = 256;
+/// The most bytes of answers that are kept at one time, arriving or waiting.
+const KEPT_BYTES: usize = 64 * 1024 * 1024;
 
 /// An answer that has passed.
 #[derive(Debug)]
@@ -21,8 +23,10 @@ pub struct Observed {
     pub operation: Arc<Operation>,
     pub status: u16,
     pub headers: HeaderMap,
-    /// `None` if it was too large to be kept.
+    /// `None` if it was too large to be kept, or there was no room for it.
     pub body: Option<Bytes>,
+    /// The room that the body takes up.
+    pub room: Option<OwnedSemaphorePermit>,
 }
 
 /// Where answers are handed over.
@@ -30,19 +34,25 @@ pub struct Observed {
 pub struct Observer {
     queue: mpsc::Sender<Observed>,
     metrics: Metrics,
+    room: Arc<Semaphore>,
 }
 
 impl Observer {
-    /// The observer, and the work of checking, which somebody has to run.
-    pub fn new(metrics: Metrics) -> (Observer, impl Future<Output = ()> + Send + 'static) {
+    /// The observer, and the work of checking, which some thread has to do: it takes time, and nobody waits for it.
+    pub fn new(metrics: Metrics) -> (Observer, impl FnOnce() + Send + 'static) {
         let (queue, mut waiting) = mpsc::channel(WAITING);
         let counted = metrics.clone();
-        let work = async move {
-            while let Some(observed) = waiting.recv().await {
+        let work = move || {
+            while let Some(observed) = waiting.blocking_recv() {
                 check(&observed, &counted);
             }
         };
-        (Observer { queue, metrics }, work)
+        (Observer { queue, metrics, room: Arc::new(Semaphore::new(KEPT_BYTES)) }, work)
+    }
+
+    /// Room for so many bytes more, if there is any.
+    pub fn room(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        self.room.clone().try_acquire_many_owned(u32::try_from(bytes).ok()?).ok()
     }
 
     /// Never waits: where checking falls behind, the answer goes unchecked, and is counted so.

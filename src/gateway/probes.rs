@@ -9,6 +9,7 @@ use pingora::protocols::http::ServerSession;
 use pingora::server::ShutdownWatch;
 
 use super::guard;
+use crate::adapters::identity::Keyring;
 use crate::adapters::upstream::PinnedUpstream;
 use crate::telemetry::Metrics;
 
@@ -16,6 +17,7 @@ use crate::telemetry::Metrics;
 #[derive(Debug)]
 pub struct Probes {
     pub metrics: Metrics,
+    pub keyring: Arc<Keyring>,
     pub upstreams: Vec<Arc<PinnedUpstream>>,
     /// True once the process is ending.
     pub draining: ShutdownWatch,
@@ -36,8 +38,12 @@ impl ServeHttp for Probes {
             "/readyz" if !self.upstreams.iter().all(|upstream| upstream.is_found()) => {
                 plain(StatusCode::SERVICE_UNAVAILABLE, "an upstream's host has no known address\n")
             }
+            "/readyz" if !self.keyring.missing().is_empty() => {
+                let missing = self.keyring.missing().join(", ");
+                plain(StatusCode::SERVICE_UNAVAILABLE, &format!("keys are not known of: {missing}\n"))
+            }
             "/readyz" => plain(StatusCode::OK, "ready\n"),
-            "/metrics" => match self.metrics.text() {
+            "/metrics" => match self.metrics() {
                 Ok(text) => answer(StatusCode::OK, "text/plain; version=0.0.4", text),
                 Err(error) => {
                     tracing::error!(%error, "the metrics cannot be written");
@@ -46,6 +52,14 @@ impl ServeHttp for Probes {
             },
             _ => plain(StatusCode::NOT_FOUND, "here are /livez, /readyz and /metrics\n"),
         }
+    }
+}
+
+impl Probes {
+    fn metrics(&self) -> Result<Vec<u8>, prometheus::Error> {
+        // An age grows by itself: it is told when somebody asks.
+        self.keyring.tell_ages();
+        self.metrics.text()
     }
 }
 

@@ -27,6 +27,9 @@ use super::guard::{Bounds, Guard, HeadLimits};
 use super::listen::{Bound, ConnectionLimits, Door, Listening};
 use super::probes::Probes;
 use super::{Gate, Observer};
+use crate::adapters::clock::SystemClock;
+use crate::adapters::credential::{Credential, CredentialError};
+use crate::adapters::identity::{Identity, Keyring, KeyringError};
 use crate::adapters::upstream::{PinnedUpstream, UpstreamError};
 use crate::base::ids::Environment;
 use crate::catalog::Catalog;
@@ -65,6 +68,8 @@ pub enum StartError {
     Bind { what: String, address: SocketAddr, error: io::Error },
     Upstream { environment: Environment, error: UpstreamError },
     Tls { environment: Environment, why: String },
+    Keys(KeyringError),
+    Credential(CredentialError),
     Metrics(prometheus::Error),
     Runtime(io::Error),
 }
@@ -82,6 +87,8 @@ impl std::fmt::Display for StartError {
             StartError::Tls { environment, why } => {
                 write!(f, "{environment}: certificate and key cannot be used: {why}")
             }
+            StartError::Keys(error) => error.fmt(f),
+            StartError::Credential(error) => error.fmt(f),
             StartError::Metrics(error) => write!(f, "the metrics cannot be set up: {error}"),
             StartError::Runtime(error) => write!(f, "the runtime cannot be started: {error}"),
         }
@@ -89,6 +96,18 @@ impl std::fmt::Display for StartError {
 }
 
 impl std::error::Error for StartError {}
+
+impl From<KeyringError> for StartError {
+    fn from(error: KeyringError) -> StartError {
+        StartError::Keys(error)
+    }
+}
+
+impl From<CredentialError> for StartError {
+    fn from(error: CredentialError) -> StartError {
+        StartError::Credential(error)
+    }
+}
 
 impl Process {
     /// Binds every address and makes everything ready; nothing is served yet.
@@ -106,7 +125,7 @@ impl Process {
             .map_err(StartError::Runtime)?;
         let metrics = Metrics::new().map_err(StartError::Metrics)?;
         let (observer, checking) = Observer::new(metrics.clone());
-        runtime.spawn(checking);
+        std::thread::Builder::new().name("checking".to_owned()).spawn(checking).map_err(StartError::Runtime)?;
 
         let conf = Arc::new(server_conf(threads));
         let mut server = Server::new_with_opt_and_conf(None, server_conf(threads));
@@ -114,6 +133,9 @@ impl Process {
         let (requests, sending) = (TaskTracker::new(), TaskTracker::new());
         let bodies = Arc::new(Semaphore::new(config.limits.bodies_bytes.min(Semaphore::MAX_PERMITS)));
 
+        let keyring = Arc::new(Keyring::new(&config.issuers, metrics.clone())?);
+        runtime.spawn(keyring.clone().keep_fresh());
+        let identity = Arc::new(Identity::new(keyring.clone(), Arc::new(SystemClock)));
         let (mut environments, mut upstreams) = (Vec::new(), Vec::new());
         for one in &config.environments {
             let bound = bind(one.environment.as_str(), one.listen)?;
@@ -121,12 +143,17 @@ impl Process {
             let upstream = upstream(config, one)?;
             upstreams.push(upstream.clone());
             runtime.spawn(upstream.clone().keep_looking_up());
+            let credential = Arc::new(Credential::new(one.environment, &one.credential)?);
+            runtime.spawn(credential.clone().keep_fresh());
             let gate = Gate {
                 environment: one.environment,
                 catalog: catalog.clone(),
+                identity: identity.clone(),
                 road: Road {
                     upstream: upstream.clone(),
                     origin: upstream.origin().clone(),
+                    environment: one.environment,
+                    credential,
                     runtime: runtime.handle().clone(),
                     sending: sending.clone(),
                 },
@@ -148,12 +175,12 @@ impl Process {
         }
         let bound = bind("probes", config.probes.listen)?;
         let addresses = Addresses { environments, probes: bound.address() };
-        let probes = Probes { metrics, upstreams, draining: stopping };
+        let probes = Probes { metrics, keyring, upstreams, draining: stopping };
         let guard = guard("probes", config, &probes.metrics);
         let door = Door { app: Arc::new(probes), tls: None, guard, limits: connection_limits(config), stop: never() };
         server.add_service(Listening::new(bound, door, runtime.handle().clone()));
         let signals = Mutex::new(Signals::catch(&runtime).map_err(StartError::Runtime)?);
-        let ending = Ending { signals, stop, requests, grace: config.timeouts.grace };
+        let ending = Ending { signals, stop, requests, sending: sending.clone(), grace: config.timeouts.grace };
         Ok(Process { server, runtime, addresses, ending, sending })
     }
 
@@ -164,11 +191,8 @@ impl Process {
     /// Serves until SIGTERM or SIGINT, and returns when all that ran has ended.
     pub fn serve(self) {
         let Process { server, runtime, ending, sending, .. } = self;
-        let grace = ending.grace;
         server.run(RunArgs { shutdown_signal: Box::new(ending) });
-        sending.close();
-        let waited = runtime.block_on(async { tokio::time::timeout(grace, sending.wait()).await });
-        if waited.is_err() {
+        if !sending.is_empty() {
             tracing::error!(
                 open = sending.len(),
                 "writes were still being sent when the time for ending was over; their outcome is unknown"
@@ -189,6 +213,7 @@ struct Ending {
     signals: Mutex<Signals>,
     stop: watch::Sender<bool>,
     requests: TaskTracker,
+    sending: TaskTracker,
     grace: Duration,
 }
 
@@ -217,7 +242,13 @@ impl ShutdownSignalWatch for Ending {
         self.stop.send_replace(true);
         tracing::info!(open = self.requests.len(), "ending: no new connections, waiting for what runs");
         self.requests.close();
-        if tokio::time::timeout(self.grace, self.requests.wait()).await.is_err() {
+        self.sending.close();
+        let all = async {
+            self.requests.wait().await;
+            // A caller may have left; what was sent for it has not.
+            self.sending.wait().await;
+        };
+        if tokio::time::timeout(self.grace, all).await.is_err() {
             tracing::warn!(open = self.requests.len(), "requests were still open when the time for ending was over");
         }
         ShutdownSignal::FastShutdown

@@ -10,7 +10,7 @@ use super::{Ctx, Gate};
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::upstream::request_header;
 use crate::base::ids::TraceId;
-use crate::stations::forward::{Cleared, Outgoing, outgoing};
+use crate::stations::forward::{Cleared, Outgoing};
 use crate::stations::reply::Reply;
 
 /// A read that the proxy phases carry.
@@ -25,7 +25,9 @@ pub(super) struct Read {
 
 impl Read {
     pub(super) fn new(gate: &Gate, cleared: Cleared, headers: &HeaderMap, trace: &TraceId) -> Result<Read> {
-        let outgoing = outgoing(cleared, &gate.road.origin, headers, trace)
+        let outgoing = gate
+            .road
+            .outgoing(cleared, headers, trace)
             .map_err(|_| Error::explain(ErrorType::InternalError, "a header cannot be written"))?;
         Ok(Read { outgoing, incoming: Incoming::Nothing, instead: None })
     }

@@ -13,7 +13,7 @@ use crate::base::ids::TraceId;
 use crate::config::AnswerMode;
 use crate::journey::fetch::fetch;
 use crate::journey::submit::submit;
-use crate::stations::admit::{AdmitRefusal, Admitted, Head, admit, find};
+use crate::stations::admit::{AdmitRefusal, Admitted, Head, READ_WITH_BODY, admit, bearer, find};
 use crate::stations::check::{check, check_head};
 use crate::stations::forward::clear;
 use crate::stations::reply::{self, Refusal, Reply};
@@ -28,7 +28,7 @@ pub(super) async fn filter(gate: &Gate, session: &mut Session, ctx: &mut Ctx) ->
         ctx.fault = why.as_str();
         return refuse(session, ctx, &Refusal::Admit(unreadable(why))).await;
     }
-    let admitted = match admitted(gate, session, ctx) {
+    let admitted = match admitted(gate, session, ctx).await {
         Ok(admitted) => admitted,
         Err(refusal) => return refuse(session, ctx, &Refusal::Admit(refusal)).await,
     };
@@ -61,7 +61,7 @@ fn unreadable(why: Unreadable) -> AdmitRefusal {
     }
 }
 
-fn admitted(gate: &Gate, session: &Session, ctx: &mut Ctx) -> std::result::Result<Admitted, AdmitRefusal> {
+async fn admitted(gate: &Gate, session: &Session, ctx: &mut Ctx) -> std::result::Result<Admitted, AdmitRefusal> {
     let request = session.req_header();
     if !session.is_http2() && request.uri.authority().is_some() {
         return Err(AdmitRefusal::Malformed("the request target is not a path"));
@@ -75,7 +75,12 @@ fn admitted(gate: &Gate, session: &Session, ctx: &mut Ctx) -> std::result::Resul
     let head = Head { method: &request.method, target, headers: &request.headers };
     let found = find(&gate.catalog, head)?;
     ctx.operation = Some(found.operation.clone());
-    admit(gate.environment, found, head)
+    let token = bearer(head.headers)?;
+    let believed = gate.identity.believe(&token).await.map_err(|fault| {
+        gate.metrics.token_refused(gate.environment.as_str(), fault.as_str());
+        AdmitRefusal::NotBelieved(fault)
+    })?;
+    admit(gate.environment, found, head, token, &believed)
 }
 
 async fn write(gate: &Gate, session: &mut Session, ctx: &mut Ctx, admitted: Admitted, trace: &TraceId) -> Result<bool> {
@@ -95,13 +100,19 @@ async fn write(gate: &Gate, session: &mut Session, ctx: &mut Ctx, admitted: Admi
     if submitted.unchecked {
         // What was executed passes whatever its answer looks like: it is checked beside, in every mode.
         let Reply { status, ref headers, ref body, .. } = submitted.reply;
-        let (environment, headers, body) = (gate.environment, headers.clone(), Some(body.clone()));
-        gate.observer.observe(Observed { environment, operation, status, headers, body });
+        let room = gate.observer.room(body.len());
+        let body = room.is_some().then(|| body.clone());
+        let (environment, headers) = (gate.environment, headers.clone());
+        gate.observer.observe(Observed { environment, operation, status, headers, body, room });
     }
     answer::write(session, ctx, submitted.reply).await
 }
 
 async fn read(gate: &Gate, session: &mut Session, ctx: &mut Ctx, admitted: Admitted, trace: &TraceId) -> Result<bool> {
+    if !session.is_body_empty() {
+        // Over HTTP/2 a body needs no header to announce it.
+        return refuse(session, ctx, &Refusal::Admit(AdmitRefusal::Malformed(READ_WITH_BODY))).await;
+    }
     let headers = &session.req_header().headers;
     let checked = check(admitted, headers, b"");
     let cleared = match checked {

@@ -9,6 +9,7 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, TRANSFER_ENCODING};
 use pingora::http::ResponseHeader;
 use pingora::proxy::Session;
 use pingora::{Error, ErrorType, Result};
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::observe::Observed;
 use super::{Answered, Ctx, Gate, answer};
@@ -33,10 +34,11 @@ pub(super) struct Kept {
     status: u16,
     headers: HeaderMap,
     whole: BytesMut,
+    room: Option<OwnedSemaphorePermit>,
     too_large: bool,
 }
 
-pub(super) fn head(session: &mut Session, head: &mut ResponseHeader, ctx: &mut Ctx) -> Result<()> {
+pub(super) fn head(gate: &Gate, session: &mut Session, head: &mut ResponseHeader, ctx: &mut Ctx) -> Result<()> {
     let status = head.status.as_u16();
     if (100..200).contains(&status) && status != 101 {
         strip(head);
@@ -50,7 +52,11 @@ pub(super) fn head(session: &mut Session, head: &mut ResponseHeader, ctx: &mut C
     if !matches!(status, 200..300 | 400..600) {
         return Err(instead(&mut read.instead, read_failed(ReadFailure::of_status(status))));
     }
-    let kept = Kept { operation, status, headers: head.headers.clone(), whole: BytesMut::new(), too_large: false };
+    if status == 401 && gate.road.credential.is_injected() {
+        return Err(instead(&mut read.instead, read_failed(ReadFailure::CredentialRefused)));
+    }
+    let kept =
+        Kept { operation, status, headers: head.headers.clone(), whole: BytesMut::new(), room: None, too_large: false };
     if status >= 400 && head.headers.get(CONTENT_LENGTH).is_some_and(|l| l.as_bytes() == b"0") {
         // Without a body there is no later step at which one could be given.
         let rebuilt = kept.error().into_reply(status, &kept.headers);
@@ -82,13 +88,13 @@ pub(super) fn body(gate: &Gate, body: &mut Option<Bytes>, end: bool, ctx: &mut C
     match &mut read.incoming {
         Incoming::Nothing => {}
         Incoming::Streaming(kept) => {
-            kept.keep(body.as_ref(), gate.limits.answer_bytes);
+            kept.keep(body.as_ref(), gate);
             if end && let Incoming::Streaming(kept) = std::mem::replace(&mut read.incoming, Incoming::Nothing) {
                 gate.observer.observe(kept.observed(gate));
             }
         }
         Incoming::Held(kept) => {
-            kept.keep(body.take().as_ref(), gate.limits.answer_bytes);
+            kept.keep(body.take().as_ref(), gate);
             if end {
                 let error = kept.error();
                 if matches!(error, ReadError::Rebuilt(_)) {
@@ -101,14 +107,21 @@ pub(super) fn body(gate: &Gate, body: &mut Option<Bytes>, end: bool, ctx: &mut C
 }
 
 impl Kept {
-    fn keep(&mut self, piece: Option<&Bytes>, limit_bytes: usize) {
+    fn keep(&mut self, piece: Option<&Bytes>, gate: &Gate) {
         let Some(piece) = piece else { return };
-        if self.too_large || self.whole.len().saturating_add(piece.len()) > limit_bytes {
-            self.too_large = true;
-            self.whole.clear();
-        } else {
-            self.whole.extend_from_slice(piece);
+        if self.too_large || self.whole.len().saturating_add(piece.len()) > gate.limits.answer_bytes {
+            return self.let_go();
         }
+        match (gate.observer.room(piece.len()), &mut self.room) {
+            (None, _) => return self.let_go(),
+            (Some(more), Some(room)) => room.merge(more),
+            (Some(first), none @ None) => *none = Some(first),
+        }
+        self.whole.extend_from_slice(piece);
+    }
+
+    fn let_go(&mut self) {
+        (self.too_large, self.whole, self.room) = (true, BytesMut::new(), None);
     }
 
     fn error(&self) -> ReadError {
@@ -123,13 +136,15 @@ impl Kept {
             status: self.status,
             headers: self.headers,
             body: (!self.too_large).then(|| self.whole.freeze()),
+            room: self.room,
         }
     }
 }
 
 /// Takes out what does not go on, except the framing, which the engine needs.
 fn strip(head: &mut ResponseHeader) {
-    retain(head, |name, all| *name == CONTENT_LENGTH || *name == TRANSFER_ENCODING || is_passed(name, all));
+    let status = head.status.as_u16();
+    retain(head, |name, all| *name == CONTENT_LENGTH || *name == TRANSFER_ENCODING || is_passed(name, status, all));
 }
 
 fn retain(head: &mut ResponseHeader, stays: impl Fn(&HeaderName, &HeaderMap) -> bool) {

@@ -3,18 +3,22 @@
 use std::sync::Arc;
 
 use http::HeaderMap;
+use http::header::InvalidHeaderValue;
 use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 
-use crate::base::ids::TraceId;
+use crate::adapters::credential::Credential;
+use crate::base::ids::{Environment, TraceId};
 use crate::ports::Upstream;
-use crate::stations::forward::{Cleared, Loss, Origin, Sent, outgoing};
+use crate::stations::forward::{Cleared, Loss, Origin, Outgoing, Sent, outgoing};
 
 /// The way to upstream, and a place where sending goes on when nobody waits for it.
 #[derive(Clone, Debug)]
 pub struct Road {
     pub upstream: Arc<dyn Upstream>,
     pub origin: Origin,
+    pub environment: Environment,
+    pub credential: Arc<Credential>,
     /// Where sending runs.
     pub runtime: Handle,
     /// What a shutdown waits for.
@@ -22,9 +26,20 @@ pub struct Road {
 }
 
 impl Road {
+    /// What leaves, with the token that upstream is to see.
+    pub fn outgoing(
+        &self,
+        cleared: Cleared,
+        headers: &HeaderMap,
+        trace: &TraceId,
+    ) -> Result<Outgoing, InvalidHeaderValue> {
+        let injected = self.credential.for_calls_of(self.environment);
+        outgoing(cleared, &self.origin, injected.as_deref(), headers, trace)
+    }
+
     /// Uses up the right to send, in a task of its own, which outlives the caller.
     pub async fn send(&self, cleared: Cleared, headers: &HeaderMap, trace: &TraceId) -> Sent {
-        let Ok(outgoing) = outgoing(cleared, &self.origin, headers, trace) else {
+        let Ok(outgoing) = self.outgoing(cleared, headers, trace) else {
             return Sent::NotWritten;
         };
         let upstream = self.upstream.clone();

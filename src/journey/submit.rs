@@ -36,7 +36,7 @@ pub async fn submit(road: &Road, admitted: Admitted, headers: &HeaderMap, body: 
     let sent = road.send(cleared, headers, trace).await;
     let upstream_time = Some(since.elapsed());
 
-    let outcome = settle(&operation, sent);
+    let outcome = settle(&operation, road.credential.is_injected(), sent);
     let unchecked = matches!(outcome, Outcome::Executed { body: AnswerBody::Complete(_), .. });
     Submitted { unchecked, reply: settled(outcome, &operation, request_id.as_ref()), upstream_time }
 }

@@ -11,6 +11,7 @@ use http::header::{
 
 use super::check::Intent;
 use crate::base::ids::TraceId;
+use crate::base::secret::Secret;
 
 /// The callers' headers that go along: W3C trace context.
 const PASSED: [HeaderName; 2] = [HeaderName::from_static("traceparent"), HeaderName::from_static("tracestate")];
@@ -57,6 +58,7 @@ pub struct Outgoing {
 pub fn outgoing(
     cleared: Cleared,
     origin: &Origin,
+    injected: Option<&Secret>,
     caller: &HeaderMap,
     trace: &TraceId,
 ) -> Result<Outgoing, InvalidHeaderValue> {
@@ -67,7 +69,7 @@ pub fn outgoing(
     headers.insert(ACCEPT_ENCODING, IDENTITY);
     headers.insert(USER_AGENT, OURSELVES);
     headers.insert(REQUEST_ID, HeaderValue::from_str(trace.as_str())?);
-    let mut authorization = HeaderValue::from_str(&format!("Bearer {}", intent.token().reveal()))?;
+    let mut authorization = HeaderValue::from_str(&format!("Bearer {}", injected.unwrap_or(intent.token()).reveal()))?;
     authorization.set_sensitive(true);
     headers.insert(AUTHORIZATION, authorization);
     for name in PASSED {
@@ -138,10 +140,12 @@ mod tests {
         }
         let method = Method::GET;
         let head = Head { method: &method, target: "/v2/offramps?limit=5", headers: &caller };
-        let admitted = admit::admit(Environment::Sandbox, admit::find(&catalog, head).unwrap(), head).unwrap();
+        let (found, token) = (admit::find(&catalog, head).unwrap(), admit::bearer(&caller).unwrap());
+        let anyone = admit::Believed::of_anyone();
+        let admitted = admit::admit(Environment::Sandbox, found, head, token, &anyone).unwrap();
         let cleared = clear(check(admitted, &caller, b"").unwrap());
         let origin = Origin { host: HeaderValue::from_static("upstream.example"), base_path: "/api".into() };
-        let sent = outgoing(cleared, &origin, &caller, &TraceId::parse("t-1").unwrap()).unwrap();
+        let sent = outgoing(cleared, &origin, None, &caller, &TraceId::parse("t-1").unwrap()).unwrap();
         let mut names: Vec<_> = sent.headers.keys().map(|n| n.as_str()).collect();
         names.sort_unstable();
         assert_eq!(

@@ -25,6 +25,8 @@ pub enum Outcome {
 pub enum NotExecuted {
     /// Nothing was sent.
     NotSent,
+    /// Upstream did not take the gate's own credential.
+    CredentialRefused,
     /// Upstream refused, with a status that proves it and a body that says it as documented.
     Refused { status: u16, headers: HeaderMap, body: Bytes },
 }
@@ -35,6 +37,8 @@ pub enum Doubt {
     Silent,
     Broken,
     Redirected,
+    /// A 401 that proves nothing, to the gate's own credential.
+    CredentialRefused,
     /// An answer that proves nothing. The body is there if it is well formed.
     Answered {
         status: u16,
@@ -44,7 +48,9 @@ pub enum Doubt {
 }
 
 /// The outcome, from what is known after sending.
-pub fn settle(operation: &Operation, sent: Sent) -> Outcome {
+///
+/// Where the credential is `injected`, upstream's 401 is about the gate and not about the caller.
+pub fn settle(operation: &Operation, injected: bool, sent: Sent) -> Outcome {
     let (status, headers, body) = match sent {
         Sent::NotWritten => return Outcome::NotExecuted(NotExecuted::NotSent),
         Sent::Lost(Loss::Silent) => return Outcome::Unknown(Doubt::Silent),
@@ -61,7 +67,13 @@ pub fn settle(operation: &Operation, sent: Sent) -> Outcome {
         AnswerBody::Complete(body) if is_documented(operation, status, &headers, &body) => Some(body),
         AnswerBody::Complete(_) | AnswerBody::Incomplete(_) => None,
     };
+    if injected && status == 401 && body.is_none() {
+        return Outcome::Unknown(Doubt::CredentialRefused);
+    }
     match body {
+        Some(_) if injected && status == 401 && operation.not_executed.contains(&status) => {
+            Outcome::NotExecuted(NotExecuted::CredentialRefused)
+        }
         Some(body) if operation.not_executed.contains(&status) => {
             Outcome::NotExecuted(NotExecuted::Refused { status, headers, body })
         }
@@ -115,7 +127,7 @@ mod tests {
         headers.insert(CONTENT_TYPE, content_type.parse().unwrap());
         let body = body
             .map_or(AnswerBody::Incomplete(Loss::Broken), |b| AnswerBody::Complete(Bytes::from_static(b.as_bytes())));
-        match settle(operation, Sent::Answered { status, headers, body }) {
+        match settle(operation, false, Sent::Answered { status, headers, body }) {
             Outcome::Executed { .. } => "executed",
             Outcome::NotExecuted(_) => "not executed",
             Outcome::Unknown(_) => "unknown",

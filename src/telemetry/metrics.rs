@@ -22,6 +22,9 @@ pub struct Metrics {
     drift: IntCounterVec,
     unchecked: IntCounter,
     in_flight: IntGauge,
+    tokens_refused: IntCounterVec,
+    keys_age: IntGaugeVec,
+    keys_fetches: IntCounterVec,
     unreadable: IntCounterVec,
     connections: IntGaugeVec,
     connections_refused: IntCounterVec,
@@ -84,6 +87,30 @@ impl Metrics {
                     "Answers that passed unchecked, because they were too large or checking fell behind.",
                 )?,
             )?,
+            tokens_refused: registered(
+                &registry,
+                IntCounterVec::new(
+                    Opts::new("sluice_tokens_refused_total", "Tokens that were not believed, by reason."),
+                    &["environment", "reason"],
+                )?,
+            )?,
+            keys_age: registered(
+                &registry,
+                IntGaugeVec::new(
+                    Opts::new(
+                        "sluice_keys_age_seconds",
+                        "Since an issuer's keys were last fetched or read, and were good.",
+                    ),
+                    &["issuer"],
+                )?,
+            )?,
+            keys_fetches: registered(
+                &registry,
+                IntCounterVec::new(
+                    Opts::new("sluice_keys_fetches_total", "Fetches of an issuer's keys, by what came of them."),
+                    &["issuer", "outcome"],
+                )?,
+            )?,
             unreadable: registered(
                 &registry,
                 IntCounterVec::new(
@@ -138,6 +165,18 @@ impl Metrics {
 
     pub fn drifted(&self, environment: &str, operation: &str) {
         self.drift.with_label_values(&[environment, operation]).inc();
+    }
+
+    pub fn token_refused(&self, environment: &str, reason: &str) {
+        self.tokens_refused.with_label_values(&[environment, reason]).inc();
+    }
+
+    pub fn keys_age(&self, issuer: &str, age: Duration) {
+        self.keys_age.with_label_values(&[issuer]).set(i64::try_from(age.as_secs()).unwrap_or(i64::MAX));
+    }
+
+    pub fn keys_fetched(&self, issuer: &str, outcome: &str) {
+        self.keys_fetches.with_label_values(&[issuer, outcome]).inc();
     }
 
     pub fn unreadable(&self, listener: &str, reason: &str) {

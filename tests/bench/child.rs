@@ -1,5 +1,6 @@
 //! Starts, pins and ends the proxies, and reads the CPU time that they took.
 
+use crate::token::{ISSUER, SECRET};
 use std::io::{self, BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -103,7 +104,9 @@ impl Child {
         let file = folder.path().join("sluice.toml");
         let written = format!(
             "[sandbox]\nlisten = \"127.0.0.1:0\"\nupstream = \"http://{upstream}\"\n[probes]\nlisten = \"127.0.0.1:0\"\n\
-             [log]\nformat = \"json\"\n[server]\nthreads = 1\n"
+             [log]\nformat = \"json\"\n[server]\nthreads = 1\n\
+             [issuer.bench]\nissuer = \"{ISSUER}\"\naudience = [\"sluice\"]\nenvironments = [\"sandbox\"]\n\
+             algorithms = [\"HS256\"]\nshared_secret = \"{SECRET}\"\n"
         );
         std::fs::write(&file, written)?;
         let mut command = pinning.command(program);

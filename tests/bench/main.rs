@@ -28,6 +28,8 @@
 //! It is a report: nothing here passes or fails by a figure. Pinning needs `taskset` of util-linux and two cores;
 //! the report says so where they are missing.
 
+#[path = "../support/token.rs"]
+mod token;
 mod bare;
 mod child;
 mod exchange;

@@ -1,6 +1,7 @@
 //! Heads that mean two things, or nothing: refused before upstream.
 
 use crate::support::shape::{ID, shape};
+use crate::support::token::token;
 use crate::support::{Answer, Call, Caller, Setup, Upstream, get, post};
 
 #[test]
@@ -94,11 +95,12 @@ fn framing_with_two_readings_reaches_nobody() {
     let upstream = Upstream::start();
     let gate = Setup::of(&upstream).timeout_ms("body_ms", 1000).timeout_ms("drain_ms", 300).start();
     let head = |lines: &str, body: &str| {
+        let token = token();
         format!(
-            "POST /v2/users/{ID} HTTP/1.1\r\nHost: g\r\nAuthorization: Bearer t\r\nContent-Type: application/json\r\n{lines}\r\n{body}"
+            "POST /v2/users/{ID} HTTP/1.1\r\nHost: g\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n{lines}\r\n{body}"
         )
     };
-    let smuggled = "GET /v2/users HTTP/1.1\r\nHost: g\r\nAuthorization: Bearer t\r\n\r\n";
+    let smuggled = format!("GET /v2/users HTTP/1.1\r\nHost: g\r\nAuthorization: Bearer {}\r\n\r\n", token());
     for (what, bytes) in [
         (
             "length and chunked",
@@ -174,7 +176,7 @@ fn another_version_is_refused_in_words() {
     let upstream = Upstream::start();
     let gate = Setup::of(&upstream).start();
     for version in ["HTTP/1.0", "HTTP/2.0", "HTTP/0.9", "http/1.1", "HTTP/1.2"] {
-        let request = format!("GET /v2/users {version}\r\nHost: g\r\nAuthorization: Bearer t\r\n\r\n");
+        let request = format!("GET /v2/users {version}\r\nHost: g\r\nAuthorization: Bearer {}\r\n\r\n", token());
         let answer = Caller::connect(gate.production()).send(request).answer();
         assert_eq!((answer.status, answer.code().as_str()), (400, "MALFORMED_REQUEST"), "{version}: {answer}");
     }

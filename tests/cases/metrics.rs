@@ -43,6 +43,7 @@ fn every_answer_is_counted_under_its_labels() {
 #[test]
 fn callers_make_no_series() {
     let upstream = Upstream::start();
+    upstream.always(Act::json(200, r#"{"status":"ACTIVE","message":"approved"}"#));
     let gate = Setup::of(&upstream).start();
     let names = || -> BTreeSet<String> {
         let text = gate.probe("/metrics").text();
@@ -90,7 +91,7 @@ fn the_log_says_nothing_of_tokens_bodies_and_paths() {
         gate.request_line(name);
     }
     let log = format!("{:?} {}", gate.log.all(), gate.stderr());
-    for word in [person, id, crate::support::call::TOKEN] {
+    for word in [person, id, crate::support::token::token()] {
         assert!(!log.contains(word), "{word} is logged");
     }
 }

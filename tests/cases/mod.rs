@@ -9,6 +9,7 @@ mod faults;
 mod hangup;
 mod heads;
 mod hostile;
+mod identity;
 mod metrics;
 mod once;
 mod parameters;

@@ -3,8 +3,8 @@
 use serde_json::Value;
 use sluice::catalog::Operation;
 
-use crate::support::call::TOKEN;
 use crate::support::shape::{ID, odd_answer, operations, path, query, valid};
+use crate::support::token::token;
 use crate::support::upstream::{Seen, answer};
 use crate::support::{Act, Call, Setup, Upstream, get};
 
@@ -46,7 +46,7 @@ fn assert_only_documented_headers(operation: &Operation, seen: &Seen, upstream: 
     assert_eq!(seen.head.names(), expected, "{}", operation.id);
     let of = |name: &str| seen.head.header(name).unwrap_or_default();
     assert_eq!(of("host"), upstream.address().to_string());
-    assert_eq!(of("authorization"), format!("Bearer {TOKEN}"));
+    assert_eq!(of("authorization"), format!("Bearer {}", token()));
     assert_eq!((of("accept"), of("accept-encoding")), ("application/json".to_owned(), "identity".to_owned()));
     assert!(of("user-agent").starts_with("sluice/"));
 }

@@ -134,7 +134,7 @@ fn module(file: &Path, folder: &str) -> Option<String> {
 }
 
 fn without_tests(text: &str) -> &str {
-    text.split("#[cfg(test)]").next().unwrap_or(text)
+    text.split("#[cfg(test)]\nmod tests").next().unwrap_or(text)
 }
 
 fn is_test(file: &Path) -> bool {

@@ -3,9 +3,9 @@
 use reqwest::{Client, Response, Version};
 use serde_json::Value;
 
-use crate::support::call::TOKEN;
 use crate::support::shape::{ID, odd_answer, operation, valid};
 use crate::support::tls::Authority;
+use crate::support::token::token;
 use crate::support::{Act, Gate, Setup, Upstream};
 
 /// A gate whose callers speak TLS.
@@ -40,7 +40,7 @@ async fn callers_speak_http_1_and_2_over_tls() {
         let (read, swap) = (odd_answer(operation("listUsers")), valid(operation("createSwap")));
 
         upstream.next(Act::json(200, &read));
-        let answer = client.get(url("/v2/users?limit=3")).bearer_auth(TOKEN).send().await.unwrap();
+        let answer = client.get(url("/v2/users?limit=3")).bearer_auth(token()).send().await.unwrap();
         assert_eq!((answer.status().as_u16(), answer.version()), (200, version));
         assert_eq!(
             (header(&answer, "sluice-origin"), header(&answer, "sluice-outcome")),
@@ -49,25 +49,26 @@ async fn callers_speak_http_1_and_2_over_tls() {
         assert_eq!(answer.bytes().await.unwrap(), read);
 
         upstream.next(Act::json(201, &read));
-        let write = client.post(url("/v2/wallets/swaps")).bearer_auth(TOKEN).header("content-type", "application/json");
+        let write =
+            client.post(url("/v2/wallets/swaps")).bearer_auth(token()).header("content-type", "application/json");
         let answer = write.body(swap.body_bytes()).send().await.unwrap();
         assert_eq!((answer.status().as_u16(), header(&answer, "sluice-outcome")), (201, "executed".into()));
         assert_eq!(answer.bytes().await.unwrap(), read);
 
         upstream.next(Act::answer(500, "text/html", "<h1>"));
-        let answer = client.get(url("/v2/users")).bearer_auth(TOKEN).send().await.unwrap();
+        let answer = client.get(url("/v2/users")).bearer_auth(token()).send().await.unwrap();
         assert_eq!(answer.status().as_u16(), 500);
         assert_eq!(answer.json::<Value>().await.unwrap()["error"], "UPSTREAM_ERROR");
 
         upstream.next(Act::json(404, ""));
-        let answer = client.get(url("/v2/users")).bearer_auth(TOKEN).send().await.unwrap();
+        let answer = client.get(url("/v2/users")).bearer_auth(token()).send().await.unwrap();
         assert_eq!(answer.json::<Value>().await.unwrap()["error"]["code"], "UPSTREAM_ERROR");
 
         for (path, status) in [("/nowhere", 404), ("/v2//users", 400)] {
-            assert_eq!(client.get(url(path)).bearer_auth(TOKEN).send().await.unwrap().status().as_u16(), status);
+            assert_eq!(client.get(url(path)).bearer_auth(token()).send().await.unwrap().status().as_u16(), status);
         }
         assert_eq!(client.get(url("/v2/users")).send().await.unwrap().status().as_u16(), 401);
-        let refused = client.post(url(&format!("/v2/users/{ID}"))).bearer_auth(TOKEN);
+        let refused = client.post(url(&format!("/v2/users/{ID}"))).bearer_auth(token());
         let refused = refused.header("content-type", "application/json").body(vec![b' '; 2_000_000]).send().await;
         assert_eq!(refused.unwrap().status().as_u16(), 413);
     }
@@ -85,7 +86,7 @@ async fn the_listener_offers_both_protocols_and_no_plain_text() {
     let gate = gate(&upstream, &authority);
     let both = Client::builder().no_proxy().tls_backend_preconfigured(authority.client(&[b"h2", b"http/1.1"])).build();
     let url = format!("https://localhost:{}/v2/users", gate.production().port());
-    let answer = both.unwrap().get(url).bearer_auth(TOKEN).send().await.unwrap();
+    let answer = both.unwrap().get(url).bearer_auth(token()).send().await.unwrap();
     assert_eq!((answer.status().as_u16(), answer.version()), (200, Version::HTTP_2));
 
     let stranger = client(&Authority::new(), Version::HTTP_11);
@@ -103,7 +104,7 @@ async fn a_write_over_http_2_goes_on_when_its_caller_is_gone() {
     let go = crate::support::shared::Signal::new();
     upstream.next(Act::json(201, "{}").after(&go));
     let client = client(&authority, Version::HTTP_2);
-    let write = client.post(format!("https://{}/v2/wallets/swaps", gate.production())).bearer_auth(TOKEN);
+    let write = client.post(format!("https://{}/v2/wallets/swaps", gate.production())).bearer_auth(token());
     let write = write.header("content-type", "application/json").header("x-request-id", "gone");
     let calling = tokio::spawn(write.body(valid(operation("createSwap")).body_bytes()).send());
     let waited = tokio::task::spawn_blocking(move || (upstream.wait_for(0).whole, upstream)).await.unwrap();

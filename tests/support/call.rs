@@ -3,8 +3,7 @@
 use std::net::SocketAddr;
 
 use super::caller::{Answer, Caller};
-
-pub const TOKEN: &str = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJ0ZXN0In0.c2ln";
+use super::token::token;
 
 #[derive(Clone, Debug)]
 pub struct Call {
@@ -27,7 +26,7 @@ impl Call {
     pub fn new(method: &str, target: impl Into<String>) -> Call {
         Call { method: method.to_owned(), target: target.into(), headers: Vec::new(), body: None }
             .header("Host", "gate.example")
-            .header("Authorization", format!("Bearer {TOKEN}"))
+            .header("Authorization", format!("Bearer {}", token()))
     }
 
     pub fn header(mut self, name: &str, value: impl Into<String>) -> Call {

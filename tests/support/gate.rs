@@ -12,6 +12,7 @@ use tempfile::TempDir;
 use super::call::get;
 use super::caller::Answer;
 use super::shared::Shared;
+use super::token::{ISSUER, SECRET};
 use super::upstream::Upstream;
 
 /// A configuration in the making.
@@ -19,12 +20,25 @@ use super::upstream::Upstream;
 pub struct Setup {
     folder: TempDir,
     sections: Vec<(String, Vec<String>)>,
+    variables: Vec<(String, String)>,
 }
 
 impl Setup {
     pub fn new() -> Setup {
-        let setup = Setup { folder: tempfile::tempdir().unwrap(), sections: vec![(String::new(), Vec::new())] };
-        setup.set("log", "format", "json").set("probes", "listen", "127.0.0.1:0").set_raw("server", "threads", "2")
+        let setup = Setup {
+            folder: tempfile::tempdir().unwrap(),
+            sections: vec![(String::new(), Vec::new())],
+            variables: Vec::new(),
+        };
+        setup
+            .set("log", "format", "json")
+            .set("probes", "listen", "127.0.0.1:0")
+            .set_raw("server", "threads", "2")
+            .set("issuer.main", "issuer", ISSUER)
+            .set_raw("issuer.main", "audience", r#"["sluice"]"#)
+            .set_raw("issuer.main", "environments", r#"["production", "sandbox"]"#)
+            .set_raw("issuer.main", "algorithms", r#"["HS256"]"#)
+            .set("issuer.main", "shared_secret", SECRET)
     }
 
     /// A production listener in front of this upstream.
@@ -76,6 +90,17 @@ impl Setup {
         self
     }
 
+    /// A variable that the gate finds in its environment.
+    pub fn variable(mut self, name: &str, value: &str) -> Setup {
+        self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// A file beside the configuration.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
     /// Writes the configuration.
     pub fn write(&self) -> PathBuf {
         let mut text = String::new();
@@ -113,7 +138,7 @@ pub fn sluice(arguments: &[&str]) -> Command {
 /// A running gate; it is killed when it is dropped.
 #[derive(Debug)]
 pub struct Gate {
-    _setup: Setup,
+    setup: Setup,
     process: u32,
     ended: Shared<ExitStatus>,
     pub log: Shared<Value>,
@@ -127,6 +152,7 @@ impl Gate {
     pub fn spawn(setup: Setup) -> Gate {
         let config = setup.write();
         let mut command = sluice(&["serve", "--config", config.to_str().unwrap()]);
+        command.envs(setup.variables.iter().cloned());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (log, stderr, ended) = (Shared::new(), Shared::new(), Shared::new());
         let lines = follow(child.stdout.take().unwrap(), log.clone(), |line| {
@@ -141,7 +167,7 @@ impl Gate {
             faults.join().unwrap();
             told.push(status);
         });
-        Gate { _setup: setup, process, ended, log, stderr, callers: Vec::new(), probes: None }
+        Gate { setup, process, ended, log, stderr, callers: Vec::new(), probes: None }
     }
 
     pub fn production(&self) -> SocketAddr {
@@ -172,6 +198,18 @@ impl Gate {
         self.log.wait("the log line of a request", |lines| {
             lines.iter().find(|line| line["message"] == "request" && line["request_id"] == request_id).cloned()
         })
+    }
+
+    /// A file beside the configuration.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.setup.path(name)
+    }
+
+    /// Ends it at once; what it was set up with can be started again.
+    pub fn kill(mut self) -> Setup {
+        self.signal("KILL");
+        self.wait_end();
+        std::mem::replace(&mut self.setup, Setup::new())
     }
 
     pub fn stderr(&self) -> String {

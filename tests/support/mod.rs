@@ -9,6 +9,7 @@ pub mod gate;
 pub mod shape;
 pub mod shared;
 pub mod tls;
+pub mod token;
 pub mod upstream;
 pub mod wire;
 

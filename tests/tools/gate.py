@@ -1,18 +1,38 @@
 """Starts Sluice for a tool: a gate, or a simulator, on free ports; both end with the `with` block."""
 
+import base64
+import hashlib
+import hmac
 import json
 import re
 import subprocess
 import tempfile
 import threading
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
 START_SECONDS = 20
-TOKEN = "Bearer a.b.c"
+SECRET = "known to the tools and to the gates that they start, nobody else"
 # Operations that are off as shipped.
 OFF = ("getOrchestrationAddress", "createTosLink")
 ADDRESS = re.compile(r"127\.0\.0\.1:[0-9]+")
+
+
+def token():
+    """A token of the issuer that the gates of these tools trust, signed with a secret that both know."""
+
+    def encoded(data):
+        return base64.urlsafe_b64encode(data).rstrip(b"=")
+
+    now = int(time.time())
+    claims = {"iss": "https://tools.test", "aud": "sluice", "sub": "tools", "iat": now, "exp": now + 4 * 3600}
+    message = encoded(b'{"alg":"HS256"}') + b"." + encoded(json.dumps(claims).encode())
+    signature = hmac.new(SECRET.encode(), message, hashlib.sha256).digest()
+    return (message + b"." + encoded(signature)).decode()
+
+
+TOKEN = f"Bearer {token()}"
 
 
 class Gate:
@@ -53,6 +73,13 @@ def simulator(binary, *arguments):
 
 def configuration(production, sandbox):
     return f"""
+[issuer.tools]
+issuer = "https://tools.test"
+audience = ["sluice"]
+environments = ["production", "sandbox"]
+algorithms = ["HS256"]
+shared_secret = "{SECRET}"
+
 [production]
 listen = "127.0.0.1:0"
 upstream = "http://{production}"

@@ -117,17 +117,21 @@ pub(super) fn address_violations(operation: &Operation, body: &Value) -> Vec<Vio
     let mut violations = Vec::new();
     for side in [&money.source, &money.destination] {
         let kind = kind_of(side.chain.as_ref(), body);
-        violations.extend(kind.into_iter().flat_map(|kind| misspelt(side.wallet.iter(), kind, body)));
+        violations.extend(misspelt(side.wallet.iter(), kind, body));
     }
     let kind = kind_of(money.fees.chain.as_ref(), body);
-    violations.extend(kind.into_iter().flat_map(|kind| misspelt(money.fees.wallets.iter(), kind, body)));
+    violations.extend(misspelt(money.fees.wallets.iter(), kind, body));
     violations
 }
 
-fn misspelt<'p>(wallets: impl Iterator<Item = &'p Pointer>, kind: AddressKind, body: &Value) -> Vec<Violation> {
+fn misspelt<'p>(wallets: impl Iterator<Item = &'p Pointer>, kind: Option<AddressKind>, body: &Value) -> Vec<Violation> {
     let written = wallets.flat_map(|pointer| pointer.all(body));
-    let wrong = written.filter(|(_, value)| value.as_str().is_some_and(|text| kind.normal(text).is_none()));
-    wrong.map(|(place, _)| Violation::new(place, "format", kind.expected())).collect()
+    let wrong = written.filter_map(|(place, value)| {
+        let text = value.as_str()?;
+        let kind = kind.or_else(|| AddressKind::of_address(text))?;
+        kind.normal(text).is_none().then(|| Violation::new(place, "format", kind.expected()))
+    });
+    wrong.collect()
 }
 
 fn kind_of(chain: Option<&Pointer>, body: &Value) -> Option<AddressKind> {
@@ -171,6 +175,7 @@ fn fee_wallets(fees: &Fees, body: &Value) -> Vec<String> {
 }
 
 fn normal_wallet(kind: Option<AddressKind>, text: String) -> String {
+    let kind = kind.or_else(|| AddressKind::of_address(&text));
     kind.and_then(|kind| kind.normal(&text)).unwrap_or(text)
 }
 

@@ -103,7 +103,8 @@ fn query_violations(operation: &Operation, values: &[(String, String)]) -> Vec<V
             Some(known) => violations.extend(parameter_violations(known, value, Place::Query)),
             None if operation.is_write() => {
                 violations.push(
-                    Violation::new(name, "additionalProperties", "no parameter of this name").inside(Place::Query),
+                    Violation::new(query::shown(name), "additionalProperties", "no parameter of this name")
+                        .inside(Place::Query),
                 );
             }
             None => {}

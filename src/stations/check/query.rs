@@ -22,12 +22,16 @@ pub(super) fn read(query: &str) -> Result<Vec<(String, String)>, Violation> {
             return Err(Violation::new(name, "not", "no parameter that stands for another method").inside(Place::Query));
         }
         if parameters.iter().any(|(known, _)| *known == name) {
-            let shown: String = name.chars().take(LONGEST_NAME).collect();
-            return Err(Violation::new(shown, "uniqueItems", "this parameter once only").inside(Place::Query));
+            return Err(Violation::new(shown(&name), "uniqueItems", "this parameter once only").inside(Place::Query));
         }
         parameters.push((name, value));
     }
     Ok(parameters)
+}
+
+/// A name as it is repeated to its sender.
+pub(super) fn shown(name: &str) -> String {
+    name.chars().take(LONGEST_NAME).collect()
 }
 
 /// The query that is sent: each name and value encoded in the one way.

@@ -25,7 +25,9 @@ fn asked(catalog: &Catalog, method: Method, target: &str, body: &[u8]) -> Result
     let head = Head { method: &method, target, headers: &headers };
     let found = admit::find(catalog, head).unwrap();
     check_head(&headers, 1 << 20)?;
-    check(admit::admit(Environment::Production, found, head).unwrap(), &headers, body)
+    let token = admit::bearer(&headers).unwrap();
+    let admitted = admit::admit(Environment::Production, found, head, token, &admit::Believed::of_anyone()).unwrap();
+    check(admitted, &headers, body)
 }
 
 fn swap(change: impl FnOnce(&mut Value)) -> Vec<u8> {
@@ -96,6 +98,19 @@ fn a_wallet_that_its_chain_cannot_have_is_refused() {
     assert_eq!(violations(with("0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAeD")), place());
     assert_eq!(violations(with("So11111111111111111111111111111111111111112")), place());
     assert!(with("0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed").is_ok());
+    let without_chain = |wallet: &str| {
+        post_swap(
+            &catalog,
+            &swap(|b| {
+                b["destination"].as_object_mut().unwrap().remove("chain");
+                b["destination"]["walletAddress"] = json!(wallet);
+            }),
+        )
+    };
+    assert_eq!(violations(without_chain("0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAeD")), place());
+    let intent = without_chain("0x5AAEB6053F3E94C9B9A09F33669435E7EF1BEAED").unwrap();
+    let normal = intent.movement().unwrap().destination.wallet.clone();
+    assert_eq!(normal.as_deref(), Some("0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed"));
 }
 
 #[test]

@@ -12,6 +12,8 @@ pub enum Code {
     OperationNotFound,
     MethodNotAllowed,
     Unauthorized,
+    Forbidden,
+    KeysUnavailable,
     InvalidJson,
     InvalidRequest,
     UnsupportedMediaType,
@@ -25,7 +27,7 @@ pub enum Code {
 }
 
 impl Code {
-    pub const ALL: [Code; 16] = [
+    pub const ALL: [Code; 18] = [
         Code::MalformedRequest,
         Code::TargetTooLong,
         Code::HeadTooLarge,
@@ -33,6 +35,8 @@ impl Code {
         Code::OperationNotFound,
         Code::MethodNotAllowed,
         Code::Unauthorized,
+        Code::Forbidden,
+        Code::KeysUnavailable,
         Code::InvalidJson,
         Code::InvalidRequest,
         Code::UnsupportedMediaType,
@@ -53,6 +57,8 @@ impl Code {
             Code::OperationNotFound => "OPERATION_NOT_FOUND",
             Code::MethodNotAllowed => "METHOD_NOT_ALLOWED",
             Code::Unauthorized => "UNAUTHORIZED",
+            Code::Forbidden => "FORBIDDEN",
+            Code::KeysUnavailable => "KEYS_UNAVAILABLE",
             Code::InvalidJson => "INVALID_JSON",
             Code::InvalidRequest => "INVALID_REQUEST",
             Code::UnsupportedMediaType => "UNSUPPORTED_MEDIA_TYPE",
@@ -70,6 +76,7 @@ impl Code {
         match self {
             Code::MalformedRequest | Code::InvalidJson | Code::InvalidRequest => 400,
             Code::Unauthorized => 401,
+            Code::Forbidden => 403,
             Code::OperationNotFound => 404,
             Code::MethodNotAllowed => 405,
             Code::RequestTimeout => 408,
@@ -78,7 +85,7 @@ impl Code {
             Code::HeadTooLarge => 431,
             Code::UnsupportedMediaType => 415,
             Code::UpstreamUnavailable | Code::UpstreamError => 502,
-            Code::Overloaded => 503,
+            Code::Overloaded | Code::KeysUnavailable => 503,
             Code::UpstreamTimeout | Code::OutcomeUnknown => 504,
         }
     }
@@ -93,18 +100,20 @@ impl Code {
             | Code::InvalidJson
             | Code::InvalidRequest
             | Code::UnsupportedMediaType
-            | Code::BodyTooLarge => Shape::C,
+            | Code::BodyTooLarge
+            | Code::Forbidden => Shape::C,
             Code::Unauthorized
             | Code::UpstreamUnavailable
             | Code::UpstreamTimeout
             | Code::UpstreamError
             | Code::OutcomeUnknown
-            | Code::Overloaded => Shape::A,
+            | Code::Overloaded
+            | Code::KeysUnavailable => Shape::A,
         }
     }
 
     /// After how long it is worth trying again.
     pub(super) fn retry_after_secs(self) -> Option<u32> {
-        (self == Code::Overloaded).then_some(1)
+        matches!(self, Code::Overloaded | Code::KeysUnavailable).then_some(1)
     }
 }

@@ -15,12 +15,12 @@ pub use codes::Code;
 pub use read::{Fetched, ReadError, ReadFailure, fetched, read_error, read_failed};
 pub use upstream::{error_in_shape, is_passed};
 
-use super::admit::{AdmitRefusal, LONGEST_TARGET};
+use super::admit::{AdmitRefusal, LONGEST_TARGET, TokenFault};
 use super::check::CheckRefusal;
 use super::forward::AnswerBody;
 use super::settle::{Doubt, NotExecuted, Outcome};
 use crate::base::ids::RequestId;
-use crate::catalog::{Class, Operation, Shape, Violation};
+use crate::catalog::{Claim, Class, Operation, Shape, Violation};
 
 pub const ORIGIN: HeaderName = HeaderName::from_static("sluice-origin");
 pub const OUTCOME: HeaderName = HeaderName::from_static("sluice-outcome");
@@ -91,14 +91,26 @@ pub fn refused(refusal: &Refusal, operation: Option<&Operation>) -> Reply {
     let (code, message, violations) = told(refusal);
     let executed = operation.and_then(not_looked_up);
     let message = match executed {
-        Some(Executed::Unknown) => format!(
-            "{message}. This attempt sent nothing. Whether an earlier one with this requestId did was not looked up: repeat with the same requestId."
-        ),
+        Some(Executed::Unknown) => {
+            format!(
+                "{message}. This attempt sent nothing. Whether an earlier one did was not looked up: {}.",
+                repeat(operation)
+            )
+        }
         _ => format!("{message}."),
     };
     let details = (!violations.is_empty())
         .then(|| json!({ "violations": violations.iter().map(Violation::to_json).collect::<Vec<_>>() }));
     let mut reply = own(code, code.status(), code.shape(), &message, details, executed);
+    match refusal {
+        Refusal::Admit(AdmitRefusal::Unauthorized(_)) => {
+            reply.headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        Refusal::Admit(AdmitRefusal::NotBelieved(_)) if code == Code::Unauthorized => {
+            reply.headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer error=\"invalid_token\""));
+        }
+        _ => {}
+    }
     if let Refusal::Admit(AdmitRefusal::MethodNotAllowed(allowed)) = refusal {
         let names: Vec<&str> = allowed.iter().map(http::Method::as_str).collect();
         reply.headers.extend(HeaderValue::from_str(&names.join(", ")).ok().map(|value| (ALLOW, value)));
@@ -116,9 +128,13 @@ pub fn settled(outcome: Outcome, operation: &Operation, request_id: Option<&Requ
         Outcome::NotExecuted(NotExecuted::Refused { status, headers, body }) => {
             from_upstream(status, &headers, body, Some(Executed::No))
         }
-        Outcome::NotExecuted(NotExecuted::NotSent) => {
-            let message = "upstream cannot be reached; nothing was sent. Repeat with the same requestId.";
+        Outcome::NotExecuted(NotExecuted::CredentialRefused) => {
+            let message = "upstream refused the gate's own credential; nothing was executed. Tell who runs the gate.";
             own(Code::UpstreamUnavailable, 502, Shape::A, message, None, Some(Executed::No))
+        }
+        Outcome::NotExecuted(NotExecuted::NotSent) => {
+            let message = format!("upstream cannot be reached; nothing was sent: {}.", repeat(Some(operation)));
+            own(Code::UpstreamUnavailable, 502, Shape::A, &message, None, Some(Executed::No))
         }
         Outcome::Unknown(doubt) => in_doubt(doubt, operation),
     }
@@ -126,7 +142,7 @@ pub fn settled(outcome: Outcome, operation: &Operation, request_id: Option<&Requ
 
 /// Upstream's answer as it came, without what concerns only the connection to upstream.
 pub fn from_upstream(status: u16, headers: &HeaderMap, body: Bytes, executed: Option<Executed>) -> Reply {
-    let passed = headers.iter().filter(|(name, _)| is_passed(name, headers));
+    let passed = headers.iter().filter(|(name, _)| is_passed(name, status, headers));
     let mut kept = HeaderMap::with_capacity(headers.len());
     for (name, value) in passed {
         kept.append(name.clone(), value.clone());
@@ -140,6 +156,14 @@ fn not_looked_up(operation: &Operation) -> Option<Executed> {
         (Class::Read, _) => None,
         (Class::Change | Class::Money, Some(_)) => Some(Executed::Unknown),
         (Class::Change | Class::Money, None) => Some(Executed::No),
+    }
+}
+
+/// How a call is made again.
+fn repeat(operation: Option<&Operation>) -> &'static str {
+    match operation.and_then(|o| o.claim.as_ref()) {
+        Some(Claim::Body(_)) => "repeat with the same requestId",
+        Some(Claim::Path(_)) | None => "repeat the call",
     }
 }
 
@@ -158,6 +182,17 @@ fn told(refusal: &Refusal) -> (Code, String, &[Violation]) {
             "this path has no operation with this method; the Allow header names those that it has",
         ),
         Refusal::Admit(AdmitRefusal::Unauthorized(why)) => plain(Code::Unauthorized, why),
+        Refusal::Admit(AdmitRefusal::NotBelieved(TokenFault::NoKeys { .. })) => {
+            plain(Code::KeysUnavailable, "the keys of the token's issuer are not known at this moment")
+        }
+        // Only who holds a token that was once good is told what is wrong with it.
+        Refusal::Admit(AdmitRefusal::NotBelieved(TokenFault::Expired)) => {
+            plain(Code::Unauthorized, "the token has expired")
+        }
+        Refusal::Admit(AdmitRefusal::NotBelieved(_)) => plain(Code::Unauthorized, "the token is not accepted"),
+        Refusal::Admit(AdmitRefusal::WrongEnvironment) => {
+            plain(Code::Forbidden, "this token may not be used in this environment")
+        }
         Refusal::Check(CheckRefusal::MediaType(why)) => plain(Code::UnsupportedMediaType, why),
         Refusal::Check(CheckRefusal::TooLarge { limit_bytes }) => {
             (Code::BodyTooLarge, format!("the body is larger than {limit_bytes} bytes"), &[])
@@ -185,20 +220,24 @@ fn executed_without_body(status: u16, request_id: Option<&RequestId>) -> Reply {
 }
 
 fn in_doubt(doubt: Doubt, operation: &Operation) -> Reply {
-    const ADVICE: &str = "Whether it was executed is not known: do not send it under another requestId";
+    let advice = match operation.claim {
+        Some(Claim::Body(_)) => "Whether it was executed is not known: do not send it under another requestId",
+        Some(Claim::Path(_)) | None => "Whether it was executed is not known: look before it is sent again",
+    };
     let unknown = Some(Executed::Unknown);
     let lost = |status: u16, what: &str| {
-        own(Code::OutcomeUnknown, status, Shape::A, &format!("{what}. {ADVICE}."), None, unknown)
+        own(Code::OutcomeUnknown, status, Shape::A, &format!("{what}. {advice}."), None, unknown)
     };
     match doubt {
         Doubt::Silent => lost(504, "upstream did not answer in time"),
         Doubt::Broken => lost(502, "upstream broke off before it answered"),
         Doubt::Redirected => lost(502, "upstream answered with a redirect, which is not followed"),
+        Doubt::CredentialRefused => lost(502, "upstream answered 401 to the gate's own credential"),
         Doubt::Answered { status, headers, body: Some(body) } if operation.claim.is_none() => {
             from_upstream(status, &headers, body, unknown)
         }
         Doubt::Answered { status, .. } => {
-            let message = format!("upstream answered {status}. {ADVICE}.");
+            let message = format!("upstream answered {status}. {advice}.");
             let shape = operation.answer(status).and_then(|a| a.shape).unwrap_or_else(|| Shape::usual(status));
             Reply { origin: Origin::Upstream, ..own(Code::OutcomeUnknown, status, shape, &message, None, unknown) }
         }
@@ -217,9 +256,6 @@ fn own(
         Reply { executed, code: Some(code), ..bare(status, &error_in_shape(shape, status, code, message, details)) };
     if let Some(seconds) = code.retry_after_secs() {
         reply.headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
-    }
-    if code == Code::Unauthorized {
-        reply.headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     reply
 }

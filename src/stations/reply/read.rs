@@ -16,6 +16,8 @@ pub enum ReadFailure {
     Silent,
     Broken,
     Redirected,
+    /// Upstream did not take the gate's own credential.
+    CredentialRefused,
 }
 
 impl ReadFailure {
@@ -49,18 +51,22 @@ pub fn read_failed(failure: ReadFailure) -> Reply {
         ReadFailure::Redirected => {
             (Code::UpstreamUnavailable, "upstream answered with a redirect, which is not followed.")
         }
+        ReadFailure::CredentialRefused => {
+            (Code::UpstreamUnavailable, "upstream refused the gate's own credential. Tell who runs the gate.")
+        }
     };
     own(code, code.status(), Shape::A, message, None, None)
 }
 
 /// The answer to a read, from what is known after sending it.
-pub fn fetched(operation: &Operation, sent: Sent) -> Fetched {
+pub fn fetched(operation: &Operation, injected: bool, sent: Sent) -> Fetched {
     let failed = |failure| Fetched { reply: read_failed(failure), drift: None };
     let (status, headers, body) = match sent {
         Sent::NotWritten => return failed(ReadFailure::Unreachable),
         Sent::Lost(Loss::Broken) => return failed(ReadFailure::Broken),
         Sent::Lost(Loss::Silent) => return failed(ReadFailure::Silent),
-        Sent::Answered { status: 300..400, .. } => return failed(ReadFailure::Redirected),
+        Sent::Answered { status: 300..=399, .. } => return failed(ReadFailure::Redirected),
+        Sent::Answered { status: 401, .. } if injected => return failed(ReadFailure::CredentialRefused),
         Sent::Answered { status, headers, body } => (status, headers, body),
     };
     match body {

@@ -26,9 +26,24 @@ const NOT_PASSED: [&str; 16] = [
     "x-request-id",
 ];
 
+/// What goes on of an error's head: nothing that could tell of upstream's inner workings.
+const PASSED_OF_ERRORS: [&str; 8] = [
+    "content-type",
+    "date",
+    "retry-after",
+    "www-authenticate",
+    "ratelimit",
+    "ratelimit-policy",
+    "ratelimit-remaining",
+    "ratelimit-reset",
+];
+
 /// Whether a header of upstream's answer goes on to the caller.
-pub fn is_passed(name: &HeaderName, all: &HeaderMap) -> bool {
+pub fn is_passed(name: &HeaderName, status: u16, all: &HeaderMap) -> bool {
     let name = name.as_str();
+    if status >= 400 {
+        return PASSED_OF_ERRORS.contains(&name);
+    }
     let nominated = || {
         let mut tokens = all.get_all(CONNECTION).iter().filter_map(|h| h.to_str().ok()).flat_map(|t| t.split(','));
         tokens.any(|token| token.trim().eq_ignore_ascii_case(name))

@@ -57,9 +57,9 @@ fn bodies_cut(gate: &Gate) -> u64 {
 fn slow_ones_are_cut_while_good_ones_go_on() {
     let upstream = Upstream::start();
     let gate = Setup::of(&upstream)
-        .timeout_ms("head_ms", 1000)
-        .timeout_ms("body_ms", 1000)
-        .timeout_ms("client_write_ms", 1000)
+        .timeout_ms("head_ms", 4000)
+        .timeout_ms("body_ms", 4000)
+        .timeout_ms("client_write_ms", 4000)
         .timeout_ms("drain_ms", 200)
         .start();
     let base = descriptors_at_rest(&gate, &upstream);

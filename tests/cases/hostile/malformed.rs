@@ -6,9 +6,13 @@ use super::line::{Line, with_tls};
 use super::table::{self, Case};
 use super::{descriptors_at_rest, wait_for_rest};
 use crate::support::shape::ID;
+use crate::support::token::bearer;
 use crate::support::{Gate, Setup, Upstream};
 
-const TOKEN_LINE: &str = "Authorization: Bearer t.o.k\r\n";
+/// The line that rows with a token have.
+fn token_line() -> String {
+    format!("Authorization: {}\r\n", bearer())
+}
 
 /// The bytes of a row.
 fn bytes(text: &str, token: &str) -> Vec<u8> {
@@ -36,6 +40,11 @@ fn part(name: &str, token: &str) -> Vec<u8> {
         "t" => token.as_bytes().to_vec(),
         "j" => b"Content-Type: application/json\r\n".to_vec(),
         "id" => ID.as_bytes().to_vec(),
+        // As many as fill a head up to this, with the line of the token or without.
+        _ if name.starts_with("fill ") => {
+            let count: usize = name["fill ".len()..].parse().unwrap();
+            "a".repeat(count - token.len()).into_bytes()
+        }
         _ => match (name.split_once('*'), name.split_once(' ')) {
             (Some((what, count)), _) => what.repeat(count.parse().unwrap()).into_bytes(),
             (_, Some((count, "reads"))) => read.repeat(count.parse().unwrap()).into_bytes(),
@@ -87,7 +96,8 @@ fn assert_the_table_holds(connect: fn(SocketAddr) -> Line, setup: fn(Setup) -> S
         setup(Setup::of(&upstream).timeout_ms("head_ms", 300).timeout_ms("body_ms", 2000).timeout_ms("drain_ms", 300))
             .start();
     let base = descriptors_at_rest(&gate, &upstream);
-    for token in ["", TOKEN_LINE] {
+    let with = token_line();
+    for token in ["", with.as_str()] {
         run(connect, &gate, &upstream, token);
     }
     // Nothing hidden was executed, also not late: what upstream saw is exactly the good requests.
@@ -97,7 +107,7 @@ fn assert_the_table_holds(connect: fn(SocketAddr) -> Line, setup: fn(Setup) -> S
     assert!(lines.iter().all(|line| known.contains(line)), "{lines:?}");
     assert_nothing_of_the_caller_went_on(&upstream);
     let mut line = connect(gate.production());
-    assert_eq!(outcome(&mut line, &bytes("GET /v2/users HTTP/1.1|<h>|", TOKEN_LINE)), "200");
+    assert_eq!(outcome(&mut line, &bytes("GET /v2/users HTTP/1.1|<h>|", &token_line())), "200");
     drop(line);
     wait_for_rest(&gate, &upstream, base);
     assert!(!gate.has_ended());
@@ -121,7 +131,7 @@ fn assert_nothing_of_the_caller_went_on(upstream: &Upstream) {
         for name in seen.head.names() {
             assert!(KNOWN.contains(&name.as_str()), "{name} in {:?}", seen.head.headers);
         }
-        assert_eq!(seen.head.header("authorization").as_deref(), Some("Bearer t.o.k"));
+        assert_eq!(seen.head.header("authorization").as_deref(), Some(bearer()));
         assert_eq!(seen.head.header("host"), Some(upstream.address().to_string()));
         assert!(seen.text().is_empty() || seen.text() == "{}", "{}", seen.text());
     }

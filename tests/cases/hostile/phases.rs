@@ -4,6 +4,7 @@ use super::line::{Line, with_tls};
 use super::{OPEN, descriptors_at_rest, wait_for_rest, wait_until};
 use crate::support::shape::{ID, odd_answer, operation};
 use crate::support::shared::Signal;
+use crate::support::token::bearer;
 use crate::support::upstream::answer;
 use crate::support::{Act, Caller, Gate, Setup, Upstream, get, post};
 
@@ -149,7 +150,7 @@ fn who_never_reads_is_cut() {
         let mut deaf: Vec<Line> = Vec::new();
         for call in [get("/v2/users"), update().json("{}")] {
             let mut line = connect(gate.production());
-            line.send(call.without("Authorization").header("Authorization", "Bearer t").bytes());
+            line.send(call.without("Authorization").header("Authorization", bearer()).bytes());
             deaf.push(line);
         }
         upstream.wait_for(1);

@@ -2,6 +2,7 @@
 
 use super::super::line::Line;
 use crate::support::Gate;
+use crate::support::token::bearer;
 
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 pub const DATA: u8 = 0;
@@ -56,7 +57,7 @@ pub fn read<'h>() -> Headers<'h> {
         (":scheme", "https"),
         (":authority", "gate.example"),
         (":path", "/v2/users"),
-        ("authorization", "Bearer t.o.k"),
+        ("authorization", bearer()),
     ]
 }
 

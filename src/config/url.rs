@@ -1,36 +1,56 @@
-//! The URL of an upstream. A fault never repeats it: it may hold a password, wrongly.
+//! URLs: of an upstream, and of an issuer's keys. A fault never repeats one: it may hold a password, wrongly.
 
 use std::net::IpAddr;
 
 use http::Uri;
+use http::uri::Authority;
 use rustls::pki_types::ServerName;
 
+use super::fault::Fault;
 use super::meant::UpstreamConfig;
-use super::written::Fault;
 
 /// Reads `http://` or `https://`, a host, and where written a port and a path.
-pub(super) fn parse(url: &str) -> Result<UpstreamConfig, Fault> {
+pub(super) fn upstream(url: &str) -> Result<UpstreamConfig, Fault> {
+    let plain = |fault: Fault| fault.remedy("write `https://host`, and `:port` and `/path` where needed, nothing else");
+    let (tls, uri, authority) = parts(url).map_err(plain)?;
+    if uri.query().is_some() {
+        return Err(plain(Fault::new("the URL has a query (`?…`)")));
+    }
+    let host = host(authority.host()).map_err(plain)?;
+    let port = port(&authority, tls).map_err(plain)?;
+    Ok(UpstreamConfig { tls, host, port, base_path: base_path(uri.path()).map_err(plain)?, ca_pem: None })
+}
+
+/// The address of a key set: whoever could alter it on its way could make tokens.
+pub(super) fn keys(url: &str) -> Result<String, Fault> {
+    let whole = |fault: Fault| fault.remedy("write `https://host/path`; plain `http://` leads to this machine alone");
+    let (tls, _, authority) = parts(url).map_err(whole)?;
+    let host = host(authority.host()).map_err(whole)?;
+    port(&authority, tls).map_err(whole)?;
+    if !tls && !is_loopback(&host) {
+        return Err(whole(Fault::new("the URL is plain HTTP to another machine: anyone between can put in keys")));
+    }
+    Ok(url.to_owned())
+}
+
+/// What every URL has, and nothing that none should have.
+fn parts(url: &str) -> Result<(bool, Uri, Authority), Fault> {
     // `http::Uri` drops a fragment without a word.
     if url.contains('#') {
-        return Err(fault("the URL has a fragment (`#…`)"));
+        return Err(Fault::new("the URL has a fragment (`#…`)"));
     }
-    let uri: Uri = url.parse().map_err(|_| fault("this is not a URL"))?;
+    let uri: Uri = url.parse().map_err(|_| Fault::new("this is not a URL"))?;
     let tls = match uri.scheme_str() {
         Some("https") => true,
         Some("http") => false,
-        Some(_) => return Err(fault("the URL is neither `https://` nor `http://`")),
-        None => return Err(fault("the URL does not say `https://` or `http://`")),
+        Some(_) => return Err(Fault::new("the URL is neither `https://` nor `http://`")),
+        None => return Err(Fault::new("the URL does not say `https://` or `http://`")),
     };
-    let authority = uri.authority().ok_or_else(|| fault("the URL has no host"))?;
+    let authority = uri.authority().cloned().ok_or_else(|| Fault::new("the URL has no host"))?;
     if authority.as_str().contains('@') {
-        return Err(fault("the URL has a user or password"));
+        return Err(Fault::new("the URL has a user or password"));
     }
-    if uri.query().is_some() {
-        return Err(fault("the URL has a query (`?…`)"));
-    }
-    let host = host(authority.host())?;
-    let port = port(authority, tls)?;
-    Ok(UpstreamConfig { tls, host, port, base_path: base_path(uri.path())?, ca_pem: None })
+    Ok((tls, uri, authority))
 }
 
 /// Whether the host is this machine.
@@ -43,21 +63,21 @@ fn host(written: &str) -> Result<String, Fault> {
     let bare = written.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(written);
     let host = bare.to_ascii_lowercase();
     if host.is_empty() {
-        return Err(fault("the URL has no host"));
+        return Err(Fault::new("the URL has no host"));
     }
     if host.ends_with('.') || ServerName::try_from(host.as_str()).is_err() {
-        return Err(fault("the URL's host is neither a name nor an IP address"));
+        return Err(Fault::new("the URL's host is neither a name nor an IP address"));
     }
     Ok(host)
 }
 
-fn port(authority: &http::uri::Authority, tls: bool) -> Result<u16, Fault> {
+fn port(authority: &Authority, tls: bool) -> Result<u16, Fault> {
     match authority.port_u16() {
-        Some(0) => Err(fault("the URL's port is 0")),
+        Some(0) => Err(Fault::new("the URL's port is 0")),
         Some(port) => Ok(port),
         // A colon after the host, outside the brackets of an IPv6 address: a port stands there, and cannot be read.
         None if authority.as_str().rsplit(']').next().is_some_and(|rest| rest.contains(':')) => {
-            Err(fault("the URL's port is not a number up to 65535"))
+            Err(Fault::new("the URL's port is not a number up to 65535"))
         }
         None => Ok(if tls { 443 } else { 80 }),
     }
@@ -72,12 +92,8 @@ fn base_path(path: &str) -> Result<String, Fault> {
     match path.strip_prefix('/') {
         None => Ok(String::new()),
         Some(segments) if segments.split('/').all(plain) => Ok(path.to_owned()),
-        Some(_) => Err(fault("the URL's path is more than names of `A-Za-z0-9._~-` between slashes")),
+        Some(_) => Err(Fault::new("the URL's path is more than names of `A-Za-z0-9._~-` between slashes")),
     }
-}
-
-fn fault(text: &str) -> Fault {
-    Fault::new(text).remedy("write `https://host`, and `:port` and `/path` where needed, nothing else")
 }
 
 #[cfg(test)]
@@ -96,7 +112,7 @@ mod tests {
             ("https://[::1]", true, "::1", 443, ""),
         ] {
             let expected = UpstreamConfig { tls, host: host.into(), port, base_path: base_path.into(), ca_pem: None };
-            assert_eq!(parse(url).unwrap(), expected, "{url}");
+            assert_eq!(upstream(url).unwrap(), expected, "{url}");
         }
     }
 
@@ -124,8 +140,35 @@ mod tests {
             ("https://api.example.com/%2e", "path"),
             ("https://api.exa mple.com", "not a URL"),
         ] {
-            let fault = parse(url).unwrap_err();
+            let fault = upstream(url).unwrap_err();
             assert!(fault.text.contains(what), "{url}: {}", fault.text);
+            assert!(!format!("{fault:?}").contains("hunter2"));
+        }
+    }
+
+    #[test]
+    fn keys_come_over_tls_or_from_this_machine() {
+        for url in [
+            "https://issuer.example.com/.well-known/jwks.json",
+            "https://issuer.example.com:8443/keys?tenant=7",
+            "http://127.0.0.1:9000/jwks.json",
+            "http://[::1]/",
+        ] {
+            assert_eq!(keys(url).unwrap(), url);
+        }
+        for (url, what) in [
+            ("http://issuer.example.com/jwks.json", "plain HTTP to another machine"),
+            ("http://localhost.example.com/", "plain HTTP to another machine"),
+            ("issuer.example.com", "does not say"),
+            ("file:///etc/jwks.json", ""),
+            ("https://me:hunter2@issuer.example.com/", "user or password"),
+            ("https://issuer.example.com/#hunter2", "fragment"),
+            ("https://issuer.example.com:0/", "port is 0"),
+            ("https://issuer..example.com/", "neither a name"),
+            ("", "not a URL"),
+        ] {
+            let fault = keys(url).unwrap_err();
+            assert!(fault.text.contains(what) && fault.remedy.is_some(), "{url}: {}", fault.text);
             assert!(!format!("{fault:?}").contains("hunter2"));
         }
     }

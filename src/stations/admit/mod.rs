@@ -3,10 +3,20 @@
 //! Refuses rather than normalises: a target has one reading or none. What leaves here names an operation of the
 //! catalogue and carries a bearer token; no path of the caller's own making goes further.
 
+mod algorithm;
+mod claims;
+mod keys;
+mod token;
+
 use std::sync::Arc;
 
 use http::Method;
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderMap, TRANSFER_ENCODING};
+
+pub use algorithm::{Algorithm, KeyKind};
+pub use claims::FieldPath;
+pub use keys::{KeyFault, KeySet};
+pub use token::{Believed, Caller, IssuerRules, TokenFault, Trusted, believe};
 
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
@@ -14,6 +24,9 @@ use crate::catalog::{Catalog, Found, NotFound, Operation};
 
 /// The longest request target, in bytes.
 pub const LONGEST_TARGET: usize = 4096;
+
+/// What a read with a body is told.
+pub const READ_WITH_BODY: &str = "a read has no body";
 
 /// The head of a request, as it came.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +44,7 @@ pub struct Admitted {
     operation: Arc<Operation>,
     path_parameters: Vec<(String, String)>,
     query: String,
+    caller: Arc<Caller>,
     token: Secret,
 }
 
@@ -52,7 +66,11 @@ impl Admitted {
         &self.query
     }
 
-    /// The caller's token, which upstream checks.
+    pub fn caller(&self) -> &Arc<Caller> {
+        &self.caller
+    }
+
+    /// The caller's own token.
     pub fn token(&self) -> &Secret {
         &self.token
     }
@@ -69,6 +87,10 @@ pub enum AdmitRefusal {
     MethodNotAllowed(Vec<Method>),
     /// No token, or nothing that could be one.
     Unauthorized(&'static str),
+    /// A token that is not believed.
+    NotBelieved(TokenFault),
+    /// A good token, for elsewhere.
+    WrongEnvironment,
 }
 
 /// The operation that a head names.
@@ -78,21 +100,31 @@ pub fn find(catalog: &Catalog, head: Head<'_>) -> Result<Found, AdmitRefusal> {
     }
     let path = head.target.split_once('?').map_or(head.target, |(path, _)| path);
     plain(path)?;
-    catalog.find(head.method, path).map_err(|not_found| match not_found {
+    let found = catalog.find(head.method, path).map_err(|not_found| match not_found {
         NotFound::Path => AdmitRefusal::UnknownPath,
         NotFound::Method { allowed } => AdmitRefusal::MethodNotAllowed(allowed),
-    })
+    })?;
+    if !found.operation.is_write() && has_body(head.headers) {
+        return Err(AdmitRefusal::Malformed(READ_WITH_BODY));
+    }
+    Ok(found)
 }
 
-/// The right to be checked.
-pub fn admit(environment: Environment, found: Found, head: Head<'_>) -> Result<Admitted, AdmitRefusal> {
-    let Found { operation, path_parameters } = found;
-    if !operation.is_write() && has_body(head.headers) {
-        return Err(AdmitRefusal::Malformed("a read has no body"));
+/// The right to be checked: the token was believed, and may be used here.
+pub fn admit(
+    environment: Environment,
+    found: Found,
+    head: Head<'_>,
+    token: Secret,
+    believed: &Believed,
+) -> Result<Admitted, AdmitRefusal> {
+    if !believed.environments.contains(&environment) {
+        return Err(AdmitRefusal::WrongEnvironment);
     }
+    let Found { operation, path_parameters } = found;
     let query = head.target.split_once('?').map_or("", |(_, query)| query).to_owned();
-    let token = bearer(head.headers)?;
-    Ok(Admitted { environment, operation, path_parameters, query, token })
+    let caller = believed.caller.clone();
+    Ok(Admitted { environment, operation, path_parameters, query, caller, token })
 }
 
 /// A path of plain segments: what else a path may hold is read in several ways by different servers.
@@ -119,7 +151,8 @@ fn has_body(headers: &HeaderMap) -> bool {
     headers.contains_key(TRANSFER_ENCODING) || headers.get_all(CONTENT_LENGTH).iter().any(|h| !length_is_zero(h))
 }
 
-fn bearer(headers: &HeaderMap) -> Result<Secret, AdmitRefusal> {
+/// The one token of a head, not yet believed.
+pub fn bearer(headers: &HeaderMap) -> Result<Secret, AdmitRefusal> {
     let mut all = headers.get_all(AUTHORIZATION).iter();
     let (Some(value), None) = (all.next(), all.next()) else {
         return Err(AdmitRefusal::Unauthorized("one Authorization header with a bearer token is needed"));
@@ -153,7 +186,8 @@ mod tests {
         let catalog = Catalog::build(&SchemaFiles::built_in(), &[]).unwrap();
         let headers = headers(pairs);
         let head = Head { method: &method, target, headers: &headers };
-        let admitted = admit(Environment::Sandbox, find(&catalog, head)?, head)?;
+        let found = find(&catalog, head)?;
+        let admitted = admit(Environment::Sandbox, found, head, bearer(&headers)?, &Believed::of_anyone())?;
         Ok(admitted.operation().id.to_string())
     }
 
