@@ -27,7 +27,7 @@ struct Entry {
 
 impl Remembered {
     pub(super) fn find(&self, token: &Secret, generation: u64, now_secs: i64) -> Option<Arc<Believed>> {
-        let key = key(token);
+        let key = key(token)?;
         let shard = self.shard(key)?;
         let entry = shard.get(&key)?;
         let holds = entry.generation == generation && now_secs < entry.believed.until_secs;
@@ -35,7 +35,7 @@ impl Remembered {
     }
 
     pub(super) fn keep(&self, token: &Secret, generation: u64, believed: Arc<Believed>) {
-        let key = key(token);
+        let Some(key) = key(token) else { return };
         let Some(mut shard) = self.shard(key) else { return };
         if shard.len() >= MOST {
             shard.clear();
@@ -50,7 +50,7 @@ impl Remembered {
     }
 }
 
-fn key(token: &Secret) -> [u8; 32] {
-    let digest = digest(&SHA256, token.reveal().as_bytes());
-    digest.as_ref().first_chunk().copied().unwrap_or_default()
+/// Nothing rather than a key that tokens could share.
+fn key(token: &Secret) -> Option<[u8; 32]> {
+    digest(&SHA256, token.reveal().as_bytes()).as_ref().first_chunk().copied()
 }
