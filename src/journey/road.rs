@@ -9,7 +9,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::adapters::credential::Credential;
 use crate::base::ids::{Environment, TraceId};
-use crate::ports::Upstream;
+use crate::ports::{Lease, Upstream};
 use crate::stations::forward::{Cleared, Loss, Origin, Outgoing, Sent, outgoing};
 
 /// The way to upstream, and a place where sending goes on when nobody waits for it.
@@ -38,12 +38,12 @@ impl Road {
     }
 
     /// Uses up the right to send, in a task of its own, which outlives the caller.
-    pub async fn send(&self, cleared: Cleared, headers: &HeaderMap, trace: &TraceId) -> Sent {
+    pub async fn send(&self, cleared: Cleared, lease: Option<Lease>, headers: &HeaderMap, trace: &TraceId) -> Sent {
         let Ok(outgoing) = self.outgoing(cleared, headers, trace) else {
             return Sent::NotWritten;
         };
         let upstream = self.upstream.clone();
-        let task = self.sending.spawn_on(async move { upstream.send(outgoing).await }, &self.runtime);
+        let task = self.sending.spawn_on(async move { upstream.send(outgoing, lease).await }, &self.runtime);
         match task.await {
             Ok(sent) => sent,
             Err(error) => {

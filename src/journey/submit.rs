@@ -33,7 +33,7 @@ pub async fn submit(road: &Road, admitted: Admitted, headers: &HeaderMap, body: 
     let cleared = clear(intent);
 
     let since = Stopwatch::start();
-    let sent = road.send(cleared, headers, trace).await;
+    let sent = road.send(cleared, None, headers, trace).await;
     let upstream_time = Some(since.elapsed());
 
     let outcome = settle(&operation, road.credential.is_injected(), sent);
