@@ -73,6 +73,8 @@ fn raw(kind: &Kind, text: &str) -> Raw {
         | Kind::KeysUrl(_)
         | Kind::KeysFile(_)
         | Kind::KeptFile(_)
+        | Kind::KeptFolder(_)
+        | Kind::Node(_)
         | Kind::PublicKey(_)
         | Kind::Answers(_)
         | Kind::LogFormat(_)

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
+use crate::commit::NodeId;
 use crate::stations::admit::{Algorithm, FieldPath};
 
 /// All that is configured.
@@ -18,6 +19,8 @@ pub struct Config {
     pub probes: ProbesConfig,
     pub catalog: CatalogConfig,
     pub answers: AnswerMode,
+    pub store: StoreConfig,
+    pub audit: AuditConfig,
     pub limits: LimitsConfig,
     pub timeouts: TimeoutsConfig,
     pub log: LogConfig,
@@ -122,6 +125,26 @@ pub struct CatalogConfig {
     pub schemas: Option<PathBuf>,
     /// Operations that are off as shipped and wanted nevertheless.
     pub enable: Vec<String>,
+}
+
+/// What is kept of requestIds.
+#[derive(Clone, Debug)]
+pub struct StoreConfig {
+    pub folder: PathBuf,
+    /// The name of this gate.
+    pub node: NodeId,
+    /// How long answers are kept.
+    pub answers: Duration,
+    /// How long after that it is kept that there was one.
+    pub spent: Duration,
+}
+
+/// The audit chain of this node.
+#[derive(Clone, Debug)]
+pub struct AuditConfig {
+    pub folder: PathBuf,
+    /// From this size on a new file is begun.
+    pub file_bytes: usize,
 }
 
 /// What happens when upstream's answer breaks the contract.

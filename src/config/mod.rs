@@ -26,8 +26,8 @@ use std::io;
 use std::path::Path;
 
 pub use meant::{
-    AnswerMode, CatalogConfig, Config, CredentialConfig, CredentialSource, EnvironmentConfig, IssuerConfig, KeySource,
-    LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel, ProbesConfig, TimeoutsConfig, UpstreamConfig,
+    AnswerMode, AuditConfig, CatalogConfig, Config, CredentialConfig, CredentialSource, EnvironmentConfig, IssuerConfig, KeySource,
+    LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel, ProbesConfig, StoreConfig, TimeoutsConfig, UpstreamConfig,
 };
 pub use reference::{first, reference};
 pub use settings::FIRST_SECRET;

@@ -9,8 +9,10 @@ use super::pem::PublicKey;
 use super::written::Slot;
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
+use crate::commit::NodeId;
 use crate::stations::admit::{Algorithm, FieldPath};
 
+mod books;
 mod heading;
 mod issuer;
 
@@ -93,6 +95,9 @@ pub(super) enum Kind {
     KeysFile(Slot<PathBuf>),
     /// A file that Sluice writes itself; its folder is there.
     KeptFile(Slot<PathBuf>),
+    /// A folder that Sluice makes itself; the one that it stands in is there.
+    KeptFolder(Slot<PathBuf>),
+    Node(Slot<NodeId>),
     /// A PEM file with one public key or certificate.
     PublicKey(Slot<PublicKey>),
     Truth(Slot<bool>),
@@ -257,6 +262,18 @@ pub(super) static SECTIONS: &[Section] = &[
                 doc: "Operations, by their ids, that are off unless they are named here.",
             },
         ],
+    },
+    Section {
+        name: "store",
+        doc: "What is kept of requestIds, so that none is paid twice.",
+        presence: Presence::Always,
+        settings: books::STORE,
+    },
+    Section {
+        name: "audit",
+        doc: "What auditors read.",
+        presence: Presence::Always,
+        settings: books::AUDIT,
     },
     Section {
         name: "limits",

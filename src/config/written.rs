@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use super::fault::Place;
 use super::meant::{
-    AnswerMode, CatalogConfig, Config, CredentialConfig, CredentialSource, EnvironmentConfig, IssuerConfig, KeySource,
-    LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel, ProbesConfig, TimeoutsConfig, UpstreamConfig,
+    AnswerMode, AuditConfig, CatalogConfig, Config, CredentialConfig, CredentialSource, EnvironmentConfig, IssuerConfig, KeySource,
+    LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel, ProbesConfig, StoreConfig, TimeoutsConfig, UpstreamConfig,
 };
 use super::pem::PublicKey;
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
+use crate::commit::NodeId;
 use crate::stations::admit::{Algorithm, FieldPath};
 
 /// Every setting that has a value, from the file, from the environment or by default.
@@ -26,6 +27,12 @@ pub(super) struct Written {
     pub probes_listen: Option<Placed<SocketAddr>>,
     pub schemas: Option<Placed<PathBuf>>,
     pub enable: Option<Placed<Vec<String>>>,
+    pub store_folder: Option<Placed<PathBuf>>,
+    pub node: Option<Placed<NodeId>>,
+    pub answers_days: Option<Placed<usize>>,
+    pub spent_days: Option<Placed<usize>>,
+    pub audit_folder: Option<Placed<PathBuf>>,
+    pub audit_file_bytes: Option<Placed<usize>>,
     pub body_bytes: Option<Placed<usize>>,
     pub bodies_bytes: Option<Placed<usize>>,
     pub head_bytes: Option<Placed<usize>>,
@@ -108,6 +115,13 @@ impl Written {
             probes: ProbesConfig { listen: self.probes_listen?.value },
             catalog: CatalogConfig { schemas: self.schemas.map(|s| s.value), enable: self.enable?.value },
             answers: self.answers?.value,
+            store: StoreConfig {
+                folder: self.store_folder?.value,
+                node: self.node?.value,
+                answers: days(self.answers_days?.value),
+                spent: days(self.spent_days?.value),
+            },
+            audit: AuditConfig { folder: self.audit_folder?.value, file_bytes: self.audit_file_bytes?.value },
             limits: LimitsConfig {
                 body_bytes: self.body_bytes?.value,
                 bodies_bytes: self.bodies_bytes?.value,
@@ -182,6 +196,10 @@ impl WrittenIssuer {
             requester: self.requester?.value,
         })
     }
+}
+
+fn days(count: usize) -> Duration {
+    Duration::from_hours(u64::try_from(count).unwrap_or(u64::MAX).saturating_mul(24))
 }
 
 /// Where the value of a setting is kept.

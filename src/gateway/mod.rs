@@ -13,6 +13,7 @@
 
 mod answer;
 mod body;
+mod bookkeeping;
 mod done;
 mod failure;
 pub mod guard;
@@ -45,7 +46,7 @@ use crate::adapters::upstream::PinnedUpstream;
 use crate::base::ids::{Environment, TraceId};
 use crate::catalog::{Catalog, Operation};
 use crate::config::{AnswerMode, LimitsConfig, TimeoutsConfig};
-use crate::journey::Road;
+use crate::journey::{Books, Road};
 use crate::stations::reply::{Code, Executed, Origin, Reply};
 use crate::telemetry::Metrics;
 
@@ -56,6 +57,7 @@ pub struct Gate {
     pub catalog: Arc<Catalog>,
     pub identity: Arc<Identity>,
     pub road: Road,
+    pub books: Arc<Books>,
     pub upstream: Arc<PinnedUpstream>,
     pub answers: AnswerMode,
     pub limits: LimitsConfig,

@@ -26,6 +26,7 @@ use tokio_util::task::TaskTracker;
 use super::guard::{Bounds, Guard, HeadLimits};
 use super::listen::{Bound, ConnectionLimits, Door, Listening};
 use super::probes::Probes;
+use super::bookkeeping::{self, BooksError};
 use super::{Gate, Observer};
 use crate::adapters::clock::SystemClock;
 use crate::adapters::credential::{Credential, CredentialError};
@@ -35,6 +36,7 @@ use crate::base::ids::Environment;
 use crate::catalog::Catalog;
 use crate::config::{Config, EnvironmentConfig, ListenerTls};
 use crate::journey::Road;
+use crate::journey::reconcile::reconcile;
 use crate::telemetry::Metrics;
 
 /// A read may be tried a second time, a write never.
@@ -72,6 +74,7 @@ pub enum StartError {
     Credential(CredentialError),
     Metrics(prometheus::Error),
     Runtime(io::Error),
+    Books(BooksError),
 }
 
 impl std::fmt::Display for StartError {
@@ -90,6 +93,7 @@ impl std::fmt::Display for StartError {
             StartError::Keys(error) => error.fmt(f),
             StartError::Credential(error) => error.fmt(f),
             StartError::Metrics(error) => write!(f, "the metrics cannot be set up: {error}"),
+            StartError::Books(error) => error.fmt(f),
             StartError::Runtime(error) => write!(f, "the runtime cannot be started: {error}"),
         }
     }
@@ -136,6 +140,7 @@ impl Process {
         let keyring = Arc::new(Keyring::new(&config.issuers, metrics.clone())?);
         runtime.spawn(keyring.clone().keep_fresh());
         let identity = Arc::new(Identity::new(keyring.clone(), Arc::new(SystemClock)));
+        let books = bookkeeping::open(config, &runtime, &metrics).map_err(StartError::Books)?;
         let (mut environments, mut upstreams) = (Vec::new(), Vec::new());
         for one in &config.environments {
             let bound = bind(one.environment.as_str(), one.listen)?;
@@ -145,18 +150,21 @@ impl Process {
             runtime.spawn(upstream.clone().keep_looking_up());
             let credential = Arc::new(Credential::new(one.environment, &one.credential)?);
             runtime.spawn(credential.clone().keep_fresh());
+            let road = Road {
+                upstream: upstream.clone(),
+                origin: upstream.origin().clone(),
+                environment: one.environment,
+                credential,
+                runtime: runtime.handle().clone(),
+                sending: sending.clone(),
+            };
+            runtime.spawn(reconcile(books.clone(), road.clone(), catalog.clone()));
             let gate = Gate {
                 environment: one.environment,
                 catalog: catalog.clone(),
                 identity: identity.clone(),
-                road: Road {
-                    upstream: upstream.clone(),
-                    origin: upstream.origin().clone(),
-                    environment: one.environment,
-                    credential,
-                    runtime: runtime.handle().clone(),
-                    sending: sending.clone(),
-                },
+                road,
+                books: books.clone(),
                 upstream,
                 answers: config.answers,
                 limits: config.limits.clone(),
