@@ -3,5 +3,6 @@
 pub mod clock;
 pub mod credential;
 pub mod identity;
+pub mod store;
 pub mod trace;
 pub mod upstream;
