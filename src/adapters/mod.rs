@@ -4,5 +4,7 @@ pub mod clock;
 pub mod credential;
 pub mod identity;
 pub mod random;
+pub mod store;
+pub mod trace;
 pub mod unsettled;
 pub mod upstream;

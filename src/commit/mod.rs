@@ -10,4 +10,4 @@ mod step;
 
 pub use answer::{CommitError, Committed, Found, Obstacle, StoreFault};
 pub use record::{Content, Index, Keep, Kind, NodeId, Number, Outstanding, Record, RecordKey, StoreTime};
-pub use step::{Commit, Span, Step, WindowKey};
+pub use step::{Commit, MAX_UNITS, Span, Step, WindowKey};

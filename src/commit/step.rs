@@ -19,7 +19,11 @@ pub struct Commit {
     pub entry: Bytes,
 }
 
-/// A guard, a write, or a write with its guard. No two steps of a commit write the same record.
+/// The most that a window ever holds, whatever its limit: what every store can count exactly.
+pub const MAX_UNITS: u64 = (1 << 53) - 1;
+
+/// A guard, a write, or a write with its guard. No two steps of a commit write the same record, member or window: such
+/// a commit is refused as broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// There is no such record, not even a spent one.
@@ -81,7 +85,7 @@ pub enum Step {
         units: u64,
         max: u64,
     },
-    /// Reserves whatever the window holds already. Guarded: this holder has nothing reserved in it.
+    /// Reserves whatever the window holds already, up to [`MAX_UNITS`]. Guarded: this holder has nothing reserved in it.
     Force {
         window: WindowKey,
         span: Span,
@@ -110,7 +114,8 @@ pub struct WindowKey {
 /// Over which time a window counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Span {
-    /// The last `bucket * count`; the oldest bucket counts whole. Buckets begin at multiples of their length since 1970.
+    /// The last `bucket * count`; the oldest bucket counts whole, so that nothing counts for less than that time. Buckets
+    /// begin at multiples of their length since 1970.
     Rolling { bucket: Duration, count: u32 },
     /// From a fixed time to another; a reservation outside of it is guarded against.
     Fixed { from: StoreTime, to: StoreTime },
