@@ -5,6 +5,5 @@ pub mod credential;
 pub mod identity;
 pub mod random;
 pub mod store;
-pub mod trace;
 pub mod unsettled;
 pub mod upstream;

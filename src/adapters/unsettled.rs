@@ -35,7 +35,8 @@ impl Unsettled {
     pub async fn keep(&self, key: &RecordKey, attempt: Number, event: &Event) -> io::Result<Option<PathBuf>> {
         let Some(event) = write_event(event) else { return Ok(None) };
         let environment = key.environment.as_str();
-        let text = json!({ "environment": environment, "claim": key.name, "attempt": attempt.as_u64(), "event": event });
+        let text =
+            json!({ "environment": environment, "claim": key.name, "attempt": attempt.as_u64(), "event": event });
         fs::create_dir_all(&self.folder).await?;
         let path = self.folder.join(format!("{environment}-{attempt}.json"));
         let mut file = fs::File::create(&path).await?;

@@ -26,8 +26,9 @@ use std::io;
 use std::path::Path;
 
 pub use meant::{
-    AnswerMode, AuditConfig, CatalogConfig, Config, CredentialConfig, CredentialSource, EnvironmentConfig, IssuerConfig, KeySource,
-    LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel, ProbesConfig, StoreConfig, TimeoutsConfig, UpstreamConfig,
+    AnswerMode, AuditConfig, CatalogConfig, Config, CredentialConfig, CredentialSource, EnvironmentConfig,
+    IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel, ProbesConfig, StoreConfig,
+    TimeoutsConfig, UpstreamConfig,
 };
 pub use reference::{first, reference};
 pub use settings::FIRST_SECRET;

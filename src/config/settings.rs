@@ -269,12 +269,7 @@ pub(super) static SECTIONS: &[Section] = &[
         presence: Presence::Always,
         settings: books::STORE,
     },
-    Section {
-        name: "audit",
-        doc: "What auditors read.",
-        presence: Presence::Always,
-        settings: books::AUDIT,
-    },
+    Section { name: "audit", doc: "What auditors read.", presence: Presence::Always, settings: books::AUDIT },
     Section {
         name: "limits",
         doc: "How much is read of what others send.",

@@ -136,8 +136,9 @@ fn kept_folder(raw: &Raw, source: &Source<'_>) -> Result<PathBuf, Fault> {
 }
 
 fn node(raw: &Raw) -> Result<NodeId, Fault> {
-    NodeId::parse(text(raw, "a name as text")?)
-        .ok_or_else(|| Fault::new("the name of a node is 1 to 64 of `A-Za-z0-9._-`, and begins with a letter or a digit"))
+    NodeId::parse(text(raw, "a name as text")?).ok_or_else(|| {
+        Fault::new("the name of a node is 1 to 64 of `A-Za-z0-9._-`, and begins with a letter or a digit")
+    })
 }
 
 fn public_key(raw: &Raw, source: &Source<'_>) -> Result<PublicKey, Fault> {

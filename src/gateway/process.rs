@@ -23,10 +23,10 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Mutex, Semaphore, watch};
 use tokio_util::task::TaskTracker;
 
+use super::bookkeeping::{self, BooksError};
 use super::guard::{Bounds, Guard, HeadLimits};
 use super::listen::{Bound, ConnectionLimits, Door, Listening};
 use super::probes::Probes;
-use super::bookkeeping::{self, BooksError};
 use super::{Gate, Observer};
 use crate::adapters::clock::SystemClock;
 use crate::adapters::credential::{Credential, CredentialError};

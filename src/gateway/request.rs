@@ -1,8 +1,8 @@
 //! `request_filter`: who asks for what, and for writes the whole way to the answer.
 
 use http::header::CONNECTION;
-use pingora::{Error, ErrorType, Result};
 use pingora::proxy::Session;
+use pingora::{Error, ErrorType, Result};
 
 use super::guard::{self, Unreadable};
 use super::observe::Observed;

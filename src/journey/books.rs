@@ -65,9 +65,16 @@ pub struct Attempt {
 /// Where the outcome of an attempt is written.
 #[derive(Clone, Debug)]
 pub enum Place {
-    Claim { key: RecordKey, claim: Claim, at: StoreTime },
+    Claim {
+        key: RecordKey,
+        claim: Claim,
+        at: StoreTime,
+    },
     /// The call cannot be claimed; its entries are all that there is.
-    Unclaimed { environment: Environment, entry: Entry },
+    Unclaimed {
+        environment: Environment,
+        entry: Entry,
+    },
 }
 
 /// Why an attempt is not begun.
@@ -172,7 +179,7 @@ impl Books {
 
     async fn settle_once(&self, place: &Place, attempt: Number, event: &Event) -> Result<(), StoreFault> {
         let (key, mut claim, mut version, mut at) = match place {
-            Place::Claim { key, claim, at } => (key, claim.clone(), attempt, *at),
+            Place::Claim { key, claim, at } => (key, claim.as_ref().clone(), attempt, *at),
             Place::Unclaimed { environment, entry } => {
                 let commit = claim::settle_unclaimed(*environment, entry.clone(), attempt, event, &self.node);
                 return self.commit(commit).await.map(|_| ());
@@ -249,7 +256,11 @@ impl Books {
 
     /// An answer for an attempt whose claim has moved on changes nothing, and is told.
     async fn late(&self, key: &RecordKey, attempt: Number, event: &Event) -> Result<(), StoreFault> {
-        tracing::error!(attempt = attempt.as_u64(), event = event.as_str(), "an answer came for a claim that has moved on");
+        tracing::error!(
+            attempt = attempt.as_u64(),
+            event = event.as_str(),
+            "an answer came for a claim that has moved on"
+        );
         self.metrics.claim_settled(key.environment.as_str(), "late");
         self.commit(claim::late(key, attempt, event, &self.node)).await.map(|_| ())
     }
@@ -264,7 +275,7 @@ impl Books {
             while books.clock.elapsed() < until {
                 if let Ok(Some((record, found))) = books.find(&key).await {
                     if let Some(begun) = claim::begun_after_all(&record, &found, &nonce) {
-                        let place = Place::Claim { key, claim, at: record.at };
+                        let place = Place::Claim { key, claim: Box::new(claim), at: record.at };
                         books.settle(&place, begun.attempt(), Event::Undone).await;
                     }
                     return;
@@ -288,7 +299,7 @@ impl Place {
 fn place(beginning: Beginning, at: StoreTime) -> Place {
     let environment = beginning.commit.environment;
     match beginning.claim {
-        Some((key, claim)) => Place::Claim { key, claim, at },
+        Some((key, claim)) => Place::Claim { key, claim: Box::new(claim), at },
         None => Place::Unclaimed { environment, entry: beginning.entry },
     }
 }

@@ -8,8 +8,8 @@ use std::time::Duration;
 use http::HeaderMap;
 use http::header::HeaderName;
 
-use super::books::{Books, NotBegun};
 use super::Road;
+use super::books::{Books, NotBegun};
 use crate::adapters::clock::Stopwatch;
 use crate::base::ids::TraceId;
 use crate::catalog::Operation;

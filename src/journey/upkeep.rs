@@ -49,8 +49,7 @@ impl std::error::Error for RecoverError {}
 pub async fn recover(books: &Arc<Books>, environments: &[Environment]) -> Result<(), RecoverError> {
     for environment in environments {
         loop {
-            let waiting =
-                books.store.outbox(*environment, &books.node, HANDFUL).await.map_err(RecoverError::Store)?;
+            let waiting = books.store.outbox(*environment, &books.node, HANDFUL).await.map_err(RecoverError::Store)?;
             if waiting.is_empty() {
                 break;
             }
@@ -66,8 +65,11 @@ pub async fn recover(books: &Arc<Books>, environments: &[Environment]) -> Result
             let key = RecordKey { environment: *environment, kind: Kind::Claim, name };
             let Some((record, claim)) = books.find(&key).await.map_err(RecoverError::Store)? else { continue };
             if matches!(&claim.state, State::Sending { node, .. } if *node == books.node) {
-                tracing::warn!(attempt = record.version.as_u64(), "was being sent when this node ended; its outcome is unknown");
-                let place = Place::Claim { key, claim, at: record.at };
+                tracing::warn!(
+                    attempt = record.version.as_u64(),
+                    "was being sent when this node ended; its outcome is unknown"
+                );
+                let place = Place::Claim { key, claim: Box::new(claim), at: record.at };
                 books.try_to_settle(&place, record.version, &Event::Doubted(Doubt::Lapsed)).await;
             }
         }
@@ -79,7 +81,7 @@ async fn settle_what_waits(books: &Arc<Books>) -> Result<(), RecoverError> {
     let Some(unsettled) = &books.unsettled else { return Ok(()) };
     for waiting in unsettled.waiting().await.map_err(RecoverError::Unsettled)? {
         if let Some((record, claim)) = books.find(&waiting.key).await.map_err(RecoverError::Store)? {
-            let place = Place::Claim { key: waiting.key.clone(), claim, at: record.at };
+            let place = Place::Claim { key: waiting.key.clone(), claim: Box::new(claim), at: record.at };
             books.try_to_settle(&place, waiting.attempt, &waiting.event).await;
         }
         unsettled.forget(waiting.into_file()).await;

@@ -156,7 +156,10 @@ impl Metrics {
             store_failures: registered(
                 &registry,
                 IntCounterVec::new(
-                    Opts::new("sluice_store_failures_total", "Calls of the store that failed, by what is known of them."),
+                    Opts::new(
+                        "sluice_store_failures_total",
+                        "Calls of the store that failed, by what is known of them.",
+                    ),
                     &["kind"],
                 )?,
             )?,
@@ -174,7 +177,10 @@ impl Metrics {
             reconciled: registered(
                 &registry,
                 IntCounterVec::new(
-                    Opts::new("sluice_reconciliations_total", "Looks for the record of a call in doubt, by what was found."),
+                    Opts::new(
+                        "sluice_reconciliations_total",
+                        "Looks for the record of a call in doubt, by what was found.",
+                    ),
                     &["environment", "found"],
                 )?,
             )?,

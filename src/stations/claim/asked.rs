@@ -9,7 +9,10 @@ use crate::commit::{Content, Record, StoreTime};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
     /// The same request by the same owner: this became of it.
-    Done { executed: bool, answer: Answer },
+    Done {
+        executed: bool,
+        answer: Answer,
+    },
     InProgress,
     InDoubt,
     /// It was used, and nothing more is kept of it.

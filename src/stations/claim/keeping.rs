@@ -319,14 +319,8 @@ fn become_next(here: Standpoint<'_>, attempt: Number, next: Next, node: &NodeId,
         Next::Unknown(doubt) => {
             steps.push(Step::IndexAdd { index: Index::Unknown, member, due: terms.first_look });
             if let State::Sending { sent, .. } = &here.claim.state {
-                let unknown = State::Unknown {
-                    attempt,
-                    since: here.at,
-                    doubt,
-                    sent: sent.clone(),
-                    looks: 0,
-                    said_absent: None,
-                };
+                let unknown =
+                    State::Unknown { attempt, since: here.at, doubt, sent: sent.clone(), looks: 0, said_absent: None };
                 steps.push(replace(unknown, Keep::Forever));
             }
             told(What::Unknown).with("doubt", doubt.as_str())

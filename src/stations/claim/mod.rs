@@ -20,8 +20,8 @@ mod written;
 pub use asked::{Said, said};
 pub use found::{Looked, look, oldest};
 pub use keeping::{
-    Beginner, Beginning, Begun, Freeze, Moved, SayAbsentError, Standing, Standpoint, Terms, begin, begun, begun_after_all, is_settled, lapse, late,
-    look_again, say_absent, settle, settle_unclaimed, standing,
+    Beginner, Beginning, Begun, Freeze, Moved, SayAbsentError, Standing, Standpoint, Terms, begin, begun,
+    begun_after_all, is_settled, lapse, late, look_again, say_absent, settle, settle_unclaimed, standing,
 };
 pub use state::{Answer, Claim, Doubt, Event, ImpossibleEvent, Next, Nonce, Owner, SentForm, State, after};
 pub use written::{UnreadableClaim, read, read_event, write, write_event};

@@ -154,7 +154,8 @@ fn sent(fields: &Fields<'_>) -> Result<SentForm, UnreadableClaim> {
 
 fn answer(fields: &Fields<'_>) -> Result<Answer, UnreadableClaim> {
     let status = u16::try_from(fields.number("status")?).map_err(|_| UnreadableClaim("`status` is none of HTTP"))?;
-    let headers = fields.0.get("headers").and_then(headers_read).ok_or(UnreadableClaim("`headers` has another form"))?;
+    let headers =
+        fields.0.get("headers").and_then(headers_read).ok_or(UnreadableClaim("`headers` has another form"))?;
     Ok(Answer { status, headers, body: fields.bytes("body")? })
 }
 
