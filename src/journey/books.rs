@@ -67,7 +67,7 @@ pub struct Attempt {
 pub enum Place {
     Claim {
         key: RecordKey,
-        claim: Claim,
+        claim: Box<Claim>,
         at: StoreTime,
     },
     /// The call cannot be claimed; its entries are all that there is.
