@@ -21,6 +21,8 @@ use bytes::Bytes;
 use crate::base::ids::Environment;
 use crate::commit::{Content, Index, Kind, NodeId, Number, Outstanding, RecordKey, StoreFault, StoreTime, WindowKey};
 
+/// The version of the format that this program writes.
+pub(super) const FORMAT: u64 = 1;
 /// What is kept until then is kept forever.
 pub(super) const FOREVER: StoreTime = StoreTime::of_micros(i64::MAX);
 
