@@ -137,6 +137,8 @@ pub struct StoreConfig {
     pub answers: Duration,
     /// How long after that it is kept that there was one.
     pub spent: Duration,
+    /// What is stored is encrypted with the first; the others are of former times.
+    pub seal_keys: Vec<(String, Secret)>,
 }
 
 /// The audit chain of this node.
@@ -145,6 +147,8 @@ pub struct AuditConfig {
     pub folder: PathBuf,
     /// From this size on a new file is begun.
     pub file_bytes: usize,
+    /// What its state is signed with.
+    pub checkpoint_key: Option<Secret>,
 }
 
 /// What happens when upstream's answer breaks the contract.

@@ -32,6 +32,11 @@ pub(super) struct Written {
     pub node: Option<Placed<NodeId>>,
     pub answers_days: Option<Placed<usize>>,
     pub spent_days: Option<Placed<usize>>,
+    pub seal_key: Option<Placed<Secret>>,
+    pub seal_key_id: Option<Placed<String>>,
+    pub former_seal_key: Option<Placed<Secret>>,
+    pub former_seal_key_id: Option<Placed<String>>,
+    pub checkpoint_key: Option<Placed<Secret>>,
     pub audit_folder: Option<Placed<PathBuf>>,
     pub audit_file_bytes: Option<Placed<usize>>,
     pub body_bytes: Option<Placed<usize>>,
@@ -121,8 +126,16 @@ impl Written {
                 node: self.node?.value,
                 answers: days(self.answers_days?.value),
                 spent: days(self.spent_days?.value),
+                seal_keys: named_keys([
+                    (self.seal_key_id, self.seal_key),
+                    (self.former_seal_key_id, self.former_seal_key),
+                ]),
             },
-            audit: AuditConfig { folder: self.audit_folder?.value, file_bytes: self.audit_file_bytes?.value },
+            audit: AuditConfig {
+                folder: self.audit_folder?.value,
+                file_bytes: self.audit_file_bytes?.value,
+                checkpoint_key: self.checkpoint_key.map(|key| key.value),
+            },
             limits: LimitsConfig {
                 body_bytes: self.body_bytes?.value,
                 bodies_bytes: self.bodies_bytes?.value,
@@ -197,6 +210,11 @@ impl WrittenIssuer {
             requester: self.requester?.value,
         })
     }
+}
+
+/// Those that are written, with their names.
+fn named_keys(written: [(Option<Placed<String>>, Option<Placed<Secret>>); 2]) -> Vec<(String, Secret)> {
+    written.into_iter().filter_map(|(id, key)| Some((id?.value, key?.value))).collect()
 }
 
 fn days(count: usize) -> Duration {

@@ -6,8 +6,10 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
+use crate::adapters::audit::{AuditFiles, AuditSettings, Checkpoints, OpenFault, SigningKey};
 use crate::adapters::clock::SystemClock;
-use crate::adapters::store::memory::Memory;
+use crate::adapters::store::embedded::{Embedded, OpenError, Options};
+use crate::adapters::store::sealed::{Sealed, SealingKey, SealingKeyError};
 use crate::adapters::unsettled::Unsettled;
 use crate::base::ids::Environment;
 use crate::commit::Keep;
@@ -26,15 +28,29 @@ const SLACK: Duration = Duration::from_secs(10);
 /// From an unknown outcome to the first look for its record.
 const SETTLING: Duration = Duration::from_secs(15);
 
+/// The state of the audit chain is signed after so many entries, or this time.
+const CHECKPOINT_ENTRIES: u64 = 1_000;
+const CHECKPOINT_EVERY: Duration = Duration::from_secs(60);
+
 /// Why the books cannot be opened.
 #[derive(Debug)]
 pub enum BooksError {
+    Store(OpenError),
+    SealKey(SealingKeyError),
+    CheckpointKey,
+    Audit(OpenFault),
     Recover(RecoverError),
 }
 
 impl std::fmt::Display for BooksError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            BooksError::Store(error) => write!(f, "{error}"),
+            BooksError::SealKey(error) => write!(f, "`store.seal_key`: {error}"),
+            BooksError::CheckpointKey => {
+                write!(f, "`audit.checkpoint_key` is no Ed25519 key as PEM; `sluice audit key` makes one")
+            }
+            BooksError::Audit(error) => write!(f, "{error}"),
             BooksError::Recover(error) => write!(f, "what was left of an earlier run cannot be taken up: {error}"),
         }
     }
@@ -44,8 +60,11 @@ impl std::error::Error for BooksError {}
 
 pub(super) fn open(config: &Config, runtime: &Runtime, metrics: &Metrics) -> Result<Arc<Books>, BooksError> {
     let clock = Arc::new(SystemClock);
-    let store = Memory::new(clock.clone());
-    let audit = Nothing;
+    let store = Embedded::open(&config.store.folder, clock.clone(), Options::default()).map_err(BooksError::Store)?;
+    let seal_keys = config.store.seal_keys.iter().map(|(id, key)| SealingKey::new(id, key));
+    let seal_keys = seal_keys.collect::<Result<_, _>>().map_err(BooksError::SealKey)?;
+    let store = Sealed::new(Arc::new(store), seal_keys);
+    let audit = AuditFiles::open(audit_settings(config)?, clock.clone()).map_err(BooksError::Audit)?;
     let (entries, on_their_way) = mpsc::channel(ON_THEIR_WAY);
     let books = Arc::new(Books {
         store: Arc::new(store),
@@ -65,6 +84,18 @@ pub(super) fn open(config: &Config, runtime: &Runtime, metrics: &Metrics) -> Res
     Ok(books)
 }
 
+fn audit_settings(config: &Config) -> Result<AuditSettings, BooksError> {
+    let checkpoints = config.audit.checkpoint_key.as_ref().map(|pem| {
+        let key = SigningKey::of_pem(pem.reveal().as_bytes()).ok_or(BooksError::CheckpointKey)?;
+        Ok(Checkpoints { key, every_entries: CHECKPOINT_ENTRIES, every: CHECKPOINT_EVERY, to_log: true })
+    });
+    Ok(AuditSettings {
+        rotate_bytes: u64::try_from(config.audit.file_bytes).unwrap_or(u64::MAX),
+        checkpoints: checkpoints.transpose()?,
+        ..AuditSettings::of(&config.audit.folder, config.store.node.clone())
+    })
+}
+
 fn terms(config: &Config) -> Terms {
     let TimeoutsConfig { connect, tls_handshake, write, answer, .. } = config.timeouts;
     let reach = connect.saturating_add(tls_handshake).saturating_mul(2);
@@ -75,17 +106,5 @@ fn terms(config: &Config) -> Terms {
         lease: begin_within.saturating_add(sending),
         first_look: SETTLING,
         keep: Keep::For { whole: config.store.answers, spent: config.store.spent },
-    }
-}
-
-#[derive(Debug)]
-struct Nothing;
-#[async_trait::async_trait]
-impl crate::ports::AuditSink for Nothing {
-    async fn append(&self, _: Vec<crate::commit::Outstanding>) -> Result<(), crate::ports::AuditFault> {
-        Ok(())
-    }
-    fn is_well(&self) -> bool {
-        true
     }
 }
