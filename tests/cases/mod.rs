@@ -11,6 +11,7 @@ mod heads;
 mod hostile;
 mod identity;
 mod metrics;
+mod model;
 mod once;
 mod parameters;
 mod passage;
