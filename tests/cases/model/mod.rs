@@ -40,13 +40,14 @@ fn history(seed: u64) {
     runtime.block_on(async {
         let world = World::new(seed);
         let alive: Vec<_> = (0..2).map(|at| tokio::spawn(Arc::clone(&world).keep_alive(at))).collect();
-        callers(&world, "first").await;
-        world.clone().people_look().await;
-        callers(&world, "first").await;
+        let people = tokio::spawn(Arc::clone(&world).people());
+        callers(&world).await;
+        callers(&world).await;
+        people.abort();
         alive.iter().for_each(tokio::task::JoinHandle::abort);
         world.rest().await;
         world.people_look().await;
-        callers(&world, "first").await;
+        callers(&world).await;
         world.rest().await;
         world.check().await;
     });
@@ -54,9 +55,9 @@ fn history(seed: u64) {
 }
 
 /// Several callers for each requestId, all at once.
-async fn callers(world: &Arc<World>, prefix: &str) {
+async fn callers(world: &Arc<World>) {
     let callers: Vec<_> = (0..REQUEST_IDS * 2)
-        .map(|n| tokio::spawn(Arc::clone(world).caller(format!("{prefix}-{}", n % REQUEST_IDS))))
+        .map(|n| tokio::spawn(Arc::clone(world).caller(format!("request-{}", n % REQUEST_IDS))))
         .collect();
     for caller in callers {
         timeout(Duration::from_secs(36_000), caller).await.expect("a caller never ended").unwrap();

@@ -240,8 +240,8 @@ impl Upstream for FlakyUpstream {
         self.life.moment(&self.fate).await;
         let fate = &self.fate;
         if fate.chance(fate.trouble) {
-            // The node was held up, for longer than its lease at times.
-            sleep(fate.millis(60_000)).await;
+            // The node was held up, for longer than its lease at times, and than people wait.
+            sleep(fate.millis(400_000)).await;
         }
         if fate.chance(fate.trouble) || lease.is_some_and(|lease| !lease.is_live()) {
             return Sent::NotWritten;

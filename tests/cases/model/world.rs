@@ -115,7 +115,7 @@ impl World {
 
     /// Asks until it knows, or gives up.
     pub async fn caller(self: Arc<World>, request_id: String) {
-        for _ in 0..8 {
+        for _ in 0..12 {
             sleep(self.fate.millis(4_000)).await;
             let odd = self.fate.chance(60);
             let stranger = odd && self.fate.chance(500);
@@ -156,8 +156,17 @@ impl World {
         timeout(patience, submitted).await.ok().map(|submitted| submitted.reply)
     }
 
-    /// Two people look at what upstream did, and say of what it did not do that it was not done.
+    /// Two people look at calls in doubt when whatever could become of them has become of them.
+    pub async fn people(self: Arc<World>) {
+        loop {
+            sleep(Duration::from_secs(30)).await;
+            self.people_look().await;
+        }
+    }
+
+    /// They look at what upstream did, and say of what it did not do that it was not done.
     pub async fn people_look(&self) {
+        let settled = LEASE + ANSWER_WITHIN;
         let people = ["ann", "bob"].map(|subject| Owner { issuer: "console".to_owned(), subject: subject.to_owned() });
         for (_, name) in self.store.due(ENVIRONMENT, Index::Unknown, None, usize::MAX).await.unwrap() {
             let request_id = name.strip_prefix("request/").unwrap().to_owned();
@@ -168,12 +177,16 @@ impl World {
             let node = NodeId::parse("people").unwrap();
             for person in &people {
                 let (record, _) = self.store.read(&key).await.unwrap();
-                let record = record.unwrap();
+                let Some(record) = record else { break };
                 let Content::Whole(bytes) = &record.content else { panic!("a claim in doubt is whole") };
                 let claim = claim::read(bytes).unwrap();
+                let State::Unknown { since, .. } = &claim.state else { break };
+                if self.store.time().await.unwrap().since(*since) < settled {
+                    break;
+                }
                 let here = Standpoint { key: &key, version: record.version, at: record.at, claim: &claim };
                 let (commit, _) = say_absent(here, person, "looked", &node, &terms()).unwrap();
-                self.store.commit(commit).await.unwrap();
+                self.store.commit(commit).await.ok();
             }
         }
     }
