@@ -66,6 +66,8 @@ pub struct IssuerConfig {
     /// The algorithms that its signatures may have; they fit the kind of its keys.
     pub algorithms: Vec<Algorithm>,
     pub keys: KeySource,
+    /// How long keys that may change are used since they were last seen to be good.
+    pub longest_stale: Duration,
     /// How far clocks may be apart.
     pub leeway: Duration,
     /// The longest time from a token's issue to its expiry.

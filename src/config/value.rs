@@ -154,7 +154,8 @@ fn plain_text(raw: &Raw) -> Result<String, Fault> {
 
 fn field_path(raw: &Raw) -> Result<FieldPath, Fault> {
     let text = text(raw, "a field as text")?;
-    let remedy = "write the name of a field, with dots between the steps to an inner one: `act.sub`";
+    let remedy = "write the name of a field, with dots between the steps to an inner one: `act.sub`; a name that has \
+                  dots, slashes or blanks of its own stands in quotes: `'\"https://example.com/roles\".x'`";
     FieldPath::parse(text)
         .ok_or_else(|| Fault::new(format!("`{}` leads to no field", text.escape_debug())).remedy(remedy))
 }

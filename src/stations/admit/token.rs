@@ -107,7 +107,7 @@ pub enum TokenFault {
     UnknownKey {
         issuer: usize,
     },
-    /// The issuer's keys are not known.
+    /// The issuer's keys are not known, or not whether they are still all.
     NoKeys {
         issuer: usize,
     },

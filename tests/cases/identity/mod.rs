@@ -1,6 +1,7 @@
 //! Who may call: tokens, keys and credentials through the real gate, and what of them is never told.
 
 mod attacks;
+mod authority;
 mod canary;
 mod command;
 mod credential;
