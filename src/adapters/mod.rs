@@ -1,5 +1,6 @@
 //! The world outside: what `ports` promises, kept with real clocks, sockets and files.
 
+pub mod clients;
 pub mod clock;
 pub mod credential;
 pub mod identity;

@@ -98,6 +98,17 @@ pub enum KeySource {
 pub struct ListenerTls {
     pub certificates_pem: Vec<u8>,
     pub key_pem: Secret,
+    /// What callers must show, if they must.
+    pub clients: Option<ClientsConfig>,
+}
+
+/// Whose certificates callers must show.
+#[derive(Clone, Debug)]
+pub struct ClientsConfig {
+    /// The authorities that they come from; at least one.
+    pub ca_pem: Vec<u8>,
+    /// A file with lists of those that are revoked, read again when it changes.
+    pub revoked: Option<PathBuf>,
 }
 
 /// The one host that an environment's calls go to.

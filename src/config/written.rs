@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use super::fault::Place;
 use super::meant::{
-    AnswerMode, CatalogConfig, Config, CredentialConfig, CredentialSource, EnvironmentConfig, IssuerConfig, KeySource,
-    LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel, ProbesConfig, TimeoutsConfig, UpstreamConfig,
+    AnswerMode, CatalogConfig, ClientsConfig, Config, CredentialConfig, CredentialSource, EnvironmentConfig,
+    IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel, ProbesConfig, TimeoutsConfig,
+    UpstreamConfig,
 };
 use super::pem::PublicKey;
 use crate::base::ids::Environment;
@@ -57,11 +58,19 @@ pub(super) struct WrittenEnvironment {
     pub listen: Option<Placed<SocketAddr>>,
     pub tls_certificate: Option<Placed<Vec<u8>>>,
     pub tls_key: Option<Placed<Secret>>,
+    pub client_ca: Option<Placed<Vec<u8>>>,
+    pub client_revoked: Option<Placed<RevokedFile>>,
     /// Without its authorities, which are a setting of their own.
     pub upstream: Option<Placed<UpstreamConfig>>,
     pub upstream_ca: Option<Placed<Vec<u8>>>,
     pub allow_plain_upstream: Option<Placed<bool>>,
     pub credential: Option<Placed<CredentialSource>>,
+}
+
+/// Where lists of revoked certificates are, and what stood there when the configuration was read.
+pub(super) struct RevokedFile {
+    pub path: PathBuf,
+    pub content: Vec<u8>,
 }
 
 #[derive(Default)]
@@ -142,13 +151,20 @@ impl Written {
 
 impl WrittenEnvironment {
     fn meant(self, environment: Environment) -> Option<EnvironmentConfig> {
-        let tls = match (self.tls_certificate, self.tls_key) {
-            (Some(certificate), Some(key)) => {
-                Some(ListenerTls { certificates_pem: certificate.value, key_pem: key.value })
+        let clients = match (self.client_ca, self.client_revoked) {
+            (Some(ca), revoked) => {
+                Some(ClientsConfig { ca_pem: ca.value, revoked: revoked.map(|file| file.value.path) })
             }
             (None, None) => None,
+            (None, Some(_)) => return None,
+        };
+        let tls = match (self.tls_certificate, self.tls_key) {
+            (Some(certificate), Some(key)) => {
+                Some(ListenerTls { certificates_pem: certificate.value, key_pem: key.value, clients })
+            }
+            (None, None) if clients.is_none() => None,
             // A listener that was to speak TLS never speaks without.
-            (Some(_), None) | (None, Some(_)) => return None,
+            _ => return None,
         };
         let upstream = UpstreamConfig { ca_pem: self.upstream_ca.map(|ca| ca.value), ..self.upstream?.value };
         let credential = match self.credential {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DistinguishedName, DnType,
-    ExtendedKeyUsagePurpose, IsCa, KeyIdMethod, KeyPair, RevokedCertParams, SanType, SerialNumber, date_time_ymd,
+    ExtendedKeyUsagePurpose, IsCa, KeyIdMethod, KeyPair, RevokedCertParams, SerialNumber, date_time_ymd,
 };
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -33,11 +33,6 @@ impl Leaf {
     /// A host or an address besides.
     pub fn named(mut self, name: &str) -> Leaf {
         self.0.subject_alt_names.extend(CertificateParams::new([name.to_owned()]).unwrap().subject_alt_names);
-        self
-    }
-
-    pub fn uri(mut self, uri: &str) -> Leaf {
-        self.0.subject_alt_names.push(SanType::URI(uri.try_into().unwrap()));
         self
     }
 
@@ -82,6 +77,13 @@ impl Authority {
     pub fn below(&self, name: &str) -> Authority {
         let mut params = authority(name);
         params.serial_number = Some(SerialNumber::from(INTERMEDIATE));
+        Authority(CertifiedIssuer::signed_by(params, KeyPair::generate().unwrap(), &self.0).unwrap())
+    }
+
+    /// One that this one certified, and not as an authority.
+    pub fn pretender(&self, name: &str) -> Authority {
+        let mut params = authority(name);
+        params.is_ca = IsCa::NoCa;
         Authority(CertifiedIssuer::signed_by(params, KeyPair::generate().unwrap(), &self.0).unwrap())
     }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
 
 /// A path into the fields of a token: `act.sub`, or `"https://example.com/roles".x` where a name has dots of its own.
@@ -87,8 +89,20 @@ pub(super) fn roles(value: &Value) -> Option<BTreeSet<String>> {
 /// A text that says something.
 pub(super) fn name(value: Option<&Value>) -> Option<String> {
     let text = value?.as_str()?;
-    let fit = !text.trim().is_empty() && text.len() <= 512 && !text.chars().any(char::is_control);
-    fit.then(|| text.to_owned())
+    is_name(text).then(|| text.to_owned())
+}
+
+pub(super) fn is_name(text: &str) -> bool {
+    !text.trim().is_empty() && text.len() <= 512 && !text.chars().any(char::is_control)
+}
+
+/// The digest of the certificate that alone may show the token (RFC 8705); `None` where anybody may. Who binds a token
+/// in another way is not understood, and must not be passed over.
+pub(super) fn bound_to(claims: &Map<String, Value>) -> Option<Option<[u8; 32]>> {
+    let Some(bound) = claims.get("cnf") else { return Some(None) };
+    let bound = bound.as_object().filter(|bound| bound.len() == 1)?;
+    let digest = URL_SAFE_NO_PAD.decode(bound.get("x5t#S256")?.as_str()?).ok()?;
+    Some(Some(digest.try_into().ok()?))
 }
 
 /// Seconds since 1970, whole or with a fraction, as tokens write them.

@@ -57,11 +57,10 @@ fn keys_of_somebody_else_are_not_taken_and_the_log_says_why() {
         ("no TLS", Upstream::start(), "untrusted", "no TLS can be agreed on with it"),
     ] {
         let upstream = Upstream::start();
-        keys.always(if what == "no TLS" {
-            Act::bytes("HTTP/1.1 400 Bad\r\n\r\n").blind().close()
-        } else {
-            shows(&[&signer])
-        });
+        keys.always(shows(&[&signer]));
+        for _ in 0..if what == "no TLS" { 50 } else { 0 } {
+            keys.next(Act::bytes("HTTP/1.1 400 Bad\r\n\r\n").blind().hang());
+        }
         let setup = fetched_from(Setup::of(&upstream), &keys).file("issuer-ca.pem", &authority.pem());
         let setup = setup.set("issuer.second", "jwks_url", &keys.url().replace("http:", "https:"));
         let gate = Watched::start(setup.set("issuer.second", "jwks_ca", "issuer-ca.pem"));
