@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 use crate::support::clock::{PATIENCE, Watch};
 use crate::support::tls::{Authority, Certified, Leaf};
 use crate::support::token::token;
-use crate::support::{Gate, Setup, Upstream};
+use crate::support::{Gate, Setup, Upstream, canary};
 
 const VERSIONS: [Version; 2] = [Version::HTTP_11, Version::HTTP_2];
 /// What a caller hears whose certificate was good when it connected.
@@ -74,6 +74,7 @@ struct Connected {
 impl Connected {
     /// The status of a read, or nothing where there was no connection.
     fn read(&self, token: &str) -> Result<u16, ()> {
+        canary::plant(token);
         let sent = self.runtime.block_on(async { self.client.get(&self.url).bearer_auth(token).send().await });
         sent.map(|answer| answer.status().as_u16()).map_err(drop)
     }
