@@ -58,7 +58,7 @@ pub fn plant_tokens(request: &[u8]) {
     for line in head.lines().take_while(|line| !line.is_empty()) {
         let Some((name, value)) = line.split_once(':') else { continue };
         if name.eq_ignore_ascii_case("authorization") {
-            value.split_ascii_whitespace().for_each(plant);
+            value.split_ascii_whitespace().filter(|word| word.len() >= PIECE).for_each(plant);
         }
     }
 }
