@@ -9,7 +9,7 @@ use std::path::Path;
 use reqwest::{Client, Version};
 use tokio::runtime::Runtime;
 
-use crate::support::clock::{PATIENCE, Watch};
+use crate::support::clock::wait_until;
 use crate::support::tls::{Authority, Certified, Leaf};
 use crate::support::token::token;
 use crate::support::{Gate, Setup, Upstream, canary};
@@ -82,14 +82,6 @@ impl Connected {
 
 fn refused(gate: &Gate, reason: &str) -> u64 {
     gate.metric(&format!("sluice_connections_refused_total{{listener=\"production\",reason={reason:?}}}"))
-}
-
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let watch = Watch::start();
-    while !is_so() {
-        assert!(watch.elapsed() < PATIENCE, "waited in vain for {what}");
-        std::thread::park_timeout(std::time::Duration::from_millis(20));
-    }
 }
 
 /// Replaces a file as a whole, as those do who keep such files.
