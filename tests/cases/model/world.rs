@@ -377,5 +377,5 @@ fn admitted(stranger: bool) -> (Admitted, HeaderMap) {
     let head = Head { method: &Method::POST, target: "/v2/wallets/swaps", headers: &headers };
     let found = find(&CATALOG, head).unwrap();
     let token = bearer(&headers).unwrap();
-    (admit(ENVIRONMENT, found, head, token, believed).unwrap(), headers)
+    (admit(ENVIRONMENT, found, head, token, believed, None).unwrap(), headers)
 }
