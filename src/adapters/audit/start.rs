@@ -205,6 +205,6 @@ fn recent_checkpoint(folder: &Path, node: &NodeId) -> io::Result<Option<Statemen
     file.seek(SeekFrom::Start(length.saturating_sub(RECENT)))?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
-    let mut statements = bytes.rsplit(|b| *b == b'\n').filter_map(|line| Checkpoint::read(line).ok());
+    let statements = bytes.rsplit(|b| *b == b'\n').filter_map(|line| Checkpoint::read(line).ok());
     Ok(statements.map(|checkpoint| checkpoint.statement).find(|said| said.node == *node))
 }
