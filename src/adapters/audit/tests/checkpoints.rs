@@ -18,7 +18,8 @@ fn signing(folder: &Path, every_entries: u64) -> AuditSettings {
 fn made(folder: &Path) -> Vec<(u64, u64)> {
     let key = SigningKey::of_pem(KEY.as_bytes()).unwrap();
     let text = fs::read_to_string(checkpoints_file(folder, &node())).unwrap_or_default();
-    let checkpoints = text.lines().map(|line| Checkpoint::read(line.as_bytes()).unwrap());
+    let whole = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
+    let checkpoints = whole.map(|line| Checkpoint::read(line.as_bytes()).unwrap());
     checkpoints
         .map(|checkpoint| {
             assert!(key.public().signed(&checkpoint));
@@ -27,10 +28,17 @@ fn made(folder: &Path) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// Until the thread has made as many.
-async fn until_made(folder: &Path, count: usize) {
+/// The newest file, and how many lines it has.
+fn end(folder: &Path) -> (u64, u64) {
+    let files = read(folder);
+    let (sequence, numbers) = files.last_key_value().unwrap();
+    (*sequence, numbers.len() as u64 + 1)
+}
+
+/// Until the thread has made one of all that is there.
+async fn until_all_is_signed(folder: &Path) {
     let wait = async {
-        while made(folder).len() < count {
+        while made(folder).last() != Some(&end(folder)) {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     };
@@ -44,21 +52,20 @@ async fn they_are_made_after_so_many_entries_after_a_time_at_the_end_of_a_file_a
     let audit = AuditFiles::open(signing(folder.path(), 3), Arc::clone(&clock) as Arc<dyn Clock>).unwrap();
     audit.append(vec![entry(1)]).await.unwrap();
     audit.append(vec![entry(2)]).await.unwrap();
-    until_made(folder.path(), 1).await;
+    until_all_is_signed(folder.path()).await;
     assert_eq!(made(folder.path()), [(1, 3)]);
-    audit.append(vec![entry(3), entry(4), entry(5)]).await.unwrap();
-    until_made(folder.path(), 2).await;
+    audit.append((3..=8).map(entry).collect()).await.unwrap();
+    until_all_is_signed(folder.path()).await;
     let (ended, lines) = made(folder.path())[1];
-    assert!(ended == 1 && lines > 3, "{:?}", made(folder.path()));
-    let so_far = made(folder.path()).len();
+    assert!(ended == 1 && lines == read(folder.path())[&1].len() as u64 + 1, "{:?}", made(folder.path()));
+    // One more is not enough by itself.
+    audit.append(vec![entry(9)]).await.unwrap();
+    assert_ne!(made(folder.path()).last(), Some(&end(folder.path())));
     clock.0.store(61, Ordering::Relaxed);
-    until_made(folder.path(), so_far + 1).await;
-    audit.append(vec![entry(6)]).await.unwrap();
+    until_all_is_signed(folder.path()).await;
+    audit.append(vec![entry(10)]).await.unwrap();
     drop(audit);
-    let all = made(folder.path());
-    let last = read(folder.path());
-    let (sequence, numbers) = last.last_key_value().unwrap();
-    assert_eq!(all.last(), Some(&(*sequence, numbers.len() as u64 + 1)), "{all:?}");
+    assert_eq!(made(folder.path()).last(), Some(&end(folder.path())));
 }
 
 #[tokio::test]

@@ -27,6 +27,8 @@ struct State {
     /// Bytes that fit on the disk from now on; `None` for all there are.
     room: Option<u64>,
     is_frozen: bool,
+    /// How much of each file outlives a loss of power.
+    synced: BTreeMap<PathBuf, u64>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -36,7 +38,7 @@ struct Faulty(Arc<(Mutex<State>, Condvar)>);
 struct FaultyFile {
     disk: Faulty,
     file: Box<dyn DiskFile>,
-    synced: u64,
+    path: PathBuf,
 }
 
 fn bad() -> io::Error {
@@ -58,9 +60,17 @@ impl Faulty {
         state.fates.pop_front().unwrap_or(Fate::Good)
     }
 
-    fn file(&self, file: Box<dyn DiskFile>) -> io::Result<Box<dyn DiskFile>> {
-        let synced = file.length()?;
-        Ok(Box::new(FaultyFile { disk: self.clone(), file, synced }))
+    fn file(&self, path: &Path, file: Box<dyn DiskFile>) -> Box<dyn DiskFile> {
+        Box::new(FaultyFile { disk: self.clone(), file, path: path.to_owned() })
+    }
+
+    /// What was not synced is gone.
+    fn lose_power(&self, folder: &Path) {
+        for file in audit_files(folder).unwrap() {
+            let synced = self.state().synced.get(&file.path).copied().unwrap_or(0);
+            let opened = File::options().write(true).open(&file.path).unwrap();
+            opened.set_len(synced.min(opened.metadata().unwrap().len())).unwrap();
+        }
     }
 }
 
@@ -74,14 +84,18 @@ impl Disk for Faulty {
                 }
                 Err(bad())
             }
-            _ => self.file(MachineDisk.create(path)?),
+            _ => {
+                let file = MachineDisk.create(path)?;
+                self.state().synced.insert(path.to_owned(), 0);
+                Ok(self.file(path, file))
+            }
         }
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         match self.next() {
             Fate::Bad(_) => Err(bad()),
-            _ => self.file(MachineDisk.open(path)?),
+            _ => Ok(self.file(path, MachineDisk.open(path)?)),
         }
     }
 
@@ -120,12 +134,13 @@ impl DiskFile for FaultyFile {
     fn sync(&mut self) -> io::Result<()> {
         let length = self.file.length()?;
         if let Fate::Bad(kept) = self.disk.next() {
-            let left = self.synced + u64::from(kept) % (length - self.synced + 1);
+            let synced = self.disk.state().synced.get(&self.path).copied().unwrap_or(0);
+            let left = synced + u64::from(kept) % (length - synced + 1);
             self.file.cut(left)?;
             return Err(bad());
         }
-        // Nothing here loses power: what was written stays without a real sync.
-        self.synced = length;
+        // Power is lost in play only: no real sync is needed.
+        self.disk.state().synced.insert(self.path.clone(), length);
         Ok(())
     }
 
@@ -134,10 +149,13 @@ impl DiskFile for FaultyFile {
             return Err(bad());
         }
         let before = self.file.length()?;
-        self.synced = self.synced.min(length);
-        if let Some(room) = &mut self.disk.state().room {
+        let mut state = self.disk.state();
+        let synced = state.synced.entry(self.path.clone()).or_default();
+        *synced = length.min(*synced);
+        if let Some(room) = &mut state.room {
             *room += before - length;
         }
+        drop(state);
         self.file.cut(length)
     }
 
@@ -153,6 +171,8 @@ enum Step {
     Probe,
     /// The process is killed and started again.
     Restart,
+    /// The machine loses power, and comes again.
+    PowerLoss,
     /// The next day begins.
     Day,
 }
@@ -163,6 +183,7 @@ fn step() -> impl Strategy<Value = Step> {
         8 => prop::collection::vec(list, 1..4).prop_map(Step::Append),
         2 => Just(Step::Probe),
         1 => Just(Step::Restart),
+        1 => Just(Step::PowerLoss),
         1 => Just(Step::Day),
     ]
 }
@@ -236,6 +257,11 @@ proptest! {
                 Step::Probe => drop(log.probe()),
                 Step::Restart => {
                     drop(log);
+                    log = started(&disk, folder.path(), &clock)?;
+                }
+                Step::PowerLoss => {
+                    drop(log);
+                    disk.lose_power(folder.path());
                     log = started(&disk, folder.path(), &clock)?;
                 }
                 Step::Day => drop(clock.0.fetch_add(DAY_SECS, Ordering::Relaxed)),
