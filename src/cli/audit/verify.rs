@@ -54,8 +54,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     // Who writes, then what was promised, then what is there: each may only have grown since the one before.
     let mut known = Known::default();
     for file in &chosen(&arguments.paths)? {
-        if let Some((folder, node)) = folder_of(file).filter(|(folder, node)| is_live(folder, node)) {
-            tracing::debug!(folder = %folder.display(), "being written");
+        if let Some((_, node)) = folder_of(file).filter(|(folder, node)| is_live(folder, node)) {
             known.live.insert(node.clone());
         }
     }
