@@ -3,6 +3,7 @@
 //! The only place, with the adapters, that reads the environment and files: [`world`] gives them to those that
 //! may not. A new command is a module, a variant of [`Command`] and a line in [`run`].
 
+mod audit;
 mod check;
 mod demo;
 mod init;
@@ -32,7 +33,8 @@ use crate::config::{self, Config, World};
     name = "sluice",
     version,
     arg_required_else_help = true,
-    after_help = "Exit codes: 0 done; 1 it could not be done; 2 the command line is wrong; 3 `check` found errors."
+    after_help = "Exit codes: 0 done; 1 it could not be done; 2 the command line is wrong; 3 `check` or `audit verify` \
+                  found something."
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -41,6 +43,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Audit(audit::Arguments),
     Demo(demo::Arguments),
     Init(init::Arguments),
     Check(check::Arguments),
@@ -54,13 +57,14 @@ enum Command {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     Done,
-    /// `check` found errors.
+    /// `check` or `audit verify` found something.
     Faulty,
 }
 
 /// Does what the command line asks for.
 pub fn run(cli: Cli) -> anyhow::Result<Ending> {
     match cli.command {
+        Command::Audit(arguments) => audit::run(arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Init(arguments) => init::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),

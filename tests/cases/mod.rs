@@ -1,5 +1,6 @@
 //! What is shown, a module per theme.
 
+mod audit;
 mod bodies;
 mod clients;
 mod command;
