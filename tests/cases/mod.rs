@@ -15,5 +15,6 @@ mod once;
 mod parameters;
 mod passage;
 mod shutdown;
+mod store;
 mod tidy;
 mod tls;
