@@ -8,6 +8,7 @@ mod faults;
 mod property;
 mod sealed;
 mod suite;
+mod transfer;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

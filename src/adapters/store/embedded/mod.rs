@@ -5,10 +5,12 @@
 
 mod database;
 mod medium;
+mod transfer;
 mod writer;
 
 pub use database::{FILE, OpenError};
 pub use medium::Medium;
+pub use transfer::{TransferError, backup, export, import};
 
 use std::path::Path;
 use std::sync::mpsc::{self, SyncSender, TrySendError};
