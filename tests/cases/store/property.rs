@@ -1,13 +1,14 @@
 //! Any commits at all: every store tells and keeps the same.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::path::Path;
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use sluice::adapters::store::embedded::{Embedded, Options};
+use sluice::adapters::store::embedded::{Embedded, Options, export, import};
 use sluice::adapters::store::memory::Memory;
 use sluice::base::ids::Environment;
-use sluice::commit::{Commit, Index, Keep, Kind, Number, RecordKey, Span, Step, WindowKey};
+use sluice::commit::{Commit, Index, Keep, Kind, NodeId, Number, RecordKey, Span, Step, WindowKey};
 use sluice::ports::Store;
 use tempfile::TempDir;
 
@@ -154,10 +155,37 @@ async fn run(acts: Vec<Act>) {
         }
     }
     same(&memory, &embedded).await;
+    drop(embedded);
+    moves(folder.path());
+}
+
+/// Exported and imported, it is the same but for the freezes.
+fn moves(old: &Path) {
+    let lines = |folder: &Path| {
+        let mut out = Vec::new();
+        export(folder, &mut out, &mut |_| ()).unwrap();
+        out
+    };
+    let new = TempDir::new().unwrap();
+    let exported = lines(old);
+    let restorer = NodeId::parse("restorer").unwrap();
+    import(new.path(), &mut exported.as_slice(), &restorer, at(BEGIN), &mut |_| ()).unwrap();
+    let again = lines(new.path());
+    // Without header and end.
+    let items = |lines: &[u8]| {
+        let lines: Vec<String> = String::from_utf8(lines.to_vec()).unwrap().lines().map(str::to_owned).collect();
+        lines[1..lines.len() - 1].iter().cloned().collect::<BTreeSet<_>>()
+    };
+    let (old, new) = (items(&exported), items(&again));
+    assert!(old.is_subset(&new), "{old:#?} {new:#?}");
+    // Record, member and Entry in each environment.
+    let more: Vec<&String> = new.difference(&old).collect();
+    assert_eq!(more.len(), 6, "{more:#?}");
+    assert!(more.iter().all(|line| line.contains("\"restored\"") || line.contains("\"restorer\"")), "{more:#?}");
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 120, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn memory_and_embedded_agree(acts in prop::collection::vec(act(), 1..60)) {
@@ -166,11 +194,10 @@ proptest! {
     }
 }
 
-/// Beside the property, for `Arc` and the trait object: the memory store counts what it is asked.
 #[tokio::test]
 async fn the_memory_store_counts_its_calls() {
-    let memory = Arc::new(Memory::new(Hand::at(BEGIN)));
-    does(&*memory, vec![create("a", "one")]).await;
-    assert_eq!(value(&*memory, "a").await.unwrap(), "one");
+    let memory = Memory::new(Hand::at(BEGIN));
+    does(&memory, vec![create("a", "one")]).await;
+    assert_eq!(value(&memory, "a").await.unwrap(), "one");
     assert_eq!(memory.calls(), 2);
 }
