@@ -28,6 +28,8 @@ struct Disk {
     is_dead: AtomicBool,
     /// Writes and syncs until one of them fails; then none does.
     fails_after: AtomicI64,
+    /// So many syncs fail.
+    failing_syncs: AtomicI64,
     /// Syncs wait as long as this holds.
     is_stuck: Mutex<bool>,
     moved: Condvar,
@@ -122,7 +124,8 @@ impl Medium for Disk {
     fn sync(&self) -> io::Result<()> {
         let stuck = self.is_stuck.lock().unwrap();
         drop(self.moved.wait_while(stuck, |is_stuck| *is_stuck).unwrap());
-        let acted = self.act();
+        let fails = self.failing_syncs.fetch_sub(1, Ordering::SeqCst) > 0;
+        let acted = if fails { Err(io::Error::from_raw_os_error(EIO)) } else { self.act() };
         let mut pages = self.pages.lock().unwrap();
         let dirty = std::mem::take(&mut pages.dirty);
         acted?;
@@ -236,6 +239,44 @@ async fn wherever_the_disk_fails_every_answer_is_true() {
         if !has_failed {
             assert!(at > 5, "only {at} places to fail at");
             break;
+        }
+    }
+}
+
+/// What the page cache shows after a failed fsync may never have reached the disk, and a later fsync does not bring it
+/// there. With a tree of many pages nothing else writes them again either.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_failed_fsync_left_behind_is_not_believed() {
+    for failing in 1..4 {
+        let disk = Disk::new();
+        let store = open(&disk, Options::default());
+        let large = "x".repeat(2_000);
+        for first in 0..10 {
+            let steps = (0..30).map(|at| create(&format!("{first}-{at}"), &large)).collect();
+            does(&store, steps).await;
+        }
+        disk.failing_syncs.store(failing, Ordering::SeqCst);
+        let steps = (0..30).map(|at| create(&format!("5-{at}-more"), &large)).collect();
+        let answer = store.commit(commit(steps)).await;
+        disk.failing_syncs.store(0, Ordering::SeqCst);
+        creates_at_last(&store, "z").await;
+        drop(store);
+        disk.lose_power();
+        let store = open(&disk, Options::default());
+        for at in 0..30 {
+            let there = value(&store, &format!("5-{at}-more")).await;
+            match &answer {
+                Ok(_) => assert_eq!(there.as_deref(), Some(large.as_str()), "{failing}: {at}"),
+                Err(CommitError::Fault(StoreFault::Away(_))) => assert_eq!(there, None, "{failing}: {at}"),
+                // The disk did not even let it be seen what became of it.
+                Err(CommitError::Fault(StoreFault::InDoubt(_))) => {}
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+        for first in 0..10 {
+            for at in 0..30 {
+                assert!(value(&store, &format!("{first}-{at}")).await.is_some());
+            }
         }
     }
 }
