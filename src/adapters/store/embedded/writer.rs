@@ -135,12 +135,9 @@ impl Writer {
                 return Err(why);
             }
         }
-        let database = self.database().map_err(|why| {
-            self.failed = Some((Stopwatch::start(), why.clone()));
-            why
-        })?;
-        self.failed = None;
-        Ok(database)
+        let database = self.database();
+        self.failed = database.as_ref().err().map(|why| (Stopwatch::start(), why.clone()));
+        database
     }
 
     fn database(&mut self) -> Result<Arc<Database>, String> {

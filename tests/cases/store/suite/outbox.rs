@@ -11,7 +11,7 @@ pub async fn entries_wait_for_their_node_until_drained(subject: &Subject) {
     let other = NodeId::parse("node-2").unwrap();
     let numbers = |entries: &[Outstanding]| entries.iter().map(|entry| entry.number.as_u64()).collect::<Vec<_>>();
     for at in 1..=700_u32 {
-        let node = if at % 2 == 0 { node() } else { other.clone() };
+        let node = if at.is_multiple_of(2) { node() } else { other.clone() };
         let entry = bytes(&format!("{{\"at\":{at}}}"));
         store.commit(Commit { node, entry, ..commit(vec![]) }).await.unwrap();
     }

@@ -46,7 +46,7 @@ pub async fn one_replacer_wins(subject: &Subject) {
 pub async fn numbers_have_no_gap(subject: &Subject) {
     does(&*subject.store, vec![create("taken", "one")]).await;
     // Every third of them is refused.
-    let of = |at: u32| if at % 3 == 0 { "taken".to_owned() } else { format!("free-{at}") };
+    let of = |at: u32| if at.is_multiple_of(3) { "taken".to_owned() } else { format!("free-{at}") };
     let outcomes = race(subject, (0..300).map(|at| vec![create(&of(at), "one")]).collect()).await;
     let done: Vec<Committed> = outcomes.into_iter().filter_map(Result::ok).collect();
     assert_eq!(done.len(), 200);
