@@ -77,7 +77,7 @@ struct Arguments {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// What `cargo bench` adds
-    #[arg(long, hide = true)]
+    #[arg(long, hide = true, global = true)]
     bench: bool,
     #[command(subcommand)]
     role: Option<Role>,
