@@ -57,6 +57,16 @@ pub enum StoreFault {
     Broken(String),
 }
 
+impl StoreFault {
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            StoreFault::Away(_) => "away",
+            StoreFault::InDoubt(_) => "in-doubt",
+            StoreFault::Broken(_) => "broken",
+        }
+    }
+}
+
 impl fmt::Display for StoreFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
+use crate::commit::NodeId;
 use crate::stations::admit::{Algorithm, FieldPath};
 
 /// All that is configured.
@@ -18,6 +19,8 @@ pub struct Config {
     pub probes: ProbesConfig,
     pub catalog: CatalogConfig,
     pub answers: AnswerMode,
+    pub store: StoreConfig,
+    pub audit: AuditConfig,
     pub limits: LimitsConfig,
     pub timeouts: TimeoutsConfig,
     pub log: LogConfig,
@@ -66,6 +69,8 @@ pub struct IssuerConfig {
     /// The algorithms that its signatures may have; they fit the kind of its keys.
     pub algorithms: Vec<Algorithm>,
     pub keys: KeySource,
+    /// How long keys that may change are used since they were last seen to be good.
+    pub longest_stale: Duration,
     /// How far clocks may be apart.
     pub leeway: Duration,
     /// The longest time from a token's issue to its expiry.
@@ -96,6 +101,17 @@ pub enum KeySource {
 pub struct ListenerTls {
     pub certificates_pem: Vec<u8>,
     pub key_pem: Secret,
+    /// What callers must show, if they must.
+    pub clients: Option<ClientsConfig>,
+}
+
+/// Whose certificates callers must show.
+#[derive(Clone, Debug)]
+pub struct ClientsConfig {
+    /// The authorities that they come from; at least one.
+    pub ca_pem: Vec<u8>,
+    /// A file with lists of those that are revoked, read again when it changes.
+    pub revoked: Option<PathBuf>,
 }
 
 /// The one host that an environment's calls go to.
@@ -122,6 +138,30 @@ pub struct CatalogConfig {
     pub schemas: Option<PathBuf>,
     /// Operations that are off as shipped and wanted nevertheless.
     pub enable: Vec<String>,
+}
+
+/// What is kept of requestIds.
+#[derive(Clone, Debug)]
+pub struct StoreConfig {
+    pub folder: PathBuf,
+    /// The name of this gate.
+    pub node: NodeId,
+    /// How long answers are kept.
+    pub answers: Duration,
+    /// How long after that it is kept that there was one.
+    pub spent: Duration,
+    /// What is stored is encrypted with the first; the others are of former times.
+    pub seal_keys: Vec<(String, Secret)>,
+}
+
+/// The audit chain of this node.
+#[derive(Clone, Debug)]
+pub struct AuditConfig {
+    pub folder: PathBuf,
+    /// From this size on a new file is begun.
+    pub file_bytes: usize,
+    /// What its state is signed with.
+    pub checkpoint_key: Option<Secret>,
 }
 
 /// What happens when upstream's answer breaks the contract.

@@ -10,12 +10,14 @@ use super::document::{Found, Raw};
 use super::fault::{Fault, Place};
 use super::meant::CredentialSource;
 use super::pem::{self, PublicKey};
+use super::revocations::Revocations;
 use super::settings::{ANSWERS, Kind, LOG_FORMATS, LOG_LEVELS, MOST_MILLIS};
 use super::url;
-use super::written::{Placed, Slot, Written};
+use super::written::{Placed, RevokedFile, Slot, Written};
 use crate::base::finding::nearest;
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
+use crate::commit::NodeId;
 use crate::stations::admit::{Algorithm, FieldPath, KeySet};
 
 /// What values may lead to: the environment, and files relative to the folder of the configuration.
@@ -31,6 +33,7 @@ pub(super) fn store(kind: &Kind, found: &Found, source: &Source<'_>, written: &m
         Kind::Address(slot) => put(*slot, written, place, address(&found.raw)),
         Kind::Upstream(slot) => put(*slot, written, place, upstream_url(&found.raw)),
         Kind::Certificates(slot) => put(*slot, written, place, certificates(&found.raw, source)),
+        Kind::RevokedFile(slot) => put(*slot, written, place, revoked_file(&found.raw, source)),
         Kind::Folder(slot) => put(*slot, written, place, folder(&found.raw, source)),
         Kind::Secret(slot) => put(*slot, written, place, secret(&found.raw, source)),
         Kind::Credential(slot) => put(*slot, written, place, credential(&found.raw, source)),
@@ -50,6 +53,8 @@ pub(super) fn store(kind: &Kind, found: &Found, source: &Source<'_>, written: &m
         Kind::KeysUrl(slot) => put(*slot, written, place, keys_url(&found.raw)),
         Kind::KeysFile(slot) => put(*slot, written, place, keys_file(&found.raw, source)),
         Kind::KeptFile(slot) => put(*slot, written, place, kept_file(&found.raw, source)),
+        Kind::KeptFolder(slot) => put(*slot, written, place, kept_folder(&found.raw, source)),
+        Kind::Node(slot) => put(*slot, written, place, node(&found.raw)),
         Kind::PublicKey(slot) => put(*slot, written, place, public_key(&found.raw, source)),
         Kind::Truth(slot) => put(*slot, written, place, truth(&found.raw)),
         Kind::Number { least, most, unit, slot } => {
@@ -95,6 +100,14 @@ fn certificates(raw: &Raw, source: &Source<'_>) -> Result<Vec<u8>, Fault> {
     Ok(content)
 }
 
+/// Whether they go with the authorities is seen when both are there.
+fn revoked_file(raw: &Raw, source: &Source<'_>) -> Result<RevokedFile, Fault> {
+    let name = text(raw, "the name of a file as text")?;
+    let content = source.file(name)?;
+    Revocations::read(&content, &[]).map_err(|fault| Fault::new(format!("`{name}`: {fault}")))?;
+    Ok(RevokedFile { path: source.folder.join(name), content })
+}
+
 fn keys_url(raw: &Raw) -> Result<String, Fault> {
     url::keys(text(raw, "a URL as text")?)
 }
@@ -119,6 +132,23 @@ fn kept_file(raw: &Raw, source: &Source<'_>) -> Result<PathBuf, Fault> {
     }
     Err(Fault::new(format!("`{}` names no file in a folder that is there", path.display()))
         .remedy("names are relative to the folder of the configuration file"))
+}
+
+fn kept_folder(raw: &Raw, source: &Source<'_>) -> Result<PathBuf, Fault> {
+    let path = source.folder.join(text(raw, "the name of a folder as text")?);
+    if (source.world.is_folder)(&path) {
+        return Ok(path);
+    }
+    kept_file(raw, source).map_err(|_| {
+        Fault::new(format!("`{}` is no folder, and names none in a folder that is there", path.display()))
+            .remedy("names are relative to the folder of the configuration file")
+    })
+}
+
+fn node(raw: &Raw) -> Result<NodeId, Fault> {
+    NodeId::parse(text(raw, "a name as text")?).ok_or_else(|| {
+        Fault::new("the name of a node is 1 to 64 of `A-Za-z0-9._-`, and begins with a letter or a digit")
+    })
 }
 
 fn public_key(raw: &Raw, source: &Source<'_>) -> Result<PublicKey, Fault> {
@@ -154,7 +184,8 @@ fn plain_text(raw: &Raw) -> Result<String, Fault> {
 
 fn field_path(raw: &Raw) -> Result<FieldPath, Fault> {
     let text = text(raw, "a field as text")?;
-    let remedy = "write the name of a field, with dots between the steps to an inner one: `act.sub`";
+    let remedy = "write the name of a field, with dots between the steps to an inner one: `act.sub`; a name that has \
+                  dots, slashes or blanks of its own stands in quotes: `'\"https://example.com/roles\".x'`";
     FieldPath::parse(text)
         .ok_or_else(|| Fault::new(format!("`{}` leads to no field", text.escape_debug())).remedy(remedy))
 }

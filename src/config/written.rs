@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use super::fault::Place;
 use super::meant::{
-    AnswerMode, CatalogConfig, Config, CredentialConfig, CredentialSource, EnvironmentConfig, IssuerConfig, KeySource,
-    LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel, ProbesConfig, TimeoutsConfig, UpstreamConfig,
+    AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Config, CredentialConfig, CredentialSource,
+    EnvironmentConfig, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel,
+    ProbesConfig, StoreConfig, TimeoutsConfig, UpstreamConfig,
 };
 use super::pem::PublicKey;
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
+use crate::commit::NodeId;
 use crate::stations::admit::{Algorithm, FieldPath};
 
 /// Every setting that has a value, from the file, from the environment or by default.
@@ -26,6 +28,17 @@ pub(super) struct Written {
     pub probes_listen: Option<Placed<SocketAddr>>,
     pub schemas: Option<Placed<PathBuf>>,
     pub enable: Option<Placed<Vec<String>>>,
+    pub store_folder: Option<Placed<PathBuf>>,
+    pub node: Option<Placed<NodeId>>,
+    pub answers_days: Option<Placed<usize>>,
+    pub spent_days: Option<Placed<usize>>,
+    pub seal_key: Option<Placed<Secret>>,
+    pub seal_key_id: Option<Placed<String>>,
+    pub former_seal_key: Option<Placed<Secret>>,
+    pub former_seal_key_id: Option<Placed<String>>,
+    pub checkpoint_key: Option<Placed<Secret>>,
+    pub audit_folder: Option<Placed<PathBuf>>,
+    pub audit_file_bytes: Option<Placed<usize>>,
     pub body_bytes: Option<Placed<usize>>,
     pub bodies_bytes: Option<Placed<usize>>,
     pub head_bytes: Option<Placed<usize>>,
@@ -57,11 +70,19 @@ pub(super) struct WrittenEnvironment {
     pub listen: Option<Placed<SocketAddr>>,
     pub tls_certificate: Option<Placed<Vec<u8>>>,
     pub tls_key: Option<Placed<Secret>>,
+    pub client_ca: Option<Placed<Vec<u8>>>,
+    pub client_revoked: Option<Placed<RevokedFile>>,
     /// Without its authorities, which are a setting of their own.
     pub upstream: Option<Placed<UpstreamConfig>>,
     pub upstream_ca: Option<Placed<Vec<u8>>>,
     pub allow_plain_upstream: Option<Placed<bool>>,
     pub credential: Option<Placed<CredentialSource>>,
+}
+
+/// Where lists of revoked certificates are, and what stood there when the configuration was read.
+pub(super) struct RevokedFile {
+    pub path: PathBuf,
+    pub content: Vec<u8>,
 }
 
 #[derive(Default)]
@@ -77,6 +98,7 @@ pub(super) struct WrittenIssuer {
     pub jwks_file: Option<Placed<PathBuf>>,
     pub public_key: Option<Placed<PublicKey>>,
     pub shared_secret: Option<Placed<Secret>>,
+    pub longest_stale: Option<Placed<Duration>>,
     pub leeway: Option<Placed<Duration>>,
     pub longest_lifetime: Option<Placed<Duration>>,
     pub required: Option<Placed<Vec<FieldPath>>>,
@@ -108,6 +130,21 @@ impl Written {
             probes: ProbesConfig { listen: self.probes_listen?.value },
             catalog: CatalogConfig { schemas: self.schemas.map(|s| s.value), enable: self.enable?.value },
             answers: self.answers?.value,
+            store: StoreConfig {
+                folder: self.store_folder?.value,
+                node: self.node?.value,
+                answers: days(self.answers_days?.value),
+                spent: days(self.spent_days?.value),
+                seal_keys: named_keys([
+                    (self.seal_key_id, self.seal_key),
+                    (self.former_seal_key_id, self.former_seal_key),
+                ]),
+            },
+            audit: AuditConfig {
+                folder: self.audit_folder?.value,
+                file_bytes: self.audit_file_bytes?.value,
+                checkpoint_key: self.checkpoint_key.map(|key| key.value),
+            },
             limits: LimitsConfig {
                 body_bytes: self.body_bytes?.value,
                 bodies_bytes: self.bodies_bytes?.value,
@@ -141,13 +178,20 @@ impl Written {
 
 impl WrittenEnvironment {
     fn meant(self, environment: Environment) -> Option<EnvironmentConfig> {
-        let tls = match (self.tls_certificate, self.tls_key) {
-            (Some(certificate), Some(key)) => {
-                Some(ListenerTls { certificates_pem: certificate.value, key_pem: key.value })
+        let clients = match (self.client_ca, self.client_revoked) {
+            (Some(ca), revoked) => {
+                Some(ClientsConfig { ca_pem: ca.value, revoked: revoked.map(|file| file.value.path) })
             }
             (None, None) => None,
+            (None, Some(_)) => return None,
+        };
+        let tls = match (self.tls_certificate, self.tls_key) {
+            (Some(certificate), Some(key)) => {
+                Some(ListenerTls { certificates_pem: certificate.value, key_pem: key.value, clients })
+            }
+            (None, None) if clients.is_none() => None,
             // A listener that was to speak TLS never speaks without.
-            (Some(_), None) | (None, Some(_)) => return None,
+            _ => return None,
         };
         let upstream = UpstreamConfig { ca_pem: self.upstream_ca.map(|ca| ca.value), ..self.upstream?.value };
         let credential = match self.credential {
@@ -175,6 +219,7 @@ impl WrittenIssuer {
             environments: self.environments?.value,
             algorithms: self.algorithms?.value,
             keys,
+            longest_stale: self.longest_stale?.value,
             leeway: self.leeway?.value,
             longest_lifetime: self.longest_lifetime?.value,
             required: self.required?.value,
@@ -182,6 +227,15 @@ impl WrittenIssuer {
             requester: self.requester?.value,
         })
     }
+}
+
+/// Those that are written, with their names.
+fn named_keys(written: [(Option<Placed<String>>, Option<Placed<Secret>>); 2]) -> Vec<(String, Secret)> {
+    written.into_iter().filter_map(|(id, key)| Some((id?.value, key?.value))).collect()
+}
+
+fn days(count: usize) -> Duration {
+    Duration::from_hours(u64::try_from(count).unwrap_or(u64::MAX).saturating_mul(24))
 }
 
 /// Where the value of a setting is kept.

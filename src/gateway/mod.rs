@@ -13,6 +13,7 @@
 
 mod answer;
 mod body;
+mod bookkeeping;
 mod done;
 mod failure;
 pub mod guard;
@@ -39,13 +40,14 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 pub use observe::Observer;
 
+use crate::adapters::clients::Clients;
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::identity::Identity;
 use crate::adapters::upstream::PinnedUpstream;
 use crate::base::ids::{Environment, TraceId};
 use crate::catalog::{Catalog, Operation};
 use crate::config::{AnswerMode, LimitsConfig, TimeoutsConfig};
-use crate::journey::Road;
+use crate::journey::{Books, Road};
 use crate::stations::reply::{Code, Executed, Origin, Reply};
 use crate::telemetry::Metrics;
 
@@ -55,7 +57,10 @@ pub struct Gate {
     pub environment: Environment,
     pub catalog: Arc<Catalog>,
     pub identity: Arc<Identity>,
+    /// What callers' certificates must be, where they must show one.
+    pub clients: Option<Arc<Clients>>,
     pub road: Road,
+    pub books: Arc<Books>,
     pub upstream: Arc<PinnedUpstream>,
     pub answers: AnswerMode,
     pub limits: LimitsConfig,

@@ -1,21 +1,23 @@
 //! `request_filter`: who asks for what, and for writes the whole way to the answer.
 
+use std::sync::Arc;
+
 use http::header::CONNECTION;
-use pingora::Result;
 use pingora::proxy::Session;
+use pingora::{Error, ErrorType, Result};
 
 use super::guard::{self, Unreadable};
 use super::observe::Observed;
 use super::{Ctx, Gate, answer, body, observe, read};
 use crate::adapters::clock::Stopwatch;
-use crate::adapters::trace::trace_id;
+use crate::adapters::random::trace_id;
 use crate::base::ids::TraceId;
 use crate::config::AnswerMode;
 use crate::journey::fetch::fetch;
 use crate::journey::submit::submit;
-use crate::stations::admit::{AdmitRefusal, Admitted, Head, READ_WITH_BODY, admit, bearer, find};
+use crate::stations::admit::{AdmitRefusal, Admitted, Certificate, Head, READ_WITH_BODY, admit, bearer, find};
 use crate::stations::check::{check, check_head};
-use crate::stations::forward::clear;
+use crate::stations::forward::clear_read;
 use crate::stations::reply::{self, Refusal, Reply};
 
 /// `true`: the answer is written. `false`: a read that the proxy phases carry on.
@@ -75,12 +77,30 @@ async fn admitted(gate: &Gate, session: &Session, ctx: &mut Ctx) -> std::result:
     let head = Head { method: &request.method, target, headers: &request.headers };
     let found = find(&gate.catalog, head)?;
     ctx.operation = Some(found.operation.clone());
+    let certificate = certificate(gate, session, ctx)?;
     let token = bearer(head.headers)?;
-    let believed = gate.identity.believe(&token).await.map_err(|fault| {
+    let believed = gate.identity.believe(&token).await.map_err(AdmitRefusal::NotBelieved);
+    let admitted =
+        believed.and_then(|believed| admit(gate.environment, found, head, token, &believed, certificate.as_ref()));
+    if let Err(AdmitRefusal::NotBelieved(fault)) = &admitted {
         gate.metrics.token_refused(gate.environment.as_str(), fault.as_str());
-        AdmitRefusal::NotBelieved(fault)
-    })?;
-    admit(gate.environment, found, head, token, &believed)
+    }
+    admitted
+}
+
+/// The certificate of the connection, which may have been revoked since; nobody comes without where one must be shown.
+fn certificate(
+    gate: &Gate,
+    session: &Session,
+    ctx: &mut Ctx,
+) -> std::result::Result<Option<Arc<Certificate>>, AdmitRefusal> {
+    let Some(clients) = &gate.clients else { return Ok(None) };
+    let refusal = |ctx: &mut Ctx, reason| {
+        ctx.fault = reason;
+        AdmitRefusal::Unauthorized("the certificate of this connection is not accepted any more")
+    };
+    let presented = guard::presented(session.digest()).ok_or_else(|| refusal(ctx, "certificate_missing"))?;
+    clients.accepts(presented).map(Some).map_err(|reason| refusal(ctx, reason))
 }
 
 async fn write(gate: &Gate, session: &mut Session, ctx: &mut Ctx, admitted: Admitted, trace: &TraceId) -> Result<bool> {
@@ -95,7 +115,7 @@ async fn write(gate: &Gate, session: &mut Session, ctx: &mut Ctx, admitted: Admi
         Err(refusal) => return refuse(session, ctx, &refusal).await,
     };
     let operation = admitted.operation().clone();
-    let submitted = submit(&gate.road, admitted, &session.req_header().headers, &body, trace).await;
+    let submitted = submit(&gate.road, &gate.books, admitted, &session.req_header().headers, &body, trace).await;
     ctx.upstream_time = submitted.upstream_time;
     if submitted.unchecked {
         // What was executed passes whatever its answer looks like: it is checked beside, in every mode.
@@ -115,9 +135,12 @@ async fn read(gate: &Gate, session: &mut Session, ctx: &mut Ctx, admitted: Admit
     }
     let headers = &session.req_header().headers;
     let checked = check(admitted, headers, b"");
-    let cleared = match checked {
-        Ok(intent) => clear(intent),
-        Err(refusal) => return refuse(session, ctx, &Refusal::Check(refusal)).await,
+    let intent = match checked {
+        Ok(intent) => intent,
+        Err(unfit) => return refuse(session, ctx, &Refusal::Check(unfit.refusal)).await,
+    };
+    let Some(cleared) = clear_read(intent) else {
+        return Err(Error::explain(ErrorType::InternalError, "only reads go this way"));
     };
     match gate.answers {
         AnswerMode::Observe => {

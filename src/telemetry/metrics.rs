@@ -25,9 +25,15 @@ pub struct Metrics {
     tokens_refused: IntCounterVec,
     keys_age: IntGaugeVec,
     keys_fetches: IntCounterVec,
+    revocations_expire: IntGaugeVec,
     unreadable: IntCounterVec,
     connections: IntGaugeVec,
     connections_refused: IntCounterVec,
+    claims: IntCounterVec,
+    store_failures: IntCounterVec,
+    unsettled: IntGauge,
+    in_doubt: IntGaugeVec,
+    reconciled: IntCounterVec,
 }
 
 /// How long a request took, and of that Sluice itself and upstream.
@@ -111,6 +117,16 @@ impl Metrics {
                     &["issuer", "outcome"],
                 )?,
             )?,
+            revocations_expire: registered(
+                &registry,
+                IntGaugeVec::new(
+                    Opts::new(
+                        "sluice_revocations_expire_timestamp_seconds",
+                        "When the first of the lists of revoked certificates expires; then callers are refused.",
+                    ),
+                    &["environment"],
+                )?,
+            )?,
             unreadable: registered(
                 &registry,
                 IntCounterVec::new(
@@ -136,6 +152,47 @@ impl Metrics {
                         "Connections that were closed before a request, by reason.",
                     ),
                     &["listener", "reason"],
+                )?,
+            )?,
+            claims: registered(
+                &registry,
+                IntCounterVec::new(
+                    Opts::new(
+                        "sluice_claims_total",
+                        "What became of attempts; `late`: an answer came when its claim had moved on.",
+                    ),
+                    &["environment", "outcome"],
+                )?,
+            )?,
+            store_failures: registered(
+                &registry,
+                IntCounterVec::new(
+                    Opts::new(
+                        "sluice_store_failures_total",
+                        "Calls of the store that failed, by what is known of them.",
+                    ),
+                    &["kind"],
+                )?,
+            )?,
+            unsettled: registered(
+                &registry,
+                IntGauge::new("sluice_outcomes_unsettled", "Outcomes that the store could not be told yet.")?,
+            )?,
+            in_doubt: registered(
+                &registry,
+                IntGaugeVec::new(
+                    Opts::new("sluice_claims_in_doubt", "Claims whose outcome nobody knows."),
+                    &["environment"],
+                )?,
+            )?,
+            reconciled: registered(
+                &registry,
+                IntCounterVec::new(
+                    Opts::new(
+                        "sluice_reconciliations_total",
+                        "Looks for the record of a call in doubt, by what was found.",
+                    ),
+                    &["environment", "found"],
                 )?,
             )?,
             in_flight: registered(
@@ -179,6 +236,10 @@ impl Metrics {
         self.keys_fetches.with_label_values(&[issuer, outcome]).inc();
     }
 
+    pub fn revocations_expire(&self, environment: &str, at_secs: i64) {
+        self.revocations_expire.with_label_values(&[environment]).set(at_secs);
+    }
+
     pub fn unreadable(&self, listener: &str, reason: &str) {
         self.unreadable.with_label_values(&[listener, reason]).inc();
     }
@@ -193,6 +254,26 @@ impl Metrics {
 
     pub fn connection_refused(&self, listener: &str, reason: &str) {
         self.connections_refused.with_label_values(&[listener, reason]).inc();
+    }
+
+    pub fn claim_settled(&self, environment: &str, outcome: &str) {
+        self.claims.with_label_values(&[environment, outcome]).inc();
+    }
+
+    pub fn store_failed(&self, kind: &str) {
+        self.store_failures.with_label_values(&[kind]).inc();
+    }
+
+    pub fn unsettled(&self, change: i64) {
+        self.unsettled.add(change);
+    }
+
+    pub fn in_doubt(&self, environment: &str, count: usize) {
+        self.in_doubt.with_label_values(&[environment]).set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    pub fn reconciled(&self, environment: &str, found: &str) {
+        self.reconciled.with_label_values(&[environment, found]).inc();
     }
 
     pub fn left_unchecked(&self) {

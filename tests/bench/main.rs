@@ -24,6 +24,7 @@
 //! | `upstream` | answers both |
 //! | `child` | starts, pins and ends programs, and reads their CPU time |
 //! | `micro` | single steps of the gate inside this process |
+//! | `tokens` | of these, believing tokens |
 //! | `store` | commits on the embedded store |
 //! | `report` | the table, and the same as JSON |
 //!
@@ -39,6 +40,7 @@ mod load;
 mod micro;
 mod report;
 mod store;
+mod tokens;
 mod upstream;
 mod wire;
 

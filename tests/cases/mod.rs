@@ -1,6 +1,7 @@
 //! What is shown, a module per theme.
 
 mod bodies;
+mod clients;
 mod command;
 mod drift;
 mod early;
@@ -11,6 +12,7 @@ mod heads;
 mod hostile;
 mod identity;
 mod metrics;
+mod model;
 mod once;
 mod parameters;
 mod passage;

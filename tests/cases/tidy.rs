@@ -5,10 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules in reading order; each may use itself and those before it.
-const ORDER: [&str; 12] = [
+const ORDER: [&str; 13] = [
     "base",
     "catalog",
     "commit",
+    "chain",
     "stations",
     "ports",
     "config",
@@ -20,7 +21,7 @@ const ORDER: [&str; 12] = [
     "cli",
 ];
 /// Modules without clock, randomness, environment, files, sockets or tasks.
-const PURE: [&str; 4] = ["base", "catalog", "commit", "stations"];
+const PURE: [&str; 5] = ["base", "catalog", "commit", "chain", "stations"];
 const IMPURE: [&str; 11] = [
     "std::fs",
     "std::net",
@@ -35,7 +36,7 @@ const IMPURE: [&str; 11] = [
     "tracing",
 ];
 /// The stations in the order in which a request meets them.
-const STATIONS: [&str; 5] = ["admit", "check", "forward", "settle", "reply"];
+const STATIONS: [&str; 7] = ["admit", "check", "record", "claim", "forward", "settle", "reply"];
 const LONGEST_FILE: usize = 450;
 
 #[test]
