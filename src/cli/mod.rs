@@ -10,6 +10,7 @@ mod init;
 mod operations;
 mod serve;
 mod simulate;
+mod store;
 mod token;
 
 use std::fs;
@@ -50,6 +51,7 @@ enum Command {
     Operations(operations::Arguments),
     Serve(serve::Arguments),
     Simulate(simulate::Simulate),
+    Store(store::Arguments),
     Token(token::Arguments),
 }
 
@@ -70,6 +72,7 @@ pub fn run(cli: Cli) -> anyhow::Result<Ending> {
         Command::Check(arguments) => check::run(&arguments),
         Command::Operations(arguments) => operations::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Store(arguments) => store::run(&arguments),
         Command::Token(arguments) => token::run(arguments),
         Command::Simulate(simulate) => simulate.run().map(|()| Ending::Done).map_err(anyhow::Error::msg),
     }

@@ -18,5 +18,6 @@ mod once;
 mod parameters;
 mod passage;
 mod shutdown;
+mod store;
 mod tidy;
 mod tls;
