@@ -273,15 +273,7 @@ fn text<'r>(raw: &'r Raw, expected: &str) -> Result<&'r str, Fault> {
 }
 
 fn wrong_type(raw: &Raw, expected: &str) -> Fault {
-    let written = match raw {
-        Raw::Text(_) => "a text",
-        Raw::Number(_) => "a number",
-        Raw::Truth(_) => "`true` or `false`",
-        Raw::List(_) => "a list",
-        Raw::Table(_) => "a table",
-        Raw::Other(word) => word,
-    };
-    Fault::new(format!("{written} is written; {expected} is expected"))
+    Fault::new(raw.instead_of(expected))
 }
 
 impl Source<'_> {

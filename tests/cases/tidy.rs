@@ -5,9 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules in reading order; each may use itself and those before it.
-const ORDER: [&str; 11] = [
+const ORDER: [&str; 12] = [
     "base",
     "catalog",
+    "policy",
     "stations",
     "ports",
     "config",
@@ -19,7 +20,7 @@ const ORDER: [&str; 11] = [
     "cli",
 ];
 /// Modules without clock, randomness, environment, files, sockets or tasks.
-const PURE: [&str; 3] = ["base", "catalog", "stations"];
+const PURE: [&str; 4] = ["base", "catalog", "policy", "stations"];
 const IMPURE: [&str; 11] = [
     "std::fs",
     "std::net",
