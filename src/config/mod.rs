@@ -27,7 +27,8 @@ use std::path::Path;
 
 pub use meant::{
     AnswerMode, CatalogConfig, Config, CredentialConfig, CredentialSource, EnvironmentConfig, IssuerConfig, KeySource,
-    LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel, ProbesConfig, TimeoutsConfig, UpstreamConfig,
+    LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel, ProbesConfig, RedisConfig, TimeoutsConfig,
+    UpstreamConfig,
 };
 pub use reference::{first, reference};
 pub use settings::FIRST_SECRET;
@@ -143,7 +144,7 @@ impl<'r> Reader<'r> {
         let by_default;
         let found = match (found, &setting.absent) {
             (Some(found), _) => found,
-            (None, Absent::Nothing { .. } | Absent::Another { .. }) => return,
+            (None, Absent::Nothing { .. } | Absent::First { .. } | Absent::Another { .. }) => return,
             (None, Absent::Fault { example, .. }) => return self.missing(heading, setting, example),
             (None, Absent::Means(text)) => match document::value(text, &Place::Default) {
                 Some(found) => {
@@ -187,9 +188,9 @@ impl<'r> Reader<'r> {
             (None, Some(key)) => self.fault(&key.place, fault("tls_key", "tls_certificate")),
             _ => {}
         }
-        for name in ["jwks_ca", "jwks_keep"] {
-            if let (Some(lonely), None) = (of(name), of("jwks_url")) {
-                self.fault(&lonely.place, fault(name, "jwks_url"));
+        for (name, other) in [("jwks_ca", "jwks_url"), ("jwks_keep", "jwks_url"), ("ca", "url"), ("nodes", "url")] {
+            if let (Some(lonely), None) = (of(name), of(other)) {
+                self.fault(&lonely.place, fault(name, other));
             }
         }
     }

@@ -48,6 +48,7 @@ pub(super) fn store(kind: &Kind, found: &Found, source: &Source<'_>, written: &m
         Kind::FieldPath(slot) => put(*slot, written, place, field_path(&found.raw)),
         Kind::FieldPaths(slot) => put(*slot, written, place, list(&found.raw, field_path)),
         Kind::KeysUrl(slot) => put(*slot, written, place, keys_url(&found.raw)),
+        Kind::RedisUrl(slot) => put(*slot, written, place, redis_url(&found.raw, source)),
         Kind::KeysFile(slot) => put(*slot, written, place, keys_file(&found.raw, source)),
         Kind::KeptFile(slot) => put(*slot, written, place, kept_file(&found.raw, source)),
         Kind::PublicKey(slot) => put(*slot, written, place, public_key(&found.raw, source)),
@@ -93,6 +94,12 @@ fn certificates(raw: &Raw, source: &Source<'_>) -> Result<Vec<u8>, Fault> {
     let content = source.file(name)?;
     pem::certificates(&content).map_err(|fault| Fault { text: format!("`{name}`: {}", fault.text), ..fault })?;
     Ok(content)
+}
+
+fn redis_url(raw: &Raw, source: &Source<'_>) -> Result<Secret, Fault> {
+    let secret = secret(raw, source)?;
+    url::redis(secret.reveal())?;
+    Ok(secret)
 }
 
 fn keys_url(raw: &Raw) -> Result<String, Fault> {
@@ -298,5 +305,7 @@ pub(super) fn variable_named(found: &Found) -> Option<&str> {
 /// Whether a secret stands in the file itself.
 pub(super) fn is_plain(kind: &Kind, found: &Found) -> bool {
     let in_file = matches!(found.place, Place::File { .. });
-    in_file && matches!(kind, Kind::Secret(_) | Kind::Credential(_)) && matches!(found.raw, Raw::Text(_))
+    in_file
+        && matches!(kind, Kind::Secret(_) | Kind::Credential(_) | Kind::RedisUrl(_))
+        && matches!(found.raw, Raw::Text(_))
 }

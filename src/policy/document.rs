@@ -138,7 +138,11 @@ impl<'f> Table<'f> {
             other => return self.wrong(name, found.place, &other, "a list of texts"),
         };
         if items.is_empty() && !empty {
-            self.fault(found.place, format!("`{name}` is empty: it would fit nothing"), "name at least one, or leave it out");
+            self.fault(
+                found.place,
+                format!("`{name}` is empty: it would fit nothing"),
+                "name at least one, or leave it out",
+            );
             return None;
         }
         let mut texts: Vec<(Place, String)> = Vec::new();

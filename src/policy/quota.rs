@@ -178,8 +178,26 @@ mod tests {
             assert_eq!(quota(text).to_string(), written);
         }
         for wrong in [
-            "", "100", "/s", "100/", "100/sec", "100/S", "0/s", "-1/s", "+1/s", "1.5/s", "1e3/s", "100 / s", "100/s burst",
-            "100/s burst 0", "100/s  burst 2", "100/s bursts 2", "100/s burst 2 x", "1000001/s", "1/day burst 400", "٣/s",
+            "",
+            "100",
+            "/s",
+            "100/",
+            "100/sec",
+            "100/S",
+            "0/s",
+            "-1/s",
+            "+1/s",
+            "1.5/s",
+            "1e3/s",
+            "100 / s",
+            "100/s burst",
+            "100/s burst 0",
+            "100/s  burst 2",
+            "100/s bursts 2",
+            "100/s burst 2 x",
+            "1000001/s",
+            "1/day burst 400",
+            "٣/s",
         ] {
             assert!(Quota::parse(wrong).is_err(), "{wrong}");
         }

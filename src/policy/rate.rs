@@ -106,7 +106,8 @@ impl Rate {
         if !self.per.contains(&Key::Role) {
             return vec![self.bucket(call, None)];
         }
-        let fitting = call.roles.iter().filter(|role| self.fits.roles.as_ref().is_none_or(|roles| roles.contains(*role)));
+        let fitting =
+            call.roles.iter().filter(|role| self.fits.roles.as_ref().is_none_or(|roles| roles.contains(*role)));
         let buckets: Vec<Fingerprint> = fitting.map(|role| self.bucket(call, Some(role))).collect();
         if buckets.is_empty() { vec![self.bucket(call, None)] } else { buckets }
     }
@@ -165,7 +166,11 @@ fn id(table: &mut Table<'_>) -> Option<Arc<str>> {
     let (place, id) = required(table, "id", "write for example `id = \"per-caller\"`", Table::text)?;
     let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     if id.len() > 32 || !id.bytes().all(allowed) {
-        table.fault(place, format!("`id` cannot be `{}`", id.escape_debug()), "an id is up to 32 of `a-z`, `0-9` and `-`");
+        table.fault(
+            place,
+            format!("`id` cannot be `{}`", id.escape_debug()),
+            "an id is up to 32 of `a-z`, `0-9` and `-`",
+        );
         return None;
     }
     Some(id.into())

@@ -55,7 +55,8 @@ fn buckets(rate: &Rate, who: &Who) -> Vec<crate::base::digest::Fingerprint> {
 
 #[test]
 fn a_rate_is_read() {
-    let rate = good(&rate("per = [\"caller\", \"operation\"]\nquota = \"100/s burst 200\"\nshared = true\nmode = \"shadow\""));
+    let rate =
+        good(&rate("per = [\"caller\", \"operation\"]\nquota = \"100/s burst 200\"\nshared = true\nmode = \"shadow\""));
     assert_eq!((&*rate.id, rate.is_shared, rate.mode), ("r", true, Mode::Shadow));
     assert_eq!(rate.bound, Bound::Quota(Quota::parse("100/s burst 200").unwrap()));
     let plain = good(&self::rate("concurrent = 32"));
