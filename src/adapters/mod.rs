@@ -3,5 +3,7 @@
 pub mod clock;
 pub mod credential;
 pub mod identity;
+pub mod rate;
+pub mod redis;
 pub mod trace;
 pub mod upstream;

@@ -3,6 +3,7 @@
 mod road;
 
 pub mod fetch;
+pub mod rates;
 pub mod submit;
 
 pub use road::Road;

@@ -62,9 +62,10 @@ impl Quota {
         Ok(Quota { calls, period_secs, burst, interval_nanos })
     }
 
-    /// Whether nodes can share it.
-    pub fn is_shareable(self) -> bool {
-        self.interval_nanos >= SHORTEST_SHARED_NANOS
+    /// The same for nodes that share it, in whole microseconds; nothing if it is too fast for them.
+    pub fn for_sharing(self) -> Option<Quota> {
+        let interval_nanos = self.interval_nanos.div_ceil(1_000).saturating_mul(1_000);
+        (interval_nanos >= SHORTEST_SHARED_NANOS).then_some(Quota { interval_nanos, ..self })
     }
 
     /// The part of one among so many nodes, each of which counts for itself. Never nothing.

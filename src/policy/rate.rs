@@ -154,7 +154,8 @@ pub(super) fn read(mut table: Table<'_>, known: &Known<'_>, findings: &mut Vec<F
     let fits = fits(&mut table, known);
     let per = per(&mut table);
     let bound = bound(&mut table);
-    let is_shared = shared(&mut table, bound, known);
+    let is_shared = table.truth("shared") == Some(true);
+    let bound = bound.and_then(|bound| if is_shared { shared(&mut table, bound, known) } else { Some(bound) });
     let mode = table.choice("mode", &MODES).unwrap_or(Mode::Enforce);
     let place = table.place;
     let is_good = table.end(findings);
@@ -277,25 +278,21 @@ fn bound(table: &mut Table<'_>) -> Option<Bound> {
     None
 }
 
-fn shared(table: &mut Table<'_>, bound: Option<Bound>, known: &Known<'_>) -> bool {
+/// What is bounded, when nodes share it.
+fn shared(table: &mut Table<'_>, bound: Bound, known: &Known<'_>) -> Option<Bound> {
     let place = table.place;
-    if table.truth("shared") != Some(true) {
-        return false;
-    }
-    match bound {
-        Some(Bound::Concurrent(_)) => {
-            table.fault(place, "calls at one time are counted by each node for itself", "leave `shared` out");
-        }
-        Some(Bound::Quota(quota)) if !quota.is_shareable() => {
-            table.fault(place, "nodes can share at most 10000 calls a second", "write a smaller `quota`");
-        }
-        Some(Bound::Quota(_)) | None => {}
-    }
     if !known.can_share {
         let remedy = "write `[redis]` with `url` in the configuration, or leave `shared` out: each node counts then";
         table.fault(place, "`shared` needs a Redis that all nodes know, and none is configured", remedy);
     }
-    true
+    let shared = match bound {
+        Bound::Concurrent(_) => Err(("calls at one time are counted by each node for itself", "leave `shared` out")),
+        Bound::Quota(quota) => quota
+            .for_sharing()
+            .map(Bound::Quota)
+            .ok_or(("nodes can share at most 10000 calls a second", "write a smaller `quota`")),
+    };
+    shared.map_err(|(fault, remedy)| table.fault(place, fault, remedy)).ok()
 }
 
 /// A field that must be there; `read` says what is wrong if it is there and wrong.

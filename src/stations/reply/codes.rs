@@ -13,6 +13,7 @@ pub enum Code {
     MethodNotAllowed,
     Unauthorized,
     Forbidden,
+    RateLimited,
     KeysUnavailable,
     InvalidJson,
     InvalidRequest,
@@ -27,7 +28,7 @@ pub enum Code {
 }
 
 impl Code {
-    pub const ALL: [Code; 18] = [
+    pub const ALL: [Code; 19] = [
         Code::MalformedRequest,
         Code::TargetTooLong,
         Code::HeadTooLarge,
@@ -36,6 +37,7 @@ impl Code {
         Code::MethodNotAllowed,
         Code::Unauthorized,
         Code::Forbidden,
+        Code::RateLimited,
         Code::KeysUnavailable,
         Code::InvalidJson,
         Code::InvalidRequest,
@@ -58,6 +60,7 @@ impl Code {
             Code::MethodNotAllowed => "METHOD_NOT_ALLOWED",
             Code::Unauthorized => "UNAUTHORIZED",
             Code::Forbidden => "FORBIDDEN",
+            Code::RateLimited => "RATE_LIMITED",
             Code::KeysUnavailable => "KEYS_UNAVAILABLE",
             Code::InvalidJson => "INVALID_JSON",
             Code::InvalidRequest => "INVALID_REQUEST",
@@ -82,6 +85,7 @@ impl Code {
             Code::RequestTimeout => 408,
             Code::BodyTooLarge => 413,
             Code::TargetTooLong => 414,
+            Code::RateLimited => 429,
             Code::HeadTooLarge => 431,
             Code::UnsupportedMediaType => 415,
             Code::UpstreamUnavailable | Code::UpstreamError => 502,
@@ -101,7 +105,8 @@ impl Code {
             | Code::InvalidRequest
             | Code::UnsupportedMediaType
             | Code::BodyTooLarge
-            | Code::Forbidden => Shape::C,
+            | Code::Forbidden
+            | Code::RateLimited => Shape::C,
             Code::Unauthorized
             | Code::UpstreamUnavailable
             | Code::UpstreamTimeout

@@ -4,6 +4,7 @@
 //! never dressed up as a refusal, a refusal never as an outage, a payment never as a failure.
 
 mod codes;
+mod rate;
 mod read;
 mod upstream;
 
@@ -12,6 +13,7 @@ use http::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETR
 use serde_json::{Value, json};
 
 pub use codes::Code;
+pub use rate::{Exceeded, RATE_LIMIT, RATE_LIMIT_POLICY, Rated, exceeded, rate_fields};
 pub use read::{Fetched, ReadError, ReadFailure, fetched, read_error, read_failed};
 pub use upstream::{error_in_shape, is_passed};
 
@@ -77,6 +79,7 @@ impl Executed {
 #[derive(Clone, Debug)]
 pub enum Refusal {
     Admit(AdmitRefusal),
+    Exceeded(Exceeded),
     Check(CheckRefusal),
     /// The body did not come within its time.
     BodySlow,
@@ -99,10 +102,18 @@ pub fn refused(refusal: &Refusal, operation: Option<&Operation>) -> Reply {
         }
         _ => format!("{message}."),
     };
-    let details = (!violations.is_empty())
-        .then(|| json!({ "violations": violations.iter().map(Violation::to_json).collect::<Vec<_>>() }));
+    let details = match refusal {
+        Refusal::Exceeded(exceeded) => {
+            Some(json!({ "rates": exceeded.rates.iter().map(AsRef::as_ref).collect::<Vec<&str>>() }))
+        }
+        _ => (!violations.is_empty())
+            .then(|| json!({ "violations": violations.iter().map(Violation::to_json).collect::<Vec<_>>() })),
+    };
     let mut reply = own(code, code.status(), code.shape(), &message, details, executed);
     match refusal {
+        Refusal::Exceeded(exceeded) => {
+            reply.headers.insert(RETRY_AFTER, HeaderValue::from(exceeded.retry_after_secs));
+        }
         Refusal::Admit(AdmitRefusal::Unauthorized(_)) => {
             reply.headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
@@ -192,6 +203,10 @@ fn told(refusal: &Refusal) -> (Code, String, &[Violation]) {
         Refusal::Admit(AdmitRefusal::NotBelieved(_)) => plain(Code::Unauthorized, "the token is not accepted"),
         Refusal::Admit(AdmitRefusal::WrongEnvironment) => {
             plain(Code::Forbidden, "this token may not be used in this environment")
+        }
+        Refusal::Exceeded(exceeded) => {
+            let rates = exceeded.rates.iter().map(|rate| format!("`{rate}`")).collect::<Vec<_>>().join(", ");
+            (Code::RateLimited, format!("these are more calls than are allowed by {rates}"), &[])
         }
         Refusal::Check(CheckRefusal::MediaType(why)) => plain(Code::UnsupportedMediaType, why),
         Refusal::Check(CheckRefusal::TooLarge { limit_bytes }) => {
