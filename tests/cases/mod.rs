@@ -14,6 +14,7 @@ mod metrics;
 mod once;
 mod parameters;
 mod passage;
+mod rates;
 mod shutdown;
 mod tidy;
 mod tls;
