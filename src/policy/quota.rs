@@ -112,6 +112,11 @@ impl Quota {
         self.after(mark, now).unwrap_or_else(|| now.saturating_add(self.fill_nanos()))
     }
 
+    /// How many calls still count, rounded up.
+    pub fn used(self, mark: u64, now: u64) -> u64 {
+        self.settled(mark, now).saturating_sub(now).div_ceil(self.interval_nanos.max(1))
+    }
+
     /// The mark when the call that moved it to `after` is taken back. A bucket that has been full since owes nothing
     /// for it any more; then, marks are no longer whole intervals apart.
     pub fn before(self, mark: u64, after: u64) -> u64 {

@@ -14,7 +14,7 @@ mod metrics;
 mod once;
 mod parameters;
 mod passage;
-mod rates;
+pub(super) mod rates;
 mod shutdown;
 mod tidy;
 mod tls;

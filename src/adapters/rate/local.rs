@@ -88,6 +88,15 @@ impl Local {
         }
     }
 
+    /// The calls of each bucket that still count.
+    pub(super) fn used(&self, takes: &[Take<'_>]) -> Vec<u64> {
+        let now = self.now();
+        let mut held = self.lock(takes);
+        let mark = |take: &Take<'_>| shard(&mut held, take).and_then(|s| s.marks.get(&take.bucket).copied());
+        let marks: Vec<u64> = takes.iter().map(mark).map(|mark| mark.unwrap_or(now)).collect();
+        takes.iter().zip(marks).map(|(take, mark)| take.quota.used(mark, now)).collect()
+    }
+
     /// Counts calls that were allowed elsewhere.
     pub(super) fn note(&self, takes: &[Take<'_>]) {
         let now = self.now();

@@ -2,6 +2,7 @@
 
 mod local;
 mod open;
+mod owed;
 mod shared;
 
 pub use local::Local;

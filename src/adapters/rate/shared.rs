@@ -2,7 +2,8 @@
 //!
 //! All shared buckets of a call are looked at and moved by one script in one round trip, by the clock of the Redis. While
 //! it is away or slow, each node allows its part of each shared rate, from buckets of its own. These count what the Redis
-//! allows as well, so that its going away is no new start. A call that the Redis was asked for in vain may have been
+//! allows as well, so that its going away is no new start; nor is its coming back, for what a node allowed meanwhile it owes
+//! to the Redis. A call that the Redis was asked for in vain may have been
 //! counted there: that errs towards fewer calls.
 
 use std::sync::Arc;
@@ -13,12 +14,14 @@ use async_trait::async_trait;
 
 use super::Local;
 use super::local::Taken;
+use super::owed::Owed;
 use crate::adapters::redis::Redis;
 use crate::policy::Mark;
 use crate::ports::{RateLimiter, Take};
 use crate::telemetry::Metrics;
 
-/// Of each bucket: whether it has room, and how far its mark is ahead then. As `Quota` counts, in microseconds.
+/// Of each bucket: whether it has room, and how far its mark is ahead then. As `Quota` counts, in microseconds. What a
+/// node owes is charged first, whatever becomes of the call.
 ///
 /// A mark that is further ahead than it can come was made before the clock went back, or by another quota: it is set to
 /// used up, also when the call is refused, for otherwise it would stay so until the clock has caught up.
@@ -27,15 +30,15 @@ local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local marks, moved, room, refused = {}, {}, {}, false
 for i, key in ipairs(KEYS) do
-  local interval, burst, enforced = tonumber(ARGV[3 * i - 2]), tonumber(ARGV[3 * i - 1]), ARGV[3 * i] == '1'
+  local interval, burst = tonumber(ARGV[4 * i - 3]), tonumber(ARGV[4 * i - 2])
+  local enforced, owed = ARGV[4 * i - 1] == '1', tonumber(ARGV[4 * i])
   local full = now + interval * burst
   local mark = tonumber(redis.call('GET', key) or now) or now
-  if mark < now then
-    mark = now
-  elseif mark > full then
-    mark = full
-    redis.call('SET', key, string.format('%.0f', full), 'PX', math.ceil(interval * burst / 1000) + 1)
+  local settled = math.min(math.max(mark, now) + owed * interval, full)
+  if owed > 0 or mark > full then
+    redis.call('SET', key, string.format('%.0f', settled), 'PX', math.ceil((settled - now) / 1000) + 1)
   end
+  mark = settled
   marks[i], room[i] = mark, mark + interval <= full
   if room[i] then
     moved[i] = mark + interval
@@ -61,6 +64,7 @@ pub struct Shared {
     nodes: u64,
     /// This node's part of the shared buckets.
     part: Local,
+    owed: Owed,
     metrics: Metrics,
 }
 
@@ -68,29 +72,39 @@ impl Shared {
     /// Buckets for so many rates, shared by so many nodes.
     pub fn new(rates: usize, redis: Arc<Redis>, nodes: u64, metrics: Metrics) -> Shared {
         let (local, part) = (Local::new(rates), Local::new(rates));
-        Shared { local, redis, script: Script::new(SCRIPT), nodes, part, metrics }
+        Shared { local, redis, script: Script::new(SCRIPT), nodes, part, owed: Owed::default(), metrics }
     }
 
     async fn take_there(&self, takes: &[Take<'_>]) -> Vec<Mark> {
         let parts: Vec<Take<'_>> =
             takes.iter().map(|take| Take { quota: take.quota.part(self.nodes), ..*take }).collect();
-        if let Some(marks) = self.ask(takes).await {
+        let owed = self.owed.take(&parts, &self.part);
+        if let Some(marks) = self.ask(takes, &owed).await {
             if !is_refused(takes, marks.iter()) {
                 self.part.note(&parts);
             }
             return marks;
         }
         self.metrics.rated_by_part();
-        self.part.take_now(&parts).into_iter().map(|taken| taken.mark).collect()
+        let marks: Vec<Mark> = self.part.take_now(&parts).into_iter().map(|taken| taken.mark).collect();
+        let is_allowed = !is_refused(takes, marks.iter());
+        self.owed.add(
+            takes
+                .iter()
+                .zip(&marks)
+                .zip(owed)
+                .map(|((take, mark), owed)| (take.bucket, owed.saturating_add(u64::from(is_allowed && mark.has_room)))),
+        );
+        marks
     }
 
-    async fn ask(&self, takes: &[Take<'_>]) -> Option<Vec<Mark>> {
+    async fn ask(&self, takes: &[Take<'_>], owed: &[u64]) -> Option<Vec<Mark>> {
         let mut script = self.script.prepare_invoke();
-        for take in takes {
+        for (take, owed) in takes.iter().zip(owed) {
             // One hash tag, so that a cluster keeps together what one script looks at.
             script.key(format!("{{rates}}:{}:{}", take.rate.id, take.bucket));
             let interval_micros = u64::try_from(take.quota.interval().as_micros()).unwrap_or(u64::MAX);
-            script.arg(interval_micros).arg(take.quota.burst()).arg(u8::from(take.rate.is_enforced()));
+            script.arg(interval_micros).arg(take.quota.burst()).arg(u8::from(take.rate.is_enforced())).arg(*owed);
         }
         let said: Vec<u64> =
             self.redis.ask(async |mut connection| script.invoke_async(&mut connection).await).await.ok()?;
