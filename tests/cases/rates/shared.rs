@@ -143,10 +143,9 @@ fn two_nodes_keep_the_limit_and_a_frozen_redis_holds_nobody_up() {
     let limit = |time: Duration| usize::try_from(time.as_millis()).unwrap() * PER_SECOND * 102 / 100_000;
     let before = Duration::from_secs(3);
     assert!(allowed(Duration::ZERO, before) <= limit(before) + BURST);
-    // Going, and coming back, may cost a burst each at most.
+    // As it goes, and as it comes back, a node may allow its part without knowing of the other: half a burst each.
     let all = allowed(Duration::ZERO, whole);
-    eprintln!("{all} in {whole:?}; the limit is {} and {BURST}", limit(whole));
-    assert!(all <= limit(whole) + 3 * BURST, "{all} in {whole:?}");
+    assert!(all <= limit(whole) + 2 * BURST, "{all} in {whole:?}");
     // While it was away, calls passed by the nodes' own parts.
     assert!(allowed(Duration::from_secs(5), Duration::from_secs(7)) > 0);
     for (gate, (_, took)) in gates.iter().zip(&loads) {
