@@ -8,38 +8,76 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::clock::{PATIENCE, Watch};
+use super::tls::Certified;
 
 #[derive(Debug)]
 pub struct Redis {
     folder: TempDir,
     port: u16,
+    is_tls: bool,
     child: Option<Child>,
 }
 
 impl Redis {
     /// One that is not there yet, on a port that is free.
     pub fn away() -> Redis {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        Redis { folder: tempfile::tempdir().unwrap(), port, child: None }
+        Redis { folder: tempfile::tempdir().unwrap(), port: free_port(), is_tls: false, child: None }
     }
 
     pub fn start() -> Redis {
         let mut redis = Redis::away();
-        redis.come();
+        redis.come_somewhere();
+        redis
+    }
+
+    /// Behind TLS; no questions can be asked of it here.
+    pub fn start_tls(certified: &Certified) -> Redis {
+        let mut redis = Redis::away();
+        redis.is_tls = true;
+        std::fs::write(redis.folder.path().join("certificate.pem"), &certified.certificate).unwrap();
+        std::fs::write(redis.folder.path().join("key.pem"), &certified.key).unwrap();
+        redis.come_somewhere();
         redis
     }
 
     /// Starts it, and returns when it answers.
     pub fn come(&mut self) {
+        assert!(self.try_come(), "the port of the Redis is taken");
+    }
+
+    /// A port that was free may be taken by now.
+    fn come_somewhere(&mut self) {
+        while !self.try_come() {
+            self.port = free_port();
+        }
+    }
+
+    /// Whether it could start.
+    fn try_come(&mut self) -> bool {
         let mut command = Command::new("redis-server");
-        command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
-        command.arg("--dir").arg(self.folder.path());
-        self.child = Some(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("redis-server is missing"));
+        let port = self.port.to_string();
+        let (plain, tls) = if self.is_tls { ("0", port.as_str()) } else { (port.as_str(), "0") };
+        command.args(["--port", plain, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+        command.arg("--dir").arg(self.folder.path()).current_dir(self.folder.path());
+        if self.is_tls {
+            command.args(["--tls-port", tls, "--tls-cert-file", "certificate.pem", "--tls-key-file", "key.pem"]);
+            command.args(["--tls-ca-cert-file", "certificate.pem", "--tls-auth-clients", "no"]);
+        }
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("redis-server is missing");
         let watch = Watch::start();
-        while self.try_ask(&["PING"]).is_none() {
+        let is_there = || match self.is_tls {
+            true => TcpStream::connect(("127.0.0.1", self.port)).is_ok(),
+            false => self.try_ask(&["PING"]).is_some(),
+        };
+        while !is_there() {
             assert!(watch.elapsed() < PATIENCE, "waited in vain for the Redis");
+            if child.try_wait().unwrap().is_some() {
+                return false;
+            }
             std::thread::park_timeout(Duration::from_millis(10));
         }
+        self.child = Some(child);
+        true
     }
 
     /// Kills it; what it knew is gone.
@@ -60,7 +98,8 @@ impl Redis {
     }
 
     pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        let scheme = if self.is_tls { "rediss" } else { "redis" };
+        format!("{scheme}://127.0.0.1:{}", self.port)
     }
 
     /// A command and its answer, as a list of texts.
@@ -92,6 +131,10 @@ impl Drop for Redis {
     fn drop(&mut self) {
         self.go();
     }
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 fn line(reader: &mut BufReader<TcpStream>) -> Option<String> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{call, is_limited, list, parameter, passed, rate, token, wait_until, with};
 use crate::support::clock::Watch;
+use crate::support::tls::Authority;
 use crate::support::{Caller, Gate, Redis, Setup, Upstream};
 
 const TIMEOUT: Duration = Duration::from_millis(1000);
@@ -207,4 +208,23 @@ fn the_password_of_the_redis_is_not_told() {
         let told = format!("{:?} {} {}", gate.log.all(), gate.stderr(), gate.probe("/metrics").text());
         assert!(!told.contains("the-password-of"), "{told}");
     }
+}
+
+#[test]
+fn a_redis_behind_tls_is_believed_by_its_authority_alone() {
+    let (upstream, authority) = (Upstream::start(), Authority::new());
+    let redis = Redis::start_tls(&authority.certify(&["127.0.0.1"]));
+    let start = |pem: &str| {
+        let setup = with(Setup::of(&upstream), &shared("both", "20/h")).set("redis", "url", &redis.url());
+        setup.file("ca.pem", pem).set("redis", "ca", "ca.pem").start()
+    };
+    let gate = start(&authority.pem());
+    wait_up(&gate, true);
+    assert_eq!(passed(gate.production(), &list("one"), 30), 20);
+    let wary = start(&Authority::new().pem());
+    wary.log.wait("the other to be refused", |lines| {
+        lines.iter().find(|line| line["message"].as_str().is_some_and(|m| m.contains("cannot be reached"))).cloned()
+    });
+    assert_eq!(passed(wary.production(), &list("one"), 30), 10);
+    assert_eq!(wary.metric("sluice_redis_up"), 0);
 }
