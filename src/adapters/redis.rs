@@ -113,17 +113,18 @@ impl Redis {
         }
     }
 
-    /// A connection over which an answer came.
+    /// A connection over which an answer came in time: one that is always slow never stands.
     async fn connect(&self) -> Result<Arc<MultiplexedConnection>, String> {
         let config = AsyncConnectionConfig::new().set_connection_timeout(Some(CONNECT)).set_response_timeout(None);
         let connecting = async {
             let mut connection = self.client.get_multiplexed_async_connection_with_config(&config).await?;
-            ping(&mut connection).await?;
-            Ok::<_, RedisError>(Arc::new(connection))
+            let answered = timeout(self.deadline, ping(&mut connection)).await;
+            Ok::<_, RedisError>(answered.map(|answer| answer.map(|()| Arc::new(connection))))
         };
         match timeout(CONNECT, connecting).await {
-            Ok(connected) => connected.map_err(|error| format!("{:?}", error.kind())),
-            Err(_) => Err("Silent".to_owned()),
+            Ok(Ok(Ok(Ok(connection)))) => Ok(connection),
+            Ok(Err(error) | Ok(Ok(Err(error)))) => Err(format!("{:?}", error.kind())),
+            Ok(Ok(Err(_))) | Err(_) => Err("silent".to_owned()),
         }
     }
 

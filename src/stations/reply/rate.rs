@@ -2,7 +2,7 @@
 //! them, and when to come again.
 //!
 //! `RateLimit-Policy` names every rate that the call counts for, `RateLimit` the tightest: of those that refuse, the one
-//! that takes longest; else the one with the fewest calls left. Its `t` says until when there will be no more of them.
+//! that takes longest; else the one with the fewest calls left. Its `t` says when there is one more of them.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,6 +2,7 @@
 
 use super::{by, call, list, passed, rate, token, with};
 use crate::support::shape::{operation, valid};
+use crate::support::token::{SECRET, claims, signed};
 use crate::support::{Setup, Upstream, get};
 
 #[test]
@@ -22,6 +23,29 @@ fn each_key_has_buckets_of_its_own() {
         assert_eq!(passed(address, &other, 5), 3, "{key}");
         assert_eq!(passed(gate.production(), &one, 1), 0, "{key}");
     }
+}
+
+#[test]
+fn issuers_count_apart_and_so_do_their_subjects() {
+    let upstream = Upstream::start();
+    let policies =
+        rate("issuer", "per = [\"issuer\"]\nquota = \"3/h\"") + &rate("who", "per = [\"caller\"]\nquota = \"2/h\"");
+    let setup = with(Setup::of(&upstream), &policies)
+        .set("issuer.second", "issuer", "https://second.test")
+        .set_raw("issuer.second", "audience", r#"["sluice"]"#)
+        .set_raw("issuer.second", "environments", r#"["production"]"#)
+        .set_raw("issuer.second", "algorithms", r#"["HS256"]"#)
+        .set("issuer.second", "shared_secret", SECRET);
+    let gate = setup.start();
+    let second = |subject: &str| {
+        let mut claims = claims();
+        (claims["iss"], claims["sub"]) = ("https://second.test".into(), subject.into());
+        by(valid(operation("listUsers")), &signed(&claims))
+    };
+    assert_eq!(passed(gate.production(), &list("one"), 5), 2);
+    assert_eq!(passed(gate.production(), &second("one"), 5), 2);
+    assert_eq!(passed(gate.production(), &list("two"), 5), 1);
+    assert_eq!(passed(gate.production(), &second("two"), 5), 1);
 }
 
 #[test]
