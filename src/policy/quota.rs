@@ -230,6 +230,30 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        /// Between any two calls that pass, no more pass than the burst and what time gives.
+        #[test]
+        fn no_window_holds_more(
+            calls in 1_u64..5_000, period in 0_usize..4, burst in 1_u64..20,
+            gaps in proptest::collection::vec(0_u64..300, 1..200),
+        ) {
+            let quota = Quota::new(calls, PERIODS[period].1, burst).unwrap();
+            let interval = quota.interval_nanos;
+            let (mut now, mut times) = (0, Vec::new());
+            for gap in gaps {
+                now += interval * gap / 100;
+                times.push(now);
+            }
+            let passed = passes(quota, &times).0;
+            let passed: Vec<u64> = times.iter().zip(passed).filter(|(_, passed)| *passed).map(|(at, _)| *at).collect();
+            for (first, from) in passed.iter().enumerate() {
+                for (count, to) in (1..).zip(&passed[first..]) {
+                    proptest::prop_assert!(count <= burst + (to - from) / interval);
+                }
+            }
+        }
+    }
+
     #[test]
     fn waiting_as_long_as_is_told_lets_one_through() {
         for text in ["3/s burst 1", "7/m burst 5", "5/h burst 5", "1/day"] {

@@ -2,7 +2,7 @@
 //! them, and when to come again.
 //!
 //! `RateLimit-Policy` names every rate that the call counts for, `RateLimit` the tightest: of those that refuse, the one
-//! that takes longest; else the one with the fewest calls left. Its `t` says when there is one more of them.
+//! that takes longest; else the quota with the fewest calls left. Its `t` says when there is one more of them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,7 +56,10 @@ fn enforced<'a, 'r>(rated: &'a [Rated<'r>]) -> impl Iterator<Item = &'a Rated<'r
 fn tightest<'a, 'r>(rated: &'a [Rated<'r>]) -> Option<&'a Rated<'r>> {
     let refusing = enforced(rated).filter(|rated| !rated.mark.has_room);
     let longest = refusing.max_by_key(|rated| rated.mark.more_in);
-    longest.or_else(|| enforced(rated).min_by_key(|rated| (rated.mark.left, std::cmp::Reverse(rated.mark.more_in))))
+    // How many calls are open changes by the moment: of that it is told only where there is nothing else to tell.
+    let quotas = || enforced(rated).filter(|rated| rated.mark.more_in.is_some());
+    let fewest = || quotas().min_by_key(|rated| (rated.mark.left, std::cmp::Reverse(rated.mark.more_in)));
+    longest.or_else(fewest).or_else(|| enforced(rated).min_by_key(|rated| rated.mark.left))
 }
 
 fn limit(rated: &Rated<'_>) -> String {
@@ -124,6 +127,8 @@ mod tests {
             "\"r0\";q=100;w=1;sluice-burst=200, \"r1\";q=5;w=3600;sluice-burst=5, \"r2\";q=8;qu=\"concurrent-requests\""
         );
         assert_eq!(exceeded, None);
+        assert_eq!(told(&rates, &[(true, 9, Some(1)), (true, 9, Some(2)), (true, 0, None)]).0, "\"r1\";r=9;t=1");
+        assert_eq!(told(&rates[2..], &[(true, 7, None)]).0, "\"r2\";r=7");
         let (limit, _, exceeded) = told(&rates, &[(false, 0, Some(3)), (false, 0, Some(500_000)), (true, 0, None)]);
         assert_eq!(limit, "\"r1\";r=0;t=500");
         assert_eq!(exceeded.unwrap(), Exceeded { rates: vec!["r0".into(), "r1".into()], retry_after_secs: 500 });

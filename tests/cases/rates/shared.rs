@@ -172,6 +172,9 @@ fn a_redis_that_is_away_at_the_start_leaves_each_node_its_part() {
     assert_eq!(passed(gate.production(), &list("two"), 30), 20);
     // What it allowed meanwhile is charged: coming back is no new start.
     assert_eq!(passed(gate.production(), &list("one"), 30), 10);
+    redis.go();
+    gate.terminate();
+    assert_eq!(gate.wait_end().code(), Some(0));
 }
 
 #[test]
