@@ -21,7 +21,7 @@ use rustls::pki_types::pem::PemObject;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::config::{TimeoutsConfig, UpstreamConfig};
-use crate::ports::Upstream;
+use crate::ports::{Lease, Upstream};
 use crate::stations::forward::{AnswerBody, Loss, Origin, Outgoing, Sent};
 
 /// A pooled connection that was idle for longer may be stale, and a stale one makes an unknown outcome.
@@ -190,10 +190,14 @@ impl std::fmt::Debug for PinnedUpstream {
 
 #[async_trait]
 impl Upstream for PinnedUpstream {
-    async fn send(&self, outgoing: Outgoing) -> Sent {
+    async fn send(&self, outgoing: Outgoing, lease: Option<Lease>) -> Sent {
         let Some((mut session, peer)) = self.connect().await else {
             return Sent::NotWritten;
         };
+        if lease.is_some_and(|lease| !lease.is_live()) {
+            tracing::warn!("a claim's lease lapsed before its first byte was written; nothing was sent");
+            return Sent::NotWritten;
+        }
         // `exchange` has one deadline for all reading; a second one could fire first, and look like a broken connection.
         session.read_timeout = None;
         session.write_timeout = Some(self.timeouts.write);

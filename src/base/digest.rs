@@ -25,6 +25,18 @@ impl Fingerprint {
         first
     }
 
+    /// From what [`Fingerprint::to_hex`] writes.
+    pub fn of_hex(text: &str) -> Option<Fingerprint> {
+        let mut bytes = [0_u8; 32];
+        if text.len() != 64 || !text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'a'..=b'f')) {
+            return None;
+        }
+        for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
+            *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+        }
+        Some(Fingerprint(bytes))
+    }
+
     pub fn to_hex(self) -> String {
         hex(&self.0)
     }
@@ -55,6 +67,8 @@ mod tests {
     #[test]
     fn where_one_part_ends_matters() {
         assert_ne!(Fingerprint::of(&[b"ab", b"c"]), Fingerprint::of(&[b"a", b"bc"]));
-        assert_eq!(Fingerprint::of(&[b"ab"]).to_hex().len(), 64);
+        let fingerprint = Fingerprint::of(&[b"ab"]);
+        assert_eq!(Fingerprint::of_hex(&fingerprint.to_hex()), Some(fingerprint));
+        assert_eq!(Fingerprint::of_hex("ab"), None);
     }
 }

@@ -22,6 +22,12 @@ impl Pointer {
         &self.text
     }
 
+    /// The place that this one is in; nothing for a place in the body itself.
+    pub fn parent(&self) -> Option<Pointer> {
+        let (parent, _) = self.text.rsplit_once('/')?;
+        Pointer::parse(parent)
+    }
+
     /// The value there, if the body has it and the pointer names a single place.
     pub fn get<'v>(&self, body: &'v Value) -> Option<&'v Value> {
         self.steps.iter().try_fold(body, |value, step| child(value, step))

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
@@ -47,7 +48,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     let production = runtime.block_on(simulator(&files))?;
     let sandbox = runtime.block_on(simulator(&files))?;
     let secret = random_secret()?;
-    let config = configuration(arguments.port, production, sandbox, &secret)?;
+    let folder = Folder::new()?;
+    let config = configuration(arguments.port, production, sandbox, &secret, &folder.0)?;
     let policies = shipped_policies(&config, &catalog).map_err(|findings| told(&findings))?;
     let process = Process::start(&config, Arc::new(catalog), policies)
         .context("the demo cannot start; `--port` chooses other ports")?;
@@ -57,6 +59,23 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     process.serve();
     print("The demo has ended.\n")?;
     Ok(Ending::Done)
+}
+
+/// Where the demo keeps its books; it goes with it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> anyhow::Result<Folder> {
+        let path = std::env::temp_dir().join(format!("sluice-demo-{}", std::process::id()));
+        std::fs::create_dir(&path).with_context(|| format!("`{}` cannot be made", path.display()))?;
+        Ok(Folder(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).ok();
+    }
 }
 
 async fn simulator(files: &SchemaFiles) -> anyhow::Result<SocketAddr> {
@@ -69,23 +88,32 @@ async fn simulator(files: &SchemaFiles) -> anyhow::Result<SocketAddr> {
 }
 
 /// The one issuer's tokens are signed with `secret`.
-fn configuration(port: u16, production: SocketAddr, sandbox: SocketAddr, secret: &Secret) -> anyhow::Result<Config> {
+fn configuration(
+    port: u16,
+    production: SocketAddr,
+    sandbox: SocketAddr,
+    secret: &Secret,
+    folder: &Path,
+) -> anyhow::Result<Config> {
     let nth = |n: u16| if port == 0 { 0 } else { port.saturating_add(n) };
     let text = format!(
         "[production]\nlisten = \"127.0.0.1:{}\"\nupstream = \"http://{production}\"\n\
          [sandbox]\nlisten = \"127.0.0.1:{}\"\nupstream = \"http://{sandbox}\"\n\
          [issuer.demo]\nissuer = \"{ISSUER}\"\naudience = [\"{AUDIENCE}\"]\nenvironments = [\"production\", \"sandbox\"]\n\
          algorithms = [\"HS256\"]\nshared_secret = {{ env = \"{SECRET}\" }}\n\
-         [probes]\nlisten = \"127.0.0.1:{}\"\n",
+         [probes]\nlisten = \"127.0.0.1:{}\"\n\
+         [store]\nfolder = \"{}\"\n[audit]\nfolder = \"{}\"\n",
         nth(0),
         nth(1),
-        nth(2)
+        nth(2),
+        folder.join("store").display(),
+        folder.join("audit").display(),
     );
     // The demo runs on what stands here alone, whatever the environment says.
     let world = World {
         environment: BTreeMap::from([(SECRET.to_owned(), secret.reveal().into())]),
         read_file: &|_| Err(std::io::ErrorKind::NotFound.into()),
-        is_folder: &|_| false,
+        is_folder: &|asked| asked == folder,
     };
     let reading = config::read(&text, "demo", &world).map_err(|findings| told(&findings))?;
     Ok(reading.config)
@@ -171,7 +199,7 @@ mod tests {
         let (production, sandbox) = (([127, 0, 0, 1], 1).into(), ([127, 0, 0, 1], 2).into());
         let secret = random_secret().unwrap();
         assert_ne!(secret, random_secret().unwrap());
-        let config = configuration(0, production, sandbox, &secret).unwrap();
+        let config = configuration(0, production, sandbox, &secret, Path::new("/there")).unwrap();
         let [issuer] = config.issuers.as_slice() else { panic!("one issuer") };
         assert!(matches!(&issuer.keys, KeySource::Shared(shared) if *shared == secret));
         assert_eq!((issuer.issuer.as_str(), issuer.environments.len()), (ISSUER, 2));

@@ -74,6 +74,8 @@ fn raw(kind: &Kind, text: &str) -> Raw {
         | Kind::RedisUrl(_)
         | Kind::KeysFile(_)
         | Kind::KeptFile(_)
+        | Kind::KeptFolder(_)
+        | Kind::Node(_)
         | Kind::PublicKey(_)
         | Kind::Answers(_)
         | Kind::LogFormat(_)

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
+use crate::commit::NodeId;
 use crate::stations::admit::{Algorithm, FieldPath};
 
 /// All that is configured.
@@ -21,6 +22,8 @@ pub struct Config {
     /// The folder of policies.
     pub policies: Option<PathBuf>,
     pub redis: Option<RedisConfig>,
+    pub store: StoreConfig,
+    pub audit: AuditConfig,
     pub limits: LimitsConfig,
     pub timeouts: TimeoutsConfig,
     pub log: LogConfig,
@@ -138,6 +141,30 @@ pub struct RedisConfig {
     pub timeout: Duration,
     /// How many nodes share it; at least 1.
     pub nodes: u64,
+}
+
+/// What is kept of requestIds.
+#[derive(Clone, Debug)]
+pub struct StoreConfig {
+    pub folder: PathBuf,
+    /// The name of this gate.
+    pub node: NodeId,
+    /// How long answers are kept.
+    pub answers: Duration,
+    /// How long after that it is kept that there was one.
+    pub spent: Duration,
+    /// What is stored is encrypted with the first; the others are of former times.
+    pub seal_keys: Vec<(String, Secret)>,
+}
+
+/// The audit chain of this node.
+#[derive(Clone, Debug)]
+pub struct AuditConfig {
+    pub folder: PathBuf,
+    /// From this size on a new file is begun.
+    pub file_bytes: usize,
+    /// What its state is signed with.
+    pub checkpoint_key: Option<Secret>,
 }
 
 /// What happens when upstream's answer breaks the contract.

@@ -26,9 +26,9 @@ use std::io;
 use std::path::Path;
 
 pub use meant::{
-    AnswerMode, CatalogConfig, Config, CredentialConfig, CredentialSource, EnvironmentConfig, IssuerConfig, KeySource,
-    LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel, ProbesConfig, RedisConfig, TimeoutsConfig,
-    UpstreamConfig,
+    AnswerMode, AuditConfig, CatalogConfig, Config, CredentialConfig, CredentialSource, EnvironmentConfig,
+    IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel, ProbesConfig, RedisConfig,
+    StoreConfig, TimeoutsConfig, UpstreamConfig,
 };
 pub use reference::{first, reference};
 pub use settings::FIRST_SECRET;

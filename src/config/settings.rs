@@ -9,8 +9,10 @@ use super::pem::PublicKey;
 use super::written::Slot;
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
+use crate::commit::NodeId;
 use crate::stations::admit::{Algorithm, FieldPath};
 
+mod books;
 mod general;
 mod heading;
 mod issuer;
@@ -102,6 +104,9 @@ pub(super) enum Kind {
     KeysFile(Slot<PathBuf>),
     /// A file that Sluice writes itself; its folder is there.
     KeptFile(Slot<PathBuf>),
+    /// A folder that Sluice makes itself; the one that it stands in is there.
+    KeptFolder(Slot<PathBuf>),
+    Node(Slot<NodeId>),
     /// A PEM file with one public key or certificate.
     PublicKey(Slot<PublicKey>),
     Truth(Slot<bool>),
@@ -262,6 +267,13 @@ pub(super) static SECTIONS: &[Section] = &[
         presence: Presence::Always,
         settings: redis::SETTINGS,
     },
+    Section {
+        name: "store",
+        doc: "What is kept of requestIds, so that none is paid twice.",
+        presence: Presence::Always,
+        settings: books::STORE,
+    },
+    Section { name: "audit", doc: "What auditors read.", presence: Presence::Always, settings: books::AUDIT },
     Section {
         name: "limits",
         doc: "How much is read of what others send.",

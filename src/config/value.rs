@@ -16,6 +16,7 @@ use super::written::{Placed, Slot, Written};
 use crate::base::finding::nearest;
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
+use crate::commit::NodeId;
 use crate::stations::admit::{Algorithm, FieldPath, KeySet};
 
 /// What values may lead to: the environment, and files relative to the folder of the configuration.
@@ -51,6 +52,8 @@ pub(super) fn store(kind: &Kind, found: &Found, source: &Source<'_>, written: &m
         Kind::RedisUrl(slot) => put(*slot, written, place, redis_url(&found.raw, source)),
         Kind::KeysFile(slot) => put(*slot, written, place, keys_file(&found.raw, source)),
         Kind::KeptFile(slot) => put(*slot, written, place, kept_file(&found.raw, source)),
+        Kind::KeptFolder(slot) => put(*slot, written, place, kept_folder(&found.raw, source)),
+        Kind::Node(slot) => put(*slot, written, place, node(&found.raw)),
         Kind::PublicKey(slot) => put(*slot, written, place, public_key(&found.raw, source)),
         Kind::Truth(slot) => put(*slot, written, place, truth(&found.raw)),
         Kind::Number { least, most, unit, slot } => {
@@ -126,6 +129,23 @@ fn kept_file(raw: &Raw, source: &Source<'_>) -> Result<PathBuf, Fault> {
     }
     Err(Fault::new(format!("`{}` names no file in a folder that is there", path.display()))
         .remedy("names are relative to the folder of the configuration file"))
+}
+
+fn kept_folder(raw: &Raw, source: &Source<'_>) -> Result<PathBuf, Fault> {
+    let path = source.folder.join(text(raw, "the name of a folder as text")?);
+    if (source.world.is_folder)(&path) {
+        return Ok(path);
+    }
+    kept_file(raw, source).map_err(|_| {
+        Fault::new(format!("`{}` is no folder, and names none in a folder that is there", path.display()))
+            .remedy("names are relative to the folder of the configuration file")
+    })
+}
+
+fn node(raw: &Raw) -> Result<NodeId, Fault> {
+    NodeId::parse(text(raw, "a name as text")?).ok_or_else(|| {
+        Fault::new("the name of a node is 1 to 64 of `A-Za-z0-9._-`, and begins with a letter or a digit")
+    })
 }
 
 fn public_key(raw: &Raw, source: &Source<'_>) -> Result<PublicKey, Fault> {

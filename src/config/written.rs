@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use super::fault::Place;
 use super::meant::{
-    AnswerMode, CatalogConfig, Config, CredentialConfig, CredentialSource, EnvironmentConfig, IssuerConfig, KeySource,
-    LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel, ProbesConfig, RedisConfig, TimeoutsConfig,
-    UpstreamConfig,
+    AnswerMode, AuditConfig, CatalogConfig, Config, CredentialConfig, CredentialSource, EnvironmentConfig,
+    IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel, ProbesConfig, RedisConfig,
+    StoreConfig, TimeoutsConfig, UpstreamConfig,
 };
 use super::pem::PublicKey;
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
+use crate::commit::NodeId;
 use crate::stations::admit::{Algorithm, FieldPath};
 
 /// Every setting that has a value, from the file, from the environment or by default.
@@ -32,6 +33,17 @@ pub(super) struct Written {
     pub redis_ca: Option<Placed<Vec<u8>>>,
     pub redis_timeout: Option<Placed<Duration>>,
     pub redis_nodes: Option<Placed<usize>>,
+    pub store_folder: Option<Placed<PathBuf>>,
+    pub node: Option<Placed<NodeId>>,
+    pub answers_days: Option<Placed<usize>>,
+    pub spent_days: Option<Placed<usize>>,
+    pub seal_key: Option<Placed<Secret>>,
+    pub seal_key_id: Option<Placed<String>>,
+    pub former_seal_key: Option<Placed<Secret>>,
+    pub former_seal_key_id: Option<Placed<String>>,
+    pub checkpoint_key: Option<Placed<Secret>>,
+    pub audit_folder: Option<Placed<PathBuf>>,
+    pub audit_file_bytes: Option<Placed<usize>>,
     pub body_bytes: Option<Placed<usize>>,
     pub bodies_bytes: Option<Placed<usize>>,
     pub head_bytes: Option<Placed<usize>>,
@@ -125,6 +137,21 @@ impl Written {
             answers: self.answers?.value,
             policies: self.policies.map(|p| p.value),
             redis,
+            store: StoreConfig {
+                folder: self.store_folder?.value,
+                node: self.node?.value,
+                answers: days(self.answers_days?.value),
+                spent: days(self.spent_days?.value),
+                seal_keys: named_keys([
+                    (self.seal_key_id, self.seal_key),
+                    (self.former_seal_key_id, self.former_seal_key),
+                ]),
+            },
+            audit: AuditConfig {
+                folder: self.audit_folder?.value,
+                file_bytes: self.audit_file_bytes?.value,
+                checkpoint_key: self.checkpoint_key.map(|key| key.value),
+            },
             limits: LimitsConfig {
                 body_bytes: self.body_bytes?.value,
                 bodies_bytes: self.bodies_bytes?.value,
@@ -199,6 +226,15 @@ impl WrittenIssuer {
             requester: self.requester?.value,
         })
     }
+}
+
+/// Those that are written, with their names.
+fn named_keys(written: [(Option<Placed<String>>, Option<Placed<Secret>>); 2]) -> Vec<(String, Secret)> {
+    written.into_iter().filter_map(|(id, key)| Some((id?.value, key?.value))).collect()
+}
+
+fn days(count: usize) -> Duration {
+    Duration::from_hours(u64::try_from(count).unwrap_or(u64::MAX).saturating_mul(24))
 }
 
 /// Where the value of a setting is kept.

@@ -13,6 +13,7 @@
 
 mod answer;
 mod body;
+mod bookkeeping;
 mod done;
 mod failure;
 pub mod guard;
@@ -45,8 +46,8 @@ use crate::adapters::upstream::PinnedUpstream;
 use crate::base::ids::{Environment, TraceId};
 use crate::catalog::{Catalog, Operation};
 use crate::config::{AnswerMode, LimitsConfig, TimeoutsConfig};
-use crate::journey::Road;
 use crate::journey::rates::{Limited, Rates};
+use crate::journey::{Books, Road};
 use crate::stations::reply::{Code, Executed, Origin, Reply};
 use crate::telemetry::Metrics;
 
@@ -57,6 +58,7 @@ pub struct Gate {
     pub catalog: Arc<Catalog>,
     pub identity: Arc<Identity>,
     pub road: Road,
+    pub books: Arc<Books>,
     pub upstream: Arc<PinnedUpstream>,
     /// The same for all environments.
     pub rates: Arc<Rates>,

@@ -23,6 +23,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Mutex, Semaphore, watch};
 use tokio_util::task::TaskTracker;
 
+use super::bookkeeping::{self, BooksError};
 use super::guard::{Bounds, Guard, HeadLimits};
 use super::listen::{Bound, ConnectionLimits, Door, Listening};
 use super::probes::Probes;
@@ -38,6 +39,7 @@ use crate::catalog::Catalog;
 use crate::config::{Config, EnvironmentConfig, ListenerTls};
 use crate::journey::Road;
 use crate::journey::rates::Rates;
+use crate::journey::reconcile::reconcile;
 use crate::policy::Policies;
 use crate::ports::RateLimiter;
 use crate::telemetry::Metrics;
@@ -78,6 +80,7 @@ pub enum StartError {
     Metrics(prometheus::Error),
     Redis(RedisFault),
     Runtime(io::Error),
+    Books(BooksError),
 }
 
 impl std::fmt::Display for StartError {
@@ -97,6 +100,7 @@ impl std::fmt::Display for StartError {
             StartError::Credential(error) => error.fmt(f),
             StartError::Metrics(error) => write!(f, "the metrics cannot be set up: {error}"),
             StartError::Redis(error) => error.fmt(f),
+            StartError::Books(error) => error.fmt(f),
             StartError::Runtime(error) => write!(f, "the runtime cannot be started: {error}"),
         }
     }
@@ -144,6 +148,7 @@ impl Process {
         runtime.spawn(keyring.clone().keep_fresh());
         let identity = Arc::new(Identity::new(keyring.clone(), Arc::new(SystemClock)));
         let rates = Arc::new(rates(config, policies, &metrics, &runtime)?);
+        let books = bookkeeping::open(config, &runtime, &metrics).map_err(StartError::Books)?;
         let (mut environments, mut upstreams) = (Vec::new(), Vec::new());
         for one in &config.environments {
             let bound = bind(one.environment.as_str(), one.listen)?;
@@ -153,18 +158,21 @@ impl Process {
             runtime.spawn(upstream.clone().keep_looking_up());
             let credential = Arc::new(Credential::new(one.environment, &one.credential)?);
             runtime.spawn(credential.clone().keep_fresh());
+            let road = Road {
+                upstream: upstream.clone(),
+                origin: upstream.origin().clone(),
+                environment: one.environment,
+                credential,
+                runtime: runtime.handle().clone(),
+                sending: sending.clone(),
+            };
+            runtime.spawn(reconcile(books.clone(), road.clone(), catalog.clone()));
             let gate = Gate {
                 environment: one.environment,
                 catalog: catalog.clone(),
                 identity: identity.clone(),
-                road: Road {
-                    upstream: upstream.clone(),
-                    origin: upstream.origin().clone(),
-                    environment: one.environment,
-                    credential,
-                    runtime: runtime.handle().clone(),
-                    sending: sending.clone(),
-                },
+                road,
+                books: books.clone(),
                 upstream,
                 rates: rates.clone(),
                 answers: config.answers,

@@ -1,21 +1,21 @@
 //! `request_filter`: who asks for what, how often, and for writes the whole way to the answer.
 
 use http::header::CONNECTION;
-use pingora::Result;
 use pingora::proxy::Session;
+use pingora::{Error, ErrorType, Result};
 
 use super::guard::{self, Unreadable};
 use super::observe::Observed;
 use super::{Ctx, Gate, answer, body, observe, read};
 use crate::adapters::clock::Stopwatch;
-use crate::adapters::trace::trace_id;
+use crate::adapters::random::trace_id;
 use crate::base::ids::TraceId;
 use crate::config::AnswerMode;
 use crate::journey::fetch::fetch;
 use crate::journey::submit::submit;
 use crate::stations::admit::{AdmitRefusal, Admitted, Head, READ_WITH_BODY, admit, bearer, find};
 use crate::stations::check::{check, check_head};
-use crate::stations::forward::clear;
+use crate::stations::forward::clear_read;
 use crate::stations::reply::{self, Refusal, Reply};
 
 /// `true`: the answer is written. `false`: a read that the proxy phases carry on.
@@ -99,7 +99,7 @@ async fn write(gate: &Gate, session: &mut Session, ctx: &mut Ctx, admitted: Admi
         Err(refusal) => return refuse(session, ctx, &refusal).await,
     };
     let operation = admitted.operation().clone();
-    let submitted = submit(&gate.road, admitted, &session.req_header().headers, &body, trace).await;
+    let submitted = submit(&gate.road, &gate.books, admitted, &session.req_header().headers, &body, trace).await;
     ctx.upstream_time = submitted.upstream_time;
     if submitted.unchecked {
         // What was executed passes whatever its answer looks like: it is checked beside, in every mode.
@@ -119,9 +119,12 @@ async fn read(gate: &Gate, session: &mut Session, ctx: &mut Ctx, admitted: Admit
     }
     let headers = &session.req_header().headers;
     let checked = check(admitted, headers, b"");
-    let cleared = match checked {
-        Ok(intent) => clear(intent),
-        Err(refusal) => return refuse(session, ctx, &Refusal::Check(refusal)).await,
+    let intent = match checked {
+        Ok(intent) => intent,
+        Err(unfit) => return refuse(session, ctx, &Refusal::Check(unfit.refusal)).await,
+    };
+    let Some(cleared) = clear_read(intent) else {
+        return Err(Error::explain(ErrorType::InternalError, "only reads go this way"));
     };
     match gate.answers {
         AnswerMode::Observe => {

@@ -9,6 +9,6 @@ use crate::stations::reply::{Fetched, fetched};
 
 pub async fn fetch(road: &Road, cleared: Cleared, headers: &HeaderMap, trace: &TraceId) -> Fetched {
     let operation = cleared.intent().operation().clone();
-    let sent = road.send(cleared, headers, trace).await;
+    let sent = road.send(cleared, None, headers, trace).await;
     fetched(&operation, road.credential.is_injected(), sent)
 }

@@ -1,9 +1,13 @@
 //! The journeys: the only places that join the stations to the world.
 
+mod books;
 mod road;
 
 pub mod fetch;
 pub mod rates;
+pub mod reconcile;
 pub mod submit;
+pub mod upkeep;
 
+pub use books::{Books, Drained};
 pub use road::Road;

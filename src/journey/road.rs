@@ -9,8 +9,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::adapters::credential::Credential;
 use crate::base::ids::{Environment, TraceId};
-use crate::ports::Upstream;
-use crate::stations::forward::{Cleared, Loss, Origin, Outgoing, Sent, outgoing};
+use crate::ports::{Lease, Upstream};
+use crate::stations::forward::{Cleared, Origin, Outgoing, Sent, outgoing};
 
 /// The way to upstream, and a place where sending goes on when nobody waits for it.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ pub struct Road {
     pub origin: Origin,
     pub environment: Environment,
     pub credential: Arc<Credential>,
-    /// Where sending runs.
+    /// Where writes are carried to their end.
     pub runtime: Handle,
     /// What a shutdown waits for.
     pub sending: TaskTracker,
@@ -37,19 +37,11 @@ impl Road {
         outgoing(cleared, &self.origin, injected.as_deref(), headers, trace)
     }
 
-    /// Uses up the right to send, in a task of its own, which outlives the caller.
-    pub async fn send(&self, cleared: Cleared, headers: &HeaderMap, trace: &TraceId) -> Sent {
-        let Ok(outgoing) = self.outgoing(cleared, headers, trace) else {
-            return Sent::NotWritten;
-        };
-        let upstream = self.upstream.clone();
-        let task = self.sending.spawn_on(async move { upstream.send(outgoing).await }, &self.runtime);
-        match task.await {
-            Ok(sent) => sent,
-            Err(error) => {
-                tracing::error!(%error, "a task that was sending did not end; its outcome is unknown");
-                Sent::Lost(Loss::Broken)
-            }
+    /// Uses up the right to send.
+    pub async fn send(&self, cleared: Cleared, lease: Option<Lease>, headers: &HeaderMap, trace: &TraceId) -> Sent {
+        match self.outgoing(cleared, headers, trace) {
+            Ok(outgoing) => self.upstream.send(outgoing, lease).await,
+            Err(_) => Sent::NotWritten,
         }
     }
 }

@@ -1,17 +1,30 @@
 //! A write, from its checked head to its answer.
 //!
-//! Reads downward. What is sent is sent from a task of its own, which the caller's hanging up does not cancel.
+//! Reads downward. From the commit on it runs in a task of its own, which the caller's hanging up does not cancel.
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use http::HeaderMap;
+use http::header::HeaderName;
 
 use super::Road;
+use super::books::{Books, NotBegun};
 use crate::adapters::clock::Stopwatch;
 use crate::base::ids::TraceId;
+use crate::catalog::Operation;
 use crate::stations::admit::Admitted;
-use crate::stations::check::check;
+use crate::stations::check::{Intent, Named, Unfit, check};
+use crate::stations::claim::{Owner, Said};
 use crate::stations::forward::{AnswerBody, clear};
-use crate::stations::reply::{Refusal, Reply, refused, settled};
-use crate::stations::settle::{Outcome, settle};
+use crate::stations::reply::{self, Closed, Refusal, Reply, refused, refused_unclaimed, settled};
+use crate::stations::settle::{Doubt, Outcome, event, settle};
+
+const PREFER: HeaderName = HeaderName::from_static("prefer");
+/// The longest that a caller may wait for the answer to a call that is being sent.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const FIRST_LOOK: Duration = Duration::from_millis(20);
+const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// The answer to a write, and how long upstream took for its part.
 #[derive(Debug)]
@@ -19,26 +32,132 @@ pub struct Submitted {
     pub reply: Reply,
     /// It is upstream's own answer to an executed call, whole, and not checked.
     pub unchecked: bool,
-    pub upstream_time: Option<std::time::Duration>,
+    pub upstream_time: Option<Duration>,
 }
 
-pub async fn submit(road: &Road, admitted: Admitted, headers: &HeaderMap, body: &[u8], trace: &TraceId) -> Submitted {
+pub async fn submit(
+    road: &Road,
+    books: &Arc<Books>,
+    admitted: Admitted,
+    headers: &HeaderMap,
+    body: &[u8],
+    trace: &TraceId,
+) -> Submitted {
     let operation = admitted.operation().clone();
+    let asker = Asker { owner: Owner::of(admitted.caller()), patience: patience(headers) };
 
     let intent = match check(admitted, headers, body) {
         Ok(intent) => intent,
-        Err(refusal) => return not_sent(refused(&Refusal::Check(refusal), Some(&operation))),
+        Err(unfit) => return not_sent(unfit_answer(books, &operation, &asker, unfit).await),
     };
-    let request_id = intent.request_id().cloned();
-    let cleared = clear(intent);
+    let named = intent.named().cloned();
+
+    let carried = carry(road.clone(), books.clone(), intent, headers.clone(), trace.clone());
+    match road.sending.spawn_on(carried, &road.runtime).await {
+        Ok(Ok(submitted)) => submitted,
+        Ok(Err(not_begun)) => not_sent(not_begun_answer(books, &operation, &asker, named.as_ref(), not_begun).await),
+        Err(error) => {
+            tracing::error!(%error, "a task that was sending did not end; its outcome is unknown");
+            not_sent(settled(&Outcome::Unknown(Doubt::Broken), &operation, None))
+        }
+    }
+}
+
+/// Commit, record, forward, settle: once it has begun, it ends.
+async fn carry(
+    road: Road,
+    books: Arc<Books>,
+    intent: Intent,
+    headers: HeaderMap,
+    trace: TraceId,
+) -> Result<Submitted, NotBegun> {
+    let operation = intent.operation().clone();
+    let request_id = intent.named().and_then(|named| named.request_id.clone());
+
+    let attempt = books.begin(&intent, &trace).await?;
+    let number = attempt.begun.attempt();
+    let cleared = clear(intent, &attempt.begun);
 
     let since = Stopwatch::start();
-    let sent = road.send(cleared, headers, trace).await;
+    let sent = road.send(cleared, Some(attempt.lease), &headers, &trace).await;
     let upstream_time = Some(since.elapsed());
 
     let outcome = settle(&operation, road.credential.is_injected(), sent);
     let unchecked = matches!(outcome, Outcome::Executed { body: AnswerBody::Complete(_), .. });
-    Submitted { unchecked, reply: settled(outcome, &operation, request_id.as_ref()), upstream_time }
+    let happened = |reply: &Reply| event(&outcome, reply.kept());
+    let reply = settled(&outcome, &operation, request_id.as_ref());
+    books.settle(&attempt.place, number, happened(&reply)).await;
+    Ok(Submitted { unchecked, reply, upstream_time })
+}
+
+/// Who asks, and how long it would wait for the answer to a call that is being sent.
+struct Asker {
+    owner: Owner,
+    patience: Duration,
+}
+
+/// A call that is not what the contract says. If it was made already, in whatever form was right then, that is told.
+async fn unfit_answer(books: &Arc<Books>, operation: &Operation, asker: &Asker, unfit: Unfit) -> Reply {
+    let refusal = Refusal::Check(unfit.refusal);
+    let Some(named) = unfit.named else { return refused(&refusal, Some(operation)) };
+    match books.said(&named, &asker.owner).await {
+        Ok(None) => refused_unclaimed(&refusal, operation),
+        Ok(Some(said)) => claimed_answer(books, operation, asker, &named, said).await,
+        Err(_) => reply::closed(Closed::Store, operation),
+    }
+}
+
+async fn not_begun_answer(
+    books: &Arc<Books>,
+    operation: &Operation,
+    asker: &Asker,
+    named: Option<&Named>,
+    why: NotBegun,
+) -> Reply {
+    match (why, named) {
+        (NotBegun::Claimed(record, now), Some(named)) => match books.said_by(&record, named, &asker.owner, now) {
+            Ok(said) => claimed_answer(books, operation, asker, named, said).await,
+            Err(_) => reply::closed(Closed::Store, operation),
+        },
+        (NotBegun::Claimed(..), None) | (NotBegun::StoreAway, _) => reply::closed(Closed::Store, operation),
+        (NotBegun::AuditAway, _) => reply::closed(Closed::Audit, operation),
+        (NotBegun::Frozen, _) => reply::closed(Closed::Frozen, operation),
+    }
+}
+
+/// What the claim says; while it is being sent, what it says when that is over, if its asker will wait.
+async fn claimed_answer(
+    books: &Arc<Books>,
+    operation: &Operation,
+    asker: &Asker,
+    named: &Named,
+    mut said: Said,
+) -> Reply {
+    let until = books.clock.elapsed().saturating_add(asker.patience);
+    let mut pause = FIRST_LOOK;
+    while said == Said::InProgress {
+        let left = until.saturating_sub(books.clock.elapsed());
+        if left.is_zero() {
+            break;
+        }
+        tokio::time::sleep(pause.min(left)).await;
+        pause = pause.saturating_mul(2).min(LOOK_EVERY);
+        match books.said(named, &asker.owner).await {
+            Ok(Some(now)) => said = now,
+            // It is free again: whoever asks anew may send it.
+            Ok(None) => break,
+            Err(_) => return reply::closed(Closed::Store, operation),
+        }
+    }
+    reply::claimed(said, operation)
+}
+
+/// `Prefer: wait=N`, in seconds.
+fn patience(headers: &HeaderMap) -> Duration {
+    let preferences = headers.get_all(PREFER).iter().filter_map(|h| h.to_str().ok()).flat_map(|text| text.split(','));
+    let wait = preferences.filter_map(|preference| preference.trim().strip_prefix("wait=")).next();
+    let seconds = wait.and_then(|seconds| seconds.trim().parse::<u64>().ok()).unwrap_or(0);
+    Duration::from_secs(seconds).min(LONGEST_WAIT)
 }
 
 fn not_sent(reply: Reply) -> Submitted {

@@ -6,6 +6,7 @@ mod reading;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
@@ -21,6 +22,10 @@ impl Clock for HandClock {
     fn now(&self) -> Timestamp {
         let start: Timestamp = "2025-03-01T12:00:00Z".parse().unwrap();
         start + SignedDuration::from_millis(self.elapsed_ms.load(Ordering::SeqCst))
+    }
+
+    fn elapsed(&self) -> Duration {
+        Duration::from_millis(self.elapsed_ms.load(Ordering::SeqCst).unsigned_abs())
     }
 }
 

@@ -10,8 +10,10 @@ use http::header::{
 };
 
 use super::check::Intent;
+use super::claim::Begun;
 use crate::base::ids::TraceId;
 use crate::base::secret::Secret;
+use crate::catalog::Class;
 
 /// The callers' headers that go along: W3C trace context.
 const PASSED: [HeaderName; 2] = [HeaderName::from_static("traceparent"), HeaderName::from_static("tracestate")];
@@ -32,8 +34,13 @@ impl Cleared {
     }
 }
 
-/// Gives the right to send. As long as there are no rules, every checked call has it.
-pub fn clear(intent: Intent) -> Cleared {
+/// The right to send a read: it has no effect that could be had twice.
+pub fn clear_read(intent: Intent) -> Option<Cleared> {
+    (intent.operation().class == Class::Read).then_some(Cleared { intent })
+}
+
+/// The right to send what the store knows of.
+pub fn clear(intent: Intent, _begun: &Begun) -> Cleared {
     Cleared { intent }
 }
 
@@ -143,7 +150,7 @@ mod tests {
         let (found, token) = (admit::find(&catalog, head).unwrap(), admit::bearer(&caller).unwrap());
         let anyone = admit::Believed::of_anyone();
         let admitted = admit::admit(Environment::Sandbox, found, head, token, &anyone).unwrap();
-        let cleared = clear(check(admitted, &caller, b"").unwrap());
+        let cleared = clear_read(check(admitted, &caller, b"").unwrap()).unwrap();
         let origin = Origin { host: HeaderValue::from_static("upstream.example"), base_path: "/api".into() };
         let sent = outgoing(cleared, &origin, None, &caller, &TraceId::parse("t-1").unwrap()).unwrap();
         let mut names: Vec<_> = sent.headers.keys().map(|n| n.as_str()).collect();

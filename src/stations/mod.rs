@@ -1,14 +1,16 @@
 //! The way of a request, one file a station, in the order in which a request meets them.
 //!
 //! ```text
-//! socket ─ admit ─ check ─ forward ─ settle ─ reply ─ socket
-//!           who     what    once     known     shape
+//! socket ─ admit ─ check ─ record ─ claim ─ forward ─ settle ─ reply ─ socket
+//!           who     what    words    whose   once      known    shape
 //! ```
 //!
 //! All of it is pure: no clock, no socket, no randomness. A station knows only those before it.
 
 pub mod admit;
 pub mod check;
+pub mod claim;
 pub mod forward;
+pub mod record;
 pub mod reply;
 pub mod settle;

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
 
+use super::claim::{self, Answer, Event};
 use super::forward::{AnswerBody, Loss, Sent};
 use crate::base::json::{self, Limits};
 use crate::catalog::{Operation, Violation};
@@ -78,6 +79,21 @@ pub fn settle(operation: &Operation, injected: bool, sent: Sent) -> Outcome {
             Outcome::NotExecuted(NotExecuted::Refused { status, headers, body })
         }
         body => Outcome::Unknown(Doubt::Answered { status, headers, body }),
+    }
+}
+
+/// What became of it, as it happens to its claim.
+pub fn event(outcome: &Outcome, answer: Answer) -> Event {
+    match outcome {
+        Outcome::Executed { .. } => Event::Executed(answer),
+        Outcome::NotExecuted(NotExecuted::NotSent | NotExecuted::CredentialRefused)
+        | Outcome::NotExecuted(NotExecuted::Refused { status: 401 | 429, .. }) => Event::Undone,
+        Outcome::NotExecuted(NotExecuted::Refused { .. }) => Event::Refused(answer),
+        Outcome::Unknown(Doubt::Silent) => Event::Doubted(claim::Doubt::Silent),
+        Outcome::Unknown(Doubt::Broken) => Event::Doubted(claim::Doubt::Broken),
+        Outcome::Unknown(Doubt::Redirected | Doubt::CredentialRefused | Doubt::Answered { .. }) => {
+            Event::Doubted(claim::Doubt::Unproven)
+        }
     }
 }
 

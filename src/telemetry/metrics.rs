@@ -32,6 +32,11 @@ pub struct Metrics {
     rate_near: IntCounterVec,
     rated_by_part: IntCounterVec,
     redis_up: IntGaugeVec,
+    claims: IntCounterVec,
+    store_failures: IntCounterVec,
+    unsettled: IntGauge,
+    in_doubt: IntGaugeVec,
+    reconciled: IntCounterVec,
 }
 
 /// What is counted of one rate.
@@ -185,6 +190,47 @@ impl Metrics {
                 &registry,
                 IntGaugeVec::new(Opts::new("sluice_redis_up", "Whether the Redis that nodes share is there."), &[])?,
             )?,
+            claims: registered(
+                &registry,
+                IntCounterVec::new(
+                    Opts::new(
+                        "sluice_claims_total",
+                        "What became of attempts; `late`: an answer came when its claim had moved on.",
+                    ),
+                    &["environment", "outcome"],
+                )?,
+            )?,
+            store_failures: registered(
+                &registry,
+                IntCounterVec::new(
+                    Opts::new(
+                        "sluice_store_failures_total",
+                        "Calls of the store that failed, by what is known of them.",
+                    ),
+                    &["kind"],
+                )?,
+            )?,
+            unsettled: registered(
+                &registry,
+                IntGauge::new("sluice_outcomes_unsettled", "Outcomes that the store could not be told yet.")?,
+            )?,
+            in_doubt: registered(
+                &registry,
+                IntGaugeVec::new(
+                    Opts::new("sluice_claims_in_doubt", "Claims whose outcome nobody knows."),
+                    &["environment"],
+                )?,
+            )?,
+            reconciled: registered(
+                &registry,
+                IntCounterVec::new(
+                    Opts::new(
+                        "sluice_reconciliations_total",
+                        "Looks for the record of a call in doubt, by what was found.",
+                    ),
+                    &["environment", "found"],
+                )?,
+            )?,
             in_flight: registered(
                 &registry,
                 IntGauge::new("sluice_requests_in_flight", "Requests that are being answered now.")?,
@@ -255,6 +301,26 @@ impl Metrics {
 
     pub fn redis_up(&self, is_up: bool) {
         self.redis_up.with_label_values::<&str>(&[]).set(i64::from(is_up));
+    }
+
+    pub fn claim_settled(&self, environment: &str, outcome: &str) {
+        self.claims.with_label_values(&[environment, outcome]).inc();
+    }
+
+    pub fn store_failed(&self, kind: &str) {
+        self.store_failures.with_label_values(&[kind]).inc();
+    }
+
+    pub fn unsettled(&self, change: i64) {
+        self.unsettled.add(change);
+    }
+
+    pub fn in_doubt(&self, environment: &str, count: usize) {
+        self.in_doubt.with_label_values(&[environment]).set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    pub fn reconciled(&self, environment: &str, found: &str) {
+        self.reconciled.with_label_values(&[environment, found]).inc();
     }
 
     pub fn left_unchecked(&self) {

@@ -5,10 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules in reading order; each may use itself and those before it.
-const ORDER: [&str; 12] = [
+const ORDER: [&str; 14] = [
     "base",
     "catalog",
     "policy",
+    "commit",
+    "chain",
     "stations",
     "ports",
     "config",
@@ -20,7 +22,7 @@ const ORDER: [&str; 12] = [
     "cli",
 ];
 /// Modules without clock, randomness, environment, files, sockets or tasks.
-const PURE: [&str; 4] = ["base", "catalog", "policy", "stations"];
+const PURE: [&str; 6] = ["base", "catalog", "policy", "commit", "chain", "stations"];
 const IMPURE: [&str; 11] = [
     "std::fs",
     "std::net",
@@ -35,7 +37,7 @@ const IMPURE: [&str; 11] = [
     "tracing",
 ];
 /// The stations in the order in which a request meets them.
-const STATIONS: [&str; 5] = ["admit", "check", "forward", "settle", "reply"];
+const STATIONS: [&str; 7] = ["admit", "check", "record", "claim", "forward", "settle", "reply"];
 const LONGEST_FILE: usize = 450;
 
 #[test]

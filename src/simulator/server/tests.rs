@@ -24,6 +24,10 @@ impl Clock for StoppedClock {
     fn now(&self) -> Timestamp {
         "2025-03-01T12:00:00Z".parse().unwrap()
     }
+
+    fn elapsed(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 struct Served {

@@ -20,7 +20,7 @@ pub use token::{Believed, Caller, IssuerRules, TokenFault, Trusted, believe};
 
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
-use crate::catalog::{Catalog, Found, NotFound, Operation};
+use crate::catalog::{Catalog, Class, Found, NotFound, Operation};
 
 /// The longest request target, in bytes.
 pub const LONGEST_TARGET: usize = 4096;
@@ -49,6 +49,20 @@ pub struct Admitted {
 }
 
 impl Admitted {
+    /// A read of the gate's own, to find out what became of a call. It bears no token; where the gate has no credential
+    /// of its own, upstream refuses it.
+    pub fn of_the_gate(environment: Environment, operation: Arc<Operation>, query: String) -> Option<Admitted> {
+        let is_plain = operation.class == Class::Read && operation.path_parameters.is_empty();
+        is_plain.then(|| Admitted {
+            environment,
+            operation,
+            path_parameters: Vec::new(),
+            query,
+            caller: Arc::new(Caller::of_the_gate()),
+            token: Secret::new(String::new()),
+        })
+    }
+
     pub fn environment(&self) -> Environment {
         self.environment
     }

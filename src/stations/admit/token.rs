@@ -58,6 +58,11 @@ pub struct Caller {
 }
 
 impl Caller {
+    /// No token says so of anybody: it is nobody's name for an issuer.
+    pub(super) fn of_the_gate() -> Caller {
+        Caller { issuer: Arc::from("(gate)"), subject: "(gate)".to_owned(), requester: None, roles: BTreeSet::new() }
+    }
+
     /// The name of the issuer, as configured.
     pub fn issuer(&self) -> &str {
         &self.issuer

@@ -7,13 +7,14 @@ use serde_json::Value;
 
 use super::query;
 use crate::base::digest::Fingerprint;
-use crate::base::ids::{Environment, RequestId};
+use crate::base::ids::{Environment, RequestId, is_identifier};
 use crate::base::json;
 use crate::base::normal::{self, AddressKind};
 use crate::base::pointer::Pointer;
 use crate::base::secret::Secret;
 use crate::catalog::{Claim, Fees, Operation, Side, Violation};
-use crate::stations::admit::Admitted;
+use crate::commit::{Kind, RecordKey};
+use crate::stations::admit::{Admitted, Caller};
 
 /// A checked call: operation, parameters, what moves, the exact bytes to send and their fingerprint.
 #[derive(Debug)]
@@ -22,11 +23,22 @@ pub struct Intent {
     operation: Arc<Operation>,
     path: String,
     query: String,
-    request_id: Option<RequestId>,
+    named: Option<Named>,
+    caller: Arc<Caller>,
     movement: Option<Movement>,
     body: Option<Bytes>,
     fingerprint: Fingerprint,
     token: Secret,
+}
+
+/// By what a call's claim is known. It can be told as soon as the body is read, even where that is not what the
+/// contract says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    pub key: RecordKey,
+    /// As the caller wrote it; an operation that is claimed by its path has none.
+    pub request_id: Option<RequestId>,
+    pub fingerprint: Fingerprint,
 }
 
 /// What moves, as the body states it. Identifiers are in their normal form, amounts as written.
@@ -50,29 +62,20 @@ pub struct Party {
 }
 
 impl Intent {
-    pub(super) fn build(admitted: Admitted, parameters: Vec<(String, String)>, body: Option<Value>) -> Intent {
+    pub(super) fn build(admitted: Admitted, parameters: &[(String, String)], body: Option<&Value>) -> Intent {
         let operation = admitted.operation().clone();
-        let path = operation.template.fill(admitted.path_parameters());
-        let query = query::write(&parameters);
-        let value = body.as_ref().unwrap_or(&Value::Null);
-        let bytes = body.as_ref().map(json::to_bytes).map(Bytes::from);
-        let parts: [&[u8]; 5] = [
-            operation.id.as_str().as_bytes(),
-            operation.method.as_str().as_bytes(),
-            path.as_bytes(),
-            query.as_bytes(),
-            bytes.as_deref().unwrap_or_default(),
-        ];
+        let written = Written::of(&admitted, query::write(parameters), body);
         Intent {
             environment: admitted.environment(),
-            request_id: request_id(&operation, value),
-            movement: movement(&operation, value),
-            fingerprint: Fingerprint::of(&parts),
+            named: written.named(&admitted, body),
+            movement: movement(&operation, body.unwrap_or(&Value::Null)),
+            fingerprint: written.fingerprint,
+            caller: admitted.caller().clone(),
             token: admitted.token().clone(),
-            body: bytes,
+            body: written.body,
+            path: written.path,
+            query: written.query,
             operation,
-            path,
-            query,
         }
     }
 
@@ -84,8 +87,13 @@ impl Intent {
         &self.operation
     }
 
-    pub fn request_id(&self) -> Option<&RequestId> {
-        self.request_id.as_ref()
+    /// By what its claim is known, where it can be claimed.
+    pub fn named(&self) -> Option<&Named> {
+        self.named.as_ref()
+    }
+
+    pub fn caller(&self) -> &Arc<Caller> {
+        &self.caller
     }
 
     pub fn movement(&self) -> Option<&Movement> {
@@ -108,6 +116,54 @@ impl Intent {
 
     pub fn token(&self) -> &Secret {
         &self.token
+    }
+}
+
+/// By what the claim of a call is known that goes no further.
+pub(super) fn named_anyway(admitted: &Admitted, query: String, body: Option<&Value>) -> Option<Named> {
+    Written::of(admitted, query, body).named(admitted, body)
+}
+
+/// A call as it would be sent.
+struct Written {
+    path: String,
+    query: String,
+    body: Option<Bytes>,
+    fingerprint: Fingerprint,
+}
+
+impl Written {
+    fn of(admitted: &Admitted, query: String, body: Option<&Value>) -> Written {
+        let operation = admitted.operation();
+        let path = operation.template.fill(admitted.path_parameters());
+        let body = body.map(json::to_bytes).map(Bytes::from);
+        let parts: [&[u8]; 5] = [
+            operation.id.as_str().as_bytes(),
+            operation.method.as_str().as_bytes(),
+            path.as_bytes(),
+            query.as_bytes(),
+            body.as_deref().unwrap_or_default(),
+        ];
+        Written { fingerprint: Fingerprint::of(&parts), path, query, body }
+    }
+
+    fn named(&self, admitted: &Admitted, body: Option<&Value>) -> Option<Named> {
+        let operation = admitted.operation();
+        let request_id = body.and_then(|body| request_id(operation, body));
+        let name = match operation.claim.as_ref()? {
+            Claim::Body(_) => format!("request/{}", normal::uuid(request_id.as_ref()?.as_str())),
+            Claim::Path(names) => {
+                let mut name = format!("path/{}", operation.id);
+                for wanted in names {
+                    let (_, value) = admitted.path_parameters().iter().find(|(name, _)| name == wanted)?;
+                    name.push('/');
+                    name.push_str(&normal::uuid(is_identifier(value).then_some(value)?));
+                }
+                name
+            }
+        };
+        let key = RecordKey { environment: admitted.environment(), kind: Kind::Claim, name };
+        Some(Named { key, request_id, fingerprint: self.fingerprint })
     }
 }
 

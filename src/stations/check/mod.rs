@@ -9,7 +9,7 @@ mod query;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
 use serde_json::Value;
 
-pub use intent::{Intent, Movement, Party};
+pub use intent::{Intent, Movement, Named, Party};
 
 use super::admit::Admitted;
 use crate::base::ids::is_identifier;
@@ -26,6 +26,14 @@ pub enum CheckRefusal {
     },
     Json(JsonError),
     Violations(Vec<Violation>),
+}
+
+/// A call that goes no further. Where its claim can be told all the same, that is answered first: a payment that was
+/// made stays made, whatever is said of its repeat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unfit {
+    pub refusal: CheckRefusal,
+    pub named: Option<Named>,
 }
 
 /// What the head says of the body: asked before a byte of it is read.
@@ -48,29 +56,38 @@ pub fn check_head(headers: &HeaderMap, limit_bytes: usize) -> Result<(), CheckRe
 }
 
 /// The call as data, or all that is wrong with it.
-pub fn check(admitted: Admitted, headers: &HeaderMap, body: &[u8]) -> Result<Intent, CheckRefusal> {
+pub fn check(admitted: Admitted, headers: &HeaderMap, body: &[u8]) -> Result<Intent, Unfit> {
     let operation = admitted.operation().clone();
+    let unfit = |refusal| Unfit { refusal, named: None };
     if !body.is_empty() && !headers.contains_key(CONTENT_TYPE) {
-        return Err(CheckRefusal::MediaType("the body has no Content-Type; only application/json is taken"));
+        let why = "the body has no Content-Type; only application/json is taken";
+        return Err(unfit(CheckRefusal::MediaType(why)));
     }
-    let parameters = query::read(admitted.query()).map_err(|v| CheckRefusal::Violations(vec![v]))?;
     let mut violations = path_violations(&operation, admitted.path_parameters());
-    violations.extend(query_violations(&operation, &parameters));
+    let parameters = query::read(admitted.query());
+    match &parameters {
+        Ok(parameters) => violations.extend(query_violations(&operation, parameters)),
+        Err(violation) => violations.push(violation.clone()),
+    }
     let body = match &operation.body {
         Some(contract) => {
-            let value = json::parse(body, Limits::REQUEST).map_err(CheckRefusal::Json)?;
+            let value = json::parse(body, Limits::REQUEST).map_err(CheckRefusal::Json).map_err(unfit)?;
             violations.extend(body_violations(&operation, contract, &value));
             Some(value)
         }
         None => {
-            violations.extend(no_body(body)?);
+            violations.extend(no_body(body).map_err(unfit)?);
             None
         }
     };
-    if !violations.is_empty() {
-        return Err(CheckRefusal::Violations(violations));
+    match parameters {
+        Ok(parameters) if violations.is_empty() => Ok(Intent::build(admitted, &parameters, body.as_ref())),
+        parameters => {
+            let query = parameters.map_or_else(|_| admitted.query().to_owned(), |parameters| query::write(&parameters));
+            let named = intent::named_anyway(&admitted, query, body.as_ref());
+            Err(Unfit { refusal: CheckRefusal::Violations(violations), named })
+        }
     }
-    Ok(Intent::build(admitted, parameters, body))
 }
 
 /// `application/json`, with no parameter but the encoding that JSON has anyway.

@@ -27,7 +27,7 @@ fn asked(catalog: &Catalog, method: Method, target: &str, body: &[u8]) -> Result
     check_head(&headers, 1 << 20)?;
     let token = admit::bearer(&headers).unwrap();
     let admitted = admit::admit(Environment::Production, found, head, token, &admit::Believed::of_anyone()).unwrap();
-    check(admitted, &headers, body)
+    check(admitted, &headers, body).map_err(|unfit| unfit.refusal)
 }
 
 fn swap(change: impl FnOnce(&mut Value)) -> Vec<u8> {
@@ -75,7 +75,7 @@ fn identifiers_are_normal_and_the_sent_bytes_as_written() {
     assert_eq!(movement.source.user.as_deref(), Some("7f9c24e8-3b12-4fef-91e0-8f5d3d5c6a11"));
     assert_eq!(movement.source.amount.as_deref(), Some("10.50"));
     assert_eq!(movement.destination.wallet.as_deref(), Some("0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed"));
-    assert_eq!(intent.request_id().unwrap().as_str(), "swap-1");
+    assert_eq!(intent.named().unwrap().request_id.as_ref().unwrap().as_str(), "swap-1");
     let sent = std::str::from_utf8(intent.body().unwrap()).unwrap();
     assert!(sent.contains("7F9C24E8") && sent.contains("0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"), "{sent}");
 }

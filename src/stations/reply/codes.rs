@@ -25,10 +25,16 @@ pub enum Code {
     UpstreamError,
     OutcomeUnknown,
     Overloaded,
+    RequestInProgress,
+    RequestIdSpent,
+    RequestIdReused,
+    StoreUnavailable,
+    AuditUnavailable,
+    Frozen,
 }
 
 impl Code {
-    pub const ALL: [Code; 19] = [
+    pub const ALL: [Code; 25] = [
         Code::MalformedRequest,
         Code::TargetTooLong,
         Code::HeadTooLarge,
@@ -48,6 +54,12 @@ impl Code {
         Code::UpstreamError,
         Code::OutcomeUnknown,
         Code::Overloaded,
+        Code::RequestInProgress,
+        Code::RequestIdSpent,
+        Code::RequestIdReused,
+        Code::StoreUnavailable,
+        Code::AuditUnavailable,
+        Code::Frozen,
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -71,6 +83,12 @@ impl Code {
             Code::UpstreamError => "UPSTREAM_ERROR",
             Code::OutcomeUnknown => "OUTCOME_UNKNOWN",
             Code::Overloaded => "OVERLOADED",
+            Code::RequestInProgress => "REQUEST_IN_PROGRESS",
+            Code::RequestIdSpent => "REQUEST_ID_SPENT",
+            Code::RequestIdReused => "REQUEST_ID_REUSED",
+            Code::StoreUnavailable => "STORE_UNAVAILABLE",
+            Code::AuditUnavailable => "AUDIT_UNAVAILABLE",
+            Code::Frozen => "FROZEN",
         }
     }
 
@@ -89,7 +107,13 @@ impl Code {
             Code::HeadTooLarge => 431,
             Code::UnsupportedMediaType => 415,
             Code::UpstreamUnavailable | Code::UpstreamError => 502,
-            Code::Overloaded | Code::KeysUnavailable => 503,
+            Code::RequestInProgress | Code::RequestIdSpent => 409,
+            Code::RequestIdReused => 422,
+            Code::Overloaded
+            | Code::KeysUnavailable
+            | Code::StoreUnavailable
+            | Code::AuditUnavailable
+            | Code::Frozen => 503,
             Code::UpstreamTimeout | Code::OutcomeUnknown => 504,
         }
     }
@@ -106,19 +130,33 @@ impl Code {
             | Code::UnsupportedMediaType
             | Code::BodyTooLarge
             | Code::Forbidden
-            | Code::RateLimited => Shape::C,
+            | Code::RateLimited
+            | Code::RequestInProgress
+            | Code::RequestIdSpent
+            | Code::RequestIdReused => Shape::C,
             Code::Unauthorized
             | Code::UpstreamUnavailable
             | Code::UpstreamTimeout
             | Code::UpstreamError
             | Code::OutcomeUnknown
             | Code::Overloaded
-            | Code::KeysUnavailable => Shape::A,
+            | Code::KeysUnavailable
+            | Code::StoreUnavailable
+            | Code::AuditUnavailable
+            | Code::Frozen => Shape::A,
         }
     }
 
     /// After how long it is worth trying again.
     pub(super) fn retry_after_secs(self) -> Option<u32> {
-        matches!(self, Code::Overloaded | Code::KeysUnavailable).then_some(1)
+        match self {
+            Code::Overloaded
+            | Code::KeysUnavailable
+            | Code::RequestInProgress
+            | Code::StoreUnavailable
+            | Code::AuditUnavailable => Some(1),
+            Code::Frozen => Some(60),
+            _ => None,
+        }
     }
 }

@@ -3,6 +3,7 @@
 //! Every answer says who made it and, where something could have been executed, whether it was. An outage is
 //! never dressed up as a refusal, a refusal never as an outage, a payment never as a failure.
 
+mod claimed;
 mod codes;
 mod rate;
 mod read;
@@ -12,6 +13,7 @@ use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use serde_json::{Value, json};
 
+pub use claimed::{Closed, claimed, closed};
 pub use codes::Code;
 pub use rate::{Exceeded, RATE_LIMIT, RATE_LIMIT_POLICY, Rated, exceeded, rate_fields};
 pub use read::{Fetched, ReadError, ReadFailure, fetched, read_error, read_failed};
@@ -91,8 +93,16 @@ pub enum Refusal {
 
 /// The answer to a call that went no further. `operation` is `None` where the call names none.
 pub fn refused(refusal: &Refusal, operation: Option<&Operation>) -> Reply {
+    refused_as(refusal, operation, operation.and_then(not_looked_up))
+}
+
+/// The answer to a write that went no further, and of which there is no claim.
+pub fn refused_unclaimed(refusal: &Refusal, operation: &Operation) -> Reply {
+    refused_as(refusal, Some(operation), Some(Executed::No))
+}
+
+fn refused_as(refusal: &Refusal, operation: Option<&Operation>, executed: Option<Executed>) -> Reply {
     let (code, message, violations) = told(refusal);
-    let executed = operation.and_then(not_looked_up);
     let message = match executed {
         Some(Executed::Unknown) => {
             format!(
@@ -130,14 +140,14 @@ pub fn refused(refusal: &Refusal, operation: Option<&Operation>) -> Reply {
 }
 
 /// The answer to a write that was tried.
-pub fn settled(outcome: Outcome, operation: &Operation, request_id: Option<&RequestId>) -> Reply {
+pub fn settled(outcome: &Outcome, operation: &Operation, request_id: Option<&RequestId>) -> Reply {
     match outcome {
         Outcome::Executed { status, headers, body: AnswerBody::Complete(body) } => {
-            from_upstream(status, &headers, body, Some(Executed::Yes))
+            from_upstream(*status, headers, body.clone(), Some(Executed::Yes))
         }
-        Outcome::Executed { status, body: AnswerBody::Incomplete(_), .. } => executed_without_body(status, request_id),
+        Outcome::Executed { status, body: AnswerBody::Incomplete(_), .. } => executed_without_body(*status, request_id),
         Outcome::NotExecuted(NotExecuted::Refused { status, headers, body }) => {
-            from_upstream(status, &headers, body, Some(Executed::No))
+            from_upstream(*status, headers, body.clone(), Some(Executed::No))
         }
         Outcome::NotExecuted(NotExecuted::CredentialRefused) => {
             let message = "upstream refused the gate's own credential; nothing was executed. Tell who runs the gate.";
@@ -234,7 +244,7 @@ fn executed_without_body(status: u16, request_id: Option<&RequestId>) -> Reply {
     Reply { status, origin: Origin::Upstream, executed: Some(Executed::Yes), ..bare(status, &body) }
 }
 
-fn in_doubt(doubt: Doubt, operation: &Operation) -> Reply {
+fn in_doubt(doubt: &Doubt, operation: &Operation) -> Reply {
     let advice = match operation.claim {
         Some(Claim::Body(_)) => "Whether it was executed is not known: do not send it under another requestId",
         Some(Claim::Path(_)) | None => "Whether it was executed is not known: look before it is sent again",
@@ -249,12 +259,12 @@ fn in_doubt(doubt: Doubt, operation: &Operation) -> Reply {
         Doubt::Redirected => lost(502, "upstream answered with a redirect, which is not followed"),
         Doubt::CredentialRefused => lost(502, "upstream answered 401 to the gate's own credential"),
         Doubt::Answered { status, headers, body: Some(body) } if operation.claim.is_none() => {
-            from_upstream(status, &headers, body, unknown)
+            from_upstream(*status, headers, body.clone(), unknown)
         }
         Doubt::Answered { status, .. } => {
             let message = format!("upstream answered {status}. {advice}.");
-            let shape = operation.answer(status).and_then(|a| a.shape).unwrap_or_else(|| Shape::usual(status));
-            Reply { origin: Origin::Upstream, ..own(Code::OutcomeUnknown, status, shape, &message, None, unknown) }
+            let shape = operation.answer(*status).and_then(|a| a.shape).unwrap_or_else(|| Shape::usual(*status));
+            Reply { origin: Origin::Upstream, ..own(Code::OutcomeUnknown, *status, shape, &message, None, unknown) }
         }
     }
 }

@@ -33,7 +33,7 @@ fn wait_for_slot(gate: &Gate, call: &Call) {
 fn reads_and_writes_hold_slots_until_they_are_answered() {
     let upstream = Upstream::start();
     let gate = gate(&upstream);
-    for id in ["listUsers", "createSwap"] {
+    for id in ["listUsers", "cancelSwap"] {
         let call = valid(operation(id));
         let go = Signal::new();
         let mut open = waiting(&gate, &upstream, &call, &go, 2);
@@ -107,7 +107,7 @@ fn whoever_hangs_up_gives_its_slot_back() {
     let upstream = Upstream::start();
     let policies = rate("at-once", "per = [\"caller\"]\nconcurrent = 2");
     let gate = with(Setup::of(&upstream), &policies).timeout_ms("answer_ms", 2000).start();
-    for id in ["listUsers", "createSwap"] {
+    for id in ["listUsers", "cancelSwap"] {
         let call = valid(operation(id));
         let before = upstream.seen().len();
         for at in 0..2 {

@@ -1,0 +1,82 @@
+//! What the files of a folder are called.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::commit::NodeId;
+
+const SUFFIX: &str = ".jsonl";
+const CHECKPOINTS: &str = ".checkpoints.jsonl";
+
+/// A file of the chain, by its name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AuditFile {
+    pub node: NodeId,
+    pub sequence: u64,
+    pub path: PathBuf,
+}
+
+/// `audit-<node>-<sequence>.jsonl`, the sequence with 8 digits.
+pub fn audit_file(folder: &Path, node: &NodeId, sequence: u64) -> PathBuf {
+    folder.join(format!("audit-{node}-{sequence:08}{SUFFIX}"))
+}
+
+/// `audit-<node>.checkpoints.jsonl`
+pub fn checkpoints_file(folder: &Path, node: &NodeId) -> PathBuf {
+    folder.join(format!("audit-{node}{CHECKPOINTS}"))
+}
+
+/// Held by the process that writes a node's files.
+pub fn lock_file(folder: &Path, node: &NodeId) -> PathBuf {
+    folder.join(format!("audit-{node}.lock"))
+}
+
+/// What a file of the chain says by its name.
+pub fn named(path: &Path) -> Option<AuditFile> {
+    let stem = path.file_name()?.to_str()?.strip_prefix("audit-")?.strip_suffix(SUFFIX)?;
+    let (node, digits) = stem.rsplit_once('-')?;
+    let sequence = digits.parse().ok().filter(|_| digits.len() >= 8 && digits.bytes().all(|b| b.is_ascii_digit()))?;
+    Some(AuditFile { node: NodeId::parse(node)?, sequence, path: path.to_owned() })
+}
+
+/// The files of the chain in a folder, by node and sequence.
+pub fn audit_files(folder: &Path) -> io::Result<Vec<AuditFile>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        files.extend(named(&entry?.path()));
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// The files of checkpoints in a folder.
+pub fn checkpoint_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.starts_with("audit-") && name.ends_with(CHECKPOINTS) {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_says_node_and_sequence() {
+        let node = NodeId::parse("gate-1.eu").unwrap();
+        let path = audit_file(Path::new("/a"), &node, 12);
+        assert_eq!(path, Path::new("/a/audit-gate-1.eu-00000012.jsonl"));
+        assert_eq!(named(&path), Some(AuditFile { node: node.clone(), sequence: 12, path: path.clone() }));
+        assert_eq!(named(&checkpoints_file(Path::new("/a"), &node)), None);
+        for other in ["audit-a-1.jsonl", "audit-00000001.jsonl", "audit-a-+0000001.jsonl", "b-a-00000001.jsonl"] {
+            assert_eq!(named(Path::new(other)), None, "{other}");
+        }
+    }
+}

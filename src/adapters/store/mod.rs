@@ -1,0 +1,17 @@
+//! Where what was decided and done is kept.
+//!
+//! What a commit means is written once, over an ordered map of bytes: `layout` says what lies under which key, `look`
+//! what can be seen in it, `plan` what a commit changes. [`memory`] keeps such a map in memory, [`embedded`] in a file.
+//! [`sealed`] encrypts what any of them keeps. Every store passes the contract suite in `tests/cases/store`.
+
+pub mod embedded;
+pub mod memory;
+pub mod sealed;
+
+mod layout;
+mod look;
+mod plan;
+mod ticker;
+
+/// How many records and slots one call of `sweep` takes at most.
+const SWEEP: usize = 500;

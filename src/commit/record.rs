@@ -1,0 +1,162 @@
+//! What a store keeps.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::base::ids::Environment;
+
+/// When, by the store's own clock, in microseconds since 1970. Over all nodes it never runs back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StoreTime(i64);
+
+impl StoreTime {
+    pub const fn of_micros(micros: i64) -> StoreTime {
+        StoreTime(micros)
+    }
+
+    pub const fn as_micros(self) -> i64 {
+        self.0
+    }
+
+    pub fn plus(self, time: Duration) -> StoreTime {
+        StoreTime(self.0.saturating_add(i64::try_from(time.as_micros()).unwrap_or(i64::MAX)))
+    }
+
+    /// Nothing where `earlier` is later.
+    pub fn since(self, earlier: StoreTime) -> Duration {
+        Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+}
+
+/// The number of a commit, counted from 1 for each environment, over all nodes, without a gap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Number(u64);
+
+impl Number {
+    pub const fn new(number: u64) -> Number {
+        Number(number)
+    }
+
+    pub const fn as_u64(self) -> u64 {
+        self.0
+    }
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// The name of one gate among those that share a store.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(String);
+
+impl NodeId {
+    /// 1 to 64 of `A-Za-z0-9._-`, beginning with a letter or a digit: it stands in the names of files.
+    pub fn parse(text: &str) -> Option<NodeId> {
+        let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
+        let begins = text.bytes().next().is_some_and(|b| b.is_ascii_alphanumeric());
+        (begins && text.len() <= 64 && text.bytes().all(allowed)).then(|| NodeId(text.to_owned()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The kinds of records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    Claim,
+    Freeze,
+}
+
+impl Kind {
+    pub const ALL: [Kind; 2] = [Kind::Claim, Kind::Freeze];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Kind::Claim => "claim",
+            Kind::Freeze => "freeze",
+        }
+    }
+}
+
+/// Where a record stands.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RecordKey {
+    pub environment: Environment,
+    pub kind: Kind,
+    pub name: String,
+}
+
+/// A record as it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The commit that wrote it.
+    pub version: Number,
+    /// When that was.
+    pub at: StoreTime,
+    pub content: Content,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    Whole(Bytes),
+    /// Its time is over; that it was there is all that is kept.
+    Spent,
+}
+
+/// How long a record is kept, from the commit that writes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    Forever,
+    /// Whole for a time, then spent for another, then gone.
+    For {
+        whole: Duration,
+        spent: Duration,
+    },
+}
+
+/// The lists that are ordered by time: what is in them is due then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Index {
+    /// Claims that are being sent, by the end of their lease.
+    Sending,
+    /// Claims whose outcome is unknown, by when they are looked at next.
+    Unknown,
+    /// What is frozen, by when it was.
+    Frozen,
+}
+
+impl Index {
+    pub const ALL: [Index; 3] = [Index::Sending, Index::Unknown, Index::Frozen];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Index::Sending => "sending",
+            Index::Unknown => "unknown",
+            Index::Frozen => "frozen",
+        }
+    }
+}
+
+/// An Entry that lies in the store's outbox until it is on disk in the file of its node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outstanding {
+    pub environment: Environment,
+    pub number: Number,
+    pub at: StoreTime,
+    pub node: NodeId,
+    /// A JSON object.
+    pub entry: Bytes,
+}

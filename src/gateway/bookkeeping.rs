@@ -1,0 +1,110 @@
+//! The books of this process: opened and brought up to date before anything is served, and kept while it runs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
+
+use crate::adapters::audit::{AuditFiles, AuditSettings, Checkpoints, OpenFault, SigningKey};
+use crate::adapters::clock::SystemClock;
+use crate::adapters::store::embedded::{Embedded, OpenError, Options};
+use crate::adapters::store::sealed::{Sealed, SealingKey, SealingKeyError};
+use crate::adapters::unsettled::Unsettled;
+use crate::base::ids::Environment;
+use crate::commit::Keep;
+use crate::config::{Config, TimeoutsConfig};
+use crate::journey::Books;
+use crate::journey::upkeep::{RecoverError, drain, recover, search_and_sweep, watch_leases};
+use crate::stations::claim::Terms;
+use crate::telemetry::Metrics;
+
+/// Entries that are on their way to the disk and that nobody waits for.
+const ON_THEIR_WAY: usize = 16_384;
+/// For the store and the audit chain, before the first byte of a call is sent.
+const BOOKKEEPING: Duration = Duration::from_secs(10);
+/// What clocks and schedulers may take on top of every timeout.
+const SLACK: Duration = Duration::from_secs(10);
+/// From an unknown outcome to the first look for its record.
+const SETTLING: Duration = Duration::from_secs(15);
+
+/// The state of the audit chain is signed after so many entries, or this time.
+const CHECKPOINT_ENTRIES: u64 = 1_000;
+const CHECKPOINT_EVERY: Duration = Duration::from_secs(60);
+
+/// Why the books cannot be opened.
+#[derive(Debug)]
+pub enum BooksError {
+    Store(OpenError),
+    SealKey(SealingKeyError),
+    CheckpointKey,
+    Audit(OpenFault),
+    Recover(RecoverError),
+}
+
+impl std::fmt::Display for BooksError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            BooksError::Store(error) => write!(f, "{error}"),
+            BooksError::SealKey(error) => write!(f, "`store.seal_key`: {error}"),
+            BooksError::CheckpointKey => {
+                write!(f, "`audit.checkpoint_key` is no Ed25519 key as PEM; `sluice audit key` makes one")
+            }
+            BooksError::Audit(error) => write!(f, "{error}"),
+            BooksError::Recover(error) => write!(f, "what was left of an earlier run cannot be taken up: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for BooksError {}
+
+pub(super) fn open(config: &Config, runtime: &Runtime, metrics: &Metrics) -> Result<Arc<Books>, BooksError> {
+    let clock = Arc::new(SystemClock);
+    let store = Embedded::open(&config.store.folder, clock.clone(), Options::default()).map_err(BooksError::Store)?;
+    let seal_keys = config.store.seal_keys.iter().map(|(id, key)| SealingKey::new(id, key));
+    let seal_keys = seal_keys.collect::<Result<_, _>>().map_err(BooksError::SealKey)?;
+    let store = Sealed::new(Arc::new(store), seal_keys);
+    let audit = AuditFiles::open(audit_settings(config)?, clock.clone()).map_err(BooksError::Audit)?;
+    let (entries, on_their_way) = mpsc::channel(ON_THEIR_WAY);
+    let books = Arc::new(Books {
+        store: Arc::new(store),
+        audit: Arc::new(audit),
+        clock,
+        node: config.store.node.clone(),
+        terms: terms(config),
+        unsettled: Some(Unsettled::new(config.store.folder.join("unsettled"))),
+        metrics: metrics.clone(),
+        drain: entries,
+    });
+    let environments: Vec<Environment> = config.environments.iter().map(|one| one.environment).collect();
+    runtime.spawn(drain(books.clone(), on_their_way));
+    runtime.block_on(recover(&books, &environments)).map_err(BooksError::Recover)?;
+    runtime.spawn(watch_leases(books.clone(), environments.clone()));
+    runtime.spawn(search_and_sweep(books.clone(), environments));
+    Ok(books)
+}
+
+fn audit_settings(config: &Config) -> Result<AuditSettings, BooksError> {
+    let checkpoints = config.audit.checkpoint_key.as_ref().map(|pem| {
+        let key = SigningKey::of_pem(pem.reveal().as_bytes()).ok_or(BooksError::CheckpointKey)?;
+        Ok(Checkpoints { key, every_entries: CHECKPOINT_ENTRIES, every: CHECKPOINT_EVERY, to_log: true })
+    });
+    Ok(AuditSettings {
+        rotate_bytes: u64::try_from(config.audit.file_bytes).unwrap_or(u64::MAX),
+        checkpoints: checkpoints.transpose()?,
+        ..AuditSettings::of(&config.audit.folder, config.store.node.clone())
+    })
+}
+
+fn terms(config: &Config) -> Terms {
+    let TimeoutsConfig { connect, tls_handshake, write, answer, .. } = config.timeouts;
+    let reach = connect.saturating_add(tls_handshake).saturating_mul(2);
+    let begin_within = BOOKKEEPING.saturating_add(reach);
+    let sending = write.saturating_mul(3).saturating_add(answer).saturating_add(SLACK);
+    Terms {
+        begin_within,
+        lease: begin_within.saturating_add(sending),
+        first_look: SETTLING,
+        keep: Keep::For { whole: config.store.answers, spent: config.store.spent },
+    }
+}

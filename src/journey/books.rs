@@ -1,0 +1,305 @@
+//! The books of one node: the store that all nodes share, and the audit chain that is this node's own.
+//!
+//! What happens to a claim goes through here: told to the store in one commit, and its Entry brought to disk.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
+use crate::adapters::random::nonce;
+use crate::adapters::unsettled::Unsettled;
+use crate::base::ids::{Environment, TraceId};
+use crate::commit::{
+    Commit, CommitError, Committed, Content, NodeId, Number, Outstanding, Record, RecordKey, StoreFault, StoreTime,
+};
+use crate::ports::{AuditFault, AuditSink, Clock, Lease, Store};
+use crate::stations::check::{Intent, Named};
+use crate::stations::claim::{
+    self, Beginner, Beginning, Begun, Claim, Event, Moved, Owner, Said, Standing, Standpoint, Terms,
+};
+use crate::stations::record::Entry;
+use crate::telemetry::Metrics;
+
+/// How often a commit is made again because the record had changed meanwhile.
+const TRIES: usize = 5;
+/// How long an outcome is tried to be stored before its caller hears it all the same.
+const SETTLE_PATIENCE: Duration = Duration::from_secs(2);
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// See the module.
+#[derive(Debug)]
+pub struct Books {
+    pub store: Arc<dyn Store>,
+    pub audit: Arc<dyn AuditSink>,
+    pub clock: Arc<dyn Clock>,
+    pub node: NodeId,
+    pub terms: Terms,
+    /// Where outcomes lie that the store could not be told.
+    pub unsettled: Option<Unsettled>,
+    pub metrics: Metrics,
+    /// To whom entries go that are not waited for.
+    pub drain: mpsc::Sender<Drained>,
+}
+
+/// An Entry on its way out of the store's outbox.
+#[derive(Debug)]
+pub enum Drained {
+    /// To be brought to disk.
+    Waiting(Outstanding),
+    /// It is on disk.
+    OnDisk(Environment, Number),
+}
+
+/// An attempt that the store and the audit chain know of, and that may be sent.
+#[derive(Debug)]
+pub struct Attempt {
+    pub begun: Begun,
+    pub lease: Lease,
+    pub place: Place,
+}
+
+/// Where the outcome of an attempt is written.
+#[derive(Clone, Debug)]
+pub enum Place {
+    Claim {
+        key: RecordKey,
+        claim: Box<Claim>,
+        at: StoreTime,
+    },
+    /// The call cannot be claimed; its entries are all that there is.
+    Unclaimed {
+        environment: Environment,
+        entry: Entry,
+    },
+}
+
+/// Why an attempt is not begun.
+#[derive(Debug)]
+pub enum NotBegun {
+    Claimed(Record, StoreTime),
+    Frozen,
+    StoreAway,
+    AuditAway,
+}
+
+impl Books {
+    /// Store first, then the disk; only then may anything be sent.
+    pub async fn begin(self: &Arc<Self>, intent: &Intent, trace: &TraceId) -> Result<Attempt, NotBegun> {
+        if !self.audit.is_well() {
+            return Err(self.claimed_already(intent.named()).await.unwrap_or(NotBegun::AuditAway));
+        }
+        let lease = Lease::starting(self.clock.clone(), self.terms.begin_within);
+        let nonce = nonce();
+        let by = Beginner { node: &self.node, nonce: &nonce, trace, terms: &self.terms };
+        let beginning = claim::begin(intent, by);
+        let commit = beginning.commit.clone();
+        let committed = match self.store.commit(commit).await {
+            Ok(committed) => committed,
+            Err(CommitError::Stood { at, obstacles }) => {
+                return Err(match claim::standing(&beginning.commit, obstacles) {
+                    Standing::Claimed(record) => NotBegun::Claimed(record, at),
+                    Standing::Frozen => NotBegun::Frozen,
+                    Standing::Puzzling => NotBegun::StoreAway,
+                });
+            }
+            Err(CommitError::Fault(fault)) => {
+                self.told_of(&fault);
+                if matches!(fault, StoreFault::InDoubt(_)) {
+                    self.abandon(&beginning, nonce);
+                }
+                return Err(NotBegun::StoreAway);
+            }
+        };
+        let begun = claim::begun(&committed);
+        let entry = beginning.commit.entry.clone();
+        let place = place(beginning, committed.at);
+        if let Err(fault) = self.record(committed, place.environment(), entry).await {
+            tracing::error!(%fault, "nothing was sent: its Entry is not on disk");
+            self.settle(&place, begun.attempt(), Event::Undone).await;
+            return Err(NotBegun::AuditAway);
+        }
+        Ok(Attempt { begun, lease, place })
+    }
+
+    /// What the claim of this name says to its asker; `None` if there is none.
+    pub async fn said(&self, named: &Named, asker: &Owner) -> Result<Option<Said>, StoreFault> {
+        let (record, now) = self.store.read(&named.key).await.inspect_err(|fault| self.told_of(fault))?;
+        record.map(|record| self.said_by(&record, named, asker, now)).transpose()
+    }
+
+    /// The same, of a record that is at hand.
+    pub fn said_by(&self, record: &Record, named: &Named, asker: &Owner, now: StoreTime) -> Result<Said, StoreFault> {
+        claim::said(record, asker, named.fingerprint, now).map_err(|unreadable| {
+            let fault = StoreFault::Broken(unreadable.to_string());
+            self.told_of(&fault);
+            fault
+        })
+    }
+
+    /// Writes down what became of an attempt. Where that cannot be done soon, it is kept on this node's disk, and done
+    /// as soon as it can be.
+    pub async fn settle(self: &Arc<Self>, place: &Place, attempt: Number, event: Event) {
+        let settling = self.try_to_settle(place, attempt, &event);
+        if let Ok(()) = tokio::time::timeout(SETTLE_PATIENCE, settling).await {
+            return;
+        }
+        let kept = self.keep_for_later(place, attempt, &event).await;
+        self.metrics.unsettled(1);
+        let (books, place) = (self.clone(), place.clone());
+        tokio::spawn(async move {
+            books.try_to_settle(&place, attempt, &event).await;
+            books.metrics.unsettled(-1);
+            if let (Some(unsettled), Some(kept)) = (&books.unsettled, kept) {
+                unsettled.forget(kept).await;
+            }
+        });
+    }
+
+    async fn keep_for_later(&self, place: &Place, attempt: Number, event: &Event) -> Option<PathBuf> {
+        let (Some(unsettled), Place::Claim { key, .. }) = (&self.unsettled, place) else { return None };
+        unsettled.keep(key, attempt, event).await.unwrap_or_else(|error| {
+            tracing::error!(%error, "an outcome can neither be stored nor kept on this node's disk; its caller hears it");
+            None
+        })
+    }
+
+    /// Until it is done.
+    pub async fn try_to_settle(&self, place: &Place, attempt: Number, event: &Event) {
+        let mut pause = FIRST_PAUSE;
+        while let Err(fault) = self.settle_once(place, attempt, event).await {
+            self.told_of(&fault);
+            tokio::time::sleep(pause).await;
+            pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+        }
+    }
+
+    async fn settle_once(&self, place: &Place, attempt: Number, event: &Event) -> Result<(), StoreFault> {
+        let (key, mut claim, mut version, mut at) = match place {
+            Place::Claim { key, claim, at } => (key, claim.as_ref().clone(), attempt, *at),
+            Place::Unclaimed { environment, entry } => {
+                let commit = claim::settle_unclaimed(*environment, entry.clone(), attempt, event, &self.node);
+                return self.commit(commit).await.map(|_| ());
+            }
+        };
+        for _ in 0..TRIES {
+            let here = Standpoint { key, version, at, claim: &claim };
+            let commit = match claim::settle(here, attempt, event.clone(), &self.node, &self.terms) {
+                Ok((commit, _)) => commit,
+                Err(Moved) => return self.late(key, attempt, event).await,
+            };
+            match self.commit(commit).await? {
+                Some(_) => {
+                    self.metrics.claim_settled(key.environment.as_str(), event.as_str());
+                    return Ok(());
+                }
+                None => match self.find(key).await? {
+                    found if claim::is_settled(found.as_ref().map(|(_, claim)| claim), attempt, event) => return Ok(()),
+                    Some((record, found)) => (claim, version, at) = (found, record.version, record.at),
+                    None => return self.late(key, attempt, event).await,
+                },
+            }
+        }
+        Err(StoreFault::Away("the record changed again and again".to_owned()))
+    }
+
+    /// A claim and its record; `None` if there is none, or nothing of it is kept.
+    pub async fn find(&self, key: &RecordKey) -> Result<Option<(Record, Claim)>, StoreFault> {
+        let (record, _) = self.store.read(key).await?;
+        let Some(record) = record else { return Ok(None) };
+        let Content::Whole(bytes) = &record.content else { return Ok(None) };
+        let claim = claim::read(bytes).map_err(|unreadable| StoreFault::Broken(unreadable.to_string()))?;
+        Ok(Some((record, claim)))
+    }
+
+    /// Commits, and sends the Entry on its way to the disk. `None`: a guard did not hold.
+    pub async fn commit(&self, commit: Commit) -> Result<Option<Committed>, StoreFault> {
+        let (environment, entry) = (commit.environment, commit.entry.clone());
+        match self.store.commit(commit).await {
+            Ok(committed) => {
+                let outstanding = self.outstanding(committed, environment, entry);
+                // What finds no room stays in the outbox, where it is found again.
+                self.drain.try_send(Drained::Waiting(outstanding)).ok();
+                Ok(Some(committed))
+            }
+            Err(CommitError::Stood { .. }) => Ok(None),
+            Err(CommitError::Fault(fault)) => Err(fault),
+        }
+    }
+
+    pub fn told_of(&self, fault: &StoreFault) {
+        self.metrics.store_failed(fault.as_str());
+        tracing::warn!(%fault, "the store failed");
+    }
+
+    /// Brings the Entry of a commit to disk.
+    async fn record(&self, committed: Committed, environment: Environment, entry: Bytes) -> Result<(), AuditFault> {
+        self.audit.append(vec![self.outstanding(committed, environment, entry)]).await?;
+        self.drain.try_send(Drained::OnDisk(environment, committed.number)).ok();
+        Ok(())
+    }
+
+    fn outstanding(&self, committed: Committed, environment: Environment, entry: Bytes) -> Outstanding {
+        let Committed { number, at } = committed;
+        Outstanding { environment, number, at, node: self.node.clone(), entry }
+    }
+
+    async fn claimed_already(&self, named: Option<&Named>) -> Option<NotBegun> {
+        match self.store.read(&named?.key).await {
+            Ok((record, now)) => record.map(|record| NotBegun::Claimed(record, now)),
+            Err(_) => Some(NotBegun::StoreAway),
+        }
+    }
+
+    /// An answer for an attempt whose claim has moved on changes nothing, and is told.
+    async fn late(&self, key: &RecordKey, attempt: Number, event: &Event) -> Result<(), StoreFault> {
+        tracing::error!(
+            attempt = attempt.as_u64(),
+            event = event.as_str(),
+            "an answer came for a claim that has moved on"
+        );
+        self.metrics.claim_settled(key.environment.as_str(), "late");
+        self.commit(claim::late(key, attempt, event, &self.node)).await.map(|_| ())
+    }
+
+    /// The store did not say whether it made the claim, and nothing will be sent: if it did, it is undone.
+    fn abandon(self: &Arc<Self>, beginning: &Beginning, nonce: claim::Nonce) {
+        let Some((key, claim)) = beginning.claim.clone() else { return };
+        let books = self.clone();
+        tokio::spawn(async move {
+            let until = books.clock.elapsed().saturating_add(books.terms.lease);
+            let mut pause = FIRST_PAUSE;
+            while books.clock.elapsed() < until {
+                if let Ok(Some((record, found))) = books.find(&key).await {
+                    if let Some(begun) = claim::begun_after_all(&record, &found, &nonce) {
+                        let place = Place::Claim { key, claim: Box::new(claim), at: record.at };
+                        books.settle(&place, begun.attempt(), Event::Undone).await;
+                    }
+                    return;
+                }
+                tokio::time::sleep(pause).await;
+                pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
+            }
+        });
+    }
+}
+
+impl Place {
+    pub fn environment(&self) -> Environment {
+        match self {
+            Place::Claim { key, .. } => key.environment,
+            Place::Unclaimed { environment, .. } => *environment,
+        }
+    }
+}
+
+fn place(beginning: Beginning, at: StoreTime) -> Place {
+    let environment = beginning.commit.environment;
+    match beginning.claim {
+        Some((key, claim)) => Place::Claim { key, claim: Box::new(claim), at },
+        None => Place::Unclaimed { environment, entry: beginning.entry },
+    }
+}

@@ -1,0 +1,192 @@
+//! What a node does besides answering: entries to disk, leases that lapsed, what an earlier life left behind.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::books::{Books, Drained, Place};
+use crate::base::ids::Environment;
+use crate::commit::{Index, Kind, Number, Outstanding, RecordKey, StoreFault};
+use crate::ports::AuditFault;
+use crate::stations::claim::{self, Doubt, Event, Standpoint, State};
+
+/// How many are taken at one time.
+const HANDFUL: usize = 256;
+const GATHER: Duration = Duration::from_millis(50);
+const AGAIN: Duration = Duration::from_secs(1);
+/// How often leases are looked at.
+const LEASES_EVERY: Duration = Duration::from_secs(1);
+/// How often the outbox is searched for what was lost on its way.
+const OUTBOX_EVERY: Duration = Duration::from_secs(10);
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
+/// An Entry so old is not on its way any more.
+const LOST_AFTER: Duration = Duration::from_secs(5);
+
+/// Why a node cannot begin.
+#[derive(Debug)]
+pub enum RecoverError {
+    Store(StoreFault),
+    Audit(AuditFault),
+    Unsettled(std::io::Error),
+}
+
+impl std::fmt::Display for RecoverError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            RecoverError::Store(fault) => write!(f, "{fault}"),
+            RecoverError::Audit(fault) => write!(f, "{fault}"),
+            RecoverError::Unsettled(error) => write!(f, "the outcomes that wait to be stored cannot be read: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for RecoverError {}
+
+/// Before anything is served: what an earlier life of this node left behind. Its entries go to disk, its outcomes to the
+/// store, and what it was sending is in doubt: nobody else waits for an answer to it.
+pub async fn recover(books: &Arc<Books>, environments: &[Environment]) -> Result<(), RecoverError> {
+    for environment in environments {
+        loop {
+            let waiting = books.store.outbox(*environment, &books.node, HANDFUL).await.map_err(RecoverError::Store)?;
+            if waiting.is_empty() {
+                break;
+            }
+            let numbers: Vec<Number> = waiting.iter().map(|entry| entry.number).collect();
+            books.audit.append(waiting).await.map_err(RecoverError::Audit)?;
+            books.store.drained(*environment, &numbers).await.map_err(RecoverError::Store)?;
+        }
+    }
+    settle_what_waits(books).await?;
+    for environment in environments {
+        let sending = books.store.due(*environment, Index::Sending, None, usize::MAX).await;
+        for (_, name) in sending.map_err(RecoverError::Store)? {
+            let key = RecordKey { environment: *environment, kind: Kind::Claim, name };
+            let Some((record, claim)) = books.find(&key).await.map_err(RecoverError::Store)? else { continue };
+            if matches!(&claim.state, State::Sending { node, .. } if *node == books.node) {
+                tracing::warn!(
+                    attempt = record.version.as_u64(),
+                    "was being sent when this node ended; its outcome is unknown"
+                );
+                let place = Place::Claim { key, claim: Box::new(claim), at: record.at };
+                books.try_to_settle(&place, record.version, &Event::Doubted(Doubt::Lapsed)).await;
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn settle_what_waits(books: &Arc<Books>) -> Result<(), RecoverError> {
+    let Some(unsettled) = &books.unsettled else { return Ok(()) };
+    for waiting in unsettled.waiting().await.map_err(RecoverError::Unsettled)? {
+        if let Some((record, claim)) = books.find(&waiting.key).await.map_err(RecoverError::Store)? {
+            let place = Place::Claim { key: waiting.key.clone(), claim: Box::new(claim), at: record.at };
+            books.try_to_settle(&place, waiting.attempt, &waiting.event).await;
+        }
+        unsettled.forget(waiting.into_file()).await;
+    }
+    Ok(())
+}
+
+/// Brings entries to disk that nobody waits for, and takes from the store's outbox what is there.
+pub async fn drain(books: Arc<Books>, mut entries: mpsc::Receiver<Drained>) {
+    while let Some(first) = entries.recv().await {
+        tokio::time::sleep(GATHER).await;
+        let mut batch = vec![first];
+        while batch.len() < HANDFUL
+            && let Ok(next) = entries.try_recv()
+        {
+            batch.push(next);
+        }
+        let (mut waiting, mut on_disk) = (Vec::new(), BTreeMap::<Environment, Vec<Number>>::new());
+        for entry in batch {
+            match entry {
+                Drained::Waiting(entry) => {
+                    on_disk.entry(entry.environment).or_default().push(entry.number);
+                    waiting.push(entry);
+                }
+                Drained::OnDisk(environment, number) => on_disk.entry(environment).or_default().push(number),
+            }
+        }
+        bring_to_disk(&books, waiting).await;
+        for (environment, numbers) in on_disk {
+            if let Err(fault) = books.store.drained(environment, &numbers).await {
+                books.told_of(&fault);
+            }
+        }
+    }
+}
+
+async fn bring_to_disk(books: &Books, waiting: Vec<Outstanding>) {
+    while !waiting.is_empty() {
+        match books.audit.append(waiting.clone()).await {
+            Ok(()) => return,
+            Err(fault) => {
+                tracing::error!(%fault, "entries wait to be brought to disk");
+                tokio::time::sleep(AGAIN).await;
+            }
+        }
+    }
+}
+
+/// Claims whose node said nothing more within their lease are in doubt.
+pub async fn watch_leases(books: Arc<Books>, environments: Vec<Environment>) {
+    loop {
+        for environment in &environments {
+            if let Err(fault) = lapse(&books, *environment).await {
+                books.told_of(&fault);
+            }
+        }
+        tokio::time::sleep(LEASES_EVERY).await;
+    }
+}
+
+/// One look at the leases of an environment.
+pub async fn lapse(books: &Books, environment: Environment) -> Result<(), StoreFault> {
+    let now = books.store.time().await?;
+    for (_, name) in books.store.due(environment, Index::Sending, Some(now), HANDFUL).await? {
+        let key = RecordKey { environment, kind: Kind::Claim, name };
+        let Some((record, claim)) = books.find(&key).await? else { continue };
+        let here = Standpoint { key: &key, version: record.version, at: record.at, claim: &claim };
+        if let Some(commit) = claim::lapse(here, &books.node, &books.terms)
+            && books.commit(commit).await?.is_some()
+        {
+            tracing::warn!(attempt = record.version.as_u64(), "a lease lapsed; the outcome is unknown");
+            books.metrics.claim_settled(environment.as_str(), "unknown");
+        }
+    }
+    let in_doubt = books.store.due(environment, Index::Unknown, None, HANDFUL.saturating_mul(16)).await?;
+    books.metrics.in_doubt(environment.as_str(), in_doubt.len());
+    Ok(())
+}
+
+/// Finds entries again that were lost on their way to the disk, and removes what is past its time.
+pub async fn search_and_sweep(books: Arc<Books>, environments: Vec<Environment>) {
+    let mut since_sweep = Duration::ZERO;
+    loop {
+        tokio::time::sleep(OUTBOX_EVERY).await;
+        since_sweep = since_sweep.saturating_add(OUTBOX_EVERY);
+        for environment in &environments {
+            if let Err(fault) = search(&books, *environment).await {
+                books.told_of(&fault);
+            }
+        }
+        if since_sweep >= SWEEP_EVERY {
+            since_sweep = Duration::ZERO;
+            if let Err(fault) = books.store.sweep().await {
+                books.told_of(&fault);
+            }
+        }
+    }
+}
+
+async fn search(books: &Books, environment: Environment) -> Result<(), StoreFault> {
+    let now = books.store.time().await?;
+    for entry in books.store.outbox(environment, &books.node, HANDFUL).await? {
+        if now.since(entry.at) > LOST_AFTER {
+            books.drain.try_send(Drained::Waiting(entry)).ok();
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,38 @@
+//! What is said to whoever asks under the name of a claim that exists.
+
+use super::state::{Answer, Owner, State};
+use super::written::{UnreadableClaim, read};
+use crate::base::digest::Fingerprint;
+use crate::commit::{Content, Record, StoreTime};
+
+/// What an existing claim says to a request of its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// The same request by the same owner: this became of it.
+    Done {
+        executed: bool,
+        answer: Answer,
+    },
+    InProgress,
+    InDoubt,
+    /// It was used, and nothing more is kept of it.
+    Spent,
+    /// Another request, or another's.
+    Reused,
+}
+
+pub fn said(record: &Record, asker: &Owner, fingerprint: Fingerprint, now: StoreTime) -> Result<Said, UnreadableClaim> {
+    let bytes = match &record.content {
+        Content::Spent => return Ok(Said::Spent),
+        Content::Whole(bytes) => bytes,
+    };
+    let claim = read(bytes)?;
+    if claim.owner != *asker || claim.fingerprint != fingerprint {
+        return Ok(Said::Reused);
+    }
+    Ok(match claim.state {
+        State::Sending { lease, .. } if record.at.plus(lease) > now => Said::InProgress,
+        State::Sending { .. } | State::Unknown { .. } => Said::InDoubt,
+        State::Done { executed, answer } => Said::Done { executed, answer },
+    })
+}

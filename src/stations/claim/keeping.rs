@@ -1,0 +1,355 @@
+//! What is asked of the store for a claim: one commit for each thing that happens to it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::state::{Answer, Claim, Doubt, Event, ImpossibleEvent, Next, Nonce, Owner, SentForm, State, after};
+use super::written::write;
+use crate::base::ids::{Environment, OperationId, TraceId};
+use crate::catalog::Class;
+use crate::commit::{
+    Commit, Committed, Found, Index, Keep, Kind, NodeId, Number, Obstacle, Record, RecordKey, Step, StoreTime,
+};
+use crate::stations::check::Intent;
+use crate::stations::record::{Entry, What};
+
+/// The times of claims.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// From a commit to the first byte that is sent of it.
+    pub begin_within: Duration,
+    /// From a commit to the moment when nobody waits for its node any more: longer than `begin_within` and all that
+    /// sending can take.
+    pub lease: Duration,
+    /// From an unknown outcome to the first look for its record.
+    pub first_look: Duration,
+    /// How long answers are kept, and then that there was one.
+    pub keep: Keep,
+}
+
+/// Who begins.
+#[derive(Clone, Debug)]
+pub struct Beginner<'a> {
+    pub node: &'a NodeId,
+    pub nonce: &'a Nonce,
+    pub trace: &'a TraceId,
+    pub terms: &'a Terms,
+}
+
+/// Proof that the store knows of the attempt before anything is sent.
+#[derive(Debug)]
+pub struct Begun {
+    attempt: Number,
+}
+
+impl Begun {
+    pub fn attempt(&self) -> Number {
+        self.attempt
+    }
+}
+
+/// What stood in the way of beginning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// There is a claim of this name already.
+    Claimed(Record),
+    Frozen,
+    /// It cannot be: the store refused what it was not asked.
+    Puzzling,
+}
+
+/// The claim is another attempt's by now, or done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moved;
+
+/// What an operator froze.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Freeze {
+    /// All money of an environment.
+    All,
+    /// One operation, whatever its class.
+    Operation(OperationId),
+    /// The money of one caller.
+    Caller(Owner),
+}
+
+impl Freeze {
+    pub fn key(&self, environment: Environment) -> RecordKey {
+        let name = match self {
+            Freeze::All => "all".to_owned(),
+            Freeze::Operation(operation) => format!("operation/{operation}"),
+            Freeze::Caller(owner) => format!("caller/{}/{}", owner.issuer, owner.subject),
+        };
+        RecordKey { environment, kind: Kind::Freeze, name }
+    }
+
+    /// What must not be frozen for a call to go.
+    fn in_the_way_of(intent: &Intent) -> Vec<Freeze> {
+        let operation = intent.operation();
+        let mut all = vec![Freeze::Operation(operation.id.clone())];
+        if operation.class == Class::Money {
+            all.push(Freeze::All);
+            all.push(Freeze::Caller(Owner::of(intent.caller())));
+        }
+        all
+    }
+}
+
+/// What is asked of the store before anything is sent.
+#[derive(Debug)]
+pub struct Beginning {
+    pub commit: Commit,
+    /// The claim as the commit writes it, where the call can be claimed.
+    pub claim: Option<(RecordKey, Claim)>,
+    pub entry: Entry,
+}
+
+/// A call that cannot be claimed leaves its Entry, and no record.
+pub fn begin(intent: &Intent, by: Beginner<'_>) -> Beginning {
+    let mut steps = Vec::with_capacity(5);
+    let claim = intent.named().map(|named| {
+        let claim = Claim {
+            owner: Owner::of(intent.caller()),
+            operation: intent.operation().id.clone(),
+            fingerprint: named.fingerprint,
+            request_id: named.request_id.clone(),
+            trace: by.trace.clone(),
+            state: State::Sending {
+                node: by.node.clone(),
+                nonce: by.nonce.clone(),
+                lease: by.terms.lease,
+                sent: SentForm { target: intent.target(), body: intent.body().cloned().unwrap_or_default() },
+            },
+        };
+        steps.push(Step::Create { key: named.key.clone(), value: write(&claim), keep: Keep::Forever });
+        steps.push(Step::IndexAdd { index: Index::Sending, member: named.key.name.clone(), due: by.terms.lease });
+        (named.key.clone(), claim)
+    });
+    let environment = intent.environment();
+    steps.extend(Freeze::in_the_way_of(intent).into_iter().map(|freeze| Step::Absent(freeze.key(environment))));
+    let entry = Entry::sending(intent, by.trace);
+    let commit = Commit { environment, node: by.node.clone(), steps, entry: entry.to_bytes() };
+    Beginning { commit, claim, entry }
+}
+
+pub fn begun(committed: &Committed) -> Begun {
+    Begun { attempt: committed.number }
+}
+
+/// The commit that the store did not answer for was done after all, if the claim bears its nonce.
+pub fn begun_after_all(record: &Record, claim: &Claim, wanted: &Nonce) -> Option<Begun> {
+    match &claim.state {
+        State::Sending { nonce, .. } if nonce == wanted => Some(Begun { attempt: record.version }),
+        State::Sending { .. } | State::Unknown { .. } | State::Done { .. } => None,
+    }
+}
+
+/// What stood in the way, of all that did: a claim is answered before anything else is said.
+pub fn standing(commit: &Commit, obstacles: Vec<Obstacle>) -> Standing {
+    let mut standing = Standing::Puzzling;
+    for obstacle in obstacles {
+        match (commit.steps.get(obstacle.step), obstacle.found) {
+            (Some(Step::Create { .. }), Found::Record(record)) => return Standing::Claimed(record),
+            (Some(Step::Absent(_)), Found::Record(_)) => standing = Standing::Frozen,
+            _ => {}
+        }
+    }
+    standing
+}
+
+/// A claim as the store knows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Standpoint<'a> {
+    pub key: &'a RecordKey,
+    pub version: Number,
+    /// When the record was written.
+    pub at: StoreTime,
+    pub claim: &'a Claim,
+}
+
+/// What happened to an attempt is written down; or the claim has moved on from it.
+pub fn settle(
+    here: Standpoint<'_>,
+    attempt: Number,
+    event: Event,
+    node: &NodeId,
+    terms: &Terms,
+) -> Result<(Commit, Next), Moved> {
+    let is_its_own = match &here.claim.state {
+        State::Sending { .. } => here.version == attempt,
+        State::Unknown { attempt: known, .. } => *known == attempt,
+        State::Done { .. } => false,
+    };
+    if !is_its_own {
+        return Err(Moved);
+    }
+    let next = after(&here.claim.state, event, here.claim.request_id.is_none()).map_err(|ImpossibleEvent| Moved)?;
+    let commit = become_next(here, attempt, next.clone(), node, terms);
+    Ok((commit, next))
+}
+
+/// The node that sent it said nothing more within its lease. Guarded by the store's time.
+pub fn lapse(here: Standpoint<'_>, node: &NodeId, terms: &Terms) -> Option<Commit> {
+    let State::Sending { lease, .. } = &here.claim.state else { return None };
+    let over = here.at.plus(*lease);
+    let (mut commit, _) = settle(here, here.version, Event::Doubted(Doubt::Lapsed), node, terms).ok()?;
+    commit.steps.push(Step::After(over));
+    Some(commit)
+}
+
+/// Upstream was asked, and what it said proves nothing; it is asked again after `due`.
+pub fn look_again(here: Standpoint<'_>, due: Duration, node: &NodeId) -> Option<Commit> {
+    let mut claim = here.claim.clone();
+    let State::Unknown { looks, attempt, .. } = &mut claim.state else { return None };
+    *looks = looks.saturating_add(1);
+    let entry = entry(What::Unknown, here.key, here.claim, *attempt).with("looks", *looks);
+    let steps = vec![
+        Step::Replace { key: here.key.clone(), version: here.version, value: write(&claim), keep: Keep::Forever },
+        Step::IndexAdd { index: Index::Unknown, member: here.key.name.clone(), due },
+    ];
+    Some(Commit { environment: here.key.environment, node: node.clone(), steps, entry: entry.to_bytes() })
+}
+
+/// One person says that nothing was executed. The second makes it so; the owner's word is none.
+pub fn say_absent(
+    here: Standpoint<'_>,
+    person: &Owner,
+    reason: &str,
+    node: &NodeId,
+    terms: &Terms,
+) -> Result<(Commit, Option<Next>), SayAbsentError> {
+    let State::Unknown { said_absent, attempt, .. } = &here.claim.state else { return Err(SayAbsentError::NotInDoubt) };
+    if person.subject == here.claim.owner.subject {
+        return Err(SayAbsentError::Owner);
+    }
+    let who = format!("{}/{}", person.issuer, person.subject);
+    match said_absent {
+        Some(first) if same_person(first, person) => Err(SayAbsentError::SaidAlready),
+        Some(first) => {
+            let (mut commit, next) =
+                settle(here, *attempt, Event::ShownAbsent, node, terms).map_err(|Moved| SayAbsentError::NotInDoubt)?;
+            let people = serde_json::json!([first, who]);
+            let entry = entry(What::Undone, here.key, here.claim, *attempt);
+            commit.entry = entry.with("saidBy", people).with("reason", reason).to_bytes();
+            Ok((commit, Some(next)))
+        }
+        None => {
+            let mut claim = here.claim.clone();
+            if let State::Unknown { said_absent, .. } = &mut claim.state {
+                *said_absent = Some(who.clone());
+            }
+            let entry = entry(What::SaidAbsent, here.key, here.claim, *attempt);
+            let value = write(&claim);
+            let steps =
+                vec![Step::Replace { key: here.key.clone(), version: here.version, value, keep: Keep::Forever }];
+            let entry = entry.with("saidBy", serde_json::json!([who])).with("reason", reason).to_bytes();
+            Ok((Commit { environment: here.key.environment, node: node.clone(), steps, entry }, None))
+        }
+    }
+}
+
+/// Why a person's word that nothing was executed is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SayAbsentError {
+    NotInDoubt,
+    /// Whoever asked for the payment does not say that it was not made.
+    Owner,
+    /// It takes two people.
+    SaidAlready,
+}
+
+/// Whether this very outcome is written down already: by a commit that the store did not answer for.
+pub fn is_settled(found: Option<&Claim>, attempt: Number, event: &Event) -> bool {
+    match (found.map(|claim| &claim.state), event) {
+        (None, Event::Undone | Event::ShownAbsent) => true,
+        (Some(State::Done { executed: true, answer }), Event::Executed(mine) | Event::Found(mine)) => answer == mine,
+        (Some(State::Done { executed: false, answer }), Event::Refused(mine)) => answer == mine,
+        (Some(State::Unknown { attempt: known, .. }), Event::Doubted(_)) => *known == attempt,
+        _ => false,
+    }
+}
+
+/// An answer that came for an attempt whose claim has moved on: it is told, and changes nothing.
+pub fn late(key: &RecordKey, attempt: Number, event: &Event, node: &NodeId) -> Commit {
+    let entry = Entry::of(What::Late).claim(key, None).attempt(attempt).with("said", event.as_str());
+    Commit { environment: key.environment, node: node.clone(), steps: Vec::new(), entry: entry.to_bytes() }
+}
+
+/// What became of a call that could not be claimed.
+pub fn settle_unclaimed(
+    environment: Environment,
+    entry: Entry,
+    attempt: Number,
+    event: &Event,
+    node: &NodeId,
+) -> Commit {
+    let what = match event {
+        Event::Executed(_) | Event::Found(_) => What::Executed,
+        Event::Refused(_) => What::NotExecuted,
+        Event::Undone | Event::ShownAbsent => What::Undone,
+        Event::Doubted(_) => What::Unknown,
+    };
+    let entry = told(entry.with("what", what.as_str()).attempt(attempt), event);
+    Commit { environment, node: node.clone(), steps: Vec::new(), entry: entry.to_bytes() }
+}
+
+fn become_next(here: Standpoint<'_>, attempt: Number, next: Next, node: &NodeId, terms: &Terms) -> Commit {
+    let member = here.key.name.clone();
+    let mut steps = vec![Step::IndexRemove { index: Index::Sending, member: member.clone() }];
+    let told = |what| entry(what, here.key, here.claim, attempt);
+    let replace = |state, keep| {
+        let value: Bytes = write(&Claim { state, ..here.claim.clone() });
+        Step::Replace { key: here.key.clone(), version: here.version, value, keep }
+    };
+    let entry = match next {
+        Next::Absent => {
+            steps.push(Step::IndexRemove { index: Index::Unknown, member });
+            steps.push(Step::Delete { key: here.key.clone(), version: here.version });
+            told(What::Undone)
+        }
+        Next::Done { executed, answer } => {
+            steps.push(Step::IndexRemove { index: Index::Unknown, member });
+            let status = answer.status;
+            // A claim by path is for good: there is no other name under which it could be asked again.
+            let keep = if here.claim.request_id.is_some() { terms.keep } else { Keep::Forever };
+            steps.push(replace(State::Done { executed, answer }, keep));
+            told(if executed { What::Executed } else { What::NotExecuted }).with("status", status)
+        }
+        Next::Unknown(doubt) => {
+            steps.push(Step::IndexAdd { index: Index::Unknown, member, due: terms.first_look });
+            if let State::Sending { sent, .. } = &here.claim.state {
+                let unknown =
+                    State::Unknown { attempt, since: here.at, doubt, sent: sent.clone(), looks: 0, said_absent: None };
+                steps.push(replace(unknown, Keep::Forever));
+            }
+            told(What::Unknown).with("doubt", doubt.as_str())
+        }
+    };
+    Commit { environment: here.key.environment, node: node.clone(), steps, entry: entry.to_bytes() }
+}
+
+fn entry(what: What, key: &RecordKey, claim: &Claim, attempt: Number) -> Entry {
+    Entry::of(what)
+        .claim(key, claim.request_id.as_ref())
+        .operation(&claim.operation)
+        .owner(&claim.owner.issuer, &claim.owner.subject)
+        .fingerprint(claim.fingerprint)
+        .trace(&claim.trace)
+        .attempt(attempt)
+}
+
+fn told(entry: Entry, event: &Event) -> Entry {
+    match event {
+        Event::Executed(Answer { status, .. })
+        | Event::Refused(Answer { status, .. })
+        | Event::Found(Answer { status, .. }) => entry.with("status", *status),
+        Event::Doubted(doubt) => entry.with("doubt", doubt.as_str()),
+        Event::Undone | Event::ShownAbsent => entry,
+    }
+}
+
+/// People are compared by subject, across issuers.
+fn same_person(first: &str, person: &Owner) -> bool {
+    first.split_once('/').is_some_and(|(_, subject)| subject == person.subject)
+}

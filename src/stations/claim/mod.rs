@@ -1,0 +1,27 @@
+//! One requestId has at most one effect: what a claim is, and all that can happen to it.
+//!
+//! ```text
+//!   absent ──begin──▶ Sending ──2xx head──────────────▶ Done: Executed ──35 days──▶ spent
+//!     ▲                 │ │ └───a proven refusal──────▶ Done: NotExecuted ──35 days──▶ spent
+//!     │                 │ │                                ▲
+//!     ├─nothing was sent┘ └─anything else, lapsed─▶ Unknown┤ its own late answer; found upstream
+//!     └─────────nothing was executed after all─────────────┘
+//! ```
+//!
+//! An attempt is known by the number of the commit that made it. Only its own answer moves it; what comes for another
+//! is told as [`Moved`].
+
+mod asked;
+mod found;
+mod keeping;
+mod state;
+mod written;
+
+pub use asked::{Said, said};
+pub use found::{Looked, look, oldest};
+pub use keeping::{
+    Beginner, Beginning, Begun, Freeze, Moved, SayAbsentError, Standing, Standpoint, Terms, begin, begun,
+    begun_after_all, is_settled, lapse, late, look_again, say_absent, settle, settle_unclaimed, standing,
+};
+pub use state::{Answer, Claim, Doubt, Event, ImpossibleEvent, Next, Nonce, Owner, SentForm, State, after};
+pub use written::{UnreadableClaim, read, read_event, write, write_event};

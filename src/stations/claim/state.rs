@@ -1,0 +1,194 @@
+//! The states of a claim, and the one table of what may follow what.
+
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::HeaderMap;
+
+use crate::base::digest::Fingerprint;
+use crate::base::ids::{OperationId, RequestId, TraceId};
+use crate::commit::{NodeId, Number, StoreTime};
+use crate::stations::admit::Caller;
+
+/// Whose claim it is: nobody else learns anything of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    pub issuer: String,
+    pub subject: String,
+}
+
+impl Owner {
+    pub fn of(caller: &Caller) -> Owner {
+        Owner { issuer: caller.issuer().to_owned(), subject: caller.subject().to_owned() }
+    }
+}
+
+/// By which a node knows its own commit again when the store did not say whether it was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nonce(pub String);
+
+/// The record of one requestId, from first sight to stored answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    pub owner: Owner,
+    pub operation: OperationId,
+    pub fingerprint: Fingerprint,
+    /// As the caller wrote it.
+    pub request_id: Option<RequestId>,
+    /// Of the exchange that made it.
+    pub trace: TraceId,
+    pub state: State,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Its attempt is the number of the record.
+    Sending {
+        node: NodeId,
+        nonce: Nonce,
+        /// From the commit on. When it is over, nobody waits for the node any more.
+        lease: Duration,
+        sent: SentForm,
+    },
+    Unknown {
+        attempt: Number,
+        /// When the attempt was made.
+        since: StoreTime,
+        doubt: Doubt,
+        sent: SentForm,
+        /// How often upstream was asked what became of it.
+        looks: u32,
+        /// Who says that it was not executed, as `issuer/subject`.
+        said_absent: Option<String>,
+    },
+    Done {
+        executed: bool,
+        answer: Answer,
+    },
+}
+
+impl State {
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            State::Sending { .. } => "sending",
+            State::Unknown { .. } => "unknown",
+            State::Done { executed: true, .. } => "executed",
+            State::Done { executed: false, .. } => "not-executed",
+        }
+    }
+}
+
+/// What was sent: path and query, and the body.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SentForm {
+    pub target: String,
+    pub body: Bytes,
+}
+
+impl fmt::Debug for SentForm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SentForm").finish_non_exhaustive()
+    }
+}
+
+/// What the owner hears, now and whenever it asks again.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answer").field("status", &self.status).finish_non_exhaustive()
+    }
+}
+
+/// Why nobody knows what became of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doubt {
+    /// Upstream was silent until the deadline.
+    Silent,
+    /// The connection broke.
+    Broken,
+    /// An answer came that proves nothing.
+    Unproven,
+    /// The node that sent it said nothing more.
+    Lapsed,
+}
+
+impl Doubt {
+    pub const ALL: [Doubt; 4] = [Doubt::Silent, Doubt::Broken, Doubt::Unproven, Doubt::Lapsed];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Doubt::Silent => "silent",
+            Doubt::Broken => "broken",
+            Doubt::Unproven => "unproven",
+            Doubt::Lapsed => "lapsed",
+        }
+    }
+}
+
+/// What can happen to a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Upstream's 2xx head came.
+    Executed(Answer),
+    /// Upstream proved that it did nothing, and would do so again.
+    Refused(Answer),
+    /// Certainly nothing was executed, and it may be tried again: not one byte was written, or upstream said 401 or 429.
+    Undone,
+    Doubted(Doubt),
+    /// A record of upstream shows that it was executed.
+    Found(Answer),
+    /// It is shown that nothing was executed.
+    ShownAbsent,
+}
+
+impl Event {
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Event::Executed(_) => "executed",
+            Event::Refused(_) => "not-executed",
+            Event::Undone => "undone",
+            Event::Doubted(_) => "unknown",
+            Event::Found(_) => "found",
+            Event::ShownAbsent => "shown-absent",
+        }
+    }
+}
+
+/// What a claim becomes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    Absent,
+    Done { executed: bool, answer: Answer },
+    Unknown(Doubt),
+}
+
+/// No such thing can happen to a claim in this state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImpossibleEvent;
+
+/// The table. `by_path`: the claim is known by its path, and not by a requestId that its owner may choose anew.
+pub fn after(state: &State, event: Event, by_path: bool) -> Result<Next, ImpossibleEvent> {
+    match (state, event) {
+        (State::Sending { .. } | State::Unknown { .. }, Event::Executed(answer)) => {
+            Ok(Next::Done { executed: true, answer })
+        }
+        (State::Sending { .. } | State::Unknown { .. }, Event::Refused(_)) if by_path => Ok(Next::Absent),
+        (State::Sending { .. } | State::Unknown { .. }, Event::Refused(answer)) => {
+            Ok(Next::Done { executed: false, answer })
+        }
+        (State::Sending { .. } | State::Unknown { .. }, Event::Undone) => Ok(Next::Absent),
+        (State::Sending { .. }, Event::Doubted(doubt)) => Ok(Next::Unknown(doubt)),
+        (State::Unknown { .. }, Event::Found(answer)) => Ok(Next::Done { executed: true, answer }),
+        (State::Unknown { .. }, Event::ShownAbsent) => Ok(Next::Absent),
+        (State::Sending { .. }, Event::Found(_) | Event::ShownAbsent)
+        | (State::Unknown { .. }, Event::Doubted(_))
+        | (State::Done { .. }, _) => Err(ImpossibleEvent),
+    }
+}

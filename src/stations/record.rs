@@ -1,0 +1,112 @@
+//! What the audit chain is told: one Entry a commit, in words that an auditor can read a year later.
+//!
+//! No body, no amount and no bank data stands in an Entry; the fingerprint binds it to the exact bytes.
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+use super::check::Intent;
+use crate::base::digest::Fingerprint;
+use crate::base::ids::{OperationId, RequestId, TraceId};
+use crate::commit::{Number, RecordKey};
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A call is about to be sent; nothing was sent before this was on disk.
+    Sending,
+    Executed,
+    NotExecuted,
+    /// Certainly nothing was executed, and it may be tried again.
+    Undone,
+    Unknown,
+    /// An answer came for an attempt whose claim has moved on.
+    Late,
+    /// One of two people said that a call in doubt was not executed.
+    SaidAbsent,
+    Frozen,
+    Unfrozen,
+}
+
+impl What {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            What::Sending => "sending",
+            What::Executed => "executed",
+            What::NotExecuted => "not-executed",
+            What::Undone => "undone",
+            What::Unknown => "unknown",
+            What::Late => "late",
+            What::SaidAbsent => "said-absent",
+            What::Frozen => "frozen",
+            What::Unfrozen => "unfrozen",
+        }
+    }
+}
+
+/// One line of the audit chain, before it has a number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    members: Map<String, Value>,
+}
+
+impl Entry {
+    pub fn of(what: What) -> Entry {
+        Entry { members: Map::new() }.with("what", what.as_str())
+    }
+
+    /// Of a call that is about to be sent.
+    pub fn sending(intent: &Intent, trace: &TraceId) -> Entry {
+        let caller = intent.caller();
+        let mut entry = Entry::of(What::Sending)
+            .operation(&intent.operation().id)
+            .owner(caller.issuer(), caller.subject())
+            .fingerprint(intent.fingerprint())
+            .trace(trace);
+        if let Some(requester) = caller.requester() {
+            entry = entry.with("requester", requester);
+        }
+        if let Some(named) = intent.named() {
+            entry = entry.claim(&named.key, named.request_id.as_ref());
+        }
+        entry
+    }
+
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Entry {
+        self.members.insert(name.to_owned(), value.into());
+        self
+    }
+
+    pub fn claim(self, key: &RecordKey, request_id: Option<&RequestId>) -> Entry {
+        let entry = self.with("claim", key.name.as_str());
+        match request_id {
+            Some(id) => entry.with("requestId", id.as_str()),
+            None => entry,
+        }
+    }
+
+    pub fn operation(self, operation: &OperationId) -> Entry {
+        self.with("operation", operation.as_str())
+    }
+
+    pub fn owner(self, issuer: &str, subject: &str) -> Entry {
+        self.with("owner", serde_json::json!({ "issuer": issuer, "subject": subject }))
+    }
+
+    pub fn fingerprint(self, fingerprint: Fingerprint) -> Entry {
+        self.with("fingerprint", fingerprint.to_hex())
+    }
+
+    pub fn trace(self, trace: &TraceId) -> Entry {
+        self.with("trace", trace.as_str())
+    }
+
+    /// The number of the commit that made the attempt.
+    pub fn attempt(self, attempt: Number) -> Entry {
+        self.with("attempt", attempt.as_u64())
+    }
+
+    pub fn to_bytes(&self) -> Bytes {
+        Bytes::from(Value::Object(self.members.clone()).to_string())
+    }
+}

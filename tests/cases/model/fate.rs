@@ -1,0 +1,96 @@
+//! What chance decides, all of it from one seed.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use sluice::ports::Clock;
+use tokio::time::Instant;
+
+/// Chance (splitmix64).
+#[derive(Debug)]
+pub struct Fate {
+    state: Mutex<u64>,
+    /// How much goes wrong, in a thousand.
+    pub trouble: u64,
+}
+
+impl Fate {
+    pub fn new(seed: u64) -> Fate {
+        let fate = Fate { state: Mutex::new(seed), trouble: 0 };
+        let trouble = [0, 5, 20, 60][fate.below(4) as usize];
+        Fate { trouble, ..fate }
+    }
+
+    pub fn next(&self) -> u64 {
+        let mut state = self.state.lock().unwrap();
+        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = *state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    pub fn chance(&self, in_a_thousand: u64) -> bool {
+        self.below(1000) < in_a_thousand
+    }
+
+    pub fn millis(&self, most: u64) -> Duration {
+        Duration::from_millis(self.below(most))
+    }
+}
+
+/// One life of a node: when it is over, nothing that it called ever returns.
+#[derive(Debug, Default)]
+pub struct Life {
+    over: AtomicBool,
+}
+
+impl Life {
+    pub fn end(&self) {
+        self.over.store(true, Ordering::SeqCst);
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.over.load(Ordering::SeqCst)
+    }
+
+    /// A moment at which a node may take its time, or end.
+    pub async fn moment(&self, fate: &Fate) {
+        if !self.is_over() {
+            tokio::time::sleep(fate.millis(8)).await;
+            if fate.chance(fate.trouble / 4) {
+                self.end();
+            }
+        }
+        if self.is_over() {
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// The time of the model, which runs only where everybody waits.
+#[derive(Debug)]
+pub struct ModelClock {
+    begin: Instant,
+}
+
+impl ModelClock {
+    pub fn new() -> ModelClock {
+        ModelClock { begin: Instant::now() }
+    }
+}
+
+impl Clock for ModelClock {
+    fn now(&self) -> jiff::Timestamp {
+        jiff::Timestamp::from_second(1_800_000_000).unwrap() + self.elapsed()
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.begin.elapsed()
+    }
+}

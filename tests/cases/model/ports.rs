@@ -1,0 +1,301 @@
+//! The ports of a node of the model: each call may be late, lost, done without a word, or the node's last.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::{CONTENT_TYPE, HeaderValue};
+use serde_json::Value;
+use sluice::adapters::store::Memory;
+use sluice::base::ids::Environment;
+use sluice::commit::{
+    Commit, CommitError, Committed, Index, NodeId, Number, Outstanding, Record, RecordKey, Span, StoreFault, StoreTime,
+    WindowKey,
+};
+use sluice::ports::{AuditFault, AuditSink, Lease, Store, Upstream};
+use sluice::stations::forward::{AnswerBody, Loss, Outgoing, Sent};
+use tokio::time::sleep;
+
+use super::fate::{Fate, Life};
+
+/// How long upstream's answer is waited for.
+pub const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+
+#[derive(Debug)]
+pub struct FlakyStore {
+    pub store: Arc<Memory>,
+    pub life: Arc<Life>,
+    pub fate: Arc<Fate>,
+}
+
+impl FlakyStore {
+    async fn there(&self) -> Result<(), StoreFault> {
+        self.life.moment(&self.fate).await;
+        match self.fate.chance(self.fate.trouble) {
+            true => Err(StoreFault::Away("the model lost the call".to_owned())),
+            false => Ok(()),
+        }
+    }
+
+    async fn back<T>(&self, result: Result<T, StoreFault>) -> Result<T, StoreFault> {
+        self.life.moment(&self.fate).await;
+        match self.fate.chance(self.fate.trouble) {
+            true => Err(StoreFault::Away("the model lost the answer".to_owned())),
+            false => result,
+        }
+    }
+}
+
+#[async_trait]
+impl Store for FlakyStore {
+    async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
+        self.there().await.map_err(CommitError::Fault)?;
+        let in_doubt = || Err(CommitError::Fault(StoreFault::InDoubt("the model says nothing".to_owned())));
+        if self.fate.chance(self.fate.trouble / 2) {
+            // It is done when nobody expects it any more.
+            let (store, delay) = (self.store.clone(), self.fate.millis(20_000));
+            tokio::spawn(async move {
+                sleep(delay).await;
+                store.commit(commit).await.ok();
+            });
+            return in_doubt();
+        }
+        let result = self.store.commit(commit).await;
+        self.life.moment(&self.fate).await;
+        if self.fate.chance(self.fate.trouble) { in_doubt() } else { result }
+    }
+
+    async fn read(&self, key: &RecordKey) -> Result<(Option<Record>, StoreTime), StoreFault> {
+        self.there().await?;
+        self.back(self.store.read(key).await).await
+    }
+
+    async fn due(
+        &self,
+        environment: Environment,
+        index: Index,
+        until: Option<StoreTime>,
+        count: usize,
+    ) -> Result<Vec<(StoreTime, String)>, StoreFault> {
+        self.there().await?;
+        self.back(self.store.due(environment, index, until, count).await).await
+    }
+
+    async fn used(&self, environment: Environment, window: &WindowKey, span: Span) -> Result<u64, StoreFault> {
+        self.there().await?;
+        self.back(self.store.used(environment, window, span).await).await
+    }
+
+    async fn outbox(
+        &self,
+        environment: Environment,
+        node: &NodeId,
+        count: usize,
+    ) -> Result<Vec<Outstanding>, StoreFault> {
+        self.there().await?;
+        self.back(self.store.outbox(environment, node, count).await).await
+    }
+
+    async fn drained(&self, environment: Environment, numbers: &[Number]) -> Result<(), StoreFault> {
+        self.there().await?;
+        self.back(self.store.drained(environment, numbers).await).await
+    }
+
+    async fn sweep(&self) -> Result<usize, StoreFault> {
+        self.there().await?;
+        self.back(self.store.sweep().await).await
+    }
+
+    async fn time(&self) -> Result<StoreTime, StoreFault> {
+        self.there().await?;
+        self.back(self.store.time().await).await
+    }
+}
+
+/// The audit file of a node: it outlives the node's lives.
+pub type AuditFile = Arc<Mutex<BTreeMap<Number, Outstanding>>>;
+
+#[derive(Debug)]
+pub struct FlakyAudit {
+    pub file: AuditFile,
+    pub life: Arc<Life>,
+    pub fate: Arc<Fate>,
+    pub well: AtomicBool,
+}
+
+#[async_trait]
+impl AuditSink for FlakyAudit {
+    async fn append(&self, entries: Vec<Outstanding>) -> Result<(), AuditFault> {
+        self.life.moment(&self.fate).await;
+        let fails = self.fate.chance(self.fate.trouble);
+        self.well.store(!fails || self.fate.chance(500), Ordering::SeqCst);
+        if fails && self.fate.chance(500) {
+            return Err(AuditFault("the model's disk is full".to_owned()));
+        }
+        let mut file = self.file.lock().unwrap();
+        for entry in entries {
+            let number = entry.number;
+            if let Some(there) = file.insert(number, entry.clone()) {
+                assert_eq!(there, entry, "two entries of number {number} in one file");
+            }
+        }
+        drop(file);
+        self.life.moment(&self.fate).await;
+        if fails { Err(AuditFault("the model's disk did not say".to_owned())) } else { Ok(()) }
+    }
+
+    fn is_well(&self) -> bool {
+        // It finds out by itself when it is well again.
+        self.well.swap(true, Ordering::SeqCst)
+    }
+}
+
+/// One thing that upstream did.
+#[derive(Clone, Debug)]
+pub struct Effect {
+    pub request_id: String,
+    /// When it was sent.
+    pub sent: Duration,
+    pub body: Bytes,
+}
+
+/// Upstream: every call that reaches it whole has an effect, however often it comes.
+#[derive(Debug)]
+pub struct ModelUpstream {
+    pub effects: Mutex<Vec<Effect>>,
+    pub sends: Mutex<BTreeMap<String, usize>>,
+    pub files: Vec<AuditFile>,
+    pub begin: tokio::time::Instant,
+    /// Calls that may still have an effect.
+    pub underway: Mutex<BTreeMap<String, usize>>,
+    pub wrong: Mutex<Vec<String>>,
+}
+
+/// Upstream as one node reaches it.
+#[derive(Debug)]
+pub struct FlakyUpstream {
+    pub upstream: Arc<ModelUpstream>,
+    pub life: Arc<Life>,
+    pub fate: Arc<Fate>,
+}
+
+impl ModelUpstream {
+    pub fn effects_of(&self, request_id: &str) -> Vec<Effect> {
+        self.effects.lock().unwrap().iter().filter(|e| e.request_id == request_id).cloned().collect()
+    }
+
+    pub fn is_underway(&self, request_id: &str) -> bool {
+        self.underway.lock().unwrap().get(request_id).is_some_and(|count| *count > 0)
+    }
+
+    /// A call is on its way: its Entry must be on a disk by now.
+    fn sent(&self, request_id: &str) {
+        let mut sends = self.sends.lock().unwrap();
+        let count = sends.entry(request_id.to_owned()).or_default();
+        *count += 1;
+        let told = |entry: &&Outstanding| {
+            let entry: Value = serde_json::from_slice(&entry.entry).unwrap();
+            entry["what"] == "sending" && entry["requestId"] == request_id
+        };
+        let on_disk: usize = self.files.iter().map(|file| file.lock().unwrap().values().filter(told).count()).sum();
+        if on_disk < *count {
+            self.wrong.lock().unwrap().push(format!("{request_id}: sent {count} times, {on_disk} entries on disk"));
+        }
+        *self.underway.lock().unwrap().entry(request_id.to_owned()).or_default() += 1;
+    }
+
+    fn act(&self, request_id: &str, sent: Duration, body: Bytes) -> usize {
+        let mut effects = self.effects.lock().unwrap();
+        effects.push(Effect { request_id: request_id.to_owned(), sent, body });
+        effects.len()
+    }
+
+    fn over(&self, request_id: &str) {
+        *self.underway.lock().unwrap().entry(request_id.to_owned()).or_default() -= 1;
+    }
+}
+
+#[async_trait]
+impl Upstream for FlakyUpstream {
+    async fn send(&self, outgoing: Outgoing, lease: Option<Lease>) -> Sent {
+        self.life.moment(&self.fate).await;
+        let fate = &self.fate;
+        if fate.chance(fate.trouble) {
+            // The node was held up, for longer than its lease at times.
+            sleep(fate.millis(60_000)).await;
+        }
+        if fate.chance(fate.trouble) || lease.is_some_and(|lease| !lease.is_live()) {
+            return Sent::NotWritten;
+        }
+        let body = outgoing.body.unwrap_or_default();
+        let asked: Value = serde_json::from_slice(&body).unwrap();
+        let id = asked["requestId"].as_str().unwrap().to_owned();
+        let sent = self.upstream.begin.elapsed();
+        self.upstream.sent(&id);
+        let troubled = fate.chance(50 + fate.trouble * 4);
+        let kind = if troubled { fate.below(9) } else { 9 };
+        if kind <= 1 {
+            // It never arrives, or its effect comes after everybody has given up.
+            if kind == 1 {
+                let (upstream, delay) = (self.upstream.clone(), fate.millis(ANSWER_WITHIN.as_millis() as u64 * 2));
+                tokio::spawn(async move {
+                    sleep(delay).await;
+                    upstream.act(&id, sent, body);
+                    upstream.over(&id);
+                });
+            } else {
+                self.upstream.over(&id);
+            }
+            self.life.moment(fate).await;
+            return Sent::Lost(Loss::Broken);
+        }
+        sleep(fate.millis(300)).await;
+        let refused = |status: u16| answered(status, Bytes::from(refusal(status)));
+        let result = match kind {
+            2 => refused(400),
+            3 => refused(401),
+            4 => refused(429),
+            5 => refused(409),
+            6 => {
+                // It did it, and says 500.
+                self.upstream.act(&id, sent, body);
+                refused(500)
+            }
+            7 => {
+                self.upstream.act(&id, sent, body);
+                sleep(ANSWER_WITHIN).await;
+                Sent::Lost(Loss::Silent)
+            }
+            8 => {
+                self.upstream.act(&id, sent, body);
+                let headers = json_headers();
+                Sent::Answered { status: 201, headers, body: AnswerBody::Incomplete(Loss::Broken) }
+            }
+            _ => {
+                let number = self.upstream.act(&id, sent, body);
+                answered(201, Bytes::from(format!(r#"{{"id":{number},"requestId":"{id}"}}"#)))
+            }
+        };
+        self.upstream.over(&id);
+        self.life.moment(fate).await;
+        result
+    }
+}
+
+fn refusal(status: u16) -> String {
+    format!(r#"{{"code":{status},"error":"X","errorDetails":"y"}}"#)
+}
+
+fn json_headers() -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers
+}
+
+fn answered(status: u16, body: Bytes) -> Sent {
+    Sent::Answered { status, headers: json_headers(), body: AnswerBody::Complete(body) }
+}
