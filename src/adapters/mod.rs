@@ -6,6 +6,8 @@ pub mod clock;
 pub mod credential;
 pub mod identity;
 pub mod random;
+pub mod rate;
+pub mod redis;
 pub mod store;
 pub mod unsettled;
 pub mod upstream;

@@ -10,6 +10,7 @@ use clap::Args;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
+use super::policies::shipped_policies;
 use super::token::{Signer, Wanted, token};
 use super::{Ending, print, random_secret};
 use crate::adapters::clock::SystemClock;
@@ -49,8 +50,9 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     let secret = random_secret()?;
     let folder = Folder::new()?;
     let config = configuration(arguments.port, production, sandbox, &secret, &folder.0)?;
-    let process =
-        Process::start(&config, Arc::new(catalog)).context("the demo cannot start; `--port` chooses other ports")?;
+    let policies = shipped_policies(&config, &catalog).map_err(|findings| told(&findings))?;
+    let process = Process::start(&config, Arc::new(catalog), policies)
+        .context("the demo cannot start; `--port` chooses other ports")?;
     let token = demo_token(&config)?;
     print(&welcome(process.addresses(), production, &token))?;
     let _log = telemetry::init(&config.log);

@@ -8,6 +8,7 @@ mod check;
 mod demo;
 mod init;
 mod operations;
+mod policies;
 mod serve;
 mod simulate;
 mod store;
@@ -27,6 +28,7 @@ use crate::base::finding::{Finding, Severity};
 use crate::base::secret::Secret;
 use crate::catalog::{Catalog, SchemaFiles, completeness};
 use crate::config::{self, Config, World};
+use crate::policy::Policies;
 
 /// The gate between an organization's own services and a stablecoin payments API.
 #[derive(Debug, Parser)]
@@ -107,6 +109,7 @@ pub struct Loaded {
     pub config: Config,
     pub files: SchemaFiles,
     pub catalog: Catalog,
+    pub policies: Policies,
     pub warnings: Vec<Finding>,
 }
 
@@ -124,7 +127,11 @@ impl Sources {
         let contract = complete_contract(schemas, configured.map_or(&[], |catalog| catalog.enable.as_slice()));
         match (read, contract) {
             (Ok(reading), Ok((files, catalog))) => {
-                Ok(Loaded { config: reading.config, files, catalog, warnings: reading.warnings })
+                let config::Reading { config, warnings } = reading;
+                match policies::configured(&config, &catalog) {
+                    Ok(policies) => Ok(Loaded { config, files, catalog, policies, warnings }),
+                    Err(findings) => Err(warnings.into_iter().chain(findings).collect()),
+                }
             }
             (Ok(reading), Err(findings)) => Err(reading.warnings.into_iter().chain(findings).collect()),
             (Err(findings), Ok(_)) => Err(findings),

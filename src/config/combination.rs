@@ -27,6 +27,7 @@ pub(super) fn findings(file: &str, written: &Written) -> Vec<Finding> {
     faults.extend(same_upstream(written));
     faults.extend(short_grace(written));
     faults.extend(no_room_for_one(written));
+    faults.extend(redis(written));
     faults.into_iter().map(|(severity, place, fault)| Finding { severity, ..fault.error(file, &place) }).collect()
 }
 
@@ -137,4 +138,22 @@ fn no_room_for_one(written: &Written) -> Option<Wrong> {
         all.value, one.value
     ));
     (all.value < one.value).then(|| error(place, fault.remedy("make `bodies_bytes` the larger one")))
+}
+
+fn redis(written: &Written) -> Vec<Wrong> {
+    let Some((place, (tls, host))) =
+        written.redis_url.as_ref().and_then(|url| Some((&url.place, url::redis(url.value.reveal()).ok()?)))
+    else {
+        return Vec::new();
+    };
+    let mut wrong = Vec::new();
+    if !tls && !url::is_loopback(&host) {
+        let fault = Fault::new("`redis.url` is without TLS to another machine: anyone between can read and alter it");
+        wrong.push((Severity::Warning, place.clone(), fault.remedy("write `rediss://`")));
+    }
+    if let Some(ca) = written.redis_ca.as_ref().filter(|_| !tls) {
+        let fault = Fault::new("`redis.ca` has no use: `url` is without TLS");
+        wrong.push(error(&ca.place, fault.remedy("write `rediss://`, or leave `ca` out")));
+    }
+    wrong
 }

@@ -72,6 +72,7 @@ fn raw(kind: &Kind, text: &str) -> Raw {
         | Kind::Text(_)
         | Kind::FieldPath(_)
         | Kind::KeysUrl(_)
+        | Kind::RedisUrl(_)
         | Kind::KeysFile(_)
         | Kind::KeptFile(_)
         | Kind::KeptFolder(_)

@@ -19,6 +19,9 @@ pub struct Config {
     pub probes: ProbesConfig,
     pub catalog: CatalogConfig,
     pub answers: AnswerMode,
+    /// The folder of policies.
+    pub policies: Option<PathBuf>,
+    pub redis: Option<RedisConfig>,
     pub store: StoreConfig,
     pub audit: AuditConfig,
     pub limits: LimitsConfig,
@@ -138,6 +141,19 @@ pub struct CatalogConfig {
     pub schemas: Option<PathBuf>,
     /// Operations that are off as shipped and wanted nevertheless.
     pub enable: Vec<String>,
+}
+
+/// The Redis that nodes share.
+#[derive(Clone, Debug)]
+pub struct RedisConfig {
+    /// `redis://` or `rediss://`.
+    pub url: Secret,
+    /// The authorities to trust instead of the system's.
+    pub ca_pem: Option<Vec<u8>>,
+    /// How long a call waits for it.
+    pub timeout: Duration,
+    /// How many nodes share it; at least 1.
+    pub nodes: u64,
 }
 
 /// What is kept of requestIds.

@@ -29,7 +29,7 @@ use std::path::Path;
 pub use meant::{
     AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Config, CredentialConfig, CredentialSource,
     EnvironmentConfig, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel,
-    ProbesConfig, StoreConfig, TimeoutsConfig, UpstreamConfig,
+    ProbesConfig, RedisConfig, StoreConfig, TimeoutsConfig, UpstreamConfig,
 };
 pub use reference::{first, reference};
 pub use revocations::{Revocations, RevocationsFault};
@@ -146,7 +146,7 @@ impl<'r> Reader<'r> {
         let by_default;
         let found = match (found, &setting.absent) {
             (Some(found), _) => found,
-            (None, Absent::Nothing { .. } | Absent::Another { .. }) => return,
+            (None, Absent::Nothing { .. } | Absent::First { .. } | Absent::Another { .. }) => return,
             (None, Absent::Fault { example, .. }) => return self.missing(heading, setting, example),
             (None, Absent::Means(text)) => match document::value(text, &Place::Default) {
                 Some(found) => {
@@ -195,6 +195,8 @@ impl<'r> Reader<'r> {
             ("client_revoked", "client_ca"),
             ("jwks_ca", "jwks_url"),
             ("jwks_keep", "jwks_url"),
+            ("ca", "url"),
+            ("nodes", "url"),
         ] {
             if let (Some(lonely), None) = (of(name), of(other)) {
                 self.fault(&lonely.place, fault(name, other));

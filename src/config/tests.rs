@@ -17,7 +17,7 @@ fn read_in(text: &str, files: &[(&str, &str)], variables: &[(&str, &str)]) -> Re
         let named = files.iter().find(|(name, _)| path == Path::new("etc").join(name));
         named.map(|(_, content)| content.as_bytes().to_vec()).ok_or(io::ErrorKind::NotFound.into())
     };
-    let is_folder = |path: &Path| [Path::new("etc"), Path::new("etc/schemas")].contains(&path);
+    let is_folder = |path: &Path| ["etc", "etc/schemas", "etc/policies"].map(Path::new).contains(&path);
     let issuer = if text.contains("[issuer") { "" } else { ISSUER };
     let text = &format!("{text}{issuer}");
     let environment = variables.iter().map(|(name, value)| ((*name).to_owned(), OsString::from(value))).collect();
@@ -76,6 +76,8 @@ fn every_example_of_the_reference_is_of_the_right_type() {
         ("tls/issuer-ca.pem", &certificate),
         ("tls/client-ca.pem", &authority),
         ("tls/client-revoked.pem", &revoked),
+        ("tls/redis-ca.pem", &certificate),
+        ("redis.url", "rediss://redis.example.com\n"),
         ("production.token", "token.of.production"),
         ("sandbox.token", "token.of.sandbox"),
     ];

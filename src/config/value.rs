@@ -51,6 +51,7 @@ pub(super) fn store(kind: &Kind, found: &Found, source: &Source<'_>, written: &m
         Kind::FieldPath(slot) => put(*slot, written, place, field_path(&found.raw)),
         Kind::FieldPaths(slot) => put(*slot, written, place, list(&found.raw, field_path)),
         Kind::KeysUrl(slot) => put(*slot, written, place, keys_url(&found.raw)),
+        Kind::RedisUrl(slot) => put(*slot, written, place, redis_url(&found.raw, source)),
         Kind::KeysFile(slot) => put(*slot, written, place, keys_file(&found.raw, source)),
         Kind::KeptFile(slot) => put(*slot, written, place, kept_file(&found.raw, source)),
         Kind::KeptFolder(slot) => put(*slot, written, place, kept_folder(&found.raw, source)),
@@ -106,6 +107,12 @@ fn revoked_file(raw: &Raw, source: &Source<'_>) -> Result<RevokedFile, Fault> {
     let content = source.file(name)?;
     Revocations::read(&content, &[]).map_err(|fault| Fault::new(format!("`{name}`: {fault}")))?;
     Ok(RevokedFile { path: source.folder.join(name), content })
+}
+
+fn redis_url(raw: &Raw, source: &Source<'_>) -> Result<Secret, Fault> {
+    let secret = secret(raw, source)?;
+    url::redis(secret.reveal())?;
+    Ok(secret)
 }
 
 fn keys_url(raw: &Raw) -> Result<String, Fault> {
@@ -304,15 +311,7 @@ fn text<'r>(raw: &'r Raw, expected: &str) -> Result<&'r str, Fault> {
 }
 
 fn wrong_type(raw: &Raw, expected: &str) -> Fault {
-    let written = match raw {
-        Raw::Text(_) => "a text",
-        Raw::Number(_) => "a number",
-        Raw::Truth(_) => "`true` or `false`",
-        Raw::List(_) => "a list",
-        Raw::Table(_) => "a table",
-        Raw::Other(word) => word,
-    };
-    Fault::new(format!("{written} is written; {expected} is expected"))
+    Fault::new(raw.instead_of(expected))
 }
 
 impl Source<'_> {
@@ -337,5 +336,7 @@ pub(super) fn variable_named(found: &Found) -> Option<&str> {
 /// Whether a secret stands in the file itself.
 pub(super) fn is_plain(kind: &Kind, found: &Found) -> bool {
     let in_file = matches!(found.place, Place::File { .. });
-    in_file && matches!(kind, Kind::Secret(_) | Kind::Credential(_)) && matches!(found.raw, Raw::Text(_))
+    in_file
+        && matches!(kind, Kind::Secret(_) | Kind::Credential(_) | Kind::RedisUrl(_))
+        && matches!(found.raw, Raw::Text(_))
 }

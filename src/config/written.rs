@@ -8,7 +8,7 @@ use super::fault::Place;
 use super::meant::{
     AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Config, CredentialConfig, CredentialSource,
     EnvironmentConfig, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel,
-    ProbesConfig, StoreConfig, TimeoutsConfig, UpstreamConfig,
+    ProbesConfig, RedisConfig, StoreConfig, TimeoutsConfig, UpstreamConfig,
 };
 use super::pem::PublicKey;
 use crate::base::ids::Environment;
@@ -25,9 +25,14 @@ pub(super) struct Written {
     /// The one whose section is being read; then it goes to the others.
     pub issuer: WrittenIssuer,
     pub answers: Option<Placed<AnswerMode>>,
+    pub policies: Option<Placed<PathBuf>>,
     pub probes_listen: Option<Placed<SocketAddr>>,
     pub schemas: Option<Placed<PathBuf>>,
     pub enable: Option<Placed<Vec<String>>>,
+    pub redis_url: Option<Placed<Secret>>,
+    pub redis_ca: Option<Placed<Vec<u8>>>,
+    pub redis_timeout: Option<Placed<Duration>>,
+    pub redis_nodes: Option<Placed<usize>>,
     pub store_folder: Option<Placed<PathBuf>>,
     pub node: Option<Placed<NodeId>>,
     pub answers_days: Option<Placed<usize>>,
@@ -124,12 +129,23 @@ impl Written {
     pub fn meant(self) -> Option<Config> {
         let environments = [(Environment::Production, self.production), (Environment::Sandbox, self.sandbox)];
         let environments = environments.into_iter().filter(|(_, of)| of.listen.is_some());
+        let redis = match self.redis_url {
+            Some(url) => Some(RedisConfig {
+                url: url.value,
+                ca_pem: self.redis_ca.map(|ca| ca.value),
+                timeout: self.redis_timeout?.value,
+                nodes: u64::try_from(self.redis_nodes?.value).ok()?,
+            }),
+            None => None,
+        };
         Some(Config {
             environments: environments.map(|(environment, of)| of.meant(environment)).collect::<Option<_>>()?,
             issuers: self.issuers.into_iter().map(WrittenIssuer::meant).collect::<Option<_>>()?,
             probes: ProbesConfig { listen: self.probes_listen?.value },
             catalog: CatalogConfig { schemas: self.schemas.map(|s| s.value), enable: self.enable?.value },
             answers: self.answers?.value,
+            policies: self.policies.map(|p| p.value),
+            redis,
             store: StoreConfig {
                 folder: self.store_folder?.value,
                 node: self.node?.value,

@@ -47,6 +47,7 @@ use crate::adapters::upstream::PinnedUpstream;
 use crate::base::ids::{Environment, TraceId};
 use crate::catalog::{Catalog, Operation};
 use crate::config::{AnswerMode, LimitsConfig, TimeoutsConfig};
+use crate::journey::rates::{Limited, Rates};
 use crate::journey::{Books, Road};
 use crate::stations::reply::{Code, Executed, Origin, Reply};
 use crate::telemetry::Metrics;
@@ -62,6 +63,8 @@ pub struct Gate {
     pub road: Road,
     pub books: Arc<Books>,
     pub upstream: Arc<PinnedUpstream>,
+    /// The same for all environments.
+    pub rates: Arc<Rates>,
     pub answers: AnswerMode,
     pub limits: LimitsConfig,
     pub timeouts: TimeoutsConfig,
@@ -80,6 +83,7 @@ pub struct Ctx {
     _open: TaskTrackerToken,
     trace: Option<TraceId>,
     operation: Option<Arc<Operation>>,
+    limited: Limited,
     /// The time that the caller took for its body.
     body_time: Duration,
     upstream_watch: Option<Stopwatch>,
@@ -113,6 +117,7 @@ impl ProxyHttp for Gate {
             _open: self.requests.token(),
             trace: None,
             operation: None,
+            limited: Limited::default(),
             body_time: Duration::ZERO,
             upstream_watch: None,
             upstream_time: None,

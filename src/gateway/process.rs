@@ -32,12 +32,17 @@ use crate::adapters::clients::Clients;
 use crate::adapters::clock::SystemClock;
 use crate::adapters::credential::{Credential, CredentialError};
 use crate::adapters::identity::{Identity, Keyring, KeyringError};
+use crate::adapters::rate::{Local, Shared};
+use crate::adapters::redis::{Redis, RedisFault};
 use crate::adapters::upstream::{PinnedUpstream, UpstreamError};
 use crate::base::ids::Environment;
 use crate::catalog::Catalog;
 use crate::config::{Config, EnvironmentConfig, ListenerTls};
 use crate::journey::Road;
+use crate::journey::rates::Rates;
 use crate::journey::reconcile::reconcile;
+use crate::policy::Policies;
+use crate::ports::RateLimiter;
 use crate::telemetry::Metrics;
 
 /// A read may be tried a second time, a write never.
@@ -75,6 +80,7 @@ pub enum StartError {
     Keys(KeyringError),
     Credential(CredentialError),
     Metrics(prometheus::Error),
+    Redis(RedisFault),
     Runtime(io::Error),
     Books(BooksError),
 }
@@ -98,6 +104,7 @@ impl std::fmt::Display for StartError {
             StartError::Keys(error) => error.fmt(f),
             StartError::Credential(error) => error.fmt(f),
             StartError::Metrics(error) => write!(f, "the metrics cannot be set up: {error}"),
+            StartError::Redis(error) => error.fmt(f),
             StartError::Books(error) => error.fmt(f),
             StartError::Runtime(error) => write!(f, "the runtime cannot be started: {error}"),
         }
@@ -120,7 +127,7 @@ impl From<CredentialError> for StartError {
 
 impl Process {
     /// Binds every address and makes everything ready; nothing is served yet.
-    pub fn start(config: &Config, catalog: Arc<Catalog>) -> Result<Process, StartError> {
+    pub fn start(config: &Config, catalog: Arc<Catalog>, policies: Policies) -> Result<Process, StartError> {
         // The first provider that is installed is the one that everybody gets.
         if rustls::crypto::ring::default_provider().install_default().is_err() {
             tracing::debug!("a crypto provider is installed already");
@@ -145,6 +152,7 @@ impl Process {
         let keyring = Arc::new(Keyring::new(&config.issuers, metrics.clone())?);
         runtime.spawn(keyring.clone().keep_fresh());
         let identity = Arc::new(Identity::new(keyring.clone(), Arc::new(SystemClock)));
+        let rates = Arc::new(rates(config, policies, &metrics, &runtime)?);
         let books = bookkeeping::open(config, &runtime, &metrics).map_err(StartError::Books)?;
         let (mut environments, mut upstreams) = (Vec::new(), Vec::new());
         for one in &config.environments {
@@ -177,6 +185,7 @@ impl Process {
                 road,
                 books: books.clone(),
                 upstream,
+                rates: rates.clone(),
                 answers: config.answers,
                 limits: config.limits.clone(),
                 timeouts: config.timeouts.clone(),
@@ -289,6 +298,20 @@ fn never() -> watch::Receiver<bool> {
 
 fn bind(what: &str, address: SocketAddr) -> Result<Bound, StartError> {
     Bound::bind(address).map_err(|error| StartError::Bind { what: what.to_owned(), address, error })
+}
+
+/// Nodes share a Redis where one is configured.
+fn rates(config: &Config, policies: Policies, metrics: &Metrics, runtime: &Runtime) -> Result<Rates, StartError> {
+    let count = policies.rates.len();
+    let limiter: Arc<dyn RateLimiter> = match &config.redis {
+        Some(redis) => {
+            let connection = Arc::new(Redis::new(redis, metrics.clone()).map_err(StartError::Redis)?);
+            runtime.spawn(connection.clone().keep_connected());
+            Arc::new(Shared::new(count, connection, redis.nodes, metrics.clone()))
+        }
+        None => Arc::new(Local::new(count)),
+    };
+    Ok(Rates::new(policies.rates, limiter, metrics))
 }
 
 fn upstream(config: &Config, one: &EnvironmentConfig) -> Result<Arc<PinnedUpstream>, StartError> {

@@ -1,4 +1,4 @@
-//! `request_filter`: who asks for what, and for writes the whole way to the answer.
+//! `request_filter`: who asks for what, how often, and for writes the whole way to the answer.
 
 use std::sync::Arc;
 
@@ -34,6 +34,10 @@ pub(super) async fn filter(gate: &Gate, session: &mut Session, ctx: &mut Ctx) ->
         Ok(admitted) => admitted,
         Err(refusal) => return refuse(session, ctx, &Refusal::Admit(refusal)).await,
     };
+    ctx.limited = gate.rates.take(&admitted, &trace).await;
+    if let Some(exceeded) = ctx.limited.exceeded.take() {
+        return refuse(session, ctx, &Refusal::Exceeded(exceeded)).await;
+    }
     if admitted.operation().is_write() {
         write(gate, session, ctx, admitted, &trace).await
     } else {

@@ -1,5 +1,6 @@
 //! Single steps of the gate, inside this process.
 
+use std::collections::BTreeSet;
 use std::hint::black_box;
 use std::sync::Arc;
 
@@ -8,12 +9,15 @@ use bytes::Bytes;
 use http::Method;
 use sluice::adapters::audit::{AuditFiles, AuditSettings};
 use sluice::adapters::clock::{Stopwatch, SystemClock};
+use sluice::adapters::rate::Local;
 use sluice::base::digest::Fingerprint;
 use sluice::base::ids::{Environment, OperationId};
 use sluice::base::json::{self, Limits};
 use sluice::catalog::{Catalog, SchemaFiles};
 use sluice::commit::{NodeId, Number, Outstanding, StoreTime};
+use sluice::policy::{Bound, Call, Known, Rate, read};
 use sluice::ports::AuditSink as _;
+use sluice::ports::{RateLimiter as _, Take};
 
 use crate::exchange::{Exchange, swap};
 use crate::tokens;
@@ -42,6 +46,16 @@ pub(crate) fn steps() -> anyhow::Result<Vec<Step>> {
     let bytes = json::to_bytes(&body);
     let answer = Exchange::create_swap()?.answer;
     let answered = json::parse(&answer, Limits::ANSWER)?;
+    let rates = rates(&catalog)?;
+    let limiter = Local::new(rates.len());
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    let roles = BTreeSet::new();
+    let environment = Environment::Production;
+    let call = Call { environment, operation, issuer: "main", subject: "payroll", roles: &roles };
+    let take = || {
+        let takes: Vec<Take<'_>> = takes(&rates, black_box(&call));
+        runtime.block_on(limiter.take(&takes))
+    };
     let mut steps = vec![
         step("swap: strict JSON", || json::parse(text, Limits::REQUEST).is_ok()),
         step("swap: schema", || contract.accepts(&body)),
@@ -55,6 +69,8 @@ pub(crate) fn steps() -> anyhow::Result<Vec<Step>> {
         step("find a path with parameters", || {
             catalog.find(&Method::GET, black_box("/v2/users/1cfd565f/accounts/89cea253")).is_ok()
         }),
+        step("two rates: buckets", || takes(&rates, black_box(&call)).len()),
+        step("two rates: buckets and room", take),
     ];
     for tasks in [1, 64] {
         steps.extend(append(tasks)?);
@@ -112,6 +128,31 @@ fn append(tasks: u64) -> anyhow::Result<[Step; 2]> {
         _ => ["audit append on disk, 64 at a time: p50", "audit append on disk, 64 at a time: p99"],
     };
     Ok([Step { name: p50.to_owned(), nanos: at(50) }, Step { name: p99.to_owned(), nanos: at(99) }])
+}
+
+/// The quotas that ship, wide enough to let everything pass.
+fn rates(catalog: &Catalog) -> anyhow::Result<Vec<Rate>> {
+    let rate = |id: &str, ops: &str| {
+        format!(
+            "[[rate]]\nid = \"{id}\"\nops = [\"{ops}\"]\nper = [\"caller\", \"environment\"]\nquota = \"1000000/s\"\n"
+        )
+    };
+    let text = rate("per-caller", "*") + &rate("money-per-caller", "@money");
+    let known = Known { catalog, issuers: &["main"], can_share: false };
+    let policies = read(&[("bench.toml".to_owned(), text)], &known);
+    Ok(policies.map_err(|f| anyhow!("the rates are broken: {f:?}"))?.rates)
+}
+
+fn takes<'r>(rates: &'r [Rate], call: &Call<'_>) -> Vec<Take<'r>> {
+    let of = |(at, rate): (usize, &'r Rate)| {
+        let quota = match rate.bound {
+            Bound::Quota(quota) => Some(quota),
+            Bound::Concurrent(_) => None,
+        };
+        let buckets = rate.buckets(call).into_iter();
+        buckets.filter_map(move |bucket| Some(Take { rate, at, quota: quota?, bucket })).collect::<Vec<_>>()
+    };
+    rates.iter().enumerate().flat_map(of).collect()
 }
 
 pub(crate) fn step<T>(name: &str, work: impl FnMut() -> T) -> Step {

@@ -17,6 +17,7 @@ mod model;
 mod once;
 mod parameters;
 mod passage;
+pub(super) mod rates;
 mod shutdown;
 mod store;
 mod tidy;

@@ -5,9 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules in reading order; each may use itself and those before it.
-const ORDER: [&str; 13] = [
+const ORDER: [&str; 14] = [
     "base",
     "catalog",
+    "policy",
     "commit",
     "chain",
     "stations",
@@ -21,7 +22,7 @@ const ORDER: [&str; 13] = [
     "cli",
 ];
 /// Modules without clock, randomness, environment, files, sockets or tasks.
-const PURE: [&str; 5] = ["base", "catalog", "commit", "chain", "stations"];
+const PURE: [&str; 6] = ["base", "catalog", "policy", "commit", "chain", "stations"];
 const IMPURE: [&str; 11] = [
     "std::fs",
     "std::net",
