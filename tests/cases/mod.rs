@@ -1,6 +1,7 @@
 //! What is shown, a module per theme.
 
 mod bodies;
+mod claims;
 mod command;
 mod drift;
 mod early;

@@ -212,6 +212,13 @@ impl Gate {
         std::mem::replace(&mut self.setup, Setup::new())
     }
 
+    /// Ends it in order; what it was set up with can be started again.
+    pub fn end(mut self) -> Setup {
+        self.terminate();
+        self.wait_end();
+        std::mem::replace(&mut self.setup, Setup::new())
+    }
+
     pub fn stderr(&self) -> String {
         self.stderr.all().join("\n")
     }
