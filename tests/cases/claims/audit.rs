@@ -84,7 +84,7 @@ fn every_attempt_has_an_end_in_the_chain() {
         pay(named(what)).send(gate.production());
     }
     let folder = gate.path("sluice-audit");
-    gate.end().start();
+    let _gate = gate.end().start();
     let entries = entries(&folder);
     for (what, _) in &acts {
         let of_it = entries.iter().filter(|line| line["entry"]["requestId"] == *what);

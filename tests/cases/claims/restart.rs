@@ -8,8 +8,8 @@ const REFUSED: &str = r#"{"status":"error","error":{"code":"X","message":"y"}}"#
 
 #[test]
 fn claims_outlive_their_process() {
-    let upstream = Upstream::start();
-    let gate = Setup::of(&upstream).sandbox(&upstream).start();
+    let (upstream, other) = (Upstream::start(), Upstream::start());
+    let gate = Setup::of(&upstream).sandbox(&other).start();
     let (paid, refused, in_doubt, elsewhere) = (swap(), swap(), swap(), swap());
     upstream.next(Act::json(201, r#"{"id":"paid"}"#));
     let first_paid = paid.send(gate.production());
@@ -28,7 +28,7 @@ fn claims_outlive_their_process() {
         assert_again(&first_refused, &refused.send(gate.production()));
         assert_eq!(told(&in_doubt.send(gate.production())), IN_DOUBT);
         assert_eq!(told(&elsewhere.send(gate.sandbox())), "200 - executed again");
-        assert_eq!(upstream.seen().len(), sent);
+        assert_eq!((upstream.seen().len(), other.seen().len()), (sent, 1));
     }
     assert_eq!(told(&elsewhere.send(gate.production())), "200 - executed", "it was another environment's");
 }
