@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::{named, pay, swap, told};
-use crate::support::shape::{operations, valid};
+use crate::support::shape::{operation, operations, valid};
 use crate::support::shared::Shared;
 use crate::support::token::token;
 use crate::support::{Act, Setup, Upstream, post};
@@ -95,6 +95,41 @@ fn every_attempt_has_an_end_in_the_chain() {
     let mut counted = numbers.clone();
     counted.sort_unstable();
     assert_eq!(counted, (1..=numbers.len() as u64).collect::<Vec<_>>(), "a number a commit, without a gap");
+}
+
+/// A file is full, and the next one cannot be begun: its folder is gone.
+#[test]
+fn without_its_chain_no_money_moves_and_it_goes_on_by_itself() {
+    let upstream = Upstream::start();
+    let gate = Setup::of(&upstream).set_raw("audit", "file_bytes", "4096").start();
+    let (folder, away) = (gate.path("sluice-audit"), gate.path("away"));
+    let paid = swap();
+    assert_eq!(told(&paid.send(gate.production())), "200 - executed");
+    fs::rename(&folder, &away).unwrap();
+    let refused = (0..100).find_map(|_| {
+        let call = swap();
+        let answer = call.send(gate.production());
+        (answer.status != 200).then_some((call, answer))
+    });
+    let (call, answer) = refused.unwrap();
+    assert_eq!(told(&answer), "503 AUDIT_UNAVAILABLE not-executed", "{answer}");
+    assert!(answer.header("retry-after").is_some() && answer.origin() == "gateway", "{answer}");
+    let sent = upstream.seen().len();
+    for operation in operations().filter(|operation| operation.is_write()) {
+        let answer = valid(operation).send(gate.production());
+        assert_eq!(told(&answer), "503 AUDIT_UNAVAILABLE not-executed", "{}", operation.id);
+    }
+    assert_eq!(told(&paid.send(gate.production())), "200 - executed again", "what was paid is told");
+    assert_eq!(upstream.seen().len(), sent);
+    assert_eq!(valid(operation("listUsers")).send(gate.production()).status, 200, "reads go on");
+
+    fs::rename(&away, &folder).unwrap();
+    gate.log.wait("the chain to be written again", |lines| {
+        lines.iter().any(|line| line["message"] == "the audit chain can be written again").then_some(())
+    });
+    assert_eq!(told(&call.send(gate.production())), "200 - executed");
+    assert_eq!(told(&call.send(gate.production())), "200 - executed again");
+    assert_eq!(upstream.seen().len(), sent + 2);
 }
 
 #[test]
