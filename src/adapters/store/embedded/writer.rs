@@ -135,9 +135,8 @@ impl Writer {
                 return Err(why);
             }
         }
-        let database = self.database().map_err(|why| {
+        let database = self.database().inspect_err(|why| {
             self.failed = Some((Stopwatch::start(), why.clone()));
-            why
         })?;
         self.failed = None;
         Ok(database)
