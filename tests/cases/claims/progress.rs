@@ -72,7 +72,7 @@ fn who_would_wait_hears_the_answer_when_it_is_there() {
     let gate = Setup::of(&upstream).start();
     let mut begun = begin(&upstream, &gate, Act::json(201, r#"{"id":"1"}"#));
     let go = begun.go.clone();
-    let preferences = ["wait=60", "respond-async, wait=60", "wait=99999"];
+    let preferences = ["wait=60", "respond-async, wait=60", "Wait = \"60\"; x=y", "wait=99999"];
     let waited = waiting(&gate, &begun.call, &preferences, || go.give());
     let first = begun.first.answer();
     for answer in &waited {
@@ -139,6 +139,23 @@ fn the_answer_is_kept_for_a_caller_who_hung_up() {
         }
         assert_eq!(upstream.seen().len(), at + 1);
     }
+}
+
+#[test]
+fn an_ending_gate_answers_who_waits() {
+    let upstream = Upstream::start();
+    let gate = Setup::of(&upstream).start();
+    let mut begun = begin(&upstream, &gate, Act::json(201, r#"{"id":"1"}"#));
+    let go = begun.go.clone();
+    let waited = waiting(&gate, &begun.call, &["wait=60"], || {
+        gate.terminate();
+        gate.log.wait("the gate to begin its end", |lines| {
+            lines.iter().any(|l| l["message"].as_str().is_some_and(|m| m.starts_with("ending"))).then_some(())
+        });
+        go.give();
+    });
+    assert_again(&begun.first.answer(), &waited[0]);
+    assert_eq!(gate.wait_end().code(), Some(0));
 }
 
 #[test]

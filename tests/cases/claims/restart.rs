@@ -1,5 +1,8 @@
 //! A claim outlives its process, however that ended; and one process at a time keeps it.
 
+use std::fs;
+use std::path::{Path, PathBuf};
+
 use super::{assert_again, named, pay, swap, told};
 use crate::support::{Act, Caller, Gate, Setup, Upstream};
 
@@ -75,6 +78,41 @@ fn what_was_being_sent_when_its_process_was_killed_is_in_doubt() {
     }
     assert_eq!(upstream.seen().len(), calls.len());
     assert_eq!(told(&swap().send(gate.production())), "200 - executed");
+}
+
+/// What cannot be read may have been paid.
+#[test]
+fn what_is_sealed_is_not_sent_again_without_its_key() {
+    let upstream = Upstream::start();
+    let (first_key, second_key) = ("11".repeat(32), "22".repeat(32));
+    let gate = Setup::of(&upstream).set("store", "seal_key", &first_key).start();
+    let secret = "known-to-the-owner";
+    upstream.next(Act::json(201, format!(r#"{{"id":"{secret}"}}"#)));
+    let call = pay(named("known-to-the-caller"));
+    let first = call.send(gate.production());
+    assert_eq!(told(&first), "201 - executed");
+
+    let setup = gate.kill();
+    for file in files(&setup.path("sluice-data")) {
+        let bytes = fs::read(&file).unwrap();
+        let is_there = bytes.windows(secret.len()).any(|window| window == secret.as_bytes());
+        assert!(!is_there, "the answer stands in {}", file.display());
+    }
+    let gate = setup.set("store", "seal_key", &second_key).set("store", "seal_key_id", "2").start();
+    for _ in 0..2 {
+        let answer = call.send(gate.production());
+        assert_eq!(told(&answer), "503 STORE_UNAVAILABLE unknown", "{answer}");
+    }
+    let gate = gate.kill().set("store", "former_seal_key", &first_key).set("store", "former_seal_key_id", "1").start();
+    assert_again(&first, &call.send(gate.production()));
+    assert_eq!(upstream.seen().len(), 1);
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let all = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let (folders, mut files): (Vec<_>, Vec<_>) = all.partition(|path| path.is_dir());
+    files.extend(folders.iter().flat_map(|folder| self::files(folder)));
+    files
 }
 
 /// Ends by itself, with these words.
