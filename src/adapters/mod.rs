@@ -1,6 +1,7 @@
 //! The world outside: what `ports` promises, kept with real clocks, sockets and files.
 
 pub mod audit;
+pub mod clients;
 pub mod clock;
 pub mod credential;
 pub mod identity;

@@ -5,6 +5,7 @@ mod issuers;
 use std::net::SocketAddr;
 
 use super::fault::{Fault, Place};
+use super::revocations::Revocations;
 use super::written::{Placed, Written, WrittenEnvironment};
 use super::{pem, url};
 use crate::base::finding::{Finding, Severity};
@@ -16,6 +17,8 @@ pub(super) fn findings(file: &str, written: &Written) -> Vec<Finding> {
     for environment in Environment::ALL {
         let of = written.environment(environment);
         faults.extend(tls(environment, of));
+        faults.extend(authorities_of_callers(environment, of));
+        faults.extend(revocations(environment, of));
         faults.extend(plain_upstream(environment, of));
         faults.extend(authorities_without_tls(environment, of));
     }
@@ -37,6 +40,20 @@ fn tls(environment: Environment, of: &WrittenEnvironment) -> Option<Wrong> {
     let (certificate, key) = (of.tls_certificate.as_ref()?, of.tls_key.as_ref()?);
     let fault = pem::fit(&certificate.value, key.value.reveal()).err()?;
     Some(error(&key.place, Fault { text: format!("`{environment}.tls_key`: {}", fault.text), ..fault }))
+}
+
+fn authorities_of_callers(environment: Environment, of: &WrittenEnvironment) -> Option<Wrong> {
+    let authorities = of.client_ca.as_ref()?;
+    let fault = pem::authorities(&authorities.value).err()?;
+    Some(error(&authorities.place, Fault { text: format!("`{environment}.client_ca`: {}", fault.text), ..fault }))
+}
+
+fn revocations(environment: Environment, of: &WrittenEnvironment) -> Option<Wrong> {
+    let (authorities, file) = (of.client_ca.as_ref()?, of.client_revoked.as_ref()?);
+    let certificates = pem::certificates(&authorities.value).ok()?;
+    let fault = Revocations::read(&file.value.content, &certificates).err()?;
+    let fault = Fault::new(format!("`{environment}.client_revoked`: {fault}"));
+    Some(error(&file.place, fault.remedy("put the newest list of each authority into the file")))
 }
 
 /// In production a warning would not be enough: whoever stands between could send money elsewhere.

@@ -65,6 +65,7 @@ fn raw(kind: &Kind, text: &str) -> Raw {
         | Kind::Address(_)
         | Kind::Upstream(_)
         | Kind::Certificates(_)
+        | Kind::RevokedFile(_)
         | Kind::Folder(_)
         | Kind::Secret(_)
         | Kind::Credential(_)

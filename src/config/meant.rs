@@ -69,6 +69,8 @@ pub struct IssuerConfig {
     /// The algorithms that its signatures may have; they fit the kind of its keys.
     pub algorithms: Vec<Algorithm>,
     pub keys: KeySource,
+    /// How long keys that may change are used since they were last seen to be good.
+    pub longest_stale: Duration,
     /// How far clocks may be apart.
     pub leeway: Duration,
     /// The longest time from a token's issue to its expiry.
@@ -99,6 +101,17 @@ pub enum KeySource {
 pub struct ListenerTls {
     pub certificates_pem: Vec<u8>,
     pub key_pem: Secret,
+    /// What callers must show, if they must.
+    pub clients: Option<ClientsConfig>,
+}
+
+/// Whose certificates callers must show.
+#[derive(Clone, Debug)]
+pub struct ClientsConfig {
+    /// The authorities that they come from; at least one.
+    pub ca_pem: Vec<u8>,
+    /// A file with lists of those that are revoked, read again when it changes.
+    pub revoked: Option<PathBuf>,
 }
 
 /// The one host that an environment's calls go to.

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use super::meant::{AnswerMode, CredentialSource, LogFormat, LogLevel, UpstreamConfig};
 use super::pem::PublicKey;
-use super::written::Slot;
+use super::written::{RevokedFile, Slot};
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
 use crate::commit::NodeId;
 use crate::stations::admit::{Algorithm, FieldPath};
 
 mod books;
+mod environment;
 mod heading;
 mod issuer;
 
@@ -76,6 +77,8 @@ pub(super) enum Kind {
     Upstream(Slot<UpstreamConfig>),
     /// A PEM file with at least one certificate.
     Certificates(Slot<Vec<u8>>),
+    /// A file with lists of revoked certificates, read again when it changes.
+    RevokedFile(Slot<RevokedFile>),
     Folder(Slot<PathBuf>),
     Secret(Slot<Secret>),
     /// A secret that is sent in a header; from a file it is read again.
@@ -134,58 +137,6 @@ pub(super) const LOG_LEVELS: &[(&str, LogLevel)] = &[
     ("trace", LogLevel::Trace),
 ];
 
-macro_rules! environment {
-    ($section:ident, $listen:literal, $upstream:literal, $first:literal) => {
-        &[
-            Setting {
-                name: "listen",
-                kind: Kind::Address(|w| &mut w.$section.listen),
-                absent: Absent::Fault { example: $listen, first: $listen },
-                doc: "Where callers reach this environment: an address and a port of its own.",
-            },
-            Setting {
-                name: "tls_certificate",
-                kind: Kind::Certificates(|w| &mut w.$section.tls_certificate),
-                absent: Absent::Nothing { example: r#""tls/certificate.pem""# },
-                doc: "The certificate that callers see, with its chain, as a PEM file; together with `tls_key`.\n\
-                      Without both, callers speak plain HTTP.",
-            },
-            Setting {
-                name: "tls_key",
-                kind: Kind::Secret(|w| &mut w.$section.tls_key),
-                absent: Absent::Nothing { example: r#"{ file = "tls/key.pem" }"# },
-                doc: "The private key of that certificate, as PEM. A secret.",
-            },
-            Setting {
-                name: "upstream",
-                kind: Kind::Upstream(|w| &mut w.$section.upstream),
-                absent: Absent::Fault { example: $upstream, first: $first },
-                doc: "Where this environment's calls go: `https://host`, with a port and a path before the\n\
-                      operations' own where there are any.",
-            },
-            Setting {
-                name: "upstream_ca",
-                kind: Kind::Certificates(|w| &mut w.$section.upstream_ca),
-                absent: Absent::Nothing { example: r#""tls/upstream-ca.pem""# },
-                doc: "The authorities that upstream's certificate may come from, as a PEM file, instead of the system's.",
-            },
-            Setting {
-                name: "allow_plain_upstream",
-                kind: Kind::Truth(|w| &mut w.$section.allow_plain_upstream),
-                absent: Absent::Means("false"),
-                doc: "Whether `upstream` may be plain HTTP to another machine: then anyone between reads and alters calls.",
-            },
-            Setting {
-                name: "credential",
-                kind: Kind::Credential(|w| &mut w.$section.credential),
-                absent: Absent::Nothing { example: concat!(r#"{ file = ""#, stringify!($section), r#".token" }"#) },
-                doc: "The token that upstream knows us by, in the place of the caller's. A secret, of printable ASCII; a\n\
-                      file is read again when it changes. Without it, the caller's token is upstream's own, and goes on.",
-            },
-        ]
-    };
-}
-
 const fn millis(name: &'static str, default: &'static str, slot: Slot<Duration>, doc: &'static str) -> Setting {
     Setting { name, kind: Kind::Millis(slot), absent: Absent::Means(default), doc }
 }
@@ -208,7 +159,7 @@ pub(super) static SECTIONS: &[Section] = &[
         name: "production",
         doc: "The environment where real money moves. This section or the next is needed.",
         presence: Presence::IfWritten,
-        settings: environment!(
+        settings: environment::settings!(
             production,
             r#""127.0.0.1:8080""#,
             r#""https://api.example.com""#,
@@ -219,7 +170,7 @@ pub(super) static SECTIONS: &[Section] = &[
         name: "sandbox",
         doc: "The environment to try things in.",
         presence: Presence::IfWritten,
-        settings: environment!(
+        settings: environment::settings!(
             sandbox,
             r#""127.0.0.1:8081""#,
             r#""https://sandbox.example.com""#,

@@ -8,6 +8,7 @@ const ISSUER: &str = "\n[issuer.main]\nissuer = \"https://issuer.example.com\"\n
                       environments = [\"production\", \"sandbox\"]\nalgorithms = [\"RS256\"]\n\
                       jwks_url = \"https://issuer.example.com/keys\"\n";
 
+mod clients;
 mod issuers;
 
 /// Reads a text as `etc/sluice.toml`, beside files and under variables.
@@ -67,11 +68,14 @@ fn the_reference_that_ships_is_current_and_means_the_defaults() {
 #[test]
 fn every_example_of_the_reference_is_of_the_right_type() {
     let (certificate, key) = certificate();
+    let (authority, revoked) = clients::authority("callers");
     let files = [
         ("tls/certificate.pem", certificate.as_str()),
         ("tls/key.pem", &key),
         ("tls/upstream-ca.pem", &certificate),
         ("tls/issuer-ca.pem", &certificate),
+        ("tls/client-ca.pem", &authority),
+        ("tls/client-revoked.pem", &revoked),
         ("production.token", "token.of.production"),
         ("sandbox.token", "token.of.sandbox"),
         ("seal.key", "a key"),
@@ -93,7 +97,13 @@ fn every_example_of_the_reference_is_of_the_right_type() {
     assert_eq!(settings + left_out.len(), SECTIONS.iter().map(|section| section.settings.len()).sum::<usize>());
     let reading = read_in(&text, &files, &[]).unwrap();
     assert_eq!(reading.warnings, []);
-    assert!(reading.config.environments.iter().all(|e| e.tls.is_some() && e.upstream.ca_pem.is_some()));
+    assert!(
+        reading
+            .config
+            .environments
+            .iter()
+            .all(|e| e.tls.as_ref().is_some_and(|t| t.clients.is_some()) && e.upstream.ca_pem.is_some())
+    );
     assert!(matches!(&reading.config.issuers[0].keys, KeySource::Url { ca_pem: Some(_), .. }));
     assert_eq!(reading.config.catalog.schemas.as_deref(), Some(Path::new("etc/schemas")));
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::fault::Place;
 use super::meant::{
-    AnswerMode, AuditConfig, CatalogConfig, Config, CredentialConfig, CredentialSource, EnvironmentConfig,
-    IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel, ProbesConfig, StoreConfig,
-    TimeoutsConfig, UpstreamConfig,
+    AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Config, CredentialConfig, CredentialSource,
+    EnvironmentConfig, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel,
+    ProbesConfig, StoreConfig, TimeoutsConfig, UpstreamConfig,
 };
 use super::pem::PublicKey;
 use crate::base::ids::Environment;
@@ -70,11 +70,19 @@ pub(super) struct WrittenEnvironment {
     pub listen: Option<Placed<SocketAddr>>,
     pub tls_certificate: Option<Placed<Vec<u8>>>,
     pub tls_key: Option<Placed<Secret>>,
+    pub client_ca: Option<Placed<Vec<u8>>>,
+    pub client_revoked: Option<Placed<RevokedFile>>,
     /// Without its authorities, which are a setting of their own.
     pub upstream: Option<Placed<UpstreamConfig>>,
     pub upstream_ca: Option<Placed<Vec<u8>>>,
     pub allow_plain_upstream: Option<Placed<bool>>,
     pub credential: Option<Placed<CredentialSource>>,
+}
+
+/// Where lists of revoked certificates are, and what stood there when the configuration was read.
+pub(super) struct RevokedFile {
+    pub path: PathBuf,
+    pub content: Vec<u8>,
 }
 
 #[derive(Default)]
@@ -90,6 +98,7 @@ pub(super) struct WrittenIssuer {
     pub jwks_file: Option<Placed<PathBuf>>,
     pub public_key: Option<Placed<PublicKey>>,
     pub shared_secret: Option<Placed<Secret>>,
+    pub longest_stale: Option<Placed<Duration>>,
     pub leeway: Option<Placed<Duration>>,
     pub longest_lifetime: Option<Placed<Duration>>,
     pub required: Option<Placed<Vec<FieldPath>>>,
@@ -169,13 +178,20 @@ impl Written {
 
 impl WrittenEnvironment {
     fn meant(self, environment: Environment) -> Option<EnvironmentConfig> {
-        let tls = match (self.tls_certificate, self.tls_key) {
-            (Some(certificate), Some(key)) => {
-                Some(ListenerTls { certificates_pem: certificate.value, key_pem: key.value })
+        let clients = match (self.client_ca, self.client_revoked) {
+            (Some(ca), revoked) => {
+                Some(ClientsConfig { ca_pem: ca.value, revoked: revoked.map(|file| file.value.path) })
             }
             (None, None) => None,
+            (None, Some(_)) => return None,
+        };
+        let tls = match (self.tls_certificate, self.tls_key) {
+            (Some(certificate), Some(key)) => {
+                Some(ListenerTls { certificates_pem: certificate.value, key_pem: key.value, clients })
+            }
+            (None, None) if clients.is_none() => None,
             // A listener that was to speak TLS never speaks without.
-            (Some(_), None) | (None, Some(_)) => return None,
+            _ => return None,
         };
         let upstream = UpstreamConfig { ca_pem: self.upstream_ca.map(|ca| ca.value), ..self.upstream?.value };
         let credential = match self.credential {
@@ -203,6 +219,7 @@ impl WrittenIssuer {
             environments: self.environments?.value,
             algorithms: self.algorithms?.value,
             keys,
+            longest_stale: self.longest_stale?.value,
             leeway: self.leeway?.value,
             longest_lifetime: self.longest_lifetime?.value,
             required: self.required?.value,

@@ -40,6 +40,7 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 pub use observe::Observer;
 
+use crate::adapters::clients::Clients;
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::identity::Identity;
 use crate::adapters::upstream::PinnedUpstream;
@@ -56,6 +57,8 @@ pub struct Gate {
     pub environment: Environment,
     pub catalog: Arc<Catalog>,
     pub identity: Arc<Identity>,
+    /// What callers' certificates must be, where they must show one.
+    pub clients: Option<Arc<Clients>>,
     pub road: Road,
     pub books: Arc<Books>,
     pub upstream: Arc<PinnedUpstream>,

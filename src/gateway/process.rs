@@ -25,9 +25,10 @@ use tokio_util::task::TaskTracker;
 
 use super::bookkeeping::{self, BooksError};
 use super::guard::{Bounds, Guard, HeadLimits};
-use super::listen::{Bound, ConnectionLimits, Door, Listening};
+use super::listen::{Bound, ConnectionLimits, Door, Listening, Tls};
 use super::probes::Probes;
 use super::{Gate, Observer};
+use crate::adapters::clients::Clients;
 use crate::adapters::clock::SystemClock;
 use crate::adapters::credential::{Credential, CredentialError};
 use crate::adapters::identity::{Identity, Keyring, KeyringError};
@@ -70,6 +71,7 @@ pub enum StartError {
     Bind { what: String, address: SocketAddr, error: io::Error },
     Upstream { environment: Environment, error: UpstreamError },
     Tls { environment: Environment, why: String },
+    Clients { environment: Environment, why: String },
     Keys(KeyringError),
     Credential(CredentialError),
     Metrics(prometheus::Error),
@@ -89,6 +91,9 @@ impl std::fmt::Display for StartError {
             StartError::Upstream { environment, error } => write!(f, "{environment}: {error}"),
             StartError::Tls { environment, why } => {
                 write!(f, "{environment}: certificate and key cannot be used: {why}")
+            }
+            StartError::Clients { environment, why } => {
+                write!(f, "{environment}: callers' certificates cannot be verified: {why}")
             }
             StartError::Keys(error) => error.fmt(f),
             StartError::Credential(error) => error.fmt(f),
@@ -159,10 +164,16 @@ impl Process {
                 sending: sending.clone(),
             };
             runtime.spawn(reconcile(books.clone(), road.clone(), catalog.clone()));
+            let tls = one.tls.as_ref().map(|tls| speak(one.environment, tls, &metrics)).transpose()?;
+            let clients = tls.as_ref().and_then(|tls| tls.clients.clone());
+            if let Some(clients) = &clients {
+                runtime.spawn(clients.clone().keep_fresh());
+            }
             let gate = Gate {
                 environment: one.environment,
                 catalog: catalog.clone(),
                 identity: identity.clone(),
+                clients,
                 road,
                 books: books.clone(),
                 upstream,
@@ -174,11 +185,10 @@ impl Process {
                 requests: requests.clone(),
                 bodies: bodies.clone(),
             };
-            let tls = one.tls.as_ref().map(|tls| acceptor(one.environment, tls)).transpose()?;
             let guard = guard(one.environment.as_str(), config, &metrics);
             let app = Arc::new(with_limits(http_proxy(&conf, gate), config));
             let (limits, stop) = (connection_limits(config), stopping.clone());
-            let door = Door { app, tls: tls.map(Arc::new), guard, limits, stop };
+            let door = Door { app, tls, guard, limits, stop };
             server.add_service(Listening::new(bound, door, runtime.handle().clone()));
         }
         let bound = bind("probes", config.probes.listen)?;
@@ -286,16 +296,26 @@ fn upstream(config: &Config, one: &EnvironmentConfig) -> Result<Arc<PinnedUpstre
     made.map(Arc::new).map_err(|error| StartError::Upstream { environment: one.environment, error })
 }
 
-fn acceptor(environment: Environment, tls: &ListenerTls) -> Result<Acceptor, StartError> {
+fn speak(environment: Environment, tls: &ListenerTls, metrics: &Metrics) -> Result<Tls, StartError> {
     let fault = |why: String| StartError::Tls { environment, why };
     let certificates: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&tls.certificates_pem)
         .collect::<Result<_, _>>()
         .map_err(|e| fault(e.to_string()))?;
     let key = PrivateKeyDer::from_pem_slice(tls.key_pem.reveal().as_bytes()).map_err(|e| fault(e.to_string()))?;
-    let builder = rustls::ServerConfig::builder().with_no_client_auth();
+    let clients = tls.clients.as_ref();
+    let clients = clients.map(|c| Clients::new(environment, c, Arc::new(SystemClock), metrics.clone()).map(Arc::new));
+    let clients = clients.transpose().map_err(|why| StartError::Clients { environment, why })?;
+    let builder = rustls::ServerConfig::builder();
+    let builder = match &clients {
+        None => builder.with_no_client_auth(),
+        Some(clients) => builder.with_client_cert_verifier(clients.clone()),
+    };
     let mut server = builder.with_single_cert(certificates, key).map_err(|e| fault(e.to_string()))?;
+    if clients.is_some() {
+        Clients::ask_of_all(&mut server);
+    }
     server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(Acceptor::from_server_config(Arc::new(server)))
+    Ok(Tls { acceptor: Arc::new(Acceptor::from_server_config(Arc::new(server))), clients })
 }
 
 fn guard(listener: &'static str, config: &Config, metrics: &Metrics) -> Guard {

@@ -25,6 +25,7 @@ pub struct Metrics {
     tokens_refused: IntCounterVec,
     keys_age: IntGaugeVec,
     keys_fetches: IntCounterVec,
+    revocations_expire: IntGaugeVec,
     unreadable: IntCounterVec,
     connections: IntGaugeVec,
     connections_refused: IntCounterVec,
@@ -114,6 +115,16 @@ impl Metrics {
                 IntCounterVec::new(
                     Opts::new("sluice_keys_fetches_total", "Fetches of an issuer's keys, by what came of them."),
                     &["issuer", "outcome"],
+                )?,
+            )?,
+            revocations_expire: registered(
+                &registry,
+                IntGaugeVec::new(
+                    Opts::new(
+                        "sluice_revocations_expire_timestamp_seconds",
+                        "When the first of the lists of revoked certificates expires; then callers are refused.",
+                    ),
+                    &["environment"],
                 )?,
             )?,
             unreadable: registered(
@@ -223,6 +234,10 @@ impl Metrics {
 
     pub fn keys_fetched(&self, issuer: &str, outcome: &str) {
         self.keys_fetches.with_label_values(&[issuer, outcome]).inc();
+    }
+
+    pub fn revocations_expire(&self, environment: &str, at_secs: i64) {
+        self.revocations_expire.with_label_values(&[environment]).set(at_secs);
     }
 
     pub fn unreadable(&self, listener: &str, reason: &str) {

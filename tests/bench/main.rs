@@ -23,6 +23,7 @@
 //! | `upstream` | answers both |
 //! | `child` | starts, pins and ends programs, and reads their CPU time |
 //! | `micro` | single steps of the gate inside this process |
+//! | `tokens` | of these, believing tokens |
 //! | `report` | the table, and the same as JSON |
 //!
 //! It is a report: nothing here passes or fails by a figure. Pinning needs `taskset` of util-linux and two cores;
@@ -36,6 +37,7 @@ mod exchange;
 mod load;
 mod micro;
 mod report;
+mod tokens;
 mod upstream;
 mod wire;
 

@@ -11,15 +11,18 @@ use sluice::base::json::{self, Limits};
 use sluice::catalog::{Catalog, SchemaFiles};
 
 use crate::exchange::{Exchange, swap};
+use crate::tokens;
 
 /// Each step is done so often, so many times over; the fastest time counts, as noise only ever adds.
 const REPEATS: u32 = 2_000;
+/// The same for a step that takes long.
+const FEW: u32 = 100;
 const TIMES: usize = 15;
 
 /// A step, and how long it takes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Step {
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     pub(crate) nanos: u64,
 }
 
@@ -34,7 +37,7 @@ pub(crate) fn steps() -> anyhow::Result<Vec<Step>> {
     let bytes = json::to_bytes(&body);
     let answer = Exchange::create_swap()?.answer;
     let answered = json::parse(&answer, Limits::ANSWER)?;
-    Ok(vec![
+    let mut steps = vec![
         step("swap: strict JSON", || json::parse(text, Limits::REQUEST).is_ok()),
         step("swap: schema", || contract.accepts(&body)),
         step("swap: canonical bytes", || json::to_bytes(&body)),
@@ -47,17 +50,27 @@ pub(crate) fn steps() -> anyhow::Result<Vec<Step>> {
         step("find a path with parameters", || {
             catalog.find(&Method::GET, black_box("/v2/users/1cfd565f/accounts/89cea253")).is_ok()
         }),
-    ])
+    ];
+    steps.extend(tokens::steps()?);
+    Ok(steps)
 }
 
-fn step<T>(name: &'static str, mut work: impl FnMut() -> T) -> Step {
+pub(crate) fn step<T>(name: &str, work: impl FnMut() -> T) -> Step {
+    timed(name, REPEATS, work)
+}
+
+pub(crate) fn few<T>(name: &str, work: impl FnMut() -> T) -> Step {
+    timed(name, FEW, work)
+}
+
+fn timed<T>(name: &str, repeats: u32, mut work: impl FnMut() -> T) -> Step {
     let mut once = || {
         let since = Stopwatch::start();
-        for _ in 0..REPEATS {
+        for _ in 0..repeats {
             black_box(work());
         }
-        since.elapsed().checked_div(REPEATS).unwrap_or_default()
+        since.elapsed().checked_div(repeats).unwrap_or_default()
     };
     let fastest = (0..TIMES).map(|_| once()).min().unwrap_or_default();
-    Step { name, nanos: u64::try_from(fastest.as_nanos()).unwrap_or(u64::MAX) }
+    Step { name: name.to_owned(), nanos: u64::try_from(fastest.as_nanos()).unwrap_or(u64::MAX) }
 }

@@ -2,6 +2,7 @@
 
 mod bodies;
 mod claims;
+mod clients;
 mod command;
 mod drift;
 mod early;
@@ -12,6 +13,7 @@ mod heads;
 mod hostile;
 mod identity;
 mod metrics;
+mod model;
 mod once;
 mod parameters;
 mod passage;

@@ -3,6 +3,7 @@
 //! Nothing here sleeps: everything waits on a condition, with a deadline after which the test fails.
 
 pub mod call;
+pub mod canary;
 pub mod caller;
 pub mod clock;
 pub mod gate;

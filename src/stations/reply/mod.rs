@@ -193,7 +193,7 @@ fn told(refusal: &Refusal) -> (Code, String, &[Violation]) {
         ),
         Refusal::Admit(AdmitRefusal::Unauthorized(why)) => plain(Code::Unauthorized, why),
         Refusal::Admit(AdmitRefusal::NotBelieved(TokenFault::NoKeys { .. })) => {
-            plain(Code::KeysUnavailable, "the keys of the token's issuer are not known at this moment")
+            plain(Code::KeysUnavailable, "the keys of the token's issuer cannot be had at this moment")
         }
         // Only who holds a token that was once good is told what is wrong with it.
         Refusal::Admit(AdmitRefusal::NotBelieved(TokenFault::Expired)) => {
