@@ -3,12 +3,14 @@
 //! The only place, with the adapters, that reads the environment and files: [`world`] gives them to those that
 //! may not. A new command is a module, a variant of [`Command`] and a line in [`run`].
 
+mod audit;
 mod check;
 mod demo;
 mod init;
 mod operations;
 mod serve;
 mod simulate;
+mod store;
 mod token;
 
 use std::fs;
@@ -32,7 +34,8 @@ use crate::config::{self, Config, World};
     name = "sluice",
     version,
     arg_required_else_help = true,
-    after_help = "Exit codes: 0 done; 1 it could not be done; 2 the command line is wrong; 3 `check` found errors."
+    after_help = "Exit codes: 0 done; 1 it could not be done; 2 the command line is wrong; 3 `check` or `audit verify` \
+                  found something."
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -41,12 +44,14 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Audit(audit::Arguments),
     Demo(demo::Arguments),
     Init(init::Arguments),
     Check(check::Arguments),
     Operations(operations::Arguments),
     Serve(serve::Arguments),
     Simulate(simulate::Simulate),
+    Store(store::Arguments),
     Token(token::Arguments),
 }
 
@@ -54,18 +59,20 @@ enum Command {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     Done,
-    /// `check` found errors.
+    /// `check` or `audit verify` found something.
     Faulty,
 }
 
 /// Does what the command line asks for.
 pub fn run(cli: Cli) -> anyhow::Result<Ending> {
     match cli.command {
+        Command::Audit(arguments) => audit::run(arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Init(arguments) => init::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Operations(arguments) => operations::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Store(arguments) => store::run(&arguments),
         Command::Token(arguments) => token::run(arguments),
         Command::Simulate(simulate) => simulate.run().map(|()| Ending::Done).map_err(anyhow::Error::msg),
     }

@@ -1,14 +1,19 @@
 //! Single steps of the gate, inside this process.
 
 use std::hint::black_box;
+use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
+use bytes::Bytes;
 use http::Method;
-use sluice::adapters::clock::Stopwatch;
+use sluice::adapters::audit::{AuditFiles, AuditSettings};
+use sluice::adapters::clock::{Stopwatch, SystemClock};
 use sluice::base::digest::Fingerprint;
-use sluice::base::ids::OperationId;
+use sluice::base::ids::{Environment, OperationId};
 use sluice::base::json::{self, Limits};
 use sluice::catalog::{Catalog, SchemaFiles};
+use sluice::commit::{NodeId, Number, Outstanding, StoreTime};
+use sluice::ports::AuditSink as _;
 
 use crate::exchange::{Exchange, swap};
 use crate::tokens;
@@ -51,8 +56,62 @@ pub(crate) fn steps() -> anyhow::Result<Vec<Step>> {
             catalog.find(&Method::GET, black_box("/v2/users/1cfd565f/accounts/89cea253")).is_ok()
         }),
     ];
+    for tasks in [1, 64] {
+        steps.extend(append(tasks)?);
+    }
     steps.extend(tokens::steps()?);
     Ok(steps)
+}
+
+/// Entries of the audit chain, each waited for until it is on disk, by so many at once.
+fn append(tasks: u64) -> anyhow::Result<[Step; 2]> {
+    const EACH: u64 = 200;
+    let folder = tempfile::tempdir()?;
+    let node = NodeId::parse("bench").context("a name of a node")?;
+    let audit = Arc::new(AuditFiles::open(AuditSettings::of(folder.path(), node.clone()), Arc::new(SystemClock))?);
+    let entry = move |number: u64| {
+        Outstanding {
+        environment: Environment::Production,
+        number: Number::new(number),
+        at: StoreTime::default(),
+        node: node.clone(),
+        entry: Bytes::from_static(
+            br#"{"what":"sending","claim":"7f9c24e8-3b12-4fef-91e0-8f5d3d5c6a11","operation":"createSwap","attempt":1}"#,
+        ),
+    }
+    };
+    let one = |task: u64| {
+        let (audit, entry) = (Arc::clone(&audit), entry.clone());
+        async move {
+            let mut took = Vec::new();
+            for nth in 0..EACH {
+                let number = task.saturating_mul(EACH).saturating_add(nth).saturating_add(1);
+                let since = Stopwatch::start();
+                audit.append(vec![entry(number)]).await?;
+                took.push(since.elapsed());
+            }
+            anyhow::Ok(took)
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let mut all = runtime.block_on(async {
+        let running: Vec<_> = (0..tasks).map(|task| tokio::spawn(one(task))).collect();
+        let mut all = Vec::new();
+        for task in running {
+            all.extend(task.await??);
+        }
+        anyhow::Ok(all)
+    })?;
+    all.sort_unstable();
+    let at = |percent: usize| {
+        let took = all.get(all.len().saturating_mul(percent) / 100).copied().unwrap_or_default();
+        u64::try_from(took.as_nanos()).unwrap_or(u64::MAX)
+    };
+    let [p50, p99] = match tasks {
+        1 => ["audit append on disk, 1 at a time: p50", "audit append on disk, 1 at a time: p99"],
+        _ => ["audit append on disk, 64 at a time: p50", "audit append on disk, 64 at a time: p99"],
+    };
+    Ok([Step { name: p50.to_owned(), nanos: at(50) }, Step { name: p99.to_owned(), nanos: at(99) }])
 }
 
 pub(crate) fn step<T>(name: &str, work: impl FnMut() -> T) -> Step {

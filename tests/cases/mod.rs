@@ -1,5 +1,6 @@
 //! What is shown, a module per theme.
 
+mod audit;
 mod bodies;
 mod claims;
 mod clients;
@@ -18,5 +19,6 @@ mod once;
 mod parameters;
 mod passage;
 mod shutdown;
+mod store;
 mod tidy;
 mod tls;

@@ -9,7 +9,7 @@ use crate::commit::{
 /// How much of the outbox is looked at in one go.
 const OUTBOX_STRIDE: usize = 256;
 
-/// A key and its value.
+/// A key and what lies under it.
 pub(super) type Pair = (Vec<u8>, Vec<u8>);
 
 /// An ordered map of bytes.
