@@ -154,7 +154,8 @@ Try, in another terminal; first the token, which is good for this run of the dem
 
   {call} '{production}/v2/offramps?limit=2'
 
-2. A good swap. 201, `sluice-outcome: executed`, and the record of the swap.
+2. A good swap. 201, `sluice-outcome: executed`, and the record of the swap. Send it again: the same answer, with
+   `sluice-replayed: true`, and the simulator sees nothing.
 
   {call} {json} \
     -d '{{"requestId": "demo-1", "source": {{"chain": "POLYGON", "currency": "usdt", "amount": "25.50"}}, "destination": {{"chain": "POLYGON", "currency": "usdc", "walletAddress": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"}}}}' \
@@ -179,7 +180,8 @@ What the simulator of production received and did:
 
   curl 'http://{simulator}/simulator/journal'
 
-Make it fail, and see what the gate makes of it (`html500`, `hang`, `resetAfterReceiving`, …):
+Make it fail, and see what the gate makes of a swap with another requestId, twice (`html500`, `hang`,
+`resetAfterReceiving`, …):
 
   curl -d '{{"operation": "createSwap", "kind": "resetAfterReceiving", "times": 1}}' 'http://{simulator}/simulator/faults'
 

@@ -245,8 +245,11 @@ impl WrittenIssuer {
     }
 }
 
+/// A name and a key, each of which may not be written.
+type NamedKey = (Option<Placed<String>>, Option<Placed<Secret>>);
+
 /// Those that are written, with their names.
-fn named_keys(written: [(Option<Placed<String>>, Option<Placed<Secret>>); 2]) -> Vec<(String, Secret)> {
+fn named_keys(written: [NamedKey; 2]) -> Vec<(String, Secret)> {
     written.into_iter().filter_map(|(id, key)| Some((id?.value, key?.value))).collect()
 }
 

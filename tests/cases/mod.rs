@@ -2,6 +2,7 @@
 
 mod audit;
 mod bodies;
+mod claims;
 mod clients;
 mod command;
 mod drift;

@@ -244,6 +244,13 @@ impl Gate {
         std::mem::replace(&mut self.setup, Setup::new())
     }
 
+    /// Ends it in order; what it was set up with can be started again.
+    pub fn end(mut self) -> Setup {
+        self.terminate();
+        self.wait_end();
+        std::mem::replace(&mut self.setup, Setup::new())
+    }
+
     /// Before it ends they are asked for once more; it may be past answering.
     fn keep_metrics(&self) {
         let Some(probes) = self.probes.filter(|_| !self.has_ended()) else { return };

@@ -210,9 +210,14 @@ impl World {
 
     /// The promises.
     pub async fn check(&self) {
+        self.check_told();
+        self.check_claims().await;
+        self.check_audit();
+    }
+
+    fn check_told(&self) {
         let wrong = self.upstream.wrong.lock().unwrap();
         assert!(wrong.is_empty(), "{wrong:?}");
-        drop(wrong);
         let told = self.told.lock().unwrap();
         let mut answers: BTreeMap<&str, &Bytes> = BTreeMap::new();
         for one in told.iter() {
@@ -234,9 +239,6 @@ impl World {
                 Some(Executed::Unknown) | None => {}
             }
         }
-        drop(told);
-        self.check_claims().await;
-        self.check_audit();
     }
 
     async fn check_claims(&self) {
