@@ -9,6 +9,7 @@ mod demo;
 mod init;
 mod operations;
 mod policies;
+mod policy;
 mod serve;
 mod simulate;
 mod store;
@@ -36,7 +37,7 @@ use crate::policy::Policies;
     name = "sluice",
     version,
     arg_required_else_help = true,
-    after_help = "Exit codes: 0 done; 1 it could not be done; 2 the command line is wrong; 3 `check` or `audit verify` \
+    after_help = "Exit codes: 0 done; 1 it could not be done; 2 the command line is wrong; 3 `check`, `policy` or `audit verify` \
                   found something."
 )]
 pub struct Cli {
@@ -51,6 +52,7 @@ enum Command {
     Init(init::Arguments),
     Check(check::Arguments),
     Operations(operations::Arguments),
+    Policy(policy::Arguments),
     Serve(serve::Arguments),
     Simulate(simulate::Simulate),
     Store(store::Arguments),
@@ -61,7 +63,7 @@ enum Command {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     Done,
-    /// `check` or `audit verify` found something.
+    /// `check`, `policy` or `audit verify` found something.
     Faulty,
 }
 
@@ -73,6 +75,7 @@ pub fn run(cli: Cli) -> anyhow::Result<Ending> {
         Command::Init(arguments) => init::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Operations(arguments) => operations::run(&arguments),
+        Command::Policy(arguments) => policy::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Store(arguments) => store::run(&arguments),
         Command::Token(arguments) => token::run(arguments),
