@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
@@ -9,7 +10,8 @@ use super::check::{self, Output};
 use super::{Ending, is_error, policies, print, read_config, read_contract};
 use crate::base::finding::Finding;
 use crate::catalog::Catalog;
-use crate::policy::{Cause, Known, Reading, Reason, Tried, read_all};
+use crate::commit;
+use crate::policy::{Cause, Known, NearMiss, Reading, Reason, Reservation, Tried, read_all};
 
 /// Read and test a folder of policies
 ///
@@ -30,7 +32,18 @@ enum Command {
     ///
     /// Ends with 3 if one of them fails, or if the policies have errors.
     Test(On),
+    /// Say what becomes of a request, by which rules, and which nearly were about it
+    Explain {
+        #[command(flatten)]
+        on: On,
+        /// The request, as a `[[test]]` gives it: `op = "createSwap", amount = "5 usdc"`
+        #[arg(long, value_name = "FIELDS")]
+        given: String,
+    },
 }
+
+/// The name that findings in `--given` have.
+const GIVEN: &str = "--given";
 
 #[derive(Debug, Args)]
 struct On {
@@ -53,21 +66,26 @@ struct On {
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     match &arguments.command {
         Command::Check(on) => {
-            let findings = match on.read() {
+            let findings = match on.read(None) {
                 Ok((_, reading)) => reading.warnings,
                 Err(findings) => findings,
             };
             told(on, &findings)
         }
-        Command::Test(on) => match on.read() {
+        Command::Test(on) => match on.read(None) {
             Ok((catalog, reading)) => tested(on, &catalog, &reading),
+            Err(findings) => told(on, &findings),
+        },
+        Command::Explain { on, given } => match on.read(Some(given)) {
+            Ok((catalog, reading)) => explained(on, &catalog, &reading),
             Err(findings) => told(on, &findings),
         },
     }
 }
 
 impl On {
-    fn read(&self) -> Result<(Catalog, Reading), Vec<Finding>> {
+    /// The folder, and a request that is to be explained.
+    fn read(&self, given: Option<&String>) -> Result<(Catalog, Reading), Vec<Finding>> {
         let config = self.config.as_deref().map(read_config).transpose()?.map(|reading| reading.config);
         let schemas = self.schemas.as_deref().or(config.as_ref().and_then(|c| c.catalog.schemas.as_deref()));
         let enable = config.as_ref().map_or(&[][..], |config| config.catalog.enable.as_slice());
@@ -78,7 +96,10 @@ impl On {
         };
         let can_share = config.as_ref().is_none_or(|config| config.redis.is_some());
         let reading = policies::in_files(&self.folder, |files| {
-            read_all(files, &Known { catalog: &catalog, issuers: &issuers, can_share })
+            let asked =
+                given.map(|given| (GIVEN.to_owned(), format!("[[test]]\nexpect = \"deny\"\ngiven = {{ {given} }}\n")));
+            let files: Vec<(String, String)> = files.iter().cloned().chain(asked).collect();
+            read_all(&files, &Known { catalog: &catalog, issuers: &issuers, can_share })
         })?;
         Ok((catalog, reading))
     }
@@ -98,6 +119,58 @@ fn tested(on: &On, catalog: &Catalog, reading: &Reading) -> anyhow::Result<Endin
         Output::Json => format!("{}\n", as_json(&on.folder, &tried)),
     })?;
     Ok(if tried.iter().all(|tried| tried.is_passed) { Ending::Done } else { Ending::Faulty })
+}
+
+fn explained(on: &On, catalog: &Catalog, reading: &Reading) -> anyhow::Result<Ending> {
+    let policies = &reading.policies;
+    let asked = policies.trials.iter().find(|trial| trial.file == GIVEN);
+    let tried = asked.and_then(|trial| trial.run(&policies.rules, catalog)).context("nothing is given")?;
+    print(&match on.output {
+        Output::Lines => in_words(&tried),
+        Output::Json => format!("{}\n", explanation(&tried)),
+    })?;
+    Ok(Ending::Done)
+}
+
+fn in_words(tried: &Tried<'_>) -> String {
+    let Tried { verdict, near, .. } = tried;
+    let mut text = format!("{}\n", verdict.effect.as_str());
+    if let Some(value) = verdict.value {
+        text.push_str(&format!("  value: {value}\n"));
+    }
+    for (heading, reasons) in
+        [("because", &verdict.reasons), ("outweighed", &verdict.outweighed), ("in shadow", &verdict.shadows)]
+    {
+        for reason in reasons {
+            text.push_str(&format!("  {heading}: {}: {}\n", cause(reason), reason.text));
+        }
+    }
+    for reservation in &verdict.reservations {
+        let commit::WindowKey { limit, key } = &reservation.window;
+        text.push_str(&format!("  counts: limit {limit} for {key}: {} of {}\n", reservation.units, reservation.max));
+    }
+    for miss in near {
+        text.push_str(&format!("  nearly: rule {} ({}), if {}\n", miss.rule, miss.effect.as_str(), miss.missing));
+    }
+    text
+}
+
+fn explanation(tried: &Tried<'_>) -> Value {
+    let Tried { verdict, near, .. } = tried;
+    let reason = |r: &Reason| json!({"effect": r.effect.as_str(), "cause": cause(r), "text": r.text});
+    let all = |reasons: &[Reason]| reasons.iter().map(reason).collect::<Vec<_>>();
+    let count = |r: &Reservation| json!({"limit": r.window.limit, "key": r.window.key, "units": r.units, "max": r.max, "mode": r.mode.as_str()});
+    let miss = |m: &NearMiss| json!({"rule": &*m.rule, "effect": m.effect.as_str(), "missing": m.missing});
+    json!({
+        "effect": verdict.effect.as_str(),
+        "microUsd": verdict.value.map(|value| value.as_u64()),
+        "reasons": all(&verdict.reasons),
+        "outweighed": all(&verdict.outweighed),
+        "shadows": all(&verdict.shadows),
+        "approvals": verdict.approvals.iter().map(|name| name.as_ref()).collect::<Vec<_>>(),
+        "counts": verdict.reservations.iter().map(count).collect::<Vec<_>>(),
+        "near": near.iter().map(miss).collect::<Vec<_>>(),
+    })
 }
 
 fn lines(folder: &Path, tried: &[Tried<'_>]) -> String {
@@ -122,7 +195,7 @@ fn lines(folder: &Path, tried: &[Tried<'_>]) -> String {
 }
 
 fn as_json(folder: &Path, tried: &[Tried<'_>]) -> Value {
-    let test = |Tried { trial, verdict, is_passed }: &Tried<'_>| {
+    let test = |Tried { trial, verdict, is_passed, .. }: &Tried<'_>| {
         let (line, column) = trial.place;
         let reason = |r: &Reason| json!({"effect": r.effect.as_str(), "cause": cause(r), "text": r.text});
         json!({

@@ -108,6 +108,34 @@ impl Field {
         }
     }
 
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Field::Environment => "the environment",
+            Field::Issuer => "the caller's issuer",
+            Field::Caller => "the caller",
+            Field::Requester => "the requester",
+            Field::Role => "a role of the caller",
+            Field::User => "every user",
+            Field::PathUser => "the user of the path",
+            Field::SourceUser => "the source's user",
+            Field::DestinationUser => "the destination's user",
+            Field::Chain => "every chain",
+            Field::SourceChain => "the source's chain",
+            Field::DestinationChain => "the destination's chain",
+            Field::Currency => "every currency",
+            Field::SourceCurrency => "the source's currency",
+            Field::DestinationCurrency => "the destination's currency",
+            Field::Wallet => "every wallet",
+            Field::SourceWallet => "the source's wallet",
+            Field::DestinationWallet => "the destination's wallet",
+            Field::DestinationExternal => "the destination's external wallet",
+            Field::Account => "every account",
+            Field::SourceAccount => "the source's account",
+            Field::DestinationAccount => "the destination's account",
+            Field::FeeWallet => "every wallet that takes fees",
+        }
+    }
+
     /// Whether it is of the caller: then one fitting value is enough, whatever the rule does.
     pub fn is_of_caller(self) -> bool {
         matches!(self, Field::Environment | Field::Issuer | Field::Caller | Field::Requester | Field::Role)

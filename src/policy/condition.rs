@@ -1,6 +1,7 @@
 //! What a rule asks of a request: sets, intervals and presence, and nothing else.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use jiff::Timestamp;
 use jiff::civil::Weekday;
@@ -9,7 +10,7 @@ use serde_json::Value;
 
 use super::asked::{Facts, Field, View};
 use super::interval::Interval;
-use crate::base::money::Decimal;
+use crate::base::money::{Decimal, MicroUsd};
 use crate::base::normal;
 use crate::base::pointer::Pointer;
 
@@ -123,6 +124,53 @@ impl Condition {
 fn local(facts: &Facts, zone: &TimeZone) -> Result<jiff::Zoned, Untold> {
     let now = Timestamp::from_microsecond(facts.now.as_micros()).map_err(|_| Untold("there is no such time"))?;
     Ok(now.to_zoned(zone.clone()))
+}
+
+/// What is asked, in words.
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Condition::Names(field, set) => {
+                write!(f, "{} is {}", field.as_str(), one_of(set.iter().map(String::as_str)))
+            }
+            Condition::Destination(Ways { user, wallet, external_wallet }) => {
+                let all = user.iter().chain(wallet).chain(external_wallet).map(String::as_str);
+                write!(f, "the destination, in every way in which it is named, is {}", one_of(all))
+            }
+            Condition::NewDestination(true) => f.write_str("the destination was never paid before"),
+            Condition::NewDestination(false) => f.write_str("the destination was paid before"),
+            Condition::Amount { within, .. } => {
+                let usd = |micros: u128| match u64::try_from(micros).ok().and_then(|micros| MicroUsd::new(micros).ok())
+                {
+                    Some(usd) => usd.to_string(),
+                    None => "any amount".to_owned(),
+                };
+                write!(f, "the value is from {} to {}", usd(within.least), usd(within.most))
+            }
+            Condition::Price(_) => f.write_str("the limit price is in the interval of the rule"),
+            Condition::Body(pointer, Sought::Present) => write!(f, "`{pointer}` is stated"),
+            Condition::Body(pointer, Sought::Absent) => write!(f, "`{pointer}` is not stated"),
+            Condition::Body(pointer, Sought::Among(set)) => {
+                let literal = |literal: &Literal| match literal {
+                    Literal::Text(text) => text.clone(),
+                    Literal::Number(number) => number.to_string(),
+                    Literal::Truth(truth) => truth.to_string(),
+                };
+                let all: Vec<String> = set.iter().map(literal).collect();
+                write!(f, "`{pointer}` is {}", one_of(all.iter().map(String::as_str)))
+            }
+            Condition::Weekday(..) => f.write_str("it is one of the weekdays of the rule"),
+            Condition::Hour(hours, _) => write!(f, "the hour is {hours}"),
+        }
+    }
+}
+
+fn one_of<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    let mut names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
+    let more = names.len().saturating_sub(5);
+    names.truncate(5);
+    let listed = names.join(" or ");
+    if more == 0 { listed } else { format!("{listed} or one of {more} more") }
 }
 
 impl Ways {

@@ -29,7 +29,7 @@ pub use quota::{Mark, Quota};
 pub use rate::{Bound, Call, Key, Mode, Rate};
 pub use rule::{Effect, Rule};
 pub use rules::{Cause, Reason, Rules, Verdict};
-pub use trial::{Trial, Tried};
+pub use trial::{NearMiss, Trial, Tried};
 pub use words::{Approval, Need};
 
 use crate::base::finding::{Finding, Severity};

@@ -55,6 +55,8 @@ pub struct Verdict {
     pub effect: Effect,
     /// What made the effect, sorted.
     pub reasons: Vec<Reason>,
+    /// What was about the request too, and asked for less.
+    pub outweighed: Vec<Reason>,
     /// Every one of these must be reached, if it is held.
     pub approvals: BTreeSet<Arc<str>>,
     /// What must be reserved before it is sent.
@@ -265,18 +267,51 @@ impl Draft {
             self.say(Mode::Enforce, Effect::Deny, Cause::Gate, "no rule is about the request".to_owned());
         }
         let effect = self.reasons.iter().map(|reason| reason.effect).max().unwrap_or(Effect::Deny);
-        let reasons = self.reasons.into_iter().filter(|reason| reason.effect == effect).collect();
+        let (reasons, outweighed) = self.reasons.into_iter().partition(|reason| reason.effect == effect);
         let is_denied = effect == Effect::Deny;
         let mut reservations = if is_denied { Vec::new() } else { self.reservations };
         reservations.sort_by(|a, b| a.window.cmp(&b.window));
         Verdict {
             effect,
             reasons,
+            outweighed,
             approvals: if effect == Effect::Hold { self.approvals } else { BTreeSet::new() },
             reservations,
             assumed: self.assumed,
             shadows: self.shadows.into_iter().collect(),
             value,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::rate::Mode;
+    use crate::policy::when::When;
+
+    /// However many rules there are for others, a request meets its own.
+    #[test]
+    fn rules_are_found_by_the_names_that_they_ask_for() {
+        let operation = OperationId::new("createOfframp");
+        let rule = |at: usize| Rule {
+            id: format!("r{at}").into(),
+            place: (1, 1),
+            effect: Effect::Allow,
+            approval: None,
+            mode: Mode::Enforce,
+            when: When {
+                operations: [operation.clone()].into(),
+                conditions: vec![
+                    Condition::Names(Field::Environment, ["production".to_owned()].into()),
+                    Condition::Names(Field::DestinationAccount, [format!("account-{}", at / 2)].into()),
+                ],
+            },
+        };
+        let rules = Rules::new((0..10_000).map(rule).collect(), Vec::new(), BTreeMap::new(), Valuation::default());
+        let found = rules.index.get(&operation).unwrap();
+        assert!(found.always.is_empty());
+        let by_account = found.by_name.get(&Field::DestinationAccount).unwrap();
+        assert_eq!(by_account.get("account-77"), Some(&vec![154, 155]));
     }
 }

@@ -1,15 +1,17 @@
 //! `[[test]]`: a request in a few words, and what must become of it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::Known;
 use super::asked::{Asked, Facts, View};
+use super::condition::Condition;
 use super::document::{Place, Raw, Table};
 use super::rate;
-use super::rule::{EFFECTS, Effect};
+use super::rule::{EFFECTS, Effect, Rule};
 use super::rules::{Cause, Rules, Verdict};
 use crate::base::finding::Finding;
 use crate::base::ids::{Environment, OperationId};
@@ -52,25 +54,35 @@ struct Given {
 pub struct Tried<'t> {
     pub trial: &'t Trial,
     pub verdict: Verdict,
+    pub near: Vec<NearMiss>,
     pub is_passed: bool,
+}
+
+/// A rule that one condition alone kept from being about the request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NearMiss {
+    pub rule: Arc<str>,
+    pub effect: Effect,
+    /// What it asks and the request is not.
+    pub missing: String,
 }
 
 impl Trial {
     /// Puts the request to the rules.
     pub fn run<'t>(&'t self, rules: &Rules, catalog: &Catalog) -> Option<Tried<'t>> {
-        let verdict = self.given.ask(rules, catalog)?;
+        let (verdict, near) = self.given.ask(rules, catalog)?;
         let named = |cause: &Cause| match cause {
             Cause::Rule(id) | Cause::Limit(id) => Some(id.to_string()),
             Cause::Gate => None,
         };
         let causes: BTreeSet<String> = verdict.reasons.iter().filter_map(|reason| named(&reason.cause)).collect();
         let is_passed = verdict.effect == self.expect && self.by.is_subset(&causes);
-        Some(Tried { trial: self, verdict, is_passed })
+        Some(Tried { trial: self, verdict, near, is_passed })
     }
 }
 
 impl Given {
-    fn ask(&self, rules: &Rules, catalog: &Catalog) -> Option<Verdict> {
+    fn ask(&self, rules: &Rules, catalog: &Catalog) -> Option<(Verdict, Vec<NearMiss>)> {
         let operation = catalog.operation(&self.operation)?;
         let movement = operation.movement(&self.body);
         let asked = Asked {
@@ -92,7 +104,14 @@ impl Given {
         let windows = verdict.reservations.iter().map(|reservation| &reservation.window);
         let full = windows.filter(|window| self.exceeded.contains(&window.limit));
         facts.exceeded = full.map(|window| (window.limit.clone(), window.key.clone())).collect();
-        Some(if facts.exceeded.is_empty() { verdict } else { rules.decide(&asked, &facts) })
+        let verdict = if facts.exceeded.is_empty() { verdict } else { rules.decide(&asked, &facts) };
+        let near = rules.near(&asked, &facts).into_iter();
+        let missed = |(rule, condition): (&Rule, &Condition)| NearMiss {
+            rule: rule.id.clone(),
+            effect: rule.effect,
+            missing: condition.to_string(),
+        };
+        Some((verdict, near.map(missed).collect()))
     }
 }
 

@@ -18,6 +18,7 @@ mod model;
 mod once;
 mod parameters;
 mod passage;
+mod policy;
 pub(super) mod rates;
 mod shutdown;
 mod store;
