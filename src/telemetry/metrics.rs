@@ -33,6 +33,8 @@ pub struct Metrics {
     unsettled: IntGauge,
     in_doubt: IntGaugeVec,
     reconciled: IntCounterVec,
+    frozen: IntGaugeVec,
+    people: IntCounterVec,
 }
 
 /// How long a request took, and of that Sluice itself and upstream.
@@ -184,6 +186,20 @@ impl Metrics {
                     &["environment", "found"],
                 )?,
             )?,
+            frozen: registered(
+                &registry,
+                IntGaugeVec::new(
+                    Opts::new("sluice_frozen", "What operators froze, by scope: all money, operations, callers."),
+                    &["environment", "scope"],
+                )?,
+            )?,
+            people: registered(
+                &registry,
+                IntCounterVec::new(
+                    Opts::new("sluice_console_requests_total", "Requests that the console answered, by act and status."),
+                    &["act", "status"],
+                )?,
+            )?,
             in_flight: registered(
                 &registry,
                 IntGauge::new("sluice_requests_in_flight", "Requests that are being answered now.")?,
@@ -259,6 +275,15 @@ impl Metrics {
 
     pub fn reconciled(&self, environment: &str, found: &str) {
         self.reconciled.with_label_values(&[environment, found]).inc();
+    }
+
+    pub fn frozen(&self, environment: &str, scope: &str, count: usize) {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        self.frozen.with_label_values(&[environment, scope]).set(count);
+    }
+
+    pub fn console_answered(&self, act: &str, status: u16) {
+        self.people.with_label_values(&[act, &status.to_string()]).inc();
     }
 
     pub fn left_unchecked(&self) {
