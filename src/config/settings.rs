@@ -13,6 +13,8 @@ use crate::commit::NodeId;
 use crate::stations::admit::{Algorithm, FieldPath};
 
 mod books;
+mod console;
+mod environment;
 mod heading;
 mod issuer;
 
@@ -33,6 +35,8 @@ pub(super) enum Presence {
     Always,
     /// It holds only if something in it is written: an environment.
     IfWritten,
+    /// The same, and nothing needs it: files for people have it as a comment.
+    Optional,
     /// There are any number, each with a name that its writer chose; `example` is one.
     Named { example: &'static str },
 }
@@ -84,7 +88,6 @@ pub(super) enum Kind {
     Names(Slot<Vec<String>>),
     /// At least one.
     Texts(Slot<Vec<String>>),
-    /// At least one.
     Environments(Slot<Vec<Environment>>),
     /// At least one.
     Algorithms(Slot<Vec<Algorithm>>),
@@ -134,58 +137,6 @@ pub(super) const LOG_LEVELS: &[(&str, LogLevel)] = &[
     ("trace", LogLevel::Trace),
 ];
 
-macro_rules! environment {
-    ($section:ident, $listen:literal, $upstream:literal, $first:literal) => {
-        &[
-            Setting {
-                name: "listen",
-                kind: Kind::Address(|w| &mut w.$section.listen),
-                absent: Absent::Fault { example: $listen, first: $listen },
-                doc: "Where callers reach this environment: an address and a port of its own.",
-            },
-            Setting {
-                name: "tls_certificate",
-                kind: Kind::Certificates(|w| &mut w.$section.tls_certificate),
-                absent: Absent::Nothing { example: r#""tls/certificate.pem""# },
-                doc: "The certificate that callers see, with its chain, as a PEM file; together with `tls_key`.\n\
-                      Without both, callers speak plain HTTP.",
-            },
-            Setting {
-                name: "tls_key",
-                kind: Kind::Secret(|w| &mut w.$section.tls_key),
-                absent: Absent::Nothing { example: r#"{ file = "tls/key.pem" }"# },
-                doc: "The private key of that certificate, as PEM. A secret.",
-            },
-            Setting {
-                name: "upstream",
-                kind: Kind::Upstream(|w| &mut w.$section.upstream),
-                absent: Absent::Fault { example: $upstream, first: $first },
-                doc: "Where this environment's calls go: `https://host`, with a port and a path before the\n\
-                      operations' own where there are any.",
-            },
-            Setting {
-                name: "upstream_ca",
-                kind: Kind::Certificates(|w| &mut w.$section.upstream_ca),
-                absent: Absent::Nothing { example: r#""tls/upstream-ca.pem""# },
-                doc: "The authorities that upstream's certificate may come from, as a PEM file, instead of the system's.",
-            },
-            Setting {
-                name: "allow_plain_upstream",
-                kind: Kind::Truth(|w| &mut w.$section.allow_plain_upstream),
-                absent: Absent::Means("false"),
-                doc: "Whether `upstream` may be plain HTTP to another machine: then anyone between reads and alters calls.",
-            },
-            Setting {
-                name: "credential",
-                kind: Kind::Credential(|w| &mut w.$section.credential),
-                absent: Absent::Nothing { example: concat!(r#"{ file = ""#, stringify!($section), r#".token" }"#) },
-                doc: "The token that upstream knows us by, in the place of the caller's. A secret, of printable ASCII; a\n\
-                      file is read again when it changes. Without it, the caller's token is upstream's own, and goes on.",
-            },
-        ]
-    };
-}
-
 const fn millis(name: &'static str, default: &'static str, slot: Slot<Duration>, doc: &'static str) -> Setting {
     Setting { name, kind: Kind::Millis(slot), absent: Absent::Means(default), doc }
 }
@@ -208,7 +159,7 @@ pub(super) static SECTIONS: &[Section] = &[
         name: "production",
         doc: "The environment where real money moves. This section or the next is needed.",
         presence: Presence::IfWritten,
-        settings: environment!(
+        settings: environment::settings!(
             production,
             r#""127.0.0.1:8080""#,
             r#""https://api.example.com""#,
@@ -219,7 +170,7 @@ pub(super) static SECTIONS: &[Section] = &[
         name: "sandbox",
         doc: "The environment to try things in.",
         presence: Presence::IfWritten,
-        settings: environment!(
+        settings: environment::settings!(
             sandbox,
             r#""127.0.0.1:8081""#,
             r#""https://sandbox.example.com""#,
@@ -232,6 +183,12 @@ pub(super) static SECTIONS: &[Section] = &[
               Logs, metrics and policies call it by that name: up to 32 of `a-z`, `0-9` and `-`.",
         presence: Presence::Named { example: "main" },
         settings: issuer::SETTINGS,
+    },
+    Section {
+        name: "console",
+        doc: "Where people freeze, and say what became of calls in doubt. There is none unless this section is written.",
+        presence: Presence::Optional,
+        settings: console::SETTINGS,
     },
     Section {
         name: "probes",
@@ -270,6 +227,13 @@ pub(super) static SECTIONS: &[Section] = &[
         settings: books::STORE,
     },
     Section { name: "audit", doc: "What auditors read.", presence: Presence::Always, settings: books::AUDIT },
+    Section {
+        name: "reconcile",
+        doc: "Finding out what became of calls in doubt: upstream is asked again and again, where it can tell and an\n\
+              environment has a `credential`.",
+        presence: Presence::Always,
+        settings: books::RECONCILE,
+    },
     Section {
         name: "limits",
         doc: "How much is read of what others send.",
@@ -446,7 +410,7 @@ impl Section {
     /// How its heading is written: `[timeouts]`, `[issuer.NAME]`.
     pub fn bracketed(&self) -> String {
         match self.presence {
-            Presence::Always | Presence::IfWritten => format!("[{}]", self.name),
+            Presence::Always | Presence::IfWritten | Presence::Optional => format!("[{}]", self.name),
             Presence::Named { .. } => format!("[{}.NAME]", self.name),
         }
     }

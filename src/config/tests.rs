@@ -8,6 +8,7 @@ const ISSUER: &str = "\n[issuer.main]\nissuer = \"https://issuer.example.com\"\n
                       environments = [\"production\", \"sandbox\"]\nalgorithms = [\"RS256\"]\n\
                       jwks_url = \"https://issuer.example.com/keys\"\n";
 
+mod console;
 mod issuers;
 
 /// Reads a text as `etc/sluice.toml`, beside files and under variables.
@@ -82,6 +83,7 @@ fn every_example_of_the_reference_is_of_the_right_type() {
     });
     let left_out: Vec<String> = instead_of_another.collect();
     let uncommented = |line: &str| match line.strip_prefix("# ") {
+        Some(heading) if heading.starts_with('[') && heading.ends_with(']') => format!("{heading}\n"),
         Some(rest) if is_setting(rest) && !left_out.iter().any(|line| line == rest) => format!("{rest}\n"),
         _ => format!("{line}\n"),
     };
@@ -90,6 +92,7 @@ fn every_example_of_the_reference_is_of_the_right_type() {
     assert_eq!(settings + left_out.len(), SECTIONS.iter().map(|section| section.settings.len()).sum::<usize>());
     let reading = read_in(&text, &files, &[]).unwrap();
     assert_eq!(reading.warnings, []);
+    assert!(reading.config.console.is_some_and(|console| console.tls.is_some()));
     assert!(reading.config.environments.iter().all(|e| e.tls.is_some() && e.upstream.ca_pem.is_some()));
     assert!(matches!(&reading.config.issuers[0].keys, KeySource::Url { ca_pem: Some(_), .. }));
     assert_eq!(reading.config.catalog.schemas.as_deref(), Some(Path::new("etc/schemas")));

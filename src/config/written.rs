@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::fault::Place;
 use super::meant::{
-    AnswerMode, AuditConfig, CatalogConfig, Config, CredentialConfig, CredentialSource, EnvironmentConfig,
-    IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel, ProbesConfig, StoreConfig,
+    AnswerMode, AuditConfig, CatalogConfig, Config, ConsoleConfig, CredentialConfig, CredentialSource, EnvironmentConfig,
+    IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel, ProbesConfig, ReconcileConfig, StoreConfig,
     TimeoutsConfig, UpstreamConfig,
 };
 use super::pem::PublicKey;
@@ -24,6 +24,7 @@ pub(super) struct Written {
     pub issuers: Vec<WrittenIssuer>,
     /// The one whose section is being read; then it goes to the others.
     pub issuer: WrittenIssuer,
+    pub console: WrittenConsole,
     pub answers: Option<Placed<AnswerMode>>,
     pub probes_listen: Option<Placed<SocketAddr>>,
     pub schemas: Option<Placed<PathBuf>>,
@@ -39,6 +40,9 @@ pub(super) struct Written {
     pub checkpoint_key: Option<Placed<Secret>>,
     pub audit_folder: Option<Placed<PathBuf>>,
     pub audit_file_bytes: Option<Placed<usize>>,
+    pub first_look: Option<Placed<Duration>>,
+    pub pause: Option<Placed<Duration>>,
+    pub longest_pause: Option<Placed<Duration>>,
     pub body_bytes: Option<Placed<usize>>,
     pub bodies_bytes: Option<Placed<usize>>,
     pub head_bytes: Option<Placed<usize>>,
@@ -75,6 +79,14 @@ pub(super) struct WrittenEnvironment {
     pub upstream_ca: Option<Placed<Vec<u8>>>,
     pub allow_plain_upstream: Option<Placed<bool>>,
     pub credential: Option<Placed<CredentialSource>>,
+}
+
+#[derive(Default)]
+pub(super) struct WrittenConsole {
+    pub listen: Option<Placed<SocketAddr>>,
+    pub issuer: Option<Placed<String>>,
+    pub tls_certificate: Option<Placed<Vec<u8>>>,
+    pub tls_key: Option<Placed<Secret>>,
 }
 
 #[derive(Default)]
@@ -118,6 +130,7 @@ impl Written {
         Some(Config {
             environments: environments.map(|(environment, of)| of.meant(environment)).collect::<Option<_>>()?,
             issuers: self.issuers.into_iter().map(WrittenIssuer::meant).collect::<Option<_>>()?,
+            console: self.console.meant()?,
             probes: ProbesConfig { listen: self.probes_listen?.value },
             catalog: CatalogConfig { schemas: self.schemas.map(|s| s.value), enable: self.enable?.value },
             answers: self.answers?.value,
@@ -135,6 +148,11 @@ impl Written {
                 folder: self.audit_folder?.value,
                 file_bytes: self.audit_file_bytes?.value,
                 checkpoint_key: self.checkpoint_key.map(|key| key.value),
+            },
+            reconcile: ReconcileConfig {
+                first_look: self.first_look?.value,
+                pause: self.pause?.value,
+                longest_pause: self.longest_pause?.value,
             },
             limits: LimitsConfig {
                 body_bytes: self.body_bytes?.value,
@@ -169,20 +187,37 @@ impl Written {
 
 impl WrittenEnvironment {
     fn meant(self, environment: Environment) -> Option<EnvironmentConfig> {
-        let tls = match (self.tls_certificate, self.tls_key) {
-            (Some(certificate), Some(key)) => {
-                Some(ListenerTls { certificates_pem: certificate.value, key_pem: key.value })
-            }
-            (None, None) => None,
-            // A listener that was to speak TLS never speaks without.
-            (Some(_), None) | (None, Some(_)) => return None,
-        };
+        let tls = tls(self.tls_certificate, self.tls_key)?;
         let upstream = UpstreamConfig { ca_pem: self.upstream_ca.map(|ca| ca.value), ..self.upstream?.value };
         let credential = match self.credential {
             Some(credential) => CredentialConfig::Inject(credential.value),
             None => CredentialConfig::Forward,
         };
         Some(EnvironmentConfig { environment, listen: self.listen?.value, tls, upstream, credential })
+    }
+}
+
+impl WrittenConsole {
+    /// Nothing where it cannot be meant; within, nothing where it is not written.
+    fn meant(self) -> Option<Option<ConsoleConfig>> {
+        match (self.listen, self.issuer) {
+            (None, None) => Some(None),
+            (listen, issuer) => {
+                let tls = tls(self.tls_certificate, self.tls_key)?;
+                Some(Some(ConsoleConfig { listen: listen?.value, tls, issuer: issuer?.value }))
+            }
+        }
+    }
+}
+
+/// A listener that was to speak TLS never speaks without.
+fn tls(certificate: Option<Placed<Vec<u8>>>, key: Option<Placed<Secret>>) -> Option<Option<ListenerTls>> {
+    match (certificate, key) {
+        (Some(certificate), Some(key)) => {
+            Some(Some(ListenerTls { certificates_pem: certificate.value, key_pem: key.value }))
+        }
+        (None, None) => Some(None),
+        (Some(_), None) | (None, Some(_)) => None,
     }
 }
 
