@@ -18,6 +18,7 @@ use crate::base::ids::Environment;
 use crate::base::secret::Secret;
 use crate::catalog::{Catalog, SchemaFiles};
 use crate::config::{self, Config, World};
+use crate::console::Console;
 use crate::gateway::process::{Addresses, Process};
 use crate::ports::Clock as _;
 use crate::simulator::{Settings, Simulator};
@@ -50,7 +51,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     let folder = Folder::new()?;
     let config = configuration(arguments.port, production, sandbox, &secret, &folder.0)?;
     let process =
-        Process::start(&config, Arc::new(catalog)).context("the demo cannot start; `--port` chooses other ports")?;
+        Process::start(&config, Arc::new(catalog), Console::new).context("the demo cannot start; `--port` chooses other ports")?;
     let token = demo_token(&config)?;
     print(&welcome(process.addresses(), production, &token))?;
     let _log = telemetry::init(&config.log);

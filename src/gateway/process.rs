@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use pingora::apps::HttpServerOptions;
+use pingora::apps::{HttpServerOptions, ServerApp};
 use pingora::listeners::tls::Acceptor;
 use pingora::protocols::http::v2::server::H2Options;
 use pingora::proxy::{HttpProxy, http_proxy};
@@ -27,16 +27,16 @@ use super::bookkeeping::{self, BooksError};
 use super::guard::{Bounds, Guard, HeadLimits};
 use super::listen::{Bound, ConnectionLimits, Door, Listening};
 use super::probes::Probes;
-use super::{Gate, Observer};
+use super::{Gate, Inside, Observer};
 use crate::adapters::clock::SystemClock;
 use crate::adapters::credential::{Credential, CredentialError};
 use crate::adapters::identity::{Identity, Keyring, KeyringError};
 use crate::adapters::upstream::{PinnedUpstream, UpstreamError};
 use crate::base::ids::Environment;
 use crate::catalog::Catalog;
-use crate::config::{Config, EnvironmentConfig, ListenerTls};
+use crate::config::{Config, ConsoleConfig, EnvironmentConfig, ListenerTls};
 use crate::journey::Road;
-use crate::journey::reconcile::reconcile;
+use crate::journey::reconcile::{Pauses, reconcile};
 use crate::telemetry::Metrics;
 
 /// A read may be tried a second time, a write never.
@@ -47,6 +47,10 @@ const RESET_STREAMS: usize = 20;
 const ERROR_STREAMS: usize = 100;
 /// Of one HTTP/2 stream: what is gathered of an answer that its caller does not read.
 const SEND_BUFFER_BYTES: usize = 64 * 1024;
+
+/// Protocols, as TLS names them.
+const H2: &[u8] = b"h2";
+const H1: &[u8] = b"http/1.1";
 
 /// A process that is ready to serve: every address is bound.
 pub struct Process {
@@ -61,6 +65,7 @@ pub struct Process {
 #[derive(Clone, Debug)]
 pub struct Addresses {
     pub environments: Vec<(Environment, SocketAddr)>,
+    pub console: Option<SocketAddr>,
     pub probes: SocketAddr,
 }
 
@@ -69,12 +74,13 @@ pub struct Addresses {
 pub enum StartError {
     Bind { what: String, address: SocketAddr, error: io::Error },
     Upstream { environment: Environment, error: UpstreamError },
-    Tls { environment: Environment, why: String },
+    Tls { listener: &'static str, why: String },
     Keys(KeyringError),
     Credential(CredentialError),
     Metrics(prometheus::Error),
     Runtime(io::Error),
     Books(BooksError),
+    Console(String),
 }
 
 impl std::fmt::Display for StartError {
@@ -87,13 +93,14 @@ impl std::fmt::Display for StartError {
                 )
             }
             StartError::Upstream { environment, error } => write!(f, "{environment}: {error}"),
-            StartError::Tls { environment, why } => {
-                write!(f, "{environment}: certificate and key cannot be used: {why}")
+            StartError::Tls { listener, why } => {
+                write!(f, "{listener}: certificate and key cannot be used: {why}")
             }
             StartError::Keys(error) => error.fmt(f),
             StartError::Credential(error) => error.fmt(f),
             StartError::Metrics(error) => write!(f, "the metrics cannot be set up: {error}"),
             StartError::Books(error) => error.fmt(f),
+            StartError::Console(why) => write!(f, "the console cannot be set up: {why}"),
             StartError::Runtime(error) => write!(f, "the runtime cannot be started: {error}"),
         }
     }
@@ -114,8 +121,13 @@ impl From<CredentialError> for StartError {
 }
 
 impl Process {
-    /// Binds every address and makes everything ready; nothing is served yet.
-    pub fn start(config: &Config, catalog: Arc<Catalog>) -> Result<Process, StartError> {
+    /// Binds every address and makes everything ready; nothing is served yet. What serves people is made where it is
+    /// known what that is.
+    pub fn start<C: ServerApp + Send + Sync + 'static>(
+        config: &Config,
+        catalog: Arc<Catalog>,
+        console: impl FnOnce(&ConsoleConfig, Inside) -> Result<C, String>,
+    ) -> Result<Process, StartError> {
         // The first provider that is installed is the one that everybody gets.
         if rustls::crypto::ring::default_provider().install_default().is_err() {
             tracing::debug!("a crypto provider is installed already");
@@ -158,7 +170,8 @@ impl Process {
                 runtime: runtime.handle().clone(),
                 sending: sending.clone(),
             };
-            runtime.spawn(reconcile(books.clone(), road.clone(), catalog.clone()));
+            let pauses = Pauses { first: config.reconcile.pause, longest: config.reconcile.longest_pause };
+            runtime.spawn(reconcile(books.clone(), road.clone(), catalog.clone(), pauses));
             let gate = Gate {
                 environment: one.environment,
                 catalog: catalog.clone(),
@@ -174,15 +187,36 @@ impl Process {
                 requests: requests.clone(),
                 bodies: bodies.clone(),
             };
-            let tls = one.tls.as_ref().map(|tls| acceptor(one.environment, tls)).transpose()?;
+            let tls = one.tls.as_ref().map(|tls| acceptor(one.environment.as_str(), tls, &[H2, H1])).transpose()?;
             let guard = guard(one.environment.as_str(), config, &metrics);
             let app = Arc::new(with_limits(http_proxy(&conf, gate), config));
             let (limits, stop) = (connection_limits(config), stopping.clone());
             let door = Door { app, tls: tls.map(Arc::new), guard, limits, stop };
             server.add_service(Listening::new(bound, door, runtime.handle().clone()));
         }
+        let mut people = None;
+        if let Some(wanted) = &config.console {
+            let bound = bind("console", wanted.listen)?;
+            people = Some(bound.address());
+            let inside = Inside {
+                books,
+                identity,
+                catalog,
+                environments: config.environments.iter().map(|one| one.environment).collect(),
+                issuers: config.issuers.iter().map(|issuer| issuer.name.clone()).collect(),
+                limits: config.limits.clone(),
+                timeouts: config.timeouts.clone(),
+                metrics: metrics.clone(),
+                requests: requests.clone(),
+            };
+            let app = Arc::new(console(wanted, inside).map_err(StartError::Console)?);
+            let tls = wanted.tls.as_ref().map(|tls| acceptor("console", tls, &[H1])).transpose()?.map(Arc::new);
+            let (guard, limits) = (guard("console", config, &metrics), connection_limits(config));
+            let door = Door { app, tls, guard, limits, stop: stopping.clone() };
+            server.add_service(Listening::new(bound, door, runtime.handle().clone()));
+        }
         let bound = bind("probes", config.probes.listen)?;
-        let addresses = Addresses { environments, probes: bound.address() };
+        let addresses = Addresses { environments, console: people, probes: bound.address() };
         let probes = Probes { metrics, keyring, upstreams, draining: stopping };
         let guard = guard("probes", config, &probes.metrics);
         let door = Door { app: Arc::new(probes), tls: None, guard, limits: connection_limits(config), stop: never() };
@@ -286,15 +320,15 @@ fn upstream(config: &Config, one: &EnvironmentConfig) -> Result<Arc<PinnedUpstre
     made.map(Arc::new).map_err(|error| StartError::Upstream { environment: one.environment, error })
 }
 
-fn acceptor(environment: Environment, tls: &ListenerTls) -> Result<Acceptor, StartError> {
-    let fault = |why: String| StartError::Tls { environment, why };
+fn acceptor(listener: &'static str, tls: &ListenerTls, protocols: &[&[u8]]) -> Result<Acceptor, StartError> {
+    let fault = |why: String| StartError::Tls { listener, why };
     let certificates: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&tls.certificates_pem)
         .collect::<Result<_, _>>()
         .map_err(|e| fault(e.to_string()))?;
     let key = PrivateKeyDer::from_pem_slice(tls.key_pem.reveal().as_bytes()).map_err(|e| fault(e.to_string()))?;
     let builder = rustls::ServerConfig::builder().with_no_client_auth();
     let mut server = builder.with_single_cert(certificates, key).map_err(|e| fault(e.to_string()))?;
-    server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    server.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
     Ok(Acceptor::from_server_config(Arc::new(server)))
 }
 

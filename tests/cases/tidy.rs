@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules in reading order; each may use itself and those before it.
-const ORDER: [&str; 13] = [
+const ORDER: [&str; 14] = [
     "base",
     "catalog",
     "commit",
@@ -17,6 +17,7 @@ const ORDER: [&str; 13] = [
     "adapters",
     "journey",
     "gateway",
+    "console",
     "simulator",
     "cli",
 ];
