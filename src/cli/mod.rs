@@ -4,9 +4,12 @@
 //! may not. A new command is a module, a variant of [`Command`] and a line in [`run`].
 
 mod check;
+mod console;
 mod demo;
+mod freeze;
 mod init;
 mod operations;
+mod requests;
 mod serve;
 mod simulate;
 mod token;
@@ -32,7 +35,8 @@ use crate::config::{self, Config, World};
     name = "sluice",
     version,
     arg_required_else_help = true,
-    after_help = "Exit codes: 0 done; 1 it could not be done; 2 the command line is wrong; 3 `check` found errors."
+    after_help = "Exit codes: 0 done; 1 it could not be done; 2 the command line is wrong; 3 `check` found errors; 4 the \
+                  console refused."
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -42,9 +46,13 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Demo(demo::Arguments),
+    Freeze(freeze::Freeze),
+    Freezes(freeze::Freezes),
+    Unfreeze(freeze::Unfreeze),
     Init(init::Arguments),
     Check(check::Arguments),
     Operations(operations::Arguments),
+    Requests(requests::Arguments),
     Serve(serve::Arguments),
     Simulate(simulate::Simulate),
     Token(token::Arguments),
@@ -56,12 +64,18 @@ pub enum Ending {
     Done,
     /// `check` found errors.
     Faulty,
+    /// The console did not do it, and the reason is told.
+    Refused,
 }
 
 /// Does what the command line asks for.
 pub fn run(cli: Cli) -> anyhow::Result<Ending> {
     match cli.command {
         Command::Demo(arguments) => demo::run(&arguments),
+        Command::Freeze(freeze) => freeze.run(),
+        Command::Freezes(freezes) => freezes.run(),
+        Command::Unfreeze(unfreeze) => unfreeze.run(),
+        Command::Requests(arguments) => requests::run(&arguments),
         Command::Init(arguments) => init::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Operations(arguments) => operations::run(&arguments),
@@ -76,6 +90,7 @@ pub fn exit_code(ended: anyhow::Result<Ending>) -> ExitCode {
     match ended {
         Ok(Ending::Done) => ExitCode::SUCCESS,
         Ok(Ending::Faulty) => ExitCode::from(3),
+        Ok(Ending::Refused) => ExitCode::from(4),
         Err(error) => {
             eprintln!("sluice: {error:#}");
             ExitCode::FAILURE

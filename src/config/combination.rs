@@ -36,11 +36,7 @@ fn error(place: &Place, fault: Fault) -> Wrong {
     (Severity::Error, place.clone(), fault)
 }
 
-fn tls(
-    section: &str,
-    certificate: &Option<Placed<Vec<u8>>>,
-    key: &Option<Placed<Secret>>,
-) -> Option<Wrong> {
+fn tls(section: &str, certificate: &Option<Placed<Vec<u8>>>, key: &Option<Placed<Secret>>) -> Option<Wrong> {
     let (certificate, key) = (certificate.as_ref()?, key.as_ref()?);
     let fault = pem::fit(&certificate.value, key.value.reveal()).err()?;
     Some(error(&key.place, Fault { text: format!("`{section}.tls_key`: {}", fault.text), ..fault }))

@@ -9,11 +9,10 @@ use crate::base::finding::{Finding, nearest};
 pub(super) const PREFIX: &str = "SLUICE_";
 
 /// Variables that start like settings and are none; for the reference.
-pub(super) const OTHERS: &[(&str, &str)] =
-    &[
-        ("SLUICE_CONFIG", "the configuration file, where `--config` is not given"),
-        ("SLUICE_TOKEN", "the token that commands for the console show, where `--token-file` is not given"),
-    ];
+pub(super) const OTHERS: &[(&str, &str)] = &[
+    ("SLUICE_CONFIG", "the configuration file, where `--config` is not given"),
+    ("SLUICE_TOKEN", "the token that commands for the console show, where `--token-file` is not given"),
+];
 
 /// What the environment says of a setting.
 pub(super) fn found(heading: &Heading, setting: &Setting, world: &World<'_>) -> Option<Found> {

@@ -26,9 +26,9 @@ use std::io;
 use std::path::Path;
 
 pub use meant::{
-    AnswerMode, AuditConfig, CatalogConfig, Config, ConsoleConfig, CredentialConfig, CredentialSource, EnvironmentConfig,
-    IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel, ProbesConfig, ReconcileConfig, StoreConfig,
-    TimeoutsConfig, UpstreamConfig,
+    AnswerMode, AuditConfig, CatalogConfig, Config, ConsoleConfig, CredentialConfig, CredentialSource,
+    EnvironmentConfig, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel,
+    ProbesConfig, ReconcileConfig, StoreConfig, TimeoutsConfig, UpstreamConfig,
 };
 pub use reference::{first, reference};
 pub use settings::FIRST_SECRET;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::fault::Place;
 use super::meant::{
-    AnswerMode, AuditConfig, CatalogConfig, Config, ConsoleConfig, CredentialConfig, CredentialSource, EnvironmentConfig,
-    IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel, ProbesConfig, ReconcileConfig, StoreConfig,
-    TimeoutsConfig, UpstreamConfig,
+    AnswerMode, AuditConfig, CatalogConfig, Config, ConsoleConfig, CredentialConfig, CredentialSource,
+    EnvironmentConfig, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel,
+    ProbesConfig, ReconcileConfig, StoreConfig, TimeoutsConfig, UpstreamConfig,
 };
 use super::pem::PublicKey;
 use crate::base::ids::Environment;

@@ -30,15 +30,8 @@ pub(super) const PATHS: [(&str, Acts); 6] = [
 ];
 
 impl Act {
-    pub const ALL: [Act; 7] = [
-        Act::Describe,
-        Act::ListFreezes,
-        Act::Freeze,
-        Act::Lift,
-        Act::ListRequests,
-        Act::ShowRequest,
-        Act::Resolve,
-    ];
+    pub const ALL: [Act; 7] =
+        [Act::Describe, Act::ListFreezes, Act::Freeze, Act::Lift, Act::ListRequests, Act::ShowRequest, Act::Resolve];
 
     /// Its `operationId`; metrics and logs call it so too.
     pub fn as_str(self) -> &'static str {

@@ -132,7 +132,9 @@ impl Desk {
         self.inside.books.told_of(fault);
         let message = match fault {
             StoreFault::Away(_) => "the store does not answer at this moment; nothing was done: repeat it.",
-            StoreFault::InDoubt(_) => "the store did not say whether it was done: look, or repeat it, which is harmless.",
+            StoreFault::InDoubt(_) => {
+                "the store did not say whether it was done: look, or repeat it, which is harmless."
+            }
             StoreFault::Broken(_) => "the store holds something that cannot be read; nothing was done.",
         };
         unsaid(Code::StoreUnavailable, message, None)

@@ -71,9 +71,9 @@ fn wanted<'b>(desk: &Desk, body: &'b Value) -> Result<(Environment, Freeze, &'b 
         (Some("all"), _) => Some(Freeze::All),
         (Some("restored"), _) => Some(Freeze::Restored),
         (_, Some(operation)) => Some(Freeze::Operation(OperationId::new(operation))),
-        _ => text("/scope/caller/issuer").zip(text("/scope/caller/subject")).map(|(issuer, subject)| {
-            Freeze::Caller(Owner { issuer: issuer.to_owned(), subject: subject.to_owned() })
-        }),
+        _ => text("/scope/caller/issuer")
+            .zip(text("/scope/caller/subject"))
+            .map(|(issuer, subject)| Freeze::Caller(Owner { issuer: issuer.to_owned(), subject: subject.to_owned() })),
     };
     let what = what.ok_or_else(|| Violation::new("/scope", "oneOf", "one of the scopes of the document"))?;
     Ok((environment, what, text("/reason").unwrap_or_default()))

@@ -57,9 +57,8 @@ impl Console {
         let desk = Arc::new(Desk::new(config, inside)?);
         let mut router = Router::new();
         for (path, acts) in PATHS {
-            let serve = move |State(desk): State<Arc<Desk>>, request: Request| async move {
-                desk.serve(acts, request).await
-            };
+            let serve =
+                move |State(desk): State<Arc<Desk>>, request: Request| async move { desk.serve(acts, request).await };
             router = router.route(path, any(serve));
         }
         let nowhere = |State(desk): State<Arc<Desk>>, request: Request| async move { desk.serve(&[], request).await };

@@ -107,7 +107,8 @@ async fn not_in_form(desk: &Desk, key: &RecordKey, record: &Value) -> Option<Vec
 }
 
 fn unknown() -> Reply {
-    let message = "there is no such call here: it never came, or certainly nothing was executed and it may be sent again.";
+    let message =
+        "there is no such call here: it never came, or certainly nothing was executed and it may be sent again.";
     unsaid(Code::RequestNotFound, message, None)
 }
 
@@ -147,9 +148,9 @@ impl Page {
                     page.limit = limit.ok_or_else(|| wrong("maximum", "a number from 1 to 100"))?;
                 }
                 ("after", value) => {
-                    let after = value.split_once(':').and_then(|(environment, request)| {
-                        Some((desk.environment(environment)?, name_of(request)?))
-                    });
+                    let after = value
+                        .split_once(':')
+                        .and_then(|(environment, request)| Some((desk.environment(environment)?, name_of(request)?)));
                     page.after = Some(after.ok_or_else(|| wrong("pattern", "`next` of the page before"))?);
                 }
                 (other, _) => return Err(told::unknown_parameter(other)),

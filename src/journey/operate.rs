@@ -40,11 +40,7 @@ pub async fn frozen(books: &Books, environment: Environment) -> Result<Vec<Stand
 }
 
 /// A freeze, if it stands.
-pub async fn standing(
-    books: &Books,
-    environment: Environment,
-    freeze: Freeze,
-) -> Result<Option<Standing>, StoreFault> {
+pub async fn standing(books: &Books, environment: Environment, freeze: Freeze) -> Result<Option<Standing>, StoreFault> {
     let (record, _) = books.store.read(&freeze.key(environment)).await?;
     Ok(record.map(|record| {
         let told = match &record.content {

@@ -55,12 +55,7 @@ pub async fn reconcile(books: Arc<Books>, road: Road, catalog: Arc<Catalog>, pau
 }
 
 /// One look at all that are due.
-pub async fn look_at_all(
-    books: &Arc<Books>,
-    road: &Road,
-    catalog: &Catalog,
-    pauses: Pauses,
-) -> Result<(), StoreFault> {
+pub async fn look_at_all(books: &Arc<Books>, road: &Road, catalog: &Catalog, pauses: Pauses) -> Result<(), StoreFault> {
     let now = books.store.time().await?;
     for (_, name) in books.store.due(road.environment, Index::Unknown, Some(now), HANDFUL).await? {
         let key = RecordKey { environment: road.environment, kind: Kind::Claim, name };

@@ -196,7 +196,10 @@ impl Metrics {
             people: registered(
                 &registry,
                 IntCounterVec::new(
-                    Opts::new("sluice_console_requests_total", "Requests that the console answered, by act and status."),
+                    Opts::new(
+                        "sluice_console_requests_total",
+                        "Requests that the console answered, by act and status.",
+                    ),
                     &["act", "status"],
                 )?,
             )?,

@@ -44,7 +44,8 @@ fn nobody_for_the_console(written: &Written) -> Option<Wrong> {
         let fault = Fault::new(format!("`console.issuer`: there is no `[issuer.{name}]`"));
         return Some(error(&named.place, fault.remedy(remedy)));
     };
-    let fault = Fault::new(format!("`console.issuer`: `[issuer.{name}]` has no `roles`: nobody could do anything there"));
+    let fault =
+        Fault::new(format!("`console.issuer`: `[issuer.{name}]` has no `roles`: nobody could do anything there"));
     let remedy = "write `roles`, the field of its tokens that says who is an `operator`, an `approver`, and so on";
     issuer.roles.is_none().then(|| error(&named.place, fault.remedy(remedy)))
 }

@@ -11,7 +11,8 @@ fn with(added: &str) -> String {
 #[test]
 fn there_is_a_console_where_it_is_written_and_nowhere_else() {
     assert!(good(MINIMAL).console.is_none());
-    let text = with(&format!("{PEOPLE}roles = \"roles\"\n[console]\nlisten = \"127.0.0.1:8083\"\nissuer = \"people\"\n"));
+    let text =
+        with(&format!("{PEOPLE}roles = \"roles\"\n[console]\nlisten = \"127.0.0.1:8083\"\nissuer = \"people\"\n"));
     let console = good(&text).console.unwrap();
     assert_eq!((console.listen.port(), console.issuer.as_str(), console.tls.is_none()), (8083, "people", true));
     let variables = [("SLUICE_CONSOLE_LISTEN", "127.0.0.1:1"), ("SLUICE_CONSOLE_ISSUER", "people")];
@@ -44,7 +45,10 @@ fn a_console_that_nobody_could_use_is_refused() {
 
 #[test]
 fn a_console_is_no_environment() {
-    let text = format!("{}{PEOPLE}roles = \"r\"\n[console]\nlisten = \"127.0.0.1:1\"\nissuer = \"people\"\n", ISSUER.trim_start());
+    let text = format!(
+        "{}{PEOPLE}roles = \"r\"\n[console]\nlisten = \"127.0.0.1:1\"\nissuer = \"people\"\n",
+        ISSUER.trim_start()
+    );
     let told = wrong(&text, &[], &[]);
     assert_eq!(told, ["- there is neither a `[production]` nor a `[sandbox]` section"]);
 }

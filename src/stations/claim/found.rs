@@ -81,12 +81,7 @@ pub fn judge(
 }
 
 /// Whether a record is that of a call, as far as the catalogue can tell: where no read finds its records, it cannot.
-pub fn is_record_of(
-    operation: &Operation,
-    request_id: &str,
-    sent: &SentForm,
-    record: &Value,
-) -> Result<(), Otherwise> {
+pub fn is_record_of(operation: &Operation, request_id: &str, sent: &SentForm, record: &Value) -> Result<(), Otherwise> {
     let Some(reconcile) = &operation.reconcile else { return Ok(()) };
     if !bears(reconcile, request_id, record) {
         return Err(Otherwise::RequestId);

@@ -117,8 +117,7 @@ mod tests {
 
     fn said(said_absent: Option<&str>, person: &Owner) -> Result<Option<Next>, NotTaken> {
         let claim = in_doubt(said_absent);
-        let key =
-            RecordKey { environment: Environment::Production, kind: Kind::Claim, name: "request/r-1".to_owned() };
+        let key = RecordKey { environment: Environment::Production, kind: Kind::Claim, name: "request/r-1".to_owned() };
         let here = Standpoint { key: &key, version: Number::new(9), at: StoreTime::of_micros(2), claim: &claim };
         let keep = Keep::For { whole: Duration::from_secs(1), spent: Duration::from_secs(1) };
         let [begin_within, lease, first_look] = [Duration::from_secs(1); 3];
