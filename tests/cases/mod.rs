@@ -2,6 +2,7 @@
 
 mod bodies;
 mod command;
+mod console;
 mod drift;
 mod early;
 mod examples;
@@ -14,6 +15,7 @@ mod metrics;
 mod once;
 mod parameters;
 mod passage;
+mod reconcile;
 mod shutdown;
 mod tidy;
 mod tls;

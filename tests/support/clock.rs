@@ -23,3 +23,12 @@ impl Watch {
         PATIENCE.saturating_sub(self.0.elapsed())
     }
 }
+
+/// Waits for what no thread of this process can tell of.
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let watch = Watch::start();
+    while !is_so() {
+        assert!(watch.elapsed() < PATIENCE, "waited in vain for {what}");
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+}
