@@ -75,6 +75,9 @@ fn every_example_of_the_reference_is_of_the_right_type() {
         ("tls/issuer-ca.pem", &certificate),
         ("production.token", "token.of.production"),
         ("sandbox.token", "token.of.sandbox"),
+        ("seal.key", "a key"),
+        ("seal-before.key", "the key before"),
+        ("checkpoint.pem", &key),
     ];
     let is_setting = |line: &str| line.split_once(" = ").is_some_and(|(name, _)| !name.contains(['`', ' ']));
     let instead_of_another = SECTIONS.iter().flat_map(|section| section.settings).filter_map(|s| match s.absent {

@@ -31,6 +31,7 @@ use crate::gateway::guard::Unreadable;
 use crate::stations::admit::{AdmitRefusal, LONGEST_TARGET, bearer};
 use crate::stations::check::{CheckRefusal, check_head};
 use crate::stations::reply::{self, Code, Refusal, Reply, refused, said, unsaid};
+use crate::telemetry::ConsoleLine;
 
 /// The longest body: upstream's record of one call, with room to spare.
 const BODY_BYTES: usize = 256 * 1024;
@@ -77,11 +78,10 @@ impl Desk {
             tracing::error!(%error, "an act of the console did not end");
             unsaid(Code::StoreUnavailable, "what became of this is not known: look before it is done again.", None)
         });
-        let micros = u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX);
         let code = reply.code.map_or("none", Code::as_str);
-        let (status, request_id) = (reply.status, trace.as_str());
-        tracing::info!(target: "sluice::console", request_id, act = name, status, code, whole_us = micros, "console");
-        self.inside.metrics.console_answered(name, status);
+        let line = ConsoleLine { request_id: trace.as_str(), act: name, status: reply.status, code };
+        line.write(since.elapsed());
+        self.inside.metrics.console_answered(name, reply.status);
         self.finish(reply, &trace)
     }
 

@@ -2,16 +2,15 @@
 //!
 //! One function for each act, whoever asks for it and by whatever way. Each act is one commit with its Entry.
 
+use serde_json::Value;
+
+use super::Books;
 use crate::base::ids::Environment;
 use crate::catalog::Catalog;
 use crate::commit::{Content, Index, Kind, Record, RecordKey, StoreFault, StoreTime};
 use crate::stations::claim::{
     self, Answer, Claim, Freeze, Frozen, NotTaken, Otherwise, Owner, Standpoint, State, is_record_of,
 };
-
-use serde_json::Value;
-
-use super::Books;
 
 /// How often a commit is made again because the record had changed meanwhile.
 const TRIES: usize = 5;
@@ -97,7 +96,12 @@ pub async fn claims(
     let mut found = Vec::new();
     for name in left.by_ref().take(count) {
         let key = RecordKey { environment, kind: Kind::Claim, name };
-        found.extend(books.find(&key).await?.map(|(record, claim)| (key, record, claim)));
+        match books.find(&key).await {
+            Ok(claim) => found.extend(claim.map(|(record, claim)| (key, record, claim))),
+            // One that cannot be read does not hide the others.
+            Err(fault @ StoreFault::Broken(_)) => books.told_of(&fault),
+            Err(fault) => return Err(fault),
+        }
     }
     Ok((found, left.next().is_some()))
 }

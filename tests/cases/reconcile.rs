@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::clock::until;
+use crate::support::clock::wait_until;
 use crate::support::shape::{examples, operation};
 use crate::support::{Act, Answer, Gate, Setup, Upstream, post};
 
@@ -66,9 +66,9 @@ fn a_record_that_is_found_is_what_the_repeat_hears() {
     let upstream = Upstream::start();
     let gate = gate(&upstream);
     lose(&gate, &upstream, list(&[other("2024-08-02T10:00:00.000Z"), record(OURS)]));
-    until("the record to be found", || found(&gate, "found") == 1);
+    wait_until("the record to be found", || found(&gate, "found") == 1);
     let mut repeat = offramp(&gate);
-    until("the claim to be settled", || {
+    wait_until("the claim to be settled", || {
         repeat = offramp(&gate);
         repeat.status == 200
     });
@@ -86,12 +86,12 @@ fn what_is_not_in_the_list_stays_unknown() {
     let upstream = Upstream::start();
     let gate = gate(&upstream);
     lose(&gate, &upstream, list(&[other("2024-08-02T10:00:00.000Z")]));
-    until("several looks", || found(&gate, "nothing") >= 3);
+    wait_until("several looks", || found(&gate, "nothing") >= 3);
     assert_eq!(offramp(&gate).code(), "OUTCOME_UNKNOWN");
     // It shows up late, and is found then.
     upstream.always(list(&[record(OURS)]));
-    until("the record to be found", || found(&gate, "found") == 1);
-    until("the claim to be settled", || offramp(&gate).status == 200);
+    wait_until("the record to be found", || found(&gate, "found") == 1);
+    wait_until("the claim to be settled", || offramp(&gate).status == 200);
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn two_records_and_a_wrong_one_are_for_people() {
         let upstream = Upstream::start();
         let gate = gate(&upstream);
         lose(&gate, &upstream, list(records));
-        until("an alarm", || found(&gate, "alarming") >= 1);
+        wait_until("an alarm", || found(&gate, "alarming") >= 1);
         gate.log.wait("an alarm in the log", |lines| {
             let is_alarm = |line: &&Value| line["message"] == "a call in doubt needs people to look";
             lines.iter().find(is_alarm).map(|line| assert_eq!(line["level"], "ERROR"))
@@ -118,15 +118,15 @@ fn a_list_that_fails_is_asked_again_later() {
     let upstream = Upstream::start();
     let gate = gate(&upstream);
     lose(&gate, &upstream, Act::answer(500, "text/html", "<h1>"));
-    until("looks that fail", || found(&gate, "unreadable") >= 2);
+    wait_until("looks that fail", || found(&gate, "unreadable") >= 2);
     for broken in [Act::json(200, "{}"), Act::json(200, "["), Act::silence().close()] {
         upstream.always(broken);
         let before = found(&gate, "unreadable");
-        until("another look", || found(&gate, "unreadable") > before);
+        wait_until("another look", || found(&gate, "unreadable") > before);
     }
     assert_eq!(offramp(&gate).code(), "OUTCOME_UNKNOWN");
     upstream.always(list(&[record(OURS)]));
-    until("the claim to be settled", || offramp(&gate).status == 200);
+    wait_until("the claim to be settled", || offramp(&gate).status == 200);
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn pages_are_read_until_they_are_early_enough_and_overlap() {
     upstream.next(list(&page));
     upstream.always(list(&[record(OURS)]));
     assert_eq!(offramp(&gate).outcome(), "unknown");
-    until("the claim to be settled", || offramp(&gate).status == 200);
+    wait_until("the claim to be settled", || offramp(&gate).status == 200);
     let reads: Vec<String> = upstream.seen().iter().map(|seen| seen.line().to_owned()).collect();
     let second = "GET /v2/offramps?limit=100&createdBefore=2999-01-01T00:00:00.001Z";
     assert_eq!(reads[2].replace("%3A", ":"), second, "{reads:?}");
@@ -150,7 +150,7 @@ fn pages_that_are_early_enough_end_the_search() {
     let gate = gate(&upstream);
     let page: Vec<Value> = (0..100).map(|_| other("2024-08-02T10:00:00.000Z")).collect();
     lose(&gate, &upstream, list(&page));
-    until("a look", || found(&gate, "nothing") >= 1);
+    wait_until("a look", || found(&gate, "nothing") >= 1);
     assert!(upstream.seen().iter().all(|seen| !seen.line().contains("createdBefore")));
 }
 

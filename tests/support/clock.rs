@@ -25,7 +25,7 @@ impl Watch {
 }
 
 /// Waits for what no thread of this process can tell of.
-pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let watch = Watch::start();
     while !is_so() {
         assert!(watch.elapsed() < PATIENCE, "waited in vain for {what}");

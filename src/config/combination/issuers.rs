@@ -27,7 +27,10 @@ pub(super) fn wrong(written: &Written) -> Vec<Wrong> {
 fn nobody_may_call(environment: Environment, written: &Written) -> Option<Wrong> {
     let of = written.environment(environment);
     let place = of.listen.as_ref().map(|l| &l.place).or(of.upstream.as_ref().map(|u| &u.place))?;
-    let may = |i: &WrittenIssuer| i.environments.as_ref().is_none_or(|e| e.value.contains(&environment));
+    let may = |issuer: &WrittenIssuer| {
+        let unreadable = issuer.environments.is_none() || nowhere_to_be_used(issuer, written).is_some();
+        unreadable || issuer.environments.as_ref().is_some_and(|e| e.value.contains(&environment))
+    };
     let fault = Fault::new(format!("no issuer may use `{environment}`: every call would be refused")).remedy(format!(
         "write a section `[issuer.NAME]`, or add `{environment}` to the `environments` of one that is there"
     ));

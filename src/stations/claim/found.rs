@@ -8,7 +8,7 @@ use super::state::{Answer, SentForm};
 use crate::base::json::{self, Limits};
 use crate::base::normal::{self, AddressKind};
 use crate::base::pointer::Pointer;
-use crate::catalog::{Operation, Reconcile, Side};
+use crate::catalog::{Claim, Operation, Reconcile, Side};
 
 /// What the records of the time of an attempt say of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,9 +80,16 @@ pub fn judge(
     }
 }
 
-/// Whether a record is that of a call, as far as the catalogue can tell: where no read finds its records, it cannot.
+/// Whether a record is that of a call, as far as that can be told: where the catalogue names no read that finds it, by the
+/// requestId that it bears anywhere.
 pub fn is_record_of(operation: &Operation, request_id: &str, sent: &SentForm, record: &Value) -> Result<(), Otherwise> {
-    let Some(reconcile) = &operation.reconcile else { return Ok(()) };
+    let Some(reconcile) = &operation.reconcile else {
+        let Some(Claim::Body(pointer)) = &operation.claim else { return Ok(()) };
+        let mut ids = Vec::new();
+        gather(record, pointer.as_str().rsplit('/').next().unwrap_or_default(), &mut ids);
+        let is_its_own = ids.is_empty() || ids.iter().any(|id| normal::uuid(id) == normal::uuid(request_id));
+        return if is_its_own { Ok(()) } else { Err(Otherwise::RequestId) };
+    };
     if !bears(reconcile, request_id, record) {
         return Err(Otherwise::RequestId);
     }
@@ -105,6 +112,18 @@ impl Answer {
 fn bears(reconcile: &Reconcile, request_id: &str, record: &Value) -> bool {
     let id = reconcile.request_id.get(record).and_then(Value::as_str);
     id.is_some_and(|id| normal::uuid(id) == normal::uuid(request_id))
+}
+
+/// Every text that a member of this name holds, at any depth.
+fn gather<'v>(value: &'v Value, name: &str, found: &mut Vec<&'v str>) {
+    match value {
+        Value::Object(members) => {
+            found.extend(members.get(name).and_then(Value::as_str));
+            members.values().for_each(|member| gather(member, name, found));
+        }
+        Value::Array(items) => items.iter().for_each(|item| gather(item, name, found)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 /// What the requestId of a record stands in.

@@ -123,11 +123,11 @@ fn a_freeze_outlives_the_process_and_is_measured() {
     let gate = gate.kill().start();
     assert!(send(&gate, &swap("after")));
     let series = |scope: &str| gate.metric(&format!("sluice_frozen{{environment=\"production\",scope=\"{scope}\"}}"));
-    crate::support::clock::until("freezes to be measured", || series("all") == 1 && series("operation") == 1);
+    crate::support::clock::wait_until("freezes to be measured", || series("all") == 1 && series("operation") == 1);
     assert_eq!(series("caller"), 0);
     assert_eq!(gate.probe("/readyz").status, 200);
     lift(&gate, json!("all"));
-    crate::support::clock::until("lifting to be measured", || series("all") == 0);
+    crate::support::clock::wait_until("lifting to be measured", || series("all") == 0);
 }
 
 /// What `sluice store import` leaves behind.

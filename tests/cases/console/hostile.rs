@@ -108,7 +108,7 @@ fn addresses_have_one_reading_or_none() {
         ("OPTIONS", "/sluice/v1/freezes", 405),
         ("HEAD", "/sluice/v1/freezes", 405),
         ("GET", "/sluice/v1/freezes/lift", 405),
-        ("post", "/sluice/v1/freezes", 405),
+        ("post", "/sluice/v1/freezes", 400),
     ] {
         let call = Call::new(method, target).without("Authorization");
         let call = call.header("Authorization", format!("Bearer {token}")).header("Connection", "close");

@@ -62,6 +62,8 @@ fn executed_takes_the_record_which_the_caller_then_hears() {
         resolve(&gate, "lost-2", "ops-1", json!({"outcome": "executed", "record": record, "reason": "I saw it"}))
     };
     assert_eq!(say(json!({"id": "x"})).status, 400, "it is no record of a swap");
+    let another = say(record("createSwap", "another"));
+    assert_eq!(another.violations(), ["/record const"], "it bears another requestId");
     let record = record("createSwap", "lost-2");
     let answer = say(record.clone());
     assert_eq!((answer.status, answer.json()), (200, json!({"state": "executed", "missing": 0})), "{answer}");
@@ -92,7 +94,7 @@ fn a_record_of_something_else_is_not_taken() {
     };
     assert_eq!(say(record("createOfframp", "another")).violations(), ["/record const"]);
     let mut other = record("createOfframp", "lost-3");
-    other["transferDetails"]["source"]["amount"] = json!("999999");
+    other["transferDetails"]["source"]["amount"] = json!(999_999);
     assert_eq!(say(other).violations(), ["/record const"]);
     assert_eq!(show(&gate, "lost-3").json()["state"], "unknown");
 }

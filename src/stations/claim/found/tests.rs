@@ -139,3 +139,15 @@ fn what_an_operator_shows_is_held_to_the_same() {
     let more = changed(record(), "/transferDetails/source/amount", json!("1500.000001"));
     assert_eq!(of(&more), Err(Otherwise::Money));
 }
+
+#[test]
+fn where_no_read_finds_records_their_own_requestid_still_tells() {
+    let catalog = Catalog::build(&SchemaFiles::built_in(), &[]).unwrap();
+    let swap = catalog.operation(&OperationId::new("createSwap")).unwrap();
+    let of = |record: &Value| is_record_of(swap, ID, &form(&json!({})), record);
+    assert_eq!(of(&json!({"transferDetails": {"requestId": ID.to_uppercase()}})), Ok(()));
+    assert_eq!(of(&json!({"transferDetails": {"requestId": "another"}})), Err(Otherwise::RequestId));
+    assert_eq!(of(&json!({"transferDetails": {"id": "x"}})), Ok(()), "it bears none");
+    let offer = catalog.operation(&OperationId::new("acceptOffer")).unwrap();
+    assert_eq!(is_record_of(offer, ID, &form(&json!({})), &json!({"requestId": "another"})), Ok(()));
+}
