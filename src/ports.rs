@@ -7,11 +7,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use jiff::Timestamp;
 
+use crate::base::digest::Fingerprint;
 use crate::base::ids::Environment;
 use crate::commit::{
     Commit, CommitError, Committed, Index, NodeId, Number, Outstanding, Record, RecordKey, Span, StoreFault, StoreTime,
     WindowKey,
 };
+use crate::policy::{Mark, Quota, Rate};
 use crate::stations::forward::{Outgoing, Sent};
 
 /// The time of day, and a time that never runs back.
@@ -110,4 +112,22 @@ pub trait Upstream: fmt::Debug + Send + Sync {
     /// Sends once, never again, and says what is known afterwards. It ends by its own deadlines. Where there is a lease,
     /// it is looked at just before the first byte: what begins too late is not written.
     async fn send(&self, outgoing: Outgoing, lease: Option<Lease>) -> Sent;
+}
+
+/// What a call takes from one bucket of a rate.
+#[derive(Clone, Copy, Debug)]
+pub struct Take<'r> {
+    pub rate: &'r Rate,
+    /// The place of the rate among all.
+    pub at: usize,
+    pub quota: Quota,
+    pub bucket: Fingerprint,
+}
+
+/// The buckets of all rates that have a quota.
+#[async_trait]
+pub trait RateLimiter: fmt::Debug + Send + Sync {
+    /// Takes one call from every bucket that has room; but from none at all if an enforced one has none. What each
+    /// says, in the order of the takes: nothing where it was not asked, because another had refused already.
+    async fn take(&self, takes: &[Take<'_>]) -> Vec<Option<Mark>>;
 }

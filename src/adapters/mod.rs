@@ -1,10 +1,13 @@
 //! The world outside: what `ports` promises, kept with real clocks, sockets and files.
 
 pub mod audit;
+pub mod clients;
 pub mod clock;
 pub mod credential;
 pub mod identity;
 pub mod random;
+pub mod rate;
+pub mod redis;
 pub mod store;
 pub mod unsettled;
 pub mod upstream;

@@ -19,6 +19,12 @@ impl Fingerprint {
         Fingerprint(hash.finalize().into())
     }
 
+    /// As good as any other byte, for who sorts digests into heaps.
+    pub fn first_byte(self) -> u8 {
+        let [first, ..] = self.0;
+        first
+    }
+
     /// From what [`Fingerprint::to_hex`] writes.
     pub fn of_hex(text: &str) -> Option<Fingerprint> {
         let mut bytes = [0_u8; 32];

@@ -9,3 +9,4 @@ pub mod json;
 pub mod normal;
 pub mod pointer;
 pub mod secret;
+pub mod spanned;

@@ -8,15 +8,22 @@
 //! Nothing here opens a file: what is read comes in as a reader.
 
 mod checkpoint;
+mod flaw;
 mod hash;
 mod line;
 mod numbers;
 mod read;
 mod tail;
+mod verify;
 
 pub use checkpoint::{Checkpoint, PublicKey, Statement};
+pub use flaw::{Flaw, Place, What};
 pub use hash::Hash;
 pub use line::{Body, FORMAT, Header, Highest, Line, LineFault, Text, read_line};
 pub use numbers::Numbers;
 pub use read::{LONGEST_LINE, Lines, Raw};
 pub use tail::{Scanned, Stop, scan};
+pub use verify::{CheckpointLine, Known, Report, Source, verify};
+
+#[cfg(test)]
+mod tests;

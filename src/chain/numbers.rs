@@ -138,6 +138,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
         #[test]
         fn it_is_a_set_and_knows_its_gaps(numbers in prop::collection::vec(1_u64..70_000, 0..40), last in 0_u64..70_000,
                                           runs in prop::collection::vec((1_u64..70_000, 0_u64..9000), 0..4)) {
@@ -146,7 +148,7 @@ mod tests {
                 prop_assert_eq!(set.insert(number), naive.insert(number));
             }
             prop_assert_eq!(set.gaps(last).into_iter().flatten().collect::<Vec<_>>(), missing(&naive, last));
-            prop_assert!((1..70_000).all(|n| set.contains(n) == naive.contains(&n)));
+            prop_assert!((1..70_000).step_by(7).all(|n| set.contains(n) == naive.contains(&n)));
         }
     }
 

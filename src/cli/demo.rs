@@ -10,6 +10,7 @@ use clap::Args;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
+use super::policies::shipped_policies;
 use super::token::{Signer, Wanted, token};
 use super::{Ending, print, random_secret};
 use crate::adapters::clock::SystemClock;
@@ -53,7 +54,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     let secrets = [random_secret()?, random_secret()?];
     let folder = Folder::new()?;
     let config = configuration(arguments.port, production, sandbox, &secrets, &folder.0)?;
-    let process = Process::start(&config, Arc::new(catalog), Console::new)
+    let policies = shipped_policies(&config, &catalog).map_err(|findings| told(&findings))?;
+    let process = Process::start(&config, Arc::new(catalog), policies, Console::new)
         .context("the demo cannot start; `--port` chooses other ports")?;
     let tokens = Tokens {
         caller: token_of(&config, "demo", "you", &[])?,
@@ -179,7 +181,8 @@ Try, in another terminal; first the token, which is good for this run of the dem
 
   {call} '{production}/v2/offramps?limit=2'
 
-2. A good swap. 201, `sluice-outcome: executed`, and the record of the swap.
+2. A good swap. 201, `sluice-outcome: executed`, and the record of the swap. Send it again: the same answer, with
+   `sluice-replayed: true`, and the simulator sees nothing.
 
   {call} {json} \
     -d '{{"requestId": "demo-1", "source": {{"chain": "POLYGON", "currency": "usdt", "amount": "25.50"}}, "destination": {{"chain": "POLYGON", "currency": "usdc", "walletAddress": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"}}}}' \
@@ -227,7 +230,8 @@ What the simulator of production received and did:
 
   curl 'http://{simulator}/simulator/journal'
 
-Make it fail, and see what the gate makes of it (`html500`, `hang`, `resetAfterReceiving`, …):
+Make it fail, and see what the gate makes of a swap with another requestId, twice (`html500`, `hang`,
+`resetAfterReceiving`, …):
 
   curl -d '{{"operation": "createSwap", "kind": "resetAfterReceiving", "times": 1}}' 'http://{simulator}/simulator/faults'
 

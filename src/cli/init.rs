@@ -8,13 +8,14 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use clap::Args;
 
+use super::policies::SHIPPED;
 use super::{Ending, print, random_secret};
 use crate::config;
 
 /// Write a first configuration, every setting explained
 ///
 /// Its upstreams are on this machine, for something to start with; put the real ones in. Its issuer signs with a fresh
-/// random secret, in the file `token.secret` beside it.
+/// random secret, in the file `token.secret` beside it; its policies are in the folder `policies`.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     /// The file to write
@@ -41,6 +42,14 @@ fn start(arguments: &Arguments) -> anyhow::Result<String> {
         bail!("`{file}` is there already; name another file with `--output`, or overwrite it with `--force`");
     }
     written.with_context(|| format!("`{file}` cannot be written"))?;
+    let policies = arguments.output.with_file_name("policies");
+    let policies_are =
+        if write_policies(&policies).with_context(|| format!("`{}` cannot be written", policies.display()))? {
+            "Wrote first policies to"
+        } else {
+            "Left as they are the policies in"
+        };
+    let policies = policies.display();
     let secret = arguments.output.with_file_name(config::FIRST_SECRET);
     let secret_file = secret.display();
     let secret_is = if write_secret(&secret).with_context(|| format!("`{secret_file}` cannot be written"))? {
@@ -49,7 +58,7 @@ fn start(arguments: &Arguments) -> anyhow::Result<String> {
         "Left as it is the secret that tokens are signed with in"
     };
     Ok(format!(
-        "Wrote `{file}`.\n{secret_is} `{secret_file}`.\n\n\
+        "Wrote `{file}`.\n{secret_is} `{secret_file}`.\n{policies_are} `{policies}`.\n\n\
          Next:\n  \
          1. Put your upstreams into `[production]` and `[sandbox]`, or take a section out.\n  \
          2. Put who issues your tokens into `[issuer.main]`, with its keys instead of the secret.\n  \
@@ -61,6 +70,18 @@ fn start(arguments: &Arguments) -> anyhow::Result<String> {
 fn write(path: &Path, force: bool) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create(force).truncate(force).create_new(!force).open(path)?;
     file.write_all(config::first().as_bytes())
+}
+
+/// Whether they were written: a folder that is there is somebody's own.
+fn write_policies(folder: &Path) -> io::Result<bool> {
+    match std::fs::create_dir(folder) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
+        Err(error) => return Err(error),
+    }
+    let (name, text) = SHIPPED;
+    std::fs::write(folder.join(name), text)?;
+    Ok(true)
 }
 
 /// Whether it was written: a secret that is there already may have signed tokens, and stays.

@@ -3,15 +3,18 @@
 //! The only place, with the adapters, that reads the environment and files: [`world`] gives them to those that
 //! may not. A new command is a module, a variant of [`Command`] and a line in [`run`].
 
+mod audit;
 mod check;
 mod console;
 mod demo;
 mod freeze;
 mod init;
 mod operations;
+mod policies;
 mod requests;
 mod serve;
 mod simulate;
+mod store;
 mod token;
 
 use std::fs;
@@ -28,6 +31,7 @@ use crate::base::finding::{Finding, Severity};
 use crate::base::secret::Secret;
 use crate::catalog::{Catalog, SchemaFiles, completeness};
 use crate::config::{self, Config, World};
+use crate::policy::Policies;
 
 /// The gate between an organization's own services and a stablecoin payments API.
 #[derive(Debug, Parser)]
@@ -35,8 +39,8 @@ use crate::config::{self, Config, World};
     name = "sluice",
     version,
     arg_required_else_help = true,
-    after_help = "Exit codes: 0 done; 1 it could not be done; 2 the command line is wrong; 3 `check` found errors; 4 the \
-                  console refused."
+    after_help = "Exit codes: 0 done; 1 it could not be done; 2 the command line is wrong; 3 `check` or `audit verify` \
+                  found something; 4 the console refused."
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -45,6 +49,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Audit(audit::Arguments),
     Demo(demo::Arguments),
     Freeze(freeze::Freeze),
     Freezes(freeze::Freezes),
@@ -55,6 +60,7 @@ enum Command {
     Requests(requests::Arguments),
     Serve(serve::Arguments),
     Simulate(simulate::Simulate),
+    Store(store::Arguments),
     Token(token::Arguments),
 }
 
@@ -62,7 +68,7 @@ enum Command {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     Done,
-    /// `check` found errors.
+    /// `check` or `audit verify` found something.
     Faulty,
     /// The console did not do it, and the reason is told.
     Refused,
@@ -71,6 +77,7 @@ pub enum Ending {
 /// Does what the command line asks for.
 pub fn run(cli: Cli) -> anyhow::Result<Ending> {
     match cli.command {
+        Command::Audit(arguments) => audit::run(arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Freeze(freeze) => freeze.run(),
         Command::Freezes(freezes) => freezes.run(),
@@ -80,6 +87,7 @@ pub fn run(cli: Cli) -> anyhow::Result<Ending> {
         Command::Check(arguments) => check::run(&arguments),
         Command::Operations(arguments) => operations::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Store(arguments) => store::run(&arguments),
         Command::Token(arguments) => token::run(arguments),
         Command::Simulate(simulate) => simulate.run().map(|()| Ending::Done).map_err(anyhow::Error::msg),
     }
@@ -115,6 +123,7 @@ pub struct Loaded {
     pub config: Config,
     pub files: SchemaFiles,
     pub catalog: Catalog,
+    pub policies: Policies,
     pub warnings: Vec<Finding>,
 }
 
@@ -132,7 +141,11 @@ impl Sources {
         let contract = complete_contract(schemas, configured.map_or(&[], |catalog| catalog.enable.as_slice()));
         match (read, contract) {
             (Ok(reading), Ok((files, catalog))) => {
-                Ok(Loaded { config: reading.config, files, catalog, warnings: reading.warnings })
+                let config::Reading { config, warnings } = reading;
+                match policies::configured(&config, &catalog) {
+                    Ok(policies) => Ok(Loaded { config, files, catalog, policies, warnings }),
+                    Err(findings) => Err(warnings.into_iter().chain(findings).collect()),
+                }
             }
             (Ok(reading), Err(findings)) => Err(reading.warnings.into_iter().chain(findings).collect()),
             (Err(findings), Ok(_)) => Err(findings),

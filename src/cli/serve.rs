@@ -34,8 +34,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     for warning in &loaded.warnings {
         tracing::warn!(%warning, "configuration");
     }
-    let process =
-        Process::start(&loaded.config, Arc::new(loaded.catalog), Console::new).context("the gate cannot start")?;
+    let process = Process::start(&loaded.config, Arc::new(loaded.catalog), loaded.policies, Console::new)
+        .context("the gate cannot start")?;
     announce(process.addresses());
     process.serve();
     tracing::info!("ended");

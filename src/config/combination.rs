@@ -5,6 +5,7 @@ mod issuers;
 use std::net::SocketAddr;
 
 use super::fault::{Fault, Place};
+use super::revocations::Revocations;
 use super::written::{Placed, Written, WrittenEnvironment};
 use super::{pem, url};
 use crate::base::finding::{Finding, Severity};
@@ -17,6 +18,8 @@ pub(super) fn findings(file: &str, written: &Written) -> Vec<Finding> {
     for environment in Environment::ALL {
         let of = written.environment(environment);
         faults.extend(tls(environment.as_str(), &of.tls_certificate, &of.tls_key));
+        faults.extend(authorities_of_callers(environment, of));
+        faults.extend(revocations(environment, of));
         faults.extend(plain_upstream(environment, of));
         faults.extend(authorities_without_tls(environment, of));
     }
@@ -27,6 +30,7 @@ pub(super) fn findings(file: &str, written: &Written) -> Vec<Finding> {
     faults.extend(short_grace(written));
     faults.extend(short_longest_pause(written));
     faults.extend(no_room_for_one(written));
+    faults.extend(redis(written));
     faults.into_iter().map(|(severity, place, fault)| Finding { severity, ..fault.error(file, &place) }).collect()
 }
 
@@ -40,6 +44,20 @@ fn tls(section: &str, certificate: &Option<Placed<Vec<u8>>>, key: &Option<Placed
     let (certificate, key) = (certificate.as_ref()?, key.as_ref()?);
     let fault = pem::fit(&certificate.value, key.value.reveal()).err()?;
     Some(error(&key.place, Fault { text: format!("`{section}.tls_key`: {}", fault.text), ..fault }))
+}
+
+fn authorities_of_callers(environment: Environment, of: &WrittenEnvironment) -> Option<Wrong> {
+    let authorities = of.client_ca.as_ref()?;
+    let fault = pem::authorities(&authorities.value).err()?;
+    Some(error(&authorities.place, Fault { text: format!("`{environment}.client_ca`: {}", fault.text), ..fault }))
+}
+
+fn revocations(environment: Environment, of: &WrittenEnvironment) -> Option<Wrong> {
+    let (authorities, file) = (of.client_ca.as_ref()?, of.client_revoked.as_ref()?);
+    let certificates = pem::certificates(&authorities.value).ok()?;
+    let fault = Revocations::read(&file.value.content, &certificates).err()?;
+    let fault = Fault::new(format!("`{environment}.client_revoked`: {fault}"));
+    Some(error(&file.place, fault.remedy("put the newest list of each authority into the file")))
 }
 
 /// In production a warning would not be enough: whoever stands between could send money elsewhere.
@@ -135,4 +153,22 @@ fn no_room_for_one(written: &Written) -> Option<Wrong> {
         all.value, one.value
     ));
     (all.value < one.value).then(|| error(place, fault.remedy("make `bodies_bytes` the larger one")))
+}
+
+fn redis(written: &Written) -> Vec<Wrong> {
+    let Some((place, (tls, host))) =
+        written.redis_url.as_ref().and_then(|url| Some((&url.place, url::redis(url.value.reveal()).ok()?)))
+    else {
+        return Vec::new();
+    };
+    let mut wrong = Vec::new();
+    if !tls && !url::is_loopback(&host) {
+        let fault = Fault::new("`redis.url` is without TLS to another machine: anyone between can read and alter it");
+        wrong.push((Severity::Warning, place.clone(), fault.remedy("write `rediss://`")));
+    }
+    if let Some(ca) = written.redis_ca.as_ref().filter(|_| !tls) {
+        let fault = Fault::new("`redis.ca` has no use: `url` is without TLS");
+        wrong.push(error(&ca.place, fault.remedy("write `rediss://`, or leave `ca` out")));
+    }
+    wrong
 }

@@ -9,23 +9,10 @@ use toml::de::{DeString, DeTable, DeValue};
 use super::fault::{Fault, Place};
 use super::settings::{Heading, Presence, SECTIONS, Section};
 use crate::base::finding::{Finding, nearest};
+use crate::base::spanned::{self, line_and_column};
 
-/// Something written, before it is known whether it is of the right type.
-pub(super) struct Found {
-    pub place: Place,
-    pub raw: Raw,
-}
-
-pub(super) enum Raw {
-    Text(String),
-    /// Nothing where the number is too large, or below zero.
-    Number(Option<u64>),
-    Truth(bool),
-    List(Vec<Found>),
-    Table(BTreeMap<String, Found>),
-    /// A type that no setting takes.
-    Other(&'static str),
-}
+pub(super) type Found = spanned::Found<Place>;
+pub(super) type Raw = spanned::Raw<Place>;
 
 /// The file, sorted into the known settings.
 #[derive(Default)]
@@ -58,7 +45,7 @@ pub(super) fn document(text: &str, file: &str) -> Document {
 /// Reads one value that stands by itself, as the table's defaults do.
 pub(super) fn value(text: &str, place: &Place) -> Option<Found> {
     let value = DeValue::parse(text).ok()?;
-    Some(found(value.get_ref(), &|_| place.clone(), place.clone()))
+    Some(Found::of(value.get_ref(), &|_| place.clone(), place.clone()))
 }
 
 struct Reader<'t> {
@@ -149,7 +136,7 @@ impl Reader<'_> {
             let fault = Fault::new(format!("there is no setting `{}`", heading.path(name)));
             return self.fault(key.span(), Fault { remedy: Some(remedy_for_unknown(section, name)), ..fault });
         };
-        let found = found(value.get_ref(), &|span| self.place(span), self.place(value.span()));
+        let found = Found::of(value.get_ref(), &|span| self.place(span), self.place(value.span()));
         self.document.found.insert((heading.clone(), setting.name), found);
     }
 
@@ -159,9 +146,7 @@ impl Reader<'_> {
     }
 
     fn place(&self, span: Range<usize>) -> Place {
-        let before = self.text.get(..span.start).unwrap_or(self.text);
-        let line = before.matches('\n').count().saturating_add(1);
-        let column = before.rsplit('\n').next().unwrap_or(before).chars().count().saturating_add(1);
+        let (line, column) = line_and_column(self.text, span);
         Place::File { line, column }
     }
 }
@@ -185,18 +170,4 @@ fn remedy_for_unknown(section: &Section, name: &str) -> String {
             format!("the settings here are: {}", known.join(", "))
         }
     }
-}
-
-fn found(value: &DeValue<'_>, place_of: &dyn Fn(Range<usize>) -> Place, place: Place) -> Found {
-    let inner = |v: &Spanned<DeValue<'_>>| found(v.get_ref(), place_of, place_of(v.span()));
-    let raw = match value {
-        DeValue::String(text) => Raw::Text(text.to_string()),
-        DeValue::Integer(number) => Raw::Number(u64::from_str_radix(number.as_str(), number.radix()).ok()),
-        DeValue::Boolean(truth) => Raw::Truth(*truth),
-        DeValue::Array(items) => Raw::List(items.iter().map(inner).collect()),
-        DeValue::Table(table) => Raw::Table(table.iter().map(|(k, v)| (k.get_ref().to_string(), inner(v))).collect()),
-        DeValue::Float(_) => Raw::Other("a number with a fraction"),
-        DeValue::Datetime(_) => Raw::Other("a date or time"),
-    };
-    Found { place, raw }
 }

@@ -20,6 +20,9 @@ pub struct Config {
     pub probes: ProbesConfig,
     pub catalog: CatalogConfig,
     pub answers: AnswerMode,
+    /// The folder of policies.
+    pub policies: Option<PathBuf>,
+    pub redis: Option<RedisConfig>,
     pub store: StoreConfig,
     pub audit: AuditConfig,
     pub reconcile: ReconcileConfig,
@@ -71,6 +74,8 @@ pub struct IssuerConfig {
     /// The algorithms that its signatures may have; they fit the kind of its keys.
     pub algorithms: Vec<Algorithm>,
     pub keys: KeySource,
+    /// How long keys that may change are used since they were last seen to be good.
+    pub longest_stale: Duration,
     /// How far clocks may be apart.
     pub leeway: Duration,
     /// The longest time from a token's issue to its expiry.
@@ -101,6 +106,17 @@ pub enum KeySource {
 pub struct ListenerTls {
     pub certificates_pem: Vec<u8>,
     pub key_pem: Secret,
+    /// What callers must show, if they must.
+    pub clients: Option<ClientsConfig>,
+}
+
+/// Whose certificates callers must show.
+#[derive(Clone, Debug)]
+pub struct ClientsConfig {
+    /// The authorities that they come from; at least one.
+    pub ca_pem: Vec<u8>,
+    /// A file with lists of those that are revoked, read again when it changes.
+    pub revoked: Option<PathBuf>,
 }
 
 /// The one host that an environment's calls go to.
@@ -145,6 +161,19 @@ pub struct CatalogConfig {
     pub schemas: Option<PathBuf>,
     /// Operations that are off as shipped and wanted nevertheless.
     pub enable: Vec<String>,
+}
+
+/// The Redis that nodes share.
+#[derive(Clone, Debug)]
+pub struct RedisConfig {
+    /// `redis://` or `rediss://`.
+    pub url: Secret,
+    /// The authorities to trust instead of the system's.
+    pub ca_pem: Option<Vec<u8>>,
+    /// How long a call waits for it.
+    pub timeout: Duration,
+    /// How many nodes share it; at least 1.
+    pub nodes: u64,
 }
 
 /// What is kept of requestIds.

@@ -14,6 +14,7 @@ mod fault;
 mod meant;
 mod pem;
 mod reference;
+mod revocations;
 mod settings;
 mod url;
 mod value;
@@ -26,11 +27,12 @@ use std::io;
 use std::path::Path;
 
 pub use meant::{
-    AnswerMode, AuditConfig, CatalogConfig, Config, ConsoleConfig, CredentialConfig, CredentialSource,
+    AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Config, ConsoleConfig, CredentialConfig, CredentialSource,
     EnvironmentConfig, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel,
-    ProbesConfig, ReconcileConfig, StoreConfig, TimeoutsConfig, UpstreamConfig,
+    ProbesConfig, ReconcileConfig, RedisConfig, StoreConfig, TimeoutsConfig, UpstreamConfig,
 };
 pub use reference::{first, reference};
+pub use revocations::{Revocations, RevocationsFault};
 pub use settings::FIRST_SECRET;
 pub use value::credential_in;
 
@@ -146,7 +148,7 @@ impl<'r> Reader<'r> {
         let by_default;
         let found = match (found, &setting.absent) {
             (Some(found), _) => found,
-            (None, Absent::Nothing { .. } | Absent::Another { .. }) => return,
+            (None, Absent::Nothing { .. } | Absent::First { .. } | Absent::Another { .. }) => return,
             (None, Absent::Fault { example, .. }) => return self.missing(heading, setting, example),
             (None, Absent::Means(text)) => match document::value(text, &Place::Default) {
                 Some(found) => {
@@ -190,9 +192,16 @@ impl<'r> Reader<'r> {
             (None, Some(key)) => self.fault(&key.place, fault("tls_key", "tls_certificate")),
             _ => {}
         }
-        for name in ["jwks_ca", "jwks_keep"] {
-            if let (Some(lonely), None) = (of(name), of("jwks_url")) {
-                self.fault(&lonely.place, fault(name, "jwks_url"));
+        for (name, other) in [
+            ("client_ca", "tls_certificate"),
+            ("client_revoked", "client_ca"),
+            ("jwks_ca", "jwks_url"),
+            ("jwks_keep", "jwks_url"),
+            ("ca", "url"),
+            ("nodes", "url"),
+        ] {
+            if let (Some(lonely), None) = (of(name), of(other)) {
+                self.fault(&lonely.place, fault(name, other));
             }
         }
     }

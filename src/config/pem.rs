@@ -6,6 +6,9 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, SubjectPublicKeyInfoDer, 
 use rustls::server::ParsedCertificate;
 use rustls::sign::CertifiedKey;
 
+use x509_parser::certificate::X509Certificate;
+use x509_parser::prelude::FromDer as _;
+
 use super::fault::Fault;
 use crate::stations::admit::KeyKind;
 
@@ -30,6 +33,18 @@ pub(super) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, F
         None => Ok(certificates),
         Some(at) => Err(Fault::new(format!("its certificate number {} cannot be read", at.saturating_add(1)))),
     }
+}
+
+/// Whether certificates are those of authorities: whoever else stood among them would vouch for nobody.
+pub(super) fn authorities(pem: &[u8]) -> Result<(), Fault> {
+    let is_authority = |der: &CertificateDer<'_>| X509Certificate::from_der(der).is_ok_and(|(_, read)| read.is_ca());
+    let certificates = certificates(pem)?;
+    let other = certificates.iter().position(|certificate| !is_authority(certificate));
+    let fault = |at: usize| {
+        Fault::new(format!("its certificate number {} is not that of an authority", at.saturating_add(1)))
+            .remedy("name the file of those who certify callers, not of callers themselves")
+    };
+    other.map_or(Ok(()), |at| Err(fault(at)))
 }
 
 /// The one public key of a file, or that of its one certificate.

@@ -53,9 +53,10 @@ fn entry(section: &Section, setting: &Setting, for_whom: Used) -> String {
         }
         Absent::Fault { first, .. } if for_whom == Used::InFirst => format!("{gap}{doc}{name} = {first}\n"),
         Absent::Another { example, used } if used == for_whom => format!("{gap}{doc}{name} = {example}\n"),
+        Absent::First { example } if for_whom == Used::InFirst => format!("{gap}{doc}{name} = {example}\n"),
         Absent::Fault { example, .. } => format!("{gap}{doc}{name} = {example}\n"),
         Absent::Means(default) => format!("{gap}{doc}# {name} = {default}\n"),
-        Absent::Nothing { example } | Absent::Another { example, .. } => {
+        Absent::Nothing { example } | Absent::First { example } | Absent::Another { example, .. } => {
             format!("{gap}{doc}# Not set; for example:\n# {name} = {example}\n")
         }
     }

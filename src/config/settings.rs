@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::meant::{AnswerMode, CredentialSource, LogFormat, LogLevel, UpstreamConfig};
 use super::pem::PublicKey;
-use super::written::Slot;
+use super::written::{RevokedFile, Slot};
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
 use crate::commit::NodeId;
@@ -15,8 +15,11 @@ use crate::stations::admit::{Algorithm, FieldPath};
 mod books;
 mod console;
 mod environment;
+mod general;
 mod heading;
 mod issuer;
+mod redis;
+mod timeouts;
 
 pub(super) use heading::Heading;
 pub use issuer::FIRST_SECRET;
@@ -59,6 +62,10 @@ pub(super) enum Absent {
     Nothing {
         example: &'static str,
     },
+    /// Nothing, but `sluice init` writes it.
+    First {
+        example: &'static str,
+    },
     /// Of all such settings of a section exactly one is written; `used` says where the example is it.
     Another {
         example: &'static str,
@@ -80,6 +87,8 @@ pub(super) enum Kind {
     Upstream(Slot<UpstreamConfig>),
     /// A PEM file with at least one certificate.
     Certificates(Slot<Vec<u8>>),
+    /// A file with lists of revoked certificates, read again when it changes.
+    RevokedFile(Slot<RevokedFile>),
     Folder(Slot<PathBuf>),
     Secret(Slot<Secret>),
     /// A secret that is sent in a header; from a file it is read again.
@@ -94,6 +103,8 @@ pub(super) enum Kind {
     FieldPath(Slot<FieldPath>),
     FieldPaths(Slot<Vec<FieldPath>>),
     KeysUrl(Slot<String>),
+    /// A secret: it may hold a password.
+    RedisUrl(Slot<Secret>),
     /// A file with a JWKS document, read again when it changes.
     KeysFile(Slot<PathBuf>),
     /// A file that Sluice writes itself; its folder is there.
@@ -143,18 +154,7 @@ const fn millis(name: &'static str, default: &'static str, slot: Slot<Duration>,
 
 /// All settings, in the order in which they are explained.
 pub(super) static SECTIONS: &[Section] = &[
-    Section {
-        name: "",
-        doc: "",
-        presence: Presence::Always,
-        settings: &[Setting {
-            name: "answers",
-            kind: Kind::Answers(|w| &mut w.answers),
-            absent: Absent::Means(r#""observe""#),
-            doc: "What becomes of an answer of upstream that breaks the contract: `observe` lets it pass, counts and\n\
-                      logs it; `enforce` holds the answers of reads back until they are checked, and refuses such a one.",
-        }],
-    },
+    Section { name: "", doc: "", presence: Presence::Always, settings: general::SETTINGS },
     Section {
         name: "production",
         doc: "The environment where real money moves. This section or the next is needed.",
@@ -219,6 +219,12 @@ pub(super) static SECTIONS: &[Section] = &[
                 doc: "Operations, by their ids, that are off unless they are named here.",
             },
         ],
+    },
+    Section {
+        name: "redis",
+        doc: "The Redis that nodes share. Only rates that are `shared` need one.",
+        presence: Presence::Always,
+        settings: redis::SETTINGS,
     },
     Section {
         name: "store",
@@ -311,46 +317,7 @@ pub(super) static SECTIONS: &[Section] = &[
         name: "timeouts",
         doc: "How long anything may take, in milliseconds.",
         presence: Presence::Always,
-        settings: &[
-            millis("head_ms", "10_000", |w| &mut w.head, "For the whole head of a request."),
-            millis("body_ms", "10_000", |w| &mut w.body, "For the whole body of a request."),
-            millis("drain_ms", "2_000", |w| &mut w.drain, "For what a caller still sends after a refusal."),
-            millis(
-                "client_handshake_ms",
-                "10_000",
-                |w| &mut w.client_handshake,
-                "For the TLS handshake with a caller.",
-            ),
-            millis("connect_ms", "3_000", |w| &mut w.connect, "To reach upstream."),
-            millis("tls_handshake_ms", "3_000", |w| &mut w.tls_handshake, "For the TLS handshake with upstream."),
-            millis("write_ms", "10_000", |w| &mut w.write, "For one write to upstream."),
-            millis(
-                "answer_ms",
-                "30_000",
-                |w| &mut w.answer,
-                "From the last byte sent to the whole answer of a write; to each piece of the answer to a read. What a write\n\
-                 has done is unknown after it.",
-            ),
-            millis(
-                "client_write_ms",
-                "20_000",
-                |w| &mut w.client_write,
-                "For a caller to take the next 64 KiB of its answer, or the rest; over HTTP/2, for each write.",
-            ),
-            millis("keepalive_ms", "60_000", |w| &mut w.keepalive, "How long a caller's connection may be idle."),
-            millis(
-                "upstream_idle_ms",
-                "60_000",
-                |w| &mut w.upstream_idle,
-                "How long a connection to upstream may be idle. Keep it below upstream's own limit.",
-            ),
-            millis(
-                "grace_ms",
-                "45_000",
-                |w| &mut w.grace,
-                "How long a shutdown waits for what runs. Longer than `answer_ms`, so that no payment is cut off.",
-            ),
-        ],
+        settings: timeouts::SETTINGS,
     },
     Section {
         name: "log",

@@ -8,6 +8,7 @@ const ISSUER: &str = "\n[issuer.main]\nissuer = \"https://issuer.example.com\"\n
                       environments = [\"production\", \"sandbox\"]\nalgorithms = [\"RS256\"]\n\
                       jwks_url = \"https://issuer.example.com/keys\"\n";
 
+mod clients;
 mod console;
 mod issuers;
 
@@ -17,7 +18,7 @@ fn read_in(text: &str, files: &[(&str, &str)], variables: &[(&str, &str)]) -> Re
         let named = files.iter().find(|(name, _)| path == Path::new("etc").join(name));
         named.map(|(_, content)| content.as_bytes().to_vec()).ok_or(io::ErrorKind::NotFound.into())
     };
-    let is_folder = |path: &Path| [Path::new("etc"), Path::new("etc/schemas")].contains(&path);
+    let is_folder = |path: &Path| ["etc", "etc/schemas", "etc/policies"].map(Path::new).contains(&path);
     let issuer = if text.contains("[issuer") { "" } else { ISSUER };
     let text = &format!("{text}{issuer}");
     let environment = variables.iter().map(|(name, value)| ((*name).to_owned(), OsString::from(value))).collect();
@@ -68,11 +69,16 @@ fn the_reference_that_ships_is_current_and_means_the_defaults() {
 #[test]
 fn every_example_of_the_reference_is_of_the_right_type() {
     let (certificate, key) = certificate();
+    let (authority, revoked) = clients::authority("callers");
     let files = [
         ("tls/certificate.pem", certificate.as_str()),
         ("tls/key.pem", &key),
         ("tls/upstream-ca.pem", &certificate),
         ("tls/issuer-ca.pem", &certificate),
+        ("tls/client-ca.pem", &authority),
+        ("tls/client-revoked.pem", &revoked),
+        ("tls/redis-ca.pem", &certificate),
+        ("redis.url", "rediss://redis.example.com\n"),
         ("production.token", "token.of.production"),
         ("sandbox.token", "token.of.sandbox"),
         ("seal.key", "a key"),
@@ -96,7 +102,13 @@ fn every_example_of_the_reference_is_of_the_right_type() {
     let reading = read_in(&text, &files, &[]).unwrap();
     assert_eq!(reading.warnings, []);
     assert!(reading.config.console.is_some_and(|console| console.tls.is_some()));
-    assert!(reading.config.environments.iter().all(|e| e.tls.is_some() && e.upstream.ca_pem.is_some()));
+    assert!(
+        reading
+            .config
+            .environments
+            .iter()
+            .all(|e| e.tls.as_ref().is_some_and(|t| t.clients.is_some()) && e.upstream.ca_pem.is_some())
+    );
     assert!(matches!(&reading.config.issuers[0].keys, KeySource::Url { ca_pem: Some(_), .. }));
     assert_eq!(reading.config.catalog.schemas.as_deref(), Some(Path::new("etc/schemas")));
 }

@@ -1,4 +1,4 @@
-//! URLs: of an upstream, and of an issuer's keys. A fault never repeats one: it may hold a password, wrongly.
+//! URLs: of an upstream, of an issuer's keys, of a Redis. A fault never repeats one: it may hold a password, wrongly.
 
 use std::net::IpAddr;
 
@@ -31,6 +31,32 @@ pub(super) fn keys(url: &str) -> Result<String, Fault> {
         return Err(whole(Fault::new("the URL is plain HTTP to another machine: anyone between can put in keys")));
     }
     Ok(url.to_owned())
+}
+
+/// The address of a Redis: whether it is reached by TLS, and its host. User, password and database may be in it.
+pub(super) fn redis(url: &str) -> Result<(bool, String), Fault> {
+    let fault = |text: &str| Fault::new(text).remedy("write `rediss://user:password@host:6379/0`");
+    // Behind `#` stands what would switch the check of the certificate off.
+    if url.contains(['#', '?']) {
+        return Err(fault("the URL has a query or a fragment (`?…`, `#…`)"));
+    }
+    let (tls, rest) = match url.split_once("://") {
+        Some(("rediss", rest)) => (true, rest),
+        Some(("redis", rest)) => (false, rest),
+        _ => return Err(fault("the URL is neither `rediss://` nor `redis://`")),
+    };
+    let (place, database) = rest.split_once('/').unwrap_or((rest, ""));
+    if !database.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(fault("what follows the host is not the number of a database"));
+    }
+    let place = place.rsplit_once('@').map_or(place, |(_, place)| place);
+    let authority: Authority = place.parse().map_err(|_| fault("the URL has no host that can be read"))?;
+    let host = host(authority.host()).map_err(|problem| fault(&problem.text))?;
+    port(&authority, tls).map_err(|problem| fault(&problem.text))?;
+    if ::redis::parse_redis_url(url).is_none_or(|url| ::redis::IntoConnectionInfo::into_connection_info(url).is_err()) {
+        return Err(fault("this is not the URL of a Redis"));
+    }
+    Ok((tls, host))
 }
 
 /// What every URL has, and nothing that none should have.
@@ -170,6 +196,37 @@ mod tests {
             let fault = keys(url).unwrap_err();
             assert!(fault.text.contains(what) && fault.remedy.is_some(), "{url}: {}", fault.text);
             assert!(!format!("{fault:?}").contains("hunter2"));
+        }
+    }
+
+    #[test]
+    fn a_redis_is_named_with_its_password_and_nothing_odd() {
+        for (url, tls, host) in [
+            ("redis://127.0.0.1:6379", false, "127.0.0.1"),
+            ("redis://localhost", false, "localhost"),
+            ("rediss://:hunter2@redis.example.com:6380/3", true, "redis.example.com"),
+            ("rediss://me:hunter%402@redis.example.com/", true, "redis.example.com"),
+            ("redis://[::1]:6379/0", false, "::1"),
+        ] {
+            assert_eq!(redis(url).unwrap(), (tls, host.to_owned()), "{url}");
+        }
+        for url in [
+            "",
+            "127.0.0.1:6379",
+            "http://127.0.0.1:6379",
+            "unix:///tmp/redis.sock",
+            "redis://",
+            "redis://:hunter2@",
+            "redis://h/x",
+            "redis://h/0/1",
+            "redis://h:0",
+            "redis://h:99999",
+            "rediss://h/#insecure",
+            "redis://h?protocol=resp3",
+            "redis://a b",
+        ] {
+            let fault = redis(url).unwrap_err();
+            assert!(fault.remedy.is_some() && !format!("{fault:?}").contains("hunter2"), "{url}: {fault:?}");
         }
     }
 

@@ -10,9 +10,10 @@ use super::document::{Found, Raw};
 use super::fault::{Fault, Place};
 use super::meant::CredentialSource;
 use super::pem::{self, PublicKey};
+use super::revocations::Revocations;
 use super::settings::{ANSWERS, Kind, LOG_FORMATS, LOG_LEVELS, MOST_MILLIS};
 use super::url;
-use super::written::{Placed, Slot, Written};
+use super::written::{Placed, RevokedFile, Slot, Written};
 use crate::base::finding::nearest;
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
@@ -32,6 +33,7 @@ pub(super) fn store(kind: &Kind, found: &Found, source: &Source<'_>, written: &m
         Kind::Address(slot) => put(*slot, written, place, address(&found.raw)),
         Kind::Upstream(slot) => put(*slot, written, place, upstream_url(&found.raw)),
         Kind::Certificates(slot) => put(*slot, written, place, certificates(&found.raw, source)),
+        Kind::RevokedFile(slot) => put(*slot, written, place, revoked_file(&found.raw, source)),
         Kind::Folder(slot) => put(*slot, written, place, folder(&found.raw, source)),
         Kind::Secret(slot) => put(*slot, written, place, secret(&found.raw, source)),
         Kind::Credential(slot) => put(*slot, written, place, credential(&found.raw, source)),
@@ -49,6 +51,7 @@ pub(super) fn store(kind: &Kind, found: &Found, source: &Source<'_>, written: &m
         Kind::FieldPath(slot) => put(*slot, written, place, field_path(&found.raw)),
         Kind::FieldPaths(slot) => put(*slot, written, place, list(&found.raw, field_path)),
         Kind::KeysUrl(slot) => put(*slot, written, place, keys_url(&found.raw)),
+        Kind::RedisUrl(slot) => put(*slot, written, place, redis_url(&found.raw, source)),
         Kind::KeysFile(slot) => put(*slot, written, place, keys_file(&found.raw, source)),
         Kind::KeptFile(slot) => put(*slot, written, place, kept_file(&found.raw, source)),
         Kind::KeptFolder(slot) => put(*slot, written, place, kept_folder(&found.raw, source)),
@@ -96,6 +99,20 @@ fn certificates(raw: &Raw, source: &Source<'_>) -> Result<Vec<u8>, Fault> {
     let content = source.file(name)?;
     pem::certificates(&content).map_err(|fault| Fault { text: format!("`{name}`: {}", fault.text), ..fault })?;
     Ok(content)
+}
+
+/// Whether they go with the authorities is seen when both are there.
+fn revoked_file(raw: &Raw, source: &Source<'_>) -> Result<RevokedFile, Fault> {
+    let name = text(raw, "the name of a file as text")?;
+    let content = source.file(name)?;
+    Revocations::read(&content, &[]).map_err(|fault| Fault::new(format!("`{name}`: {fault}")))?;
+    Ok(RevokedFile { path: source.folder.join(name), content })
+}
+
+fn redis_url(raw: &Raw, source: &Source<'_>) -> Result<Secret, Fault> {
+    let secret = secret(raw, source)?;
+    url::redis(secret.reveal())?;
+    Ok(secret)
 }
 
 fn keys_url(raw: &Raw) -> Result<String, Fault> {
@@ -174,7 +191,8 @@ fn plain_text(raw: &Raw) -> Result<String, Fault> {
 
 fn field_path(raw: &Raw) -> Result<FieldPath, Fault> {
     let text = text(raw, "a field as text")?;
-    let remedy = "write the name of a field, with dots between the steps to an inner one: `act.sub`";
+    let remedy = "write the name of a field, with dots between the steps to an inner one: `act.sub`; a name that has \
+                  dots, slashes or blanks of its own stands in quotes: `'\"https://example.com/roles\".x'`";
     FieldPath::parse(text)
         .ok_or_else(|| Fault::new(format!("`{}` leads to no field", text.escape_debug())).remedy(remedy))
 }
@@ -293,15 +311,7 @@ fn text<'r>(raw: &'r Raw, expected: &str) -> Result<&'r str, Fault> {
 }
 
 fn wrong_type(raw: &Raw, expected: &str) -> Fault {
-    let written = match raw {
-        Raw::Text(_) => "a text",
-        Raw::Number(_) => "a number",
-        Raw::Truth(_) => "`true` or `false`",
-        Raw::List(_) => "a list",
-        Raw::Table(_) => "a table",
-        Raw::Other(word) => word,
-    };
-    Fault::new(format!("{written} is written; {expected} is expected"))
+    Fault::new(raw.instead_of(expected))
 }
 
 impl Source<'_> {
@@ -326,5 +336,7 @@ pub(super) fn variable_named(found: &Found) -> Option<&str> {
 /// Whether a secret stands in the file itself.
 pub(super) fn is_plain(kind: &Kind, found: &Found) -> bool {
     let in_file = matches!(found.place, Place::File { .. });
-    in_file && matches!(kind, Kind::Secret(_) | Kind::Credential(_)) && matches!(found.raw, Raw::Text(_))
+    in_file
+        && matches!(kind, Kind::Secret(_) | Kind::Credential(_) | Kind::RedisUrl(_))
+        && matches!(found.raw, Raw::Text(_))
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::fault::Place;
 use super::meant::{
-    AnswerMode, AuditConfig, CatalogConfig, Config, ConsoleConfig, CredentialConfig, CredentialSource,
+    AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Config, ConsoleConfig, CredentialConfig, CredentialSource,
     EnvironmentConfig, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel,
-    ProbesConfig, ReconcileConfig, StoreConfig, TimeoutsConfig, UpstreamConfig,
+    ProbesConfig, ReconcileConfig, RedisConfig, StoreConfig, TimeoutsConfig, UpstreamConfig,
 };
 use super::pem::PublicKey;
 use crate::base::ids::Environment;
@@ -26,9 +26,14 @@ pub(super) struct Written {
     pub issuer: WrittenIssuer,
     pub console: WrittenConsole,
     pub answers: Option<Placed<AnswerMode>>,
+    pub policies: Option<Placed<PathBuf>>,
     pub probes_listen: Option<Placed<SocketAddr>>,
     pub schemas: Option<Placed<PathBuf>>,
     pub enable: Option<Placed<Vec<String>>>,
+    pub redis_url: Option<Placed<Secret>>,
+    pub redis_ca: Option<Placed<Vec<u8>>>,
+    pub redis_timeout: Option<Placed<Duration>>,
+    pub redis_nodes: Option<Placed<usize>>,
     pub store_folder: Option<Placed<PathBuf>>,
     pub node: Option<Placed<NodeId>>,
     pub answers_days: Option<Placed<usize>>,
@@ -74,11 +79,19 @@ pub(super) struct WrittenEnvironment {
     pub listen: Option<Placed<SocketAddr>>,
     pub tls_certificate: Option<Placed<Vec<u8>>>,
     pub tls_key: Option<Placed<Secret>>,
+    pub client_ca: Option<Placed<Vec<u8>>>,
+    pub client_revoked: Option<Placed<RevokedFile>>,
     /// Without its authorities, which are a setting of their own.
     pub upstream: Option<Placed<UpstreamConfig>>,
     pub upstream_ca: Option<Placed<Vec<u8>>>,
     pub allow_plain_upstream: Option<Placed<bool>>,
     pub credential: Option<Placed<CredentialSource>>,
+}
+
+/// Where lists of revoked certificates are, and what stood there when the configuration was read.
+pub(super) struct RevokedFile {
+    pub path: PathBuf,
+    pub content: Vec<u8>,
 }
 
 #[derive(Default)]
@@ -102,6 +115,7 @@ pub(super) struct WrittenIssuer {
     pub jwks_file: Option<Placed<PathBuf>>,
     pub public_key: Option<Placed<PublicKey>>,
     pub shared_secret: Option<Placed<Secret>>,
+    pub longest_stale: Option<Placed<Duration>>,
     pub leeway: Option<Placed<Duration>>,
     pub longest_lifetime: Option<Placed<Duration>>,
     pub required: Option<Placed<Vec<FieldPath>>>,
@@ -127,6 +141,15 @@ impl Written {
     pub fn meant(self) -> Option<Config> {
         let environments = [(Environment::Production, self.production), (Environment::Sandbox, self.sandbox)];
         let environments = environments.into_iter().filter(|(_, of)| of.listen.is_some());
+        let redis = match self.redis_url {
+            Some(url) => Some(RedisConfig {
+                url: url.value,
+                ca_pem: self.redis_ca.map(|ca| ca.value),
+                timeout: self.redis_timeout?.value,
+                nodes: u64::try_from(self.redis_nodes?.value).ok()?,
+            }),
+            None => None,
+        };
         Some(Config {
             environments: environments.map(|(environment, of)| of.meant(environment)).collect::<Option<_>>()?,
             issuers: self.issuers.into_iter().map(WrittenIssuer::meant).collect::<Option<_>>()?,
@@ -134,6 +157,8 @@ impl Written {
             probes: ProbesConfig { listen: self.probes_listen?.value },
             catalog: CatalogConfig { schemas: self.schemas.map(|s| s.value), enable: self.enable?.value },
             answers: self.answers?.value,
+            policies: self.policies.map(|p| p.value),
+            redis,
             store: StoreConfig {
                 folder: self.store_folder?.value,
                 node: self.node?.value,
@@ -187,7 +212,14 @@ impl Written {
 
 impl WrittenEnvironment {
     fn meant(self, environment: Environment) -> Option<EnvironmentConfig> {
-        let tls = tls(self.tls_certificate, self.tls_key)?;
+        let clients = match (self.client_ca, self.client_revoked) {
+            (Some(ca), revoked) => {
+                Some(ClientsConfig { ca_pem: ca.value, revoked: revoked.map(|file| file.value.path) })
+            }
+            (None, None) => None,
+            (None, Some(_)) => return None,
+        };
+        let tls = tls(self.tls_certificate, self.tls_key, clients)?;
         let upstream = UpstreamConfig { ca_pem: self.upstream_ca.map(|ca| ca.value), ..self.upstream?.value };
         let credential = match self.credential {
             Some(credential) => CredentialConfig::Inject(credential.value),
@@ -203,21 +235,25 @@ impl WrittenConsole {
         match (self.listen, self.issuer) {
             (None, None) => Some(None),
             (listen, issuer) => {
-                let tls = tls(self.tls_certificate, self.tls_key)?;
+                let tls = tls(self.tls_certificate, self.tls_key, None)?;
                 Some(Some(ConsoleConfig { listen: listen?.value, tls, issuer: issuer?.value }))
             }
         }
     }
 }
 
-/// A listener that was to speak TLS never speaks without.
-fn tls(certificate: Option<Placed<Vec<u8>>>, key: Option<Placed<Secret>>) -> Option<Option<ListenerTls>> {
+/// A listener that was to speak TLS, or to look at certificates, never speaks without.
+fn tls(
+    certificate: Option<Placed<Vec<u8>>>,
+    key: Option<Placed<Secret>>,
+    clients: Option<ClientsConfig>,
+) -> Option<Option<ListenerTls>> {
     match (certificate, key) {
         (Some(certificate), Some(key)) => {
-            Some(Some(ListenerTls { certificates_pem: certificate.value, key_pem: key.value }))
+            Some(Some(ListenerTls { certificates_pem: certificate.value, key_pem: key.value, clients }))
         }
-        (None, None) => Some(None),
-        (Some(_), None) | (None, Some(_)) => None,
+        (None, None) if clients.is_none() => Some(None),
+        _ => None,
     }
 }
 
@@ -238,6 +274,7 @@ impl WrittenIssuer {
             environments: self.environments?.value,
             algorithms: self.algorithms?.value,
             keys,
+            longest_stale: self.longest_stale?.value,
             leeway: self.leeway?.value,
             longest_lifetime: self.longest_lifetime?.value,
             required: self.required?.value,
@@ -247,8 +284,11 @@ impl WrittenIssuer {
     }
 }
 
+/// A name and a key, each of which may not be written.
+type NamedKey = (Option<Placed<String>>, Option<Placed<Secret>>);
+
 /// Those that are written, with their names.
-fn named_keys(written: [(Option<Placed<String>>, Option<Placed<Secret>>); 2]) -> Vec<(String, Secret)> {
+fn named_keys(written: [NamedKey; 2]) -> Vec<(String, Secret)> {
     written.into_iter().filter_map(|(id, key)| Some((id?.value, key?.value))).collect()
 }
 

@@ -1,6 +1,6 @@
 //! Who stands at the desk, and what their roles let them do.
 
-use crate::stations::admit::Believed;
+use crate::stations::admit::Caller;
 use crate::stations::claim::Owner;
 
 /// What a token of the console's issuer may say of a person.
@@ -56,10 +56,10 @@ pub(super) struct Person {
 }
 
 impl Person {
-    pub fn of(believed: &Believed) -> Person {
-        let said = believed.caller.roles();
+    pub fn of(caller: &Caller) -> Person {
+        let said = caller.roles();
         let roles = Role::ALL.into_iter().filter(|role| said.contains(role.as_str())).collect();
-        Person { who: Owner::of(&believed.caller), roles }
+        Person { who: Owner::of(caller), roles }
     }
 
     /// Whoever asks for what needs no token.

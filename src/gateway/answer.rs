@@ -6,7 +6,6 @@ use pingora::http::ResponseHeader;
 use pingora::proxy::Session;
 
 use super::{Ctx, guard};
-use crate::base::ids::TraceId;
 use crate::stations::reply::{self, Executed, Origin, Reply};
 
 /// Always `true`: nothing is left for the proxy phases.
@@ -22,12 +21,12 @@ pub(super) async fn write(session: &mut Session, ctx: &mut Ctx, reply: Reply) ->
 /// Writes head and body.
 pub(super) async fn respond(session: &mut Session, ctx: &mut Ctx, reply: Reply) -> Result<()> {
     ctx.note(&reply);
-    let mut head = ResponseHeader::build(reply.status, Some(reply.headers.len().saturating_add(4)))?;
+    let mut head = ResponseHeader::build(reply.status, Some(reply.headers.len().saturating_add(6)))?;
     for (name, value) in &reply.headers {
         head.append_header(name, value)?;
     }
     head.insert_header(CONTENT_LENGTH, HeaderValue::from(reply.body.len()))?;
-    mark(&mut head, reply.origin, reply.executed, ctx.trace.as_ref())?;
+    mark(&mut head, reply.origin, reply.executed, ctx)?;
     end_if_crowded(session);
     let empty = reply.body.is_empty();
     session.write_response_header(Box::new(head), empty).await?;
@@ -45,17 +44,16 @@ pub(super) fn end_if_crowded(session: &mut Session) {
 }
 
 /// What stands on every answer.
-pub(super) fn mark(
-    head: &mut ResponseHeader,
-    origin: Origin,
-    executed: Option<Executed>,
-    trace: Option<&TraceId>,
-) -> Result<()> {
+pub(super) fn mark(head: &mut ResponseHeader, origin: Origin, executed: Option<Executed>, ctx: &Ctx) -> Result<()> {
     head.insert_header(reply::ORIGIN, HeaderValue::from_static(origin.as_str()))?;
     if let Some(executed) = executed {
         head.insert_header(reply::OUTCOME, HeaderValue::from_static(executed.as_str()))?;
     }
-    if let Some(trace) = trace {
+    // Upstream may have rates of its own: these stand beside.
+    for (name, value) in &ctx.limited.fields {
+        head.append_header(name, value)?;
+    }
+    if let Some(trace) = &ctx.trace {
         head.insert_header(reply::REQUEST_ID, trace.as_str())?;
     }
     Ok(())

@@ -11,6 +11,8 @@ use crate::telemetry::{RequestLine, Times};
 
 pub(super) fn done(gate: &Gate, session: &mut Session, error: Option<&Error>, ctx: &mut Ctx) {
     guard::answered(session.digest());
+    // Whoever asks next over this connection finds its slot free.
+    ctx.limited.slots.clear();
     let whole = ctx.watch.elapsed();
     let times = Times { whole, gate: own_time(ctx, whole), upstream: ctx.upstream_time };
     let status = ctx.answered.status.to_string();

@@ -22,6 +22,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::guard::Guard;
+use crate::adapters::clients::{Clients, Presented};
 use crate::telemetry::Metrics;
 
 /// How long accepting rests after it failed, when descriptors may have run out.
@@ -73,10 +74,18 @@ pub struct Listening<A> {
 /// Where connections come in.
 pub struct Door<A> {
     pub app: Arc<A>,
-    pub tls: Option<Arc<Acceptor>>,
+    pub tls: Option<Tls>,
     pub guard: Guard,
     pub limits: ConnectionLimits,
     pub stop: ShutdownWatch,
+}
+
+/// How callers are spoken with where it is not in plain text.
+#[derive(Clone)]
+pub struct Tls {
+    pub acceptor: Arc<Acceptor>,
+    /// What their certificates must be, where they must show one.
+    pub clients: Option<Arc<Clients>>,
 }
 
 impl<A: ServerApp + Send + Sync + 'static> Listening<A> {
@@ -88,6 +97,12 @@ impl<A: ServerApp + Send + Sync + 'static> Listening<A> {
 impl<A> fmt::Debug for Listening<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Listening").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls").field("clients", &self.clients).finish_non_exhaustive()
     }
 }
 
@@ -161,9 +176,9 @@ impl<A: ServerApp + Send + Sync + 'static> Door<A> {
         tokio::spawn(async move {
             let _counted = Counted::new(&guard.metrics, name);
             match timeout(time, handshake(socket, peer, tls)).await {
-                Ok(Ok(stream)) => {
+                Ok(Ok((stream, presented))) => {
                     let (enough, closing) = watch::channel(*stop.borrow());
-                    if let Ok((stream, end)) = guard.over(stream, enough.clone()) {
+                    if let Ok((stream, end)) = guard.over(stream, presented, enough.clone()) {
                         tokio::select! {
                             () = serve(&app, stream, &closing) => (),
                             () = pass_on(stop, enough) => (),
@@ -171,7 +186,7 @@ impl<A: ServerApp + Send + Sync + 'static> Door<A> {
                         end.run().await;
                     }
                 }
-                Ok(Err(_)) => guard.metrics.connection_refused(name, "handshake"),
+                Ok(Err(reason)) => guard.metrics.connection_refused(name, reason),
                 Err(_) => guard.metrics.connection_refused(name, "handshake_slow"),
             }
             drop(place);
@@ -182,8 +197,9 @@ impl<A: ServerApp + Send + Sync + 'static> Door<A> {
 async fn handshake(
     socket: tokio::net::TcpStream,
     peer: SocketAddr,
-    tls: Option<Arc<Acceptor>>,
-) -> pingora::Result<Stream> {
+    tls: Option<Tls>,
+) -> Result<(Stream, Option<Presented>), &'static str> {
+    const FAILED: &str = "handshake";
     if let Err(error) = SockRef::from(&socket).set_send_buffer_size(SEND_BUFFER_BYTES) {
         tracing::debug!(%error, "the send buffer of a connection cannot be bounded");
     }
@@ -191,11 +207,17 @@ async fn handshake(
     // A new cell: it cannot be full.
     drop(digest.peer_addr.set(Some(peer.into())));
     let mut stream = l4::stream::Stream::from(socket);
-    stream.set_nodelay()?;
+    stream.set_nodelay().map_err(|_| FAILED)?;
     stream.set_socket_digest(digest);
     match tls {
-        None => Ok(Box::new(stream)),
-        Some(acceptor) => Ok(Box::new(acceptor.tls_handshake(stream).await?)),
+        None => Ok((Box::new(stream), None)),
+        Some(Tls { acceptor, clients: None }) => {
+            Ok((Box::new(acceptor.tls_handshake(stream).await.map_err(|_| FAILED)?), None))
+        }
+        Some(Tls { acceptor, clients: Some(clients) }) => {
+            let (stream, presented) = clients.handshake(&acceptor, stream).await?;
+            Ok((Box::new(stream), Some(presented)))
+        }
     }
 }
 

@@ -40,12 +40,14 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 pub use observe::Observer;
 
+use crate::adapters::clients::Clients;
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::identity::Identity;
 use crate::adapters::upstream::PinnedUpstream;
 use crate::base::ids::{Environment, TraceId};
 use crate::catalog::{Catalog, Operation};
 use crate::config::{AnswerMode, LimitsConfig, TimeoutsConfig};
+use crate::journey::rates::{Limited, Rates};
 use crate::journey::{Books, Road};
 use crate::stations::reply::{Code, Executed, Origin, Reply};
 use crate::telemetry::Metrics;
@@ -56,9 +58,13 @@ pub struct Gate {
     pub environment: Environment,
     pub catalog: Arc<Catalog>,
     pub identity: Arc<Identity>,
+    /// What callers' certificates must be, where they must show one.
+    pub clients: Option<Arc<Clients>>,
     pub road: Road,
     pub books: Arc<Books>,
     pub upstream: Arc<PinnedUpstream>,
+    /// The same for all environments.
+    pub rates: Arc<Rates>,
     pub answers: AnswerMode,
     pub limits: LimitsConfig,
     pub timeouts: TimeoutsConfig,
@@ -94,6 +100,7 @@ pub struct Ctx {
     _open: TaskTrackerToken,
     trace: Option<TraceId>,
     operation: Option<Arc<Operation>>,
+    limited: Limited,
     /// The time that the caller took for its body.
     body_time: Duration,
     upstream_watch: Option<Stopwatch>,
@@ -127,6 +134,7 @@ impl ProxyHttp for Gate {
             _open: self.requests.token(),
             trace: None,
             operation: None,
+            limited: Limited::default(),
             body_time: Duration::ZERO,
             upstream_watch: None,
             upstream_time: None,

@@ -25,18 +25,24 @@ use tokio_util::task::TaskTracker;
 
 use super::bookkeeping::{self, BooksError};
 use super::guard::{Bounds, Guard, HeadLimits};
-use super::listen::{Bound, ConnectionLimits, Door, Listening};
+use super::listen::{Bound, ConnectionLimits, Door, Listening, Tls};
 use super::probes::Probes;
 use super::{Gate, Inside, Observer};
+use crate::adapters::clients::Clients;
 use crate::adapters::clock::SystemClock;
 use crate::adapters::credential::{Credential, CredentialError};
 use crate::adapters::identity::{Identity, Keyring, KeyringError};
+use crate::adapters::rate::{Local, Shared};
+use crate::adapters::redis::{Redis, RedisFault};
 use crate::adapters::upstream::{PinnedUpstream, UpstreamError};
 use crate::base::ids::Environment;
 use crate::catalog::Catalog;
 use crate::config::{Config, ConsoleConfig, EnvironmentConfig, ListenerTls};
 use crate::journey::Road;
+use crate::journey::rates::Rates;
 use crate::journey::reconcile::{Pauses, reconcile};
+use crate::policy::Policies;
+use crate::ports::RateLimiter;
 use crate::telemetry::Metrics;
 
 /// A read may be tried a second time, a write never.
@@ -75,9 +81,11 @@ pub enum StartError {
     Bind { what: String, address: SocketAddr, error: io::Error },
     Upstream { environment: Environment, error: UpstreamError },
     Tls { listener: &'static str, why: String },
+    Clients { environment: Environment, why: String },
     Keys(KeyringError),
     Credential(CredentialError),
     Metrics(prometheus::Error),
+    Redis(RedisFault),
     Runtime(io::Error),
     Books(BooksError),
     Console(String),
@@ -96,9 +104,13 @@ impl std::fmt::Display for StartError {
             StartError::Tls { listener, why } => {
                 write!(f, "{listener}: certificate and key cannot be used: {why}")
             }
+            StartError::Clients { environment, why } => {
+                write!(f, "{environment}: callers' certificates cannot be verified: {why}")
+            }
             StartError::Keys(error) => error.fmt(f),
             StartError::Credential(error) => error.fmt(f),
             StartError::Metrics(error) => write!(f, "the metrics cannot be set up: {error}"),
+            StartError::Redis(error) => error.fmt(f),
             StartError::Books(error) => error.fmt(f),
             StartError::Console(why) => write!(f, "the console cannot be set up: {why}"),
             StartError::Runtime(error) => write!(f, "the runtime cannot be started: {error}"),
@@ -126,6 +138,7 @@ impl Process {
     pub fn start<C: ServerApp + Send + Sync + 'static>(
         config: &Config,
         catalog: Arc<Catalog>,
+        policies: Policies,
         console: impl FnOnce(&ConsoleConfig, Inside) -> Result<C, String>,
     ) -> Result<Process, StartError> {
         // The first provider that is installed is the one that everybody gets.
@@ -152,6 +165,7 @@ impl Process {
         let keyring = Arc::new(Keyring::new(&config.issuers, metrics.clone())?);
         runtime.spawn(keyring.clone().keep_fresh());
         let identity = Arc::new(Identity::new(keyring.clone(), Arc::new(SystemClock)));
+        let rates = Arc::new(rates(config, policies, &metrics, &runtime)?);
         let books = bookkeeping::open(config, &runtime, &metrics).map_err(StartError::Books)?;
         let (mut environments, mut upstreams) = (Vec::new(), Vec::new());
         for one in &config.environments {
@@ -172,13 +186,21 @@ impl Process {
             };
             let pauses = Pauses { first: config.reconcile.pause, longest: config.reconcile.longest_pause };
             runtime.spawn(reconcile(books.clone(), road.clone(), catalog.clone(), pauses));
+            let tls = one.tls.as_ref();
+            let clients = tls.map(|tls| clients(one.environment, tls, &metrics)).transpose()?.flatten();
+            let tls = tls.map(|tls| speak(one.environment.as_str(), tls, clients.clone(), &[H2, H1])).transpose()?;
+            if let Some(clients) = &clients {
+                runtime.spawn(clients.clone().keep_fresh());
+            }
             let gate = Gate {
                 environment: one.environment,
                 catalog: catalog.clone(),
                 identity: identity.clone(),
+                clients,
                 road,
                 books: books.clone(),
                 upstream,
+                rates: rates.clone(),
                 answers: config.answers,
                 limits: config.limits.clone(),
                 timeouts: config.timeouts.clone(),
@@ -187,11 +209,10 @@ impl Process {
                 requests: requests.clone(),
                 bodies: bodies.clone(),
             };
-            let tls = one.tls.as_ref().map(|tls| acceptor(one.environment.as_str(), tls, &[H2, H1])).transpose()?;
             let guard = guard(one.environment.as_str(), config, &metrics);
             let app = Arc::new(with_limits(http_proxy(&conf, gate), config));
             let (limits, stop) = (connection_limits(config), stopping.clone());
-            let door = Door { app, tls: tls.map(Arc::new), guard, limits, stop };
+            let door = Door { app, tls, guard, limits, stop };
             server.add_service(Listening::new(bound, door, runtime.handle().clone()));
         }
         let mut people = None;
@@ -210,7 +231,7 @@ impl Process {
                 requests: requests.clone(),
             };
             let app = Arc::new(console(wanted, inside).map_err(StartError::Console)?);
-            let tls = wanted.tls.as_ref().map(|tls| acceptor("console", tls, &[H1])).transpose()?.map(Arc::new);
+            let tls = wanted.tls.as_ref().map(|tls| speak("console", tls, None, &[H1])).transpose()?;
             let (guard, limits) = (guard("console", config, &metrics), connection_limits(config));
             let door = Door { app, tls, guard, limits, stop: stopping.clone() };
             server.add_service(Listening::new(bound, door, runtime.handle().clone()));
@@ -315,21 +336,53 @@ fn bind(what: &str, address: SocketAddr) -> Result<Bound, StartError> {
     Bound::bind(address).map_err(|error| StartError::Bind { what: what.to_owned(), address, error })
 }
 
+/// Nodes share a Redis where one is configured.
+fn rates(config: &Config, policies: Policies, metrics: &Metrics, runtime: &Runtime) -> Result<Rates, StartError> {
+    let count = policies.rates.len();
+    let limiter: Arc<dyn RateLimiter> = match &config.redis {
+        Some(redis) => {
+            let connection = Arc::new(Redis::new(redis, metrics.clone()).map_err(StartError::Redis)?);
+            runtime.spawn(connection.clone().keep_connected());
+            Arc::new(Shared::new(count, connection, redis.nodes, metrics.clone()))
+        }
+        None => Arc::new(Local::new(count)),
+    };
+    Ok(Rates::new(policies.rates, limiter, metrics))
+}
+
 fn upstream(config: &Config, one: &EnvironmentConfig) -> Result<Arc<PinnedUpstream>, StartError> {
     let made = PinnedUpstream::new(one.upstream.clone(), config.timeouts.clone(), config.limits.answer_bytes);
     made.map(Arc::new).map_err(|error| StartError::Upstream { environment: one.environment, error })
 }
 
-fn acceptor(listener: &'static str, tls: &ListenerTls, protocols: &[&[u8]]) -> Result<Acceptor, StartError> {
+fn clients(environment: Environment, tls: &ListenerTls, metrics: &Metrics) -> Result<Option<Arc<Clients>>, StartError> {
+    let clients = tls.clients.as_ref();
+    let clients = clients.map(|c| Clients::new(environment, c, Arc::new(SystemClock), metrics.clone()).map(Arc::new));
+    clients.transpose().map_err(|why| StartError::Clients { environment, why })
+}
+
+fn speak(
+    listener: &'static str,
+    tls: &ListenerTls,
+    clients: Option<Arc<Clients>>,
+    protocols: &[&[u8]],
+) -> Result<Tls, StartError> {
     let fault = |why: String| StartError::Tls { listener, why };
     let certificates: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&tls.certificates_pem)
         .collect::<Result<_, _>>()
         .map_err(|e| fault(e.to_string()))?;
     let key = PrivateKeyDer::from_pem_slice(tls.key_pem.reveal().as_bytes()).map_err(|e| fault(e.to_string()))?;
-    let builder = rustls::ServerConfig::builder().with_no_client_auth();
+    let builder = rustls::ServerConfig::builder();
+    let builder = match &clients {
+        None => builder.with_no_client_auth(),
+        Some(clients) => builder.with_client_cert_verifier(clients.clone()),
+    };
     let mut server = builder.with_single_cert(certificates, key).map_err(|e| fault(e.to_string()))?;
+    if clients.is_some() {
+        Clients::ask_of_all(&mut server);
+    }
     server.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
-    Ok(Acceptor::from_server_config(Arc::new(server)))
+    Ok(Tls { acceptor: Arc::new(Acceptor::from_server_config(Arc::new(server))), clients })
 }
 
 fn guard(listener: &'static str, config: &Config, metrics: &Metrics) -> Guard {

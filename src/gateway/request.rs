@@ -1,4 +1,6 @@
-//! `request_filter`: who asks for what, and for writes the whole way to the answer.
+//! `request_filter`: who asks for what, how often, and for writes the whole way to the answer.
+
+use std::sync::Arc;
 
 use http::header::CONNECTION;
 use pingora::proxy::Session;
@@ -13,7 +15,7 @@ use crate::base::ids::TraceId;
 use crate::config::AnswerMode;
 use crate::journey::fetch::fetch;
 use crate::journey::submit::submit;
-use crate::stations::admit::{AdmitRefusal, Admitted, Head, READ_WITH_BODY, admit, bearer, find};
+use crate::stations::admit::{AdmitRefusal, Admitted, Certificate, Head, READ_WITH_BODY, admit, bearer, find};
 use crate::stations::check::{check, check_head};
 use crate::stations::forward::clear_read;
 use crate::stations::reply::{self, Refusal, Reply};
@@ -32,6 +34,10 @@ pub(super) async fn filter(gate: &Gate, session: &mut Session, ctx: &mut Ctx) ->
         Ok(admitted) => admitted,
         Err(refusal) => return refuse(session, ctx, &Refusal::Admit(refusal)).await,
     };
+    ctx.limited = gate.rates.take(&admitted, &trace).await;
+    if let Some(exceeded) = ctx.limited.exceeded.take() {
+        return refuse(session, ctx, &Refusal::Exceeded(exceeded)).await;
+    }
     if admitted.operation().is_write() {
         write(gate, session, ctx, admitted, &trace).await
     } else {
@@ -75,12 +81,30 @@ async fn admitted(gate: &Gate, session: &Session, ctx: &mut Ctx) -> std::result:
     let head = Head { method: &request.method, target, headers: &request.headers };
     let found = find(&gate.catalog, head)?;
     ctx.operation = Some(found.operation.clone());
+    let certificate = certificate(gate, session, ctx)?;
     let token = bearer(head.headers)?;
-    let believed = gate.identity.believe(&token).await.map_err(|fault| {
+    let believed = gate.identity.believe(&token).await.map_err(AdmitRefusal::NotBelieved);
+    let admitted =
+        believed.and_then(|believed| admit(gate.environment, found, head, token, &believed, certificate.as_ref()));
+    if let Err(AdmitRefusal::NotBelieved(fault)) = &admitted {
         gate.metrics.token_refused(gate.environment.as_str(), fault.as_str());
-        AdmitRefusal::NotBelieved(fault)
-    })?;
-    admit(gate.environment, found, head, token, &believed)
+    }
+    admitted
+}
+
+/// The certificate of the connection, which may have been revoked since; nobody comes without where one must be shown.
+fn certificate(
+    gate: &Gate,
+    session: &Session,
+    ctx: &mut Ctx,
+) -> std::result::Result<Option<Arc<Certificate>>, AdmitRefusal> {
+    let Some(clients) = &gate.clients else { return Ok(None) };
+    let refusal = |ctx: &mut Ctx, reason| {
+        ctx.fault = reason;
+        AdmitRefusal::Unauthorized("the certificate of this connection is not accepted any more")
+    };
+    let presented = guard::presented(session.digest()).ok_or_else(|| refusal(ctx, "certificate_missing"))?;
+    clients.accepts(presented).map(Some).map_err(|reason| refusal(ctx, reason))
 }
 
 async fn write(gate: &Gate, session: &mut Session, ctx: &mut Ctx, admitted: Admitted, trace: &TraceId) -> Result<bool> {

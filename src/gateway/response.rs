@@ -80,7 +80,7 @@ pub(super) fn head(gate: &Gate, session: &mut Session, head: &mut ResponseHeader
     }
     answer::end_if_crowded(session);
     ctx.answered = Answered { status, origin: Some(Origin::Upstream), executed: None, code: None };
-    answer::mark(head, Origin::Upstream, None, ctx.trace.as_ref())
+    answer::mark(head, Origin::Upstream, None, ctx)
 }
 
 pub(super) fn body(gate: &Gate, body: &mut Option<Bytes>, end: bool, ctx: &mut Ctx) {

@@ -5,6 +5,7 @@ mod road;
 
 pub mod fetch;
 pub mod operate;
+pub mod rates;
 pub mod reconcile;
 pub mod submit;
 pub mod upkeep;

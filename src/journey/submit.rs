@@ -152,12 +152,17 @@ async fn claimed_answer(
     reply::claimed(said, operation)
 }
 
-/// `Prefer: wait=N`, in seconds.
+/// `Prefer: wait=N`, in seconds (RFC 7240).
 fn patience(headers: &HeaderMap) -> Duration {
-    let preferences = headers.get_all(PREFER).iter().filter_map(|h| h.to_str().ok()).flat_map(|text| text.split(','));
-    let wait = preferences.filter_map(|preference| preference.trim().strip_prefix("wait=")).next();
-    let seconds = wait.and_then(|seconds| seconds.trim().parse::<u64>().ok()).unwrap_or(0);
-    Duration::from_secs(seconds).min(LONGEST_WAIT)
+    let texts = headers.get_all(PREFER).iter().filter_map(|h| h.to_str().ok());
+    let wait = texts.flat_map(|text| text.split(',')).find_map(wait_secs);
+    Duration::from_secs(wait.unwrap_or(0)).min(LONGEST_WAIT)
+}
+
+fn wait_secs(preference: &str) -> Option<u64> {
+    let (name, value) = preference.split(';').next()?.split_once('=')?;
+    let is_wait = name.trim().eq_ignore_ascii_case("wait");
+    is_wait.then(|| value.trim().trim_matches('"').parse().ok()).flatten()
 }
 
 fn not_sent(reply: Reply) -> Submitted {

@@ -149,7 +149,7 @@ mod tests {
         let head = Head { method: &method, target: "/v2/offramps?limit=5", headers: &caller };
         let (found, token) = (admit::find(&catalog, head).unwrap(), admit::bearer(&caller).unwrap());
         let anyone = admit::Believed::of_anyone();
-        let admitted = admit::admit(Environment::Sandbox, found, head, token, &anyone).unwrap();
+        let admitted = admit::admit(Environment::Sandbox, found, head, token, &anyone, None).unwrap();
         let cleared = clear_read(check(admitted, &caller, b"").unwrap()).unwrap();
         let origin = Origin { host: HeaderValue::from_static("upstream.example"), base_path: "/api".into() };
         let sent = outgoing(cleared, &origin, None, &caller, &TraceId::parse("t-1").unwrap()).unwrap();

@@ -25,9 +25,14 @@ pub struct Metrics {
     tokens_refused: IntCounterVec,
     keys_age: IntGaugeVec,
     keys_fetches: IntCounterVec,
+    revocations_expire: IntGaugeVec,
     unreadable: IntCounterVec,
     connections: IntGaugeVec,
     connections_refused: IntCounterVec,
+    rate_calls: IntCounterVec,
+    rate_near: IntCounterVec,
+    rated_by_part: IntCounterVec,
+    redis_up: IntGaugeVec,
     claims: IntCounterVec,
     store_failures: IntCounterVec,
     unsettled: IntGauge,
@@ -35,6 +40,15 @@ pub struct Metrics {
     reconciled: IntCounterVec,
     frozen: IntGaugeVec,
     people: IntCounterVec,
+}
+
+/// What is counted of one rate.
+#[derive(Clone, Debug)]
+pub struct RateCounters {
+    pub allowed: IntCounter,
+    pub limited: IntCounter,
+    /// Allowed, with less than a fifth left.
+    pub near: IntCounter,
 }
 
 /// How long a request took, and of that Sluice itself and upstream.
@@ -118,6 +132,16 @@ impl Metrics {
                     &["issuer", "outcome"],
                 )?,
             )?,
+            revocations_expire: registered(
+                &registry,
+                IntGaugeVec::new(
+                    Opts::new(
+                        "sluice_revocations_expire_timestamp_seconds",
+                        "When the first of the lists of revoked certificates expires; then callers are refused.",
+                    ),
+                    &["environment"],
+                )?,
+            )?,
             unreadable: registered(
                 &registry,
                 IntCounterVec::new(
@@ -144,6 +168,40 @@ impl Metrics {
                     ),
                     &["listener", "reason"],
                 )?,
+            )?,
+            rate_calls: registered(
+                &registry,
+                IntCounterVec::new(
+                    Opts::new(
+                        "sluice_rate_calls_total",
+                        "Calls by rate: allowed, or limited; in shadow mode, what would have been. One for each bucket.",
+                    ),
+                    &["rate", "mode", "outcome"],
+                )?,
+            )?,
+            rate_near: registered(
+                &registry,
+                IntCounterVec::new(
+                    Opts::new(
+                        "sluice_rate_near_total",
+                        "Calls that were allowed and left less than a fifth of what the rate allows.",
+                    ),
+                    &["rate", "mode"],
+                )?,
+            )?,
+            rated_by_part: registered(
+                &registry,
+                IntCounterVec::new(
+                    Opts::new(
+                        "sluice_rate_by_part_total",
+                        "Calls that were limited by this node's part of shared rates, as the Redis was away or slow.",
+                    ),
+                    &[],
+                )?,
+            )?,
+            redis_up: registered(
+                &registry,
+                IntGaugeVec::new(Opts::new("sluice_redis_up", "Whether the Redis that nodes share is there."), &[])?,
             )?,
             claims: registered(
                 &registry,
@@ -244,6 +302,10 @@ impl Metrics {
         self.keys_fetches.with_label_values(&[issuer, outcome]).inc();
     }
 
+    pub fn revocations_expire(&self, environment: &str, at_secs: i64) {
+        self.revocations_expire.with_label_values(&[environment]).set(at_secs);
+    }
+
     pub fn unreadable(&self, listener: &str, reason: &str) {
         self.unreadable.with_label_values(&[listener, reason]).inc();
     }
@@ -258,6 +320,21 @@ impl Metrics {
 
     pub fn connection_refused(&self, listener: &str, reason: &str) {
         self.connections_refused.with_label_values(&[listener, reason]).inc();
+    }
+
+    /// The counters of one rate; they are there from the start.
+    pub fn of_rate(&self, rate: &str, mode: &str) -> RateCounters {
+        let calls = |outcome: &str| self.rate_calls.with_label_values(&[rate, mode, outcome]);
+        let near = self.rate_near.with_label_values(&[rate, mode]);
+        RateCounters { allowed: calls("allowed"), limited: calls("limited"), near }
+    }
+
+    pub fn rated_by_part(&self) {
+        self.rated_by_part.with_label_values::<&str>(&[]).inc();
+    }
+
+    pub fn redis_up(&self, is_up: bool) {
+        self.redis_up.with_label_values::<&str>(&[]).set(i64::from(is_up));
     }
 
     pub fn claim_settled(&self, environment: &str, outcome: &str) {

@@ -7,4 +7,4 @@ mod log;
 mod metrics;
 
 pub use log::{ConsoleLine, RequestLine, init};
-pub use metrics::{Metrics, Times};
+pub use metrics::{Metrics, RateCounters, Times};

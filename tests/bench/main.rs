@@ -4,6 +4,7 @@
 //! cargo bench                                  # everything, in about a minute and a half after building
 //! cargo bench -- --quick                       # rough figures in a quarter of a minute
 //! cargo bench -- --seconds 10 --rounds 9 --json figures.json
+//! cargo bench -- store --folder DIR            # commits on the embedded store, on the disk of that folder
 //! ```
 //!
 //! The release binary of the same build serves with one thread on core 0, its log on as in production; so does the
@@ -23,6 +24,8 @@
 //! | `upstream` | answers both |
 //! | `child` | starts, pins and ends programs, and reads their CPU time |
 //! | `micro` | single steps of the gate inside this process |
+//! | `tokens` | of these, believing tokens |
+//! | `store` | commits on the embedded store |
 //! | `report` | the table, and the same as JSON |
 //!
 //! It is a report: nothing here passes or fails by a figure. Pinning needs `taskset` of util-linux and two cores;
@@ -36,6 +39,8 @@ mod exchange;
 mod load;
 mod micro;
 mod report;
+mod store;
+mod tokens;
 mod upstream;
 mod wire;
 
@@ -74,23 +79,33 @@ struct Arguments {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// What `cargo bench` adds
-    #[arg(long, hide = true)]
+    #[arg(long, hide = true, global = true)]
     bench: bool,
     #[command(subcommand)]
     role: Option<Role>,
 }
 
-/// What this program is when it starts itself again.
+/// What else this program does, and what it is when it starts itself again.
 #[derive(Debug, Subcommand)]
 enum Role {
     #[command(hide = true)]
     Bare { upstream: SocketAddr },
+    /// What a claim and its settlement take on the embedded store
+    Store {
+        /// A folder on the disk to measure
+        #[arg(long, value_name = "DIR", default_value = ".")]
+        folder: PathBuf,
+    },
 }
 
 fn main() -> anyhow::Result<()> {
     let arguments = Arguments::parse();
     match arguments.role {
         Some(Role::Bare { upstream }) => bare::serve(upstream),
+        Some(Role::Store { folder }) => {
+            print!("{}", store::report(&folder, Duration::from_secs(arguments.seconds.max(1)))?);
+            Ok(())
+        }
         None => bench(&arguments),
     }
 }

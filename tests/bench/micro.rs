@@ -1,25 +1,37 @@
 //! Single steps of the gate, inside this process.
 
+use std::collections::BTreeSet;
 use std::hint::black_box;
+use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
+use bytes::Bytes;
 use http::Method;
-use sluice::adapters::clock::Stopwatch;
+use sluice::adapters::audit::{AuditFiles, AuditSettings};
+use sluice::adapters::clock::{Stopwatch, SystemClock};
+use sluice::adapters::rate::Local;
 use sluice::base::digest::Fingerprint;
-use sluice::base::ids::OperationId;
+use sluice::base::ids::{Environment, OperationId};
 use sluice::base::json::{self, Limits};
 use sluice::catalog::{Catalog, SchemaFiles};
+use sluice::commit::{NodeId, Number, Outstanding, StoreTime};
+use sluice::policy::{Bound, Call, Known, Rate, read};
+use sluice::ports::AuditSink as _;
+use sluice::ports::{RateLimiter as _, Take};
 
 use crate::exchange::{Exchange, swap};
+use crate::tokens;
 
 /// Each step is done so often, so many times over; the fastest time counts, as noise only ever adds.
 const REPEATS: u32 = 2_000;
+/// The same for a step that takes long.
+const FEW: u32 = 100;
 const TIMES: usize = 15;
 
 /// A step, and how long it takes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Step {
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     pub(crate) nanos: u64,
 }
 
@@ -34,7 +46,17 @@ pub(crate) fn steps() -> anyhow::Result<Vec<Step>> {
     let bytes = json::to_bytes(&body);
     let answer = Exchange::create_swap()?.answer;
     let answered = json::parse(&answer, Limits::ANSWER)?;
-    Ok(vec![
+    let rates = rates(&catalog)?;
+    let limiter = Local::new(rates.len());
+    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    let roles = BTreeSet::new();
+    let environment = Environment::Production;
+    let call = Call { environment, operation, issuer: "main", subject: "payroll", roles: &roles };
+    let take = || {
+        let takes: Vec<Take<'_>> = takes(&rates, black_box(&call));
+        runtime.block_on(limiter.take(&takes))
+    };
+    let mut steps = vec![
         step("swap: strict JSON", || json::parse(text, Limits::REQUEST).is_ok()),
         step("swap: schema", || contract.accepts(&body)),
         step("swap: canonical bytes", || json::to_bytes(&body)),
@@ -47,17 +69,108 @@ pub(crate) fn steps() -> anyhow::Result<Vec<Step>> {
         step("find a path with parameters", || {
             catalog.find(&Method::GET, black_box("/v2/users/1cfd565f/accounts/89cea253")).is_ok()
         }),
-    ])
+        step("two rates: buckets", || takes(&rates, black_box(&call)).len()),
+        step("two rates: buckets and room", take),
+    ];
+    for tasks in [1, 64] {
+        steps.extend(append(tasks)?);
+    }
+    steps.extend(tokens::steps()?);
+    Ok(steps)
 }
 
-fn step<T>(name: &'static str, mut work: impl FnMut() -> T) -> Step {
+/// Entries of the audit chain, each waited for until it is on disk, by so many at once.
+fn append(tasks: u64) -> anyhow::Result<[Step; 2]> {
+    const EACH: u64 = 200;
+    let folder = tempfile::tempdir()?;
+    let node = NodeId::parse("bench").context("a name of a node")?;
+    let audit = Arc::new(AuditFiles::open(AuditSettings::of(folder.path(), node.clone()), Arc::new(SystemClock))?);
+    let entry = move |number: u64| {
+        Outstanding {
+        environment: Environment::Production,
+        number: Number::new(number),
+        at: StoreTime::default(),
+        node: node.clone(),
+        entry: Bytes::from_static(
+            br#"{"what":"sending","claim":"7f9c24e8-3b12-4fef-91e0-8f5d3d5c6a11","operation":"createSwap","attempt":1}"#,
+        ),
+    }
+    };
+    let one = |task: u64| {
+        let (audit, entry) = (Arc::clone(&audit), entry.clone());
+        async move {
+            let mut took = Vec::new();
+            for nth in 0..EACH {
+                let number = task.saturating_mul(EACH).saturating_add(nth).saturating_add(1);
+                let since = Stopwatch::start();
+                audit.append(vec![entry(number)]).await?;
+                took.push(since.elapsed());
+            }
+            anyhow::Ok(took)
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let mut all = runtime.block_on(async {
+        let running: Vec<_> = (0..tasks).map(|task| tokio::spawn(one(task))).collect();
+        let mut all = Vec::new();
+        for task in running {
+            all.extend(task.await??);
+        }
+        anyhow::Ok(all)
+    })?;
+    all.sort_unstable();
+    let at = |percent: usize| {
+        let took = all.get(all.len().saturating_mul(percent) / 100).copied().unwrap_or_default();
+        u64::try_from(took.as_nanos()).unwrap_or(u64::MAX)
+    };
+    let [p50, p99] = match tasks {
+        1 => ["audit append on disk, 1 at a time: p50", "audit append on disk, 1 at a time: p99"],
+        _ => ["audit append on disk, 64 at a time: p50", "audit append on disk, 64 at a time: p99"],
+    };
+    Ok([Step { name: p50.to_owned(), nanos: at(50) }, Step { name: p99.to_owned(), nanos: at(99) }])
+}
+
+/// The quotas that ship, wide enough to let everything pass.
+fn rates(catalog: &Catalog) -> anyhow::Result<Vec<Rate>> {
+    let rate = |id: &str, ops: &str| {
+        format!(
+            "[[rate]]\nid = \"{id}\"\nops = [\"{ops}\"]\nper = [\"caller\", \"environment\"]\nquota = \"1000000/s\"\n"
+        )
+    };
+    let text = rate("per-caller", "*") + &rate("money-per-caller", "@money");
+    let known = Known { catalog, issuers: &["main"], can_share: false };
+    let policies = read(&[("bench.toml".to_owned(), text)], &known);
+    Ok(policies.map_err(|f| anyhow!("the rates are broken: {f:?}"))?.rates)
+}
+
+fn takes<'r>(rates: &'r [Rate], call: &Call<'_>) -> Vec<Take<'r>> {
+    let of = |(at, rate): (usize, &'r Rate)| {
+        let quota = match rate.bound {
+            Bound::Quota(quota) => Some(quota),
+            Bound::Concurrent(_) => None,
+        };
+        let buckets = rate.buckets(call).into_iter();
+        buckets.filter_map(move |bucket| Some(Take { rate, at, quota: quota?, bucket })).collect::<Vec<_>>()
+    };
+    rates.iter().enumerate().flat_map(of).collect()
+}
+
+pub(crate) fn step<T>(name: &str, work: impl FnMut() -> T) -> Step {
+    timed(name, REPEATS, work)
+}
+
+pub(crate) fn few<T>(name: &str, work: impl FnMut() -> T) -> Step {
+    timed(name, FEW, work)
+}
+
+fn timed<T>(name: &str, repeats: u32, mut work: impl FnMut() -> T) -> Step {
     let mut once = || {
         let since = Stopwatch::start();
-        for _ in 0..REPEATS {
+        for _ in 0..repeats {
             black_box(work());
         }
-        since.elapsed().checked_div(REPEATS).unwrap_or_default()
+        since.elapsed().checked_div(repeats).unwrap_or_default()
     };
     let fastest = (0..TIMES).map(|_| once()).min().unwrap_or_default();
-    Step { name, nanos: u64::try_from(fastest.as_nanos()).unwrap_or(u64::MAX) }
+    Step { name: name.to_owned(), nanos: u64::try_from(fastest.as_nanos()).unwrap_or(u64::MAX) }
 }

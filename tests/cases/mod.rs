@@ -1,6 +1,9 @@
 //! What is shown, a module per theme.
 
+mod audit;
 mod bodies;
+mod claims;
+mod clients;
 mod command;
 mod console;
 mod drift;
@@ -12,10 +15,13 @@ mod heads;
 mod hostile;
 mod identity;
 mod metrics;
+mod model;
 mod once;
 mod parameters;
 mod passage;
+pub(super) mod rates;
 mod reconcile;
 mod shutdown;
+mod store;
 mod tidy;
 mod tls;

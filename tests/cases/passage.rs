@@ -84,7 +84,7 @@ fn assert_passes(operation: &Operation, to: &Upstream, not_to: &Upstream, addres
 
     assert_eq!((to.seen().len(), not_to.seen().len()), (before + 1, others), "{}", operation.id);
     let seen = to.wait_for(before);
-    assert_eq!(seen.line(), format!("{} {}", operation.method, path(operation)));
+    assert_eq!(seen.line(), call.line());
     let sent: Option<Value> = operation.body.as_ref().map(|_| serde_json::from_slice(&call.body_bytes()).unwrap());
     assert_eq!(seen.text(), sent.map(|v| v.to_string()).unwrap_or_default(), "{}", operation.id);
     assert_eq!(seen.head.header("x-request-id").as_deref(), Some("of-caller-1"));

@@ -5,9 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules in reading order; each may use itself and those before it.
-const ORDER: [&str; 14] = [
+const ORDER: [&str; 15] = [
     "base",
     "catalog",
+    "policy",
     "commit",
     "chain",
     "stations",
@@ -22,7 +23,7 @@ const ORDER: [&str; 14] = [
     "cli",
 ];
 /// Modules without clock, randomness, environment, files, sockets or tasks.
-const PURE: [&str; 5] = ["base", "catalog", "commit", "chain", "stations"];
+const PURE: [&str; 6] = ["base", "catalog", "policy", "commit", "chain", "stations"];
 const IMPURE: [&str; 11] = [
     "std::fs",
     "std::net",

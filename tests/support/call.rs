@@ -67,6 +67,11 @@ impl Call {
         self
     }
 
+    /// Method and target.
+    pub fn line(&self) -> String {
+        format!("{} {}", self.method, self.target)
+    }
+
     pub fn head_bytes(&self) -> Vec<u8> {
         let lines: String = self.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         format!("{} {} HTTP/1.1\r\n{lines}\r\n", self.method, self.target).into_bytes()

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::canary;
 use super::clock::{PATIENCE, Watch};
 use super::wire::{Head, Wire};
 
@@ -84,6 +85,7 @@ impl Caller {
     }
 
     pub fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+        canary::plant_tokens(bytes.as_ref());
         self.wire.stream().write_all(bytes.as_ref())
     }
 
@@ -111,7 +113,11 @@ impl Caller {
         let bodiless = status == 204 || status == 304 || status == 101;
         let body = if bodiless { Ok(Vec::new()) } else { self.wire.body(&head, true) };
         let body = body.map_err(|e| (Some(head.clone()), e))?;
-        Ok(Answer { status, head, body, took: watch.elapsed() })
+        let answer = Answer { status, head, body, took: watch.elapsed() };
+        if answer.origin() == "gateway" {
+            canary::assert_silent("an answer of the gate", &answer.to_string());
+        }
+        Ok(answer)
     }
 
     /// What still comes before the gate closes; an error if it resets instead.

@@ -1,18 +1,20 @@
 //! The real binary, with a configuration of the test's own.
 
-use std::fmt::Write as _;
-use std::io::{BufRead as _, BufReader, Read};
-use std::net::SocketAddr;
+use std::io::{BufRead as _, BufReader, Read, Write as _};
+use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Mutex;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
 use super::call::get;
 use super::caller::Answer;
+use super::canary;
+use super::clock::PATIENCE;
 use super::shared::Shared;
-use super::token::{ISSUER, SECRET};
+use super::token::{ISSUER, SECRET, token};
 use super::upstream::Upstream;
 
 /// A configuration in the making.
@@ -101,14 +103,40 @@ impl Setup {
         self.folder.path().join(name)
     }
 
+    /// Has its secrets searched for, wherever they are now.
+    fn plant_secrets(&self) {
+        canary::plant(token());
+        let secret = |line: &String| {
+            let written = line.parse::<toml::Table>().ok()?;
+            let (name, value) = written.into_iter().next()?;
+            ["credential", "shared_secret", "tls_key"].contains(&name.as_str()).then_some(value)
+        };
+        for value in self.sections.iter().flat_map(|(_, lines)| lines).filter_map(secret) {
+            let text = |name: &str| value.get(name).and_then(toml::Value::as_str);
+            match (value.as_str(), text("file"), text("env")) {
+                (Some(text), ..) => canary::plant_pem(text),
+                (_, Some(file), _) => {
+                    canary::plant_pem(&std::fs::read_to_string(self.path(file)).unwrap_or_default());
+                }
+                (_, _, Some(name)) => {
+                    let named = self.variables.iter().filter(|(n, _)| n == name);
+                    named.for_each(|(_, value)| canary::plant_pem(value));
+                }
+                _ => {}
+            }
+        }
+        let of_secrets = |(name, _): &&(String, String)| name.ends_with("_CREDENTIAL") || name.ends_with("_TLS_KEY");
+        self.variables.iter().filter(of_secrets).for_each(|(_, value)| canary::plant_pem(value));
+    }
+
     /// Writes the configuration.
     pub fn write(&self) -> PathBuf {
         let mut text = String::new();
         for (name, lines) in &self.sections {
             if !name.is_empty() {
-                writeln!(text, "[{name}]").unwrap();
+                text.push_str(&format!("[{name}]\n"));
             }
-            writeln!(text, "{}", lines.join("\n")).unwrap();
+            text.push_str(&format!("{}\n", lines.join("\n")));
         }
         let path = self.folder.path().join("sluice.toml");
         std::fs::write(&path, text).unwrap();
@@ -137,7 +165,7 @@ pub fn sluice(arguments: &[&str]) -> Command {
     command
 }
 
-/// A running gate; it is killed when it is dropped.
+/// A running gate; it is killed when it is dropped, and all that it said is searched for what nobody shall hear.
 #[derive(Debug)]
 pub struct Gate {
     setup: Setup,
@@ -148,12 +176,15 @@ pub struct Gate {
     callers: Vec<(String, SocketAddr)>,
     console: Option<SocketAddr>,
     probes: Option<SocketAddr>,
+    /// What the metrics said last.
+    metrics: Mutex<String>,
 }
 
 impl Gate {
     /// Runs the gate without waiting for anything.
     pub fn spawn(setup: Setup) -> Gate {
         let config = setup.write();
+        setup.plant_secrets();
         let mut command = sluice(&["serve", "--config", config.to_str().unwrap()]);
         command.envs(setup.variables.iter().cloned());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -170,7 +201,8 @@ impl Gate {
             faults.join().unwrap();
             told.push(status);
         });
-        Gate { setup, process, ended, log, stderr, callers: Vec::new(), console: None, probes: None }
+        let (callers, metrics) = (Vec::new(), Mutex::default());
+        Gate { setup, process, ended, log, stderr, callers, console: None, probes: None, metrics }
     }
 
     pub fn production(&self) -> SocketAddr {
@@ -215,9 +247,40 @@ impl Gate {
 
     /// Ends it at once; what it was set up with can be started again.
     pub fn kill(mut self) -> Setup {
+        self.keep_metrics();
         self.signal("KILL");
         self.wait_end();
         std::mem::replace(&mut self.setup, Setup::new())
+    }
+
+    /// Ends it in order; what it was set up with can be started again.
+    pub fn end(mut self) -> Setup {
+        self.terminate();
+        self.wait_end();
+        std::mem::replace(&mut self.setup, Setup::new())
+    }
+
+    /// Before it ends they are asked for once more; it may be past answering.
+    fn keep_metrics(&self) {
+        let Some(probes) = self.probes.filter(|_| !self.has_ended()) else { return };
+        let asked = TcpStream::connect(probes).and_then(|mut stream| {
+            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: probes\r\nConnection: close\r\n\r\n")?;
+            let mut text = String::new();
+            stream.read_to_string(&mut text).map(|_| text)
+        });
+        if let Ok(text) = asked {
+            *self.metrics.lock().unwrap() = text;
+        }
+    }
+
+    /// Whether it ran to its end or was killed, it told nobody what it shall not.
+    fn assert_silent(&self) {
+        self.setup.plant_secrets();
+        let log: Vec<String> = self.log.all().iter().map(ToString::to_string).collect();
+        canary::assert_silent("the log", &log.join("\n"));
+        canary::assert_silent("standard error", &self.stderr());
+        canary::assert_silent("the metrics", &self.metrics.lock().unwrap());
     }
 
     pub fn stderr(&self) -> String {
@@ -230,6 +293,7 @@ impl Gate {
 
     /// SIGTERM.
     pub fn terminate(&self) {
+        self.keep_metrics();
         self.signal("TERM");
     }
 
@@ -251,9 +315,13 @@ impl Gate {
 impl Drop for Gate {
     fn drop(&mut self) {
         if !self.has_ended() {
+            self.keep_metrics();
             self.signal("KILL");
         }
-        if std::thread::panicking() {
+        if !std::thread::panicking() {
+            self.wait_end();
+            self.assert_silent();
+        } else {
             let lines: Vec<String> = self.log.all().iter().map(ToString::to_string).collect();
             let last = lines.len().saturating_sub(6);
             eprintln!("the end of the gate's log:\n{}\n{}", lines[last..].join("\n"), self.stderr());

@@ -3,9 +3,11 @@
 //! Nothing here sleeps: everything waits on a condition, with a deadline after which the test fails.
 
 pub mod call;
+pub mod canary;
 pub mod caller;
 pub mod clock;
 pub mod gate;
+pub mod redis;
 pub mod shape;
 pub mod shared;
 pub mod tls;
@@ -16,4 +18,5 @@ pub mod wire;
 pub use call::{Call, get, post};
 pub use caller::{Answer, Caller};
 pub use gate::{Gate, Setup};
+pub use redis::Redis;
 pub use upstream::{Act, Upstream};

@@ -1,10 +1,11 @@
 //! The contract as tests see it: valid calls made from the catalogue, and the four error shapes.
 
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
 use sluice::base::ids::OperationId;
-use sluice::catalog::{Catalog, Operation, SchemaFiles};
+use sluice::catalog::{Catalog, Claim, Operation, SchemaFiles};
 
 use super::call::Call;
 
@@ -45,12 +46,36 @@ pub fn query(operation: &Operation) -> Vec<(String, &'static str)> {
     operation.query_parameters.iter().map(|p| (p.name.clone(), accepted(p))).collect()
 }
 
-/// A valid call.
+/// A valid call, claimed by no other: whoever means the same one again sends its clone.
 pub fn valid(operation: &Operation) -> Call {
-    let call = Call::new(operation.method.as_str(), path(operation));
+    let call = Call::new(operation.method.as_str(), fresh_path(operation));
     match operation.body {
-        Some(_) => call.json(&examples(operation, "good-")[0].1),
+        Some(_) => call.json(fresh(operation, &examples(operation, "good-")[0].1)),
         None => call,
+    }
+}
+
+/// A body with a requestId that nothing else bears, and otherwise byte for byte as it was.
+pub fn fresh(operation: &Operation, body: &[u8]) -> Vec<u8> {
+    let Some(Claim::Body(pointer)) = &operation.claim else { return body.to_vec() };
+    let (text, value) = (std::str::from_utf8(body).unwrap(), serde_json::from_slice(body).unwrap());
+    let written = pointer.get(&value).unwrap().to_string();
+    let member = text.find("\"requestId\"").unwrap();
+    let (before, after) = text.split_at(member);
+    [before, &after.replacen(&written, &format!("\"{}\"", fresh_id()), 1)].concat().into_bytes()
+}
+
+/// A UUID that was not given before.
+pub fn fresh_id() -> String {
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
+    format!("5eed{:04x}-c1a1-4a5e-9a52-6a1c0f7d4e11", GIVEN.fetch_add(1, Ordering::SeqCst))
+}
+
+/// The path of an operation, an id in each of its parameters; fresh ones where they are its name.
+fn fresh_path(operation: &Operation) -> String {
+    match operation.claim {
+        Some(Claim::Path(_)) => path(operation).replace(ID, &fresh_id()),
+        Some(Claim::Body(_)) | None => path(operation),
     }
 }
 

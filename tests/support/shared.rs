@@ -1,6 +1,6 @@
 //! A list that one thread fills and another waits on.
 
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::clock::{PATIENCE, Watch};
 
@@ -21,24 +21,29 @@ impl<T: Clone> Shared<T> {
     }
 
     pub fn push(&self, one: T) {
-        self.inner.0.lock().unwrap().push(one);
+        self.lock().push(one);
         self.inner.1.notify_all();
     }
 
     pub fn all(&self) -> Vec<T> {
-        self.inner.0.lock().unwrap().clone()
+        self.lock().clone()
+    }
+
+    /// A wait that was in vain leaves the list as it was.
+    fn lock(&self) -> MutexGuard<'_, Vec<T>> {
+        self.inner.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The first thing that `find` makes of the list, as soon as there is one.
     pub fn wait<R>(&self, what: &str, mut find: impl FnMut(&[T]) -> Option<R>) -> R {
         let watch = Watch::start();
-        let mut list = self.inner.0.lock().unwrap();
+        let mut list = self.lock();
         loop {
             if let Some(found) = find(&list) {
                 return found;
             }
             assert!(watch.elapsed() < PATIENCE, "waited in vain for {what}");
-            list = self.inner.1.wait_timeout(list, watch.left()).unwrap().0;
+            list = self.inner.1.wait_timeout(list, watch.left()).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 }

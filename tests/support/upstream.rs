@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use socket2::{Domain, Socket, Type};
 
 use super::shared::{Shared, Signal};
 use super::wire::{Head, Wire};
@@ -138,6 +139,38 @@ struct Plan {
     gone: Shared<usize>,
     ended: AtomicBool,
     over: Signal,
+    watcher: Mutex<Option<Watcher>>,
+}
+
+/// Told of each head, before anything else of its request is read or answered.
+struct Watcher(Box<dyn Fn(&Head) + Send>);
+
+impl std::fmt::Debug for Watcher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Watcher")
+    }
+}
+
+/// An address at which nobody listens, and which nobody else can take.
+#[derive(Debug)]
+pub struct Reserved(Socket);
+
+impl Reserved {
+    pub fn new() -> Reserved {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        Reserved(socket)
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}", self.0.local_addr().unwrap().as_socket().unwrap())
+    }
+
+    /// From now on somebody listens.
+    pub fn start(self) -> Upstream {
+        self.0.listen(128).unwrap();
+        Upstream::on(self.0.into(), None)
+    }
 }
 
 /// The listening upstream; it ends when it is dropped.
@@ -161,7 +194,10 @@ impl Upstream {
     }
 
     fn listen(tls: Option<Arc<ServerConfig>>) -> Upstream {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Upstream::on(TcpListener::bind("127.0.0.1:0").unwrap(), tls)
+    }
+
+    fn on(listener: TcpListener, tls: Option<Arc<ServerConfig>>) -> Upstream {
         let plan = Arc::new(Plan {
             next: Mutex::default(),
             otherwise: Mutex::new(Act::json(200, "{}")),
@@ -171,6 +207,7 @@ impl Upstream {
             gone: Shared::new(),
             ended: AtomicBool::new(false),
             over: Signal::new(),
+            watcher: Mutex::default(),
         });
         let (address, shared) = (listener.local_addr().unwrap(), plan.clone());
         let scheme = if tls.is_some() { "https" } else { "http" };
@@ -187,6 +224,12 @@ impl Upstream {
     /// What every request meets for which nothing else was told.
     pub fn always(&self, act: Act) -> &Upstream {
         *self.plan.otherwise.lock().unwrap() = act;
+        self
+    }
+
+    /// Runs at each head that arrives, before anything else is done with its request.
+    pub fn watch(&self, watcher: impl Fn(&Head) + Send + 'static) -> &Upstream {
+        *self.plan.watcher.lock().unwrap() = Some(Watcher(Box::new(watcher)));
         self
     }
 
@@ -296,6 +339,9 @@ fn turn(wire: &mut Wire<Box<dyn Stream>>, plan: &Plan, connection: usize) -> io:
         return Ok(plan.next.lock().unwrap().pop_front());
     }
     let Some(head) = wire.head()? else { return Ok(None) };
+    if let Some(Watcher(watch)) = &*plan.watcher.lock().unwrap() {
+        watch(&head);
+    }
     let body = wire.body(&head, false);
     let act = plan.next.lock().unwrap().pop_front();
     let act = act.unwrap_or_else(|| plan.otherwise.lock().unwrap().clone());

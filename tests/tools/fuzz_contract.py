@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections import Counter
 from http.client import HTTPConnection
+from itertools import count
 from pathlib import Path
 
 from gate import TOKEN, gate, simulator
@@ -36,6 +37,9 @@ CHECKS_LEFT_OUT = [
     "positive_data_acceptance",
 ]
 PATH_STEP = re.compile(r"/([a-z-]+)/\{(\w+)\}")
+# A requestId that may be used, in a body as it is written.
+REQUEST_ID = re.compile(rb'("requestId"\s*:\s*)"[A-Za-z0-9._-]{1,128}"')
+NUMBERS = count()
 # An identifier that is too long wherever it stands.
 TOO_LONG = "a" * 129
 
@@ -78,6 +82,11 @@ def call(address, method, target, body=None):
         connection.close()
 
 
+def fresh(body):
+    """A body with a requestId that was not used: what it meets has to do with nothing but itself."""
+    return REQUEST_ID.sub(rb'\1"example-%d"' % next(NUMBERS), body, count=1)
+
+
 def known_identifiers(upstream):
     """One identifier of each collection, all of one user, for paths that should find something."""
     _, _, data = call(upstream, "GET", "/simulator/data")
@@ -96,12 +105,12 @@ def try_examples(environment, address, every, known, report):
         target = operation.target(known)
         answered = []
         for path in operation.examples("good"):
-            status, origin, answer = call(address, operation.method, target, path.read_bytes())
+            status, origin, answer = call(address, operation.method, target, fresh(path.read_bytes()))
             place = f"{environment} {path.relative_to(SCHEMAS)}"
             report.check(place, f"{status} of the gate: {answer}" if origin == "gateway" else "")
             answered.append((status, answer))
         for path in operation.examples("bad"):
-            status, origin, answer = call(address, operation.method, target, path.read_bytes())
+            status, origin, answer = call(address, operation.method, target, fresh(path.read_bytes()))
             refused = status == 400 and origin == "gateway"
             report.check(f"{environment} {path.relative_to(SCHEMAS)}", "" if refused else f"{status}: {answer}")
         if not operation.has_body:

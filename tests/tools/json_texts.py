@@ -192,6 +192,9 @@ class Maker:
             place = self.random.choice([swap, swap["source"], swap["destination"]])
             name = self.random.choice([*place, self.name()])
             place[name] = self.value(1)
+        if isinstance(swap.get("requestId"), str):
+            # No other text bears it, whatever is spoilt in either.
+            swap["requestId"] = f"{self.random.getrandbits(64):016x}{swap['requestId'][:100]}"
         return self.spoilt(self.written(swap))
 
     def value(self, depth):

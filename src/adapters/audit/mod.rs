@@ -209,11 +209,22 @@ fn prepare(entry: &Outstanding) -> Result<Prepared, AuditFault> {
 fn lock(path: &Path) -> Result<File, OpenFault> {
     let fault = |error: io::Error| OpenFault::Disk { path: path.to_owned(), why: error.to_string() };
     let file = File::options().create(true).truncate(false).write(true).open(path).map_err(fault)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(OpenFault::Locked { path: path.to_owned() }),
-        Err(TryLockError::Error(error)) => Err(fault(error)),
+    // `is_live` holds the lock for a moment.
+    const TRIES: u32 = 20;
+    for _ in 0..TRIES {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) => thread::sleep(Duration::from_millis(5)),
+            Err(TryLockError::Error(error)) => return Err(fault(error)),
+        }
     }
+    Err(OpenFault::Locked { path: path.to_owned() })
+}
+
+/// Whether a process writes the files of a node.
+pub fn is_live(folder: &Path, node: &NodeId) -> bool {
+    let lock = File::open(lock_file(folder, node));
+    lock.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
 #[cfg(test)]

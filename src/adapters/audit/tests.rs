@@ -112,3 +112,8 @@ async fn a_file_ends_with_its_size_and_with_the_day() {
     audit.append(vec![entry(1), entry(9)]).await.unwrap();
     assert_eq!(read(folder.path()).into_values().flatten().collect::<Vec<_>>(), (1..=9).collect::<Vec<_>>());
 }
+
+mod checkpoints;
+mod faults;
+mod killed;
+mod start;

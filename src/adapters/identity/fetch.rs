@@ -1,9 +1,11 @@
 //! Fetching a set of keys: one host, no redirects, with a deadline and a bound.
 
-use std::fmt;
+use std::error::Error;
 use std::time::Duration;
+use std::{fmt, io};
 
 use reqwest::{Certificate, Client, redirect};
+use rustls::CertificateError;
 
 use crate::stations::admit::{KeyFault, KeySet};
 
@@ -15,6 +17,8 @@ const MOST_BYTES: usize = 256 * 1024;
 #[derive(Debug)]
 pub(super) enum FetchFault {
     Unreachable,
+    /// It is not who it should be; in our own words, for its certificate is in its own.
+    Untrusted(&'static str),
     Status(u16),
     TooLarge,
     Broken,
@@ -25,6 +29,8 @@ impl fmt::Display for FetchFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             FetchFault::Unreachable => f.write_str("it cannot be reached in time"),
+            FetchFault::Untrusted(why) => f.write_str(why),
+            FetchFault::Status(status @ 300..400) => write!(f, "it answered {status}, and redirects are not followed"),
             FetchFault::Status(status) => write!(f, "it answered {status}"),
             FetchFault::TooLarge => write!(f, "it is larger than {MOST_BYTES} bytes"),
             FetchFault::Broken => f.write_str("it broke off"),
@@ -38,6 +44,7 @@ impl FetchFault {
     pub(super) fn as_str(&self) -> &'static str {
         match self {
             FetchFault::Unreachable => "unreachable",
+            FetchFault::Untrusted(_) => "untrusted",
             FetchFault::Status(_) => "status",
             FetchFault::TooLarge => "too_large",
             FetchFault::Broken => "broken",
@@ -64,7 +71,7 @@ pub(super) struct Fetched {
 
 pub(super) async fn keys(client: &Client, url: &str) -> Result<Fetched, FetchFault> {
     let request = client.get(url).header("accept", "application/json");
-    let mut answer = request.send().await.map_err(|_| FetchFault::Unreachable)?;
+    let mut answer = request.send().await.map_err(|error| unreachable(&error))?;
     if answer.status() != reqwest::StatusCode::OK {
         return Err(FetchFault::Status(answer.status().as_u16()));
     }
@@ -77,4 +84,35 @@ pub(super) async fn keys(client: &Client, url: &str) -> Result<Fetched, FetchFau
     }
     let keys = KeySet::from_jwks(&whole).map_err(FetchFault::Keys)?;
     Ok(Fetched { keys, document: String::from_utf8_lossy(&whole).into_owned() })
+}
+
+/// TLS says who it was that could not be reached.
+fn unreachable(error: &(dyn Error + 'static)) -> FetchFault {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let inner = error.downcast_ref::<io::Error>().and_then(|error| error.get_ref());
+        let tls = error.downcast_ref::<rustls::Error>().or(inner.and_then(|inner| inner.downcast_ref()));
+        match tls {
+            Some(rustls::Error::InvalidCertificate(why)) => return FetchFault::Untrusted(untrusted(why)),
+            Some(_) => return FetchFault::Untrusted("no TLS can be agreed on with it"),
+            None => next = inner.map(|inner| inner as &(dyn Error + 'static)).or(error.source()),
+        }
+    }
+    FetchFault::Unreachable
+}
+
+fn untrusted(why: &CertificateError) -> &'static str {
+    match why {
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            "its certificate comes from none of the trusted authorities"
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "its certificate is for another host"
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "its certificate has expired",
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "its certificate is not valid yet"
+        }
+        _ => "its certificate cannot be accepted",
+    }
 }

@@ -1,12 +1,13 @@
 //! The keys of all issuers: fetched ahead of need, kept for a bounded time while an issuer is away.
 //!
-//! A key that is not known is looked for, but seldom: between two such looks, tokens that name it are refused at once.
+//! A key that is not known is looked for, but seldom: between two such looks, tokens that name it are refused at once;
+//! they are not refused but put off while the last look failed.
 //! Each issuer is fetched for itself; nobody waits for another's.
 
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
 use std::time::Duration;
 
@@ -26,10 +27,9 @@ const REFRESH_EVERY: Duration = Duration::from_secs(300);
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// How soon after a failure it is tried again.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
+const SHORTEST_REST: Duration = Duration::from_millis(100);
 /// How often a key that is not known may cause a fetch.
 const COOLDOWN: Duration = Duration::from_secs(10);
-/// How long the last good set is used while its issuer is away.
-const LONGEST_STALE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The keys as they are known now.
 pub struct Keyring {
@@ -48,7 +48,11 @@ struct Source {
     fetching: Arc<Mutex<Asked>>,
     /// How many fetches have ended.
     ended: AtomicU64,
+    /// Whether the last one failed.
+    failing: AtomicBool,
     good: SyncMutex<Option<Good>>,
+    /// How long the last good set is used while its issuer is away.
+    longest_stale: Duration,
 }
 
 enum Kind {
@@ -117,7 +121,9 @@ impl Keyring {
                 kind,
                 fetching: Arc::default(),
                 ended: AtomicU64::new(0),
+                failing: AtomicBool::new(false),
                 good: SyncMutex::new(good),
+                longest_stale: issuer.longest_stale,
             });
         }
         Ok(Keyring { trusted: ArcSwap::from_pointee(trusted), generation: AtomicU64::new(0), sources, metrics })
@@ -129,6 +135,11 @@ impl Keyring {
 
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
+    }
+
+    /// Whether an issuer told its keys when it was last asked: what is not among them is not its own.
+    pub fn is_answering(&self, issuer: usize) -> bool {
+        self.sources.get(issuer).is_some_and(|source| !source.failing.load(Ordering::Acquire))
     }
 
     /// The names of issuers whose keys are not known.
@@ -185,25 +196,27 @@ impl Keyring {
                 let _alone = source.fetching.lock().await;
                 self.refresh(issuer).await
             };
-            sleep(match source.kind {
+            let rest = match source.kind {
                 Kind::Fixed => return,
                 Kind::File(_) => LOOK_EVERY,
                 Kind::Url { .. } if good => REFRESH_EVERY,
                 Kind::Url { .. } => RETRY_AFTER,
-            })
-            .await;
+            };
+            sleep(rest.min(source.before_stale())).await;
         }
     }
 
     /// True if the keys are known to be fresh. Whoever calls this holds the source's `fetching`.
     async fn refresh(&self, issuer: usize) -> bool {
         let Some(source) = self.sources.get(issuer) else { return true };
+        self.let_go_of_stale(issuer, source);
         let come = match &source.kind {
             Kind::Fixed => return true,
             Kind::File(path) => read(path).await,
             Kind::Url { url, client, keep } => self.fetch(source, url, client, keep.as_deref()).await,
         };
         let good = come.is_ok();
+        source.failing.store(!good, Ordering::Release);
         match come {
             Ok(keys) => {
                 source.is_good(Good::aged(Duration::ZERO));
@@ -233,24 +246,29 @@ impl Keyring {
         let is_known = self.trusted.load().get(issuer).is_some_and(|t| t.keys.is_some());
         if !is_known {
             tracing::warn!(issuer = issuer_name, why, "keys cannot be had, and none are known");
-            self.take_kept(issuer, source).await;
-        } else if source.good().is_some_and(|good| good.age() >= LONGEST_STALE) {
-            tracing::error!(
-                issuer = issuer_name,
-                why,
-                "keys cannot be had, and the last good ones are too old to be used on"
-            );
-            self.put(issuer, None);
+            // What this process let go of as too old does not come back from the disk, whatever the file's time says.
+            if source.good().is_none() {
+                self.take_kept(issuer, source).await;
+            }
         } else {
             tracing::warn!(issuer = issuer_name, why, "keys cannot be had; the last good ones stay");
+        }
+    }
+
+    /// Before a fetch, not after it: an issuer that hangs gains nothing by it.
+    fn let_go_of_stale(&self, issuer: usize, source: &Source) {
+        let is_known = self.trusted.load().get(issuer).is_some_and(|t| t.keys.is_some());
+        if is_known && source.good().is_some_and(|good| good.age() >= source.longest_stale) {
+            tracing::error!(issuer = source.issuer, "the last good keys are too old to be used on");
+            self.put(issuer, None);
         }
     }
 
     /// Takes the keys that an earlier process kept, if they are of use.
     async fn take_kept(&self, issuer: usize, source: &Source) {
         let Kind::Url { url, keep: Some(path), .. } = &source.kind else { return };
-        let (at, url) = (path.clone(), url.clone());
-        match blocking(move || Ok(kept::read(&at, &url, LONGEST_STALE))).await {
+        let (at, url, longest) = (path.clone(), url.clone(), source.longest_stale);
+        match blocking(move || Ok(kept::read(&at, &url, longest))).await {
             Ok(Ok((keys, age))) => {
                 source.is_good(Good::aged(age));
                 tracing::info!(
@@ -289,6 +307,13 @@ impl Keyring {
 impl Source {
     fn good(&self) -> Option<Good> {
         *self.good.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How long to rest at most, so that good keys are seen again in time, and stale ones are let go of in time.
+    fn before_stale(&self) -> Duration {
+        let half = self.longest_stale / 2;
+        let left = self.good().map_or(Duration::ZERO, |good| self.longest_stale.saturating_sub(good.age()));
+        if left.is_zero() { half } else { left.clamp(SHORTEST_REST, half) }
     }
 
     fn is_good(&self, good: Good) {

@@ -28,11 +28,8 @@ impl Identity {
         Identity { keyring, remembered: Remembered::default(), clock }
     }
 
-    pub fn keyring(&self) -> &Arc<Keyring> {
-        &self.keyring
-    }
-
-    /// Believes a token, or not. A key that is not known is looked for once.
+    /// Believes a token, or not. A key that is not known is looked for once; where its issuer could not be asked, nobody
+    /// knows whether the token is bad.
     pub async fn believe(&self, token: &Secret) -> Result<Arc<Believed>, TokenFault> {
         if let Some(believed) = self.remembered.find(token, self.keyring.generation(), self.now_secs()) {
             return Ok(believed);
@@ -40,7 +37,12 @@ impl Identity {
         match self.ask(token) {
             Err(TokenFault::UnknownKey { issuer } | TokenFault::NoKeys { issuer }) => {
                 self.keyring.look_again(issuer).await;
-                self.ask(token)
+                match self.ask(token) {
+                    Err(TokenFault::UnknownKey { issuer }) if !self.keyring.is_answering(issuer) => {
+                        Err(TokenFault::NoKeys { issuer })
+                    }
+                    other => other,
+                }
             }
             other => other,
         }

@@ -43,6 +43,7 @@ fn issuer(keys: KeySource) -> IssuerConfig {
         environments: vec![Environment::Sandbox],
         algorithms: vec![Algorithm::Hs256],
         keys,
+        longest_stale: Duration::from_secs(86_400),
         leeway: Duration::ZERO,
         longest_lifetime: Duration::from_secs(3600),
         required: Vec::new(),

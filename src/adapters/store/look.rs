@@ -9,12 +9,15 @@ use crate::commit::{
 /// How much of the outbox is looked at in one go.
 const OUTBOX_STRIDE: usize = 256;
 
+/// A key and what lies under it.
+pub(super) type Pair = (Vec<u8>, Vec<u8>);
+
 /// An ordered map of bytes.
 pub(super) trait View {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreFault>;
 
     /// What stands from `from` on and before `to`, in order, at most `count`.
-    fn range(&self, from: &[u8], to: &[u8], count: usize) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreFault>;
+    fn range(&self, from: &[u8], to: &[u8], count: usize) -> Result<Vec<Pair>, StoreFault>;
 
     fn item(&self, key: &[u8]) -> Result<Option<Item>, StoreFault> {
         self.get(key)?.map(|value| Item::read(key, &value)).transpose()

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 
 use super::SWEEP;
-use super::look::{self, View};
+use super::look::{self, Pair, View};
 use super::plan::{self, Change};
 use super::ticker::Ticker;
 use crate::base::ids::Environment;
@@ -49,7 +49,7 @@ impl View for Map {
         Ok(BTreeMap::get(self, key).cloned())
     }
 
-    fn range(&self, from: &[u8], to: &[u8], count: usize) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreFault> {
+    fn range(&self, from: &[u8], to: &[u8], count: usize) -> Result<Vec<Pair>, StoreFault> {
         if from >= to {
             return Ok(Vec::new());
         }

@@ -216,7 +216,16 @@ fn record_of(step: &Step) -> Option<&RecordKey> {
         | Step::Create { key, .. }
         | Step::Replace { key, .. }
         | Step::Delete { key, .. } => Some(key),
-        _ => None,
+        Step::Before(_)
+        | Step::After(_)
+        | Step::Member { .. }
+        | Step::NotMember { .. }
+        | Step::IndexAdd { .. }
+        | Step::IndexRemove { .. }
+        | Step::Reserve { .. }
+        | Step::Force { .. }
+        | Step::Settle { .. }
+        | Step::GiveBack { .. } => None,
     }
 }
 

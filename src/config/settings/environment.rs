@@ -1,4 +1,4 @@
-//! The settings of an environment: where callers reach it, and where it leads.
+//! The settings of an environment: where callers reach it, what they must show, and where it leads.
 
 /// They are the same for each environment, besides where their values are kept and the examples.
 macro_rules! settings {
@@ -22,6 +22,23 @@ macro_rules! settings {
                 kind: Kind::Secret(|w| &mut w.$section.tls_key),
                 absent: Absent::Nothing { example: r#"{ file = "tls/key.pem" }"# },
                 doc: "The private key of that certificate, as PEM. A secret.",
+            },
+            Setting {
+                name: "client_ca",
+                kind: Kind::Certificates(|w| &mut w.$section.client_ca),
+                absent: Absent::Nothing { example: r#""tls/client-ca.pem""# },
+                doc: "The authorities that callers' certificates must come from, as a PEM file; then every caller must show\n\
+                      one, besides its token. A token that is bound to a certificate (`cnf` with `x5t#S256`) is good with\n\
+                      that one alone.",
+            },
+            Setting {
+                name: "client_revoked",
+                kind: Kind::RevokedFile(|w| &mut w.$section.client_revoked),
+                absent: Absent::Nothing { example: r#""tls/client-revoked.pem""# },
+                doc: "The lists of revoked certificates of these authorities and of those between, one of each: a PEM file,\n\
+                      or one list in DER. It is read again when it changes, and counts for open connections as well. The\n\
+                      last good lists stay while it cannot be used, has expired, or is older; when they expire\n\
+                      themselves, no certificate is accepted until there are newer ones.",
             },
             Setting {
                 name: "upstream",

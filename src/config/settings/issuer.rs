@@ -52,7 +52,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         kind: Kind::KeptFile(|w| &mut w.issuer.jwks_keep),
         absent: Absent::Nothing { example: r#""jwks-main.json""# },
         doc: "A file that the last good document of `jwks_url` is kept in, for a start while the issuer is away; it is\n\
-              used for a day. Whoever can write it can make tokens.",
+              used for `longest_stale_secs`. Whoever can write it can make tokens.",
     },
     Setting {
         name: "jwks_file",
@@ -74,6 +74,13 @@ pub(super) const SETTINGS: &[Setting] = &[
               bytes as the digest has: 32 for `HS256`, 48 for `HS384`, 64 for `HS512`.",
     },
     Setting {
+        name: "longest_stale_secs",
+        kind: Kind::Seconds { least: 1, most: 604_800, slot: |w| &mut w.issuer.longest_stale },
+        absent: Absent::Means("86_400"),
+        doc: "How long keys from `jwks_url` or `jwks_file` are used since they were last seen to be good. After that its\n\
+              tokens are answered with 503, and Sluice is not ready.",
+    },
+    Setting {
         name: "leeway_secs",
         kind: Kind::Seconds { least: 0, most: 300, slot: |w| &mut w.issuer.leeway },
         absent: Absent::Means("30"),
@@ -89,7 +96,9 @@ pub(super) const SETTINGS: &[Setting] = &[
         name: "required",
         kind: Kind::FieldPaths(|w| &mut w.issuer.required),
         absent: Absent::Means("[]"),
-        doc: "Fields that a token must have besides `iss`, `aud` and `exp`, with dots between the steps to an inner one.",
+        doc: "Fields that a token must have besides `iss`, `aud` and `exp`, with dots between the steps to an inner one.\n\
+              Here and below, a name that has dots, slashes or blanks of its own stands in quotes, and a backslash before\n\
+              a quote in it: `'\"https://example.com/roles\".x'`.",
     },
     Setting {
         name: "roles",

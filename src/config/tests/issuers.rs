@@ -252,6 +252,21 @@ fn each_fault_of_an_issuer_is_told_with_its_place() {
 }
 
 #[test]
+fn a_field_whose_name_has_dots_is_written_in_quotes() {
+    let keys = "algorithms = [\"RS256\"]\njwks_url = \"https://i.example/\"\n";
+    let named =
+        "roles = '\"https://e.example/roles\".x'\nrequired = ['\"a.b\"', \"c.d\"]\nrequester = \"\\\"act.sub\\\"\"\n";
+    let config = good(&issuer(&format!("{keys}{named}")));
+    let main = &config.issuers[0];
+    assert_eq!(main.roles.as_ref().unwrap().steps(), ["https://e.example/roles", "x"]);
+    assert_eq!(main.required.iter().map(|path| path.steps().len()).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!(main.requester.steps(), ["act.sub"]);
+    let findings = read_in(&issuer(&format!("{keys}roles = \"https://e.example/roles\"\n")), &[], &[]).unwrap_err();
+    assert_eq!(findings[0].text, "`issuer.main.roles`: `https://e.example/roles` leads to no field");
+    assert!(findings[0].remedy.as_ref().unwrap().contains("stands in quotes"));
+}
+
+#[test]
 fn one_iss_is_one_issuer() {
     let keys = "algorithms = [\"RS256\"]\njwks_url = \"https://i.example/\"\n";
     let text = format!("{}[issuer.again]\n{REQUIRED}{keys}", issuer(keys));

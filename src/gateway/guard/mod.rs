@@ -30,6 +30,7 @@ pub use unreadable::Unreadable;
 use end::Leaving;
 use stream::Guarded;
 
+use crate::adapters::clients::Presented;
 use crate::telemetry::Metrics;
 
 /// What a guard allows.
@@ -63,8 +64,14 @@ impl Guard {
     /// Takes a stream under guard. HTTP/2, which frames strictly by itself, is kept from dawdling and falling silent.
     /// `enough` becomes true when the engine shall take no more requests from it. The end is to be run when the engine
     /// has let go of the stream.
-    pub fn over(&self, stream: Stream, enough: watch::Sender<bool>) -> pingora::Result<(Stream, End)> {
-        let (note, leaving) = (Note::default(), Leaving::default());
+    pub fn over(
+        &self,
+        stream: Stream,
+        presented: Option<Presented>,
+        enough: watch::Sender<bool>,
+    ) -> pingora::Result<(Stream, End)> {
+        let note = Note(Arc::new(Told { presented, ..Told::default() }));
+        let leaving = Leaving::default();
         let response = Box::new(ResponseHeader::build(200, Some(0))?);
         let digest = Arc::new(ProxyDigest::new(response, Some(Box::new(note.clone()))));
         let end = End { leaving: leaving.clone(), linger_time: self.bounds.linger_time };
@@ -80,6 +87,11 @@ pub fn refusal_of(digest: Option<&Digest>) -> Option<Unreadable> {
 /// Whether more came than one request, so that the connection has to end with its answer.
 pub fn is_crowded(digest: Option<&Digest>) -> bool {
     note_of(digest).is_some_and(Note::is_crowded)
+}
+
+/// The certificate that the connection was opened with.
+pub fn presented(digest: Option<&Digest>) -> Option<&Presented> {
+    note_of(digest)?.0.presented.as_ref()
 }
 
 /// Tells the guard that the answer is whole: the next request may come.
@@ -128,6 +140,7 @@ struct Note(Arc<Told>);
 
 #[derive(Debug, Default)]
 struct Told {
+    presented: Option<Presented>,
     why: Mutex<Option<Unreadable>>,
     crowded: AtomicBool,
     answered: AtomicBool,

@@ -2,17 +2,35 @@
 
 use std::collections::BTreeSet;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
 
-/// A path into the fields of a token: `act.sub`.
+/// A path into the fields of a token: `act.sub`, or `"https://example.com/roles".x` where a name has dots of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldPath(Vec<String>);
 
 impl FieldPath {
-    /// `None` if a step is empty.
+    /// `None` if a step is empty, or is not quoted although it has to be.
     pub fn parse(text: &str) -> Option<FieldPath> {
-        let steps: Vec<String> = text.split('.').map(str::to_owned).collect();
-        steps.iter().all(|step| !step.is_empty()).then_some(FieldPath(steps))
+        let (mut steps, mut rest) = (Vec::new(), text);
+        loop {
+            let (step, after) = match rest.strip_prefix('"') {
+                Some(quoted) => unquoted(quoted)?,
+                None => {
+                    let (step, after) = rest.split_at(rest.find('.').unwrap_or(rest.len()));
+                    step.chars().all(is_bare).then(|| (step.to_owned(), after))?
+                }
+            };
+            if step.is_empty() {
+                return None;
+            }
+            steps.push(step);
+            match after.strip_prefix('.') {
+                Some(next) => rest = next,
+                None => return after.is_empty().then_some(FieldPath(steps)),
+            }
+        }
     }
 
     pub fn steps(&self) -> &[String] {
@@ -27,8 +45,36 @@ impl FieldPath {
 
 impl std::fmt::Display for FieldPath {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0.join("."))
+        for (at, step) in self.0.iter().enumerate() {
+            f.write_str(if at == 0 { "" } else { "." })?;
+            if step.chars().all(is_bare) {
+                f.write_str(step)?;
+            } else {
+                write!(f, "\"{}\"", step.replace('\\', "\\\\").replace('"', "\\\""))?;
+            }
+        }
+        Ok(())
     }
+}
+
+/// What may stand in a step without quotes. A slash may not: who forgets to quote a URL is told so, instead of being
+/// led to a field that no token has.
+fn is_bare(c: char) -> bool {
+    !matches!(c, '.' | '"' | '\\' | '/') && !c.is_whitespace() && !c.is_control()
+}
+
+/// The step up to its closing quote, and what comes after it; a backslash goes before a quote or a backslash.
+fn unquoted(text: &str) -> Option<(String, &str)> {
+    let (mut step, mut chars) = (String::new(), text.char_indices());
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '"' => return Some((step, text.get(at.saturating_add(1)..)?)),
+            '\\' => step.push(chars.next().map(|(_, c)| c).filter(|c| matches!(c, '"' | '\\'))?),
+            c if c.is_control() => return None,
+            c => step.push(c),
+        }
+    }
+    None
 }
 
 /// Roles are a list of texts, or one text with spaces between them.
@@ -43,8 +89,20 @@ pub(super) fn roles(value: &Value) -> Option<BTreeSet<String>> {
 /// A text that says something.
 pub(super) fn name(value: Option<&Value>) -> Option<String> {
     let text = value?.as_str()?;
-    let fit = !text.trim().is_empty() && text.len() <= 512 && !text.chars().any(char::is_control);
-    fit.then(|| text.to_owned())
+    is_name(text).then(|| text.to_owned())
+}
+
+pub(super) fn is_name(text: &str) -> bool {
+    !text.trim().is_empty() && text.len() <= 512 && !text.chars().any(char::is_control)
+}
+
+/// The digest of the certificate that alone may show the token (RFC 8705); `None` where anybody may. Who binds a token
+/// in another way is not understood, and must not be passed over.
+pub(super) fn bound_to(claims: &Map<String, Value>) -> Option<Option<[u8; 32]>> {
+    let Some(bound) = claims.get("cnf") else { return Some(None) };
+    let bound = bound.as_object().filter(|bound| bound.len() == 1)?;
+    let digest = URL_SAFE_NO_PAD.decode(bound.get("x5t#S256")?.as_str()?).ok()?;
+    Some(Some(digest.try_into().ok()?))
 }
 
 /// Seconds since 1970, whole or with a fraction, as tokens write them.
@@ -53,4 +111,69 @@ pub(super) fn seconds(value: &Value) -> Option<i64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
     let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
     if digits(whole) && digits(fraction) && whole.len() <= 12 { whole.parse().ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn names_with_dots_are_written_in_quotes() {
+        for (text, steps) in [
+            ("act.sub", &["act", "sub"][..]),
+            ("cognito:groups", &["cognito:groups"]),
+            ("\"https://example.com/roles\"", &["https://example.com/roles"]),
+            ("\"https://example.com/roles\".x.\"y.z\"", &["https://example.com/roles", "x", "y.z"]),
+            ("a.\" \"", &["a", " "]),
+            (r#""a\"b\\c""#, &[r#"a"b\c"#]),
+            ("rôles", &["rôles"]),
+        ] {
+            let path = FieldPath::parse(text).unwrap();
+            assert_eq!(path.steps(), steps, "{text}");
+            assert_eq!(FieldPath::parse(&path.to_string()), Some(path), "{text}");
+        }
+        assert_eq!(FieldPath::parse("\"act\".\"sub\"").unwrap().to_string(), "act.sub");
+    }
+
+    #[test]
+    fn what_could_be_read_in_two_ways_is_no_path() {
+        for text in [
+            "",
+            ".",
+            "a.",
+            ".a",
+            "a..b",
+            "\"\"",
+            "a.\"\"",
+            "\"a",
+            "a\"",
+            "a\"b\"",
+            "\"a\"b",
+            "\"a\"\"b\"",
+            "\"a\".",
+            "\"a\\n\"",
+            "\"a\\",
+            "\"a\nb\"",
+            "https://example.com/roles",
+            "a/b",
+            "a b",
+            "a\\.b",
+        ] {
+            assert_eq!(FieldPath::parse(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_path_leads_to_its_field_and_no_other() {
+        let claims =
+            json!({"https://e.x/roles": {"x": 1}, "https://e": {"x/roles": {"x": 2}}, "a": {"b": 3}, "a.b": 4});
+        let of = |text: &str| FieldPath::parse(text).unwrap().of(claims.as_object().unwrap()).cloned();
+        assert_eq!(of("\"https://e.x/roles\".x"), Some(json!(1)));
+        assert_eq!(
+            (of("a.b"), of("\"a.b\""), of("a.\"b\""), of("\"a.b\".c")),
+            (Some(json!(3)), Some(json!(4)), Some(json!(3)), None)
+        );
+    }
 }

@@ -4,6 +4,7 @@
 //! catalogue and carries a bearer token; no path of the caller's own making goes further.
 
 mod algorithm;
+mod certificate;
 mod claims;
 mod keys;
 mod token;
@@ -14,6 +15,7 @@ use http::Method;
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderMap, TRANSFER_ENCODING};
 
 pub use algorithm::{Algorithm, KeyKind};
+pub use certificate::{Certificate, CertificateName};
 pub use claims::FieldPath;
 pub use keys::{KeyFault, KeySet};
 pub use token::{Believed, Caller, IssuerRules, TokenFault, Trusted, believe};
@@ -124,20 +126,21 @@ pub fn find(catalog: &Catalog, head: Head<'_>) -> Result<Found, AdmitRefusal> {
     Ok(found)
 }
 
-/// The right to be checked: the token was believed, and may be used here.
+/// The right to be checked: the token was believed, and may be used here, over a connection with this certificate.
 pub fn admit(
     environment: Environment,
     found: Found,
     head: Head<'_>,
     token: Secret,
     believed: &Believed,
+    certificate: Option<&Arc<Certificate>>,
 ) -> Result<Admitted, AdmitRefusal> {
+    let caller = believed.caller_with(certificate).map_err(AdmitRefusal::NotBelieved)?;
     if !believed.environments.contains(&environment) {
         return Err(AdmitRefusal::WrongEnvironment);
     }
     let Found { operation, path_parameters } = found;
     let query = head.target.split_once('?').map_or("", |(_, query)| query).to_owned();
-    let caller = believed.caller.clone();
     Ok(Admitted { environment, operation, path_parameters, query, caller, token })
 }
 
@@ -201,7 +204,7 @@ mod tests {
         let headers = headers(pairs);
         let head = Head { method: &method, target, headers: &headers };
         let found = find(&catalog, head)?;
-        let admitted = admit(Environment::Sandbox, found, head, bearer(&headers)?, &Believed::of_anyone())?;
+        let admitted = admit(Environment::Sandbox, found, head, bearer(&headers)?, &Believed::of_anyone(), None)?;
         Ok(admitted.operation().id.to_string())
     }
 
@@ -273,5 +276,19 @@ mod tests {
         assert!(matches!(with(("content-length", "2")), Err(AdmitRefusal::Malformed(_))));
         assert!(matches!(with(("transfer-encoding", "chunked")), Err(AdmitRefusal::Malformed(_))));
         assert!(with(("content-length", "0")).is_ok());
+    }
+
+    #[test]
+    fn a_caller_has_the_certificate_of_its_connection() {
+        let catalog = Catalog::build(&SchemaFiles::built_in(), &[]).unwrap();
+        let (method, headers) = (Method::GET, headers(&[TOKEN]));
+        let head = Head { method: &method, target: "/v2/offramps", headers: &headers };
+        for certificate in [None, Some(Arc::new(Certificate::read(b"a certificate")))] {
+            let (found, token) = (find(&catalog, head).unwrap(), bearer(&headers).unwrap());
+            let anyone = Believed::of_anyone();
+            let admitted = admit(Environment::Sandbox, found, head, token, &anyone, certificate.as_ref()).unwrap();
+            assert_eq!(admitted.caller().certificate(), certificate.as_deref());
+            assert_eq!((admitted.caller().issuer(), admitted.caller().subject()), ("any", "any"));
+        }
     }
 }

@@ -13,6 +13,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
 
 use super::algorithm::Algorithm;
+use super::certificate::Certificate;
 use super::claims::{self, FieldPath};
 use super::keys::KeySet;
 use crate::base::ids::Environment;
@@ -55,12 +56,19 @@ pub struct Caller {
     subject: String,
     requester: Option<String>,
     roles: BTreeSet<String>,
+    certificate: Option<Arc<Certificate>>,
 }
 
 impl Caller {
     /// No token says so of anybody: it is nobody's name for an issuer.
     pub(super) fn of_the_gate() -> Caller {
-        Caller { issuer: Arc::from("(gate)"), subject: "(gate)".to_owned(), requester: None, roles: BTreeSet::new() }
+        Caller {
+            issuer: Arc::from("(gate)"),
+            subject: "(gate)".to_owned(),
+            requester: None,
+            roles: BTreeSet::new(),
+            certificate: None,
+        }
     }
 
     /// The name of the issuer, as configured.
@@ -80,24 +88,49 @@ impl Caller {
     pub fn roles(&self) -> &BTreeSet<String> {
         &self.roles
     }
+
+    /// The certificate that the call came under, where callers must show one.
+    pub fn certificate(&self) -> Option<&Certificate> {
+        self.certificate.as_deref()
+    }
 }
 
 /// A believed token, and until when.
 #[derive(Clone, Debug)]
 pub struct Believed {
-    pub caller: Arc<Caller>,
+    caller: Arc<Caller>,
     /// In seconds since 1970, leeway included.
     pub until_secs: i64,
     /// Where it may be used.
     pub environments: Vec<Environment>,
+    /// The digest of the one certificate that it may be used with.
+    bound_to: Option<[u8; 32]>,
+}
+
+impl Believed {
+    /// Who calls with it over a connection that was opened with this certificate, or with none. What is remembered of a
+    /// token knows no connection: this is asked anew for each call.
+    pub fn caller_with(&self, certificate: Option<&Arc<Certificate>>) -> Result<Arc<Caller>, TokenFault> {
+        if self.bound_to.is_some_and(|bound| certificate.is_none_or(|certificate| *certificate.sha256() != bound)) {
+            return Err(TokenFault::Bound);
+        }
+        Ok(match certificate {
+            None => self.caller.clone(),
+            Some(certificate) => {
+                Arc::new(Caller { certificate: Some(certificate.clone()), ..Caller::clone(&self.caller) })
+            }
+        })
+    }
 }
 
 #[cfg(test)]
 impl Believed {
     /// Somebody who may call everywhere.
     pub(crate) fn of_anyone() -> Believed {
-        let caller = Caller { issuer: "any".into(), subject: "any".into(), requester: None, roles: BTreeSet::new() };
-        Believed { caller: Arc::new(caller), until_secs: i64::MAX, environments: Environment::ALL.to_vec() }
+        let (issuer, subject) = ("any".into(), "any".into());
+        let caller = Caller { issuer, subject, requester: None, roles: BTreeSet::new(), certificate: None };
+        let environments = Environment::ALL.to_vec();
+        Believed { caller: Arc::new(caller), until_secs: i64::MAX, environments, bound_to: None }
     }
 }
 
@@ -112,7 +145,7 @@ pub enum TokenFault {
     UnknownKey {
         issuer: usize,
     },
-    /// The issuer's keys are not known.
+    /// The issuer's keys are not known, or not whether they are still all.
     NoKeys {
         issuer: usize,
     },
@@ -122,6 +155,8 @@ pub enum TokenFault {
     NotYet,
     Lifetime,
     Fields,
+    /// It is bound to another certificate than the caller's, or in a way that is not known here.
+    Bound,
 }
 
 impl TokenFault {
@@ -140,6 +175,7 @@ impl TokenFault {
             TokenFault::NotYet => "not_yet",
             TokenFault::Lifetime => "lifetime",
             TokenFault::Fields => "fields",
+            TokenFault::Bound => "bound",
         }
     }
 }
@@ -171,7 +207,8 @@ pub fn believe(token: &str, trusted: &[Trusted], now_secs: i64) -> Result<Believ
     let until_secs = rules.time(&parts.claims, now_secs)?;
     rules.audience(&parts.claims)?;
     let caller = Arc::new(rules.caller(&parts.claims)?);
-    Ok(Believed { caller, until_secs, environments: rules.environments.clone() })
+    let bound_to = claims::bound_to(&parts.claims).ok_or(TokenFault::Bound)?;
+    Ok(Believed { caller, until_secs, environments: rules.environments.clone(), bound_to })
 }
 
 /// A token, taken apart.
@@ -287,7 +324,7 @@ impl IssuerRules {
             None => BTreeSet::new(),
             Some(value) => claims::roles(value).ok_or(TokenFault::Fields)?,
         };
-        Ok(Caller { issuer: self.name.clone(), subject, requester, roles })
+        Ok(Caller { issuer: self.name.clone(), subject, requester, roles, certificate: None })
     }
 }
 

@@ -26,7 +26,8 @@ fn asked(catalog: &Catalog, method: Method, target: &str, body: &[u8]) -> Result
     let found = admit::find(catalog, head).unwrap();
     check_head(&headers, 1 << 20)?;
     let token = admit::bearer(&headers).unwrap();
-    let admitted = admit::admit(Environment::Production, found, head, token, &admit::Believed::of_anyone()).unwrap();
+    let admitted =
+        admit::admit(Environment::Production, found, head, token, &admit::Believed::of_anyone(), None).unwrap();
     check(admitted, &headers, body).map_err(|unfit| unfit.refusal)
 }
 

@@ -13,6 +13,7 @@ pub enum Code {
     MethodNotAllowed,
     Unauthorized,
     Forbidden,
+    RateLimited,
     KeysUnavailable,
     InvalidJson,
     InvalidRequest,
@@ -36,7 +37,7 @@ pub enum Code {
 }
 
 impl Code {
-    pub const ALL: [Code; 27] = [
+    pub const ALL: [Code; 28] = [
         Code::MalformedRequest,
         Code::TargetTooLong,
         Code::HeadTooLarge,
@@ -45,6 +46,7 @@ impl Code {
         Code::MethodNotAllowed,
         Code::Unauthorized,
         Code::Forbidden,
+        Code::RateLimited,
         Code::KeysUnavailable,
         Code::InvalidJson,
         Code::InvalidRequest,
@@ -76,6 +78,7 @@ impl Code {
             Code::MethodNotAllowed => "METHOD_NOT_ALLOWED",
             Code::Unauthorized => "UNAUTHORIZED",
             Code::Forbidden => "FORBIDDEN",
+            Code::RateLimited => "RATE_LIMITED",
             Code::KeysUnavailable => "KEYS_UNAVAILABLE",
             Code::InvalidJson => "INVALID_JSON",
             Code::InvalidRequest => "INVALID_REQUEST",
@@ -109,6 +112,7 @@ impl Code {
             Code::RequestTimeout => 408,
             Code::BodyTooLarge => 413,
             Code::TargetTooLong => 414,
+            Code::RateLimited => 429,
             Code::HeadTooLarge => 431,
             Code::UnsupportedMediaType => 415,
             Code::UpstreamUnavailable | Code::UpstreamError => 502,
@@ -135,6 +139,7 @@ impl Code {
             | Code::UnsupportedMediaType
             | Code::BodyTooLarge
             | Code::Forbidden
+            | Code::RateLimited
             | Code::RequestInProgress
             | Code::RequestIdSpent
             | Code::RequestIdReused

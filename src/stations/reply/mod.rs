@@ -5,6 +5,7 @@
 
 mod claimed;
 mod codes;
+mod rate;
 mod read;
 mod upstream;
 
@@ -14,6 +15,7 @@ use serde_json::{Value, json};
 
 pub use claimed::{Closed, claimed, closed};
 pub use codes::Code;
+pub use rate::{Exceeded, RATE_LIMIT, RATE_LIMIT_POLICY, Rated, exceeded, rate_fields};
 pub use read::{Fetched, ReadError, ReadFailure, fetched, read_error, read_failed};
 pub use upstream::{error_in_shape, is_passed};
 
@@ -79,6 +81,7 @@ impl Executed {
 #[derive(Clone, Debug)]
 pub enum Refusal {
     Admit(AdmitRefusal),
+    Exceeded(Exceeded),
     Check(CheckRefusal),
     /// The body did not come within its time.
     BodySlow,
@@ -109,10 +112,18 @@ fn refused_as(refusal: &Refusal, operation: Option<&Operation>, executed: Option
         }
         _ => format!("{message}."),
     };
-    let details = (!violations.is_empty())
-        .then(|| json!({ "violations": violations.iter().map(Violation::to_json).collect::<Vec<_>>() }));
+    let details = match refusal {
+        Refusal::Exceeded(exceeded) => {
+            Some(json!({ "rates": exceeded.rates.iter().map(AsRef::as_ref).collect::<Vec<&str>>() }))
+        }
+        _ => (!violations.is_empty())
+            .then(|| json!({ "violations": violations.iter().map(Violation::to_json).collect::<Vec<_>>() })),
+    };
     let mut reply = own(code, code.status(), code.shape(), &message, details, executed);
     match refusal {
+        Refusal::Exceeded(exceeded) => {
+            reply.headers.insert(RETRY_AFTER, HeaderValue::from(exceeded.retry_after_secs));
+        }
         Refusal::Admit(AdmitRefusal::Unauthorized(_)) => {
             reply.headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
@@ -203,7 +214,7 @@ fn told(refusal: &Refusal) -> (Code, String, &[Violation]) {
         ),
         Refusal::Admit(AdmitRefusal::Unauthorized(why)) => plain(Code::Unauthorized, why),
         Refusal::Admit(AdmitRefusal::NotBelieved(TokenFault::NoKeys { .. })) => {
-            plain(Code::KeysUnavailable, "the keys of the token's issuer are not known at this moment")
+            plain(Code::KeysUnavailable, "the keys of the token's issuer cannot be had at this moment")
         }
         // Only who holds a token that was once good is told what is wrong with it.
         Refusal::Admit(AdmitRefusal::NotBelieved(TokenFault::Expired)) => {
@@ -212,6 +223,10 @@ fn told(refusal: &Refusal) -> (Code, String, &[Violation]) {
         Refusal::Admit(AdmitRefusal::NotBelieved(_)) => plain(Code::Unauthorized, "the token is not accepted"),
         Refusal::Admit(AdmitRefusal::WrongEnvironment) => {
             plain(Code::Forbidden, "this token may not be used in this environment")
+        }
+        Refusal::Exceeded(exceeded) => {
+            let rates = exceeded.rates.iter().map(|rate| format!("`{rate}`")).collect::<Vec<_>>().join(", ");
+            (Code::RateLimited, format!("these are more calls than are allowed by {rates}"), &[])
         }
         Refusal::Check(CheckRefusal::MediaType(why)) => plain(Code::UnsupportedMediaType, why),
         Refusal::Check(CheckRefusal::TooLarge { limit_bytes }) => {

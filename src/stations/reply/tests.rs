@@ -23,6 +23,7 @@ fn refusals() -> Vec<Refusal> {
         Refusal::Admit(AdmitRefusal::NotBelieved(TokenFault::Expired)),
         Refusal::Admit(AdmitRefusal::NotBelieved(TokenFault::NoKeys { issuer: 0 })),
         Refusal::Admit(AdmitRefusal::WrongEnvironment),
+        Refusal::Exceeded(Exceeded { rates: vec!["per-caller".into()], retry_after_secs: 12 }),
         Refusal::Check(CheckRefusal::MediaType("a reason")),
         Refusal::Check(CheckRefusal::TooLarge { limit_bytes: 7 }),
         Refusal::Check(CheckRefusal::Json(json::parse(b"{", Limits::REQUEST).unwrap_err())),

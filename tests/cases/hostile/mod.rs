@@ -6,6 +6,7 @@ mod http2;
 mod line;
 mod malformed;
 mod phases;
+mod rates;
 mod table;
 
 use std::time::Duration;

@@ -1,14 +1,17 @@
 //! The search for what must not be told: it finds what is leaked on purpose, and finds nothing in what the gate says.
 //!
-//! Every gate of these tests is searched so; here it is shown that the search can find something.
+//! Every gate of all tests is searched so; here it is shown that the search can find something.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::signer::Signer;
-use super::watched::{Watched, leaked};
+use super::watched::Watched;
 use super::{claims_of_second, fetched_from, shows};
+use crate::support::canary::{leaked, plant, search};
 use crate::support::shape::{operations, valid};
 use crate::support::token::token;
 use crate::support::upstream::answer;
-use crate::support::{Act, Setup, Upstream};
+use crate::support::{Act, Gate, Setup, Upstream, get, post};
 
 const OURS: &str = "the-credential-of-the-gate-itself";
 
@@ -35,6 +38,75 @@ fn the_search_finds_what_is_leaked_on_purpose() {
     assert!(leaked(&received(&forwarding), OURS).is_none());
     assert!(leaked(&received(&injecting), token()).is_none());
     gate.assert_silent();
+}
+
+/// What somebody's test would fail with.
+fn failure(work: impl FnOnce()) -> String {
+    let failure = catch_unwind(AssertUnwindSafe(work)).expect_err("nothing was found");
+    failure.downcast_ref::<String>().cloned().unwrap_or_default()
+}
+
+#[test]
+fn a_gate_that_tells_a_secret_fails_its_test_by_itself() {
+    let upstream = Upstream::start();
+    let secret = "a-secret-that-is-a-request-id-117";
+    plant(secret);
+
+    let gate = Setup::of(&upstream).start();
+    assert_eq!(get("/v2/users").header("X-Request-Id", secret).send(gate.production()).status, 200);
+    gate.request_line(secret);
+    assert!(failure(|| drop(gate)).starts_with("the log:"));
+
+    let gate = Setup::of(&upstream).start();
+    let call = get("/v2/users").without("Authorization").header("X-Request-Id", secret);
+    assert!(failure(|| drop(call.send(gate.production()))).starts_with("an answer of the gate:"));
+    gate.request_line(secret);
+    assert!(failure(|| drop(gate.kill())).starts_with("the log:"));
+
+    let issuer = "a-secret-that-names-an-issuer-11";
+    plant(issuer);
+    let section = format!("issuer.{issuer}");
+    let setup = Setup::of(&upstream).file("jwks.json", &super::jwks(&[&Signer::ed("k-1")]));
+    let setup = setup.set(&section, "issuer", "i").set_raw(&section, "audience", r#"["a"]"#);
+    let setup =
+        setup.set_raw(&section, "environments", r#"["production"]"#).set_raw(&section, "algorithms", r#"["EdDSA"]"#);
+    let gate = setup.set(&section, "jwks_file", "jwks.json").start();
+    assert!(failure(|| drop(gate)).starts_with("the metrics:"));
+
+    let setting = "a-secret-that-is-no-setting";
+    plant(setting);
+    let gate = Gate::spawn(Setup::of(&upstream).set("log", setting, "x"));
+    gate.wait_end();
+    assert!(failure(|| drop(gate)).starts_with("standard error:"));
+}
+
+#[test]
+fn secrets_are_planted_without_being_asked_for() {
+    let upstream = Upstream::start();
+    let setup = Setup::of(&upstream)
+        .set("production", "credential", "the-credential-in-the-file")
+        .variable("OURS", "the-credential-of-a-variable");
+    let setup = setup.file("ours", "the-credential-beside-it").set_raw("sandbox", "credential", r#"{ env = "OURS" }"#);
+    let gate = Gate::spawn(setup.set_raw("issuer.main", "shared_secret", r#"{ file = "ours" }"#));
+    let shown = "Bearer aGVhZGVy.dGhlIGNsYWltcyBvZiBpdA.c2lnbmF0dXJlIG9mIGl0";
+    let body = r#"{"a": 1}"#;
+    let call = post("/v2/users").without("Authorization").header("authorization", shown).json(body);
+    crate::support::canary::plant_tokens(&call.bytes());
+    for (told, what) in [
+        ("the-credential-in-the-file", "in the file"),
+        ("the-credential-of-a-variable", "in a variable"),
+        ("the-credential-beside-it", "in another file"),
+        ("dGhlIGNsYWltcyBvZiBpdA", "the claims of a token"),
+        ("c2lnbmF0dXJlIG9mIGl0", "the signature of a token"),
+        ("XX00EXAMPLE0000000117", "an IBAN of an example"),
+        ("0000000117", "an account number of an example"),
+        ("odalys.brandreth@example.com", "a person of an example"),
+        (token().rsplit_once('.').unwrap().1, "the token of all tests"),
+    ] {
+        assert!(search(&format!("x {told} y")).is_some(), "{what}");
+    }
+    assert_eq!(search("aaaaaaaaaaaaaaaaaaaaaaaa nothing of anything 000000000 aGVhZGVy"), None);
+    gate.wait_end();
 }
 
 /// Upstream and the issuer repeat what they were sent, and break in many ways; the gate tells nobody.

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 
 use super::signer::Signer;
-use super::watched::{Watched, assert_refused};
+use super::watched::Watched;
 use super::{jwks, shows, wait_until};
 use crate::support::token::{claims, token};
 use crate::support::upstream::answer;
-use crate::support::{Act, Setup, Upstream};
+use crate::support::{Act, Answer, Setup, Upstream};
 
 const CANARY: &str = "what-the-issuer-says-besides-its-keys";
 
@@ -64,6 +64,13 @@ fn failing(elsewhere: &Upstream) -> Vec<Failing> {
     rows.into_iter().map(failing).collect()
 }
 
+/// Nobody can tell whether the token is good: 503, never 401.
+fn assert_put_off(answer: &Answer, what: &str) {
+    assert_eq!((answer.status, answer.code().as_str()), (503, "KEYS_UNAVAILABLE"), "{what}: {answer}");
+    assert_eq!(answer.header("retry-after").as_deref(), Some("1"), "{what}: {answer}");
+    assert_eq!(answer.header("www-authenticate"), None, "{what}: {answer}");
+}
+
 /// One gate that takes the tokens of all of them.
 fn gate(upstream: &Upstream, all: &[Failing]) -> Watched {
     let add = |setup: Setup, one: &Failing| {
@@ -92,15 +99,7 @@ fn an_issuer_that_fails_from_the_start_is_503_until_it_answers() {
         for one in &all {
             let gate = &gate;
             scope.spawn(move || {
-                let answer = gate.read(&one.token(&one.signer));
-                assert_eq!(
-                    (answer.status, answer.code().as_str()),
-                    (503, "KEYS_UNAVAILABLE"),
-                    "{}: {answer}",
-                    one.name
-                );
-                assert_eq!(answer.header("retry-after").as_deref(), Some("1"), "{}: {answer}", one.name);
-                assert_eq!(answer.header("www-authenticate"), None, "{}: {answer}", one.name);
+                assert_put_off(&gate.read(&one.token(&one.signer)), one.name);
                 assert!(one.fetches(gate, one.outcome) > 0, "{}: {}", one.name, gate.said());
             });
         }
@@ -145,8 +144,10 @@ fn an_issuer_that_fails_later_leaves_its_known_keys_as_they_are() {
                     one.keys.wait_for(1);
                     let answer = gate.read(&known);
                     assert_eq!(answer.status, 200, "{}: {answer}", one.name);
-                    assert_refused(&unknown.join().unwrap(), one.name);
+                    assert_put_off(&unknown.join().unwrap(), one.name);
                 });
+                // Nor is it refused while nothing is fetched, a moment after a fetch that failed.
+                assert_put_off(&gate.read(&one.token(&Signer::ed("k-3"))), one.name);
                 assert_eq!(one.fetches(gate, one.outcome), 1, "{}", one.name);
                 gate.assert_passes(&known);
             });
@@ -170,5 +171,23 @@ fn an_issuer_that_cannot_be_reached_is_tried_again() {
     assert!(gate.readiness().1.contains("second"));
     assert!(gate.fetches("unreachable") > 0);
     gate.assert_passes(token());
+    gate.assert_silent();
+}
+
+#[test]
+fn an_unknown_key_is_refused_again_once_its_issuer_answers() {
+    let (upstream, keys) = (Upstream::start(), Upstream::start());
+    let (signer, next, unknown) = (Signer::ed("k-1"), Signer::ed("k-2"), Signer::ed("k-3"));
+    keys.always(shows(&[&signer]));
+    let gate = Watched::start(super::fetched_from(Setup::of(&upstream), &keys));
+    gate.assert_passes(&signer.token(&super::claims_of_second()));
+    keys.always(Act::json(500, "{}"));
+    assert_put_off(&gate.read(&next.token(&super::claims_of_second())), "failing");
+    // A forged token that names a known key is refused all the same.
+    gate.assert_refused(&Signer::ed("k-1").token(&super::claims_of_second()));
+    keys.always(shows(&[&signer, &next]));
+    wait_until("the issuer to be asked again", || gate.read(&next.token(&super::claims_of_second())).status == 200);
+    gate.assert_refused(&unknown.token(&super::claims_of_second()));
+    gate.assert_passes(&signer.token(&super::claims_of_second()));
     gate.assert_silent();
 }

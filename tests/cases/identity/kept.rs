@@ -1,4 +1,5 @@
-//! The last good keys on disk: for a start while the issuer is away, for a day, for the URL that they came from.
+//! The last good keys, in the process and on disk: while the issuer is away, for a bounded time, for the URL that they
+//! came from.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
@@ -75,4 +76,49 @@ fn kept_keys_that_are_old_foreign_or_broken_are_not_used() {
         setup = gate.kill();
     }
     drop(setup);
+}
+
+#[test]
+fn keys_that_are_too_old_believe_nothing_any_more() {
+    let (upstream, keys) = (Upstream::start(), Upstream::start());
+    let signer = Signer::ed("k-1");
+    let token = signer.token(&claims_of_second());
+    keys.always(shows(&[&signer]));
+    let setup = fetched_from(Setup::of(&upstream), &keys).set_raw("issuer.second", "longest_stale_secs", "3");
+    let gate = Watched::start(setup.set("issuer.second", "jwks_keep", "kept.json"));
+    wait_until("the token to be remembered", || gate.read(&token).status == 200);
+    keys.always(Act::json(500, "{}"));
+    // A file that seems to come from tomorrow does not make them young again.
+    let kept = std::fs::OpenOptions::new().write(true).open(gate.path("kept.json")).unwrap();
+    kept.set_modified(kept.metadata().unwrap().modified().unwrap() + Duration::from_secs(24 * 3600)).unwrap();
+    wait_until("the keys to be let go of", || gate.read(&token).status != 200);
+    let answer = gate.read(&token);
+    assert_eq!((answer.status, answer.code().as_str()), (503, "KEYS_UNAVAILABLE"), "{answer}");
+    let (status, told) = gate.readiness();
+    assert!(status == 503 && told.contains("second"), "{status} {told}");
+    let failed = gate.fetches("status");
+    wait_until("the issuer to be asked again", || gate.fetches("status") > failed);
+    assert_eq!((gate.read(&token).status, gate.readiness().0), (503, 503));
+    gate.assert_passes(crate::support::token::token());
+
+    keys.always(shows(&[&signer]));
+    wait_until("the issuer to be asked again", || gate.readiness().0 == 200);
+    wait_until("the token to pass", || gate.read(&token).status == 200);
+    gate.assert_silent();
+}
+
+#[test]
+fn a_file_of_keys_that_is_gone_is_believed_for_as_long() {
+    let upstream = Upstream::start();
+    let signer = Signer::ed("k-1");
+    let token = signer.token(&claims_of_second());
+    let setup = super::second(Setup::of(&upstream), "EdDSA").file("jwks.json", &super::jwks(&[&signer]));
+    let setup = setup.set("issuer.second", "jwks_file", "jwks.json");
+    let gate = Watched::start(setup.set_raw("issuer.second", "longest_stale_secs", "3"));
+    wait_until("the token to be remembered", || gate.read(&token).status == 200);
+    std::fs::remove_file(gate.path("jwks.json")).unwrap();
+    wait_until("the keys to be let go of", || gate.readiness().0 == 503);
+    let answer = gate.read(&token);
+    assert_eq!((answer.status, answer.code().as_str()), (503, "KEYS_UNAVAILABLE"), "{answer}");
+    gate.assert_silent();
 }

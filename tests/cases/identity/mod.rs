@@ -1,6 +1,7 @@
 //! Who may call: tokens, keys and credentials through the real gate, and what of them is never told.
 
 mod attacks;
+mod authority;
 mod canary;
 mod command;
 mod credential;
@@ -12,11 +13,9 @@ mod signer;
 mod tokens;
 mod watched;
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
-use crate::support::clock::{PATIENCE, Watch};
+use crate::support::clock::wait_until;
 use crate::support::token::claims;
 use crate::support::{Act, Setup, Upstream};
 use signer::Signer;
@@ -52,13 +51,4 @@ fn jwks(signers: &[&Signer]) -> String {
 
 fn shows(signers: &[&Signer]) -> Act {
     Act::json(200, jwks(signers))
-}
-
-/// Waits for what no thread of this process can tell of.
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let watch = Watch::start();
-    while !is_so() {
-        assert!(watch.elapsed() < PATIENCE, "waited in vain for {what}");
-        std::thread::park_timeout(Duration::from_millis(20));
-    }
 }

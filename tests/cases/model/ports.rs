@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use serde_json::Value;
-use sluice::adapters::store::Memory;
+use sluice::adapters::store::memory::Memory;
 use sluice::base::ids::Environment;
 use sluice::commit::{
     Commit, CommitError, Committed, Index, NodeId, Number, Outstanding, Record, RecordKey, Span, StoreFault, StoreTime,
@@ -127,6 +127,18 @@ pub struct FlakyAudit {
     pub well: AtomicBool,
 }
 
+impl FlakyAudit {
+    fn write(&self, entries: Vec<Outstanding>) {
+        let mut file = self.file.lock().unwrap();
+        for entry in entries {
+            let number = entry.number;
+            if let Some(there) = file.insert(number, entry.clone()) {
+                assert_eq!(there, entry, "two entries of number {number} in one file");
+            }
+        }
+    }
+}
+
 #[async_trait]
 impl AuditSink for FlakyAudit {
     async fn append(&self, entries: Vec<Outstanding>) -> Result<(), AuditFault> {
@@ -136,14 +148,7 @@ impl AuditSink for FlakyAudit {
         if fails && self.fate.chance(500) {
             return Err(AuditFault("the model's disk is full".to_owned()));
         }
-        let mut file = self.file.lock().unwrap();
-        for entry in entries {
-            let number = entry.number;
-            if let Some(there) = file.insert(number, entry.clone()) {
-                assert_eq!(there, entry, "two entries of number {number} in one file");
-            }
-        }
-        drop(file);
+        self.write(entries);
         self.life.moment(&self.fate).await;
         if fails { Err(AuditFault("the model's disk did not say".to_owned())) } else { Ok(()) }
     }
@@ -160,7 +165,17 @@ pub struct Effect {
     pub request_id: String,
     /// When it was sent.
     pub sent: Duration,
-    pub body: Bytes,
+    /// Of which exchange.
+    pub trace: String,
+    /// Whose call it was, and how much it moved.
+    pub asked: Asked,
+}
+
+/// What makes two requests of one requestId the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    pub token: String,
+    pub amount: String,
 }
 
 /// Upstream: every call that reaches it whole has an effect, however often it comes.
@@ -208,9 +223,9 @@ impl ModelUpstream {
         *self.underway.lock().unwrap().entry(request_id.to_owned()).or_default() += 1;
     }
 
-    fn act(&self, request_id: &str, sent: Duration, body: Bytes) -> usize {
+    fn act(&self, request_id: &str, sent: Duration, trace: &str, asked: Asked) -> usize {
         let mut effects = self.effects.lock().unwrap();
-        effects.push(Effect { request_id: request_id.to_owned(), sent, body });
+        effects.push(Effect { request_id: request_id.to_owned(), sent, trace: trace.to_owned(), asked });
         effects.len()
     }
 
@@ -225,15 +240,18 @@ impl Upstream for FlakyUpstream {
         self.life.moment(&self.fate).await;
         let fate = &self.fate;
         if fate.chance(fate.trouble) {
-            // The node was held up, for longer than its lease at times.
-            sleep(fate.millis(60_000)).await;
+            // The node was held up, for longer than its lease at times, and than people wait.
+            sleep(fate.millis(400_000)).await;
         }
         if fate.chance(fate.trouble) || lease.is_some_and(|lease| !lease.is_live()) {
             return Sent::NotWritten;
         }
         let body = outgoing.body.unwrap_or_default();
-        let asked: Value = serde_json::from_slice(&body).unwrap();
-        let id = asked["requestId"].as_str().unwrap().to_owned();
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        let id = body["requestId"].as_str().unwrap().to_owned();
+        let token = outgoing.headers["authorization"].to_str().unwrap().to_owned();
+        let trace = outgoing.headers["x-request-id"].to_str().unwrap().to_owned();
+        let asked = Asked { token, amount: body["source"]["amount"].as_str().unwrap().to_owned() };
         let sent = self.upstream.begin.elapsed();
         self.upstream.sent(&id);
         let troubled = fate.chance(50 + fate.trouble * 4);
@@ -244,7 +262,7 @@ impl Upstream for FlakyUpstream {
                 let (upstream, delay) = (self.upstream.clone(), fate.millis(ANSWER_WITHIN.as_millis() as u64 * 2));
                 tokio::spawn(async move {
                     sleep(delay).await;
-                    upstream.act(&id, sent, body);
+                    upstream.act(&id, sent, &trace, asked);
                     upstream.over(&id);
                 });
             } else {
@@ -262,21 +280,21 @@ impl Upstream for FlakyUpstream {
             5 => refused(409),
             6 => {
                 // It did it, and says 500.
-                self.upstream.act(&id, sent, body);
+                self.upstream.act(&id, sent, &trace, asked);
                 refused(500)
             }
             7 => {
-                self.upstream.act(&id, sent, body);
+                self.upstream.act(&id, sent, &trace, asked);
                 sleep(ANSWER_WITHIN).await;
                 Sent::Lost(Loss::Silent)
             }
             8 => {
-                self.upstream.act(&id, sent, body);
+                self.upstream.act(&id, sent, &trace, asked);
                 let headers = json_headers();
                 Sent::Answered { status: 201, headers, body: AnswerBody::Incomplete(Loss::Broken) }
             }
             _ => {
-                let number = self.upstream.act(&id, sent, body);
+                let number = self.upstream.act(&id, sent, &trace, asked);
                 answered(201, Bytes::from(format!(r#"{{"id":{number},"requestId":"{id}"}}"#)))
             }
         };

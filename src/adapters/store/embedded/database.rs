@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use redb::{Database, ReadableDatabase as _, ReadableTable, StorageError, TableDefinition};
 
 use super::super::layout::{self, FORMAT, Item};
-use super::super::look::{self, View};
+use super::super::look::{self, Pair, View};
 use super::super::plan::{Change, puts};
 use super::medium::{Access, InFolder, Medium, Trouble};
 use crate::commit::{StoreFault, StoreTime};
@@ -148,7 +148,7 @@ impl<T: ReadableTable<&'static [u8], &'static [u8]>> View for Map<'_, T> {
         Ok(self.0.get(key).map_err(fault)?.map(|value| value.value().to_vec()))
     }
 
-    fn range(&self, from: &[u8], to: &[u8], count: usize) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreFault> {
+    fn range(&self, from: &[u8], to: &[u8], count: usize) -> Result<Vec<Pair>, StoreFault> {
         if from >= to {
             return Ok(Vec::new());
         }

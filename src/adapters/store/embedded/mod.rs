@@ -5,10 +5,12 @@
 
 mod database;
 mod medium;
+mod transfer;
 mod writer;
 
 pub use database::{FILE, OpenError};
 pub use medium::Medium;
+pub use transfer::{TransferError, backup, export, import};
 
 use std::path::Path;
 use std::sync::mpsc::{self, SyncSender, TrySendError};
@@ -112,7 +114,7 @@ impl Embedded {
     /// Looks at the last complete transaction, on a thread that may block.
     async fn look<T: Send + 'static>(
         &self,
-        at: impl FnOnce(&Map<'_, Looked>, StoreTime) -> Result<T, StoreFault> + Send + 'static,
+        at: impl FnOnce(&Map<'_, Looked>, &Ticker) -> Result<T, StoreFault> + Send + 'static,
     ) -> Result<T, StoreFault> {
         let shared = Arc::clone(&self.shared);
         let readers = Arc::clone(&self.readers);
@@ -123,7 +125,7 @@ impl Embedded {
                 let database = shared.database().ok_or_else(|| away("its file cannot be opened"))?;
                 let read = database.begin_read().map_err(|error| away(&error.to_string()))?;
                 let table = read.open_table(TABLE).map_err(|error| away(&error.to_string()))?;
-                at(&Map(&table), shared.ticker.now())
+                at(&Map(&table), &shared.ticker)
             });
             looking.await.map_err(|_| away("it could not be read"))?
         };
@@ -162,7 +164,11 @@ impl Store for Embedded {
 
     async fn read(&self, key: &RecordKey) -> Result<(Option<Record>, StoreTime), StoreFault> {
         let key = key.clone();
-        self.look(move |map, now| Ok((look::record(map, &key, now)?, now))).await
+        self.look(move |map, ticker| {
+            let now = ticker.now();
+            Ok((look::record(map, &key, now)?, now))
+        })
+        .await
     }
 
     async fn due(
@@ -177,7 +183,7 @@ impl Store for Embedded {
 
     async fn used(&self, environment: Environment, window: &WindowKey, span: Span) -> Result<u64, StoreFault> {
         let window = window.clone();
-        self.look(move |map, now| look::used(map, environment, &window, span, now)).await
+        self.look(move |map, ticker| look::used(map, environment, &window, span, ticker.now())).await
     }
 
     async fn outbox(

@@ -135,12 +135,9 @@ impl Writer {
                 return Err(why);
             }
         }
-        let database = self.database().map_err(|why| {
-            self.failed = Some((Stopwatch::start(), why.clone()));
-            why
-        })?;
-        self.failed = None;
-        Ok(database)
+        let database = self.database();
+        self.failed = database.as_ref().err().map(|why| (Stopwatch::start(), why.clone()));
+        database
     }
 
     fn database(&mut self) -> Result<Arc<Database>, String> {
@@ -206,13 +203,12 @@ fn transact(database: &Database, work: impl FnOnce(&mut Table<'_>) -> Result<(),
 
 /// An error is one of the database: the transaction must not be made.
 fn plan_and_make(table: &mut Table<'_>, ticker: &Ticker, job: Job, told: &mut Vec<Told>) -> Result<(), StoreFault> {
-    let now = ticker.now();
     match job {
         Job::Commit(commit, ticket, answer) => {
             if !ticket.begin() {
                 return Ok(());
             }
-            let planned = plan::plan(&Map(table), now, &commit);
+            let planned = plan::plan(&Map(table), ticker.now(), &commit);
             if let Err(CommitError::Fault(fault @ (StoreFault::Away(_) | StoreFault::InDoubt(_)))) = planned {
                 told.push(Told::Commit(answer, commit.environment, Err(CommitError::Fault(fault.clone()))));
                 return Err(fault);
@@ -229,7 +225,7 @@ fn plan_and_make(table: &mut Table<'_>, ticker: &Ticker, job: Job, told: &mut Ve
             make(table, plan::drain(environment, &numbers))
         }
         Job::Sweep(answer) => {
-            let (count, changes) = match plan::sweep(&Map(table), now, SWEEP) {
+            let (count, changes) = match plan::sweep(&Map(table), ticker.now(), SWEEP) {
                 Ok((count, changes)) => (Ok(count), changes),
                 Err(fault @ StoreFault::Broken(_)) => (Err(fault), Vec::new()),
                 Err(fault) => return Err(fault),

@@ -1,6 +1,6 @@
 //! HTTP/2 through TLS, by frames written by hand.
 
-mod frames;
+pub(super) mod frames;
 
 use frames::{
     CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, Headers, PREFACE, RESET, SETTINGS, Said, Two, block, frame,

@@ -1,0 +1,280 @@
+//! Callers' certificates on one listener: whose are accepted, and which are revoked.
+//!
+//! A certificate is looked at in the handshake, and again while its connection is used: at once when the lists of
+//! revoked ones change, and every few seconds, for certificates and lists expire. Sessions are never resumed: what is
+//! resumed is not verified again.
+
+use std::cell::Cell;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use pingora::listeners::tls::Acceptor;
+use pingora::protocols::Ssl as _;
+use pingora::protocols::l4::stream::Stream;
+use pingora::protocols::tls::TlsStream;
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
+use rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore, ServerConfig, SignatureScheme,
+};
+use tokio::time::sleep;
+
+use crate::base::ids::Environment;
+use crate::config::{ClientsConfig, Revocations};
+use crate::ports::Clock;
+use crate::stations::admit::Certificate;
+use crate::telemetry::Metrics;
+
+/// How often the file of revoked certificates is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// How long a certificate of an open connection is accepted without being looked at.
+const VERIFY_EVERY_SECS: i64 = 10;
+
+tokio::task_local! {
+    /// Why the certificate of the handshake that this task is in was refused: its error comes back without it.
+    static REFUSED: Cell<Option<&'static str>>;
+}
+
+/// What is asked of callers' certificates.
+pub struct Clients {
+    environment: Environment,
+    authorities: Vec<CertificateDer<'static>>,
+    roots: Arc<RootCertStore>,
+    names: Vec<DistinguishedName>,
+    revoked: Option<PathBuf>,
+    current: ArcSwap<Current>,
+    clock: Arc<dyn Clock>,
+    metrics: Metrics,
+}
+
+/// What they are verified by now.
+struct Current {
+    verifier: Arc<dyn ClientCertVerifier>,
+    revocations: Option<Revocations>,
+    generation: u64,
+}
+
+/// The certificate that a connection was opened with, with those that vouch for it.
+#[derive(Debug)]
+pub struct Presented {
+    certificate: Arc<Certificate>,
+    chain: Vec<CertificateDer<'static>>,
+    verified: Mutex<Verified>,
+}
+
+/// When it was last found good, and by which lists.
+#[derive(Clone, Copy, Debug)]
+struct Verified {
+    generation: u64,
+    at_secs: i64,
+}
+
+impl Clients {
+    pub fn new(
+        environment: Environment,
+        config: &ClientsConfig,
+        clock: Arc<dyn Clock>,
+        metrics: Metrics,
+    ) -> Result<Clients, String> {
+        let authorities: Vec<_> = CertificateDer::pem_slice_iter(&config.ca_pem)
+            .collect::<Result<_, _>>()
+            .map_err(|error| format!("the authorities cannot be read: {error}"))?;
+        let mut roots = RootCertStore::empty();
+        for authority in &authorities {
+            roots.add(authority.clone()).map_err(|error| format!("an authority cannot be used: {error}"))?;
+        }
+        let (names, roots) = (roots.subjects(), Arc::new(roots));
+        let read = |path: &PathBuf| {
+            let content = std::fs::read(path).map_err(|error| error.to_string());
+            let read = content.and_then(|content| Revocations::read(&content, &authorities).map_err(|f| f.to_string()));
+            read.map_err(|why| format!("`{}`: {why}", path.display()))
+        };
+        let revocations = config.revoked.as_ref().map(read).transpose()?;
+        let verifier = verifier(&roots, revocations.as_ref()).map_err(|error| error.to_string())?;
+        let current = ArcSwap::from_pointee(Current { verifier, revocations, generation: 0 });
+        let revoked = config.revoked.clone();
+        let clients = Clients { environment, authorities, roots, names, revoked, current, clock, metrics };
+        clients.tell();
+        Ok(clients)
+    }
+
+    /// Has this asked of all who connect, each time anew.
+    pub fn ask_of_all(config: &mut ServerConfig) {
+        config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+    }
+
+    /// Shakes hands with a caller that has a good certificate; if not, a word for the reason.
+    pub async fn handshake(
+        &self,
+        acceptor: &Acceptor,
+        stream: Stream,
+    ) -> Result<(TlsStream<Stream>, Presented), &'static str> {
+        // INVARIANT: taken before the handshake. If the lists change meanwhile, it was verified by outdated ones.
+        let verified = Verified { generation: self.current.load().generation, at_secs: self.now_secs() };
+        let handshake = async {
+            let shaken = acceptor.tls_handshake(stream).await;
+            shaken.map_err(|error| REFUSED.with(Cell::get).unwrap_or_else(|| otherwise(&error)))
+        };
+        let stream = REFUSED.scope(Cell::new(None), handshake).await?;
+        let chain = stream.get_ssl().and_then(|tls| tls.peer_cert_chain_der()).unwrap_or_default().to_vec();
+        let own = chain.first().ok_or(MISSING)?;
+        let certificate = Arc::new(Certificate::read(own));
+        Ok((stream, Presented { certificate, chain, verified: Mutex::new(verified) }))
+    }
+
+    /// The certificate, if it is still good; if not, a word for the reason.
+    pub fn accepts(&self, presented: &Presented) -> Result<Arc<Certificate>, &'static str> {
+        let (current, now_secs) = (self.current.load(), self.now_secs());
+        let mut verified = presented.verified.lock().unwrap_or_else(PoisonError::into_inner);
+        let age_secs = now_secs.saturating_sub(verified.at_secs);
+        if verified.generation != current.generation || !(0..VERIFY_EVERY_SECS).contains(&age_secs) {
+            let (own, others) = presented.chain.split_first().ok_or(MISSING)?;
+            let since_1970 = Duration::from_secs(u64::try_from(now_secs).unwrap_or_default());
+            let now = UnixTime::since_unix_epoch(since_1970);
+            current.verifier.verify_client_cert(own, others, now).map_err(|error| reason(&error))?;
+            *verified = Verified { generation: current.generation, at_secs: now_secs };
+        }
+        Ok(presented.certificate.clone())
+    }
+
+    /// Reads the lists again when they change; the last good ones stay while they cannot be used.
+    pub async fn keep_fresh(self: Arc<Clients>) {
+        let Some(path) = &self.revoked else { return };
+        loop {
+            sleep(LOOK_EVERY).await;
+            let read = tokio::fs::read(path).await.map_err(|error| error.to_string());
+            let taken = read.and_then(|content| self.take(&content));
+            if let Err(why) = taken {
+                tracing::error!(environment = %self.environment, why, "the lists of revoked certificates cannot be used; the last good ones stay");
+            }
+            let current = self.current.load();
+            if current.revocations.as_ref().is_some_and(|lists| self.now_secs() >= lists.until_secs()) {
+                tracing::error!(environment = %self.environment, "the lists of revoked certificates have expired; callers are refused until there are newer ones");
+            }
+        }
+    }
+
+    fn take(&self, content: &[u8]) -> Result<(), String> {
+        let read = Revocations::read(content, &self.authorities).map_err(|fault| fault.to_string())?;
+        let current = self.current.load();
+        if let Some(former) = &current.revocations {
+            if *former == read {
+                return Ok(());
+            }
+            read.can_follow(former, self.now_secs()).map_err(|fault| fault.to_string())?;
+        }
+        let verifier = verifier(&self.roots, Some(&read)).map_err(|error| error.to_string())?;
+        let generation = current.generation.wrapping_add(1);
+        self.current.store(Arc::new(Current { verifier, revocations: Some(read), generation }));
+        self.tell();
+        tracing::info!(environment = %self.environment, "the lists of revoked certificates changed");
+        Ok(())
+    }
+
+    fn tell(&self) {
+        if let Some(lists) = &self.current.load().revocations {
+            self.metrics.revocations_expire(self.environment.as_str(), lists.until_secs());
+        }
+    }
+
+    fn now_secs(&self) -> i64 {
+        self.clock.now().as_second()
+    }
+}
+
+/// Where there are lists, every certificate of a chain must be of an authority that has one, and not be on it.
+fn verifier(
+    roots: &Arc<RootCertStore>,
+    revocations: Option<&Revocations>,
+) -> Result<Arc<dyn ClientCertVerifier>, VerifierBuilderError> {
+    let builder = WebPkiClientVerifier::builder_with_provider(roots.clone(), Arc::new(ring::default_provider()));
+    match revocations {
+        None => builder.build(),
+        Some(revocations) => builder.with_crls(revocations.lists()).enforce_revocation_expiration().build(),
+    }
+}
+
+const MISSING: &str = "certificate_missing";
+
+/// A handshake that failed before there was a certificate to look at.
+fn otherwise(error: &pingora::Error) -> &'static str {
+    let none = error.to_string().contains(&Error::NoCertificatesPresented.to_string());
+    if none { MISSING } else { "handshake" }
+}
+
+/// As metrics and logs call it.
+fn reason(error: &Error) -> &'static str {
+    match error {
+        Error::InvalidCertificate(why) => match why {
+            CertificateError::UnknownIssuer | CertificateError::BadSignature => "certificate_foreign",
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => "certificate_expired",
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => "certificate_not_yet",
+            CertificateError::Revoked => "certificate_revoked",
+            CertificateError::UnknownRevocationStatus => "revocations_lacking",
+            CertificateError::ExpiredRevocationList | CertificateError::ExpiredRevocationListContext { .. } => {
+                "revocations_expired"
+            }
+            _ => "certificate_unfit",
+        },
+        Error::InvalidCertRevocationList(_) => "revocations_unusable",
+        _ => "certificate_unfit",
+    }
+}
+
+/// By what is current at each handshake.
+impl ClientCertVerifier for Clients {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &self.names
+    }
+
+    fn verify_client_cert(
+        &self,
+        own: &CertificateDer<'_>,
+        others: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        let verified = self.current.load().verifier.verify_client_cert(own, others, now);
+        if let Err(error) = &verified
+            && REFUSED.try_with(|refused| refused.set(Some(reason(error)))).is_err()
+        {
+            tracing::debug!("a certificate is verified outside a handshake");
+        }
+        verified
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.current.load().verifier.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.current.load().verifier.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.current.load().verifier.supported_verify_schemes()
+    }
+}
+
+impl fmt::Debug for Clients {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Clients").field("environment", &self.environment).finish_non_exhaustive()
+    }
+}

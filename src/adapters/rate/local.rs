@@ -1,0 +1,172 @@
+//! Buckets in this process.
+//!
+//! All buckets of a call are looked at, then moved, under the same locks: what is refused by one takes nothing from
+//! any. Memory is bounded: full buckets are dropped, and where too many are not full, those that are nearest to it.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+
+use crate::adapters::clock::Stopwatch;
+use crate::base::digest::Fingerprint;
+use crate::policy::Mark;
+use crate::ports::{RateLimiter, Take};
+
+/// Shards of a rate, so that threads seldom wait for each other.
+const SHARDS: usize = 16;
+/// The most buckets of a shard.
+pub(super) const MOST: usize = 4096;
+/// Fewer than these are not worth a look for full ones.
+const FEW: usize = 256;
+
+#[derive(Debug)]
+pub struct Local {
+    since: Stopwatch,
+    /// By rate: the callers that crowd one have no effect on another.
+    rates: Vec<[Mutex<Shard>; SHARDS]>,
+}
+
+/// Each bucket with its mark.
+#[derive(Debug, Default)]
+struct Shard {
+    marks: HashMap<Fingerprint, u64>,
+    /// How many there may be before full ones are looked for.
+    look_at: usize,
+}
+
+/// A rate and one of its shards. Locks are taken in this order.
+type Place = (usize, usize);
+
+/// What became of one take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Taken {
+    pub mark: Mark,
+    /// Where the bucket's mark went, if it was moved.
+    after: Option<u64>,
+}
+
+impl Local {
+    /// Buckets for so many rates.
+    pub fn new(rates: usize) -> Local {
+        Local { since: Stopwatch::start(), rates: (0..rates).map(|_| Default::default()).collect() }
+    }
+
+    pub(super) fn take_now(&self, takes: &[Take<'_>]) -> Vec<Taken> {
+        self.take_at(takes, self.now())
+    }
+
+    pub(super) fn take_at(&self, takes: &[Take<'_>], now: u64) -> Vec<Taken> {
+        let mut held = self.lock(takes);
+        let found: Vec<(u64, Option<u64>)> = takes
+            .iter()
+            .map(|take| {
+                let mark = shard(&mut held, take).and_then(|s| s.marks.get(&take.bucket).copied()).unwrap_or(now);
+                (mark, take.quota.after(mark, now))
+            })
+            .collect();
+        let is_refused = takes.iter().zip(&found).any(|(take, (_, after))| take.rate.is_enforced() && after.is_none());
+        let taken = takes.iter().zip(found).map(|(take, (mark, room))| {
+            let after = room.filter(|_| !is_refused);
+            if let (Some(after), Some(shard)) = (after, shard(&mut held, take)) {
+                shard.put(take.bucket, after, now);
+            }
+            let ahead = std::time::Duration::from_nanos(after.unwrap_or(mark).saturating_sub(now));
+            Taken { mark: take.quota.read(room.is_some(), ahead), after }
+        });
+        taken.collect()
+    }
+
+    /// Takes calls back that another refused.
+    pub(super) fn give_back(&self, takes: &[Take<'_>], taken: &[Taken]) {
+        let mut held = self.lock(takes);
+        for (take, taken) in takes.iter().zip(taken) {
+            let mark = shard(&mut held, take).and_then(|shard| shard.marks.get_mut(&take.bucket));
+            if let (Some(mark), Some(after)) = (mark, taken.after) {
+                *mark = take.quota.before(*mark, after);
+            }
+        }
+    }
+
+    /// The calls of each bucket that still count.
+    pub(super) fn used(&self, takes: &[Take<'_>]) -> Vec<u64> {
+        let now = self.now();
+        let mut held = self.lock(takes);
+        let mark = |take: &Take<'_>| shard(&mut held, take).and_then(|s| s.marks.get(&take.bucket).copied());
+        let marks: Vec<u64> = takes.iter().map(mark).map(|mark| mark.unwrap_or(now)).collect();
+        takes.iter().zip(marks).map(|(take, mark)| take.quota.used(mark, now)).collect()
+    }
+
+    /// Counts calls that were allowed elsewhere.
+    pub(super) fn note(&self, takes: &[Take<'_>]) {
+        let now = self.now();
+        let mut held = self.lock(takes);
+        for take in takes {
+            let Some(shard) = shard(&mut held, take) else { continue };
+            let mark = shard.marks.get(&take.bucket).copied().unwrap_or(now);
+            shard.put(take.bucket, take.quota.after_all(mark, now), now);
+        }
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn lock(&self, takes: &[Take<'_>]) -> Vec<(Place, MutexGuard<'_, Shard>)> {
+        let mut places: Vec<Place> = takes.iter().map(place).collect();
+        places.sort_unstable();
+        places.dedup();
+        let lock = |place: Place| {
+            let shard = self.rates.get(place.0)?.get(place.1)?;
+            Some((place, shard.lock().unwrap_or_else(PoisonError::into_inner)))
+        };
+        places.into_iter().filter_map(lock).collect()
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.rates.iter().flatten().map(|shard| shard.lock().unwrap().marks.len()).sum()
+    }
+}
+
+#[async_trait]
+impl RateLimiter for Local {
+    async fn take(&self, takes: &[Take<'_>]) -> Vec<Option<Mark>> {
+        self.take_now(takes).into_iter().map(|taken| Some(taken.mark)).collect()
+    }
+}
+
+impl Shard {
+    fn put(&mut self, bucket: Fingerprint, mark: u64, now: u64) {
+        if self.marks.len() >= self.look_at.max(FEW) && !self.marks.contains_key(&bucket) {
+            self.make_room(now);
+        }
+        self.marks.insert(bucket, mark);
+    }
+
+    /// A full bucket is like one that never was. Of those that are not, the ones lose least that are nearest to it.
+    fn make_room(&mut self, now: u64) {
+        self.marks.retain(|_, mark| *mark > now);
+        if self.marks.len() >= MOST {
+            let mut marks: Vec<u64> = self.marks.values().copied().collect();
+            let mut spare = MOST / 8;
+            let (_, last, _) = marks.select_nth_unstable(spare);
+            let last = *last;
+            self.marks.retain(|_, mark| {
+                let goes = *mark <= last && spare > 0;
+                spare = spare.saturating_sub(usize::from(goes));
+                !goes
+            });
+        }
+        self.look_at = self.marks.len().saturating_mul(2).clamp(FEW, MOST);
+    }
+}
+
+fn place(take: &Take<'_>) -> Place {
+    (take.at, usize::from(take.bucket.first_byte()) % SHARDS)
+}
+
+fn shard<'h>(held: &'h mut [(Place, MutexGuard<'_, Shard>)], take: &Take<'_>) -> Option<&'h mut Shard> {
+    let wanted = place(take);
+    held.iter_mut().find(|(place, _)| *place == wanted).map(|(_, shard)| &mut **shard)
+}

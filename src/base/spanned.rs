@@ -1,0 +1,68 @@
+//! TOML as it was written, each thing with its place: serde stops at the first fault, and people are to hear of all.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::DeValue;
+
+/// Something written, before it is known whether it is of the right type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found<P> {
+    pub place: P,
+    pub raw: Raw<P>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Raw<P> {
+    Text(String),
+    /// Nothing where the number is too large, or below zero.
+    Number(Option<u64>),
+    Truth(bool),
+    List(Vec<Found<P>>),
+    Table(BTreeMap<String, Found<P>>),
+    /// A type that nothing here takes.
+    Other(&'static str),
+}
+
+impl<P> Found<P> {
+    /// A value of the tree, and all that is in it; `place_of` makes places of spans.
+    pub fn of(value: &DeValue<'_>, place_of: &dyn Fn(Range<usize>) -> P, place: P) -> Found<P> {
+        let inner = |v: &Spanned<DeValue<'_>>| Found::of(v.get_ref(), place_of, place_of(v.span()));
+        let raw = match value {
+            DeValue::String(text) => Raw::Text(text.to_string()),
+            DeValue::Integer(number) => Raw::Number(u64::from_str_radix(number.as_str(), number.radix()).ok()),
+            DeValue::Boolean(truth) => Raw::Truth(*truth),
+            DeValue::Array(items) => Raw::List(items.iter().map(inner).collect()),
+            DeValue::Table(table) => {
+                Raw::Table(table.iter().map(|(k, v)| (k.get_ref().to_string(), inner(v))).collect())
+            }
+            DeValue::Float(_) => Raw::Other("a number with a fraction"),
+            DeValue::Datetime(_) => Raw::Other("a date or time"),
+        };
+        Found { place, raw }
+    }
+}
+
+impl<P> Raw<P> {
+    /// What is wrong where something else was expected.
+    pub fn instead_of(&self, expected: &str) -> String {
+        let written = match self {
+            Raw::Text(_) => "a text",
+            Raw::Number(_) => "a number",
+            Raw::Truth(_) => "`true` or `false`",
+            Raw::List(_) => "a list",
+            Raw::Table(_) => "a table",
+            Raw::Other(word) => word,
+        };
+        format!("{written} is written; {expected} is expected")
+    }
+}
+
+/// The line and the column where a span starts, counted from 1.
+pub fn line_and_column(text: &str, span: Range<usize>) -> (usize, usize) {
+    let before = text.get(..span.start).unwrap_or(text);
+    let line = before.matches('\n').count().saturating_add(1);
+    let column = before.rsplit('\n').next().unwrap_or(before).chars().count().saturating_add(1);
+    (line, column)
+}

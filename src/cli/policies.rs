@@ -1,0 +1,50 @@
+//! The policies that a gate runs on, from their folder.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use super::in_folder;
+use crate::base::finding::Finding;
+use crate::catalog::Catalog;
+use crate::config::Config;
+use crate::policy::{Known, Policies, read};
+
+/// The file of the set that ships, and what it says.
+pub(super) const SHIPPED: (&str, &str) = ("default.toml", include_str!("../../policies/default.toml"));
+
+/// The configured set; an empty one if none is configured.
+pub(super) fn configured(config: &Config, catalog: &Catalog) -> Result<Policies, Vec<Finding>> {
+    let Some(folder) = config.policies.as_deref() else { return Ok(Policies::default()) };
+    let files = files(folder).map_err(|error| {
+        let name = folder.display().to_string();
+        vec![Finding::error(&name, format!("the policies cannot be read: {error}")).remedy("make its files readable")]
+    })?;
+    understood(&files, config, catalog).map_err(|findings| in_folder(Some(folder), findings))
+}
+
+/// The set that ships.
+pub(super) fn shipped_policies(config: &Config, catalog: &Catalog) -> Result<Policies, Vec<Finding>> {
+    let (name, text) = SHIPPED;
+    understood(&[(name.to_owned(), text.to_owned())], config, catalog)
+}
+
+fn understood(files: &[(String, String)], config: &Config, catalog: &Catalog) -> Result<Policies, Vec<Finding>> {
+    let issuers: Vec<&str> = config.issuers.iter().map(|issuer| issuer.name.as_str()).collect();
+    read(files, &Known { catalog, issuers: &issuers, can_share: config.redis.is_some() })
+}
+
+/// Name and text of every TOML file, sorted by name.
+fn files(folder: &Path) -> io::Result<Vec<(String, String)>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+        if name.ends_with(".toml") && !path.is_dir() {
+            let named = |error: io::Error| io::Error::new(error.kind(), format!("`{name}`: {error}"));
+            files.push((name.to_owned(), fs::read_to_string(&path).map_err(named)?));
+        }
+    }
+    files.sort();
+    Ok(files)
+}

@@ -1,0 +1,135 @@
+//! What upstream did, and what is heard of it then: by whoever asked, and by whoever asks again.
+
+use super::{assert_again, swap, told};
+use crate::support::upstream::Reserved;
+use crate::support::{Act, Gate, Setup, Upstream};
+
+const A: &str = r#"{"code":500,"error":"X","errorDetails":"y"}"#;
+const B: &str = r#"{"status":"error","error":{"code":"X","message":"y"}}"#;
+const C: &str = r#"{"status":"error","error":{"code":"X","message":"y","details":{"a":1}}}"#;
+const IN_DOUBT: &str = "409 OUTCOME_UNKNOWN unknown";
+
+/// What upstream does, and the first that is heard of it.
+type Row = (&'static str, Act, &'static str);
+
+fn gate(upstream: &Upstream) -> Gate {
+    Setup::of(upstream).timeout_ms("answer_ms", 400).limit("answer_bytes", 2048).start()
+}
+
+fn half_body(status: u16) -> Act {
+    Act::bytes(format!(
+        "HTTP/1.1 {status} Status\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{{\"half\":"
+    ))
+}
+
+#[test]
+fn what_was_executed_is_told_again_and_never_sent_again() {
+    let large = format!(r#"{{"id":"{}"}}"#, "x".repeat(3000));
+    let rows: Vec<Row> = vec![
+        ("200", Act::json(200, r#"{"id":1.50}"#), "200 - executed"),
+        ("201, no JSON", Act::answer(201, "text/html", "<p>thanks"), "201 - executed"),
+        ("200, broken JSON", Act::json(200, "{\"a\":"), "200 - executed"),
+        ("200, empty", Act::json(200, ""), "200 - executed"),
+        ("204", Act::bytes("HTTP/1.1 204 No Content\r\n\r\n"), "204 - executed"),
+        ("cut", half_body(201).close(), "201 - executed"),
+        ("reset in the body", half_body(201).reset(), "201 - executed"),
+        ("stalls in the body", half_body(200).hang(), "200 - executed"),
+        ("too large", Act::json(201, large), "201 - executed"),
+    ];
+    let upstream = Upstream::start();
+    let gate = gate(&upstream);
+    for (at, (name, act, expected)) in rows.into_iter().enumerate() {
+        upstream.next(act);
+        let call = swap();
+        let first = call.send(gate.production());
+        assert_eq!(told(&first), expected, "{name}: {first}");
+        for _ in 0..2 {
+            assert_again(&first, &call.send(gate.production()));
+        }
+        assert_eq!(upstream.seen().len(), at + 1, "{name}");
+    }
+}
+
+#[test]
+fn what_was_refused_for_certain_is_told_again_and_never_sent_again() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream);
+    let rows = [(400, A), (400, C), (403, B), (404, B), (413, C), (415, C), (422, C)];
+    for (at, (status, body)) in rows.into_iter().enumerate() {
+        upstream.next(Act::json(status, body));
+        let call = swap();
+        let first = call.send(gate.production());
+        assert_eq!(told(&first), format!("{status} X not-executed"), "{first}");
+        for _ in 0..2 {
+            assert_again(&first, &call.send(gate.production()));
+        }
+        assert_eq!(upstream.seen().len(), at + 1, "{status}");
+    }
+}
+
+#[test]
+fn what_was_not_let_in_may_be_sent_again() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream);
+    for status in [401, 429] {
+        let (call, at) = (swap(), upstream.seen().len());
+        for _ in 0..2 {
+            upstream.next(Act::json(status, B));
+            assert_eq!(told(&call.send(gate.production())), format!("{status} X not-executed"));
+        }
+        let sent = call.send(gate.production());
+        assert_eq!(told(&sent), "200 - executed", "{status}");
+        assert_again(&sent, &call.send(gate.production()));
+        assert_eq!(upstream.seen().len(), at + 3, "{status}");
+    }
+}
+
+#[test]
+fn what_is_in_doubt_is_told_so_and_never_sent_again() {
+    let redirect = "HTTP/1.1 307 Status\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n";
+    let rows: Vec<Row> = vec![
+        ("silence", Act::silence().hang(), "504 OUTCOME_UNKNOWN unknown"),
+        ("closed", Act::silence().close(), "502 OUTCOME_UNKNOWN unknown"),
+        ("reset", Act::silence().reset(), "502 OUTCOME_UNKNOWN unknown"),
+        ("no HTTP", Act::bytes("220 mail.example\r\n\r\n").close(), "502 OUTCOME_UNKNOWN unknown"),
+        ("half a head", Act::bytes("HTTP/1.1 200 OK\r\nConte").close(), "502 OUTCOME_UNKNOWN unknown"),
+        ("307", Act::bytes(redirect), "502 OUTCOME_UNKNOWN unknown"),
+        ("500", Act::json(500, A), "500 OUTCOME_UNKNOWN unknown"),
+        ("503", Act::json(503, A), "503 OUTCOME_UNKNOWN unknown"),
+        ("409", Act::json(409, B), IN_DOUBT),
+        ("408", Act::json(408, C), "408 OUTCOME_UNKNOWN unknown"),
+        ("402", Act::json(402, C), "402 OUTCOME_UNKNOWN unknown"),
+        ("400, no shape", Act::json(400, "{}"), "400 OUTCOME_UNKNOWN unknown"),
+        ("401, HTML", Act::answer(401, "text/html", "<p>"), "401 OUTCOME_UNKNOWN unknown"),
+        ("422, cut", half_body(422).close(), "422 OUTCOME_UNKNOWN unknown"),
+    ];
+    let upstream = Upstream::start();
+    let gate = gate(&upstream);
+    for (at, (name, act, expected)) in rows.into_iter().enumerate() {
+        upstream.next(act);
+        let call = swap();
+        let first = call.send(gate.production());
+        assert_eq!(told(&first), expected, "{name}: {first}");
+        for _ in 0..2 {
+            let again = call.send(gate.production());
+            assert_eq!(told(&again), IN_DOUBT, "{name}: {again}");
+            assert!(again.header("retry-after").is_some(), "{name}: {again}");
+        }
+        assert_eq!(upstream.seen().len(), at + 1, "{name}");
+    }
+}
+
+#[test]
+fn what_reached_nobody_may_be_sent_again() {
+    let reserved = Reserved::new();
+    let gate = Setup::new().environment("production", &reserved.url()).start();
+    let call = swap();
+    for _ in 0..2 {
+        assert_eq!(told(&call.send(gate.production())), "502 UPSTREAM_UNAVAILABLE not-executed");
+    }
+    let upstream = reserved.start();
+    let sent = call.send(gate.production());
+    assert_eq!(told(&sent), "200 - executed", "{sent}");
+    assert_again(&sent, &call.send(gate.production()));
+    assert_eq!(upstream.seen().len(), 1);
+}

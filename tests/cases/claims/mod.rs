@@ -1,0 +1,49 @@
+//! At most once: whoever sends a requestId again hears what became of it, and upstream hears nothing.
+
+mod audit;
+mod fates;
+mod owners;
+mod progress;
+mod replay;
+mod restart;
+mod violations;
+
+use crate::support::shape::{operation, valid};
+use crate::support::wire::Head;
+use crate::support::{Answer, Call, post};
+
+/// What is heard: status, code and outcome, and `again` if it was said before.
+fn told(answer: &Answer) -> String {
+    let again = if answer.header("sluice-replayed").is_some() { " again" } else { "" };
+    format!("{} {} {}{again}", answer.status, answer.code(), answer.outcome())
+}
+
+/// A swap that was not asked for before.
+fn swap() -> Call {
+    valid(operation("createSwap"))
+}
+
+/// A swap of this body.
+fn pay(body: impl AsRef<[u8]>) -> Call {
+    post("/v2/wallets/swaps").json(body)
+}
+
+/// A short body of a swap, with this requestId.
+fn named(request_id: &str) -> String {
+    format!(r#"{{"requestId":"{request_id}","source":{{}},"destination":{{}}}}"#)
+}
+
+/// A head without what is another one's each time.
+fn lasting(head: &Head) -> Vec<(String, String)> {
+    let of_the_moment = |name: &str| ["date", "x-request-id"].contains(&name.to_ascii_lowercase().as_str());
+    head.headers.iter().filter(|(name, _)| !of_the_moment(name)).cloned().collect()
+}
+
+/// That a repeat is what was answered before, and says so.
+fn assert_again(first: &Answer, again: &Answer) {
+    assert_eq!(again.header("sluice-replayed").as_deref(), Some("true"), "{again}");
+    let said = |answer: &Answer| {
+        (answer.status, answer.body.clone(), answer.header("content-type"), answer.outcome(), answer.origin())
+    };
+    assert_eq!(said(again), said(first), "{again}");
+}

@@ -1,0 +1,383 @@
+//! Two nodes, upstream and some callers, in one thread and by one seed; and what must be true of all that happens.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, LazyLock, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Method;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use serde_json::Value;
+use sluice::adapters::credential::Credential;
+use sluice::adapters::store::memory::Memory;
+use sluice::base::ids::{Environment, TraceId};
+use sluice::base::secret::Secret;
+use sluice::catalog::{Catalog, SchemaFiles};
+use sluice::commit::{Content, Index, Keep, Kind, NodeId, RecordKey};
+use sluice::config::CredentialConfig;
+use sluice::journey::submit::submit;
+use sluice::journey::upkeep::{drain, lapse, recover, search_and_sweep};
+use sluice::journey::{Books, Road};
+use sluice::ports::{Clock as _, Store as _};
+use sluice::stations::admit::{
+    Admitted, Algorithm, Believed, FieldPath, Head, IssuerRules, KeySet, Trusted, admit, bearer, believe, find,
+};
+use sluice::stations::claim::{self, Owner, Standpoint, State, Terms, say_absent};
+use sluice::stations::forward::Origin;
+use sluice::stations::reply::{Executed, Reply};
+use sluice::telemetry::Metrics;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+use tokio_util::task::TaskTracker;
+
+use super::fate::{Fate, Life, ModelClock};
+use super::ports::{ANSWER_WITHIN, Asked, AuditFile, Effect, FlakyAudit, FlakyStore, FlakyUpstream, ModelUpstream};
+use crate::support::token::{ISSUER, SECRET, claims, signed};
+
+pub const ENVIRONMENT: Environment = Environment::Production;
+const BEGIN_WITHIN: Duration = Duration::from_secs(20);
+const LEASE: Duration = Duration::from_secs(60);
+
+/// One history.
+pub struct World {
+    pub fate: Arc<Fate>,
+    pub clock: Arc<ModelClock>,
+    pub store: Arc<Memory>,
+    pub upstream: Arc<ModelUpstream>,
+    files: Vec<AuditFile>,
+    nodes: Vec<Mutex<Node>>,
+    told: Mutex<Vec<Told>>,
+}
+
+/// One life of a node.
+struct Node {
+    life: Arc<Life>,
+    books: Arc<Books>,
+    road: Road,
+    work: Vec<JoinHandle<()>>,
+    serving: bool,
+}
+
+/// What a caller heard.
+#[derive(Debug)]
+struct Told {
+    request_id: String,
+    trace: String,
+    /// When it began to ask.
+    began: Duration,
+    status: u16,
+    executed: Option<Executed>,
+    body: Bytes,
+    asked: Asked,
+}
+
+static CATALOG: LazyLock<Catalog> = LazyLock::new(|| Catalog::build(&SchemaFiles::built_in(), &[]).unwrap());
+static CALLERS: LazyLock<Vec<(String, Believed)>> =
+    LazyLock::new(|| ["service", "stranger"].iter().map(|subject| believed(subject)).collect());
+
+impl World {
+    pub fn new(seed: u64) -> Arc<World> {
+        let fate = Arc::new(Fate::new(seed));
+        let clock = Arc::new(ModelClock::new());
+        let store = Arc::new(Memory::new(clock.clone()));
+        let files: Vec<AuditFile> = vec![AuditFile::default(), AuditFile::default()];
+        let upstream = Arc::new(ModelUpstream {
+            effects: Mutex::default(),
+            sends: Mutex::default(),
+            files: files.clone(),
+            begin: tokio::time::Instant::now(),
+            underway: Mutex::default(),
+            wrong: Mutex::default(),
+        });
+        let nodes = (0..2).map(|at| Mutex::new(node(at, &fate, &clock, &store, &files[at], &upstream))).collect();
+        Arc::new(World { fate, clock, store, upstream, files, nodes, told: Mutex::default() })
+    }
+
+    /// A node begins to serve, and begins anew whenever it has ended.
+    pub async fn keep_alive(self: Arc<World>, at: usize) {
+        loop {
+            let books = self.nodes[at].lock().unwrap().books.clone();
+            if let Ok(Ok(())) = timeout(Duration::from_secs(120), recover(&books, &[ENVIRONMENT])).await {
+                self.nodes[at].lock().unwrap().serving = true;
+                while !self.nodes[at].lock().unwrap().life.is_over() {
+                    sleep(Duration::from_secs(2)).await;
+                }
+            }
+            sleep(self.fate.millis(20_000)).await;
+            let mut node_now = self.nodes[at].lock().unwrap();
+            node_now.life.end();
+            node_now.work.iter().for_each(JoinHandle::abort);
+            *node_now = node(at, &self.fate, &self.clock, &self.store, &self.files[at], &self.upstream);
+        }
+    }
+
+    /// Asks until it knows, or gives up.
+    pub async fn caller(self: Arc<World>, request_id: String) {
+        for _ in 0..12 {
+            sleep(self.fate.millis(4_000)).await;
+            let odd = self.fate.chance(60);
+            let stranger = odd && self.fate.chance(500);
+            let amount = if odd && !stranger { "11" } else { "10" };
+            let (began, trace) = (self.clock.elapsed(), format!("t-{}", self.fate.next()));
+            let reply = self.ask(&request_id, &trace, amount, stranger).await;
+            let Some(reply) = reply else { continue };
+            let conclusive = matches!(reply.executed, Some(Executed::Yes)) && !odd;
+            let token = CALLERS[usize::from(stranger)].0.clone();
+            let asked = Asked { token, amount: amount.to_owned() };
+            let Reply { status, executed, body, .. } = reply;
+            let request_id = request_id.clone();
+            self.told.lock().unwrap().push(Told { request_id, trace, began, status, executed, body, asked });
+            if conclusive && self.fate.chance(700) {
+                return;
+            }
+        }
+    }
+
+    async fn ask(&self, request_id: &str, trace: &str, amount: &str, stranger: bool) -> Option<Reply> {
+        let (road, books) = {
+            let node = self.nodes[self.fate.below(2) as usize].lock().unwrap();
+            if !node.serving || node.life.is_over() {
+                return None;
+            }
+            (node.road.clone(), node.books.clone())
+        };
+        let body = format!(
+            r#"{{"requestId":"{request_id}","source":{{"chain":"POLYGON","currency":"usdt","amount":"{amount}"}},"destination":{{"chain":"POLYGON","currency":"usdc","walletAddress":"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"}}}}"#
+        );
+        let (admitted, mut headers) = admitted(stranger);
+        if self.fate.chance(200) {
+            headers.insert("prefer", HeaderValue::from_static("wait=20"));
+        }
+        let trace = TraceId::parse(trace).unwrap();
+        let patience = Duration::from_secs(if self.fate.chance(100) { 1 } else { 60 });
+        let submitted = submit(&road, &books, admitted, &headers, body.as_bytes(), &trace);
+        timeout(patience, submitted).await.ok().map(|submitted| submitted.reply)
+    }
+
+    /// Two people look at calls in doubt when whatever could become of them has become of them.
+    pub async fn people(self: Arc<World>) {
+        loop {
+            sleep(Duration::from_secs(30)).await;
+            self.people_look().await;
+        }
+    }
+
+    /// They look at what upstream did, and say of what it did not do that it was not done.
+    pub async fn people_look(&self) {
+        let settled = LEASE + ANSWER_WITHIN;
+        let people = ["ann", "bob"].map(|subject| Owner { issuer: "console".to_owned(), subject: subject.to_owned() });
+        for (_, name) in self.store.due(ENVIRONMENT, Index::Unknown, None, usize::MAX).await.unwrap() {
+            let request_id = name.strip_prefix("request/").unwrap().to_owned();
+            if !self.upstream.effects_of(&request_id).is_empty() || self.upstream.is_underway(&request_id) {
+                continue;
+            }
+            let key = RecordKey { environment: ENVIRONMENT, kind: Kind::Claim, name };
+            let node = NodeId::parse("people").unwrap();
+            for person in &people {
+                let (record, _) = self.store.read(&key).await.unwrap();
+                let Some(record) = record else { break };
+                let Content::Whole(bytes) = &record.content else { panic!("a claim in doubt is whole") };
+                let claim = claim::read(bytes).unwrap();
+                let State::Unknown { since, .. } = &claim.state else { break };
+                if self.store.time().await.unwrap().since(*since) < settled {
+                    break;
+                }
+                let here = Standpoint { key: &key, version: record.version, at: record.at, claim: &claim };
+                let (commit, _) = say_absent(here, person, "looked", &node, &terms()).unwrap();
+                self.store.commit(commit).await.ok();
+            }
+        }
+    }
+
+    /// Everything comes to rest: nothing goes wrong any more, and every lease is over.
+    pub async fn rest(&self) {
+        for at in 0..2 {
+            let mut now = self.nodes[at].lock().unwrap();
+            now.life.end();
+            now.work.iter().for_each(JoinHandle::abort);
+            let calm = Arc::new(Fate::calm());
+            *now = node(at, &calm, &self.clock, &self.store, &self.files[at], &self.upstream);
+            now.serving = true;
+        }
+        for at in 0..2 {
+            let books = self.nodes[at].lock().unwrap().books.clone();
+            recover(&books, &[ENVIRONMENT]).await.unwrap();
+        }
+        sleep(LEASE * 2).await;
+    }
+
+    /// The promises.
+    pub async fn check(&self) {
+        self.check_told();
+        self.check_claims().await;
+        self.check_audit();
+    }
+
+    fn check_told(&self) {
+        let wrong = self.upstream.wrong.lock().unwrap();
+        assert!(wrong.is_empty(), "{wrong:?}");
+        let told = self.told.lock().unwrap();
+        let mut answers: BTreeMap<&str, &Bytes> = BTreeMap::new();
+        for one in told.iter() {
+            let effects = self.upstream.effects_of(&one.request_id);
+            assert!(effects.len() <= 1, "{}: {} effects", one.request_id, effects.len());
+            match one.executed {
+                Some(Executed::Yes) => {
+                    assert_eq!(effects.len(), 1, "{}: told executed", one.request_id);
+                    assert_eq!(effects[0].asked, one.asked, "{}: told to somebody else", one.request_id);
+                    let first = answers.entry(&one.request_id).or_insert(&one.body);
+                    assert_eq!(*first, &one.body, "{}: two answers", one.request_id);
+                }
+                Some(Executed::No) => {
+                    // What another call did meanwhile may have come after this word.
+                    let lied = |effect: &&Effect| effect.sent < one.began || effect.trace == one.trace;
+                    let before = effects.iter().find(lied);
+                    assert!(before.is_none(), "{}: told not executed ({})", one.request_id, one.status);
+                }
+                Some(Executed::Unknown) | None => {}
+            }
+        }
+    }
+
+    async fn check_claims(&self) {
+        let sending = self.store.due(ENVIRONMENT, Index::Sending, None, usize::MAX).await.unwrap();
+        assert!(sending.is_empty(), "left in sending: {sending:?}");
+        let asked: Vec<String> = self.upstream.sends.lock().unwrap().keys().cloned().collect();
+        for request_id in asked {
+            let key = RecordKey { environment: ENVIRONMENT, kind: Kind::Claim, name: format!("request/{request_id}") };
+            let effects = self.upstream.effects_of(&request_id);
+            let (record, _) = self.store.read(&key).await.unwrap();
+            let state = record.map(|record| match record.content {
+                Content::Whole(bytes) => claim::read(&bytes).unwrap().state,
+                Content::Spent => panic!("nothing is old enough to be spent"),
+            });
+            match state {
+                None => assert!(effects.is_empty(), "{request_id}: absent, and executed"),
+                Some(State::Done { executed, .. }) => {
+                    assert_eq!(effects.len(), usize::from(executed), "{request_id}: done")
+                }
+                Some(State::Unknown { .. }) => assert!(effects.len() <= 1, "{request_id}: {} effects", effects.len()),
+                Some(State::Sending { .. }) => panic!("{request_id}: left in sending"),
+            }
+        }
+    }
+
+    /// The numbers of both files together are without a gap, and nothing waits in the outbox.
+    fn check_audit(&self) {
+        let mut numbers: Vec<u64> = self
+            .files
+            .iter()
+            .flat_map(|file| file.lock().unwrap().keys().map(|n| n.as_u64()).collect::<Vec<_>>())
+            .collect();
+        numbers.sort_unstable();
+        let people = NodeId::parse("people").unwrap();
+        let outbox = futures_now(self.store.outbox(ENVIRONMENT, &people, usize::MAX)).unwrap();
+        numbers.extend(outbox.iter().map(|entry| entry.number.as_u64()));
+        numbers.sort_unstable();
+        let all: Vec<u64> = (1..=numbers.len() as u64).collect();
+        assert_eq!(numbers, all, "the numbers of the audit chain");
+    }
+}
+
+/// Of the memory store nothing is waited for.
+fn futures_now<T>(future: impl Future<Output = T>) -> T {
+    let mut future = std::pin::pin!(future);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match future.as_mut().poll(&mut context) {
+        std::task::Poll::Ready(value) => value,
+        std::task::Poll::Pending => panic!("the memory store waits for nothing"),
+    }
+}
+
+fn node(
+    at: usize,
+    fate: &Arc<Fate>,
+    clock: &Arc<ModelClock>,
+    store: &Arc<Memory>,
+    file: &AuditFile,
+    upstream: &Arc<ModelUpstream>,
+) -> Node {
+    let life = Arc::new(Life::default());
+    let (entries, on_their_way) = mpsc::channel(64);
+    let books = Arc::new(Books {
+        store: Arc::new(FlakyStore { store: store.clone(), life: life.clone(), fate: fate.clone() }),
+        audit: Arc::new(FlakyAudit {
+            file: file.clone(),
+            life: life.clone(),
+            fate: fate.clone(),
+            well: AtomicBool::new(true),
+        }),
+        clock: clock.clone(),
+        node: NodeId::parse(&format!("node-{at}")).unwrap(),
+        terms: terms(),
+        unsettled: None,
+        metrics: Metrics::new().unwrap(),
+        drain: entries,
+    });
+    let road = Road {
+        upstream: Arc::new(FlakyUpstream { upstream: upstream.clone(), life: life.clone(), fate: fate.clone() }),
+        origin: Origin { host: HeaderValue::from_static("upstream.test"), base_path: String::new() },
+        environment: ENVIRONMENT,
+        credential: Arc::new(Credential::new(ENVIRONMENT, &CredentialConfig::Forward).unwrap()),
+        runtime: tokio::runtime::Handle::current(),
+        sending: TaskTracker::new(),
+    };
+    let work = vec![
+        tokio::spawn(drain(books.clone(), on_their_way)),
+        tokio::spawn(watch(books.clone())),
+        tokio::spawn(search_and_sweep(books.clone(), vec![ENVIRONMENT])),
+    ];
+    Node { life, books, road, work, serving: false }
+}
+
+/// As the gate does it, but more rarely.
+async fn watch(books: Arc<Books>) {
+    loop {
+        sleep(Duration::from_secs(10)).await;
+        lapse(&books, ENVIRONMENT).await.ok();
+    }
+}
+
+fn terms() -> Terms {
+    Terms {
+        begin_within: BEGIN_WITHIN,
+        lease: LEASE.max(BEGIN_WITHIN + ANSWER_WITHIN),
+        first_look: Duration::from_secs(15),
+        keep: Keep::For { whole: Duration::from_hours(24), spent: Duration::from_hours(48) },
+    }
+}
+
+fn believed(subject: &str) -> (String, Believed) {
+    let rules = IssuerRules {
+        name: "main".into(),
+        issuer: ISSUER.to_owned(),
+        audiences: vec!["sluice".to_owned()],
+        environments: Environment::ALL.to_vec(),
+        algorithms: vec![Algorithm::Hs256],
+        leeway_secs: 60,
+        longest_lifetime_secs: 86_400,
+        required: Vec::new(),
+        roles: None,
+        requester: FieldPath::parse("act.sub").unwrap(),
+    };
+    let keys = Some(Arc::new(KeySet::shared(&Secret::new(SECRET.to_owned()))));
+    let mut said = claims();
+    said["sub"] = Value::from(subject);
+    let token = signed(&said);
+    let now = said["iat"].as_i64().unwrap();
+    let believed = believe(&token, &[Trusted { rules, keys }], now).unwrap();
+    (format!("Bearer {token}"), believed)
+}
+
+fn admitted(stranger: bool) -> (Admitted, HeaderMap) {
+    let (token, believed) = &CALLERS[usize::from(stranger)];
+    let mut headers = HeaderMap::new();
+    headers.insert(AUTHORIZATION, HeaderValue::from_str(token).unwrap());
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let head = Head { method: &Method::POST, target: "/v2/wallets/swaps", headers: &headers };
+    let found = find(&CATALOG, head).unwrap();
+    let token = bearer(&headers).unwrap();
+    (admit(ENVIRONMENT, found, head, token, believed, None).unwrap(), headers)
+}

@@ -1,0 +1,203 @@
+//! Any commits at all: every store tells and keeps the same.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use sluice::adapters::store::embedded::{Embedded, Options, export, import};
+use sluice::adapters::store::memory::Memory;
+use sluice::base::ids::Environment;
+use sluice::commit::{Commit, Index, Keep, Kind, NodeId, Number, RecordKey, Span, Step, WindowKey};
+use sluice::ports::Store;
+use tempfile::TempDir;
+
+use super::asked::*;
+use super::{BEGIN, Hand};
+
+#[derive(Clone, Debug)]
+enum Act {
+    Commit(Commit),
+    /// The clock moves, back as well.
+    Move(i64),
+    Sweep,
+    Drain(u64),
+    Reopen,
+}
+
+fn name() -> impl Strategy<Value = String> {
+    prop::sample::select(vec!["a", "b", "c", ""]).prop_map(str::to_owned)
+}
+
+fn environment() -> impl Strategy<Value = Environment> {
+    prop::sample::select(Environment::ALL.to_vec())
+}
+
+fn duration() -> impl Strategy<Value = std::time::Duration> {
+    (0..40_u64).prop_map(micros)
+}
+
+fn keep() -> impl Strategy<Value = Keep> {
+    prop_oneof![Just(Keep::Forever), (duration(), duration()).prop_map(|(whole, spent)| Keep::For { whole, spent }),]
+}
+
+fn span() -> impl Strategy<Value = Span> {
+    prop_oneof![
+        (1..9_u64, 1..4_u32).prop_map(|(bucket, count)| rolling(micros(bucket), count)),
+        (0..9_i64, 1..60_i64)
+            .prop_map(|(from, length)| Span::Fixed { from: at(BEGIN + from), to: at(BEGIN + from + length) }),
+    ]
+}
+
+fn step(environment: Environment) -> impl Strategy<Value = Step> {
+    let key = move || {
+        (name(), prop::sample::select(Kind::ALL.to_vec())).prop_map(move |(name, kind)| RecordKey {
+            environment,
+            kind,
+            name,
+        })
+    };
+    let version = || (1..12_u64).prop_map(Number::new);
+    let value = || prop::collection::vec(any::<u8>(), 0..9).prop_map(Bytes::from);
+    let index = || prop::sample::select(Index::ALL.to_vec());
+    let window = || (name(), name()).prop_map(|(limit, key)| WindowKey { limit, key });
+    let time = || (0..60_i64).prop_map(|after| at(BEGIN + after));
+    prop_oneof![
+        1 => key().prop_map(Step::Absent),
+        1 => (key(), version()).prop_map(|(key, version)| Step::Version { key, version }),
+        1 => time().prop_map(Step::Before),
+        1 => time().prop_map(Step::After),
+        1 => (index(), name()).prop_map(|(index, member)| Step::Member { index, member }),
+        1 => (index(), name()).prop_map(|(index, member)| Step::NotMember { index, member }),
+        6 => (key(), value(), keep()).prop_map(|(key, value, keep)| Step::Create { key, value, keep }),
+        4 => (key(), version(), value(), keep())
+            .prop_map(|(key, version, value, keep)| Step::Replace { key, version, value, keep }),
+        1 => (key(), version()).prop_map(|(key, version)| Step::Delete { key, version }),
+        2 => (index(), name(), duration()).prop_map(|(index, member, due)| Step::IndexAdd { index, member, due }),
+        1 => (index(), name()).prop_map(|(index, member)| Step::IndexRemove { index, member }),
+        6 => (window(), span(), name(), 0..9_u64, 0..30_u64)
+            .prop_map(|(window, span, holder, units, max)| Step::Reserve { window, span, holder, units, max }),
+        2 => (window(), span(), name(), 0..9_u64)
+            .prop_map(|(window, span, holder, units)| Step::Force { window, span, holder, units }),
+        2 => (window(), name()).prop_map(|(window, holder)| Step::Settle { window, holder }),
+        2 => (window(), name()).prop_map(|(window, holder)| Step::GiveBack { window, holder }),
+    ]
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let commit = environment().prop_flat_map(|environment| {
+        prop::collection::vec(step(environment), 0..4)
+            .prop_map(move |steps| Act::Commit(Commit { environment, ..commit(steps) }))
+    });
+    prop_oneof![
+        16 => commit,
+        4 => (-3..12_i64).prop_map(Act::Move),
+        1 => Just(Act::Sweep),
+        1 => (1..20_u64).prop_map(Act::Drain),
+        1 => Just(Act::Reopen),
+    ]
+}
+
+async fn same(memory: &Memory, embedded: &Embedded) {
+    assert_eq!(memory.time().await, embedded.time().await);
+    for environment in Environment::ALL {
+        for kind in Kind::ALL {
+            for name in ["a", "b", "c", ""] {
+                let key = RecordKey { environment, kind, name: name.to_owned() };
+                assert_eq!(memory.read(&key).await, embedded.read(&key).await);
+            }
+        }
+        for index in Index::ALL {
+            for (until, count) in [(None, 9), (Some(at(BEGIN + 20)), 2)] {
+                let due = embedded.due(environment, index, until, count).await;
+                assert_eq!(memory.due(environment, index, until, count).await, due);
+            }
+        }
+        for (limit, key) in [("a", "b"), ("", ""), ("c", "a"), ("b", "b")] {
+            for span in [rolling(micros(3), 2), Span::Fixed { from: at(BEGIN), to: at(BEGIN + 30) }] {
+                let used = embedded.used(environment, &window(limit, key), span).await;
+                assert_eq!(memory.used(environment, &window(limit, key), span).await, used);
+            }
+        }
+        let outbox = embedded.outbox(environment, &node(), 999).await;
+        assert_eq!(memory.outbox(environment, &node(), 999).await, outbox);
+    }
+}
+
+async fn run(acts: Vec<Act>) {
+    let (clock, folder) = (Hand::at(BEGIN), TempDir::new().unwrap());
+    let memory = Memory::new(clock.clone());
+    let open = || Embedded::open(folder.path(), clock.clone(), Options::default()).unwrap();
+    let mut embedded = open();
+    let mut now = BEGIN;
+    for act in acts {
+        match act {
+            Act::Commit(commit) => {
+                assert_eq!(memory.commit(commit.clone()).await, embedded.commit(commit).await);
+            }
+            Act::Move(by) => {
+                now += by;
+                clock.set(now);
+            }
+            Act::Sweep => assert_eq!(memory.sweep().await, embedded.sweep().await),
+            Act::Drain(number) => {
+                let numbers = [Number::new(number), Number::new(number + 1)];
+                memory.drained(Environment::Sandbox, &numbers).await.unwrap();
+                embedded.drained(Environment::Sandbox, &numbers).await.unwrap();
+            }
+            Act::Reopen => {
+                // What was told and not committed is forgotten with the process.
+                let committed = commit(vec![]);
+                assert_eq!(memory.commit(committed.clone()).await, embedded.commit(committed).await);
+                drop(embedded);
+                embedded = open();
+            }
+        }
+    }
+    same(&memory, &embedded).await;
+    drop(embedded);
+    moves(folder.path());
+}
+
+/// Exported and imported, it is the same but for the freezes.
+fn moves(old: &Path) {
+    let lines = |folder: &Path| {
+        let mut out = Vec::new();
+        export(folder, &mut out, &mut |_| ()).unwrap();
+        out
+    };
+    let new = TempDir::new().unwrap();
+    let exported = lines(old);
+    let restorer = NodeId::parse("restorer").unwrap();
+    import(new.path(), &mut exported.as_slice(), &restorer, at(BEGIN), &mut |_| ()).unwrap();
+    let again = lines(new.path());
+    // Without header and end.
+    let items = |lines: &[u8]| {
+        let lines: Vec<String> = String::from_utf8(lines.to_vec()).unwrap().lines().map(str::to_owned).collect();
+        lines[1..lines.len() - 1].iter().cloned().collect::<BTreeSet<_>>()
+    };
+    let (old, new) = (items(&exported), items(&again));
+    assert!(old.is_subset(&new), "{old:#?} {new:#?}");
+    // Record, member and Entry in each environment.
+    let more: Vec<&String> = new.difference(&old).collect();
+    assert_eq!(more.len(), 6, "{more:#?}");
+    assert!(more.iter().all(|line| line.contains("\"restored\"") || line.contains("\"restorer\"")), "{more:#?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn memory_and_embedded_agree(acts in prop::collection::vec(act(), 1..60)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(run(acts));
+    }
+}
+
+#[tokio::test]
+async fn the_memory_store_counts_its_calls() {
+    let memory = Memory::new(Hand::at(BEGIN));
+    does(&memory, vec![create("a", "one")]).await;
+    assert_eq!(value(&memory, "a").await.unwrap(), "one");
+    assert_eq!(memory.calls(), 2);
+}

@@ -1,0 +1,157 @@
+//! Windows, and what holders reserve in them.
+
+use std::time::Duration;
+
+use sluice::base::ids::Environment;
+use sluice::commit::{Commit, CommitError, Found, MAX_UNITS, Span, Step, StoreFault};
+
+use super::super::asked::*;
+use super::super::{BEGIN, Subject};
+
+pub async fn a_fixed_span_ends(subject: &Subject) {
+    let store = &*subject.store;
+    let day = |from: i64, to: i64| Span::Fixed { from: at(BEGIN + from), to: at(BEGIN + to) };
+    let (first, second) = (day(0, 10), day(10, 20));
+    does(store, vec![reserve(first, "a", 6, 10)]).await;
+    assert_eq!(stands(store, vec![reserve(second, "b", 1, 10)]).await, [(0, Found::Time)]);
+    subject.clock.advance(micros(9));
+    does(store, vec![reserve(first, "b", 4, 10)]).await;
+    assert_eq!((used(store, first).await, used(store, second).await), (10, 0));
+    subject.clock.advance(micros(1));
+    assert_eq!(stands(store, vec![reserve(first, "c", 0, 10)]).await, [(0, Found::Time)]);
+    assert_eq!(stands(store, vec![force(first, "c", 1)]).await, [(0, Found::Time)]);
+    does(store, vec![reserve(second, "c", 10, 10)]).await;
+    assert_eq!(used(store, second).await, 10);
+}
+
+pub async fn a_rolling_window_forgets_whole_buckets(subject: &Subject) {
+    let store = &*subject.store;
+    // Buckets of ten: what is of 1 is of the bucket that begins at 0.
+    let span = rolling(micros(10), 3);
+    subject.clock.advance(micros(1));
+    does(store, vec![reserve(span, "a", 1, 100)]).await;
+    subject.clock.advance(micros(8));
+    does(store, vec![reserve(span, "b", 10, 100)]).await;
+    assert_eq!(used(store, span).await, 11);
+    // In the bucket of 30 the window begins somewhere in the bucket of 0, which counts whole.
+    subject.clock.set(BEGIN + 39);
+    assert_eq!(used(store, span).await, 11);
+    assert_eq!(stands(store, vec![reserve(span, "c", 90, 100)]).await, [(0, Found::Used(11))]);
+    subject.clock.set(BEGIN + 40);
+    assert_eq!(used(store, span).await, 0);
+    does(store, vec![reserve(span, "c", 100, 100)]).await;
+}
+
+pub async fn max_is_exact(subject: &Subject) {
+    let store = &*subject.store;
+    let span = rolling(secs(60), 60);
+    does(store, vec![reserve(span, "a", 3, 10)]).await;
+    assert_eq!(stands(store, vec![reserve(span, "b", 8, 10)]).await, [(0, Found::Used(3))]);
+    does(store, vec![reserve(span, "b", 7, 10)]).await;
+    assert_eq!(stands(store, vec![reserve(span, "c", 1, 10)]).await, [(0, Found::Used(10))]);
+    does(store, vec![reserve(span, "c", 0, 10)]).await;
+    assert_eq!(stands(store, vec![reserve(span, "d", 0, 9)]).await, [(0, Found::Used(10))]);
+}
+
+pub async fn force_passes_the_limit(subject: &Subject) {
+    let store = &*subject.store;
+    let span = rolling(secs(60), 60);
+    does(store, vec![reserve(span, "a", 10, 10)]).await;
+    does(store, vec![force(span, "b", 5)]).await;
+    assert_eq!(used(store, span).await, 15);
+    assert_eq!(stands(store, vec![force(span, "b", 5)]).await, [(0, Found::Reserved)]);
+    does(store, vec![give_back("b")]).await;
+    assert_eq!(used(store, span).await, 10);
+}
+
+pub async fn settle_and_give_back_once(subject: &Subject) {
+    let store = &*subject.store;
+    let span = rolling(secs(60), 60);
+    does(store, vec![reserve(span, "a", 3, 10)]).await;
+    does(store, vec![reserve(span, "b", 4, 10)]).await;
+    for _ in 0..2 {
+        does(store, vec![give_back("a")]).await;
+        assert_eq!(used(store, span).await, 4);
+    }
+    for step in [settle("b"), settle("b"), give_back("b"), settle("nobody"), give_back("nobody")] {
+        does(store, vec![step]).await;
+        assert_eq!(used(store, span).await, 4);
+    }
+    // Who has settled may reserve again, and give back that.
+    does(store, vec![reserve(span, "b", 6, 10)]).await;
+    does(store, vec![give_back("b")]).await;
+    assert_eq!(used(store, span).await, 4);
+}
+
+pub async fn one_reservation_for_each_holder(subject: &Subject) {
+    let store = &*subject.store;
+    let span = rolling(secs(60), 1);
+    does(store, vec![reserve(span, "a", 1, 10)]).await;
+    assert_eq!(stands(store, vec![reserve(span, "a", 1, 10)]).await, [(0, Found::Reserved)]);
+    // However long ago it was.
+    subject.clock.advance(secs(600));
+    assert_eq!(stands(store, vec![reserve(span, "a", 1, 10)]).await, [(0, Found::Reserved)]);
+    does(store, vec![settle("a")]).await;
+    does(store, vec![reserve(span, "a", 1, 10)]).await;
+}
+
+pub async fn windows_are_apart(subject: &Subject) {
+    let store = &*subject.store;
+    let span = rolling(secs(60), 1);
+    let windows = [("a", "bc"), ("ab", "c"), ("a", "b"), ("", "abc")];
+    for (at, (limit, key)) in windows.iter().enumerate() {
+        let (window, units) = (window(limit, key), 1 << at);
+        let step = Step::Reserve { window, span, holder: "h".to_owned(), units, max: units };
+        does(store, vec![step]).await;
+    }
+    for (at, (limit, key)) in windows.iter().enumerate() {
+        assert_eq!(store.used(ENVIRONMENT, &window(limit, key), span).await.unwrap(), 1 << at);
+        assert_eq!(store.used(Environment::Production, &window(limit, key), span).await.unwrap(), 0);
+    }
+    let steps = vec![Step::Reserve { window: window("a", "b"), span, holder: "h".to_owned(), units: 1, max: 1 }];
+    store.commit(Commit { environment: Environment::Production, ..commit(steps) }).await.unwrap();
+}
+
+pub async fn senseless_spans_are_refused(subject: &Subject) {
+    let store = &*subject.store;
+    let spans = [
+        rolling(Duration::ZERO, 1),
+        rolling(Duration::from_nanos(1), 1),
+        rolling(Duration::MAX, 1),
+        Span::Fixed { from: at(BEGIN), to: at(BEGIN) },
+        Span::Fixed { from: at(BEGIN + 1), to: at(BEGIN) },
+    ];
+    for span in spans {
+        let refused = store.commit(commit(vec![reserve(span, "a", 1, 10)])).await;
+        assert!(matches!(refused, Err(CommitError::Fault(StoreFault::Broken(_)))), "{span:?}: {refused:?}");
+        assert!(matches!(store.used(ENVIRONMENT, &day(), span).await, Err(StoreFault::Broken(_))), "{span:?}");
+    }
+}
+
+pub async fn what_is_given_back_late_counts_no_longer(subject: &Subject) {
+    let store = &*subject.store;
+    let span = rolling(secs(60), 2);
+    does(store, vec![reserve(span, "a", 5, 10)]).await;
+    subject.clock.advance(secs(60));
+    does(store, vec![reserve(span, "b", 5, 10)]).await;
+    // It goes from the bucket in which it was reserved.
+    does(store, vec![give_back("a")]).await;
+    assert_eq!(used(store, span).await, 5);
+    does(store, vec![reserve(span, "a", 5, 10)]).await;
+    subject.clock.advance(secs(6_000));
+    while store.sweep().await.unwrap() > 0 {}
+    does(store, vec![reserve(span, "c", 10, 10)]).await;
+    does(store, vec![give_back("a")]).await;
+    assert_eq!(used(store, span).await, 10);
+}
+
+pub async fn nothing_counts_beyond_the_most(subject: &Subject) {
+    let store = &*subject.store;
+    let span = rolling(secs(60), 2);
+    assert_eq!(stands(store, vec![reserve(span, "a", u64::MAX, u64::MAX)]).await, [(0, Found::Used(0))]);
+    assert_eq!(stands(store, vec![force(span, "a", MAX_UNITS + 1)]).await, [(0, Found::Used(0))]);
+    does(store, vec![force(span, "a", MAX_UNITS)]).await;
+    assert_eq!(stands(store, vec![force(span, "b", 1)]).await, [(0, Found::Used(MAX_UNITS))]);
+    assert_eq!(stands(store, vec![reserve(span, "b", 1, u64::MAX)]).await, [(0, Found::Used(MAX_UNITS))]);
+    assert_eq!(used(store, span).await, MAX_UNITS);
+}

@@ -1,0 +1,157 @@
+//! A real Redis of a test's own: without persistence, killed at its end.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::clock::{PATIENCE, Watch};
+use super::tls::Certified;
+
+#[derive(Debug)]
+pub struct Redis {
+    folder: TempDir,
+    port: u16,
+    is_tls: bool,
+    child: Option<Child>,
+}
+
+impl Redis {
+    /// One that is not there yet, on a port that is free.
+    pub fn away() -> Redis {
+        Redis { folder: tempfile::tempdir().unwrap(), port: free_port(), is_tls: false, child: None }
+    }
+
+    pub fn start() -> Redis {
+        let mut redis = Redis::away();
+        redis.come_somewhere();
+        redis
+    }
+
+    /// Behind TLS; no questions can be asked of it here.
+    pub fn start_tls(certified: &Certified) -> Redis {
+        let mut redis = Redis::away();
+        redis.is_tls = true;
+        std::fs::write(redis.folder.path().join("certificate.pem"), &certified.certificate).unwrap();
+        std::fs::write(redis.folder.path().join("key.pem"), &certified.key).unwrap();
+        redis.come_somewhere();
+        redis
+    }
+
+    /// Starts it, and returns when it answers.
+    pub fn come(&mut self) {
+        assert!(self.try_come(), "the port of the Redis is taken");
+    }
+
+    /// A port that was free may be taken by now.
+    fn come_somewhere(&mut self) {
+        while !self.try_come() {
+            self.port = free_port();
+        }
+    }
+
+    /// Whether it could start.
+    fn try_come(&mut self) -> bool {
+        let mut command = Command::new("redis-server");
+        let port = self.port.to_string();
+        let (plain, tls) = if self.is_tls { ("0", port.as_str()) } else { (port.as_str(), "0") };
+        command.args(["--port", plain, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+        command.arg("--dir").arg(self.folder.path()).current_dir(self.folder.path());
+        if self.is_tls {
+            command.args(["--tls-port", tls, "--tls-cert-file", "certificate.pem", "--tls-key-file", "key.pem"]);
+            command.args(["--tls-ca-cert-file", "certificate.pem", "--tls-auth-clients", "no"]);
+        }
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("redis-server is missing");
+        let watch = Watch::start();
+        let is_there = || match self.is_tls {
+            true => TcpStream::connect(("127.0.0.1", self.port)).is_ok(),
+            false => self.try_ask(&["PING"]).is_some(),
+        };
+        while !is_there() {
+            assert!(watch.elapsed() < PATIENCE, "waited in vain for the Redis");
+            if child.try_wait().unwrap().is_some() {
+                return false;
+            }
+            std::thread::park_timeout(Duration::from_millis(10));
+        }
+        self.child = Some(child);
+        true
+    }
+
+    /// Kills it; what it knew is gone.
+    pub fn go(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    /// It stands still, its connections open.
+    pub fn freeze(&self) {
+        self.signal("STOP");
+    }
+
+    pub fn thaw(&self) {
+        self.signal("CONT");
+    }
+
+    pub fn url(&self) -> String {
+        let scheme = if self.is_tls { "rediss" } else { "redis" };
+        format!("{scheme}://127.0.0.1:{}", self.port)
+    }
+
+    /// A command and its answer, as a list of texts.
+    pub fn ask(&self, words: &[&str]) -> Vec<String> {
+        self.try_ask(words).expect("an answer of the Redis")
+    }
+
+    fn try_ask(&self, words: &[&str]) -> Option<Vec<String>> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
+        stream.set_read_timeout(Some(PATIENCE)).ok()?;
+        let bulk: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
+        stream.write_all(format!("*{}\r\n{bulk}", words.len()).as_bytes()).ok()?;
+        let mut reader = BufReader::new(stream);
+        let first = line(&mut reader)?;
+        match first.split_at(1) {
+            ("*", count) => (0..count.parse::<usize>().ok()?).map(|_| element(&mut reader)).collect(),
+            ("$", _) => Some(vec![bulk_of(&first, &mut reader)?]),
+            (_, rest) => Some(vec![rest.to_owned()]),
+        }
+    }
+
+    fn signal(&self, name: &str) {
+        let process = self.child.as_ref().expect("the Redis runs").id();
+        Command::new("sh").args(["-c", &format!("kill -{name} {process}")]).status().unwrap();
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        self.go();
+    }
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn line(reader: &mut BufReader<TcpStream>) -> Option<String> {
+    let mut line = String::new();
+    reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
+    Some(line.trim_end().to_owned())
+}
+
+fn element(reader: &mut BufReader<TcpStream>) -> Option<String> {
+    let first = line(reader)?;
+    if first.starts_with('$') { bulk_of(&first, reader) } else { Some(first.split_at(1).1.to_owned()) }
+}
+
+fn bulk_of(first: &str, reader: &mut BufReader<TcpStream>) -> Option<String> {
+    let Ok(length) = first.split_at(1).1.parse::<usize>() else { return Some(String::new()) };
+    let mut bytes = vec![0; length + 2];
+    reader.read_exact(&mut bytes).ok()?;
+    bytes.truncate(length);
+    String::from_utf8(bytes).ok()
+}
