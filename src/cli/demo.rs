@@ -212,19 +212,22 @@ Try, in another terminal; first the token, which is good for this run of the dem
 
   sluice unfreeze --console {console} --environment production --reason 'seen it'
 
-7. A call in doubt. Upstream breaks off after it received a swap: nobody knows what became of it.
+7. A call in doubt. Upstream answers a swap with 500, which proves nothing: nobody knows what became of it.
 
-  curl -d '{{"operation": "createSwap", "kind": "resetAfterReceiving", "times": 1}}' 'http://{simulator}/simulator/faults'
+  curl -d '{{"operation": "createSwap", "kind": "html500", "effect": false, "times": 1}}' 'http://{simulator}/simulator/faults'
   {call} {json} \
     -d '{{"requestId": "demo-7", "source": {{"chain": "POLYGON", "currency": "usdt", "amount": "7"}}, "destination": {{"chain": "POLYGON", "currency": "usdc", "walletAddress": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"}}}}' \
     '{production}/v2/wallets/swaps'
   sluice requests list --console {console}
-  sluice requests resolve --console {console} --environment production --outcome absent --reason 'not in the list' demo-7
 
-   One person is not enough; the second is:
+   The simulator's journal, below, shows that it was not executed. That takes the word of two people; one is not enough:
+
+  sluice requests resolve --console {console} --environment production --outcome absent --reason 'not in its journal' demo-7
+
+   The second is. Then the same swap, sent again, is executed.
 
   export SLUICE_TOKEN={second}
-  sluice requests resolve --console {console} --environment production --outcome absent --reason 'not there' demo-7
+  sluice requests resolve --console {console} --environment production --outcome absent --reason 'nor did I find it' demo-7
 
 What the simulator of production received and did:
 
