@@ -50,6 +50,10 @@ fn only_believed_tokens_of_the_consoles_issuer_are_taken() {
     expired["roles"] = json!(["operator"]);
     expired["iat"] = json!(1_700_000_000);
     expired["exp"] = json!(1_700_000_600);
+    let mut bound = claims();
+    bound["iss"] = json!(PEOPLE);
+    bound["roles"] = json!(["operator"]);
+    bound["cnf"] = json!({"x5t#S256": "A".repeat(43)});
     let good = operator("ops-1");
     let altered = format!("{}x", good);
     let bad = [
@@ -57,6 +61,7 @@ fn only_believed_tokens_of_the_consoles_issuer_are_taken() {
         ("another issuer's", token_of("https://nobody.test", "ops-1", &["operator"])),
         ("an expired one", signed(&expired)),
         ("an altered one", altered),
+        ("one bound to a certificate", signed(&bound)),
         ("none that is one", "x".to_owned()),
     ];
     for (method, path, body, _) in acts() {

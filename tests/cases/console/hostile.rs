@@ -203,3 +203,15 @@ fn every_answer_keeps_to_itself() {
         assert!(answer.header("x-request-id").is_some() && answer.header("access-control-allow-origin").is_none());
     }
 }
+
+#[test]
+fn an_idle_connection_does_not_hold_the_process_back() {
+    let upstream = Upstream::start();
+    let gate = start(&upstream);
+    let mut idle = Caller::connect(gate.console().unwrap());
+    idle.send(act("GET", "freezes", &operator("o")).bytes());
+    assert_eq!(idle.answer().status, 200);
+    gate.terminate();
+    assert!(gate.wait_end().success());
+    assert_eq!(idle.rest().unwrap(), b"");
+}
