@@ -8,16 +8,18 @@ mod fate;
 mod ports;
 mod world;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use sluice::stations::reply::Executed;
 use tokio::time::timeout;
 use world::World;
 
 /// Histories that failed once.
 const COMMITTED_SEEDS: [u64; 0] = [];
-const HISTORIES: u64 = 1_000;
+const HISTORIES: u64 = 2_000;
 const REQUEST_IDS: u64 = 4;
 
 #[test]
@@ -27,17 +29,45 @@ fn no_history_breaks_a_promise() {
         Some(seed) => vec![seed],
         None => COMMITTED_SEEDS.into_iter().chain(1..=variable("SLUICE_HISTORIES").unwrap_or(HISTORIES)).collect(),
     };
-    for seed in seeds {
-        if let Err(why) = catch_unwind(AssertUnwindSafe(|| history(seed))) {
-            eprintln!("history {seed} breaks a promise; SLUICE_SEED={seed} runs it again");
-            std::panic::resume_unwind(why);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let next = AtomicUsize::new(0);
+    let broken = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(seed) = seeds.get(next.fetch_add(1, Ordering::SeqCst)) {
+                    if broken.load(Ordering::SeqCst) {
+                        return;
+                    }
+                    if let Err(why) = catch_unwind(AssertUnwindSafe(|| history(*seed))) {
+                        broken.store(true, Ordering::SeqCst);
+                        eprintln!("history {seed} breaks a promise; SLUICE_SEED={seed} runs it again");
+                        resume_unwind(why);
+                    }
+                }
+            });
         }
-    }
+    });
+}
+
+/// One to begin, one to settle; a repeat asks once.
+#[test]
+fn a_swap_costs_two_round_trips_to_the_store_and_its_repeat_one() {
+    in_model_time(async {
+        let world = World::calm();
+        assert_eq!(world.ask_counted("request-1").await, (Some(Executed::Yes), 2));
+        assert_eq!(world.ask_counted("request-1").await, (Some(Executed::Yes), 1));
+    });
+}
+
+fn in_model_time(history: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(history);
+    runtime.shutdown_background();
 }
 
 fn history(seed: u64) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    runtime.block_on(async {
+    in_model_time(async move {
         let world = World::new(seed);
         let alive: Vec<_> = (0..2).map(|at| tokio::spawn(Arc::clone(&world).keep_alive(at))).collect();
         let people = tokio::spawn(Arc::clone(&world).people());
@@ -51,7 +81,6 @@ fn history(seed: u64) {
         world.rest().await;
         world.check().await;
     });
-    runtime.shutdown_background();
 }
 
 /// Several callers for each requestId, all at once.

@@ -1,7 +1,7 @@
 //! The ports of a node of the model: each call may be late, lost, done without a word, or the node's last.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -30,6 +30,8 @@ pub struct FlakyStore {
     pub store: Arc<Memory>,
     pub life: Arc<Life>,
     pub fate: Arc<Fate>,
+    /// Commits and reads: the round trips that a call can cost.
+    pub trips: Arc<AtomicU64>,
 }
 
 impl FlakyStore {
@@ -53,6 +55,7 @@ impl FlakyStore {
 #[async_trait]
 impl Store for FlakyStore {
     async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
+        self.trips.fetch_add(1, Ordering::SeqCst);
         self.there().await.map_err(CommitError::Fault)?;
         let in_doubt = || Err(CommitError::Fault(StoreFault::InDoubt("the model says nothing".to_owned())));
         if self.fate.chance(self.fate.trouble / 2) {
@@ -70,6 +73,7 @@ impl Store for FlakyStore {
     }
 
     async fn read(&self, key: &RecordKey) -> Result<(Option<Record>, StoreTime), StoreFault> {
+        self.trips.fetch_add(1, Ordering::SeqCst);
         self.there().await?;
         self.back(self.store.read(key).await).await
     }

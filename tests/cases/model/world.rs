@@ -1,7 +1,7 @@
 //! Two nodes, upstream and some callers, in one thread and by one seed; and what must be true of all that happens.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
@@ -56,6 +56,7 @@ struct Node {
     life: Arc<Life>,
     books: Arc<Books>,
     road: Road,
+    trips: Arc<AtomicU64>,
     work: Vec<JoinHandle<()>>,
     serving: bool,
 }
@@ -79,7 +80,11 @@ static CALLERS: LazyLock<Vec<(String, Believed)>> =
 
 impl World {
     pub fn new(seed: u64) -> Arc<World> {
-        let fate = Arc::new(Fate::new(seed));
+        World::of(Fate::new(seed))
+    }
+
+    fn of(fate: Fate) -> Arc<World> {
+        let fate = Arc::new(fate);
         let clock = Arc::new(ModelClock::new());
         let store = Arc::new(Memory::new(clock.clone()));
         let files: Vec<AuditFile> = vec![AuditFile::default(), AuditFile::default()];
@@ -111,6 +116,21 @@ impl World {
             node_now.work.iter().for_each(JoinHandle::abort);
             *node_now = node(at, &self.fate, &self.clock, &self.store, &self.files[at], &self.upstream);
         }
+    }
+
+    /// Nothing goes wrong, and every node serves.
+    pub fn calm() -> Arc<World> {
+        let world = World::of(Fate::calm());
+        world.nodes.iter().for_each(|node| node.lock().unwrap().serving = true);
+        world
+    }
+
+    /// Asks once; what was said of it, and how often the store was asked for it.
+    pub async fn ask_counted(&self, request_id: &str) -> (Option<Executed>, u64) {
+        let trips = || self.nodes.iter().map(|node| node.lock().unwrap().trips.load(Ordering::SeqCst)).sum::<u64>();
+        let before = trips();
+        let reply = self.ask(request_id, "t-1", "10", false).await.unwrap();
+        (reply.executed, trips() - before)
     }
 
     /// Asks until it knows, or gives up.
@@ -299,10 +319,15 @@ fn node(
     file: &AuditFile,
     upstream: &Arc<ModelUpstream>,
 ) -> Node {
-    let life = Arc::new(Life::default());
+    let (life, trips) = (Arc::new(Life::default()), Arc::new(AtomicU64::new(0)));
     let (entries, on_their_way) = mpsc::channel(64);
     let books = Arc::new(Books {
-        store: Arc::new(FlakyStore { store: store.clone(), life: life.clone(), fate: fate.clone() }),
+        store: Arc::new(FlakyStore {
+            store: store.clone(),
+            life: life.clone(),
+            fate: fate.clone(),
+            trips: trips.clone(),
+        }),
         audit: Arc::new(FlakyAudit {
             file: file.clone(),
             life: life.clone(),
@@ -329,7 +354,7 @@ fn node(
         tokio::spawn(watch(books.clone())),
         tokio::spawn(search_and_sweep(books.clone(), vec![ENVIRONMENT])),
     ];
-    Node { life, books, road, work, serving: false }
+    Node { life, books, road, trips, work, serving: false }
 }
 
 /// As the gate does it, but more rarely.
