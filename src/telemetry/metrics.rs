@@ -38,6 +38,8 @@ pub struct Metrics {
     unsettled: IntGauge,
     in_doubt: IntGaugeVec,
     reconciled: IntCounterVec,
+    frozen: IntGaugeVec,
+    people: IntCounterVec,
 }
 
 /// What is counted of one rate.
@@ -242,6 +244,23 @@ impl Metrics {
                     &["environment", "found"],
                 )?,
             )?,
+            frozen: registered(
+                &registry,
+                IntGaugeVec::new(
+                    Opts::new("sluice_frozen", "What operators froze, by scope: all money, operations, callers."),
+                    &["environment", "scope"],
+                )?,
+            )?,
+            people: registered(
+                &registry,
+                IntCounterVec::new(
+                    Opts::new(
+                        "sluice_console_requests_total",
+                        "Requests that the console answered, by act and status.",
+                    ),
+                    &["act", "status"],
+                )?,
+            )?,
             in_flight: registered(
                 &registry,
                 IntGauge::new("sluice_requests_in_flight", "Requests that are being answered now.")?,
@@ -336,6 +355,15 @@ impl Metrics {
 
     pub fn reconciled(&self, environment: &str, found: &str) {
         self.reconciled.with_label_values(&[environment, found]).inc();
+    }
+
+    pub fn frozen(&self, environment: &str, scope: &str, count: usize) {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        self.frozen.with_label_values(&[environment, scope]).set(count);
+    }
+
+    pub fn console_answered(&self, act: &str, status: u16) {
+        self.people.with_label_values(&[act, &status.to_string()]).inc();
     }
 
     pub fn left_unchecked(&self) {
