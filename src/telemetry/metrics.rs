@@ -34,6 +34,7 @@ pub struct Metrics {
     rated_by_part: IntCounterVec,
     redis_up: IntGaugeVec,
     claims: IntCounterVec,
+    claims_met: IntCounterVec,
     store_failures: IntCounterVec,
     unsettled: IntGauge,
     in_doubt: IntGaugeVec,
@@ -213,6 +214,13 @@ impl Metrics {
                     &["environment", "outcome"],
                 )?,
             )?,
+            claims_met: registered(
+                &registry,
+                IntCounterVec::new(
+                    Opts::new("sluice_claims_met_total", "Calls that met a claim of their name, by what it said."),
+                    &["environment", "said"],
+                )?,
+            )?,
             store_failures: registered(
                 &registry,
                 IntCounterVec::new(
@@ -339,6 +347,10 @@ impl Metrics {
 
     pub fn claim_settled(&self, environment: &str, outcome: &str) {
         self.claims.with_label_values(&[environment, outcome]).inc();
+    }
+
+    pub fn claim_met(&self, environment: &str, said: &str) {
+        self.claims_met.with_label_values(&[environment, said]).inc();
     }
 
     pub fn store_failed(&self, kind: &str) {
