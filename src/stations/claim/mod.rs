@@ -29,3 +29,6 @@ pub use keeping::{
 pub use people::{NotTaken, say_absent, say_executed};
 pub use state::{Answer, Claim, Doubt, Event, ImpossibleEvent, Next, Nonce, Owner, SentForm, State, after};
 pub use written::{UnreadableClaim, read, read_event, write, write_event};
+
+#[cfg(test)]
+mod tests;
