@@ -78,8 +78,12 @@ fn not_resolved(why: &Unresolved) -> Reply {
         Unresolved::NoSuchClaim => unknown(),
         Unresolved::NotInDoubt(state) => not_in_doubt(state),
         Unresolved::NotTaken(NotTaken::NotInDoubt) => not_in_doubt("changing"),
+        Unresolved::NotTaken(NotTaken::TooEarly(from)) => {
+            let message = "upstream may still execute this call; say so when that time is over.";
+            unsaid(Code::TooEarly, message, Some(json!({ "from": told::moment(*from) })))
+        }
         Unresolved::NotTaken(NotTaken::Owner) => {
-            let message = "whoever asked for a call does not say that it was not executed: two others have to.";
+            let message = "whoever asked for a call does not say what became of it: others have to.";
             unsaid(Code::Forbidden, message, None)
         }
         Unresolved::NotTaken(NotTaken::SaidAlready) => {
