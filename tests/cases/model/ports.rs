@@ -257,7 +257,6 @@ impl Upstream for FlakyUpstream {
                     sleep(delay).await;
                     upstream.act(&id, sent, &trace, asked);
                 });
-            } else {
             }
             self.life.moment(fate).await;
             return Sent::Lost(Loss::Broken);
