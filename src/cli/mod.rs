@@ -5,11 +5,14 @@
 
 mod audit;
 mod check;
+mod console;
 mod demo;
+mod freeze;
 mod init;
 mod operations;
 mod policies;
 mod policy;
+mod requests;
 mod serve;
 mod simulate;
 mod store;
@@ -37,8 +40,8 @@ use crate::policy::Policies;
     name = "sluice",
     version,
     arg_required_else_help = true,
-    after_help = "Exit codes: 0 done; 1 it could not be done; 2 the command line is wrong; 3 `check`, `policy` or `audit verify` \
-                  found something."
+    after_help = "Exit codes: 0 done; 1 it could not be done; 2 the command line is wrong; 3 `check`, `policy` or `audit \
+                  verify` found something; 4 the console refused."
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -49,10 +52,14 @@ pub struct Cli {
 enum Command {
     Audit(audit::Arguments),
     Demo(demo::Arguments),
+    Freeze(freeze::Freeze),
+    Freezes(freeze::Freezes),
+    Unfreeze(freeze::Unfreeze),
     Init(init::Arguments),
     Check(check::Arguments),
     Operations(operations::Arguments),
     Policy(policy::Arguments),
+    Requests(requests::Arguments),
     Serve(serve::Arguments),
     Simulate(simulate::Simulate),
     Store(store::Arguments),
@@ -65,6 +72,8 @@ pub enum Ending {
     Done,
     /// `check`, `policy` or `audit verify` found something.
     Faulty,
+    /// The console did not do it, and the reason is told.
+    Refused,
 }
 
 /// Does what the command line asks for.
@@ -72,6 +81,10 @@ pub fn run(cli: Cli) -> anyhow::Result<Ending> {
     match cli.command {
         Command::Audit(arguments) => audit::run(arguments),
         Command::Demo(arguments) => demo::run(&arguments),
+        Command::Freeze(freeze) => freeze.run(),
+        Command::Freezes(freezes) => freezes.run(),
+        Command::Unfreeze(unfreeze) => unfreeze.run(),
+        Command::Requests(arguments) => requests::run(&arguments),
         Command::Init(arguments) => init::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Operations(arguments) => operations::run(&arguments),
@@ -88,6 +101,7 @@ pub fn exit_code(ended: anyhow::Result<Ending>) -> ExitCode {
     match ended {
         Ok(Ending::Done) => ExitCode::SUCCESS,
         Ok(Ending::Faulty) => ExitCode::from(3),
+        Ok(Ending::Refused) => ExitCode::from(4),
         Err(error) => {
             eprintln!("sluice: {error:#}");
             ExitCode::FAILURE

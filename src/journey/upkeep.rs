@@ -10,10 +10,12 @@ use super::books::{Books, Drained, Place};
 use crate::base::ids::Environment;
 use crate::commit::{Index, Kind, Number, Outstanding, RecordKey, StoreFault};
 use crate::ports::AuditFault;
-use crate::stations::claim::{self, Doubt, Event, Standpoint, State};
+use crate::stations::claim::{self, Doubt, Event, Freeze, Standpoint, State};
 
 /// How many are taken at one time.
 const HANDFUL: usize = 256;
+/// As many freezes are counted.
+const MOST_FROZEN: usize = 1_000;
 const GATHER: Duration = Duration::from_millis(50);
 const AGAIN: Duration = Duration::from_secs(1);
 /// How often leases are looked at.
@@ -21,6 +23,7 @@ const LEASES_EVERY: Duration = Duration::from_secs(1);
 /// How often the outbox is searched for what was lost on its way.
 const OUTBOX_EVERY: Duration = Duration::from_secs(10);
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
+const BETWEEN_SWEEPS: Duration = Duration::from_millis(200);
 /// An Entry so old is not on its way any more.
 const LOST_AFTER: Duration = Duration::from_secs(5);
 
@@ -80,9 +83,16 @@ pub async fn recover(books: &Arc<Books>, environments: &[Environment]) -> Result
 async fn settle_what_waits(books: &Arc<Books>) -> Result<(), RecoverError> {
     let Some(unsettled) = &books.unsettled else { return Ok(()) };
     for waiting in unsettled.waiting().await.map_err(RecoverError::Unsettled)? {
-        if let Some((record, claim)) = books.find(&waiting.key).await.map_err(RecoverError::Store)? {
-            let place = Place::Claim { key: waiting.key.clone(), claim: Box::new(claim), at: record.at };
-            books.try_to_settle(&place, waiting.attempt, &waiting.event).await;
+        match books.find(&waiting.key).await.map_err(RecoverError::Store)? {
+            Some((record, claim)) => {
+                let place = Place::Claim { key: waiting.key.clone(), claim: Box::new(claim), at: record.at };
+                books.try_to_settle(&place, waiting.attempt, &waiting.event).await;
+            }
+            None if matches!(waiting.event, Event::Undone) => {}
+            // Somebody has said meanwhile that nothing was executed. This is the only proof that it was.
+            None => {
+                books.late(&waiting.key, waiting.attempt, &waiting.event).await.map_err(RecoverError::Store)?;
+            }
         }
         unsettled.forget(waiting.into_file()).await;
     }
@@ -91,14 +101,18 @@ async fn settle_what_waits(books: &Arc<Books>) -> Result<(), RecoverError> {
 
 /// Brings entries to disk that nobody waits for, and takes from the store's outbox what is there.
 pub async fn drain(books: Arc<Books>, mut entries: mpsc::Receiver<Drained>) {
+    let mut full = false;
     while let Some(first) = entries.recv().await {
-        tokio::time::sleep(GATHER).await;
+        if !full {
+            tokio::time::sleep(GATHER).await;
+        }
         let mut batch = vec![first];
         while batch.len() < HANDFUL
             && let Ok(next) = entries.try_recv()
         {
             batch.push(next);
         }
+        full = batch.len() == HANDFUL;
         let (mut waiting, mut on_disk) = (Vec::new(), BTreeMap::<Environment, Vec<Number>>::new());
         for entry in batch {
             match entry {
@@ -147,7 +161,16 @@ pub async fn lapse(books: &Books, environment: Environment) -> Result<(), StoreF
     let now = books.store.time().await?;
     for (_, name) in books.store.due(environment, Index::Sending, Some(now), HANDFUL).await? {
         let key = RecordKey { environment, kind: Kind::Claim, name };
-        let Some((record, claim)) = books.find(&key).await? else { continue };
+        let (record, claim) = match books.find(&key).await {
+            Ok(Some(found)) => found,
+            Ok(None) => continue,
+            // One that cannot be read does not stand in the way of the others.
+            Err(fault @ StoreFault::Broken(_)) => {
+                books.told_of(&fault);
+                continue;
+            }
+            Err(fault) => return Err(fault),
+        };
         let here = Standpoint { key: &key, version: record.version, at: record.at, claim: &claim };
         if let Some(commit) = claim::lapse(here, &books.node, &books.terms)
             && books.commit(commit).await?.is_some()
@@ -158,6 +181,17 @@ pub async fn lapse(books: &Books, environment: Environment) -> Result<(), StoreF
     }
     let in_doubt = books.store.due(environment, Index::Unknown, None, HANDFUL.saturating_mul(16)).await?;
     books.metrics.in_doubt(environment.as_str(), in_doubt.len());
+    tell_what_is_frozen(books, environment).await
+}
+
+/// What is frozen is the same for all nodes, and each tells it.
+async fn tell_what_is_frozen(books: &Books, environment: Environment) -> Result<(), StoreFault> {
+    let frozen = books.store.due(environment, Index::Frozen, None, MOST_FROZEN).await?;
+    let scopes: Vec<&str> = frozen.iter().filter_map(|(_, name)| Some(Freeze::parse(name)?.scope())).collect();
+    for scope in Freeze::SCOPES {
+        let count = scopes.iter().filter(|one| **one == scope).count();
+        books.metrics.frozen(environment.as_str(), scope, count);
+    }
     Ok(())
 }
 
@@ -174,19 +208,36 @@ pub async fn search_and_sweep(books: Arc<Books>, environments: Vec<Environment>)
         }
         if since_sweep >= SWEEP_EVERY {
             since_sweep = Duration::ZERO;
-            if let Err(fault) = books.store.sweep().await {
+            if let Err(fault) = sweep(&books).await {
                 books.told_of(&fault);
             }
         }
     }
 }
 
-async fn search(books: &Books, environment: Environment) -> Result<(), StoreFault> {
-    let now = books.store.time().await?;
-    for entry in books.store.outbox(environment, &books.node, HANDFUL).await? {
-        if now.since(entry.at) > LOST_AFTER {
-            books.drain.try_send(Drained::Waiting(entry)).ok();
-        }
+/// A part at a time, until nothing is past its time.
+async fn sweep(books: &Books) -> Result<(), StoreFault> {
+    while books.store.sweep().await? > 0 {
+        tokio::time::sleep(BETWEEN_SWEEPS).await;
     }
     Ok(())
+}
+
+/// Those that are lost are brought to disk here, and not by way of those that are on their way.
+async fn search(books: &Books, environment: Environment) -> Result<(), StoreFault> {
+    let now = books.store.time().await?;
+    loop {
+        let found = books.store.outbox(environment, &books.node, HANDFUL).await?;
+        let lost: Vec<Outstanding> = found.into_iter().filter(|entry| now.since(entry.at) > LOST_AFTER).collect();
+        let numbers: Vec<Number> = lost.iter().map(|entry| entry.number).collect();
+        if lost.is_empty() {
+            return Ok(());
+        }
+        let all = numbers.len();
+        bring_to_disk(books, lost).await;
+        books.store.drained(environment, &numbers).await?;
+        if all < HANDFUL {
+            return Ok(());
+        }
+    }
 }

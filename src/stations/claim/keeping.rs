@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::freeze::{Freeze, in_the_way_of};
 use super::state::{Answer, Claim, Doubt, Event, ImpossibleEvent, Next, Nonce, Owner, SentForm, State, after};
 use super::written::write;
-use crate::base::ids::{Environment, OperationId, TraceId};
-use crate::catalog::Class;
+use crate::base::ids::{Environment, TraceId};
 use crate::commit::{
-    Commit, Committed, Found, Index, Keep, Kind, NodeId, Number, Obstacle, Record, RecordKey, Step, StoreTime,
+    Commit, Committed, Found, Index, Keep, NodeId, Number, Obstacle, Record, RecordKey, Step, StoreTime,
 };
 use crate::stations::check::Intent;
 use crate::stations::record::{Entry, What};
@@ -24,9 +24,15 @@ pub struct Terms {
     pub lease: Duration,
     /// From an unknown outcome to the first look for its record.
     pub first_look: Duration,
+    /// From an unknown outcome to the moment from which people may say that nothing was executed: what upstream has not
+    /// done by then, it will not do.
+    pub quiet: Duration,
     /// How long answers are kept, and then that there was one.
     pub keep: Keep,
 }
+
+/// How long it is kept that a call was made that is known by its path.
+const FOR_GOOD: Duration = Duration::from_hours(24 * 365 * 100);
 
 /// Who begins.
 #[derive(Clone, Debug)]
@@ -55,6 +61,8 @@ pub enum Standing {
     /// There is a claim of this name already.
     Claimed(Record),
     Frozen,
+    /// The store was taken in from elsewhere: that there is no claim says nothing.
+    Forgotten,
     /// It cannot be: the store refused what it was not asked.
     Puzzling,
 }
@@ -62,39 +70,6 @@ pub enum Standing {
 /// The claim is another attempt's by now, or done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moved;
-
-/// What an operator froze.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Freeze {
-    /// All money of an environment.
-    All,
-    /// One operation, whatever its class.
-    Operation(OperationId),
-    /// The money of one caller.
-    Caller(Owner),
-}
-
-impl Freeze {
-    pub fn key(&self, environment: Environment) -> RecordKey {
-        let name = match self {
-            Freeze::All => "all".to_owned(),
-            Freeze::Operation(operation) => format!("operation/{operation}"),
-            Freeze::Caller(owner) => format!("caller/{}/{}", owner.issuer, owner.subject),
-        };
-        RecordKey { environment, kind: Kind::Freeze, name }
-    }
-
-    /// What must not be frozen for a call to go.
-    fn in_the_way_of(intent: &Intent) -> Vec<Freeze> {
-        let operation = intent.operation();
-        let mut all = vec![Freeze::Operation(operation.id.clone())];
-        if operation.class == Class::Money {
-            all.push(Freeze::All);
-            all.push(Freeze::Caller(Owner::of(intent.caller())));
-        }
-        all
-    }
-}
 
 /// What is asked of the store before anything is sent.
 #[derive(Debug)]
@@ -107,10 +82,11 @@ pub struct Beginning {
 
 /// A call that cannot be claimed leaves its Entry, and no record.
 pub fn begin(intent: &Intent, by: Beginner<'_>) -> Beginning {
-    let mut steps = Vec::with_capacity(5);
+    let mut steps = Vec::with_capacity(6);
     let claim = intent.named().map(|named| {
         let claim = Claim {
             owner: Owner::of(intent.caller()),
+            requester: intent.caller().requester().map(str::to_owned),
             operation: intent.operation().id.clone(),
             fingerprint: named.fingerprint,
             request_id: named.request_id.clone(),
@@ -127,7 +103,7 @@ pub fn begin(intent: &Intent, by: Beginner<'_>) -> Beginning {
         (named.key.clone(), claim)
     });
     let environment = intent.environment();
-    steps.extend(Freeze::in_the_way_of(intent).into_iter().map(|freeze| Step::Absent(freeze.key(environment))));
+    steps.extend(in_the_way_of(intent).into_iter().map(|freeze| Step::Absent(freeze.key(environment))));
     let entry = Entry::sending(intent, by.trace);
     let commit = Commit { environment, node: by.node.clone(), steps, entry: entry.to_bytes() };
     Beginning { commit, claim, entry }
@@ -151,7 +127,10 @@ pub fn standing(commit: &Commit, obstacles: Vec<Obstacle>) -> Standing {
     for obstacle in obstacles {
         match (commit.steps.get(obstacle.step), obstacle.found) {
             (Some(Step::Create { .. }), Found::Record(record)) => return Standing::Claimed(record),
-            (Some(Step::Absent(_)), Found::Record(_)) => standing = Standing::Frozen,
+            (Some(Step::Absent(key)), Found::Record(_)) if *key == Freeze::Restored.key(key.environment) => {
+                standing = Standing::Forgotten;
+            }
+            (Some(Step::Absent(_)), Found::Record(_)) if standing != Standing::Forgotten => standing = Standing::Frozen,
             _ => {}
         }
     }
@@ -201,8 +180,9 @@ pub fn lapse(here: Standpoint<'_>, node: &NodeId, terms: &Terms) -> Option<Commi
 /// Upstream was asked, and what it said proves nothing; it is asked again after `due`.
 pub fn look_again(here: Standpoint<'_>, due: Duration, node: &NodeId) -> Option<Commit> {
     let mut claim = here.claim.clone();
-    let State::Unknown { looks, attempt, .. } = &mut claim.state else { return None };
+    let State::Unknown { looks, attempt, doubted, .. } = &mut claim.state else { return None };
     *looks = looks.saturating_add(1);
+    doubted.get_or_insert(here.at);
     let entry = entry(What::Unknown, here.key, here.claim, *attempt).with("looks", *looks);
     let steps = vec![
         Step::Replace { key: here.key.clone(), version: here.version, value: write(&claim), keep: Keep::Forever },
@@ -211,58 +191,11 @@ pub fn look_again(here: Standpoint<'_>, due: Duration, node: &NodeId) -> Option<
     Some(Commit { environment: here.key.environment, node: node.clone(), steps, entry: entry.to_bytes() })
 }
 
-/// One person says that nothing was executed. The second makes it so; the owner's word is none.
-pub fn say_absent(
-    here: Standpoint<'_>,
-    person: &Owner,
-    reason: &str,
-    node: &NodeId,
-    terms: &Terms,
-) -> Result<(Commit, Option<Next>), SayAbsentError> {
-    let State::Unknown { said_absent, attempt, .. } = &here.claim.state else { return Err(SayAbsentError::NotInDoubt) };
-    if person.subject == here.claim.owner.subject {
-        return Err(SayAbsentError::Owner);
-    }
-    let who = format!("{}/{}", person.issuer, person.subject);
-    match said_absent {
-        Some(first) if same_person(first, person) => Err(SayAbsentError::SaidAlready),
-        Some(first) => {
-            let (mut commit, next) =
-                settle(here, *attempt, Event::ShownAbsent, node, terms).map_err(|Moved| SayAbsentError::NotInDoubt)?;
-            let people = serde_json::json!([first, who]);
-            let entry = entry(What::Undone, here.key, here.claim, *attempt);
-            commit.entry = entry.with("saidBy", people).with("reason", reason).to_bytes();
-            Ok((commit, Some(next)))
-        }
-        None => {
-            let mut claim = here.claim.clone();
-            if let State::Unknown { said_absent, .. } = &mut claim.state {
-                *said_absent = Some(who.clone());
-            }
-            let entry = entry(What::SaidAbsent, here.key, here.claim, *attempt);
-            let value = write(&claim);
-            let steps =
-                vec![Step::Replace { key: here.key.clone(), version: here.version, value, keep: Keep::Forever }];
-            let entry = entry.with("saidBy", serde_json::json!([who])).with("reason", reason).to_bytes();
-            Ok((Commit { environment: here.key.environment, node: node.clone(), steps, entry }, None))
-        }
-    }
-}
-
-/// Why a person's word that nothing was executed is not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SayAbsentError {
-    NotInDoubt,
-    /// Whoever asked for the payment does not say that it was not made.
-    Owner,
-    /// It takes two people.
-    SaidAlready,
-}
-
 /// Whether this very outcome is written down already: by a commit that the store did not answer for.
-pub fn is_settled(found: Option<&Claim>, attempt: Number, event: &Event) -> bool {
+pub fn is_settled(found: Option<&Claim>, attempt: Number, event: &Event, by_path: bool) -> bool {
     match (found.map(|claim| &claim.state), event) {
         (None, Event::Undone | Event::ShownAbsent) => true,
+        (None, Event::Refused(_)) => by_path,
         (Some(State::Done { executed: true, answer }), Event::Executed(mine) | Event::Found(mine)) => answer == mine,
         (Some(State::Done { executed: false, answer }), Event::Refused(mine)) => answer == mine,
         (Some(State::Unknown { attempt: known, .. }), Event::Doubted(_)) => *known == attempt,
@@ -312,15 +245,25 @@ fn become_next(here: Standpoint<'_>, attempt: Number, next: Next, node: &NodeId,
             steps.push(Step::IndexRemove { index: Index::Unknown, member });
             let status = answer.status;
             // A claim by path is for good: there is no other name under which it could be asked again.
-            let keep = if here.claim.request_id.is_some() { terms.keep } else { Keep::Forever };
+            let keep = match (&here.claim.request_id, terms.keep) {
+                (None, Keep::For { whole, .. }) => Keep::For { whole, spent: FOR_GOOD },
+                (_, keep) => keep,
+            };
             steps.push(replace(State::Done { executed, answer }, keep));
             told(if executed { What::Executed } else { What::NotExecuted }).with("status", status)
         }
         Next::Unknown(doubt) => {
             steps.push(Step::IndexAdd { index: Index::Unknown, member, due: terms.first_look });
             if let State::Sending { sent, .. } = &here.claim.state {
-                let unknown =
-                    State::Unknown { attempt, since: here.at, doubt, sent: sent.clone(), looks: 0, said_absent: None };
+                let unknown = State::Unknown {
+                    attempt,
+                    since: here.at,
+                    doubt,
+                    doubted: None,
+                    sent: sent.clone(),
+                    looks: 0,
+                    said_absent: None,
+                };
                 steps.push(replace(unknown, Keep::Forever));
             }
             told(What::Unknown).with("doubt", doubt.as_str())
@@ -329,7 +272,7 @@ fn become_next(here: Standpoint<'_>, attempt: Number, next: Next, node: &NodeId,
     Commit { environment: here.key.environment, node: node.clone(), steps, entry: entry.to_bytes() }
 }
 
-fn entry(what: What, key: &RecordKey, claim: &Claim, attempt: Number) -> Entry {
+pub(super) fn entry(what: What, key: &RecordKey, claim: &Claim, attempt: Number) -> Entry {
     Entry::of(what)
         .claim(key, claim.request_id.as_ref())
         .operation(&claim.operation)
@@ -347,9 +290,4 @@ fn told(entry: Entry, event: &Event) -> Entry {
         Event::Doubted(doubt) => entry.with("doubt", doubt.as_str()),
         Event::Undone | Event::ShownAbsent => entry,
     }
-}
-
-/// People are compared by subject, across issuers.
-fn same_person(first: &str, person: &Owner) -> bool {
-    first.split_once('/').is_some_and(|(_, subject)| subject == person.subject)
 }
