@@ -6,7 +6,7 @@ use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
 use crate::base::finding::{Finding, nearest};
-use crate::base::spanned::{self, Found, line_and_column};
+use crate::base::spanned::{self, Found, Lines};
 
 /// A line and a column.
 pub(super) type Place = (usize, usize);
@@ -90,7 +90,8 @@ pub(super) struct Table<'f> {
 
 /// The tables of a file, in their order; what is no table of a known kind becomes a finding.
 pub(super) fn entries<'f>(file: &'f str, text: &str, findings: &mut Vec<Finding>) -> Vec<Entry<'f>> {
-    let place = |span: Range<usize>| line_and_column(text, span);
+    let lines = Lines::of(text);
+    let place = |span: Range<usize>| lines.place(span);
     let (tree, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {
         // What a broken text goes on to say is guesswork.
