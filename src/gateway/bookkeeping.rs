@@ -15,6 +15,7 @@ use crate::base::ids::Environment;
 use crate::commit::Keep;
 use crate::config::{Config, TimeoutsConfig};
 use crate::journey::Books;
+use crate::journey::setback::close_if_set_back;
 use crate::journey::upkeep::{RecoverError, drain, recover, search_and_sweep, watch_leases};
 use crate::stations::claim::Terms;
 use crate::telemetry::Metrics;
@@ -63,6 +64,9 @@ pub(super) fn open(config: &Config, runtime: &Runtime, metrics: &Metrics) -> Res
     let seal_keys = seal_keys.collect::<Result<_, _>>().map_err(BooksError::SealKey)?;
     let store = Sealed::new(Arc::new(store), seal_keys);
     let audit = AuditFiles::open(audit_settings(config)?, clock.clone()).map_err(BooksError::Audit)?;
+    runtime
+        .block_on(close_if_set_back(&store, audit.stood(), &config.store.node))
+        .map_err(|fault| BooksError::Recover(RecoverError::Store(fault)))?;
     let (entries, on_their_way) = mpsc::channel(ON_THEIR_WAY);
     let books = Arc::new(Books {
         store: Arc::new(store),

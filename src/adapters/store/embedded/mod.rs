@@ -202,6 +202,10 @@ impl Store for Embedded {
         self.answer(waiting).await
     }
 
+    async fn last(&self, environment: Environment) -> Result<Number, StoreFault> {
+        self.look(move |map, _| look::last(map, environment).map(Number::new)).await
+    }
+
     async fn sweep(&self) -> Result<usize, StoreFault> {
         let (answer, waiting) = oneshot::channel();
         self.ask(Job::Sweep(answer))?;
