@@ -5,6 +5,7 @@ mod issuers;
 use std::net::SocketAddr;
 
 use super::fault::{Fault, Place};
+use super::longest::LongestWrite;
 use super::revocations::Revocations;
 use super::written::{Placed, Written, WrittenEnvironment};
 use super::{pem, url};
@@ -125,13 +126,17 @@ fn same_upstream(written: &Written) -> Option<Wrong> {
 
 fn short_grace(written: &Written) -> Option<Wrong> {
     let (grace, answer) = (written.grace.as_ref()?, written.answer.as_ref()?);
+    let (connect, handshake) = (written.connect.as_ref()?.value, written.tls_handshake.as_ref()?.value);
+    let longest = LongestWrite::of(connect, handshake, written.write.as_ref()?.value, answer.value).whole;
     let place = if grace.place == Place::Default { &answer.place } else { &grace.place };
     let fault = Fault::new(format!(
-        "`timeouts.grace_ms` ({}) is not longer than `timeouts.answer_ms` ({}): a shutdown would cut payments off",
+        "`timeouts.grace_ms` ({}) is shorter than a write may take ({} ms by the other timeouts): a shutdown would cut \
+         payments off",
         grace.value.as_millis(),
-        answer.value.as_millis()
+        longest.as_millis()
     ));
-    (grace.value <= answer.value).then(|| error(place, fault.remedy("make `grace_ms` the longer one")))
+    let remedy = format!("make `grace_ms` at least {}", longest.as_millis());
+    (grace.value < longest).then(|| error(place, fault.remedy(remedy)))
 }
 
 fn short_longest_pause(written: &Written) -> Option<Wrong> {

@@ -48,7 +48,7 @@ fn a_small_file_means_the_defaults() {
     assert_eq!((production.upstream.host.as_str(), production.upstream.port), ("api.example.com", 443));
     assert!(production.tls.is_none());
     assert_eq!((config.limits.body_bytes, config.limits.answer_bytes), (1 << 20, 4 << 20));
-    assert_eq!((config.timeouts.answer.as_secs(), config.timeouts.grace.as_secs()), (30, 45));
+    assert_eq!((config.timeouts.answer.as_secs(), config.timeouts.grace.as_secs()), (30, 95));
     assert_eq!((config.answers, config.log.format, config.threads), (AnswerMode::Observe, LogFormat::Auto, 0));
 }
 
@@ -163,7 +163,7 @@ fn each_fault_is_told_with_its_place() {
         ),
         (
             "[timeouts]\nanswer_ms = 45_000",
-            "5:13 `timeouts.grace_ms` (45000) is not longer than `timeouts.answer_ms` (45000): a shutdown would cut payments off",
+            "5:13 `timeouts.grace_ms` (95000) is shorter than a write may take (107000 ms by the other timeouts): a shutdown would cut payments off",
         ),
         ("tls_certificate = \"x\"", "4:19 `production.tls_certificate` has no use without `production.tls_key`"),
         (

@@ -22,7 +22,7 @@ use std::thread;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::time::timeout;
 
 use self::log::{Log, Place, Prepared};
@@ -123,6 +123,7 @@ pub struct AuditFiles {
     ended: Mutex<Receiver<()>>,
     /// The highest numbers that stood in the files when they were opened.
     stood: Highest,
+    life: watch::Receiver<()>,
 }
 
 impl AuditFiles {
@@ -147,7 +148,9 @@ impl AuditFiles {
         let writer = Writer { log, signer, health: Arc::clone(&health), lock };
         let (jobs, waiting) = mpsc::channel();
         let (end, ended) = mpsc::channel();
+        let (alive, life) = watch::channel(());
         let run = move || {
+            let _alive = alive;
             writer.run(&waiting);
             drop(end);
         };
@@ -159,7 +162,14 @@ impl AuditFiles {
             health,
             ended: Mutex::new(ended),
             stood,
+            life,
         })
+    }
+
+    /// Until its thread has ended, which it does by itself only if it has died.
+    pub fn ended(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut life = self.life.clone();
+        async move { while life.changed().await.is_ok() {} }
     }
 
     /// The highest number of each environment that stood in the files when they were opened.

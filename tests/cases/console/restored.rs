@@ -81,7 +81,7 @@ fn an_import_is_closed_for_money_and_its_clash_with_the_chain_stops_nothing() {
     let (data, export) = (text(&setup.path("sluice-data")), text(&setup.path("export")));
     store(&["export", "--folder", &data, "--output", &export]);
     let gate = setup.start();
-    for request_id in ["after", "and after"] {
+    for request_id in ["after", "and-after"] {
         assert_eq!(pay(&gate, request_id), "200 - executed");
     }
     let setup = gate.end();
