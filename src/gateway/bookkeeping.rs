@@ -81,7 +81,7 @@ pub(super) fn open(
         clock,
         node: config.store.node.clone(),
         terms: terms(config),
-        unsettled: Some(Unsettled::new(config.store.folder.join("unsettled"))),
+        unsettled: Some(Unsettled::new(config.audit.folder.join("unsettled"))),
         metrics: metrics.clone(),
         settling: settling.clone(),
         drain: entries,
