@@ -31,6 +31,7 @@ pub(super) fn findings(file: &str, written: &Written) -> Vec<Finding> {
     faults.extend(short_grace(written));
     faults.extend(short_longest_pause(written));
     faults.extend(no_room_for_one(written));
+    faults.extend(seal_keys(written));
     faults.extend(redis(written));
     faults.into_iter().map(|(severity, place, fault)| Finding { severity, ..fault.error(file, &place) }).collect()
 }
@@ -158,6 +159,29 @@ fn no_room_for_one(written: &Written) -> Option<Wrong> {
         all.value, one.value
     ));
     (all.value < one.value).then(|| error(place, fault.remedy("make `bodies_bytes` the larger one")))
+}
+
+fn seal_keys(written: &Written) -> Option<Wrong> {
+    let Some(key) = &written.seal_key else {
+        let place = written.production.listen.as_ref()?.place.clone();
+        let fault =
+            Fault::new("`store.seal_key` is not set: bank and personal data of production are stored in the clear");
+        return Some((
+            Severity::Warning,
+            place,
+            fault.remedy("make a key with `openssl rand -hex 32`, and name its file"),
+        ));
+    };
+    let former = written.former_seal_key.as_ref()?;
+    let (id, former_id) = (written.seal_key_id.as_ref()?, written.former_seal_key_id.as_ref()?);
+    let place = if former_id.place == Place::Default { &id.place } else { &former_id.place };
+    let place = if *place == Place::Default { &former.place } else { place };
+    let fault = Fault::new(format!(
+        "`store.seal_key_id` and `store.former_seal_key_id` are the same, `{}`: which key sealed what?",
+        id.value
+    ));
+    let same_key = key.value.reveal() == former.value.reveal();
+    (id.value == former_id.value && !same_key).then(|| error(place, fault.remedy("give the new key a new name")))
 }
 
 fn redis(written: &Written) -> Vec<Wrong> {
