@@ -77,6 +77,9 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// These entries are on disk.
     async fn drained(&self, environment: Environment, numbers: &[Number]) -> Result<(), StoreFault>;
 
+    /// The number of the latest commit; 0 before the first.
+    async fn last(&self, environment: Environment) -> Result<Number, StoreFault>;
+
     /// Removes what is past its time, a bounded part of it; says how many records went.
     async fn sweep(&self) -> Result<usize, StoreFault>;
 
@@ -94,13 +97,21 @@ pub trait AuditSink: fmt::Debug + Send + Sync {
     fn is_well(&self) -> bool;
 }
 
-/// The audit chain could not be written.
+/// Why entries are not on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AuditFault(pub String);
+pub enum AuditFault {
+    /// One of them can never stand there: it contradicts the chain, or has no form that fits.
+    Refused(String),
+    /// The disk, or what writes to it, does not work now.
+    Disk(String),
+}
 
 impl fmt::Display for AuditFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the audit chain cannot be written: {}", self.0)
+        match self {
+            AuditFault::Refused(why) => write!(f, "the audit chain takes no such Entry: {why}"),
+            AuditFault::Disk(why) => write!(f, "the audit chain cannot be written: {why}"),
+        }
     }
 }
 

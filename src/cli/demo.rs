@@ -66,7 +66,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     };
     print(&welcome(process.addresses(), production, &tokens))?;
     let _log = telemetry::init(&config.log);
-    process.serve();
+    process.serve()?;
     print("The demo has ended.\n")?;
     Ok(Ending::Done)
 }

@@ -37,7 +37,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     let process = Process::start(&loaded.config, Arc::new(loaded.catalog), loaded.policies, Console::new)
         .context("the gate cannot start")?;
     announce(process.addresses());
-    process.serve();
+    process.serve()?;
     tracing::info!("ended");
     Ok(Ending::Done)
 }

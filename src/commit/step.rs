@@ -37,6 +37,8 @@ pub enum Step {
     Before(StoreTime),
     /// The store's time is this or later.
     After(StoreTime),
+    /// The number of this commit, and so of every later one, is above this.
+    Above(Number),
     Member {
         index: Index,
         member: String,

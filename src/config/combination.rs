@@ -5,6 +5,7 @@ mod issuers;
 use std::net::SocketAddr;
 
 use super::fault::{Fault, Place};
+use super::longest::LongestWrite;
 use super::revocations::Revocations;
 use super::written::{Placed, Written, WrittenEnvironment};
 use super::{pem, url};
@@ -30,6 +31,7 @@ pub(super) fn findings(file: &str, written: &Written) -> Vec<Finding> {
     faults.extend(short_grace(written));
     faults.extend(short_longest_pause(written));
     faults.extend(no_room_for_one(written));
+    faults.extend(seal_keys(written));
     faults.extend(redis(written));
     faults.into_iter().map(|(severity, place, fault)| Finding { severity, ..fault.error(file, &place) }).collect()
 }
@@ -125,13 +127,17 @@ fn same_upstream(written: &Written) -> Option<Wrong> {
 
 fn short_grace(written: &Written) -> Option<Wrong> {
     let (grace, answer) = (written.grace.as_ref()?, written.answer.as_ref()?);
+    let (connect, handshake) = (written.connect.as_ref()?.value, written.tls_handshake.as_ref()?.value);
+    let longest = LongestWrite::of(connect, handshake, written.write.as_ref()?.value, answer.value).whole;
     let place = if grace.place == Place::Default { &answer.place } else { &grace.place };
     let fault = Fault::new(format!(
-        "`timeouts.grace_ms` ({}) is not longer than `timeouts.answer_ms` ({}): a shutdown would cut payments off",
+        "`timeouts.grace_ms` ({}) is shorter than a write may take ({} ms by the other timeouts): a shutdown would cut \
+         payments off",
         grace.value.as_millis(),
-        answer.value.as_millis()
+        longest.as_millis()
     ));
-    (grace.value <= answer.value).then(|| error(place, fault.remedy("make `grace_ms` the longer one")))
+    let remedy = format!("make `grace_ms` at least {}", longest.as_millis());
+    (grace.value < longest).then(|| error(place, fault.remedy(remedy)))
 }
 
 fn short_longest_pause(written: &Written) -> Option<Wrong> {
@@ -153,6 +159,29 @@ fn no_room_for_one(written: &Written) -> Option<Wrong> {
         all.value, one.value
     ));
     (all.value < one.value).then(|| error(place, fault.remedy("make `bodies_bytes` the larger one")))
+}
+
+fn seal_keys(written: &Written) -> Option<Wrong> {
+    let Some(key) = &written.seal_key else {
+        let place = written.production.listen.as_ref()?.place.clone();
+        let fault =
+            Fault::new("`store.seal_key` is not set: bank and personal data of production are stored in the clear");
+        return Some((
+            Severity::Warning,
+            place,
+            fault.remedy("make a key with `openssl rand -hex 32`, and name its file"),
+        ));
+    };
+    let former = written.former_seal_key.as_ref()?;
+    let (id, former_id) = (written.seal_key_id.as_ref()?, written.former_seal_key_id.as_ref()?);
+    let place = if former_id.place == Place::Default { &id.place } else { &former_id.place };
+    let place = if *place == Place::Default { &former.place } else { place };
+    let fault = Fault::new(format!(
+        "`store.seal_key_id` and `store.former_seal_key_id` are the same, `{}`: which key sealed what?",
+        id.value
+    ));
+    let same_key = key.value.reveal() == former.value.reveal();
+    (id.value == former_id.value && !same_key).then(|| error(place, fault.remedy("give the new key a new name")))
 }
 
 fn redis(written: &Written) -> Vec<Wrong> {

@@ -254,7 +254,7 @@ pub struct TimeoutsConfig {
     pub keepalive: Duration,
     /// How long a connection to upstream may be idle.
     pub upstream_idle: Duration,
-    /// How long a shutdown waits for what runs; longer than `answer`.
+    /// How long a shutdown waits for what runs; at least a [`super::LongestWrite`].
     pub grace: Duration,
 }
 

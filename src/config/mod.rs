@@ -11,6 +11,7 @@ mod combination;
 mod document;
 mod environment;
 mod fault;
+mod longest;
 mod meant;
 mod pem;
 mod reference;
@@ -26,6 +27,7 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
+pub use longest::LongestWrite;
 pub use meant::{
     AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Config, ConsoleConfig, CredentialConfig, CredentialSource,
     EnvironmentConfig, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel,

@@ -8,6 +8,9 @@ const ISSUER: &str = "\n[issuer.main]\nissuer = \"https://issuer.example.com\"\n
                       environments = [\"production\", \"sandbox\"]\nalgorithms = [\"RS256\"]\n\
                       jwks_url = \"https://issuer.example.com/keys\"\n";
 
+/// The same, of a store that warns of nothing.
+const STORE: &str = "\n[store]\nseal_key = { file = \"seal.key\" }\n";
+
 mod clients;
 mod console;
 mod issuers;
@@ -15,12 +18,14 @@ mod issuers;
 /// Reads a text as `etc/sluice.toml`, beside files and under variables.
 fn read_in(text: &str, files: &[(&str, &str)], variables: &[(&str, &str)]) -> Result<Reading, Vec<Finding>> {
     let read_file = |path: &Path| {
-        let named = files.iter().find(|(name, _)| path == Path::new("etc").join(name));
+        let files = files.iter().chain(&[("seal.key", "a key")]);
+        let named = files.clone().find(|(name, _)| path == Path::new("etc").join(name));
         named.map(|(_, content)| content.as_bytes().to_vec()).ok_or(io::ErrorKind::NotFound.into())
     };
     let is_folder = |path: &Path| ["etc", "etc/schemas", "etc/policies"].map(Path::new).contains(&path);
     let issuer = if text.contains("[issuer") { "" } else { ISSUER };
-    let text = &format!("{text}{issuer}");
+    let store = if text.contains("[store") { "" } else { STORE };
+    let text = &format!("{text}{issuer}{store}");
     let environment = variables.iter().map(|(name, value)| ((*name).to_owned(), OsString::from(value))).collect();
     read(text, "etc/sluice.toml", &World { environment, read_file: &read_file, is_folder: &is_folder })
 }
@@ -48,7 +53,7 @@ fn a_small_file_means_the_defaults() {
     assert_eq!((production.upstream.host.as_str(), production.upstream.port), ("api.example.com", 443));
     assert!(production.tls.is_none());
     assert_eq!((config.limits.body_bytes, config.limits.answer_bytes), (1 << 20, 4 << 20));
-    assert_eq!((config.timeouts.answer.as_secs(), config.timeouts.grace.as_secs()), (30, 45));
+    assert_eq!((config.timeouts.answer.as_secs(), config.timeouts.grace.as_secs()), (30, 95));
     assert_eq!((config.answers, config.log.format, config.threads), (AnswerMode::Observe, LogFormat::Auto, 0));
 }
 
@@ -63,7 +68,7 @@ fn the_reference_that_ships_is_current_and_means_the_defaults() {
     assert!(reference.catalog.schemas.is_none());
     let secret = [(FIRST_SECRET, "0123456789abcdef0123456789abcdef\n")];
     let first = read_in(&first(), &secret, &[]).unwrap();
-    assert_eq!((first.config.environments.len(), first.config.issuers.len(), first.warnings.len()), (2, 1, 0));
+    assert_eq!((first.config.environments.len(), first.config.issuers.len(), first.warnings.len()), (2, 1, 1));
 }
 
 #[test]
@@ -163,7 +168,7 @@ fn each_fault_is_told_with_its_place() {
         ),
         (
             "[timeouts]\nanswer_ms = 45_000",
-            "5:13 `timeouts.grace_ms` (45000) is not longer than `timeouts.answer_ms` (45000): a shutdown would cut payments off",
+            "5:13 `timeouts.grace_ms` (95000) is shorter than a write may take (107000 ms by the other timeouts): a shutdown would cut payments off",
         ),
         ("tls_certificate = \"x\"", "4:19 `production.tls_certificate` has no use without `production.tls_key`"),
         (
@@ -332,4 +337,23 @@ fn a_secret_that_cannot_be_is_told_without_what_it_says() {
 fn any_free_port_is_never_the_same() {
     let text = "[production]\nlisten = \"127.0.0.1:0\"\nupstream = \"http://localhost:1\"\n[probes]\nlisten = \"127.0.0.1:0\"\n";
     assert_eq!(good(text).probes.listen.port(), 0);
+}
+
+#[test]
+fn what_is_stored_of_production_is_sealed_and_keys_have_names_of_their_own() {
+    let store = |text: &str| {
+        let files = [("former.key", "another key")];
+        match read_in(&format!("{MINIMAL}[store]\n{text}\n"), &files, &[]) {
+            Ok(reading) => reading.warnings.iter().map(|f| f.text.clone()).collect::<Vec<_>>(),
+            Err(findings) => findings.iter().map(|f| f.text.clone()).collect(),
+        }
+    };
+    let (key, former) = ("seal_key = { file = \"seal.key\" }", "former_seal_key = { file = \"former.key\" }");
+    assert!(store("")[0].starts_with("`store.seal_key` is not set"));
+    assert_eq!(store(key), [""; 0]);
+    assert_eq!(store(&format!("{key}\n{former}")), [""; 0]);
+    let same = store(&format!("{key}\n{former}\nformer_seal_key_id = \"1\""));
+    assert!(same.len() == 1 && same[0].contains("are the same, `1`"), "{same:?}");
+    let sandbox = MINIMAL.replace("production", "sandbox");
+    assert_eq!(read_in(&format!("{sandbox}[store]\n"), &[], &[]).unwrap().warnings, []);
 }

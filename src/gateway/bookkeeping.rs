@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
+use tokio_util::task::TaskTracker;
 
+use super::workers::Workers;
 use crate::adapters::audit::{AuditFiles, AuditSettings, Checkpoints, OpenFault, SigningKey};
 use crate::adapters::clock::SystemClock;
 use crate::adapters::store::embedded::{Embedded, OpenError, Options};
@@ -13,19 +15,17 @@ use crate::adapters::store::sealed::{Sealed, SealingKey, SealingKeyError};
 use crate::adapters::unsettled::Unsettled;
 use crate::base::ids::Environment;
 use crate::commit::Keep;
-use crate::config::{Config, TimeoutsConfig};
+use crate::config::{Config, LongestWrite, TimeoutsConfig};
 use crate::journey::Books;
-use crate::journey::upkeep::{RecoverError, drain, recover, search_and_sweep, watch_leases};
+use crate::journey::setback::close_if_set_back;
+use crate::journey::upkeep::{RecoverError, drain, flush, recover, search_and_sweep, watch_leases};
 use crate::stations::claim::Terms;
 use crate::telemetry::Metrics;
 
 /// Entries that are on their way to the disk and that nobody waits for.
 const ON_THEIR_WAY: usize = 16_384;
-/// For the store and the audit chain, before the first byte of a call is sent.
-const BOOKKEEPING: Duration = Duration::from_secs(10);
-/// What clocks and schedulers may take on top of every timeout.
-const SLACK: Duration = Duration::from_secs(10);
-
+/// For the last entries, at an end.
+const FLUSH: Duration = Duration::from_secs(5);
 /// The state of the audit chain is signed after so many entries, or this time.
 const CHECKPOINT_ENTRIES: u64 = 1_000;
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(60);
@@ -56,13 +56,24 @@ impl std::fmt::Display for BooksError {
 
 impl std::error::Error for BooksError {}
 
-pub(super) fn open(config: &Config, runtime: &Runtime, metrics: &Metrics) -> Result<Arc<Books>, BooksError> {
+pub(super) fn open(
+    config: &Config,
+    runtime: &Runtime,
+    workers: &Workers,
+    settling: &TaskTracker,
+    metrics: &Metrics,
+) -> Result<Arc<Books>, BooksError> {
     let clock = Arc::new(SystemClock);
     let store = Embedded::open(&config.store.folder, clock.clone(), Options::default()).map_err(BooksError::Store)?;
+    workers.keep("the store's writer", store.ended());
     let seal_keys = config.store.seal_keys.iter().map(|(id, key)| SealingKey::new(id, key));
     let seal_keys = seal_keys.collect::<Result<_, _>>().map_err(BooksError::SealKey)?;
     let store = Sealed::new(Arc::new(store), seal_keys);
     let audit = AuditFiles::open(audit_settings(config)?, clock.clone()).map_err(BooksError::Audit)?;
+    workers.keep("the audit chain's writer", audit.ended());
+    runtime
+        .block_on(close_if_set_back(&store, audit.stood(), &config.store.node))
+        .map_err(|fault| BooksError::Recover(RecoverError::Store(fault)))?;
     let (entries, on_their_way) = mpsc::channel(ON_THEIR_WAY);
     let books = Arc::new(Books {
         store: Arc::new(store),
@@ -70,16 +81,33 @@ pub(super) fn open(config: &Config, runtime: &Runtime, metrics: &Metrics) -> Res
         clock,
         node: config.store.node.clone(),
         terms: terms(config),
-        unsettled: Some(Unsettled::new(config.store.folder.join("unsettled"))),
+        unsettled: Some(Unsettled::new(config.audit.folder.join("unsettled"))),
         metrics: metrics.clone(),
+        settling: settling.clone(),
         drain: entries,
     });
     let environments: Vec<Environment> = config.environments.iter().map(|one| one.environment).collect();
-    runtime.spawn(drain(books.clone(), on_their_way));
+    workers.keep("drain", drain(books.clone(), on_their_way));
     runtime.block_on(recover(&books, &environments)).map_err(BooksError::Recover)?;
-    runtime.spawn(watch_leases(books.clone(), environments.clone()));
-    runtime.spawn(search_and_sweep(books.clone(), environments));
+    workers.keep("leases", watch_leases(books.clone(), environments.clone()));
+    workers.keep("search and sweep", search_and_sweep(books.clone(), environments));
     Ok(books)
+}
+
+/// When nothing commits any more: the last entries are brought to disk, and what is left waits for the next start.
+pub(super) fn close(books: Arc<Books>, environments: &[Environment], runtime: &Runtime) {
+    let all = async {
+        for environment in environments {
+            flush(&books, *environment).await?;
+        }
+        Ok::<(), RecoverError>(())
+    };
+    let flushed = runtime.block_on(async { tokio::time::timeout(FLUSH, all).await });
+    match flushed {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!(%error, "entries wait in the store for the next start"),
+        Err(_) => tracing::warn!("entries wait in the store for the next start: they took too long"),
+    }
 }
 
 fn audit_settings(config: &Config) -> Result<AuditSettings, BooksError> {
@@ -96,12 +124,10 @@ fn audit_settings(config: &Config) -> Result<AuditSettings, BooksError> {
 
 fn terms(config: &Config) -> Terms {
     let TimeoutsConfig { connect, tls_handshake, write, answer, .. } = config.timeouts;
-    let reach = connect.saturating_add(tls_handshake).saturating_mul(2);
-    let begin_within = BOOKKEEPING.saturating_add(reach);
-    let sending = write.saturating_mul(3).saturating_add(answer).saturating_add(SLACK);
+    let longest = LongestWrite::of(connect, tls_handshake, write, answer);
     Terms {
-        begin_within,
-        lease: begin_within.saturating_add(sending),
+        begin_within: longest.begin,
+        lease: longest.whole,
         first_look: config.reconcile.first_look,
         quiet: answer.saturating_add(config.reconcile.first_look),
         keep: Keep::For { whole: config.store.answers, spent: config.store.spent },

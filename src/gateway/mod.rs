@@ -15,6 +15,7 @@ mod answer;
 mod body;
 mod bookkeeping;
 mod done;
+mod ending;
 mod failure;
 pub mod guard;
 mod observe;
@@ -24,6 +25,7 @@ pub mod probes;
 mod read;
 mod request;
 mod response;
+mod workers;
 
 use std::sync::Arc;
 use std::time::Duration;

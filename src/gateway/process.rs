@@ -1,7 +1,8 @@
 //! A process that serves: its listeners, its gates, and its orderly end.
 //!
-//! Ending: `/readyz` fails, listeners close, what runs is waited for, then the engine is stopped. What was sent to
-//! upstream is waited for in any case: its outcome must be known.
+//! Ending: `/readyz` fails, listeners close, what runs is waited for, then the engine is stopped, what is left is brought
+//! to disk and the books are closed. What was sent to upstream is waited for within the grace, which covers the longest
+//! that a write may take; what is cut off all the same is in doubt at the next start.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,24 +10,24 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use pingora::apps::{HttpServerOptions, ServerApp};
 use pingora::listeners::tls::Acceptor;
 use pingora::protocols::http::v2::server::H2Options;
 use pingora::proxy::{HttpProxy, http_proxy};
 use pingora::server::configuration::ServerConf;
-use pingora::server::{RunArgs, Server, ShutdownSignal, ShutdownSignalWatch};
+use pingora::server::{RunArgs, Server};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Mutex, Semaphore, watch};
 use tokio_util::task::TaskTracker;
 
 use super::bookkeeping::{self, BooksError};
+use super::ending::{Ending, Signals};
 use super::guard::{Bounds, Guard, HeadLimits};
 use super::listen::{Bound, ConnectionLimits, Door, Listening, Tls};
 use super::probes::Probes;
+use super::workers::Workers;
 use super::{Gate, Inside, Observer};
 use crate::adapters::clients::Clients;
 use crate::adapters::clock::SystemClock;
@@ -38,9 +39,9 @@ use crate::adapters::upstream::{PinnedUpstream, UpstreamError};
 use crate::base::ids::Environment;
 use crate::catalog::Catalog;
 use crate::config::{Config, ConsoleConfig, EnvironmentConfig, ListenerTls};
-use crate::journey::Road;
 use crate::journey::rates::Rates;
 use crate::journey::reconcile::{Pauses, reconcile};
+use crate::journey::{Books, Road};
 use crate::policy::Policies;
 use crate::ports::RateLimiter;
 use crate::telemetry::Metrics;
@@ -65,7 +66,21 @@ pub struct Process {
     addresses: Addresses,
     ending: Ending,
     sending: TaskTracker,
+    workers: Workers,
+    books: Arc<Books>,
 }
+
+/// A part of the process had died, so that it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Died;
+
+impl std::fmt::Display for Died {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a part of the gate died, and the log says which: it ended in order; start it again")
+    }
+}
+
+impl std::error::Error for Died {}
 
 /// Where a process listens.
 #[derive(Clone, Debug)]
@@ -154,7 +169,19 @@ impl Process {
             .map_err(StartError::Runtime)?;
         let metrics = Metrics::new().map_err(StartError::Metrics)?;
         let (observer, checking) = Observer::new(metrics.clone());
+        let workers = Workers::new(runtime.handle().clone());
+        let (alive, checks) = tokio::sync::oneshot::channel::<()>();
+        let checking = move || {
+            checking();
+            alive.send(()).ok();
+        };
         std::thread::Builder::new().name("checking".to_owned()).spawn(checking).map_err(StartError::Runtime)?;
+        workers.keep("the checking of answers", async {
+            if checks.await.is_ok() {
+                // Its end without a fault is the end of the process.
+                std::future::pending::<()>().await;
+            }
+        });
 
         let conf = Arc::new(server_conf(threads));
         let mut server = Server::new_with_opt_and_conf(None, server_conf(threads));
@@ -163,19 +190,19 @@ impl Process {
         let bodies = Arc::new(Semaphore::new(config.limits.bodies_bytes.min(Semaphore::MAX_PERMITS)));
 
         let keyring = Arc::new(Keyring::new(&config.issuers, metrics.clone())?);
-        runtime.spawn(keyring.clone().keep_fresh());
+        workers.help("keys", keyring.clone().keep_fresh());
         let identity = Arc::new(Identity::new(keyring.clone(), Arc::new(SystemClock)));
-        let rates = Arc::new(rates(config, policies, &metrics, &runtime)?);
-        let books = bookkeeping::open(config, &runtime, &metrics).map_err(StartError::Books)?;
+        let rates = Arc::new(rates(config, policies, &metrics, &workers)?);
+        let books = bookkeeping::open(config, &runtime, &workers, &sending, &metrics).map_err(StartError::Books)?;
         let (mut environments, mut upstreams) = (Vec::new(), Vec::new());
         for one in &config.environments {
             let bound = bind(one.environment.as_str(), one.listen)?;
             environments.push((one.environment, bound.address()));
             let upstream = upstream(config, one)?;
             upstreams.push(upstream.clone());
-            runtime.spawn(upstream.clone().keep_looking_up());
+            workers.help("upstream's address", upstream.clone().keep_looking_up());
             let credential = Arc::new(Credential::new(one.environment, &one.credential)?);
-            runtime.spawn(credential.clone().keep_fresh());
+            workers.help("credential", credential.clone().keep_fresh());
             let road = Road {
                 upstream: upstream.clone(),
                 origin: upstream.origin().clone(),
@@ -185,12 +212,12 @@ impl Process {
                 sending: sending.clone(),
             };
             let pauses = Pauses { first: config.reconcile.pause, longest: config.reconcile.longest_pause };
-            runtime.spawn(reconcile(books.clone(), road.clone(), catalog.clone(), pauses));
+            workers.keep("reconciliation", reconcile(books.clone(), road.clone(), catalog.clone(), pauses));
             let tls = one.tls.as_ref();
             let clients = tls.map(|tls| clients(one.environment, tls, &metrics)).transpose()?.flatten();
             let tls = tls.map(|tls| speak(one.environment.as_str(), tls, clients.clone(), &[H2, H1])).transpose()?;
             if let Some(clients) = &clients {
-                runtime.spawn(clients.clone().keep_fresh());
+                workers.help("revocations", clients.clone().keep_fresh());
             }
             let gate = Gate {
                 environment: one.environment,
@@ -215,7 +242,7 @@ impl Process {
             let door = Door { app, tls, guard, limits, stop };
             server.add_service(Listening::new(bound, door, runtime.handle().clone()));
         }
-        let mut people = None;
+        let (mut people, kept) = (None, books.clone());
         if let Some(wanted) = &config.console {
             let bound = bind("console", wanted.listen)?;
             people = Some(bound.address());
@@ -243,78 +270,42 @@ impl Process {
         let door = Door { app: Arc::new(probes), tls: None, guard, limits: connection_limits(config), stop: never() };
         server.add_service(Listening::new(bound, door, runtime.handle().clone()));
         let signals = Mutex::new(Signals::catch(&runtime).map_err(StartError::Runtime)?);
-        let ending = Ending { signals, stop, requests, sending: sending.clone(), grace: config.timeouts.grace };
-        Ok(Process { server, runtime, addresses, ending, sending })
+        let (grace, died) = (config.timeouts.grace, workers.died());
+        let ending = Ending { signals, died, stop, requests, sending: sending.clone(), grace };
+        Ok(Process { server, runtime, addresses, ending, sending, workers, books: kept })
     }
 
     pub fn addresses(&self) -> &Addresses {
         &self.addresses
     }
 
-    /// Serves until SIGTERM or SIGINT, and returns when all that ran has ended.
-    pub fn serve(self) {
-        let Process { server, runtime, ending, sending, .. } = self;
+    /// Serves until SIGTERM or SIGINT, or until a part of it dies, and returns when all that ran has ended.
+    pub fn serve(self) -> Result<(), Died> {
+        let Process { server, runtime, addresses, ending, sending, workers, books } = self;
+        let environments: Vec<Environment> = addresses.environments.iter().map(|(one, _)| *one).collect();
         server.run(RunArgs { shutdown_signal: Box::new(ending) });
         if !sending.is_empty() {
             tracing::error!(
                 open = sending.len(),
-                "writes were still being sent when the time for ending was over; their outcome is unknown"
+                "writes were still being sent or written down when the time for ending was over; where nobody heard an \
+                 outcome, it is unknown"
             );
         }
+        let has_died = *workers.died().borrow();
+        runtime.block_on(workers.end());
+        bookkeeping::close(books.clone(), &environments, &runtime);
+        // What else holds the books is gone with it; the last to let go writes the last checkpoint, and that is here.
         runtime.shutdown_timeout(Duration::from_secs(1));
+        if Arc::into_inner(books).is_none() {
+            tracing::warn!("something still holds the books: the last checkpoint may be missing");
+        }
+        if has_died { Err(Died) } else { Ok(()) }
     }
 }
 
 impl std::fmt::Debug for Process {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Process").field("addresses", &self.addresses).finish_non_exhaustive()
-    }
-}
-
-/// The order in which a process ends.
-struct Ending {
-    signals: Mutex<Signals>,
-    stop: watch::Sender<bool>,
-    requests: TaskTracker,
-    sending: TaskTracker,
-    grace: Duration,
-}
-
-/// The signals that end the process. They are caught from the start: one that comes early is not lost, and kills nothing.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn catch(runtime: &Runtime) -> io::Result<Signals> {
-        let _inside = runtime.enter();
-        Ok(Signals { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
-    }
-}
-
-#[async_trait]
-impl ShutdownSignalWatch for Ending {
-    async fn recv(&self) -> ShutdownSignal {
-        let mut signals = self.signals.lock().await;
-        let Signals { terminate, interrupt } = &mut *signals;
-        tokio::select! {
-            _ = terminate.recv() => (),
-            _ = interrupt.recv() => (),
-        }
-        self.stop.send_replace(true);
-        tracing::info!(open = self.requests.len(), "ending: no new connections, waiting for what runs");
-        self.requests.close();
-        self.sending.close();
-        let all = async {
-            self.requests.wait().await;
-            // A caller may have left; what was sent for it has not.
-            self.sending.wait().await;
-        };
-        if tokio::time::timeout(self.grace, all).await.is_err() {
-            tracing::warn!(open = self.requests.len(), "requests were still open when the time for ending was over");
-        }
-        ShutdownSignal::FastShutdown
     }
 }
 
@@ -337,12 +328,12 @@ fn bind(what: &str, address: SocketAddr) -> Result<Bound, StartError> {
 }
 
 /// Nodes share a Redis where one is configured.
-fn rates(config: &Config, policies: Policies, metrics: &Metrics, runtime: &Runtime) -> Result<Rates, StartError> {
+fn rates(config: &Config, policies: Policies, metrics: &Metrics, workers: &Workers) -> Result<Rates, StartError> {
     let count = policies.rates.len();
     let limiter: Arc<dyn RateLimiter> = match &config.redis {
         Some(redis) => {
             let connection = Arc::new(Redis::new(redis, metrics.clone()).map_err(StartError::Redis)?);
-            runtime.spawn(connection.clone().keep_connected());
+            workers.keep("redis", connection.clone().keep_connected());
             Arc::new(Shared::new(count, connection, redis.nodes, metrics.clone()))
         }
         None => Arc::new(Local::new(count)),

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
+use tokio_util::task::TaskTracker;
 
 use crate::adapters::random::nonce;
 use crate::adapters::unsettled::Unsettled;
@@ -41,6 +42,8 @@ pub struct Books {
     /// Where outcomes lie that the store could not be told.
     pub unsettled: Option<Unsettled>,
     pub metrics: Metrics,
+    /// What still writes down outcomes when their callers were answered; an end waits for it.
+    pub settling: TaskTracker,
     /// To whom entries go that are not waited for.
     pub drain: mpsc::Sender<Drained>,
 }
@@ -158,7 +161,7 @@ impl Books {
         let kept = self.keep_for_later(place, attempt, &event).await;
         self.metrics.unsettled(1);
         let (books, place) = (self.clone(), place.clone());
-        tokio::spawn(async move {
+        self.settling.spawn(async move {
             books.try_to_settle(&place, attempt, &event).await;
             books.metrics.unsettled(-1);
             if let (Some(unsettled), Some(kept)) = (&books.unsettled, kept) {
@@ -281,7 +284,7 @@ impl Books {
     fn abandon(self: &Arc<Self>, beginning: &Beginning, nonce: claim::Nonce) {
         let Some((key, claim)) = beginning.claim.clone() else { return };
         let books = self.clone();
-        tokio::spawn(async move {
+        self.settling.spawn(async move {
             let until = books.clock.elapsed().saturating_add(books.terms.lease);
             let mut pause = FIRST_PAUSE;
             while books.clock.elapsed() < until {

@@ -7,6 +7,7 @@ pub mod fetch;
 pub mod operate;
 pub mod rates;
 pub mod reconcile;
+pub mod setback;
 pub mod submit;
 pub mod upkeep;
 

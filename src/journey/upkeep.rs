@@ -1,6 +1,6 @@
 //! What a node does besides answering: entries to disk, leases that lapsed, what an earlier life left behind.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +24,8 @@ const LEASES_EVERY: Duration = Duration::from_secs(1);
 const OUTBOX_EVERY: Duration = Duration::from_secs(10);
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
 const BETWEEN_SWEEPS: Duration = Duration::from_millis(200);
+/// How many of what was lost are taken up at one time.
+const MOST_LOST: usize = 8_192;
 /// An Entry so old is not on its way any more.
 const LOST_AFTER: Duration = Duration::from_secs(5);
 
@@ -51,15 +53,7 @@ impl std::error::Error for RecoverError {}
 /// store, and what it was sending is in doubt: nobody else waits for an answer to it.
 pub async fn recover(books: &Arc<Books>, environments: &[Environment]) -> Result<(), RecoverError> {
     for environment in environments {
-        loop {
-            let waiting = books.store.outbox(*environment, &books.node, HANDFUL).await.map_err(RecoverError::Store)?;
-            if waiting.is_empty() {
-                break;
-            }
-            let numbers: Vec<Number> = waiting.iter().map(|entry| entry.number).collect();
-            books.audit.append(waiting).await.map_err(RecoverError::Audit)?;
-            books.store.drained(*environment, &numbers).await.map_err(RecoverError::Store)?;
-        }
+        flush(books, *environment).await?;
     }
     settle_what_waits(books).await?;
     for environment in environments {
@@ -78,6 +72,43 @@ pub async fn recover(books: &Arc<Books>, environments: &[Environment]) -> Result
         }
     }
     Ok(())
+}
+
+/// Brings all to disk that is in the outbox now, but for what can never stand there: that is left in it, and the drain
+/// tells it.
+pub async fn flush(books: &Books, environment: Environment) -> Result<(), RecoverError> {
+    let mut left = BTreeSet::new();
+    loop {
+        let count = HANDFUL.saturating_add(left.len());
+        let waiting = books.store.outbox(environment, &books.node, count).await.map_err(RecoverError::Store)?;
+        let mut waiting: Vec<_> = waiting.into_iter().filter(|entry| !left.contains(&entry.number)).collect();
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        let refused = append(books, &waiting).await.map_err(RecoverError::Audit)?;
+        left.extend(refused.iter().map(|(entry, _)| entry.number));
+        waiting.retain(|entry| !left.contains(&entry.number));
+        let numbers: Vec<Number> = waiting.iter().map(|entry| entry.number).collect();
+        books.store.drained(environment, &numbers).await.map_err(RecoverError::Store)?;
+    }
+}
+
+/// Brings entries to disk; what can never stand there is given back with the reason, and keeps nothing else from it.
+async fn append(books: &Books, entries: &[Outstanding]) -> Result<Vec<(Outstanding, String)>, AuditFault> {
+    let mut lists: Vec<&[Outstanding]> = Some(entries).filter(|list| !list.is_empty()).into_iter().collect();
+    let mut refused = Vec::new();
+    while let Some(list) = lists.pop() {
+        match (books.audit.append(list.to_vec()).await, list) {
+            (Ok(()), _) => {}
+            (Err(AuditFault::Refused(why)), [entry]) => refused.push((entry.clone(), why)),
+            (Err(AuditFault::Refused(_)), _) => {
+                let (first, rest) = list.split_at(list.len().div_ceil(2));
+                lists.extend([rest, first].into_iter().filter(|list| !list.is_empty()));
+            }
+            (Err(fault @ AuditFault::Disk(_)), _) => return Err(fault),
+        }
+    }
+    Ok(refused)
 }
 
 async fn settle_what_waits(books: &Arc<Books>) -> Result<(), RecoverError> {
@@ -102,6 +133,7 @@ async fn settle_what_waits(books: &Arc<Books>) -> Result<(), RecoverError> {
 /// Brings entries to disk that nobody waits for, and takes from the store's outbox what is there.
 pub async fn drain(books: Arc<Books>, mut entries: mpsc::Receiver<Drained>) {
     let mut full = false;
+    let mut refused = BTreeSet::new();
     while let Some(first) = entries.recv().await {
         if !full {
             tokio::time::sleep(GATHER).await;
@@ -116,6 +148,8 @@ pub async fn drain(books: Arc<Books>, mut entries: mpsc::Receiver<Drained>) {
         let (mut waiting, mut on_disk) = (Vec::new(), BTreeMap::<Environment, Vec<Number>>::new());
         for entry in batch {
             match entry {
+                // It is found in the outbox again and again, and was told.
+                Drained::Waiting(entry) if refused.contains(&(entry.environment, entry.number)) => {}
                 Drained::Waiting(entry) => {
                     on_disk.entry(entry.environment).or_default().push(entry.number);
                     waiting.push(entry);
@@ -123,7 +157,13 @@ pub async fn drain(books: Arc<Books>, mut entries: mpsc::Receiver<Drained>) {
                 Drained::OnDisk(environment, number) => on_disk.entry(environment).or_default().push(number),
             }
         }
-        bring_to_disk(&books, waiting).await;
+        for (entry, why) in bring_to_disk(&books, &waiting).await {
+            let Outstanding { environment, number, .. } = entry;
+            tracing::error!(%environment, %number, why, "an Entry can never stand in the audit chain; it stays in the store");
+            books.metrics.audit_refused(environment.as_str());
+            refused.insert((environment, number));
+            on_disk.entry(environment).or_default().retain(|one| *one != number);
+        }
         for (environment, numbers) in on_disk {
             if let Err(fault) = books.store.drained(environment, &numbers).await {
                 books.told_of(&fault);
@@ -132,10 +172,11 @@ pub async fn drain(books: Arc<Books>, mut entries: mpsc::Receiver<Drained>) {
     }
 }
 
-async fn bring_to_disk(books: &Books, waiting: Vec<Outstanding>) {
-    while !waiting.is_empty() {
-        match books.audit.append(waiting.clone()).await {
-            Ok(()) => return,
+/// However long it takes; says what can never stand there.
+async fn bring_to_disk(books: &Books, waiting: &[Outstanding]) -> Vec<(Outstanding, String)> {
+    loop {
+        match append(books, waiting).await {
+            Ok(refused) => return refused,
             Err(fault) => {
                 tracing::error!(%fault, "entries wait to be brought to disk");
                 tokio::time::sleep(AGAIN).await;
@@ -223,21 +264,13 @@ async fn sweep(books: &Books) -> Result<(), StoreFault> {
     Ok(())
 }
 
-/// Those that are lost are brought to disk here, and not by way of those that are on their way.
+/// What is lost goes the same way once more, as fast as that way is.
 async fn search(books: &Books, environment: Environment) -> Result<(), StoreFault> {
     let now = books.store.time().await?;
-    loop {
-        let found = books.store.outbox(environment, &books.node, HANDFUL).await?;
-        let lost: Vec<Outstanding> = found.into_iter().filter(|entry| now.since(entry.at) > LOST_AFTER).collect();
-        let numbers: Vec<Number> = lost.iter().map(|entry| entry.number).collect();
-        if lost.is_empty() {
-            return Ok(());
-        }
-        let all = numbers.len();
-        bring_to_disk(books, lost).await;
-        books.store.drained(environment, &numbers).await?;
-        if all < HANDFUL {
+    for entry in books.store.outbox(environment, &books.node, MOST_LOST).await? {
+        if now.since(entry.at) > LOST_AFTER && books.drain.send(Drained::Waiting(entry)).await.is_err() {
             return Ok(());
         }
     }
+    Ok(())
 }

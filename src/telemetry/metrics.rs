@@ -37,6 +37,7 @@ pub struct Metrics {
     claims_met: IntCounterVec,
     store_failures: IntCounterVec,
     unsettled: IntGauge,
+    audit_refused: IntCounterVec,
     in_doubt: IntGaugeVec,
     reconciled: IntCounterVec,
     frozen: IntGaugeVec,
@@ -235,6 +236,13 @@ impl Metrics {
                 &registry,
                 IntGauge::new("sluice_outcomes_unsettled", "Outcomes that the store could not be told yet.")?,
             )?,
+            audit_refused: registered(
+                &registry,
+                IntCounterVec::new(
+                    Opts::new("sluice_audit_refused_total", "Entries that can never stand in the audit chain."),
+                    &["environment"],
+                )?,
+            )?,
             in_doubt: registered(
                 &registry,
                 IntGaugeVec::new(
@@ -359,6 +367,10 @@ impl Metrics {
 
     pub fn unsettled(&self, change: i64) {
         self.unsettled.add(change);
+    }
+
+    pub fn audit_refused(&self, environment: &str) {
+        self.audit_refused.with_label_values(&[environment]).inc();
     }
 
     pub fn in_doubt(&self, environment: &str, count: usize) {

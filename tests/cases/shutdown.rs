@@ -3,6 +3,7 @@
 use std::net::TcpStream;
 
 use crate::support::clock::Watch;
+use crate::support::gate::sluice;
 use crate::support::shape::{operation, valid};
 use crate::support::shared::Signal;
 use crate::support::{Act, Caller, Gate, Setup, Upstream};
@@ -67,9 +68,9 @@ fn a_write_whose_caller_is_gone_is_waited_for() {
 }
 
 #[test]
-fn an_end_is_not_waited_for_longer_than_its_grace() {
+fn an_end_waits_until_an_answer_is_given_up() {
     let upstream = Upstream::start();
-    let gate = Setup::of(&upstream).timeout_ms("answer_ms", 600).timeout_ms("grace_ms", 700).start();
+    let gate = Setup::of(&upstream).timeout_ms("answer_ms", 600).start();
     upstream.next(Act::silence().hang());
     let mut caller = Caller::connect(gate.production());
     caller.send(valid(operation("createSwap")).bytes());
@@ -86,4 +87,32 @@ fn both_signals_end_it() {
     let gate = Setup::of(&upstream).start();
     gate.signal("INT");
     assert_eq!(gate.wait_end().code(), Some(0));
+}
+
+#[test]
+fn a_hangup_is_heard_and_ends_nothing() {
+    let upstream = Upstream::start();
+    let gate = Setup::of(&upstream).start();
+    gate.signal("HUP");
+    gate.log.wait("the hangup to be told", |lines| {
+        lines.iter().any(|l| l["message"].as_str().is_some_and(|m| m.starts_with("SIGHUP"))).then_some(())
+    });
+    assert_eq!(valid(operation("createSwap")).send(gate.production()).status, 200);
+    gate.terminate();
+    assert_eq!(gate.wait_end().code(), Some(0));
+}
+
+#[test]
+fn an_end_closes_the_books() {
+    let upstream = Upstream::start();
+    let gate = Setup::of(&upstream).set_raw("audit", "checkpoint_key", r#"{ file = "key.pem" }"#);
+    assert!(sluice(&["audit", "key", gate.path("key.pem").to_str().unwrap()]).status().unwrap().success());
+    let gate = gate.start();
+    assert_eq!(valid(operation("createSwap")).send(gate.production()).status, 200);
+    let setup = gate.end();
+    let checkpoints = std::fs::read_to_string(setup.path("sluice-audit/audit-gate.checkpoints.jsonl")).unwrap();
+    let last: serde_json::Value = serde_json::from_str(checkpoints.lines().last().unwrap()).unwrap();
+    let chain = std::fs::read_to_string(setup.path("sluice-audit/audit-gate-00000001.jsonl")).unwrap();
+    assert!(chain.contains(r#""what":"executed""#), "{chain}");
+    assert!(last.to_string().contains(&format!(r#""length":{}"#, chain.len())), "{last}");
 }

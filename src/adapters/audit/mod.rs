@@ -22,13 +22,13 @@ use std::thread;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::time::timeout;
 
 use self::log::{Log, Place, Prepared};
 use self::signer::Signer;
 use self::writer::{Health, Job, Writer};
-use crate::chain::Text;
+use crate::chain::{Highest, Text};
 use crate::commit::{NodeId, Outstanding};
 use crate::ports::{AuditFault, AuditSink, Clock};
 
@@ -121,6 +121,9 @@ pub struct AuditFiles {
     deadline: Duration,
     health: Arc<Health>,
     ended: Mutex<Receiver<()>>,
+    /// The highest numbers that stood in the files when they were opened.
+    stood: Highest,
+    life: watch::Receiver<()>,
 }
 
 impl AuditFiles {
@@ -138,13 +141,16 @@ impl AuditFiles {
         let start = start::look(&folder, &node)?;
         let signer = checkpoints
             .map(|checkpoints| Signer::new(checkpoints, Arc::clone(&clock), checkpoints_file(&folder, &node)));
+        let stood = start.tip.as_ref().map(|tip| tip.highest.clone()).unwrap_or_default();
         let place = Place { folder: folder.clone(), node, rotate_bytes };
         let log = Log::new(disk, clock, place, start.tip, start.remembered).map_err(fault)?;
         let health = Arc::new(Health::new());
         let writer = Writer { log, signer, health: Arc::clone(&health), lock };
         let (jobs, waiting) = mpsc::channel();
         let (end, ended) = mpsc::channel();
+        let (alive, life) = watch::channel(());
         let run = move || {
+            let _alive = alive;
             writer.run(&waiting);
             drop(end);
         };
@@ -155,11 +161,24 @@ impl AuditFiles {
             deadline,
             health,
             ended: Mutex::new(ended),
+            stood,
+            life,
         })
     }
 
+    /// Until its thread has ended, which it does by itself only if it has died.
+    pub fn ended(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut life = self.life.clone();
+        async move { while life.changed().await.is_ok() {} }
+    }
+
+    /// The highest number of each environment that stood in the files when they were opened.
+    pub fn stood(&self) -> &Highest {
+        &self.stood
+    }
+
     async fn queue(&self, entries: Vec<Prepared>) -> Result<(), AuditFault> {
-        let ended = || AuditFault("its thread has ended".to_owned());
+        let ended = || AuditFault::Disk("its thread has ended".to_owned());
         let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| ended())?;
         let (answer, answered) = oneshot::channel();
         let job = Job { entries, answer, _place: place };
@@ -176,7 +195,7 @@ impl AuditSink for AuditFiles {
         written.unwrap_or_else(|_| {
             let why = format!("the disk does not answer within {} ms", self.deadline.as_millis());
             self.health.fails(&why);
-            Err(AuditFault(why))
+            Err(AuditFault::Disk(why))
         })
     }
 
@@ -198,7 +217,8 @@ impl Drop for AuditFiles {
 
 fn prepare(entry: &Outstanding) -> Result<Prepared, AuditFault> {
     let number = entry.number.as_u64();
-    let unfit = |why: String| AuditFault(format!("entry {number} of {} does not fit: {why}", entry.environment));
+    let unfit =
+        |why: String| AuditFault::Refused(format!("entry {number} of {} does not fit: {why}", entry.environment));
     let text = Text::of_entry(entry).map_err(|fault| unfit(fault.to_string()))?;
     if text.length() > crate::chain::LONGEST_LINE {
         return Err(unfit("it is too long".to_owned()));

@@ -108,12 +108,16 @@ impl Writer {
             match result {
                 Ok(()) => self.health.works(),
                 Err(Refusal::Disk(why)) => self.health.fails(why),
-                Err(Refusal::Clash(why)) => tracing::error!(why, "an Entry is not written"),
+                // Who asked for it tells it: the disk is well.
+                Err(Refusal::Clash(_)) => {}
             }
         }
         for (job, result) in batch.into_iter().zip(results) {
             // The caller may have gone meanwhile.
-            let told = result.map_err(|(Refusal::Clash(why) | Refusal::Disk(why))| AuditFault(why));
+            let told = result.map_err(|refusal| match refusal {
+                Refusal::Clash(why) => AuditFault::Refused(why),
+                Refusal::Disk(why) => AuditFault::Disk(why),
+            });
             drop(job.answer.send(told));
         }
     }

@@ -14,6 +14,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use reqwest::Client;
 use tokio::sync::Mutex;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::fetch::{self, FetchFault, Fetched};
@@ -184,8 +185,13 @@ impl Keyring {
     /// Keeps all keys fresh; runs until the process ends.
     pub async fn keep_fresh(self: Arc<Keyring>) {
         let each = (0..self.sources.len()).map(|issuer| self.clone().keep_one(issuer));
-        for one in each.collect::<Vec<_>>() {
-            tokio::spawn(one);
+        let mut all: JoinSet<()> = each.collect();
+        while let Some(one) = all.join_next().await {
+            if let Err(error) = one
+                && error.is_panic()
+            {
+                std::panic::resume_unwind(error.into_panic());
+            }
         }
     }
 

@@ -111,6 +111,10 @@ impl Store for Memory {
         Ok(())
     }
 
+    async fn last(&self, environment: Environment) -> Result<Number, StoreFault> {
+        look::last(&*self.called(), environment).map(Number::new)
+    }
+
     async fn sweep(&self) -> Result<usize, StoreFault> {
         let mut map = self.called();
         let (count, changes) = plan::sweep(&*map, self.ticker.now(), SWEEP)?;

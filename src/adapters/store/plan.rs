@@ -62,7 +62,12 @@ type Obstacles = (StoreTime, Vec<Obstacle>);
 fn steps(view: &impl View, clock: StoreTime, commit: &Commit) -> Result<Result<Plan, Obstacles>, StoreFault> {
     let environment = commit.environment;
     let now = clock.max(look::time(view)?);
-    let number = look::last(view, environment)?.checked_add(1).map(Number::new);
+    let above = commit.steps.iter().filter_map(|step| match step {
+        Step::Above(number) => Some(number.as_u64()),
+        _ => None,
+    });
+    let last = above.fold(look::last(view, environment)?, u64::max);
+    let number = last.checked_add(1).map(Number::new);
     let number = number.ok_or_else(|| senseless("a number beyond all numbers"))?;
     let moment = Moment { view, environment, now, number };
     let mut obstacles = Vec::new();
@@ -90,6 +95,7 @@ impl<V: View> Moment<'_, V> {
             Step::Version { key, version } => Ok(Come::guard(self.not_of_version(key, *version)?)),
             Step::Before(time) => Ok(Come::guard((self.now >= *time).then_some(Found::Time))),
             Step::After(time) => Ok(Come::guard((self.now < *time).then_some(Found::Time))),
+            Step::Above(_) => Ok(Come::guard(None)),
             Step::Member { index, member } => {
                 let is = self.member(*index, member)?.is_some();
                 Ok(Come::guard((!is).then_some(Found::Membership)))
@@ -268,7 +274,9 @@ fn sensible(commit: &Commit) -> Result<(), StoreFault> {
             Step::Create { key, .. } | Step::Replace { key, .. } | Step::Delete { key, .. } => {
                 (Some(key), Some(Written::Record(key)))
             }
-            Step::Before(_) | Step::After(_) | Step::Member { .. } | Step::NotMember { .. } => (None, None),
+            Step::Before(_) | Step::After(_) | Step::Above(_) | Step::Member { .. } | Step::NotMember { .. } => {
+                (None, None)
+            }
             Step::IndexAdd { index, member, .. } | Step::IndexRemove { index, member } => {
                 (None, Some(Written::Member(*index, member)))
             }

@@ -199,6 +199,10 @@ impl Store for Sealed {
         self.inner.drained(environment, numbers).await
     }
 
+    async fn last(&self, environment: Environment) -> Result<Number, StoreFault> {
+        self.inner.last(environment).await
+    }
+
     async fn sweep(&self) -> Result<usize, StoreFault> {
         self.inner.sweep().await
     }
@@ -218,6 +222,7 @@ fn record_of(step: &Step) -> Option<&RecordKey> {
         | Step::Delete { key, .. } => Some(key),
         Step::Before(_)
         | Step::After(_)
+        | Step::Above(_)
         | Step::Member { .. }
         | Step::NotMember { .. }
         | Step::IndexAdd { .. }

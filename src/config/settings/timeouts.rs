@@ -33,8 +33,9 @@ pub(super) const SETTINGS: &[Setting] = &[
     ),
     millis(
         "grace_ms",
-        "45_000",
+        "95_000",
         |w| &mut w.grace,
-        "How long a shutdown waits for what runs. Longer than `answer_ms`, so that no payment is cut off.",
+        "How long a shutdown waits for what runs. At least as long as one write may take, by the timeouts above and 20\n\
+         seconds for the books, so that no payment is cut off. Give whoever stops the gate some seconds more.",
     ),
 ];

@@ -100,6 +100,28 @@ pub fn freeze(what: &Freeze, environment: Environment, person: &Owner, reason: &
     commit(What::Frozen, what, environment, (person, reason), steps, node)
 }
 
+/// A store that was taken in from elsewhere, or set back: closed for money until somebody opens it. Guarded: it is
+/// closed as `before` says. `above`: numbers that the audit chain has already.
+pub fn restored(
+    environment: Environment,
+    before: Option<Number>,
+    above: Number,
+    (by, reason): (&str, &str),
+    node: &NodeId,
+) -> Commit {
+    let what = Freeze::Restored;
+    let (key, keep) = (what.key(environment), Keep::Forever);
+    let value = Bytes::from(json!({ "v": FORM, "by": by, "reason": reason }).to_string());
+    let record = match before {
+        None => Step::Create { key, value, keep },
+        Some(version) => Step::Replace { key, version, value, keep },
+    };
+    let add = Step::IndexAdd { index: Index::Frozen, member: what.name(), due: Duration::ZERO };
+    let entry = Entry::of(What::Frozen).with("freeze", what.name()).with("by", by).with("reason", reason);
+    let steps = vec![Step::Above(above), record, add];
+    Commit { environment, node: node.clone(), steps, entry: entry.to_bytes() }
+}
+
 /// Guarded: it is frozen as that commit left it.
 pub fn unfreeze(
     what: &Freeze,

@@ -21,7 +21,7 @@ mod written;
 
 pub use asked::{Said, said};
 pub use found::{Bearing, Looked, Otherwise, is_record_of, judge, page_of};
-pub use freeze::{Freeze, Frozen, freeze, frozen, unfreeze};
+pub use freeze::{Freeze, Frozen, freeze, frozen, restored, unfreeze};
 pub use keeping::{
     Beginner, Beginning, Begun, Moved, Standing, Standpoint, Terms, begin, begun, begun_after_all, is_settled, lapse,
     late, look_again, settle, settle_unclaimed, standing,

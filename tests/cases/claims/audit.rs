@@ -83,9 +83,8 @@ fn every_attempt_has_an_end_in_the_chain() {
         upstream.next(act.clone());
         pay(named(what)).send(gate.production());
     }
-    let folder = gate.path("sluice-audit");
-    let _gate = gate.end().start();
-    let entries = entries(&folder);
+    let setup = gate.end();
+    let entries = entries(&setup.path("sluice-audit"));
     for (what, _) in &acts {
         let of_it = entries.iter().filter(|line| line["entry"]["requestId"] == *what);
         let said: Vec<&str> = of_it.filter_map(|line| line["entry"]["what"].as_str()).collect();

@@ -5,6 +5,7 @@ mod commands;
 mod freezing;
 mod hostile;
 mod resolving;
+mod restored;
 
 use serde_json::{Value, json};
 

@@ -109,6 +109,11 @@ impl Store for FlakyStore {
         self.back(self.store.drained(environment, numbers).await).await
     }
 
+    async fn last(&self, environment: Environment) -> Result<Number, StoreFault> {
+        self.there().await?;
+        self.back(self.store.last(environment).await).await
+    }
+
     async fn sweep(&self) -> Result<usize, StoreFault> {
         self.there().await?;
         self.back(self.store.sweep().await).await
@@ -150,11 +155,11 @@ impl AuditSink for FlakyAudit {
         let fails = self.fate.chance(self.fate.trouble);
         self.well.store(!fails || self.fate.chance(500), Ordering::SeqCst);
         if fails && self.fate.chance(500) {
-            return Err(AuditFault("the model's disk is full".to_owned()));
+            return Err(AuditFault::Disk("the model's disk is full".to_owned()));
         }
         self.write(entries);
         self.life.moment(&self.fate).await;
-        if fails { Err(AuditFault("the model's disk did not say".to_owned())) } else { Ok(()) }
+        if fails { Err(AuditFault::Disk("the model's disk did not say".to_owned())) } else { Ok(()) }
     }
 
     fn is_well(&self) -> bool {

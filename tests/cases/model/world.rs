@@ -334,6 +334,7 @@ fn node(
         node: NodeId::parse(&format!("node-{at}")).unwrap(),
         terms: terms(),
         unsettled: None,
+        settling: TaskTracker::new(),
         metrics: Metrics::new().unwrap(),
         drain: entries,
     });

@@ -3,13 +3,16 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
+use jiff::Timestamp;
 use proptest::prelude::*;
 use sluice::adapters::store::embedded::{Embedded, Options, export, import};
 use sluice::adapters::store::memory::Memory;
 use sluice::base::ids::Environment;
 use sluice::commit::{Commit, Index, Keep, Kind, NodeId, Number, RecordKey, Span, Step, WindowKey};
-use sluice::ports::Store;
+use sluice::ports::{Clock, Store};
 use tempfile::TempDir;
 
 use super::asked::*;
@@ -124,10 +127,25 @@ async fn same(memory: &Memory, embedded: &Embedded) {
     }
 }
 
+/// What passes while a store is closed is known by the time of day alone: so that is all that passes here.
+#[derive(Debug)]
+struct OfDay(Arc<Hand>);
+
+impl Clock for OfDay {
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+
+    fn elapsed(&self) -> std::time::Duration {
+        std::time::Duration::ZERO
+    }
+}
+
 async fn run(acts: Vec<Act>) {
     let (clock, folder) = (Hand::at(BEGIN), TempDir::new().unwrap());
-    let memory = Memory::new(clock.clone());
-    let open = || Embedded::open(folder.path(), clock.clone(), Options::default()).unwrap();
+    let of_day = Arc::new(OfDay(clock.clone()));
+    let memory = Memory::new(of_day.clone());
+    let open = || Embedded::open(folder.path(), of_day.clone(), Options::default()).unwrap();
     let mut embedded = open();
     let mut now = BEGIN;
     for act in acts {

@@ -293,7 +293,7 @@ async fn a_full_disk_is_told_and_used_again_by_itself_when_there_is_room() {
     audit.append(vec![entry(1)]).await.unwrap();
     disk.set(|state| state.room = Some(100));
     let fault = audit.append(vec![entry(2), entry(3)]).await.unwrap_err();
-    assert!(fault.0.contains("audit-a-00000001.jsonl"), "{fault}");
+    assert!(fault.to_string().contains("audit-a-00000001.jsonl"), "{fault}");
     assert!(!audit.is_well());
     assert_eq!(read(folder.path()), BTreeMap::from([(1, vec![1])]));
     disk.set(|state| state.room = None);
@@ -313,7 +313,7 @@ async fn a_frozen_disk_fails_the_caller_in_time_and_what_it_did_after_all_is_not
     // More than the queue holds: all of them are answered.
     for number in 2..6 {
         let fault = audit.append(vec![entry(number)]).await.unwrap_err();
-        assert!(fault.0.contains("50 ms"), "{fault}");
+        assert!(fault.to_string().contains("50 ms"), "{fault}");
         assert!(!audit.is_well());
     }
     disk.set(|state| state.is_frozen = false);

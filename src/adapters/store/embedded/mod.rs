@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use redb::{ReadOnlyTable, ReadableDatabase as _};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::time::timeout;
 
 use super::look;
@@ -60,6 +60,7 @@ pub struct Embedded {
     /// None when it is being dropped.
     jobs: Option<SyncSender<Job>>,
     writer: Option<JoinHandle<()>>,
+    life: watch::Receiver<()>,
 }
 
 type Looked = ReadOnlyTable<&'static [u8], &'static [u8]>;
@@ -86,12 +87,22 @@ impl Embedded {
         let shared = Arc::new(Shared { ticker: Ticker::new(clock, since), database });
         let writer = Writer::new(medium, trouble, Arc::clone(&shared), opened);
         let (jobs, waiting) = mpsc::sync_channel(options.queue);
+        let (alive, life) = watch::channel(());
         let writer = thread::Builder::new()
             .name("store".to_owned())
-            .spawn(move || writer.run(&waiting))
+            .spawn(move || {
+                let _alive = alive;
+                writer.run(&waiting);
+            })
             .map_err(|error| OpenError::Database(error.to_string()))?;
         let readers = Arc::new(Semaphore::new(options.readers));
-        Ok(Embedded { shared, options, readers, jobs: Some(jobs), writer: Some(writer) })
+        Ok(Embedded { shared, options, readers, jobs: Some(jobs), writer: Some(writer), life })
+    }
+
+    /// Until the thread that writes has ended, which it does by itself only if it has died.
+    pub fn ended(&self) -> impl Future<Output = ()> + Send + 'static {
+        let mut life = self.life.clone();
+        async move { while life.changed().await.is_ok() {} }
     }
 
     fn ask(&self, job: Job) -> Result<(), StoreFault> {
@@ -200,6 +211,10 @@ impl Store for Embedded {
         let (answer, waiting) = oneshot::channel();
         self.ask(Job::Drained(environment, numbers.to_vec(), answer))?;
         self.answer(waiting).await
+    }
+
+    async fn last(&self, environment: Environment) -> Result<Number, StoreFault> {
+        self.look(move |map, _| look::last(map, environment).map(Number::new)).await
     }
 
     async fn sweep(&self) -> Result<usize, StoreFault> {

@@ -7,7 +7,6 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use redb::ReadableDatabase as _;
 use redb::ReadableTable as _;
 
@@ -18,12 +17,11 @@ use super::super::plan::{self, puts};
 use super::database::{Map, OpenError, Opened, TABLE, Table, locked, make};
 use super::medium::{Medium, Trouble};
 use crate::base::ids::Environment;
-use crate::commit::{Commit, CommitError, Index, Keep, Kind, NodeId, RecordKey, Step, StoreFault, StoreTime};
+use crate::commit::{CommitError, NodeId, Number, StoreFault, StoreTime};
+use crate::stations::claim::{self, Freeze};
 
 /// How much is read in one go.
 const STRIDE: usize = 1_000;
-/// The freeze that a restored store begins with.
-const RESTORED: &str = "restored";
 
 /// Why a store could not be written out, taken in or copied.
 #[derive(Debug)]
@@ -156,7 +154,7 @@ fn header(map: &Map<'_, redb::ReadOnlyTable<&'static [u8], &'static [u8]>>) -> R
     for environment in Environment::ALL {
         let number = look::last(map, environment).map_err(TransferError::Store)?;
         if number > 0 {
-            last.push((environment, crate::commit::Number::new(number)));
+            last.push((environment, Number::new(number)));
         }
     }
     Ok(Header { time: look::time(map).map_err(TransferError::Store)?, last })
@@ -201,17 +199,11 @@ fn close(
     node: &NodeId,
     clock: StoreTime,
 ) -> Result<(), TransferError> {
-    let key = RecordKey { environment, kind: Kind::Freeze, name: RESTORED.to_owned() };
-    let value = Bytes::from_static(br#"{"v":1,"reason":"restored from an export or a backup","by":"sluice store"}"#);
-    let keep = Keep::Forever;
+    let key = Freeze::Restored.key(environment);
     let before = look::record(&Map(table), &key, clock).map_err(TransferError::Store)?;
-    let freeze = match before {
-        None => Step::Create { key, value, keep },
-        Some(record) => Step::Replace { key, version: record.version, value, keep },
-    };
-    let add = Step::IndexAdd { index: Index::Frozen, member: RESTORED.to_owned(), due: std::time::Duration::ZERO };
-    let entry = Bytes::from_static(br#"{"what":"frozen","freeze":"restored","by":"sluice store"}"#);
-    let commit = Commit { environment, node: node.clone(), steps: vec![freeze, add], entry };
+    let before = before.map(|record| record.version);
+    let why = ("sluice store", "restored from an export or a backup");
+    let commit = claim::restored(environment, before, Number::new(0), why, node);
     let planned = plan::plan(&Map(table), clock, &commit).map_err(|error| match error {
         CommitError::Fault(fault) => TransferError::Store(fault),
         CommitError::Stood { .. } => TransferError::Database("its freeze stands in the way".to_owned()),
