@@ -11,10 +11,11 @@ use std::time::Duration;
 use ::redis::aio::MultiplexedConnection;
 use ::redis::{AsyncConnectionConfig, Client, RedisError, RedisResult, TlsCertificates};
 use arc_swap::ArcSwapOption;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio::time::{sleep, timeout};
 
 use crate::adapters::clock::Stopwatch;
+use crate::adapters::random::jittered;
 use crate::config::RedisConfig;
 use crate::telemetry::Metrics;
 
@@ -32,12 +33,25 @@ pub struct Redis {
     /// The connection that stands; none while the Redis is away.
     current: ArcSwapOption<MultiplexedConnection>,
     lost: Notify,
+    waiting: Semaphore,
     metrics: Metrics,
 }
 
-/// The Redis is away, or did not answer in time; what was asked may have been done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Away;
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unanswered {
+    /// It was not asked: it is away, or too many wait for it already.
+    Away(&'static str),
+    /// It was asked, and may have done it.
+    Lost(String),
+    /// It answered with an error: the first word of it, and the rest.
+    Refused(String, String),
+}
+
+/// Errors after which another connection may lead to a Redis that can do more.
+const ELSEWHERE: [&str; 6] = ["READONLY", "LOADING", "MASTERDOWN", "NOAUTH", "NOPERM", "WRONGPASS"];
+/// So many wait for an answer at one time.
+const WAITING: usize = 1_024;
 
 /// Why a Redis cannot be used at all. It does not repeat the URL, which may hold a password.
 #[derive(Debug)]
@@ -64,23 +78,48 @@ impl Redis {
         };
         let client = client.map_err(|_| RedisFault)?;
         metrics.redis_up(false);
-        let (current, lost) = (ArcSwapOption::empty(), Notify::new());
-        Ok(Redis { client, deadline: config.timeout, current, lost, metrics })
+        let (current, lost, waiting) = (ArcSwapOption::empty(), Notify::new(), Semaphore::new(WAITING));
+        Ok(Redis { client, deadline: config.timeout, current, lost, waiting, metrics })
+    }
+
+    /// How long a question waits for its answer.
+    pub fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
+    /// Whether it is there within that time.
+    pub async fn is_there_within(&self, time: Duration) -> bool {
+        let come = async {
+            while self.current.load().is_none() {
+                sleep(FIRST_PAUSE).await;
+            }
+        };
+        timeout(time, come).await.is_ok()
     }
 
     /// Asks over the connection that stands, within the deadline.
-    pub async fn ask<T>(&self, question: impl AsyncFnOnce(MultiplexedConnection) -> RedisResult<T>) -> Result<T, Away> {
-        let connection = self.current.load_full().ok_or(Away)?;
+    pub async fn ask<T>(
+        &self,
+        question: impl AsyncFnOnce(MultiplexedConnection) -> RedisResult<T>,
+    ) -> Result<T, Unanswered> {
+        let connection = self.current.load_full().ok_or(Unanswered::Away("it is away"))?;
+        let _waiting = self.waiting.try_acquire().map_err(|_| Unanswered::Away("too many wait for it"))?;
         match timeout(self.deadline, question((*connection).clone())).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => {
                 tracing::debug!(kind = ?error.kind(), "the Redis did not do what it was asked");
-                self.lose(&connection);
-                Err(Away)
+                let Some(code) = error.code() else {
+                    self.lose(&connection);
+                    return Err(Unanswered::Lost(format!("{:?}", error.kind())));
+                };
+                if ELSEWHERE.contains(&code) {
+                    self.lose(&connection);
+                }
+                Err(Unanswered::Refused(code.to_owned(), error.detail().unwrap_or_default().to_owned()))
             }
             Err(_) => {
                 self.lose(&connection);
-                Err(Away)
+                Err(Unanswered::Lost("no answer in time".to_owned()))
             }
         }
     }
@@ -98,10 +137,10 @@ impl Redis {
                     was_up = true;
                     self.watch(&connection).await;
                     self.metrics.redis_up(false);
-                    tracing::warn!("the Redis is away or slow; each node goes by its own part");
+                    tracing::warn!("the Redis is away or slow");
                 }
                 Err(kind) if was_up => {
-                    tracing::warn!(kind, "the Redis cannot be reached; each node goes by its own part");
+                    tracing::warn!(kind, "the Redis cannot be reached");
                     was_up = false;
                 }
                 Err(_) => {}
@@ -109,7 +148,7 @@ impl Redis {
             // One that comes and goes is asked no more often than one that stays away.
             pause =
                 if since.elapsed() > LONGEST_PAUSE { FIRST_PAUSE } else { pause.saturating_mul(2).min(LONGEST_PAUSE) };
-            sleep(pause).await;
+            sleep(jittered(pause)).await;
         }
     }
 
