@@ -2,8 +2,8 @@
 //!
 //! The modules stand in reading order; each knows only those before it, and `tests` holds them to it.
 //! `base`, `catalog`, `policy`, `commit`, `chain` and `stations` are pure. `journey` joins the stations to the world that
-//! `ports` describes and `adapters` provide; `gateway` is the shell around it, made of pingora's hooks; `simulator` stands
-//! in for upstream; `cli` wires everything.
+//! `ports` describes and `adapters` provide; `gateway` is the shell around it, made of pingora's hooks; `console` is for
+//! people; `simulator` stands in for upstream; `cli` wires everything.
 
 pub mod base;
 pub mod catalog;
@@ -17,5 +17,6 @@ pub mod telemetry;
 pub mod adapters;
 pub mod journey;
 pub mod gateway;
+pub mod console;
 pub mod simulator;
 pub mod cli;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
-use jsonschema::{PatternOptions, Registry, ValidationError, Validator};
+use jsonschema::{PatternOptions, Registry, Resource, ValidationError, Validator};
 use serde_json::{Value, json};
 
 use crate::base::pointer::escape;
@@ -78,6 +78,13 @@ impl Contract {
             .build(&json!({ "$ref": format!("{BASE}{reference}") }))
             .map_err(|e| e.to_string())?;
         Ok(Contract { validator, reference: reference.to_owned() })
+    }
+
+    /// Compiles a schema of a document that stands by itself, by its place there: `#/components/schemas/freeze`.
+    pub fn within(document: &Value, place: &str) -> Result<Contract, String> {
+        let alone = [(format!("{BASE}alone.json"), Resource::from_contents(document.clone()))];
+        let registry = Registry::new().extend(alone).map_err(|e| e.to_string())?;
+        Contract::compile(&registry.prepare().map_err(|e| e.to_string())?, &format!("alone.json{place}"))
     }
 
     pub fn reference(&self) -> &str {

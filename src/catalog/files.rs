@@ -6,6 +6,9 @@ use include_dir::{Dir, include_dir};
 
 static BUILT_IN: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/schemas");
 
+/// The contract of the console, which is no part of upstream's.
+const CONSOLE: &str = "console.json";
+
 /// The contents of a `schemas` folder: names relative to it, with `/` between folders.
 #[derive(Clone, Debug, Default)]
 pub struct SchemaFiles {
@@ -20,6 +23,11 @@ impl SchemaFiles {
         SchemaFiles { files }
     }
 
+    /// What the console's API is, as OpenAPI: always that which this binary was built with.
+    pub fn of_console() -> &'static [u8] {
+        BUILT_IN.get_file(CONSOLE).map_or(&[], |file| file.contents())
+    }
+
     pub fn insert(&mut self, name: &str, content: Vec<u8>) {
         self.files.insert(name.to_owned(), content);
     }
@@ -30,7 +38,7 @@ impl SchemaFiles {
 
     /// The schema files: those that stand beside `openapi.json`, and that file itself.
     pub fn schemas(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        self.all().filter(|(name, _)| !name.contains('/') && name.ends_with(".json"))
+        self.all().filter(|(name, _)| !name.contains('/') && name.ends_with(".json") && *name != CONSOLE)
     }
 
     /// The files of a folder, by their names in it.

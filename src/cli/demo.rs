@@ -19,6 +19,7 @@ use crate::base::ids::Environment;
 use crate::base::secret::Secret;
 use crate::catalog::{Catalog, SchemaFiles};
 use crate::config::{self, Config, World};
+use crate::console::Console;
 use crate::gateway::process::{Addresses, Process};
 use crate::ports::Clock as _;
 use crate::simulator::{Settings, Simulator};
@@ -29,7 +30,7 @@ use crate::telemetry;
 /// Prints ready-made calls and what each will show. Ctrl-C ends it; nothing is left behind.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
-    /// Port of the production gate; sandbox and probes take the next two. 0 takes any free ones
+    /// Port of the production gate; sandbox, probes and console take the next three. 0 takes any free ones
     #[arg(long, default_value_t = 8080)]
     port: u16,
 }
@@ -38,8 +39,11 @@ pub(super) struct Arguments {
 const ISSUER: &str = "sluice-demo";
 /// What they say in `aud`.
 const AUDIENCE: &str = "sluice";
-/// What the secret that they are signed with is called in the demo's own environment.
+/// What tokens of people say in `iss`.
+const PEOPLE: &str = "sluice-demo-people";
+/// What the secrets that they are signed with are called in the demo's own environment.
 const SECRET: &str = "TOKEN_SECRET";
+const SECRET_OF_PEOPLE: &str = "TOKEN_SECRET_OF_PEOPLE";
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     let files = SchemaFiles::built_in();
@@ -47,14 +51,20 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     let runtime = Runtime::new().context("no threads to run on")?;
     let production = runtime.block_on(simulator(&files))?;
     let sandbox = runtime.block_on(simulator(&files))?;
-    let secret = random_secret()?;
+    let secrets = [random_secret()?, random_secret()?];
     let folder = Folder::new()?;
-    let config = configuration(arguments.port, production, sandbox, &secret, &folder.0)?;
+    let config = configuration(arguments.port, production, sandbox, &secrets, &folder.0)?;
     let policies = shipped_policies(&config, &catalog).map_err(|findings| told(&findings))?;
-    let process = Process::start(&config, Arc::new(catalog), policies)
+    let process = Process::start(&config, Arc::new(catalog), policies, Console::new)
         .context("the demo cannot start; `--port` chooses other ports")?;
-    let token = demo_token(&config)?;
-    print(&welcome(process.addresses(), production, &token))?;
+    let tokens = Tokens {
+        caller: token_of(&config, "demo", "you", &[])?,
+        operators: [
+            token_of(&config, "people", "ops-1", &["operator"])?,
+            token_of(&config, "people", "ops-2", &["operator"])?,
+        ],
+    };
+    print(&welcome(process.addresses(), production, &tokens))?;
     let _log = telemetry::init(&config.log);
     process.serve();
     print("The demo has ended.\n")?;
@@ -87,12 +97,12 @@ async fn simulator(files: &SchemaFiles) -> anyhow::Result<SocketAddr> {
     Ok(address)
 }
 
-/// The one issuer's tokens are signed with `secret`.
+/// The tokens of callers and those of people are signed each with a secret of their own.
 fn configuration(
     port: u16,
     production: SocketAddr,
     sandbox: SocketAddr,
-    secret: &Secret,
+    [callers, people]: &[Secret; 2],
     folder: &Path,
 ) -> anyhow::Result<Config> {
     let nth = |n: u16| if port == 0 { 0 } else { port.saturating_add(n) };
@@ -102,16 +112,23 @@ fn configuration(
          [issuer.demo]\nissuer = \"{ISSUER}\"\naudience = [\"{AUDIENCE}\"]\nenvironments = [\"production\", \"sandbox\"]\n\
          algorithms = [\"HS256\"]\nshared_secret = {{ env = \"{SECRET}\" }}\n\
          [probes]\nlisten = \"127.0.0.1:{}\"\n\
+         [console]\nlisten = \"127.0.0.1:{}\"\nissuer = \"people\"\n\
+         [issuer.people]\nissuer = \"{PEOPLE}\"\naudience = [\"{AUDIENCE}\"]\nenvironments = []\n\
+         algorithms = [\"HS256\"]\nroles = \"roles\"\nshared_secret = {{ env = \"{SECRET_OF_PEOPLE}\" }}\n\
          [store]\nfolder = \"{}\"\n[audit]\nfolder = \"{}\"\n",
         nth(0),
         nth(1),
         nth(2),
+        nth(3),
         folder.join("store").display(),
         folder.join("audit").display(),
     );
     // The demo runs on what stands here alone, whatever the environment says.
     let world = World {
-        environment: BTreeMap::from([(SECRET.to_owned(), secret.reveal().into())]),
+        environment: BTreeMap::from([
+            (SECRET.to_owned(), callers.reveal().into()),
+            (SECRET_OF_PEOPLE.to_owned(), people.reveal().into()),
+        ]),
         read_file: &|_| Err(std::io::ErrorKind::NotFound.into()),
         is_folder: &|asked| asked == folder,
     };
@@ -119,10 +136,17 @@ fn configuration(
     Ok(reading.config)
 }
 
-/// A token for whoever tries the demo.
-fn demo_token(config: &Config) -> anyhow::Result<String> {
-    let issuer = config.issuers.first().context("the demo has no issuer")?;
-    let wanted = Wanted { subject: "you".to_owned(), lifetime_secs: 8 * 60 * 60, ..Wanted::default() };
+/// For whoever tries the demo.
+struct Tokens {
+    caller: String,
+    operators: [String; 2],
+}
+
+fn token_of(config: &Config, issuer: &str, subject: &str, roles: &[&str]) -> anyhow::Result<String> {
+    let issuer = config.issuers.iter().find(|one| one.name == issuer).context("the demo lacks an issuer")?;
+    let roles = roles.iter().map(|role| (*role).to_owned()).collect();
+    let lifetime_secs = 8 * 60 * 60;
+    let wanted = Wanted { subject: subject.to_owned(), roles, lifetime_secs, ..Wanted::default() };
     token(issuer, &Signer::of(issuer, None)?, &wanted, SystemClock.now())
 }
 
@@ -130,13 +154,15 @@ fn told(findings: &[Finding]) -> anyhow::Error {
     anyhow!(findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
 }
 
-fn welcome(addresses: &Addresses, simulator: SocketAddr, token: &str) -> String {
+fn welcome(addresses: &Addresses, simulator: SocketAddr, tokens: &Tokens) -> String {
     let gate = |wanted: Environment| {
         let found = addresses.environments.iter().find(|(environment, _)| *environment == wanted);
         found.map_or_else(String::new, |(_, address)| format!("http://{address}"))
     };
     let (production, sandbox) = (gate(Environment::Production), gate(Environment::Sandbox));
     let probes = addresses.probes;
+    let console = addresses.console.map_or_else(String::new, |address| format!("http://{address}"));
+    let Tokens { caller: token, operators: [first, second] } = tokens;
     let call = "curl -i -H \"Authorization: Bearer $TOKEN\"";
     let json = "-H 'Content-Type: application/json'";
     format!(
@@ -144,6 +170,7 @@ fn welcome(addresses: &Addresses, simulator: SocketAddr, token: &str) -> String 
 
   production  {production}
   sandbox     {sandbox}
+  console     {console}
   probes      http://{probes}/readyz and /metrics
 
 Try, in another terminal; first the token, which is good for this run of the demo:
@@ -176,6 +203,32 @@ Try, in another terminal; first the token, which is good for this run of the dem
   curl -i '{sandbox}/v2/users'
   curl -i -H "Authorization: Bearer ${{TOKEN}}x" '{sandbox}/v2/users'
 
+6. Stop money. As an operator; `sluice` is this very program.
+
+  export SLUICE_TOKEN={first}
+  sluice freeze --console {console} --environment production --reason 'trying it out'
+
+   Now a new swap gets 503 `FROZEN`, and nothing is sent; reads go on, and swap 2, sent again, is answered as before.
+
+  sluice unfreeze --console {console} --environment production --reason 'seen it'
+
+7. A call in doubt. Upstream answers a swap with 500, which proves nothing: nobody knows what became of it.
+
+  curl -d '{{"operation": "createSwap", "kind": "html500", "effect": false, "times": 1}}' 'http://{simulator}/simulator/faults'
+  {call} {json} \
+    -d '{{"requestId": "demo-7", "source": {{"chain": "POLYGON", "currency": "usdt", "amount": "7"}}, "destination": {{"chain": "POLYGON", "currency": "usdc", "walletAddress": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"}}}}' \
+    '{production}/v2/wallets/swaps'
+  sluice requests list --console {console}
+
+   The simulator's journal, below, shows that it was not executed. That takes the word of two people; one is not enough:
+
+  sluice requests resolve --console {console} --environment production --outcome absent --reason 'not in its journal' demo-7
+
+   The second is. Then the same swap, sent again, is executed.
+
+  export SLUICE_TOKEN={second}
+  sluice requests resolve --console {console} --environment production --outcome absent --reason 'nor did I find it' demo-7
+
 What the simulator of production received and did:
 
   curl 'http://{simulator}/simulator/journal'
@@ -199,11 +252,14 @@ mod tests {
     #[test]
     fn its_tokens_are_signed_with_the_secret_of_this_run() {
         let (production, sandbox) = (([127, 0, 0, 1], 1).into(), ([127, 0, 0, 1], 2).into());
-        let secret = random_secret().unwrap();
-        assert_ne!(secret, random_secret().unwrap());
-        let config = configuration(0, production, sandbox, &secret, Path::new("/there")).unwrap();
-        let [issuer] = config.issuers.as_slice() else { panic!("one issuer") };
-        assert!(matches!(&issuer.keys, KeySource::Shared(shared) if *shared == secret));
-        assert_eq!((issuer.issuer.as_str(), issuer.environments.len()), (ISSUER, 2));
+        let secrets = [random_secret().unwrap(), random_secret().unwrap()];
+        assert_ne!(secrets[0], secrets[1]);
+        let config = configuration(0, production, sandbox, &secrets, Path::new("/there")).unwrap();
+        for (name, iss, secret, environments) in [("demo", ISSUER, &secrets[0], 2), ("people", PEOPLE, &secrets[1], 0)]
+        {
+            let issuer = config.issuers.iter().find(|issuer| issuer.name == name).unwrap();
+            assert!(matches!(&issuer.keys, KeySource::Shared(shared) if shared == secret));
+            assert_eq!((issuer.issuer.as_str(), issuer.environments.len()), (iss, environments));
+        }
     }
 }

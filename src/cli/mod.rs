@@ -5,10 +5,13 @@
 
 mod audit;
 mod check;
+mod console;
 mod demo;
+mod freeze;
 mod init;
 mod operations;
 mod policies;
+mod requests;
 mod serve;
 mod simulate;
 mod store;
@@ -37,7 +40,7 @@ use crate::policy::Policies;
     version,
     arg_required_else_help = true,
     after_help = "Exit codes: 0 done; 1 it could not be done; 2 the command line is wrong; 3 `check` or `audit verify` \
-                  found something."
+                  found something; 4 the console refused."
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -48,9 +51,13 @@ pub struct Cli {
 enum Command {
     Audit(audit::Arguments),
     Demo(demo::Arguments),
+    Freeze(freeze::Freeze),
+    Freezes(freeze::Freezes),
+    Unfreeze(freeze::Unfreeze),
     Init(init::Arguments),
     Check(check::Arguments),
     Operations(operations::Arguments),
+    Requests(requests::Arguments),
     Serve(serve::Arguments),
     Simulate(simulate::Simulate),
     Store(store::Arguments),
@@ -63,6 +70,8 @@ pub enum Ending {
     Done,
     /// `check` or `audit verify` found something.
     Faulty,
+    /// The console did not do it, and the reason is told.
+    Refused,
 }
 
 /// Does what the command line asks for.
@@ -70,6 +79,10 @@ pub fn run(cli: Cli) -> anyhow::Result<Ending> {
     match cli.command {
         Command::Audit(arguments) => audit::run(arguments),
         Command::Demo(arguments) => demo::run(&arguments),
+        Command::Freeze(freeze) => freeze.run(),
+        Command::Freezes(freezes) => freezes.run(),
+        Command::Unfreeze(unfreeze) => unfreeze.run(),
+        Command::Requests(arguments) => requests::run(&arguments),
         Command::Init(arguments) => init::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Operations(arguments) => operations::run(&arguments),
@@ -85,6 +98,7 @@ pub fn exit_code(ended: anyhow::Result<Ending>) -> ExitCode {
     match ended {
         Ok(Ending::Done) => ExitCode::SUCCESS,
         Ok(Ending::Faulty) => ExitCode::from(3),
+        Ok(Ending::Refused) => ExitCode::from(4),
         Err(error) => {
             eprintln!("sluice: {error:#}");
             ExitCode::FAILURE

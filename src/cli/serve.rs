@@ -6,6 +6,7 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 
 use super::{Ending, Sources};
+use crate::console::Console;
 use crate::gateway::process::{Addresses, Process};
 use crate::telemetry;
 
@@ -33,8 +34,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     for warning in &loaded.warnings {
         tracing::warn!(%warning, "configuration");
     }
-    let process =
-        Process::start(&loaded.config, Arc::new(loaded.catalog), loaded.policies).context("the gate cannot start")?;
+    let process = Process::start(&loaded.config, Arc::new(loaded.catalog), loaded.policies, Console::new)
+        .context("the gate cannot start")?;
     announce(process.addresses());
     process.serve();
     tracing::info!("ended");
@@ -44,6 +45,9 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
 fn announce(addresses: &Addresses) {
     for (environment, address) in &addresses.environments {
         tracing::info!(%environment, %address, "listening for callers");
+    }
+    if let Some(address) = addresses.console {
+        tracing::info!(%address, "listening for people");
     }
     tracing::info!(address = %addresses.probes, "listening for probes");
 }

@@ -131,7 +131,7 @@ fn import(folder: &Path, input: Option<&Path>, node: &NodeId) -> anyhow::Result<
     let count = imported?;
     print(&format!(
         "Took in {count} lines.\nThe store is closed for money in every environment (freeze `restored`): open it with \
-         `sluice unfreeze` when you know what was done since the export.\n"
+         `sluice unfreeze --restored` when you know what was done since the export.\n"
     ))
 }
 

@@ -199,6 +199,9 @@ fn on_this_machine(config: &Config) -> anyhow::Result<()> {
     if !config.probes.listen.ip().is_loopback() {
         bail!("`probes` is not on this machine alone: tokens are made for development only");
     }
+    if config.console.as_ref().is_some_and(|console| !console.listen.ip().is_loopback()) {
+        bail!("`console` is not on this machine alone: tokens are made for development only");
+    }
     for one in &config.environments {
         let host = &one.upstream.host;
         let upstream_here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());

@@ -10,22 +10,25 @@ use super::written::{Placed, Written, WrittenEnvironment};
 use super::{pem, url};
 use crate::base::finding::{Finding, Severity};
 use crate::base::ids::Environment;
+use crate::base::secret::Secret;
 
 /// Everything that does not go together.
 pub(super) fn findings(file: &str, written: &Written) -> Vec<Finding> {
     let mut faults = Vec::new();
     for environment in Environment::ALL {
         let of = written.environment(environment);
-        faults.extend(tls(environment, of));
+        faults.extend(tls(environment.as_str(), &of.tls_certificate, &of.tls_key));
         faults.extend(authorities_of_callers(environment, of));
         faults.extend(revocations(environment, of));
         faults.extend(plain_upstream(environment, of));
         faults.extend(authorities_without_tls(environment, of));
     }
+    faults.extend(tls("console", &written.console.tls_certificate, &written.console.tls_key));
     faults.extend(issuers::wrong(written));
     faults.extend(same_address(written));
     faults.extend(same_upstream(written));
     faults.extend(short_grace(written));
+    faults.extend(short_longest_pause(written));
     faults.extend(no_room_for_one(written));
     faults.extend(redis(written));
     faults.into_iter().map(|(severity, place, fault)| Finding { severity, ..fault.error(file, &place) }).collect()
@@ -37,10 +40,10 @@ fn error(place: &Place, fault: Fault) -> Wrong {
     (Severity::Error, place.clone(), fault)
 }
 
-fn tls(environment: Environment, of: &WrittenEnvironment) -> Option<Wrong> {
-    let (certificate, key) = (of.tls_certificate.as_ref()?, of.tls_key.as_ref()?);
+fn tls(section: &str, certificate: &Option<Placed<Vec<u8>>>, key: &Option<Placed<Secret>>) -> Option<Wrong> {
+    let (certificate, key) = (certificate.as_ref()?, key.as_ref()?);
     let fault = pem::fit(&certificate.value, key.value.reveal()).err()?;
-    Some(error(&key.place, Fault { text: format!("`{environment}.tls_key`: {}", fault.text), ..fault }))
+    Some(error(&key.place, Fault { text: format!("`{section}.tls_key`: {}", fault.text), ..fault }))
 }
 
 fn authorities_of_callers(environment: Environment, of: &WrittenEnvironment) -> Option<Wrong> {
@@ -86,6 +89,7 @@ fn same_address(written: &Written) -> Vec<Wrong> {
     let listeners: Vec<(&str, &Placed<SocketAddr>)> = [
         ("production.listen", &written.production.listen),
         ("sandbox.listen", &written.sandbox.listen),
+        ("console.listen", &written.console.listen),
         ("probes.listen", &written.probes_listen),
     ]
     .into_iter()
@@ -128,6 +132,17 @@ fn short_grace(written: &Written) -> Option<Wrong> {
         answer.value.as_millis()
     ));
     (grace.value <= answer.value).then(|| error(place, fault.remedy("make `grace_ms` the longer one")))
+}
+
+fn short_longest_pause(written: &Written) -> Option<Wrong> {
+    let (longest, first) = (written.longest_pause.as_ref()?, written.pause.as_ref()?);
+    let place = if longest.place == Place::Default { &first.place } else { &longest.place };
+    let fault = Fault::new(format!(
+        "`reconcile.longest_pause_ms` ({}) is shorter than `reconcile.pause_ms` ({})",
+        longest.value.as_millis(),
+        first.value.as_millis()
+    ));
+    (longest.value < first.value).then(|| error(place, fault.remedy("make `longest_pause_ms` the longer one")))
 }
 
 fn no_room_for_one(written: &Written) -> Option<Wrong> {

@@ -62,7 +62,9 @@ impl Reader<'_> {
             let name = key.get_ref().as_ref();
             match (Section::named(name).filter(|s| !s.name.is_empty()), value.get_ref()) {
                 (Some(section), DeValue::Table(inner)) => match section.presence {
-                    Presence::Always | Presence::IfWritten => self.section(section, section.heading(), key, inner),
+                    Presence::Always | Presence::IfWritten | Presence::Optional => {
+                        self.section(section, section.heading(), key, inner);
+                    }
                     Presence::Named { .. } => self.named(section, inner),
                 },
                 (Some(section), _) => self.no_table(section, name, key),

@@ -9,8 +9,10 @@ use crate::base::finding::{Finding, nearest};
 pub(super) const PREFIX: &str = "SLUICE_";
 
 /// Variables that start like settings and are none; for the reference.
-pub(super) const OTHERS: &[(&str, &str)] =
-    &[("SLUICE_CONFIG", "the configuration file, where `--config` is not given")];
+pub(super) const OTHERS: &[(&str, &str)] = &[
+    ("SLUICE_CONFIG", "the configuration file, where `--config` is not given"),
+    ("SLUICE_TOKEN", "the token that commands for the console show, where `--token-file` is not given"),
+];
 
 /// What the environment says of a setting.
 pub(super) fn found(heading: &Heading, setting: &Setting, world: &World<'_>) -> Option<Found> {
@@ -23,7 +25,7 @@ pub(super) fn found(heading: &Heading, setting: &Setting, world: &World<'_>) -> 
 
 /// Variables that look like settings and are unknown, except those in `named`, which the configuration itself names.
 pub(super) fn unknown(world: &World<'_>, named: &[String]) -> Vec<Finding> {
-    let once = SECTIONS.iter().filter(|section| matches!(section.presence, Presence::Always | Presence::IfWritten));
+    let once = SECTIONS.iter().filter(|section| !matches!(section.presence, Presence::Named { .. }));
     let known: Vec<String> = once
         .flat_map(|section| section.settings.iter().filter_map(|setting| section.heading().variable(setting.name)))
         .collect();

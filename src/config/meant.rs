@@ -16,6 +16,7 @@ pub struct Config {
     pub environments: Vec<EnvironmentConfig>,
     /// At least one for each environment; no two with the same name or the same `iss`.
     pub issuers: Vec<IssuerConfig>,
+    pub console: Option<ConsoleConfig>,
     pub probes: ProbesConfig,
     pub catalog: CatalogConfig,
     pub answers: AnswerMode,
@@ -24,6 +25,7 @@ pub struct Config {
     pub redis: Option<RedisConfig>,
     pub store: StoreConfig,
     pub audit: AuditConfig,
+    pub reconcile: ReconcileConfig,
     pub limits: LimitsConfig,
     pub timeouts: TimeoutsConfig,
     pub log: LogConfig,
@@ -67,7 +69,7 @@ pub struct IssuerConfig {
     pub issuer: String,
     /// Of these a token must name one in `aud`.
     pub audiences: Vec<String>,
-    /// Where its tokens may be used.
+    /// Where its tokens may be used; nowhere if it is the console's alone.
     pub environments: Vec<Environment>,
     /// The algorithms that its signatures may have; they fit the kind of its keys.
     pub algorithms: Vec<Algorithm>,
@@ -128,6 +130,24 @@ pub struct UpstreamConfig {
     pub base_path: String,
     /// The authorities to trust instead of the system's.
     pub ca_pem: Option<Vec<u8>>,
+}
+
+/// Where people come in.
+#[derive(Clone, Debug)]
+pub struct ConsoleConfig {
+    pub listen: SocketAddr,
+    pub tls: Option<ListenerTls>,
+    /// The name of the one issuer whose tokens are taken; it has a field for roles.
+    pub issuer: String,
+}
+
+/// When upstream is asked what became of calls in doubt.
+#[derive(Clone, Copy, Debug)]
+pub struct ReconcileConfig {
+    pub first_look: Duration,
+    /// From the first look to the second; then ever twice as long.
+    pub pause: Duration,
+    pub longest_pause: Duration,
 }
 
 #[derive(Clone, Debug)]

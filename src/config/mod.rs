@@ -27,9 +27,9 @@ use std::io;
 use std::path::Path;
 
 pub use meant::{
-    AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Config, CredentialConfig, CredentialSource,
+    AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Config, ConsoleConfig, CredentialConfig, CredentialSource,
     EnvironmentConfig, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel,
-    ProbesConfig, RedisConfig, StoreConfig, TimeoutsConfig, UpstreamConfig,
+    ProbesConfig, ReconcileConfig, RedisConfig, StoreConfig, TimeoutsConfig, UpstreamConfig,
 };
 pub use reference::{first, reference};
 pub use revocations::{Revocations, RevocationsFault};
@@ -102,7 +102,9 @@ impl<'r> Reader<'r> {
     fn sections(&mut self) {
         for section in SECTIONS {
             match section.presence {
-                Presence::Always | Presence::IfWritten => self.section(section, &section.heading()),
+                Presence::Always | Presence::IfWritten | Presence::Optional => {
+                    self.section(section, &section.heading());
+                }
                 Presence::Named { .. } => {
                     let written = self.document.headings.keys().filter(|heading| heading.section == section.name);
                     for heading in written.cloned().collect::<Vec<_>>() {
@@ -123,11 +125,11 @@ impl<'r> Reader<'r> {
             section.settings.iter().map(|setting| (setting, self.found(heading, setting))).collect();
         let is_written = self.document.headings.contains_key(heading) || found.iter().any(|(_, found)| found.is_some());
         match section.presence {
-            Presence::IfWritten if !is_written => return,
+            Presence::IfWritten | Presence::Optional if !is_written => return,
             Presence::IfWritten => {
                 self.present.insert(section.name);
             }
-            Presence::Always | Presence::Named { .. } => {}
+            Presence::Always | Presence::Optional | Presence::Named { .. } => {}
         }
         self.pairs(heading, &found);
         self.alternatives(heading, &found);

@@ -29,10 +29,12 @@ fn file(title: &str, for_whom: Used) -> String {
     for section in SECTIONS {
         if !section.name.is_empty() {
             let name = match section.presence {
-                Presence::Always | Presence::IfWritten => "",
+                Presence::Always | Presence::IfWritten | Presence::Optional => "",
                 Presence::Named { example } => example,
             };
-            out.push_str(&format!("\n\n{}[{}]\n", comment(section.doc), section.heading_of(name).path("")));
+            let mark = if section.presence == Presence::Optional { "# " } else { "" };
+            let heading = section.heading_of(name).path("");
+            out.push_str(&format!("\n\n{}{mark}[{heading}]\n", comment(section.doc)));
         }
         for setting in section.settings {
             out.push_str(&entry(section, setting, for_whom));
@@ -46,6 +48,9 @@ fn entry(section: &Section, setting: &Setting, for_whom: Used) -> String {
     let gap = if is_first && !section.name.is_empty() { "" } else { "\n" };
     let (doc, name) = (comment(setting.doc), setting.name);
     match setting.absent {
+        Absent::Fault { example, .. } if section.presence == Presence::Optional => {
+            format!("{gap}{doc}# {name} = {example}\n")
+        }
         Absent::Fault { first, .. } if for_whom == Used::InFirst => format!("{gap}{doc}{name} = {first}\n"),
         Absent::Another { example, used } if used == for_whom => format!("{gap}{doc}{name} = {example}\n"),
         Absent::First { example } if for_whom == Used::InFirst => format!("{gap}{doc}{name} = {example}\n"),

@@ -13,6 +13,7 @@ use crate::commit::NodeId;
 use crate::stations::admit::{Algorithm, FieldPath};
 
 mod books;
+mod console;
 mod environment;
 mod general;
 mod heading;
@@ -37,6 +38,8 @@ pub(super) enum Presence {
     Always,
     /// It holds only if something in it is written: an environment.
     IfWritten,
+    /// The same, and nothing needs it: files for people have it as a comment.
+    Optional,
     /// There are any number, each with a name that its writer chose; `example` is one.
     Named { example: &'static str },
 }
@@ -94,7 +97,6 @@ pub(super) enum Kind {
     Names(Slot<Vec<String>>),
     /// At least one.
     Texts(Slot<Vec<String>>),
-    /// At least one.
     Environments(Slot<Vec<Environment>>),
     /// At least one.
     Algorithms(Slot<Vec<Algorithm>>),
@@ -183,6 +185,12 @@ pub(super) static SECTIONS: &[Section] = &[
         settings: issuer::SETTINGS,
     },
     Section {
+        name: "console",
+        doc: "Where people freeze, and say what became of calls in doubt. There is none unless this section is written.",
+        presence: Presence::Optional,
+        settings: console::SETTINGS,
+    },
+    Section {
         name: "probes",
         doc: "What watches Sluice.",
         presence: Presence::Always,
@@ -225,6 +233,13 @@ pub(super) static SECTIONS: &[Section] = &[
         settings: books::STORE,
     },
     Section { name: "audit", doc: "What auditors read.", presence: Presence::Always, settings: books::AUDIT },
+    Section {
+        name: "reconcile",
+        doc: "Finding out what became of calls in doubt: upstream is asked again and again, where it can tell and an\n\
+              environment has a `credential`.",
+        presence: Presence::Always,
+        settings: books::RECONCILE,
+    },
     Section {
         name: "limits",
         doc: "How much is read of what others send.",
@@ -362,7 +377,7 @@ impl Section {
     /// How its heading is written: `[timeouts]`, `[issuer.NAME]`.
     pub fn bracketed(&self) -> String {
         match self.presence {
-            Presence::Always | Presence::IfWritten => format!("[{}]", self.name),
+            Presence::Always | Presence::IfWritten | Presence::Optional => format!("[{}]", self.name),
             Presence::Named { .. } => format!("[{}.NAME]", self.name),
         }
     }

@@ -9,6 +9,7 @@ const ISSUER: &str = "\n[issuer.main]\nissuer = \"https://issuer.example.com\"\n
                       jwks_url = \"https://issuer.example.com/keys\"\n";
 
 mod clients;
+mod console;
 mod issuers;
 
 /// Reads a text as `etc/sluice.toml`, beside files and under variables.
@@ -91,6 +92,7 @@ fn every_example_of_the_reference_is_of_the_right_type() {
     });
     let left_out: Vec<String> = instead_of_another.collect();
     let uncommented = |line: &str| match line.strip_prefix("# ") {
+        Some(heading) if heading.starts_with('[') && heading.ends_with(']') => format!("{heading}\n"),
         Some(rest) if is_setting(rest) && !left_out.iter().any(|line| line == rest) => format!("{rest}\n"),
         _ => format!("{line}\n"),
     };
@@ -99,6 +101,7 @@ fn every_example_of_the_reference_is_of_the_right_type() {
     assert_eq!(settings + left_out.len(), SECTIONS.iter().map(|section| section.settings.len()).sum::<usize>());
     let reading = read_in(&text, &files, &[]).unwrap();
     assert_eq!(reading.warnings, []);
+    assert!(reading.config.console.is_some_and(|console| console.tls.is_some()));
     assert!(
         reading
             .config

@@ -42,7 +42,7 @@ pub(super) fn store(kind: &Kind, found: &Found, source: &Source<'_>, written: &m
         Kind::Texts(slot) => put(*slot, written, place, some_of(&found.raw, plain_text)),
         Kind::Environments(slot) => {
             let words = Environment::ALL.map(|environment| (environment.as_str(), environment));
-            put(*slot, written, place, some_of(&found.raw, |raw| choice(raw, &words)))
+            put(*slot, written, place, list(&found.raw, |raw| choice(raw, &words)))
         }
         Kind::Algorithms(slot) => {
             let words = Algorithm::ALL.map(|algorithm| (algorithm.as_str(), algorithm));

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use super::fault::Place;
 use super::meant::{
-    AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Config, CredentialConfig, CredentialSource,
+    AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Config, ConsoleConfig, CredentialConfig, CredentialSource,
     EnvironmentConfig, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel,
-    ProbesConfig, RedisConfig, StoreConfig, TimeoutsConfig, UpstreamConfig,
+    ProbesConfig, ReconcileConfig, RedisConfig, StoreConfig, TimeoutsConfig, UpstreamConfig,
 };
 use super::pem::PublicKey;
 use crate::base::ids::Environment;
@@ -24,6 +24,7 @@ pub(super) struct Written {
     pub issuers: Vec<WrittenIssuer>,
     /// The one whose section is being read; then it goes to the others.
     pub issuer: WrittenIssuer,
+    pub console: WrittenConsole,
     pub answers: Option<Placed<AnswerMode>>,
     pub policies: Option<Placed<PathBuf>>,
     pub probes_listen: Option<Placed<SocketAddr>>,
@@ -44,6 +45,9 @@ pub(super) struct Written {
     pub checkpoint_key: Option<Placed<Secret>>,
     pub audit_folder: Option<Placed<PathBuf>>,
     pub audit_file_bytes: Option<Placed<usize>>,
+    pub first_look: Option<Placed<Duration>>,
+    pub pause: Option<Placed<Duration>>,
+    pub longest_pause: Option<Placed<Duration>>,
     pub body_bytes: Option<Placed<usize>>,
     pub bodies_bytes: Option<Placed<usize>>,
     pub head_bytes: Option<Placed<usize>>,
@@ -88,6 +92,14 @@ pub(super) struct WrittenEnvironment {
 pub(super) struct RevokedFile {
     pub path: PathBuf,
     pub content: Vec<u8>,
+}
+
+#[derive(Default)]
+pub(super) struct WrittenConsole {
+    pub listen: Option<Placed<SocketAddr>>,
+    pub issuer: Option<Placed<String>>,
+    pub tls_certificate: Option<Placed<Vec<u8>>>,
+    pub tls_key: Option<Placed<Secret>>,
 }
 
 #[derive(Default)]
@@ -141,6 +153,7 @@ impl Written {
         Some(Config {
             environments: environments.map(|(environment, of)| of.meant(environment)).collect::<Option<_>>()?,
             issuers: self.issuers.into_iter().map(WrittenIssuer::meant).collect::<Option<_>>()?,
+            console: self.console.meant()?,
             probes: ProbesConfig { listen: self.probes_listen?.value },
             catalog: CatalogConfig { schemas: self.schemas.map(|s| s.value), enable: self.enable?.value },
             answers: self.answers?.value,
@@ -160,6 +173,11 @@ impl Written {
                 folder: self.audit_folder?.value,
                 file_bytes: self.audit_file_bytes?.value,
                 checkpoint_key: self.checkpoint_key.map(|key| key.value),
+            },
+            reconcile: ReconcileConfig {
+                first_look: self.first_look?.value,
+                pause: self.pause?.value,
+                longest_pause: self.longest_pause?.value,
             },
             limits: LimitsConfig {
                 body_bytes: self.body_bytes?.value,
@@ -201,20 +219,41 @@ impl WrittenEnvironment {
             (None, None) => None,
             (None, Some(_)) => return None,
         };
-        let tls = match (self.tls_certificate, self.tls_key) {
-            (Some(certificate), Some(key)) => {
-                Some(ListenerTls { certificates_pem: certificate.value, key_pem: key.value, clients })
-            }
-            (None, None) if clients.is_none() => None,
-            // A listener that was to speak TLS never speaks without.
-            _ => return None,
-        };
+        let tls = tls(self.tls_certificate, self.tls_key, clients)?;
         let upstream = UpstreamConfig { ca_pem: self.upstream_ca.map(|ca| ca.value), ..self.upstream?.value };
         let credential = match self.credential {
             Some(credential) => CredentialConfig::Inject(credential.value),
             None => CredentialConfig::Forward,
         };
         Some(EnvironmentConfig { environment, listen: self.listen?.value, tls, upstream, credential })
+    }
+}
+
+impl WrittenConsole {
+    /// Nothing where it cannot be meant; within, nothing where it is not written.
+    fn meant(self) -> Option<Option<ConsoleConfig>> {
+        match (self.listen, self.issuer) {
+            (None, None) => Some(None),
+            (listen, issuer) => {
+                let tls = tls(self.tls_certificate, self.tls_key, None)?;
+                Some(Some(ConsoleConfig { listen: listen?.value, tls, issuer: issuer?.value }))
+            }
+        }
+    }
+}
+
+/// A listener that was to speak TLS, or to look at certificates, never speaks without.
+fn tls(
+    certificate: Option<Placed<Vec<u8>>>,
+    key: Option<Placed<Secret>>,
+    clients: Option<ClientsConfig>,
+) -> Option<Option<ListenerTls>> {
+    match (certificate, key) {
+        (Some(certificate), Some(key)) => {
+            Some(Some(ListenerTls { certificates_pem: certificate.value, key_pem: key.value, clients }))
+        }
+        (None, None) if clients.is_none() => Some(None),
+        _ => None,
     }
 }
 

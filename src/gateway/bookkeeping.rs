@@ -25,8 +25,6 @@ const ON_THEIR_WAY: usize = 16_384;
 const BOOKKEEPING: Duration = Duration::from_secs(10);
 /// What clocks and schedulers may take on top of every timeout.
 const SLACK: Duration = Duration::from_secs(10);
-/// From an unknown outcome to the first look for its record.
-const SETTLING: Duration = Duration::from_secs(15);
 
 /// The state of the audit chain is signed after so many entries, or this time.
 const CHECKPOINT_ENTRIES: u64 = 1_000;
@@ -104,7 +102,7 @@ fn terms(config: &Config) -> Terms {
     Terms {
         begin_within,
         lease: begin_within.saturating_add(sending),
-        first_look: SETTLING,
+        first_look: config.reconcile.first_look,
         keep: Keep::For { whole: config.store.answers, spent: config.store.spent },
     }
 }

@@ -76,6 +76,23 @@ pub struct Gate {
     pub requests: TaskTracker,
 }
 
+/// What the console shares with the gates.
+#[derive(Clone, Debug)]
+pub struct Inside {
+    pub books: Arc<Books>,
+    pub identity: Arc<Identity>,
+    pub catalog: Arc<Catalog>,
+    /// Those that are served.
+    pub environments: Vec<Environment>,
+    /// The names of all issuers.
+    pub issuers: Vec<String>,
+    pub limits: LimitsConfig,
+    pub timeouts: TimeoutsConfig,
+    pub metrics: Metrics,
+    /// Every request that is being answered; a shutdown waits for it.
+    pub requests: TaskTracker,
+}
+
 /// What is known of one request while it is being answered.
 #[derive(Debug)]
 pub struct Ctx {

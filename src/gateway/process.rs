@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use pingora::apps::HttpServerOptions;
+use pingora::apps::{HttpServerOptions, ServerApp};
 use pingora::listeners::tls::Acceptor;
 use pingora::protocols::http::v2::server::H2Options;
 use pingora::proxy::{HttpProxy, http_proxy};
@@ -27,7 +27,7 @@ use super::bookkeeping::{self, BooksError};
 use super::guard::{Bounds, Guard, HeadLimits};
 use super::listen::{Bound, ConnectionLimits, Door, Listening, Tls};
 use super::probes::Probes;
-use super::{Gate, Observer};
+use super::{Gate, Inside, Observer};
 use crate::adapters::clients::Clients;
 use crate::adapters::clock::SystemClock;
 use crate::adapters::credential::{Credential, CredentialError};
@@ -37,10 +37,10 @@ use crate::adapters::redis::{Redis, RedisFault};
 use crate::adapters::upstream::{PinnedUpstream, UpstreamError};
 use crate::base::ids::Environment;
 use crate::catalog::Catalog;
-use crate::config::{Config, EnvironmentConfig, ListenerTls};
+use crate::config::{Config, ConsoleConfig, EnvironmentConfig, ListenerTls};
 use crate::journey::Road;
 use crate::journey::rates::Rates;
-use crate::journey::reconcile::reconcile;
+use crate::journey::reconcile::{Pauses, reconcile};
 use crate::policy::Policies;
 use crate::ports::RateLimiter;
 use crate::telemetry::Metrics;
@@ -53,6 +53,10 @@ const RESET_STREAMS: usize = 20;
 const ERROR_STREAMS: usize = 100;
 /// Of one HTTP/2 stream: what is gathered of an answer that its caller does not read.
 const SEND_BUFFER_BYTES: usize = 64 * 1024;
+
+/// Protocols, as TLS names them.
+const H2: &[u8] = b"h2";
+const H1: &[u8] = b"http/1.1";
 
 /// A process that is ready to serve: every address is bound.
 pub struct Process {
@@ -67,6 +71,7 @@ pub struct Process {
 #[derive(Clone, Debug)]
 pub struct Addresses {
     pub environments: Vec<(Environment, SocketAddr)>,
+    pub console: Option<SocketAddr>,
     pub probes: SocketAddr,
 }
 
@@ -75,7 +80,7 @@ pub struct Addresses {
 pub enum StartError {
     Bind { what: String, address: SocketAddr, error: io::Error },
     Upstream { environment: Environment, error: UpstreamError },
-    Tls { environment: Environment, why: String },
+    Tls { listener: &'static str, why: String },
     Clients { environment: Environment, why: String },
     Keys(KeyringError),
     Credential(CredentialError),
@@ -83,6 +88,7 @@ pub enum StartError {
     Redis(RedisFault),
     Runtime(io::Error),
     Books(BooksError),
+    Console(String),
 }
 
 impl std::fmt::Display for StartError {
@@ -95,8 +101,8 @@ impl std::fmt::Display for StartError {
                 )
             }
             StartError::Upstream { environment, error } => write!(f, "{environment}: {error}"),
-            StartError::Tls { environment, why } => {
-                write!(f, "{environment}: certificate and key cannot be used: {why}")
+            StartError::Tls { listener, why } => {
+                write!(f, "{listener}: certificate and key cannot be used: {why}")
             }
             StartError::Clients { environment, why } => {
                 write!(f, "{environment}: callers' certificates cannot be verified: {why}")
@@ -106,6 +112,7 @@ impl std::fmt::Display for StartError {
             StartError::Metrics(error) => write!(f, "the metrics cannot be set up: {error}"),
             StartError::Redis(error) => error.fmt(f),
             StartError::Books(error) => error.fmt(f),
+            StartError::Console(why) => write!(f, "the console cannot be set up: {why}"),
             StartError::Runtime(error) => write!(f, "the runtime cannot be started: {error}"),
         }
     }
@@ -126,8 +133,14 @@ impl From<CredentialError> for StartError {
 }
 
 impl Process {
-    /// Binds every address and makes everything ready; nothing is served yet.
-    pub fn start(config: &Config, catalog: Arc<Catalog>, policies: Policies) -> Result<Process, StartError> {
+    /// Binds every address and makes everything ready; nothing is served yet. What serves people is made where it is
+    /// known what that is.
+    pub fn start<C: ServerApp + Send + Sync + 'static>(
+        config: &Config,
+        catalog: Arc<Catalog>,
+        policies: Policies,
+        console: impl FnOnce(&ConsoleConfig, Inside) -> Result<C, String>,
+    ) -> Result<Process, StartError> {
         // The first provider that is installed is the one that everybody gets.
         if rustls::crypto::ring::default_provider().install_default().is_err() {
             tracing::debug!("a crypto provider is installed already");
@@ -171,9 +184,11 @@ impl Process {
                 runtime: runtime.handle().clone(),
                 sending: sending.clone(),
             };
-            runtime.spawn(reconcile(books.clone(), road.clone(), catalog.clone()));
-            let tls = one.tls.as_ref().map(|tls| speak(one.environment, tls, &metrics)).transpose()?;
-            let clients = tls.as_ref().and_then(|tls| tls.clients.clone());
+            let pauses = Pauses { first: config.reconcile.pause, longest: config.reconcile.longest_pause };
+            runtime.spawn(reconcile(books.clone(), road.clone(), catalog.clone(), pauses));
+            let tls = one.tls.as_ref();
+            let clients = tls.map(|tls| clients(one.environment, tls, &metrics)).transpose()?.flatten();
+            let tls = tls.map(|tls| speak(one.environment.as_str(), tls, clients.clone(), &[H2, H1])).transpose()?;
             if let Some(clients) = &clients {
                 runtime.spawn(clients.clone().keep_fresh());
             }
@@ -200,8 +215,29 @@ impl Process {
             let door = Door { app, tls, guard, limits, stop };
             server.add_service(Listening::new(bound, door, runtime.handle().clone()));
         }
+        let mut people = None;
+        if let Some(wanted) = &config.console {
+            let bound = bind("console", wanted.listen)?;
+            people = Some(bound.address());
+            let inside = Inside {
+                books,
+                identity,
+                catalog,
+                environments: config.environments.iter().map(|one| one.environment).collect(),
+                issuers: config.issuers.iter().map(|issuer| issuer.name.clone()).collect(),
+                limits: config.limits.clone(),
+                timeouts: config.timeouts.clone(),
+                metrics: metrics.clone(),
+                requests: requests.clone(),
+            };
+            let app = Arc::new(console(wanted, inside).map_err(StartError::Console)?);
+            let tls = wanted.tls.as_ref().map(|tls| speak("console", tls, None, &[H1])).transpose()?;
+            let (guard, limits) = (guard("console", config, &metrics), connection_limits(config));
+            let door = Door { app, tls, guard, limits, stop: stopping.clone() };
+            server.add_service(Listening::new(bound, door, runtime.handle().clone()));
+        }
         let bound = bind("probes", config.probes.listen)?;
-        let addresses = Addresses { environments, probes: bound.address() };
+        let addresses = Addresses { environments, console: people, probes: bound.address() };
         let probes = Probes { metrics, keyring, upstreams, draining: stopping };
         let guard = guard("probes", config, &probes.metrics);
         let door = Door { app: Arc::new(probes), tls: None, guard, limits: connection_limits(config), stop: never() };
@@ -319,15 +355,23 @@ fn upstream(config: &Config, one: &EnvironmentConfig) -> Result<Arc<PinnedUpstre
     made.map(Arc::new).map_err(|error| StartError::Upstream { environment: one.environment, error })
 }
 
-fn speak(environment: Environment, tls: &ListenerTls, metrics: &Metrics) -> Result<Tls, StartError> {
-    let fault = |why: String| StartError::Tls { environment, why };
+fn clients(environment: Environment, tls: &ListenerTls, metrics: &Metrics) -> Result<Option<Arc<Clients>>, StartError> {
+    let clients = tls.clients.as_ref();
+    let clients = clients.map(|c| Clients::new(environment, c, Arc::new(SystemClock), metrics.clone()).map(Arc::new));
+    clients.transpose().map_err(|why| StartError::Clients { environment, why })
+}
+
+fn speak(
+    listener: &'static str,
+    tls: &ListenerTls,
+    clients: Option<Arc<Clients>>,
+    protocols: &[&[u8]],
+) -> Result<Tls, StartError> {
+    let fault = |why: String| StartError::Tls { listener, why };
     let certificates: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&tls.certificates_pem)
         .collect::<Result<_, _>>()
         .map_err(|e| fault(e.to_string()))?;
     let key = PrivateKeyDer::from_pem_slice(tls.key_pem.reveal().as_bytes()).map_err(|e| fault(e.to_string()))?;
-    let clients = tls.clients.as_ref();
-    let clients = clients.map(|c| Clients::new(environment, c, Arc::new(SystemClock), metrics.clone()).map(Arc::new));
-    let clients = clients.transpose().map_err(|why| StartError::Clients { environment, why })?;
     let builder = rustls::ServerConfig::builder();
     let builder = match &clients {
         None => builder.with_no_client_auth(),
@@ -337,7 +381,7 @@ fn speak(environment: Environment, tls: &ListenerTls, metrics: &Metrics) -> Resu
     if clients.is_some() {
         Clients::ask_of_all(&mut server);
     }
-    server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    server.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
     Ok(Tls { acceptor: Arc::new(Acceptor::from_server_config(Arc::new(server))), clients })
 }
 

@@ -110,8 +110,10 @@ impl Books {
                 self.told_of(&fault);
                 if matches!(fault, StoreFault::InDoubt(_)) {
                     self.abandon(&beginning, nonce);
+                    return Err(NotBegun::StoreAway);
                 }
-                return Err(NotBegun::StoreAway);
+                // What cannot be written to, for its disk is full, may be read.
+                return Err(self.claimed_already(intent.named()).await.unwrap_or(NotBegun::StoreAway));
             }
         };
         let begun = claim::begun(&committed);

@@ -4,6 +4,7 @@ mod books;
 mod road;
 
 pub mod fetch;
+pub mod operate;
 pub mod rates;
 pub mod reconcile;
 pub mod submit;

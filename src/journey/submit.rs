@@ -133,6 +133,7 @@ async fn claimed_answer(
     named: &Named,
     mut said: Said,
 ) -> Reply {
+    books.metrics.claim_met(named.key.environment.as_str(), said.as_str());
     let until = books.clock.elapsed().saturating_add(asker.patience);
     let mut pause = FIRST_LOOK;
     while said == Said::InProgress {

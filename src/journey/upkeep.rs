@@ -10,10 +10,12 @@ use super::books::{Books, Drained, Place};
 use crate::base::ids::Environment;
 use crate::commit::{Index, Kind, Number, Outstanding, RecordKey, StoreFault};
 use crate::ports::AuditFault;
-use crate::stations::claim::{self, Doubt, Event, Standpoint, State};
+use crate::stations::claim::{self, Doubt, Event, Freeze, Standpoint, State};
 
 /// How many are taken at one time.
 const HANDFUL: usize = 256;
+/// As many freezes are counted.
+const MOST_FROZEN: usize = 1_000;
 const GATHER: Duration = Duration::from_millis(50);
 const AGAIN: Duration = Duration::from_secs(1);
 /// How often leases are looked at.
@@ -147,7 +149,16 @@ pub async fn lapse(books: &Books, environment: Environment) -> Result<(), StoreF
     let now = books.store.time().await?;
     for (_, name) in books.store.due(environment, Index::Sending, Some(now), HANDFUL).await? {
         let key = RecordKey { environment, kind: Kind::Claim, name };
-        let Some((record, claim)) = books.find(&key).await? else { continue };
+        let (record, claim) = match books.find(&key).await {
+            Ok(Some(found)) => found,
+            Ok(None) => continue,
+            // One that cannot be read does not stand in the way of the others.
+            Err(fault @ StoreFault::Broken(_)) => {
+                books.told_of(&fault);
+                continue;
+            }
+            Err(fault) => return Err(fault),
+        };
         let here = Standpoint { key: &key, version: record.version, at: record.at, claim: &claim };
         if let Some(commit) = claim::lapse(here, &books.node, &books.terms)
             && books.commit(commit).await?.is_some()
@@ -158,6 +169,17 @@ pub async fn lapse(books: &Books, environment: Environment) -> Result<(), StoreF
     }
     let in_doubt = books.store.due(environment, Index::Unknown, None, HANDFUL.saturating_mul(16)).await?;
     books.metrics.in_doubt(environment.as_str(), in_doubt.len());
+    tell_what_is_frozen(books, environment).await
+}
+
+/// What is frozen is the same for all nodes, and each tells it.
+async fn tell_what_is_frozen(books: &Books, environment: Environment) -> Result<(), StoreFault> {
+    let frozen = books.store.due(environment, Index::Frozen, None, MOST_FROZEN).await?;
+    let scopes: Vec<&str> = frozen.iter().filter_map(|(_, name)| Some(Freeze::parse(name)?.scope())).collect();
+    for scope in Freeze::SCOPES {
+        let count = scopes.iter().filter(|one| **one == scope).count();
+        books.metrics.frozen(environment.as_str(), scope, count);
+    }
     Ok(())
 }
 

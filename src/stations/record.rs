@@ -93,6 +93,11 @@ impl Entry {
         self.with("owner", serde_json::json!({ "issuer": issuer, "subject": subject }))
     }
 
+    /// The person who did it.
+    pub fn by(self, issuer: &str, subject: &str) -> Entry {
+        self.with("by", serde_json::json!({ "issuer": issuer, "subject": subject }))
+    }
+
     pub fn fingerprint(self, fingerprint: Fingerprint) -> Entry {
         self.with("fingerprint", fingerprint.to_hex())
     }

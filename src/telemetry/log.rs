@@ -52,6 +52,29 @@ impl RequestLine<'_> {
     }
 }
 
+/// What the log says of one request to the console; who asked stands in the audit chain.
+#[derive(Clone, Copy, Debug)]
+pub struct ConsoleLine<'l> {
+    pub request_id: &'l str,
+    pub act: &'l str,
+    pub status: u16,
+    pub code: &'l str,
+}
+
+impl ConsoleLine<'_> {
+    pub fn write(&self, whole: std::time::Duration) {
+        tracing::info!(
+            target: "sluice::console",
+            request_id = self.request_id,
+            act = self.act,
+            status = self.status,
+            code = self.code,
+            whole_us = u64::try_from(whole.as_micros()).unwrap_or(u64::MAX),
+            "console"
+        );
+    }
+}
+
 /// Starts the log. Lines are written by a thread of its own; the guard writes the last ones when it is dropped.
 pub fn init(config: &LogConfig) -> WorkerGuard {
     // The writing thread flushes when no line waits, so that lines that come together are written together.

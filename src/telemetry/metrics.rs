@@ -34,10 +34,13 @@ pub struct Metrics {
     rated_by_part: IntCounterVec,
     redis_up: IntGaugeVec,
     claims: IntCounterVec,
+    claims_met: IntCounterVec,
     store_failures: IntCounterVec,
     unsettled: IntGauge,
     in_doubt: IntGaugeVec,
     reconciled: IntCounterVec,
+    frozen: IntGaugeVec,
+    people: IntCounterVec,
 }
 
 /// What is counted of one rate.
@@ -211,6 +214,13 @@ impl Metrics {
                     &["environment", "outcome"],
                 )?,
             )?,
+            claims_met: registered(
+                &registry,
+                IntCounterVec::new(
+                    Opts::new("sluice_claims_met_total", "Calls that met a claim of their name, by what it said."),
+                    &["environment", "said"],
+                )?,
+            )?,
             store_failures: registered(
                 &registry,
                 IntCounterVec::new(
@@ -240,6 +250,23 @@ impl Metrics {
                         "Looks for the record of a call in doubt, by what was found.",
                     ),
                     &["environment", "found"],
+                )?,
+            )?,
+            frozen: registered(
+                &registry,
+                IntGaugeVec::new(
+                    Opts::new("sluice_frozen", "What operators froze, by scope: all money, operations, callers."),
+                    &["environment", "scope"],
+                )?,
+            )?,
+            people: registered(
+                &registry,
+                IntCounterVec::new(
+                    Opts::new(
+                        "sluice_console_requests_total",
+                        "Requests that the console answered, by act and status.",
+                    ),
+                    &["act", "status"],
                 )?,
             )?,
             in_flight: registered(
@@ -322,6 +349,10 @@ impl Metrics {
         self.claims.with_label_values(&[environment, outcome]).inc();
     }
 
+    pub fn claim_met(&self, environment: &str, said: &str) {
+        self.claims_met.with_label_values(&[environment, said]).inc();
+    }
+
     pub fn store_failed(&self, kind: &str) {
         self.store_failures.with_label_values(&[kind]).inc();
     }
@@ -336,6 +367,15 @@ impl Metrics {
 
     pub fn reconciled(&self, environment: &str, found: &str) {
         self.reconciled.with_label_values(&[environment, found]).inc();
+    }
+
+    pub fn frozen(&self, environment: &str, scope: &str, count: usize) {
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        self.frozen.with_label_values(&[environment, scope]).set(count);
+    }
+
+    pub fn console_answered(&self, act: &str, status: u16) {
+        self.people.with_label_values(&[act, &status.to_string()]).inc();
     }
 
     pub fn left_unchecked(&self) {

@@ -6,5 +6,5 @@ mod human;
 mod log;
 mod metrics;
 
-pub use log::{RequestLine, init};
+pub use log::{ConsoleLine, RequestLine, init};
 pub use metrics::{Metrics, RateCounters, Times};

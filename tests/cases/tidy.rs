@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules in reading order; each may use itself and those before it.
-const ORDER: [&str; 14] = [
+const ORDER: [&str; 15] = [
     "base",
     "catalog",
     "policy",
@@ -18,6 +18,7 @@ const ORDER: [&str; 14] = [
     "adapters",
     "journey",
     "gateway",
+    "console",
     "simulator",
     "cli",
 ];

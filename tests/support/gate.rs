@@ -148,10 +148,12 @@ impl Setup {
         let mut gate = Gate::spawn(self);
         let addresses = gate.log.wait("the gate to listen", |lines| {
             let probes = addresses(lines, "listening for probes").pop()?;
-            Some((addresses(lines, "listening for callers"), probes.1))
+            let people = addresses(lines, "listening for people").pop().map(|(_, address)| address);
+            Some((addresses(lines, "listening for callers"), people, probes.1))
         });
         gate.callers = addresses.0;
-        gate.probes = Some(addresses.1);
+        gate.console = addresses.1;
+        gate.probes = Some(addresses.2);
         gate
     }
 }
@@ -172,6 +174,7 @@ pub struct Gate {
     pub log: Shared<Value>,
     stderr: Shared<String>,
     callers: Vec<(String, SocketAddr)>,
+    console: Option<SocketAddr>,
     probes: Option<SocketAddr>,
     /// What the metrics said last.
     metrics: Mutex<String>,
@@ -198,7 +201,8 @@ impl Gate {
             faults.join().unwrap();
             told.push(status);
         });
-        Gate { setup, process, ended, log, stderr, callers: Vec::new(), probes: None, metrics: Mutex::default() }
+        let (callers, metrics) = (Vec::new(), Mutex::default());
+        Gate { setup, process, ended, log, stderr, callers, console: None, probes: None, metrics }
     }
 
     pub fn production(&self) -> SocketAddr {
@@ -207,6 +211,11 @@ impl Gate {
 
     pub fn sandbox(&self) -> SocketAddr {
         self.environment("sandbox")
+    }
+
+    /// Where people are served, if anywhere.
+    pub fn console(&self) -> Option<SocketAddr> {
+        self.console
     }
 
     fn environment(&self, name: &str) -> SocketAddr {

@@ -1,6 +1,6 @@
 """Checks the contract with public tools: `python tests/tools/contract.py schemas`.
 
-Validates openapi.json, every resource file, every pattern and reference, the
+Validates openapi.json and console.json, every resource file, every pattern and reference, the
 pointers of `x-sluice`, and every example: a good one must satisfy its schema,
 a bad one must not.
 """
@@ -117,7 +117,9 @@ def check_documents(contract, report):
     report.check("openapi.json", why_not(lambda: validate_openapi(contract.openapi, base_uri=base_uri), Exception))
     for path in sorted(contract.folder.glob("*.json")):
         document = load(path)
-        if path.name != "openapi.json":
+        if path.name == "console.json":
+            report.check(path.name, why_not(lambda: validate_openapi(document), Exception))
+        elif path.name != "openapi.json":
             meta = "" if document.get("$schema") == DRAFT202012_URI else "`$schema` is not 2020-12"
             report.check(path.name, meta or why_not(lambda: Draft202012Validator.check_schema(document), SchemaError))
         for pointer, node in nodes(document):

@@ -11,7 +11,9 @@ pub(super) fn wrong(written: &Written) -> Vec<Wrong> {
     for environment in Environment::ALL {
         wrong.extend(nobody_may_call(environment, written));
     }
+    wrong.extend(nobody_for_the_console(written));
     for (at, issuer) in written.issuers.iter().enumerate() {
+        wrong.extend(nowhere_to_be_used(issuer, written));
         wrong.extend(algorithms_that_do_not_fit(issuer));
         wrong.extend(short_secret(issuer));
         wrong.extend(authorities_without_tls(issuer));
@@ -25,11 +27,38 @@ pub(super) fn wrong(written: &Written) -> Vec<Wrong> {
 fn nobody_may_call(environment: Environment, written: &Written) -> Option<Wrong> {
     let of = written.environment(environment);
     let place = of.listen.as_ref().map(|l| &l.place).or(of.upstream.as_ref().map(|u| &u.place))?;
-    let may = |i: &WrittenIssuer| i.environments.as_ref().is_none_or(|e| e.value.contains(&environment));
+    let may = |issuer: &WrittenIssuer| {
+        let unreadable = issuer.environments.is_none() || nowhere_to_be_used(issuer, written).is_some();
+        unreadable || issuer.environments.as_ref().is_some_and(|e| e.value.contains(&environment))
+    };
     let fault = Fault::new(format!("no issuer may use `{environment}`: every call would be refused")).remedy(format!(
         "write a section `[issuer.NAME]`, or add `{environment}` to the `environments` of one that is there"
     ));
     (!written.issuers.iter().any(may)).then(|| error(place, fault))
+}
+
+/// The console takes the tokens of one issuer, and what each may do is said by its roles.
+fn nobody_for_the_console(written: &Written) -> Option<Wrong> {
+    let named = written.console.issuer.as_ref()?;
+    let name = &named.value;
+    let Some(issuer) = written.issuers.iter().find(|issuer| issuer.name == *name) else {
+        let known: Vec<String> = written.issuers.iter().map(|issuer| format!("`{}`", issuer.name)).collect();
+        let remedy = format!("write that section, or name one that is there: {}", known.join(", "));
+        let fault = Fault::new(format!("`console.issuer`: there is no `[issuer.{name}]`"));
+        return Some(error(&named.place, fault.remedy(remedy)));
+    };
+    let fault =
+        Fault::new(format!("`console.issuer`: `[issuer.{name}]` has no `roles`: nobody could do anything there"));
+    let remedy = "write `roles`, the field of its tokens that says who is an `operator`, an `approver`, and so on";
+    issuer.roles.is_none().then(|| error(&named.place, fault.remedy(remedy)))
+}
+
+fn nowhere_to_be_used(issuer: &WrittenIssuer, written: &Written) -> Option<Wrong> {
+    let environments = issuer.environments.as_ref()?;
+    let is_of_console = written.console.issuer.as_ref().is_some_and(|console| console.value == issuer.name);
+    let fault = Fault::new(format!("`issuer.{}.environments`: the list is empty", issuer.name))
+        .remedy("write at least one, or name this issuer in `[console]`");
+    (environments.value.is_empty() && !is_of_console).then(|| error(&environments.place, fault))
 }
 
 /// A public key that is taken for a shared secret is one that everybody has.

@@ -1,6 +1,6 @@
-//! Settings of what is kept: the store and the audit chain.
+//! Settings of what is kept: the store, the audit chain, and what is done about calls in doubt.
 
-use super::{Absent, Kind, Setting};
+use super::{Absent, Kind, Setting, millis};
 
 pub(super) const STORE: &[Setting] = &[
     Setting {
@@ -76,4 +76,15 @@ pub(super) const AUDIT: &[Setting] = &[
         doc: "Ed25519, as `sluice audit key` makes it. With it the state of the chain is signed now and then, beside the\n\
               files and in the log, so that who keeps those lines can tell when entries were cut off or written anew.",
     },
+];
+
+pub(super) const RECONCILE: &[Setting] = &[
+    millis(
+        "first_look_ms",
+        "15_000",
+        |w| &mut w.first_look,
+        "From an unknown outcome to the first look for its record.",
+    ),
+    millis("pause_ms", "15_000", |w| &mut w.pause, "From that to the next look; then ever twice as long."),
+    millis("longest_pause_ms", "3_600_000", |w| &mut w.longest_pause, "The longest time between two looks."),
 ];

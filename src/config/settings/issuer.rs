@@ -22,7 +22,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         name: "environments",
         kind: Kind::Environments(|w| &mut w.issuer.environments),
         absent: Absent::Fault { example: r#"["production", "sandbox"]"#, first: r#"["production", "sandbox"]"# },
-        doc: "Where its tokens may be used: `production`, `sandbox`, or both.",
+        doc: "Where its tokens may be used: `production`, `sandbox`, or both; none where it is the issuer of `[console]` alone.",
     },
     Setting {
         name: "algorithms",

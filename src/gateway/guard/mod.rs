@@ -86,7 +86,7 @@ pub fn refusal_of(digest: Option<&Digest>) -> Option<Unreadable> {
 
 /// Whether more came than one request, so that the connection has to end with its answer.
 pub fn is_crowded(digest: Option<&Digest>) -> bool {
-    note_of(digest).is_some_and(|note| note.0.crowded.load(Ordering::Acquire))
+    note_of(digest).is_some_and(Note::is_crowded)
 }
 
 /// The certificate that the connection was opened with.
@@ -97,7 +97,35 @@ pub fn presented(digest: Option<&Digest>) -> Option<&Presented> {
 /// Tells the guard that the answer is whole: the next request may come.
 pub fn answered(digest: Option<&Digest>) {
     if let Some(note) = note_of(digest) {
-        note.0.answered.store(true, Ordering::Release);
+        note.end();
+    }
+}
+
+/// What guard and engine tell each other about a connection, for an engine that has the stream and no digest of it.
+#[derive(Clone, Debug)]
+pub struct Watch(Note);
+
+impl Watch {
+    /// Of a stream that is under guard.
+    pub fn of(stream: &Stream) -> Option<Watch> {
+        let digest = stream.get_proxy_digest()?;
+        let user_data: &(dyn Any + Send + Sync) = digest.user_data.as_deref()?;
+        user_data.downcast_ref::<Note>().cloned().map(Watch)
+    }
+
+    /// As [`refusal_of`].
+    pub fn refusal(&self) -> Option<Unreadable> {
+        self.0.read()
+    }
+
+    /// As [`is_crowded`].
+    pub fn is_crowded(&self) -> bool {
+        self.0.is_crowded()
+    }
+
+    /// As [`answered`].
+    pub fn answered(&self) {
+        self.0.end();
     }
 }
 
@@ -130,6 +158,15 @@ impl Note {
     /// A request begins.
     fn begin(&self) {
         self.0.answered.store(false, Ordering::Release);
+    }
+
+    /// Its answer is whole.
+    fn end(&self) {
+        self.0.answered.store(true, Ordering::Release);
+    }
+
+    fn is_crowded(&self) -> bool {
+        self.0.crowded.load(Ordering::Acquire)
     }
 
     fn crowd(&self) {

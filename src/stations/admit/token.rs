@@ -110,7 +110,7 @@ pub struct Believed {
 impl Believed {
     /// Who calls with it over a connection that was opened with this certificate, or with none. What is remembered of a
     /// token knows no connection: this is asked anew for each call.
-    pub(super) fn caller_with(&self, certificate: Option<&Arc<Certificate>>) -> Result<Arc<Caller>, TokenFault> {
+    pub fn caller_with(&self, certificate: Option<&Arc<Certificate>>) -> Result<Arc<Caller>, TokenFault> {
         if self.bound_to.is_some_and(|bound| certificate.is_none_or(|certificate| *certificate.sha256() != bound)) {
             return Err(TokenFault::Bound);
         }

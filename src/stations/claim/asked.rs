@@ -21,6 +21,18 @@ pub enum Said {
     Reused,
 }
 
+impl Said {
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Said::Done { .. } => "done",
+            Said::InProgress => "in-progress",
+            Said::InDoubt => "in-doubt",
+            Said::Spent => "spent",
+            Said::Reused => "reused",
+        }
+    }
+}
+
 pub fn said(record: &Record, asker: &Owner, fingerprint: Fingerprint, now: StoreTime) -> Result<Said, UnreadableClaim> {
     let bytes = match &record.content {
         Content::Spent => return Ok(Said::Spent),

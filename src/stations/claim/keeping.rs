@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::freeze::in_the_way_of;
 use super::state::{Answer, Claim, Doubt, Event, ImpossibleEvent, Next, Nonce, Owner, SentForm, State, after};
 use super::written::write;
-use crate::base::ids::{Environment, OperationId, TraceId};
-use crate::catalog::Class;
+use crate::base::ids::{Environment, TraceId};
 use crate::commit::{
-    Commit, Committed, Found, Index, Keep, Kind, NodeId, Number, Obstacle, Record, RecordKey, Step, StoreTime,
+    Commit, Committed, Found, Index, Keep, NodeId, Number, Obstacle, Record, RecordKey, Step, StoreTime,
 };
 use crate::stations::check::Intent;
 use crate::stations::record::{Entry, What};
@@ -63,39 +63,6 @@ pub enum Standing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moved;
 
-/// What an operator froze.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Freeze {
-    /// All money of an environment.
-    All,
-    /// One operation, whatever its class.
-    Operation(OperationId),
-    /// The money of one caller.
-    Caller(Owner),
-}
-
-impl Freeze {
-    pub fn key(&self, environment: Environment) -> RecordKey {
-        let name = match self {
-            Freeze::All => "all".to_owned(),
-            Freeze::Operation(operation) => format!("operation/{operation}"),
-            Freeze::Caller(owner) => format!("caller/{}/{}", owner.issuer, owner.subject),
-        };
-        RecordKey { environment, kind: Kind::Freeze, name }
-    }
-
-    /// What must not be frozen for a call to go.
-    fn in_the_way_of(intent: &Intent) -> Vec<Freeze> {
-        let operation = intent.operation();
-        let mut all = vec![Freeze::Operation(operation.id.clone())];
-        if operation.class == Class::Money {
-            all.push(Freeze::All);
-            all.push(Freeze::Caller(Owner::of(intent.caller())));
-        }
-        all
-    }
-}
-
 /// What is asked of the store before anything is sent.
 #[derive(Debug)]
 pub struct Beginning {
@@ -107,7 +74,7 @@ pub struct Beginning {
 
 /// A call that cannot be claimed leaves its Entry, and no record.
 pub fn begin(intent: &Intent, by: Beginner<'_>) -> Beginning {
-    let mut steps = Vec::with_capacity(5);
+    let mut steps = Vec::with_capacity(6);
     let claim = intent.named().map(|named| {
         let claim = Claim {
             owner: Owner::of(intent.caller()),
@@ -127,7 +94,7 @@ pub fn begin(intent: &Intent, by: Beginner<'_>) -> Beginning {
         (named.key.clone(), claim)
     });
     let environment = intent.environment();
-    steps.extend(Freeze::in_the_way_of(intent).into_iter().map(|freeze| Step::Absent(freeze.key(environment))));
+    steps.extend(in_the_way_of(intent).into_iter().map(|freeze| Step::Absent(freeze.key(environment))));
     let entry = Entry::sending(intent, by.trace);
     let commit = Commit { environment, node: by.node.clone(), steps, entry: entry.to_bytes() };
     Beginning { commit, claim, entry }
@@ -211,54 +178,6 @@ pub fn look_again(here: Standpoint<'_>, due: Duration, node: &NodeId) -> Option<
     Some(Commit { environment: here.key.environment, node: node.clone(), steps, entry: entry.to_bytes() })
 }
 
-/// One person says that nothing was executed. The second makes it so; the owner's word is none.
-pub fn say_absent(
-    here: Standpoint<'_>,
-    person: &Owner,
-    reason: &str,
-    node: &NodeId,
-    terms: &Terms,
-) -> Result<(Commit, Option<Next>), SayAbsentError> {
-    let State::Unknown { said_absent, attempt, .. } = &here.claim.state else { return Err(SayAbsentError::NotInDoubt) };
-    if person.subject == here.claim.owner.subject {
-        return Err(SayAbsentError::Owner);
-    }
-    let who = format!("{}/{}", person.issuer, person.subject);
-    match said_absent {
-        Some(first) if same_person(first, person) => Err(SayAbsentError::SaidAlready),
-        Some(first) => {
-            let (mut commit, next) =
-                settle(here, *attempt, Event::ShownAbsent, node, terms).map_err(|Moved| SayAbsentError::NotInDoubt)?;
-            let people = serde_json::json!([first, who]);
-            let entry = entry(What::Undone, here.key, here.claim, *attempt);
-            commit.entry = entry.with("saidBy", people).with("reason", reason).to_bytes();
-            Ok((commit, Some(next)))
-        }
-        None => {
-            let mut claim = here.claim.clone();
-            if let State::Unknown { said_absent, .. } = &mut claim.state {
-                *said_absent = Some(who.clone());
-            }
-            let entry = entry(What::SaidAbsent, here.key, here.claim, *attempt);
-            let value = write(&claim);
-            let steps =
-                vec![Step::Replace { key: here.key.clone(), version: here.version, value, keep: Keep::Forever }];
-            let entry = entry.with("saidBy", serde_json::json!([who])).with("reason", reason).to_bytes();
-            Ok((Commit { environment: here.key.environment, node: node.clone(), steps, entry }, None))
-        }
-    }
-}
-
-/// Why a person's word that nothing was executed is not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SayAbsentError {
-    NotInDoubt,
-    /// Whoever asked for the payment does not say that it was not made.
-    Owner,
-    /// It takes two people.
-    SaidAlready,
-}
-
 /// Whether this very outcome is written down already: by a commit that the store did not answer for.
 pub fn is_settled(found: Option<&Claim>, attempt: Number, event: &Event) -> bool {
     match (found.map(|claim| &claim.state), event) {
@@ -329,7 +248,7 @@ fn become_next(here: Standpoint<'_>, attempt: Number, next: Next, node: &NodeId,
     Commit { environment: here.key.environment, node: node.clone(), steps, entry: entry.to_bytes() }
 }
 
-fn entry(what: What, key: &RecordKey, claim: &Claim, attempt: Number) -> Entry {
+pub(super) fn entry(what: What, key: &RecordKey, claim: &Claim, attempt: Number) -> Entry {
     Entry::of(what)
         .claim(key, claim.request_id.as_ref())
         .operation(&claim.operation)
@@ -347,9 +266,4 @@ fn told(entry: Entry, event: &Event) -> Entry {
         Event::Doubted(doubt) => entry.with("doubt", doubt.as_str()),
         Event::Undone | Event::ShownAbsent => entry,
     }
-}
-
-/// People are compared by subject, across issuers.
-fn same_person(first: &str, person: &Owner) -> bool {
-    first.split_once('/').is_some_and(|(_, subject)| subject == person.subject)
 }

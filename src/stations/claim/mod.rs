@@ -13,15 +13,22 @@
 
 mod asked;
 mod found;
+mod freeze;
 mod keeping;
+mod people;
 mod state;
 mod written;
 
 pub use asked::{Said, said};
-pub use found::{Looked, look, oldest};
+pub use found::{Bearing, Looked, Otherwise, is_record_of, judge, page_of};
+pub use freeze::{Freeze, Frozen, freeze, frozen, unfreeze};
 pub use keeping::{
-    Beginner, Beginning, Begun, Freeze, Moved, SayAbsentError, Standing, Standpoint, Terms, begin, begun,
-    begun_after_all, is_settled, lapse, late, look_again, say_absent, settle, settle_unclaimed, standing,
+    Beginner, Beginning, Begun, Moved, Standing, Standpoint, Terms, begin, begun, begun_after_all, is_settled, lapse,
+    late, look_again, settle, settle_unclaimed, standing,
 };
+pub use people::{NotTaken, say_absent, say_executed};
 pub use state::{Answer, Claim, Doubt, Event, ImpossibleEvent, Next, Nonce, Owner, SentForm, State, after};
 pub use written::{UnreadableClaim, read, read_event, write, write_event};
+
+#[cfg(test)]
+mod tests;

@@ -24,6 +24,13 @@ impl Owner {
     }
 }
 
+/// As the audit chain and operators read it. The name of an issuer holds no slash.
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.issuer, self.subject)
+    }
+}
+
 /// By which a node knows its own commit again when the store did not say whether it was done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nonce(pub String);

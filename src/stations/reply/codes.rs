@@ -31,10 +31,13 @@ pub enum Code {
     StoreUnavailable,
     AuditUnavailable,
     Frozen,
+    RequestNotFound,
+    NotInDoubt,
+    TwoPeopleNeeded,
 }
 
 impl Code {
-    pub const ALL: [Code; 25] = [
+    pub const ALL: [Code; 28] = [
         Code::MalformedRequest,
         Code::TargetTooLong,
         Code::HeadTooLarge,
@@ -60,6 +63,9 @@ impl Code {
         Code::StoreUnavailable,
         Code::AuditUnavailable,
         Code::Frozen,
+        Code::RequestNotFound,
+        Code::NotInDoubt,
+        Code::TwoPeopleNeeded,
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -89,6 +95,9 @@ impl Code {
             Code::StoreUnavailable => "STORE_UNAVAILABLE",
             Code::AuditUnavailable => "AUDIT_UNAVAILABLE",
             Code::Frozen => "FROZEN",
+            Code::RequestNotFound => "REQUEST_NOT_FOUND",
+            Code::NotInDoubt => "NOT_IN_DOUBT",
+            Code::TwoPeopleNeeded => "TWO_PEOPLE_NEEDED",
         }
     }
 
@@ -98,7 +107,7 @@ impl Code {
             Code::MalformedRequest | Code::InvalidJson | Code::InvalidRequest => 400,
             Code::Unauthorized => 401,
             Code::Forbidden => 403,
-            Code::OperationNotFound => 404,
+            Code::OperationNotFound | Code::RequestNotFound => 404,
             Code::MethodNotAllowed => 405,
             Code::RequestTimeout => 408,
             Code::BodyTooLarge => 413,
@@ -107,7 +116,7 @@ impl Code {
             Code::HeadTooLarge => 431,
             Code::UnsupportedMediaType => 415,
             Code::UpstreamUnavailable | Code::UpstreamError => 502,
-            Code::RequestInProgress | Code::RequestIdSpent => 409,
+            Code::RequestInProgress | Code::RequestIdSpent | Code::NotInDoubt | Code::TwoPeopleNeeded => 409,
             Code::RequestIdReused => 422,
             Code::Overloaded
             | Code::KeysUnavailable
@@ -120,7 +129,7 @@ impl Code {
 
     pub fn shape(self) -> Shape {
         match self {
-            Code::OperationNotFound | Code::MethodNotAllowed => Shape::B,
+            Code::OperationNotFound | Code::MethodNotAllowed | Code::RequestNotFound => Shape::B,
             Code::MalformedRequest
             | Code::TargetTooLong
             | Code::HeadTooLarge
@@ -133,7 +142,9 @@ impl Code {
             | Code::RateLimited
             | Code::RequestInProgress
             | Code::RequestIdSpent
-            | Code::RequestIdReused => Shape::C,
+            | Code::RequestIdReused
+            | Code::NotInDoubt
+            | Code::TwoPeopleNeeded => Shape::C,
             Code::Unauthorized
             | Code::UpstreamUnavailable
             | Code::UpstreamTimeout

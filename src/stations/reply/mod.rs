@@ -161,6 +161,16 @@ pub fn settled(outcome: &Outcome, operation: &Operation, request_id: Option<&Req
     }
 }
 
+/// What people are told who ask the gate itself: it speaks of no call.
+pub fn said(status: u16, body: &Value) -> Reply {
+    bare(status, body)
+}
+
+/// The same, where it is not what they asked for.
+pub fn unsaid(code: Code, message: &str, details: Option<Value>) -> Reply {
+    own(code, code.status(), code.shape(), message, details, None)
+}
+
 /// Upstream's answer as it came, without what concerns only the connection to upstream.
 pub fn from_upstream(status: u16, headers: &HeaderMap, body: Bytes, executed: Option<Executed>) -> Reply {
     let passed = headers.iter().filter(|(name, _)| is_passed(name, status, headers));

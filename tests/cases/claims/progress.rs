@@ -9,7 +9,7 @@ use crate::support::shared::Signal;
 use crate::support::{Act, Answer, Call, Caller, Gate, Setup, Upstream};
 
 const IN_PROGRESS: &str = "409 REQUEST_IN_PROGRESS unknown";
-const IN_FLIGHT: &str = "sluice_requests_in_flight";
+const MET: &str = r#"sluice_claims_met_total{environment="production",said="in-progress"}"#;
 
 /// A call that is being sent, until the signal is given.
 struct Begun {
@@ -27,24 +27,24 @@ fn begin(upstream: &Upstream, gate: &Gate, act: Act) -> Begun {
     Begun { call, go, first }
 }
 
-/// Waits until the gate is at work on so many calls.
-fn wait_for_in_flight(gate: &Gate, count: u64) {
+/// Waits until so many calls have met a claim that is being sent.
+fn wait_for_met(gate: &Gate, count: u64) {
     let watch = Watch::start();
-    while gate.metric(IN_FLIGHT) != count {
-        assert!(watch.elapsed() < PATIENCE, "waited in vain for {count} calls in flight");
+    while gate.metric(MET) != count {
+        assert!(watch.elapsed() < PATIENCE, "waited in vain for {count} calls that meet one being sent");
         std::thread::park_timeout(std::time::Duration::from_millis(10));
     }
 }
 
 /// Answers to callers who would wait, all of whom wait before `then` happens.
 fn waiting(gate: &Gate, call: &Call, preferences: &[&str], then: impl FnOnce()) -> Vec<Answer> {
-    let before = gate.metric(IN_FLIGHT);
+    let before = gate.metric(MET);
     let asking = preferences.iter().map(|preference| {
         let (call, address) = (call.clone().header("Prefer", *preference), gate.production());
         spawn(move || call.send(address))
     });
     let asking: Vec<_> = asking.collect();
-    wait_for_in_flight(gate, before + asking.len() as u64);
+    wait_for_met(gate, before + asking.len() as u64);
     then();
     asking.into_iter().map(|one| one.join().unwrap()).collect()
 }

@@ -1,0 +1,100 @@
+//! Every act there is: where it is done, who may do it, and what its body must be.
+
+use http::Method;
+
+use super::person::{Needs, Role};
+
+/// What can be done at the desk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Act {
+    Describe,
+    ListFreezes,
+    Freeze,
+    Lift,
+    ListRequests,
+    ShowRequest,
+    Resolve,
+}
+
+/// The acts of one path, by their methods.
+pub(super) type Acts = &'static [(Method, Act)];
+
+/// Every path, as the router reads it.
+pub(super) const PATHS: [(&str, Acts); 6] = [
+    ("/sluice/v1/openapi.json", &[(Method::GET, Act::Describe)]),
+    ("/sluice/v1/freezes", &[(Method::GET, Act::ListFreezes), (Method::POST, Act::Freeze)]),
+    ("/sluice/v1/freezes/lift", &[(Method::POST, Act::Lift)]),
+    ("/sluice/v1/requests", &[(Method::GET, Act::ListRequests)]),
+    ("/sluice/v1/requests/{environment}/{request}", &[(Method::GET, Act::ShowRequest)]),
+    ("/sluice/v1/requests/{environment}/{request}/resolve", &[(Method::POST, Act::Resolve)]),
+];
+
+impl Act {
+    pub const ALL: [Act; 7] =
+        [Act::Describe, Act::ListFreezes, Act::Freeze, Act::Lift, Act::ListRequests, Act::ShowRequest, Act::Resolve];
+
+    /// Its `operationId`; metrics and logs call it so too.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Act::Describe => "describe",
+            Act::ListFreezes => "listFreezes",
+            Act::Freeze => "freeze",
+            Act::Lift => "lift",
+            Act::ListRequests => "listRequests",
+            Act::ShowRequest => "showRequest",
+            Act::Resolve => "resolveRequest",
+        }
+    }
+
+    pub fn needs(self) -> Needs {
+        match self {
+            Act::Describe => Needs::Nothing,
+            Act::ListFreezes | Act::ListRequests | Act::ShowRequest => Needs::AnyRole,
+            Act::Freeze | Act::Lift | Act::Resolve => Needs::Role(Role::Operator),
+        }
+    }
+
+    /// The name of its body's schema, where it has a body.
+    pub fn body(self) -> Option<&'static str> {
+        match self {
+            Act::Describe | Act::ListFreezes | Act::ListRequests | Act::ShowRequest => None,
+            Act::Freeze => Some("freezeRequest"),
+            Act::Lift => Some("liftRequest"),
+            Act::Resolve => Some("resolveRequest"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::catalog::SchemaFiles;
+
+    #[test]
+    fn the_document_describes_these_acts_and_no_others() {
+        let document: Value = serde_json::from_slice(SchemaFiles::of_console()).unwrap();
+        let mut described = Vec::new();
+        for (path, item) in document["paths"].as_object().unwrap() {
+            for (method, operation) in item.as_object().unwrap().iter().filter(|(name, _)| *name != "parameters") {
+                let schema = operation.pointer("/requestBody/content/application~1json/schema/$ref");
+                let schema = schema.map(|schema| schema.as_str().unwrap().rsplit('/').next().unwrap().to_owned());
+                let id = operation["operationId"].as_str().unwrap().to_owned();
+                described.push((path.clone(), method.to_uppercase(), id, schema));
+            }
+        }
+        let mut served: Vec<_> = PATHS
+            .iter()
+            .flat_map(|(path, acts)| acts.iter().map(move |(method, act)| (path, method, act)))
+            .map(|(path, method, act)| {
+                let body = act.body().map(str::to_owned);
+                ((*path).to_owned(), method.to_string(), act.as_str().to_owned(), body)
+            })
+            .collect();
+        described.sort();
+        served.sort();
+        assert_eq!(described, served);
+        assert_eq!(served.len(), Act::ALL.len());
+    }
+}

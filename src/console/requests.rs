@@ -1,0 +1,183 @@
+//! Calls that are being sent, and calls in doubt.
+
+use serde_json::{Value, json};
+
+use super::desk::{Asked, Desk, violated};
+use super::person::Role;
+use super::told::{self, name_of, shown_as};
+use crate::base::ids::Environment;
+use crate::catalog::{Place, Violation};
+use crate::commit::{Content, Index, Kind, RecordKey, StoreFault};
+use crate::journey::operate::{self, Resolved, Unresolved, Word};
+use crate::stations::claim::{NotTaken, Otherwise};
+use crate::stations::reply::{Code, Reply, said, unsaid};
+
+const USUAL_PAGE: usize = 50;
+const LONGEST_PAGE: usize = 100;
+
+pub(super) async fn list(desk: &Desk, asked: &Asked) -> Reply {
+    let page = match Page::of(desk, &asked.query) {
+        Ok(page) => page,
+        Err(violation) => return violated(vec![violation]),
+    };
+    match page.read(desk).await {
+        Ok((requests, next)) => said(200, &json!({ "requests": requests, "next": next })),
+        Err(fault) => desk.store_failed(&fault),
+    }
+}
+
+pub(super) async fn show(desk: &Desk, asked: &Asked) -> Reply {
+    let Some(key) = key(desk, asked) else { return unknown() };
+    let books = &desk.inside.books;
+    match books.find(&key).await {
+        Ok(Some((record, claim))) => {
+            let mut request = told::request(&key, &record, &claim);
+            if let (Some(members), true) = (request.as_object_mut(), asked.person.has(Role::Operator)) {
+                members.extend(told::sent(&claim).map(|sent| ("sent".to_owned(), sent)));
+            }
+            said(200, &request)
+        }
+        Ok(None) => match books.store.read(&key).await {
+            Ok((Some(record), _)) if record.content == Content::Spent => said(200, &told::spent(&key)),
+            Ok(_) => unknown(),
+            Err(fault) => desk.store_failed(&fault),
+        },
+        Err(fault) => desk.store_failed(&fault),
+    }
+}
+
+pub(super) async fn resolve(desk: &Desk, asked: &Asked) -> Reply {
+    let Some(key) = key(desk, asked) else { return unknown() };
+    let reason = asked.body.get("reason").and_then(Value::as_str).unwrap_or_default();
+    let word = match asked.body.get("record") {
+        Some(record) => {
+            if let Some(violations) = not_in_form(desk, &key, record).await {
+                return violated(violations);
+            }
+            Word::Executed(record)
+        }
+        None => Word::Absent,
+    };
+    let inside = &desk.inside;
+    let resolved = operate::resolve(&inside.books, &inside.catalog, &key, &asked.person.who, reason, word).await;
+    match resolved {
+        Ok(Resolved::Executed) => said(200, &json!({ "state": "executed", "missing": 0 })),
+        Ok(Resolved::Absent) => said(200, &json!({ "state": "absent", "missing": 0 })),
+        Ok(Resolved::SaidOnce) => said(202, &json!({ "state": "unknown", "missing": 1 })),
+        Err(Unresolved::Store(fault)) => desk.store_failed(&fault),
+        Err(why) => not_resolved(&why),
+    }
+}
+
+fn not_resolved(why: &Unresolved) -> Reply {
+    let not_in_doubt = |state: &str| {
+        let message = format!("this call is not in doubt: it is `{state}`. Nothing was changed.");
+        unsaid(Code::NotInDoubt, &message, Some(json!({ "state": state })))
+    };
+    match why {
+        Unresolved::NoSuchClaim => unknown(),
+        Unresolved::NotInDoubt(state) => not_in_doubt(state),
+        Unresolved::NotTaken(NotTaken::NotInDoubt) => not_in_doubt("changing"),
+        Unresolved::NotTaken(NotTaken::Owner) => {
+            let message = "whoever asked for a call does not say that it was not executed: two others have to.";
+            unsaid(Code::Forbidden, message, None)
+        }
+        Unresolved::NotTaken(NotTaken::SaidAlready) => {
+            let message = "you have said so already, and it is noted. It takes the word of one more person.";
+            unsaid(Code::TwoPeopleNeeded, message, Some(json!({ "missing": 1 })))
+        }
+        Unresolved::NotItsRecord(Otherwise::RequestId) => {
+            violated(vec![Violation::new("/record", "const", "the record that bears this requestId")])
+        }
+        Unresolved::NotItsRecord(Otherwise::Money) => {
+            let expected = "the record of this call: it moves what was asked for, from there, to there";
+            violated(vec![Violation::new("/record", "const", expected)])
+        }
+        Unresolved::Store(_) => unsaid(Code::StoreUnavailable, "the store does not answer at this moment.", None),
+    }
+}
+
+/// What of a record is not as the contract says of the operation's answers.
+async fn not_in_form(desk: &Desk, key: &RecordKey, record: &Value) -> Option<Vec<Violation>> {
+    let (_, claim) = desk.inside.books.find(key).await.ok()??;
+    let operation = desk.inside.catalog.operation(&claim.operation)?;
+    let violations = operation.success()?.contract.violations(record);
+    let inside = |violation: Violation| Violation { pointer: format!("/record{}", violation.pointer), ..violation };
+    (!violations.is_empty()).then(|| violations.into_iter().map(inside).collect())
+}
+
+fn unknown() -> Reply {
+    let message =
+        "there is no such call here: it never came, or certainly nothing was executed and it may be sent again.";
+    unsaid(Code::RequestNotFound, message, None)
+}
+
+/// Where the claim stands that a path names.
+fn key(desk: &Desk, asked: &Asked) -> Option<RecordKey> {
+    let [environment, request, ..] = asked.path.as_slice() else { return None };
+    let environment = desk.environment(environment)?;
+    Some(RecordKey { environment, kind: Kind::Claim, name: name_of(request)? })
+}
+
+/// Which page of a list is asked for.
+struct Page {
+    environments: Vec<Environment>,
+    index: Index,
+    limit: usize,
+    /// Of the page before, the last.
+    after: Option<(Environment, String)>,
+}
+
+impl Page {
+    fn of(desk: &Desk, query: &[(String, String)]) -> Result<Page, Violation> {
+        let environments = desk.inside.environments.clone();
+        let mut page = Page { environments, index: Index::Unknown, limit: USUAL_PAGE, after: None };
+        for (name, value) in query {
+            let wrong = |keyword, expected: &str| Violation::new(name, keyword, expected).inside(Place::Query);
+            match (name.as_str(), value.as_str()) {
+                ("environment", value) => {
+                    let environment = desk.environment(value);
+                    let environment = environment.ok_or_else(|| wrong("enum", "an environment that is served here"))?;
+                    page.environments = vec![environment];
+                }
+                ("state", "unknown") => page.index = Index::Unknown,
+                ("state", "sending") => page.index = Index::Sending,
+                ("state", _) => return Err(wrong("enum", "`unknown` or `sending`")),
+                ("limit", value) => {
+                    let limit = value.parse().ok().filter(|limit| (1..=LONGEST_PAGE).contains(limit));
+                    page.limit = limit.ok_or_else(|| wrong("maximum", "a number from 1 to 100"))?;
+                }
+                ("after", value) => {
+                    let after = value
+                        .split_once(':')
+                        .and_then(|(environment, request)| Some((desk.environment(environment)?, name_of(request)?)));
+                    page.after = Some(after.ok_or_else(|| wrong("pattern", "`next` of the page before"))?);
+                }
+                (other, _) => return Err(told::unknown_parameter(other)),
+            }
+        }
+        Ok(page)
+    }
+
+    async fn read(&self, desk: &Desk) -> Result<(Vec<Value>, Option<String>), StoreFault> {
+        let mut requests = Vec::new();
+        let mut last = None;
+        for environment in &self.environments {
+            let after = match &self.after {
+                Some((at, _)) if environment < at => continue,
+                Some((at, name)) if environment == at => Some(name.as_str()),
+                _ => None,
+            };
+            let room = self.limit.saturating_sub(requests.len());
+            let (found, more) = operate::claims(&desk.inside.books, *environment, self.index, after, room).await?;
+            for (key, record, claim) in &found {
+                requests.push(told::request(key, record, claim));
+                last = Some(format!("{environment}:{}", shown_as(&key.name)));
+            }
+            if more {
+                return Ok((requests, last));
+            }
+        }
+        Ok((requests, None))
+    }
+}

@@ -1,0 +1,128 @@
+//! How records are told, and how claims are called in paths.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use crate::base::ids::is_identifier;
+use crate::base::json::{self as strict, Limits};
+use crate::base::normal;
+use crate::catalog::{Place, Violation};
+use crate::commit::{Record, RecordKey, StoreTime};
+use crate::journey::operate::Standing;
+use crate::stations::claim::{Claim, Freeze, State};
+
+/// The name of a claim's record, from what a path calls it: a requestId, or an operation and the parameters of its path
+/// with a colon before each.
+pub(super) fn name_of(request: &str) -> Option<String> {
+    let mut parts = request.split(':');
+    let first = parts.next().filter(|first| is_identifier(first))?;
+    let rest: Vec<String> = parts.map(|part| is_identifier(part).then(|| normal::uuid(part))).collect::<Option<_>>()?;
+    if rest.is_empty() {
+        return Some(format!("request/{}", normal::uuid(first)));
+    }
+    Some(format!("path/{first}/{}", rest.join("/")))
+}
+
+/// The way back.
+pub(super) fn shown_as(name: &str) -> String {
+    name.split_once('/').map_or_else(|| name.to_owned(), |(_, rest)| rest.replace('/', ":"))
+}
+
+pub(super) fn freeze(standing: &Standing) -> Value {
+    let scope = match &standing.freeze {
+        Freeze::All => json!("all"),
+        Freeze::Restored => json!("restored"),
+        Freeze::Operation(id) => json!({ "operation": id.as_str() }),
+        Freeze::Caller(owner) => json!({ "caller": { "issuer": owner.issuer, "subject": owner.subject } }),
+    };
+    json!({
+        "environment": standing.environment.as_str(),
+        "scope": scope,
+        "at": moment(standing.at),
+        "by": standing.told.by,
+        "reason": standing.told.reason,
+    })
+}
+
+/// What every role sees of a call.
+pub(super) fn request(key: &RecordKey, record: &Record, claim: &Claim) -> Value {
+    let mut members = named(key, claim.state.as_str());
+    let mut put = |name: &str, value: Value| drop(members.insert(name.to_owned(), value));
+    if let Some(id) = &claim.request_id {
+        put("requestId", json!(id.as_str()));
+    }
+    put("operation", json!(claim.operation.as_str()));
+    put("owner", json!({ "issuer": claim.owner.issuer, "subject": claim.owner.subject }));
+    put("fingerprint", json!(claim.fingerprint.to_hex()));
+    put("trace", json!(claim.trace.as_str()));
+    put("at", moment(record.at));
+    match &claim.state {
+        State::Sending { node, lease, .. } => {
+            put("attempt", json!(record.version.as_u64()));
+            put("node", json!(node.as_str()));
+            put("leaseUntil", moment(record.at.plus(*lease)));
+        }
+        State::Unknown { attempt, since, doubt, looks, said_absent, .. } => {
+            put("attempt", json!(attempt.as_u64()));
+            put("since", moment(*since));
+            put("doubt", json!(doubt.as_str()));
+            put("looks", json!(looks));
+            put("saidAbsent", json!(said_absent));
+        }
+        State::Done { answer, .. } => put("status", json!(answer.status)),
+    }
+    Value::Object(members)
+}
+
+/// A call of which nothing is kept but that there was one.
+pub(super) fn spent(key: &RecordKey) -> Value {
+    Value::Object(named(key, "spent"))
+}
+
+/// What was sent, while it is kept.
+pub(super) fn sent(claim: &Claim) -> Option<Value> {
+    let (State::Sending { sent, .. } | State::Unknown { sent, .. }) = &claim.state else { return None };
+    let body = strict::parse(&sent.body, Limits::ANSWER).unwrap_or(Value::Null);
+    Some(json!({ "target": sent.target, "body": body }))
+}
+
+pub(super) fn unknown_parameter(name: &str) -> Violation {
+    let shown: String = name.chars().take(64).collect();
+    Violation::new(shown, "additionalProperties", "no parameter of this name").inside(Place::Query)
+}
+
+pub(super) fn not_served() -> Violation {
+    Violation::new("/environment", "enum", "an environment that is served here")
+}
+
+fn named(key: &RecordKey, state: &str) -> Map<String, Value> {
+    let mut members = Map::new();
+    members.insert("environment".to_owned(), json!(key.environment.as_str()));
+    members.insert("name".to_owned(), json!(shown_as(&key.name)));
+    members.insert("state".to_owned(), json!(state));
+    members
+}
+
+fn moment(time: StoreTime) -> Value {
+    Timestamp::from_microsecond(time.as_micros()).map_or(Value::Null, |time| json!(time.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_has_one_name_in_paths() {
+        for (request, name) in [
+            ("r-1", "request/r-1"),
+            ("DA211151-8E73-4D2E-9343-6955E4A5B398", "request/da211151-8e73-4d2e-9343-6955e4a5b398"),
+            ("acceptOffer:w-1:o-2", "path/acceptOffer/w-1/o-2"),
+        ] {
+            assert_eq!(name_of(request).as_deref(), Some(name));
+            assert!(shown_as(name).eq_ignore_ascii_case(request));
+        }
+        for none in ["", ":", "a:", ":a", "a::b", "a/b", "a b", "é"] {
+            assert_eq!(name_of(none), None, "{none}");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The table of a claim, whole; and how claims are written.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::*;
+use crate::base::digest::Fingerprint;
+use crate::base::ids::{OperationId, RequestId, TraceId};
+use crate::commit::{Content, NodeId, Number, Record, StoreTime};
+
+fn answer(status: u16) -> Answer {
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Answer { status, headers, body: Bytes::from_static(b"{\"id\": \"\xc3\xa9\"}") }
+}
+
+fn sent() -> SentForm {
+    SentForm { target: "/v2/wallets/swaps".to_owned(), body: Bytes::from_static(b"{\"requestId\":\"r-1\"}") }
+}
+
+fn states() -> [State; 4] {
+    let node = NodeId::parse("gate").unwrap();
+    let lease = Duration::from_secs(60);
+    [
+        State::Sending { node, nonce: Nonce("n".to_owned()), lease, sent: sent() },
+        State::Unknown {
+            attempt: Number::new(7),
+            since: StoreTime::of_micros(5),
+            doubt: Doubt::Broken,
+            sent: sent(),
+            looks: 2,
+            said_absent: Some("console/ann".to_owned()),
+        },
+        State::Done { executed: true, answer: answer(201) },
+        State::Done { executed: false, answer: answer(400) },
+    ]
+}
+
+fn events() -> [Event; 6] {
+    [
+        Event::Executed(answer(201)),
+        Event::Refused(answer(400)),
+        Event::Undone,
+        Event::Doubted(Doubt::Silent),
+        Event::Found(answer(200)),
+        Event::ShownAbsent,
+    ]
+}
+
+fn claim(state: State, request_id: Option<&str>) -> Claim {
+    Claim {
+        owner: Owner { issuer: "main".to_owned(), subject: "payroll".to_owned() },
+        operation: OperationId::new("createSwap"),
+        fingerprint: Fingerprint::of(&[b"a call"]),
+        request_id: request_id.and_then(RequestId::parse),
+        trace: TraceId::parse("t-1").unwrap(),
+        state,
+    }
+}
+
+#[test]
+fn every_event_has_its_place_in_every_state_or_none() {
+    let word = |state: &State, event: Event, by_path| match after(state, event, by_path) {
+        Ok(Next::Absent) => "absent",
+        Ok(Next::Done { executed: true, .. }) => "executed",
+        Ok(Next::Done { executed: false, .. }) => "not-executed",
+        Ok(Next::Unknown(_)) => "unknown",
+        Err(ImpossibleEvent) => "-",
+    };
+    let row = |state: &State, by_path| events().map(|event| word(state, event, by_path));
+    let [sending, unknown, executed, refused] = states();
+    assert_eq!(row(&sending, false), ["executed", "not-executed", "absent", "unknown", "-", "-"]);
+    assert_eq!(row(&unknown, false), ["executed", "not-executed", "absent", "-", "executed", "absent"]);
+    assert_eq!(row(&sending, true), ["executed", "absent", "absent", "unknown", "-", "-"]);
+    assert_eq!(row(&unknown, true), ["executed", "absent", "absent", "-", "executed", "absent"]);
+    for done in [executed, refused] {
+        assert_eq!(row(&done, false), ["-"; 6]);
+        assert_eq!(row(&done, true), ["-"; 6]);
+    }
+}
+
+#[test]
+fn claims_and_events_are_read_as_they_were_written() {
+    for state in states() {
+        for request_id in [Some("r-1"), None] {
+            let written = claim(state.clone(), request_id);
+            assert_eq!(read(&write(&written)), Ok(written));
+        }
+    }
+    for event in events() {
+        match write_event(&event) {
+            Some(written) => assert_eq!(read_event(&written), Ok(event)),
+            None => assert!(matches!(event, Event::Doubted(_) | Event::Found(_) | Event::ShownAbsent)),
+        }
+    }
+}
+
+#[test]
+fn a_newer_form_is_refused() {
+    let mut newer: Value = serde_json::from_slice(&write(&claim(states()[2].clone(), Some("r-1")))).unwrap();
+    newer["form"] = Value::from(2);
+    assert_eq!(read(newer.to_string().as_bytes()), Err(UnreadableClaim("a newer version of Sluice wrote it")));
+}
+
+#[test]
+fn only_its_owner_with_the_same_request_hears_of_a_claim() {
+    let now = StoreTime::of_micros(1).plus(Duration::from_secs(59));
+    let said_of = |state: State, asker: &Owner, asked: &[u8], now| {
+        let content = Content::Whole(write(&claim(state, Some("r-1"))));
+        let record = Record { version: Number::new(1), at: StoreTime::of_micros(1), content };
+        said(&record, asker, Fingerprint::of(&[asked]), now).unwrap().as_str()
+    };
+    let owner = claim(states()[0].clone(), None).owner;
+    let strangers =
+        [Owner { issuer: "other".to_owned(), ..owner.clone() }, Owner { subject: "other".to_owned(), ..owner.clone() }];
+    for (state, word) in states().into_iter().zip(["in-progress", "in-doubt", "done", "done"]) {
+        assert_eq!(said_of(state.clone(), &owner, b"a call", now), word);
+        assert_eq!(said_of(state.clone(), &owner, b"another", now), "reused");
+        for stranger in &strangers {
+            assert_eq!(said_of(state.clone(), stranger, b"a call", now), "reused");
+        }
+    }
+    let lapsed = now.plus(Duration::from_secs(1));
+    assert_eq!(said_of(states()[0].clone(), &owner, b"a call", lapsed), "in-doubt");
+    let spent = Record { version: Number::new(1), at: StoreTime::of_micros(1), content: Content::Spent };
+    assert_eq!(said(&spent, &owner, Fingerprint::of(&[b"a call"]), now), Ok(Said::Spent));
+}
+
+proptest! {
+    #[test]
+    fn what_is_no_claim_is_refused_without_harm(at in 0_usize..400, byte: u8, cut in 0_usize..400) {
+        for state in states() {
+            let mut bytes = write(&claim(state, Some("r-1"))).to_vec();
+            let length = bytes.len();
+            bytes[at % length] = byte;
+            bytes.truncate(length - cut % length);
+            // Read or refused: nothing else.
+            let whole = read(&bytes);
+            prop_assert!(whole.is_err() || cut % length == 0);
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Freezing works at once, for what has not begun, and nothing else.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use sluice::adapters::clock::SystemClock;
+use sluice::adapters::store::embedded::{Embedded, Options};
+use sluice::base::ids::Environment;
+use sluice::commit::{Commit, Index, Keep, Kind, NodeId, RecordKey, Step};
+use sluice::ports::Store as _;
+
+use super::{ISSUER, ask, audited, body, console, freeze, lift, operator, swap, token_of, told};
+use crate::support::shape::{operation, path, valid};
+use crate::support::{Answer, Call, Gate, Setup, Upstream, get, post};
+
+fn offramp(request_id: &str) -> Call {
+    post("/v2/offramps").json(body("createOfframp", request_id).to_string())
+}
+
+fn cancel() -> Call {
+    valid(operation("cancelSwap"))
+}
+
+fn is_frozen(answer: &Answer) -> bool {
+    let frozen = told(answer) == (503, "FROZEN".to_owned());
+    assert!(frozen || answer.status == 200, "{answer}");
+    assert!(!frozen || (answer.outcome() == "not-executed" && answer.header("retry-after").is_some()), "{answer}");
+    frozen
+}
+
+fn send(gate: &Gate, call: &Call) -> bool {
+    is_frozen(&call.send(gate.production()))
+}
+
+#[test]
+fn an_environment_is_frozen_for_new_money_alone() {
+    let (upstream, sandbox) = (Upstream::start(), Upstream::start());
+    let gate = console(Setup::of(&upstream).sandbox(&sandbox)).start();
+    assert!(!send(&gate, &swap("before")));
+
+    let answer = freeze(&gate, json!("all"));
+    assert_eq!((answer.status, &answer.json()["changed"]), (201, &json!(true)));
+    let seen = upstream.seen().len();
+    assert!(send(&gate, &swap("during")) && send(&gate, &offramp("during-2")));
+    assert_eq!(upstream.seen().len(), seen, "what is frozen reaches nobody");
+    let replay = swap("before").send(gate.production());
+    assert_eq!((replay.status, replay.header("sluice-replayed").as_deref()), (200, Some("true")));
+    let reused = swap("before").without("Authorization");
+    let other = format!("Bearer {}", token_of(ISSUER, "somebody-else", &[]));
+    assert_eq!(reused.header("Authorization", other).send(gate.production()).code(), "REQUEST_ID_REUSED");
+    assert_eq!(get("/v2/users").send(gate.production()).status, 200);
+    assert!(!send(&gate, &cancel()), "a change moves no money");
+    assert_eq!(swap("elsewhere").send(gate.sandbox()).status, 200);
+
+    assert_eq!(lift(&gate, json!("all")).json(), json!({"changed": true}));
+    assert!(!send(&gate, &swap("during")), "the refused requestId is free");
+    audited(&gate, &[("/what", json!("frozen")), ("/by/subject", json!("ops-1")), ("/reason", json!("a drill"))]);
+    audited(&gate, &[("/what", json!("unfrozen")), ("/freeze", json!("all")), ("/by/issuer", json!("people"))]);
+}
+
+#[test]
+fn an_operation_is_frozen_whatever_its_class() {
+    let upstream = Upstream::start();
+    let gate = console(Setup::of(&upstream)).start();
+    assert_eq!(freeze(&gate, json!({"operation": "createSwap"})).status, 201);
+    assert!(send(&gate, &swap("s-1")) && !send(&gate, &offramp("o-1")) && !send(&gate, &cancel()));
+    assert_eq!(freeze(&gate, json!({"operation": "cancelSwap"})).status, 201);
+    assert!(send(&gate, &cancel()));
+    assert_eq!(lift(&gate, json!({"operation": "createSwap"})).status, 200);
+    assert!(!send(&gate, &swap("s-1")) && send(&gate, &cancel()));
+    for none in ["listUsers", "createSwop"] {
+        let answer = freeze(&gate, json!({"operation": none}));
+        assert_eq!(
+            (told(&answer), answer.violations()),
+            ((400, "INVALID_REQUEST".into()), vec!["/scope/operation enum".into()])
+        );
+    }
+}
+
+#[test]
+fn a_caller_is_frozen_and_no_other() {
+    let upstream = Upstream::start();
+    let gate = console(Setup::of(&upstream)).start();
+    let other = |call: Call| {
+        let token = token_of(ISSUER, "other/service", &[]);
+        call.without("Authorization").header("Authorization", format!("Bearer {token}"))
+    };
+    assert_eq!(freeze(&gate, json!({"caller": {"issuer": "main", "subject": "test"}})).status, 201);
+    assert!(send(&gate, &swap("c-1")) && !send(&gate, &other(swap("c-2"))) && !send(&gate, &cancel()));
+    assert_eq!(freeze(&gate, json!({"caller": {"issuer": "main", "subject": "other/service"}})).status, 201);
+    assert!(send(&gate, &other(swap("c-3"))));
+    let typo = freeze(&gate, json!({"caller": {"issuer": "mian", "subject": "test"}}));
+    assert_eq!(typo.violations(), ["/scope/caller/issuer enum"]);
+
+    let all = ask(&gate, "GET", "freezes", &operator("ops-2"), None).json();
+    let scopes: Vec<Value> = all["freezes"].as_array().unwrap().iter().map(|one| one["scope"].clone()).collect();
+    assert_eq!(scopes[1], json!({"caller": {"issuer": "main", "subject": "other/service"}}));
+    assert_eq!((scopes.len(), &all["freezes"][0]["by"]), (2, &json!("people/ops-1")));
+}
+
+#[test]
+fn doing_it_twice_is_harmless_and_told() {
+    let upstream = Upstream::start();
+    let gate = console(Setup::of(&upstream)).start();
+    assert_eq!(lift(&gate, json!("all")).json(), json!({"changed": false}));
+    assert_eq!(freeze(&gate, json!("all")).status, 201);
+    let again = json!({"environment": "production", "scope": "all", "reason": "another"});
+    let answer = ask(&gate, "POST", "freezes", &operator("ops-2"), Some(again));
+    let told = (answer.status, answer.json());
+    assert_eq!((told.0, &told.1["changed"], &told.1["freeze"]["reason"]), (200, &json!(false), &json!("a drill")));
+    assert_eq!(lift(&gate, json!("all")).json()["changed"], true);
+    assert_eq!(lift(&gate, json!("all")).json()["changed"], false);
+    assert_eq!(lift(&gate, json!({"operation": "goneLongAgo"})).json()["changed"], false);
+}
+
+#[test]
+fn a_freeze_outlives_the_process_and_is_measured() {
+    let upstream = Upstream::start();
+    let gate = console(Setup::of(&upstream)).start();
+    freeze(&gate, json!("all"));
+    freeze(&gate, json!({"operation": "createSwap"}));
+    let gate = gate.kill().start();
+    assert!(send(&gate, &swap("after")));
+    let series = |scope: &str| gate.metric(&format!("sluice_frozen{{environment=\"production\",scope=\"{scope}\"}}"));
+    crate::support::clock::wait_until("freezes to be measured", || series("all") == 1 && series("operation") == 1);
+    assert_eq!(series("caller"), 0);
+    assert_eq!(gate.probe("/readyz").status, 200);
+    lift(&gate, json!("all"));
+    crate::support::clock::wait_until("lifting to be measured", || series("all") == 0);
+}
+
+/// What `sluice store import` leaves behind.
+#[tokio::test]
+async fn a_restored_store_is_closed_for_money_until_somebody_opens_it() {
+    let upstream = Upstream::start();
+    let gate = console(Setup::of(&upstream)).start();
+    assert!(!send(&gate, &swap("before")));
+    let setup = gate.kill();
+    {
+        let store = Embedded::open(&setup.path("sluice-data"), Arc::new(SystemClock), Options::default()).unwrap();
+        let key = RecordKey { environment: Environment::Production, kind: Kind::Freeze, name: "restored".to_owned() };
+        let value = Bytes::from_static(br#"{"v":1,"reason":"restored from an export","by":"sluice store import"}"#);
+        let add = Step::IndexAdd { index: Index::Frozen, member: key.name.clone(), due: std::time::Duration::ZERO };
+        let steps = vec![Step::Create { key, value, keep: Keep::Forever }, add];
+        let node = NodeId::parse("gate").unwrap();
+        let entry = Bytes::from_static(b"{}");
+        store.commit(Commit { environment: Environment::Production, node, steps, entry }).await.unwrap();
+    }
+    let gate = setup.start();
+    assert!(send(&gate, &swap("after")) && !send(&gate, &swap("before")) && !send(&gate, &cancel()));
+    let all = ask(&gate, "GET", "freezes", &operator("ops-1"), None).json();
+    assert_eq!(
+        (&all["freezes"][0]["scope"], &all["freezes"][0]["by"]),
+        (&json!("restored"), &json!("sluice store import"))
+    );
+    assert_eq!(freeze(&gate, json!("restored")).status, 400, "nobody restores a store by hand");
+    assert_eq!(lift(&gate, json!("all")).json()["changed"], false);
+    assert!(send(&gate, &swap("after")));
+    assert_eq!(lift(&gate, json!("restored")).json()["changed"], true);
+    assert!(!send(&gate, &swap("after")));
+}
+
+#[test]
+fn an_offer_that_was_accepted_is_answered_while_frozen() {
+    let upstream = Upstream::start();
+    let gate = console(Setup::of(&upstream)).start();
+    let accept = || Call::new("POST", path(operation("acceptOffer")));
+    assert!(!send(&gate, &accept()));
+    freeze(&gate, json!("all"));
+    let replay = accept().send(gate.production());
+    assert_eq!((replay.status, replay.header("sluice-replayed").as_deref()), (200, Some("true")), "{replay}");
+}

@@ -1,0 +1,111 @@
+//! The console: who may do what, what freezing does, and how calls in doubt are resolved.
+
+mod access;
+mod commands;
+mod freezing;
+mod hostile;
+mod resolving;
+
+use serde_json::{Value, json};
+
+use crate::support::clock::{PATIENCE, Watch};
+use crate::support::shape::{examples, operation};
+use crate::support::token::{ISSUER, SECRET, claims, signed};
+use crate::support::{Act, Answer, Call, Gate, Setup, Upstream, post};
+
+/// What tokens of people say in `iss`.
+const PEOPLE: &str = "https://people.test";
+
+/// A gate with a console, whose issuer is one of people alone.
+fn console(setup: Setup) -> Setup {
+    setup
+        .set("issuer.people", "issuer", PEOPLE)
+        .set_raw("issuer.people", "audience", r#"["sluice"]"#)
+        .set_raw("issuer.people", "environments", "[]")
+        .set_raw("issuer.people", "algorithms", r#"["HS256"]"#)
+        .set("issuer.people", "shared_secret", SECRET)
+        .set("issuer.people", "roles", "roles")
+        .set("console", "listen", "127.0.0.1:0")
+        .set("console", "issuer", "people")
+        .timeout_ms("answer_ms", 500)
+}
+
+fn token_of(issuer: &str, subject: &str, roles: &[&str]) -> String {
+    let mut claims = claims();
+    claims["iss"] = json!(issuer);
+    claims["sub"] = json!(subject);
+    claims["roles"] = json!(roles);
+    signed(&claims)
+}
+
+fn operator(subject: &str) -> String {
+    token_of(PEOPLE, subject, &["operator"])
+}
+
+/// An act at the console, with this token.
+fn act(method: &str, path: &str, token: &str) -> Call {
+    let call = Call::new(method, format!("/sluice/v1/{path}")).without("Authorization");
+    call.header("Authorization", format!("Bearer {token}"))
+}
+
+fn ask(gate: &Gate, method: &str, path: &str, token: &str, body: Option<Value>) -> Answer {
+    let call = act(method, path, token);
+    let call = match body {
+        Some(body) => call.json(body.to_string()),
+        None => call,
+    };
+    call.send(gate.console().expect("a console"))
+}
+
+fn freeze(gate: &Gate, scope: Value) -> Answer {
+    let body = json!({"environment": "production", "scope": scope, "reason": "a drill"});
+    ask(gate, "POST", "freezes", &operator("ops-1"), Some(body))
+}
+
+fn lift(gate: &Gate, scope: Value) -> Answer {
+    let body = json!({"environment": "production", "scope": scope, "reason": "seen it"});
+    ask(gate, "POST", "freezes/lift", &operator("ops-1"), Some(body))
+}
+
+/// The body of a good call, under this requestId.
+fn body(id: &str, request_id: &str) -> Value {
+    let mut body: Value = serde_json::from_slice(&examples(operation(id), "good-")[0].1).unwrap();
+    body["requestId"] = json!(request_id);
+    body
+}
+
+fn swap(request_id: &str) -> Call {
+    post("/v2/wallets/swaps").json(body("createSwap", request_id).to_string())
+}
+
+/// Status and code of an answer.
+fn told(answer: &Answer) -> (u16, String) {
+    (answer.status, answer.code())
+}
+
+/// A swap that upstream received, and of which nobody knows what became.
+fn in_doubt(gate: &Gate, upstream: &Upstream, request_id: &str) {
+    upstream.next(Act::silence().close());
+    let answer = swap(request_id).send(gate.production());
+    assert_eq!((answer.status, answer.outcome()), (502, "unknown".to_owned()), "{answer}");
+}
+
+/// Waits until the audit chain holds an Entry of which all this is so, and gives it.
+fn audited(gate: &Gate, members: &[(&str, Value)]) -> Value {
+    let watch = Watch::start();
+    loop {
+        let mut lines = Vec::new();
+        for entry in std::fs::read_dir(gate.path("sluice-audit")).unwrap() {
+            let path = entry.unwrap().path();
+            let text = if path.is_file() { std::fs::read_to_string(path).unwrap_or_default() } else { String::new() };
+            lines.extend(text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()));
+        }
+        let is_so = |entry: &Value| members.iter().all(|(pointer, value)| entry.pointer(pointer) == Some(value));
+        let found = lines.iter().filter_map(|line| line.get("entry")).find(|entry| is_so(entry));
+        if let Some(found) = found {
+            return found.clone();
+        }
+        assert!(watch.elapsed() < PATIENCE, "no Entry has {members:?}: {lines:?}");
+        std::thread::park_timeout(std::time::Duration::from_millis(20));
+    }
+}

@@ -1,0 +1,196 @@
+//! What people say of calls in doubt.
+
+use serde_json::{Value, json};
+
+use super::{PEOPLE, ask, audited, body, console, in_doubt, operator, swap, token_of, told};
+use crate::support::shape::{examples, operation, path};
+use crate::support::{Act, Answer, Call, Gate, Setup, Upstream, post};
+
+fn resolve(gate: &Gate, request: &str, who: &str, body: Value) -> Answer {
+    ask(gate, "POST", &format!("requests/production/{request}/resolve"), &operator(who), Some(body))
+}
+
+fn absent(gate: &Gate, request: &str, who: &str) -> Answer {
+    resolve(gate, request, who, json!({"outcome": "absent", "reason": "not in their list"}))
+}
+
+fn show(gate: &Gate, request: &str) -> Answer {
+    ask(gate, "GET", &format!("requests/production/{request}"), &operator("ops-1"), None)
+}
+
+/// A record as upstream gives it, of this requestId.
+fn record(id: &str, request_id: &str) -> Value {
+    let mut record: Value = serde_json::from_slice(&examples(operation(id), "answer-good-")[0].1).unwrap();
+    record["transferDetails"]["requestId"] = json!(request_id);
+    record
+}
+
+#[test]
+fn absent_takes_two_people_neither_of_whom_asked() {
+    let upstream = Upstream::start();
+    let gate = console(Setup::of(&upstream)).start();
+    in_doubt(&gate, &upstream, "lost-1");
+    assert_eq!(swap("lost-1").send(gate.production()).code(), "OUTCOME_UNKNOWN");
+
+    assert_eq!(told(&absent(&gate, "lost-1", "test")), (403, "FORBIDDEN".to_owned()), "its owner");
+    let first = absent(&gate, "lost-1", "ops-1");
+    assert_eq!((first.status, first.json()), (202, json!({"state": "unknown", "missing": 1})));
+    assert_eq!(show(&gate, "lost-1").json()["saidAbsent"], "people/ops-1");
+    assert_eq!(told(&absent(&gate, "lost-1", "ops-1")), (409, "TWO_PEOPLE_NEEDED".to_owned()));
+    assert_eq!(told(&absent(&gate, "lost-1", "test")), (403, "FORBIDDEN".to_owned()), "its owner");
+    assert_eq!(swap("lost-1").send(gate.production()).code(), "OUTCOME_UNKNOWN", "one word is none");
+
+    let second = absent(&gate, "lost-1", "ops-2");
+    assert_eq!((second.status, second.json()), (200, json!({"state": "absent", "missing": 0})));
+    assert_eq!(told(&show(&gate, "lost-1")), (404, "REQUEST_NOT_FOUND".to_owned()));
+    let again = swap("lost-1").send(gate.production());
+    assert_eq!((again.status, again.outcome()), (200, "executed".to_owned()));
+    assert_eq!(upstream.seen().len(), 2);
+
+    let said = audited(&gate, &[("/what", json!("said-absent")), ("/requestId", json!("lost-1"))]);
+    assert_eq!((&said["saidBy"], &said["reason"]), (&json!(["people/ops-1"]), &json!("not in their list")));
+    let undone = audited(&gate, &[("/what", json!("undone")), ("/requestId", json!("lost-1"))]);
+    assert_eq!(undone["saidBy"], json!(["people/ops-1", "people/ops-2"]));
+}
+
+#[test]
+fn executed_takes_the_record_which_the_caller_then_hears() {
+    let upstream = Upstream::start();
+    let gate = console(Setup::of(&upstream)).start();
+    in_doubt(&gate, &upstream, "lost-2");
+    let say = |record: Value| {
+        resolve(&gate, "lost-2", "ops-1", json!({"outcome": "executed", "record": record, "reason": "I saw it"}))
+    };
+    assert_eq!(say(json!({"id": "x"})).status, 400, "it is no record of a swap");
+    let another = say(record("createSwap", "another"));
+    assert_eq!(another.violations(), ["/record const"], "it bears another requestId");
+    let record = record("createSwap", "lost-2");
+    let answer = say(record.clone());
+    assert_eq!((answer.status, answer.json()), (200, json!({"state": "executed", "missing": 0})), "{answer}");
+    let replay = swap("lost-2").send(gate.production());
+    assert_eq!((replay.status, replay.outcome(), replay.json()), (200, "executed".to_owned(), record.clone()));
+    assert_eq!(replay.header("sluice-replayed").as_deref(), Some("true"));
+    let late = say(record);
+    assert_eq!(
+        (told(&late), &late.json()["error"]["details"]["state"]),
+        ((409, "NOT_IN_DOUBT".into()), &json!("executed"))
+    );
+    assert_eq!(told(&absent(&gate, "lost-2", "ops-1")), (409, "NOT_IN_DOUBT".to_owned()));
+    let entry = audited(&gate, &[("/what", json!("executed")), ("/requestId", json!("lost-2"))]);
+    assert_eq!((&entry["saidBy"], &entry["reason"]), (&json!(["people/ops-1"]), &json!("I saw it")));
+    assert_eq!(upstream.seen().len(), 1);
+}
+
+#[test]
+fn a_record_of_something_else_is_not_taken() {
+    let upstream = Upstream::start();
+    let gate = console(Setup::of(&upstream)).start();
+    let sent = body("createOfframp", "lost-3");
+    upstream.next(Act::silence().close());
+    let lost = post("/v2/offramps").json(sent.to_string()).send(gate.production());
+    assert_eq!(lost.outcome(), "unknown");
+    let say = |record: Value| {
+        resolve(&gate, "lost-3", "ops-1", json!({"outcome": "executed", "record": record, "reason": "r"}))
+    };
+    assert_eq!(say(record("createOfframp", "another")).violations(), ["/record const"]);
+    let mut other = record("createOfframp", "lost-3");
+    other["transferDetails"]["source"]["amount"] = json!(999_999);
+    assert_eq!(say(other).violations(), ["/record const"]);
+    assert_eq!(show(&gate, "lost-3").json()["state"], "unknown");
+}
+
+#[test]
+fn what_was_sent_is_shown_to_operators_alone() {
+    let upstream = Upstream::start();
+    let gate = console(Setup::of(&upstream)).start();
+    in_doubt(&gate, &upstream, "lost-4");
+    let shown = show(&gate, "lost-4").json();
+    let plain = |name: &str| shown[name].as_str().unwrap_or_default().to_owned();
+    assert_eq!(
+        (plain("state"), plain("operation"), plain("doubt")),
+        ("unknown".into(), "createSwap".into(), "broken".into())
+    );
+    assert_eq!((&shown["owner"], plain("requestId")), (&json!({"issuer": "main", "subject": "test"}), "lost-4".into()));
+    assert_eq!(shown["sent"], json!({"target": "/v2/wallets/swaps", "body": body("createSwap", "lost-4")}));
+    for role in ["viewer", "approver", "policy-admin"] {
+        let token = token_of(PEOPLE, "p", &[role]);
+        let seen = ask(&gate, "GET", "requests/production/lost-4", &token, None);
+        assert_eq!((seen.status, &seen.json()["sent"]), (200, &Value::Null), "{role}");
+        let listed = ask(&gate, "GET", "requests", &token, None);
+        assert_eq!(listed.json()["requests"][0]["sent"], Value::Null);
+    }
+    assert_eq!(show(&gate, "LOST-4").status, 404);
+    assert_eq!(ask(&gate, "GET", "requests/sandbox/lost-4", &operator("o"), None).status, 404);
+}
+
+#[test]
+fn a_call_that_its_path_names_is_resolved_by_that() {
+    let upstream = Upstream::start();
+    let gate = console(Setup::of(&upstream)).start();
+    let accept = || Call::new("POST", path(operation("acceptOffer"))).send(gate.production());
+    upstream.next(Act::silence().close());
+    assert_eq!(accept().outcome(), "unknown");
+    let listed = ask(&gate, "GET", "requests?environment=production", &operator("ops-1"), None).json();
+    let name = listed["requests"][0]["name"].as_str().unwrap().to_owned();
+    assert!(name.starts_with("acceptOffer:"), "{name}");
+    assert_eq!(show(&gate, &name).json()["operation"], "acceptOffer");
+    assert_eq!(absent(&gate, &name, "ops-1").status, 202);
+    assert_eq!(absent(&gate, &name, "ops-2").status, 200);
+    assert_eq!(accept().outcome(), "executed");
+    assert_eq!(show(&gate, &name).json()["state"], "executed");
+}
+
+#[test]
+fn lists_come_in_pages_and_by_state() {
+    let (upstream, sandbox) = (Upstream::start(), Upstream::start());
+    let gate = console(Setup::of(&upstream).sandbox(&sandbox)).start();
+    for at in 0..3 {
+        in_doubt(&gate, &upstream, &format!("p-{at}"));
+    }
+    sandbox.next(Act::silence().close());
+    swap("p-9").send(gate.sandbox());
+    let list = |query: &str| ask(&gate, "GET", &format!("requests?{query}"), &operator("ops-1"), None).json();
+    let mut names = Vec::new();
+    let mut after = String::new();
+    loop {
+        let page = list(&format!("limit=1{after}"));
+        assert_eq!(page["requests"].as_array().unwrap().len(), 1, "{page}");
+        let request = &page["requests"][0];
+        names.push(format!("{} {}", request["environment"].as_str().unwrap(), request["name"].as_str().unwrap()));
+        match page["next"].as_str() {
+            Some(next) => after = format!("&after={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(names, ["production p-0", "production p-1", "production p-2", "sandbox p-9"]);
+    assert_eq!(list("environment=sandbox")["requests"].as_array().unwrap().len(), 1);
+    assert_eq!(list("state=sending"), json!({"requests": [], "next": null}));
+    for (wrong, violation) in [
+        ("state=done", "state enum"),
+        ("limit=0", "limit maximum"),
+        ("limit=101", "limit maximum"),
+        ("environment=staging", "environment enum"),
+        ("after=x", "after pattern"),
+        ("sort=desc", "sort additionalProperties"),
+    ] {
+        let answer = ask(&gate, "GET", &format!("requests?{wrong}"), &operator("ops-1"), None);
+        assert_eq!((answer.status, answer.violations()), (400, vec![violation.to_owned()]));
+    }
+}
+
+#[test]
+fn a_call_that_is_being_sent_is_listed_and_not_resolved() {
+    let upstream = Upstream::start();
+    let gate = console(Setup::of(&upstream)).timeout_ms("answer_ms", 10_000).start();
+    upstream.next(Act::silence().hang());
+    let mut caller = crate::support::Caller::connect(gate.production());
+    caller.send(swap("slow").bytes());
+    upstream.wait_for(0);
+    let listed = ask(&gate, "GET", "requests?state=sending", &operator("ops-1"), None).json();
+    assert_eq!((&listed["requests"][0]["name"], &listed["requests"][0]["node"]), (&json!("slow"), &json!("gate")));
+    let early = absent(&gate, "slow", "ops-1");
+    assert_eq!(
+        (told(&early), &early.json()["error"]["details"]["state"]),
+        ((409, "NOT_IN_DOUBT".into()), &json!("sending"))
+    );
+}
