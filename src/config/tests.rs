@@ -11,6 +11,7 @@ const ISSUER: &str = "\n[issuer.main]\nissuer = \"https://issuer.example.com\"\n
 mod clients;
 mod console;
 mod issuers;
+mod shared_store;
 
 /// Reads a text as `etc/sluice.toml`, beside files and under variables.
 fn read_in(text: &str, files: &[(&str, &str)], variables: &[(&str, &str)]) -> Result<Reading, Vec<Finding>> {

@@ -7,13 +7,15 @@
 //! A commit that arrives later than anybody waits for it does nothing: it says until when, by the store's time, it may
 //! be done. So, once its asker was told that it is in doubt, what is in the store is the truth about it.
 
+mod sure;
 mod words;
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use ::redis::Script;
+use ::redis::aio::MultiplexedConnection;
+use ::redis::{Cmd, ErrorKind, Script, ServerErrorKind};
 use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -27,9 +29,12 @@ use crate::commit::{
     Commit, CommitError, Committed, Content, Found, Index, NodeId, Number, Obstacle, Outstanding, Record, RecordKey,
     Span, StoreFault, StoreTime, WindowKey,
 };
+use crate::config::Durability;
 use crate::ports::{Clock, Store};
 
 const SCRIPT: &str = include_str!("script.lua");
+/// The Redis does not know the script, for the first time or since it was started again.
+const NO_SCRIPT: ErrorKind = ErrorKind::Server(ServerErrorKind::NoScript);
 /// Words that tell one obstacle.
 const OBSTACLE: usize = 6;
 /// Errors of a Redis that has not begun with the script.
@@ -88,13 +93,41 @@ impl RedisStore {
         words.time(StoreTime::of_micros(self.told.load(Ordering::SeqCst)))
     }
 
-    async fn ask(&self, environment: Environment, words: &Words) -> Result<Told, Unanswered> {
-        let mut script = self.script.prepare_invoke();
-        script.key(root(environment));
+    fn command(&self, environment: Environment, words: &Words) -> Cmd {
+        let mut command = ::redis::cmd("EVALSHA");
+        command.arg(self.script.get_hash()).arg(1).arg(root(environment));
         for word in words.all() {
-            script.arg(word);
+            command.arg(word);
         }
-        self.redis.ask(async |mut connection| script.invoke_async(&mut connection).await).await
+        command
+    }
+
+    async fn ask(&self, environment: Environment, words: &Words) -> Result<Told, Unanswered> {
+        let command = self.command(environment, words);
+        let asked = async |mut connection: MultiplexedConnection| match command.query_async(&mut connection).await {
+            Err(error) if error.kind() == NO_SCRIPT => {
+                self.script.load_async(&mut connection).await?;
+                command.query_async(&mut connection).await
+            }
+            answer => answer,
+        };
+        self.redis.ask(asked).await
+    }
+
+    /// A commit, as sure as it is demanded.
+    async fn ask_surely(&self, environment: Environment, words: &Words) -> Result<Told, Unanswered> {
+        let durability = self.redis.demands().map_or(Durability::Acknowledged, |demands| demands.durability);
+        let Some(sure) = sure::wait(durability, self.redis.deadline()) else {
+            return self.ask(environment, words).await;
+        };
+        let command = self.command(environment, words);
+        let (answer, counted) =
+            self.redis.ask_alone(async |connection| sure.ask(connection, &self.script, &command).await).await?;
+        let is_done = answer.first().is_some_and(|word| word == b"done");
+        match counted {
+            Err(why) if is_done => Err(Unanswered::Lost(why)),
+            Ok(()) | Err(_) => Ok(answer),
+        }
     }
 
     async fn look(&self, environment: Environment, words: &Words) -> Result<Told, StoreFault> {
@@ -116,7 +149,7 @@ impl RedisStore {
     }
 
     async fn try_commit(&self, commit: &Commit, words: &Words) -> Result<Option<Committed>, CommitError> {
-        let told = self.ask(commit.environment, &self.committing(words)).await;
+        let told = self.ask_surely(commit.environment, &self.committing(words)).await;
         let told = told.map_err(|unanswered| CommitError::Fault(fault(unanswered, StoreFault::InDoubt)))?;
         let mut told = Reader::of(told);
         match told.next().map_err(CommitError::Fault)?.as_slice() {
