@@ -1,18 +1,15 @@
 //! The machine's own clocks.
 #![expect(clippy::disallowed_methods, reason = "this is the place where time comes in")]
 
-use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::ports::Clock;
 
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock;
-
-/// Where this process's own time begins.
-static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
@@ -20,7 +17,10 @@ impl Clock for SystemClock {
     }
 
     fn elapsed(&self) -> Duration {
-        BEGIN.elapsed()
+        // It goes on while the machine sleeps: what leases are measured by must.
+        let time = clock_gettime(ClockId::Boottime);
+        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+        Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
     }
 }
 

@@ -132,12 +132,19 @@ impl PinnedUpstream {
         Some(peer)
     }
 
-    async fn exchange(&self, session: &mut HttpSession, outgoing: Outgoing) -> Sent {
-        let written = write(session, outgoing).await;
-        let patience = if written.is_ok() { self.timeouts.answer } else { AFTER_BROKEN_WRITE };
+    /// What came of it, and whether the call was written whole.
+    async fn exchange(&self, session: &mut HttpSession, outgoing: Outgoing) -> (Sent, bool) {
+        // The engine bounds each write; this bounds all of them, with what is flushed.
+        let whole = self.timeouts.write.saturating_mul(2);
+        let written = timeout(whole, write(session, outgoing)).await.is_ok_and(|written| written.is_ok());
+        (self.answer(session, written).await, written)
+    }
+
+    async fn answer(&self, session: &mut HttpSession, written: bool) -> Sent {
+        let patience = if written { self.timeouts.answer } else { AFTER_BROKEN_WRITE };
         let deadline = Instant::now() + patience;
         match timeout_at(deadline, read_head(session)).await {
-            Err(_) => Sent::Lost(if written.is_ok() { Loss::Silent } else { Loss::Broken }),
+            Err(_) => Sent::Lost(if written { Loss::Silent } else { Loss::Broken }),
             // An upgrade that nobody asked for, or no status of HTTP.
             Ok(Err(_) | Ok(..200 | 600..)) => Sent::Lost(Loss::Broken),
             Ok(Ok(status)) => {
@@ -201,8 +208,9 @@ impl Upstream for PinnedUpstream {
         // `exchange` has one deadline for all reading; a second one could fire first, and look like a broken connection.
         session.read_timeout = None;
         session.write_timeout = Some(self.timeouts.write);
-        let sent = self.exchange(&mut session, outgoing).await;
-        if matches!(sent, Sent::Answered { body: AnswerBody::Complete(_), .. }) {
+        let (sent, written) = self.exchange(&mut session, outgoing).await;
+        // What is not written whole would be the beginning of the next call.
+        if written && matches!(sent, Sent::Answered { body: AnswerBody::Complete(_), .. }) {
             session.respect_keepalive();
             self.connector.release_http_session(session, &peer, Some(FRESH.min(self.timeouts.upstream_idle))).await;
         }

@@ -111,7 +111,7 @@ fn configuration(
          [sandbox]\nlisten = \"127.0.0.1:{}\"\nupstream = \"http://{sandbox}\"\n\
          [issuer.demo]\nissuer = \"{ISSUER}\"\naudience = [\"{AUDIENCE}\"]\nenvironments = [\"production\", \"sandbox\"]\n\
          algorithms = [\"HS256\"]\nshared_secret = {{ env = \"{SECRET}\" }}\n\
-         [probes]\nlisten = \"127.0.0.1:{}\"\n\
+         [timeouts]\nanswer_ms = 5_000\n[reconcile]\nfirst_look_ms = 1_000\n[probes]\nlisten = \"127.0.0.1:{}\"\n\
          [console]\nlisten = \"127.0.0.1:{}\"\nissuer = \"people\"\n\
          [issuer.people]\nissuer = \"{PEOPLE}\"\naudience = [\"{AUDIENCE}\"]\nenvironments = []\n\
          algorithms = [\"HS256\"]\nroles = \"roles\"\nshared_secret = {{ env = \"{SECRET_OF_PEOPLE}\" }}\n\
@@ -220,7 +220,8 @@ Try, in another terminal; first the token, which is good for this run of the dem
     '{production}/v2/wallets/swaps'
   sluice requests list --console {console}
 
-   The simulator's journal, below, shows that it was not executed. That takes the word of two people; one is not enough:
+   The simulator's journal, below, shows that it was not executed. That takes the word of two people, and six
+   seconds in which upstream might still have done it; one word is not enough:
 
   sluice requests resolve --console {console} --environment production --outcome absent --reason 'not in its journal' demo-7
 

@@ -17,14 +17,14 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::acts::{Act, Acts};
+use super::asked::{Asked, violated};
 use super::person::{Needs, Person};
 use super::{freezes, requests};
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::random::trace_id;
-use crate::base::ids::{Environment, TraceId};
+use crate::base::ids::TraceId;
 use crate::base::json::{self, Limits};
 use crate::catalog::{Contract, Place, SchemaFiles, Violation};
-use crate::commit::StoreFault;
 use crate::config::ConsoleConfig;
 use crate::gateway::Inside;
 use crate::gateway::guard::Unreadable;
@@ -43,15 +43,6 @@ pub(super) struct Desk {
     issuer: String,
     is_tls: bool,
     contracts: Vec<(Act, Contract)>,
-}
-
-/// A request that may do what it asks for.
-pub(super) struct Asked {
-    pub person: Person,
-    /// The variable parts of its path, as they were written.
-    pub path: Vec<String>,
-    pub query: Vec<(String, String)>,
-    pub body: Value,
 }
 
 impl Desk {
@@ -120,24 +111,6 @@ impl Desk {
         }
         headers.extend(HeaderValue::from_str(trace.as_str()).ok().map(|value| (reply::REQUEST_ID, value)));
         response
-    }
-
-    /// The environment of this name, if it is served.
-    pub fn environment(&self, name: &str) -> Option<Environment> {
-        self.inside.environments.iter().copied().find(|environment| environment.as_str() == name)
-    }
-
-    /// The store did not do its part; every act may be repeated.
-    pub fn store_failed(&self, fault: &StoreFault) -> Reply {
-        self.inside.books.told_of(fault);
-        let message = match fault {
-            StoreFault::Away(_) => "the store does not answer at this moment; nothing was done: repeat it.",
-            StoreFault::InDoubt(_) => {
-                "the store did not say whether it was done: look, or repeat it, which is harmless."
-            }
-            StoreFault::Broken(_) => "the store holds something that cannot be read; nothing was done.",
-        };
-        unsaid(Code::StoreUnavailable, message, None)
     }
 
     async fn person(&self, headers: &HeaderMap) -> Result<Person, AdmitRefusal> {
@@ -223,18 +196,13 @@ async fn perform(desk: &Desk, act: Act, asked: Asked) -> Reply {
             Ok(document) => said(200, &document),
             Err(_) => unsaid(Code::StoreUnavailable, "the document cannot be read.", None),
         },
-        Act::ListFreezes => freezes::list(desk, &asked).await,
-        Act::Freeze => freezes::freeze(desk, &asked).await,
-        Act::Lift => freezes::lift(desk, &asked).await,
-        Act::ListRequests => requests::list(desk, &asked).await,
-        Act::ShowRequest => requests::show(desk, &asked).await,
-        Act::Resolve => requests::resolve(desk, &asked).await,
+        Act::ListFreezes => freezes::list(&desk.inside, &asked).await,
+        Act::Freeze => freezes::freeze(&desk.inside, &asked).await,
+        Act::Lift => freezes::lift(&desk.inside, &asked).await,
+        Act::ListRequests => requests::list(&desk.inside, &asked).await,
+        Act::ShowRequest => requests::show(&desk.inside, &asked).await,
+        Act::Resolve => requests::resolve(&desk.inside, &asked).await,
     }
-}
-
-/// The answer to a request that is not what the document says.
-pub(super) fn violated(violations: Vec<Violation>) -> Reply {
-    refused(&Refusal::Check(CheckRefusal::Violations(violations)), None)
 }
 
 fn wrong_address(acts: Acts) -> AdmitRefusal {

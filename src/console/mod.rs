@@ -3,6 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `acts` | every act there is: its address, who may do it, what its body must be |
+//! | `asked` | what an act is given |
 //! | `desk` | the one way of a request: token, role, body, act, answer |
 //! | `freezes`, `requests` | what the acts do |
 //! | `told` | how records are told |
@@ -11,6 +12,7 @@
 //! else; nothing is kept between requests, and no answer may be kept by anybody.
 
 mod acts;
+mod asked;
 mod desk;
 mod freezes;
 mod person;

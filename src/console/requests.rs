@@ -2,12 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::desk::{Asked, Desk, violated};
+use super::asked::{Asked, environment as served, store_failed, violated};
 use super::person::Role;
 use super::told::{self, name_of, shown_as};
 use crate::base::ids::Environment;
 use crate::catalog::{Place, Violation};
 use crate::commit::{Content, Index, Kind, RecordKey, StoreFault};
+use crate::gateway::Inside;
 use crate::journey::operate::{self, Resolved, Unresolved, Word};
 use crate::stations::claim::{NotTaken, Otherwise};
 use crate::stations::reply::{Code, Reply, said, unsaid};
@@ -15,20 +16,20 @@ use crate::stations::reply::{Code, Reply, said, unsaid};
 const USUAL_PAGE: usize = 50;
 const LONGEST_PAGE: usize = 100;
 
-pub(super) async fn list(desk: &Desk, asked: &Asked) -> Reply {
-    let page = match Page::of(desk, &asked.query) {
+pub(super) async fn list(inside: &Inside, asked: &Asked) -> Reply {
+    let page = match Page::of(inside, &asked.query) {
         Ok(page) => page,
         Err(violation) => return violated(vec![violation]),
     };
-    match page.read(desk).await {
+    match page.read(inside).await {
         Ok((requests, next)) => said(200, &json!({ "requests": requests, "next": next })),
-        Err(fault) => desk.store_failed(&fault),
+        Err(fault) => store_failed(inside, &fault),
     }
 }
 
-pub(super) async fn show(desk: &Desk, asked: &Asked) -> Reply {
-    let Some(key) = key(desk, asked) else { return unknown() };
-    let books = &desk.inside.books;
+pub(super) async fn show(inside: &Inside, asked: &Asked) -> Reply {
+    let Some(key) = key(inside, asked) else { return unknown() };
+    let books = &inside.books;
     match books.find(&key).await {
         Ok(Some((record, claim))) => {
             let mut request = told::request(&key, &record, &claim);
@@ -40,31 +41,30 @@ pub(super) async fn show(desk: &Desk, asked: &Asked) -> Reply {
         Ok(None) => match books.store.read(&key).await {
             Ok((Some(record), _)) if record.content == Content::Spent => said(200, &told::spent(&key)),
             Ok(_) => unknown(),
-            Err(fault) => desk.store_failed(&fault),
+            Err(fault) => store_failed(inside, &fault),
         },
-        Err(fault) => desk.store_failed(&fault),
+        Err(fault) => store_failed(inside, &fault),
     }
 }
 
-pub(super) async fn resolve(desk: &Desk, asked: &Asked) -> Reply {
-    let Some(key) = key(desk, asked) else { return unknown() };
+pub(super) async fn resolve(inside: &Inside, asked: &Asked) -> Reply {
+    let Some(key) = key(inside, asked) else { return unknown() };
     let reason = asked.body.get("reason").and_then(Value::as_str).unwrap_or_default();
     let word = match asked.body.get("record") {
         Some(record) => {
-            if let Some(violations) = not_in_form(desk, &key, record).await {
+            if let Some(violations) = not_in_form(inside, &key, record).await {
                 return violated(violations);
             }
             Word::Executed(record)
         }
         None => Word::Absent,
     };
-    let inside = &desk.inside;
     let resolved = operate::resolve(&inside.books, &inside.catalog, &key, &asked.person.who, reason, word).await;
     match resolved {
         Ok(Resolved::Executed) => said(200, &json!({ "state": "executed", "missing": 0 })),
         Ok(Resolved::Absent) => said(200, &json!({ "state": "absent", "missing": 0 })),
         Ok(Resolved::SaidOnce) => said(202, &json!({ "state": "unknown", "missing": 1 })),
-        Err(Unresolved::Store(fault)) => desk.store_failed(&fault),
+        Err(Unresolved::Store(fault)) => store_failed(inside, &fault),
         Err(why) => not_resolved(&why),
     }
 }
@@ -78,8 +78,12 @@ fn not_resolved(why: &Unresolved) -> Reply {
         Unresolved::NoSuchClaim => unknown(),
         Unresolved::NotInDoubt(state) => not_in_doubt(state),
         Unresolved::NotTaken(NotTaken::NotInDoubt) => not_in_doubt("changing"),
+        Unresolved::NotTaken(NotTaken::TooEarly(from)) => {
+            let message = "upstream may still execute this call; say so when that time is over.";
+            unsaid(Code::TooEarly, message, Some(json!({ "from": told::moment(*from) })))
+        }
         Unresolved::NotTaken(NotTaken::Owner) => {
-            let message = "whoever asked for a call does not say that it was not executed: two others have to.";
+            let message = "whoever asked for a call does not say what became of it: others have to.";
             unsaid(Code::Forbidden, message, None)
         }
         Unresolved::NotTaken(NotTaken::SaidAlready) => {
@@ -98,9 +102,9 @@ fn not_resolved(why: &Unresolved) -> Reply {
 }
 
 /// What of a record is not as the contract says of the operation's answers.
-async fn not_in_form(desk: &Desk, key: &RecordKey, record: &Value) -> Option<Vec<Violation>> {
-    let (_, claim) = desk.inside.books.find(key).await.ok()??;
-    let operation = desk.inside.catalog.operation(&claim.operation)?;
+async fn not_in_form(inside: &Inside, key: &RecordKey, record: &Value) -> Option<Vec<Violation>> {
+    let (_, claim) = inside.books.find(key).await.ok()??;
+    let operation = inside.catalog.operation(&claim.operation)?;
     let violations = operation.success()?.contract.violations(record);
     let inside = |violation: Violation| Violation { pointer: format!("/record{}", violation.pointer), ..violation };
     (!violations.is_empty()).then(|| violations.into_iter().map(inside).collect())
@@ -113,9 +117,9 @@ fn unknown() -> Reply {
 }
 
 /// Where the claim stands that a path names.
-fn key(desk: &Desk, asked: &Asked) -> Option<RecordKey> {
+fn key(inside: &Inside, asked: &Asked) -> Option<RecordKey> {
     let [environment, request, ..] = asked.path.as_slice() else { return None };
-    let environment = desk.environment(environment)?;
+    let environment = served(inside, environment)?;
     Some(RecordKey { environment, kind: Kind::Claim, name: name_of(request)? })
 }
 
@@ -129,14 +133,14 @@ struct Page {
 }
 
 impl Page {
-    fn of(desk: &Desk, query: &[(String, String)]) -> Result<Page, Violation> {
-        let environments = desk.inside.environments.clone();
+    fn of(inside: &Inside, query: &[(String, String)]) -> Result<Page, Violation> {
+        let environments = inside.environments.clone();
         let mut page = Page { environments, index: Index::Unknown, limit: USUAL_PAGE, after: None };
         for (name, value) in query {
             let wrong = |keyword, expected: &str| Violation::new(name, keyword, expected).inside(Place::Query);
             match (name.as_str(), value.as_str()) {
                 ("environment", value) => {
-                    let environment = desk.environment(value);
+                    let environment = served(inside, value);
                     let environment = environment.ok_or_else(|| wrong("enum", "an environment that is served here"))?;
                     page.environments = vec![environment];
                 }
@@ -150,7 +154,7 @@ impl Page {
                 ("after", value) => {
                     let after = value
                         .split_once(':')
-                        .and_then(|(environment, request)| Some((desk.environment(environment)?, name_of(request)?)));
+                        .and_then(|(environment, request)| Some((served(inside, environment)?, name_of(request)?)));
                     page.after = Some(after.ok_or_else(|| wrong("pattern", "`next` of the page before"))?);
                 }
                 (other, _) => return Err(told::unknown_parameter(other)),
@@ -159,7 +163,7 @@ impl Page {
         Ok(page)
     }
 
-    async fn read(&self, desk: &Desk) -> Result<(Vec<Value>, Option<String>), StoreFault> {
+    async fn read(&self, inside: &Inside) -> Result<(Vec<Value>, Option<String>), StoreFault> {
         let mut requests = Vec::new();
         let mut last = None;
         for environment in &self.environments {
@@ -169,7 +173,7 @@ impl Page {
                 _ => None,
             };
             let room = self.limit.saturating_sub(requests.len());
-            let (found, more) = operate::claims(&desk.inside.books, *environment, self.index, after, room).await?;
+            let (found, more) = operate::claims(&inside.books, *environment, self.index, after, room).await?;
             for (key, record, claim) in &found {
                 requests.push(told::request(key, record, claim));
                 last = Some(format!("{environment}:{}", shown_as(&key.name)));

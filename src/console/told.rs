@@ -103,7 +103,7 @@ fn named(key: &RecordKey, state: &str) -> Map<String, Value> {
     members
 }
 
-fn moment(time: StoreTime) -> Value {
+pub(super) fn moment(time: StoreTime) -> Value {
     Timestamp::from_microsecond(time.as_micros()).map_or(Value::Null, |time| json!(time.to_string()))
 }
 

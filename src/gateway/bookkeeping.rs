@@ -125,6 +125,7 @@ fn terms(config: &Config) -> Terms {
         begin_within,
         lease: begin_within.saturating_add(sending),
         first_look: config.reconcile.first_look,
+        quiet: answer.saturating_add(config.reconcile.first_look),
         keep: Keep::For { whole: config.store.answers, spent: config.store.spent },
     }
 }

@@ -82,6 +82,8 @@ pub enum Place {
 pub enum NotBegun {
     Claimed(Record, StoreTime),
     Frozen,
+    /// It is frozen because the store may have forgotten claims.
+    Forgotten,
     StoreAway,
     AuditAway,
 }
@@ -103,7 +105,11 @@ impl Books {
                 return Err(match claim::standing(&beginning.commit, obstacles) {
                     Standing::Claimed(record) => NotBegun::Claimed(record, at),
                     Standing::Frozen => NotBegun::Frozen,
-                    Standing::Puzzling => NotBegun::StoreAway,
+                    Standing::Forgotten => NotBegun::Forgotten,
+                    Standing::Puzzling => {
+                        tracing::error!("the store refused to begin, and did not say why");
+                        NotBegun::StoreAway
+                    }
                 });
             }
             Err(CommitError::Fault(fault)) => {
@@ -187,6 +193,7 @@ impl Books {
                 return self.commit(commit).await.map(|_| ());
             }
         };
+        let by_path = claim.request_id.is_none();
         for _ in 0..TRIES {
             let here = Standpoint { key, version, at, claim: &claim };
             let commit = match claim::settle(here, attempt, event.clone(), &self.node, &self.terms) {
@@ -199,7 +206,9 @@ impl Books {
                     return Ok(());
                 }
                 None => match self.find(key).await? {
-                    found if claim::is_settled(found.as_ref().map(|(_, claim)| claim), attempt, event) => return Ok(()),
+                    found if claim::is_settled(found.as_ref().map(|(_, found)| found), attempt, event, by_path) => {
+                        return Ok(());
+                    }
                     Some((record, found)) => (claim, version, at) = (found, record.version, record.at),
                     None => return self.late(key, attempt, event).await,
                 },
@@ -257,14 +266,15 @@ impl Books {
     }
 
     /// An answer for an attempt whose claim has moved on changes nothing, and is told.
-    async fn late(&self, key: &RecordKey, attempt: Number, event: &Event) -> Result<(), StoreFault> {
+    pub async fn late(&self, key: &RecordKey, attempt: Number, event: &Event) -> Result<(), StoreFault> {
         tracing::error!(
             attempt = attempt.as_u64(),
             event = event.as_str(),
             "an answer came for a claim that has moved on"
         );
+        self.commit(claim::late(key, attempt, event, &self.node)).await?;
         self.metrics.claim_settled(key.environment.as_str(), "late");
-        self.commit(claim::late(key, attempt, event, &self.node)).await.map(|_| ())
+        Ok(())
     }
 
     /// The store did not say whether it made the claim, and nothing will be sent: if it did, it is undone.

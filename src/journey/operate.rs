@@ -150,6 +150,7 @@ pub async fn resolve(
     word: Word<'_>,
 ) -> Result<Resolved, Unresolved> {
     for _ in 0..TRIES {
+        let now = books.store.time().await?;
         let Some((record, claim)) = books.find(key).await? else { return Err(Unresolved::NoSuchClaim) };
         let State::Unknown { sent, .. } = &claim.state else {
             return Err(Unresolved::NotInDoubt(claim.state.as_str()));
@@ -157,7 +158,7 @@ pub async fn resolve(
         let here = Standpoint { key, version: record.version, at: record.at, claim: &claim };
         let (commit, resolved) = match word {
             Word::Absent => {
-                let said = claim::say_absent(here, person, reason, &books.node, &books.terms);
+                let said = claim::say_absent(here, person, reason, now, &books.node, &books.terms);
                 let (commit, next) = said.map_err(Unresolved::NotTaken)?;
                 (commit, if next.is_some() { Resolved::Absent } else { Resolved::SaidOnce })
             }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use jiff::Timestamp;
+use serde_json::Value;
 
 use super::{Books, Road};
 use crate::adapters::random::trace_id;
@@ -141,13 +142,13 @@ impl Search<'_> {
             let Some(page) = claim::page_of(self.reconcile, self.request_id, &page) else { return Looked::Unreadable };
             bearing.extend(page.records);
             if page.count < PAGE {
-                break;
+                return self.judged(bearing);
             }
             let Some(oldest) = page.oldest.and_then(|oldest| oldest.parse::<Timestamp>().ok()) else {
                 return Looked::Unreadable;
             };
             if oldest < earliest {
-                break;
+                return self.judged(bearing);
             }
             let next = oldest.checked_add(OVERLAP).ok().filter(|next| before.is_none_or(|before| *next < before));
             before = match (next, before) {
@@ -157,6 +158,11 @@ impl Search<'_> {
                 (None, _) => Some(oldest),
             };
         }
+        // Pages that were not read may hold another one.
+        Looked::Unreadable
+    }
+
+    fn judged(&self, bearing: Vec<Value>) -> Looked {
         claim::judge(self.operation, self.reconcile, self.request_id, self.sent, bearing)
     }
 

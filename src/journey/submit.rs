@@ -10,12 +10,13 @@ use http::header::HeaderName;
 
 use super::Road;
 use super::books::{Books, NotBegun};
+use super::operate::standing;
 use crate::adapters::clock::Stopwatch;
 use crate::base::ids::TraceId;
 use crate::catalog::Operation;
 use crate::stations::admit::Admitted;
 use crate::stations::check::{Intent, Named, Unfit, check};
-use crate::stations::claim::{Owner, Said};
+use crate::stations::claim::{Freeze, Owner, Said};
 use crate::stations::forward::{AnswerBody, clear};
 use crate::stations::reply::{self, Closed, Refusal, Reply, refused, refused_unclaimed, settled};
 use crate::stations::settle::{Doubt, Outcome, event, settle};
@@ -101,8 +102,13 @@ async fn unfit_answer(books: &Arc<Books>, operation: &Operation, asker: &Asker, 
     let refusal = Refusal::Check(unfit.refusal);
     let Some(named) = unfit.named else { return refused(&refusal, Some(operation)) };
     match books.said(&named, &asker.owner).await {
-        Ok(None) => refused_unclaimed(&refusal, operation),
         Ok(Some(said)) => claimed_answer(books, operation, asker, &named, said).await,
+        Ok(None) => match standing(books, named.key.environment, Freeze::Restored).await {
+            Ok(None) => refused_unclaimed(&refusal, operation),
+            // What the store does not know, it may have forgotten.
+            Ok(Some(_)) => refused(&refusal, Some(operation)),
+            Err(_) => reply::closed(Closed::Store, operation),
+        },
         Err(_) => reply::closed(Closed::Store, operation),
     }
 }
@@ -122,6 +128,7 @@ async fn not_begun_answer(
         (NotBegun::Claimed(..), None) | (NotBegun::StoreAway, _) => reply::closed(Closed::Store, operation),
         (NotBegun::AuditAway, _) => reply::closed(Closed::Audit, operation),
         (NotBegun::Frozen, _) => reply::closed(Closed::Frozen, operation),
+        (NotBegun::Forgotten, _) => reply::closed(Closed::Forgotten, operation),
     }
 }
 

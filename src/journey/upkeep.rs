@@ -23,6 +23,7 @@ const LEASES_EVERY: Duration = Duration::from_secs(1);
 /// How often the outbox is searched for what was lost on its way.
 const OUTBOX_EVERY: Duration = Duration::from_secs(10);
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
+const BETWEEN_SWEEPS: Duration = Duration::from_millis(200);
 /// An Entry so old is not on its way any more.
 const LOST_AFTER: Duration = Duration::from_secs(5);
 
@@ -82,9 +83,16 @@ pub async fn recover(books: &Arc<Books>, environments: &[Environment]) -> Result
 async fn settle_what_waits(books: &Arc<Books>) -> Result<(), RecoverError> {
     let Some(unsettled) = &books.unsettled else { return Ok(()) };
     for waiting in unsettled.waiting().await.map_err(RecoverError::Unsettled)? {
-        if let Some((record, claim)) = books.find(&waiting.key).await.map_err(RecoverError::Store)? {
-            let place = Place::Claim { key: waiting.key.clone(), claim: Box::new(claim), at: record.at };
-            books.try_to_settle(&place, waiting.attempt, &waiting.event).await;
+        match books.find(&waiting.key).await.map_err(RecoverError::Store)? {
+            Some((record, claim)) => {
+                let place = Place::Claim { key: waiting.key.clone(), claim: Box::new(claim), at: record.at };
+                books.try_to_settle(&place, waiting.attempt, &waiting.event).await;
+            }
+            None if matches!(waiting.event, Event::Undone) => {}
+            // Somebody has said meanwhile that nothing was executed. This is the only proof that it was.
+            None => {
+                books.late(&waiting.key, waiting.attempt, &waiting.event).await.map_err(RecoverError::Store)?;
+            }
         }
         unsettled.forget(waiting.into_file()).await;
     }
@@ -93,14 +101,18 @@ async fn settle_what_waits(books: &Arc<Books>) -> Result<(), RecoverError> {
 
 /// Brings entries to disk that nobody waits for, and takes from the store's outbox what is there.
 pub async fn drain(books: Arc<Books>, mut entries: mpsc::Receiver<Drained>) {
+    let mut full = false;
     while let Some(first) = entries.recv().await {
-        tokio::time::sleep(GATHER).await;
+        if !full {
+            tokio::time::sleep(GATHER).await;
+        }
         let mut batch = vec![first];
         while batch.len() < HANDFUL
             && let Ok(next) = entries.try_recv()
         {
             batch.push(next);
         }
+        full = batch.len() == HANDFUL;
         let (mut waiting, mut on_disk) = (Vec::new(), BTreeMap::<Environment, Vec<Number>>::new());
         for entry in batch {
             match entry {
@@ -196,19 +208,36 @@ pub async fn search_and_sweep(books: Arc<Books>, environments: Vec<Environment>)
         }
         if since_sweep >= SWEEP_EVERY {
             since_sweep = Duration::ZERO;
-            if let Err(fault) = books.store.sweep().await {
+            if let Err(fault) = sweep(&books).await {
                 books.told_of(&fault);
             }
         }
     }
 }
 
-async fn search(books: &Books, environment: Environment) -> Result<(), StoreFault> {
-    let now = books.store.time().await?;
-    for entry in books.store.outbox(environment, &books.node, HANDFUL).await? {
-        if now.since(entry.at) > LOST_AFTER {
-            books.drain.try_send(Drained::Waiting(entry)).ok();
-        }
+/// A part at a time, until nothing is past its time.
+async fn sweep(books: &Books) -> Result<(), StoreFault> {
+    while books.store.sweep().await? > 0 {
+        tokio::time::sleep(BETWEEN_SWEEPS).await;
     }
     Ok(())
+}
+
+/// Those that are lost are brought to disk here, and not by way of those that are on their way.
+async fn search(books: &Books, environment: Environment) -> Result<(), StoreFault> {
+    let now = books.store.time().await?;
+    loop {
+        let found = books.store.outbox(environment, &books.node, HANDFUL).await?;
+        let lost: Vec<Outstanding> = found.into_iter().filter(|entry| now.since(entry.at) > LOST_AFTER).collect();
+        let numbers: Vec<Number> = lost.iter().map(|entry| entry.number).collect();
+        if lost.is_empty() {
+            return Ok(());
+        }
+        let all = numbers.len();
+        bring_to_disk(books, lost).await;
+        books.store.drained(environment, &numbers).await?;
+        if all < HANDFUL {
+            return Ok(());
+        }
+    }
 }

@@ -28,7 +28,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         "upstream_idle_ms",
         "60_000",
         |w| &mut w.upstream_idle,
-        "How long a connection to upstream may be idle. Keep it below upstream's own limit.",
+        "How long a connection to upstream may be idle, below upstream's own limit; one that is to carry a write, a second\n\
+         at most.",
     ),
     millis(
         "grace_ms",

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::freeze::in_the_way_of;
+use super::freeze::{Freeze, in_the_way_of};
 use super::state::{Answer, Claim, Doubt, Event, ImpossibleEvent, Next, Nonce, Owner, SentForm, State, after};
 use super::written::write;
 use crate::base::ids::{Environment, TraceId};
@@ -24,9 +24,15 @@ pub struct Terms {
     pub lease: Duration,
     /// From an unknown outcome to the first look for its record.
     pub first_look: Duration,
+    /// From an unknown outcome to the moment from which people may say that nothing was executed: what upstream has not
+    /// done by then, it will not do.
+    pub quiet: Duration,
     /// How long answers are kept, and then that there was one.
     pub keep: Keep,
 }
+
+/// How long it is kept that a call was made that is known by its path.
+const FOR_GOOD: Duration = Duration::from_hours(24 * 365 * 100);
 
 /// Who begins.
 #[derive(Clone, Debug)]
@@ -55,6 +61,8 @@ pub enum Standing {
     /// There is a claim of this name already.
     Claimed(Record),
     Frozen,
+    /// The store was taken in from elsewhere: that there is no claim says nothing.
+    Forgotten,
     /// It cannot be: the store refused what it was not asked.
     Puzzling,
 }
@@ -78,6 +86,7 @@ pub fn begin(intent: &Intent, by: Beginner<'_>) -> Beginning {
     let claim = intent.named().map(|named| {
         let claim = Claim {
             owner: Owner::of(intent.caller()),
+            requester: intent.caller().requester().map(str::to_owned),
             operation: intent.operation().id.clone(),
             fingerprint: named.fingerprint,
             request_id: named.request_id.clone(),
@@ -118,7 +127,10 @@ pub fn standing(commit: &Commit, obstacles: Vec<Obstacle>) -> Standing {
     for obstacle in obstacles {
         match (commit.steps.get(obstacle.step), obstacle.found) {
             (Some(Step::Create { .. }), Found::Record(record)) => return Standing::Claimed(record),
-            (Some(Step::Absent(_)), Found::Record(_)) => standing = Standing::Frozen,
+            (Some(Step::Absent(key)), Found::Record(_)) if *key == Freeze::Restored.key(key.environment) => {
+                standing = Standing::Forgotten;
+            }
+            (Some(Step::Absent(_)), Found::Record(_)) if standing != Standing::Forgotten => standing = Standing::Frozen,
             _ => {}
         }
     }
@@ -168,8 +180,9 @@ pub fn lapse(here: Standpoint<'_>, node: &NodeId, terms: &Terms) -> Option<Commi
 /// Upstream was asked, and what it said proves nothing; it is asked again after `due`.
 pub fn look_again(here: Standpoint<'_>, due: Duration, node: &NodeId) -> Option<Commit> {
     let mut claim = here.claim.clone();
-    let State::Unknown { looks, attempt, .. } = &mut claim.state else { return None };
+    let State::Unknown { looks, attempt, doubted, .. } = &mut claim.state else { return None };
     *looks = looks.saturating_add(1);
+    doubted.get_or_insert(here.at);
     let entry = entry(What::Unknown, here.key, here.claim, *attempt).with("looks", *looks);
     let steps = vec![
         Step::Replace { key: here.key.clone(), version: here.version, value: write(&claim), keep: Keep::Forever },
@@ -179,9 +192,10 @@ pub fn look_again(here: Standpoint<'_>, due: Duration, node: &NodeId) -> Option<
 }
 
 /// Whether this very outcome is written down already: by a commit that the store did not answer for.
-pub fn is_settled(found: Option<&Claim>, attempt: Number, event: &Event) -> bool {
+pub fn is_settled(found: Option<&Claim>, attempt: Number, event: &Event, by_path: bool) -> bool {
     match (found.map(|claim| &claim.state), event) {
         (None, Event::Undone | Event::ShownAbsent) => true,
+        (None, Event::Refused(_)) => by_path,
         (Some(State::Done { executed: true, answer }), Event::Executed(mine) | Event::Found(mine)) => answer == mine,
         (Some(State::Done { executed: false, answer }), Event::Refused(mine)) => answer == mine,
         (Some(State::Unknown { attempt: known, .. }), Event::Doubted(_)) => *known == attempt,
@@ -231,15 +245,25 @@ fn become_next(here: Standpoint<'_>, attempt: Number, next: Next, node: &NodeId,
             steps.push(Step::IndexRemove { index: Index::Unknown, member });
             let status = answer.status;
             // A claim by path is for good: there is no other name under which it could be asked again.
-            let keep = if here.claim.request_id.is_some() { terms.keep } else { Keep::Forever };
+            let keep = match (&here.claim.request_id, terms.keep) {
+                (None, Keep::For { whole, .. }) => Keep::For { whole, spent: FOR_GOOD },
+                (_, keep) => keep,
+            };
             steps.push(replace(State::Done { executed, answer }, keep));
             told(if executed { What::Executed } else { What::NotExecuted }).with("status", status)
         }
         Next::Unknown(doubt) => {
             steps.push(Step::IndexAdd { index: Index::Unknown, member, due: terms.first_look });
             if let State::Sending { sent, .. } = &here.claim.state {
-                let unknown =
-                    State::Unknown { attempt, since: here.at, doubt, sent: sent.clone(), looks: 0, said_absent: None };
+                let unknown = State::Unknown {
+                    attempt,
+                    since: here.at,
+                    doubt,
+                    doubted: None,
+                    sent: sent.clone(),
+                    looks: 0,
+                    said_absent: None,
+                };
                 steps.push(replace(unknown, Keep::Forever));
             }
             told(What::Unknown).with("doubt", doubt.as_str())

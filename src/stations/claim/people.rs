@@ -6,15 +6,17 @@
 use super::keeping::{Moved, Standpoint, Terms, entry, settle};
 use super::state::{Answer, Event, Next, Owner, State};
 use super::written::write;
-use crate::commit::{Commit, Keep, NodeId, Step};
+use crate::commit::{Commit, Keep, NodeId, Step, StoreTime};
 use crate::stations::record::What;
 
 /// Why a person's word is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotTaken {
     NotInDoubt,
-    /// Whoever asked for the payment does not say that it was not made.
+    /// Whoever asked for the payment does not say what became of it.
     Owner,
+    /// Upstream may still do it, until then.
+    TooEarly(StoreTime),
     /// It takes two people.
     SaidAlready,
 }
@@ -24,12 +26,19 @@ pub fn say_absent(
     here: Standpoint<'_>,
     person: &Owner,
     reason: &str,
+    now: StoreTime,
     node: &NodeId,
     terms: &Terms,
 ) -> Result<(Commit, Option<Next>), NotTaken> {
-    let State::Unknown { said_absent, attempt, .. } = &here.claim.state else { return Err(NotTaken::NotInDoubt) };
-    if person.subject == here.claim.owner.subject {
+    let State::Unknown { said_absent, attempt, doubted, .. } = &here.claim.state else {
+        return Err(NotTaken::NotInDoubt);
+    };
+    if here.claim.is_asked_by(person) {
         return Err(NotTaken::Owner);
+    }
+    let quiet = doubted.unwrap_or(here.at).plus(terms.quiet);
+    if now < quiet {
+        return Err(NotTaken::TooEarly(quiet));
     }
     let who = person.to_string();
     match said_absent {
@@ -44,8 +53,9 @@ pub fn say_absent(
         }
         None => {
             let mut claim = here.claim.clone();
-            if let State::Unknown { said_absent, .. } = &mut claim.state {
+            if let State::Unknown { said_absent, doubted, .. } = &mut claim.state {
                 *said_absent = Some(who.clone());
+                doubted.get_or_insert(here.at);
             }
             let entry = entry(What::SaidAbsent, here.key, here.claim, *attempt);
             let value = write(&claim);
@@ -67,6 +77,9 @@ pub fn say_executed(
     terms: &Terms,
 ) -> Result<Commit, NotTaken> {
     let State::Unknown { attempt, .. } = &here.claim.state else { return Err(NotTaken::NotInDoubt) };
+    if here.claim.is_asked_by(person) {
+        return Err(NotTaken::Owner);
+    }
     let status = answer.status;
     let (mut commit, _) =
         settle(here, *attempt, Event::Found(answer), node, terms).map_err(|Moved| NotTaken::NotInDoubt)?;
@@ -100,6 +113,7 @@ mod tests {
     fn in_doubt(said_absent: Option<&str>) -> Claim {
         Claim {
             owner: person("main", "payroll"),
+            requester: Some("ann".to_owned()),
             operation: OperationId::new("createSwap"),
             fingerprint: Fingerprint::of(&[]),
             request_id: RequestId::parse("r-1"),
@@ -108,6 +122,7 @@ mod tests {
                 attempt: Number::new(7),
                 since: StoreTime::of_micros(1),
                 doubt: Doubt::Silent,
+                doubted: None,
                 sent: SentForm { target: "/v2/wallets/swaps".to_owned(), body: Bytes::from_static(b"{}") },
                 looks: 0,
                 said_absent: said_absent.map(str::to_owned),
@@ -116,14 +131,18 @@ mod tests {
     }
 
     fn said(said_absent: Option<&str>, person: &Owner) -> Result<Option<Next>, NotTaken> {
+        said_at(said_absent, person, StoreTime::of_micros(1_000_002))
+    }
+
+    fn said_at(said_absent: Option<&str>, person: &Owner, now: StoreTime) -> Result<Option<Next>, NotTaken> {
         let claim = in_doubt(said_absent);
         let key = RecordKey { environment: Environment::Production, kind: Kind::Claim, name: "request/r-1".to_owned() };
         let here = Standpoint { key: &key, version: Number::new(9), at: StoreTime::of_micros(2), claim: &claim };
         let keep = Keep::For { whole: Duration::from_secs(1), spent: Duration::from_secs(1) };
-        let [begin_within, lease, first_look] = [Duration::from_secs(1); 3];
-        let terms = Terms { begin_within, lease, first_look, keep };
+        let [begin_within, lease, first_look, quiet] = [Duration::from_secs(1); 4];
+        let terms = Terms { begin_within, lease, first_look, quiet, keep };
         let node = NodeId::parse("gate").unwrap();
-        say_absent(here, person, "looked", &node, &terms).map(|(_, next)| next)
+        say_absent(here, person, "looked", now, &node, &terms).map(|(_, next)| next)
     }
 
     #[test]
@@ -133,9 +152,18 @@ mod tests {
         for same in [person("people", "ops-1"), person("others", "ops-1")] {
             assert_eq!(said(Some("people/ops-1"), &same), Err(NotTaken::SaidAlready), "{same}");
         }
-        for owner in [person("main", "payroll"), person("people", "payroll")] {
+        for owner in [person("main", "payroll"), person("people", "payroll"), person("people", "ann")] {
             assert_eq!(said(None, &owner), Err(NotTaken::Owner), "{owner}");
             assert_eq!(said(Some("people/ops-1"), &owner), Err(NotTaken::Owner), "{owner}");
+        }
+    }
+
+    #[test]
+    fn nobody_says_so_while_upstream_may_still_do_it() {
+        let early = StoreTime::of_micros(1_000_001);
+        for said_absent in [None, Some("people/ops-1")] {
+            let said = said_at(said_absent, &person("people", "ops-2"), early);
+            assert_eq!(said, Err(NotTaken::TooEarly(StoreTime::of_micros(1_000_002))));
         }
     }
 

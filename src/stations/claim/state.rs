@@ -39,6 +39,8 @@ pub struct Nonce(pub String);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     pub owner: Owner,
+    /// The person behind the owner's token, where it named one.
+    pub requester: Option<String>,
     pub operation: OperationId,
     pub fingerprint: Fingerprint,
     /// As the caller wrote it.
@@ -63,6 +65,8 @@ pub enum State {
         /// When the attempt was made.
         since: StoreTime,
         doubt: Doubt,
+        /// Since when it is in doubt; `None`: since this very record was written.
+        doubted: Option<StoreTime>,
         sent: SentForm,
         /// How often upstream was asked what became of it.
         looks: u32,
@@ -73,6 +77,13 @@ pub enum State {
         executed: bool,
         answer: Answer,
     },
+}
+
+impl Claim {
+    /// Whoever asked for it, as owner or as the person behind it; people are compared by subject, across issuers.
+    pub fn is_asked_by(&self, person: &Owner) -> bool {
+        self.owner.subject == person.subject || self.requester.as_deref() == Some(person.subject.as_str())
+    }
 }
 
 impl State {

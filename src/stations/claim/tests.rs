@@ -15,6 +15,7 @@ use crate::commit::{Content, NodeId, Number, Record, StoreTime};
 fn answer(status: u16) -> Answer {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert("x-note", HeaderValue::from_bytes(b"caf\xe9").unwrap());
     Answer { status, headers, body: Bytes::from_static(b"{\"id\": \"\xc3\xa9\"}") }
 }
 
@@ -31,6 +32,7 @@ fn states() -> [State; 4] {
             attempt: Number::new(7),
             since: StoreTime::of_micros(5),
             doubt: Doubt::Broken,
+            doubted: Some(StoreTime::of_micros(6)),
             sent: sent(),
             looks: 2,
             said_absent: Some("console/ann".to_owned()),
@@ -54,6 +56,7 @@ fn events() -> [Event; 6] {
 fn claim(state: State, request_id: Option<&str>) -> Claim {
     Claim {
         owner: Owner { issuer: "main".to_owned(), subject: "payroll".to_owned() },
+        requester: Some("ann".to_owned()),
         operation: OperationId::new("createSwap"),
         fingerprint: Fingerprint::of(&[b"a call"]),
         request_id: request_id.and_then(RequestId::parse),

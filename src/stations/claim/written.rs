@@ -34,6 +34,7 @@ pub fn write(claim: &Claim) -> Bytes {
         "form": FORM,
         "issuer": claim.owner.issuer,
         "subject": claim.owner.subject,
+        "requester": claim.requester,
         "operation": claim.operation.as_str(),
         "fingerprint": claim.fingerprint.to_hex(),
         "trace": claim.trace.as_str(),
@@ -47,10 +48,11 @@ pub fn write(claim: &Claim) -> Bytes {
             "target": sent.target,
             "body": STANDARD.encode(&sent.body),
         }),
-        State::Unknown { attempt, since, doubt, sent, looks, said_absent } => json!({
+        State::Unknown { attempt, since, doubt, doubted, sent, looks, said_absent } => json!({
             "attempt": attempt.as_u64(),
             "sinceMicros": since.as_micros(),
             "doubt": doubt.as_str(),
+            "doubtedMicros": doubted.map(StoreTime::as_micros),
             "looks": looks,
             "saidAbsent": said_absent,
             "target": sent.target,
@@ -82,6 +84,7 @@ pub fn read(bytes: &[u8]) -> Result<Claim, UnreadableClaim> {
     };
     Ok(Claim {
         owner: Owner { issuer: fields.text("issuer")?.to_owned(), subject: fields.text("subject")?.to_owned() },
+        requester: fields.0.get("requester").and_then(Value::as_str).map(str::to_owned),
         operation: OperationId::new(fields.text("operation")?),
         fingerprint: Fingerprint::of_hex(fields.text("fingerprint")?)
             .ok_or(UnreadableClaim("`fingerprint` is not a digest"))?,
@@ -137,6 +140,7 @@ fn state(fields: &Fields<'_>) -> Result<State, UnreadableClaim> {
                 attempt: Number::new(fields.number("attempt")?),
                 since: StoreTime::of_micros(i64::try_from(fields.number("sinceMicros")?).unwrap_or(i64::MAX)),
                 doubt: doubt.ok_or(UnreadableClaim("`doubt` is none that is known"))?,
+                doubted: fields.0.get("doubtedMicros").and_then(Value::as_i64).map(StoreTime::of_micros),
                 sent: sent(fields)?,
                 looks: u32::try_from(fields.number("looks")?).unwrap_or(u32::MAX),
                 said_absent: fields.0.get("saidAbsent").and_then(Value::as_str).map(str::to_owned),
@@ -160,17 +164,19 @@ fn answer(fields: &Fields<'_>) -> Result<Answer, UnreadableClaim> {
 }
 
 fn headers_written(headers: &HeaderMap) -> Value {
-    let pair = |(name, value): (&HeaderName, &HeaderValue)| {
-        value.to_str().ok().map(|value| Value::from(vec![name.as_str(), value]))
-    };
-    headers.iter().filter_map(pair).collect()
+    // Values of headers need not be text.
+    let pair = |(name, value): (&HeaderName, &HeaderValue)| json!([name.as_str(), STANDARD.encode(value.as_bytes())]);
+    headers.iter().map(pair).collect()
 }
 
 fn headers_read(value: &Value) -> Option<HeaderMap> {
     let mut headers = HeaderMap::new();
     for pair in value.as_array()? {
         let [name, value] = pair.as_array()?.as_slice() else { return None };
-        headers.append(name.as_str()?.parse::<HeaderName>().ok()?, HeaderValue::from_str(value.as_str()?).ok()?);
+        headers.append(
+            name.as_str()?.parse::<HeaderName>().ok()?,
+            HeaderValue::from_bytes(&STANDARD.decode(value.as_str()?).ok()?).ok()?,
+        );
     }
     Some(headers)
 }

@@ -39,6 +39,8 @@ pub enum Closed {
     Audit,
     /// An operator froze it; there is no claim.
     Frozen,
+    /// It is frozen because the store may have forgotten claims.
+    Forgotten,
 }
 
 /// The answer to a call whose name is claimed.
@@ -84,19 +86,33 @@ pub fn claimed(said: Said, operation: &Operation) -> Reply {
 /// The answer where nothing is sent for reasons of the gate's own.
 pub fn closed(why: Closed, operation: &Operation) -> Reply {
     let again = repeat(Some(operation));
+    let unknown = if operation.claim.is_some() { Executed::Unknown } else { Executed::No };
     let (code, message, executed) = match why {
+        Closed::Store if operation.claim.is_none() => (
+            Code::StoreUnavailable,
+            format!("what is done cannot be written down at this moment; nothing was sent: {again}."),
+            unknown,
+        ),
         Closed::Store => (
             Code::StoreUnavailable,
             format!(
                 "what was done before cannot be looked up at this moment. This attempt sent nothing; whether an \
                  earlier one did is not known: {again}."
             ),
-            if operation.claim.is_some() { Executed::Unknown } else { Executed::No },
+            unknown,
         ),
         Closed::Audit => (
             Code::AuditUnavailable,
             format!("the audit chain cannot be written at this moment; nothing was sent: {again}."),
             Executed::No,
+        ),
+        Closed::Forgotten => (
+            Code::Frozen,
+            format!(
+                "money is stopped until an operator opens it: what was done before may have been forgotten. This \
+                 attempt sent nothing; whether an earlier one did is not known: {again} when it is open again."
+            ),
+            unknown,
         ),
         Closed::Frozen => (
             Code::Frozen,

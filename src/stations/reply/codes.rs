@@ -34,10 +34,11 @@ pub enum Code {
     RequestNotFound,
     NotInDoubt,
     TwoPeopleNeeded,
+    TooEarly,
 }
 
 impl Code {
-    pub const ALL: [Code; 28] = [
+    pub const ALL: [Code; 29] = [
         Code::MalformedRequest,
         Code::TargetTooLong,
         Code::HeadTooLarge,
@@ -66,6 +67,7 @@ impl Code {
         Code::RequestNotFound,
         Code::NotInDoubt,
         Code::TwoPeopleNeeded,
+        Code::TooEarly,
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -98,6 +100,7 @@ impl Code {
             Code::RequestNotFound => "REQUEST_NOT_FOUND",
             Code::NotInDoubt => "NOT_IN_DOUBT",
             Code::TwoPeopleNeeded => "TWO_PEOPLE_NEEDED",
+            Code::TooEarly => "TOO_EARLY",
         }
     }
 
@@ -116,7 +119,11 @@ impl Code {
             Code::HeadTooLarge => 431,
             Code::UnsupportedMediaType => 415,
             Code::UpstreamUnavailable | Code::UpstreamError => 502,
-            Code::RequestInProgress | Code::RequestIdSpent | Code::NotInDoubt | Code::TwoPeopleNeeded => 409,
+            Code::RequestInProgress
+            | Code::RequestIdSpent
+            | Code::NotInDoubt
+            | Code::TwoPeopleNeeded
+            | Code::TooEarly => 409,
             Code::RequestIdReused => 422,
             Code::Overloaded
             | Code::KeysUnavailable
@@ -144,7 +151,8 @@ impl Code {
             | Code::RequestIdSpent
             | Code::RequestIdReused
             | Code::NotInDoubt
-            | Code::TwoPeopleNeeded => Shape::C,
+            | Code::TwoPeopleNeeded
+            | Code::TooEarly => Shape::C,
             Code::Unauthorized
             | Code::UpstreamUnavailable
             | Code::UpstreamTimeout

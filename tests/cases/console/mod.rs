@@ -28,6 +28,7 @@ fn console(setup: Setup) -> Setup {
         .set("console", "listen", "127.0.0.1:0")
         .set("console", "issuer", "people")
         .timeout_ms("answer_ms", 500)
+        .set_raw("reconcile", "first_look_ms", "100")
 }
 
 fn token_of(issuer: &str, subject: &str, roles: &[&str]) -> String {

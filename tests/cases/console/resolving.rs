@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{PEOPLE, ask, audited, body, console, in_doubt, operator, swap, token_of, told};
+use crate::support::clock::{PATIENCE, Watch};
 use crate::support::shape::{examples, operation, path};
 use crate::support::{Act, Answer, Call, Gate, Setup, Upstream, post};
 
@@ -10,7 +11,20 @@ fn resolve(gate: &Gate, request: &str, who: &str, body: Value) -> Answer {
     ask(gate, "POST", &format!("requests/production/{request}/resolve"), &operator(who), Some(body))
 }
 
+/// Said again until upstream can do it no more.
 fn absent(gate: &Gate, request: &str, who: &str) -> Answer {
+    let watch = Watch::start();
+    loop {
+        let answer = absent_now(gate, request, who);
+        if answer.code() != "TOO_EARLY" {
+            return answer;
+        }
+        assert!(watch.elapsed() < PATIENCE, "{answer}");
+        std::thread::park_timeout(std::time::Duration::from_millis(20));
+    }
+}
+
+fn absent_now(gate: &Gate, request: &str, who: &str) -> Answer {
     resolve(gate, request, who, json!({"outcome": "absent", "reason": "not in their list"}))
 }
 
@@ -51,6 +65,20 @@ fn absent_takes_two_people_neither_of_whom_asked() {
     assert_eq!((&said["saidBy"], &said["reason"]), (&json!(["people/ops-1"]), &json!("not in their list")));
     let undone = audited(&gate, &[("/what", json!("undone")), ("/requestId", json!("lost-1"))]);
     assert_eq!(undone["saidBy"], json!(["people/ops-1", "people/ops-2"]));
+}
+
+#[test]
+fn nobody_says_absent_while_upstream_may_still_do_it() {
+    let upstream = Upstream::start();
+    let gate = console(Setup::of(&upstream)).set_raw("reconcile", "first_look_ms", "60_000").start();
+    in_doubt(&gate, &upstream, "lost-3");
+    for who in ["ops-1", "ops-2"] {
+        let answer = absent_now(&gate, "lost-3", who);
+        assert_eq!(told(&answer), (409, "TOO_EARLY".to_owned()));
+        assert!(answer.json()["error"]["details"]["from"].is_string(), "{answer}");
+    }
+    assert_eq!(swap("lost-3").send(gate.production()).code(), "OUTCOME_UNKNOWN");
+    assert_eq!(upstream.seen().len(), 1);
 }
 
 #[test]

@@ -189,8 +189,6 @@ pub struct ModelUpstream {
     pub sends: Mutex<BTreeMap<String, usize>>,
     pub files: Vec<AuditFile>,
     pub begin: tokio::time::Instant,
-    /// Calls that may still have an effect.
-    pub underway: Mutex<BTreeMap<String, usize>>,
     pub wrong: Mutex<Vec<String>>,
 }
 
@@ -207,10 +205,6 @@ impl ModelUpstream {
         self.effects.lock().unwrap().iter().filter(|e| e.request_id == request_id).cloned().collect()
     }
 
-    pub fn is_underway(&self, request_id: &str) -> bool {
-        self.underway.lock().unwrap().get(request_id).is_some_and(|count| *count > 0)
-    }
-
     /// A call is on its way: its Entry must be on a disk by now.
     fn sent(&self, request_id: &str) {
         let mut sends = self.sends.lock().unwrap();
@@ -224,17 +218,12 @@ impl ModelUpstream {
         if on_disk < *count {
             self.wrong.lock().unwrap().push(format!("{request_id}: sent {count} times, {on_disk} entries on disk"));
         }
-        *self.underway.lock().unwrap().entry(request_id.to_owned()).or_default() += 1;
     }
 
     fn act(&self, request_id: &str, sent: Duration, trace: &str, asked: Asked) -> usize {
         let mut effects = self.effects.lock().unwrap();
         effects.push(Effect { request_id: request_id.to_owned(), sent, trace: trace.to_owned(), asked });
         effects.len()
-    }
-
-    fn over(&self, request_id: &str) {
-        *self.underway.lock().unwrap().entry(request_id.to_owned()).or_default() -= 1;
     }
 }
 
@@ -267,10 +256,7 @@ impl Upstream for FlakyUpstream {
                 tokio::spawn(async move {
                     sleep(delay).await;
                     upstream.act(&id, sent, &trace, asked);
-                    upstream.over(&id);
                 });
-            } else {
-                self.upstream.over(&id);
             }
             self.life.moment(fate).await;
             return Sent::Lost(Loss::Broken);
@@ -302,7 +288,6 @@ impl Upstream for FlakyUpstream {
                 answered(201, Bytes::from(format!(r#"{{"id":{number},"requestId":"{id}"}}"#)))
             }
         };
-        self.upstream.over(&id);
         self.life.moment(fate).await;
         result
     }

@@ -93,7 +93,6 @@ impl World {
             sends: Mutex::default(),
             files: files.clone(),
             begin: tokio::time::Instant::now(),
-            underway: Mutex::default(),
             wrong: Mutex::default(),
         });
         let nodes = (0..2).map(|at| Mutex::new(node(at, &fate, &clock, &store, &files[at], &upstream))).collect();
@@ -184,13 +183,13 @@ impl World {
         }
     }
 
-    /// They look at what upstream did, and say of what it did not do that it was not done.
+    /// They see what upstream has done so far, and say of what it has not done that it was not done. That it may still
+    /// do it is not theirs to know.
     pub async fn people_look(&self) {
-        let settled = LEASE + ANSWER_WITHIN;
         let people = ["ann", "bob"].map(|subject| Owner { issuer: "console".to_owned(), subject: subject.to_owned() });
         for (_, name) in self.store.due(ENVIRONMENT, Index::Unknown, None, usize::MAX).await.unwrap() {
             let request_id = name.strip_prefix("request/").unwrap().to_owned();
-            if !self.upstream.effects_of(&request_id).is_empty() || self.upstream.is_underway(&request_id) {
+            if !self.upstream.effects_of(&request_id).is_empty() {
                 continue;
             }
             let key = RecordKey { environment: ENVIRONMENT, kind: Kind::Claim, name };
@@ -200,12 +199,9 @@ impl World {
                 let Some(record) = record else { break };
                 let Content::Whole(bytes) = &record.content else { panic!("a claim in doubt is whole") };
                 let claim = claim::read(bytes).unwrap();
-                let State::Unknown { since, .. } = &claim.state else { break };
-                if self.store.time().await.unwrap().since(*since) < settled {
-                    break;
-                }
                 let here = Standpoint { key: &key, version: record.version, at: record.at, claim: &claim };
-                let (commit, _) = say_absent(here, person, "looked", &node, &terms()).unwrap();
+                let now = self.store.time().await.unwrap();
+                let Ok((commit, _)) = say_absent(here, person, "looked", now, &node, &terms()) else { break };
                 self.store.commit(commit).await.ok();
             }
         }
@@ -370,6 +366,7 @@ fn terms() -> Terms {
         begin_within: BEGIN_WITHIN,
         lease: LEASE.max(BEGIN_WITHIN + ANSWER_WITHIN),
         first_look: Duration::from_secs(15),
+        quiet: ANSWER_WITHIN * 2 + Duration::from_secs(15),
         keep: Keep::For { whole: Duration::from_hours(24), spent: Duration::from_hours(48) },
     }
 }
