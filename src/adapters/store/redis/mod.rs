@@ -37,8 +37,8 @@ const SCRIPT: &str = include_str!("script.lua");
 const NO_SCRIPT: ErrorKind = ErrorKind::Server(ServerErrorKind::NoScript);
 /// Words that tell one obstacle.
 const OBSTACLE: usize = 6;
-/// Errors of a Redis that has not begun with the script.
-const NOT_BEGUN: [&str; 16] = [
+/// Errors of a Redis that has not begun to write. `NOPERM` is none of them: a user may lack what a script needs last.
+const NOT_BEGUN: [&str; 15] = [
     "NOSCRIPT",
     "OOM",
     "READONLY",
@@ -46,7 +46,6 @@ const NOT_BEGUN: [&str; 16] = [
     "NOREPLICAS",
     "MISCONF",
     "MASTERDOWN",
-    "NOPERM",
     "NOAUTH",
     "BUSY",
     "CLUSTERDOWN",
