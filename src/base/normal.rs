@@ -17,7 +17,7 @@ pub enum AddressKind {
 impl AddressKind {
     /// By the chain's name in the interface; `None` for a chain that Sluice does not know.
     pub fn of_chain(chain: &str) -> Option<AddressKind> {
-        match chain {
+        match chain.to_ascii_uppercase().as_str() {
             "ETHEREUM" | "POLYGON" | "POLYGON_MAINNET" | "BASE" => Some(AddressKind::Evm),
             "SOLANA" => Some(AddressKind::Solana),
             "TRON" => Some(AddressKind::Tron),
@@ -48,6 +48,17 @@ impl AddressKind {
             AddressKind::Tron => tron(address),
         }
     }
+}
+
+/// An address of this kind, or of the one that it looks like; what is none stays as it is.
+///
+/// No text is an address of two kinds: their lengths in bytes differ.
+pub fn wallet(kind: Option<AddressKind>, text: String) -> String {
+    let normal = match kind {
+        Some(kind) => kind.normal(&text),
+        None => evm(&text).or_else(|| tron(&text)).or_else(|| solana(&text)),
+    };
+    normal.unwrap_or(text)
 }
 
 /// A UUID in any case, in lower case; other text stays as it is.

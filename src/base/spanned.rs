@@ -59,10 +59,44 @@ impl<P> Raw<P> {
     }
 }
 
+/// Where the lines of a text begin, so that places in a long one are found at once.
+#[derive(Debug)]
+pub struct Lines<'t> {
+    text: &'t str,
+    starts: Vec<usize>,
+}
+
+impl<'t> Lines<'t> {
+    pub fn of(text: &'t str) -> Lines<'t> {
+        let after = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at.saturating_add(1));
+        Lines { text, starts: [0].into_iter().chain(after).collect() }
+    }
+
+    /// The line and the column where a span starts, counted from 1.
+    pub fn place(&self, span: Range<usize>) -> (usize, usize) {
+        let at = span.start.min(self.text.len());
+        let line = self.starts.partition_point(|start| *start <= at);
+        let start = line.checked_sub(1).and_then(|line| self.starts.get(line)).copied().unwrap_or(0);
+        let before = self.text.get(start..at).unwrap_or_default();
+        (line, before.chars().count().saturating_add(1))
+    }
+}
+
 /// The line and the column where a span starts, counted from 1.
 pub fn line_and_column(text: &str, span: Range<usize>) -> (usize, usize) {
-    let before = text.get(..span.start).unwrap_or(text);
-    let line = before.matches('\n').count().saturating_add(1);
-    let column = before.rsplit('\n').next().unwrap_or(before).chars().count().saturating_add(1);
-    (line, column)
+    Lines::of(text).place(span)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_and_columns_count_from_one_and_by_characters() {
+        let text = "ab\nüx\n\nz";
+        for (at, place) in [(0, (1, 1)), (2, (1, 3)), (3, (2, 1)), (5, (2, 2)), (7, (3, 1)), (8, (4, 1)), (99, (4, 2))]
+        {
+            assert_eq!(line_and_column(text, at..at), place, "{at}");
+        }
+    }
 }

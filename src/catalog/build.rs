@@ -243,11 +243,12 @@ fn claim(node: &Node<'_>, template: &Template) -> Option<Claim> {
 }
 
 fn money(node: &Node<'_>) -> Money {
-    node.only(&["source", "destination", "fees"]);
+    node.only(&["source", "destination", "fees", "price"]);
     Money {
         source: node.optional("source").map(|n| side(&n)).unwrap_or_default(),
         destination: node.optional("destination").map(|n| side(&n)).unwrap_or_default(),
         fees: node.optional("fees").map(|n| fees(&n)).unwrap_or_default(),
+        price: node.optional("price").and_then(|n| n.pointer()),
     }
 }
 

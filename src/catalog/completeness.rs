@@ -138,6 +138,7 @@ fn money_pointers(money: &Money) -> impl Iterator<Item = &Pointer> {
         .chain(side_pointers(&money.destination))
         .chain(&fees.wallets)
         .chain(&fees.values)
+        .chain(&money.price)
         .chain(&fees.chain)
 }
 

@@ -8,6 +8,7 @@ mod completeness;
 mod contract;
 mod files;
 mod find;
+mod movement;
 mod operation;
 mod read;
 mod template;
@@ -18,6 +19,7 @@ pub use completeness::{completeness, examples};
 pub use contract::{Contract, Place, Violation};
 pub use files::SchemaFiles;
 pub use find::{Found, NotFound};
+pub use movement::{Movement, Party, chain_kind};
 pub use operation::{Answer, Claim, Class, Fees, Money, Operation, Parameter, Reconcile, Shape, Side, Statuses};
 pub use template::{Segment, Template};
 

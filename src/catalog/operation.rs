@@ -136,6 +136,8 @@ pub struct Money {
     pub source: Side,
     pub destination: Side,
     pub fees: Fees,
+    /// Units of the destination's currency for one of the source's, at least.
+    pub price: Option<Pointer>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -25,18 +25,22 @@ pub(super) struct Arguments {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Output {
+pub(super) enum Output {
     Lines,
     Json,
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     let findings = findings(&arguments.sources);
-    print(&match arguments.output {
-        Output::Lines => lines(&findings),
-        Output::Json => format!("{}\n", as_json(&findings)),
-    })?;
+    print(&told(&findings, arguments.output))?;
     Ok(if findings.iter().any(is_error) { Ending::Faulty } else { Ending::Done })
+}
+
+pub(super) fn told(findings: &[Finding], output: Output) -> String {
+    match output {
+        Output::Lines => lines(findings),
+        Output::Json => format!("{}\n", as_json(findings)),
+    }
 }
 
 /// All findings, configuration first.

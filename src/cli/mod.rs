@@ -11,6 +11,7 @@ mod freeze;
 mod init;
 mod operations;
 mod policies;
+mod policy;
 mod requests;
 mod serve;
 mod simulate;
@@ -39,8 +40,8 @@ use crate::policy::Policies;
     name = "sluice",
     version,
     arg_required_else_help = true,
-    after_help = "Exit codes: 0 done; 1 it could not be done; 2 the command line is wrong; 3 `check` or `audit verify` \
-                  found something; 4 the console refused."
+    after_help = "Exit codes: 0 done; 1 it could not be done; 2 the command line is wrong; 3 `check`, `policy` or `audit \
+                  verify` found something; 4 the console refused."
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -57,6 +58,7 @@ enum Command {
     Init(init::Arguments),
     Check(check::Arguments),
     Operations(operations::Arguments),
+    Policy(policy::Arguments),
     Requests(requests::Arguments),
     Serve(serve::Arguments),
     Simulate(simulate::Simulate),
@@ -68,7 +70,7 @@ enum Command {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     Done,
-    /// `check` or `audit verify` found something.
+    /// `check`, `policy` or `audit verify` found something.
     Faulty,
     /// The console did not do it, and the reason is told.
     Refused,
@@ -86,6 +88,7 @@ pub fn run(cli: Cli) -> anyhow::Result<Ending> {
         Command::Init(arguments) => init::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Operations(arguments) => operations::run(&arguments),
+        Command::Policy(arguments) => policy::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Store(arguments) => store::run(&arguments),
         Command::Token(arguments) => token::run(arguments),

@@ -16,11 +16,19 @@ pub(super) const SHIPPED: (&str, &str) = ("default.toml", include_str!("../../po
 /// The configured set; an empty one if none is configured.
 pub(super) fn configured(config: &Config, catalog: &Catalog) -> Result<Policies, Vec<Finding>> {
     let Some(folder) = config.policies.as_deref() else { return Ok(Policies::default()) };
+    in_files(folder, |files| understood(files, config, catalog))
+}
+
+/// Reads a folder; names of files in findings have it before them.
+pub(super) fn in_files<T>(
+    folder: &Path,
+    understand: impl FnOnce(&[(String, String)]) -> Result<T, Vec<Finding>>,
+) -> Result<T, Vec<Finding>> {
     let files = files(folder).map_err(|error| {
         let name = folder.display().to_string();
         vec![Finding::error(&name, format!("the policies cannot be read: {error}")).remedy("make its files readable")]
     })?;
-    understood(&files, config, catalog).map_err(|findings| in_folder(Some(folder), findings))
+    understand(&files).map_err(|findings| in_folder(Some(folder), findings))
 }
 
 /// The set that ships.

@@ -6,24 +6,75 @@ use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
 use crate::base::finding::{Finding, nearest};
-use crate::base::spanned::{self, Found, line_and_column};
+use crate::base::spanned::{self, Found, Lines};
 
 /// A line and a column.
 pub(super) type Place = (usize, usize);
 pub(super) type Raw = spanned::Raw<Place>;
 
-/// The kinds of tables that there are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The kinds of tables that there are, in the order in which they are read: each names only what stands before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Rate,
+    Asset,
+    Value,
+    Group,
+    List,
+    Approval,
+    Rule,
+    Limit,
+    Invariant,
+    Test,
+}
+
+/// How the tables of a kind are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// `[[kind]]`, any number of them.
+    Listed,
+    /// `[kind.name]`.
+    Named,
+    /// `[kind]`.
+    Single,
 }
 
 /// Each kind with its name.
-pub(super) const KINDS: [(&str, Kind); 1] = [("rate", Kind::Rate)];
+const KINDS: [(&str, Kind, Form); 10] = [
+    ("rate", Kind::Rate, Form::Listed),
+    ("rule", Kind::Rule, Form::Listed),
+    ("limit", Kind::Limit, Form::Listed),
+    ("approval", Kind::Approval, Form::Named),
+    ("group", Kind::Group, Form::Named),
+    ("list", Kind::List, Form::Named),
+    ("asset", Kind::Asset, Form::Named),
+    ("value", Kind::Value, Form::Single),
+    ("invariant", Kind::Invariant, Form::Listed),
+    ("test", Kind::Test, Form::Listed),
+];
+
+impl Kind {
+    pub(super) fn as_str(self) -> &'static str {
+        KINDS.iter().find(|(_, kind, _)| *kind == self).map_or("", |(name, _, _)| name)
+    }
+}
+
+impl Form {
+    /// The heading of a table.
+    fn written(self, name: &str) -> String {
+        match self {
+            Form::Listed => format!("[[{name}]]"),
+            Form::Named => format!("[{name}.NAME]"),
+            Form::Single => format!("[{name}]"),
+        }
+    }
+}
 
 /// One table of a kind, as it stands in a file.
 pub(super) struct Entry<'f> {
+    pub file: &'f str,
     pub kind: Kind,
+    /// What stands behind the kind in `[kind.name]`.
+    pub name: String,
     pub table: Table<'f>,
 }
 
@@ -39,7 +90,8 @@ pub(super) struct Table<'f> {
 
 /// The tables of a file, in their order; what is no table of a known kind becomes a finding.
 pub(super) fn entries<'f>(file: &'f str, text: &str, findings: &mut Vec<Finding>) -> Vec<Entry<'f>> {
-    let place = |span: Range<usize>| line_and_column(text, span);
+    let lines = Lines::of(text);
+    let place = |span: Range<usize>| lines.place(span);
     let (tree, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {
         // What a broken text goes on to say is guesswork.
@@ -52,23 +104,29 @@ pub(super) fn entries<'f>(file: &'f str, text: &str, findings: &mut Vec<Finding>
     let mut entries = Vec::new();
     for (key, value) in tree.get_ref() {
         let name = key.get_ref().as_ref();
-        let Some((name, kind)) = KINDS.into_iter().find(|(known, _)| *known == name) else {
+        let Some((name, kind, form)) = KINDS.into_iter().find(|(known, _, _)| *known == name) else {
             findings.push(located(unknown(file, name), place(key.span())));
             continue;
         };
-        let DeValue::Array(items) = value.get_ref() else {
-            findings.push(located(not_listed(file, name), place(key.span())));
-            continue;
-        };
-        for item in items {
-            match item.get_ref() {
-                DeValue::Table(fields) => {
-                    let table = table(file, fields, &place, place(item.span()));
-                    entries.push(Entry { kind, table });
-                }
-                _ => findings.push(located(not_listed(file, name), place(item.span()))),
+        let mut add = |name: &str, at: Place, value: &DeValue<'_>| match value {
+            DeValue::Table(fields) => {
+                let table = table(file, fields, &place, at);
+                entries.push(Entry { file, kind, name: name.to_owned(), table });
+                None
             }
-        }
+            _ => Some(at),
+        };
+        let wrong: Vec<Place> = match (form, value.get_ref()) {
+            (Form::Listed, DeValue::Array(items)) => {
+                items.iter().filter_map(|item| add("", place(item.span()), item.get_ref())).collect()
+            }
+            (Form::Named, DeValue::Table(named)) => {
+                named.iter().filter_map(|(key, value)| add(key.get_ref(), place(key.span()), value.get_ref())).collect()
+            }
+            (Form::Single, value) => add("", place(key.span()), value).into_iter().collect(),
+            _ => vec![place(key.span())],
+        };
+        findings.extend(wrong.into_iter().map(|at| located(otherwise(file, name, form), at)));
     }
     entries.sort_by_key(|entry| entry.table.place);
     entries
@@ -83,18 +141,18 @@ fn table<'f>(file: &'f str, fields: &DeTable<'_>, place: &dyn Fn(Range<usize>) -
 }
 
 fn unknown(file: &str, name: &str) -> Finding {
-    let known = KINDS.map(|(name, _)| name);
-    let listed = known.map(|name| format!("`[[{name}]]`")).join(", ");
-    let remedy = match nearest(name, known) {
-        Some(near) => format!("did you mean `[[{near}]]`?"),
+    let listed = KINDS.map(|(name, _, form)| format!("`{}`", form.written(name))).join(", ");
+    let near = nearest(name, KINDS.map(|(name, _, _)| name));
+    let remedy = match KINDS.into_iter().find(|(known, _, _)| Some(*known) == near) {
+        Some((near, _, form)) => format!("did you mean `{}`?", form.written(near)),
         None => format!("there is: {listed}"),
     };
     Finding::error(file, format!("nothing in policies is called `{}`", name.escape_debug())).remedy(remedy)
 }
 
-fn not_listed(file: &str, name: &str) -> Finding {
+fn otherwise(file: &str, name: &str, form: Form) -> Finding {
     Finding::error(file, format!("`{name}` is written otherwise"))
-        .remedy(format!("write `[[{name}]]` above each, and its fields below"))
+        .remedy(format!("write `{}` above each, and its fields below", form.written(name)))
 }
 
 fn located(finding: Finding, (line, column): Place) -> Finding {
@@ -127,6 +185,81 @@ impl<'f> Table<'f> {
         match found.raw {
             Raw::Truth(truth) => Some(truth),
             other => self.wrong(name, found.place, &other, "`true` or `false`"),
+        }
+    }
+
+    /// A table inside of this one; its own end is told to [`Table::include`].
+    pub(super) fn nested(&mut self, name: &'static str) -> Option<Table<'f>> {
+        let found = self.take(name)?;
+        self.nested_of(name, found)
+    }
+
+    pub(super) fn nested_of(&mut self, name: &str, found: Found<Place>) -> Option<Table<'f>> {
+        match found.raw {
+            Raw::Table(fields) => {
+                let fields = fields.into_iter().map(|(name, found)| (name, (found.place, found))).collect();
+                Some(Table { file: self.file, place: found.place, fields, asked: Vec::new(), findings: Vec::new() })
+            }
+            other => self.wrong(name, found.place, &other, "a table"),
+        }
+    }
+
+    /// Ends a table inside of this one.
+    pub(super) fn include(&mut self, nested: Table<'_>) {
+        nested.end(&mut self.findings);
+    }
+
+    /// Takes out all that was not asked for yet.
+    pub(super) fn rest(&mut self) -> Vec<(String, Found<Place>)> {
+        std::mem::take(&mut self.fields).into_iter().map(|(name, (_, found))| (name, found)).collect()
+    }
+
+    /// A whole number from one to another.
+    pub(super) fn number(&mut self, name: &'static str, range: std::ops::RangeInclusive<u64>) -> Option<u64> {
+        let found = self.take(name)?;
+        match found.raw {
+            Raw::Number(Some(number)) if range.contains(&number) => Some(number),
+            Raw::Number(_) => {
+                let remedy = format!("write {} to {}", range.start(), range.end());
+                self.fault(found.place, format!("`{name}` is out of range"), remedy);
+                None
+            }
+            other => self.wrong(name, found.place, &other, "a whole number"),
+        }
+    }
+
+    /// A field that must be there; `read` says what is wrong if it is there and wrong.
+    pub(super) fn required<T>(
+        &mut self,
+        name: &'static str,
+        remedy: &str,
+        read: impl FnOnce(&mut Table<'f>, &'static str) -> Option<T>,
+    ) -> Option<T> {
+        if !self.has(name) {
+            let place = self.place;
+            self.take(name);
+            self.fault(place, format!("`{name}` is missing"), remedy);
+            return None;
+        }
+        read(self, name)
+    }
+
+    /// A text, or a list of them: each with its place.
+    pub(super) fn one_or_more(&mut self, name: &'static str) -> Option<Vec<(Place, String)>> {
+        let found = self.take(name)?;
+        self.one_or_more_of(name, found)
+    }
+
+    pub(super) fn one_or_more_of(&mut self, name: &str, found: Found<Place>) -> Option<Vec<(Place, String)>> {
+        match found.raw {
+            Raw::Text(_) => self.text_of(name, found).map(|text| vec![text]),
+            Raw::List(items) if items.is_empty() => {
+                let fault = format!("`{name}` is empty: it would fit nothing");
+                self.fault(found.place, fault, "name at least one, or leave it out");
+                None
+            }
+            Raw::List(items) => items.into_iter().map(|item| self.text_of(name, item)).collect(),
+            other => self.wrong(name, found.place, &other, "a text, or a list of texts"),
         }
     }
 
@@ -206,7 +339,7 @@ impl<'f> Table<'f> {
         is_good
     }
 
-    fn text_of(&mut self, name: &'static str, found: Found<Place>) -> Option<(Place, String)> {
+    fn text_of(&mut self, name: &str, found: Found<Place>) -> Option<(Place, String)> {
         match found.raw {
             Raw::Text(text) if text.is_empty() || text.trim() != text || text.contains(char::is_control) => {
                 let fault = format!("`{name}` is empty, or has blanks at its ends or control characters");
@@ -218,7 +351,7 @@ impl<'f> Table<'f> {
         }
     }
 
-    fn wrong<T>(&mut self, name: &'static str, place: Place, raw: &Raw, expected: &str) -> Option<T> {
+    pub(super) fn wrong<T>(&mut self, name: &str, place: Place, raw: &Raw, expected: &str) -> Option<T> {
         self.fault(place, format!("`{name}`: {}", raw.instead_of(expected)), format!("write {expected}"));
         None
     }

@@ -5,18 +5,41 @@
 //!
 //! Pure: names are checked against what is handed in; what time it is comes in as an argument.
 
+mod asked;
+mod condition;
 mod document;
+mod interval;
+mod limit;
 mod quota;
 mod rate;
+mod rule;
+mod rules;
+mod trial;
+mod when;
+mod words;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+pub use asked::{Asked, Facts, Field, Valuation, ValueFault, View};
+pub use condition::{Condition, Literal, Sought, Ways};
+pub use interval::Interval;
+pub use limit::{Limit, Max, Reservation};
 pub use quota::{Mark, Quota};
 pub use rate::{Bound, Call, Key, Mode, Rate};
+pub use rule::{Effect, Rule};
+pub use rules::{Cause, Reason, Rules, Verdict};
+pub use trial::{NearMiss, Trial, Tried};
+pub use words::{Approval, Need};
 
 use crate::base::finding::{Finding, Severity};
 use crate::catalog::Catalog;
-use document::Kind;
+use document::{Entry, Kind, Place};
+use when::Vocabulary;
+
+/// The kinds of tables that a gate applies. It refuses a set with any other, so that nobody relies on what is not
+/// enforced.
+const APPLIED: [Kind; 1] = [Kind::Rate];
 
 /// What policies may name, and lean on.
 #[derive(Clone, Copy, Debug)]
@@ -33,35 +56,147 @@ pub struct Known<'k> {
 pub struct Policies {
     /// No two with the same id.
     pub rates: Vec<Rate>,
+    /// What moves money, and what else changes anything.
+    pub rules: Rules,
+    pub trials: Vec<Trial>,
+}
+
+/// What a set says that was read whole, and what is odd about it.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    pub policies: Policies,
+    pub warnings: Vec<Finding>,
+}
+
+/// Reads the set that a gate is to run on; what gates do not apply is wrong in it.
+pub fn read(files: &[(String, String)], known: &Known<'_>) -> Result<Policies, Vec<Finding>> {
+    let (entries, mut findings) = entries(files);
+    for entry in entries.iter().filter(|entry| !APPLIED.contains(&entry.kind)) {
+        let (line, column) = entry.table.place;
+        findings.push(
+            Finding::error(entry.file, format!("gates do not apply `{}` yet", entry.kind.as_str()))
+                .at(format!("{line}:{column}"))
+                .remedy("keep it in a folder of its own, and try it with `sluice policy test`"),
+        );
+    }
+    understood(entries, findings, known).map(|reading| reading.policies).map_err(in_order)
 }
 
 /// Reads files, each a name and its text, or tells everything that is wrong with them.
-pub fn read(files: &[(String, String)], known: &Known<'_>) -> Result<Policies, Vec<Finding>> {
-    let mut findings = Vec::new();
-    let mut policies = Policies::default();
-    let mut ids = BTreeMap::new();
-    for (file, text) in files {
-        for entry in document::entries(file, text, &mut findings) {
-            match entry.kind {
-                Kind::Rate => {
-                    let read = rate::read(entry.table, known, &mut findings);
-                    let Some(read) = read else { continue };
-                    match ids.insert(read.id.clone(), (file, read.place)) {
-                        Some((first, (line, _))) => findings.push(twice(file, &read, first, line)),
-                        None => policies.rates.push(read),
-                    }
-                }
-            }
-        }
-    }
-    if findings.iter().any(|finding| finding.severity == Severity::Error) { Err(findings) } else { Ok(policies) }
+pub fn read_all(files: &[(String, String)], known: &Known<'_>) -> Result<Reading, Vec<Finding>> {
+    let (entries, findings) = entries(files);
+    understood(entries, findings, known).map_err(in_order)
 }
 
-fn twice(file: &str, rate: &Rate, first: &str, line: usize) -> Finding {
-    let (here, column) = rate.place;
-    Finding::error(file, format!("there is a rate `{}` already, in {first}:{line}", rate.id))
-        .at(format!("{here}:{column}"))
-        .remedy("give each an `id` of its own")
+/// As they stand in the files.
+fn in_order(mut findings: Vec<Finding>) -> Vec<Finding> {
+    let place = |finding: &Finding| {
+        let (line, column) = finding.place.as_deref()?.split_once(':')?;
+        Some((line.parse::<usize>().ok()?, column.parse::<usize>().ok()?))
+    };
+    findings.sort_by(|a, b| a.file.cmp(&b.file).then_with(|| place(a).cmp(&place(b))));
+    findings
+}
+
+/// The tables of all files, those first that others may name.
+fn entries(files: &[(String, String)]) -> (Vec<Entry<'_>>, Vec<Finding>) {
+    let mut findings = Vec::new();
+    let mut entries = Vec::new();
+    for (file, text) in files {
+        entries.extend(document::entries(file, text, &mut findings));
+    }
+    entries.sort_by_key(|entry| entry.kind);
+    (entries, findings)
+}
+
+fn understood(entries: Vec<Entry<'_>>, mut findings: Vec<Finding>, known: &Known<'_>) -> Result<Reading, Vec<Finding>> {
+    let (mut policies, mut words) = (Policies::default(), Vocabulary::default());
+    let (mut rules, mut limits, mut approvals) = (Vec::new(), Vec::new(), BTreeMap::new());
+    let mut names = Names::default();
+    words.approvals = of_kind(&entries, Kind::Approval).map(|entry| entry.name.clone()).collect();
+    for Entry { file, kind, name, table } in entries {
+        let (place, found) = (table.place, &mut findings);
+        match kind {
+            Kind::Rate => {
+                let read =
+                    rate::read(table, known, found).filter(|rate| names.add("rate", &rate.id, file, place, found));
+                policies.rates.extend(read);
+            }
+            Kind::Asset => words::asset(&name, table, &mut words, found),
+            Kind::Value => words::value(table, &mut words, found),
+            Kind::Group => words::group(&name, table, known, &mut words, found),
+            Kind::List => words::list(&name, table, known, &mut words, found),
+            Kind::Approval => {
+                let read = words::approval(table, &words, found);
+                approvals.extend(read.map(|read| (Arc::<str>::from(name.as_str()), read)));
+            }
+            Kind::Rule => {
+                let read = rule::read(table, known, &words, found);
+                rules.extend(read.filter(|rule| names.add("rule or limit", &rule.id, file, place, found)));
+            }
+            Kind::Limit => {
+                let read = limit::read(table, known, &words, found);
+                let read = read.filter(|limit| names.add("rule or limit", &limit.id, file, place, found));
+                limits.extend(read.map(|limit| (file, limit)));
+            }
+            Kind::Invariant => {
+                let (line, column) = place;
+                let finding = Finding::error(file, "invariants are not proved yet, and an unproved one is none");
+                findings.push(finding.at(format!("{line}:{column}")).remedy("write a `[[test]]` for its edges"));
+            }
+            Kind::Test => policies.trials.extend(trial::read(file, table, known, &names.ids, found)),
+        }
+        if matches!(kind, Kind::Asset | Kind::Value | Kind::Group | Kind::List | Kind::Approval) {
+            names.add(kind.as_str(), &name, file, place, &mut findings);
+        }
+    }
+    findings.extend(limits.iter().filter_map(|(file, limit)| open(file, limit, &limits, known)));
+    let limits = limits.into_iter().map(|(_, limit)| limit).collect();
+    policies.rules = Rules::new(rules, limits, approvals, words.valuation);
+    let is_bad = findings.iter().any(|finding| finding.severity == Severity::Error);
+    if is_bad { Err(findings) } else { Ok(Reading { policies, warnings: findings }) }
+}
+
+fn of_kind<'e, 'f>(entries: &'e [Entry<'f>], kind: Kind) -> impl Iterator<Item = &'e Entry<'f>> {
+    entries.iter().filter(move |entry| entry.kind == kind)
+}
+
+/// Which names were given, and where.
+#[derive(Debug, Default)]
+struct Names {
+    places: BTreeMap<(&'static str, String), (String, usize)>,
+    /// Of rules and limits.
+    ids: BTreeSet<String>,
+}
+
+impl Names {
+    /// Whether the name is a new one; otherwise that becomes a finding.
+    fn add(&mut self, what: &'static str, id: &str, file: &str, place: Place, findings: &mut Vec<Finding>) -> bool {
+        let (line, column) = place;
+        if let Some((first, first_line)) = self.places.get(&(what, id.to_owned())) {
+            findings.push(
+                Finding::error(file, format!("there is a {what} `{id}` already, in {first}:{first_line}"))
+                    .at(format!("{line}:{column}"))
+                    .remedy(format!("give each {what} a name of its own")),
+            );
+            return false;
+        }
+        self.places.insert((what, id.to_owned()), (file.to_owned(), line));
+        if what == "rule or limit" {
+            self.ids.insert(id.to_owned());
+        }
+        true
+    }
+}
+
+/// A limit that a caller escapes by writing something else each time, and that no other one encloses.
+fn open(file: &str, limit: &Limit, limits: &[(&str, Limit)], known: &Known<'_>) -> Option<Finding> {
+    let is_enclosed = |operation: &&_| limits.iter().any(|(_, other)| other.encloses(operation));
+    let escaping = limit.to_enclose(known).find(|operation| !is_enclosed(operation)).filter(|_| limit.is_open())?;
+    let (line, column) = limit.place;
+    let text = format!("callers choose all that `{}` counts by, and no other limit bounds `{escaping}`", limit.id);
+    let remedy = "add a key that callers do not choose to `per`, or a limit per `environment` or `caller`";
+    Some(Finding::error(file, text).at(format!("{line}:{column}")).remedy(remedy))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::catalog::{Class, Operation};
 
 const MOST_CONCURRENT: u64 = 100_000;
 const CLASSES: [(&str, Class); 3] = [("@read", Class::Read), ("@change", Class::Change), ("@money", Class::Money)];
-const MODES: [(&str, Mode); 2] = [("enforce", Mode::Enforce), ("shadow", Mode::Shadow)];
+pub(super) const MODES: [(&str, Mode); 2] = [("enforce", Mode::Enforce), ("shadow", Mode::Shadow)];
 const KEYS: [(&str, Key); 6] = [
     ("caller", Key::Caller),
     ("role", Key::Role),
@@ -163,8 +163,8 @@ pub(super) fn read(mut table: Table<'_>, known: &Known<'_>, findings: &mut Vec<F
     is_good.then_some(read)
 }
 
-fn id(table: &mut Table<'_>) -> Option<Arc<str>> {
-    let (place, id) = required(table, "id", "write for example `id = \"per-caller\"`", Table::text)?;
+pub(super) fn id(table: &mut Table<'_>) -> Option<Arc<str>> {
+    let (place, id) = table.required("id", "write for example `id = \"per-caller\"`", Table::text)?;
     let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     if id.len() > 32 || !id.bytes().all(allowed) {
         table.fault(
@@ -179,7 +179,7 @@ fn id(table: &mut Table<'_>) -> Option<Arc<str>> {
 
 fn fits(table: &mut Table<'_>, known: &Known<'_>) -> Option<Fits> {
     let remedy = "write `ops = [\"*\"]` for all, classes as `\"@money\"`, or operations by their ids";
-    let ops = required(table, "ops", remedy, |table, name| table.texts(name, false));
+    let ops = table.required("ops", remedy, |table, name| table.texts(name, false));
     let operations = ops.map(|ops| operations(table, &ops, known));
     let words = Environment::ALL.map(|environment| (environment.as_str(), environment));
     let environments = table.texts("environment", false).map(|texts| {
@@ -196,7 +196,7 @@ fn fits(table: &mut Table<'_>, known: &Known<'_>) -> Option<Fits> {
     Some(Fits { operations: operations?, environments, issuers, roles, callers })
 }
 
-fn operations(table: &mut Table<'_>, ops: &[(Place, String)], known: &Known<'_>) -> BTreeSet<OperationId> {
+pub(super) fn operations(table: &mut Table<'_>, ops: &[(Place, String)], known: &Known<'_>) -> BTreeSet<OperationId> {
     let all = known.catalog.operations();
     let mut found = BTreeSet::new();
     for (place, text) in ops {
@@ -213,7 +213,11 @@ fn operations(table: &mut Table<'_>, ops: &[(Place, String)], known: &Known<'_>)
     found
 }
 
-fn callers(table: &mut Table<'_>, texts: Vec<(Place, String)>, known: &Known<'_>) -> BTreeSet<(String, String)> {
+pub(super) fn callers(
+    table: &mut Table<'_>,
+    texts: Vec<(Place, String)>,
+    known: &Known<'_>,
+) -> BTreeSet<(String, String)> {
     let mut callers = BTreeSet::new();
     for (place, text) in texts {
         match text.split_once(':') {
@@ -231,7 +235,7 @@ fn callers(table: &mut Table<'_>, texts: Vec<(Place, String)>, known: &Known<'_>
     callers
 }
 
-fn known_issuer(table: &mut Table<'_>, place: Place, name: &str, known: &Known<'_>) {
+pub(super) fn known_issuer(table: &mut Table<'_>, place: Place, name: &str, known: &Known<'_>) {
     if !known.issuers.contains(&name) {
         table.unknown_name(place, "an issuer", name, known.issuers.iter().copied());
     }
@@ -293,20 +297,4 @@ fn shared(table: &mut Table<'_>, bound: Bound, known: &Known<'_>) -> Option<Boun
             .ok_or(("nodes can share at most 10000 calls a second", "write a smaller `quota`")),
     };
     shared.map_err(|(fault, remedy)| table.fault(place, fault, remedy)).ok()
-}
-
-/// A field that must be there; `read` says what is wrong if it is there and wrong.
-fn required<'f, T>(
-    table: &mut Table<'f>,
-    name: &'static str,
-    remedy: &str,
-    read: impl FnOnce(&mut Table<'f>, &'static str) -> Option<T>,
-) -> Option<T> {
-    if !table.has(name) {
-        let place = table.place;
-        table.take(name);
-        table.fault(place, format!("`{name}` is missing"), remedy);
-        return None;
-    }
-    read(table, name)
 }

@@ -1,17 +1,22 @@
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use super::*;
 use crate::base::ids::{Environment, OperationId};
 use crate::catalog::SchemaFiles;
 
-fn catalog() -> Catalog {
-    Catalog::build(&SchemaFiles::built_in(), &[]).unwrap()
+mod deciding;
+mod language;
+
+fn catalog() -> &'static Catalog {
+    static CATALOG: LazyLock<Catalog> = LazyLock::new(|| Catalog::build(&SchemaFiles::built_in(), &[]).unwrap());
+    &CATALOG
 }
 
 fn read_with(texts: &[&str], can_share: bool) -> Result<Policies, Vec<Finding>> {
     let files: Vec<(String, String)> =
         texts.iter().enumerate().map(|(at, text)| (format!("{at}.toml"), (*text).to_owned())).collect();
-    read(&files, &Known { catalog: &catalog(), issuers: &["main", "console"], can_share })
+    read(&files, &Known { catalog: catalog(), issuers: &["main", "console"], can_share })
 }
 
 fn good(text: &str) -> Rate {

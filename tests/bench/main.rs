@@ -39,6 +39,7 @@ mod exchange;
 mod load;
 mod micro;
 mod report;
+mod rules;
 mod store;
 mod tokens;
 mod upstream;

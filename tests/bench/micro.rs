@@ -75,6 +75,7 @@ pub(crate) fn steps() -> anyhow::Result<Vec<Step>> {
     for tasks in [1, 64] {
         steps.extend(append(tasks)?);
     }
+    steps.extend(crate::rules::steps(&catalog)?);
     steps.extend(tokens::steps()?);
     Ok(steps)
 }

@@ -20,7 +20,7 @@ fn said(output: &Output) -> (Option<i32>, String) {
 fn help_lists_every_command() {
     let (code, text) = said(&run(&["--help"]));
     assert_eq!(code, Some(0));
-    for command in ["serve", "check", "init", "simulate", "demo", "audit"] {
+    for command in ["serve", "check", "init", "simulate", "demo", "audit", "policy"] {
         assert!(text.contains(&format!("\n  {command} ")), "{command}: {text}");
         assert_eq!(run(&[command, "--help"]).status.code(), Some(0), "{command}");
     }

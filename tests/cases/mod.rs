@@ -20,6 +20,7 @@ mod nodes;
 mod once;
 mod parameters;
 mod passage;
+mod policy;
 pub(super) mod rates;
 mod reconcile;
 mod shutdown;

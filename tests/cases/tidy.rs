@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 const ORDER: [&str; 15] = [
     "base",
     "catalog",
-    "policy",
     "commit",
+    "policy",
     "chain",
     "stations",
     "ports",
@@ -23,7 +23,7 @@ const ORDER: [&str; 15] = [
     "cli",
 ];
 /// Modules without clock, randomness, environment, files, sockets or tasks.
-const PURE: [&str; 6] = ["base", "catalog", "policy", "commit", "chain", "stations"];
+const PURE: [&str; 6] = ["base", "catalog", "commit", "policy", "chain", "stations"];
 const IMPURE: [&str; 11] = [
     "std::fs",
     "std::net",

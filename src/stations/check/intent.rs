@@ -12,7 +12,7 @@ use crate::base::json;
 use crate::base::normal::{self, AddressKind};
 use crate::base::pointer::Pointer;
 use crate::base::secret::Secret;
-use crate::catalog::{Claim, Fees, Operation, Side, Violation};
+use crate::catalog::{Claim, Movement, Operation, Violation, chain_kind};
 use crate::commit::{Kind, RecordKey};
 use crate::stations::admit::{Admitted, Caller};
 
@@ -41,26 +41,6 @@ pub struct Named {
     pub fingerprint: Fingerprint,
 }
 
-/// What moves, as the body states it. Identifiers are in their normal form, amounts as written.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Movement {
-    pub source: Party,
-    pub destination: Party,
-    pub fee_wallets: Vec<String>,
-}
-
-/// One end of a movement.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Party {
-    pub amount: Option<String>,
-    pub currency: Option<String>,
-    pub chain: Option<String>,
-    pub user: Option<String>,
-    pub wallet: Option<String>,
-    pub external_wallet: Option<String>,
-    pub account: Option<String>,
-}
-
 impl Intent {
     pub(super) fn build(admitted: Admitted, parameters: &[(String, String)], body: Option<&Value>) -> Intent {
         let operation = admitted.operation().clone();
@@ -68,7 +48,7 @@ impl Intent {
         Intent {
             environment: admitted.environment(),
             named: written.named(&admitted, body),
-            movement: movement(&operation, body.unwrap_or(&Value::Null)),
+            movement: operation.movement(body.unwrap_or(&Value::Null)),
             fingerprint: written.fingerprint,
             caller: admitted.caller().clone(),
             token: admitted.token().clone(),
@@ -172,10 +152,10 @@ pub(super) fn address_violations(operation: &Operation, body: &Value) -> Vec<Vio
     let Some(money) = &operation.money else { return Vec::new() };
     let mut violations = Vec::new();
     for side in [&money.source, &money.destination] {
-        let kind = kind_of(side.chain.as_ref(), body);
+        let kind = chain_kind(side.chain.as_ref(), body);
         violations.extend(misspelt(side.wallet.iter(), kind, body));
     }
-    let kind = kind_of(money.fees.chain.as_ref(), body);
+    let kind = chain_kind(money.fees.chain.as_ref(), body);
     violations.extend(misspelt(money.fees.wallets.iter(), kind, body));
     violations
 }
@@ -190,55 +170,9 @@ fn misspelt<'p>(wallets: impl Iterator<Item = &'p Pointer>, kind: Option<Address
     wrong.collect()
 }
 
-fn kind_of(chain: Option<&Pointer>, body: &Value) -> Option<AddressKind> {
-    AddressKind::of_chain(chain?.get(body)?.as_str()?)
-}
-
 fn request_id(operation: &Operation, body: &Value) -> Option<RequestId> {
     match operation.claim.as_ref()? {
         Claim::Body(pointer) => RequestId::parse(pointer.get(body)?.as_str()?),
         Claim::Path(_) => None,
-    }
-}
-
-fn movement(operation: &Operation, body: &Value) -> Option<Movement> {
-    let money = operation.money.as_ref()?;
-    Some(Movement {
-        source: party(&money.source, body),
-        destination: party(&money.destination, body),
-        fee_wallets: fee_wallets(&money.fees, body),
-    })
-}
-
-fn party(side: &Side, body: &Value) -> Party {
-    let text = |pointer: &Option<Pointer>| pointer.as_ref().and_then(|p| p.get(body)).and_then(as_written);
-    let kind = kind_of(side.chain.as_ref(), body);
-    Party {
-        amount: text(&side.amount),
-        currency: text(&side.currency),
-        chain: text(&side.chain),
-        user: text(&side.party).map(|t| normal::uuid(&t)),
-        wallet: text(&side.wallet).map(|t| normal_wallet(kind, t)),
-        external_wallet: text(&side.external_wallet).map(|t| normal::uuid(&t)),
-        account: text(&side.account).map(|t| normal::uuid(&t)),
-    }
-}
-
-fn fee_wallets(fees: &Fees, body: &Value) -> Vec<String> {
-    let kind = kind_of(fees.chain.as_ref(), body);
-    let written = fees.wallets.iter().flat_map(|p| p.all(body)).filter_map(|(_, value)| as_written(value));
-    written.map(|text| normal_wallet(kind, text)).collect()
-}
-
-fn normal_wallet(kind: Option<AddressKind>, text: String) -> String {
-    let kind = kind.or_else(|| AddressKind::of_address(&text));
-    kind.and_then(|kind| kind.normal(&text)).unwrap_or(text)
-}
-
-fn as_written(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Number(number) => Some(number.to_string()),
-        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
     }
 }

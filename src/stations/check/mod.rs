@@ -9,7 +9,7 @@ mod query;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
 use serde_json::Value;
 
-pub use intent::{Intent, Movement, Named, Party};
+pub use intent::{Intent, Named};
 
 use super::admit::Admitted;
 use crate::base::ids::is_identifier;

@@ -1,0 +1,260 @@
+//! Money, exactly: decimals as they are written, units of assets, and micro-USD.
+//!
+//! Nothing here is rounded but a value in micro-USD, and that always upwards. What has no exact meaning is refused with
+//! the reason: there is no float, no guess and no default.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The most that is counted, in micro-USD: what every store counts exactly.
+pub const MAX_MICRO_USD: u64 = (1 << 53) - 1;
+/// The most decimals that an asset may have.
+pub const MOST_DECIMALS: u32 = 18;
+/// The most decimals that the value of an asset may have. With 18 decimals of the asset, every value below
+/// [`MAX_MICRO_USD`] is still computed in 128 bits.
+const MOST_VALUE_DECIMALS: u32 = 8;
+const LONGEST_TEXT: usize = 64;
+const MICRO: u32 = 6;
+const SHIPPED: [(&str, u32); 4] = [("usdc", 6), ("usdt", 6), ("usdcx", 6), ("usd", 2)];
+
+/// Why a text is no amount, or an amount has no value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MoneyFault {
+    Empty,
+    Sign,
+    Exponent,
+    NotDigits,
+    LeadingZero,
+    TooManyDecimals { most: u32 },
+    TooLarge,
+    Zero,
+    UnknownAsset,
+    NotValued,
+    StaleValue,
+}
+
+impl fmt::Display for MoneyFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            MoneyFault::Empty => "it is empty",
+            MoneyFault::Sign => "it has a sign",
+            MoneyFault::Exponent => "it has an exponent",
+            MoneyFault::NotDigits => "it is not made of the digits 0 to 9 and one point between them",
+            MoneyFault::LeadingZero => "it begins with a zero that says nothing",
+            MoneyFault::TooManyDecimals { most } => return write!(f, "it has more than {most} decimals"),
+            MoneyFault::TooLarge => "it is larger than can be counted",
+            MoneyFault::Zero => "it is zero",
+            MoneyFault::UnknownAsset => "its asset is not known",
+            MoneyFault::NotValued => "its asset has no value in USD",
+            MoneyFault::StaleValue => "the value of its asset is too old",
+        })
+    }
+}
+
+/// A decimal as it was written: `digits` divided by ten to the power of `scale`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decimal {
+    digits: u128,
+    scale: u32,
+}
+
+impl Decimal {
+    /// ASCII digits, with at most one point between them. No sign, no exponent, no blank, no zero before the first digit.
+    pub fn parse(text: &str) -> Result<Decimal, MoneyFault> {
+        let (whole, fraction) = match text.split_once('.') {
+            Some((whole, fraction)) => (whole, Some(fraction)),
+            None => (text, None),
+        };
+        shape(text, whole, fraction)?;
+        let fraction = fraction.unwrap_or("");
+        let scale = u32::try_from(fraction.len()).map_err(|_| MoneyFault::TooLarge)?;
+        let digits = whole
+            .bytes()
+            .chain(fraction.bytes())
+            .try_fold(0_u128, |sum, byte| sum.checked_mul(10)?.checked_add(u128::from(byte.checked_sub(b'0')?)));
+        Ok(Decimal { digits: digits.ok_or(MoneyFault::TooLarge)?, scale })
+    }
+
+    pub fn is_zero(self) -> bool {
+        self.digits == 0
+    }
+
+    /// In units of which ten to the power of `scale` make one; nothing is rounded.
+    pub fn units(self, scale: u32) -> Result<u128, MoneyFault> {
+        let missing = scale.checked_sub(self.scale).ok_or(MoneyFault::TooManyDecimals { most: scale })?;
+        power(missing).and_then(|p| self.digits.checked_mul(p)).ok_or(MoneyFault::TooLarge)
+    }
+}
+
+fn shape(text: &str, whole: &str, fraction: Option<&str>) -> Result<(), MoneyFault> {
+    if text.is_empty() {
+        return Err(MoneyFault::Empty);
+    }
+    if text.len() > LONGEST_TEXT {
+        return Err(MoneyFault::TooLarge);
+    }
+    if text.starts_with(['+', '-']) {
+        return Err(MoneyFault::Sign);
+    }
+    let is_digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    if !is_digits(whole) || fraction.is_some_and(|fraction| !is_digits(fraction)) {
+        let has_exponent = text.starts_with(|c: char| c.is_ascii_digit()) && text.contains(['e', 'E']);
+        return Err(if has_exponent { MoneyFault::Exponent } else { MoneyFault::NotDigits });
+    }
+    if whole.len() > 1 && whole.starts_with('0') {
+        return Err(MoneyFault::LeadingZero);
+    }
+    Ok(())
+}
+
+/// A millionth of a USD, at most [`MAX_MICRO_USD`] of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MicroUsd(u64);
+
+impl MicroUsd {
+    pub const MAX: MicroUsd = MicroUsd(MAX_MICRO_USD);
+
+    pub fn new(micros: u64) -> Result<MicroUsd, MoneyFault> {
+        if micros > MAX_MICRO_USD { Err(MoneyFault::TooLarge) } else { Ok(MicroUsd(micros)) }
+    }
+
+    pub fn of(decimal: Decimal) -> Result<MicroUsd, MoneyFault> {
+        MicroUsd::new(u64::try_from(decimal.units(MICRO)?).map_err(|_| MoneyFault::TooLarge)?)
+    }
+
+    pub const fn as_u64(self) -> u64 {
+        self.0
+    }
+
+    /// So many millionths more, rounded up.
+    pub fn and_millionths(self, millionths: u64) -> Result<MicroUsd, MoneyFault> {
+        let more = u128::from(self.0).checked_mul(u128::from(millionths)).ok_or(MoneyFault::TooLarge)?;
+        let sum = more.div_ceil(1_000_000).checked_add(u128::from(self.0)).ok_or(MoneyFault::TooLarge)?;
+        MicroUsd::new(u64::try_from(sum).map_err(|_| MoneyFault::TooLarge)?)
+    }
+}
+
+impl fmt::Display for MicroUsd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (whole, fraction) = (self.0 / 1_000_000, self.0 % 1_000_000);
+        if fraction == 0 {
+            return write!(f, "{whole} USD");
+        }
+        let fraction = format!("{fraction:06}");
+        write!(f, "{whole}.{} USD", fraction.trim_end_matches('0'))
+    }
+}
+
+/// What one asset is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Worth {
+    /// One USD.
+    Par,
+    /// So many USD, from one time to another, both in seconds since 1970.
+    Rate {
+        usd: Decimal,
+        from_secs: i64,
+        to_secs: i64,
+    },
+    Unknown,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asset {
+    pub decimals: u32,
+    pub worth: Worth,
+}
+
+/// Every asset that amounts may be in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assets(BTreeMap<String, Asset>);
+
+impl Default for Assets {
+    /// Those of the interface, at par.
+    fn default() -> Assets {
+        let asset = |(name, decimals): (&str, u32)| (name.to_owned(), Asset { decimals, worth: Worth::Par });
+        Assets(SHIPPED.into_iter().map(asset).collect())
+    }
+}
+
+/// The one form of a name of an asset.
+pub fn asset_name(name: &str) -> Cow<'_, str> {
+    if name.bytes().any(|b| b.is_ascii_uppercase()) { name.to_ascii_lowercase().into() } else { name.into() }
+}
+
+/// Whether the value of an asset may be written so.
+pub fn is_exact_value(usd: Decimal) -> bool {
+    !usd.is_zero() && usd.scale <= MOST_VALUE_DECIMALS
+}
+
+impl Assets {
+    /// Adds one, or replaces it.
+    pub fn insert(&mut self, name: &str, asset: Asset) {
+        self.0.insert(asset_name(name).into_owned(), asset);
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &str> + Clone {
+        self.0.keys().map(String::as_str)
+    }
+
+    pub fn asset(&self, name: &str) -> Option<&Asset> {
+        self.0.get(asset_name(name).as_ref())
+    }
+
+    /// An amount in units of its asset.
+    pub fn units(&self, amount: &str, asset: &str) -> Result<u128, MoneyFault> {
+        let asset = self.asset(asset).ok_or(MoneyFault::UnknownAsset)?;
+        match Decimal::parse(amount)?.units(asset.decimals)? {
+            0 => Err(MoneyFault::Zero),
+            units => Ok(units),
+        }
+    }
+
+    /// The value of an amount at a time, rounded up.
+    pub fn value(&self, amount: &str, asset: &str, now_secs: i64) -> Result<MicroUsd, MoneyFault> {
+        self.value_of_units(self.units(amount, asset)?, asset, now_secs)
+    }
+
+    /// The value of so many units, rounded up.
+    pub fn value_of_units(&self, units: u128, asset: &str, now_secs: i64) -> Result<MicroUsd, MoneyFault> {
+        let asset = self.asset(asset).ok_or(MoneyFault::UnknownAsset)?;
+        let usd = match asset.worth {
+            Worth::Par => Decimal { digits: 1, scale: 0 },
+            Worth::Rate { usd, from_secs, to_secs } if (from_secs..to_secs).contains(&now_secs) => usd,
+            Worth::Rate { .. } => return Err(MoneyFault::StaleValue),
+            Worth::Unknown => return Err(MoneyFault::NotValued),
+        };
+        let product = units.checked_mul(usd.digits).ok_or(MoneyFault::TooLarge)?;
+        let scale = asset.decimals.saturating_add(usd.scale);
+        let micros = match scale.checked_sub(MICRO) {
+            Some(less) => product.div_ceil(power(less).ok_or(MoneyFault::TooLarge)?),
+            None => power(MICRO.abs_diff(scale)).and_then(|p| product.checked_mul(p)).ok_or(MoneyFault::TooLarge)?,
+        };
+        MicroUsd::new(u64::try_from(micros).map_err(|_| MoneyFault::TooLarge)?)
+    }
+
+    /// The units of one asset that buy an amount of another at a price in the other for one, rounded up.
+    pub fn spent(&self, bought: &str, asset: &str, price: Decimal, with: &str) -> Result<u128, MoneyFault> {
+        let units = self.units(bought, asset)?;
+        let (to, from) = (self.asset(asset), self.asset(with));
+        let (to, from) = to.zip(from).ok_or(MoneyFault::UnknownAsset)?;
+        if price.is_zero() {
+            return Err(MoneyFault::Zero);
+        }
+        // bought / 10^to ÷ (digits / 10^scale) × 10^from
+        let up = from.decimals.saturating_add(price.scale);
+        let (up, down) = (up.saturating_sub(to.decimals), to.decimals.saturating_sub(up));
+        let over = power(up).and_then(|p| units.checked_mul(p));
+        let under = power(down).and_then(|p| price.digits.checked_mul(p));
+        let (over, under) = over.zip(under).ok_or(MoneyFault::TooLarge)?;
+        Ok(over.div_ceil(under))
+    }
+}
+
+fn power(exponent: u32) -> Option<u128> {
+    10_u128.checked_pow(exponent)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,222 @@
+//! `sluice policy`: a folder of policies, read and tested without a gate.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::check::{self, Output};
+use super::{Ending, is_error, policies, print, read_config, read_contract};
+use crate::base::finding::Finding;
+use crate::catalog::Catalog;
+use crate::commit;
+use crate::policy::{Cause, Known, NearMiss, Reading, Reason, Reservation, Tried, read_all};
+
+/// Read and test a folder of policies
+///
+/// Rules and limits can be read and tested here. A gate does not apply them yet, and refuses a set that has any.
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Say everything that is wrong with the policies
+    ///
+    /// Ends with 3 if there are errors.
+    Check(On),
+    /// Run every `[[test]]` of the policies
+    ///
+    /// Ends with 3 if one of them fails, or if the policies have errors.
+    Test(On),
+    /// Say what becomes of a request, by which rules, and which nearly were about it
+    Explain {
+        #[command(flatten)]
+        on: On,
+        /// The request, as a `[[test]]` gives it: `op = "createSwap", amount = "5 usdc"`
+        #[arg(long, value_name = "FIELDS")]
+        given: String,
+    },
+}
+
+/// The name that findings in `--given` have.
+const GIVEN: &str = "--given";
+
+#[derive(Debug, Args)]
+struct On {
+    /// The folder with the TOML files
+    folder: PathBuf,
+    /// The configuration that names the issuers
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Names of issuers, where no configuration is named
+    #[arg(long, value_name = "NAME", default_values = ["main", "console"], conflicts_with = "config")]
+    issuer: Vec<String>,
+    /// The folder of a contract to use instead of the built-in one
+    #[arg(long, value_name = "DIR")]
+    schemas: Option<PathBuf>,
+    /// Lines for people, or JSON for programs
+    #[arg(long, value_enum, default_value = "lines")]
+    output: Output,
+}
+
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
+    match &arguments.command {
+        Command::Check(on) => {
+            let findings = match on.read(None) {
+                Ok((_, reading)) => reading.warnings,
+                Err(findings) => findings,
+            };
+            told(on, &findings)
+        }
+        Command::Test(on) => match on.read(None) {
+            Ok((catalog, reading)) => tested(on, &catalog, &reading),
+            Err(findings) => told(on, &findings),
+        },
+        Command::Explain { on, given } => match on.read(Some(given)) {
+            Ok((catalog, reading)) => explained(on, &catalog, &reading),
+            Err(findings) => told(on, &findings),
+        },
+    }
+}
+
+impl On {
+    /// The folder, and a request that is to be explained.
+    fn read(&self, given: Option<&String>) -> Result<(Catalog, Reading), Vec<Finding>> {
+        let config = self.config.as_deref().map(read_config).transpose()?.map(|reading| reading.config);
+        let schemas = self.schemas.as_deref().or(config.as_ref().and_then(|c| c.catalog.schemas.as_deref()));
+        let enable = config.as_ref().map_or(&[][..], |config| config.catalog.enable.as_slice());
+        let (_, catalog) = read_contract(schemas, enable)?;
+        let issuers: Vec<&str> = match &config {
+            Some(config) => config.issuers.iter().map(|issuer| issuer.name.as_str()).collect(),
+            None => self.issuer.iter().map(String::as_str).collect(),
+        };
+        let can_share = config.as_ref().is_none_or(|config| config.redis.is_some());
+        let reading = policies::in_files(&self.folder, |files| {
+            let asked =
+                given.map(|given| (GIVEN.to_owned(), format!("[[test]]\nexpect = \"deny\"\ngiven = {{ {given} }}\n")));
+            let files: Vec<(String, String)> = files.iter().cloned().chain(asked).collect();
+            read_all(&files, &Known { catalog: &catalog, issuers: &issuers, can_share })
+        })?;
+        Ok((catalog, reading))
+    }
+}
+
+fn told(on: &On, findings: &[Finding]) -> anyhow::Result<Ending> {
+    print(&check::told(findings, on.output))?;
+    Ok(if findings.iter().any(is_error) { Ending::Faulty } else { Ending::Done })
+}
+
+fn tested(on: &On, catalog: &Catalog, reading: &Reading) -> anyhow::Result<Ending> {
+    let policies = &reading.policies;
+    let tried: Vec<Tried<'_>> =
+        policies.trials.iter().filter_map(|trial| trial.run(&policies.rules, catalog)).collect();
+    print(&match on.output {
+        Output::Lines => lines(&on.folder, &tried),
+        Output::Json => format!("{}\n", as_json(&on.folder, &tried)),
+    })?;
+    Ok(if tried.iter().all(|tried| tried.is_passed) { Ending::Done } else { Ending::Faulty })
+}
+
+fn explained(on: &On, catalog: &Catalog, reading: &Reading) -> anyhow::Result<Ending> {
+    let policies = &reading.policies;
+    let asked = policies.trials.iter().find(|trial| trial.file == GIVEN);
+    let tried = asked.and_then(|trial| trial.run(&policies.rules, catalog)).context("nothing is given")?;
+    print(&match on.output {
+        Output::Lines => in_words(&tried),
+        Output::Json => format!("{}\n", explanation(&tried)),
+    })?;
+    Ok(Ending::Done)
+}
+
+fn in_words(tried: &Tried<'_>) -> String {
+    let Tried { verdict, near, .. } = tried;
+    let mut text = format!("{}\n", verdict.effect.as_str());
+    if let Some(value) = verdict.value {
+        text.push_str(&format!("  value: {value}\n"));
+    }
+    for (heading, reasons) in
+        [("because", &verdict.reasons), ("outweighed", &verdict.outweighed), ("in shadow", &verdict.shadows)]
+    {
+        for reason in reasons {
+            text.push_str(&format!("  {heading}: {}: {}\n", cause(reason), reason.text));
+        }
+    }
+    for reservation in &verdict.reservations {
+        let commit::WindowKey { limit, key } = &reservation.window;
+        text.push_str(&format!("  counts: limit {limit} for {key}: {} of {}\n", reservation.units, reservation.max));
+    }
+    for miss in near {
+        text.push_str(&format!("  nearly: rule {} ({}), if {}\n", miss.rule, miss.effect.as_str(), miss.missing));
+    }
+    text
+}
+
+fn explanation(tried: &Tried<'_>) -> Value {
+    let Tried { verdict, near, .. } = tried;
+    let reason = |r: &Reason| json!({"effect": r.effect.as_str(), "cause": cause(r), "text": r.text});
+    let all = |reasons: &[Reason]| reasons.iter().map(reason).collect::<Vec<_>>();
+    let count = |r: &Reservation| json!({"limit": r.window.limit, "key": r.window.key, "units": r.units, "max": r.max, "mode": r.mode.as_str()});
+    let miss = |m: &NearMiss| json!({"rule": &*m.rule, "effect": m.effect.as_str(), "missing": m.missing});
+    json!({
+        "effect": verdict.effect.as_str(),
+        "microUsd": verdict.value.map(|value| value.as_u64()),
+        "reasons": all(&verdict.reasons),
+        "outweighed": all(&verdict.outweighed),
+        "shadows": all(&verdict.shadows),
+        "approvals": verdict.approvals.iter().map(|name| name.as_ref()).collect::<Vec<_>>(),
+        "counts": verdict.reservations.iter().map(count).collect::<Vec<_>>(),
+        "near": near.iter().map(miss).collect::<Vec<_>>(),
+    })
+}
+
+fn lines(folder: &Path, tried: &[Tried<'_>]) -> String {
+    let failed: Vec<_> = tried.iter().filter(|tried| !tried.is_passed).collect();
+    let mut text = String::new();
+    for Tried { trial, verdict, .. } in &failed {
+        let (line, column) = trial.place;
+        let file = folder.join(&trial.file);
+        let (expected, found) = (trial.expect.as_str(), verdict.effect.as_str());
+        text.push_str(&format!("failed: {}:{line}:{column}: `{expected}` is expected", file.display()));
+        let by: Vec<&str> = trial.by.iter().map(String::as_str).collect();
+        if !by.is_empty() {
+            text.push_str(&format!(" by {}", by.join(", ")));
+        }
+        text.push_str(&format!(", and it is `{found}`\n"));
+        for reason in &verdict.reasons {
+            text.push_str(&format!("  {}: {}\n", cause(reason), reason.text));
+        }
+    }
+    let passed = tried.len().saturating_sub(failed.len());
+    format!("{text}{passed} passed, {} failed\n", failed.len())
+}
+
+fn as_json(folder: &Path, tried: &[Tried<'_>]) -> Value {
+    let test = |Tried { trial, verdict, is_passed, .. }: &Tried<'_>| {
+        let (line, column) = trial.place;
+        let reason = |r: &Reason| json!({"effect": r.effect.as_str(), "cause": cause(r), "text": r.text});
+        json!({
+            "file": folder.join(&trial.file).display().to_string(),
+            "place": format!("{line}:{column}"),
+            "passed": is_passed,
+            "expected": trial.expect.as_str(),
+            "found": verdict.effect.as_str(),
+            "reasons": verdict.reasons.iter().map(reason).collect::<Vec<_>>(),
+            "approvals": verdict.approvals.iter().map(|name| name.as_ref()).collect::<Vec<_>>(),
+        })
+    };
+    let passed = tried.iter().filter(|tried| tried.is_passed).count();
+    let failed = tried.len().saturating_sub(passed);
+    json!({"tests": tried.iter().map(test).collect::<Vec<_>>(), "passed": passed, "failed": failed})
+}
+
+fn cause(reason: &Reason) -> String {
+    match &reason.cause {
+        Cause::Rule(id) => format!("rule {id}"),
+        Cause::Limit(id) => format!("limit {id}"),
+        Cause::Gate => "gate".to_owned(),
+    }
+}

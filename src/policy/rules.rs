@@ -1,0 +1,317 @@
+//! The compiled set, and what it says of a request.
+//!
+//! Every rule counts, and their order means nothing: Deny beats Hold beats Allow, nothing matched is Deny, and what could
+//! not be told is Deny. Rules are found by operation and by the names that they ask for, so that a set of thousands costs
+//! what the few cost that could be about the request.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::asked::{Asked, Facts, Field, Valuation, View};
+use super::condition::Condition;
+use super::limit::{Limit, Reservation};
+use super::rate::Mode;
+use super::rule::{Effect, Rule};
+use super::words::Approval;
+use crate::base::ids::OperationId;
+use crate::base::money::MicroUsd;
+
+/// The fields that rules are found by.
+const FOUND_BY: [Field; 11] = [
+    Field::Caller,
+    Field::Requester,
+    Field::Role,
+    Field::User,
+    Field::SourceUser,
+    Field::DestinationUser,
+    Field::DestinationWallet,
+    Field::DestinationExternal,
+    Field::DestinationAccount,
+    Field::SourceWallet,
+    Field::SourceAccount,
+];
+
+/// Rules and limits, ready to decide.
+#[derive(Clone, Debug, Default)]
+pub struct Rules {
+    pub rules: Vec<Rule>,
+    pub limits: Vec<Limit>,
+    pub approvals: BTreeMap<Arc<str>, Approval>,
+    pub valuation: Valuation,
+    index: HashMap<OperationId, Found>,
+}
+
+/// The rules and limits of one operation, by their places.
+#[derive(Clone, Debug, Default)]
+struct Found {
+    always: Vec<usize>,
+    by_name: HashMap<Field, HashMap<String, Vec<usize>>>,
+    limits: Vec<usize>,
+}
+
+/// What is to become of a request, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    pub effect: Effect,
+    /// What made the effect, sorted.
+    pub reasons: Vec<Reason>,
+    /// What was about the request too, and asked for less.
+    pub outweighed: Vec<Reason>,
+    /// Every one of these must be reached, if it is held.
+    pub approvals: BTreeSet<Arc<str>>,
+    /// What must be reserved before it is sent.
+    pub reservations: Vec<Reservation>,
+    /// The stored facts that were looked at: destinations, and whether they were paid before.
+    pub assumed: BTreeMap<String, bool>,
+    /// What rules and limits in shadow mode would have done.
+    pub shadows: Vec<Reason>,
+    pub value: Option<MicroUsd>,
+}
+
+/// One rule or limit that had a say, or what went wrong.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Reason {
+    pub effect: Effect,
+    pub cause: Cause,
+    pub text: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    Rule(Arc<str>),
+    Limit(Arc<str>),
+    /// No rule: how the gate decides by itself.
+    Gate,
+}
+
+impl Rules {
+    pub(super) fn new(
+        rules: Vec<Rule>,
+        limits: Vec<Limit>,
+        approvals: BTreeMap<Arc<str>, Approval>,
+        valuation: Valuation,
+    ) -> Rules {
+        let mut index: HashMap<OperationId, Found> = HashMap::new();
+        for (at, rule) in rules.iter().enumerate() {
+            for operation in &rule.when.operations {
+                index.entry(operation.clone()).or_default().add(at, &rule.when.conditions);
+            }
+        }
+        for (at, limit) in limits.iter().enumerate() {
+            for operation in &limit.operations {
+                index.entry(operation.clone()).or_default().limits.push(at);
+            }
+        }
+        Rules { rules, limits, approvals, valuation, index }
+    }
+
+    /// What becomes of a request.
+    pub fn decide(&self, asked: &Asked<'_>, facts: &Facts) -> Verdict {
+        let view = View::of(asked, &self.valuation, facts);
+        let mut draft = Draft::default();
+        if let Some(Err(fault)) = view.value {
+            draft.say(Mode::Enforce, Effect::Deny, Cause::Gate, fault.to_string());
+        }
+        let found = self.index.get(&asked.operation.id);
+        let mut matched = Vec::new();
+        for rule in found.map(|found| found.candidates(&view)).unwrap_or_default() {
+            let Some(rule) = self.rules.get(rule) else { continue };
+            let cause = Cause::Rule(rule.id.clone());
+            match rule.matches(&view, facts) {
+                Ok(false) => continue,
+                Ok(true) => draft.say_of(rule, cause),
+                Err(untold) => draft.say(rule.mode, Effect::Deny, cause, untold.0.to_owned()),
+            }
+            draft.assume(rule, &view, facts);
+            if rule.mode == Mode::Enforce {
+                matched.push(rule);
+            }
+        }
+        self.unnamed(&matched, asked, facts, &mut draft);
+        for limit in found.into_iter().flat_map(|found| &found.limits) {
+            if let Some(limit) = self.limits.get(*limit) {
+                draft.count(limit, &view, facts);
+            }
+        }
+        draft.verdict(view.value.and_then(Result::ok))
+    }
+
+    /// Places that were listed, stand in the body, and that no matched rule names.
+    fn unnamed(&self, matched: &[&Rule], asked: &Asked<'_>, facts: &Facts, draft: &mut Draft) {
+        for pointer in &facts.listed {
+            let names = |rule: &&Rule| {
+                let named = |condition: &Condition| matches!(condition, Condition::Body(place, _) if place == pointer);
+                rule.when.conditions.iter().any(named)
+            };
+            if !pointer.all(asked.body).is_empty() && !matched.iter().any(names) {
+                let text = format!("`{pointer}` is stated, and no rule that is about the request names it");
+                draft.say(Mode::Enforce, Effect::Deny, Cause::Gate, text);
+            }
+        }
+    }
+
+    /// The rules that one condition alone keeps from being about a request, with that condition.
+    pub fn near(&self, asked: &Asked<'_>, facts: &Facts) -> Vec<(&Rule, &Condition)> {
+        let view = View::of(asked, &self.valuation, facts);
+        let about = |rule: &&Rule| rule.when.operations.contains(&asked.operation.id);
+        let near = |rule| Some((rule, Rule::near(rule, &view, facts)?));
+        self.rules.iter().filter(about).filter_map(near).collect()
+    }
+}
+
+impl Found {
+    /// Puts a rule where its rarest names are: it can be about no request that has none of them.
+    fn add(&mut self, at: usize, conditions: &[Condition]) {
+        let names = conditions.iter().filter_map(sought_names);
+        let Some(rarest) = names.min_by_key(|names| names.iter().map(|(_, set)| set.len()).sum::<usize>()) else {
+            self.always.push(at);
+            return;
+        };
+        for (field, set) in rarest {
+            let by_name = self.by_name.entry(field).or_default();
+            for name in set {
+                by_name.entry(name.clone()).or_default().push(at);
+            }
+        }
+    }
+
+    /// The rules that could be about a request, each once.
+    fn candidates(&self, view: &View<'_>) -> Vec<usize> {
+        let mut found = self.always.clone();
+        for (field, by_name) in &self.by_name {
+            found.extend(view.names(*field).filter_map(|name| by_name.get(name)).flatten());
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+}
+
+/// The names of which a request must have one for the condition to hold, where rules are found by them.
+fn sought_names(condition: &Condition) -> Option<Vec<(Field, &BTreeSet<String>)>> {
+    match condition {
+        Condition::Names(field, set) if FOUND_BY.contains(field) => Some(vec![(*field, set)]),
+        Condition::Destination(ways) => Some(vec![
+            (Field::DestinationUser, &ways.user),
+            (Field::DestinationWallet, &ways.wallet),
+            (Field::DestinationExternal, &ways.external_wallet),
+        ]),
+        _ => None,
+    }
+}
+
+/// A verdict that is being made.
+#[derive(Debug, Default)]
+struct Draft {
+    reasons: BTreeSet<Reason>,
+    shadows: BTreeSet<Reason>,
+    approvals: BTreeSet<Arc<str>>,
+    reservations: Vec<Reservation>,
+    assumed: BTreeMap<String, bool>,
+}
+
+impl Draft {
+    fn say(&mut self, mode: Mode, effect: Effect, cause: Cause, text: String) {
+        let reasons = match mode {
+            Mode::Enforce => &mut self.reasons,
+            Mode::Shadow => &mut self.shadows,
+        };
+        reasons.insert(Reason { effect, cause, text });
+    }
+
+    fn say_of(&mut self, rule: &Rule, cause: Cause) {
+        let text = match &rule.approval {
+            Some(approval) => format!("held for `{approval}`"),
+            None => format!("{} by rule", rule.effect.as_str()),
+        };
+        self.say(rule.mode, rule.effect, cause, text);
+        if rule.mode == Mode::Enforce {
+            self.approvals.extend(rule.approval.clone());
+        }
+    }
+
+    fn assume(&mut self, rule: &Rule, view: &View<'_>, facts: &Facts) {
+        if rule.when.conditions.iter().any(|condition| matches!(condition, Condition::NewDestination(_))) {
+            let known = view.destinations().into_iter().filter_map(|name| facts.paid.get_key_value(&name));
+            self.assumed.extend(known.map(|(name, paid)| (name.clone(), *paid)));
+        }
+    }
+
+    fn count(&mut self, limit: &Limit, view: &View<'_>, facts: &Facts) {
+        let cause = || Cause::Limit(limit.id.clone());
+        let reservations = match limit.reservations(view, facts) {
+            Ok(reservations) => reservations,
+            Err(untold) => return self.say(limit.mode, Effect::Deny, cause(), untold.0.to_owned()),
+        };
+        for reservation in reservations {
+            let window = (reservation.window.limit.clone(), reservation.window.key.clone());
+            let is_over = reservation.units > reservation.max || facts.exceeded.contains(&window);
+            match &limit.over {
+                Some(approval) if is_over => {
+                    self.say(limit.mode, Effect::Hold, cause(), format!("over the limit: held for `{approval}`"));
+                    if limit.mode == Mode::Enforce {
+                        self.approvals.insert(approval.clone());
+                    }
+                }
+                None if is_over => self.say(limit.mode, Effect::Deny, cause(), "over the limit".to_owned()),
+                Some(_) | None => {}
+            }
+            self.reservations.push(reservation);
+        }
+    }
+
+    fn verdict(mut self, value: Option<MicroUsd>) -> Verdict {
+        // A limit holds up what a rule lets pass; by itself it lets nothing pass.
+        let is_named = self.reasons.iter().any(|reason| matches!(reason.cause, Cause::Rule(_)));
+        if !is_named {
+            self.say(Mode::Enforce, Effect::Deny, Cause::Gate, "no rule is about the request".to_owned());
+        }
+        let effect = self.reasons.iter().map(|reason| reason.effect).max().unwrap_or(Effect::Deny);
+        let (reasons, outweighed) = self.reasons.into_iter().partition(|reason| reason.effect == effect);
+        let is_denied = effect == Effect::Deny;
+        let mut reservations = if is_denied { Vec::new() } else { self.reservations };
+        reservations.sort_by(|a, b| a.window.cmp(&b.window));
+        Verdict {
+            effect,
+            reasons,
+            outweighed,
+            approvals: if effect == Effect::Hold { self.approvals } else { BTreeSet::new() },
+            reservations,
+            assumed: self.assumed,
+            shadows: self.shadows.into_iter().collect(),
+            value,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::rate::Mode;
+    use crate::policy::when::When;
+
+    /// However many rules there are for others, a request meets its own.
+    #[test]
+    fn rules_are_found_by_the_names_that_they_ask_for() {
+        let operation = OperationId::new("createOfframp");
+        let rule = |at: usize| Rule {
+            id: format!("r{at}").into(),
+            place: (1, 1),
+            effect: Effect::Allow,
+            approval: None,
+            mode: Mode::Enforce,
+            when: When {
+                operations: [operation.clone()].into(),
+                conditions: vec![
+                    Condition::Names(Field::Environment, ["production".to_owned()].into()),
+                    Condition::Names(Field::DestinationAccount, [format!("account-{}", at / 2)].into()),
+                ],
+            },
+        };
+        let rules = Rules::new((0..10_000).map(rule).collect(), Vec::new(), BTreeMap::new(), Valuation::default());
+        let found = rules.index.get(&operation).unwrap();
+        assert!(found.always.is_empty());
+        let by_account = found.by_name.get(&Field::DestinationAccount).unwrap();
+        assert_eq!(by_account.get("account-77"), Some(&vec![154, 155]));
+    }
+}

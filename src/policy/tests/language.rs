@@ -1,0 +1,172 @@
+use super::*;
+use crate::policy::{Limit, Max, Rule};
+
+pub(super) const WORDS: &str = r#"
+[group.ops]
+members = ["console:ops-1", "console:ops-2", "console:ops-3"]
+[group.finance]
+members = ["console:finance-1", "console:finance-2"]
+[list.payout-accounts]
+account = ["9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11"]
+[approval.dual]
+all = [{ of = "ops", n = 2 }, { of = "finance", n = 1 }]
+expires = "8h"
+[approval.one]
+any = [{ of = "ops", n = 1 }, { all = [{ of = "finance", n = 2 }] }]
+expires = "30m"
+"#;
+
+pub(super) fn all(texts: &[&str]) -> Result<Reading, Vec<Finding>> {
+    let files: Vec<(String, String)> =
+        texts.iter().enumerate().map(|(at, text)| (format!("{at}.toml"), (*text).to_owned())).collect();
+    read_all(&files, &Known { catalog: catalog(), issuers: &["main", "console"], can_share: true })
+}
+
+fn faults(texts: &[&str]) -> String {
+    all(texts).unwrap_err().iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+/// What design.md shows, but for the invariant.
+const DESIGN: &str = r#"
+[[rule]]
+id = "small-offramps"
+effect = "allow"
+when = { op = ["createOfframp"], environment = ["production"], role = ["payroll"], destination.account = "@payout-accounts", amount = "(0, 5000] USD" }
+
+[[rule]]
+id = "large-offramps"
+effect = "hold"
+approval = "dual"
+when = { op = ["createOfframp"], amount = "(5000, 50000] USD" }
+
+[[limit]]
+id = "org-day"
+ops = ["createSwap", "createOfframp"]
+window = "rolling 24h"
+per = ["environment"]
+max = "250000 USD"
+over = "deny"
+
+[[limit]]
+id = "same-payment-twice"
+ops = ["@money"]
+window = "rolling 1h"
+per = ["payment"]
+max = "1 call"
+over = "hold"
+approval = "dual"
+
+[[test]]
+given = { op = "createOfframp", environment = "production", role = ["payroll"], amount = "5000.000001 usdc" }
+expect = "hold"
+by = "large-offramps"
+
+[[test]]
+given = { op = "createOfframp", role = ["payroll"], amount = "5000 USDC", destination.account = "9F1C0E8E-2f53-4a5e-9a52-6a1c0f7d4e11" }
+expect = "allow"
+
+[[test]]
+given = { op = "createOfframp", role = ["payroll"], amount = "5000 usdc", destination.account = "9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11", full = "org-day" }
+expect = "deny"
+by = "org-day"
+
+[[test]]
+given = { op = "createOfframp", role = ["payroll"], amount = "5000 usdc", destination.account = "9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11", full = "same-payment-twice" }
+expect = "hold"
+by = "same-payment-twice"
+
+[[test]]
+given = { op = "createOfframp", role = ["payroll"], amount = "5000 usdc" }
+expect = "deny"
+
+[[test]]
+given = { op = "createSwap", amount = "5 usdc" }
+expect = "deny"
+"#;
+
+#[test]
+fn what_the_design_shows_is_read_and_its_tests_pass() {
+    let policies = all(&[DESIGN, WORDS]).unwrap().policies;
+    assert_eq!((policies.rules.rules.len(), policies.rules.limits.len(), policies.trials.len()), (2, 2, 6));
+    assert_eq!(policies.rules.approvals.len(), 2);
+    for trial in &policies.trials {
+        let tried = trial.run(&policies.rules, catalog()).unwrap();
+        assert!(tried.is_passed, "{}: {:?}", trial.place.0, tried.verdict);
+    }
+    let [day, twice]: [Limit; 2] = policies.rules.limits.try_into().unwrap();
+    assert_eq!((day.max, day.over), (Max::MicroUsd(250_000_000_000), None));
+    assert_eq!((twice.max, twice.over.as_deref()), (Max::Calls(1), Some("dual")));
+}
+
+#[test]
+fn gates_refuse_what_they_do_not_apply() {
+    for kind in ["[[rule]]", "[[limit]]", "[approval.x]", "[group.x]", "[list.x]", "[asset.x]", "[value]", "[[test]]"] {
+        let told = wrong(&[kind], true);
+        assert!(told.contains("gates do not apply `"), "{told}");
+    }
+    assert!(wrong(&[DESIGN, WORDS], true).contains("0.toml:2:1: gates do not apply `rule` yet"));
+}
+
+#[test]
+fn invariants_are_not_said_to_hold() {
+    let text = "[[invariant]]\nid = \"x\"\nnever = { effect = \"allow\", op = \"createSwap\" }\n";
+    assert!(faults(&[text]).contains("invariants are not proved yet"));
+}
+
+/// What authors are told, of many faults at once.
+#[test]
+fn every_fault_of_rules_and_limits_is_told() {
+    let rule = |when: &str| format!("[[rule]]\nid = \"r\"\neffect = \"deny\"\nwhen = {{ {when} }}\n");
+    let limit = |lines: &str| {
+        format!(
+            "[[limit]]\nid = \"l\"\nops = [\"createSwap\"]\nwindow = \"rolling 24h\"\nmax = \"5 USD\"\nover = \"deny\"\n{lines}\n"
+        )
+    };
+    let texts = [
+        "[[rule]]\nid = \"a\"\neffect = \"alow\"\n".to_owned(),
+        "[[rule]]\nid = \"b\"\neffect = \"hold\"\nwhen = { op = \"createSwop\", amout = \"(0, 5] USD\" }\n".to_owned(),
+        "[[rule]]\nid = \"c\"\neffect = \"allow\"\napproval = \"duel\"\nwhen = { op = \"createSwap\" }\n".to_owned(),
+        rule("op = \"@money\", amount = \"(0, 5] USD\""),
+        rule("op = \"createSwap\", amount = \"(5, 0] USD\", price = \"[1e3, inf)\""),
+        rule("op = \"createSwap\", amount = \"(0, 5] EUR\", currency = \"usdd\", chain = \"POLYGOM\""),
+        rule("op = \"createSwap\", destination = { acount = \"x\", account = \"x\", wallet = \"0x12\" }"),
+        rule("op = \"createSwap\", destination = { wallet = \"@payout-accounts\", user = \"@payout-acounts\" }"),
+        rule("op = \"createSwap\", weekday = [\"monday\"], hour = \"[9, 25)\", zone = \"Europe/Berlim\""),
+        rule("op = \"createSwap\", weekday = [\"mon\"]"),
+        rule("op = \"createSwap\", body = { limitPrice = \"present\", \"/a\" = \"there\", \"/b\" = { equal = 5 } }"),
+        limit("per = [\"destinatio\"]"),
+        limit("per = [\"destination\"]").replace("\"l\"", "\"open\""),
+        limit("").replace("createSwap", "@money"),
+        limit("").replace("createSwap", "listUsers"),
+        limit("").replace("5 USD", "5 EUR").replace("rolling 24h", "rolling 1y"),
+        limit("").replace("\"deny\"", "\"hold\"").replace("rolling 24h", "calendar day"),
+        "[approval.x]\nall = [{ of = \"opps\", n = 1 }, { of = \"ops\", n = 9 }]\nexpires = \"8 hours\"\n".to_owned(),
+        "[approval.y]\nany = []\nexpires = \"8h\"\n[group.z]\nmembers = [\"anna\"]\n[list.e]\n".to_owned(),
+        "[asset.weth]\ndecimals = 19\nvalue = \"5 USD\"\n[asset.X]\ndecimals = 2\n[value]\nslippage = \"101%\"\n".to_owned(),
+        "[[test]]\ngiven = { op = \"createSwap\", source.account = \"x\", time = \"noon\" }\nexpect = \"alow\"\nby = \"q\"\n"
+            .to_owned(),
+        "[rule]\nid = \"x\"\n[group]\nmembers = [\"console:x\"]\n[[list]]\n".to_owned(),
+        "[[rule]]\nid = \"twice\"\neffect = \"deny\"\nwhen = { op = \"*\" }\n".repeat(2),
+    ];
+    let mut texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    texts.push(WORDS);
+    insta::assert_snapshot!(faults(&texts));
+}
+
+#[test]
+fn a_rule_without_faults_is_taken_whatever_it_asks() {
+    let text = r#"
+[[rule]]
+id = "r"
+effect = "allow"
+when = { op = ["@money", "updateUser"], environment = "sandbox", issuer = "main", caller = "main:x", role = "r", requester = "p",
+  user = "9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11", chain = ["POLYGON"], currency = "usdc", account = "@payout-accounts",
+  wallet = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", fee_wallet = "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t",
+  source = { user = "9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11", chain = "BASE", currency = "usdt" }, price = "[0.99, inf)",
+  destination = { new = false, external_wallet = "9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11" }, amount = "(0, 5] USD", without_amount = "match",
+  body = { "/developerFee" = "absent", "/source/chain" = { in = ["BASE", 5, true] }, "/x" = { equals = 5 } },
+  weekday = ["mon", "fri"], hour = "[9, 17)", zone = "Europe/Berlin" }
+"#;
+    let [rule]: [Rule; 1] = all(&[text, WORDS]).unwrap().policies.rules.rules.try_into().unwrap();
+    assert_eq!(&*rule.id, "r");
+}

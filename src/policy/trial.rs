@@ -1,0 +1,306 @@
+//! `[[test]]`: a request in a few words, and what must become of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::Known;
+use super::asked::{Asked, Facts, View};
+use super::condition::Condition;
+use super::document::{Place, Raw, Table};
+use super::rate;
+use super::rule::{EFFECTS, Effect, Rule};
+use super::rules::{Cause, Rules, Verdict};
+use crate::base::finding::Finding;
+use crate::base::ids::{Environment, OperationId};
+use crate::base::pointer::Pointer;
+use crate::base::spanned::Found;
+use crate::catalog::{Catalog, Operation, Side};
+use crate::commit::StoreTime;
+
+/// A test, as it is written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trial {
+    pub file: String,
+    /// The line and the column that it stands in.
+    pub place: (usize, usize),
+    pub expect: Effect,
+    /// The rules and limits that must have made it; none: any.
+    pub by: BTreeSet<String>,
+    given: Given,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Given {
+    operation: OperationId,
+    environment: Environment,
+    issuer: String,
+    subject: String,
+    requester: Option<String>,
+    roles: BTreeSet<String>,
+    body: Value,
+    path_parameters: Vec<(String, String)>,
+    now: StoreTime,
+    /// Whether the destination was paid before.
+    is_paid: bool,
+    /// Limits whose windows are full.
+    exceeded: BTreeSet<String>,
+}
+
+/// How a test ended.
+#[derive(Clone, Debug)]
+pub struct Tried<'t> {
+    pub trial: &'t Trial,
+    pub verdict: Verdict,
+    pub near: Vec<NearMiss>,
+    pub is_passed: bool,
+}
+
+/// A rule that one condition alone kept from being about the request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NearMiss {
+    pub rule: Arc<str>,
+    pub effect: Effect,
+    /// What it asks and the request is not.
+    pub missing: String,
+}
+
+impl Trial {
+    /// Puts the request to the rules.
+    pub fn run<'t>(&'t self, rules: &Rules, catalog: &Catalog) -> Option<Tried<'t>> {
+        let (verdict, near) = self.given.ask(rules, catalog)?;
+        let named = |cause: &Cause| match cause {
+            Cause::Rule(id) | Cause::Limit(id) => Some(id.to_string()),
+            Cause::Gate => None,
+        };
+        let causes: BTreeSet<String> = verdict.reasons.iter().filter_map(|reason| named(&reason.cause)).collect();
+        let is_passed = verdict.effect == self.expect && self.by.is_subset(&causes);
+        Some(Tried { trial: self, verdict, near, is_passed })
+    }
+}
+
+impl Given {
+    fn ask(&self, rules: &Rules, catalog: &Catalog) -> Option<(Verdict, Vec<NearMiss>)> {
+        let operation = catalog.operation(&self.operation)?;
+        let movement = operation.movement(&self.body);
+        let asked = Asked {
+            environment: self.environment,
+            operation,
+            issuer: &self.issuer,
+            subject: &self.subject,
+            requester: self.requester.as_deref(),
+            roles: &self.roles,
+            path: &operation.template.fill(&self.path_parameters),
+            path_parameters: &self.path_parameters,
+            body: &self.body,
+            movement: movement.as_ref(),
+        };
+        let mut facts = Facts { now: self.now, ..Facts::default() };
+        let destinations = View::of(&asked, &rules.valuation, &facts).destinations();
+        facts.paid = destinations.into_iter().map(|name| (name, self.is_paid)).collect();
+        let verdict = rules.decide(&asked, &facts);
+        let windows = verdict.reservations.iter().map(|reservation| &reservation.window);
+        let full = windows.filter(|window| self.exceeded.contains(&window.limit));
+        facts.exceeded = full.map(|window| (window.limit.clone(), window.key.clone())).collect();
+        let verdict = if facts.exceeded.is_empty() { verdict } else { rules.decide(&asked, &facts) };
+        let near = rules.near(&asked, &facts).into_iter();
+        let missed = |(rule, condition): (&Rule, &Condition)| NearMiss {
+            rule: rule.id.clone(),
+            effect: rule.effect,
+            missing: condition.to_string(),
+        };
+        Some((verdict, near.map(missed).collect()))
+    }
+}
+
+/// Reads one; what is wrong goes to the findings.
+pub(super) fn read(
+    file: &str,
+    mut table: Table<'_>,
+    known: &Known<'_>,
+    ids: &BTreeSet<String>,
+    findings: &mut Vec<Finding>,
+) -> Option<Trial> {
+    let place = table.place;
+    let remedy = "write `expect = \"allow\"`, `\"hold\"` or `\"deny\"`";
+    let expect = table.required("expect", remedy, |table, name| table.choice(name, &EFFECTS));
+    let by = ids_of(&mut table, "by", ids);
+    let remedy = "write for example `given = { op = \"createSwap\", amount = \"5 usdc\" }`";
+    let given = table.required("given", remedy, Table::nested).and_then(|mut nested| {
+        let given = given(&mut nested, known, ids);
+        table.include(nested);
+        given
+    });
+    let is_good = table.end(findings);
+    let read = Trial { file: file.to_owned(), place, expect: expect?, by, given: given? };
+    is_good.then_some(read)
+}
+
+fn ids_of(table: &mut Table<'_>, name: &'static str, ids: &BTreeSet<String>) -> BTreeSet<String> {
+    let texts = table.one_or_more(name).unwrap_or_default();
+    for (place, text) in &texts {
+        if !ids.contains(text) {
+            table.unknown_name(*place, "a rule or limit", text, ids.iter().map(String::as_str));
+        }
+    }
+    texts.into_iter().map(|(_, text)| text).collect()
+}
+
+fn given(table: &mut Table<'_>, known: &Known<'_>, ids: &BTreeSet<String>) -> Option<Given> {
+    let (place, name) = table.required("op", "write the id of an operation", Table::text)?;
+    let operations = known.catalog.operations();
+    let Some(operation) = operations.iter().find(|operation| operation.id.as_str() == name) else {
+        table.unknown_name(place, "an operation", &name, operations.iter().map(|operation| operation.id.as_str()));
+        return None;
+    };
+    let environments = Environment::ALL.map(|environment| (environment.as_str(), environment));
+    let environment = table.choice("environment", &environments).unwrap_or(Environment::Production);
+    let caller = table.text("caller");
+    if let Some((place, caller)) = &caller {
+        rate::callers(table, vec![(*place, caller.clone())], known);
+    }
+    let first = known.issuers.first().copied().unwrap_or("main");
+    let caller = caller.map_or_else(|| format!("{first}:anybody"), |(_, caller)| caller);
+    let (issuer, subject) = caller.split_once(':').unwrap_or((first, &caller));
+    let requester = table.text("requester").map(|(_, requester)| requester);
+    let roles = table.one_or_more("role").unwrap_or_default().into_iter().map(|(_, role)| role).collect();
+    let now = table.text("time").and_then(|(place, text)| time(table, place, &text));
+    let is_paid = table.truth("paid_before").unwrap_or(true);
+    let exceeded = ids_of(table, "full", ids);
+    let path_parameters = operation.template.parameters().map(|name| (name.to_owned(), "x".to_owned())).collect();
+    let mut given = Given {
+        operation: operation.id.clone(),
+        environment,
+        issuer: issuer.to_owned(),
+        subject: subject.to_owned(),
+        requester,
+        roles,
+        body: json!({}),
+        path_parameters,
+        // A Wednesday, noon in UTC: a test that does not speak of time should not depend on when it is run.
+        now: now.unwrap_or(StoreTime::of_micros(1_767_787_200_000_000)),
+        is_paid,
+        exceeded,
+    };
+    path(table, &mut given);
+    body(table, operation, &mut given.body);
+    Some(given)
+}
+
+fn time(table: &mut Table<'_>, place: Place, text: &str) -> Option<StoreTime> {
+    let time = text.parse::<Timestamp>().ok().map(|time| StoreTime::of_micros(time.as_microsecond()));
+    if time.is_none() {
+        let fault = format!("`time` cannot be `{}`", text.escape_debug());
+        table.fault(place, fault, "write a time with its zone: `2026-11-20T09:00:00Z`");
+    }
+    time
+}
+
+fn path(table: &mut Table<'_>, given: &mut Given) {
+    let Some(mut path) = table.nested("path") else { return };
+    for (name, found) in path.rest() {
+        let place = found.place;
+        let known = given.path_parameters.iter_mut().find(|(parameter, _)| *parameter == name);
+        match (known, found.raw) {
+            (Some((_, value)), Raw::Text(text)) => *value = text,
+            (Some(_), _) => path.fault(place, format!("`{name}` is no text"), "write a text"),
+            (None, _) => path.fault(place, format!("the path has no `{name}`"), "take it out"),
+        }
+    }
+    table.include(path);
+}
+
+/// The body: `amount`, `price`, sides in words, and whatever stands in `body` by its pointer.
+fn body(table: &mut Table<'_>, operation: &Operation, body: &mut Value) {
+    let money = operation.money.clone().unwrap_or_default();
+    let mut puts: Vec<(Place, &'static str, Option<Pointer>, Value)> = Vec::new();
+    if let Some((place, text)) = table.text("amount") {
+        amount(table, "amount", place, &text, &money.source, &mut puts);
+    }
+    for (name, side) in [("source", &money.source), ("destination", &money.destination)] {
+        let Some(mut nested) = table.nested(name) else { continue };
+        if let Some((place, text)) = nested.text("amount") {
+            amount(&mut nested, "amount", place, &text, side, &mut puts);
+        }
+        let fields = [
+            ("user", &side.party),
+            ("chain", &side.chain),
+            ("currency", &side.currency),
+            ("wallet", &side.wallet),
+            ("external_wallet", &side.external_wallet),
+            ("account", &side.account),
+        ];
+        for (field, pointer) in fields {
+            let text = nested.text(field);
+            puts.extend(text.map(|(place, text)| (place, field, pointer.clone(), Value::String(text))));
+        }
+        table.include(nested);
+    }
+    let price = table.text("price");
+    puts.extend(price.map(|(place, text)| (place, "price", money.price.clone(), Value::String(text))));
+    for (place, field, pointer, value) in puts {
+        match pointer {
+            Some(pointer) => put(body, pointer.as_str(), value),
+            None => table.fault(place, format!("`{}` has no `{field}` there", operation.id), "take it out"),
+        }
+    }
+    let Some(mut places) = table.nested("body") else { return };
+    for (pointer, found) in places.rest() {
+        match (pointer.strip_prefix('/'), value_of(&found)) {
+            (Some(_), Some(value)) => put(body, &pointer, value),
+            _ => places.fault(
+                found.place,
+                format!("`{}` cannot be put into the body", pointer.escape_debug()),
+                "write a JSON pointer and a value: `\"/developerFee\" = { fees = [] }`",
+            ),
+        }
+    }
+    table.include(places);
+}
+
+/// `5000.000001 usdc`, or an amount alone.
+fn amount(
+    table: &mut Table<'_>,
+    field: &'static str,
+    place: Place,
+    text: &str,
+    side: &Side,
+    puts: &mut Vec<(Place, &'static str, Option<Pointer>, Value)>,
+) {
+    let mut words = text.split(' ');
+    let (amount, currency) = (words.next().unwrap_or(""), words.next());
+    if words.next().is_some() {
+        table.fault(place, format!("`{field}` is more than an amount and a currency"), "write for example `5 usdc`");
+    }
+    puts.push((place, field, side.amount.clone(), Value::from(amount)));
+    puts.extend(currency.map(|currency| (place, field, side.currency.clone(), Value::from(currency))));
+}
+
+fn put(body: &mut Value, pointer: &str, value: Value) {
+    let steps: Vec<&str> = pointer.trim_start_matches('/').split('/').collect();
+    let mut at = body;
+    for step in steps {
+        if !at.is_object() {
+            *at = Value::Object(Map::new());
+        }
+        let Value::Object(members) = at else { return };
+        at = members.entry(step.replace("~1", "/").replace("~0", "~")).or_insert(Value::Null);
+    }
+    *at = value;
+}
+
+fn value_of(found: &Found<Place>) -> Option<Value> {
+    Some(match &found.raw {
+        Raw::Text(text) => Value::from(text.as_str()),
+        Raw::Number(number) => Value::from((*number)?),
+        Raw::Truth(truth) => Value::from(*truth),
+        Raw::List(items) => Value::Array(items.iter().map(value_of).collect::<Option<_>>()?),
+        Raw::Table(members) => {
+            let member = |(name, found): (&String, &Found<Place>)| Some((name.clone(), value_of(found)?));
+            Value::Object(members.iter().map(member).collect::<Option<BTreeMap<_, _>>>()?.into_iter().collect())
+        }
+        Raw::Other(_) => return None,
+    })
+}

@@ -1,0 +1,217 @@
+//! `[asset]`, `[value]`, `[group]`, `[list]` and `[approval]`: what rules and limits call by name.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::Known;
+use super::document::{Place, Raw, Table};
+use super::when::{SORTS, Vocabulary, normal_name};
+use crate::base::finding::Finding;
+use crate::base::money::{Asset, Decimal, MOST_DECIMALS, Worth, is_exact_value};
+use crate::base::spanned::Found;
+
+/// What people must agree to, and for how long they may.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Approval {
+    pub need: Need,
+    pub expires: Duration,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Need {
+    All(Vec<Need>),
+    Any(Vec<Need>),
+    /// So many members of a group, no person twice in one approval.
+    People {
+        group: String,
+        count: u64,
+    },
+}
+
+/// `[asset.weth]`: decimals, and a value with its age.
+pub(super) fn asset(name: &str, mut table: Table<'_>, words: &mut Vocabulary, findings: &mut Vec<Finding>) {
+    let place = table.place;
+    let most = u64::from(MOST_DECIMALS);
+    let decimals =
+        table.required("decimals", "write for example `decimals = 6`", |table, name| table.number(name, 0..=most));
+    let par = table.truth("par");
+    let usd = table.text("value");
+    let as_of = table.text("as_of");
+    let good_for = duration(&mut table, "good_for");
+    let worth = match (par, usd, as_of, good_for) {
+        (Some(true), None, None, None) => Some(Worth::Par),
+        (None | Some(false), None, None, None) => Some(Worth::Unknown),
+        (None, Some((place, text)), Some((at, as_of)), Some(good_for)) => {
+            let usd =
+                text.strip_suffix(" USD").and_then(|text| Decimal::parse(text).ok()).filter(|usd| is_exact_value(*usd));
+            if usd.is_none() {
+                let fault = format!("`value` cannot be `{}`", text.escape_debug());
+                table.fault(place, fault, "write for example `value = \"2500.25 USD\"`, with up to 8 decimals");
+            }
+            let from = as_of.parse::<Timestamp>().ok().map(Timestamp::as_second);
+            if from.is_none() {
+                let fault = format!("`as_of` cannot be `{}`", as_of.escape_debug());
+                table.fault(at, fault, "write a time with its zone: `2026-11-20T09:00:00Z`");
+            }
+            let length = i64::try_from(good_for.as_secs()).unwrap_or(i64::MAX);
+            usd.zip(from).map(|(usd, from)| Worth::Rate { usd, from_secs: from, to_secs: from.saturating_add(length) })
+        }
+        _ => {
+            let remedy =
+                "write `par = true`; or `value`, `as_of` and `good_for`; or none of them: it has no value then";
+            table.fault(place, "the value of the asset is written otherwise", remedy);
+            None
+        }
+    };
+    if !name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit()) {
+        table.fault(
+            place,
+            format!("an asset cannot be called `{}`", name.escape_debug()),
+            "write it in `a-z` and `0-9`",
+        );
+    }
+    table.end(findings);
+    if let (Some(decimals), Some(worth)) = (decimals.and_then(|d| u32::try_from(d).ok()), worth) {
+        words.valuation.assets.insert(name, Asset { decimals, worth });
+    }
+}
+
+/// `[value]`: what is assumed where a body leaves something open.
+pub(super) fn value(mut table: Table<'_>, words: &mut Vocabulary, findings: &mut Vec<Finding>) {
+    if let Some((place, text)) = table.text("slippage") {
+        let percent = text.strip_suffix('%').and_then(|text| Decimal::parse(text).ok()?.units(4).ok());
+        let millionths = percent.and_then(|percent| u64::try_from(percent).ok()).filter(|m| *m <= 1_000_000);
+        if millionths.is_none() {
+            let fault = format!("`slippage` cannot be `{}`", text.escape_debug());
+            table.fault(place, fault, "write for example `slippage = \"0.5%\"`, at most 100%");
+        }
+        words.valuation.slippage_millionths = millionths;
+    }
+    table.end(findings);
+}
+
+/// `[group.ops]`: people.
+pub(super) fn group(
+    name: &str,
+    mut table: Table<'_>,
+    known: &Known<'_>,
+    words: &mut Vocabulary,
+    findings: &mut Vec<Finding>,
+) {
+    let remedy = "write for example `members = [\"console:anna\"]`";
+    let members = table.required("members", remedy, |table, name| table.texts(name, false));
+    let mut set = BTreeSet::new();
+    for (place, member) in members.unwrap_or_default() {
+        super::rate::callers(&mut table, vec![(place, member.clone())], known);
+        set.insert(member);
+    }
+    table.end(findings);
+    words.groups.insert(name.to_owned(), set);
+}
+
+/// `[list.payout-accounts]`: names by what they are names of.
+pub(super) fn list(
+    name: &str,
+    mut table: Table<'_>,
+    known: &Known<'_>,
+    words: &mut Vocabulary,
+    findings: &mut Vec<Finding>,
+) {
+    let mut sorts = std::collections::BTreeMap::new();
+    for (field, sort) in SORTS {
+        let Some(texts) = table.texts(field, false) else { continue };
+        let normal = |(place, text): (Place, String)| normal_name(&mut table, field, place, &text, sort, known, words);
+        let set: BTreeSet<String> = texts.into_iter().filter_map(normal).collect();
+        sorts.insert(sort, set);
+    }
+    if sorts.is_empty() {
+        let place = table.place;
+        table.fault(place, "the list is empty", "write for example `account = [...]`");
+    }
+    table.end(findings);
+    words.lists.insert(name.to_owned(), sorts);
+}
+
+/// `[approval.dual]`.
+pub(super) fn approval(mut table: Table<'_>, words: &Vocabulary, findings: &mut Vec<Finding>) -> Option<Approval> {
+    let need = need(&mut table, words);
+    let expires = table.required("expires", "write for example `expires = \"8h\"`", duration);
+    let is_good = table.end(findings);
+    let read = Approval { need: need?, expires: expires? };
+    is_good.then_some(read)
+}
+
+/// `all = [...]`, `any = [...]`, or `of` and `n`.
+fn need(table: &mut Table<'_>, words: &Vocabulary) -> Option<Need> {
+    let (place, all, any) = (table.place, table.take("all"), table.take("any"));
+    let has_people = table.has("of") || table.has("n");
+    let remedy = "write one of `all = [...]`, `any = [...]` and `of = \"group\", n = 1`";
+    match (all, any, has_people) {
+        (Some(all), None, false) => needs(table, "all", all, words).map(Need::All),
+        (None, Some(any), false) => needs(table, "any", any, words).map(Need::Any),
+        (None, None, true) => people(table, words),
+        _ => {
+            table.fault(place, "it is not said who must agree", remedy);
+            None
+        }
+    }
+}
+
+fn needs(table: &mut Table<'_>, name: &str, found: Found<Place>, words: &Vocabulary) -> Option<Vec<Need>> {
+    let place = found.place;
+    let Raw::List(items) = found.raw else {
+        return table.wrong(name, place, &found.raw, "a list of tables");
+    };
+    if items.is_empty() {
+        table.fault(place, format!("`{name}` is empty: nobody would have to agree"), "write at least one");
+        return None;
+    }
+    let mut needs = Vec::new();
+    for item in items {
+        let mut nested = table.nested_of(name, item)?;
+        let read = need(&mut nested, words);
+        table.include(nested);
+        needs.push(read?);
+    }
+    Some(needs)
+}
+
+fn people(table: &mut Table<'_>, words: &Vocabulary) -> Option<Need> {
+    let (place, group) = table.required("of", "write the name of a group", Table::text)?;
+    let count = table.required("n", "write how many of them", |table, name| table.number(name, 1..=100))?;
+    let Some(members) = words.groups.get(&group) else {
+        table.unknown_name(place, "a group", &group, words.groups.keys().map(String::as_str));
+        return None;
+    };
+    if u64::try_from(members.len()).is_ok_and(|members| members < count) {
+        let fault = format!("`{group}` has {} members, and {count} of them must agree", members.len());
+        table.fault(place, fault, "write a smaller `n`, or more `members`");
+    }
+    Some(Need::People { group, count })
+}
+
+/// `30m`, `24h`, `7d`.
+pub(super) fn duration(table: &mut Table<'_>, name: &'static str) -> Option<Duration> {
+    let (place, text) = table.text(name)?;
+    let read = span(&text);
+    if read.is_none() {
+        let fault = format!("`{name}` cannot be `{}`", text.escape_debug());
+        table.fault(place, fault, "write a number of `m`, `h` or `d`, as `24h`; at most 366 days");
+    }
+    read
+}
+
+pub(super) fn span(text: &str) -> Option<Duration> {
+    let unit = match text.chars().last()? {
+        'm' => 60,
+        'h' => 3_600,
+        'd' => 86_400,
+        _ => return None,
+    };
+    let digits = text.get(..text.len().checked_sub(1)?)?;
+    let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) && !digits.starts_with('0');
+    let secs = digits.parse::<u64>().ok().filter(|_| is_number)?.checked_mul(unit)?;
+    (secs <= 366 * 86_400).then(|| Duration::from_secs(secs))
+}
