@@ -1,5 +1,7 @@
-//! Names that nobody else has chosen.
+//! Names that nobody else has chosen, and times that nobody else keeps.
 #![expect(clippy::disallowed_methods, reason = "this is the place where randomness comes in")]
+
+use std::time::Duration;
 
 use uuid::Uuid;
 
@@ -15,4 +17,11 @@ pub fn trace_id(of_caller: Option<&str>) -> TraceId {
 /// By which a node knows its own commit again.
 pub fn nonce() -> Nonce {
     Nonce(Uuid::new_v4().simple().to_string())
+}
+
+/// From half of this time to all of it, so that nodes do not all come at once.
+pub fn jittered(time: Duration) -> Duration {
+    let [byte, ..] = Uuid::new_v4().into_bytes();
+    let half = time / 2;
+    half.saturating_add(half.saturating_mul(u32::from(byte)) / 255)
 }

@@ -3,19 +3,27 @@
 //! Nobody waits for it longer than its deadline, and nobody waits for it at all while it is away: the first call that
 //! waits in vain closes the connection, and until another stands, all are told at once. One task connects, again and
 //! again, and looks after a connection that nobody uses. It lives on the runtime that the process owns.
+//!
+//! What waits for more than the Redis itself (replicas, a disk) is asked over a connection of its own, so that nothing
+//! else waits behind it, and so that what it counts is its own write.
+
+mod fitness;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ::redis::aio::MultiplexedConnection;
 use ::redis::{AsyncConnectionConfig, Client, RedisError, RedisResult, TlsCertificates};
 use arc_swap::ArcSwapOption;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
+use tokio::time::error::Elapsed;
 use tokio::time::{sleep, timeout};
 
+use self::fitness::Unfit;
 use crate::adapters::clock::Stopwatch;
-use crate::config::RedisConfig;
+use crate::adapters::random::jittered;
+use crate::config::{Demands, RedisConfig};
 use crate::telemetry::Metrics;
 
 /// How long connecting may take. No call waits for it.
@@ -29,15 +37,69 @@ const TRY_OUT: Duration = Duration::from_secs(1);
 pub struct Redis {
     client: Client,
     deadline: Duration,
+    demands: Option<Demands>,
     /// The connection that stands; none while the Redis is away.
-    current: ArcSwapOption<MultiplexedConnection>,
+    current: ArcSwapOption<Standing>,
     lost: Notify,
+    waiting: Semaphore,
+    /// Those that may wait over connections of their own.
+    alone: Semaphore,
+    /// Why it does not stand although it is there.
+    unfit: ArcSwapOption<Unfit>,
     metrics: Metrics,
 }
 
-/// The Redis is away, or did not answer in time; what was asked may have been done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Away;
+/// What stands, for as long as nothing is lost.
+struct Standing {
+    shared: MultiplexedConnection,
+    /// Connections that nobody uses now.
+    alone: Mutex<Vec<MultiplexedConnection>>,
+}
+
+/// Why the store cannot begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotReady {
+    Unfit(Unfit),
+    Away,
+}
+
+impl fmt::Display for NotReady {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotReady::Unfit(unfit) => unfit.fmt(f),
+            NotReady::Away => f.write_str(
+                "the Redis of `redis.url` does not answer, or not in time (`redis.timeout_ms`); without it nobody knows \
+                 what was paid",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for NotReady {}
+
+/// Why no connection came about.
+enum NotConnected {
+    Error(String),
+    Unfit(Unfit),
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unanswered {
+    /// It was not asked: it is away, or too many wait for it already.
+    Away(&'static str),
+    /// It was asked, and may have done it.
+    Lost(String),
+    /// It answered with an error: the first word of it, and the rest.
+    Refused(String, String),
+}
+
+/// Errors after which another connection may lead to a Redis that can do more.
+const ELSEWHERE: [&str; 6] = ["READONLY", "LOADING", "MASTERDOWN", "NOAUTH", "NOPERM", "WRONGPASS"];
+/// So many wait for an answer at one time.
+const WAITING: usize = 1_024;
+/// So many at one time have connections of their own.
+const ALONE: usize = 64;
 
 /// Why a Redis cannot be used at all. It does not repeat the URL, which may hold a password.
 #[derive(Debug)]
@@ -64,23 +126,103 @@ impl Redis {
         };
         let client = client.map_err(|_| RedisFault)?;
         metrics.redis_up(false);
-        let (current, lost) = (ArcSwapOption::empty(), Notify::new());
-        Ok(Redis { client, deadline: config.timeout, current, lost, metrics })
+        Ok(Redis {
+            client,
+            deadline: config.timeout,
+            demands: config.demands,
+            current: ArcSwapOption::empty(),
+            lost: Notify::new(),
+            waiting: Semaphore::new(WAITING),
+            alone: Semaphore::new(ALONE),
+            unfit: ArcSwapOption::empty(),
+            metrics,
+        })
+    }
+
+    /// How long a question waits for its answer.
+    pub fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
+    pub fn demands(&self) -> Option<Demands> {
+        self.demands
+    }
+
+    /// Returns when it is there, and fit for what is demanded of it.
+    pub async fn ready_within(&self, time: Duration) -> Result<(), NotReady> {
+        let ready = async {
+            while self.current.load().is_none() {
+                if let Some(unfit) = self.unfit.load_full() {
+                    return Err(NotReady::Unfit((*unfit).clone()));
+                }
+                sleep(FIRST_PAUSE).await;
+            }
+            Ok(())
+        };
+        timeout(time, ready).await.unwrap_or(Err(NotReady::Away))
     }
 
     /// Asks over the connection that stands, within the deadline.
-    pub async fn ask<T>(&self, question: impl AsyncFnOnce(MultiplexedConnection) -> RedisResult<T>) -> Result<T, Away> {
-        let connection = self.current.load_full().ok_or(Away)?;
-        match timeout(self.deadline, question((*connection).clone())).await {
+    pub async fn ask<T>(
+        &self,
+        question: impl AsyncFnOnce(MultiplexedConnection) -> RedisResult<T>,
+    ) -> Result<T, Unanswered> {
+        let standing = self.standing()?;
+        let _waiting = self.waiting.try_acquire().map_err(|_| Unanswered::Away("too many wait for it"))?;
+        self.answered(&standing, timeout(self.deadline, question(standing.shared.clone())).await)
+    }
+
+    /// Asks over a connection that nobody else uses meanwhile, within the deadline.
+    pub async fn ask_alone<T>(
+        &self,
+        question: impl AsyncFnOnce(MultiplexedConnection) -> RedisResult<T>,
+    ) -> Result<T, Unanswered> {
+        let standing = self.standing()?;
+        let _waiting = self.alone.try_acquire().map_err(|_| Unanswered::Away("too many wait for it"))?;
+        let unused = standing.unused().pop();
+        let asked = Stopwatch::start();
+        let connection = match unused {
+            Some(connection) => connection,
+            None => {
+                match timeout(self.deadline, self.client.get_multiplexed_async_connection_with_config(&plain())).await {
+                    Ok(Ok(connection)) => connection,
+                    Ok(Err(_)) | Err(_) => {
+                        self.lose(&standing);
+                        return Err(Unanswered::Away("no further connection came about"));
+                    }
+                }
+            }
+        };
+        let left = self.deadline.saturating_sub(asked.elapsed());
+        let answer = self.answered(&standing, timeout(left, question(connection.clone())).await);
+        // INVARIANT: one on which an answer is still to come is used by nobody.
+        if !matches!(answer, Err(Unanswered::Lost(_))) {
+            standing.unused().push(connection);
+        }
+        answer
+    }
+
+    fn standing(&self) -> Result<Arc<Standing>, Unanswered> {
+        self.current.load_full().ok_or(Unanswered::Away("it is away"))
+    }
+
+    fn answered<T>(&self, standing: &Arc<Standing>, answer: Result<RedisResult<T>, Elapsed>) -> Result<T, Unanswered> {
+        match answer {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => {
                 tracing::debug!(kind = ?error.kind(), "the Redis did not do what it was asked");
-                self.lose(&connection);
-                Err(Away)
+                let Some(code) = error.code() else {
+                    self.lose(standing);
+                    return Err(Unanswered::Lost(format!("{:?}", error.kind())));
+                };
+                if ELSEWHERE.contains(&code) {
+                    self.lose(standing);
+                }
+                Err(Unanswered::Refused(code.to_owned(), error.detail().unwrap_or_default().to_owned()))
             }
             Err(_) => {
-                self.lose(&connection);
-                Err(Away)
+                self.lose(standing);
+                Err(Unanswered::Lost("no answer in time".to_owned()))
             }
         }
     }
@@ -98,59 +240,87 @@ impl Redis {
                     was_up = true;
                     self.watch(&connection).await;
                     self.metrics.redis_up(false);
-                    tracing::warn!("the Redis is away or slow; each node goes by its own part");
+                    tracing::warn!("the Redis is away or slow");
                 }
-                Err(kind) if was_up => {
-                    tracing::warn!(kind, "the Redis cannot be reached; each node goes by its own part");
+                Err(NotConnected::Unfit(unfit)) => {
+                    if self.unfit.swap(Some(Arc::new(unfit.clone()))).is_none_or(|known| *known != unfit) {
+                        tracing::error!(%unfit, "the Redis is not used");
+                    }
                     was_up = false;
                 }
-                Err(_) => {}
+                Err(NotConnected::Error(kind)) if was_up => {
+                    tracing::warn!(kind, "the Redis cannot be reached");
+                    was_up = false;
+                }
+                Err(NotConnected::Error(_)) => {}
             }
             // One that comes and goes is asked no more often than one that stays away.
             pause =
                 if since.elapsed() > LONGEST_PAUSE { FIRST_PAUSE } else { pause.saturating_mul(2).min(LONGEST_PAUSE) };
-            sleep(pause).await;
+            sleep(jittered(pause)).await;
         }
     }
 
     /// A connection over which an answer came in time: one that is always slow never stands.
-    async fn connect(&self) -> Result<Arc<MultiplexedConnection>, String> {
-        let config = AsyncConnectionConfig::new().set_connection_timeout(Some(CONNECT)).set_response_timeout(None);
+    async fn connect(&self) -> Result<Arc<Standing>, NotConnected> {
         let connecting = async {
-            let mut connection = self.client.get_multiplexed_async_connection_with_config(&config).await?;
-            let answered = timeout(self.deadline, ping(&mut connection)).await;
-            Ok::<_, RedisError>(answered.map(|answer| answer.map(|()| Arc::new(connection))))
+            let mut shared = self.client.get_multiplexed_async_connection_with_config(&plain()).await?;
+            let answered = timeout(self.deadline, self.try_out(&mut shared)).await;
+            Ok::<_, RedisError>(answered.map(|answer| (shared, answer)))
         };
-        match timeout(CONNECT, connecting).await {
-            Ok(Ok(Ok(Ok(connection)))) => Ok(connection),
-            Ok(Err(error) | Ok(Ok(Err(error)))) => Err(format!("{:?}", error.kind())),
-            Ok(Ok(Err(_))) | Err(_) => Err("silent".to_owned()),
+        let silent = || NotConnected::Error("silent".to_owned());
+        let failed = |error: RedisError| NotConnected::Error(format!("{:?}", error.kind()));
+        let tried = timeout(CONNECT, connecting).await.map_err(|_| silent())?.map_err(failed)?;
+        let (shared, fit) = tried.map_err(|_| silent())?;
+        fit.map_err(failed)?.map_err(NotConnected::Unfit)?;
+        self.unfit.store(None);
+        Ok(Arc::new(Standing { shared, alone: Mutex::default() }))
+    }
+
+    async fn try_out(&self, connection: &mut MultiplexedConnection) -> RedisResult<Result<(), Unfit>> {
+        ping(connection).await?;
+        let Some(demands) = self.demands else { return Ok(Ok(())) };
+        match ::redis::cmd("INFO").query_async::<String>(connection).await {
+            Ok(info) => Ok(fitness::check(&info, demands)),
+            Err(error) if error.code() == Some("NOPERM") => Ok(Err(Unfit::Silent)),
+            Err(error) => Err(error),
         }
     }
 
     /// Ends when the connection is lost.
-    async fn watch(&self, connection: &Arc<MultiplexedConnection>) {
-        while self.is_current(connection) {
+    async fn watch(&self, standing: &Arc<Standing>) {
+        while self.is_current(standing) {
             tokio::select! {
                 () = self.lost.notified() => {}
                 () = sleep(TRY_OUT) => {
-                    let mut trial = (**connection).clone();
+                    let mut trial = standing.shared.clone();
                     if !matches!(timeout(self.deadline, ping(&mut trial)).await, Ok(Ok(()))) {
-                        self.lose(connection);
+                        self.lose(standing);
                     }
                 }
             }
         }
     }
 
-    fn is_current(&self, connection: &Arc<MultiplexedConnection>) -> bool {
-        self.current.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, connection))
+    fn is_current(&self, standing: &Arc<Standing>) -> bool {
+        self.current.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, standing))
     }
 
-    fn lose(&self, connection: &Arc<MultiplexedConnection>) {
-        self.current.rcu(|current| current.clone().filter(|current| !Arc::ptr_eq(current, connection)));
+    fn lose(&self, standing: &Arc<Standing>) {
+        self.current.rcu(|current| current.clone().filter(|current| !Arc::ptr_eq(current, standing)));
         self.lost.notify_one();
     }
+}
+
+impl Standing {
+    fn unused(&self) -> MutexGuard<'_, Vec<MultiplexedConnection>> {
+        self.alone.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Deadlines are kept here, not there.
+fn plain() -> AsyncConnectionConfig {
+    AsyncConnectionConfig::new().set_connection_timeout(Some(CONNECT)).set_response_timeout(None)
 }
 
 async fn ping(connection: &mut MultiplexedConnection) -> RedisResult<()> {

@@ -80,6 +80,8 @@ fn raw(kind: &Kind, text: &str) -> Raw {
         | Kind::KeptFolder(_)
         | Kind::Node(_)
         | Kind::PublicKey(_)
+        | Kind::Store(_)
+        | Kind::Durability(_)
         | Kind::Answers(_)
         | Kind::LogFormat(_)
         | Kind::LogLevel(_) => Raw::Text(text.to_owned()),

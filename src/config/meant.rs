@@ -174,11 +174,43 @@ pub struct RedisConfig {
     pub timeout: Duration,
     /// How many nodes share it; at least 1.
     pub nodes: u64,
+    /// What it must do as the store; nothing where it is none.
+    pub demands: Option<Demands>,
+}
+
+/// What a Redis that is the store must do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Demands {
+    pub durability: Durability,
+    /// It may evict, and keep nothing on disk.
+    pub allow_unsafe: bool,
+}
+
+/// How sure a write must be before money leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// The Redis has done it.
+    Acknowledged,
+    /// So many replicas have it as well.
+    Replicated { replicas: u64 },
+    /// It is on the disk of the Redis.
+    Fsynced,
+}
+
+/// Where the store is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreKind {
+    /// In a folder of this process alone.
+    Embedded,
+    /// In the Redis that nodes share.
+    Redis,
 }
 
 /// What is kept of requestIds.
 #[derive(Clone, Debug)]
 pub struct StoreConfig {
+    pub kind: StoreKind,
+    /// Of the embedded store; and where outcomes wait that the store could not be told.
     pub folder: PathBuf,
     /// The name of this gate.
     pub node: NodeId,

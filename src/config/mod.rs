@@ -30,8 +30,8 @@ use std::path::Path;
 pub use longest::LongestWrite;
 pub use meant::{
     AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Config, ConsoleConfig, CredentialConfig, CredentialSource,
-    EnvironmentConfig, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel,
-    ProbesConfig, ReconcileConfig, RedisConfig, StoreConfig, TimeoutsConfig, UpstreamConfig,
+    Demands, Durability, EnvironmentConfig, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig, LogFormat,
+    LogLevel, ProbesConfig, ReconcileConfig, RedisConfig, StoreConfig, StoreKind, TimeoutsConfig, UpstreamConfig,
 };
 pub use reference::{first, reference};
 pub use revocations::{Revocations, RevocationsFault};
@@ -201,6 +201,9 @@ impl<'r> Reader<'r> {
             ("jwks_keep", "jwks_url"),
             ("ca", "url"),
             ("nodes", "url"),
+            ("durability", "url"),
+            ("replicas", "url"),
+            ("allow_unsafe", "url"),
         ] {
             if let (Some(lonely), None) = (of(name), of(other)) {
                 self.fault(&lonely.place, fault(name, other));

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::meant::{AnswerMode, CredentialSource, LogFormat, LogLevel, UpstreamConfig};
+use super::meant::{AnswerMode, CredentialSource, LogFormat, LogLevel, StoreKind, UpstreamConfig};
 use super::pem::PublicKey;
-use super::written::{RevokedFile, Slot};
+use super::written::{DurabilityWord, RevokedFile, Slot};
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
 use crate::commit::NodeId;
@@ -128,6 +128,8 @@ pub(super) enum Kind {
         slot: Slot<Duration>,
     },
     Answers(Slot<AnswerMode>),
+    Store(Slot<StoreKind>),
+    Durability(Slot<DurabilityWord>),
     LogFormat(Slot<LogFormat>),
     LogLevel(Slot<LogLevel>),
 }
@@ -136,6 +138,14 @@ pub(super) enum Kind {
 pub(super) const MOST_MILLIS: u64 = 86_400_000;
 
 pub(super) const ANSWERS: &[(&str, AnswerMode)] = &[("observe", AnswerMode::Observe), ("enforce", AnswerMode::Enforce)];
+
+pub(super) const STORE_KINDS: &[(&str, StoreKind)] = &[("embedded", StoreKind::Embedded), ("redis", StoreKind::Redis)];
+
+pub(super) const DURABILITIES: &[(&str, DurabilityWord)] = &[
+    ("acknowledged", DurabilityWord::Acknowledged),
+    ("replicated", DurabilityWord::Replicated),
+    ("fsynced", DurabilityWord::Fsynced),
+];
 
 pub(super) const LOG_FORMATS: &[(&str, LogFormat)] =
     &[("auto", LogFormat::Auto), ("json", LogFormat::Json), ("human", LogFormat::Human)];
@@ -222,7 +232,7 @@ pub(super) static SECTIONS: &[Section] = &[
     },
     Section {
         name: "redis",
-        doc: "The Redis that nodes share. Only rates that are `shared` need one.",
+        doc: "The Redis that nodes share: for rates that are `shared`, and for `store.kind = \"redis\"`.",
         presence: Presence::Always,
         settings: redis::SETTINGS,
     },

@@ -14,6 +14,7 @@ const STORE: &str = "\n[store]\nseal_key = { file = \"seal.key\" }\n";
 mod clients;
 mod console;
 mod issuers;
+mod shared_store;
 
 /// Reads a text as `etc/sluice.toml`, beside files and under variables.
 fn read_in(text: &str, files: &[(&str, &str)], variables: &[(&str, &str)]) -> Result<Reading, Vec<Finding>> {

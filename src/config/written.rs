@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::fault::Place;
 use super::meant::{
     AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Config, ConsoleConfig, CredentialConfig, CredentialSource,
-    EnvironmentConfig, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig, LogFormat, LogLevel,
-    ProbesConfig, ReconcileConfig, RedisConfig, StoreConfig, TimeoutsConfig, UpstreamConfig,
+    Demands, Durability, EnvironmentConfig, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig, LogFormat,
+    LogLevel, ProbesConfig, ReconcileConfig, RedisConfig, StoreConfig, StoreKind, TimeoutsConfig, UpstreamConfig,
 };
 use super::pem::PublicKey;
 use crate::base::ids::Environment;
@@ -34,6 +34,10 @@ pub(super) struct Written {
     pub redis_ca: Option<Placed<Vec<u8>>>,
     pub redis_timeout: Option<Placed<Duration>>,
     pub redis_nodes: Option<Placed<usize>>,
+    pub redis_durability: Option<Placed<DurabilityWord>>,
+    pub redis_replicas: Option<Placed<usize>>,
+    pub redis_allow_unsafe: Option<Placed<bool>>,
+    pub store_kind: Option<Placed<StoreKind>>,
     pub store_folder: Option<Placed<PathBuf>>,
     pub node: Option<Placed<NodeId>>,
     pub answers_days: Option<Placed<usize>>,
@@ -72,6 +76,14 @@ pub(super) struct Written {
     pub log_format: Option<Placed<LogFormat>>,
     pub log_level: Option<Placed<LogLevel>>,
     pub threads: Option<Placed<usize>>,
+}
+
+/// A durability as it is written, without its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DurabilityWord {
+    Acknowledged,
+    Replicated,
+    Fsynced,
 }
 
 #[derive(Default)]
@@ -139,14 +151,27 @@ impl Written {
 
     /// The whole; nothing if a setting that must have a value has none.
     pub fn meant(self) -> Option<Config> {
+        let is_sandbox_alone = self.production.listen.is_none();
         let environments = [(Environment::Production, self.production), (Environment::Sandbox, self.sandbox)];
         let environments = environments.into_iter().filter(|(_, of)| of.listen.is_some());
+        let kind = self.store_kind?.value;
+        let durability = match self.redis_durability?.value {
+            DurabilityWord::Acknowledged => Durability::Acknowledged,
+            DurabilityWord::Replicated => {
+                Durability::Replicated { replicas: u64::try_from(self.redis_replicas?.value).ok()? }
+            }
+            DurabilityWord::Fsynced => Durability::Fsynced,
+        };
+        // In the sandbox nothing is lost that is worth anything.
+        let allow_unsafe = self.redis_allow_unsafe?.value || is_sandbox_alone;
+        let demands = (kind == StoreKind::Redis).then_some(Demands { durability, allow_unsafe });
         let redis = match self.redis_url {
             Some(url) => Some(RedisConfig {
                 url: url.value,
                 ca_pem: self.redis_ca.map(|ca| ca.value),
                 timeout: self.redis_timeout?.value,
                 nodes: u64::try_from(self.redis_nodes?.value).ok()?,
+                demands,
             }),
             None => None,
         };
@@ -160,6 +185,7 @@ impl Written {
             policies: self.policies.map(|p| p.value),
             redis,
             store: StoreConfig {
+                kind,
                 folder: self.store_folder?.value,
                 node: self.node?.value,
                 answers: days(self.answers_days?.value),

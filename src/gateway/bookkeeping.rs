@@ -10,15 +10,18 @@ use tokio_util::task::TaskTracker;
 use super::workers::Workers;
 use crate::adapters::audit::{AuditFiles, AuditSettings, Checkpoints, OpenFault, SigningKey};
 use crate::adapters::clock::SystemClock;
+use crate::adapters::redis::{NotReady, Redis};
 use crate::adapters::store::embedded::{Embedded, OpenError, Options};
+use crate::adapters::store::redis::RedisStore;
 use crate::adapters::store::sealed::{Sealed, SealingKey, SealingKeyError};
 use crate::adapters::unsettled::Unsettled;
 use crate::base::ids::Environment;
 use crate::commit::Keep;
-use crate::config::{Config, LongestWrite, TimeoutsConfig};
+use crate::config::{Config, LongestWrite, StoreKind, TimeoutsConfig};
 use crate::journey::Books;
 use crate::journey::setback::close_if_set_back;
 use crate::journey::upkeep::{RecoverError, drain, flush, recover, search_and_sweep, watch_leases};
+use crate::ports::Store;
 use crate::stations::claim::Terms;
 use crate::telemetry::Metrics;
 
@@ -26,6 +29,8 @@ use crate::telemetry::Metrics;
 const ON_THEIR_WAY: usize = 16_384;
 /// For the last entries, at an end.
 const FLUSH: Duration = Duration::from_secs(5);
+/// How long a Redis that is the store is waited for at the start.
+const REDIS_COMES: Duration = Duration::from_secs(10);
 /// The state of the audit chain is signed after so many entries, or this time.
 const CHECKPOINT_ENTRIES: u64 = 1_000;
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(60);
@@ -34,6 +39,7 @@ const CHECKPOINT_EVERY: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub enum BooksError {
     Store(OpenError),
+    Redis(NotReady),
     SealKey(SealingKeyError),
     CheckpointKey,
     Audit(OpenFault),
@@ -44,6 +50,7 @@ impl std::fmt::Display for BooksError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             BooksError::Store(error) => write!(f, "{error}"),
+            BooksError::Redis(error) => write!(f, "{error}"),
             BooksError::SealKey(error) => write!(f, "`store.seal_key`: {error}"),
             BooksError::CheckpointKey => {
                 write!(f, "`audit.checkpoint_key` is no Ed25519 key as PEM; `sluice audit key` makes one")
@@ -62,13 +69,25 @@ pub(super) fn open(
     workers: &Workers,
     settling: &TaskTracker,
     metrics: &Metrics,
+    redis: Option<Arc<Redis>>,
 ) -> Result<Arc<Books>, BooksError> {
     let clock = Arc::new(SystemClock);
-    let store = Embedded::open(&config.store.folder, clock.clone(), Options::default()).map_err(BooksError::Store)?;
-    workers.keep("the store's writer", store.ended());
+    let store: Arc<dyn Store> = match (config.store.kind, redis) {
+        (StoreKind::Embedded, _) => {
+            let store = Embedded::open(&config.store.folder, clock.clone(), Options::default());
+            let store = store.map_err(BooksError::Store)?;
+            workers.keep("the store's writer", store.ended());
+            Arc::new(store)
+        }
+        (StoreKind::Redis, Some(redis)) => {
+            runtime.block_on(redis.ready_within(REDIS_COMES)).map_err(BooksError::Redis)?;
+            Arc::new(RedisStore::new(redis))
+        }
+        (StoreKind::Redis, None) => return Err(BooksError::Redis(NotReady::Away)),
+    };
     let seal_keys = config.store.seal_keys.iter().map(|(id, key)| SealingKey::new(id, key));
     let seal_keys = seal_keys.collect::<Result<_, _>>().map_err(BooksError::SealKey)?;
-    let store = Sealed::new(Arc::new(store), seal_keys);
+    let store = Sealed::new(store, seal_keys);
     let audit = AuditFiles::open(audit_settings(config)?, clock.clone()).map_err(BooksError::Audit)?;
     workers.keep("the audit chain's writer", audit.ended());
     runtime

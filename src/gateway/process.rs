@@ -192,8 +192,10 @@ impl Process {
         let keyring = Arc::new(Keyring::new(&config.issuers, metrics.clone())?);
         workers.help("keys", keyring.clone().keep_fresh());
         let identity = Arc::new(Identity::new(keyring.clone(), Arc::new(SystemClock)));
-        let rates = Arc::new(rates(config, policies, &metrics, &workers)?);
-        let books = bookkeeping::open(config, &runtime, &workers, &sending, &metrics).map_err(StartError::Books)?;
+        let redis = redis(config, &metrics, &workers)?;
+        let rates = Arc::new(rates(config, policies, &metrics, redis.as_ref()));
+        let books =
+            bookkeeping::open(config, &runtime, &workers, &sending, &metrics, redis).map_err(StartError::Books)?;
         let (mut environments, mut upstreams) = (Vec::new(), Vec::new());
         for one in &config.environments {
             let bound = bind(one.environment.as_str(), one.listen)?;
@@ -327,18 +329,21 @@ fn bind(what: &str, address: SocketAddr) -> Result<Bound, StartError> {
     Bound::bind(address).map_err(|error| StartError::Bind { what: what.to_owned(), address, error })
 }
 
-/// Nodes share a Redis where one is configured.
-fn rates(config: &Config, policies: Policies, metrics: &Metrics, workers: &Workers) -> Result<Rates, StartError> {
+/// The Redis that nodes share, where one is configured.
+fn redis(config: &Config, metrics: &Metrics, workers: &Workers) -> Result<Option<Arc<Redis>>, StartError> {
+    let Some(of) = &config.redis else { return Ok(None) };
+    let redis = Arc::new(Redis::new(of, metrics.clone()).map_err(StartError::Redis)?);
+    workers.keep("redis", redis.clone().keep_connected());
+    Ok(Some(redis))
+}
+
+fn rates(config: &Config, policies: Policies, metrics: &Metrics, redis: Option<&Arc<Redis>>) -> Rates {
     let count = policies.rates.len();
-    let limiter: Arc<dyn RateLimiter> = match &config.redis {
-        Some(redis) => {
-            let connection = Arc::new(Redis::new(redis, metrics.clone()).map_err(StartError::Redis)?);
-            workers.keep("redis", connection.clone().keep_connected());
-            Arc::new(Shared::new(count, connection, redis.nodes, metrics.clone()))
-        }
-        None => Arc::new(Local::new(count)),
+    let limiter: Arc<dyn RateLimiter> = match (redis, &config.redis) {
+        (Some(redis), Some(of)) => Arc::new(Shared::new(count, redis.clone(), of.nodes, metrics.clone())),
+        _ => Arc::new(Local::new(count)),
     };
-    Ok(Rates::new(policies.rates, limiter, metrics))
+    Rates::new(policies.rates, limiter, metrics)
 }
 
 fn upstream(config: &Config, one: &EnvironmentConfig) -> Result<Arc<PinnedUpstream>, StartError> {

@@ -2,7 +2,7 @@
 
 mod audit;
 mod bodies;
-mod claims;
+pub(super) mod claims;
 mod clients;
 mod command;
 mod console;
@@ -16,6 +16,7 @@ mod hostile;
 mod identity;
 mod metrics;
 mod model;
+mod nodes;
 mod once;
 mod parameters;
 mod passage;

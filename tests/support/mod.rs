@@ -2,12 +2,14 @@
 //!
 //! Nothing here sleeps: everything waits on a condition, with a deadline after which the test fails.
 
+pub mod between;
 pub mod call;
 pub mod canary;
 pub mod caller;
 pub mod clock;
 pub mod gate;
 pub mod redis;
+pub mod scripted;
 pub mod shape;
 pub mod shared;
 pub mod tls;
@@ -15,6 +17,7 @@ pub mod token;
 pub mod upstream;
 pub mod wire;
 
+pub use between::Between;
 pub use call::{Call, get, post};
 pub use caller::{Answer, Caller};
 pub use gate::{Gate, Setup};

@@ -1,4 +1,4 @@
-//! A real Redis of a test's own: without persistence, killed at its end.
+//! A real Redis of a test's own, killed at its end: without persistence, unless it is asked for.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -15,13 +15,28 @@ pub struct Redis {
     folder: TempDir,
     port: u16,
     is_tls: bool,
+    arguments: Vec<String>,
     child: Option<Child>,
 }
 
 impl Redis {
     /// One that is not there yet, on a port that is free.
     pub fn away() -> Redis {
-        Redis { folder: tempfile::tempdir().unwrap(), port: free_port(), is_tls: false, child: None }
+        let (folder, arguments) = (tempfile::tempdir().unwrap(), vec!["--appendonly".to_owned(), "no".to_owned()]);
+        Redis { folder, port: free_port(), is_tls: false, arguments, child: None }
+    }
+
+    /// With these arguments besides.
+    pub fn start_with(arguments: &[&str]) -> Redis {
+        let mut redis = Redis::away();
+        redis.arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        redis.come_somewhere();
+        redis
+    }
+
+    /// One that knows after a kill what it knew before.
+    pub fn start_kept() -> Redis {
+        Redis::start_with(&["--appendonly", "yes", "--appendfsync", "always"])
     }
 
     pub fn start() -> Redis {
@@ -57,7 +72,7 @@ impl Redis {
         let mut command = Command::new("redis-server");
         let port = self.port.to_string();
         let (plain, tls) = if self.is_tls { ("0", port.as_str()) } else { (port.as_str(), "0") };
-        command.args(["--port", plain, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+        command.args(["--port", plain, "--bind", "127.0.0.1", "--save", ""]).args(&self.arguments);
         command.arg("--dir").arg(self.folder.path()).current_dir(self.folder.path());
         if self.is_tls {
             command.args(["--tls-port", tls, "--tls-cert-file", "certificate.pem", "--tls-key-file", "key.pem"]);
@@ -95,6 +110,10 @@ impl Redis {
 
     pub fn thaw(&self) {
         self.signal("CONT");
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     pub fn url(&self) -> String {

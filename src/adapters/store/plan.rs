@@ -266,7 +266,7 @@ enum Written<'c> {
 }
 
 /// INVARIANT: as no two steps write the same, none needs to see what an earlier one of its commit would write.
-fn sensible(commit: &Commit) -> Result<(), StoreFault> {
+pub(super) fn sensible(commit: &Commit) -> Result<(), StoreFault> {
     let mut written = BTreeSet::new();
     for step in &commit.steps {
         let (key, writes) = match step {

@@ -4,11 +4,19 @@ use super::{Absent, Kind, Setting, millis};
 
 pub(super) const STORE: &[Setting] = &[
     Setting {
+        name: "kind",
+        kind: Kind::Store(|w| &mut w.store_kind),
+        absent: Absent::Means(r#""embedded""#),
+        doc: "`embedded` is for one gate: a file in `folder`. `redis` is for many: in the Redis of `[redis]`, where each\n\
+              has a `node` of its own.",
+    },
+    Setting {
         name: "folder",
         kind: Kind::KeptFolder(|w| &mut w.store_folder),
         absent: Absent::Means(r#""sluice-data""#),
         doc: "The folder of the embedded store; it is made if it is not there. Without it nobody knows what was paid:\n\
-              keep it on a disk that lasts, and never start with an empty one in its place.",
+              keep it on a disk that lasts, and never start with an empty one in its place. Of any store, outcomes wait\n\
+              here that it could not be told.",
     },
     Setting {
         name: "node",

@@ -27,4 +27,24 @@ pub(super) const SETTINGS: &[Setting] = &[
         absent: Absent::Means("2"),
         doc: "How many nodes share it. While it is away, each allows its part of a shared rate.",
     },
+    Setting {
+        name: "durability",
+        kind: Kind::Durability(|w| &mut w.redis_durability),
+        absent: Absent::Means(r#""acknowledged""#),
+        doc: "As the store: how sure a write must be before money leaves. `acknowledged` by the Redis; `replicated` to\n\
+              `replicas` of its replicas; `fsynced` to its disk, which needs Redis 7.2 or newer.",
+    },
+    Setting {
+        name: "replicas",
+        kind: Kind::Number { least: 1, most: 16, unit: "replicas", slot: |w| &mut w.redis_replicas },
+        absent: Absent::Means("1"),
+        doc: "How many replicas must have what is `replicated`.",
+    },
+    Setting {
+        name: "allow_unsafe",
+        kind: Kind::Truth(|w| &mut w.redis_allow_unsafe),
+        absent: Absent::Means("false"),
+        doc: "As the store of production: takes a Redis that may evict what it keeps, or that keeps nothing on disk. What\n\
+              it forgets may be paid twice.",
+    },
 ];

@@ -13,23 +13,23 @@ use crate::support::wire::Head;
 use crate::support::{Answer, Call, post};
 
 /// What is heard: status, code and outcome, and `again` if it was said before.
-fn told(answer: &Answer) -> String {
+pub(super) fn told(answer: &Answer) -> String {
     let again = if answer.header("sluice-replayed").is_some() { " again" } else { "" };
     format!("{} {} {}{again}", answer.status, answer.code(), answer.outcome())
 }
 
 /// A swap that was not asked for before.
-fn swap() -> Call {
+pub(super) fn swap() -> Call {
     valid(operation("createSwap"))
 }
 
 /// A swap of this body.
-fn pay(body: impl AsRef<[u8]>) -> Call {
+pub(super) fn pay(body: impl AsRef<[u8]>) -> Call {
     post("/v2/wallets/swaps").json(body)
 }
 
 /// A short body of a swap, with this requestId.
-fn named(request_id: &str) -> String {
+pub(super) fn named(request_id: &str) -> String {
     format!(r#"{{"requestId":"{request_id}","source":{{}},"destination":{{}}}}"#)
 }
 
@@ -40,7 +40,7 @@ fn lasting(head: &Head) -> Vec<(String, String)> {
 }
 
 /// That a repeat is what was answered before, and says so.
-fn assert_again(first: &Answer, again: &Answer) {
+pub(super) fn assert_again(first: &Answer, again: &Answer) {
     assert_eq!(again.header("sluice-replayed").as_deref(), Some("true"), "{again}");
     let said = |answer: &Answer| {
         (answer.status, answer.body.clone(), answer.header("content-type"), answer.outcome(), answer.origin())

@@ -6,6 +6,7 @@ mod asked;
 mod embedded;
 mod faults;
 mod property;
+mod redis;
 mod sealed;
 mod suite;
 mod transfer;
@@ -17,10 +18,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 use sluice::adapters::store::embedded::{Embedded, Options};
 use sluice::adapters::store::memory::Memory;
+use sluice::adapters::store::redis::RedisStore;
 use sluice::adapters::store::sealed::{Sealed, SealingKey};
 use sluice::base::secret::Secret;
 use sluice::ports::{Clock, Store};
 use tempfile::TempDir;
+
+use crate::support::Redis;
 
 /// When tests begin: a whole hour.
 pub const BEGIN: i64 = 1_800_000_000_000_000;
@@ -57,22 +61,42 @@ impl Clock for Hand {
 pub struct Subject {
     pub store: Arc<dyn Store>,
     pub clock: Arc<Hand>,
-    _folder: Option<TempDir>,
+    _kept: Kept,
 }
 
-fn memory() -> Subject {
+/// What a store stands on, for as long as it is tried.
+pub enum Kept {
+    Nothing,
+    Folder { _folder: TempDir },
+    Redis { _redis: Redis },
+}
+
+async fn memory() -> Subject {
     let clock = Hand::at(BEGIN);
-    Subject { store: Arc::new(Memory::new(clock.clone())), clock, _folder: None }
+    Subject { store: Arc::new(Memory::new(clock.clone())), clock, _kept: Kept::Nothing }
 }
 
-fn embedded() -> Subject {
+async fn embedded() -> Subject {
     let (clock, folder) = (Hand::at(BEGIN), TempDir::new().unwrap());
     let store = Embedded::open(folder.path(), clock.clone(), Options::default()).unwrap();
-    Subject { store: Arc::new(store), clock, _folder: Some(folder) }
+    Subject { store: Arc::new(store), clock, _kept: Kept::Folder { _folder: folder } }
 }
 
-fn sealed() -> Subject {
-    let subject = memory();
+async fn sealed() -> Subject {
+    seal(memory().await)
+}
+
+async fn redis() -> Subject {
+    let (clock, redis) = (Hand::at(BEGIN), Redis::start());
+    let store = RedisStore::by_clock(redis::connected(&redis.url()).await, clock.clone());
+    Subject { store: Arc::new(store), clock, _kept: Kept::Redis { _redis: redis } }
+}
+
+async fn sealed_redis() -> Subject {
+    seal(redis().await)
+}
+
+fn seal(subject: Subject) -> Subject {
     Subject { store: Arc::new(Sealed::new(subject.store, vec![key("k1", 1)])), ..subject }
 }
 
@@ -85,13 +109,15 @@ macro_rules! contract {
         contract!(@ memory $($theme: $($case)*;)*);
         contract!(@ embedded $($theme: $($case)*;)*);
         contract!(@ sealed $($theme: $($case)*;)*);
+        contract!(@ redis $($theme: $($case)*;)*);
+        contract!(@ sealed_redis $($theme: $($case)*;)*);
     };
     (@ $store:ident $($theme:ident: $($case:ident)*;)*) => {
         mod $store {
             $(mod $theme {
                 $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $case() {
-                    super::super::super::suite::$theme::$case(&super::super::super::$store()).await;
+                    super::super::super::suite::$theme::$case(&super::super::super::$store().await).await;
                 })*
             })*
         }

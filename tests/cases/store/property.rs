@@ -10,13 +10,16 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 use sluice::adapters::store::embedded::{Embedded, Options, export, import};
 use sluice::adapters::store::memory::Memory;
+use sluice::adapters::store::redis::RedisStore;
 use sluice::base::ids::Environment;
-use sluice::commit::{Commit, Index, Keep, Kind, NodeId, Number, RecordKey, Span, Step, WindowKey};
+use sluice::commit::{Commit, CommitError, Index, Keep, Kind, NodeId, Number, RecordKey, Span, Step};
 use sluice::ports::{Clock, Store};
 use tempfile::TempDir;
 
 use super::asked::*;
+use super::redis::connected;
 use super::{BEGIN, Hand};
+use crate::support::Redis;
 
 #[derive(Clone, Debug)]
 enum Act {
@@ -27,6 +30,8 @@ enum Act {
     Drain(u64),
     Reopen,
 }
+
+const WINDOWS: [(&str, &str); 3] = [("a", "b"), ("", ""), ("ab", "")];
 
 fn name() -> impl Strategy<Value = String> {
     prop::sample::select(vec!["a", "b", "c", ""]).prop_map(str::to_owned)
@@ -63,7 +68,8 @@ fn step(environment: Environment) -> impl Strategy<Value = Step> {
     let version = || (1..12_u64).prop_map(Number::new);
     let value = || prop::collection::vec(any::<u8>(), 0..9).prop_map(Bytes::from);
     let index = || prop::sample::select(Index::ALL.to_vec());
-    let window = || (name(), name()).prop_map(|(limit, key)| WindowKey { limit, key });
+    // Few, so that what is reserved is met again.
+    let window = || prop::sample::select(WINDOWS.to_vec()).prop_map(|(limit, key)| self::window(limit, key));
     let time = || (0..60_i64).prop_map(|after| at(BEGIN + after));
     prop_oneof![
         1 => key().prop_map(Step::Absent),
@@ -101,28 +107,28 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-async fn same(memory: &Memory, embedded: &Embedded) {
-    assert_eq!(memory.time().await, embedded.time().await);
+async fn same(memory: &Memory, other: &dyn Store) {
+    assert_eq!(memory.time().await, other.time().await);
     for environment in Environment::ALL {
         for kind in Kind::ALL {
             for name in ["a", "b", "c", ""] {
                 let key = RecordKey { environment, kind, name: name.to_owned() };
-                assert_eq!(memory.read(&key).await, embedded.read(&key).await);
+                assert_eq!(memory.read(&key).await, other.read(&key).await);
             }
         }
         for index in Index::ALL {
             for (until, count) in [(None, 9), (Some(at(BEGIN + 20)), 2)] {
-                let due = embedded.due(environment, index, until, count).await;
+                let due = other.due(environment, index, until, count).await;
                 assert_eq!(memory.due(environment, index, until, count).await, due);
             }
         }
-        for (limit, key) in [("a", "b"), ("", ""), ("c", "a"), ("b", "b")] {
+        for (limit, key) in WINDOWS {
             for span in [rolling(micros(3), 2), Span::Fixed { from: at(BEGIN), to: at(BEGIN + 30) }] {
-                let used = embedded.used(environment, &window(limit, key), span).await;
+                let used = other.used(environment, &window(limit, key), span).await;
                 assert_eq!(memory.used(environment, &window(limit, key), span).await, used);
             }
         }
-        let outbox = embedded.outbox(environment, &node(), 999).await;
+        let outbox = other.outbox(environment, &node(), 999).await;
         assert_eq!(memory.outbox(environment, &node(), 999).await, outbox);
     }
 }
@@ -177,6 +183,45 @@ async fn run(acts: Vec<Act>) {
     moves(folder.path());
 }
 
+/// The same acts in a Redis. What it told it does not forget.
+async fn run_there(acts: Vec<Act>) {
+    let (clock, server) = (Hand::at(BEGIN), Redis::start());
+    let memory = Memory::new(clock.clone());
+    let connection = connected(&server.url()).await;
+    let open = || RedisStore::by_clock(connection.clone(), clock.clone());
+    let mut there = open();
+    let mut now = BEGIN;
+    for act in acts {
+        match act {
+            Act::Commit(commit) => {
+                let committed = memory.commit(commit.clone()).await;
+                assert_eq!(committed, there.commit(commit).await);
+                if let Err(CommitError::Fault(_)) = committed {
+                    // What is senseless is not asked of a Redis, and tells no time there.
+                    assert_eq!(memory.time().await, there.time().await);
+                }
+            }
+            Act::Move(by) => {
+                now += by;
+                clock.set(now);
+            }
+            Act::Sweep => assert_eq!(memory.sweep().await, there.sweep().await),
+            Act::Drain(number) => {
+                let numbers = [Number::new(number), Number::new(number + 1)];
+                memory.drained(Environment::Sandbox, &numbers).await.unwrap();
+                there.drained(Environment::Sandbox, &numbers).await.unwrap();
+            }
+            Act::Reopen => {
+                assert_eq!(memory.time().await, there.time().await);
+                there = open();
+            }
+        }
+    }
+    same(&memory, &there).await;
+    let left = server.ask(&["KEYS", "*"]);
+    assert!(left.iter().all(|key| key.starts_with("sluice:{production}") || key.starts_with("sluice:{sandbox}")));
+}
+
 /// Exported and imported, it is the same but for the freezes.
 fn moves(old: &Path) {
     let lines = |folder: &Path| {
@@ -209,6 +254,12 @@ proptest! {
     fn memory_and_embedded_agree(acts in prop::collection::vec(act(), 1..60)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(run(acts));
+    }
+
+    #[test]
+    fn memory_and_redis_agree(acts in prop::collection::vec(act(), 1..100)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(run_there(acts));
     }
 }
 

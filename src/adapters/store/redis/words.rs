@@ -1,0 +1,109 @@
+//! What is asked of a store, as words for its script.
+
+use std::time::Duration;
+
+use super::look;
+use crate::commit::{Keep, MAX_UNITS, RecordKey, Span, Step, StoreFault, StoreTime, WindowKey};
+
+/// What a double of the script holds exactly; no time and no number goes beyond.
+const MOST: i64 = (1 << 53) - 1;
+/// The longest time that is told, so that now and two of them stay below [`MOST`]: some 100 years.
+const LONGEST: i64 = MOST / 3;
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Words(Vec<Vec<u8>>);
+
+impl Words {
+    pub fn all(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.iter().map(Vec::as_slice)
+    }
+
+    pub fn word(mut self, word: impl AsRef<[u8]>) -> Words {
+        self.0.push(word.as_ref().to_vec());
+        self
+    }
+
+    pub fn then(mut self, rest: &Words) -> Words {
+        self.0.extend_from_slice(&rest.0);
+        self
+    }
+
+    pub fn number(self, number: u64) -> Words {
+        self.word(number.to_string())
+    }
+
+    pub fn time(self, time: StoreTime) -> Words {
+        self.word(time.as_micros().clamp(-MOST, MOST).to_string())
+    }
+
+    pub fn record(self, key: &RecordKey) -> Words {
+        let kind = key.kind.as_str();
+        self.word([kind.as_bytes(), b":", key.name.as_bytes()].concat())
+    }
+
+    /// The limit behind its length, so that no two windows have one name.
+    pub fn window(self, window: &WindowKey) -> Words {
+        self.word(format!("{}:{}:{}", window.limit.len(), window.limit, window.key))
+    }
+
+    pub fn span(self, span: Span) -> Result<Words, StoreFault> {
+        // A senseless one is refused here; what it says of a moment does not matter.
+        look::slot_of(span, StoreTime::default())?;
+        match span {
+            Span::Rolling { bucket, count } => {
+                let micros = i64::try_from(bucket.as_micros()).ok().filter(|micros| *micros <= LONGEST);
+                let micros = micros.ok_or_else(|| look::senseless("a bucket without end"))?;
+                Ok(self.word("r").word(micros.to_string()).number(u64::from(count)))
+            }
+            Span::Fixed { from, to } => Ok(self.word("f").time(from).time(to)),
+        }
+    }
+
+    pub fn steps(self, steps: &[Step]) -> Result<Words, StoreFault> {
+        steps.iter().try_fold(self, Words::step)
+    }
+
+    fn step(self, step: &Step) -> Result<Words, StoreFault> {
+        Ok(match step {
+            Step::Absent(key) => self.word("absent").record(key),
+            Step::Version { key, version } => self.word("version").record(key).number(version.as_u64()),
+            Step::Before(time) => self.word("before").time(*time),
+            Step::After(time) => self.word("after").time(*time),
+            Step::Above(number) => self.word("above").number(number.as_u64()),
+            Step::Member { index, member } => self.word("member").word(index.as_str()).word(member),
+            Step::NotMember { index, member } => self.word("not_member").word(index.as_str()).word(member),
+            Step::Create { key, value, keep } => self.word("create").record(key).word(value).keep(*keep),
+            Step::Replace { key, version, value, keep } => {
+                self.word("replace").record(key).number(version.as_u64()).word(value).keep(*keep)
+            }
+            Step::Delete { key, version } => self.word("delete").record(key).number(version.as_u64()),
+            Step::IndexAdd { index, member, due } => {
+                self.word("index_add").word(index.as_str()).word(member).duration(*due)
+            }
+            Step::IndexRemove { index, member } => self.word("index_remove").word(index.as_str()).word(member),
+            Step::Reserve { window, span, holder, units, max } => {
+                self.reserve(window, *span, holder, *units, (*max).min(MAX_UNITS))?
+            }
+            Step::Force { window, span, holder, units } => self.reserve(window, *span, holder, *units, MAX_UNITS)?,
+            Step::Settle { window, holder } => self.word("settle").window(window).word(holder),
+            Step::GiveBack { window, holder } => self.word("give_back").window(window).word(holder),
+        })
+    }
+
+    fn reserve(self, window: &WindowKey, span: Span, holder: &str, units: u64, max: u64) -> Result<Words, StoreFault> {
+        // One unit too many is as refused as many are, and still exact.
+        let units = units.min(MAX_UNITS.saturating_add(1));
+        self.word("reserve").window(window).word(holder).number(units).number(max).span(span)
+    }
+
+    fn keep(self, keep: Keep) -> Words {
+        match keep {
+            Keep::Forever => self.word("").word(""),
+            Keep::For { whole, spent } => self.duration(whole).duration(spent),
+        }
+    }
+
+    fn duration(self, time: Duration) -> Words {
+        self.word(i64::try_from(time.as_micros()).unwrap_or(LONGEST).min(LONGEST).to_string())
+    }
+}

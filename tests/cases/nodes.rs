@@ -1,0 +1,188 @@
+//! Two gates on one Redis are one gate to their callers.
+
+use std::sync::{Arc, Barrier};
+use std::thread::spawn;
+use std::time::Duration;
+
+use super::claims::{assert_again, named, pay, swap, told};
+use crate::support::clock::{Watch, wait_until};
+use crate::support::{Act, Answer, Between, Caller, Gate, Redis, Setup, Upstream, get};
+
+const CLOSED: &str = "503 STORE_UNAVAILABLE unknown";
+/// How long a call waits for the Redis here.
+const DEADLINE: Duration = Duration::from_millis(1_000);
+
+fn setup(upstream: &Upstream, url: &str, node: &str) -> Setup {
+    let millis = DEADLINE.as_millis().to_string();
+    let setup = Setup::of(upstream).set("store", "kind", "redis").set("store", "node", node);
+    setup.set("redis", "url", url).set_raw("redis", "timeout_ms", &millis)
+}
+
+fn pair(upstream: &Upstream, redis: &Redis) -> [Gate; 2] {
+    ["left", "right"].map(|node| setup(upstream, &redis.url(), node).start())
+}
+
+fn read(gate: &Gate) -> Answer {
+    get("/v2/users").send(gate.production())
+}
+
+#[test]
+fn what_was_paid_at_one_gate_is_told_at_the_other() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let [left, right] = pair(&upstream, &redis);
+    for (first_at, again_at) in [(&left, &right), (&right, &left)] {
+        let (paid, in_doubt) = (swap(), swap());
+        upstream.next(Act::json(201, r#"{"id":"paid"}"#));
+        let first = paid.send(first_at.production());
+        assert_eq!(told(&first), "201 - executed");
+        upstream.next(Act::silence().close());
+        assert_eq!(told(&in_doubt.send(first_at.production())), "502 OUTCOME_UNKNOWN unknown");
+        for gate in [again_at, first_at] {
+            assert_again(&first, &paid.send(gate.production()));
+            assert_eq!(told(&in_doubt.send(gate.production())), "409 OUTCOME_UNKNOWN unknown");
+        }
+    }
+    assert_eq!(upstream.seen().len(), 4);
+    let call = pay(named("one-name"));
+    assert_eq!(told(&call.send(left.production())), "200 - executed");
+    let other = pay(r#"{"requestId":"one-name","source":{"x":1},"destination":{}}"#);
+    let refused = other.send(right.production());
+    assert_eq!(refused.status, 422, "{refused}");
+}
+
+#[test]
+fn a_race_at_both_gates_has_one_effect() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let gates = pair(&upstream, &redis);
+    let rounds = 40;
+    for _ in 0..rounds {
+        let (call, start) = (swap(), Arc::new(Barrier::new(4)));
+        let callers = [0, 1, 0, 1].map(|at: usize| {
+            let (call, address, start) = (call.clone(), gates[at].production(), Arc::clone(&start));
+            spawn(move || {
+                start.wait();
+                call.header("Prefer", "wait=10").send(address)
+            })
+        });
+        let told = callers.map(|caller| told(&caller.join().unwrap()));
+        assert!(told.iter().all(|one| one.starts_with("200 - executed")), "{told:?}");
+        assert_eq!(told.iter().filter(|one| *one == "200 - executed").count(), 1, "{told:?}");
+    }
+    assert_eq!(upstream.seen().len(), rounds);
+}
+
+#[test]
+fn what_a_killed_gate_was_sending_is_in_doubt_at_the_other_after_its_lease() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let quick = |node: &str| {
+        let setup = setup(&upstream, &redis.url(), node).timeout_ms("connect_ms", 200);
+        let setup = setup.timeout_ms("tls_handshake_ms", 200).timeout_ms("write_ms", 200);
+        setup.timeout_ms("answer_ms", 1_000).start()
+    };
+    let (left, right) = (quick("left"), quick("right"));
+    let call = swap();
+    upstream.next(Act::silence().hang());
+    let mut caller = Caller::connect(left.production());
+    caller.send(call.bytes());
+    upstream.wait_for(0);
+    drop(left.kill());
+    assert_eq!(told(&call.send(right.production())), "409 REQUEST_IN_PROGRESS unknown");
+    let watch = Watch::start();
+    while told(&call.send(right.production())) == "409 REQUEST_IN_PROGRESS unknown" {
+        assert!(watch.elapsed() < Duration::from_secs(40), "the lease never lapses");
+        std::thread::park_timeout(Duration::from_millis(250));
+    }
+    assert_eq!(told(&call.send(right.production())), "409 OUTCOME_UNKNOWN unknown");
+    assert_eq!(upstream.seen().len(), 1);
+}
+
+/// Away by being killed, and by standing still with its connections open.
+#[test]
+fn while_the_redis_is_away_money_is_refused_in_time_and_reads_go_on() {
+    let (upstream, mut redis) = (Upstream::start(), Redis::start_kept());
+    let gates = pair(&upstream, &redis);
+    let paid = swap();
+    let first = paid.send(gates[0].production());
+    for is_killed in [true, false, true, false] {
+        let sent = upstream.seen().len();
+        if is_killed {
+            redis.go()
+        } else {
+            redis.freeze()
+        }
+        for gate in &gates {
+            for call in [&swap(), &paid] {
+                let watch = Watch::start();
+                let answer = call.send(gate.production());
+                assert_eq!(told(&answer), CLOSED, "{answer}");
+                assert!(answer.header("retry-after").is_some());
+                assert!(watch.elapsed() < DEADLINE * 3, "{:?}", watch.elapsed());
+            }
+        }
+        assert_eq!(upstream.seen().len(), sent, "something was sent without its claim");
+        assert!(gates.iter().all(|gate| read(gate).status == 200));
+        if is_killed {
+            redis.come()
+        } else {
+            redis.thaw()
+        }
+        let watch = Watch::start();
+        for gate in &gates {
+            wait_until("money to move again", || swap().send(gate.production()).status == 200);
+            assert_again(&first, &paid.send(gate.production()));
+        }
+        assert!(watch.elapsed() < Duration::from_secs(3), "{:?}", watch.elapsed());
+    }
+}
+
+#[test]
+fn a_claim_whose_answer_is_lost_sends_nothing_and_is_free_again() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let between = Between::to(redis.port());
+    let left = setup(&upstream, &between.url(), "left").start();
+    let right = setup(&upstream, &redis.url(), "right").start();
+    let call = swap();
+    between.swallow(true);
+    assert_eq!(told(&call.send(left.production())), CLOSED);
+    assert!(between.swallowed() > 0);
+    between.swallow(false);
+    // The gate that made it undoes it; nobody needs to be asked.
+    wait_until("the claim to be undone", || told(&call.send(right.production())) == "200 - executed");
+    assert_eq!(upstream.seen().len(), 1);
+}
+
+/// Ends by itself, with these words.
+fn assert_refuses(setup: Setup, words: &[&str]) {
+    let gate = Gate::spawn(setup);
+    assert!(!gate.wait_end().success());
+    let said = gate.stderr();
+    assert!(words.iter().all(|word| said.contains(word)), "{said}");
+}
+
+#[test]
+fn a_redis_that_may_forget_is_refused_unless_it_is_allowed_by_name() {
+    let upstream = Upstream::start();
+    let forgets = Redis::start();
+    assert_refuses(setup(&upstream, &forgets.url(), "left"), &["appendonly yes", "redis.allow_unsafe"]);
+    let evicts =
+        Redis::start_with(&["--appendonly", "yes", "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]);
+    assert_refuses(setup(&upstream, &evicts.url(), "left"), &["noeviction", "allkeys-lru", "redis.allow_unsafe"]);
+    let old = Redis::start_kept();
+    let fsynced = setup(&upstream, &old.url(), "left").set("redis", "durability", "fsynced");
+    assert_refuses(fsynced, &["7.2 or newer", "redis.durability"]);
+
+    for redis in [&forgets, &evicts] {
+        let gate = setup(&upstream, &redis.url(), "left").set_raw("redis", "allow_unsafe", "true").start();
+        assert_eq!(told(&swap().send(gate.production())), "200 - executed");
+    }
+    // In the sandbox alone nothing is worth as much.
+    let sandbox = Setup::new().sandbox(&upstream).set("store", "kind", "redis").set("store", "node", "left");
+    let gate = sandbox.set("redis", "url", &forgets.url()).start();
+    assert_eq!(told(&swap().send(gate.sandbox())), "200 - executed");
+}
+
+#[test]
+fn without_its_redis_a_gate_does_not_start() {
+    let (upstream, redis) = (Upstream::start(), Redis::away());
+    assert_refuses(setup(&upstream, &redis.url(), "left"), &["redis.url", "does not answer"]);
+}

@@ -1,0 +1,293 @@
+//! The store in a Redis: what is special of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sluice::adapters::redis::{NotReady, Redis as Connection};
+use sluice::adapters::store::redis::RedisStore;
+use sluice::base::secret::Secret;
+use sluice::commit::{Commit, CommitError, Committed, Index, StoreFault};
+use sluice::config::{Demands, Durability, RedisConfig};
+use sluice::ports::Store;
+use sluice::telemetry::Metrics;
+
+use super::asked::*;
+use crate::support::clock::{PATIENCE, Watch};
+use crate::support::scripted::Scripted;
+use crate::support::{Between, Redis};
+
+/// On a busy machine all takes its time.
+const LONG: Duration = Duration::from_secs(5);
+const SHORT: Duration = Duration::from_millis(500);
+
+fn config(url: &str, timeout: Duration) -> RedisConfig {
+    RedisConfig { url: Secret::new(url.to_owned()), ca_pem: None, timeout, nodes: 2, demands: None }
+}
+
+fn demanding(url: &str, durability: Durability) -> RedisConfig {
+    RedisConfig { demands: Some(Demands { durability, allow_unsafe: true }), ..config(url, SHORT) }
+}
+
+fn begin(config: &RedisConfig) -> Arc<Connection> {
+    let connection = Arc::new(Connection::new(config, Metrics::new().unwrap()).unwrap());
+    tokio::spawn(connection.clone().keep_connected());
+    connection
+}
+
+pub async fn connected(url: &str) -> Arc<Connection> {
+    let connection = begin(&config(url, LONG));
+    connection.ready_within(PATIENCE).await.unwrap();
+    connection
+}
+
+async fn opened(config: &RedisConfig) -> RedisStore {
+    let connection = begin(config);
+    connection.ready_within(PATIENCE).await.unwrap();
+    RedisStore::new(connection)
+}
+
+async fn tries(store: &RedisStore, name: &str) -> Result<Committed, CommitError> {
+    store.commit(commit(vec![create(name, "one"), add(Index::Sending, name, secs(30))])).await
+}
+
+/// As soon as the store answers again.
+async fn answers_again(store: &RedisStore) {
+    let watch = Watch::start();
+    while store.time().await.is_err() {
+        assert!(watch.elapsed() < PATIENCE, "waited in vain for the store");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+fn in_doubt<T: std::fmt::Debug>(outcome: Result<T, CommitError>) {
+    assert!(matches!(outcome, Err(CommitError::Fault(StoreFault::InDoubt(_)))), "{outcome:?}");
+}
+
+fn away<T: std::fmt::Debug>(outcome: Result<T, CommitError>) {
+    assert!(matches!(outcome, Err(CommitError::Fault(StoreFault::Away(_)))), "{outcome:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_whose_answer_is_lost_is_in_doubt_and_the_store_tells_the_truth() {
+    let redis = Redis::start();
+    let between = Between::to(redis.port());
+    let store = opened(&config(&between.url(), SHORT)).await;
+    let first = tries(&store, "before").await.unwrap();
+    between.swallow(true);
+    in_doubt(tries(&store, "lost").await);
+    assert!(between.swallowed() > 0, "it was not even answered");
+    // Now it is known to be away: nothing is sent, nobody waits.
+    let watch = Watch::start();
+    away(tries(&store, "after").await);
+    assert!(matches!(store.read(&claim("lost")).await, Err(StoreFault::Away(_))));
+    assert!(watch.elapsed() < SHORT);
+    between.swallow(false);
+    answers_again(&store).await;
+    let found = store.read(&claim("lost")).await.unwrap().0.unwrap();
+    assert_eq!(found.version.as_u64(), first.number.as_u64() + 1);
+    assert_eq!(store.read(&claim("after")).await.unwrap().0, None);
+    assert_eq!(store.outbox(ENVIRONMENT, &node(), 9).await.unwrap().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_that_a_frozen_redis_finds_when_it_thaws_does_nothing() {
+    let redis = Redis::start();
+    let store = opened(&config(&redis.url(), SHORT)).await;
+    tries(&store, "before").await.unwrap();
+    redis.freeze();
+    let watch = Watch::start();
+    in_doubt(tries(&store, "frozen").await);
+    assert!(watch.elapsed() < SHORT * 2, "{:?}", watch.elapsed());
+    redis.thaw();
+    answers_again(&store).await;
+    assert_eq!(store.read(&claim("frozen")).await.unwrap().0, None);
+    assert_eq!(tries(&store, "after").await.unwrap().number.as_u64(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_acknowledged_outlives_a_killed_redis() {
+    let mut redis = Redis::start_kept();
+    let store = opened(&config(&redis.url(), SHORT)).await;
+    let mut numbers = Vec::new();
+    for round in 0..5 {
+        for at in 0..20 {
+            numbers.push(tries(&store, &format!("{round}-{at}")).await.unwrap().number.as_u64());
+        }
+        redis.go();
+        let missed = tries(&store, &format!("missed-{round}")).await;
+        assert!(matches!(missed, Err(CommitError::Fault(StoreFault::Away(_) | StoreFault::InDoubt(_)))), "{missed:?}");
+        away(tries(&store, "missed").await);
+        redis.come();
+        let watch = Watch::start();
+        answers_again(&store).await;
+        assert!(watch.elapsed() < Duration::from_secs(2), "{:?}", watch.elapsed());
+    }
+    assert_eq!(numbers, (1..=100).collect::<Vec<_>>());
+    for round in 0..5 {
+        assert_eq!(value(&store, &format!("{round}-19")).await.unwrap(), "one");
+        assert_eq!(value(&store, &format!("missed-{round}")).await, None);
+    }
+    assert_eq!(store.due(ENVIRONMENT, Index::Sending, None, 999).await.unwrap().len(), 100);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn its_time_is_the_clock_of_the_redis_and_no_node_runs_back() {
+    let redis = Redis::start();
+    let store = opened(&config(&redis.url(), LONG)).await;
+    let clock = || {
+        let told: Vec<i64> = redis.ask(&["TIME"]).iter().map(|part| part.parse().unwrap()).collect();
+        at(told[0] * 1_000_000 + told[1])
+    };
+    let before = clock();
+    let committed = tries(&store, "a").await.unwrap().at;
+    let after = clock();
+    assert!(before <= committed && committed <= after, "{before:?} {committed:?} {after:?}");
+
+    // The clock was ahead once, and another node heard of it.
+    let ahead = after.plus(secs(3600));
+    redis.ask(&["HSET", "sluice:{production}", "time", &ahead.as_micros().to_string()]);
+    assert_eq!(store.time().await.unwrap(), ahead);
+    assert_eq!(tries(&store, "b").await.unwrap().at, ahead, "what was told in one environment holds in the other");
+    let other = opened(&config(&redis.url(), LONG)).await;
+    assert_eq!(other.read(&claim("b")).await.unwrap().1, ahead);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_call_is_one_round_trip() {
+    let redis = Redis::start();
+    let store = opened(&config(&redis.url(), LONG)).await;
+    tries(&store, "a").await.unwrap();
+    let calls = || {
+        let statistics = redis.ask(&["INFO", "commandstats"]).concat();
+        let calls = |command: &str| -> u64 {
+            let line = statistics.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+            line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
+        };
+        // Within a script, commands count as calls as well.
+        calls("evalsha") + calls("eval")
+    };
+    let before = calls();
+    tries(&store, "b").await.unwrap();
+    store.read(&claim("b")).await.unwrap();
+    used(&store, rolling(secs(60), 2)).await;
+    store.outbox(ENVIRONMENT, &node(), 9).await.unwrap();
+    assert_eq!(calls() - before, 4);
+    store.due(ENVIRONMENT, Index::Sending, None, 9).await.unwrap();
+    assert_eq!(calls() - before, 4);
+    // One for each environment, side by side.
+    store.time().await.unwrap();
+    assert_eq!(calls() - before, 6);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_redis_takes_nothing_and_still_tells() {
+    let redis = Redis::start();
+    let store = opened(&config(&redis.url(), LONG)).await;
+    tries(&store, "a").await.unwrap();
+    redis.ask(&["CONFIG", "SET", "maxmemory", "1"]);
+    away(tries(&store, "b").await);
+    assert_eq!(value(&store, "a").await.unwrap(), "one");
+    store.time().await.unwrap();
+    redis.ask(&["CONFIG", "SET", "maxmemory", "0"]);
+    assert_eq!(tries(&store, "b").await.unwrap().number.as_u64(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_newer_format_and_what_is_no_store_are_refused() {
+    let redis = Redis::start();
+    let store = opened(&config(&redis.url(), LONG)).await;
+    tries(&store, "a").await.unwrap();
+    redis.ask(&["HSET", "sluice:{sandbox}:r:claim:a", "w", "nonsense"]);
+    let broken = store.read(&claim("a")).await;
+    assert!(matches!(broken, Err(StoreFault::Broken(_))), "{broken:?}");
+    let refused = tries(&store, "a").await;
+    assert!(matches!(refused, Err(CommitError::Fault(StoreFault::Broken(_)))), "{refused:?}");
+    redis.ask(&["HSET", "sluice:{sandbox}", "format", "2"]);
+    for refused in [tries(&store, "b").await.map(drop), store.time().await.map(drop).map_err(CommitError::Fault)] {
+        let Err(CommitError::Fault(StoreFault::Broken(why))) = refused else { panic!("{refused:?}") };
+        assert!(why.contains("format 2"), "{why}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_minimal_user_is_enough() {
+    let redis = Redis::start();
+    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
+    let rules =
+        readme.lines().find(|line| line.starts_with("ACL SETUSER sluice ")).unwrap().replace("PASSWORD", "secret");
+    assert_eq!(redis.ask(&rules.split_whitespace().collect::<Vec<_>>()), ["OK"]);
+    let url = format!("redis://sluice:secret@127.0.0.1:{}", redis.port());
+    let store = opened(&demanding(&url, Durability::Acknowledged)).await;
+    tries(&store, "a").await.unwrap();
+    let span = rolling(secs(60), 2);
+    does(&store, vec![reserve(span, "h", 1, 9), create_for("b", micros(1), micros(1))]).await;
+    does(&store, vec![give_back("h")]).await;
+    assert_eq!(used(&store, span).await, 0);
+    let entries = store.outbox(ENVIRONMENT, &node(), 9).await.unwrap();
+    let numbers: Vec<_> = entries.iter().map(|entry| entry.number).collect();
+    store.drained(ENVIRONMENT, &numbers).await.unwrap();
+    assert_eq!(store.sweep().await.unwrap(), 1);
+    assert_eq!(store.due(ENVIRONMENT, Index::Sending, None, 9).await.unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replicated_write_is_on_its_replicas_or_in_doubt() {
+    let primary = Redis::start();
+    let port = primary.port().to_string();
+    let replica = Redis::start_with(&["--replicaof", &format!("127.0.0.1 {port}"), "--repl-diskless-sync-delay", "0"]);
+    let is_linked = || primary.ask(&["INFO", "replication"]).concat().contains("state=online");
+    crate::support::clock::wait_until("the replica", is_linked);
+    let replicas = 1;
+    let store = opened(&demanding(&primary.url(), Durability::Replicated { replicas })).await;
+    tries(&store, "a").await.unwrap();
+    assert_eq!(replica.ask(&["HGET", "sluice:{sandbox}:r:claim:a", "c"]), ["one"]);
+    // A replica is no store.
+    let unfit = begin(&demanding(&replica.url(), Durability::Acknowledged)).ready_within(PATIENCE).await;
+    assert!(matches!(unfit, Err(NotReady::Unfit(_))), "{unfit:?}");
+    replica.freeze();
+    in_doubt(tries(&store, "b").await);
+    // What is refused needs no replica.
+    assert_eq!(stands(&store, vec![create("a", "two")]).await.len(), 1);
+    replica.thaw();
+    assert_eq!(value(&store, "b").await.unwrap(), "one");
+    tries(&store, "c").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_write_is_fsynced_or_in_doubt() {
+    let real = Redis::start_kept();
+    let refused = begin(&demanding(&real.url(), Durability::Fsynced)).ready_within(PATIENCE).await;
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("7.2") && refused.contains("7.0"), "{refused}");
+
+    let (server, at) = (Scripted::start(), 1_800_000_000_000_000_i64);
+    server.says(
+        "INFO",
+        "redis_version:7.2.4\r\nrole:master\r\naof_enabled:1\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction",
+    );
+    server.answers("EVALSHA", &format!("*3\r\n$4\r\ndone\r\n$1\r\n1\r\n$16\r\n{at}\r\n"));
+    server.answers("WAITAOF", "*2\r\n:1\r\n:0\r\n");
+    let store = opened(&demanding(&server.url(), Durability::Fsynced)).await;
+    assert_eq!(tries(&store, "a").await.unwrap().number.as_u64(), 1);
+    for unsure in ["*2\r\n:0\r\n:0\r\n", "-ERR WAITAOF cannot be used\r\n", ":1\r\n"] {
+        server.answers("WAITAOF", unsure);
+        in_doubt(tries(&store, "a").await);
+    }
+    let asked = server.asked();
+    let writes = asked.iter().filter(|words| words[0] == "EVALSHA").count();
+    assert_eq!((writes, asked.iter().filter(|words| words.join(" ").starts_with("WAITAOF 1 0 ")).count()), (4, 4));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_are_apart_in_the_outbox_and_together_elsewhere() {
+    let redis = Redis::start();
+    let (here, there) = (opened(&config(&redis.url(), LONG)).await, opened(&config(&redis.url(), LONG)).await);
+    tries(&here, "a").await.unwrap();
+    let refused = there.commit(commit(vec![create("a", "two")])).await;
+    assert!(matches!(refused, Err(CommitError::Stood { .. })), "{refused:?}");
+    let other = sluice::commit::NodeId::parse("node-2").unwrap();
+    let number = there.commit(Commit { node: other.clone(), ..commit(vec![]) }).await.unwrap().number;
+    assert_eq!(number.as_u64(), 2);
+    let of = async |store: &RedisStore, node| store.outbox(ENVIRONMENT, node, 9).await.unwrap().len();
+    assert_eq!((of(&here, &node()).await, of(&here, &other).await), (1, 1));
+}

@@ -1,0 +1,74 @@
+//! Something between a client and its server that loses what the server says.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+#[derive(Debug)]
+pub struct Between {
+    address: SocketAddr,
+    road: Arc<Road>,
+}
+
+#[derive(Debug)]
+struct Road {
+    to: SocketAddr,
+    /// What the server says does not arrive.
+    swallows: AtomicBool,
+    swallowed: AtomicUsize,
+}
+
+impl Between {
+    pub fn to(port: u16) -> Between {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let to = SocketAddr::from(([127, 0, 0, 1], port));
+        let road = Arc::new(Road { to, swallows: AtomicBool::new(false), swallowed: AtomicUsize::new(0) });
+        let of_listener = Arc::clone(&road);
+        std::thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let Ok(server) = TcpStream::connect(of_listener.to) else { continue };
+                let there = (client.try_clone().unwrap(), server.try_clone().unwrap());
+                std::thread::spawn(move || carry(there.0, there.1, |_| true));
+                let road = Arc::clone(&of_listener);
+                std::thread::spawn(move || carry(server, client, |bytes| road.passes(bytes)));
+            }
+        });
+        Between { address, road }
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis://{}", self.address)
+    }
+
+    pub fn swallow(&self, swallows: bool) {
+        self.road.swallows.store(swallows, Ordering::SeqCst);
+    }
+
+    /// So many bytes did not arrive.
+    pub fn swallowed(&self) -> usize {
+        self.road.swallowed.load(Ordering::SeqCst)
+    }
+}
+
+impl Road {
+    fn passes(&self, bytes: usize) -> bool {
+        let swallows = self.swallows.load(Ordering::SeqCst);
+        if swallows {
+            self.swallowed.fetch_add(bytes, Ordering::SeqCst);
+        }
+        !swallows
+    }
+}
+
+fn carry(mut from: TcpStream, mut to: TcpStream, passes: impl Fn(usize) -> bool) {
+    let mut bytes = [0; 16_384];
+    while let Ok(count) = from.read(&mut bytes) {
+        if count == 0 || (passes(count) && to.write_all(&bytes[..count]).is_err()) {
+            break;
+        }
+    }
+    from.shutdown(Shutdown::Both).ok();
+    to.shutdown(Shutdown::Both).ok();
+}

@@ -1,0 +1,81 @@
+//! A server that speaks as a Redis does, and says what it is told to say.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+#[derive(Debug)]
+pub struct Scripted {
+    address: SocketAddr,
+    script: Arc<Script>,
+}
+
+#[derive(Debug, Default)]
+struct Script {
+    answers: Mutex<BTreeMap<String, String>>,
+    asked: Mutex<Vec<Vec<String>>>,
+}
+
+impl Scripted {
+    pub fn start() -> Scripted {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (address, script) = (listener.local_addr().unwrap(), Arc::<Script>::default());
+        let of_listener = Arc::clone(&script);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let script = Arc::clone(&of_listener);
+                std::thread::spawn(move || script.serve(stream));
+            }
+        });
+        Scripted { address, script }
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis://{}", self.address)
+    }
+
+    /// This command is answered with this text.
+    pub fn says(&self, command: &str, text: &str) {
+        self.answers(command, &format!("${}\r\n{text}\r\n", text.len()));
+    }
+
+    /// This command is answered with these bytes; others with `OK`.
+    pub fn answers(&self, command: &str, answer: &str) {
+        self.script.answers.lock().unwrap().insert(command.to_owned(), answer.to_owned());
+    }
+
+    pub fn asked(&self) -> Vec<Vec<String>> {
+        self.script.asked.lock().unwrap().clone()
+    }
+}
+
+impl Script {
+    fn serve(&self, mut stream: TcpStream) {
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        while let Some(words) = words(&mut reader) {
+            let answer = self.answers.lock().unwrap().get(&words[0]).cloned();
+            self.asked.lock().unwrap().push(words);
+            if stream.write_all(answer.unwrap_or_else(|| "+OK\r\n".to_owned()).as_bytes()).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn words(reader: &mut BufReader<TcpStream>) -> Option<Vec<String>> {
+    (0..length(reader)?).map(|_| word(reader)).collect()
+}
+
+fn word(reader: &mut BufReader<TcpStream>) -> Option<String> {
+    let mut bytes = vec![0; length(reader)? + 2];
+    reader.read_exact(&mut bytes).ok()?;
+    bytes.truncate(bytes.len() - 2);
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn length(reader: &mut BufReader<TcpStream>) -> Option<usize> {
+    let mut line = String::new();
+    reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
+    line.trim_end().get(1..)?.parse().ok()
+}
