@@ -220,6 +220,13 @@ fn shared_store(written: &Written) -> Vec<Wrong> {
             fault.remedy("write a `node` into `[store]`, another for each gate, never changed"),
         ));
     }
+    if let Some(url) = written.redis_url.as_ref().filter(|_| !is_shared) {
+        let fault = Fault::new(
+            "gates that share `redis.url` for rates have a store each: a requestId that is sent to two of them is paid twice",
+        );
+        let remedy = "write `kind = \"redis\"` into `[store]`, or run one gate";
+        wrong.push((Severity::Warning, url.place.clone(), fault.remedy(remedy)));
+    }
     let is_replicated = written.redis_durability.as_ref().is_some_and(|one| one.value == DurabilityWord::Replicated);
     let of_store = "`store.kind` is not `redis`";
     let durability = written.redis_durability.as_ref().filter(|one| one.value != DurabilityWord::Acknowledged);

@@ -186,10 +186,12 @@ async fn run(acts: Vec<Act>) {
 /// The same acts in a Redis. What it told it does not forget.
 async fn run_there(acts: Vec<Act>) {
     let (clock, server) = (Hand::at(BEGIN), Redis::start());
-    let memory = Memory::new(clock.clone());
+    let memory = Memory::new(Arc::new(OfDay(clock.clone())));
     let connection = connected(&server.url()).await;
     let open = || RedisStore::by_clock(connection.clone(), clock.clone());
     let mut there = open();
+    // From here on neither goes back.
+    assert_eq!(memory.time().await, there.time().await);
     let mut now = BEGIN;
     for act in acts {
         match act {
