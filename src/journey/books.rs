@@ -25,7 +25,7 @@ use crate::stations::record::Entry;
 use crate::telemetry::Metrics;
 
 /// How often a commit is made again because the record had changed meanwhile.
-const TRIES: usize = 5;
+pub(super) const TRIES: usize = 5;
 /// How long an outcome is tried to be stored before its caller hears it all the same.
 const SETTLE_PATIENCE: Duration = Duration::from_secs(2);
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -209,9 +209,7 @@ impl Books {
                     return Ok(());
                 }
                 None => match self.find(key).await? {
-                    found if claim::is_settled(found.as_ref().map(|(_, found)| found), attempt, event, by_path) => {
-                        return Ok(());
-                    }
+                    found if claim::is_settled(as_found(found.as_ref()), attempt, event, by_path) => return Ok(()),
                     Some((record, found)) => (claim, version, at) = (found, record.version, record.at),
                     None => return self.late(key, attempt, event).await,
                 },
@@ -309,6 +307,10 @@ impl Place {
             Place::Unclaimed { environment, .. } => *environment,
         }
     }
+}
+
+fn as_found(found: Option<&(Record, Claim)>) -> Option<(Number, &Claim)> {
+    found.map(|(record, claim)| (record.version, claim))
 }
 
 fn place(beginning: Beginning, at: StoreTime) -> Place {

@@ -5,6 +5,7 @@
 use serde_json::Value;
 
 use super::Books;
+use super::books::TRIES;
 use crate::base::ids::Environment;
 use crate::catalog::Catalog;
 use crate::commit::{Content, Index, Kind, Record, RecordKey, StoreFault, StoreTime};
@@ -12,10 +13,8 @@ use crate::stations::claim::{
     self, Answer, Claim, Freeze, Frozen, NotTaken, Otherwise, Owner, Standpoint, State, is_record_of,
 };
 
-/// How often a commit is made again because the record had changed meanwhile.
-const TRIES: usize = 5;
 /// As many freezes are listed.
-const MOST_FROZEN: usize = 1_000;
+pub(super) const MOST_FROZEN: usize = 1_000;
 /// As many claims of a state are put in order to be listed.
 const MOST_CLAIMS: usize = 10_000;
 

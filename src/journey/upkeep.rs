@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::books::{Books, Drained, Place};
+use super::operate::MOST_FROZEN;
 use crate::base::ids::Environment;
 use crate::commit::{Index, Kind, Number, Outstanding, RecordKey, StoreFault};
 use crate::ports::AuditFault;
@@ -14,8 +15,6 @@ use crate::stations::claim::{self, Doubt, Event, Freeze, Standpoint, State};
 
 /// How many are taken at one time.
 const HANDFUL: usize = 256;
-/// As many freezes are counted.
-const MOST_FROZEN: usize = 1_000;
 const GATHER: Duration = Duration::from_millis(50);
 const AGAIN: Duration = Duration::from_secs(1);
 /// How often leases are looked at.

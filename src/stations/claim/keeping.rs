@@ -192,8 +192,11 @@ pub fn look_again(here: Standpoint<'_>, due: Duration, node: &NodeId) -> Option<
 }
 
 /// Whether this very outcome is written down already: by a commit that the store did not answer for.
-pub fn is_settled(found: Option<&Claim>, attempt: Number, event: &Event, by_path: bool) -> bool {
-    match (found.map(|claim| &claim.state), event) {
+pub fn is_settled(found: Option<(Number, &Claim)>, attempt: Number, event: &Event, by_path: bool) -> bool {
+    match (found.map(|(_, claim)| &claim.state), event) {
+        // Another attempt can have been made only after this one was undone.
+        (Some(State::Sending { .. }), Event::Undone) => found.is_some_and(|(version, _)| version > attempt),
+        (Some(State::Unknown { attempt: known, .. }), Event::Undone) => *known > attempt,
         (None, Event::Undone | Event::ShownAbsent) => true,
         (None, Event::Refused(_)) => by_path,
         (Some(State::Done { executed: true, answer }), Event::Executed(mine) | Event::Found(mine)) => answer == mine,

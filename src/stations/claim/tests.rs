@@ -133,6 +133,26 @@ fn only_its_owner_with_the_same_request_hears_of_a_claim() {
     assert_eq!(said(&spent, &owner, Fingerprint::of(&[b"a call"]), now), Ok(Said::Spent));
 }
 
+#[test]
+fn an_outcome_is_written_down_already_or_not() {
+    let [sending, unknown, executed, refused] = states().map(|state| claim(state, Some("r-1")));
+    let is = |found: Option<(u64, &Claim)>, event: &Event| {
+        let found = found.map(|(version, claim)| (Number::new(version), claim));
+        is_settled(found, Number::new(5), event, false)
+    };
+    let undone = &Event::Undone;
+    assert!(is(None, undone), "it was deleted");
+    assert!(is(Some((6, &sending)), undone), "another attempt is being sent");
+    assert!(!is(Some((5, &sending)), undone), "this one is");
+    assert!(is(Some((9, &unknown)), undone), "another attempt, the seventh, is in doubt");
+    assert!(!is(Some((9, &executed)), undone), "somebody says that it was executed");
+    assert!(is(Some((9, &executed)), &Event::Executed(answer(201))));
+    assert!(!is(Some((9, &executed)), &Event::Executed(answer(202))));
+    assert!(is(Some((9, &refused)), &Event::Refused(answer(400))));
+    assert!(!is(Some((9, &refused)), &Event::Executed(answer(201))));
+    assert!(!is(None, &Event::Executed(answer(201))), "the only proof of it");
+}
+
 proptest! {
     #[test]
     fn what_is_no_claim_is_refused_without_harm(at in 0_usize..400, byte: u8, cut in 0_usize..400) {
