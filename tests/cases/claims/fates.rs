@@ -38,15 +38,8 @@ fn what_was_executed_is_told_again_and_never_sent_again() {
     ];
     let upstream = Upstream::start();
     let gate = gate(&upstream);
-    for (at, (name, act, expected)) in rows.into_iter().enumerate() {
-        upstream.next(act);
-        let call = swap();
-        let first = call.send(gate.production());
-        assert_eq!(told(&first), expected, "{name}: {first}");
-        for _ in 0..2 {
-            assert_again(&first, &call.send(gate.production()));
-        }
-        assert_eq!(upstream.seen().len(), at + 1, "{name}");
+    for (name, act, expected) in rows {
+        is_sent_once_and_told_again(&upstream, &gate, name, act, expected);
     }
 }
 
@@ -55,16 +48,21 @@ fn what_was_refused_for_certain_is_told_again_and_never_sent_again() {
     let upstream = Upstream::start();
     let gate = gate(&upstream);
     let rows = [(400, A), (400, C), (403, B), (404, B), (413, C), (415, C), (422, C)];
-    for (at, (status, body)) in rows.into_iter().enumerate() {
-        upstream.next(Act::json(status, body));
-        let call = swap();
-        let first = call.send(gate.production());
-        assert_eq!(told(&first), format!("{status} X not-executed"), "{first}");
-        for _ in 0..2 {
-            assert_again(&first, &call.send(gate.production()));
-        }
-        assert_eq!(upstream.seen().len(), at + 1, "{status}");
+    for (status, body) in rows {
+        let (name, expected) = (status.to_string(), format!("{status} X not-executed"));
+        is_sent_once_and_told_again(&upstream, &gate, &name, Act::json(status, body), &expected);
     }
+}
+
+fn is_sent_once_and_told_again(upstream: &Upstream, gate: &Gate, name: &str, act: Act, expected: &str) {
+    let (call, before) = (swap(), upstream.seen().len());
+    upstream.next(act);
+    let first = call.send(gate.production());
+    assert_eq!(told(&first), expected, "{name}: {first}");
+    for _ in 0..2 {
+        assert_again(&first, &call.send(gate.production()));
+    }
+    assert_eq!(upstream.seen().len(), before + 1, "{name}");
 }
 
 #[test]
