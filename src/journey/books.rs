@@ -19,7 +19,7 @@ use crate::commit::{
 use crate::ports::{AuditFault, AuditSink, Clock, Lease, Store};
 use crate::stations::check::{Intent, Named};
 use crate::stations::claim::{
-    self, Beginner, Beginning, Begun, Claim, Event, Moved, Owner, Said, Standing, Standpoint, Terms,
+    self, Beginner, Beginning, Begun, Claim, Event, Freeze, Moved, Owner, Said, Standing, Standpoint, Terms,
 };
 use crate::stations::record::Entry;
 use crate::telemetry::Metrics;
@@ -259,9 +259,17 @@ impl Books {
         Outstanding { environment, number, at, node: self.node.clone(), entry }
     }
 
+    /// Where nothing can be begun: what is said before that.
     async fn claimed_already(&self, named: Option<&Named>) -> Option<NotBegun> {
-        match self.store.read(&named?.key).await {
-            Ok((record, now)) => record.map(|record| NotBegun::Claimed(record, now)),
+        let key = &named?.key;
+        match self.store.read(key).await {
+            Ok((Some(record), now)) => return Some(NotBegun::Claimed(record, now)),
+            Ok((None, _)) => {}
+            Err(_) => return Some(NotBegun::StoreAway),
+        }
+        // What the store does not know, it may have forgotten.
+        match self.store.read(&Freeze::Restored.key(key.environment)).await {
+            Ok((restored, _)) => restored.map(|_| NotBegun::Forgotten),
             Err(_) => Some(NotBegun::StoreAway),
         }
     }

@@ -60,6 +60,19 @@ fn a_swap_costs_two_round_trips_to_the_store_and_its_repeat_one() {
     });
 }
 
+/// Not sent is not the same as never sent: what a restored store does not know, it may have forgotten.
+#[test]
+fn without_its_audit_chain_a_gate_says_no_more_than_it_knows() {
+    in_model_time(async {
+        let world = World::calm();
+        assert_eq!(world.ask_unwell("request-1").await, (503, Some(Executed::No)));
+        assert_eq!(world.ask_counted("request-2").await.0, Some(Executed::Yes));
+        world.restore().await;
+        assert_eq!(world.ask_unwell("request-1").await, (503, Some(Executed::Unknown)));
+        assert_eq!(world.ask_unwell("request-2").await, (201, Some(Executed::Yes)));
+    });
+}
+
 fn in_model_time(history: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(history);

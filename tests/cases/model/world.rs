@@ -14,7 +14,7 @@ use sluice::adapters::store::memory::Memory;
 use sluice::base::ids::{Environment, TraceId};
 use sluice::base::secret::Secret;
 use sluice::catalog::{Catalog, SchemaFiles};
-use sluice::commit::{Content, Index, Keep, Kind, NodeId, RecordKey};
+use sluice::commit::{Content, Index, Keep, Kind, NodeId, Number, RecordKey};
 use sluice::config::CredentialConfig;
 use sluice::journey::submit::submit;
 use sluice::journey::upkeep::{drain, lapse, recover, search_and_sweep};
@@ -56,6 +56,7 @@ struct Node {
     life: Arc<Life>,
     books: Arc<Books>,
     road: Road,
+    audit: Arc<FlakyAudit>,
     trips: Arc<AtomicU64>,
     work: Vec<JoinHandle<()>>,
     serving: bool,
@@ -122,6 +123,21 @@ impl World {
         let world = World::of(Fate::calm());
         world.nodes.iter().for_each(|node| node.lock().unwrap().serving = true);
         world
+    }
+
+    /// Asks once, of a node that has just seen its audit chain fail.
+    pub async fn ask_unwell(&self, request_id: &str) -> (u16, Option<Executed>) {
+        for node in &self.nodes {
+            node.lock().unwrap().audit.well.store(false, Ordering::SeqCst);
+        }
+        let reply = self.ask(request_id, "t-1", "10", false).await.unwrap();
+        (reply.status, reply.executed)
+    }
+
+    /// The store was taken in from elsewhere.
+    pub async fn restore(&self) {
+        let (node, why) = (NodeId::parse("people").unwrap(), ("a test", "to see"));
+        self.store.commit(claim::restored(ENVIRONMENT, None, Number::new(0), why, &node)).await.unwrap();
     }
 
     /// Asks once; what was said of it, and how often the store was asked for it.
@@ -316,6 +332,12 @@ fn node(
     upstream: &Arc<ModelUpstream>,
 ) -> Node {
     let (life, trips) = (Arc::new(Life::default()), Arc::new(AtomicU64::new(0)));
+    let audit = Arc::new(FlakyAudit {
+        file: file.clone(),
+        life: life.clone(),
+        fate: fate.clone(),
+        well: AtomicBool::new(true),
+    });
     let (entries, on_their_way) = mpsc::channel(64);
     let books = Arc::new(Books {
         store: Arc::new(FlakyStore {
@@ -324,12 +346,7 @@ fn node(
             fate: fate.clone(),
             trips: trips.clone(),
         }),
-        audit: Arc::new(FlakyAudit {
-            file: file.clone(),
-            life: life.clone(),
-            fate: fate.clone(),
-            well: AtomicBool::new(true),
-        }),
+        audit: audit.clone(),
         clock: clock.clone(),
         node: NodeId::parse(&format!("node-{at}")).unwrap(),
         terms: terms(),
@@ -351,7 +368,7 @@ fn node(
         tokio::spawn(watch(books.clone())),
         tokio::spawn(search_and_sweep(books.clone(), vec![ENVIRONMENT])),
     ];
-    Node { life, books, road, trips, work, serving: false }
+    Node { life, books, road, audit, trips, work, serving: false }
 }
 
 /// As the gate does it, but more rarely.
