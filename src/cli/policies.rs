@@ -37,6 +37,13 @@ pub(super) fn shipped_policies(config: &Config, catalog: &Catalog) -> Result<Pol
     understood(&[(name.to_owned(), text.to_owned())], config, catalog)
 }
 
+/// What is odd about the configured set.
+pub(super) fn oddities(policies: &Policies, config: &Config, catalog: &Catalog) -> Vec<Finding> {
+    let issuers: Vec<&str> = config.issuers.iter().map(|issuer| issuer.name.as_str()).collect();
+    let known = Known { catalog, issuers: &issuers, can_share: config.redis.is_some() };
+    in_folder(config.policies.as_deref(), policies.oddities(&known))
+}
+
 fn understood(files: &[(String, String)], config: &Config, catalog: &Catalog) -> Result<Policies, Vec<Finding>> {
     let issuers: Vec<&str> = config.issuers.iter().map(|issuer| issuer.name.as_str()).collect();
     read(files, &Known { catalog, issuers: &issuers, can_share: config.redis.is_some() })

@@ -1,5 +1,7 @@
 //! `sluice policy`: a folder of policies, read and tested without a gate.
 
+mod setting;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -7,11 +9,12 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::check::{self, Output};
-use super::{Ending, is_error, policies, print, read_config, read_contract};
+use super::{Ending, in_folder, is_error, print};
 use crate::base::finding::Finding;
 use crate::catalog::Catalog;
 use crate::commit;
-use crate::policy::{Cause, Known, NearMiss, Reading, Reason, Reservation, Tried, read_all};
+use crate::policy::{Cause, NearMiss, Reading, Reason, Reservation, Tried};
+use setting::{Names, Setting};
 
 /// Read and test a folder of policies
 ///
@@ -24,9 +27,10 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Say everything that is wrong with the policies
+    /// Say everything that is wrong with the policies, and what is odd about them
     ///
-    /// Ends with 3 if there are errors.
+    /// Invariants are proved, or broken by a request that is shown; rules that are about nothing, have no effect or
+    /// change nothing are warned of, and amounts that are left out. Ends with 3 if there are errors.
     Check(On),
     /// Run every `[[test]]` of the policies
     ///
@@ -49,64 +53,46 @@ const GIVEN: &str = "--given";
 struct On {
     /// The folder with the TOML files
     folder: PathBuf,
-    /// The configuration that names the issuers
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Names of issuers, where no configuration is named
-    #[arg(long, value_name = "NAME", default_values = ["main", "console"], conflicts_with = "config")]
-    issuer: Vec<String>,
-    /// The folder of a contract to use instead of the built-in one
-    #[arg(long, value_name = "DIR")]
-    schemas: Option<PathBuf>,
-    /// Lines for people, or JSON for programs
-    #[arg(long, value_enum, default_value = "lines")]
-    output: Output,
+    #[command(flatten)]
+    setting: Setting,
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     match &arguments.command {
         Command::Check(on) => {
             let findings = match on.read(None) {
-                Ok((_, reading)) => reading.warnings,
+                Ok((names, reading)) => on.odd(&names, reading),
                 Err(findings) => findings,
             };
             told(on, &findings)
         }
         Command::Test(on) => match on.read(None) {
-            Ok((catalog, reading)) => tested(on, &catalog, &reading),
+            Ok((names, reading)) => tested(on, &names.catalog, &reading),
             Err(findings) => told(on, &findings),
         },
         Command::Explain { on, given } => match on.read(Some(given)) {
-            Ok((catalog, reading)) => explained(on, &catalog, &reading),
+            Ok((names, reading)) => explained(on, &names.catalog, &reading),
             Err(findings) => told(on, &findings),
         },
     }
 }
 
 impl On {
-    /// The folder, and a request that is to be explained.
-    fn read(&self, given: Option<&String>) -> Result<(Catalog, Reading), Vec<Finding>> {
-        let config = self.config.as_deref().map(read_config).transpose()?.map(|reading| reading.config);
-        let schemas = self.schemas.as_deref().or(config.as_ref().and_then(|c| c.catalog.schemas.as_deref()));
-        let enable = config.as_ref().map_or(&[][..], |config| config.catalog.enable.as_slice());
-        let (_, catalog) = read_contract(schemas, enable)?;
-        let issuers: Vec<&str> = match &config {
-            Some(config) => config.issuers.iter().map(|issuer| issuer.name.as_str()).collect(),
-            None => self.issuer.iter().map(String::as_str).collect(),
-        };
-        let can_share = config.as_ref().is_none_or(|config| config.redis.is_some());
-        let reading = policies::in_files(&self.folder, |files| {
-            let asked =
-                given.map(|given| (GIVEN.to_owned(), format!("[[test]]\nexpect = \"deny\"\ngiven = {{ {given} }}\n")));
-            let files: Vec<(String, String)> = files.iter().cloned().chain(asked).collect();
-            read_all(&files, &Known { catalog: &catalog, issuers: &issuers, can_share })
-        })?;
-        Ok((catalog, reading))
+    fn read(&self, given: Option<&String>) -> Result<(Names, Reading), Vec<Finding>> {
+        let names = self.setting.names()?;
+        let reading = names.read(&self.folder, given)?;
+        Ok((names, reading))
+    }
+
+    /// What may be wrong with a set that can run.
+    fn odd(&self, names: &Names, reading: Reading) -> Vec<Finding> {
+        let odd = names.with(|known| reading.policies.oddities(known));
+        in_folder(Some(&self.folder), reading.warnings.into_iter().chain(odd).collect())
     }
 }
 
 fn told(on: &On, findings: &[Finding]) -> anyhow::Result<Ending> {
-    print(&check::told(findings, on.output))?;
+    print(&check::told(findings, on.setting.output))?;
     Ok(if findings.iter().any(is_error) { Ending::Faulty } else { Ending::Done })
 }
 
@@ -114,7 +100,7 @@ fn tested(on: &On, catalog: &Catalog, reading: &Reading) -> anyhow::Result<Endin
     let policies = &reading.policies;
     let tried: Vec<Tried<'_>> =
         policies.trials.iter().filter_map(|trial| trial.run(&policies.rules, catalog)).collect();
-    print(&match on.output {
+    print(&match on.setting.output {
         Output::Lines => lines(&on.folder, &tried),
         Output::Json => format!("{}\n", as_json(&on.folder, &tried)),
     })?;
@@ -125,7 +111,7 @@ fn explained(on: &On, catalog: &Catalog, reading: &Reading) -> anyhow::Result<En
     let policies = &reading.policies;
     let asked = policies.trials.iter().find(|trial| trial.file == GIVEN);
     let tried = asked.and_then(|trial| trial.run(&policies.rules, catalog)).context("nothing is given")?;
-    print(&match on.output {
+    print(&match on.setting.output {
         Output::Lines => in_words(&tried),
         Output::Json => format!("{}\n", explanation(&tried)),
     })?;

@@ -49,11 +49,11 @@ pub struct Limit {
     pub over: Option<Arc<str>>,
     pub mode: Mode,
     pub(super) operations: BTreeSet<OperationId>,
-    conditions: Vec<Condition>,
+    pub(super) conditions: Vec<Condition>,
     window: Window,
     per: BTreeSet<Key>,
     /// Whether an operation without an amount is denied; otherwise it does not count.
-    denies_without: bool,
+    pub(super) denies_without: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,10 +5,12 @@
 //!
 //! Pure: names are checked against what is handed in; what time it is comes in as an argument.
 
+mod analysis;
 mod asked;
 mod condition;
 mod document;
 mod interval;
+mod invariant;
 mod limit;
 mod quota;
 mod rate;
@@ -21,9 +23,11 @@ mod words;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+pub use analysis::{Payment, Proof};
 pub use asked::{Asked, Facts, Field, Valuation, ValueFault, View};
 pub use condition::{Condition, Literal, Sought, Ways};
 pub use interval::Interval;
+pub use invariant::{Claim, Invariant};
 pub use limit::{Limit, Max, Reservation};
 pub use quota::{Mark, Quota};
 pub use rate::{Bound, Call, Key, Mode, Rate};
@@ -59,6 +63,27 @@ pub struct Policies {
     /// What moves money, and what else changes anything.
     pub rules: Rules,
     pub trials: Vec<Trial>,
+    pub invariants: Vec<Invariant>,
+    /// People, by the names of their groups.
+    pub groups: BTreeMap<String, BTreeSet<String>>,
+    places: Names,
+}
+
+impl Policies {
+    /// The file of a rule or limit.
+    fn file_of(&self, id: &str) -> &str {
+        self.place_of("rule or limit", id).map_or("", |(file, _)| file)
+    }
+
+    fn place_of(&self, what: &'static str, name: &str) -> Option<(&str, Place)> {
+        self.places.places.get(&(what, name.to_owned())).map(|(file, place)| (file.as_str(), *place))
+    }
+
+    /// What is odd about the rules, though they can run so: nothing of it is a guess, and nothing is left out but what
+    /// takes too long to be sure of.
+    pub fn oddities(&self, known: &Known<'_>) -> Vec<Finding> {
+        in_order(analysis::oddities(self, known, analysis::FINDING_STEPS))
+    }
 }
 
 /// What a set says that was read whole, and what is odd about it.
@@ -79,13 +104,28 @@ pub fn read(files: &[(String, String)], known: &Known<'_>) -> Result<Policies, V
                 .remedy("keep it in a folder of its own, and try it with `sluice policy test`"),
         );
     }
-    understood(entries, findings, known).map(|reading| reading.policies).map_err(in_order)
+    let reading = understood(entries, findings, known).and_then(|reading| proved(reading, known));
+    reading.map(|reading| reading.policies).map_err(in_order)
 }
 
 /// Reads files, each a name and its text, or tells everything that is wrong with them.
 pub fn read_all(files: &[(String, String)], known: &Known<'_>) -> Result<Reading, Vec<Finding>> {
+    let reading = read_unproved(files, known)?;
+    proved(reading, known).map_err(in_order)
+}
+
+/// Reads files, and believes their invariants.
+fn read_unproved(files: &[(String, String)], known: &Known<'_>) -> Result<Reading, Vec<Finding>> {
     let (entries, findings) = entries(files);
     understood(entries, findings, known).map_err(in_order)
+}
+
+/// Refuses what does not keep its own invariants, or may not.
+fn proved(reading: Reading, known: &Known<'_>) -> Result<Reading, Vec<Finding>> {
+    let Policies { rules, invariants, .. } = &reading.policies;
+    let mut findings = analysis::unreachable(&reading.policies);
+    findings.extend(analysis::unproved(rules, invariants, known, analysis::PROVING_STEPS));
+    if findings.is_empty() { Ok(reading) } else { Err(reading.warnings.into_iter().chain(findings).collect()) }
 }
 
 /// As they stand in the files.
@@ -140,9 +180,9 @@ fn understood(entries: Vec<Entry<'_>>, mut findings: Vec<Finding>, known: &Known
                 limits.extend(read.map(|limit| (file, limit)));
             }
             Kind::Invariant => {
-                let (line, column) = place;
-                let finding = Finding::error(file, "invariants are not proved yet, and an unproved one is none");
-                findings.push(finding.at(format!("{line}:{column}")).remedy("write a `[[test]]` for its edges"));
+                let read = invariant::read(file, table, known, &words, found);
+                let read = read.filter(|read| names.add("invariant", &read.id, file, place, found));
+                policies.invariants.extend(read);
             }
             Kind::Test => policies.trials.extend(trial::read(file, table, known, &names.ids, found)),
         }
@@ -153,6 +193,8 @@ fn understood(entries: Vec<Entry<'_>>, mut findings: Vec<Finding>, known: &Known
     findings.extend(limits.iter().filter_map(|(file, limit)| open(file, limit, &limits, known)));
     let limits = limits.into_iter().map(|(_, limit)| limit).collect();
     policies.rules = Rules::new(rules, limits, approvals, words.valuation);
+    policies.groups = words.groups;
+    policies.places = names;
     let is_bad = findings.iter().any(|finding| finding.severity == Severity::Error);
     if is_bad { Err(findings) } else { Ok(Reading { policies, warnings: findings }) }
 }
@@ -162,9 +204,9 @@ fn of_kind<'e, 'f>(entries: &'e [Entry<'f>], kind: Kind) -> impl Iterator<Item =
 }
 
 /// Which names were given, and where.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Names {
-    places: BTreeMap<(&'static str, String), (String, usize)>,
+    places: BTreeMap<(&'static str, String), (String, Place)>,
     /// Of rules and limits.
     ids: BTreeSet<String>,
 }
@@ -173,7 +215,7 @@ impl Names {
     /// Whether the name is a new one; otherwise that becomes a finding.
     fn add(&mut self, what: &'static str, id: &str, file: &str, place: Place, findings: &mut Vec<Finding>) -> bool {
         let (line, column) = place;
-        if let Some((first, first_line)) = self.places.get(&(what, id.to_owned())) {
+        if let Some((first, (first_line, _))) = self.places.get(&(what, id.to_owned())) {
             findings.push(
                 Finding::error(file, format!("there is a {what} `{id}` already, in {first}:{first_line}"))
                     .at(format!("{line}:{column}"))
@@ -181,7 +223,7 @@ impl Names {
             );
             return false;
         }
-        self.places.insert((what, id.to_owned()), (file.to_owned(), line));
+        self.places.insert((what, id.to_owned()), (file.to_owned(), place));
         if what == "rule or limit" {
             self.ids.insert(id.to_owned());
         }

@@ -5,6 +5,7 @@
 //! what the few cost that could be about the request.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
 use std::sync::Arc;
 
 use super::asked::{Asked, Facts, Field, Valuation, View};
@@ -82,6 +83,16 @@ pub enum Cause {
     Limit(Arc<str>),
     /// No rule: how the gate decides by itself.
     Gate,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Cause::Rule(id) => write!(f, "rule `{id}`"),
+            Cause::Limit(id) => write!(f, "limit `{id}`"),
+            Cause::Gate => f.write_str("no rule"),
+        }
+    }
 }
 
 impl Rules {

@@ -20,6 +20,9 @@ use crate::base::spanned::Found;
 use crate::catalog::{Catalog, Operation, Side};
 use crate::commit::StoreTime;
 
+/// A Wednesday, noon in UTC: a test that does not speak of time should not depend on when it is run.
+pub(super) const USUAL_TIME: i64 = 1_767_787_200_000_000;
+
 /// A test, as it is written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
@@ -179,8 +182,7 @@ fn given(table: &mut Table<'_>, known: &Known<'_>, ids: &BTreeSet<String>) -> Op
         roles,
         body: json!({}),
         path_parameters,
-        // A Wednesday, noon in UTC: a test that does not speak of time should not depend on when it is run.
-        now: now.unwrap_or(StoreTime::of_micros(1_767_787_200_000_000)),
+        now: now.unwrap_or(StoreTime::of_micros(USUAL_TIME)),
         is_paid,
         exceeded,
     };
