@@ -1,5 +1,6 @@
 //! `sluice policy`: a folder of policies, read and tested without a gate.
 
+mod diff;
 mod setting;
 
 use std::path::{Path, PathBuf};
@@ -36,6 +37,8 @@ enum Command {
     ///
     /// Ends with 3 if one of them fails, or if the policies have errors.
     Test(On),
+    /// Say what a new folder does otherwise, each with an example, and whether it only tightens
+    Diff(diff::Arguments),
     /// Say what becomes of a request, by which rules, and which nearly were about it
     Explain {
         #[command(flatten)]
@@ -70,6 +73,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
             Ok((names, reading)) => tested(on, &names.catalog, &reading),
             Err(findings) => told(on, &findings),
         },
+        Command::Diff(arguments) => diff::run(arguments),
         Command::Explain { on, given } => match on.read(Some(given)) {
             Ok((names, reading)) => explained(on, &names.catalog, &reading),
             Err(findings) => told(on, &findings),

@@ -50,8 +50,8 @@ pub struct Limit {
     pub mode: Mode,
     pub(super) operations: BTreeSet<OperationId>,
     pub(super) conditions: Vec<Condition>,
-    window: Window,
-    per: BTreeSet<Key>,
+    pub(super) window: Window,
+    pub(super) per: BTreeSet<Key>,
     /// Whether an operation without an amount is denied; otherwise it does not count.
     pub(super) denies_without: bool,
 }
@@ -71,13 +71,13 @@ pub(super) enum Key {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Window {
+pub(super) enum Window {
     Rolling(Duration),
     Calendar(Period, TimeZone),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Period {
+pub(super) enum Period {
     Day,
     Week,
     Month,

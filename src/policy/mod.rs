@@ -23,7 +23,9 @@ mod words;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-pub use analysis::{Payment, Proof};
+pub use analysis::{
+    ApprovalChange, Change, ChangeKind, Difference, Direction, LimitChange, LimitChangeKind, Payment, Proof,
+};
 pub use asked::{Asked, Facts, Field, Valuation, ValueFault, View};
 pub use condition::{Condition, Literal, Sought, Ways};
 pub use interval::Interval;
@@ -126,6 +128,11 @@ fn proved(reading: Reading, known: &Known<'_>) -> Result<Reading, Vec<Finding>> 
     let mut findings = analysis::unreachable(&reading.policies);
     findings.extend(analysis::unproved(rules, invariants, known, analysis::PROVING_STEPS));
     if findings.is_empty() { Ok(reading) } else { Err(reading.warnings.into_iter().chain(findings).collect()) }
+}
+
+/// What a new set does otherwise than the old one, and whether it only tightens.
+pub fn difference(old: &Policies, new: &Policies, known: &Known<'_>) -> Difference {
+    analysis::difference(old, new, known, analysis::COMPARING_STEPS)
 }
 
 /// As they stand in the files.

@@ -77,3 +77,33 @@ fn a_request_is_explained() {
     let (_, text) = run(&words, good.path());
     assert_eq!((&json(&text)["effect"], &json(&text)["microUsd"]), (&"deny".into(), &5_000_000.into()));
 }
+
+#[test]
+fn two_sets_are_compared_payment_by_payment() {
+    let (old, new) = (folder(RULES), folder(&RULES.replace("(0, 100]", "(0, 150]").replace("500 USD", "400 USD")));
+    let diff = |words: &[&str], old: &Path, new: &Path| {
+        let words = [&["policy", "diff"], words, &[old.to_str().unwrap(), new.to_str().unwrap()]].concat();
+        let output = sluice(&words).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (code, text) = diff(&[], old.path(), new.path());
+    assert_eq!(code, Some(0));
+    for line in [
+        "newly allowed, denied before: createSwap",
+        "  example: op = \"createSwap\", caller = \"main:anybody\", role = [\"payer\"], source = { amount = \"100.000001\", currency = \"usdc\" }",
+        "  before: deny, no rule: no rule is about the request",
+        "  then: allow, rule `small`: allow by rule",
+        "limit `day` is tightened (the most that it lets pass)",
+        "it loosens",
+    ] {
+        assert!(text.lines().any(|found| found.starts_with(line)), "{line}\n{text}");
+    }
+    assert_eq!(diff(&["--only-tighter"], old.path(), new.path()).0, Some(3));
+    let tighter = folder(&RULES.replace("500 USD", "400 USD"));
+    let (code, text) = diff(&["--only-tighter", "--output", "json"], old.path(), tighter.path());
+    let told = json(&text);
+    assert_eq!((code, &told["direction"]), (Some(0), &Value::from("onlyTightens")), "{text}");
+    assert_eq!(diff(&[], old.path(), old.path()).1, "the same becomes of every request: proved\n");
+    let faulty = folder(&RULES.replace("createSwap", "createSwop"));
+    assert_eq!(diff(&[], old.path(), faulty.path()).0, Some(3));
+}

@@ -11,9 +11,12 @@
 //! Limits count against: a request over a limit by its own amount is held up for sure, and of windows nothing is known,
 //! so a full one is assumed wherever that makes a claim harder.
 
+mod approvals;
 mod cells;
+mod difference;
 mod find;
 mod ground;
+mod limits;
 mod model;
 mod outcome;
 mod payment;
@@ -24,7 +27,10 @@ mod shape;
 mod universe;
 mod written;
 
+pub(super) use difference::difference;
+pub use difference::{ApprovalChange, Change, ChangeKind, Difference, Direction};
 pub(super) use find::oddities;
+pub use limits::{LimitChange, LimitChangeKind};
 pub use payment::Payment;
 pub use prove::Proof;
 pub(super) use prove::unproved;
@@ -35,5 +41,7 @@ mod tests;
 
 /// What proving the invariants of a set may take, in steps.
 pub(super) const PROVING_STEPS: u64 = 20_000_000;
+/// What comparing two sets may take.
+pub(super) const COMPARING_STEPS: u64 = 50_000_000;
 /// What looking for odd rules may take besides.
 pub(super) const FINDING_STEPS: u64 = 20_000_000;

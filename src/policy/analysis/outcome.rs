@@ -99,6 +99,10 @@ impl<'s> Seen<'s> {
         self.had_on(side).flat_map(|shape| &shape.names).collect()
     }
 
+    pub(super) fn open_naming(&self, side: u8, pointer: &Pointer) -> Option<usize> {
+        self.on(self.open, side).find(|(_, shape)| shape.names.contains(pointer)).map(|(at, _)| at)
+    }
+
     /// An open shape that may add an approval or a name of a place.
     fn adding(&self, side: u8) -> Option<usize> {
         let adds = |shape: &Shape| shape.approval.is_some() || !shape.names.is_empty();

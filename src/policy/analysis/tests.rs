@@ -5,6 +5,7 @@ use crate::base::finding::Finding;
 use crate::catalog::{Catalog, SchemaFiles};
 use crate::policy::{Effect, Known, Policies, read_all};
 
+mod differences;
 mod oddities;
 mod proofs;
 mod world;
