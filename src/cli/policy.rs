@@ -1,6 +1,7 @@
 //! `sluice policy`: a folder of policies, read and tested without a gate.
 
 mod diff;
+mod mutate;
 mod setting;
 
 use std::path::{Path, PathBuf};
@@ -39,6 +40,11 @@ enum Command {
     Test(On),
     /// Say what a new folder does otherwise, each with an example, and whether it only tightens
     Diff(diff::Arguments),
+    /// Change the policies in small ways, and list the changes that their own tests do not notice
+    ///
+    /// Changes that make no difference to any request are told apart, if that is proved. Ends with 3 if a change that
+    /// may make one is not noticed.
+    Mutate(On),
     /// Say what becomes of a request, by which rules, and which nearly were about it
     Explain {
         #[command(flatten)]
@@ -74,6 +80,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
             Err(findings) => told(on, &findings),
         },
         Command::Diff(arguments) => diff::run(arguments),
+        Command::Mutate(on) => mutate::run(on),
         Command::Explain { on, given } => match on.read(Some(given)) {
             Ok((names, reading)) => explained(on, &names.catalog, &reading),
             Err(findings) => told(on, &findings),

@@ -24,7 +24,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub use analysis::{
-    ApprovalChange, Change, ChangeKind, Difference, Direction, LimitChange, LimitChangeKind, Payment, Proof,
+    ApprovalChange, Change, ChangeKind, Difference, Direction, Fate, LimitChange, LimitChangeKind, Mutant, Payment,
+    Proof,
 };
 pub use asked::{Asked, Facts, Field, Valuation, ValueFault, View};
 pub use condition::{Condition, Literal, Sought, Ways};
@@ -81,10 +82,17 @@ impl Policies {
         self.places.places.get(&(what, name.to_owned())).map(|(file, place)| (file.as_str(), *place))
     }
 
+    /// The set with one small change, in each way that there is.
+    pub fn mutants(&self) -> Vec<Mutant> {
+        analysis::mutants(self)
+    }
+
     /// What is odd about the rules, though they can run so: nothing of it is a guess, and nothing is left out but what
     /// takes too long to be sure of.
     pub fn oddities(&self, known: &Known<'_>) -> Vec<Finding> {
-        in_order(analysis::oddities(self, known, analysis::FINDING_STEPS))
+        let mut findings = analysis::oddities(self, known, analysis::FINDING_STEPS);
+        findings.extend(analysis::untouched(self, known));
+        in_order(findings)
     }
 }
 

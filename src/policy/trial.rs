@@ -32,6 +32,8 @@ pub struct Trial {
     pub expect: Effect,
     /// The rules and limits that must have made it; none: any.
     pub by: BTreeSet<String>,
+    /// How many people it must take, at the least, to release what is held.
+    pub people: Option<u64>,
     given: Given,
 }
 
@@ -73,19 +75,38 @@ pub struct NearMiss {
 impl Trial {
     /// Puts the request to the rules.
     pub fn run<'t>(&'t self, rules: &Rules, catalog: &Catalog) -> Option<Tried<'t>> {
-        let (verdict, near) = self.given.ask(rules, catalog)?;
+        let (verdict, near) = self.given.asking(rules, catalog, |asked, facts| self.given.ask(rules, asked, facts))?;
         let named = |cause: &Cause| match cause {
             Cause::Rule(id) | Cause::Limit(id) => Some(id.to_string()),
             Cause::Gate => None,
         };
         let causes: BTreeSet<String> = verdict.reasons.iter().filter_map(|reason| named(&reason.cause)).collect();
-        let is_passed = verdict.effect == self.expect && self.by.is_subset(&causes);
+        let needs = verdict.approvals.iter().filter_map(|name| rules.approvals.get(name));
+        let people = needs.map(|approval| approval.need.fewest()).max().unwrap_or(0);
+        let is_passed = verdict.effect == self.expect
+            && self.by.is_subset(&causes)
+            && self.people.is_none_or(|expected| expected == people);
         Some(Tried { trial: self, verdict, near, is_passed })
+    }
+
+    /// Looks at its request as policies do.
+    pub(super) fn look<T>(
+        &self,
+        rules: &Rules,
+        catalog: &Catalog,
+        look: impl FnOnce(&View<'_>, &Facts) -> T,
+    ) -> Option<T> {
+        self.given.asking(rules, catalog, |asked, facts| look(&View::of(asked, &rules.valuation, &facts), &facts))
+    }
+
+    /// Whether windows of a limit are full.
+    pub(super) fn fills(&self, limit: &str) -> bool {
+        self.given.exceeded.contains(limit)
     }
 }
 
 impl Given {
-    fn ask(&self, rules: &Rules, catalog: &Catalog) -> Option<(Verdict, Vec<NearMiss>)> {
+    fn asking<T>(&self, rules: &Rules, catalog: &Catalog, ask: impl FnOnce(&Asked<'_>, Facts) -> T) -> Option<T> {
         let operation = catalog.operation(&self.operation)?;
         let movement = operation.movement(&self.body);
         let asked = Asked {
@@ -103,18 +124,22 @@ impl Given {
         let mut facts = Facts { now: self.now, ..Facts::default() };
         let destinations = View::of(&asked, &rules.valuation, &facts).destinations();
         facts.paid = destinations.into_iter().map(|name| (name, self.is_paid)).collect();
-        let verdict = rules.decide(&asked, &facts);
+        Some(ask(&asked, facts))
+    }
+
+    fn ask(&self, rules: &Rules, asked: &Asked<'_>, mut facts: Facts) -> (Verdict, Vec<NearMiss>) {
+        let verdict = rules.decide(asked, &facts);
         let windows = verdict.reservations.iter().map(|reservation| &reservation.window);
         let full = windows.filter(|window| self.exceeded.contains(&window.limit));
         facts.exceeded = full.map(|window| (window.limit.clone(), window.key.clone())).collect();
-        let verdict = if facts.exceeded.is_empty() { verdict } else { rules.decide(&asked, &facts) };
-        let near = rules.near(&asked, &facts).into_iter();
+        let verdict = if facts.exceeded.is_empty() { verdict } else { rules.decide(asked, &facts) };
+        let near = rules.near(asked, &facts).into_iter();
         let missed = |(rule, condition): (&Rule, &Condition)| NearMiss {
             rule: rule.id.clone(),
             effect: rule.effect,
             missing: condition.to_string(),
         };
-        Some((verdict, near.map(missed).collect()))
+        (verdict, near.map(missed).collect())
     }
 }
 
@@ -130,6 +155,7 @@ pub(super) fn read(
     let remedy = "write `expect = \"allow\"`, `\"hold\"` or `\"deny\"`";
     let expect = table.required("expect", remedy, |table, name| table.choice(name, &EFFECTS));
     let by = ids_of(&mut table, "by", ids);
+    let people = table.number("people", 1..=1_000);
     let remedy = "write for example `given = { op = \"createSwap\", amount = \"5 usdc\" }`";
     let given = table.required("given", remedy, Table::nested).and_then(|mut nested| {
         let given = given(&mut nested, known, ids);
@@ -137,7 +163,7 @@ pub(super) fn read(
         given
     });
     let is_good = table.end(findings);
-    let read = Trial { file: file.to_owned(), place, expect: expect?, by, given: given? };
+    let read = Trial { file: file.to_owned(), place, expect: expect?, by, people, given: given? };
     is_good.then_some(read)
 }
 

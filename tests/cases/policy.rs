@@ -41,7 +41,9 @@ fn json(text: &str) -> Value {
 #[test]
 fn a_set_is_checked_and_its_tests_are_run() {
     let good = folder(RULES);
-    assert_eq!(run(&["check"], good.path()), (Some(0), "0 errors, 0 warnings\n".to_owned()));
+    let (code, text) = run(&["check"], good.path());
+    assert!(code == Some(0) && text.contains("0 errors, 2 warnings"), "{text}");
+    assert!(text.contains("rules.toml:2:1: no test meets an edge of `small`: 100.000001 USD"), "{text}");
     assert_eq!(run(&["test"], good.path()), (Some(0), "1 passed, 0 failed\n".to_owned()));
     let failing = folder(&RULES.replace("\"100 usdc\"", "\"100.000001 usdc\""));
     let (code, text) = run(&["test"], failing.path());
@@ -106,4 +108,22 @@ fn two_sets_are_compared_payment_by_payment() {
     assert_eq!(diff(&[], old.path(), old.path()).1, "the same becomes of every request: proved\n");
     let faulty = folder(&RULES.replace("createSwap", "createSwop"));
     assert_eq!(diff(&[], old.path(), faulty.path()).0, Some(3));
+}
+
+#[test]
+fn mutants_that_tests_do_not_notice_are_listed() {
+    let edges = RULES.replace("amount = \"100 usdc\"", "amount = \"99 usdc\"");
+    let set = folder(&edges);
+    let (code, text) = run(&["mutate"], set.path());
+    assert_eq!(code, Some(3), "{text}");
+    let missed = "not noticed: {}/rules.toml:2:1: rule `small`: amounts of 0.000001 USD to 99.999999 USD\n  a test that \
+                  would: given = { op = \"createSwap\", caller = \"main:anybody\", role = [\"payer\"], source = { amount \
+                  = \"100\", currency = \"usdc\" } }";
+    assert!(text.contains(&missed.replacen("{}", set.path().to_str().unwrap(), 1)), "{text}");
+    assert!(text.contains("beyond tests: ") && text.contains("limit `day`: at most 499.999999 USD"), "{text}");
+    let (_, text) = run(&["mutate", "--output", "json"], set.path());
+    assert!(json(&text)["mutants"].as_array().unwrap().iter().any(|mutant| mutant["fate"] == "noticed"), "{text}");
+    let failing = folder(&RULES.replace("expect = \"allow\"", "expect = \"deny\""));
+    let (code, text) = run(&["mutate"], failing.path());
+    assert!(code != Some(0) && text.contains("a test fails as it is"), "{text}");
 }

@@ -6,6 +6,7 @@ use crate::catalog::{Catalog, SchemaFiles};
 use crate::policy::{Effect, Known, Policies, read_all};
 
 mod differences;
+mod mutants;
 mod oddities;
 mod proofs;
 mod world;
