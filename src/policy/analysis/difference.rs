@@ -103,7 +103,7 @@ pub(crate) fn difference(old: &Policies, new: &Policies, known: &Known<'_>, step
     let mut changes = Vec::new();
     for operation in known.catalog.operations() {
         if let Some(ground) = model.ground(operation, Windows::NotFull) {
-            comparing.operation(&ground, &mut changes);
+            comparing.operation(ground, &mut changes);
         }
     }
     let is_sure = comparing.is_sure;

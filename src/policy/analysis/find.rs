@@ -52,7 +52,7 @@ impl<'f> Finder<'f> {
         Finding { file, ..finding.at(format!("{line}:{column}")) }
     }
 
-    fn ground(&self, operation: &OperationId) -> Option<Ground<'f>> {
+    fn ground(&self, operation: &OperationId) -> Option<&'f Ground<'f>> {
         self.model.ground(self.model.known.catalog.operation(operation)?, Windows::NotFull)
     }
 
@@ -86,13 +86,13 @@ impl<'f> Finder<'f> {
         for operation in shape.operations.iter() {
             let Some(ground) = self.ground(operation) else { continue };
             let effect = Effects::of(&[shape.effect]);
-            match self.ask(&ground, must(), &|seen| comes_out(seen, FIRST, effect), &|verdict| {
+            match self.ask(ground, must(), &|seen| comes_out(seen, FIRST, effect), &|verdict| {
                 verdict.effect == shape.effect && verdict.reasons.iter().any(is_it)
             }) {
                 Found::One(_) => has_effect = true,
                 Found::Unknown => return None,
                 Found::Nothing if example.is_some() => {}
-                Found::Nothing => match self.ask(&ground, must(), &|_| Judged::Yes, &|verdict| {
+                Found::Nothing => match self.ask(ground, must(), &|_| Judged::Yes, &|verdict| {
                     verdict.reasons.iter().chain(&verdict.outweighed).any(is_it)
                 }) {
                     Found::One(found) => example = Some(found),
@@ -104,7 +104,7 @@ impl<'f> Finder<'f> {
                 let ways = self.model.shapes.iter().filter(|other| other.cause == shape.cause);
                 for way in ways {
                     let mut budget = self.budget.part(QUESTION_STEPS);
-                    matters |= self.model.matters(&ground, way, &mut budget).unwrap_or(true);
+                    matters |= self.model.matters(ground, way, &mut budget).unwrap_or(true);
                     self.budget.settle(budget);
                 }
             }
@@ -143,7 +143,7 @@ impl<'f> Finder<'f> {
         };
         shape.operations.iter().all(|operation| {
             let Some(ground) = self.ground(operation) else { return true };
-            self.ask(&ground, shape.clauses.iter().collect(), &others, &|_| true) == Found::Nothing
+            self.ask(ground, shape.clauses.iter().collect(), &others, &|_| true) == Found::Nothing
         })
     }
 
@@ -210,7 +210,7 @@ impl<'f> Finder<'f> {
             let is_no_rule = |verdict: &Verdict| {
                 verdict.effect == Effect::Deny && verdict.reasons.iter().all(|r| r.cause == rules::Cause::Gate)
             };
-            if let Found::One((payment, _)) = self.ask(&ground, must, &|seen| is_unnamed(seen, FIRST), &is_no_rule) {
+            if let Found::One((payment, _)) = self.ask(ground, must, &|seen| is_unnamed(seen, FIRST), &is_no_rule) {
                 let (low, high) = (&lower.rule.id, &upper.rule.id);
                 let (from, to) = (usd(least), usd(most));
                 let text = format!("between `{low}` and `{high}`, no rule is about `{operation}` of {from} to {to}");
@@ -233,7 +233,7 @@ impl<'f> Finder<'f> {
         for operation in lower.rule.when.operations.intersection(&upper.rule.when.operations) {
             let Some(ground) = self.ground(operation) else { continue };
             let must: Vec<&Clause> = lower.shape.clauses.iter().chain(&upper.shape.clauses).collect();
-            if let Found::One((payment, verdict)) = self.ask(&ground, must, &|_| Judged::Yes, &|_| true) {
+            if let Found::One((payment, verdict)) = self.ask(ground, must, &|_| Judged::Yes, &|_| true) {
                 let (low, high) = (&lower.rule.id, &upper.rule.id);
                 let (from, to) = (usd(b.least), usd(a.most));
                 let text = format!("`{low}` and `{high}` are both about `{operation}` of {from} to {to}");

@@ -124,19 +124,27 @@ impl Universe {
         };
         let mut clauses = Vec::new();
         for (at, (variable, _)) in self.variables.iter().enumerate() {
-            let (inner, is_absent) = match variable {
-                Variable::Body(inner) if inner != outer => {
-                    (Some(inner.clone()), self.literal(variable, |cell| *cell == Cell::Absent))
-                }
-                Variable::BodyAmong(inner, _) => (Some(inner.clone()), Some(self.says(at, false))),
-                Variable::Name(field) => {
-                    (pointer(money, *field).flatten(), self.literal(variable, |cell| *cell == Cell::Absent))
-                }
-                Variable::Price => (money.price.clone(), self.literal(variable, |cell| *cell == Cell::Absent)),
-                _ => (None, None),
+            let inner = match variable {
+                Variable::Body(inner) if inner != outer => inner,
+                Variable::BodyAmong(inner, _) => inner,
+                Variable::Name(field) => match self::pointer(money, *field).flatten() {
+                    Some(inner) => &inner.clone(),
+                    None => continue,
+                },
+                Variable::Price => match &money.price {
+                    Some(inner) => inner,
+                    None => continue,
+                },
+                _ => continue,
             };
-            let Some(inner) = inner.filter(is_inner) else { continue };
-            clauses.extend(is_absent.zip(there(inner == *outer)).map(|(absent, there)| Clause(vec![absent, there])));
+            if !is_inner(inner) {
+                continue;
+            }
+            let is_absent = match variable {
+                Variable::BodyAmong(..) => Some(self.says(at, false)),
+                _ => self.literal(variable, |cell| *cell == Cell::Absent),
+            };
+            clauses.extend(is_absent.zip(there(inner == outer)).map(|(absent, there)| Clause(vec![absent, there])));
         }
         clauses
     }

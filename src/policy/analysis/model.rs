@@ -1,5 +1,6 @@
 //! One set of rules, or two side by side, ready for questions.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use super::cells::Clause;
@@ -28,6 +29,7 @@ pub(super) struct Model<'m> {
     pub universe: Universe,
     pub shapes: Vec<Shape>,
     by_operation: HashMap<OperationId, Vec<usize>>,
+    grounds: HashMap<OperationId, [OnceCell<Option<Ground<'m>>>; 2]>,
 }
 
 /// A question about one operation.
@@ -81,7 +83,9 @@ impl<'m> Model<'m> {
                 by_operation.entry(operation.clone()).or_default().push(at);
             }
         }
-        Model { sets, known, rules, universe, shapes, by_operation }
+        let operations = known.catalog.operations().iter();
+        let grounds = operations.map(|operation| (operation.id.clone(), [OnceCell::new(), OnceCell::new()])).collect();
+        Model { sets, known, rules, universe, shapes, by_operation, grounds }
     }
 
     pub(super) fn about(&self, operation: &OperationId) -> &[usize] {
@@ -89,9 +93,11 @@ impl<'m> Model<'m> {
     }
 
     /// The requests of an operation; nothing where none can be told.
-    pub(super) fn ground(&self, operation: &'m Operation, windows: Windows) -> Option<Ground<'m>> {
-        let valuations: Vec<_> = self.sets.iter().map(|set| &set.valuation).collect();
-        self.universe.ground(operation, &valuations, windows, self.known)
+    pub(super) fn ground(&self, operation: &'m Operation, windows: Windows) -> Option<&Ground<'m>> {
+        let [not_full, any_full] = self.grounds.get(&operation.id)?;
+        let cell = if windows == Windows::NotFull { not_full } else { any_full };
+        let valuations = || self.sets.iter().map(|set| &set.valuation).collect::<Vec<_>>();
+        cell.get_or_init(|| self.universe.ground(operation, &valuations(), windows, self.known)).as_ref()
     }
 
     /// A payment that answers the question, with what each set makes of it.

@@ -79,7 +79,7 @@ pub(super) fn done(effect: Effect) -> &'static str {
     }
 }
 
-fn proof<'m>(model: &'m Model<'m>, invariant: &Invariant, budget: &mut Budget) -> Proof {
+fn proof(model: &Model<'_>, invariant: &Invariant, budget: &mut Budget) -> Proof {
     let forbidden = match invariant.claim {
         Claim::Never => Effects::of(&[invariant.effect]),
         Claim::Always => Effects::of(&[invariant.effect]).others(),
@@ -102,10 +102,10 @@ fn proof<'m>(model: &'m Model<'m>, invariant: &Invariant, budget: &mut Budget) -
 ///
 /// Each way to come to an effect is a question of its own: by each rule that lets pass or holds, by each that denies,
 /// and by none.
-fn breaking<'m>(
-    model: &'m Model<'m>,
+fn breaking<'a, 'm>(
+    model: &'a Model<'m>,
     operation: &'m Operation,
-    asked: &'m [Clause],
+    asked: &'a [Clause],
     forbidden: Effects,
     budget: &mut Budget,
 ) -> Found<(Payment, Verdict)> {
@@ -127,7 +127,7 @@ fn breaking<'m>(
         }
     };
     let shapes = || model.about(&operation.id).iter().filter_map(|at| model.shapes.get(*at));
-    let with = |shape: &'m Shape| asked.iter().copied().chain(&shape.clauses).collect();
+    let with = |shape: &'a Shape| asked.iter().copied().chain(&shape.clauses).collect();
     for shape in shapes().filter(|shape| shape.is_own && shape.effect != Effect::Deny) {
         let passing = Effects::of(&[Effect::Allow, Effect::Hold]);
         let wanted = passing.each().filter(|effect| forbidden.has(*effect) && *effect >= shape.effect);

@@ -8,6 +8,7 @@ use crate::policy::{Effect, Known, Policies, read_all};
 mod differences;
 mod mutants;
 mod oddities;
+mod pathological;
 mod proofs;
 mod world;
 
