@@ -160,8 +160,8 @@ impl<'f> Finder<'f> {
         finding.example(payment.to_string()).remedy("take it out, or let the others say less")
     }
 
-    /// Amounts that no rule is about, between two that let pass or hold; and amounts that two are about, of which
-    /// neither is the exception of the other.
+    /// Amounts that no rule is about, between two that let pass or hold; and amounts that two are about that ask for
+    /// the same besides.
     fn amounts(&mut self, own: &[&'f Shape]) -> Vec<About> {
         let ranged = own.iter().filter_map(|shape| {
             let Cause::Rule(at) = shape.cause else { return None };
@@ -173,7 +173,7 @@ impl<'f> Finder<'f> {
             let others: Vec<Condition> =
                 rule.when.conditions.iter().filter(|c| !matches!(c, Condition::Amount { .. })).cloned().collect();
             let besides = self.model.universe.ways(&others, sense_of(rule.effect)).into_iter().next()?;
-            Some(Ranged { at, rule, shape, within, besides })
+            Some(Ranged { at, rule, shape, within, others, besides })
         });
         let mut ranged: Vec<Ranged<'f>> = ranged.collect();
         ranged.sort_by_key(|ranged| (ranged.within.least, ranged.within.most));
@@ -227,7 +227,8 @@ impl<'f> Finder<'f> {
         let (a, b) = (lower.within, upper.within);
         let are_crossed = a.least < b.least && b.least <= a.most && a.most < b.most;
         let is_same = lower.rule.effect == upper.rule.effect && lower.rule.approval == upper.rule.approval;
-        if !are_crossed || is_same {
+        // What asks for something else besides is an exception, and meant to meet the rule.
+        if !are_crossed || is_same || lower.others != upper.others {
             return None;
         }
         for operation in lower.rule.when.operations.intersection(&upper.rule.when.operations) {
@@ -245,12 +246,14 @@ impl<'f> Finder<'f> {
     }
 }
 
-/// A rule about amounts, and what it asks besides.
+/// A rule about amounts.
 struct Ranged<'f> {
     at: usize,
     rule: &'f Rule,
     shape: &'f Shape,
     within: Interval,
+    /// What is asked besides amounts, and as clauses.
+    others: Vec<Condition>,
     besides: Vec<Clause>,
 }
 

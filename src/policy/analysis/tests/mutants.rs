@@ -5,7 +5,7 @@ use crate::base::ids::OperationId;
 #[test]
 fn mutants_that_are_said_to_be_equivalent_are_so_for_every_request() {
     let (mut equivalent, mut missed) = (0, 0);
-    for seed in 3000..3007 {
+    for seed in 3000..3004 {
         let mut dice = Dice::of(seed);
         let world = World::random(&mut dice);
         let text = world.set(&mut dice);
@@ -44,7 +44,7 @@ fn mutants_that_are_said_to_be_equivalent_are_so_for_every_request() {
             }
         }
     }
-    assert!(equivalent > 10 && missed > 50, "{equivalent}, {missed}");
+    assert!(equivalent > 3 && missed > 20, "{equivalent}, {missed}");
 }
 
 const SET: &str = r#"
