@@ -74,6 +74,14 @@ pub trait Store: fmt::Debug + Send + Sync {
         count: usize,
     ) -> Result<Vec<Outstanding>, StoreFault>;
 
+    /// Entries of nodes that are gone, at most `count`: from now on this node has them too, and brings them to its disk.
+    async fn take_over(
+        &self,
+        environment: Environment,
+        node: &NodeId,
+        count: usize,
+    ) -> Result<Vec<Outstanding>, StoreFault>;
+
     /// These entries are on disk.
     async fn drained(&self, environment: Environment, numbers: &[Number]) -> Result<(), StoreFault>;
 

@@ -19,6 +19,7 @@ use crate::base::ids::Environment;
 use crate::commit::Keep;
 use crate::config::{Config, LongestWrite, StoreKind, TimeoutsConfig};
 use crate::journey::Books;
+use crate::journey::roll::{NotJoined, Roll};
 use crate::journey::setback::close_if_set_back;
 use crate::journey::upkeep::{RecoverError, drain, flush, recover, search_and_sweep, watch_leases};
 use crate::ports::Store;
@@ -43,6 +44,7 @@ pub enum BooksError {
     SealKey(SealingKeyError),
     CheckpointKey,
     Audit(OpenFault),
+    Join(NotJoined),
     Recover(RecoverError),
 }
 
@@ -56,12 +58,20 @@ impl std::fmt::Display for BooksError {
                 write!(f, "`audit.checkpoint_key` is no Ed25519 key as PEM; `sluice audit key` makes one")
             }
             BooksError::Audit(error) => write!(f, "{error}"),
+            BooksError::Join(error) => write!(f, "{error}"),
             BooksError::Recover(error) => write!(f, "what was left of an earlier run cannot be taken up: {error}"),
         }
     }
 }
 
 impl std::error::Error for BooksError {}
+
+/// The books, and this node's place among others that share the store.
+#[derive(Clone, Debug)]
+pub(super) struct Opened {
+    pub books: Arc<Books>,
+    roll: Option<Arc<Roll>>,
+}
 
 pub(super) fn open(
     config: &Config,
@@ -70,54 +80,78 @@ pub(super) fn open(
     settling: &TaskTracker,
     metrics: &Metrics,
     redis: Option<Arc<Redis>>,
-) -> Result<Arc<Books>, BooksError> {
+) -> Result<Opened, BooksError> {
     let clock = Arc::new(SystemClock);
-    let store: Arc<dyn Store> = match (config.store.kind, redis) {
+    let node = &config.store.node;
+    let (store, shared): (Arc<dyn Store>, _) = match (config.store.kind, redis) {
         (StoreKind::Embedded, _) => {
             let store = Embedded::open(&config.store.folder, clock.clone(), Options::default());
             let store = store.map_err(BooksError::Store)?;
             workers.keep("the store's writer", store.ended());
-            Arc::new(store)
+            (Arc::new(store), None)
         }
         (StoreKind::Redis, Some(redis)) => {
             runtime.block_on(redis.ready_within(REDIS_COMES)).map_err(BooksError::Redis)?;
-            Arc::new(RedisStore::new(redis))
+            let as_it_stands: Arc<dyn Store> = Arc::new(RedisStore::new(redis.clone()));
+            let store = Arc::new(RedisStore::of_node(redis, node.clone()));
+            (store.clone(), Some((store, as_it_stands)))
         }
         (StoreKind::Redis, None) => return Err(BooksError::Redis(NotReady::Away)),
     };
     let seal_keys = config.store.seal_keys.iter().map(|(id, key)| SealingKey::new(id, key));
-    let seal_keys = seal_keys.collect::<Result<_, _>>().map_err(BooksError::SealKey)?;
-    let store = Sealed::new(store, seal_keys);
+    let seal_keys: Vec<SealingKey> = seal_keys.collect::<Result<_, _>>().map_err(BooksError::SealKey)?;
+    let sealed = |store| Arc::new(Sealed::new(store, seal_keys.clone()));
     let audit = AuditFiles::open(audit_settings(config)?, clock.clone()).map_err(BooksError::Audit)?;
     workers.keep("the audit chain's writer", audit.ended());
-    runtime
-        .block_on(close_if_set_back(&store, audit.stood(), &config.store.node))
-        .map_err(|fault| BooksError::Recover(RecoverError::Store(fault)))?;
+    let stood = audit.stood().clone();
+    let roll = shared.map(|(store, as_it_stands)| {
+        Arc::new(Roll {
+            store,
+            as_it_stands: sealed(as_it_stands),
+            instance: audit.instance().to_owned(),
+            former: audit.former().map(str::to_owned),
+            audit_folder: config.audit.folder.clone(),
+        })
+    });
     let (entries, on_their_way) = mpsc::channel(ON_THEIR_WAY);
     let books = Arc::new(Books {
-        store: Arc::new(store),
+        store: sealed(store),
         audit: Arc::new(audit),
         clock,
-        node: config.store.node.clone(),
+        node: node.clone(),
         terms: terms(config),
         unsettled: Some(Unsettled::new(config.audit.folder.join("unsettled"))),
         metrics: metrics.clone(),
         settling: settling.clone(),
         drain: entries,
     });
+    match &roll {
+        Some(roll) => {
+            runtime.block_on(roll.join(&books, &stood)).map_err(BooksError::Join)?;
+            workers.keep("the roll", roll.clone().stay(books.clone()));
+            workers.keep("memory", roll.clone().keep_remembering(books.clone()));
+        }
+        None => runtime
+            .block_on(close_if_set_back(&*books.store, &stood, node))
+            .map_err(|fault| BooksError::Recover(RecoverError::Store(fault)))?,
+    }
     let environments: Vec<Environment> = config.environments.iter().map(|one| one.environment).collect();
     workers.keep("drain", drain(books.clone(), on_their_way));
     runtime.block_on(recover(&books, &environments)).map_err(BooksError::Recover)?;
     workers.keep("leases", watch_leases(books.clone(), environments.clone()));
     workers.keep("search and sweep", search_and_sweep(books.clone(), environments));
-    Ok(books)
+    Ok(Opened { books, roll })
 }
 
 /// When nothing commits any more: the last entries are brought to disk, and what is left waits for the next start.
-pub(super) fn close(books: Arc<Books>, environments: &[Environment], runtime: &Runtime) {
+pub(super) fn close(opened: Opened, environments: &[Environment], runtime: &Runtime) {
+    let Opened { books, roll } = opened;
     let all = async {
         for environment in environments {
             flush(&books, *environment).await?;
+        }
+        if let Some(roll) = roll {
+            roll.leave(&books).await;
         }
         Ok::<(), RecoverError>(())
     };

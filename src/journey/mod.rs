@@ -1,12 +1,14 @@
 //! The journeys: the only places that join the stations to the world.
 
 mod books;
+mod remember;
 mod road;
 
 pub mod fetch;
 pub mod operate;
 pub mod rates;
 pub mod reconcile;
+pub mod roll;
 pub mod setback;
 pub mod submit;
 pub mod upkeep;

@@ -26,6 +26,8 @@ pub enum What {
     SaidAbsent,
     Frozen,
     Unfrozen,
+    /// What the store forgot, and this chain did not, is in the store again.
+    Remembered,
 }
 
 impl What {
@@ -40,6 +42,7 @@ impl What {
             What::SaidAbsent => "said-absent",
             What::Frozen => "frozen",
             What::Unfrozen => "unfrozen",
+            What::Remembered => "remembered",
         }
     }
 }

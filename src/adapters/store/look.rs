@@ -191,6 +191,24 @@ pub(super) fn outbox(
     node: &NodeId,
     count: usize,
 ) -> Result<Vec<Outstanding>, StoreFault> {
+    outbox_of(view, environment, count, |of| of == node)
+}
+
+pub(super) fn others_outbox(
+    view: &impl View,
+    environment: Environment,
+    node: &NodeId,
+    count: usize,
+) -> Result<Vec<Outstanding>, StoreFault> {
+    outbox_of(view, environment, count, |of| of != node)
+}
+
+fn outbox_of(
+    view: &impl View,
+    environment: Environment,
+    count: usize,
+    is_meant: impl Fn(&NodeId) -> bool,
+) -> Result<Vec<Outstanding>, StoreFault> {
     let all = layout::outbox(environment);
     let end = layout::behind(&all);
     let mut found = Vec::new();
@@ -199,7 +217,7 @@ pub(super) fn outbox(
         let stride = view.range(&from, &end, OUTBOX_STRIDE)?;
         for (key, value) in &stride {
             match Item::read(key, value)? {
-                Item::Outstanding(entry) if entry.node == *node => found.push(entry),
+                Item::Outstanding(entry) if is_meant(&entry.node) => found.push(entry),
                 Item::Outstanding(_) => {}
                 _ => return Err(broken("the outbox")),
             }

@@ -106,6 +106,16 @@ impl Store for Memory {
         look::outbox(&*self.called(), environment, node, count)
     }
 
+    /// Whoever has another name is taken for gone.
+    async fn take_over(
+        &self,
+        environment: Environment,
+        node: &NodeId,
+        count: usize,
+    ) -> Result<Vec<Outstanding>, StoreFault> {
+        look::others_outbox(&*self.called(), environment, node, count)
+    }
+
     async fn drained(&self, environment: Environment, numbers: &[Number]) -> Result<(), StoreFault> {
         make(&mut self.called(), plan::drain(environment, numbers));
         Ok(())

@@ -195,6 +195,15 @@ impl Store for Sealed {
         self.inner.outbox(environment, node, count).await
     }
 
+    async fn take_over(
+        &self,
+        environment: Environment,
+        node: &NodeId,
+        count: usize,
+    ) -> Result<Vec<Outstanding>, StoreFault> {
+        self.inner.take_over(environment, node, count).await
+    }
+
     async fn drained(&self, environment: Environment, numbers: &[Number]) -> Result<(), StoreFault> {
         self.inner.drained(environment, numbers).await
     }

@@ -32,7 +32,7 @@ pub struct Terms {
 }
 
 /// How long it is kept that a call was made that is known by its path.
-const FOR_GOOD: Duration = Duration::from_hours(24 * 365 * 100);
+pub(super) const FOR_GOOD: Duration = Duration::from_hours(24 * 365 * 100);
 
 /// Who begins.
 #[derive(Clone, Debug)]

@@ -12,6 +12,7 @@
 //! is told as [`Moved`].
 
 mod asked;
+mod forgotten;
 mod found;
 mod freeze;
 mod keeping;
@@ -20,6 +21,7 @@ mod state;
 mod written;
 
 pub use asked::{Said, said};
+pub use forgotten::{Forgotten, Tale, Told, forgot, in_the_way, remember, remembered, whole};
 pub use found::{Bearing, Looked, Otherwise, is_record_of, judge, page_of};
 pub use freeze::{Freeze, Frozen, freeze, frozen, restored, unfreeze};
 pub use keeping::{

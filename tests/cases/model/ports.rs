@@ -104,6 +104,16 @@ impl Store for FlakyStore {
         self.back(self.store.outbox(environment, node, count).await).await
     }
 
+    async fn take_over(
+        &self,
+        environment: Environment,
+        node: &NodeId,
+        count: usize,
+    ) -> Result<Vec<Outstanding>, StoreFault> {
+        self.there().await?;
+        self.back(self.store.take_over(environment, node, count).await).await
+    }
+
     async fn drained(&self, environment: Environment, numbers: &[Number]) -> Result<(), StoreFault> {
         self.there().await?;
         self.back(self.store.drained(environment, numbers).await).await

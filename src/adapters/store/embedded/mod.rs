@@ -207,6 +207,17 @@ impl Store for Embedded {
         self.look(move |map, _| look::outbox(map, environment, &node, count)).await
     }
 
+    /// It belongs to one process: any other name is one that this node bore before.
+    async fn take_over(
+        &self,
+        environment: Environment,
+        node: &NodeId,
+        count: usize,
+    ) -> Result<Vec<Outstanding>, StoreFault> {
+        let node = node.clone();
+        self.look(move |map, _| look::others_outbox(map, environment, &node, count)).await
+    }
+
     async fn drained(&self, environment: Environment, numbers: &[Number]) -> Result<(), StoreFault> {
         let (answer, waiting) = oneshot::channel();
         self.ask(Job::Drained(environment, numbers.to_vec(), answer))?;
