@@ -63,11 +63,7 @@ pub async fn remember(
 }
 
 /// A batch: what the store knows already is left out, or made as ended as the chain knows it.
-async fn tell(
-    books: &Books,
-    environment: Environment,
-    mut batch: BTreeMap<String, Told>,
-) -> Result<usize, StoreFault> {
+async fn tell(books: &Books, environment: Environment, mut batch: BTreeMap<String, Told>) -> Result<usize, StoreFault> {
     let mut over = 0_usize;
     while !batch.is_empty() {
         let names: Vec<&str> = batch.keys().map(String::as_str).collect();
@@ -113,10 +109,7 @@ async fn told_all(books: &Books, environment: Environment) -> Result<(), StoreFa
 }
 
 /// What stood in its way.
-async fn commit_or_stand(
-    books: &Books,
-    commit: Commit,
-) -> Result<Option<Vec<Obstacle>>, StoreFault> {
+async fn commit_or_stand(books: &Books, commit: Commit) -> Result<Option<Vec<Obstacle>>, StoreFault> {
     let (environment, node, entry) = (commit.environment, commit.node.clone(), commit.entry.clone());
     match books.store.commit(commit).await {
         Ok(committed) => {

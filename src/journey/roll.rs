@@ -163,12 +163,7 @@ impl Roll {
             "software": env!("CARGO_PKG_VERSION"),
             "clockMicros": books.clock.now().as_microsecond(),
         });
-        Life {
-            instance: self.instance.clone(),
-            former: self.former.clone(),
-            fresh: nonce().0,
-            told: told.to_string(),
-        }
+        Life { instance: self.instance.clone(), former: self.former.clone(), fresh: nonce().0, told: told.to_string() }
     }
 
     /// In one commit, until each node has told what it knows.

@@ -14,6 +14,7 @@ mod hangup;
 mod heads;
 mod hostile;
 mod identity;
+mod memory;
 mod metrics;
 mod model;
 mod nodes;

@@ -8,21 +8,21 @@ use super::claims::{assert_again, named, pay, swap, told};
 use crate::support::clock::{Watch, wait_until};
 use crate::support::{Act, Answer, Between, Caller, Gate, Redis, Setup, Upstream, get};
 
-const CLOSED: &str = "503 STORE_UNAVAILABLE unknown";
+pub(super) const CLOSED: &str = "503 STORE_UNAVAILABLE unknown";
 /// How long a call waits for the Redis here.
 const DEADLINE: Duration = Duration::from_millis(1_000);
 
-fn setup(upstream: &Upstream, url: &str, node: &str) -> Setup {
+pub(super) fn setup(upstream: &Upstream, url: &str, node: &str) -> Setup {
     let millis = DEADLINE.as_millis().to_string();
     let setup = Setup::of(upstream).set("store", "kind", "redis").set("store", "node", node);
     setup.set("redis", "url", url).set_raw("redis", "timeout_ms", &millis)
 }
 
-fn pair(upstream: &Upstream, redis: &Redis) -> [Gate; 2] {
+pub(super) fn pair(upstream: &Upstream, redis: &Redis) -> [Gate; 2] {
     ["left", "right"].map(|node| setup(upstream, &redis.url(), node).start())
 }
 
-fn read(gate: &Gate) -> Answer {
+pub(super) fn read(gate: &Gate) -> Answer {
     get("/v2/users").send(gate.production())
 }
 

@@ -263,7 +263,8 @@ async fn a_write_is_fsynced_or_in_doubt() {
     let (server, at) = (Scripted::start(), 1_800_000_000_000_000_i64);
     server.says(
         "INFO",
-        "redis_version:7.2.4\r\nrole:master\r\naof_enabled:1\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction",
+        "redis_version:7.2.4\r\nrole:master\r\naof_enabled:1\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\nrun_id:a\r\n\
+         master_replid:b",
     );
     server.answers("EVALSHA", &format!("*3\r\n$4\r\ndone\r\n$1\r\n1\r\n$16\r\n{at}\r\n"));
     server.answers("WAITAOF", "*2\r\n:1\r\n:0\r\n");

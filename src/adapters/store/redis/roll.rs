@@ -123,8 +123,6 @@ impl RedisStore {
     /// Money is closed for what the store forgot, so that all else may go on; this node takes it as it is now.
     pub async fn closed(&self, environment: Environment, life: &Life) -> Result<(), StoreFault> {
         let Some(beliefs) = &self.beliefs else { return Err(no_node()) };
-        beliefs.at(environment).generation = None;
-        // What is above its own number was written with that.
         let told = self.look(environment, "closed", &Words::default().word(&life.fresh)).await?;
         let generation = Reader::of(told).text()?;
         beliefs.at(environment).generation = Some(generation);

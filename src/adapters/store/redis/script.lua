@@ -66,21 +66,24 @@ local function raise(node, number)
   end
 end
 
+local is_behind
+
 -- It is said at once, for all nodes: until money is closed nothing else is done.
 local function forgot(seen)
-  local is_gone = (known ~= '' and known ~= generation) or highest > number_of(asker) or seen > tonumber(meta[3] or 0)
-  if is_gone and not lost then
+  is_behind = (known ~= '' and known ~= generation) or highest > number_of(asker) or seen > tonumber(meta[3] or 0)
+  if is_behind and not lost then
     lost = text(now)
     redis.pcall('HSET', root, 'lost', lost)
   end
   local latest = math.max(highest, seen)
-  if is_gone and latest > tonumber(meta[7] or 0) then
+  if is_behind and latest > tonumber(meta[7] or 0) then
     redis.pcall('HSET', root, 'above', text(latest))
   end
   return lost
 end
 
-if known ~= '' and op ~= 'beat' then
+local is_of_roll = op == 'beat' or op == 'closed' or op == 'leave'
+if known ~= '' and not is_of_roll then
   if forgot(0) then
     return redis.error_reply('OTHER the store has forgotten what a node knows of it')
   elseif run ~= met then
@@ -413,14 +416,11 @@ local function beat()
     return tell_roll('taken', all)
   end
   -- Who lived here before does not vanish with what is forgotten.
-  local latest = 0
-  for _, one in pairs(all) do
-    latest = math.max(latest, one.beat)
-  end
+  local before = tonumber(lost or now) - 1
   while at < #ARGV do
     local node = take()
     if not all[node] then
-      all[node] = { instance = '', beat = latest > 0 and latest or now - 1, run = '', told = '{}' }
+      all[node] = { instance = '', beat = before, run = '', told = '{}' }
       enroll(node, all[node])
     end
   end
@@ -437,7 +437,9 @@ local function beat()
     local function has_come(one)
       return one.beat >= tonumber(lost)
     end
-    return tell_roll(is_gathered(all, tonumber(lost), lapse, has_come) and 'lost' or 'gathering', all)
+    -- Who is behind closes; others do if that does not come about.
+    local closes = is_behind and is_gathered(all, tonumber(lost), lapse, has_come)
+    return tell_roll((closes or now - lost >= lapse) and 'lost' or 'gathering', all)
   end
   if run ~= met then
     local next_run, since = unpack(redis.call('HMGET', root, 'next', 'since'))
