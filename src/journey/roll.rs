@@ -93,6 +93,7 @@ impl Roll {
                         NotJoined::Taken
                     }
                     Ok(_) => NotJoined::Alone,
+                    Err(fault @ StoreFault::Broken(_)) => return Err(NotJoined::Store(fault.clone())),
                     Err(fault) => NotJoined::Store(fault.clone()),
                 };
                 if books.clock.elapsed() > until {

@@ -10,6 +10,7 @@ mod writer;
 
 pub use database::{FILE, OpenError};
 pub use medium::Medium;
+pub(in crate::adapters::store) use transfer::take_in;
 pub use transfer::{TransferError, backup, export, import};
 
 use std::path::Path;

@@ -15,6 +15,7 @@ mod belief;
 mod reader;
 mod roll;
 mod sure;
+mod transfer;
 mod words;
 
 use std::fmt;
@@ -31,6 +32,7 @@ use tokio::sync::Notify;
 use self::belief::Beliefs;
 use self::reader::{Reader, stood, unreadable};
 pub use self::roll::{Heard, LAPSE, Life, Member, Verdict};
+pub use self::transfer::import;
 use self::words::Words;
 use super::{SWEEP, look, plan};
 use crate::adapters::clock::Stopwatch;

@@ -27,7 +27,9 @@ end
 
 local meta = redis.call('HMGET', root, 'format', 'time', 'last', 'generation', 'run', 'lost', 'above')
 local generation, run, lost = meta[4], meta[5], meta[6]
-if meta[1] and meta[1] ~= '1' then
+if meta[1] == 'import' and op ~= 'import' and op ~= 'imported' then
+  return redis.error_reply('SLUICE an import into this store did not end: empty it and import again')
+elseif meta[1] and meta[1] ~= '1' and meta[1] ~= 'import' then
   return redis.error_reply('SLUICE the store is of format ' .. meta[1] .. '; a later version of Sluice wrote it')
 end
 
@@ -474,6 +476,58 @@ local operations = {
         one.beat = 0
         enroll(asker, one)
       end
+    end
+  end,
+  -- A part of an export, into what was empty before the first of it.
+  import = function()
+    local is_first = take() == '1'
+    if is_first ~= (redis.call('EXISTS', root) == 0) or (not is_first and meta[1] ~= 'import') then
+      error('there is a store already')
+    end
+    return {}, function()
+      redis.call('HSET', root, 'format', 'import')
+      while at < #ARGV do
+        local kind = take()
+        if kind == 'record' then
+          local name, version, written, whole, gone, state, content = take(), take(), take(), take(), take(), take(), take()
+          local key = root .. ':r:' .. name
+          redis.call('HSET', key, 'v', version, 'a', written, 'w', whole, 'g', gone)
+          if state == 'whole' then
+            redis.call('HSET', key, 'c', content)
+          end
+          local turns = state == 'whole' and whole or gone
+          if turns ~= '' then
+            redis.call('ZADD', root .. ':x', turns, 'r' .. name)
+          end
+        elseif kind == 'member' then
+          local index, due, name = take(), take(), take()
+          redis.call('ZADD', root .. ':i:' .. index, due, name)
+        elseif kind == 'slot' then
+          local window, slot, units, matters = take(), take(), take(), take()
+          redis.call('HSET', root .. ':s:' .. window, slot, units .. ' ' .. matters)
+          redis.call('ZADD', root .. ':x', matters, 's' .. slot .. ' ' .. window)
+        elseif kind == 'holder' then
+          local window, name, slot, units = take(), take(), take(), take()
+          redis.call('HSET', root .. ':h:' .. window, name, slot .. ' ' .. units)
+        else
+          local number, written, node, entry = take(), take(), take(), take()
+          redis.call('HSET', root .. ':o', number, written .. ' ' .. node .. ' ' .. entry)
+          redis.call('ZADD', root .. ':q:' .. node, number, number)
+        end
+      end
+    end
+  end,
+  -- All of it is in: with the commit that closes it for money it is a store.
+  imported = function()
+    local fresh, time, last = take(), tonumber(take()), take()
+    if meta[1] ~= 'import' then
+      error('nothing was imported')
+    end
+    now, meta[3] = math.max(now, time), last
+    local told, write = commit()
+    return told, write and function()
+      redis.call('HSET', root, 'generation', fresh, 'run', met)
+      write()
     end
   end,
   -- Money is closed for what was forgotten: all else goes on.
