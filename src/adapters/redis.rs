@@ -169,6 +169,15 @@ impl Redis {
         timeout(time, ready).await.unwrap_or(Err(NotReady::Away))
     }
 
+    /// What it says of itself under these names, as far as it does.
+    pub async fn says<const N: usize>(&self, names: [&str; N]) -> Result<[Option<String>; N], Unanswered> {
+        let info = async |mut connection: MultiplexedConnection, _: &str| {
+            ::redis::cmd("INFO").query_async::<String>(&mut connection).await
+        };
+        let info = self.ask(info).await?;
+        Ok(names.map(|name| fitness::said(&info, name).ok().map(str::to_owned)))
+    }
+
     /// Changes with every new connection.
     pub fn connections(&self) -> watch::Receiver<u64> {
         self.stood.subscribe()

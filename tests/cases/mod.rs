@@ -6,6 +6,7 @@ pub(super) mod claims;
 mod clients;
 mod command;
 mod console;
+mod doctor;
 mod drift;
 mod early;
 mod examples;

@@ -55,7 +55,7 @@ pub(super) fn run(info: &str) -> Result<String, Unfit> {
     Ok(format!("{}:{}", said(info, "run_id")?, said(info, "master_replid")?))
 }
 
-fn said<'i>(info: &'i str, name: &str) -> Result<&'i str, Unfit> {
+pub(super) fn said<'i>(info: &'i str, name: &str) -> Result<&'i str, Unfit> {
     let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
     line.map(str::trim).ok_or(Unfit::Silent)
 }

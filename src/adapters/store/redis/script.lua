@@ -481,7 +481,8 @@ local operations = {
   -- A part of an export, into what was empty before the first of it.
   import = function()
     local is_first = take() == '1'
-    if is_first ~= (redis.call('EXISTS', root) == 0) or (not is_first and meta[1] ~= 'import') then
+    -- That it was asked for its time makes no store of it.
+    if (is_first and (meta[1] or lost)) or (not is_first and meta[1] ~= 'import') then
       error('there is a store already')
     end
     return {}, function()
