@@ -137,6 +137,6 @@ mod contract {
             what_is_given_back_late_counts_no_longer nothing_counts_beyond_the_most;
         keeping: whole_then_spent_then_gone sweeping_changes_nothing_that_is_seen a_name_is_free_again_when_it_is_gone
             sweeping_is_bounded;
-        outbox: entries_wait_for_their_node_until_drained;
+        outbox: entries_wait_for_their_node_until_drained what_is_left_by_nodes_that_are_gone_is_taken_over;
     }
 }

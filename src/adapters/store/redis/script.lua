@@ -577,7 +577,9 @@ local operations = {
   take_over = function()
     local taker, lapse, left = take(), tonumber(take()), tonumber(take())
     local told, all, taken = {}, roll(), 0
-    for _, node in ipairs(redis.call('HKEYS', root .. ':l')) do
+    local known_by = redis.call('HGETALL', root .. ':l')
+    for i = 1, #known_by, 2 do
+      local node = known_by[i]
       if node ~= taker and left > 0 and not (all[node] and now - all[node].beat < lapse) then
         for _, number in ipairs(redis.call('ZRANGE', root .. ':q:' .. node, 0, left - 1)) do
           local packed = redis.call('HGET', root .. ':o', number)
