@@ -175,8 +175,11 @@ impl Roll {
             nodes.insert(member.node, 0);
         }
         nodes.insert(books.node.clone(), 0);
+        // What another store knows of the same names is not what these nodes know.
+        let is_the_same = self.store.has_met(environment, heard);
         for member in &heard.members {
-            nodes.insert(member.node.clone(), member.highest.as_u64());
+            let known = if is_the_same { member.highest.as_u64() } else { 0 };
+            nodes.insert(member.node.clone(), known);
         }
         for _ in 0..TRIES {
             let (before, _) = self.as_it_stands.read(&Freeze::Restored.key(environment)).await?;

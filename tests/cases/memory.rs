@@ -199,6 +199,23 @@ fn a_node_that_alone_is_led_to_another_redis_pays_nothing_there() {
     assert_again(&of_left, &mine.send(left.production()));
 }
 
+/// Its numbers are higher than any that the node knows.
+#[test]
+fn a_node_that_is_led_to_the_redis_of_others_gives_them_what_it_knows_before_it_pays_there() {
+    let (upstream, redis, others) = (Upstream::start(), Redis::start_kept(), Redis::start_kept());
+    let of_others = setup(&upstream, &others.url(), "left").start();
+    for _ in 0..20 {
+        assert_eq!(told(&swap().send(of_others.production())), "200 - executed");
+    }
+    drop(of_others.end());
+    let between = Between::to(redis.port());
+    let left = setup(&upstream, &between.url(), "left").start();
+    let calls = made(&upstream, &left);
+    between.lead(others.port());
+    assert_remembered(&upstream, &[&left], &calls);
+    assert!(has_closed(&left));
+}
+
 #[test]
 fn a_name_is_borne_by_one_gate_at_a_time() {
     let (upstream, redis) = (Upstream::start(), Redis::start_kept());

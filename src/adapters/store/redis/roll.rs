@@ -108,6 +108,12 @@ impl RedisStore {
         heard.map_or_else(Vec::new, |heard| heard.members)
     }
 
+    /// Whether this node has met this very store, however much of it is gone.
+    pub fn has_met(&self, environment: Environment, heard: &Heard) -> bool {
+        let known = self.beliefs.as_ref().and_then(|beliefs| beliefs.at(environment).generation.clone());
+        known.is_none_or(|known| known == heard.generation)
+    }
+
     /// What this node knows from its own files.
     pub fn knows(&self, environment: Environment, highest: u64) {
         if let Some(beliefs) = &self.beliefs {
