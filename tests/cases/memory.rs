@@ -60,6 +60,15 @@ fn verified(redis: &Redis, setups: &[&Gate]) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
 
+/// Until this node has been told of all that is in the store now.
+fn hear_of_each_other(redis: &Redis, node: &str) {
+    for _ in 0..2 {
+        let beat = || redis.ask(&["HGET", "sluice:{production}:n", node]);
+        let before = beat();
+        wait_until("a beat", || beat() != before);
+    }
+}
+
 fn writes(upstream: &Upstream) -> usize {
     upstream.seen().iter().filter(|seen| seen.line().starts_with("POST")).count()
 }
@@ -153,9 +162,7 @@ fn money_stays_closed_until_a_node_that_is_away_has_come_back_and_told() {
     let (upstream, redis) = (Upstream::start(), Redis::start_kept());
     let [left, right] = pair(&upstream, &redis);
     let calls = made(&upstream, &left);
-    // So that the other has heard of it.
-    wait_until("the other to know of it", || told(&swap().send(right.production())) == "200 - executed");
-    std::thread::park_timeout(std::time::Duration::from_millis(2_500));
+    hear_of_each_other(&redis, "right");
     let left = left.kill();
     redis.ask(&["FLUSHALL"]);
     let sent = writes(&upstream);
@@ -165,6 +172,31 @@ fn money_stays_closed_until_a_node_that_is_away_has_come_back_and_told() {
         assert_eq!(told(&swap().send(right.production())), FORGOTTEN);
         assert_eq!(read(&right).status, 200);
     }
+    assert_eq!(writes(&upstream), sent);
+    let left = left.start();
+    assert_remembered(&upstream, &[&right, &left], &calls);
+    verified(&redis, &[&left, &right]);
+}
+
+/// It made none of the lost calls, and saw their numbers.
+#[test]
+fn who_lives_notices_what_was_lost_of_one_that_died() {
+    let (upstream, mut redis) = (Upstream::start(), Redis::start_kept());
+    let [left, right] = pair(&upstream, &redis);
+    hear_of_each_other(&redis, "right");
+    let copy = redis.copy();
+    let calls = made(&upstream, &left);
+    hear_of_each_other(&redis, "right");
+    let left = left.kill();
+    redis.go();
+    redis.put_back(&copy);
+    redis.come();
+    let sent = writes(&upstream);
+    wait_until("money to be closed", || {
+        let answer = told(&calls[0].send(right.production()));
+        assert!([CLOSED, FORGOTTEN].contains(&answer.as_str()), "{answer}");
+        answer == FORGOTTEN
+    });
     assert_eq!(writes(&upstream), sent);
     let left = left.start();
     assert_remembered(&upstream, &[&right, &left], &calls);
