@@ -23,6 +23,7 @@ pub use movement::{Movement, Party, chain_kind};
 pub use operation::{Answer, Claim, Class, Fees, Money, Operation, Parameter, Reconcile, Shape, Side, Statuses};
 pub use template::{Segment, Template};
 
+use crate::base::digest::Fingerprint;
 use crate::base::finding::Finding;
 use crate::base::ids::OperationId;
 
@@ -30,13 +31,19 @@ use crate::base::ids::OperationId;
 #[derive(Debug)]
 pub struct Catalog {
     operations: Vec<Arc<Operation>>,
+    digest: Fingerprint,
 }
 
 impl Catalog {
     /// Reads the contract. `enable` names operations that are off as shipped and wanted nevertheless.
     pub fn build(files: &SchemaFiles, enable: &[String]) -> Result<Catalog, Vec<Finding>> {
-        let operations = build::operations(files, enable)?;
-        Ok(Catalog { operations: operations.into_iter().map(Arc::new).collect() })
+        let (operations, digest) = build::operations(files, enable)?;
+        Ok(Catalog { operations: operations.into_iter().map(Arc::new).collect(), digest })
+    }
+
+    /// The digest of what its files say and of which operations are on; how the files are laid out says nothing.
+    pub fn digest(&self) -> Fingerprint {
+        self.digest
     }
 
     pub fn operations(&self) -> &[Arc<Operation>] {

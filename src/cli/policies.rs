@@ -15,7 +15,7 @@ pub(super) const SHIPPED: (&str, &str) = ("default.toml", include_str!("../../po
 
 /// The configured set; an empty one if none is configured.
 pub(super) fn configured(config: &Config, catalog: &Catalog) -> Result<Policies, Vec<Finding>> {
-    let Some(folder) = config.policies.as_deref() else { return Ok(Policies::default()) };
+    let Some(folder) = config.policies.as_deref() else { return understood(&[], config, catalog) };
     in_files(folder, |files| understood(files, config, catalog))
 }
 

@@ -66,11 +66,11 @@ struct On {
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     match &arguments.command {
         Command::Check(on) => {
-            let findings = match on.read(None) {
-                Ok((_, reading)) => reading.warnings,
-                Err(findings) => findings,
+            let (version, findings) = match on.read(None) {
+                Ok((_, reading)) => (Some(reading.policies.version().to_owned()), reading.warnings),
+                Err(findings) => (None, findings),
             };
-            told(on, &findings)
+            checked(on, version.as_deref(), &findings)
         }
         Command::Test(on) => match on.read(None) {
             Ok((catalog, reading)) => tested(on, &catalog, &reading),
@@ -105,9 +105,31 @@ impl On {
     }
 }
 
+/// What is wrong; of a set that could be read, its version too.
+fn checked(on: &On, version: Option<&str>, findings: &[Finding]) -> anyhow::Result<Ending> {
+    print(&match on.output {
+        Output::Lines => {
+            let version = version.map_or_else(String::new, |version| format!("version {version}\n"));
+            format!("{}{version}", check::told(findings, on.output))
+        }
+        Output::Json => {
+            let mut told = check::as_json(findings);
+            if let (Some(members), Some(version)) = (told.as_object_mut(), version) {
+                members.insert("version".to_owned(), version.into());
+            }
+            format!("{told}\n")
+        }
+    })?;
+    Ok(ending(findings))
+}
+
 fn told(on: &On, findings: &[Finding]) -> anyhow::Result<Ending> {
     print(&check::told(findings, on.output))?;
-    Ok(if findings.iter().any(is_error) { Ending::Faulty } else { Ending::Done })
+    Ok(ending(findings))
+}
+
+fn ending(findings: &[Finding]) -> Ending {
+    if findings.iter().any(is_error) { Ending::Faulty } else { Ending::Done }
 }
 
 fn tested(on: &On, catalog: &Catalog, reading: &Reading) -> anyhow::Result<Ending> {

@@ -41,7 +41,11 @@ fn json(text: &str) -> Value {
 #[test]
 fn a_set_is_checked_and_its_tests_are_run() {
     let good = folder(RULES);
-    assert_eq!(run(&["check"], good.path()), (Some(0), "0 errors, 0 warnings\n".to_owned()));
+    let (code, text) = run(&["check"], good.path());
+    let version = text.strip_prefix("0 errors, 0 warnings\nversion ").unwrap();
+    assert!(code == Some(0) && version.trim_end().len() == 64, "{text}");
+    let (_, text) = run(&["check", "--output", "json"], good.path());
+    assert_eq!(json(&text)["version"], version.trim_end());
     assert_eq!(run(&["test"], good.path()), (Some(0), "1 passed, 0 failed\n".to_owned()));
     let failing = folder(&RULES.replace("\"100 usdc\"", "\"100.000001 usdc\""));
     let (code, text) = run(&["test"], failing.path());
