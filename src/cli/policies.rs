@@ -11,7 +11,10 @@ use crate::config::Config;
 use crate::policy::{Known, Policies, read};
 
 /// The files of the set that ships, and what they say. Gates do not apply the rules in `default.toml` yet.
-pub(super) const SHIPPED: [(&str, &str); 1] = [("rates.toml", include_str!("../../policies/rates.toml"))];
+pub(super) const SHIPPED: [(&str, &str); 2] = [
+    ("rates.toml", include_str!("../../policies/rates.toml")),
+    ("schema.json", include_str!("../../policies/schema.json")),
+];
 
 /// The configured set; an empty one if none is configured.
 pub(super) fn configured(config: &Config, catalog: &Catalog) -> Result<Policies, Vec<Finding>> {
@@ -33,7 +36,9 @@ pub(super) fn in_files<T>(
 
 /// The set that ships.
 pub(super) fn shipped_policies(config: &Config, catalog: &Catalog) -> Result<Policies, Vec<Finding>> {
-    understood(&SHIPPED.map(|(name, text)| (name.to_owned(), text.to_owned())), config, catalog)
+    let files = SHIPPED.iter().filter(|(name, _)| name.ends_with(".toml"));
+    let files: Vec<_> = files.map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+    understood(&files, config, catalog)
 }
 
 fn understood(files: &[(String, String)], config: &Config, catalog: &Catalog) -> Result<Policies, Vec<Finding>> {
