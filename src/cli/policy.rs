@@ -11,7 +11,7 @@ use super::{Ending, is_error, policies, print, read_config, read_contract};
 use crate::base::finding::Finding;
 use crate::catalog::Catalog;
 use crate::commit;
-use crate::policy::{Cause, Known, NearMiss, Reading, Reason, Reservation, Tried, read_all};
+use crate::policy::{Cause, Known, NearMiss, Reading, Reason, Reservation, Tried, read};
 
 /// Read and test a folder of policies
 ///
@@ -99,7 +99,7 @@ impl On {
             let asked =
                 given.map(|given| (GIVEN.to_owned(), format!("[[test]]\nexpect = \"deny\"\ngiven = {{ {given} }}\n")));
             let files: Vec<(String, String)> = files.iter().cloned().chain(asked).collect();
-            read_all(&files, &Known { catalog: &catalog, issuers: &issuers, can_share })
+            read(&files, &Known { catalog: &catalog, issuers: &issuers, can_share })
         })?;
         Ok((catalog, reading))
     }
