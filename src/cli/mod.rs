@@ -145,8 +145,11 @@ impl Sources {
         match (read, contract) {
             (Ok(reading), Ok((files, catalog))) => {
                 let config::Reading { config, warnings } = reading;
-                match policies::configured(&config, &catalog) {
-                    Ok(policies) => Ok(Loaded { config, files, catalog, policies, warnings }),
+                match policies::configured(&config, &catalog, &self.config_file().display().to_string()) {
+                    Ok(read) => {
+                        let warnings = warnings.into_iter().chain(read.warnings).collect();
+                        Ok(Loaded { config, files, catalog, policies: read.policies, warnings })
+                    }
                     Err(findings) => Err(warnings.into_iter().chain(findings).collect()),
                 }
             }

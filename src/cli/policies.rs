@@ -8,18 +8,31 @@ use super::in_folder;
 use crate::base::finding::Finding;
 use crate::catalog::Catalog;
 use crate::config::Config;
-use crate::policy::{Known, Policies, read};
+use crate::policy::{Known, Policies, Reading, read};
 
-/// The files of the set that ships, and what they say. Gates do not apply the rules in `default.toml` yet.
-pub(super) const SHIPPED: [(&str, &str); 2] = [
+/// The files of the set that ships, and what they say.
+pub(super) const SHIPPED: [(&str, &str); 4] = [
+    ("default.toml", include_str!("../../policies/default.toml")),
+    ("people.toml", include_str!("../../policies/people.toml")),
     ("rates.toml", include_str!("../../policies/rates.toml")),
     ("schema.json", include_str!("../../policies/schema.json")),
 ];
 
-/// The configured set; an empty one if none is configured.
-pub(super) fn configured(config: &Config, catalog: &Catalog) -> Result<Policies, Vec<Finding>> {
-    let Some(folder) = config.policies.as_deref() else { return understood(&[], config, catalog) };
-    in_files(folder, |files| understood(files, config, catalog))
+/// The configured set. A gate without rules lets nothing pass, and nobody means that.
+pub(super) fn configured(config: &Config, catalog: &Catalog, file: &str) -> Result<Reading, Vec<Finding>> {
+    let Some(folder) = config.policies.as_deref() else {
+        let finding = Finding::error(file, "`policies` is missing: without rules, nothing is allowed");
+        return Err(vec![finding.remedy("name the folder of the rules; `sluice init` writes first ones")]);
+    };
+    in_files(folder, |files| {
+        let mut reading = understood(files, config, catalog)?;
+        let warnings = in_folder(Some(folder), std::mem::take(&mut reading.warnings));
+        if reading.policies.rules.rules.is_empty() {
+            let finding = Finding::error("", "there is no `[[rule]]`: nothing would be allowed");
+            return Err(vec![finding.remedy("write rules, or begin with those that `sluice init` writes")]);
+        }
+        Ok(Reading { warnings, ..reading })
+    })
 }
 
 /// Reads a folder; names of files in findings have it before them.
@@ -34,14 +47,16 @@ pub(super) fn in_files<T>(
     understand(&files).map_err(|findings| in_folder(Some(folder), findings))
 }
 
-/// The set that ships.
-pub(super) fn shipped_policies(config: &Config, catalog: &Catalog) -> Result<Policies, Vec<Finding>> {
-    let files = SHIPPED.iter().filter(|(name, _)| name.ends_with(".toml"));
-    let files: Vec<_> = files.map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
-    understood(&files, config, catalog)
+/// The set that ships, with this issuer of people.
+pub(super) fn shipped_policies(config: &Config, catalog: &Catalog, people: &str) -> Result<Policies, Vec<Finding>> {
+    let file = |(name, text): &(&str, &str)| {
+        (name.ends_with(".toml")).then(|| ((*name).to_owned(), text.replace("\"main:", &format!("\"{people}:"))))
+    };
+    let files: Vec<(String, String)> = SHIPPED.iter().filter_map(file).collect();
+    understood(&files, config, catalog).map(|reading| reading.policies)
 }
 
-fn understood(files: &[(String, String)], config: &Config, catalog: &Catalog) -> Result<Policies, Vec<Finding>> {
+fn understood(files: &[(String, String)], config: &Config, catalog: &Catalog) -> Result<Reading, Vec<Finding>> {
     let issuers: Vec<&str> = config.issuers.iter().map(|issuer| issuer.name.as_str()).collect();
     read(files, &Known { catalog, issuers: &issuers, can_share: config.redis.is_some() })
 }

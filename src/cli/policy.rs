@@ -11,11 +11,11 @@ use super::check::{self, Output};
 use super::{Ending, is_error, policies, print, read_config, read_contract};
 use crate::base::finding::Finding;
 use crate::catalog::Catalog;
-use crate::policy::{Explanation, Known, Reading, Reason, Tried, read_all, schema};
+use crate::policy::{Explanation, Known, Reading, Reason, Tried, read, schema};
 
 /// Read and test a folder of policies
 ///
-/// Rules and limits can be read and tested here. A gate does not apply them yet, and refuses a set that has any.
+/// A gate that runs on another folder, or on none, hears nothing of it.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     #[command(subcommand)]
@@ -117,7 +117,7 @@ impl On {
             let asked =
                 given.map(|given| (GIVEN.to_owned(), format!("[[test]]\nexpect = \"deny\"\ngiven = {{ {given} }}\n")));
             let files: Vec<(String, String)> = files.iter().cloned().chain(asked).collect();
-            read_all(&files, &Known { catalog: &catalog, issuers: &issuers, can_share })
+            read(&files, &Known { catalog: &catalog, issuers: &issuers, can_share })
         })?;
         Ok((catalog, reading))
     }

@@ -18,9 +18,9 @@ use crate::adapters::unsettled::Unsettled;
 use crate::base::ids::Environment;
 use crate::commit::Keep;
 use crate::config::{Config, LongestWrite, StoreKind, TimeoutsConfig};
-use crate::journey::Books;
 use crate::journey::setback::close_if_set_back;
 use crate::journey::upkeep::{RecoverError, drain, flush, recover, search_and_sweep, watch_leases};
+use crate::journey::{Books, Heard};
 use crate::ports::Store;
 use crate::stations::claim::Terms;
 use crate::telemetry::Metrics;
@@ -102,6 +102,7 @@ pub(super) fn open(
         terms: terms(config),
         unsettled: Some(Unsettled::new(config.audit.folder.join("unsettled"))),
         metrics: metrics.clone(),
+        heard: Heard::default(),
         settling: settling.clone(),
         drain: entries,
     });

@@ -51,6 +51,7 @@ use crate::catalog::{Catalog, Operation};
 use crate::config::{AnswerMode, LimitsConfig, TimeoutsConfig};
 use crate::journey::rates::{Limited, Rates};
 use crate::journey::{Books, Road};
+use crate::policy::Policies;
 use crate::stations::reply::{Code, Executed, Origin, Reply};
 use crate::telemetry::Metrics;
 
@@ -67,6 +68,7 @@ pub struct Gate {
     pub upstream: Arc<PinnedUpstream>,
     /// The same for all environments.
     pub rates: Arc<Rates>,
+    pub policies: Arc<Policies>,
     pub answers: AnswerMode,
     pub limits: LimitsConfig,
     pub timeouts: TimeoutsConfig,

@@ -193,7 +193,8 @@ impl Process {
         workers.help("keys", keyring.clone().keep_fresh());
         let identity = Arc::new(Identity::new(keyring.clone(), Arc::new(SystemClock)));
         let redis = redis(config, &metrics, &workers)?;
-        let rates = Arc::new(rates(config, policies, &metrics, redis.as_ref()));
+        let policies = Arc::new(policies);
+        let rates = Arc::new(rates(config, &policies, &metrics, redis.as_ref()));
         let books =
             bookkeeping::open(config, &runtime, &workers, &sending, &metrics, redis).map_err(StartError::Books)?;
         let (mut environments, mut upstreams) = (Vec::new(), Vec::new());
@@ -230,6 +231,7 @@ impl Process {
                 books: books.clone(),
                 upstream,
                 rates: rates.clone(),
+                policies: policies.clone(),
                 answers: config.answers,
                 limits: config.limits.clone(),
                 timeouts: config.timeouts.clone(),
@@ -337,13 +339,13 @@ fn redis(config: &Config, metrics: &Metrics, workers: &Workers) -> Result<Option
     Ok(Some(redis))
 }
 
-fn rates(config: &Config, policies: Policies, metrics: &Metrics, redis: Option<&Arc<Redis>>) -> Rates {
+fn rates(config: &Config, policies: &Policies, metrics: &Metrics, redis: Option<&Arc<Redis>>) -> Rates {
     let count = policies.rates.len();
     let limiter: Arc<dyn RateLimiter> = match (redis, &config.redis) {
         (Some(redis), Some(of)) => Arc::new(Shared::new(count, redis.clone(), of.nodes, metrics.clone())),
         _ => Arc::new(Local::new(count)),
     };
-    Rates::new(policies.rates, limiter, metrics)
+    Rates::new(policies.rates.clone(), limiter, metrics)
 }
 
 fn upstream(config: &Config, one: &EnvironmentConfig) -> Result<Arc<PinnedUpstream>, StartError> {

@@ -17,8 +17,9 @@ use crate::journey::fetch::fetch;
 use crate::journey::submit::submit;
 use crate::stations::admit::{AdmitRefusal, Admitted, Certificate, Head, READ_WITH_BODY, admit, bearer, find};
 use crate::stations::check::{check, check_head};
+use crate::stations::decide::{Decision, decide};
 use crate::stations::forward::clear_read;
-use crate::stations::reply::{self, Refusal, Reply};
+use crate::stations::reply::{self, Earlier, Refusal, Reply};
 
 /// `true`: the answer is written. `false`: a read that the proxy phases carry on.
 pub(super) async fn filter(gate: &Gate, session: &mut Session, ctx: &mut Ctx) -> Result<bool> {
@@ -119,7 +120,8 @@ async fn write(gate: &Gate, session: &mut Session, ctx: &mut Ctx, admitted: Admi
         Err(refusal) => return refuse(session, ctx, &refusal).await,
     };
     let operation = admitted.operation().clone();
-    let submitted = submit(&gate.road, &gate.books, admitted, &session.req_header().headers, &body, trace).await;
+    let submitted =
+        submit(&gate.road, &gate.books, &gate.policies, admitted, &session.req_header().headers, &body, trace).await;
     ctx.upstream_time = submitted.upstream_time;
     if submitted.unchecked {
         // What was executed passes whatever its answer looks like: it is checked beside, in every mode.
@@ -143,7 +145,19 @@ async fn read(gate: &Gate, session: &mut Session, ctx: &mut Ctx, admitted: Admit
         Ok(intent) => intent,
         Err(unfit) => return refuse(session, ctx, &Refusal::Check(unfit.refusal)).await,
     };
-    let Some(cleared) = clear_read(intent) else {
+    let decision = decide(&intent, &gate.policies, &gate.books.facts_of_read());
+    let operation = intent.operation().clone();
+    gate.metrics.decided(gate.environment.as_str(), operation.id.as_str(), &decision.grounds().verdict);
+    let allowed = match decision {
+        Decision::Allowed(allowed) => allowed,
+        Decision::Held(held) => {
+            return answer::write(session, ctx, reply::not_held(&held, &operation, Earlier::None)).await;
+        }
+        Decision::Denied(denied) => {
+            return answer::write(session, ctx, reply::denied(&denied, &operation, Earlier::None)).await;
+        }
+    };
+    let Some(cleared) = clear_read(intent, &allowed) else {
         return Err(Error::explain(ErrorType::InternalError, "only reads go this way"));
     };
     match gate.answers {
@@ -152,7 +166,6 @@ async fn read(gate: &Gate, session: &mut Session, ctx: &mut Ctx, admitted: Admit
             Ok(false)
         }
         AnswerMode::Enforce => {
-            let operation = cleared.intent().operation().clone();
             let since = Stopwatch::start();
             let fetched = fetch(&gate.road, cleared, headers, trace).await;
             ctx.upstream_time = Some(since.elapsed());

@@ -1,6 +1,7 @@
 //! The journeys: the only places that join the stations to the world.
 
 mod books;
+mod facts;
 mod road;
 
 pub mod fetch;
@@ -12,4 +13,5 @@ pub mod submit;
 pub mod upkeep;
 
 pub use books::{Books, Drained};
+pub use facts::Heard;
 pub use road::Road;

@@ -43,10 +43,6 @@ use crate::catalog::Catalog;
 use document::{Entry, Kind, Place};
 use when::Vocabulary;
 
-/// The kinds of tables that a gate applies. It refuses a set with any other, so that nobody relies on what is not
-/// enforced.
-const APPLIED: [Kind; 1] = [Kind::Rate];
-
 /// What policies may name, and lean on.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'k> {
@@ -75,6 +71,16 @@ impl Policies {
     }
 }
 
+#[cfg(test)]
+impl Policies {
+    /// All is allowed that has a value.
+    pub(crate) fn of_everything(catalog: &Catalog) -> Policies {
+        let text = "[[rule]]\nid = \"everything\"\neffect = \"allow\"\nwhen = { op = \"*\" }\n";
+        let known = Known { catalog, issuers: &[], can_share: true };
+        read(&[("x.toml".to_owned(), text.to_owned())], &known).unwrap().policies
+    }
+}
+
 /// What a set says that was read whole, and what is odd about it.
 #[derive(Clone, Debug)]
 pub struct Reading {
@@ -82,22 +88,8 @@ pub struct Reading {
     pub warnings: Vec<Finding>,
 }
 
-/// Reads the set that a gate is to run on; what gates do not apply is wrong in it.
-pub fn read(files: &[(String, String)], known: &Known<'_>) -> Result<Policies, Vec<Finding>> {
-    let (entries, mut findings) = entries(files);
-    for entry in entries.iter().filter(|entry| !APPLIED.contains(&entry.kind)) {
-        let (line, column) = entry.table.place;
-        findings.push(
-            Finding::error(entry.file, format!("gates do not apply `{}` yet", entry.kind.as_str()))
-                .at(format!("{line}:{column}"))
-                .remedy("keep it in a folder of its own, and try it with `sluice policy test`"),
-        );
-    }
-    understood(entries, findings, known).map(|reading| reading.policies).map_err(in_order)
-}
-
 /// Reads files, each a name and its text, or tells everything that is wrong with them.
-pub fn read_all(files: &[(String, String)], known: &Known<'_>) -> Result<Reading, Vec<Finding>> {
+pub fn read(files: &[(String, String)], known: &Known<'_>) -> Result<Reading, Vec<Finding>> {
     let (entries, findings) = entries(files);
     understood(entries, findings, known).map_err(in_order)
 }

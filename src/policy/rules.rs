@@ -84,6 +84,16 @@ pub enum Cause {
     Gate,
 }
 
+impl Cause {
+    /// The rule or limit; no two have the same name.
+    pub fn name(&self) -> Option<&str> {
+        match self {
+            Cause::Rule(id) | Cause::Limit(id) => Some(id),
+            Cause::Gate => None,
+        }
+    }
+}
+
 impl Rules {
     pub(super) fn new(
         rules: Vec<Rule>,

@@ -12,7 +12,7 @@ use super::condition::Condition;
 use super::document::{Place, Raw, Table};
 use super::rate;
 use super::rule::{EFFECTS, Effect, Rule};
-use super::rules::{Cause, Rules, Verdict};
+use super::rules::{Rules, Verdict};
 use crate::base::finding::Finding;
 use crate::base::ids::{Environment, OperationId};
 use crate::base::pointer::Pointer;
@@ -71,12 +71,8 @@ impl Trial {
     /// Puts the request to the rules.
     pub fn run<'t>(&'t self, rules: &Rules, catalog: &Catalog) -> Option<Tried<'t>> {
         let (verdict, near) = self.given.ask(rules, catalog)?;
-        let named = |cause: &Cause| match cause {
-            Cause::Rule(id) | Cause::Limit(id) => Some(id.to_string()),
-            Cause::Gate => None,
-        };
-        let causes: BTreeSet<String> = verdict.reasons.iter().filter_map(|reason| named(&reason.cause)).collect();
-        let is_passed = verdict.effect == self.expect && self.by.is_subset(&causes);
+        let causes: BTreeSet<&str> = verdict.reasons.iter().filter_map(|reason| reason.cause.name()).collect();
+        let is_passed = verdict.effect == self.expect && self.by.iter().all(|id| causes.contains(id.as_str()));
         Some(Tried { trial: self, verdict, near, is_passed })
     }
 }

@@ -19,7 +19,7 @@ expires = "30m"
 pub(super) fn all(texts: &[&str]) -> Result<Reading, Vec<Finding>> {
     let files: Vec<(String, String)> =
         texts.iter().enumerate().map(|(at, text)| (format!("{at}.toml"), (*text).to_owned())).collect();
-    read_all(&files, &Known { catalog: catalog(), issuers: &["main", "console"], can_share: true })
+    read(&files, &Known { catalog: catalog(), issuers: &["main", "console"], can_share: true })
 }
 
 fn faults(texts: &[&str]) -> String {
@@ -96,15 +96,6 @@ fn what_the_design_shows_is_read_and_its_tests_pass() {
     let [day, twice]: [Limit; 2] = policies.rules.limits.try_into().unwrap();
     assert_eq!((day.max, day.over), (Max::MicroUsd(250_000_000_000), None));
     assert_eq!((twice.max, twice.over.as_deref()), (Max::Calls(1), Some("dual")));
-}
-
-#[test]
-fn gates_refuse_what_they_do_not_apply() {
-    for kind in ["[[rule]]", "[[limit]]", "[approval.x]", "[group.x]", "[list.x]", "[asset.x]", "[value]", "[[test]]"] {
-        let told = wrong(&[kind], true);
-        assert!(told.contains("gates do not apply `"), "{told}");
-    }
-    assert!(wrong(&[DESIGN, WORDS], true).contains("0.toml:2:1: gates do not apply `rule` yet"));
 }
 
 #[test]

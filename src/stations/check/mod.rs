@@ -81,7 +81,7 @@ pub fn check(admitted: Admitted, headers: &HeaderMap, body: &[u8]) -> Result<Int
         }
     };
     match parameters {
-        Ok(parameters) if violations.is_empty() => Ok(Intent::build(admitted, &parameters, body.as_ref())),
+        Ok(parameters) if violations.is_empty() => Ok(Intent::build(admitted, &parameters, body)),
         parameters => {
             let query = parameters.map_or_else(|_| admitted.query().to_owned(), |parameters| query::write(&parameters));
             let named = intent::named_anyway(&admitted, query, body.as_ref());

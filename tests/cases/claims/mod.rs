@@ -30,7 +30,7 @@ pub(super) fn pay(body: impl AsRef<[u8]>) -> Call {
 
 /// A short body of a swap, with this requestId.
 pub(super) fn named(request_id: &str) -> String {
-    format!(r#"{{"requestId":"{request_id}","source":{{}},"destination":{{}}}}"#)
+    format!(r#"{{"requestId":"{request_id}","source":{{"currency":"usdc","amount":"1"}},"destination":{{}}}}"#)
 }
 
 /// A head without what is another one's each time.

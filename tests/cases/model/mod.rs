@@ -5,6 +5,7 @@
 //! says how many there are.
 
 mod fate;
+mod limits;
 mod ports;
 mod world;
 

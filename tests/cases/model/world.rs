@@ -18,7 +18,7 @@ use sluice::commit::{Content, Index, Keep, Kind, NodeId, Number, RecordKey};
 use sluice::config::CredentialConfig;
 use sluice::journey::submit::submit;
 use sluice::journey::upkeep::{drain, lapse, recover, search_and_sweep};
-use sluice::journey::{Books, Road};
+use sluice::journey::{Books, Heard, Road};
 use sluice::ports::{Clock as _, Store as _};
 use sluice::stations::admit::{
     Admitted, Algorithm, Believed, FieldPath, Head, IssuerRules, KeySet, Trusted, admit, bearer, believe, find,
@@ -32,7 +32,9 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::task::TaskTracker;
 
+use super::REQUEST_IDS;
 use super::fate::{Fate, Life, ModelClock};
+use super::limits::POLICIES;
 use super::ports::{ANSWER_WITHIN, Asked, AuditFile, Effect, FlakyAudit, FlakyStore, FlakyUpstream, ModelUpstream};
 use crate::support::token::{ISSUER, SECRET, claims, signed};
 
@@ -75,7 +77,7 @@ struct Told {
     asked: Asked,
 }
 
-static CATALOG: LazyLock<Catalog> = LazyLock::new(|| Catalog::build(&SchemaFiles::built_in(), &[]).unwrap());
+pub static CATALOG: LazyLock<Catalog> = LazyLock::new(|| Catalog::build(&SchemaFiles::built_in(), &[]).unwrap());
 static CALLERS: LazyLock<Vec<(String, Believed)>> =
     LazyLock::new(|| ["service", "stranger"].iter().map(|subject| believed(subject)).collect());
 
@@ -187,7 +189,7 @@ impl World {
         }
         let trace = TraceId::parse(trace).unwrap();
         let patience = Duration::from_secs(if self.fate.chance(100) { 1 } else { 60 });
-        let submitted = submit(&road, &books, admitted, &headers, body.as_bytes(), &trace);
+        let submitted = submit(&road, &books, &POLICIES, admitted, &headers, body.as_bytes(), &trace);
         timeout(patience, submitted).await.ok().map(|submitted| submitted.reply)
     }
 
@@ -244,6 +246,7 @@ impl World {
     pub async fn check(&self) {
         self.check_told();
         self.check_claims().await;
+        self.check_limit().await;
         self.check_audit();
     }
 
@@ -276,15 +279,8 @@ impl World {
     async fn check_claims(&self) {
         let sending = self.store.due(ENVIRONMENT, Index::Sending, None, usize::MAX).await.unwrap();
         assert!(sending.is_empty(), "left in sending: {sending:?}");
-        let asked: Vec<String> = self.upstream.sends.lock().unwrap().keys().cloned().collect();
-        for request_id in asked {
-            let key = RecordKey { environment: ENVIRONMENT, kind: Kind::Claim, name: format!("request/{request_id}") };
+        for (request_id, state) in self.claims().await {
             let effects = self.upstream.effects_of(&request_id);
-            let (record, _) = self.store.read(&key).await.unwrap();
-            let state = record.map(|record| match record.content {
-                Content::Whole(bytes) => claim::read(&bytes).unwrap().state,
-                Content::Spent => panic!("nothing is old enough to be spent"),
-            });
             match state {
                 None => assert!(effects.is_empty(), "{request_id}: absent, and executed"),
                 Some(State::Done { executed, .. }) => {
@@ -294,6 +290,22 @@ impl World {
                 Some(State::Sending { .. }) => panic!("{request_id}: left in sending"),
             }
         }
+    }
+
+    /// Every requestId that was ever asked for, and its claim.
+    pub async fn claims(&self) -> Vec<(String, Option<State>)> {
+        let asked = (0..REQUEST_IDS).map(|n| format!("request-{n}"));
+        let mut claims = Vec::new();
+        for request_id in asked {
+            let key = RecordKey { environment: ENVIRONMENT, kind: Kind::Claim, name: format!("request/{request_id}") };
+            let (record, _) = self.store.read(&key).await.unwrap();
+            let state = record.map(|record| match record.content {
+                Content::Whole(bytes) => claim::read(&bytes).unwrap().state,
+                Content::Spent => panic!("nothing is old enough to be spent"),
+            });
+            claims.push((request_id, state));
+        }
+        claims
     }
 
     /// The numbers of both files together are without a gap, and nothing waits in the outbox.
@@ -353,6 +365,7 @@ fn node(
         unsettled: None,
         settling: TaskTracker::new(),
         metrics: Metrics::new().unwrap(),
+        heard: Heard::default(),
         drain: entries,
     });
     let road = Road {
