@@ -79,8 +79,9 @@ fn write_policies(folder: &Path) -> io::Result<bool> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
         Err(error) => return Err(error),
     }
-    let (name, text) = SHIPPED;
-    std::fs::write(folder.join(name), text)?;
+    for (name, text) in SHIPPED {
+        std::fs::write(folder.join(name), text)?;
+    }
     Ok(true)
 }
 

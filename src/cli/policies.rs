@@ -10,8 +10,12 @@ use crate::catalog::Catalog;
 use crate::config::Config;
 use crate::policy::{Known, Policies, Reading, read};
 
-/// The file of the set that ships, and what it says.
-pub(super) const SHIPPED: (&str, &str) = ("default.toml", include_str!("../../policies/default.toml"));
+/// The files of the set that ships, and what they say.
+pub(super) const SHIPPED: [(&str, &str); 3] = [
+    ("default.toml", include_str!("../../policies/default.toml")),
+    ("people.toml", include_str!("../../policies/people.toml")),
+    ("rates.toml", include_str!("../../policies/rates.toml")),
+];
 
 /// The configured set. A gate without rules lets nothing pass, and nobody means that.
 pub(super) fn configured(config: &Config, catalog: &Catalog, file: &str) -> Result<Reading, Vec<Finding>> {
@@ -44,8 +48,8 @@ pub(super) fn in_files<T>(
 
 /// The set that ships.
 pub(super) fn shipped_policies(config: &Config, catalog: &Catalog) -> Result<Policies, Vec<Finding>> {
-    let (name, text) = SHIPPED;
-    understood(&[(name.to_owned(), text.to_owned())], config, catalog).map(|reading| reading.policies)
+    let files = SHIPPED.map(|(name, text)| (name.to_owned(), text.to_owned()));
+    understood(&files, config, catalog).map(|reading| reading.policies)
 }
 
 fn understood(files: &[(String, String)], config: &Config, catalog: &Catalog) -> Result<Reading, Vec<Finding>> {

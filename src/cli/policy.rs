@@ -1,5 +1,6 @@
 //! `sluice policy`: a folder of policies, read and tested without a gate.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -10,8 +11,7 @@ use super::check::{self, Output};
 use super::{Ending, is_error, policies, print, read_config, read_contract};
 use crate::base::finding::Finding;
 use crate::catalog::Catalog;
-use crate::commit;
-use crate::policy::{Cause, Known, NearMiss, Reading, Reason, Reservation, Tried, read};
+use crate::policy::{Explanation, Known, Reading, Reason, Tried, read};
 
 /// Read and test a folder of policies
 ///
@@ -147,52 +147,13 @@ fn explained(on: &On, catalog: &Catalog, reading: &Reading) -> anyhow::Result<En
     let policies = &reading.policies;
     let asked = policies.trials.iter().find(|trial| trial.file == GIVEN);
     let tried = asked.and_then(|trial| trial.run(&policies.rules, catalog)).context("nothing is given")?;
+    let (verdict, near) = (&tried.verdict, tried.near.as_slice());
+    let explanation = Explanation { rules: &policies.rules, verdict, near, used: &BTreeMap::new() };
     print(&match on.output {
-        Output::Lines => in_words(&tried),
-        Output::Json => format!("{}\n", explanation(&tried)),
+        Output::Lines => explanation.to_string(),
+        Output::Json => format!("{}\n", explanation.as_json()),
     })?;
     Ok(Ending::Done)
-}
-
-fn in_words(tried: &Tried<'_>) -> String {
-    let Tried { verdict, near, .. } = tried;
-    let mut text = format!("{}\n", verdict.effect.as_str());
-    if let Some(value) = verdict.value {
-        text.push_str(&format!("  value: {value}\n"));
-    }
-    for (heading, reasons) in
-        [("because", &verdict.reasons), ("outweighed", &verdict.outweighed), ("in shadow", &verdict.shadows)]
-    {
-        for reason in reasons {
-            text.push_str(&format!("  {heading}: {}: {}\n", cause(reason), reason.text));
-        }
-    }
-    for reservation in &verdict.reservations {
-        let commit::WindowKey { limit, key } = &reservation.window;
-        text.push_str(&format!("  counts: limit {limit} for {key}: {} of {}\n", reservation.units, reservation.max));
-    }
-    for miss in near {
-        text.push_str(&format!("  nearly: rule {} ({}), if {}\n", miss.rule, miss.effect.as_str(), miss.missing));
-    }
-    text
-}
-
-fn explanation(tried: &Tried<'_>) -> Value {
-    let Tried { verdict, near, .. } = tried;
-    let reason = |r: &Reason| json!({"effect": r.effect.as_str(), "cause": cause(r), "text": r.text});
-    let all = |reasons: &[Reason]| reasons.iter().map(reason).collect::<Vec<_>>();
-    let count = |r: &Reservation| json!({"limit": r.window.limit, "key": r.window.key, "units": r.units, "max": r.max, "mode": r.mode.as_str()});
-    let miss = |m: &NearMiss| json!({"rule": &*m.rule, "effect": m.effect.as_str(), "missing": m.missing});
-    json!({
-        "effect": verdict.effect.as_str(),
-        "microUsd": verdict.value.map(|value| value.as_u64()),
-        "reasons": all(&verdict.reasons),
-        "outweighed": all(&verdict.outweighed),
-        "shadows": all(&verdict.shadows),
-        "approvals": verdict.approvals.iter().map(|name| name.as_ref()).collect::<Vec<_>>(),
-        "counts": verdict.reservations.iter().map(count).collect::<Vec<_>>(),
-        "near": near.iter().map(miss).collect::<Vec<_>>(),
-    })
 }
 
 fn lines(folder: &Path, tried: &[Tried<'_>]) -> String {
@@ -209,7 +170,7 @@ fn lines(folder: &Path, tried: &[Tried<'_>]) -> String {
         }
         text.push_str(&format!(", and it is `{found}`\n"));
         for reason in &verdict.reasons {
-            text.push_str(&format!("  {}: {}\n", cause(reason), reason.text));
+            text.push_str(&format!("  {}: {}\n", reason.cause, reason.text));
         }
     }
     let passed = tried.len().saturating_sub(failed.len());
@@ -219,7 +180,7 @@ fn lines(folder: &Path, tried: &[Tried<'_>]) -> String {
 fn as_json(folder: &Path, tried: &[Tried<'_>]) -> Value {
     let test = |Tried { trial, verdict, is_passed, .. }: &Tried<'_>| {
         let (line, column) = trial.place;
-        let reason = |r: &Reason| json!({"effect": r.effect.as_str(), "cause": cause(r), "text": r.text});
+        let reason = |r: &Reason| json!({"effect": r.effect.as_str(), "cause": r.cause.to_string(), "text": r.text});
         json!({
             "file": folder.join(&trial.file).display().to_string(),
             "place": format!("{line}:{column}"),
@@ -233,12 +194,4 @@ fn as_json(folder: &Path, tried: &[Tried<'_>]) -> Value {
     let passed = tried.iter().filter(|tried| tried.is_passed).count();
     let failed = tried.len().saturating_sub(passed);
     json!({"tests": tried.iter().map(test).collect::<Vec<_>>(), "passed": passed, "failed": failed})
-}
-
-fn cause(reason: &Reason) -> String {
-    match &reason.cause {
-        Cause::Rule(id) => format!("rule {id}"),
-        Cause::Limit(id) => format!("limit {id}"),
-        Cause::Gate => "gate".to_owned(),
-    }
 }

@@ -156,6 +156,13 @@ impl Limit {
         Ok(keys)
     }
 
+    /// The parts of the key of a window, by their names.
+    pub(super) fn named(&self, key: &str) -> impl Iterator<Item = (&'static str, String)> {
+        let values: Vec<String> = serde_json::from_str(key).unwrap_or_default();
+        let name = |key: &Key| KEYS.iter().find(|(_, other)| other == key).map_or("", |(name, _)| *name);
+        self.per.iter().map(name).zip(values).collect::<Vec<_>>().into_iter()
+    }
+
     /// Whether the caller could be in a fresh window with every request.
     pub(super) fn is_open(&self) -> bool {
         !self.per.is_empty() && self.per.iter().all(|key| !key.is_given())

@@ -8,6 +8,7 @@
 mod asked;
 mod condition;
 mod document;
+mod explain;
 mod interval;
 mod limit;
 mod meaning;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 
 pub use asked::{Asked, Facts, Field, Valuation, ValueFault, View};
 pub use condition::{Condition, Literal, Sought, Ways};
+pub use explain::{Explanation, key_as_json, key_in_words};
 pub use interval::Interval;
 pub use limit::{Limit, Max, Reservation};
 pub use meaning::{Changes, Meaning};

@@ -72,7 +72,7 @@ fn a_rate_is_read() {
 
 #[test]
 fn the_set_that_ships_is_good() {
-    let set = read_with(&[include_str!("../../policies/default.toml")], false).unwrap();
+    let set = read_with(&[include_str!("../../policies/rates.toml")], false).unwrap();
     assert!(!set.rates.is_empty() && set.rates.iter().all(Rate::is_enforced));
 }
 

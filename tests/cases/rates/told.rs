@@ -102,7 +102,7 @@ fn the_policies_that_init_writes_hold() {
     let file = folder.path().join("sluice.toml");
     let output = sluice(&["init", "--output", file.to_str().unwrap()]).output().unwrap();
     assert!(output.status.success() && String::from_utf8_lossy(&output.stdout).contains("policies"));
-    let policies = std::fs::read_to_string(folder.path().join("policies/default.toml")).unwrap();
+    let policies = std::fs::read_to_string(folder.path().join("policies/rates.toml")).unwrap();
     let upstream = Upstream::start();
     let gate = with(Setup::of(&upstream), &policies).start();
     let answer = list("one").send(gate.production());
