@@ -23,6 +23,7 @@ mod passage;
 mod policy;
 pub(super) mod rates;
 mod reconcile;
+mod rules;
 mod shipped;
 mod shutdown;
 mod store;
