@@ -5,6 +5,7 @@
 mod asked;
 mod embedded;
 mod faults;
+mod ledger;
 mod property;
 mod redis;
 mod sealed;
