@@ -54,7 +54,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     let secrets = [random_secret()?, random_secret()?];
     let folder = Folder::new()?;
     let config = configuration(arguments.port, production, sandbox, &secrets, &folder.0)?;
-    let policies = shipped_policies(&config, &catalog).map_err(|findings| told(&findings))?;
+    let policies = shipped_policies(&config, &catalog, "people").map_err(|findings| told(&findings))?;
     let process = Process::start(&config, Arc::new(catalog), policies, Console::new)
         .context("the demo cannot start; `--port` chooses other ports")?;
     let tokens = Tokens {

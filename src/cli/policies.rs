@@ -11,10 +11,11 @@ use crate::config::Config;
 use crate::policy::{Known, Policies, Reading, read};
 
 /// The files of the set that ships, and what they say.
-pub(super) const SHIPPED: [(&str, &str); 3] = [
+pub(super) const SHIPPED: [(&str, &str); 4] = [
     ("default.toml", include_str!("../../policies/default.toml")),
     ("people.toml", include_str!("../../policies/people.toml")),
     ("rates.toml", include_str!("../../policies/rates.toml")),
+    ("schema.json", include_str!("../../policies/schema.json")),
 ];
 
 /// The configured set. A gate without rules lets nothing pass, and nobody means that.
@@ -46,9 +47,12 @@ pub(super) fn in_files<T>(
     understand(&files).map_err(|findings| in_folder(Some(folder), findings))
 }
 
-/// The set that ships.
-pub(super) fn shipped_policies(config: &Config, catalog: &Catalog) -> Result<Policies, Vec<Finding>> {
-    let files = SHIPPED.map(|(name, text)| (name.to_owned(), text.to_owned()));
+/// The set that ships, with this issuer of people.
+pub(super) fn shipped_policies(config: &Config, catalog: &Catalog, people: &str) -> Result<Policies, Vec<Finding>> {
+    let file = |(name, text): &(&str, &str)| {
+        (name.ends_with(".toml")).then(|| ((*name).to_owned(), text.replace("\"main:", &format!("\"{people}:"))))
+    };
+    let files: Vec<(String, String)> = SHIPPED.iter().filter_map(file).collect();
     understood(&files, config, catalog).map(|reading| reading.policies)
 }
 

@@ -11,11 +11,11 @@ use super::check::{self, Output};
 use super::{Ending, is_error, policies, print, read_config, read_contract};
 use crate::base::finding::Finding;
 use crate::catalog::Catalog;
-use crate::policy::{Explanation, Known, Reading, Reason, Tried, read};
+use crate::policy::{Explanation, Known, Reading, Reason, Tried, read, schema};
 
 /// Read and test a folder of policies
 ///
-/// Rules and limits can be read and tested here. A gate does not apply them yet, and refuses a set that has any.
+/// A gate that runs on another folder, or on none, hears nothing of it.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     #[command(subcommand)]
@@ -32,6 +32,14 @@ enum Command {
     ///
     /// Ends with 3 if one of them fails, or if the policies have errors.
     Test(On),
+    /// Print the JSON Schema of the language, for editors
+    ///
+    /// Written to a file, it is named in the first line of a file of policies: `#:schema schema.json`.
+    Schema {
+        /// The folder of a contract to use instead of the built-in one
+        #[arg(long, value_name = "DIR")]
+        schemas: Option<PathBuf>,
+    },
     /// Say what becomes of a request, by which rules, and which nearly were about it
     Explain {
         #[command(flatten)]
@@ -75,6 +83,16 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
         Command::Test(on) => match on.read(None) {
             Ok((catalog, reading)) => tested(on, &catalog, &reading),
             Err(findings) => told(on, &findings),
+        },
+        Command::Schema { schemas } => match read_contract(schemas.as_deref(), &[]) {
+            Ok((_, catalog)) => {
+                print(&format!("{:#}\n", schema(&catalog)))?;
+                Ok(Ending::Done)
+            }
+            Err(findings) => {
+                print(&check::told(&findings, Output::Lines))?;
+                Ok(ending(&findings))
+            }
         },
         Command::Explain { on, given } => match on.read(Some(given)) {
             Ok((catalog, reading)) => explained(on, &catalog, &reading),
