@@ -23,6 +23,7 @@ mod passage;
 mod policy;
 pub(super) mod rates;
 mod reconcile;
+mod sentinels;
 mod shutdown;
 mod store;
 mod tidy;

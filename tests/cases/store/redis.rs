@@ -7,7 +7,7 @@ use sluice::adapters::redis::{NotReady, Redis as Connection};
 use sluice::adapters::store::redis::RedisStore;
 use sluice::base::secret::Secret;
 use sluice::commit::{Commit, CommitError, Committed, Index, StoreFault};
-use sluice::config::{Demands, Durability, RedisConfig};
+use sluice::config::{Demands, Durability, RedisConfig, RedisPlace};
 use sluice::ports::Store;
 use sluice::telemetry::Metrics;
 
@@ -21,7 +21,8 @@ const LONG: Duration = Duration::from_secs(5);
 const SHORT: Duration = Duration::from_millis(500);
 
 fn config(url: &str, timeout: Duration) -> RedisConfig {
-    RedisConfig { url: Secret::new(url.to_owned()), ca_pem: None, timeout, nodes: 2, demands: None }
+    let place = RedisPlace::Url(Secret::new(url.to_owned()));
+    RedisConfig { place, ca_pem: None, timeout, nodes: 2, demands: None }
 }
 
 fn demanding(url: &str, durability: Durability) -> RedisConfig {
