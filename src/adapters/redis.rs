@@ -7,6 +7,7 @@
 //! What waits for more than the Redis itself (replicas, a disk) is asked over a connection of its own, so that nothing
 //! else waits behind it, and so that what it counts is its own write.
 
+mod allowed;
 mod fitness;
 mod place;
 
@@ -100,7 +101,7 @@ pub enum Unanswered {
 }
 
 /// Errors after which another connection may lead to a Redis that can do more.
-const ELSEWHERE: [&str; 6] = ["READONLY", "LOADING", "MASTERDOWN", "NOAUTH", "NOPERM", "WRONGPASS"];
+const ELSEWHERE: [&str; 7] = ["READONLY", "LOADING", "MASTERDOWN", "NOAUTH", "NOPERM", "DENIED", "WRONGPASS"];
 /// So many wait for an answer at one time.
 const WAITING: usize = 1_024;
 /// So many at one time have connections of their own.
@@ -283,14 +284,24 @@ impl Redis {
     }
 
     async fn try_out(&self, connection: &mut MultiplexedConnection) -> RedisResult<Result<(), Unfit>> {
-        ping(connection).await?;
+        if let Err(error) = ping(connection).await {
+            return allowed::denied(error);
+        }
         if self.demands.is_none() && !self.place.may_change() {
             return Ok(Ok(()));
         }
         match ::redis::cmd("INFO").query_async::<String>(connection).await {
-            Ok(info) => Ok(fitness::check(&info, self.demands)),
-            Err(error) if error.code() == Some("NOPERM") => Ok(Err(Unfit::Silent)),
-            Err(error) => Err(error),
+            Ok(info) => {
+                if let Err(unfit) = fitness::check(&info, self.demands) {
+                    return Ok(Err(unfit));
+                }
+            }
+            Err(error) if error.code() == Some("NOPERM") => return Ok(Err(Unfit::Silent)),
+            Err(error) => return Err(error),
+        }
+        match self.demands {
+            Some(demands) => allowed::check(connection, demands).await,
+            None => Ok(Ok(())),
         }
     }
 
