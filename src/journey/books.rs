@@ -32,7 +32,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Books {
     pub store: Arc<dyn Store>,
     pub audit: Arc<dyn AuditSink>,
