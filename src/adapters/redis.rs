@@ -30,10 +30,10 @@ use crate::config::{Demands, RedisConfig};
 use crate::telemetry::Metrics;
 
 /// How long connecting may take. No call waits for it.
-const CONNECT: Duration = Duration::from_secs(2);
+const CONNECT: Duration = Duration::from_secs(1);
 /// Between attempts to connect, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// How often a connection is tried out.
 const TRY_OUT: Duration = Duration::from_secs(1);
 

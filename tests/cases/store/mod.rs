@@ -6,7 +6,7 @@ mod asked;
 mod embedded;
 mod faults;
 mod property;
-mod redis;
+pub(super) mod redis;
 mod sealed;
 mod suite;
 mod transfer;
