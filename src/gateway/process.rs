@@ -195,7 +195,7 @@ impl Process {
         let redis = redis(config, &metrics, &workers)?;
         let policies = Arc::new(policies);
         let rates = Arc::new(rates(config, &policies, &metrics, redis.as_ref()));
-        let books =
+        let (books, is_open) =
             bookkeeping::open(config, &runtime, &workers, &sending, &metrics, redis).map_err(StartError::Books)?;
         let (mut environments, mut upstreams) = (Vec::new(), Vec::new());
         for one in &config.environments {
@@ -269,7 +269,7 @@ impl Process {
         }
         let bound = bind("probes", config.probes.listen)?;
         let addresses = Addresses { environments, console: people, probes: bound.address() };
-        let probes = Probes { metrics, keyring, upstreams, draining: stopping };
+        let probes = Probes { metrics, keyring, upstreams, is_open, draining: stopping };
         let guard = guard("probes", config, &probes.metrics);
         let door = Door { app: Arc::new(probes), tls: None, guard, limits: connection_limits(config), stop: never() };
         server.add_service(Listening::new(bound, door, runtime.handle().clone()));

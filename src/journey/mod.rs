@@ -13,5 +13,5 @@ pub mod submit;
 pub mod upkeep;
 
 pub use books::{Books, Drained};
-pub use facts::Heard;
+
 pub use road::Road;

@@ -24,6 +24,7 @@ mod policy;
 pub(super) mod rates;
 mod reconcile;
 mod rules;
+mod sentinels;
 mod shipped;
 mod shutdown;
 mod store;

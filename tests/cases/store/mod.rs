@@ -7,7 +7,7 @@ mod embedded;
 mod faults;
 mod ledger;
 mod property;
-mod redis;
+pub(super) mod redis;
 mod sealed;
 mod suite;
 mod transfer;
