@@ -105,6 +105,8 @@ pub(super) enum Kind {
     KeysUrl(Slot<String>),
     /// A secret: it may hold a password.
     RedisUrl(Slot<Secret>),
+    /// At least one host, each with a port or the one that Sentinels have.
+    Hosts(Slot<Vec<(String, u16)>>),
     /// A file with a JWKS document, read again when it changes.
     KeysFile(Slot<PathBuf>),
     /// A file that Sluice writes itself; its folder is there.

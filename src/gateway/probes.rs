@@ -7,6 +7,7 @@ use http::{Response, StatusCode};
 use pingora::apps::http_app::ServeHttp;
 use pingora::protocols::http::ServerSession;
 use pingora::server::ShutdownWatch;
+use tokio::sync::watch;
 
 use super::guard;
 use crate::adapters::identity::Keyring;
@@ -21,6 +22,8 @@ pub struct Probes {
     pub keyring: Arc<Keyring>,
     pub in_force: Arc<InForce>,
     pub upstreams: Vec<Arc<PinnedUpstream>>,
+    /// True once the store was there.
+    pub is_open: watch::Receiver<bool>,
     /// True once the process is ending.
     pub draining: ShutdownWatch,
 }
@@ -39,6 +42,9 @@ impl ServeHttp for Probes {
             "/readyz" if *self.draining.borrow() => plain(StatusCode::SERVICE_UNAVAILABLE, "draining\n"),
             "/readyz" if !self.upstreams.iter().all(|upstream| upstream.is_found()) => {
                 plain(StatusCode::SERVICE_UNAVAILABLE, "an upstream's host has no known address\n")
+            }
+            "/readyz" if !*self.is_open.borrow() => {
+                plain(StatusCode::SERVICE_UNAVAILABLE, "the store was not there since the start\n")
             }
             "/readyz" if !self.keyring.missing().is_empty() => {
                 let missing = self.keyring.missing().join(", ");

@@ -200,7 +200,7 @@ impl Process {
         let identity = Arc::new(Identity::new(keyring.clone(), Arc::new(SystemClock)));
         let redis = redis(config, &metrics, &workers)?;
         let rates = rates(config, &loaded.policies, &metrics, redis.as_ref());
-        let books =
+        let (books, is_open) =
             bookkeeping::open(config, &runtime, &workers, &sending, &metrics, redis).map_err(StartError::Books)?;
         let archive = Archive::beside(&config.audit.folder);
         archive.keep(&loaded).map_err(StartError::Archive)?;
@@ -282,7 +282,7 @@ impl Process {
         }
         let bound = bind("probes", config.probes.listen)?;
         let addresses = Addresses { environments, console: people, probes: bound.address() };
-        let probes = Probes { metrics, keyring, in_force, upstreams, draining: stopping };
+        let probes = Probes { metrics, keyring, in_force, upstreams, is_open, draining: stopping };
         let guard = guard("probes", config, &probes.metrics);
         let door = Door { app: Arc::new(probes), tls: None, guard, limits: connection_limits(config), stop: never() };
         server.add_service(Listening::new(bound, door, runtime.handle().clone()));

@@ -36,7 +36,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Books {
     pub store: Arc<dyn Store>,
     pub audit: Arc<dyn AuditSink>,
@@ -47,7 +47,7 @@ pub struct Books {
     pub unsettled: Option<Unsettled>,
     pub metrics: Metrics,
     /// What the store told, for decisions.
-    pub heard: Heard,
+    pub heard: Arc<Heard>,
     /// What still writes down outcomes when their callers were answered; an end waits for it.
     pub settling: TaskTracker,
     /// To whom entries go that are not waited for.

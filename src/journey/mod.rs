@@ -14,6 +14,5 @@ pub mod submit;
 pub mod upkeep;
 
 pub use books::{Books, Drained};
-pub use facts::Heard;
 pub use in_force::{InForce, Snapshot};
 pub use road::Road;

@@ -24,6 +24,8 @@ mod policy;
 pub(super) mod rates;
 mod reconcile;
 mod reload;
+mod rules;
+mod sentinels;
 mod shipped;
 mod shutdown;
 mod store;

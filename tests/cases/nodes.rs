@@ -181,8 +181,44 @@ fn a_redis_that_may_forget_is_refused_unless_it_is_allowed_by_name() {
     assert_eq!(told(&swap().send(gate.sandbox())), "200 - executed");
 }
 
+/// What it was paying when it was killed is in doubt all the same as soon as it is ready.
 #[test]
-fn without_its_redis_a_gate_does_not_start() {
+fn a_gate_that_starts_without_its_redis_serves_reads_until_it_comes() {
+    let (upstream, mut redis) = (Upstream::start(), Redis::start_kept());
+    let gate = setup(&upstream, &redis.url(), "left").start();
+    let (paid, cut_off) = (swap(), swap());
+    let first = paid.send(gate.production());
+    upstream.next(Act::silence().hang());
+    let mut caller = Caller::connect(gate.production());
+    caller.send(cut_off.bytes());
+    upstream.wait_for(1);
+    let setup = gate.kill();
+    redis.go();
+    let gate = setup.start();
+    assert_eq!(read(&gate).status, 200);
+    for call in [&swap(), &paid, &cut_off] {
+        assert_eq!(told(&call.send(gate.production())), CLOSED);
+    }
+    assert_eq!((gate.probe("/readyz").status, gate.probe("/livez").status), (503, 200));
+    assert!(gate.probe("/readyz").text().contains("the store"));
+    redis.come();
+    let watch = Watch::start();
+    wait_until("the gate to be ready", || gate.probe("/readyz").status == 200);
+    assert!(watch.elapsed() < Duration::from_secs(4), "{:?}", watch.elapsed());
+    assert_again(&first, &paid.send(gate.production()));
+    assert_eq!(told(&cut_off.send(gate.production())), "409 OUTCOME_UNKNOWN unknown");
+    assert_eq!(told(&swap().send(gate.production())), "200 - executed");
+    // Ready it stays while the Redis is away: reads go on at all gates.
+    redis.go();
+    wait_until("money to be refused", || told(&swap().send(gate.production())) == CLOSED);
+    assert_eq!((gate.probe("/readyz").status, read(&gate).status), (200, 200));
+}
+
+#[test]
+fn a_gate_that_never_met_its_redis_ends_in_order() {
     let (upstream, redis) = (Upstream::start(), Redis::away());
-    assert_refuses(setup(&upstream, &redis.url(), "left"), &["redis.url", "does not answer"]);
+    let gate = setup(&upstream, &redis.url(), "left").start();
+    assert_eq!(read(&gate).status, 200);
+    gate.terminate();
+    assert_eq!(gate.wait_end().code(), Some(0));
 }
