@@ -145,7 +145,9 @@ impl Sources {
         match (read, contract) {
             (Ok(reading), Ok((files, catalog))) => {
                 let config::Reading { config, warnings } = reading;
-                match policies::configured(&config, &catalog, &self.config_file().display().to_string()) {
+                let file = self.config_file().display().to_string();
+                let catalog = catalog.with_further(&config.catalog.further, &file)?;
+                match policies::configured(&config, &catalog, &file) {
                     Ok(read) => {
                         let warnings = warnings.into_iter().chain(read.warnings).collect();
                         Ok(Loaded { config, files, catalog, policies: read.policies, warnings })
