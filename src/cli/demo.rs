@@ -10,10 +10,10 @@ use clap::Args;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
-use super::policies::shipped_policies;
 use super::token::{Signer, Wanted, token};
-use super::{Ending, print, random_secret};
+use super::{Ending, policies, print, random_secret};
 use crate::adapters::clock::SystemClock;
+use crate::adapters::policies::PolicyFolder;
 use crate::base::finding::Finding;
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
@@ -44,6 +44,8 @@ const PEOPLE: &str = "sluice-demo-people";
 /// What the secrets that they are signed with are called in the demo's own environment.
 const SECRET: &str = "TOKEN_SECRET";
 const SECRET_OF_PEOPLE: &str = "TOKEN_SECRET_OF_PEOPLE";
+/// The folder of the policies, in that of the demo.
+const POLICIES: &str = "policies";
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     let files = SchemaFiles::built_in();
@@ -54,8 +56,11 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     let secrets = [random_secret()?, random_secret()?];
     let folder = Folder::new()?;
     let config = configuration(arguments.port, production, sandbox, &secrets, &folder.0)?;
-    let policies = shipped_policies(&config, &catalog, "people").map_err(|findings| told(&findings))?;
-    let process = Process::start(&config, Arc::new(catalog), policies, Console::new)
+    policies::write(&folder.0.join(POLICIES), "people").context("the demo's policies cannot be written")?;
+    let catalog = Arc::new(catalog);
+    let policies = PolicyFolder::of(&config, catalog.clone(), "demo").map_err(|findings| told(&findings))?;
+    let loaded = policies.load().map_err(|findings| told(&findings))?;
+    let process = Process::start(&config, catalog, (policies, loaded), Console::new)
         .context("the demo cannot start; `--port` chooses other ports")?;
     let tokens = Tokens {
         caller: token_of(&config, "demo", "you", &[])?,
@@ -107,7 +112,7 @@ fn configuration(
 ) -> anyhow::Result<Config> {
     let nth = |n: u16| if port == 0 { 0 } else { port.saturating_add(n) };
     let text = format!(
-        "[production]\nlisten = \"127.0.0.1:{}\"\nupstream = \"http://{production}\"\n\
+        "policies = \"{}\"\n[production]\nlisten = \"127.0.0.1:{}\"\nupstream = \"http://{production}\"\n\
          [sandbox]\nlisten = \"127.0.0.1:{}\"\nupstream = \"http://{sandbox}\"\n\
          [issuer.demo]\nissuer = \"{ISSUER}\"\naudience = [\"{AUDIENCE}\"]\nenvironments = [\"production\", \"sandbox\"]\n\
          algorithms = [\"HS256\"]\nshared_secret = {{ env = \"{SECRET}\" }}\n\
@@ -116,6 +121,7 @@ fn configuration(
          [issuer.people]\nissuer = \"{PEOPLE}\"\naudience = [\"{AUDIENCE}\"]\nenvironments = []\n\
          algorithms = [\"HS256\"]\nroles = \"roles\"\nshared_secret = {{ env = \"{SECRET_OF_PEOPLE}\" }}\n\
          [store]\nfolder = \"{}\"\n[audit]\nfolder = \"{}\"\n",
+        folder.join(POLICIES).display(),
         nth(0),
         nth(1),
         nth(2),
@@ -130,7 +136,7 @@ fn configuration(
             (SECRET_OF_PEOPLE.to_owned(), people.reveal().into()),
         ]),
         read_file: &|_| Err(std::io::ErrorKind::NotFound.into()),
-        is_folder: &|asked| asked == folder,
+        is_folder: &|asked| asked == folder || asked == folder.join(POLICIES),
     };
     let reading = config::read(&text, "demo", &world).map_err(|findings| told(&findings))?;
     Ok(reading.config)

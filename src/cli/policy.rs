@@ -8,7 +8,8 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::check::{self, Output};
-use super::{Ending, is_error, policies, print, read_config, read_contract};
+use super::{Ending, is_error, print, read_config, read_contract};
+use crate::adapters::policies::{Text, placed, texts};
 use crate::base::finding::Finding;
 use crate::catalog::Catalog;
 use crate::policy::{Explanation, Known, Reading, Reason, Tried, read, schema};
@@ -115,13 +116,11 @@ impl On {
             None => self.issuer.iter().map(String::as_str).collect(),
         };
         let can_share = config.as_ref().is_none_or(|config| config.redis.is_some());
-        let reading = policies::in_files(&self.folder, |files| {
-            let asked =
-                given.map(|given| (GIVEN.to_owned(), format!("[[test]]\nexpect = \"deny\"\ngiven = {{ {given} }}\n")));
-            let files: Vec<(String, String)> = files.iter().cloned().chain(asked).collect();
-            read(&files, &Known { catalog: &catalog, issuers: &issuers, can_share })
-        })?;
-        Ok((catalog, reading))
+        let asked =
+            given.map(|given| (GIVEN.to_owned(), format!("[[test]]\nexpect = \"deny\"\ngiven = {{ {given} }}\n")));
+        let files: Vec<Text> = texts(&self.folder)?.into_iter().chain(asked).collect();
+        let reading = read(&files, &Known { catalog: &catalog, issuers: &issuers, can_share });
+        Ok((catalog, reading.map_err(|findings| placed(&self.folder, findings))?))
     }
 }
 

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 use super::guard;
 use crate::adapters::identity::Keyring;
 use crate::adapters::upstream::PinnedUpstream;
+use crate::journey::InForce;
 use crate::telemetry::Metrics;
 
 /// What probes and Prometheus ask.
@@ -19,6 +20,7 @@ use crate::telemetry::Metrics;
 pub struct Probes {
     pub metrics: Metrics,
     pub keyring: Arc<Keyring>,
+    pub in_force: Arc<InForce>,
     pub upstreams: Vec<Arc<PinnedUpstream>>,
     /// True once the store was there.
     pub is_open: watch::Receiver<bool>,
@@ -48,7 +50,11 @@ impl ServeHttp for Probes {
                 let missing = self.keyring.missing().join(", ");
                 plain(StatusCode::SERVICE_UNAVAILABLE, &format!("keys are not known of: {missing}\n"))
             }
-            "/readyz" => plain(StatusCode::OK, "ready\n"),
+            // What is in force goes on: a fault in what was to follow is no reason to stop serving.
+            "/readyz" => match self.in_force.fault() {
+                None => plain(StatusCode::OK, "ready\n"),
+                Some(fault) => plain(StatusCode::OK, &format!("ready\n{fault}\n")),
+            },
             "/metrics" => match self.metrics() {
                 Ok(text) => answer(StatusCode::OK, "text/plain; version=0.0.4", text),
                 Err(error) => {

@@ -2,6 +2,7 @@
 
 mod books;
 mod facts;
+mod in_force;
 mod road;
 
 pub mod fetch;
@@ -13,5 +14,5 @@ pub mod submit;
 pub mod upkeep;
 
 pub use books::{Books, Drained};
-
+pub use in_force::{InForce, Snapshot};
 pub use road::Road;

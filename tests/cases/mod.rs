@@ -23,6 +23,7 @@ mod passage;
 mod policy;
 pub(super) mod rates;
 mod reconcile;
+mod reload;
 mod rules;
 mod sentinels;
 mod shipped;
