@@ -147,8 +147,9 @@ impl Sources {
         match (read, contract) {
             (Ok(reading), Ok((files, catalog))) => {
                 let config::Reading { config, warnings } = reading;
-                let catalog = Arc::new(catalog);
-                let folder = PolicyFolder::of(&config, catalog.clone(), &self.config_file().display().to_string());
+                let file = self.config_file().display().to_string();
+                let catalog = Arc::new(catalog.with_further(&config.catalog.further, &file)?);
+                let folder = PolicyFolder::of(&config, catalog.clone(), &file);
                 match folder.and_then(|folder| Ok((folder.load()?, folder))) {
                     Ok((policies, folder)) => {
                         let warnings = warnings.into_iter().chain(policies.warnings.iter().cloned()).collect();

@@ -109,6 +109,8 @@ impl On {
         let schemas = self.schemas.as_deref().or(config.as_ref().and_then(|c| c.catalog.schemas.as_deref()));
         let enable = config.as_ref().map_or(&[][..], |config| config.catalog.enable.as_slice());
         let (_, catalog) = read_contract(schemas, enable)?;
+        let further = config.as_ref().map_or(&[][..], |config| config.catalog.further.as_slice());
+        let catalog = catalog.with_further(further, "")?;
         let issuers: Vec<&str> = match &config {
             Some(config) => config.issuers.iter().map(|issuer| issuer.name.as_str()).collect(),
             None => self.issuer.iter().map(String::as_str).collect(),

@@ -161,6 +161,8 @@ pub struct CatalogConfig {
     pub schemas: Option<PathBuf>,
     /// Operations that are off as shipped and wanted nevertheless.
     pub enable: Vec<String>,
+    /// Places of bodies that the contract does not know, as `operation:/pointer`.
+    pub further: Vec<String>,
 }
 
 /// The Redis that nodes share.

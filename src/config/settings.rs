@@ -230,6 +230,13 @@ pub(super) static SECTIONS: &[Section] = &[
                 absent: Absent::Means("[]"),
                 doc: "Operations, by their ids, that are off unless they are named here.",
             },
+            Setting {
+                name: "further",
+                kind: Kind::Names(|w| &mut w.further),
+                absent: Absent::Means("[]"),
+                doc: "Places of bodies that the contract does not know and that may be stated all the same, such as\n\
+                      `\"createOfframp:/memo\"`. One that is stated and that no matching rule names is denied.",
+            },
         ],
     },
     Section {

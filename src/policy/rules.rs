@@ -137,27 +137,13 @@ impl Rules {
                 matched.push(rule);
             }
         }
-        self.unnamed(&matched, asked, facts, &mut draft);
+        unnamed(&matched, asked, &mut draft);
         for limit in found.into_iter().flat_map(|found| &found.limits) {
             if let Some(limit) = self.limits.get(*limit) {
                 draft.count(limit, &view, facts);
             }
         }
         draft.verdict(view.value.and_then(Result::ok))
-    }
-
-    /// Places that were listed, stand in the body, and that no matched rule names.
-    fn unnamed(&self, matched: &[&Rule], asked: &Asked<'_>, facts: &Facts, draft: &mut Draft) {
-        for pointer in &facts.listed {
-            let names = |rule: &&Rule| {
-                let named = |condition: &Condition| matches!(condition, Condition::Body(place, _) if place == pointer);
-                rule.when.conditions.iter().any(named)
-            };
-            if !pointer.all(asked.body).is_empty() && !matched.iter().any(names) {
-                let text = format!("`{pointer}` is stated, and no rule that is about the request names it");
-                draft.say(Mode::Enforce, Effect::Deny, Cause::Gate, text);
-            }
-        }
     }
 
     /// The rules that one condition alone keeps from being about a request, with that condition.
@@ -194,6 +180,20 @@ impl Found {
         found.sort_unstable();
         found.dedup();
         found
+    }
+}
+
+/// Places that the contract does not know, that stand in the body, and that no matched rule names.
+fn unnamed(matched: &[&Rule], asked: &Asked<'_>, draft: &mut Draft) {
+    for pointer in &asked.operation.further {
+        let names = |rule: &&Rule| {
+            let named = |condition: &Condition| matches!(condition, Condition::Body(place, _) if place == pointer);
+            rule.when.conditions.iter().any(named)
+        };
+        if pointer.get(asked.body).is_some() && !matched.iter().any(names) {
+            let text = format!("`{pointer}` is stated, and no rule that is about the request names it");
+            draft.say(Mode::Enforce, Effect::Deny, Cause::Gate, text);
+        }
     }
 }
 

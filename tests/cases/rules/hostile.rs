@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{WALLET, gate};
+use super::{WALLET, gate, ruled};
 use crate::support::{Upstream, post};
 
 /// Up to 100 USD to one wallet; nothing on Tron, nothing in usdcx.
@@ -120,6 +120,27 @@ fn no_writing_of_a_payment_gets_past_its_rules() {
     }
     assert!(!upstream.seen().is_empty());
     assert_eq!(post("/v2/offramps").json(offramp().to_string()).send(gate.production()).status, 200);
+}
+
+#[test]
+fn a_place_that_the_contract_does_not_know_passes_where_it_is_listed_and_a_rule_names_it() {
+    let upstream = Upstream::start();
+    let rules = "[[rule]]\nid = \"noted\"\neffect = \"allow\"\n\
+                 when = { op = \"createOfframp\", body = { \"/memo\" = { in = [\"rent\", \"salary\"] } } }\n\
+                 [[rule]]\nid = \"plain\"\neffect = \"allow\"\nwhen = { op = \"createOfframp\" }\n";
+    let gate = ruled(&upstream, rules).set_raw("catalog", "further", r#"["createOfframp:/memo"]"#).start();
+    let noted = |id: &str, memo: &str| {
+        let mut body = offramp();
+        body["requestId"] = json!(id);
+        body["memo"] = json!(memo);
+        post("/v2/offramps").json(body.to_string()).send(gate.production())
+    };
+    assert_eq!(noted("o-2", "rent").status, 200);
+    assert!(upstream.wait_for(0).text().contains(r#""memo":"rent""#));
+    let denied = noted("o-3", "a gift");
+    assert_eq!((denied.status, denied.code().as_str()), (403, "POLICY_DENIED"), "{denied}");
+    assert!(denied.text().contains("`/memo` is stated"), "{denied}");
+    assert_eq!(upstream.seen().len(), 1);
 }
 
 fn offramp() -> Value {
