@@ -5,6 +5,7 @@ mod facts;
 mod in_force;
 mod road;
 
+pub mod explain;
 pub mod fetch;
 pub mod operate;
 pub mod rates;

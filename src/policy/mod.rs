@@ -35,7 +35,7 @@ pub use rate::{Bound, Call, Key, Mode, Rate};
 pub use rule::{Effect, Rule};
 pub use rules::{Cause, Reason, Rules, Verdict};
 pub use schema::schema;
-pub use trial::{NearMiss, Trial, Tried};
+pub use trial::{Given, NearMiss, Trial, Tried};
 pub use words::{Approval, Need};
 
 use crate::base::finding::{Finding, Severity};

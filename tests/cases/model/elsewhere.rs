@@ -68,6 +68,21 @@ impl Store for Elsewhere {
         there!(self, store => store.used(environment, &window, span))
     }
 
+    async fn is_member(&self, environment: Environment, index: Index, member: &str) -> Result<bool, StoreFault> {
+        let member = member.to_owned();
+        there!(self, store => store.is_member(environment, index, &member))
+    }
+
+    async fn windows(
+        &self,
+        environment: Environment,
+        limit: Option<&str>,
+        count: usize,
+    ) -> Result<Vec<WindowKey>, StoreFault> {
+        let limit = limit.map(str::to_owned);
+        there!(self, store => store.windows(environment, limit.as_deref(), count))
+    }
+
     async fn outbox(
         &self,
         environment: Environment,
