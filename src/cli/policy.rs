@@ -210,7 +210,8 @@ fn explained(on: &On, catalog: &Catalog, reading: &Reading) -> anyhow::Result<En
     let asked = policies.trials.iter().find(|trial| trial.file == GIVEN);
     let tried = asked.and_then(|trial| trial.run(&policies.rules, catalog)).context("nothing is given")?;
     let (verdict, near) = (&tried.verdict, tried.near.as_slice());
-    let explanation = Explanation { rules: &policies.rules, verdict, near, used: &BTreeMap::new() };
+    let (counts, used) = (verdict.reservations.as_slice(), BTreeMap::new());
+    let explanation = Explanation { rules: &policies.rules, verdict, near, counts, used: &used };
     print(&match on.output {
         Output::Lines => explanation.to_string(),
         Output::Json => format!("{}\n", explanation.as_json()),

@@ -28,8 +28,9 @@ pub(super) async fn explain(inside: &Inside, asked: &Asked) -> Reply {
     };
     let by_store = asked.body.get("byStore").and_then(Value::as_bool).unwrap_or(false);
     match explain::explain(&inside.books, policies, &inside.catalog, &given, by_store).await {
-        Ok(Some(Explained { verdict, near, used })) => {
-            let explanation = Explanation { rules: &policies.rules, verdict: &verdict, near: &near, used: &used };
+        Ok(Some(Explained { verdict, near, counts, used })) => {
+            let (rules, verdict) = (&policies.rules, &verdict);
+            let explanation = Explanation { rules, verdict, near: &near, counts: &counts, used: &used };
             let mut body = explanation.as_json();
             if let Some(members) = body.as_object_mut() {
                 members.insert("version".to_owned(), policies.version().into());

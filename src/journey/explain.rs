@@ -7,7 +7,7 @@ use super::Books;
 use crate::base::ids::Environment;
 use crate::catalog::Catalog;
 use crate::commit::{Index, StoreFault, WindowKey};
-use crate::policy::{Facts, Given, Limit, NearMiss, Policies, Verdict};
+use crate::policy::{Facts, Given, Limit, NearMiss, Policies, Reservation, Verdict};
 use crate::stations::decide::paid_name;
 
 /// So many windows are looked at, at most.
@@ -18,7 +18,9 @@ const MOST_WINDOWS: usize = 1_000;
 pub struct Explained {
     pub verdict: Verdict,
     pub near: Vec<NearMiss>,
-    /// What the windows hold that it would count in, where the store was asked.
+    /// What it would count in, if it went on.
+    pub counts: Vec<Reservation>,
+    /// What these windows hold already, where the store was asked.
     pub used: BTreeMap<WindowKey, u64>,
 }
 
@@ -52,9 +54,10 @@ pub async fn explain(
             used.insert(reservation.window.clone(), held);
         }
     }
+    let counts = verdict.reservations.clone();
     let again = if facts.exceeded.is_empty() { None } else { decide(&facts) };
     let (verdict, near) = again.unwrap_or((verdict, near));
-    Ok(Some(Explained { verdict, near, used }))
+    Ok(Some(Explained { verdict, near, counts, used }))
 }
 
 /// What was spent under a limit for one value of its key.

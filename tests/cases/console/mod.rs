@@ -4,6 +4,7 @@ mod access;
 mod commands;
 mod freezing;
 mod hostile;
+mod policies;
 mod resolving;
 mod restored;
 
