@@ -6,6 +6,7 @@ pub(super) mod claims;
 mod clients;
 mod command;
 mod console;
+mod demo;
 mod drift;
 mod early;
 mod examples;
