@@ -33,6 +33,9 @@ pub(super) struct Arguments {
     /// Port of the production gate; sandbox, probes and console take the next three. 0 takes any free ones
     #[arg(long, default_value_t = 8080)]
     port: u16,
+    /// Keep the store in this Redis, as many gates do: `redis://127.0.0.1:6379/1`. It stays there when the demo has ended
+    #[arg(long, value_name = "URL")]
+    redis: Option<String>,
 }
 
 /// What the demo's tokens say in `iss`.
@@ -46,6 +49,8 @@ const SECRET: &str = "TOKEN_SECRET";
 const SECRET_OF_PEOPLE: &str = "TOKEN_SECRET_OF_PEOPLE";
 /// The folder of the policies, in that of the demo.
 const POLICIES: &str = "policies";
+/// What the URL of the Redis is called there.
+const REDIS_URL: &str = "REDIS_URL";
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     let files = SchemaFiles::built_in();
@@ -55,7 +60,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     let sandbox = runtime.block_on(simulator(&files))?;
     let secrets = [random_secret()?, random_secret()?];
     let folder = Folder::new()?;
-    let config = configuration(arguments.port, production, sandbox, &secrets, &folder.0)?;
+    let config = configuration(arguments, production, sandbox, &secrets, &folder.0)?;
     policies::write(&folder.0.join(POLICIES), "people").context("the demo's policies cannot be written")?;
     let catalog = Arc::new(catalog);
     let policies = PolicyFolder::of(&config, catalog.clone(), "demo").map_err(|findings| told(&findings))?;
@@ -70,6 +75,9 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
         ],
     };
     print(&welcome(process.addresses(), production, &tokens, &folder.0.join(POLICIES)))?;
+    if arguments.redis.is_some() {
+        print(OF_REDIS)?;
+    }
     let _log = telemetry::init(&config.log);
     process.serve()?;
     print("The demo has ended.\n")?;
@@ -104,12 +112,21 @@ async fn simulator(files: &SchemaFiles) -> anyhow::Result<SocketAddr> {
 
 /// The tokens of callers and those of people are signed each with a secret of their own.
 fn configuration(
-    port: u16,
+    Arguments { port, redis }: &Arguments,
     production: SocketAddr,
     sandbox: SocketAddr,
     [callers, people]: &[Secret; 2],
     folder: &Path,
 ) -> anyhow::Result<Config> {
+    let port = *port;
+    // Whatever it keeps is worth nothing; and no other demo has this name now.
+    let shared = redis.as_ref().map_or_else(String::new, |_| {
+        format!(
+            "kind = \"redis\"\nnode = \"demo-{}\"\n[redis]\nurl = {{ env = \"{REDIS_URL}\" }}\nallow_unsafe = true\n\
+             timeout_ms = 1_000\n",
+            std::process::id()
+        )
+    });
     let nth = |n: u16| if port == 0 { 0 } else { port.saturating_add(n) };
     let text = format!(
         "policies = \"{}\"\n[production]\nlisten = \"127.0.0.1:{}\"\nupstream = \"http://{production}\"\n\
@@ -120,20 +137,21 @@ fn configuration(
          [console]\nlisten = \"127.0.0.1:{}\"\nissuer = \"people\"\n\
          [issuer.people]\nissuer = \"{PEOPLE}\"\naudience = [\"{AUDIENCE}\"]\nenvironments = []\n\
          algorithms = [\"HS256\"]\nroles = \"roles\"\nshared_secret = {{ env = \"{SECRET_OF_PEOPLE}\" }}\n\
-         [store]\nfolder = \"{}\"\n[audit]\nfolder = \"{}\"\n",
+         [audit]\nfolder = \"{}\"\n[store]\nfolder = \"{}\"\n{shared}",
         folder.join(POLICIES).display(),
         nth(0),
         nth(1),
         nth(2),
         nth(3),
-        folder.join("store").display(),
         folder.join("audit").display(),
+        folder.join("store").display(),
     );
     // The demo runs on what stands here alone, whatever the environment says.
     let world = World {
         environment: BTreeMap::from([
             (SECRET.to_owned(), callers.reveal().into()),
             (SECRET_OF_PEOPLE.to_owned(), people.reveal().into()),
+            (REDIS_URL.to_owned(), redis.clone().unwrap_or_default().into()),
         ]),
         read_file: &|_| Err(std::io::ErrorKind::NotFound.into()),
         is_folder: &|asked| asked == folder || asked == folder.join(POLICIES),
@@ -267,6 +285,10 @@ Ctrl-C ends the demo.
     )
 }
 
+const OF_REDIS: &str = "The store is in the Redis: what an earlier demo there paid is still known, and told again.
+
+";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -275,9 +297,10 @@ mod tests {
     #[test]
     fn its_tokens_are_signed_with_the_secret_of_this_run() {
         let (production, sandbox) = (([127, 0, 0, 1], 1).into(), ([127, 0, 0, 1], 2).into());
+        let there = Path::new("/there");
         let secrets = [random_secret().unwrap(), random_secret().unwrap()];
         assert_ne!(secrets[0], secrets[1]);
-        let config = configuration(0, production, sandbox, &secrets, Path::new("/there")).unwrap();
+        let config = configuration(&Arguments { port: 0, redis: None }, production, sandbox, &secrets, there).unwrap();
         for (name, iss, secret, environments) in [("demo", ISSUER, &secrets[0], 2), ("people", PEOPLE, &secrets[1], 0)]
         {
             let issuer = config.issuers.iter().find(|issuer| issuer.name == name).unwrap();

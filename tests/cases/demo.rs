@@ -1,80 +1,58 @@
-//! `sluice demo`: what it promises to whoever tries it.
+//! The demo on a Redis: what one paid is known to the next.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
-use serde_json::json;
-
+use super::claims::{assert_again, told};
+use crate::support::clock::{PATIENCE, Watch};
 use crate::support::gate::sluice;
-use crate::support::{Answer, post};
+use crate::support::{Answer, Redis, post};
 
-/// A running demo, and what its welcome says.
+const SWAP: &str = r#"{"requestId": "demo-1", "source": {"chain": "POLYGON", "currency": "usdt", "amount": "25.50"}, "destination": {"chain": "POLYGON", "currency": "usdc", "walletAddress": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"}}"#;
+
 struct Demo {
-    process: Child,
-    welcome: String,
+    child: Child,
+    production: SocketAddr,
+    token: String,
 }
 
 impl Demo {
-    fn start() -> Demo {
-        let mut process = sluice(&["demo", "--port", "0"]).stdout(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let mut welcome = String::new();
-        while !welcome.ends_with("Ctrl-C ends the demo.\n") {
-            welcome.push_str(&format!("{}\n", lines.next().unwrap().unwrap()));
-        }
-        // What it logs afterwards is read by somebody, so that it never waits.
-        std::thread::spawn(move || lines.count());
-        Demo { process, welcome }
+    fn start(redis: &Redis) -> Demo {
+        let mut demo = sluice(&["demo", "--port", "0", "--redis", &redis.url()]);
+        let mut child = demo.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let watch = Watch::start();
+        let mut after = |mark: &str| {
+            let line = lines.find_map(|line| Some(line.unwrap().trim().strip_prefix(mark)?.to_owned()));
+            assert!(watch.elapsed() < PATIENCE, "the demo is slow to say {mark}");
+            line.unwrap()
+        };
+        let production = after("production  http://").parse().unwrap();
+        let token = after("TOKEN=");
+        after("The store is in the Redis");
+        std::thread::spawn(move || lines.for_each(drop));
+        Demo { child, production, token }
     }
 
-    /// The rest of the first line that begins so.
-    fn told(&self, start: &str) -> &str {
-        self.welcome.lines().find_map(|line| line.trim_start().strip_prefix(start)).unwrap().trim()
-    }
-
-    fn swap(&self, request_id: &str, amount: &str) -> Answer {
-        let body = json!({
-            "requestId": request_id,
-            "source": {"chain": "POLYGON", "currency": "usdt", "amount": amount},
-            "destination": {"chain": "POLYGON", "currency": "usdc", "walletAddress": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"},
-        });
-        let production: SocketAddr = self.told("production  http://").parse().unwrap();
-        let call = post("/v2/wallets/swaps").json(body.to_string());
-        let token = format!("Bearer {}", self.told("TOKEN="));
-        call.without("Authorization").header("Authorization", token).send(production)
+    fn swap(&self) -> Answer {
+        let call = post("/v2/wallets/swaps").json(SWAP);
+        call.without("Authorization").header("Authorization", format!("Bearer {}", self.token)).send(self.production)
     }
 }
 
 impl Drop for Demo {
     fn drop(&mut self) {
-        let interrupt = format!("kill -INT {}", self.process.id());
-        Command::new("sh").args(["-c", &interrupt]).status().unwrap();
-        let status = self.process.wait().unwrap();
-        assert!(std::thread::panicking() || status.success(), "{status}");
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 }
 
 #[test]
-fn the_demo_shows_what_rules_and_limits_do() {
-    let demo = Demo::start();
-    let said = |answer: Answer| format!("{} {}", answer.status, answer.code());
-    let first = demo.swap("demo-2", "25.50");
-    assert_eq!((first.status, first.outcome().as_str()), (201, "executed"), "{first}");
-    assert_eq!(said(demo.swap("demo-3-larger", "5000")), "403 APPROVAL_REQUIRED");
-    assert_eq!(said(demo.swap("demo-3-largest", "30000")), "403 POLICY_DENIED");
-    for n in 1..=5 {
-        assert_eq!(demo.swap(&format!("demo-3-{n}"), &format!("90{n}")).status, 201, "{n}");
-    }
-    assert_eq!(said(demo.swap("demo-3-6", "906")), "403 LIMIT_EXCEEDED");
-    assert_eq!(demo.swap("demo-2", "25.50").header("sluice-replayed").as_deref(), Some("true"));
-
-    // The line that explains, as it stands there.
-    let line = demo.told("sluice policy explain ");
-    let (before, given) = line.split_once(" --given '").unwrap();
-    let words = ["policy", "explain"].into_iter().chain(before.split(' '));
-    let words: Vec<&str> = words.chain(["--given", given.trim_end_matches('\'')]).collect();
-    let told = sluice(&words).output().unwrap();
-    let text = String::from_utf8(told.stdout).unwrap();
-    assert!(text.starts_with("hold\n  value: 5000 USD\n  because: rule larger-payments"), "{text}");
+fn a_demo_on_a_redis_knows_what_another_paid() {
+    let redis = Redis::start();
+    let first = Demo::start(&redis).swap();
+    assert_eq!(told(&first), "201 - executed");
+    assert_eq!(redis.ask(&["EXISTS", "sluice:{production}:r:claim:request/demo-1"]), ["1"]);
+    assert_again(&first, &Demo::start(&redis).swap());
 }

@@ -28,6 +28,7 @@ mod reload;
 mod rules;
 mod sentinels;
 mod shipped;
+mod shown;
 mod shutdown;
 mod store;
 mod tidy;

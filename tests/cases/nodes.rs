@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::claims::{assert_again, named, pay, swap, told};
 use crate::support::clock::{Watch, wait_until};
-use crate::support::{Act, Answer, Between, Caller, Gate, Redis, Setup, Upstream, get};
+use crate::support::{Act, Answer, Between, Call, Caller, Gate, Redis, Setup, Upstream, get};
 
 const CLOSED: &str = "503 STORE_UNAVAILABLE unknown";
 /// How long a call waits for the Redis here.
@@ -48,6 +48,34 @@ fn what_was_paid_at_one_gate_is_told_at_the_other() {
     let other = pay(r#"{"requestId":"one-name","source":{"x":1},"destination":{}}"#);
     let refused = other.send(right.production());
     assert_eq!(refused.status, 422, "{refused}");
+}
+
+/// One to claim and one to settle; its repeat, one. What else is asked is nothing that a caller waits for.
+#[test]
+fn a_swap_costs_two_round_trips_and_its_repeat_one() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let gate = setup(&upstream, &redis.url(), "left").start();
+    assert_eq!(told(&swap().send(gate.production())), "200 - executed");
+    let monitor = redis.monitor();
+    let asked_for = |call: &Call, mark: &str| {
+        let before = monitor.all().len();
+        let answer = call.send(gate.production());
+        redis.ask(&["ECHO", mark]);
+        let asked = monitor.wait("all that it was asked", |lines| {
+            lines.iter().any(|line| line.contains(mark)).then(|| lines[before..].to_vec())
+        });
+        // What a script asks is no round trip.
+        let asked = asked.iter().filter(|line| !line.contains(" lua]") && !line.contains("\"ECHO\""));
+        let of_nobody = ["\"time\"", "\"drained\"", "\"outbox\"", "\"ZRANGEBYSCORE\"", "\"PING\""];
+        let asked = asked.filter(|line| !of_nobody.iter().any(|one| line.contains(one)));
+        (told(&answer), asked.cloned().collect::<Vec<_>>())
+    };
+    let call = swap();
+    let (first, commits) = asked_for(&call, "first");
+    assert_eq!((first.as_str(), commits.len()), ("200 - executed", 2), "{commits:?}");
+    assert!(commits.iter().all(|line| line.contains("\"EVALSHA\"") && line.contains("\"commit\"")), "{commits:?}");
+    let (again, asked) = asked_for(&call, "second");
+    assert_eq!((again.as_str(), asked.len()), ("200 - executed again", 1), "{asked:?}");
 }
 
 #[test]

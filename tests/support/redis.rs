@@ -8,6 +8,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::clock::{PATIENCE, Watch};
+use super::shared::Shared;
 use super::tls::Certified;
 
 #[derive(Debug)]
@@ -128,6 +129,22 @@ impl Redis {
 
     fn try_ask(&self, words: &[&str]) -> Option<Vec<String>> {
         answer(self.port, words)
+    }
+
+    /// All commands that it is asked from now on, a line each, as it tells them itself.
+    pub fn monitor(&self) -> Shared<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.write_all(b"*1\r\n$7\r\nMONITOR\r\n").unwrap();
+        let mut reader = BufReader::new(stream);
+        assert_eq!(line(&mut reader).unwrap(), "+OK");
+        let lines = Shared::new();
+        let told = lines.clone();
+        std::thread::spawn(move || {
+            while let Some(line) = line(&mut reader) {
+                told.push(line);
+            }
+        });
+        lines
     }
 
     fn signal(&self, name: &str) {

@@ -50,8 +50,7 @@ impl fmt::Display for Unfit {
             Unfit::Old { version } => write!(f, "a store needs Redis 7.0 or newer, and this is {version}"),
             Unfit::Denied { what } => write!(
                 f,
-                "the user of the Redis may not do all that a store needs: {what}; README.md has an `ACL SETUSER` that is \
-                 enough"
+                "the user of the Redis may not do all that a store needs: {what}; `deploy/redis.acl` is enough"
             ),
         }
     }

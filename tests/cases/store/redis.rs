@@ -212,8 +212,8 @@ async fn a_newer_format_and_what_is_no_store_are_refused() {
 
 /// The rules that are written for people.
 fn minimal_user() -> String {
-    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
-    readme.lines().find(|line| line.starts_with("ACL SETUSER sluice ")).unwrap().replace("PASSWORD", "secret")
+    let rules = include_str!("../../../deploy/redis.acl").lines().find_map(|line| line.strip_prefix("user sluice "));
+    format!("ACL SETUSER sluice {}", rules.unwrap().replace("PASSWORD", "secret"))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
