@@ -10,35 +10,38 @@
 //! Every connection leads to one process with one history, which is its *run*: whoever asks is told over which, so that
 //! another one that stands at the same address is never taken for it. A Redis whose run changes is connected to anew.
 
+mod allowed;
 mod fitness;
+mod place;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ::redis::aio::MultiplexedConnection;
-use ::redis::{AsyncConnectionConfig, Client, RedisError, RedisResult, TlsCertificates};
+use ::redis::{Client, RedisError, RedisResult};
 use arc_swap::ArcSwapOption;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::error::Elapsed;
 use tokio::time::{sleep, timeout};
 
 use self::fitness::Unfit;
+use self::place::{Address, Place, plain};
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::random::jittered;
 use crate::config::{Demands, RedisConfig};
 use crate::telemetry::Metrics;
 
 /// How long connecting may take. No call waits for it.
-const CONNECT: Duration = Duration::from_secs(2);
+const CONNECT: Duration = Duration::from_secs(1);
 /// Between attempts to connect, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// How often a connection is tried out.
 const TRY_OUT: Duration = Duration::from_secs(1);
 
 pub struct Redis {
-    client: Client,
+    place: Place,
     deadline: Duration,
     demands: Option<Demands>,
     /// The connection that stands; none while the Redis is away.
@@ -56,6 +59,9 @@ pub struct Redis {
 
 /// What stands, for as long as nothing is lost.
 struct Standing {
+    client: Client,
+    /// Where its Sentinels said that it is, if it has any.
+    address: Option<Address>,
     shared: MultiplexedConnection,
     run: String,
     /// Connections that nobody uses now.
@@ -74,8 +80,8 @@ impl fmt::Display for NotReady {
         match self {
             NotReady::Unfit(unfit) => unfit.fmt(f),
             NotReady::Away => f.write_str(
-                "the Redis of `redis.url` does not answer, or not in time (`redis.timeout_ms`); without it nobody knows \
-                 what was paid",
+                "the Redis of `redis.url` or `redis.sentinels` does not answer, or not in time (`redis.timeout_ms`); \
+                 without it nobody knows what was paid",
             ),
         }
     }
@@ -101,19 +107,19 @@ pub enum Unanswered {
 }
 
 /// Errors after which another connection may lead to a Redis that can do more.
-const ELSEWHERE: [&str; 6] = ["READONLY", "LOADING", "MASTERDOWN", "NOAUTH", "NOPERM", "WRONGPASS"];
+const ELSEWHERE: [&str; 7] = ["READONLY", "LOADING", "MASTERDOWN", "NOAUTH", "NOPERM", "DENIED", "WRONGPASS"];
 /// So many wait for an answer at one time.
 const WAITING: usize = 1_024;
 /// So many at one time have connections of their own.
 const ALONE: usize = 64;
 
-/// Why a Redis cannot be used at all. It does not repeat the URL, which may hold a password.
+/// Why a Redis cannot be used at all. It does not repeat an URL, which may hold a password.
 #[derive(Debug)]
 pub struct RedisFault;
 
 impl fmt::Display for RedisFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the URL or the authorities of `[redis]` cannot be used")
+        f.write_str("the address or the authorities of `[redis]` cannot be used")
     }
 }
 
@@ -122,18 +128,10 @@ impl std::error::Error for RedisFault {}
 impl Redis {
     /// Nothing is connected yet.
     pub fn new(config: &RedisConfig, metrics: Metrics) -> Result<Redis, RedisFault> {
-        let url = config.url.reveal();
-        let client = match &config.ca_pem {
-            Some(pem) => {
-                let certificates = TlsCertificates { client_tls: None, root_cert: Some(pem.clone()) };
-                Client::build_with_tls(url, certificates)
-            }
-            None => Client::open(url),
-        };
-        let client = client.map_err(|_| RedisFault)?;
+        let place = Place::of(config)?;
         metrics.redis_up(false);
         Ok(Redis {
-            client,
+            place,
             deadline: config.timeout,
             demands: config.demands,
             current: ArcSwapOption::empty(),
@@ -204,7 +202,7 @@ impl Redis {
         let asked = Stopwatch::start();
         let connection = match unused {
             Some(connection) => connection,
-            None => match timeout(self.deadline, self.connect_alone(&standing.run)).await {
+            None => match timeout(self.deadline, self.connect_alone(&standing)).await {
                 Ok(Ok(Some(connection))) => connection,
                 Ok(Ok(None) | Err(_)) | Err(_) => {
                     self.lose(&standing);
@@ -283,33 +281,51 @@ impl Redis {
 
     /// A connection over which an answer came in time: one that is always slow never stands.
     async fn connect(&self) -> Result<Arc<Standing>, NotConnected> {
+        let address = self.place.address().await.map_err(|untold| NotConnected::Error(untold.to_string()))?;
+        let failed = |error: RedisError| NotConnected::Error(format!("{:?}", error.kind()));
+        let client = self.place.client(address.as_ref()).map_err(failed)?;
         let connecting = async {
-            let mut shared = self.client.get_multiplexed_async_connection_with_config(&plain()).await?;
+            let mut shared = client.get_multiplexed_async_connection_with_config(&plain()).await?;
             let answered = timeout(self.deadline, self.try_out(&mut shared)).await;
             Ok::<_, RedisError>(answered.map(|answer| (shared, answer)))
         };
         let silent = || NotConnected::Error("silent".to_owned());
-        let failed = |error: RedisError| NotConnected::Error(format!("{:?}", error.kind()));
         let tried = timeout(CONNECT, connecting).await.map_err(|_| silent())?.map_err(failed)?;
         let (shared, fit) = tried.map_err(|_| silent())?;
-        let run = fit.map_err(failed)?.map_err(NotConnected::Unfit)?;
+        let run = fit.map_err(failed)?.map_err(|unfit| match unfit {
+            // It is no longer what its Sentinels say, or not yet.
+            Unfit::Replica if self.place.may_change() => NotConnected::Error("its Sentinels name a replica".to_owned()),
+            unfit => NotConnected::Unfit(unfit),
+        })?;
         self.unfit.store(None);
-        Ok(Arc::new(Standing { shared, run, alone: Mutex::default() }))
+        Ok(Arc::new(Standing { client, address, shared, run, alone: Mutex::default() }))
     }
 
     /// None where it leads elsewhere.
-    async fn connect_alone(&self, run: &str) -> RedisResult<Option<MultiplexedConnection>> {
-        let mut connection = self.client.get_multiplexed_async_connection_with_config(&plain()).await?;
-        let is_the_same = self.try_out(&mut connection).await?.is_ok_and(|found| found == run);
+    async fn connect_alone(&self, standing: &Standing) -> RedisResult<Option<MultiplexedConnection>> {
+        let mut connection = standing.client.get_multiplexed_async_connection_with_config(&plain()).await?;
+        let is_the_same = self.run_of(&mut connection).await?.is_ok_and(|found| found == standing.run);
         Ok(is_the_same.then_some(connection))
     }
 
-    /// The run to which it leads; without demands nobody asks for it.
+    /// The run to which it leads, where that is fit and its user may do all that is needed.
     async fn try_out(&self, connection: &mut MultiplexedConnection) -> RedisResult<Result<String, Unfit>> {
-        ping(connection).await?;
-        let Some(demands) = self.demands else { return Ok(Ok(String::new())) };
+        match (self.run_of(connection).await?, self.demands) {
+            (Ok(run), Some(demands)) => Ok(allowed::check(connection, demands).await?.map(|()| run)),
+            (run, _) => Ok(run),
+        }
+    }
+
+    /// The run to which it leads; without demands nobody asks for it.
+    async fn run_of(&self, connection: &mut MultiplexedConnection) -> RedisResult<Result<String, Unfit>> {
+        if let Err(error) = ping(connection).await {
+            return Ok(allowed::denied(error)?.map(|()| String::new()));
+        }
+        if self.demands.is_none() && !self.place.may_change() {
+            return Ok(Ok(String::new()));
+        }
         match ::redis::cmd("INFO").query_async::<String>(connection).await {
-            Ok(info) => Ok(fitness::check(&info, demands).and_then(|()| fitness::run(&info))),
+            Ok(info) => Ok(fitness::check(&info, self.demands).and_then(|()| fitness::run(&info))),
             Err(error) if error.code() == Some("NOPERM") => Ok(Err(Unfit::Silent)),
             Err(error) => Err(error),
         }
@@ -322,13 +338,21 @@ impl Redis {
                 () = self.lost.notified() => {}
                 () = sleep(TRY_OUT) => {
                     let mut trial = standing.shared.clone();
-                    let tried = timeout(self.deadline, self.try_out(&mut trial)).await;
+                    let tried = timeout(self.deadline, self.run_of(&mut trial)).await;
                     if !matches!(tried, Ok(Ok(Ok(run))) if run == standing.run) {
+                        self.lose(standing);
+                    } else if self.is_elsewhere(standing).await {
+                        tracing::warn!("the Sentinels name another Redis");
                         self.lose(standing);
                     }
                 }
             }
         }
+    }
+
+    /// Whether its Sentinels say so; an old one that was cut off does not know it itself.
+    async fn is_elsewhere(&self, standing: &Standing) -> bool {
+        matches!(self.place.address().await, Ok(address) if address != standing.address)
     }
 
     fn is_current(&self, standing: &Arc<Standing>) -> bool {
@@ -345,11 +369,6 @@ impl Standing {
     fn unused(&self) -> MutexGuard<'_, Vec<MultiplexedConnection>> {
         self.alone.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Deadlines are kept here, not there.
-fn plain() -> AsyncConnectionConfig {
-    AsyncConnectionConfig::new().set_connection_timeout(Some(CONNECT)).set_response_timeout(None)
 }
 
 async fn ping(connection: &mut MultiplexedConnection) -> RedisResult<()> {

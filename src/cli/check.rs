@@ -75,7 +75,7 @@ fn counted(count: usize, thing: &str) -> String {
     if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
 }
 
-fn as_json(findings: &[Finding]) -> Value {
+pub(super) fn as_json(findings: &[Finding]) -> Value {
     let (errors, warnings) = count(findings);
     let finding = |f: &Finding| {
         let severity = match f.severity {

@@ -1,21 +1,24 @@
 //! `sluice policy`: a folder of policies, read and tested without a gate.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::check::{self, Output};
-use super::{Ending, is_error, policies, print, read_config, read_contract};
+use super::console::{Ask, Way};
+use super::freeze::Environment;
+use super::{Ending, is_error, print, read_config, read_contract};
+use crate::adapters::policies::{Text, placed, texts};
 use crate::base::finding::Finding;
 use crate::catalog::Catalog;
-use crate::commit;
-use crate::policy::{Cause, Known, NearMiss, Reading, Reason, Reservation, Tried, read_all};
+use crate::policy::{Explanation, Known, Reading, Reason, Tried, read, schema};
 
 /// Read and test a folder of policies
 ///
-/// Rules and limits can be read and tested here. A gate does not apply them yet, and refuses a set that has any.
+/// A gate that runs on another folder, or on none, hears nothing of it.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     #[command(subcommand)]
@@ -32,6 +35,27 @@ enum Command {
     ///
     /// Ends with 3 if one of them fails, or if the policies have errors.
     Test(On),
+    /// Show what limits have used, as a running gate counts it
+    ///
+    /// The fullest first. Takes any role of the console.
+    Usage {
+        #[command(flatten)]
+        way: Way,
+        /// Of one environment alone
+        #[arg(long, value_enum)]
+        environment: Option<Environment>,
+        /// Of one limit alone
+        #[arg(long, value_name = "ID")]
+        limit: Option<String>,
+    },
+    /// Print the JSON Schema of the language, for editors
+    ///
+    /// Written to a file, it is named in the first line of a file of policies: `#:schema schema.json`.
+    Schema {
+        /// The folder of a contract to use instead of the built-in one
+        #[arg(long, value_name = "DIR")]
+        schemas: Option<PathBuf>,
+    },
     /// Say what becomes of a request, by which rules, and which nearly were about it
     Explain {
         #[command(flatten)]
@@ -66,15 +90,30 @@ struct On {
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     match &arguments.command {
         Command::Check(on) => {
-            let findings = match on.read(None) {
-                Ok((_, reading)) => reading.warnings,
-                Err(findings) => findings,
+            let (version, findings) = match on.read(None) {
+                Ok((_, reading)) => (Some(reading.policies.version().to_owned()), reading.warnings),
+                Err(findings) => (None, findings),
             };
-            told(on, &findings)
+            checked(on, version.as_deref(), &findings)
         }
         Command::Test(on) => match on.read(None) {
             Ok((catalog, reading)) => tested(on, &catalog, &reading),
             Err(findings) => told(on, &findings),
+        },
+        Command::Usage { way, environment, limit } => {
+            let environment = environment.map(|environment| environment.as_str().to_owned());
+            let ask = Ask::get("usage").with("environment", environment).with("limit", plain(limit.as_deref())?);
+            way.ask(&ask, used)
+        }
+        Command::Schema { schemas } => match read_contract(schemas.as_deref(), &[]) {
+            Ok((_, catalog)) => {
+                print(&format!("{:#}\n", schema(&catalog)))?;
+                Ok(Ending::Done)
+            }
+            Err(findings) => {
+                print(&check::told(&findings, Output::Lines))?;
+                Ok(ending(&findings))
+            }
         },
         Command::Explain { on, given } => match on.read(Some(given)) {
             Ok((catalog, reading)) => explained(on, &catalog, &reading),
@@ -90,24 +129,69 @@ impl On {
         let schemas = self.schemas.as_deref().or(config.as_ref().and_then(|c| c.catalog.schemas.as_deref()));
         let enable = config.as_ref().map_or(&[][..], |config| config.catalog.enable.as_slice());
         let (_, catalog) = read_contract(schemas, enable)?;
+        let further = config.as_ref().map_or(&[][..], |config| config.catalog.further.as_slice());
+        let catalog = catalog.with_further(further, "")?;
         let issuers: Vec<&str> = match &config {
             Some(config) => config.issuers.iter().map(|issuer| issuer.name.as_str()).collect(),
             None => self.issuer.iter().map(String::as_str).collect(),
         };
         let can_share = config.as_ref().is_none_or(|config| config.redis.is_some());
-        let reading = policies::in_files(&self.folder, |files| {
-            let asked =
-                given.map(|given| (GIVEN.to_owned(), format!("[[test]]\nexpect = \"deny\"\ngiven = {{ {given} }}\n")));
-            let files: Vec<(String, String)> = files.iter().cloned().chain(asked).collect();
-            read_all(&files, &Known { catalog: &catalog, issuers: &issuers, can_share })
-        })?;
-        Ok((catalog, reading))
+        let asked =
+            given.map(|given| (GIVEN.to_owned(), format!("[[test]]\nexpect = \"deny\"\ngiven = {{ {given} }}\n")));
+        let files: Vec<Text> = texts(&self.folder)?.into_iter().chain(asked).collect();
+        let reading = read(&files, &Known { catalog: &catalog, issuers: &issuers, can_share });
+        Ok((catalog, reading.map_err(|findings| placed(&self.folder, findings))?))
     }
+}
+
+/// What is wrong; of a set that could be read, its version too.
+fn checked(on: &On, version: Option<&str>, findings: &[Finding]) -> anyhow::Result<Ending> {
+    print(&match on.output {
+        Output::Lines => {
+            let version = version.map_or_else(String::new, |version| format!("version {version}\n"));
+            format!("{}{version}", check::told(findings, on.output))
+        }
+        Output::Json => {
+            let mut told = check::as_json(findings);
+            if let (Some(members), Some(version)) = (told.as_object_mut(), version) {
+                members.insert("version".to_owned(), version.into());
+            }
+            format!("{told}\n")
+        }
+    })?;
+    Ok(ending(findings))
+}
+
+/// An id, which goes into an address as it is.
+fn plain(limit: Option<&str>) -> anyhow::Result<Option<String>> {
+    let is_plain = |id: &str| id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+    if let Some(other) = limit.filter(|limit| !is_plain(limit)) {
+        bail!("`{other}` is no id of a limit: those are made of `a-z`, `0-9` and `-`");
+    }
+    Ok(limit.map(str::to_owned))
+}
+
+fn used(answer: &Value) -> String {
+    let all = answer.get("usage").and_then(Value::as_array).into_iter().flatten();
+    let text = |one: &Value, name: &str| one.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let mut lines: Vec<String> =
+        all.map(|one| format!("{}  {}\n", text(one, "environment"), text(one, "words"))).collect();
+    if lines.is_empty() {
+        lines.push("nothing is used of any limit\n".to_owned());
+    }
+    if answer.get("more").and_then(Value::as_bool) == Some(true) {
+        lines.push("there is more: ask for one limit with `--limit`\n".to_owned());
+    }
+    lines.concat()
 }
 
 fn told(on: &On, findings: &[Finding]) -> anyhow::Result<Ending> {
     print(&check::told(findings, on.output))?;
-    Ok(if findings.iter().any(is_error) { Ending::Faulty } else { Ending::Done })
+    Ok(ending(findings))
+}
+
+fn ending(findings: &[Finding]) -> Ending {
+    if findings.iter().any(is_error) { Ending::Faulty } else { Ending::Done }
 }
 
 fn tested(on: &On, catalog: &Catalog, reading: &Reading) -> anyhow::Result<Ending> {
@@ -125,52 +209,14 @@ fn explained(on: &On, catalog: &Catalog, reading: &Reading) -> anyhow::Result<En
     let policies = &reading.policies;
     let asked = policies.trials.iter().find(|trial| trial.file == GIVEN);
     let tried = asked.and_then(|trial| trial.run(&policies.rules, catalog)).context("nothing is given")?;
+    let (verdict, near) = (&tried.verdict, tried.near.as_slice());
+    let (counts, used) = (verdict.reservations.as_slice(), BTreeMap::new());
+    let explanation = Explanation { rules: &policies.rules, verdict, near, counts, used: &used };
     print(&match on.output {
-        Output::Lines => in_words(&tried),
-        Output::Json => format!("{}\n", explanation(&tried)),
+        Output::Lines => explanation.to_string(),
+        Output::Json => format!("{}\n", explanation.as_json()),
     })?;
     Ok(Ending::Done)
-}
-
-fn in_words(tried: &Tried<'_>) -> String {
-    let Tried { verdict, near, .. } = tried;
-    let mut text = format!("{}\n", verdict.effect.as_str());
-    if let Some(value) = verdict.value {
-        text.push_str(&format!("  value: {value}\n"));
-    }
-    for (heading, reasons) in
-        [("because", &verdict.reasons), ("outweighed", &verdict.outweighed), ("in shadow", &verdict.shadows)]
-    {
-        for reason in reasons {
-            text.push_str(&format!("  {heading}: {}: {}\n", cause(reason), reason.text));
-        }
-    }
-    for reservation in &verdict.reservations {
-        let commit::WindowKey { limit, key } = &reservation.window;
-        text.push_str(&format!("  counts: limit {limit} for {key}: {} of {}\n", reservation.units, reservation.max));
-    }
-    for miss in near {
-        text.push_str(&format!("  nearly: rule {} ({}), if {}\n", miss.rule, miss.effect.as_str(), miss.missing));
-    }
-    text
-}
-
-fn explanation(tried: &Tried<'_>) -> Value {
-    let Tried { verdict, near, .. } = tried;
-    let reason = |r: &Reason| json!({"effect": r.effect.as_str(), "cause": cause(r), "text": r.text});
-    let all = |reasons: &[Reason]| reasons.iter().map(reason).collect::<Vec<_>>();
-    let count = |r: &Reservation| json!({"limit": r.window.limit, "key": r.window.key, "units": r.units, "max": r.max, "mode": r.mode.as_str()});
-    let miss = |m: &NearMiss| json!({"rule": &*m.rule, "effect": m.effect.as_str(), "missing": m.missing});
-    json!({
-        "effect": verdict.effect.as_str(),
-        "microUsd": verdict.value.map(|value| value.as_u64()),
-        "reasons": all(&verdict.reasons),
-        "outweighed": all(&verdict.outweighed),
-        "shadows": all(&verdict.shadows),
-        "approvals": verdict.approvals.iter().map(|name| name.as_ref()).collect::<Vec<_>>(),
-        "counts": verdict.reservations.iter().map(count).collect::<Vec<_>>(),
-        "near": near.iter().map(miss).collect::<Vec<_>>(),
-    })
 }
 
 fn lines(folder: &Path, tried: &[Tried<'_>]) -> String {
@@ -187,7 +233,7 @@ fn lines(folder: &Path, tried: &[Tried<'_>]) -> String {
         }
         text.push_str(&format!(", and it is `{found}`\n"));
         for reason in &verdict.reasons {
-            text.push_str(&format!("  {}: {}\n", cause(reason), reason.text));
+            text.push_str(&format!("  {}: {}\n", reason.cause, reason.text));
         }
     }
     let passed = tried.len().saturating_sub(failed.len());
@@ -197,7 +243,7 @@ fn lines(folder: &Path, tried: &[Tried<'_>]) -> String {
 fn as_json(folder: &Path, tried: &[Tried<'_>]) -> Value {
     let test = |Tried { trial, verdict, is_passed, .. }: &Tried<'_>| {
         let (line, column) = trial.place;
-        let reason = |r: &Reason| json!({"effect": r.effect.as_str(), "cause": cause(r), "text": r.text});
+        let reason = |r: &Reason| json!({"effect": r.effect.as_str(), "cause": r.cause.to_string(), "text": r.text});
         json!({
             "file": folder.join(&trial.file).display().to_string(),
             "place": format!("{line}:{column}"),
@@ -211,12 +257,4 @@ fn as_json(folder: &Path, tried: &[Tried<'_>]) -> Value {
     let passed = tried.iter().filter(|tried| tried.is_passed).count();
     let failed = tried.len().saturating_sub(passed);
     json!({"tests": tried.iter().map(test).collect::<Vec<_>>(), "passed": passed, "failed": failed})
-}
-
-fn cause(reason: &Reason) -> String {
-    match &reason.cause {
-        Cause::Rule(id) => format!("rule {id}"),
-        Cause::Limit(id) => format!("limit {id}"),
-        Cause::Gate => "gate".to_owned(),
-    }
 }

@@ -198,7 +198,7 @@ pub async fn watch_leases(books: Arc<Books>, environments: Vec<Environment>) {
 
 /// One look at the leases of an environment.
 pub async fn lapse(books: &Books, environment: Environment) -> Result<(), StoreFault> {
-    let now = books.store.time().await?;
+    let now = books.time().await?;
     for (_, name) in books.store.due(environment, Index::Sending, Some(now), HANDFUL).await? {
         let key = RecordKey { environment, kind: Kind::Claim, name };
         let (record, claim) = match books.find(&key).await {

@@ -8,12 +8,15 @@
 mod asked;
 mod condition;
 mod document;
+mod explain;
 mod interval;
 mod limit;
+mod meaning;
 mod quota;
 mod rate;
 mod rule;
 mod rules;
+mod schema;
 mod trial;
 mod when;
 mod words;
@@ -23,23 +26,22 @@ use std::sync::Arc;
 
 pub use asked::{Asked, Facts, Field, Valuation, ValueFault, View};
 pub use condition::{Condition, Literal, Sought, Ways};
+pub use explain::{Explanation, key_as_json, key_in_words};
 pub use interval::Interval;
 pub use limit::{Limit, Max, Reservation};
+pub use meaning::{Changes, Meaning};
 pub use quota::{Mark, Quota};
 pub use rate::{Bound, Call, Key, Mode, Rate};
 pub use rule::{Effect, Rule};
 pub use rules::{Cause, Reason, Rules, Verdict};
-pub use trial::{NearMiss, Trial, Tried};
+pub use schema::schema;
+pub use trial::{Given, NearMiss, Trial, Tried};
 pub use words::{Approval, Need};
 
 use crate::base::finding::{Finding, Severity};
 use crate::catalog::Catalog;
 use document::{Entry, Kind, Place};
 use when::Vocabulary;
-
-/// The kinds of tables that a gate applies. It refuses a set with any other, so that nobody relies on what is not
-/// enforced.
-const APPLIED: [Kind; 1] = [Kind::Rate];
 
 /// What policies may name, and lean on.
 #[derive(Clone, Copy, Debug)]
@@ -52,13 +54,31 @@ pub struct Known<'k> {
 }
 
 /// A set of policies.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Policies {
     /// No two with the same id.
     pub rates: Vec<Rate>,
     /// What moves money, and what else changes anything.
     pub rules: Rules,
     pub trials: Vec<Trial>,
+    pub meaning: Meaning,
+}
+
+impl Policies {
+    /// The digest of what the set means, catalogue included: every decision is told with it.
+    pub fn version(&self) -> &str {
+        self.meaning.version()
+    }
+}
+
+#[cfg(test)]
+impl Policies {
+    /// All is allowed that has a value.
+    pub(crate) fn of_everything(catalog: &Catalog) -> Policies {
+        let text = "[[rule]]\nid = \"everything\"\neffect = \"allow\"\nwhen = { op = \"*\" }\n";
+        let known = Known { catalog, issuers: &[], can_share: true };
+        read(&[("x.toml".to_owned(), text.to_owned())], &known).unwrap().policies
+    }
 }
 
 /// What a set says that was read whole, and what is odd about it.
@@ -68,22 +88,8 @@ pub struct Reading {
     pub warnings: Vec<Finding>,
 }
 
-/// Reads the set that a gate is to run on; what gates do not apply is wrong in it.
-pub fn read(files: &[(String, String)], known: &Known<'_>) -> Result<Policies, Vec<Finding>> {
-    let (entries, mut findings) = entries(files);
-    for entry in entries.iter().filter(|entry| !APPLIED.contains(&entry.kind)) {
-        let (line, column) = entry.table.place;
-        findings.push(
-            Finding::error(entry.file, format!("gates do not apply `{}` yet", entry.kind.as_str()))
-                .at(format!("{line}:{column}"))
-                .remedy("keep it in a folder of its own, and try it with `sluice policy test`"),
-        );
-    }
-    understood(entries, findings, known).map(|reading| reading.policies).map_err(in_order)
-}
-
 /// Reads files, each a name and its text, or tells everything that is wrong with them.
-pub fn read_all(files: &[(String, String)], known: &Known<'_>) -> Result<Reading, Vec<Finding>> {
+pub fn read(files: &[(String, String)], known: &Known<'_>) -> Result<Reading, Vec<Finding>> {
     let (entries, findings) = entries(files);
     understood(entries, findings, known).map_err(in_order)
 }
@@ -110,7 +116,7 @@ fn entries(files: &[(String, String)]) -> (Vec<Entry<'_>>, Vec<Finding>) {
 }
 
 fn understood(entries: Vec<Entry<'_>>, mut findings: Vec<Finding>, known: &Known<'_>) -> Result<Reading, Vec<Finding>> {
-    let (mut policies, mut words) = (Policies::default(), Vocabulary::default());
+    let (mut rates, mut trials, mut words) = (Vec::new(), Vec::new(), Vocabulary::default());
     let (mut rules, mut limits, mut approvals) = (Vec::new(), Vec::new(), BTreeMap::new());
     let mut names = Names::default();
     words.approvals = of_kind(&entries, Kind::Approval).map(|entry| entry.name.clone()).collect();
@@ -120,7 +126,7 @@ fn understood(entries: Vec<Entry<'_>>, mut findings: Vec<Finding>, known: &Known
             Kind::Rate => {
                 let read =
                     rate::read(table, known, found).filter(|rate| names.add("rate", &rate.id, file, place, found));
-                policies.rates.extend(read);
+                rates.extend(read);
             }
             Kind::Asset => words::asset(&name, table, &mut words, found),
             Kind::Value => words::value(table, &mut words, found),
@@ -144,7 +150,7 @@ fn understood(entries: Vec<Entry<'_>>, mut findings: Vec<Finding>, known: &Known
                 let finding = Finding::error(file, "invariants are not proved yet, and an unproved one is none");
                 findings.push(finding.at(format!("{line}:{column}")).remedy("write a `[[test]]` for its edges"));
             }
-            Kind::Test => policies.trials.extend(trial::read(file, table, known, &names.ids, found)),
+            Kind::Test => trials.extend(trial::read(file, table, known, &names.ids, found)),
         }
         if matches!(kind, Kind::Asset | Kind::Value | Kind::Group | Kind::List | Kind::Approval) {
             names.add(kind.as_str(), &name, file, place, &mut findings);
@@ -152,9 +158,12 @@ fn understood(entries: Vec<Entry<'_>>, mut findings: Vec<Finding>, known: &Known
     }
     findings.extend(limits.iter().filter_map(|(file, limit)| open(file, limit, &limits, known)));
     let limits = limits.into_iter().map(|(_, limit)| limit).collect();
-    policies.rules = Rules::new(rules, limits, approvals, words.valuation);
-    let is_bad = findings.iter().any(|finding| finding.severity == Severity::Error);
-    if is_bad { Err(findings) } else { Ok(Reading { policies, warnings: findings }) }
+    if findings.iter().any(|finding| finding.severity == Severity::Error) {
+        return Err(findings);
+    }
+    let rules = Rules::new(rules, limits, approvals, words.valuation);
+    let meaning = Meaning::of(&rates, &rules, &words.groups, known.catalog);
+    Ok(Reading { policies: Policies { rates, rules, trials, meaning }, warnings: findings })
 }
 
 fn of_kind<'e, 'f>(entries: &'e [Entry<'f>], kind: Kind) -> impl Iterator<Item = &'e Entry<'f>> {

@@ -15,6 +15,8 @@ use crate::commit::{Number, RecordKey};
 pub enum What {
     /// A call is about to be sent; nothing was sent before this was on disk.
     Sending,
+    /// The rules did not let a call pass; nothing was sent.
+    Refused,
     Executed,
     NotExecuted,
     /// Certainly nothing was executed, and it may be tried again.
@@ -34,6 +36,7 @@ impl What {
     pub fn as_str(self) -> &'static str {
         match self {
             What::Sending => "sending",
+            What::Refused => "refused",
             What::Executed => "executed",
             What::NotExecuted => "not-executed",
             What::Undone => "undone",
@@ -58,10 +61,10 @@ impl Entry {
         Entry { members: Map::new() }.with("what", what.as_str())
     }
 
-    /// Of a call that is about to be sent.
-    pub fn sending(intent: &Intent, trace: &TraceId) -> Entry {
+    /// Of a call that was asked for.
+    pub fn asked(what: What, intent: &Intent, trace: &TraceId) -> Entry {
         let caller = intent.caller();
-        let mut entry = Entry::of(What::Sending)
+        let mut entry = Entry::of(what)
             .operation(&intent.operation().id)
             .owner(caller.issuer(), caller.subject())
             .fingerprint(intent.fingerprint())

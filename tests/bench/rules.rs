@@ -8,7 +8,7 @@ use serde_json::json;
 use sluice::adapters::clock::Stopwatch;
 use sluice::base::ids::{Environment, OperationId};
 use sluice::catalog::Catalog;
-use sluice::policy::{Asked, Facts, Known, Policies, read_all};
+use sluice::policy::{Asked, Facts, Known, Policies, read};
 
 use crate::micro::{Step, step};
 
@@ -59,7 +59,7 @@ fn load(catalog: &Catalog, count: usize) -> anyhow::Result<Policies> {
                  max = \"250000 USD\"\nover = \"deny\"\n";
     let text = (0..count).map(rule).chain([limit.to_owned()]).collect::<String>();
     let known = Known { catalog, issuers: &["main"], can_share: false };
-    let reading = read_all(&[("bench.toml".to_owned(), text)], &known);
+    let reading = read(&[("bench.toml".to_owned(), text)], &known);
     Ok(reading.map_err(|f| anyhow!("the rules are broken: {f:?}"))?.policies)
 }
 

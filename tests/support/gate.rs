@@ -17,6 +17,9 @@ use super::shared::Shared;
 use super::token::{ISSUER, SECRET, token};
 use super::upstream::Upstream;
 
+/// Rules that let everything pass that has a value.
+pub const EVERYTHING: &str = "[[rule]]\nid = \"everything\"\neffect = \"allow\"\nwhen = { op = \"*\" }\n";
+
 /// A configuration in the making.
 #[derive(Debug)]
 pub struct Setup {
@@ -32,7 +35,10 @@ impl Setup {
             sections: vec![(String::new(), Vec::new())],
             variables: Vec::new(),
         };
+        std::fs::create_dir(setup.path("policies")).unwrap();
         setup
+            .file("policies/everything.toml", EVERYTHING)
+            .set("", "policies", "policies")
             .set("log", "format", "json")
             .set("probes", "listen", "127.0.0.1:0")
             .set_raw("server", "threads", "2")

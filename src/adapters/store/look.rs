@@ -122,6 +122,25 @@ pub(super) fn used(
     Ok(sum)
 }
 
+/// The windows that have slots, of one limit or of all.
+pub(super) fn windows(
+    view: &impl View,
+    environment: Environment,
+    limit: Option<&str>,
+    count: usize,
+) -> Result<Vec<WindowKey>, StoreFault> {
+    let mut from = layout::windows(environment, limit);
+    let end = layout::behind(&from);
+    let mut found = Vec::new();
+    while found.len() < count {
+        let Some((key, value)) = view.range(&from, &end, 1)?.pop() else { break };
+        let Item::Slot { window, .. } = Item::read(&key, &value)? else { return Err(broken("a window")) };
+        from = layout::behind(&layout::slots(environment, &window));
+        found.push(window);
+    }
+    Ok(found)
+}
+
 /// The slot that a reservation made now falls into, and until when it can matter; none outside of a fixed span.
 pub(super) fn slot_of(span: Span, now: StoreTime) -> Result<Option<(Slot, StoreTime)>, StoreFault> {
     match span {

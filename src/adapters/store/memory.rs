@@ -97,6 +97,19 @@ impl Store for Memory {
         look::used(&*map, environment, window, span, self.ticker.now())
     }
 
+    async fn is_member(&self, environment: Environment, index: Index, member: &str) -> Result<bool, StoreFault> {
+        look::member(&*self.called(), environment, index, member).map(|due| due.is_some())
+    }
+
+    async fn windows(
+        &self,
+        environment: Environment,
+        limit: Option<&str>,
+        count: usize,
+    ) -> Result<Vec<WindowKey>, StoreFault> {
+        look::windows(&*self.called(), environment, limit, count)
+    }
+
     async fn outbox(
         &self,
         environment: Environment,

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use serde_json::{Map, Value, json};
 
+use super::booked::Booked;
 use super::freeze::Freeze;
 use super::keeping::{FOR_GOOD, Terms};
 use super::state::{Answer, Claim, Doubt, Owner, SentForm, State};
@@ -267,6 +268,8 @@ fn claim_of(entry: &Map<String, Value>, outstanding: &Outstanding) -> Option<Cla
         fingerprint: Fingerprint::of_hex(text("fingerprint")?)?,
         request_id: text("requestId").and_then(RequestId::parse),
         trace: TraceId::parse(text("trace")?)?,
+        // The windows are forgotten, and what it paid.
+        booked: Booked::default(),
         state,
     })
 }

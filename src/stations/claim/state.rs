@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::HeaderMap;
 
+use super::booked::Booked;
 use crate::base::digest::Fingerprint;
 use crate::base::ids::{OperationId, RequestId, TraceId};
 use crate::commit::{NodeId, Number, StoreTime};
@@ -47,6 +48,8 @@ pub struct Claim {
     pub request_id: Option<RequestId>,
     /// Of the exchange that made it.
     pub trace: TraceId,
+    /// What its attempt has booked.
+    pub booked: Booked,
     pub state: State,
 }
 

@@ -5,6 +5,7 @@ mod commands;
 mod freezing;
 mod hostile;
 mod moved;
+mod policies;
 mod resolving;
 mod restored;
 

@@ -10,7 +10,6 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use serde_json::Value;
-use sluice::adapters::store::memory::Memory;
 use sluice::base::ids::Environment;
 use sluice::commit::{
     Commit, CommitError, Committed, Index, NodeId, Number, Outstanding, Record, RecordKey, Span, StoreFault, StoreTime,
@@ -27,7 +26,7 @@ pub const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub struct FlakyStore {
-    pub store: Arc<Memory>,
+    pub store: Arc<dyn Store>,
     pub life: Arc<Life>,
     pub fate: Arc<Fate>,
     /// Commits and reads: the round trips that a call can cost.
@@ -92,6 +91,21 @@ impl Store for FlakyStore {
     async fn used(&self, environment: Environment, window: &WindowKey, span: Span) -> Result<u64, StoreFault> {
         self.there().await?;
         self.back(self.store.used(environment, window, span).await).await
+    }
+
+    async fn is_member(&self, environment: Environment, index: Index, member: &str) -> Result<bool, StoreFault> {
+        self.there().await?;
+        self.back(self.store.is_member(environment, index, member).await).await
+    }
+
+    async fn windows(
+        &self,
+        environment: Environment,
+        limit: Option<&str>,
+        count: usize,
+    ) -> Result<Vec<WindowKey>, StoreFault> {
+        self.there().await?;
+        self.back(self.store.windows(environment, limit, count).await).await
     }
 
     async fn outbox(

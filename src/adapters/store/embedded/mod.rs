@@ -198,6 +198,21 @@ impl Store for Embedded {
         self.look(move |map, ticker| look::used(map, environment, &window, span, ticker.now())).await
     }
 
+    async fn is_member(&self, environment: Environment, index: Index, member: &str) -> Result<bool, StoreFault> {
+        let member = member.to_owned();
+        self.look(move |map, _| Ok(look::member(map, environment, index, &member)?.is_some())).await
+    }
+
+    async fn windows(
+        &self,
+        environment: Environment,
+        limit: Option<&str>,
+        count: usize,
+    ) -> Result<Vec<WindowKey>, StoreFault> {
+        let limit = limit.map(str::to_owned);
+        self.look(move |map, _| look::windows(map, environment, limit.as_deref(), count)).await
+    }
+
     async fn outbox(
         &self,
         environment: Environment,

@@ -18,6 +18,7 @@ mod sure;
 mod transfer;
 mod words;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -52,9 +53,11 @@ const NO_SCRIPT: ErrorKind = ErrorKind::Server(ServerErrorKind::NoScript);
 const OBSTACLE: usize = 6;
 /// What the node knows of the store is not so.
 const OTHER: &str = "OTHER";
-/// Errors of a Redis that has not begun to write. `NOPERM` is none of them: a user may lack what a script needs last.
-const NOT_BEGUN: [&str; 16] = [
+/// Errors of a Redis, and of the script, where nothing was written.
+const NOT_BEGUN: [&str; 18] = [
     OTHER,
+    "DENIED",
+    "NOPERM",
     "NOSCRIPT",
     "OOM",
     "READONLY",
@@ -71,6 +74,9 @@ const NOT_BEGUN: [&str; 16] = [
     "CROSSSLOT",
     "WRONGPASS",
 ];
+
+/// How much is looked at in one go where all windows are looked for.
+const SCANNED: usize = 1_000;
 
 type Told = Vec<Vec<u8>>;
 
@@ -272,6 +278,43 @@ impl Store for RedisStore {
         let mut told = Reader::of(self.look(environment, "used", &words).await?);
         self.hear(told.time()?);
         Ok(told.number()?.as_u64())
+    }
+
+    async fn is_member(&self, environment: Environment, index: Index, member: &str) -> Result<bool, StoreFault> {
+        let mut command = ::redis::cmd("ZSCORE");
+        command.arg(format!("{}:i:{}", root(environment), index.as_str())).arg(member);
+        let told = self.redis.ask(async |mut connection, _| command.query_async(&mut connection).await).await;
+        let score: Option<Vec<u8>> = told.map_err(|unanswered| fault(unanswered, StoreFault::Away))?;
+        Ok(score.is_some())
+    }
+
+    async fn windows(
+        &self,
+        environment: Environment,
+        limit: Option<&str>,
+        count: usize,
+    ) -> Result<Vec<WindowKey>, StoreFault> {
+        // Each slot stands among what turns by its age, with its window behind it.
+        let pattern = limit.map_or_else(|| "s*".to_owned(), |limit| format!("s* {}:{limit}:*", limit.len()));
+        let (mut found, mut cursor) = (BTreeSet::new(), 0_u64);
+        loop {
+            let mut command = ::redis::cmd("ZSCAN");
+            command.arg(format!("{}:x", root(environment))).arg(cursor).arg("MATCH").arg(&pattern);
+            command.arg("COUNT").arg(SCANNED);
+            let told = self.redis.ask(async |mut connection, _| command.query_async(&mut connection).await).await;
+            let (next, names): (u64, Told) = told.map_err(|unanswered| fault(unanswered, StoreFault::Away))?;
+            for name in names.iter().step_by(2) {
+                let window = words::window(name).ok_or_else(unreadable)?;
+                // A key may hold what looks like the name of another limit.
+                if limit.is_none_or(|limit| limit == window.limit) {
+                    found.insert(window);
+                }
+            }
+            cursor = next;
+            if cursor == 0 || found.len() >= count {
+                return Ok(found.into_iter().take(count).collect());
+            }
+        }
     }
 
     async fn outbox(

@@ -21,6 +21,15 @@
 local op, root = ARGV[1], KEYS[1]
 local MOST = 9007199254740991
 
+-- Every write goes through here, and is tried first: is it allowed to the user?
+local alter
+
+local function try(...)
+  if not redis.acl_check_cmd(...) then
+    error({ err = 'DENIED the user may not call ' .. (...) })
+  end
+end
+
 local function text(number)
   return string.format('%.0f', number)
 end
@@ -64,7 +73,7 @@ end
 -- The highest number that a node has: what it knows, and nobody else's commits can hide that it is gone.
 local function raise(node, number)
   if number > number_of(node) then
-    redis.call('HSET', root .. ':l', node, text(number))
+    alter('HSET', root .. ':l', node, text(number))
   end
 end
 
@@ -197,12 +206,12 @@ local function commit()
     end
     write(function()
       local key = root .. ':r:' .. name
-      redis.call('DEL', key)
-      redis.call('HSET', key, 'v', text(number), 'a', text(now), 'w', whole_until, 'g', gone_at, 'c', value)
+      alter('DEL', key)
+      alter('HSET', key, 'v', text(number), 'a', text(now), 'w', whole_until, 'g', gone_at, 'c', value)
       if whole_until == '' then
-        redis.call('ZREM', root .. ':x', 'r' .. name)
+        alter('ZREM', root .. ':x', 'r' .. name)
       else
-        redis.call('ZADD', root .. ':x', whole_until, 'r' .. name)
+        alter('ZADD', root .. ':x', whole_until, 'r' .. name)
       end
     end)
   end
@@ -262,21 +271,21 @@ local function commit()
       local name, version = take(), take()
       if is_of(name, version) then
         write(function()
-          redis.call('DEL', root .. ':r:' .. name)
-          redis.call('ZREM', root .. ':x', 'r' .. name)
+          alter('DEL', root .. ':r:' .. name)
+          alter('ZREM', root .. ':x', 'r' .. name)
         end)
       end
     end,
     index_add = function()
       local index, member, due = take(), take(), tonumber(take())
       write(function()
-        redis.call('ZADD', root .. ':i:' .. index, text(math.min(now + due, MOST)), member)
+        alter('ZADD', root .. ':i:' .. index, text(math.min(now + due, MOST)), member)
       end)
     end,
     index_remove = function()
       local index, member = take(), take()
       write(function()
-        redis.call('ZREM', root .. ':i:' .. index, member)
+        alter('ZREM', root .. ':i:' .. index, member)
       end)
     end,
     reserve = function()
@@ -296,15 +305,15 @@ local function commit()
       local before, matters_before = words(redis.call('HGET', slots, slot) or ('0 ' .. text(matters)))
       matters = math.max(matters, matters_before)
       write(function()
-        redis.call('HSET', slots, slot, text(before + units) .. ' ' .. text(matters))
-        redis.call('ZADD', root .. ':x', text(matters), 's' .. slot .. ' ' .. window)
-        redis.call('HSET', root .. ':h:' .. window, name, slot .. ' ' .. text(units))
+        alter('HSET', slots, slot, text(before + units) .. ' ' .. text(matters))
+        alter('ZADD', root .. ':x', text(matters), 's' .. slot .. ' ' .. window)
+        alter('HSET', root .. ':h:' .. window, name, slot .. ' ' .. text(units))
       end)
     end,
     settle = function()
       local window, name = take(), take()
       write(function()
-        redis.call('HDEL', root .. ':h:' .. window, name)
+        alter('HDEL', root .. ':h:' .. window, name)
       end)
     end,
     give_back = function()
@@ -322,12 +331,12 @@ local function commit()
         left = math.max(left - units, 0)
       end
       write(function()
-        redis.call('HDEL', root .. ':h:' .. window, name)
+        alter('HDEL', root .. ':h:' .. window, name)
         if left and left > 0 then
-          redis.call('HSET', slots, slot, text(left) .. ' ' .. text(matters))
+          alter('HSET', slots, slot, text(left) .. ' ' .. text(matters))
         elseif left then
-          redis.call('HDEL', slots, slot)
-          redis.call('ZREM', root .. ':x', 's' .. slot .. ' ' .. window)
+          alter('HDEL', slots, slot)
+          alter('ZREM', root .. ':x', 's' .. slot .. ' ' .. window)
         end
       end)
     end,
@@ -343,9 +352,9 @@ local function commit()
   end
   return { 'done', text(number), text(now) },
     function()
-      redis.call('HSET', root, 'format', '1', 'time', text(now), 'last', text(number))
-      redis.call('HSET', root .. ':o', text(number), text(now) .. ' ' .. node .. ' ' .. entry)
-      redis.call('ZADD', root .. ':q:' .. node, text(number), text(number))
+      alter('HSET', root, 'format', '1', 'time', text(now), 'last', text(number))
+      alter('HSET', root .. ':o', text(number), text(now) .. ' ' .. node .. ' ' .. entry)
+      alter('ZADD', root .. ':q:' .. node, text(number), text(number))
       raise(node, number)
       for _, act in ipairs(writes) do
         act()
@@ -485,36 +494,42 @@ local operations = {
     if (is_first and (meta[1] or lost)) or (not is_first and meta[1] ~= 'import') then
       error('there is a store already')
     end
-    return {}, function()
-      redis.call('HSET', root, 'format', 'import')
-      while at < #ARGV do
-        local kind = take()
-        if kind == 'record' then
-          local name, version, written, whole, gone, state, content = take(), take(), take(), take(), take(), take(), take()
-          local key = root .. ':r:' .. name
-          redis.call('HSET', key, 'v', version, 'a', written, 'w', whole, 'g', gone)
-          if state == 'whole' then
-            redis.call('HSET', key, 'c', content)
-          end
-          local turns = state == 'whole' and whole or gone
-          if turns ~= '' then
-            redis.call('ZADD', root .. ':x', turns, 'r' .. name)
-          end
-        elseif kind == 'member' then
-          local index, due, name = take(), take(), take()
-          redis.call('ZADD', root .. ':i:' .. index, due, name)
-        elseif kind == 'slot' then
-          local window, slot, units, matters = take(), take(), take(), take()
-          redis.call('HSET', root .. ':s:' .. window, slot, units .. ' ' .. matters)
-          redis.call('ZADD', root .. ':x', matters, 's' .. slot .. ' ' .. window)
-        elseif kind == 'holder' then
-          local window, name, slot, units = take(), take(), take(), take()
-          redis.call('HSET', root .. ':h:' .. window, name, slot .. ' ' .. units)
-        else
-          local number, written, node, entry = take(), take(), take(), take()
-          redis.call('HSET', root .. ':o', number, written .. ' ' .. node .. ' ' .. entry)
-          redis.call('ZADD', root .. ':q:' .. node, number, number)
+    local writes = { { 'HSET', root, 'format', 'import' } }
+    local function write(...)
+      writes[#writes + 1] = { ... }
+    end
+    while at < #ARGV do
+      local kind = take()
+      if kind == 'record' then
+        local name, version, written, whole, gone, state, content = take(), take(), take(), take(), take(), take(), take()
+        local key = root .. ':r:' .. name
+        write('HSET', key, 'v', version, 'a', written, 'w', whole, 'g', gone)
+        if state == 'whole' then
+          write('HSET', key, 'c', content)
         end
+        local turns = state == 'whole' and whole or gone
+        if turns ~= '' then
+          write('ZADD', root .. ':x', turns, 'r' .. name)
+        end
+      elseif kind == 'member' then
+        local index, due, name = take(), take(), take()
+        write('ZADD', root .. ':i:' .. index, due, name)
+      elseif kind == 'slot' then
+        local window, slot, units, matters = take(), take(), take(), take()
+        write('HSET', root .. ':s:' .. window, slot, units .. ' ' .. matters)
+        write('ZADD', root .. ':x', matters, 's' .. slot .. ' ' .. window)
+      elseif kind == 'holder' then
+        local window, name, slot, units = take(), take(), take(), take()
+        write('HSET', root .. ':h:' .. window, name, slot .. ' ' .. units)
+      else
+        local number, written, node, entry = take(), take(), take(), take()
+        write('HSET', root .. ':o', number, written .. ' ' .. node .. ' ' .. entry)
+        write('ZADD', root .. ':q:' .. node, number, number)
+      end
+    end
+    return {}, function()
+      for _, words in ipairs(writes) do
+        alter(unpack(words))
       end
     end
   end,
@@ -527,7 +542,7 @@ local operations = {
     now, meta[3] = math.max(now, time), last
     local told, write = commit()
     return told, write and function()
-      redis.call('HSET', root, 'generation', fresh, 'run', met)
+      alter('HSET', root, 'generation', fresh, 'run', met)
       write()
     end
   end,
@@ -535,10 +550,10 @@ local operations = {
   closed = function()
     local fresh = take()
     return { generation or fresh }, function()
-      redis.call('HDEL', root, 'lost')
-      redis.call('HSET', root, 'format', '1', 'generation', generation or fresh)
+      alter('HDEL', root, 'lost')
+      alter('HSET', root, 'format', '1', 'generation', generation or fresh)
       if not run then
-        redis.call('HSET', root, 'run', met)
+        alter('HSET', root, 'run', met)
       end
     end
   end,
@@ -596,14 +611,17 @@ local operations = {
     end
   end,
   drained = function()
+    local numbers = {}
+    while at < #ARGV do
+      numbers[#numbers + 1] = take()
+    end
     return {}, function()
-      while at < #ARGV do
-        local number = take()
+      for _, number in ipairs(numbers) do
         local packed = redis.call('HGET', root .. ':o', number)
         if packed then
           local _, node = unpacked(packed)
-          redis.call('ZREM', root .. ':q:' .. node, number)
-          redis.call('HDEL', root .. ':o', number)
+          alter('ZREM', root .. ':q:' .. node, number)
+          alter('HDEL', root .. ':o', number)
         end
       end
     end
@@ -614,19 +632,19 @@ local operations = {
     return { tell(), text(#turned) }, function()
       for _, one in ipairs(turned) do
         local name = string.sub(one, 2)
-        redis.call('ZREM', expiries, one)
+        alter('ZREM', expiries, one)
         if string.sub(one, 1, 1) == 's' then
           local first = string.find(name, ' ', 1, true)
           local second = string.find(name, ' ', first + 1, true)
-          redis.call('HDEL', root .. ':s:' .. string.sub(name, second + 1), string.sub(name, 1, second - 1))
+          alter('HDEL', root .. ':s:' .. string.sub(name, second + 1), string.sub(name, 1, second - 1))
         else
           local key = root .. ':r:' .. name
           local gone_at = redis.call('HGET', key, 'g')
           if gone_at and gone_at ~= '' and now >= tonumber(gone_at) then
-            redis.call('DEL', key)
+            alter('DEL', key)
           elseif gone_at and gone_at ~= '' then
-            redis.call('HDEL', key, 'c')
-            redis.call('ZADD', expiries, gone_at, 'r' .. name)
+            alter('HDEL', key, 'c')
+            alter('ZADD', expiries, gone_at, 'r' .. name)
           end
         end
       end
@@ -634,12 +652,21 @@ local operations = {
   end,
 }
 
--- INVARIANT: whatever is wrong with what is asked or stored is found before anything is written.
+-- INVARIANT: whatever is wrong with what is asked or stored, and whatever the user may not do, is found before anything
+-- is written.
 local is_well, answer, act = pcall(operations[op])
+local fault = answer
+if is_well and act then
+  alter = try
+  is_well, fault = pcall(act)
+end
 if not is_well then
-  return redis.error_reply('SLUICE ' .. tostring(type(answer) == 'table' and answer.err or answer))
+  local why = type(fault) == 'table' and fault.err or tostring(fault)
+  local is_of_user = string.find(why, '^NOPERM') or string.find(why, '^DENIED')
+  return redis.error_reply(is_of_user and why or 'SLUICE ' .. why)
 end
 if act then
+  alter = redis.call
   act()
 end
 return answer
