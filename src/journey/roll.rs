@@ -78,8 +78,8 @@ impl Roll {
             self.store.knows(*environment, *highest);
         }
         let until = books.clock.elapsed().saturating_add(JOINS);
-        let mut its_beat = None;
         for environment in Environment::ALL {
+            let mut its_beat = None;
             loop {
                 let heard = self.beat(books, environment).await;
                 let why = match &heard {
