@@ -261,7 +261,7 @@ fn a_name_is_borne_by_one_gate_at_a_time() {
     let again = killed.start();
     assert_eq!(told(&swap().send(again.production())), "200 - executed");
     again.signal("STOP");
-    let other = setup(&upstream, &redis.url(), "left").start();
+    let other = setup(&upstream, &redis.url(), "left").start().ready();
     assert_eq!(told(&swap().send(other.production())), "200 - executed");
     again.signal("CONT");
     assert!(!again.wait_end().success());

@@ -205,7 +205,7 @@ fn a_redis_that_may_forget_is_refused_unless_it_is_allowed_by_name() {
     }
     // In the sandbox alone nothing is worth as much.
     let sandbox = Setup::new().sandbox(&upstream).set("store", "kind", "redis").set("store", "node", "left");
-    let gate = sandbox.set("redis", "url", &forgets.url()).start();
+    let gate = sandbox.set("redis", "url", &forgets.url()).start().ready();
     assert_eq!(told(&swap().send(gate.sandbox())), "200 - executed");
 }
 
