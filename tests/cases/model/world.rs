@@ -304,6 +304,8 @@ impl World {
 
     /// The numbers of both files together are without a gap, and nothing waits in the outbox. What one took over from
     /// another stands identically in both.
+    /// The numbers of both files together are without a gap, and nothing waits in the outbox. What one took over from
+    /// another stands identically in both.
     /// Every requestId that was ever asked for, and its claim.
     pub async fn claims(&self) -> Vec<(String, Option<State>)> {
         let asked = (0..REQUEST_IDS).map(|n| format!("request-{n}"));
