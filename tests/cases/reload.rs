@@ -84,6 +84,9 @@ fn what_changes_takes_force_and_is_told_and_archived() {
     let archived = |version: &str| gate.path(&format!("sluice-audit/policies/{version}/everything.toml"));
     assert_eq!(std::fs::read_to_string(archived(&first)).unwrap(), EVERYTHING);
     assert_eq!(std::fs::read_to_string(archived(second)).unwrap(), format!("{EVERYTHING}{NOTHING}"));
+    let meaning = gate.path(&format!("sluice-audit/policies/{second}/meaning.json"));
+    let meaning: Value = serde_json::from_str(&std::fs::read_to_string(meaning).unwrap()).unwrap();
+    assert_eq!(meaning["rule nothing"]["ops"].as_array().unwrap().len(), 4, "{meaning}");
 
     // Another way of writing the same.
     write(&gate, &format!("# in other words\n{NOTHING}{EVERYTHING}"));
