@@ -228,6 +228,10 @@ Try, in another terminal; first the token, which is good for this run of the dem
 
   sluice policy explain {policies} --issuer demo --issuer people --given 'op = "createSwap", amount = "5000 usdt"'
 
+   What is used of each limit, as people with a role may see it:
+
+  SLUICE_TOKEN={first} sluice policy usage --console {console}
+
 4. A bad body. 400; every violation is named with its place, and nothing is sent.
 
   {call} {json} \

@@ -91,7 +91,11 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     match &arguments.command {
         Command::Check(on) => {
             let (version, findings) = match on.read(None) {
-                Ok((_, reading)) => (Some(reading.policies.version().to_owned()), reading.warnings),
+                Ok((catalog, reading)) => {
+                    let failures = placed(&on.folder, reading.policies.failures(&catalog));
+                    let findings = reading.warnings.into_iter().chain(failures).collect();
+                    (Some(reading.policies.version().to_owned()), findings)
+                }
                 Err(findings) => (None, findings),
             };
             checked(on, version.as_deref(), &findings)

@@ -69,6 +69,12 @@ impl Policies {
     pub fn version(&self) -> &str {
         self.meaning.version()
     }
+
+    /// The tests of the set that fail: it takes no force before they pass.
+    pub fn failures(&self, catalog: &Catalog) -> Vec<Finding> {
+        let tried = self.trials.iter().filter_map(|trial| trial.run(&self.rules, catalog));
+        tried.filter_map(|tried| tried.failure()).collect()
+    }
 }
 
 #[cfg(test)]

@@ -78,6 +78,21 @@ impl Trial {
     }
 }
 
+impl Tried<'_> {
+    /// What is wrong, if it failed.
+    pub(super) fn failure(&self) -> Option<Finding> {
+        let Trial { file, place: (line, column), expect, by, .. } = self.trial;
+        let by: Vec<&str> = by.iter().map(String::as_str).collect();
+        let by = if by.is_empty() { String::new() } else { format!(" by {}", by.join(", ")) };
+        let reasons: Vec<String> =
+            self.verdict.reasons.iter().map(|reason| format!("{}: {}", reason.cause, reason.text)).collect();
+        let (expected, found) = (expect.as_str(), self.verdict.effect.as_str());
+        let text = format!("`{expected}` is expected{by}, and it is `{found}` ({})", reasons.join("; "));
+        let finding = Finding::error(file, text).at(format!("{line}:{column}"));
+        (!self.is_passed).then(|| finding.remedy("mend the rules, or the test"))
+    }
+}
+
 impl Given {
     fn ask(&self, rules: &Rules, catalog: &Catalog) -> Option<(Verdict, Vec<NearMiss>)> {
         let paid = self.destinations(rules, catalog)?.into_iter().map(|name| (name, self.is_paid));

@@ -69,6 +69,15 @@ fn the_demo_shows_what_rules_and_limits_do() {
     assert_eq!(said(demo.swap("demo-3-6", "906")), "403 LIMIT_EXCEEDED");
     assert_eq!(demo.swap("demo-2", "25.50").header("sluice-replayed").as_deref(), Some("true"));
 
+    let line = demo.told("SLUICE_TOKEN=");
+    let (token, words) = line.split_once(" sluice ").unwrap();
+    let words: Vec<&str> = words.split(' ').collect();
+    let told = sluice(&words).env("SLUICE_TOKEN", token).output().unwrap();
+    let text = String::from_utf8(told.stdout).unwrap();
+    let used =
+        "unseen-per-caller for environment production, caller demo:you: 4540.5 USD of 5000 USD used, 459.5 USD left";
+    assert!(text.contains(used), "{text}");
+
     // The line that explains, as it stands there.
     let line = demo.told("sluice policy explain ");
     let (before, given) = line.split_once(" --given '").unwrap();
