@@ -6,40 +6,48 @@
 //!
 //! What waits for more than the Redis itself (replicas, a disk) is asked over a connection of its own, so that nothing
 //! else waits behind it, and so that what it counts is its own write.
+//!
+//! Every connection leads to one process with one history, which is its *run*: whoever asks is told over which, so that
+//! another one that stands at the same address is never taken for it. A Redis whose run changes is connected to anew.
 
+mod allowed;
 mod fitness;
+mod place;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ::redis::aio::MultiplexedConnection;
-use ::redis::{AsyncConnectionConfig, Client, RedisError, RedisResult, TlsCertificates};
+use ::redis::{Client, RedisError, RedisResult};
 use arc_swap::ArcSwapOption;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::error::Elapsed;
 use tokio::time::{sleep, timeout};
 
 use self::fitness::Unfit;
+use self::place::{Address, Place, plain};
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::random::jittered;
 use crate::config::{Demands, RedisConfig};
 use crate::telemetry::Metrics;
 
 /// How long connecting may take. No call waits for it.
-const CONNECT: Duration = Duration::from_secs(2);
+const CONNECT: Duration = Duration::from_secs(1);
 /// Between attempts to connect, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// How often a connection is tried out.
 const TRY_OUT: Duration = Duration::from_secs(1);
 
 pub struct Redis {
-    client: Client,
+    place: Place,
     deadline: Duration,
     demands: Option<Demands>,
     /// The connection that stands; none while the Redis is away.
     current: ArcSwapOption<Standing>,
+    /// Counts the connections that stood.
+    stood: watch::Sender<u64>,
     lost: Notify,
     waiting: Semaphore,
     /// Those that may wait over connections of their own.
@@ -51,7 +59,11 @@ pub struct Redis {
 
 /// What stands, for as long as nothing is lost.
 struct Standing {
+    client: Client,
+    /// Where its Sentinels said that it is, if it has any.
+    address: Option<Address>,
     shared: MultiplexedConnection,
+    run: String,
     /// Connections that nobody uses now.
     alone: Mutex<Vec<MultiplexedConnection>>,
 }
@@ -68,8 +80,8 @@ impl fmt::Display for NotReady {
         match self {
             NotReady::Unfit(unfit) => unfit.fmt(f),
             NotReady::Away => f.write_str(
-                "the Redis of `redis.url` does not answer, or not in time (`redis.timeout_ms`); without it nobody knows \
-                 what was paid",
+                "the Redis of `redis.url` or `redis.sentinels` does not answer, or not in time (`redis.timeout_ms`); \
+                 without it nobody knows what was paid",
             ),
         }
     }
@@ -95,19 +107,19 @@ pub enum Unanswered {
 }
 
 /// Errors after which another connection may lead to a Redis that can do more.
-const ELSEWHERE: [&str; 6] = ["READONLY", "LOADING", "MASTERDOWN", "NOAUTH", "NOPERM", "WRONGPASS"];
+const ELSEWHERE: [&str; 7] = ["READONLY", "LOADING", "MASTERDOWN", "NOAUTH", "NOPERM", "DENIED", "WRONGPASS"];
 /// So many wait for an answer at one time.
 const WAITING: usize = 1_024;
 /// So many at one time have connections of their own.
 const ALONE: usize = 64;
 
-/// Why a Redis cannot be used at all. It does not repeat the URL, which may hold a password.
+/// Why a Redis cannot be used at all. It does not repeat an URL, which may hold a password.
 #[derive(Debug)]
 pub struct RedisFault;
 
 impl fmt::Display for RedisFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the URL or the authorities of `[redis]` cannot be used")
+        f.write_str("the address or the authorities of `[redis]` cannot be used")
     }
 }
 
@@ -116,21 +128,14 @@ impl std::error::Error for RedisFault {}
 impl Redis {
     /// Nothing is connected yet.
     pub fn new(config: &RedisConfig, metrics: Metrics) -> Result<Redis, RedisFault> {
-        let url = config.url.reveal();
-        let client = match &config.ca_pem {
-            Some(pem) => {
-                let certificates = TlsCertificates { client_tls: None, root_cert: Some(pem.clone()) };
-                Client::build_with_tls(url, certificates)
-            }
-            None => Client::open(url),
-        };
-        let client = client.map_err(|_| RedisFault)?;
+        let place = Place::of(config)?;
         metrics.redis_up(false);
         Ok(Redis {
-            client,
+            place,
             deadline: config.timeout,
             demands: config.demands,
             current: ArcSwapOption::empty(),
+            stood: watch::Sender::new(0),
             lost: Notify::new(),
             waiting: Semaphore::new(WAITING),
             alone: Semaphore::new(ALONE),
@@ -162,20 +167,34 @@ impl Redis {
         timeout(time, ready).await.unwrap_or(Err(NotReady::Away))
     }
 
-    /// Asks over the connection that stands, within the deadline.
+    /// What it says of itself under these names, as far as it does.
+    pub async fn says<const N: usize>(&self, names: [&str; N]) -> Result<[Option<String>; N], Unanswered> {
+        let info = async |mut connection: MultiplexedConnection, _: &str| {
+            ::redis::cmd("INFO").query_async::<String>(&mut connection).await
+        };
+        let info = self.ask(info).await?;
+        Ok(names.map(|name| fitness::said(&info, name).ok().map(str::to_owned)))
+    }
+
+    /// Changes with every new connection.
+    pub fn connections(&self) -> watch::Receiver<u64> {
+        self.stood.subscribe()
+    }
+
+    /// Asks over the connection that stands, within the deadline; the question is told its run.
     pub async fn ask<T>(
         &self,
-        question: impl AsyncFnOnce(MultiplexedConnection) -> RedisResult<T>,
+        question: impl AsyncFnOnce(MultiplexedConnection, &str) -> RedisResult<T>,
     ) -> Result<T, Unanswered> {
         let standing = self.standing()?;
         let _waiting = self.waiting.try_acquire().map_err(|_| Unanswered::Away("too many wait for it"))?;
-        self.answered(&standing, timeout(self.deadline, question(standing.shared.clone())).await)
+        self.answered(&standing, timeout(self.deadline, question(standing.shared.clone(), &standing.run)).await)
     }
 
     /// Asks over a connection that nobody else uses meanwhile, within the deadline.
     pub async fn ask_alone<T>(
         &self,
-        question: impl AsyncFnOnce(MultiplexedConnection) -> RedisResult<T>,
+        question: impl AsyncFnOnce(MultiplexedConnection, &str) -> RedisResult<T>,
     ) -> Result<T, Unanswered> {
         let standing = self.standing()?;
         let _waiting = self.alone.try_acquire().map_err(|_| Unanswered::Away("too many wait for it"))?;
@@ -183,18 +202,16 @@ impl Redis {
         let asked = Stopwatch::start();
         let connection = match unused {
             Some(connection) => connection,
-            None => {
-                match timeout(self.deadline, self.client.get_multiplexed_async_connection_with_config(&plain())).await {
-                    Ok(Ok(connection)) => connection,
-                    Ok(Err(_)) | Err(_) => {
-                        self.lose(&standing);
-                        return Err(Unanswered::Away("no further connection came about"));
-                    }
+            None => match timeout(self.deadline, self.connect_alone(&standing)).await {
+                Ok(Ok(Some(connection))) => connection,
+                Ok(Ok(None) | Err(_)) | Err(_) => {
+                    self.lose(&standing);
+                    return Err(Unanswered::Away("no further connection came about"));
                 }
-            }
+            },
         };
         let left = self.deadline.saturating_sub(asked.elapsed());
-        let answer = self.answered(&standing, timeout(left, question(connection.clone())).await);
+        let answer = self.answered(&standing, timeout(left, question(connection.clone(), &standing.run)).await);
         // INVARIANT: one on which an answer is still to come is used by nobody.
         if !matches!(answer, Err(Unanswered::Lost(_))) {
             standing.unused().push(connection);
@@ -235,6 +252,7 @@ impl Redis {
             match self.connect().await {
                 Ok(connection) => {
                     self.current.store(Some(connection.clone()));
+                    self.stood.send_modify(|count| *count = count.wrapping_add(1));
                     self.metrics.redis_up(true);
                     tracing::info!("the Redis is there");
                     was_up = true;
@@ -263,25 +281,51 @@ impl Redis {
 
     /// A connection over which an answer came in time: one that is always slow never stands.
     async fn connect(&self) -> Result<Arc<Standing>, NotConnected> {
+        let address = self.place.address().await.map_err(|untold| NotConnected::Error(untold.to_string()))?;
+        let failed = |error: RedisError| NotConnected::Error(format!("{:?}", error.kind()));
+        let client = self.place.client(address.as_ref()).map_err(failed)?;
         let connecting = async {
-            let mut shared = self.client.get_multiplexed_async_connection_with_config(&plain()).await?;
+            let mut shared = client.get_multiplexed_async_connection_with_config(&plain()).await?;
             let answered = timeout(self.deadline, self.try_out(&mut shared)).await;
             Ok::<_, RedisError>(answered.map(|answer| (shared, answer)))
         };
         let silent = || NotConnected::Error("silent".to_owned());
-        let failed = |error: RedisError| NotConnected::Error(format!("{:?}", error.kind()));
         let tried = timeout(CONNECT, connecting).await.map_err(|_| silent())?.map_err(failed)?;
         let (shared, fit) = tried.map_err(|_| silent())?;
-        fit.map_err(failed)?.map_err(NotConnected::Unfit)?;
+        let run = fit.map_err(failed)?.map_err(|unfit| match unfit {
+            // It is no longer what its Sentinels say, or not yet.
+            Unfit::Replica if self.place.may_change() => NotConnected::Error("its Sentinels name a replica".to_owned()),
+            unfit => NotConnected::Unfit(unfit),
+        })?;
         self.unfit.store(None);
-        Ok(Arc::new(Standing { shared, alone: Mutex::default() }))
+        Ok(Arc::new(Standing { client, address, shared, run, alone: Mutex::default() }))
     }
 
-    async fn try_out(&self, connection: &mut MultiplexedConnection) -> RedisResult<Result<(), Unfit>> {
-        ping(connection).await?;
-        let Some(demands) = self.demands else { return Ok(Ok(())) };
+    /// None where it leads elsewhere.
+    async fn connect_alone(&self, standing: &Standing) -> RedisResult<Option<MultiplexedConnection>> {
+        let mut connection = standing.client.get_multiplexed_async_connection_with_config(&plain()).await?;
+        let is_the_same = self.run_of(&mut connection).await?.is_ok_and(|found| found == standing.run);
+        Ok(is_the_same.then_some(connection))
+    }
+
+    /// The run to which it leads, where that is fit and its user may do all that is needed.
+    async fn try_out(&self, connection: &mut MultiplexedConnection) -> RedisResult<Result<String, Unfit>> {
+        match (self.run_of(connection).await?, self.demands) {
+            (Ok(run), Some(demands)) => Ok(allowed::check(connection, demands).await?.map(|()| run)),
+            (run, _) => Ok(run),
+        }
+    }
+
+    /// The run to which it leads; without demands nobody asks for it.
+    async fn run_of(&self, connection: &mut MultiplexedConnection) -> RedisResult<Result<String, Unfit>> {
+        if let Err(error) = ping(connection).await {
+            return Ok(allowed::denied(error)?.map(|()| String::new()));
+        }
+        if self.demands.is_none() && !self.place.may_change() {
+            return Ok(Ok(String::new()));
+        }
         match ::redis::cmd("INFO").query_async::<String>(connection).await {
-            Ok(info) => Ok(fitness::check(&info, demands)),
+            Ok(info) => Ok(fitness::check(&info, self.demands).and_then(|()| fitness::run(&info))),
             Err(error) if error.code() == Some("NOPERM") => Ok(Err(Unfit::Silent)),
             Err(error) => Err(error),
         }
@@ -294,12 +338,21 @@ impl Redis {
                 () = self.lost.notified() => {}
                 () = sleep(TRY_OUT) => {
                     let mut trial = standing.shared.clone();
-                    if !matches!(timeout(self.deadline, ping(&mut trial)).await, Ok(Ok(()))) {
+                    let tried = timeout(self.deadline, self.run_of(&mut trial)).await;
+                    if !matches!(tried, Ok(Ok(Ok(run))) if run == standing.run) {
+                        self.lose(standing);
+                    } else if self.is_elsewhere(standing).await {
+                        tracing::warn!("the Sentinels name another Redis");
                         self.lose(standing);
                     }
                 }
             }
         }
+    }
+
+    /// Whether its Sentinels say so; an old one that was cut off does not know it itself.
+    async fn is_elsewhere(&self, standing: &Standing) -> bool {
+        matches!(self.place.address().await, Ok(address) if address != standing.address)
     }
 
     fn is_current(&self, standing: &Arc<Standing>) -> bool {
@@ -316,11 +369,6 @@ impl Standing {
     fn unused(&self) -> MutexGuard<'_, Vec<MultiplexedConnection>> {
         self.alone.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Deadlines are kept here, not there.
-fn plain() -> AsyncConnectionConfig {
-    AsyncConnectionConfig::new().set_connection_timeout(Some(CONNECT)).set_response_timeout(None)
 }
 
 async fn ping(connection: &mut MultiplexedConnection) -> RedisResult<()> {

@@ -11,6 +11,7 @@ use super::files::SchemaFiles;
 use super::operation::{Answer, Claim, Class, Fees, Money, Operation, Parameter, Reconcile, Shape, Side, Statuses};
 use super::read::{Faults, Node};
 use super::template::Template;
+use crate::base::digest::Fingerprint;
 use crate::base::finding::{Finding, nearest};
 use crate::base::ids::OperationId;
 use crate::base::json::{self, Limits};
@@ -22,7 +23,10 @@ const BESIDE_METHODS: [&str; 4] = ["summary", "description", "servers", "paramet
 /// By which statuses upstream proves that nothing was executed, unless an operation says otherwise.
 const NOT_EXECUTED: [u16; 8] = [400, 401, 403, 404, 413, 415, 422, 429];
 
-pub(super) fn operations(files: &SchemaFiles, enable: &[String]) -> Result<Vec<Operation>, Vec<Finding>> {
+pub(super) fn operations(
+    files: &SchemaFiles,
+    enable: &[String],
+) -> Result<(Vec<Operation>, Fingerprint), Vec<Finding>> {
     let parsed = parsed(files)?;
     let registry = registry(&parsed)?;
     let Some((_, document)) = parsed.iter().find(|(name, _)| *name == FILE) else {
@@ -36,7 +40,19 @@ pub(super) fn operations(files: &SchemaFiles, enable: &[String]) -> Result<Vec<O
     let mut findings = faults.into_findings();
     findings.extend(unknown_names(&operations, enable));
     findings.extend(same_twice(&operations));
-    if findings.is_empty() { Ok(operations) } else { Err(findings) }
+    if !findings.is_empty() {
+        return Err(findings);
+    }
+    let digest = digest(&parsed, &operations);
+    Ok((operations, digest))
+}
+
+fn digest(parsed: &[(&str, Value)], operations: &[Operation]) -> Fingerprint {
+    let mut texts: Vec<String> =
+        parsed.iter().flat_map(|(name, value)| [(*name).to_owned(), value.to_string()]).collect();
+    texts.extend(operations.iter().filter(|operation| operation.enabled).map(|operation| operation.id.to_string()));
+    let parts: Vec<&[u8]> = texts.iter().map(String::as_bytes).collect();
+    Fingerprint::of(&parts)
 }
 
 fn parsed(files: &SchemaFiles) -> Result<Vec<(&str, Value)>, Vec<Finding>> {
@@ -108,6 +124,7 @@ impl Reader<'_> {
             claim: notes.optional("claim").and_then(|n| claim(&n, template)),
             money: notes.optional("money").map(|n| money(&n)),
             reconcile: notes.optional("reconcile").and_then(|n| reconcile(&n)),
+            further: Vec::new(),
             not_executed: notes.optional("notExecuted").map_or_else(|| NOT_EXECUTED.to_vec(), |n| statuses(&n)),
             id,
         })

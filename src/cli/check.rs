@@ -5,7 +5,7 @@ use std::path::Path;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use super::{Ending, Sources, in_folder, is_error, policies, print, read_contract};
+use super::{Ending, Sources, in_folder, is_error, print, read_contract};
 use crate::base::finding::{Finding, Severity};
 use crate::catalog::completeness;
 
@@ -54,7 +54,7 @@ pub(super) fn findings(sources: &Sources) -> Vec<Finding> {
 fn everything(sources: &Sources) -> Vec<Finding> {
     match sources.load() {
         Ok(loaded) => {
-            let odd = policies::oddities(&loaded.policies, &loaded.config, &loaded.catalog);
+            let odd = loaded.folder.oddities(&loaded.policies.policies);
             loaded.warnings.into_iter().chain(odd).collect()
         }
         Err(findings) => findings,
@@ -78,7 +78,7 @@ fn counted(count: usize, thing: &str) -> String {
     if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
 }
 
-fn as_json(findings: &[Finding]) -> Value {
+pub(super) fn as_json(findings: &[Finding]) -> Value {
     let (errors, warnings) = count(findings);
     let finding = |f: &Finding| {
         let severity = match f.severity {

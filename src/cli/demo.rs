@@ -10,10 +10,10 @@ use clap::Args;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
-use super::policies::shipped_policies;
 use super::token::{Signer, Wanted, token};
-use super::{Ending, print, random_secret};
+use super::{Ending, policies, print, random_secret};
 use crate::adapters::clock::SystemClock;
+use crate::adapters::policies::PolicyFolder;
 use crate::base::finding::Finding;
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
@@ -33,6 +33,9 @@ pub(super) struct Arguments {
     /// Port of the production gate; sandbox, probes and console take the next three. 0 takes any free ones
     #[arg(long, default_value_t = 8080)]
     port: u16,
+    /// Keep the store in this Redis, as many gates do: `redis://127.0.0.1:6379/1`. It stays there when the demo has ended
+    #[arg(long, value_name = "URL")]
+    redis: Option<String>,
 }
 
 /// What the demo's tokens say in `iss`.
@@ -44,6 +47,10 @@ const PEOPLE: &str = "sluice-demo-people";
 /// What the secrets that they are signed with are called in the demo's own environment.
 const SECRET: &str = "TOKEN_SECRET";
 const SECRET_OF_PEOPLE: &str = "TOKEN_SECRET_OF_PEOPLE";
+/// The folder of the policies, in that of the demo.
+const POLICIES: &str = "policies";
+/// What the URL of the Redis is called there.
+const REDIS_URL: &str = "REDIS_URL";
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     let files = SchemaFiles::built_in();
@@ -53,9 +60,12 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     let sandbox = runtime.block_on(simulator(&files))?;
     let secrets = [random_secret()?, random_secret()?];
     let folder = Folder::new()?;
-    let config = configuration(arguments.port, production, sandbox, &secrets, &folder.0)?;
-    let policies = shipped_policies(&config, &catalog).map_err(|findings| told(&findings))?;
-    let process = Process::start(&config, Arc::new(catalog), policies, Console::new)
+    let config = configuration(arguments, production, sandbox, &secrets, &folder.0)?;
+    policies::write(&folder.0.join(POLICIES), "people").context("the demo's policies cannot be written")?;
+    let catalog = Arc::new(catalog);
+    let policies = PolicyFolder::of(&config, catalog.clone(), "demo").map_err(|findings| told(&findings))?;
+    let loaded = policies.load().map_err(|findings| told(&findings))?;
+    let process = Process::start(&config, catalog, (policies, loaded), Console::new)
         .context("the demo cannot start; `--port` chooses other ports")?;
     let tokens = Tokens {
         caller: token_of(&config, "demo", "you", &[])?,
@@ -64,7 +74,10 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
             token_of(&config, "people", "ops-2", &["operator"])?,
         ],
     };
-    print(&welcome(process.addresses(), production, &tokens))?;
+    print(&welcome(process.addresses(), production, &tokens, &folder.0.join(POLICIES)))?;
+    if arguments.redis.is_some() {
+        print(OF_REDIS)?;
+    }
     let _log = telemetry::init(&config.log);
     process.serve()?;
     print("The demo has ended.\n")?;
@@ -99,15 +112,24 @@ async fn simulator(files: &SchemaFiles) -> anyhow::Result<SocketAddr> {
 
 /// The tokens of callers and those of people are signed each with a secret of their own.
 fn configuration(
-    port: u16,
+    Arguments { port, redis }: &Arguments,
     production: SocketAddr,
     sandbox: SocketAddr,
     [callers, people]: &[Secret; 2],
     folder: &Path,
 ) -> anyhow::Result<Config> {
+    let port = *port;
+    // Whatever it keeps is worth nothing; and no other demo has this name now.
+    let shared = redis.as_ref().map_or_else(String::new, |_| {
+        format!(
+            "kind = \"redis\"\nnode = \"demo-{}\"\n[redis]\nurl = {{ env = \"{REDIS_URL}\" }}\nallow_unsafe = true\n\
+             timeout_ms = 1_000\n",
+            std::process::id()
+        )
+    });
     let nth = |n: u16| if port == 0 { 0 } else { port.saturating_add(n) };
     let text = format!(
-        "[production]\nlisten = \"127.0.0.1:{}\"\nupstream = \"http://{production}\"\n\
+        "policies = \"{}\"\n[production]\nlisten = \"127.0.0.1:{}\"\nupstream = \"http://{production}\"\n\
          [sandbox]\nlisten = \"127.0.0.1:{}\"\nupstream = \"http://{sandbox}\"\n\
          [issuer.demo]\nissuer = \"{ISSUER}\"\naudience = [\"{AUDIENCE}\"]\nenvironments = [\"production\", \"sandbox\"]\n\
          algorithms = [\"HS256\"]\nshared_secret = {{ env = \"{SECRET}\" }}\n\
@@ -115,22 +137,24 @@ fn configuration(
          [console]\nlisten = \"127.0.0.1:{}\"\nissuer = \"people\"\n\
          [issuer.people]\nissuer = \"{PEOPLE}\"\naudience = [\"{AUDIENCE}\"]\nenvironments = []\n\
          algorithms = [\"HS256\"]\nroles = \"roles\"\nshared_secret = {{ env = \"{SECRET_OF_PEOPLE}\" }}\n\
-         [store]\nfolder = \"{}\"\n[audit]\nfolder = \"{}\"\n",
+         [audit]\nfolder = \"{}\"\n[store]\nfolder = \"{}\"\n{shared}",
+        folder.join(POLICIES).display(),
         nth(0),
         nth(1),
         nth(2),
         nth(3),
-        folder.join("store").display(),
         folder.join("audit").display(),
+        folder.join("store").display(),
     );
     // The demo runs on what stands here alone, whatever the environment says.
     let world = World {
         environment: BTreeMap::from([
             (SECRET.to_owned(), callers.reveal().into()),
             (SECRET_OF_PEOPLE.to_owned(), people.reveal().into()),
+            (REDIS_URL.to_owned(), redis.clone().unwrap_or_default().into()),
         ]),
         read_file: &|_| Err(std::io::ErrorKind::NotFound.into()),
-        is_folder: &|asked| asked == folder,
+        is_folder: &|asked| asked == folder || asked == folder.join(POLICIES),
     };
     let reading = config::read(&text, "demo", &world).map_err(|findings| told(&findings))?;
     Ok(reading.config)
@@ -154,7 +178,8 @@ fn told(findings: &[Finding]) -> anyhow::Error {
     anyhow!(findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
 }
 
-fn welcome(addresses: &Addresses, simulator: SocketAddr, tokens: &Tokens) -> String {
+fn welcome(addresses: &Addresses, simulator: SocketAddr, tokens: &Tokens, policies: &Path) -> String {
+    let policies = policies.display();
     let gate = |wanted: Environment| {
         let found = addresses.environments.iter().find(|(environment, _)| *environment == wanted);
         found.map_or_else(String::new, |(_, address)| format!("http://{address}"))
@@ -188,22 +213,41 @@ Try, in another terminal; first the token, which is good for this run of the dem
     -d '{{"requestId": "demo-1", "source": {{"chain": "POLYGON", "currency": "usdt", "amount": "25.50"}}, "destination": {{"chain": "POLYGON", "currency": "usdc", "walletAddress": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"}}}}' \
     '{production}/v2/wallets/swaps'
 
-3. A bad body. 400; every violation is named with its place, and nothing is sent.
+3. Rules and limits. A larger swap needs people (403 `APPROVAL_REQUIRED`), the largest goes nowhere (403 `POLICY_DENIED`),
+   and what passes unseen is 5000 USD a day for each caller: the last of the six gets 403 `LIMIT_EXCEEDED`.
+
+  swap() {{ {call} {json} \
+    -d "{{\"requestId\": \"$1\", \"source\": {{\"chain\": \"POLYGON\", \"currency\": \"usdt\", \"amount\": \"$2\"}}, \"destination\": {{\"chain\": \"POLYGON\", \"currency\": \"usdc\", \"walletAddress\": \"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed\"}}}}" \
+    '{production}/v2/wallets/swaps'; }}
+  swap demo-3-larger 5000
+  swap demo-3-largest 30000
+  for n in 1 2 3 4 5 6; do swap demo-3-$n 90$n; done
+
+   The rules stand in {policies}; change one, and a few seconds later it decides.
+   Why a call is decided so, in words:
+
+  sluice policy explain {policies} --issuer demo --issuer people --given 'op = "createSwap", amount = "5000 usdt"'
+
+   What is used of each limit, as people with a role may see it:
+
+  SLUICE_TOKEN={first} sluice policy usage --console {console}
+
+4. A bad body. 400; every violation is named with its place, and nothing is sent.
 
   {call} {json} \
-    -d '{{"requestId": "demo-2", "source": {{"chain": "POLYGON", "currency": "usdt", "amount": "-1"}}, "destination": {{"walletAddress": 7}}, "limitPrice": "1.00005"}}' \
+    -d '{{"requestId": "demo-4", "source": {{"chain": "POLYGON", "currency": "usdt", "amount": "-1"}}, "destination": {{"walletAddress": 7}}, "limitPrice": "1.00005"}}' \
     '{production}/v2/wallets/swaps'
 
-4. An unknown path. 404: nothing that the contract does not list goes further.
+5. An unknown path. 404: nothing that the contract does not list goes further.
 
   {call} '{production}/v2/everything'
 
-5. No token, and one that somebody has altered. 401, and nothing goes further.
+6. No token, and one that somebody has altered. 401, and nothing goes further.
 
   curl -i '{sandbox}/v2/users'
   curl -i -H "Authorization: Bearer ${{TOKEN}}x" '{sandbox}/v2/users'
 
-6. Stop money. As an operator; `sluice` is this very program.
+7. Stop money. As an operator; `sluice` is this very program.
 
   export SLUICE_TOKEN={first}
   sluice freeze --console {console} --environment production --reason 'trying it out'
@@ -212,23 +256,23 @@ Try, in another terminal; first the token, which is good for this run of the dem
 
   sluice unfreeze --console {console} --environment production --reason 'seen it'
 
-7. A call in doubt. Upstream answers a swap with 500, which proves nothing: nobody knows what became of it.
+8. A call in doubt. Upstream answers a swap with 500, which proves nothing: nobody knows what became of it.
 
   curl -d '{{"operation": "createSwap", "kind": "html500", "effect": false, "times": 1}}' 'http://{simulator}/simulator/faults'
   {call} {json} \
-    -d '{{"requestId": "demo-7", "source": {{"chain": "POLYGON", "currency": "usdt", "amount": "7"}}, "destination": {{"chain": "POLYGON", "currency": "usdc", "walletAddress": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"}}}}' \
+    -d '{{"requestId": "demo-8", "source": {{"chain": "POLYGON", "currency": "usdt", "amount": "7"}}, "destination": {{"chain": "POLYGON", "currency": "usdc", "walletAddress": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"}}}}' \
     '{production}/v2/wallets/swaps'
   sluice requests list --console {console}
 
    The simulator's journal, below, shows that it was not executed. That takes the word of two people, and six
    seconds in which upstream might still have done it; one word is not enough:
 
-  sluice requests resolve --console {console} --environment production --outcome absent --reason 'not in its journal' demo-7
+  sluice requests resolve --console {console} --environment production --outcome absent --reason 'not in its journal' demo-8
 
    The second is. Then the same swap, sent again, is executed.
 
   export SLUICE_TOKEN={second}
-  sluice requests resolve --console {console} --environment production --outcome absent --reason 'nor did I find it' demo-7
+  sluice requests resolve --console {console} --environment production --outcome absent --reason 'nor did I find it' demo-8
 
 What the simulator of production received and did:
 
@@ -245,6 +289,10 @@ Ctrl-C ends the demo.
     )
 }
 
+const OF_REDIS: &str = "The store is in the Redis: what an earlier demo there paid is still known, and told again.
+
+";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -253,9 +301,10 @@ mod tests {
     #[test]
     fn its_tokens_are_signed_with_the_secret_of_this_run() {
         let (production, sandbox) = (([127, 0, 0, 1], 1).into(), ([127, 0, 0, 1], 2).into());
+        let there = Path::new("/there");
         let secrets = [random_secret().unwrap(), random_secret().unwrap()];
         assert_ne!(secrets[0], secrets[1]);
-        let config = configuration(0, production, sandbox, &secrets, Path::new("/there")).unwrap();
+        let config = configuration(&Arguments { port: 0, redis: None }, production, sandbox, &secrets, there).unwrap();
         for (name, iss, secret, environments) in [("demo", ISSUER, &secrets[0], 2), ("people", PEOPLE, &secrets[1], 0)]
         {
             let issuer = config.issuers.iter().find(|issuer| issuer.name == name).unwrap();

@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use clap::Args;
 
-use super::policies::SHIPPED;
-use super::{Ending, print, random_secret};
+use super::{Ending, policies, print, random_secret};
 use crate::config;
 
 /// Write a first configuration, every setting explained
@@ -74,14 +73,11 @@ fn write(path: &Path, force: bool) -> io::Result<()> {
 
 /// Whether they were written: a folder that is there is somebody's own.
 fn write_policies(folder: &Path) -> io::Result<bool> {
-    match std::fs::create_dir(folder) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
-        Err(error) => return Err(error),
+    match policies::write(folder, "main") {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(error),
     }
-    let (name, text) = SHIPPED;
-    std::fs::write(folder.join(name), text)?;
-    Ok(true)
 }
 
 /// Whether it was written: a secret that is there already may have signed tokens, and stays.

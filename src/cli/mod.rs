@@ -7,6 +7,7 @@ mod audit;
 mod check;
 mod console;
 mod demo;
+mod doctor;
 mod freeze;
 mod init;
 mod operations;
@@ -22,17 +23,18 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use clap::{Args, Parser, Subcommand};
 
+use crate::adapters::policies::{LoadedPolicies, PolicyFolder};
 use crate::base::finding::{Finding, Severity};
 use crate::base::secret::Secret;
 use crate::catalog::{Catalog, SchemaFiles, completeness};
 use crate::config::{self, Config, World};
-use crate::policy::Policies;
 
 /// The gate between an organization's own services and a stablecoin payments API.
 #[derive(Debug, Parser)]
@@ -40,7 +42,7 @@ use crate::policy::Policies;
     name = "sluice",
     version,
     arg_required_else_help = true,
-    after_help = "Exit codes: 0 done; 1 it could not be done; 2 the command line is wrong; 3 `check`, `policy` or `audit \
+    after_help = "Exit codes: 0 done; 1 it could not be done, or `doctor` found something; 2 the command line is wrong; 3 `check`, `policy` or `audit \
                   verify` found something; 4 the console refused."
 )]
 pub struct Cli {
@@ -52,6 +54,7 @@ pub struct Cli {
 enum Command {
     Audit(audit::Arguments),
     Demo(demo::Arguments),
+    Doctor(doctor::Arguments),
     Freeze(freeze::Freeze),
     Freezes(freeze::Freezes),
     Unfreeze(freeze::Unfreeze),
@@ -72,6 +75,8 @@ pub enum Ending {
     Done,
     /// `check`, `policy` or `audit verify` found something.
     Faulty,
+    /// `doctor` found something that a person should look at.
+    Unwell,
     /// The console did not do it, and the reason is told.
     Refused,
 }
@@ -81,6 +86,7 @@ pub fn run(cli: Cli) -> anyhow::Result<Ending> {
     match cli.command {
         Command::Audit(arguments) => audit::run(arguments),
         Command::Demo(arguments) => demo::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Freeze(freeze) => freeze.run(),
         Command::Freezes(freezes) => freezes.run(),
         Command::Unfreeze(unfreeze) => unfreeze.run(),
@@ -100,6 +106,7 @@ pub fn run(cli: Cli) -> anyhow::Result<Ending> {
 pub fn exit_code(ended: anyhow::Result<Ending>) -> ExitCode {
     match ended {
         Ok(Ending::Done) => ExitCode::SUCCESS,
+        Ok(Ending::Unwell) => ExitCode::FAILURE,
         Ok(Ending::Faulty) => ExitCode::from(3),
         Ok(Ending::Refused) => ExitCode::from(4),
         Err(error) => {
@@ -125,8 +132,9 @@ pub struct Sources {
 pub struct Loaded {
     pub config: Config,
     pub files: SchemaFiles,
-    pub catalog: Catalog,
-    pub policies: Policies,
+    pub catalog: Arc<Catalog>,
+    pub folder: PolicyFolder,
+    pub policies: LoadedPolicies,
     pub warnings: Vec<Finding>,
 }
 
@@ -145,8 +153,14 @@ impl Sources {
         match (read, contract) {
             (Ok(reading), Ok((files, catalog))) => {
                 let config::Reading { config, warnings } = reading;
-                match policies::configured(&config, &catalog) {
-                    Ok(policies) => Ok(Loaded { config, files, catalog, policies, warnings }),
+                let file = self.config_file().display().to_string();
+                let catalog = Arc::new(catalog.with_further(&config.catalog.further, &file)?);
+                let folder = PolicyFolder::of(&config, catalog.clone(), &file);
+                match folder.and_then(|folder| Ok((folder.load()?, folder))) {
+                    Ok((policies, folder)) => {
+                        let warnings = warnings.into_iter().chain(policies.warnings.iter().cloned()).collect();
+                        Ok(Loaded { config, files, catalog, folder, policies, warnings })
+                    }
                     Err(findings) => Err(warnings.into_iter().chain(findings).collect()),
                 }
             }

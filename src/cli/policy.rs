@@ -4,23 +4,26 @@ mod diff;
 mod mutate;
 mod setting;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::check::{self, Output};
-use super::{Ending, in_folder, is_error, print};
+use super::console::{Ask, Way};
+use super::freeze::Environment;
+use super::{Ending, is_error, print, read_contract};
+use crate::adapters::policies::placed;
 use crate::base::finding::Finding;
 use crate::catalog::Catalog;
-use crate::commit;
-use crate::policy::{Cause, NearMiss, Reading, Reason, Reservation, Tried};
+use crate::policy::{Explanation, Reading, Reason, Tried, schema};
 use setting::{Names, Setting};
 
 /// Read and test a folder of policies
 ///
-/// Rules and limits can be read and tested here. A gate does not apply them yet, and refuses a set that has any.
+/// A gate that runs on another folder, or on none, hears nothing of it.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     #[command(subcommand)]
@@ -45,6 +48,27 @@ enum Command {
     /// Changes that make no difference to any request are told apart, if that is proved. Ends with 3 if a change that
     /// may make one is not noticed.
     Mutate(On),
+    /// Show what limits have used, as a running gate counts it
+    ///
+    /// The fullest first. Takes any role of the console.
+    Usage {
+        #[command(flatten)]
+        way: Way,
+        /// Of one environment alone
+        #[arg(long, value_enum)]
+        environment: Option<Environment>,
+        /// Of one limit alone
+        #[arg(long, value_name = "ID")]
+        limit: Option<String>,
+    },
+    /// Print the JSON Schema of the language, for editors
+    ///
+    /// Written to a file, it is named in the first line of a file of policies: `#:schema schema.json`.
+    Schema {
+        /// The folder of a contract to use instead of the built-in one
+        #[arg(long, value_name = "DIR")]
+        schemas: Option<PathBuf>,
+    },
     /// Say what becomes of a request, by which rules, and which nearly were about it
     Explain {
         #[command(flatten)]
@@ -69,11 +93,14 @@ struct On {
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     match &arguments.command {
         Command::Check(on) => {
-            let findings = match on.read(None) {
-                Ok((names, reading)) => on.odd(&names, reading),
-                Err(findings) => findings,
+            let (version, findings) = match on.read(None) {
+                Ok((names, reading)) => {
+                    let version = reading.policies.version().to_owned();
+                    (Some(version), on.odd(&names, reading))
+                }
+                Err(findings) => (None, findings),
             };
-            told(on, &findings)
+            checked(on, version.as_deref(), &findings)
         }
         Command::Test(on) => match on.read(None) {
             Ok((names, reading)) => tested(on, &names.catalog, &reading),
@@ -81,6 +108,21 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
         },
         Command::Diff(arguments) => diff::run(arguments),
         Command::Mutate(on) => mutate::run(on),
+        Command::Usage { way, environment, limit } => {
+            let environment = environment.map(|environment| environment.as_str().to_owned());
+            let ask = Ask::get("usage").with("environment", environment).with("limit", plain(limit.as_deref())?);
+            way.ask(&ask, used)
+        }
+        Command::Schema { schemas } => match read_contract(schemas.as_deref(), &[]) {
+            Ok((_, catalog)) => {
+                print(&format!("{:#}\n", schema(&catalog)))?;
+                Ok(Ending::Done)
+            }
+            Err(findings) => {
+                print(&check::told(&findings, Output::Lines))?;
+                Ok(ending(&findings))
+            }
+        },
         Command::Explain { on, given } => match on.read(Some(given)) {
             Ok((names, reading)) => explained(on, &names.catalog, &reading),
             Err(findings) => told(on, &findings),
@@ -95,16 +137,62 @@ impl On {
         Ok((names, reading))
     }
 
-    /// What may be wrong with a set that can run.
+    /// What may be wrong with a set that can be read: tests of its own that fail, and what is odd.
     fn odd(&self, names: &Names, reading: Reading) -> Vec<Finding> {
+        let failures = reading.policies.failures(&names.catalog);
         let odd = names.with(|known| reading.policies.oddities(known));
-        in_folder(Some(&self.folder), reading.warnings.into_iter().chain(odd).collect())
+        placed(&self.folder, reading.warnings.into_iter().chain(failures).chain(odd).collect())
     }
+}
+
+/// What is wrong; of a set that could be read, its version too.
+fn checked(on: &On, version: Option<&str>, findings: &[Finding]) -> anyhow::Result<Ending> {
+    print(&match on.setting.output {
+        Output::Lines => {
+            let version = version.map_or_else(String::new, |version| format!("version {version}\n"));
+            format!("{}{version}", check::told(findings, on.setting.output))
+        }
+        Output::Json => {
+            let mut told = check::as_json(findings);
+            if let (Some(members), Some(version)) = (told.as_object_mut(), version) {
+                members.insert("version".to_owned(), version.into());
+            }
+            format!("{told}\n")
+        }
+    })?;
+    Ok(ending(findings))
+}
+
+/// An id, which goes into an address as it is.
+fn plain(limit: Option<&str>) -> anyhow::Result<Option<String>> {
+    let is_plain = |id: &str| id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+    if let Some(other) = limit.filter(|limit| !is_plain(limit)) {
+        bail!("`{other}` is no id of a limit: those are made of `a-z`, `0-9` and `-`");
+    }
+    Ok(limit.map(str::to_owned))
+}
+
+fn used(answer: &Value) -> String {
+    let all = answer.get("usage").and_then(Value::as_array).into_iter().flatten();
+    let text = |one: &Value, name: &str| one.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let mut lines: Vec<String> =
+        all.map(|one| format!("{}  {}\n", text(one, "environment"), text(one, "words"))).collect();
+    if lines.is_empty() {
+        lines.push("nothing is used of any limit\n".to_owned());
+    }
+    if answer.get("more").and_then(Value::as_bool) == Some(true) {
+        lines.push("there is more: ask for one limit with `--limit`\n".to_owned());
+    }
+    lines.concat()
 }
 
 fn told(on: &On, findings: &[Finding]) -> anyhow::Result<Ending> {
     print(&check::told(findings, on.setting.output))?;
-    Ok(if findings.iter().any(is_error) { Ending::Faulty } else { Ending::Done })
+    Ok(ending(findings))
+}
+
+fn ending(findings: &[Finding]) -> Ending {
+    if findings.iter().any(is_error) { Ending::Faulty } else { Ending::Done }
 }
 
 fn tested(on: &On, catalog: &Catalog, reading: &Reading) -> anyhow::Result<Ending> {
@@ -122,52 +210,14 @@ fn explained(on: &On, catalog: &Catalog, reading: &Reading) -> anyhow::Result<En
     let policies = &reading.policies;
     let asked = policies.trials.iter().find(|trial| trial.file == GIVEN);
     let tried = asked.and_then(|trial| trial.run(&policies.rules, catalog)).context("nothing is given")?;
+    let (verdict, near) = (&tried.verdict, tried.near.as_slice());
+    let (counts, used) = (verdict.reservations.as_slice(), BTreeMap::new());
+    let explanation = Explanation { rules: &policies.rules, verdict, near, counts, used: &used };
     print(&match on.setting.output {
-        Output::Lines => in_words(&tried),
-        Output::Json => format!("{}\n", explanation(&tried)),
+        Output::Lines => explanation.to_string(),
+        Output::Json => format!("{}\n", explanation.as_json()),
     })?;
     Ok(Ending::Done)
-}
-
-fn in_words(tried: &Tried<'_>) -> String {
-    let Tried { verdict, near, .. } = tried;
-    let mut text = format!("{}\n", verdict.effect.as_str());
-    if let Some(value) = verdict.value {
-        text.push_str(&format!("  value: {value}\n"));
-    }
-    for (heading, reasons) in
-        [("because", &verdict.reasons), ("outweighed", &verdict.outweighed), ("in shadow", &verdict.shadows)]
-    {
-        for reason in reasons {
-            text.push_str(&format!("  {heading}: {}: {}\n", cause(reason), reason.text));
-        }
-    }
-    for reservation in &verdict.reservations {
-        let commit::WindowKey { limit, key } = &reservation.window;
-        text.push_str(&format!("  counts: limit {limit} for {key}: {} of {}\n", reservation.units, reservation.max));
-    }
-    for miss in near {
-        text.push_str(&format!("  nearly: rule {} ({}), if {}\n", miss.rule, miss.effect.as_str(), miss.missing));
-    }
-    text
-}
-
-fn explanation(tried: &Tried<'_>) -> Value {
-    let Tried { verdict, near, .. } = tried;
-    let reason = |r: &Reason| json!({"effect": r.effect.as_str(), "cause": cause(r), "text": r.text});
-    let all = |reasons: &[Reason]| reasons.iter().map(reason).collect::<Vec<_>>();
-    let count = |r: &Reservation| json!({"limit": r.window.limit, "key": r.window.key, "units": r.units, "max": r.max, "mode": r.mode.as_str()});
-    let miss = |m: &NearMiss| json!({"rule": &*m.rule, "effect": m.effect.as_str(), "missing": m.missing});
-    json!({
-        "effect": verdict.effect.as_str(),
-        "microUsd": verdict.value.map(|value| value.as_u64()),
-        "reasons": all(&verdict.reasons),
-        "outweighed": all(&verdict.outweighed),
-        "shadows": all(&verdict.shadows),
-        "approvals": verdict.approvals.iter().map(|name| name.as_ref()).collect::<Vec<_>>(),
-        "counts": verdict.reservations.iter().map(count).collect::<Vec<_>>(),
-        "near": near.iter().map(miss).collect::<Vec<_>>(),
-    })
 }
 
 fn lines(folder: &Path, tried: &[Tried<'_>]) -> String {
@@ -184,7 +234,7 @@ fn lines(folder: &Path, tried: &[Tried<'_>]) -> String {
         }
         text.push_str(&format!(", and it is `{found}`\n"));
         for reason in &verdict.reasons {
-            text.push_str(&format!("  {}: {}\n", cause(reason), reason.text));
+            text.push_str(&format!("  {}: {}\n", reason.cause, reason.text));
         }
     }
     let passed = tried.len().saturating_sub(failed.len());
@@ -194,7 +244,7 @@ fn lines(folder: &Path, tried: &[Tried<'_>]) -> String {
 fn as_json(folder: &Path, tried: &[Tried<'_>]) -> Value {
     let test = |Tried { trial, verdict, is_passed, .. }: &Tried<'_>| {
         let (line, column) = trial.place;
-        let reason = |r: &Reason| json!({"effect": r.effect.as_str(), "cause": cause(r), "text": r.text});
+        let reason = |r: &Reason| json!({"effect": r.effect.as_str(), "cause": r.cause.to_string(), "text": r.text});
         json!({
             "file": folder.join(&trial.file).display().to_string(),
             "place": format!("{line}:{column}"),
@@ -208,12 +258,4 @@ fn as_json(folder: &Path, tried: &[Tried<'_>]) -> Value {
     let passed = tried.iter().filter(|tried| tried.is_passed).count();
     let failed = tried.len().saturating_sub(passed);
     json!({"tests": tried.iter().map(test).collect::<Vec<_>>(), "passed": passed, "failed": failed})
-}
-
-fn cause(reason: &Reason) -> String {
-    match &reason.cause {
-        Cause::Rule(id) => format!("rule {id}"),
-        Cause::Limit(id) => format!("limit {id}"),
-        Cause::Gate => "gate".to_owned(),
-    }
 }

@@ -24,6 +24,10 @@ impl StoreTime {
         StoreTime(self.0.saturating_add(i64::try_from(time.as_micros()).unwrap_or(i64::MAX)))
     }
 
+    pub fn minus(self, time: Duration) -> StoreTime {
+        StoreTime(self.0.saturating_sub(i64::try_from(time.as_micros()).unwrap_or(i64::MAX)))
+    }
+
     /// Nothing where `earlier` is later.
     pub fn since(self, earlier: StoreTime) -> Duration {
         Duration::from_micros(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
@@ -31,7 +35,7 @@ impl StoreTime {
 }
 
 /// The number of a commit, counted from 1 for each environment, over all nodes, without a gap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Number(u64);
 
 impl Number {
@@ -136,16 +140,19 @@ pub enum Index {
     Unknown,
     /// What is frozen, by when it was.
     Frozen,
+    /// Where money was sent, by when it was the last time.
+    Paid,
 }
 
 impl Index {
-    pub const ALL: [Index; 3] = [Index::Sending, Index::Unknown, Index::Frozen];
+    pub const ALL: [Index; 4] = [Index::Sending, Index::Unknown, Index::Frozen, Index::Paid];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Index::Sending => "sending",
             Index::Unknown => "unknown",
             Index::Frozen => "frozen",
+            Index::Paid => "paid",
         }
     }
 }

@@ -8,20 +8,24 @@ use super::person::{Needs, Role};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
     Describe,
+    Explain,
     ListFreezes,
     Freeze,
     Lift,
     ListRequests,
     ShowRequest,
     Resolve,
+    Usage,
 }
 
 /// The acts of one path, by their methods.
 pub(super) type Acts = &'static [(Method, Act)];
 
 /// Every path, as the router reads it.
-pub(super) const PATHS: [(&str, Acts); 6] = [
+pub(super) const PATHS: [(&str, Acts); 8] = [
     ("/sluice/v1/openapi.json", &[(Method::GET, Act::Describe)]),
+    ("/sluice/v1/explain", &[(Method::POST, Act::Explain)]),
+    ("/sluice/v1/usage", &[(Method::GET, Act::Usage)]),
     ("/sluice/v1/freezes", &[(Method::GET, Act::ListFreezes), (Method::POST, Act::Freeze)]),
     ("/sluice/v1/freezes/lift", &[(Method::POST, Act::Lift)]),
     ("/sluice/v1/requests", &[(Method::GET, Act::ListRequests)]),
@@ -30,13 +34,24 @@ pub(super) const PATHS: [(&str, Acts); 6] = [
 ];
 
 impl Act {
-    pub const ALL: [Act; 7] =
-        [Act::Describe, Act::ListFreezes, Act::Freeze, Act::Lift, Act::ListRequests, Act::ShowRequest, Act::Resolve];
+    pub const ALL: [Act; 9] = [
+        Act::Describe,
+        Act::Explain,
+        Act::Usage,
+        Act::ListFreezes,
+        Act::Freeze,
+        Act::Lift,
+        Act::ListRequests,
+        Act::ShowRequest,
+        Act::Resolve,
+    ];
 
     /// Its `operationId`; metrics and logs call it so too.
     pub fn as_str(self) -> &'static str {
         match self {
             Act::Describe => "describe",
+            Act::Explain => "explain",
+            Act::Usage => "usage",
             Act::ListFreezes => "listFreezes",
             Act::Freeze => "freeze",
             Act::Lift => "lift",
@@ -49,7 +64,7 @@ impl Act {
     pub fn needs(self) -> Needs {
         match self {
             Act::Describe => Needs::Nothing,
-            Act::ListFreezes | Act::ListRequests | Act::ShowRequest => Needs::AnyRole,
+            Act::Explain | Act::Usage | Act::ListFreezes | Act::ListRequests | Act::ShowRequest => Needs::AnyRole,
             Act::Freeze | Act::Lift | Act::Resolve => Needs::Role(Role::Operator),
         }
     }
@@ -57,7 +72,8 @@ impl Act {
     /// The name of its body's schema, where it has a body.
     pub fn body(self) -> Option<&'static str> {
         match self {
-            Act::Describe | Act::ListFreezes | Act::ListRequests | Act::ShowRequest => None,
+            Act::Describe | Act::Usage | Act::ListFreezes | Act::ListRequests | Act::ShowRequest => None,
+            Act::Explain => Some("explainRequest"),
             Act::Freeze => Some("freezeRequest"),
             Act::Lift => Some("liftRequest"),
             Act::Resolve => Some("resolveRequest"),

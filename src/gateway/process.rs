@@ -19,20 +19,22 @@ use pingora::server::{RunArgs, Server};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::runtime::Runtime;
-use tokio::sync::{Mutex, Semaphore, watch};
+use tokio::sync::{Mutex, Notify, Semaphore, watch};
 use tokio_util::task::TaskTracker;
 
-use super::bookkeeping::{self, BooksError};
+use super::bookkeeping::{self, BooksError, Opened};
 use super::ending::{Ending, Signals};
 use super::guard::{Bounds, Guard, HeadLimits};
 use super::listen::{Bound, ConnectionLimits, Door, Listening, Tls};
 use super::probes::Probes;
+use super::reload::Reload;
 use super::workers::Workers;
 use super::{Gate, Inside, Observer};
 use crate::adapters::clients::Clients;
 use crate::adapters::clock::SystemClock;
 use crate::adapters::credential::{Credential, CredentialError};
 use crate::adapters::identity::{Identity, Keyring, KeyringError};
+use crate::adapters::policies::{Archive, LoadedPolicies, PolicyFolder};
 use crate::adapters::rate::{Local, Shared};
 use crate::adapters::redis::{Redis, RedisFault};
 use crate::adapters::upstream::{PinnedUpstream, UpstreamError};
@@ -41,7 +43,7 @@ use crate::catalog::Catalog;
 use crate::config::{Config, ConsoleConfig, EnvironmentConfig, ListenerTls};
 use crate::journey::rates::Rates;
 use crate::journey::reconcile::{Pauses, reconcile};
-use crate::journey::{Books, Road};
+use crate::journey::{InForce, Road};
 use crate::policy::Policies;
 use crate::ports::RateLimiter;
 use crate::telemetry::Metrics;
@@ -67,7 +69,7 @@ pub struct Process {
     ending: Ending,
     sending: TaskTracker,
     workers: Workers,
-    books: Arc<Books>,
+    opened: Opened,
 }
 
 /// A part of the process had died, so that it ended.
@@ -103,6 +105,7 @@ pub enum StartError {
     Redis(RedisFault),
     Runtime(io::Error),
     Books(BooksError),
+    Archive(io::Error),
     Console(String),
 }
 
@@ -127,6 +130,9 @@ impl std::fmt::Display for StartError {
             StartError::Metrics(error) => write!(f, "the metrics cannot be set up: {error}"),
             StartError::Redis(error) => error.fmt(f),
             StartError::Books(error) => error.fmt(f),
+            StartError::Archive(error) => {
+                write!(f, "the policies cannot be archived beside the audit chain: {error}")
+            }
             StartError::Console(why) => write!(f, "the console cannot be set up: {why}"),
             StartError::Runtime(error) => write!(f, "the runtime cannot be started: {error}"),
         }
@@ -153,7 +159,7 @@ impl Process {
     pub fn start<C: ServerApp + Send + Sync + 'static>(
         config: &Config,
         catalog: Arc<Catalog>,
-        policies: Policies,
+        (folder, loaded): (PolicyFolder, LoadedPolicies),
         console: impl FnOnce(&ConsoleConfig, Inside) -> Result<C, String>,
     ) -> Result<Process, StartError> {
         // The first provider that is installed is the one that everybody gets.
@@ -193,9 +199,18 @@ impl Process {
         workers.help("keys", keyring.clone().keep_fresh());
         let identity = Arc::new(Identity::new(keyring.clone(), Arc::new(SystemClock)));
         let redis = redis(config, &metrics, &workers)?;
-        let rates = Arc::new(rates(config, policies, &metrics, redis.as_ref()));
-        let books =
+        let rates = rates(config, &loaded.policies, &metrics, redis.as_ref());
+        let opened =
             bookkeeping::open(config, &runtime, &workers, &sending, &metrics, redis).map_err(StartError::Books)?;
+        let (books, is_open) = (opened.books.clone(), opened.is_open.clone());
+        let archive = Archive::beside(&config.audit.folder);
+        archive.keep(&loaded).map_err(StartError::Archive)?;
+        let in_force = Arc::new(InForce::new(loaded.policies, rates, metrics.clone()));
+        tracing::info!(version = in_force.now().policies.version(), "policies took force");
+        let asked = Arc::new(Notify::new());
+        let (taking, metered) = (in_force.clone(), metrics.clone());
+        let reload = Reload { folder, archive, in_force: taking, metrics: metered, asked: asked.clone() };
+        workers.keep("policies", reload.keep_current(loaded.seen));
         let (mut environments, mut upstreams) = (Vec::new(), Vec::new());
         for one in &config.environments {
             let bound = bind(one.environment.as_str(), one.listen)?;
@@ -229,7 +244,7 @@ impl Process {
                 road,
                 books: books.clone(),
                 upstream,
-                rates: rates.clone(),
+                in_force: in_force.clone(),
                 answers: config.answers,
                 limits: config.limits.clone(),
                 timeouts: config.timeouts.clone(),
@@ -244,7 +259,7 @@ impl Process {
             let door = Door { app, tls, guard, limits, stop };
             server.add_service(Listening::new(bound, door, runtime.handle().clone()));
         }
-        let (mut people, kept) = (None, books.clone());
+        let mut people = None;
         if let Some(wanted) = &config.console {
             let bound = bind("console", wanted.listen)?;
             people = Some(bound.address());
@@ -252,6 +267,7 @@ impl Process {
                 books,
                 identity,
                 catalog,
+                in_force: in_force.clone(),
                 environments: config.environments.iter().map(|one| one.environment).collect(),
                 issuers: config.issuers.iter().map(|issuer| issuer.name.clone()).collect(),
                 limits: config.limits.clone(),
@@ -267,14 +283,14 @@ impl Process {
         }
         let bound = bind("probes", config.probes.listen)?;
         let addresses = Addresses { environments, console: people, probes: bound.address() };
-        let probes = Probes { metrics, keyring, upstreams, draining: stopping };
+        let probes = Probes { metrics, keyring, in_force, upstreams, is_open, draining: stopping };
         let guard = guard("probes", config, &probes.metrics);
         let door = Door { app: Arc::new(probes), tls: None, guard, limits: connection_limits(config), stop: never() };
         server.add_service(Listening::new(bound, door, runtime.handle().clone()));
         let signals = Mutex::new(Signals::catch(&runtime).map_err(StartError::Runtime)?);
         let (grace, died) = (config.timeouts.grace, workers.died());
-        let ending = Ending { signals, died, stop, requests, sending: sending.clone(), grace };
-        Ok(Process { server, runtime, addresses, ending, sending, workers, books: kept })
+        let ending = Ending { signals, asked, died, stop, requests, sending: sending.clone(), grace };
+        Ok(Process { server, runtime, addresses, ending, sending, workers, opened })
     }
 
     pub fn addresses(&self) -> &Addresses {
@@ -283,7 +299,7 @@ impl Process {
 
     /// Serves until SIGTERM or SIGINT, or until a part of it dies, and returns when all that ran has ended.
     pub fn serve(self) -> Result<(), Died> {
-        let Process { server, runtime, addresses, ending, sending, workers, books } = self;
+        let Process { server, runtime, addresses, ending, sending, workers, opened } = self;
         let environments: Vec<Environment> = addresses.environments.iter().map(|(one, _)| *one).collect();
         server.run(RunArgs { shutdown_signal: Box::new(ending) });
         if !sending.is_empty() {
@@ -295,10 +311,10 @@ impl Process {
         }
         let has_died = *workers.died().borrow();
         runtime.block_on(workers.end());
-        bookkeeping::close(books.clone(), &environments, &runtime);
+        bookkeeping::close(opened.clone(), &environments, &runtime);
         // What else holds the books is gone with it; the last to let go writes the last checkpoint, and that is here.
         runtime.shutdown_timeout(Duration::from_secs(1));
-        if Arc::into_inner(books).is_none() {
+        if Arc::into_inner(opened.books).is_none() {
             tracing::warn!("something still holds the books: the last checkpoint may be missing");
         }
         if has_died { Err(Died) } else { Ok(()) }
@@ -337,13 +353,13 @@ fn redis(config: &Config, metrics: &Metrics, workers: &Workers) -> Result<Option
     Ok(Some(redis))
 }
 
-fn rates(config: &Config, policies: Policies, metrics: &Metrics, redis: Option<&Arc<Redis>>) -> Rates {
+fn rates(config: &Config, policies: &Policies, metrics: &Metrics, redis: Option<&Arc<Redis>>) -> Rates {
     let count = policies.rates.len();
     let limiter: Arc<dyn RateLimiter> = match (redis, &config.redis) {
         (Some(redis), Some(of)) => Arc::new(Shared::new(count, redis.clone(), of.nodes, metrics.clone())),
         _ => Arc::new(Local::new(count)),
     };
-    Rates::new(policies.rates, limiter, metrics)
+    Rates::new(policies.rates.clone(), limiter, metrics)
 }
 
 fn upstream(config: &Config, one: &EnvironmentConfig) -> Result<Arc<PinnedUpstream>, StartError> {

@@ -15,10 +15,12 @@ use crate::base::ids::TraceId;
 use crate::config::AnswerMode;
 use crate::journey::fetch::fetch;
 use crate::journey::submit::submit;
+use crate::policy::Policies;
 use crate::stations::admit::{AdmitRefusal, Admitted, Certificate, Head, READ_WITH_BODY, admit, bearer, find};
 use crate::stations::check::{check, check_head};
+use crate::stations::decide::{Decision, decide};
 use crate::stations::forward::clear_read;
-use crate::stations::reply::{self, Refusal, Reply};
+use crate::stations::reply::{self, Earlier, Refusal, Reply};
 
 /// `true`: the answer is written. `false`: a read that the proxy phases carry on.
 pub(super) async fn filter(gate: &Gate, session: &mut Session, ctx: &mut Ctx) -> Result<bool> {
@@ -34,14 +36,15 @@ pub(super) async fn filter(gate: &Gate, session: &mut Session, ctx: &mut Ctx) ->
         Ok(admitted) => admitted,
         Err(refusal) => return refuse(session, ctx, &Refusal::Admit(refusal)).await,
     };
-    ctx.limited = gate.rates.take(&admitted, &trace).await;
+    let snapshot = gate.in_force.now();
+    ctx.limited = snapshot.rates.take(&admitted, &trace).await;
     if let Some(exceeded) = ctx.limited.exceeded.take() {
         return refuse(session, ctx, &Refusal::Exceeded(exceeded)).await;
     }
     if admitted.operation().is_write() {
-        write(gate, session, ctx, admitted, &trace).await
+        write(gate, session, ctx, admitted, &snapshot.policies, &trace).await
     } else {
-        read(gate, session, ctx, admitted, &trace).await
+        read(gate, session, ctx, admitted, &snapshot.policies, &trace).await
     }
 }
 
@@ -107,7 +110,14 @@ fn certificate(
     clients.accepts(presented).map(Some).map_err(|reason| refusal(ctx, reason))
 }
 
-async fn write(gate: &Gate, session: &mut Session, ctx: &mut Ctx, admitted: Admitted, trace: &TraceId) -> Result<bool> {
+async fn write(
+    gate: &Gate,
+    session: &mut Session,
+    ctx: &mut Ctx,
+    admitted: Admitted,
+    policies: &Arc<Policies>,
+    trace: &TraceId,
+) -> Result<bool> {
     if let Err(refusal) = check_head(&session.req_header().headers, gate.limits.body_bytes) {
         return refuse(session, ctx, &Refusal::Check(refusal)).await;
     }
@@ -119,7 +129,8 @@ async fn write(gate: &Gate, session: &mut Session, ctx: &mut Ctx, admitted: Admi
         Err(refusal) => return refuse(session, ctx, &refusal).await,
     };
     let operation = admitted.operation().clone();
-    let submitted = submit(&gate.road, &gate.books, admitted, &session.req_header().headers, &body, trace).await;
+    let submitted =
+        submit(&gate.road, &gate.books, policies, admitted, &session.req_header().headers, &body, trace).await;
     ctx.upstream_time = submitted.upstream_time;
     if submitted.unchecked {
         // What was executed passes whatever its answer looks like: it is checked beside, in every mode.
@@ -132,7 +143,14 @@ async fn write(gate: &Gate, session: &mut Session, ctx: &mut Ctx, admitted: Admi
     answer::write(session, ctx, submitted.reply).await
 }
 
-async fn read(gate: &Gate, session: &mut Session, ctx: &mut Ctx, admitted: Admitted, trace: &TraceId) -> Result<bool> {
+async fn read(
+    gate: &Gate,
+    session: &mut Session,
+    ctx: &mut Ctx,
+    admitted: Admitted,
+    policies: &Policies,
+    trace: &TraceId,
+) -> Result<bool> {
     if !session.is_body_empty() {
         // Over HTTP/2 a body needs no header to announce it.
         return refuse(session, ctx, &Refusal::Admit(AdmitRefusal::Malformed(READ_WITH_BODY))).await;
@@ -143,7 +161,19 @@ async fn read(gate: &Gate, session: &mut Session, ctx: &mut Ctx, admitted: Admit
         Ok(intent) => intent,
         Err(unfit) => return refuse(session, ctx, &Refusal::Check(unfit.refusal)).await,
     };
-    let Some(cleared) = clear_read(intent) else {
+    let decision = decide(&intent, policies, &gate.books.facts_of_read());
+    let operation = intent.operation().clone();
+    gate.metrics.decided(gate.environment.as_str(), operation.id.as_str(), &decision.grounds().verdict);
+    let allowed = match decision {
+        Decision::Allowed(allowed) => allowed,
+        Decision::Held(held) => {
+            return answer::write(session, ctx, reply::not_held(&held, &operation, Earlier::None)).await;
+        }
+        Decision::Denied(denied) => {
+            return answer::write(session, ctx, reply::denied(&denied, &operation, Earlier::None)).await;
+        }
+    };
+    let Some(cleared) = clear_read(intent, &allowed) else {
         return Err(Error::explain(ErrorType::InternalError, "only reads go this way"));
     };
     match gate.answers {
@@ -152,7 +182,6 @@ async fn read(gate: &Gate, session: &mut Session, ctx: &mut Ctx, admitted: Admit
             Ok(false)
         }
         AnswerMode::Enforce => {
-            let operation = cleared.intent().operation().clone();
             let since = Stopwatch::start();
             let fetched = fetch(&gate.road, cleared, headers, trace).await;
             ctx.upstream_time = Some(since.elapsed());

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
+use super::facts::Heard;
 use crate::adapters::random::nonce;
 use crate::adapters::unsettled::Unsettled;
 use crate::base::ids::{Environment, TraceId};
@@ -19,9 +20,12 @@ use crate::commit::{
 use crate::ports::{AuditFault, AuditSink, Clock, Lease, Store};
 use crate::stations::check::{Intent, Named};
 use crate::stations::claim::{
-    self, Beginner, Beginning, Begun, Claim, Event, Freeze, Moved, Owner, Said, Standing, Standpoint, Terms,
+    self, Beginner, Beginning, Begun, Booked, Claim, Event, Freeze, Learnt, Moved, Owner, Said, Standing, Standpoint,
+    Terms,
 };
+use crate::stations::decide::{Allowed, Grounds};
 use crate::stations::record::Entry;
+use crate::stations::reply::Earlier;
 use crate::telemetry::Metrics;
 
 /// How often a commit is made again because the record had changed meanwhile.
@@ -32,7 +36,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Books {
     pub store: Arc<dyn Store>,
     pub audit: Arc<dyn AuditSink>,
@@ -42,6 +46,8 @@ pub struct Books {
     /// Where outcomes lie that the store could not be told.
     pub unsettled: Option<Unsettled>,
     pub metrics: Metrics,
+    /// What the store told, for decisions.
+    pub heard: Arc<Heard>,
     /// What still writes down outcomes when their callers were answered; an end waits for it.
     pub settling: TaskTracker,
     /// To whom entries go that are not waited for.
@@ -73,10 +79,11 @@ pub enum Place {
         claim: Box<Claim>,
         at: StoreTime,
     },
-    /// The call cannot be claimed; its entries are all that there is.
+    /// The call cannot be claimed; its entries, and what it booked, are all that there is.
     Unclaimed {
         environment: Environment,
         entry: Entry,
+        booked: Booked,
     },
 }
 
@@ -84,6 +91,8 @@ pub enum Place {
 #[derive(Debug)]
 pub enum NotBegun {
     Claimed(Record, StoreTime),
+    /// What the decision assumed is otherwise: it is made again.
+    Otherwise(Vec<Learnt>),
     Frozen,
     /// It is frozen because the store may have forgotten claims.
     Forgotten,
@@ -93,27 +102,24 @@ pub enum NotBegun {
 
 impl Books {
     /// Store first, then the disk; only then may anything be sent.
-    pub async fn begin(self: &Arc<Self>, intent: &Intent, trace: &TraceId) -> Result<Attempt, NotBegun> {
+    pub async fn begin(
+        self: &Arc<Self>,
+        intent: &Intent,
+        allowed: &Allowed,
+        trace: &TraceId,
+    ) -> Result<Attempt, NotBegun> {
         if !self.audit.is_well() {
             return Err(self.claimed_already(intent.named()).await.unwrap_or(NotBegun::AuditAway));
         }
         let lease = Lease::starting(self.clock.clone(), self.terms.begin_within);
         let nonce = nonce();
         let by = Beginner { node: &self.node, nonce: &nonce, trace, terms: &self.terms };
-        let beginning = claim::begin(intent, by);
+        let beginning = claim::begin(intent, allowed, by);
         let commit = beginning.commit.clone();
         let committed = match self.store.commit(commit).await {
             Ok(committed) => committed,
             Err(CommitError::Stood { at, obstacles }) => {
-                return Err(match claim::standing(&beginning.commit, obstacles) {
-                    Standing::Claimed(record) => NotBegun::Claimed(record, at),
-                    Standing::Frozen => NotBegun::Frozen,
-                    Standing::Forgotten => NotBegun::Forgotten,
-                    Standing::Puzzling => {
-                        tracing::error!("the store refused to begin, and did not say why");
-                        NotBegun::StoreAway
-                    }
-                });
+                return Err(stood(claim::standing(&beginning.commit, at, obstacles), at));
             }
             Err(CommitError::Fault(fault)) => {
                 self.told_of(&fault);
@@ -125,6 +131,7 @@ impl Books {
                 return Err(self.claimed_already(intent.named()).await.unwrap_or(NotBegun::StoreAway));
             }
         };
+        self.heard.time(committed.at, self.clock.elapsed());
         let begun = claim::begun(&committed);
         let entry = beginning.commit.entry.clone();
         let place = place(beginning, committed.at);
@@ -134,6 +141,27 @@ impl Books {
             return Err(NotBegun::AuditAway);
         }
         Ok(Attempt { begun, lease, place })
+    }
+
+    /// Writes down that a call goes no further, unless it is claimed already. Where the store may have forgotten claims, that
+    /// is said, and it is written down all the same.
+    pub async fn refuse(&self, intent: &Intent, grounds: &Grounds, trace: &TraceId) -> Result<Earlier, NotBegun> {
+        let mut earlier = Earlier::None;
+        loop {
+            let may_be_forgotten = earlier == Earlier::Forgotten;
+            let commit = claim::refuse(intent, grounds, &self.node, trace, may_be_forgotten);
+            match self.try_commit(commit.clone()).await {
+                Ok(_) => return Ok(earlier),
+                Err(CommitError::Stood { at, obstacles }) => match stood(claim::standing(&commit, at, obstacles), at) {
+                    NotBegun::Forgotten if !may_be_forgotten => earlier = Earlier::Forgotten,
+                    why => return Err(why),
+                },
+                Err(CommitError::Fault(fault)) => {
+                    self.told_of(&fault);
+                    return Err(NotBegun::StoreAway);
+                }
+            }
+        }
     }
 
     /// What the claim of this name says to its asker; `None` if there is none.
@@ -191,8 +219,8 @@ impl Books {
     async fn settle_once(&self, place: &Place, attempt: Number, event: &Event) -> Result<(), StoreFault> {
         let (key, mut claim, mut version, mut at) = match place {
             Place::Claim { key, claim, at } => (key, claim.as_ref().clone(), attempt, *at),
-            Place::Unclaimed { environment, entry } => {
-                let commit = claim::settle_unclaimed(*environment, entry.clone(), attempt, event, &self.node);
+            Place::Unclaimed { environment, entry, booked } => {
+                let commit = claim::settle_unclaimed(*environment, entry.clone(), attempt, booked, event, &self.node);
                 return self.commit(commit).await.map(|_| ());
             }
         };
@@ -229,17 +257,22 @@ impl Books {
 
     /// Commits, and sends the Entry on its way to the disk. `None`: a guard did not hold.
     pub async fn commit(&self, commit: Commit) -> Result<Option<Committed>, StoreFault> {
-        let (environment, entry) = (commit.environment, commit.entry.clone());
-        match self.store.commit(commit).await {
-            Ok(committed) => {
-                let outstanding = self.outstanding(committed, environment, entry);
-                // What finds no room stays in the outbox, where it is found again.
-                self.drain.try_send(Drained::Waiting(outstanding)).ok();
-                Ok(Some(committed))
-            }
+        match self.try_commit(commit).await {
+            Ok(committed) => Ok(Some(committed)),
             Err(CommitError::Stood { .. }) => Ok(None),
             Err(CommitError::Fault(fault)) => Err(fault),
         }
+    }
+
+    /// The same, and says what stood in the way.
+    async fn try_commit(&self, commit: Commit) -> Result<Committed, CommitError> {
+        let (environment, entry) = (commit.environment, commit.entry.clone());
+        let committed = self.store.commit(commit).await?;
+        self.heard.time(committed.at, self.clock.elapsed());
+        let outstanding = self.outstanding(committed, environment, entry);
+        // What finds no room stays in the outbox, where it is found again.
+        self.drain.try_send(Drained::Waiting(outstanding)).ok();
+        Ok(committed)
     }
 
     pub fn told_of(&self, fault: &StoreFault) {
@@ -317,6 +350,19 @@ impl Place {
     }
 }
 
+fn stood(standing: Standing, at: StoreTime) -> NotBegun {
+    match standing {
+        Standing::Claimed(record) => NotBegun::Claimed(record, at),
+        Standing::Frozen => NotBegun::Frozen,
+        Standing::Forgotten => NotBegun::Forgotten,
+        Standing::Otherwise(learnt) => NotBegun::Otherwise(learnt),
+        Standing::Puzzling => {
+            tracing::error!("the store refused, and did not say why");
+            NotBegun::StoreAway
+        }
+    }
+}
+
 fn as_found(found: Option<&(Record, Claim)>) -> Option<(Number, &Claim)> {
     found.map(|(record, claim)| (record.version, claim))
 }
@@ -325,6 +371,6 @@ fn place(beginning: Beginning, at: StoreTime) -> Place {
     let environment = beginning.commit.environment;
     match beginning.claim {
         Some((key, claim)) => Place::Claim { key, claim: Box::new(claim), at },
-        None => Place::Unclaimed { environment, entry: beginning.entry },
+        None => Place::Unclaimed { environment, entry: beginning.entry, booked: beginning.booked },
     }
 }

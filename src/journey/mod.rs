@@ -1,15 +1,21 @@
 //! The journeys: the only places that join the stations to the world.
 
 mod books;
+mod facts;
+mod in_force;
+mod remember;
 mod road;
 
+pub mod explain;
 pub mod fetch;
 pub mod operate;
 pub mod rates;
 pub mod reconcile;
+pub mod roll;
 pub mod setback;
 pub mod submit;
 pub mod upkeep;
 
 pub use books::{Books, Drained};
+pub use in_force::{InForce, Snapshot};
 pub use road::Road;

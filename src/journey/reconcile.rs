@@ -17,7 +17,7 @@ use crate::commit::{Index, Kind, Record, RecordKey, StoreFault, StoreTime};
 use crate::stations::admit::Admitted;
 use crate::stations::check::check;
 use crate::stations::claim::{self, Claim, Event, Looked, SentForm, Standpoint, State};
-use crate::stations::forward::{AnswerBody, Sent, clear_read};
+use crate::stations::forward::{AnswerBody, Sent, clear_own_read};
 
 const EVERY: Duration = Duration::from_secs(1);
 const HANDFUL: usize = 32;
@@ -172,7 +172,7 @@ impl Search<'_> {
         let query = format!("limit={PAGE}{before}");
         let admitted = Admitted::of_the_gate(self.road.environment, operation.clone(), query)?;
         let headers = HeaderMap::new();
-        let cleared = clear_read(check(admitted, &headers, b"").ok()?)?;
+        let cleared = clear_own_read(check(admitted, &headers, b"").ok()?)?;
         match self.road.send(cleared, None, &headers, &trace_id(None)).await {
             Sent::Answered { status: 200, body: AnswerBody::Complete(body), .. } => Some(body),
             Sent::Answered { .. } | Sent::Lost(_) | Sent::NotWritten => None,

@@ -9,14 +9,16 @@ use http::HeaderMap;
 use http::header::HeaderName;
 
 use super::Road;
-use super::books::{Books, NotBegun};
+use super::books::{Attempt, Books, NotBegun};
 use super::operate::standing;
 use crate::adapters::clock::Stopwatch;
 use crate::base::ids::TraceId;
 use crate::catalog::Operation;
+use crate::policy::Policies;
 use crate::stations::admit::Admitted;
 use crate::stations::check::{Intent, Named, Unfit, check};
 use crate::stations::claim::{Freeze, Owner, Said};
+use crate::stations::decide::{Decision, decide};
 use crate::stations::forward::{AnswerBody, clear};
 use crate::stations::reply::{self, Closed, Refusal, Reply, refused, refused_unclaimed, settled};
 use crate::stations::settle::{Doubt, Outcome, event, settle};
@@ -26,6 +28,8 @@ const PREFER: HeaderName = HeaderName::from_static("prefer");
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 const FIRST_LOOK: Duration = Duration::from_millis(20);
 const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// How often a decision is made at most: each time on what the store said instead of what was assumed.
+const DECISIONS: usize = 4;
 
 /// The answer to a write, and how long upstream took for its part.
 #[derive(Debug)]
@@ -39,6 +43,7 @@ pub struct Submitted {
 pub async fn submit(
     road: &Road,
     books: &Arc<Books>,
+    policies: &Arc<Policies>,
     admitted: Admitted,
     headers: &HeaderMap,
     body: &[u8],
@@ -53,7 +58,7 @@ pub async fn submit(
     };
     let named = intent.named().cloned();
 
-    let carried = carry(road.clone(), books.clone(), intent, headers.clone(), trace.clone());
+    let carried = carry(road.clone(), books.clone(), policies.clone(), intent, headers.clone(), trace.clone());
     match road.sending.spawn_on(carried, &road.runtime).await {
         Ok(Ok(submitted)) => submitted,
         Ok(Err(not_begun)) => not_sent(not_begun_answer(books, &operation, &asker, named.as_ref(), not_begun).await),
@@ -64,10 +69,11 @@ pub async fn submit(
     }
 }
 
-/// Commit, record, forward, settle: once it has begun, it ends.
+/// Decide, commit, record, forward, settle: once it has begun, it ends.
 async fn carry(
     road: Road,
     books: Arc<Books>,
+    policies: Arc<Policies>,
     intent: Intent,
     headers: HeaderMap,
     trace: TraceId,
@@ -75,7 +81,10 @@ async fn carry(
     let operation = intent.operation().clone();
     let request_id = intent.named().and_then(|named| named.request_id.clone());
 
-    let attempt = books.begin(&intent, &trace).await?;
+    let attempt = match decided(&books, &policies, &intent, &trace).await? {
+        Decided::Begun(attempt) => attempt,
+        Decided::Refused(reply) => return Ok(not_sent(reply)),
+    };
     let number = attempt.begun.attempt();
     let cleared = clear(intent, &attempt.begun);
 
@@ -89,6 +98,45 @@ async fn carry(
     let reply = settled(&outcome, &operation, request_id.as_ref());
     books.settle(&attempt.place, number, happened(&reply)).await;
     Ok(Submitted { unchecked, reply, upstream_time })
+}
+
+/// What came of deciding: it may be sent, or it is answered.
+#[derive(Debug)]
+enum Decided {
+    Begun(Attempt),
+    Refused(Reply),
+}
+
+/// Decides, and commits to what was decided; again, where the store says that what was assumed is otherwise.
+async fn decided(
+    books: &Arc<Books>,
+    policies: &Policies,
+    intent: &Intent,
+    trace: &TraceId,
+) -> Result<Decided, NotBegun> {
+    let operation = intent.operation();
+    let mut facts = books.facts(intent, policies);
+    for _ in 0..DECISIONS {
+        let decision = decide(intent, policies, &facts);
+        books.metrics.decided(intent.environment().as_str(), operation.id.as_str(), &decision.grounds().verdict);
+        let done = match &decision {
+            Decision::Allowed(allowed) => books.begin(intent, allowed, trace).await.map(Decided::Begun),
+            Decision::Held(held) => {
+                let refused = books.refuse(intent, held.grounds(), trace).await;
+                refused.map(|earlier| Decided::Refused(reply::not_held(held, operation, earlier)))
+            }
+            Decision::Denied(denied) => {
+                let refused = books.refuse(intent, denied.grounds(), trace).await;
+                refused.map(|earlier| Decided::Refused(reply::denied(denied, operation, earlier)))
+            }
+        };
+        match done {
+            Err(NotBegun::Otherwise(learnt)) => books.learn(intent.environment(), &mut facts, learnt),
+            done => return done,
+        }
+    }
+    tracing::error!("what decisions stand on changed again and again");
+    Err(NotBegun::StoreAway)
 }
 
 /// Who asks, and how long it would wait for the answer to a call that is being sent.
@@ -125,7 +173,9 @@ async fn not_begun_answer(
             Ok(said) => claimed_answer(books, operation, asker, named, said).await,
             Err(_) => reply::closed(Closed::Store, operation),
         },
-        (NotBegun::Claimed(..), None) | (NotBegun::StoreAway, _) => reply::closed(Closed::Store, operation),
+        (NotBegun::Claimed(..), None) | (NotBegun::StoreAway | NotBegun::Otherwise(_), _) => {
+            reply::closed(Closed::Store, operation)
+        }
         (NotBegun::AuditAway, _) => reply::closed(Closed::Audit, operation),
         (NotBegun::Frozen, _) => reply::closed(Closed::Frozen, operation),
         (NotBegun::Forgotten, _) => reply::closed(Closed::Forgotten, operation),

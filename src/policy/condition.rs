@@ -140,14 +140,16 @@ impl fmt::Display for Condition {
             Condition::NewDestination(true) => f.write_str("the destination was never paid before"),
             Condition::NewDestination(false) => f.write_str("the destination was paid before"),
             Condition::Amount { within, .. } => {
-                let usd = |micros: u128| match u64::try_from(micros).ok().and_then(|micros| MicroUsd::new(micros).ok())
-                {
-                    Some(usd) => usd.to_string(),
-                    None => "any amount".to_owned(),
+                let usd = |micros: u128| {
+                    let micros = u64::try_from(micros).ok().and_then(|micros| MicroUsd::new(micros).ok());
+                    micros.map_or_else(|| "any amount".to_owned(), |usd| usd.to_string())
                 };
-                write!(f, "the value is from {} to {}", usd(within.least), usd(within.most))
+                write!(f, "the value is {}", between(*within, usd))
             }
-            Condition::Price(_) => f.write_str("the limit price is in the interval of the rule"),
+            Condition::Price(within) => {
+                let price = |units| plain(units, PRICE_DECIMALS);
+                write!(f, "the limit price is {}", between(*within, price))
+            }
             Condition::Body(pointer, Sought::Present) => write!(f, "`{pointer}` is stated"),
             Condition::Body(pointer, Sought::Absent) => write!(f, "`{pointer}` is not stated"),
             Condition::Body(pointer, Sought::Among(set)) => {
@@ -159,10 +161,31 @@ impl fmt::Display for Condition {
                 let all: Vec<String> = set.iter().map(literal).collect();
                 write!(f, "`{pointer}` is {}", one_of(all.iter().map(String::as_str)))
             }
-            Condition::Weekday(..) => f.write_str("it is one of the weekdays of the rule"),
-            Condition::Hour(hours, _) => write!(f, "the hour is {hours}"),
+            Condition::Weekday(days, zone) => {
+                let days: Vec<String> = days.iter().map(|day| format!("{day:?}")).collect();
+                write!(f, "it is {} in {}", days.join(" or "), zone.iana_name().unwrap_or("UTC"))
+            }
+            Condition::Hour(hours, zone) => write!(f, "the hour is {hours} in {}", zone.iana_name().unwrap_or("UTC")),
         }
     }
+}
+
+/// An interval in words, its ends told by `tell`.
+fn between(within: Interval, tell: impl Fn(u128) -> String) -> String {
+    match within.most {
+        u128::MAX => format!("{} or more", tell(within.least)),
+        most if within.least <= 1 => format!("at most {}", tell(most)),
+        most => format!("from {} to {}", tell(within.least), tell(most)),
+    }
+}
+
+/// So many units with so many decimals, as people write it.
+fn plain(units: u128, decimals: u32) -> String {
+    let digits = usize::try_from(decimals).unwrap_or(0);
+    let text = format!("{units:0>width$}", width = digits.saturating_add(1));
+    let (whole, fraction) = text.split_at_checked(text.len().saturating_sub(digits)).unwrap_or((&text, ""));
+    let fraction = fraction.trim_end_matches('0');
+    if fraction.is_empty() { whole.to_owned() } else { format!("{whole}.{fraction}") }
 }
 
 fn one_of<'n>(names: impl Iterator<Item = &'n str>) -> String {

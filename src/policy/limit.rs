@@ -24,7 +24,7 @@ use crate::commit::{MAX_UNITS, Span, StoreTime, WindowKey};
 const BUCKETS: u32 = 60;
 /// More windows than these are no payment but an attempt.
 const MOST_WINDOWS: usize = 64;
-const KEYS: [(&str, Key); 10] = [
+pub(super) const KEYS: [(&str, Key); 10] = [
     ("environment", Key::Names(Field::Environment)),
     ("caller", Key::Names(Field::Caller)),
     ("issuer", Key::Names(Field::Issuer)),
@@ -36,8 +36,10 @@ const KEYS: [(&str, Key); 10] = [
     ("destination", Key::Destination),
     ("payment", Key::Payment),
 ];
-const OVERS: [(&str, bool); 2] = [("deny", false), ("hold", true)];
-const WITHOUT: [(&str, bool); 2] = [("deny", true), ("skip", false)];
+pub(super) const PERIODS: [(&str, Period); 3] =
+    [("day", Period::Day), ("week", Period::Week), ("month", Period::Month)];
+pub(super) const OVERS: [(&str, bool); 2] = [("deny", false), ("hold", true)];
+pub(super) const WITHOUT: [(&str, bool); 2] = [("deny", true), ("skip", false)];
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
@@ -152,6 +154,18 @@ impl Limit {
             }
         }
         Ok(keys)
+    }
+
+    /// Over which time its windows count now.
+    pub fn span(&self, now: StoreTime) -> Option<Span> {
+        self.window.span(&Facts { now, ..Facts::default() }).ok()
+    }
+
+    /// The parts of the key of a window, by their names.
+    pub(super) fn named(&self, key: &str) -> impl Iterator<Item = (&'static str, String)> {
+        let values: Vec<String> = serde_json::from_str(key).unwrap_or_default();
+        let name = |key: &Key| KEYS.iter().find(|(_, other)| other == key).map_or("", |(name, _)| *name);
+        self.per.iter().map(name).zip(values).collect::<Vec<_>>().into_iter()
     }
 
     /// Whether the caller could be in a fresh window with every request.
@@ -294,12 +308,7 @@ fn window(table: &mut Table<'_>, name: &'static str) -> Option<Window> {
     let found = match (words.next(), words.next(), words.next(), words.next()) {
         (Some("rolling"), Some(length), None, None) => words::span(length).map(Window::Rolling),
         (Some("calendar"), Some(period), Some(zone), None) => {
-            let period = match period {
-                "day" => Some(Period::Day),
-                "week" => Some(Period::Week),
-                "month" => Some(Period::Month),
-                _ => None,
-            };
+            let period = PERIODS.into_iter().find(|(name, _)| *name == period).map(|(_, period)| period);
             match period {
                 Some(period) => return Some(Window::Calendar(period, when::zone_of(table, place, zone)?)),
                 None => None,

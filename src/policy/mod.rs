@@ -9,13 +9,16 @@ mod analysis;
 mod asked;
 mod condition;
 mod document;
+mod explain;
 mod interval;
 mod invariant;
 mod limit;
+mod meaning;
 mod quota;
 mod rate;
 mod rule;
 mod rules;
+mod schema;
 mod trial;
 mod when;
 mod words;
@@ -29,24 +32,23 @@ pub use analysis::{
 };
 pub use asked::{Asked, Facts, Field, Valuation, ValueFault, View};
 pub use condition::{Condition, Literal, Sought, Ways};
+pub use explain::{Explanation, key_as_json, key_in_words};
 pub use interval::Interval;
 pub use invariant::{Claim, Invariant};
 pub use limit::{Limit, Max, Reservation};
+pub use meaning::{Changes, Meaning};
 pub use quota::{Mark, Quota};
 pub use rate::{Bound, Call, Key, Mode, Rate};
 pub use rule::{Effect, Rule};
 pub use rules::{Cause, Reason, Rules, Verdict};
-pub use trial::{NearMiss, Trial, Tried};
+pub use schema::schema;
+pub use trial::{Given, NearMiss, Trial, Tried};
 pub use words::{Approval, Need};
 
 use crate::base::finding::{Finding, Severity};
 use crate::catalog::Catalog;
 use document::{Entry, Kind, Place};
 use when::Vocabulary;
-
-/// The kinds of tables that a gate applies. It refuses a set with any other, so that nobody relies on what is not
-/// enforced.
-const APPLIED: [Kind; 1] = [Kind::Rate];
 
 /// What policies may name, and lean on.
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +61,7 @@ pub struct Known<'k> {
 }
 
 /// A set of policies.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Policies {
     /// No two with the same id.
     pub rates: Vec<Rate>,
@@ -69,10 +71,22 @@ pub struct Policies {
     pub invariants: Vec<Invariant>,
     /// People, by the names of their groups.
     pub groups: BTreeMap<String, BTreeSet<String>>,
+    pub meaning: Meaning,
     places: Names,
 }
 
 impl Policies {
+    /// The digest of what the set means, catalogue included: every decision is told with it.
+    pub fn version(&self) -> &str {
+        self.meaning.version()
+    }
+
+    /// The tests of the set that fail: it takes no force before they pass.
+    pub fn failures(&self, catalog: &Catalog) -> Vec<Finding> {
+        let tried = self.trials.iter().filter_map(|trial| trial.run(&self.rules, catalog));
+        tried.filter_map(|tried| tried.failure()).collect()
+    }
+
     /// The file of a rule or limit.
     fn file_of(&self, id: &str) -> &str {
         self.place_of("rule or limit", id).map_or("", |(file, _)| file)
@@ -96,6 +110,16 @@ impl Policies {
     }
 }
 
+#[cfg(test)]
+impl Policies {
+    /// All is allowed that has a value.
+    pub(crate) fn of_everything(catalog: &Catalog) -> Policies {
+        let text = "[[rule]]\nid = \"everything\"\neffect = \"allow\"\nwhen = { op = \"*\" }\n";
+        let known = Known { catalog, issuers: &[], can_share: true };
+        read(&[("x.toml".to_owned(), text.to_owned())], &known).unwrap().policies
+    }
+}
+
 /// What a set says that was read whole, and what is odd about it.
 #[derive(Clone, Debug)]
 pub struct Reading {
@@ -103,23 +127,8 @@ pub struct Reading {
     pub warnings: Vec<Finding>,
 }
 
-/// Reads the set that a gate is to run on; what gates do not apply is wrong in it.
-pub fn read(files: &[(String, String)], known: &Known<'_>) -> Result<Policies, Vec<Finding>> {
-    let (entries, mut findings) = entries(files);
-    for entry in entries.iter().filter(|entry| !APPLIED.contains(&entry.kind)) {
-        let (line, column) = entry.table.place;
-        findings.push(
-            Finding::error(entry.file, format!("gates do not apply `{}` yet", entry.kind.as_str()))
-                .at(format!("{line}:{column}"))
-                .remedy("keep it in a folder of its own, and try it with `sluice policy test`"),
-        );
-    }
-    let reading = understood(entries, findings, known).and_then(|reading| proved(reading, known));
-    reading.map(|reading| reading.policies).map_err(in_order)
-}
-
 /// Reads files, each a name and its text, or tells everything that is wrong with them.
-pub fn read_all(files: &[(String, String)], known: &Known<'_>) -> Result<Reading, Vec<Finding>> {
+pub fn read(files: &[(String, String)], known: &Known<'_>) -> Result<Reading, Vec<Finding>> {
     let reading = read_unproved(files, known)?;
     proved(reading, known).map_err(in_order)
 }
@@ -165,7 +174,8 @@ fn entries(files: &[(String, String)]) -> (Vec<Entry<'_>>, Vec<Finding>) {
 }
 
 fn understood(entries: Vec<Entry<'_>>, mut findings: Vec<Finding>, known: &Known<'_>) -> Result<Reading, Vec<Finding>> {
-    let (mut policies, mut words) = (Policies::default(), Vocabulary::default());
+    let (mut rates, mut trials, mut invariants) = (Vec::new(), Vec::new(), Vec::new());
+    let mut words = Vocabulary::default();
     let (mut rules, mut limits, mut approvals) = (Vec::new(), Vec::new(), BTreeMap::new());
     let mut names = Names::default();
     words.approvals = of_kind(&entries, Kind::Approval).map(|entry| entry.name.clone()).collect();
@@ -175,7 +185,7 @@ fn understood(entries: Vec<Entry<'_>>, mut findings: Vec<Finding>, known: &Known
             Kind::Rate => {
                 let read =
                     rate::read(table, known, found).filter(|rate| names.add("rate", &rate.id, file, place, found));
-                policies.rates.extend(read);
+                rates.extend(read);
             }
             Kind::Asset => words::asset(&name, table, &mut words, found),
             Kind::Value => words::value(table, &mut words, found),
@@ -197,9 +207,9 @@ fn understood(entries: Vec<Entry<'_>>, mut findings: Vec<Finding>, known: &Known
             Kind::Invariant => {
                 let read = invariant::read(file, table, known, &words, found);
                 let read = read.filter(|read| names.add("invariant", &read.id, file, place, found));
-                policies.invariants.extend(read);
+                invariants.extend(read);
             }
-            Kind::Test => policies.trials.extend(trial::read(file, table, known, &names.ids, found)),
+            Kind::Test => trials.extend(trial::read(file, table, known, &names.ids, found)),
         }
         if matches!(kind, Kind::Asset | Kind::Value | Kind::Group | Kind::List | Kind::Approval) {
             names.add(kind.as_str(), &name, file, place, &mut findings);
@@ -207,11 +217,14 @@ fn understood(entries: Vec<Entry<'_>>, mut findings: Vec<Finding>, known: &Known
     }
     findings.extend(limits.iter().filter_map(|(file, limit)| open(file, limit, &limits, known)));
     let limits = limits.into_iter().map(|(_, limit)| limit).collect();
-    policies.rules = Rules::new(rules, limits, approvals, words.valuation);
-    policies.groups = words.groups;
-    policies.places = names;
-    let is_bad = findings.iter().any(|finding| finding.severity == Severity::Error);
-    if is_bad { Err(findings) } else { Ok(Reading { policies, warnings: findings }) }
+    if findings.iter().any(|finding| finding.severity == Severity::Error) {
+        return Err(findings);
+    }
+    let rules = Rules::new(rules, limits, approvals, words.valuation);
+    let meaning = Meaning::of(&rates, &rules, &words.groups, known.catalog);
+    let (groups, places) = (words.groups, names);
+    let policies = Policies { rates, rules, trials, invariants, groups, meaning, places };
+    Ok(Reading { policies, warnings: findings })
 }
 
 fn of_kind<'e, 'f>(entries: &'e [Entry<'f>], kind: Kind) -> impl Iterator<Item = &'e Entry<'f>> {

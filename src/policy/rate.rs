@@ -12,9 +12,10 @@ use crate::base::ids::{Environment, OperationId};
 use crate::catalog::{Class, Operation};
 
 const MOST_CONCURRENT: u64 = 100_000;
-const CLASSES: [(&str, Class); 3] = [("@read", Class::Read), ("@change", Class::Change), ("@money", Class::Money)];
+pub(super) const CLASSES: [(&str, Class); 3] =
+    [("@read", Class::Read), ("@change", Class::Change), ("@money", Class::Money)];
 pub(super) const MODES: [(&str, Mode); 2] = [("enforce", Mode::Enforce), ("shadow", Mode::Shadow)];
-const KEYS: [(&str, Key); 6] = [
+pub(super) const KEYS: [(&str, Key); 6] = [
     ("caller", Key::Caller),
     ("role", Key::Role),
     ("issuer", Key::Issuer),
@@ -29,8 +30,8 @@ pub struct Rate {
     pub id: Arc<str>,
     /// The line and the column that it stands in.
     pub place: (usize, usize),
-    fits: Fits,
-    per: BTreeSet<Key>,
+    pub(super) fits: Fits,
+    pub(super) per: BTreeSet<Key>,
     pub bound: Bound,
     pub is_shared: bool,
     pub mode: Mode,
@@ -74,13 +75,13 @@ pub enum Key {
 
 /// Which calls a rate is about; nothing where all fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Fits {
-    operations: BTreeSet<OperationId>,
-    environments: Option<Vec<Environment>>,
-    issuers: Option<BTreeSet<String>>,
-    roles: Option<BTreeSet<String>>,
+pub(super) struct Fits {
+    pub operations: BTreeSet<OperationId>,
+    pub environments: Option<Vec<Environment>>,
+    pub issuers: Option<BTreeSet<String>>,
+    pub roles: Option<BTreeSet<String>>,
     /// Issuer and subject.
-    callers: Option<BTreeSet<(String, String)>>,
+    pub callers: Option<BTreeSet<(String, String)>>,
 }
 
 /// A call, as far as rates look at it.

@@ -11,6 +11,7 @@ use http::header::{
 
 use super::check::Intent;
 use super::claim::Begun;
+use super::decide::Allowed;
 use crate::base::ids::TraceId;
 use crate::base::secret::Secret;
 use crate::catalog::Class;
@@ -34,9 +35,14 @@ impl Cleared {
     }
 }
 
-/// The right to send a read: it has no effect that could be had twice.
-pub fn clear_read(intent: Intent) -> Option<Cleared> {
+/// The right to send a read that is allowed: it has no effect that could be had twice.
+pub fn clear_read(intent: Intent, _allowed: &Allowed) -> Option<Cleared> {
     (intent.operation().class == Class::Read).then_some(Cleared { intent })
+}
+
+/// The right to send a read that the gate makes for itself.
+pub fn clear_own_read(intent: Intent) -> Option<Cleared> {
+    (intent.operation().class == Class::Read && intent.caller().is_the_gate()).then_some(Cleared { intent })
 }
 
 /// The right to send what the store knows of.
@@ -127,8 +133,10 @@ mod tests {
     use super::*;
     use crate::base::ids::Environment;
     use crate::catalog::{Catalog, SchemaFiles};
+    use crate::policy::{Facts, Policies};
     use crate::stations::admit::{self, Head};
     use crate::stations::check::check;
+    use crate::stations::decide::{Decision, decide};
 
     #[test]
     fn only_named_headers_leave() {
@@ -150,7 +158,10 @@ mod tests {
         let (found, token) = (admit::find(&catalog, head).unwrap(), admit::bearer(&caller).unwrap());
         let anyone = admit::Believed::of_anyone();
         let admitted = admit::admit(Environment::Sandbox, found, head, token, &anyone, None).unwrap();
-        let cleared = clear_read(check(admitted, &caller, b"").unwrap()).unwrap();
+        let intent = check(admitted, &caller, b"").unwrap();
+        let decision = decide(&intent, &Policies::of_everything(&catalog), &Facts::default());
+        let Decision::Allowed(allowed) = decision else { panic!("{decision:?}") };
+        let cleared = clear_read(intent, &allowed).unwrap();
         let origin = Origin { host: HeaderValue::from_static("upstream.example"), base_path: "/api".into() };
         let sent = outgoing(cleared, &origin, None, &caller, &TraceId::parse("t-1").unwrap()).unwrap();
         let mut names: Vec<_> = sent.headers.keys().map(|n| n.as_str()).collect();

@@ -1,8 +1,8 @@
 //! The way of a request, one file a station, in the order in which a request meets them.
 //!
 //! ```text
-//! socket ─ admit ─ check ─ record ─ claim ─ forward ─ settle ─ reply ─ socket
-//!           who     what    words    whose   once      known    shape
+//! socket ─ admit ─ check ─ decide ─ record ─ claim ─ forward ─ settle ─ reply ─ socket
+//!           who     what    may it?   words    whose   once      known    shape
 //! ```
 //!
 //! All of it is pure: no clock, no socket, no randomness. A station knows only those before it.
@@ -10,6 +10,7 @@
 pub mod admit;
 pub mod check;
 pub mod claim;
+pub mod decide;
 pub mod forward;
 pub mod record;
 pub mod reply;

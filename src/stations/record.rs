@@ -15,6 +15,8 @@ use crate::commit::{Number, RecordKey};
 pub enum What {
     /// A call is about to be sent; nothing was sent before this was on disk.
     Sending,
+    /// The rules did not let a call pass; nothing was sent.
+    Refused,
     Executed,
     NotExecuted,
     /// Certainly nothing was executed, and it may be tried again.
@@ -26,12 +28,15 @@ pub enum What {
     SaidAbsent,
     Frozen,
     Unfrozen,
+    /// What the store forgot, and this chain did not, is in the store again.
+    Remembered,
 }
 
 impl What {
     pub fn as_str(self) -> &'static str {
         match self {
             What::Sending => "sending",
+            What::Refused => "refused",
             What::Executed => "executed",
             What::NotExecuted => "not-executed",
             What::Undone => "undone",
@@ -40,6 +45,7 @@ impl What {
             What::SaidAbsent => "said-absent",
             What::Frozen => "frozen",
             What::Unfrozen => "unfrozen",
+            What::Remembered => "remembered",
         }
     }
 }
@@ -55,10 +61,10 @@ impl Entry {
         Entry { members: Map::new() }.with("what", what.as_str())
     }
 
-    /// Of a call that is about to be sent.
-    pub fn sending(intent: &Intent, trace: &TraceId) -> Entry {
+    /// Of a call that was asked for.
+    pub fn asked(what: What, intent: &Intent, trace: &TraceId) -> Entry {
         let caller = intent.caller();
-        let mut entry = Entry::of(What::Sending)
+        let mut entry = Entry::of(what)
             .operation(&intent.operation().id)
             .owner(caller.issuer(), caller.subject())
             .fingerprint(intent.fingerprint())

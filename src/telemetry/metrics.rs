@@ -7,6 +7,8 @@ use prometheus::{
     Encoder, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
 };
 
+use crate::policy::{Changes, Mode, Verdict};
+
 /// Upper bounds in seconds: 100 µs to 60 s.
 const BUCKETS: [f64; 15] =
     [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0];
@@ -21,6 +23,8 @@ pub struct Metrics {
     upstream_seconds: HistogramVec,
     drift: IntCounterVec,
     unchecked: IntCounter,
+    decisions: IntCounterVec,
+    rule_hits: IntCounterVec,
     in_flight: IntGauge,
     tokens_refused: IntCounterVec,
     keys_age: IntGaugeVec,
@@ -42,6 +46,10 @@ pub struct Metrics {
     reconciled: IntCounterVec,
     frozen: IntGaugeVec,
     people: IntCounterVec,
+    policy_info: IntGaugeVec,
+    policy_reads: IntCounterVec,
+    policy_changes: IntCounterVec,
+    policy_faulty: IntGauge,
 }
 
 /// What is counted of one rate.
@@ -71,21 +79,22 @@ impl Metrics {
             )?;
             registered(&registry, histogram)
         };
+        let counters = |name: &str, help: &str, labels: &[&str]| {
+            registered(&registry, IntCounterVec::new(Opts::new(name, help), labels)?)
+        };
+        let gauges = |name: &str, help: &str, labels: &[&str]| {
+            registered(&registry, IntGaugeVec::new(Opts::new(name, help), labels)?)
+        };
         let build = IntCounterVec::new(
             Opts::new("sluice_build_info", "Always 1; the label tells which build runs."),
             &["version"],
         )?;
         registered(&registry, build)?.with_label_values(&[env!("CARGO_PKG_VERSION")]).inc();
         Ok(Metrics {
-            requests: registered(
-                &registry,
-                IntCounterVec::new(
-                    Opts::new(
-                        "sluice_requests_total",
-                        "Requests answered, by who answered and whether the call was executed.",
-                    ),
-                    &["environment", "operation", "status", "origin", "outcome", "code"],
-                )?,
+            requests: counters(
+                "sluice_requests_total",
+                "Requests answered, by who answered and whether the call was executed.",
+                &["environment", "operation", "status", "origin", "outcome", "code"],
             )?,
             request_seconds: seconds("sluice_request_seconds", "From the head of a request to the end of its answer.")?,
             gate_seconds: seconds(
@@ -96,12 +105,10 @@ impl Metrics {
                 "sluice_upstream_seconds",
                 "From sending to upstream to its answer: to the head for reads, to the end for writes.",
             )?,
-            drift: registered(
-                &registry,
-                IntCounterVec::new(
-                    Opts::new("sluice_answer_drift_total", "Answers of upstream that are not what the contract says."),
-                    &["environment", "operation"],
-                )?,
+            drift: counters(
+                "sluice_answer_drift_total",
+                "Answers of upstream that are not what the contract says.",
+                &["environment", "operation"],
             )?,
             unchecked: registered(
                 &registry,
@@ -110,172 +117,124 @@ impl Metrics {
                     "Answers that passed unchecked, because they were too large or checking fell behind.",
                 )?,
             )?,
-            tokens_refused: registered(
-                &registry,
-                IntCounterVec::new(
-                    Opts::new("sluice_tokens_refused_total", "Tokens that were not believed, by reason."),
-                    &["environment", "reason"],
-                )?,
+            tokens_refused: counters(
+                "sluice_tokens_refused_total",
+                "Tokens that were not believed, by reason.",
+                &["environment", "reason"],
             )?,
-            keys_age: registered(
-                &registry,
-                IntGaugeVec::new(
-                    Opts::new(
-                        "sluice_keys_age_seconds",
-                        "Since an issuer's keys were last fetched or read, and were good.",
-                    ),
-                    &["issuer"],
-                )?,
+            keys_age: gauges(
+                "sluice_keys_age_seconds",
+                "Since an issuer's keys were last fetched or read, and were good.",
+                &["issuer"],
             )?,
-            keys_fetches: registered(
-                &registry,
-                IntCounterVec::new(
-                    Opts::new("sluice_keys_fetches_total", "Fetches of an issuer's keys, by what came of them."),
-                    &["issuer", "outcome"],
-                )?,
+            keys_fetches: counters(
+                "sluice_keys_fetches_total",
+                "Fetches of an issuer's keys, by what came of them.",
+                &["issuer", "outcome"],
             )?,
-            revocations_expire: registered(
-                &registry,
-                IntGaugeVec::new(
-                    Opts::new(
-                        "sluice_revocations_expire_timestamp_seconds",
-                        "When the first of the lists of revoked certificates expires; then callers are refused.",
-                    ),
-                    &["environment"],
-                )?,
+            revocations_expire: gauges(
+                "sluice_revocations_expire_timestamp_seconds",
+                "When the first of the lists of revoked certificates expires; then callers are refused.",
+                &["environment"],
             )?,
-            unreadable: registered(
-                &registry,
-                IntCounterVec::new(
-                    Opts::new(
-                        "sluice_unreadable_requests_total",
-                        "Requests whose framing or head could not be read, by reason.",
-                    ),
-                    &["listener", "reason"],
-                )?,
+            unreadable: counters(
+                "sluice_unreadable_requests_total",
+                "Requests whose framing or head could not be read, by reason.",
+                &["listener", "reason"],
             )?,
-            connections: registered(
-                &registry,
-                IntGaugeVec::new(
-                    Opts::new("sluice_connections_open", "Connections that are open now."),
-                    &["listener"],
-                )?,
+            connections: gauges("sluice_connections_open", "Connections that are open now.", &["listener"])?,
+            connections_refused: counters(
+                "sluice_connections_refused_total",
+                "Connections that were closed before a request, by reason.",
+                &["listener", "reason"],
             )?,
-            connections_refused: registered(
-                &registry,
-                IntCounterVec::new(
-                    Opts::new(
-                        "sluice_connections_refused_total",
-                        "Connections that were closed before a request, by reason.",
-                    ),
-                    &["listener", "reason"],
-                )?,
+            rate_calls: counters(
+                "sluice_rate_calls_total",
+                "Calls by rate: allowed, or limited; in shadow mode, what would have been. One for each bucket.",
+                &["rate", "mode", "outcome"],
             )?,
-            rate_calls: registered(
-                &registry,
-                IntCounterVec::new(
-                    Opts::new(
-                        "sluice_rate_calls_total",
-                        "Calls by rate: allowed, or limited; in shadow mode, what would have been. One for each bucket.",
-                    ),
-                    &["rate", "mode", "outcome"],
-                )?,
+            rate_near: counters(
+                "sluice_rate_near_total",
+                "Calls that were allowed and left less than a fifth of what the rate allows.",
+                &["rate", "mode"],
             )?,
-            rate_near: registered(
-                &registry,
-                IntCounterVec::new(
-                    Opts::new(
-                        "sluice_rate_near_total",
-                        "Calls that were allowed and left less than a fifth of what the rate allows.",
-                    ),
-                    &["rate", "mode"],
-                )?,
+            rated_by_part: counters(
+                "sluice_rate_by_part_total",
+                "Calls that were limited by this node's part of shared rates, as the Redis was away or slow.",
+                &[],
             )?,
-            rated_by_part: registered(
-                &registry,
-                IntCounterVec::new(
-                    Opts::new(
-                        "sluice_rate_by_part_total",
-                        "Calls that were limited by this node's part of shared rates, as the Redis was away or slow.",
-                    ),
-                    &[],
-                )?,
+            redis_up: gauges("sluice_redis_up", "Whether the Redis that nodes share is there.", &[])?,
+            claims: counters(
+                "sluice_claims_total",
+                "What became of attempts; `late`: an answer came when its claim had moved on.",
+                &["environment", "outcome"],
             )?,
-            redis_up: registered(
-                &registry,
-                IntGaugeVec::new(Opts::new("sluice_redis_up", "Whether the Redis that nodes share is there."), &[])?,
+            claims_met: counters(
+                "sluice_claims_met_total",
+                "Calls that met a claim of their name, by what it said.",
+                &["environment", "said"],
             )?,
-            claims: registered(
-                &registry,
-                IntCounterVec::new(
-                    Opts::new(
-                        "sluice_claims_total",
-                        "What became of attempts; `late`: an answer came when its claim had moved on.",
-                    ),
-                    &["environment", "outcome"],
-                )?,
-            )?,
-            claims_met: registered(
-                &registry,
-                IntCounterVec::new(
-                    Opts::new("sluice_claims_met_total", "Calls that met a claim of their name, by what it said."),
-                    &["environment", "said"],
-                )?,
-            )?,
-            store_failures: registered(
-                &registry,
-                IntCounterVec::new(
-                    Opts::new(
-                        "sluice_store_failures_total",
-                        "Calls of the store that failed, by what is known of them.",
-                    ),
-                    &["kind"],
-                )?,
+            store_failures: counters(
+                "sluice_store_failures_total",
+                "Calls of the store that failed, by what is known of them.",
+                &["kind"],
             )?,
             unsettled: registered(
                 &registry,
                 IntGauge::new("sluice_outcomes_unsettled", "Outcomes that the store could not be told yet.")?,
             )?,
-            audit_refused: registered(
+            audit_refused: counters(
+                "sluice_audit_refused_total",
+                "Entries that can never stand in the audit chain.",
+                &["environment"],
+            )?,
+            in_doubt: gauges("sluice_claims_in_doubt", "Claims whose outcome nobody knows.", &["environment"])?,
+            reconciled: counters(
+                "sluice_reconciliations_total",
+                "Looks for the record of a call in doubt, by what was found.",
+                &["environment", "found"],
+            )?,
+            frozen: gauges(
+                "sluice_frozen",
+                "What operators froze, by scope: all money, operations, callers.",
+                &["environment", "scope"],
+            )?,
+            people: counters(
+                "sluice_console_requests_total",
+                "Requests that the console answered, by act and status.",
+                &["act", "status"],
+            )?,
+            policy_info: gauges(
+                "sluice_policy_info",
+                "Always 1; the label tells which version of the policies is in force.",
+                &["version"],
+            )?,
+            policy_reads: counters(
+                "sluice_policy_reads_total",
+                "Policies that were read again, by what came of it: changed, unchanged or refused.",
+                &["outcome"],
+            )?,
+            policy_changes: counters(
+                "sluice_policy_changes_total",
+                "What changed in the policies in force: things added, removed and changed in meaning.",
+                &["change"],
+            )?,
+            policy_faulty: registered(
                 &registry,
-                IntCounterVec::new(
-                    Opts::new("sluice_audit_refused_total", "Entries that can never stand in the audit chain."),
-                    &["environment"],
+                IntGauge::new(
+                    "sluice_policy_faulty",
+                    "1 while the policies that were written last have errors, and those before them stay in force.",
                 )?,
             )?,
-            in_doubt: registered(
-                &registry,
-                IntGaugeVec::new(
-                    Opts::new("sluice_claims_in_doubt", "Claims whose outcome nobody knows."),
-                    &["environment"],
-                )?,
+            decisions: counters(
+                "sluice_decisions_total",
+                "Calls that were decided, by what became of them: allow, hold or deny.",
+                &["environment", "operation", "effect"],
             )?,
-            reconciled: registered(
-                &registry,
-                IntCounterVec::new(
-                    Opts::new(
-                        "sluice_reconciliations_total",
-                        "Looks for the record of a call in doubt, by what was found.",
-                    ),
-                    &["environment", "found"],
-                )?,
-            )?,
-            frozen: registered(
-                &registry,
-                IntGaugeVec::new(
-                    Opts::new("sluice_frozen", "What operators froze, by scope: all money, operations, callers."),
-                    &["environment", "scope"],
-                )?,
-            )?,
-            people: registered(
-                &registry,
-                IntCounterVec::new(
-                    Opts::new(
-                        "sluice_console_requests_total",
-                        "Requests that the console answered, by act and status.",
-                    ),
-                    &["act", "status"],
-                )?,
+            rule_hits: counters(
+                "sluice_rule_hits_total",
+                "How often a rule or limit made a decision or, in shadow, would have had a say in it.",
+                &["rule", "effect", "mode"],
             )?,
             in_flight: registered(
                 &registry,
@@ -353,6 +312,17 @@ impl Metrics {
         self.redis_up.with_label_values::<&str>(&[]).set(i64::from(is_up));
     }
 
+    /// A call was decided; again, where what was assumed was otherwise.
+    pub fn decided(&self, environment: &str, operation: &str, verdict: &Verdict) {
+        self.decisions.with_label_values(&[environment, operation, verdict.effect.as_str()]).inc();
+        let in_force = verdict.reasons.iter().map(|reason| (reason, Mode::Enforce));
+        let in_shadow = verdict.shadows.iter().map(|reason| (reason, Mode::Shadow));
+        for (reason, mode) in in_force.chain(in_shadow) {
+            let rule = reason.cause.name().unwrap_or("");
+            self.rule_hits.with_label_values(&[rule, reason.effect.as_str(), mode.as_str()]).inc();
+        }
+    }
+
     pub fn claim_settled(&self, environment: &str, outcome: &str) {
         self.claims.with_label_values(&[environment, outcome]).inc();
     }
@@ -388,6 +358,28 @@ impl Metrics {
 
     pub fn console_answered(&self, act: &str, status: u16) {
         self.people.with_label_values(&[act, &status.to_string()]).inc();
+    }
+
+    /// Which version decides from now on.
+    pub fn policies_in_force(&self, version: &str) {
+        self.policy_info.reset();
+        self.policy_info.with_label_values(&[version]).set(1);
+    }
+
+    pub fn policies_read(&self, outcome: &str) {
+        self.policy_reads.with_label_values(&[outcome]).inc();
+    }
+
+    pub fn policies_changed(&self, changes: &Changes) {
+        let Changes { added, removed, changed } = changes;
+        for (change, names) in [("added", added), ("removed", removed), ("changed", changed)] {
+            let count = u64::try_from(names.len()).unwrap_or(u64::MAX);
+            self.policy_changes.with_label_values(&[change]).inc_by(count);
+        }
+    }
+
+    pub fn policies_faulty(&self, are_faulty: bool) {
+        self.policy_faulty.set(i64::from(are_faulty));
     }
 
     pub fn left_unchecked(&self) {

@@ -141,7 +141,7 @@ fn rates(catalog: &Catalog) -> anyhow::Result<Vec<Rate>> {
     let text = rate("per-caller", "*") + &rate("money-per-caller", "@money");
     let known = Known { catalog, issuers: &["main"], can_share: false };
     let policies = read(&[("bench.toml".to_owned(), text)], &known);
-    Ok(policies.map_err(|f| anyhow!("the rates are broken: {f:?}"))?.rates)
+    Ok(policies.map_err(|f| anyhow!("the rates are broken: {f:?}"))?.policies.rates)
 }
 
 fn takes<'r>(rates: &'r [Rate], call: &Call<'_>) -> Vec<Take<'r>> {

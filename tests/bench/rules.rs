@@ -8,7 +8,7 @@ use serde_json::json;
 use sluice::adapters::clock::Stopwatch;
 use sluice::base::ids::{Environment, OperationId};
 use sluice::catalog::Catalog;
-use sluice::policy::{Asked, Facts, Known, Policies, difference, read_all};
+use sluice::policy::{Asked, Facts, Known, Policies, difference, read as read_policies};
 
 use crate::micro::{Step, step};
 
@@ -105,7 +105,7 @@ fn load(catalog: &Catalog, count: usize) -> anyhow::Result<Policies> {
 }
 
 fn read(text: &str, known: &Known<'_>) -> anyhow::Result<Policies> {
-    let reading = read_all(&[("bench.toml".to_owned(), text.to_owned())], known);
+    let reading = read_policies(&[("bench.toml".to_owned(), text.to_owned())], known);
     Ok(reading.map_err(|f| anyhow!("the rules are broken: {f:?}"))?.policies)
 }
 

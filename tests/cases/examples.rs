@@ -11,10 +11,17 @@ use crate::support::{Call, Setup, Upstream};
 fn good_bodies_go_on_as_one_canonical_text() {
     let upstream = Upstream::start();
     let gate = Setup::of(&upstream).start();
-    let mut sent = 0;
+    let (mut sent, mut without_value) = (0, 0);
     for operation in operations().filter(|o| o.body.is_some()) {
         for (name, body) in examples(operation, "good-") {
             let answer = Call::new(operation.method.as_str(), path(operation)).json(&body).send(gate.production());
+            if answer.code() == "POLICY_DENIED" {
+                // A contract can leave open what a payment is worth; rules cannot.
+                let why = answer.text();
+                assert!(why.contains("amount") && operation.has_amount(), "{name}: {answer}");
+                without_value += 1;
+                continue;
+            }
             assert_eq!((answer.status, answer.outcome().as_str()), (200, "executed"), "{name}: {answer}");
             let seen = upstream.wait_for(sent);
             let value: Value = serde_json::from_slice(&body).unwrap();
@@ -22,7 +29,7 @@ fn good_bodies_go_on_as_one_canonical_text() {
             sent += 1;
         }
     }
-    assert!(sent > 50, "only {sent} good examples");
+    assert!(sent > 40 && without_value < 10, "{sent} good examples, and {without_value} without a value");
 }
 
 #[test]

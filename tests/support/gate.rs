@@ -12,10 +12,13 @@ use tempfile::TempDir;
 use super::call::get;
 use super::caller::Answer;
 use super::canary;
-use super::clock::PATIENCE;
+use super::clock::{PATIENCE, wait_until};
 use super::shared::Shared;
 use super::token::{ISSUER, SECRET, token};
 use super::upstream::Upstream;
+
+/// Rules that let everything pass that has a value.
+pub const EVERYTHING: &str = "[[rule]]\nid = \"everything\"\neffect = \"allow\"\nwhen = { op = \"*\" }\n";
 
 /// A configuration in the making.
 #[derive(Debug)]
@@ -32,7 +35,10 @@ impl Setup {
             sections: vec![(String::new(), Vec::new())],
             variables: Vec::new(),
         };
+        std::fs::create_dir(setup.path("policies")).unwrap();
         setup
+            .file("policies/everything.toml", EVERYTHING)
+            .set("", "policies", "policies")
             .set("log", "format", "json")
             .set("probes", "listen", "127.0.0.1:0")
             .set_raw("server", "threads", "2")
@@ -220,6 +226,12 @@ impl Gate {
 
     fn environment(&self, name: &str) -> SocketAddr {
         self.callers.iter().find(|(n, _)| n == name).unwrap().1
+    }
+
+    /// Waits until it is ready for more than reads.
+    pub fn ready(self) -> Gate {
+        wait_until("the gate to be ready", || self.probe("/readyz").status == 200);
+        self
     }
 
     pub fn probe(&self, path: &str) -> Answer {

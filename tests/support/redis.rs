@@ -2,12 +2,14 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use tempfile::TempDir;
 
 use super::clock::{PATIENCE, Watch};
+use super::shared::Shared;
 use super::tls::Certified;
 
 #[derive(Debug)]
@@ -103,6 +105,19 @@ impl Redis {
         }
     }
 
+    /// A copy of what it has on disk, to be put back.
+    pub fn copy(&self) -> TempDir {
+        let copy = tempfile::tempdir().unwrap();
+        copy_folder(self.folder.path(), copy.path());
+        copy
+    }
+
+    /// While it is away.
+    pub fn put_back(&self, copy: &TempDir) {
+        std::fs::remove_dir_all(self.folder.path()).unwrap();
+        copy_folder(copy.path(), self.folder.path());
+    }
+
     /// It stands still, its connections open.
     pub fn freeze(&self) {
         self.signal("STOP");
@@ -127,17 +142,23 @@ impl Redis {
     }
 
     fn try_ask(&self, words: &[&str]) -> Option<Vec<String>> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
-        stream.set_read_timeout(Some(PATIENCE)).ok()?;
-        let bulk: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
-        stream.write_all(format!("*{}\r\n{bulk}", words.len()).as_bytes()).ok()?;
+        answer(self.port, words)
+    }
+
+    /// All commands that it is asked from now on, a line each, as it tells them itself.
+    pub fn monitor(&self) -> Shared<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.write_all(b"*1\r\n$7\r\nMONITOR\r\n").unwrap();
         let mut reader = BufReader::new(stream);
-        let first = line(&mut reader)?;
-        match first.split_at(1) {
-            ("*", count) => (0..count.parse::<usize>().ok()?).map(|_| element(&mut reader)).collect(),
-            ("$", _) => Some(vec![bulk_of(&first, &mut reader)?]),
-            (_, rest) => Some(vec![rest.to_owned()]),
-        }
+        assert_eq!(line(&mut reader).unwrap(), "+OK");
+        let lines = Shared::new();
+        let told = lines.clone();
+        std::thread::spawn(move || {
+            while let Some(line) = line(&mut reader) {
+                told.push(line);
+            }
+        });
+        lines
     }
 
     fn signal(&self, name: &str) {
@@ -152,7 +173,35 @@ impl Drop for Redis {
     }
 }
 
-fn free_port() -> u16 {
+fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let (here, there) = (entry.path(), to.join(entry.file_name()));
+        if here.is_dir() {
+            copy_folder(&here, &there)
+        } else {
+            std::fs::copy(here, there).unwrap();
+        }
+    }
+}
+
+/// What one that listens there answers to a command; nothing if nobody answers.
+pub(super) fn answer(port: u16, words: &[&str]) -> Option<Vec<String>> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    let bulk: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
+    stream.write_all(format!("*{}\r\n{bulk}", words.len()).as_bytes()).ok()?;
+    let mut reader = BufReader::new(stream);
+    let first = line(&mut reader)?;
+    match first.split_at(1) {
+        ("*", count) => (0..count.parse::<usize>().ok()?).map(|_| element(&mut reader)).collect(),
+        ("$", _) => Some(vec![bulk_of(&first, &mut reader)?]),
+        (_, rest) => Some(vec![rest.to_owned()]),
+    }
+}
+
+pub(super) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 

@@ -13,7 +13,10 @@ fn rates(lines: &[&str]) -> Vec<Rate> {
     let catalog = Catalog::build(&SchemaFiles::built_in(), &[]).unwrap();
     let text = |(at, line): (usize, &&str)| format!("[[rate]]\nid = \"r{at}\"\nops = [\"*\"]\n{line}\n");
     let text: String = lines.iter().enumerate().map(text).collect();
-    read(&[("x.toml".to_owned(), text)], &Known { catalog: &catalog, issuers: &[], can_share: true }).unwrap().rates
+    read(&[("x.toml".to_owned(), text)], &Known { catalog: &catalog, issuers: &[], can_share: true })
+        .unwrap()
+        .policies
+        .rates
 }
 
 fn bucket(n: u64) -> Fingerprint {

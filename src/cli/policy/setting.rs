@@ -8,8 +8,9 @@ use super::GIVEN;
 use super::check::Output;
 use crate::base::finding::Finding;
 use crate::catalog::Catalog;
-use crate::cli::{policies, read_config, read_contract};
-use crate::policy::{Known, Reading, read_all};
+use crate::adapters::policies::{Text, placed, texts};
+use crate::cli::{read_config, read_contract};
+use crate::policy::{Known, Reading, read};
 
 #[derive(Debug, Args)]
 pub(super) struct Setting {
@@ -40,6 +41,8 @@ impl Setting {
         let schemas = self.schemas.as_deref().or(config.as_ref().and_then(|c| c.catalog.schemas.as_deref()));
         let enable = config.as_ref().map_or(&[][..], |config| config.catalog.enable.as_slice());
         let (_, catalog) = read_contract(schemas, enable)?;
+        let further = config.as_ref().map_or(&[][..], |config| config.catalog.further.as_slice());
+        let catalog = catalog.with_further(further, "")?;
         let issuers = match &config {
             Some(config) => config.issuers.iter().map(|issuer| issuer.name.clone()).collect(),
             None => self.issuer.clone(),
@@ -56,11 +59,9 @@ impl Names {
 
     /// The folder, and a request that is to be explained.
     pub(super) fn read(&self, folder: &Path, given: Option<&String>) -> Result<Reading, Vec<Finding>> {
-        policies::in_files(folder, |files| {
-            let asked =
-                given.map(|given| (GIVEN.to_owned(), format!("[[test]]\nexpect = \"deny\"\ngiven = {{ {given} }}\n")));
-            let files: Vec<(String, String)> = files.iter().cloned().chain(asked).collect();
-            self.with(|known| read_all(&files, known))
-        })
+        let asked =
+            given.map(|given| (GIVEN.to_owned(), format!("[[test]]\nexpect = \"deny\"\ngiven = {{ {given} }}\n")));
+        let files: Vec<Text> = texts(folder)?.into_iter().chain(asked).collect();
+        self.with(|known| read(&files, known)).map_err(|findings| placed(folder, findings))
     }
 }

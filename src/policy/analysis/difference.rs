@@ -180,7 +180,7 @@ impl<'c> Comparing<'c> {
                 changes.push(change);
             }
             if shape.sides == SECOND {
-                for pointer in &shape.names {
+                for pointer in shape.names.iter().filter(|place| ground.operation.further.contains(place)) {
                     let kind = ChangeKind::Named(pointer.clone());
                     if !seen.contains(&kind)
                         && let Some(change) = self.named(ground, must.clone(), pointer)
@@ -234,12 +234,10 @@ impl<'c> Comparing<'c> {
         let stated = self.stated(pointer);
         let must = must.into_iter().chain(&stated).collect();
         let judge = |seen: Seen<'_>| unnamed_before(seen, pointer);
-        let listed = |payment: Payment| Payment { listed: vec![pointer.clone()], ..payment };
         let catalog = self.model.known.catalog;
         let (example, _) = self.ask(ground, must, &judge, &|verdicts| {
             verdicts.iter().next_back().is_some_and(|new| new.effect != Effect::Deny)
         })?;
-        let example = listed(example);
         let decide = |policies: &Policies| example.decide(&policies.rules, catalog);
         let (old, new) = (decide(self.sides.old)?, decide(self.sides.new)?);
         let is_shown = old.effect == Effect::Deny && new.effect != Effect::Deny;

@@ -35,8 +35,6 @@ pub struct Payment {
     pub(super) paid: BTreeMap<Field, bool>,
     /// Limits whose windows are full.
     pub(super) full: BTreeSet<String>,
-    /// Places of the body that the configuration lists.
-    pub(super) listed: Vec<Pointer>,
     /// What stands on either side, by the words of `[[test]]`.
     pub(super) sides: [Vec<(&'static str, String)>; 2],
     pub(super) price: Option<String>,
@@ -95,7 +93,7 @@ impl Payment {
             body: &self.body,
             movement: movement.as_ref(),
         };
-        let mut facts = Facts { now: self.now, listed: self.listed.clone(), ..Facts::default() };
+        let mut facts = Facts { now: self.now, ..Facts::default() };
         let view = View::of(&asked, &rules.valuation, &facts);
         for (field, paid) in &self.paid {
             let kind = match field {
@@ -175,7 +173,6 @@ impl Draft<'_> {
             now,
             paid: paid.collect(),
             full: full.collect(),
-            listed: Vec::new(),
             sides: self.sides(amounts),
             price: self.price()?,
             places: BTreeMap::new(),

@@ -3,7 +3,7 @@ use std::sync::LazyLock;
 use super::*;
 use crate::base::finding::Finding;
 use crate::catalog::{Catalog, SchemaFiles};
-use crate::policy::{Effect, Known, Policies, read_all};
+use crate::policy::{Effect, Known, Policies, read};
 
 mod differences;
 mod mutants;
@@ -37,7 +37,7 @@ expires = "8h"
 
 fn read_set(text: &str) -> Result<Policies, Vec<Finding>> {
     let files = [("set.toml".to_owned(), text.to_owned()), ("words.toml".to_owned(), WORDS.to_owned())];
-    read_all(&files, &known()).map(|reading| reading.policies)
+    read(&files, &known()).map(|reading| reading.policies)
 }
 
 fn set(text: &str) -> Policies {

@@ -59,16 +59,23 @@ pub struct Caller {
     certificate: Option<Arc<Certificate>>,
 }
 
+/// What the gate calls itself: no issuer may have such a name.
+const OF_THE_GATE: &str = "(gate)";
+
 impl Caller {
     /// No token says so of anybody: it is nobody's name for an issuer.
     pub(super) fn of_the_gate() -> Caller {
         Caller {
-            issuer: Arc::from("(gate)"),
-            subject: "(gate)".to_owned(),
+            issuer: Arc::from(OF_THE_GATE),
+            subject: OF_THE_GATE.to_owned(),
             requester: None,
             roles: BTreeSet::new(),
             certificate: None,
         }
+    }
+
+    pub fn is_the_gate(&self) -> bool {
+        &*self.issuer == OF_THE_GATE
     }
 
     /// The name of the issuer, as configured.

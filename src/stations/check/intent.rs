@@ -22,10 +22,13 @@ pub struct Intent {
     environment: Environment,
     operation: Arc<Operation>,
     path: String,
+    path_parameters: Vec<(String, String)>,
     query: String,
     named: Option<Named>,
     caller: Arc<Caller>,
     movement: Option<Movement>,
+    /// The body as data; null where there is none.
+    value: Value,
     body: Option<Bytes>,
     fingerprint: Fingerprint,
     token: Secret,
@@ -42,18 +45,22 @@ pub struct Named {
 }
 
 impl Intent {
-    pub(super) fn build(admitted: Admitted, parameters: &[(String, String)], body: Option<&Value>) -> Intent {
+    pub(super) fn build(admitted: Admitted, parameters: &[(String, String)], body: Option<Value>) -> Intent {
         let operation = admitted.operation().clone();
-        let written = Written::of(&admitted, query::write(parameters), body);
+        let written = Written::of(&admitted, query::write(parameters), body.as_ref());
+        let named = written.named(&admitted, body.as_ref());
+        let value = body.unwrap_or(Value::Null);
         Intent {
             environment: admitted.environment(),
-            named: written.named(&admitted, body),
-            movement: operation.movement(body.unwrap_or(&Value::Null)),
+            named,
+            movement: operation.movement(&value),
+            value,
             fingerprint: written.fingerprint,
             caller: admitted.caller().clone(),
             token: admitted.token().clone(),
             body: written.body,
             path: written.path,
+            path_parameters: admitted.path_parameters().to_vec(),
             query: written.query,
             operation,
         }
@@ -78,6 +85,20 @@ impl Intent {
 
     pub fn movement(&self) -> Option<&Movement> {
         self.movement.as_ref()
+    }
+
+    /// Path without the query, below upstream's base path.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    pub fn path_parameters(&self) -> &[(String, String)] {
+        &self.path_parameters
+    }
+
+    /// The body as data; null where there is none.
+    pub fn value(&self) -> &Value {
+        &self.value
     }
 
     /// The exact bytes to send.

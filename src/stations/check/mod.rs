@@ -81,7 +81,7 @@ pub fn check(admitted: Admitted, headers: &HeaderMap, body: &[u8]) -> Result<Int
         }
     };
     match parameters {
-        Ok(parameters) if violations.is_empty() => Ok(Intent::build(admitted, &parameters, body.as_ref())),
+        Ok(parameters) if violations.is_empty() => Ok(Intent::build(admitted, &parameters, body)),
         parameters => {
             let query = parameters.map_or_else(|_| admitted.query().to_owned(), |parameters| query::write(&parameters));
             let named = intent::named_anyway(&admitted, query, body.as_ref());
@@ -140,7 +140,16 @@ fn parameter_violations(parameter: &Parameter, value: &str, place: Place) -> Vec
 }
 
 fn body_violations(operation: &Operation, contract: &Contract, value: &Value) -> Vec<Violation> {
-    let violations = contract.violations(value);
+    let violations = if operation.further.is_empty() {
+        contract.violations(value)
+    } else {
+        // The contract does not know these places; rules do.
+        let mut known = value.clone();
+        for pointer in &operation.further {
+            pointer.take(&mut known);
+        }
+        contract.violations(&known)
+    };
     if violations.is_empty() { intent::address_violations(operation, value) } else { violations }
 }
 

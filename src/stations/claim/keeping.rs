@@ -4,14 +4,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::booked::Booked;
 use super::freeze::{Freeze, in_the_way_of};
 use super::state::{Answer, Claim, Doubt, Event, ImpossibleEvent, Next, Nonce, Owner, SentForm, State, after};
 use super::written::write;
 use crate::base::ids::{Environment, TraceId};
 use crate::commit::{
-    Commit, Committed, Found, Index, Keep, NodeId, Number, Obstacle, Record, RecordKey, Step, StoreTime,
+    Commit, Committed, Found, Index, Keep, Kind, NodeId, Number, Obstacle, Record, RecordKey, Step, StoreTime,
+    WindowKey,
 };
 use crate::stations::check::Intent;
+use crate::stations::decide::{Allowed, Grounds};
 use crate::stations::record::{Entry, What};
 
 /// The times of claims.
@@ -32,7 +35,7 @@ pub struct Terms {
 }
 
 /// How long it is kept that a call was made that is known by its path.
-const FOR_GOOD: Duration = Duration::from_hours(24 * 365 * 100);
+pub(super) const FOR_GOOD: Duration = Duration::from_hours(24 * 365 * 100);
 
 /// Who begins.
 #[derive(Clone, Debug)]
@@ -63,8 +66,21 @@ pub enum Standing {
     Frozen,
     /// The store was taken in from elsewhere: that there is no claim says nothing.
     Forgotten,
+    /// What the decision assumed is otherwise: it is made again.
+    Otherwise(Vec<Learnt>),
     /// It cannot be: the store refused what it was not asked.
     Puzzling,
+}
+
+/// A fact that the store told instead of the one that was assumed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Learnt {
+    /// Whether the destination of this name among those that were paid is one.
+    Paid(String, bool),
+    /// There is no room in this window.
+    Full(WindowKey),
+    /// It is another time.
+    Time(StoreTime),
 }
 
 /// The claim is another attempt's by now, or done.
@@ -77,12 +93,15 @@ pub struct Beginning {
     pub commit: Commit,
     /// The claim as the commit writes it, where the call can be claimed.
     pub claim: Option<(RecordKey, Claim)>,
+    pub booked: Booked,
     pub entry: Entry,
 }
 
 /// A call that cannot be claimed leaves its Entry, and no record.
-pub fn begin(intent: &Intent, by: Beginner<'_>) -> Beginning {
-    let mut steps = Vec::with_capacity(6);
+pub fn begin(intent: &Intent, allowed: &Allowed, by: Beginner<'_>) -> Beginning {
+    let mut steps = Vec::with_capacity(8);
+    let grounds = allowed.grounds();
+    let booked = Booked::of(grounds, intent.operation().class, by.nonce);
     let claim = intent.named().map(|named| {
         let claim = Claim {
             owner: Owner::of(intent.caller()),
@@ -91,6 +110,7 @@ pub fn begin(intent: &Intent, by: Beginner<'_>) -> Beginning {
             fingerprint: named.fingerprint,
             request_id: named.request_id.clone(),
             trace: by.trace.clone(),
+            booked: booked.clone(),
             state: State::Sending {
                 node: by.node.clone(),
                 nonce: by.nonce.clone(),
@@ -104,9 +124,23 @@ pub fn begin(intent: &Intent, by: Beginner<'_>) -> Beginning {
     });
     let environment = intent.environment();
     steps.extend(in_the_way_of(intent).into_iter().map(|freeze| Step::Absent(freeze.key(environment))));
-    let entry = Entry::sending(intent, by.trace);
+    steps.extend(grounds.guards());
+    steps.extend(grounds.reservations(&by.nonce.0));
+    let entry = Entry::asked(What::Sending, intent, by.trace).with("decision", grounds.told());
     let commit = Commit { environment, node: by.node.clone(), steps, entry: entry.to_bytes() };
-    Beginning { commit, claim, entry }
+    Beginning { commit, claim, booked, entry }
+}
+
+/// What is asked of the store for a call that goes no further: that it was asked, unless there is a claim of its name.
+pub fn refuse(intent: &Intent, grounds: &Grounds, node: &NodeId, trace: &TraceId, may_be_forgotten: bool) -> Commit {
+    let environment = intent.environment();
+    let mut steps: Vec<Step> = intent.named().map(|named| Step::Absent(named.key.clone())).into_iter().collect();
+    if intent.named().is_some() && !may_be_forgotten {
+        steps.push(Step::Absent(Freeze::Restored.key(environment)));
+    }
+    steps.extend(grounds.guards());
+    let entry = Entry::asked(What::Refused, intent, trace).with("decision", grounds.told());
+    Commit { environment, node: node.clone(), steps, entry: entry.to_bytes() }
 }
 
 pub fn begun(committed: &Committed) -> Begun {
@@ -122,19 +156,31 @@ pub fn begun_after_all(record: &Record, claim: &Claim, wanted: &Nonce) -> Option
 }
 
 /// What stood in the way, of all that did: a claim is answered before anything else is said.
-pub fn standing(commit: &Commit, obstacles: Vec<Obstacle>) -> Standing {
-    let mut standing = Standing::Puzzling;
+pub fn standing(commit: &Commit, at: StoreTime, obstacles: Vec<Obstacle>) -> Standing {
+    let (mut standing, mut learnt) = (Standing::Puzzling, Vec::new());
     for obstacle in obstacles {
         match (commit.steps.get(obstacle.step), obstacle.found) {
             (Some(Step::Create { .. }), Found::Record(record)) => return Standing::Claimed(record),
+            (Some(Step::Absent(key)), Found::Record(record)) if key.kind == Kind::Claim => {
+                return Standing::Claimed(record);
+            }
             (Some(Step::Absent(key)), Found::Record(_)) if *key == Freeze::Restored.key(key.environment) => {
                 standing = Standing::Forgotten;
             }
             (Some(Step::Absent(_)), Found::Record(_)) if standing != Standing::Forgotten => standing = Standing::Frozen,
+            (Some(Step::Member { member, .. }), _) => learnt.push(Learnt::Paid(member.clone(), false)),
+            (Some(Step::NotMember { member, .. }), _) => learnt.push(Learnt::Paid(member.clone(), true)),
+            (Some(Step::Reserve { .. } | Step::After(_) | Step::Before(_)), Found::Time) => {
+                learnt.push(Learnt::Time(at))
+            }
+            (Some(Step::Reserve { window, .. }), _) => learnt.push(Learnt::Full(window.clone())),
             _ => {}
         }
     }
-    standing
+    match standing {
+        Standing::Puzzling if !learnt.is_empty() => Standing::Otherwise(learnt),
+        standing => standing,
+    }
 }
 
 /// A claim as the store knows it.
@@ -217,6 +263,7 @@ pub fn settle_unclaimed(
     environment: Environment,
     entry: Entry,
     attempt: Number,
+    booked: &Booked,
     event: &Event,
     node: &NodeId,
 ) -> Commit {
@@ -226,8 +273,13 @@ pub fn settle_unclaimed(
         Event::Undone | Event::ShownAbsent => What::Undone,
         Event::Doubted(_) => What::Unknown,
     };
+    let steps = match what {
+        What::Executed => booked.executed(),
+        What::NotExecuted | What::Undone => booked.given_back(),
+        _ => Vec::new(),
+    };
     let entry = told(entry.with("what", what.as_str()).attempt(attempt), event);
-    Commit { environment, node: node.clone(), steps: Vec::new(), entry: entry.to_bytes() }
+    Commit { environment, node: node.clone(), steps, entry: entry.to_bytes() }
 }
 
 fn become_next(here: Standpoint<'_>, attempt: Number, next: Next, node: &NodeId, terms: &Terms) -> Commit {
@@ -242,6 +294,7 @@ fn become_next(here: Standpoint<'_>, attempt: Number, next: Next, node: &NodeId,
         Next::Absent => {
             steps.push(Step::IndexRemove { index: Index::Unknown, member });
             steps.push(Step::Delete { key: here.key.clone(), version: here.version });
+            steps.extend(here.claim.booked.given_back());
             told(What::Undone)
         }
         Next::Done { executed, answer } => {
@@ -253,6 +306,7 @@ fn become_next(here: Standpoint<'_>, attempt: Number, next: Next, node: &NodeId,
                 (_, keep) => keep,
             };
             steps.push(replace(State::Done { executed, answer }, keep));
+            steps.extend(if executed { here.claim.booked.executed() } else { here.claim.booked.given_back() });
             told(if executed { What::Executed } else { What::NotExecuted }).with("status", status)
         }
         Next::Unknown(doubt) => {

@@ -12,6 +12,8 @@
 //! is told as [`Moved`].
 
 mod asked;
+mod booked;
+mod forgotten;
 mod found;
 mod freeze;
 mod keeping;
@@ -20,11 +22,13 @@ mod state;
 mod written;
 
 pub use asked::{Said, said};
+pub use booked::Booked;
+pub use forgotten::{Forgotten, Tale, Told, forgot, in_the_way, remember, remembered, whole};
 pub use found::{Bearing, Looked, Otherwise, is_record_of, judge, page_of};
 pub use freeze::{Freeze, Frozen, freeze, frozen, restored, unfreeze};
 pub use keeping::{
-    Beginner, Beginning, Begun, Moved, Standing, Standpoint, Terms, begin, begun, begun_after_all, is_settled, lapse,
-    late, look_again, settle, settle_unclaimed, standing,
+    Beginner, Beginning, Begun, Learnt, Moved, Standing, Standpoint, Terms, begin, begun, begun_after_all, is_settled,
+    lapse, late, look_again, refuse, settle, settle_unclaimed, standing,
 };
 pub use people::{NotTaken, say_absent, say_executed};
 pub use state::{Answer, Claim, Doubt, Event, ImpossibleEvent, Next, Nonce, Owner, SentForm, State, after};

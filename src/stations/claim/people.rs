@@ -100,6 +100,7 @@ mod tests {
 
     use bytes::Bytes;
 
+    use super::super::booked::Booked;
     use super::super::state::{Claim, Doubt, SentForm};
     use super::*;
     use crate::base::digest::Fingerprint;
@@ -118,6 +119,7 @@ mod tests {
             fingerprint: Fingerprint::of(&[]),
             request_id: RequestId::parse("r-1"),
             trace: TraceId::parse("t-1").unwrap(),
+            booked: Booked::default(),
             state: State::Unknown {
                 attempt: Number::new(7),
                 since: StoreTime::of_micros(1),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::HeaderMap;
 
+use super::booked::Booked;
 use crate::base::digest::Fingerprint;
 use crate::base::ids::{OperationId, RequestId, TraceId};
 use crate::commit::{NodeId, Number, StoreTime};
@@ -47,6 +48,8 @@ pub struct Claim {
     pub request_id: Option<RequestId>,
     /// Of the exchange that made it.
     pub trace: TraceId,
+    /// What its attempt has booked.
+    pub booked: Booked,
     pub state: State,
 }
 
@@ -104,6 +107,17 @@ pub struct SentForm {
     pub body: Bytes,
 }
 
+impl SentForm {
+    /// Of a call of which only the audit chain knows.
+    pub fn forgotten() -> SentForm {
+        SentForm { target: String::new(), body: Bytes::new() }
+    }
+
+    pub fn is_forgotten(&self) -> bool {
+        self.target.is_empty()
+    }
+}
+
 impl fmt::Debug for SentForm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SentForm").finish_non_exhaustive()
@@ -135,10 +149,12 @@ pub enum Doubt {
     Unproven,
     /// The node that sent it said nothing more.
     Lapsed,
+    /// The store forgot it; the audit chain knows that it was sent.
+    Forgotten,
 }
 
 impl Doubt {
-    pub const ALL: [Doubt; 4] = [Doubt::Silent, Doubt::Broken, Doubt::Unproven, Doubt::Lapsed];
+    pub const ALL: [Doubt; 5] = [Doubt::Silent, Doubt::Broken, Doubt::Unproven, Doubt::Lapsed, Doubt::Forgotten];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -146,6 +162,7 @@ impl Doubt {
             Doubt::Broken => "broken",
             Doubt::Unproven => "unproven",
             Doubt::Lapsed => "lapsed",
+            Doubt::Forgotten => "forgotten",
         }
     }
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::*;
 use crate::base::digest::Fingerprint;
 use crate::base::ids::{OperationId, RequestId, TraceId};
-use crate::commit::{Content, NodeId, Number, Record, StoreTime};
+use crate::commit::{Content, NodeId, Number, Record, StoreTime, WindowKey};
 
 fn answer(status: u16) -> Answer {
     let mut headers = HeaderMap::new();
@@ -61,6 +61,11 @@ fn claim(state: State, request_id: Option<&str>) -> Claim {
         fingerprint: Fingerprint::of(&[b"a call"]),
         request_id: request_id.and_then(RequestId::parse),
         trace: TraceId::parse("t-1").unwrap(),
+        booked: Booked {
+            holder: "n-1".to_owned(),
+            windows: vec![WindowKey { limit: "org-day".to_owned(), key: r#"["production"]"#.to_owned() }],
+            pays: vec!["ab".to_owned()],
+        },
         state,
     }
 }

@@ -9,10 +9,11 @@ use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
 
+use super::booked::Booked;
 use super::state::{Answer, Claim, Doubt, Event, Nonce, Owner, SentForm, State};
 use crate::base::digest::Fingerprint;
 use crate::base::ids::{OperationId, RequestId, TraceId};
-use crate::commit::{NodeId, Number, StoreTime};
+use crate::commit::{NodeId, Number, StoreTime, WindowKey};
 
 /// The form of a claim's record. A newer one is refused.
 const FORM: u64 = 1;
@@ -38,6 +39,7 @@ pub fn write(claim: &Claim) -> Bytes {
         "operation": claim.operation.as_str(),
         "fingerprint": claim.fingerprint.to_hex(),
         "trace": claim.trace.as_str(),
+        "booked": booked_written(&claim.booked),
         "state": claim.state.as_str(),
     });
     let state = match &claim.state {
@@ -90,6 +92,7 @@ pub fn read(bytes: &[u8]) -> Result<Claim, UnreadableClaim> {
             .ok_or(UnreadableClaim("`fingerprint` is not a digest"))?,
         request_id,
         trace: TraceId::parse(fields.text("trace")?).ok_or(UnreadableClaim("`trace` has another form"))?,
+        booked: booked(&fields)?,
         state: state(&fields)?,
     })
 }
@@ -123,6 +126,32 @@ fn answer_written(answer: &Answer) -> Value {
         "headers": headers_written(&answer.headers),
         "body": STANDARD.encode(&answer.body),
     })
+}
+
+fn booked_written(booked: &Booked) -> Value {
+    let pair = |window: &WindowKey| json!([window.limit, window.key]);
+    json!({
+        "holder": booked.holder,
+        "windows": booked.windows.iter().map(pair).collect::<Vec<_>>(),
+        "pays": booked.pays,
+    })
+}
+
+fn booked(fields: &Fields<'_>) -> Result<Booked, UnreadableClaim> {
+    let read = || {
+        let booked = fields.0.get("booked")?;
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let window = |pair: &Value| match pair.as_array()?.as_slice() {
+            [limit, key] => Some(WindowKey { limit: text(limit)?, key: text(key)? }),
+            _ => None,
+        };
+        Some(Booked {
+            holder: text(booked.get("holder")?)?,
+            windows: booked.get("windows")?.as_array()?.iter().map(window).collect::<Option<_>>()?,
+            pays: booked.get("pays")?.as_array()?.iter().map(text).collect::<Option<_>>()?,
+        })
+    };
+    read().ok_or(UnreadableClaim("`booked` has another form"))
 }
 
 fn state(fields: &Fields<'_>) -> Result<State, UnreadableClaim> {

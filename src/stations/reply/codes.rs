@@ -13,6 +13,9 @@ pub enum Code {
     MethodNotAllowed,
     Unauthorized,
     Forbidden,
+    PolicyDenied,
+    LimitExceeded,
+    ApprovalRequired,
     RateLimited,
     KeysUnavailable,
     InvalidJson,
@@ -38,7 +41,7 @@ pub enum Code {
 }
 
 impl Code {
-    pub const ALL: [Code; 29] = [
+    pub const ALL: [Code; 32] = [
         Code::MalformedRequest,
         Code::TargetTooLong,
         Code::HeadTooLarge,
@@ -47,6 +50,9 @@ impl Code {
         Code::MethodNotAllowed,
         Code::Unauthorized,
         Code::Forbidden,
+        Code::PolicyDenied,
+        Code::LimitExceeded,
+        Code::ApprovalRequired,
         Code::RateLimited,
         Code::KeysUnavailable,
         Code::InvalidJson,
@@ -80,6 +86,9 @@ impl Code {
             Code::MethodNotAllowed => "METHOD_NOT_ALLOWED",
             Code::Unauthorized => "UNAUTHORIZED",
             Code::Forbidden => "FORBIDDEN",
+            Code::PolicyDenied => "POLICY_DENIED",
+            Code::LimitExceeded => "LIMIT_EXCEEDED",
+            Code::ApprovalRequired => "APPROVAL_REQUIRED",
             Code::RateLimited => "RATE_LIMITED",
             Code::KeysUnavailable => "KEYS_UNAVAILABLE",
             Code::InvalidJson => "INVALID_JSON",
@@ -109,7 +118,7 @@ impl Code {
         match self {
             Code::MalformedRequest | Code::InvalidJson | Code::InvalidRequest => 400,
             Code::Unauthorized => 401,
-            Code::Forbidden => 403,
+            Code::Forbidden | Code::PolicyDenied | Code::LimitExceeded | Code::ApprovalRequired => 403,
             Code::OperationNotFound | Code::RequestNotFound => 404,
             Code::MethodNotAllowed => 405,
             Code::RequestTimeout => 408,
@@ -146,6 +155,9 @@ impl Code {
             | Code::UnsupportedMediaType
             | Code::BodyTooLarge
             | Code::Forbidden
+            | Code::PolicyDenied
+            | Code::LimitExceeded
+            | Code::ApprovalRequired
             | Code::RateLimited
             | Code::RequestInProgress
             | Code::RequestIdSpent

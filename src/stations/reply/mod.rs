@@ -5,6 +5,7 @@
 
 mod claimed;
 mod codes;
+mod decided;
 mod rate;
 mod read;
 mod upstream;
@@ -15,6 +16,7 @@ use serde_json::{Value, json};
 
 pub use claimed::{Closed, claimed, closed};
 pub use codes::Code;
+pub use decided::{Earlier, denied, not_held};
 pub use rate::{Exceeded, RATE_LIMIT, RATE_LIMIT_POLICY, Rated, exceeded, rate_fields};
 pub use read::{Fetched, ReadError, ReadFailure, fetched, read_error, read_failed};
 pub use upstream::{error_in_shape, is_passed};

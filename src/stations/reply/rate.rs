@@ -99,7 +99,7 @@ mod tests {
         let text = |(at, line): (usize, &&str)| format!("[[rate]]\nid = \"r{at}\"\nops = [\"*\"]\n{line}\n");
         let text: String = lines.iter().enumerate().map(text).collect();
         let known = Known { catalog: &catalog, issuers: &[], can_share: false };
-        read(&[("x.toml".to_owned(), text)], &known).unwrap().rates
+        read(&[("x.toml".to_owned(), text)], &known).unwrap().policies.rates
     }
 
     fn told(rates: &[Rate], marks: &[(bool, u64, Option<u64>)]) -> (String, String, Option<Exceeded>) {

@@ -1,6 +1,6 @@
 //! At most once: whoever sends a requestId again hears what became of it, and upstream hears nothing.
 
-mod audit;
+pub mod audit;
 mod fates;
 mod owners;
 mod progress;
@@ -30,7 +30,7 @@ pub(super) fn pay(body: impl AsRef<[u8]>) -> Call {
 
 /// A short body of a swap, with this requestId.
 pub(super) fn named(request_id: &str) -> String {
-    format!(r#"{{"requestId":"{request_id}","source":{{}},"destination":{{}}}}"#)
+    format!(r#"{{"requestId":"{request_id}","source":{{"currency":"usdc","amount":"1"}},"destination":{{}}}}"#)
 }
 
 /// A head without what is another one's each time.

@@ -14,7 +14,7 @@ const INVALID: &str = "400 INVALID_REQUEST not-executed";
 
 /// A body that no swap may have.
 fn invalid(request_id: &str) -> String {
-    named(request_id).replace("\"source\":{}", "\"source\":{\"amount\":\"-1\"}")
+    named(request_id).replace("\"amount\":\"1\"", "\"amount\":\"-1\"")
 }
 
 #[test]

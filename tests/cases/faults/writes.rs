@@ -174,7 +174,7 @@ fn a_cut_answer_still_names_the_request_id() {
     let gate = gate(&upstream).start();
     for id in ["f5f2a67d-6c01-48db-ab38-7d5652b7e96d", "A.b_c-1", ".."] {
         upstream.next(half_body(201).close());
-        let body = format!(r#"{{"requestId":"{id}","source":{{}},"destination":{{}}}}"#);
+        let body = format!(r#"{{"requestId":"{id}","source":{{"currency":"usdc","amount":"1"}},"destination":{{}}}}"#);
         let answer = post("/v2/wallets/swaps").json(body).send(gate.production());
         assert_eq!(answer.json(), serde_json::json!({"status": "executed", "requestId": id}));
     }

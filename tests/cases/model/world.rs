@@ -19,7 +19,7 @@ use sluice::config::CredentialConfig;
 use sluice::journey::submit::submit;
 use sluice::journey::upkeep::{drain, lapse, recover, search_and_sweep};
 use sluice::journey::{Books, Road};
-use sluice::ports::{Clock as _, Store as _};
+use sluice::ports::{Clock as _, Store};
 use sluice::stations::admit::{
     Admitted, Algorithm, Believed, FieldPath, Head, IssuerRules, KeySet, Trusted, admit, bearer, believe, find,
 };
@@ -32,7 +32,9 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::task::TaskTracker;
 
+use super::REQUEST_IDS;
 use super::fate::{Fate, Life, ModelClock};
+use super::limits::POLICIES;
 use super::ports::{ANSWER_WITHIN, Asked, AuditFile, Effect, FlakyAudit, FlakyStore, FlakyUpstream, ModelUpstream};
 use crate::support::token::{ISSUER, SECRET, claims, signed};
 
@@ -44,7 +46,7 @@ const LEASE: Duration = Duration::from_secs(60);
 pub struct World {
     pub fate: Arc<Fate>,
     pub clock: Arc<ModelClock>,
-    pub store: Arc<Memory>,
+    pub store: Arc<dyn Store>,
     pub upstream: Arc<ModelUpstream>,
     files: Vec<AuditFile>,
     nodes: Vec<Mutex<Node>>,
@@ -75,19 +77,19 @@ struct Told {
     asked: Asked,
 }
 
-static CATALOG: LazyLock<Catalog> = LazyLock::new(|| Catalog::build(&SchemaFiles::built_in(), &[]).unwrap());
+pub static CATALOG: LazyLock<Catalog> = LazyLock::new(|| Catalog::build(&SchemaFiles::built_in(), &[]).unwrap());
 static CALLERS: LazyLock<Vec<(String, Believed)>> =
     LazyLock::new(|| ["service", "stranger"].iter().map(|subject| believed(subject)).collect());
 
 impl World {
-    pub fn new(seed: u64) -> Arc<World> {
-        World::of(Fate::new(seed))
+    pub fn new(seed: u64, store: impl FnOnce(Arc<ModelClock>) -> Arc<dyn Store>) -> Arc<World> {
+        World::of(Fate::new(seed), store)
     }
 
-    fn of(fate: Fate) -> Arc<World> {
+    fn of(fate: Fate, store: impl FnOnce(Arc<ModelClock>) -> Arc<dyn Store>) -> Arc<World> {
         let fate = Arc::new(fate);
         let clock = Arc::new(ModelClock::new());
-        let store = Arc::new(Memory::new(clock.clone()));
+        let store = store(clock.clone());
         let files: Vec<AuditFile> = vec![AuditFile::default(), AuditFile::default()];
         let upstream = Arc::new(ModelUpstream {
             effects: Mutex::default(),
@@ -120,7 +122,7 @@ impl World {
 
     /// Nothing goes wrong, and every node serves.
     pub fn calm() -> Arc<World> {
-        let world = World::of(Fate::calm());
+        let world = World::of(Fate::calm(), in_memory);
         world.nodes.iter().for_each(|node| node.lock().unwrap().serving = true);
         world
     }
@@ -187,7 +189,7 @@ impl World {
         }
         let trace = TraceId::parse(trace).unwrap();
         let patience = Duration::from_secs(if self.fate.chance(100) { 1 } else { 60 });
-        let submitted = submit(&road, &books, admitted, &headers, body.as_bytes(), &trace);
+        let submitted = submit(&road, &books, &POLICIES, admitted, &headers, body.as_bytes(), &trace);
         timeout(patience, submitted).await.ok().map(|submitted| submitted.reply)
     }
 
@@ -240,10 +242,21 @@ impl World {
         sleep(LEASE * 2).await;
     }
 
+    /// What happened, but for names that are another each time.
+    pub fn told(&self) -> Vec<String> {
+        let effects = self.upstream.effects.lock().unwrap();
+        let effects = effects.iter().map(|e| format!("{} {:?} {} {}", e.request_id, e.sent, e.trace, e.asked.amount));
+        let told = self.told.lock().unwrap();
+        let told =
+            told.iter().map(|t| format!("{} {:?} {} {} {:?}", t.request_id, t.began, t.trace, t.status, t.executed));
+        effects.chain(told).collect()
+    }
+
     /// The promises.
     pub async fn check(&self) {
         self.check_told();
         self.check_claims().await;
+        self.check_limit().await;
         self.check_audit();
     }
 
@@ -276,15 +289,8 @@ impl World {
     async fn check_claims(&self) {
         let sending = self.store.due(ENVIRONMENT, Index::Sending, None, usize::MAX).await.unwrap();
         assert!(sending.is_empty(), "left in sending: {sending:?}");
-        let asked: Vec<String> = self.upstream.sends.lock().unwrap().keys().cloned().collect();
-        for request_id in asked {
-            let key = RecordKey { environment: ENVIRONMENT, kind: Kind::Claim, name: format!("request/{request_id}") };
+        for (request_id, state) in self.claims().await {
             let effects = self.upstream.effects_of(&request_id);
-            let (record, _) = self.store.read(&key).await.unwrap();
-            let state = record.map(|record| match record.content {
-                Content::Whole(bytes) => claim::read(&bytes).unwrap().state,
-                Content::Spent => panic!("nothing is old enough to be spent"),
-            });
             match state {
                 None => assert!(effects.is_empty(), "{request_id}: absent, and executed"),
                 Some(State::Done { executed, .. }) => {
@@ -296,30 +302,53 @@ impl World {
         }
     }
 
+    /// The numbers of both files together are without a gap, and nothing waits in the outbox. What one took over from
+    /// another stands identically in both.
+    /// The numbers of both files together are without a gap, and nothing waits in the outbox. What one took over from
+    /// another stands identically in both.
+    /// Every requestId that was ever asked for, and its claim.
+    pub async fn claims(&self) -> Vec<(String, Option<State>)> {
+        let asked = (0..REQUEST_IDS).map(|n| format!("request-{n}"));
+        let mut claims = Vec::new();
+        for request_id in asked {
+            let key = RecordKey { environment: ENVIRONMENT, kind: Kind::Claim, name: format!("request/{request_id}") };
+            let (record, _) = self.store.read(&key).await.unwrap();
+            let state = record.map(|record| match record.content {
+                Content::Whole(bytes) => claim::read(&bytes).unwrap().state,
+                Content::Spent => panic!("nothing is old enough to be spent"),
+            });
+            claims.push((request_id, state));
+        }
+        claims
+    }
+
     /// The numbers of both files together are without a gap, and nothing waits in the outbox.
     fn check_audit(&self) {
-        let mut numbers: Vec<u64> = self
-            .files
-            .iter()
-            .flat_map(|file| file.lock().unwrap().keys().map(|n| n.as_u64()).collect::<Vec<_>>())
-            .collect();
-        numbers.sort_unstable();
         let people = NodeId::parse("people").unwrap();
         let outbox = futures_now(self.store.outbox(ENVIRONMENT, &people, usize::MAX)).unwrap();
-        numbers.extend(outbox.iter().map(|entry| entry.number.as_u64()));
-        numbers.sort_unstable();
-        let all: Vec<u64> = (1..=numbers.len() as u64).collect();
-        assert_eq!(numbers, all, "the numbers of the audit chain");
+        let written = self.files.iter().flat_map(|file| file.lock().unwrap().values().cloned().collect::<Vec<_>>());
+        let mut entries = BTreeMap::new();
+        for entry in written.chain(outbox) {
+            let known = entries.entry(entry.number.as_u64()).or_insert_with(|| entry.clone());
+            assert_eq!(*known, entry, "two files differ in a number");
+        }
+        let all: Vec<u64> = (1..=entries.len() as u64).collect();
+        assert_eq!(entries.into_keys().collect::<Vec<_>>(), all, "the numbers of the audit chain");
     }
 }
 
-/// Of the memory store nothing is waited for.
+/// The store of most histories.
+pub fn in_memory(clock: Arc<ModelClock>) -> Arc<dyn Store> {
+    Arc::new(Memory::new(clock))
+}
+
+/// Of the stores of the model nothing is waited for.
 fn futures_now<T>(future: impl Future<Output = T>) -> T {
     let mut future = std::pin::pin!(future);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     match future.as_mut().poll(&mut context) {
         std::task::Poll::Ready(value) => value,
-        std::task::Poll::Pending => panic!("the memory store waits for nothing"),
+        std::task::Poll::Pending => panic!("a store of the model waits for nothing"),
     }
 }
 
@@ -327,7 +356,7 @@ fn node(
     at: usize,
     fate: &Arc<Fate>,
     clock: &Arc<ModelClock>,
-    store: &Arc<Memory>,
+    store: &Arc<dyn Store>,
     file: &AuditFile,
     upstream: &Arc<ModelUpstream>,
 ) -> Node {
@@ -353,6 +382,7 @@ fn node(
         unsettled: None,
         settling: TaskTracker::new(),
         metrics: Metrics::new().unwrap(),
+        heard: Arc::default(),
         drain: entries,
     });
     let road = Road {

@@ -18,8 +18,7 @@ use crate::support::{Answer, Call, Setup};
 
 /// A setup with these policies; tokens may name roles.
 pub(super) fn with(setup: Setup, policies: &str) -> Setup {
-    std::fs::create_dir_all(setup.path("policies")).unwrap();
-    setup.file("policies/rates.toml", policies).set("", "policies", "policies").set("issuer.main", "roles", "roles")
+    setup.file("policies/rates.toml", policies).set("issuer.main", "roles", "roles")
 }
 
 /// One rate, with these lines.

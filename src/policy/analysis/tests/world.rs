@@ -312,7 +312,6 @@ fn plain(operation: &str) -> Payment {
         now: StoreTime::of_micros(crate::policy::trial::USUAL_TIME),
         paid: BTreeMap::new(),
         full: BTreeSet::new(),
-        listed: Vec::new(),
         sides,
         price: None,
         places: BTreeMap::new(),

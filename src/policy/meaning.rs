@@ -1,0 +1,236 @@
+//! What a set means, apart from how it is written: its version, and what two sets differ in.
+//!
+//! Order, comments, names of lists, classes instead of ids and the forms of numbers and addresses say nothing here; whatever
+//! could decide a request otherwise does, the catalogue included. Tests decide nothing and are not in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use jiff::civil::Weekday;
+use jiff::tz::TimeZone;
+use serde_json::{Value, json};
+
+use super::asked::Valuation;
+use super::condition::{Condition, Literal, Sought, Ways};
+use super::interval::Interval;
+use super::limit::{self, Limit, Max, Window};
+use super::rate::{self, Bound, Rate};
+use super::rule::Rule;
+use super::rules::Rules;
+use super::words::{Approval, Need};
+use crate::base::digest::Fingerprint;
+use crate::base::money::Worth;
+use crate::catalog::Catalog;
+
+/// The decimals that values of assets are compared with: the most that they may have.
+const VALUE_DECIMALS: u32 = 8;
+
+/// Everything that a set says, by kind and name, in one form.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Meaning {
+    parts: BTreeMap<String, Value>,
+    version: String,
+}
+
+/// How one set differs from another: kinds and names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    pub added: Vec<String>,
+    pub removed: Vec<String>,
+    pub changed: Vec<String>,
+}
+
+impl Meaning {
+    pub(super) fn of(
+        rates: &[Rate],
+        rules: &Rules,
+        groups: &BTreeMap<String, BTreeSet<String>>,
+        catalog: &Catalog,
+    ) -> Meaning {
+        let mut parts = BTreeMap::from([("catalogue".to_owned(), Value::from(catalog.digest().to_hex()))]);
+        parts.extend(rates.iter().map(|rate| (format!("rate {}", rate.id), of_rate(rate))));
+        parts.extend(rules.rules.iter().map(|rule| (format!("rule {}", rule.id), of_rule(rule))));
+        parts.extend(rules.limits.iter().map(|limit| (format!("limit {}", limit.id), of_limit(limit))));
+        parts.extend(rules.approvals.iter().map(|(name, one)| (format!("approval {name}"), of_approval(one))));
+        parts.extend(groups.iter().map(|(name, members)| (format!("group {name}"), json!(members))));
+        parts.extend(assets(&rules.valuation));
+        parts.extend(rules.valuation.slippage_millionths.map(|slippage| ("slippage".to_owned(), json!(slippage))));
+        let texts: Vec<(&str, String)> = parts.iter().map(|(name, part)| (name.as_str(), part.to_string())).collect();
+        let pieces: Vec<&[u8]> = texts.iter().flat_map(|(name, text)| [name.as_bytes(), text.as_bytes()]).collect();
+        let version = Fingerprint::of(&pieces).to_hex();
+        Meaning { parts, version }
+    }
+
+    /// The digest of all of it: sets with one version decide alike.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// All of it, by kind and name: what the version is the digest of.
+    pub fn told(&self) -> Value {
+        Value::Object(self.parts.iter().map(|(name, part)| (name.clone(), part.clone())).collect())
+    }
+
+    /// What is otherwise than it was.
+    pub fn since(&self, before: &Meaning) -> Changes {
+        let only = |of: &Meaning, other: &Meaning| {
+            of.parts.keys().filter(|name| !other.parts.contains_key(*name)).cloned().collect()
+        };
+        let changed = self.parts.iter().filter(|(name, part)| before.parts.get(*name).is_some_and(|was| was != *part));
+        Changes {
+            added: only(self, before),
+            removed: only(before, self),
+            changed: changed.map(|(name, _)| name.clone()).collect(),
+        }
+    }
+}
+
+impl Changes {
+    pub fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()
+    }
+}
+
+impl fmt::Display for Changes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all = [("added", &self.added), ("removed", &self.removed), ("changed", &self.changed)];
+        let told: Vec<String> = all
+            .into_iter()
+            .filter(|(_, names)| !names.is_empty())
+            .map(|(word, names)| format!("{word}: {}", names.join(", ")))
+            .collect();
+        if told.is_empty() { f.write_str("nothing") } else { f.write_str(&told.join("; ")) }
+    }
+}
+
+fn of_rate(rate: &Rate) -> Value {
+    let fits = &rate.fits;
+    json!({
+        "ops": fits.operations.iter().map(|id| id.as_str()).collect::<BTreeSet<_>>(),
+        "environments": fits.environments.as_ref().map(|all| all.iter().map(|one| one.as_str()).collect::<BTreeSet<_>>()),
+        "issuers": fits.issuers,
+        "roles": fits.roles,
+        "callers": fits.callers,
+        "per": names(&rate::KEYS, &rate.per),
+        "bound": match rate.bound {
+            Bound::Quota(quota) => json!({"calls": quota.calls(), "secs": quota.period_secs(), "burst": quota.burst()}),
+            Bound::Concurrent(most) => json!({"concurrent": most}),
+        },
+        "shared": rate.is_shared,
+        "mode": rate.mode.as_str(),
+    })
+}
+
+fn of_rule(rule: &Rule) -> Value {
+    json!({
+        "effect": rule.effect.as_str(),
+        "approval": rule.approval.as_deref(),
+        "mode": rule.mode.as_str(),
+        "ops": rule.when.operations.iter().map(|id| id.as_str()).collect::<BTreeSet<_>>(),
+        "when": conditions(&rule.when.conditions),
+    })
+}
+
+fn of_limit(limit: &Limit) -> Value {
+    json!({
+        "ops": limit.operations.iter().map(|id| id.as_str()).collect::<BTreeSet<_>>(),
+        "when": conditions(&limit.conditions),
+        "window": match &limit.window {
+            Window::Rolling(length) => json!({"rolling_secs": length.as_secs()}),
+            Window::Calendar(period, zone) => {
+                let name = limit::PERIODS.iter().find(|(_, other)| other == period).map(|(name, _)| name);
+                json!({"calendar": name, "zone": zone_name(zone)})
+            }
+        },
+        "per": names(&limit::KEYS, &limit.per),
+        "max": match limit.max {
+            Max::MicroUsd(micros) => json!({"micro_usd": micros}),
+            Max::Calls(calls) => json!({"calls": calls}),
+        },
+        "over": limit.over.as_deref(),
+        "denies_without_amount": matches!(limit.max, Max::MicroUsd(_)) && limit.denies_without,
+        "mode": limit.mode.as_str(),
+    })
+}
+
+fn of_approval(approval: &Approval) -> Value {
+    json!({"need": of_need(&approval.need), "expires_secs": approval.expires.as_secs()})
+}
+
+fn of_need(need: &Need) -> Value {
+    let all = |needs: &[Need]| {
+        let mut parts: Vec<Value> = needs.iter().map(of_need).collect();
+        parts.sort_by_key(Value::to_string);
+        Value::Array(parts)
+    };
+    match need {
+        Need::All(needs) => json!({"all": all(needs)}),
+        Need::Any(needs) => json!({"any": all(needs)}),
+        Need::People { group, count } => json!({"of": group, "n": count}),
+    }
+}
+
+fn assets(valuation: &Valuation) -> Vec<(String, Value)> {
+    let of = |name: &str| {
+        let asset = valuation.assets.asset(name)?;
+        let worth = match asset.worth {
+            Worth::Par => json!("par"),
+            Worth::Unknown => json!("unknown"),
+            Worth::Rate { usd, from_secs, to_secs } => {
+                json!({"usd": usd.units(VALUE_DECIMALS).ok()?.to_string(), "from": from_secs, "to": to_secs})
+            }
+        };
+        Some((format!("asset {name}"), json!({"decimals": asset.decimals, "worth": worth})))
+    };
+    valuation.assets.names().filter_map(of).collect()
+}
+
+/// Conditions in one order: all of them must hold.
+fn conditions(conditions: &[Condition]) -> Value {
+    let mut all: Vec<Value> = conditions.iter().map(of_condition).collect();
+    all.sort_by_key(Value::to_string);
+    Value::Array(all)
+}
+
+fn of_condition(condition: &Condition) -> Value {
+    match condition {
+        Condition::Names(field, set) => json!({"names": format!("{field:?}"), "in": set}),
+        Condition::Destination(Ways { user, wallet, external_wallet }) => {
+            json!({"destination": {"user": user, "wallet": wallet, "external_wallet": external_wallet}})
+        }
+        Condition::NewDestination(new) => json!({"new": new}),
+        Condition::Amount { within, without } => json!({"amount": of_interval(*within), "without": without}),
+        Condition::Price(within) => json!({"price": of_interval(*within)}),
+        Condition::Body(pointer, sought) => json!({"body": pointer.as_str(), "is": match sought {
+            Sought::Present => json!("present"),
+            Sought::Absent => json!("absent"),
+            Sought::Among(set) => json!(set.iter().map(of_literal).collect::<Vec<_>>()),
+        }}),
+        Condition::Weekday(days, zone) => {
+            let days: BTreeSet<i8> = days.iter().copied().map(Weekday::to_monday_one_offset).collect();
+            json!({"weekday": days, "zone": zone_name(zone)})
+        }
+        Condition::Hour(within, zone) => json!({"hour": of_interval(*within), "zone": zone_name(zone)}),
+    }
+}
+
+fn of_interval(interval: Interval) -> Value {
+    json!([interval.least.to_string(), interval.most.to_string()])
+}
+
+fn of_literal(literal: &Literal) -> Value {
+    match literal {
+        Literal::Text(text) => json!(text),
+        Literal::Number(number) => json!(number),
+        Literal::Truth(truth) => json!(truth),
+    }
+}
+
+fn zone_name(zone: &TimeZone) -> &str {
+    zone.iana_name().unwrap_or("UTC")
+}
+
+/// The words of some keys.
+fn names<'n, K: Ord>(words: &[(&'n str, K)], keys: &BTreeSet<K>) -> Vec<&'n str> {
+    words.iter().filter(|(_, key)| keys.contains(key)).map(|(name, _)| *name).collect()
+}

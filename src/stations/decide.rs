@@ -1,0 +1,180 @@
+//! May it go: every rule on the call and on what is known of it.
+//!
+//! Only this station makes an [`Allowed`], and without one no claim is begun and no read is sent. A decision names the
+//! rules that made it and the stored facts that it assumed; the commit that acts on it guards those facts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::check::Intent;
+use crate::base::digest::Fingerprint;
+use crate::catalog::Class;
+use crate::commit::{Index, Step, StoreTime, WindowKey};
+use crate::policy::{Asked, Cause, Effect, Facts, Mode, Policies, Reason, Reservation, Verdict, View};
+
+/// A decision holds for this long before and after the time that it assumed.
+const ABOUT: Duration = Duration::from_secs(60);
+
+/// What is to become of a call.
+#[derive(Debug)]
+pub enum Decision {
+    Allowed(Allowed),
+    /// It waits for people.
+    Held(Held),
+    Denied(Denied),
+}
+
+/// The right to be begun, with what must be reserved for it.
+#[derive(Debug)]
+pub struct Allowed(Grounds);
+
+#[derive(Debug)]
+pub struct Held(Grounds);
+
+#[derive(Debug)]
+pub struct Denied(Grounds);
+
+/// What a decision stands on.
+#[derive(Debug)]
+pub struct Grounds {
+    pub verdict: Verdict,
+    /// The version of the set that made it.
+    pub policy: Arc<str>,
+    /// The store's time, as it was assumed.
+    now: StoreTime,
+    /// The windows that the store was found to have no room in.
+    exceeded: Vec<WindowKey>,
+    /// Each way in which the destination is named.
+    destinations: Vec<String>,
+}
+
+pub fn decide(intent: &Intent, policies: &Policies, facts: &Facts) -> Decision {
+    let asked = asked(intent);
+    let verdict = policies.rules.decide(&asked, facts);
+    let is_full = |window: &&WindowKey| facts.exceeded.contains(&(window.limit.clone(), window.key.clone()));
+    let exceeded = verdict.reservations.iter().map(|reservation| &reservation.window).filter(is_full).cloned();
+    let grounds = Grounds {
+        now: facts.now,
+        exceeded: exceeded.collect(),
+        policy: policies.version().into(),
+        destinations: View::of(&asked, &policies.rules.valuation, facts).destinations(),
+        verdict,
+    };
+    match grounds.verdict.effect {
+        Effect::Allow => Decision::Allowed(Allowed(grounds)),
+        Effect::Hold => Decision::Held(Held(grounds)),
+        Effect::Deny => Decision::Denied(Denied(grounds)),
+    }
+}
+
+/// Each way in which the destination of a call is named: what may have been paid before.
+pub fn destinations(intent: &Intent, policies: &Policies) -> Vec<String> {
+    View::of(&asked(intent), &policies.rules.valuation, &Facts::default()).destinations()
+}
+
+/// The name of a destination among those that were paid: it tells nobody where that is.
+pub fn paid_name(destination: &str) -> String {
+    Fingerprint::of(&[destination.as_bytes()]).to_hex()
+}
+
+fn asked(intent: &Intent) -> Asked<'_> {
+    let caller = intent.caller();
+    Asked {
+        environment: intent.environment(),
+        operation: intent.operation(),
+        issuer: caller.issuer(),
+        subject: caller.subject(),
+        requester: caller.requester(),
+        roles: caller.roles(),
+        path: intent.path(),
+        path_parameters: intent.path_parameters(),
+        body: intent.value(),
+        movement: intent.movement(),
+    }
+}
+
+impl Decision {
+    pub fn grounds(&self) -> &Grounds {
+        match self {
+            Decision::Allowed(Allowed(grounds)) | Decision::Held(Held(grounds)) | Decision::Denied(Denied(grounds)) => {
+                grounds
+            }
+        }
+    }
+}
+
+impl Allowed {
+    pub fn grounds(&self) -> &Grounds {
+        &self.0
+    }
+}
+
+impl Held {
+    pub fn grounds(&self) -> &Grounds {
+        &self.0
+    }
+}
+
+impl Denied {
+    pub fn grounds(&self) -> &Grounds {
+        &self.0
+    }
+
+    /// It is denied for a limit, and for nothing else.
+    pub fn is_over_limit(&self) -> bool {
+        self.0.verdict.reasons.iter().all(|reason| matches!(reason.cause, Cause::Limit(_)))
+    }
+}
+
+impl Grounds {
+    /// The facts that it assumed, as guards.
+    pub fn guards(&self) -> Vec<Step> {
+        let guard = |(destination, is_paid): (&String, &bool)| {
+            let (index, member) = (Index::Paid, paid_name(destination));
+            if *is_paid { Step::Member { index, member } } else { Step::NotMember { index, member } }
+        };
+        let times = [Step::After(self.now.minus(ABOUT)), Step::Before(self.now.plus(ABOUT))];
+        times.into_iter().chain(self.verdict.assumed.iter().map(guard)).collect()
+    }
+
+    /// What is reserved with the claim, for this holder. A limit in shadow mode counts, and stands in nobody's way.
+    pub fn reservations(&self, holder: &str) -> Vec<Step> {
+        let step = |reservation: &Reservation| {
+            let Reservation { window, span, units, max, mode, .. } = reservation;
+            let (window, span, holder, units) = (window.clone(), *span, holder.to_owned(), *units);
+            if *mode == Mode::Shadow && self.exceeded.contains(&window) {
+                Step::Force { window, span, holder, units }
+            } else {
+                Step::Reserve { window, span, holder, units, max: *max }
+            }
+        };
+        self.verdict.reservations.iter().map(step).collect()
+    }
+
+    pub fn windows(&self) -> impl Iterator<Item = &WindowKey> {
+        self.verdict.reservations.iter().map(|reservation| &reservation.window)
+    }
+
+    /// The destinations that are paid once the call is executed, by their names among those.
+    pub fn paid(&self, class: Class) -> Vec<String> {
+        let names = self.destinations.iter().map(|destination| paid_name(destination));
+        if class == Class::Money { names.collect() } else { Vec::new() }
+    }
+
+    /// As an Entry tells it.
+    pub fn told(&self) -> Value {
+        let by: Vec<&str> = self.verdict.reasons.iter().filter_map(|reason| reason.cause.name()).collect();
+        json!({ "effect": self.verdict.effect.as_str(), "by": by, "policy": &*self.policy })
+    }
+}
+
+/// What made a decision, as its caller is told: rules and limits by their ids, and why in words.
+pub fn reasons_told(reasons: &[Reason]) -> Vec<Value> {
+    let told = |reason: &Reason| match reason.cause.name() {
+        Some(name) => json!({ "rule": name, "text": reason.text }),
+        None => json!({ "text": reason.text }),
+    };
+    reasons.iter().map(told).collect()
+}

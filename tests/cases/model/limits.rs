@@ -1,0 +1,61 @@
+//! The rules of the model: everything is allowed, within a limit that is less than what all callers ask for together.
+
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use serde_json::Value;
+use sluice::catalog::Catalog;
+use sluice::commit::{Span, WindowKey};
+use sluice::policy::{Known, Policies, read};
+use sluice::stations::claim::State;
+
+use super::world::{CATALOG, ENVIRONMENT, World};
+
+const RULES: &str = r#"
+[[rule]]
+id = "everything"
+effect = "allow"
+when = { op = "*" }
+
+[[limit]]
+id = "all"
+ops = ["createSwap"]
+window = "rolling 1000h"
+max = "31 USD"
+over = "deny"
+"#;
+const MAX: u64 = 31_000_000;
+const HOUR: Duration = Duration::from_secs(3600);
+
+pub static POLICIES: LazyLock<Arc<Policies>> = LazyLock::new(|| Arc::new(policies(&CATALOG)));
+
+fn policies(catalog: &Catalog) -> Policies {
+    let known = Known { catalog, issuers: &["main"], can_share: false };
+    read(&[("model.toml".to_owned(), RULES.to_owned())], &known).unwrap().policies
+}
+
+impl World {
+    /// No more was ever moved than the limit allows; and the window holds what was moved and what is in doubt, no more.
+    pub async fn check_limit(&self) {
+        let amount = |text: &str| text.parse::<u64>().unwrap() * 1_000_000;
+        let moved: u64 = self.upstream.effects.lock().unwrap().iter().map(|effect| amount(&effect.asked.amount)).sum();
+        assert!(moved <= MAX, "{moved} moved");
+        let window = WindowKey { limit: "all".to_owned(), key: "[]".to_owned() };
+        let span = Span::Rolling { bucket: HOUR * 1000 / 60, count: 60 };
+        let used = self.store.used(ENVIRONMENT, &window, span).await.unwrap();
+        let mut counted = 0;
+        for (request_id, state) in self.claims().await {
+            counted += match state {
+                Some(State::Done { executed: true, .. }) => {
+                    self.upstream.effects_of(&request_id).iter().map(|effect| amount(&effect.asked.amount)).sum()
+                }
+                Some(State::Unknown { sent, .. }) => {
+                    let body: Value = serde_json::from_slice(&sent.body).unwrap();
+                    amount(body["source"]["amount"].as_str().unwrap())
+                }
+                Some(State::Done { executed: false, .. } | State::Sending { .. }) | None => 0,
+            };
+        }
+        assert_eq!(used, counted, "the window holds something else");
+    }
+}

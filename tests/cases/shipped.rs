@@ -1,0 +1,110 @@
+//! The policies that ship: whole sets whose own tests pass, and a guide that is true to the letter.
+
+use std::path::{Path, PathBuf};
+
+use crate::support::gate::sluice;
+
+fn policies() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("policies")
+}
+
+/// The folders that are whole sets.
+fn sets() -> Vec<PathBuf> {
+    let examples = std::fs::read_dir(policies().join("examples")).unwrap().map(|entry| entry.unwrap().path());
+    std::iter::once(policies()).chain(examples).collect()
+}
+
+/// What it wrote, and its exit code.
+fn run(words: &[&str], folder: &Path) -> (Option<i32>, String) {
+    let output = sluice(words).current_dir(folder).output().unwrap();
+    (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+}
+
+#[test]
+fn every_set_that_ships_passes_its_own_tests() {
+    let sets = sets();
+    assert_eq!(sets.len(), 4);
+    for set in sets {
+        for command in ["check", "test"] {
+            let (code, text) = run(&["policy", command, "."], &set);
+            assert_eq!(code, Some(0), "{}: {text}", set.display());
+        }
+    }
+}
+
+/// A test that nothing could fail proves nothing: each rule and each limit that is in force makes some outcome.
+#[test]
+fn every_rule_and_limit_that_ships_is_what_a_test_expects() {
+    for set in sets() {
+        let tables = |kind: &str| -> Vec<toml::Table> {
+            let files = std::fs::read_dir(&set).unwrap().map(|entry| entry.unwrap().path());
+            let texts = files.filter(|file| file.extension().is_some_and(|e| e == "toml"));
+            let read = |file: PathBuf| std::fs::read_to_string(file).unwrap().parse::<toml::Table>().unwrap();
+            let all = texts.map(read).filter_map(|table| table.get(kind)?.as_array().cloned());
+            all.flatten().map(|one| one.as_table().unwrap().clone()).collect()
+        };
+        let expected: Vec<String> =
+            tables("test").iter().filter_map(|test| Some(test.get("by")?.to_string())).collect();
+        for table in [tables("rule"), tables("limit")].concat() {
+            let id = table["id"].to_string();
+            let is_tested = table.contains_key("mode") || expected.iter().any(|by| by.contains(&id));
+            assert!(is_tested, "{}: {id} is what no test expects", set.display());
+        }
+    }
+}
+
+#[test]
+fn the_schema_that_ships_is_that_of_the_language() {
+    let (code, text) = run(&["policy", "schema"], &policies());
+    assert_eq!(code, Some(0));
+    let shipped = std::fs::read_to_string(policies().join("schema.json")).unwrap();
+    assert!(text == shipped, "write it anew: `cargo run -q -- policy schema > policies/schema.json`");
+}
+
+/// A block of the guide: its language, and what stands in it.
+fn blocks(text: &str) -> Vec<(&str, &str)> {
+    let fenced = text.split("```").skip(1).step_by(2);
+    fenced.map(|block| block.split_once('\n').unwrap()).collect()
+}
+
+#[test]
+fn the_guide_is_true() {
+    let guide = std::fs::read_to_string(policies().join("GUIDE.md")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let set = folder.path().join("policies");
+    std::fs::create_dir(&set).unwrap();
+    let (mut commands, mut pieces) = (Vec::new(), 0);
+    for (language, text) in blocks(&guide) {
+        match language {
+            "toml" => {
+                std::fs::write(set.join(format!("{pieces}.toml")), text).unwrap();
+                pieces += 1;
+            }
+            "console" => commands.push(text),
+            other => panic!("what is {other}?"),
+        }
+    }
+    for command in commands {
+        let (line, expected) = command.split_once('\n').unwrap();
+        let words = words(line.strip_prefix("$ sluice ").unwrap());
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let (_, text) = run(&words, folder.path());
+        let expected = expected.lines().map(|line| line.split_once('…').map_or(line, |(start, _)| start));
+        let (told, expected): (Vec<&str>, Vec<&str>) = (text.lines().collect(), expected.collect());
+        let is_told =
+            told.len() == expected.len() && told.iter().zip(&expected).all(|(told, line)| told.starts_with(line));
+        assert!(is_told, "{line}\n{text}");
+    }
+}
+
+/// As a shell splits them, single quotes included.
+fn words(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    for (at, part) in line.split('\'').enumerate() {
+        match at % 2 {
+            0 => words.extend(part.split_whitespace().map(str::to_owned)),
+            _ => words.push(part.to_owned()),
+        }
+    }
+    words
+}
