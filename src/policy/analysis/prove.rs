@@ -117,7 +117,7 @@ fn breaking<'a, 'm>(
     let shows = |verdicts: &[Verdict]| verdicts.iter().all(|verdict| forbidden.has(verdict.effect));
     let mut is_sure = true;
     let mut ask = |must: Vec<&Clause>, judge: &dyn Fn(Seen<'_>) -> Judged| match model
-        .ask(&ground, Question { must, judge, shows: &shows, budget })
+        .ask(ground, Question { must, judge, shows: &shows, budget })
     {
         Found::One((payment, verdicts)) => verdicts.into_iter().next().map(|verdict| (payment, verdict)),
         Found::Nothing => None,
