@@ -98,8 +98,8 @@ fn two_sets_are_compared_payment_by_payment() {
     for line in [
         "newly allowed, denied before: createSwap",
         "  example: op = \"createSwap\", caller = \"main:anybody\", role = [\"payer\"], source = { amount = \"100.000001\", currency = \"usdc\" }",
-        "  before: deny, no rule: no rule is about the request",
-        "  then: allow, rule `small`: allow by rule",
+        "  before: deny, gate: no rule is about the request",
+        "  then: allow, rule small: allow by rule",
         "limit `day` is tightened (the most that it lets pass)",
         "it loosens",
     ] {

@@ -6,9 +6,9 @@ use clap::Args;
 
 use super::GIVEN;
 use super::check::Output;
+use crate::adapters::policies::{Text, placed, texts};
 use crate::base::finding::Finding;
 use crate::catalog::Catalog;
-use crate::adapters::policies::{Text, placed, texts};
 use crate::cli::{read_config, read_contract};
 use crate::policy::{Known, Reading, read};
 

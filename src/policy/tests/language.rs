@@ -111,7 +111,7 @@ fn invariants_are_proved_or_the_set_is_none() {
     let told = faults(&[&wider.replace("(5000, 50000]", "(5000.000001, 50000]"), WORDS, &large]);
     assert_eq!(
         told,
-        "error: 2.toml:1:1: `nothing-large` says never `allow`, and this request is allowed (by rule `small-offramps`)\n  \
+        "error: 2.toml:1:1: `nothing-large` says never `allow`, and this request is allowed (by rule small-offramps)\n  \
          example: op = \"createOfframp\", caller = \"main:anybody\", role = [\"payroll\"], source = { amount = \
          \"5000.000001\", currency = \"usdc\" }, destination = { account = \"9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11\" }\n  \
          remedy: mend the rules that let it come to that, or say less in the invariant"

@@ -1,6 +1,7 @@
 use super::world::{Dice, SWAP, World};
 use super::*;
 use crate::base::ids::OperationId;
+use crate::catalog::{Catalog, SchemaFiles};
 use crate::policy::rules::Verdict;
 use crate::policy::{Direction, difference};
 
@@ -177,6 +178,10 @@ fn limits_that_leave_more_room_loosen() {
 fn a_rule_that_names_a_place_loosens() {
     let old = rule("any", "allow", "op = \"createSwap\"");
     let named = rule("fee", "allow", "op = \"createSwap\", body = { \"/developerFee\" = \"present\" }");
+    let catalog = Catalog::build(&SchemaFiles::built_in(), &[]).unwrap();
+    let catalog = catalog.with_further(&["createSwap:/developerFee".to_owned()], "x").unwrap();
+    let known = Known { catalog: &catalog, ..known() };
+    let between = |old: &str, new: &str| difference(&set(old), &set(new), &known);
     let found = between(&old, &(old.clone() + &named));
     assert_eq!(found.direction, Direction::Loosens);
     assert!(

@@ -81,7 +81,7 @@ fn each_oddity_is_told_with_an_example() {
         (rule("path", "deny", "op = \"acceptOffer\", source.chain = \"BASE\""), "`path` is about no request"),
         (
             small.clone() + &rule("no", "deny", &swap(", amount = \"(0, 500] USD\"")),
-            "`small` has no effect: nothing is allowed by it, other rules always ask for more; this one is denied (by rule `no`)",
+            "`small` has no effect: nothing is allowed by it, other rules always ask for more; this one is denied (by rule no)",
         ),
         (
             small.clone() + &rule("no", "deny", &swap(", amount = \"(0, 100] USD\"")),
@@ -103,7 +103,7 @@ fn each_oddity_is_told_with_an_example() {
             format!(
                 "{small}[[limit]]\nid = \"none\"\nops = \"{SWAP}\"\nwindow = \"rolling 1h\"\nmax = \"0.5 USD\"\nover = \"deny\"\n"
             ) + &rule("large", "allow", &swap(", amount = \"(1, 500] USD\", environment = \"sandbox\"")),
-            "`large` has no effect: nothing is allowed by it, other rules always ask for more; this one is denied (by limit `none`)",
+            "`large` has no effect: nothing is allowed by it, other rules always ask for more; this one is denied (by limit none)",
         ),
     ];
     for (text, expected) in cases {
