@@ -91,7 +91,12 @@ impl Way {
         Ok(if is_done { Ending::Done } else { Ending::Refused })
     }
 
-    fn send(&self, ask: &Ask) -> anyhow::Result<(u16, Value)> {
+    pub fn wants_json(&self) -> bool {
+        self.output == Output::Json
+    }
+
+    /// Asks, and gives status and answer.
+    pub fn send(&self, ask: &Ask) -> anyhow::Result<(u16, Value)> {
         // The first provider that is installed is the one that everybody gets.
         rustls::crypto::ring::default_provider().install_default().ok();
         let (base, token) = (self.base()?, self.token()?);
@@ -210,7 +215,7 @@ fn unreachable(base: &str, error: &reqwest::Error) -> anyhow::Error {
 }
 
 /// What a refusal says, for whoever reads it.
-fn refusal(status: u16, body: &Value) -> String {
+pub(super) fn refusal(status: u16, body: &Value) -> String {
     let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str);
     let code = text("/error/code").or_else(|| text("/error")).unwrap_or("-");
     let message = text("/error/message").or_else(|| text("/errorDetails")).unwrap_or("the console says nothing more");

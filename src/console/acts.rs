@@ -14,24 +14,49 @@ pub(super) enum Act {
     ListRequests,
     ShowRequest,
     Resolve,
+    ListHolds,
+    ShowHold,
+    Approve,
+    Reject,
+    Withdraw,
+    Comment,
 }
 
 /// The acts of one path, by their methods.
 pub(super) type Acts = &'static [(Method, Act)];
 
 /// Every path, as the router reads it.
-pub(super) const PATHS: [(&str, Acts); 6] = [
+pub(super) const PATHS: [(&str, Acts); 12] = [
     ("/sluice/v1/openapi.json", &[(Method::GET, Act::Describe)]),
     ("/sluice/v1/freezes", &[(Method::GET, Act::ListFreezes), (Method::POST, Act::Freeze)]),
     ("/sluice/v1/freezes/lift", &[(Method::POST, Act::Lift)]),
     ("/sluice/v1/requests", &[(Method::GET, Act::ListRequests)]),
     ("/sluice/v1/requests/{environment}/{request}", &[(Method::GET, Act::ShowRequest)]),
     ("/sluice/v1/requests/{environment}/{request}/resolve", &[(Method::POST, Act::Resolve)]),
+    ("/sluice/v1/holds", &[(Method::GET, Act::ListHolds)]),
+    ("/sluice/v1/holds/{hold}", &[(Method::GET, Act::ShowHold)]),
+    ("/sluice/v1/holds/{hold}/approve", &[(Method::POST, Act::Approve)]),
+    ("/sluice/v1/holds/{hold}/reject", &[(Method::POST, Act::Reject)]),
+    ("/sluice/v1/holds/{hold}/withdraw", &[(Method::POST, Act::Withdraw)]),
+    ("/sluice/v1/holds/{hold}/comment", &[(Method::POST, Act::Comment)]),
 ];
 
 impl Act {
-    pub const ALL: [Act; 7] =
-        [Act::Describe, Act::ListFreezes, Act::Freeze, Act::Lift, Act::ListRequests, Act::ShowRequest, Act::Resolve];
+    pub const ALL: [Act; 13] = [
+        Act::Describe,
+        Act::ListFreezes,
+        Act::Freeze,
+        Act::Lift,
+        Act::ListRequests,
+        Act::ShowRequest,
+        Act::Resolve,
+        Act::ListHolds,
+        Act::ShowHold,
+        Act::Approve,
+        Act::Reject,
+        Act::Withdraw,
+        Act::Comment,
+    ];
 
     /// Its `operationId`; metrics and logs call it so too.
     pub fn as_str(self) -> &'static str {
@@ -43,6 +68,12 @@ impl Act {
             Act::ListRequests => "listRequests",
             Act::ShowRequest => "showRequest",
             Act::Resolve => "resolveRequest",
+            Act::ListHolds => "listHolds",
+            Act::ShowHold => "showHold",
+            Act::Approve => "approveHold",
+            Act::Reject => "rejectHold",
+            Act::Withdraw => "withdrawVote",
+            Act::Comment => "commentHold",
         }
     }
 
@@ -50,6 +81,8 @@ impl Act {
         match self {
             Act::Describe => Needs::Nothing,
             Act::ListFreezes | Act::ListRequests | Act::ShowRequest => Needs::AnyRole,
+            Act::ListHolds | Act::ShowHold => Needs::AnyRole,
+            Act::Approve | Act::Reject | Act::Withdraw | Act::Comment => Needs::Role(Role::Approver),
             Act::Freeze | Act::Lift | Act::Resolve => Needs::Role(Role::Operator),
         }
     }
@@ -58,6 +91,11 @@ impl Act {
     pub fn body(self) -> Option<&'static str> {
         match self {
             Act::Describe | Act::ListFreezes | Act::ListRequests | Act::ShowRequest => None,
+            Act::ListHolds | Act::ShowHold => None,
+            Act::Approve => Some("approveRequest"),
+            Act::Reject => Some("rejectRequest"),
+            Act::Withdraw => Some("withdrawRequest"),
+            Act::Comment => Some("commentRequest"),
             Act::Freeze => Some("freezeRequest"),
             Act::Lift => Some("liftRequest"),
             Act::Resolve => Some("resolveRequest"),

@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use super::acts::{Act, Acts};
 use super::asked::{Asked, violated};
 use super::person::{Needs, Person};
-use super::{freezes, requests};
+use super::{freezes, holds, requests};
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::random::trace_id;
 use crate::base::ids::TraceId;
@@ -30,6 +30,7 @@ use crate::gateway::Inside;
 use crate::gateway::guard::Unreadable;
 use crate::stations::admit::{AdmitRefusal, LONGEST_TARGET, bearer};
 use crate::stations::check::{CheckRefusal, check_head};
+use crate::stations::hold::Say;
 use crate::stations::reply::{self, Code, Refusal, Reply, refused, said, unsaid};
 use crate::telemetry::ConsoleLine;
 
@@ -202,6 +203,12 @@ async fn perform(desk: &Desk, act: Act, asked: Asked) -> Reply {
         Act::ListRequests => requests::list(&desk.inside, &asked).await,
         Act::ShowRequest => requests::show(&desk.inside, &asked).await,
         Act::Resolve => requests::resolve(&desk.inside, &asked).await,
+        Act::ListHolds => holds::list(&desk.inside, &asked).await,
+        Act::ShowHold => holds::show(&desk.inside, &asked).await,
+        Act::Approve => holds::say(&desk.inside, &asked, Say::Approve).await,
+        Act::Reject => holds::say(&desk.inside, &asked, Say::Reject).await,
+        Act::Withdraw => holds::say(&desk.inside, &asked, Say::Withdraw).await,
+        Act::Comment => holds::say(&desk.inside, &asked, Say::Comment).await,
     }
 }
 

@@ -18,6 +18,7 @@ use crate::adapters::unsettled::Unsettled;
 use crate::base::ids::Environment;
 use crate::commit::Keep;
 use crate::config::{Config, LongestWrite, StoreKind, TimeoutsConfig};
+use crate::journey::holds::Changes;
 use crate::journey::setback::close_if_set_back;
 use crate::journey::upkeep::{RecoverError, drain, flush, recover, search_and_sweep, watch_leases};
 use crate::journey::{Books, Heard};
@@ -104,6 +105,7 @@ pub(super) fn open(
         metrics: metrics.clone(),
         heard: Heard::default(),
         settling: settling.clone(),
+        changes: Changes::default(),
         drain: entries,
     });
     let environments: Vec<Environment> = config.environments.iter().map(|one| one.environment).collect();

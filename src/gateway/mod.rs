@@ -86,6 +86,7 @@ pub struct Inside {
     pub books: Arc<Books>,
     pub identity: Arc<Identity>,
     pub catalog: Arc<Catalog>,
+    pub policies: Arc<Policies>,
     /// Those that are served.
     pub environments: Vec<Environment>,
     /// The names of all issuers.

@@ -41,6 +41,7 @@ use crate::catalog::Catalog;
 use crate::config::{Config, ConsoleConfig, EnvironmentConfig, ListenerTls};
 use crate::journey::rates::Rates;
 use crate::journey::reconcile::{Pauses, reconcile};
+use crate::journey::release::{Releasing, release};
 use crate::journey::{Books, Road};
 use crate::policy::Policies;
 use crate::ports::RateLimiter;
@@ -216,6 +217,13 @@ impl Process {
             };
             let pauses = Pauses { first: config.reconcile.pause, longest: config.reconcile.longest_pause };
             workers.keep("reconciliation", reconcile(books.clone(), road.clone(), catalog.clone(), pauses));
+            let releasing = Releasing {
+                books: books.clone(),
+                road: road.clone(),
+                catalog: catalog.clone(),
+                policies: policies.clone(),
+            };
+            workers.keep("releases", release(releasing, stopping.clone()));
             let tls = one.tls.as_ref();
             let clients = tls.map(|tls| clients(one.environment, tls, &metrics)).transpose()?.flatten();
             let tls = tls.map(|tls| speak(one.environment.as_str(), tls, clients.clone(), &[H2, H1])).transpose()?;
@@ -254,6 +262,7 @@ impl Process {
                 books,
                 identity,
                 catalog,
+                policies,
                 environments: config.environments.iter().map(|one| one.environment).collect(),
                 issuers: config.issuers.iter().map(|issuer| issuer.name.clone()).collect(),
                 limits: config.limits.clone(),

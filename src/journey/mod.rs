@@ -4,10 +4,13 @@ mod books;
 mod facts;
 mod road;
 
+pub mod approve;
 pub mod fetch;
+pub mod holds;
 pub mod operate;
 pub mod rates;
 pub mod reconcile;
+pub mod release;
 pub mod setback;
 pub mod submit;
 pub mod upkeep;

@@ -186,6 +186,6 @@ fn word_of(resolved: Resolved) -> &'static str {
     }
 }
 
-fn changing() -> StoreFault {
+pub(super) fn changing() -> StoreFault {
     StoreFault::Away("the record changed again and again".to_owned())
 }

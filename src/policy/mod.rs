@@ -12,6 +12,7 @@ mod explain;
 mod interval;
 mod limit;
 mod meaning;
+mod quorum;
 mod quota;
 mod rate;
 mod rule;
@@ -29,6 +30,7 @@ pub use explain::{Explanation, key_as_json, key_in_words};
 pub use interval::Interval;
 pub use limit::{Limit, Max, Reservation};
 pub use meaning::{Changes, Meaning};
+pub use quorum::{Groups, Progress};
 pub use quota::{Mark, Quota};
 pub use rate::{Bound, Call, Key, Mode, Rate};
 pub use rule::{Effect, Rule};
@@ -159,8 +161,9 @@ fn understood(entries: Vec<Entry<'_>>, mut findings: Vec<Finding>, known: &Known
     if findings.iter().any(|finding| finding.severity == Severity::Error) {
         return Err(findings);
     }
-    let rules = Rules::new(rules, limits, approvals, words.valuation);
-    let meaning = Meaning::of(&rates, &rules, &words.groups, known.catalog);
+    let mut rules = Rules::new(rules, limits, approvals, words.valuation);
+    rules.groups = words.groups;
+    let meaning = Meaning::of(&rates, &rules, &rules.groups, known.catalog);
     Ok(Reading { policies: Policies { rates, rules, trials, meaning }, warnings: findings })
 }
 

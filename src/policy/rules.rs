@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::asked::{Asked, Facts, Field, Valuation, View};
 use super::condition::Condition;
 use super::limit::{Limit, Reservation};
+use super::quorum::Groups;
 use super::rate::Mode;
 use super::rule::{Effect, Rule};
 use super::words::Approval;
@@ -37,6 +38,8 @@ pub struct Rules {
     pub rules: Vec<Rule>,
     pub limits: Vec<Limit>,
     pub approvals: BTreeMap<Arc<str>, Approval>,
+    /// Who may approve.
+    pub groups: Groups,
     pub valuation: Valuation,
     index: HashMap<OperationId, Found>,
 }
@@ -112,7 +115,7 @@ impl Rules {
                 index.entry(operation.clone()).or_default().limits.push(at);
             }
         }
-        Rules { rules, limits, approvals, valuation, index }
+        Rules { rules, limits, approvals, groups: Groups::new(), valuation, index }
     }
 
     /// What becomes of a request.

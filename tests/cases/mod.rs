@@ -12,6 +12,7 @@ mod examples;
 mod faults;
 mod hangup;
 mod heads;
+mod holds;
 mod hostile;
 mod identity;
 mod metrics;

@@ -59,6 +59,15 @@ pub struct Caller {
     certificate: Option<Arc<Certificate>>,
 }
 
+/// What is written down of a caller, for a call that waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    pub issuer: String,
+    pub subject: String,
+    pub requester: Option<String>,
+    pub roles: BTreeSet<String>,
+}
+
 /// What the gate calls itself: no issuer may have such a name.
 const OF_THE_GATE: &str = "(gate)";
 
@@ -71,6 +80,20 @@ impl Caller {
             requester: None,
             roles: BTreeSet::new(),
             certificate: None,
+        }
+    }
+
+    pub(super) fn again(known: Known) -> Caller {
+        let Known { issuer, subject, requester, roles } = known;
+        Caller { issuer: issuer.into(), subject, requester, roles, certificate: None }
+    }
+
+    pub fn known(&self) -> Known {
+        Known {
+            issuer: self.issuer.to_string(),
+            subject: self.subject.clone(),
+            requester: self.requester.clone(),
+            roles: self.roles.clone(),
         }
     }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::base::digest::Fingerprint;
-use crate::base::ids::{OperationId, RequestId, TraceId};
+use crate::base::ids::{HoldId, OperationId, RequestId, TraceId};
 use crate::commit::{Content, NodeId, Number, Record, StoreTime, WindowKey};
 
 fn answer(status: u16) -> Answer {
@@ -61,6 +61,7 @@ fn claim(state: State, request_id: Option<&str>) -> Claim {
         fingerprint: Fingerprint::of(&[b"a call"]),
         request_id: request_id.and_then(RequestId::parse),
         trace: TraceId::parse("t-1").unwrap(),
+        hold: None,
         booked: Booked {
             holder: "n-1".to_owned(),
             windows: vec![WindowKey { limit: "org-day".to_owned(), key: r#"["production"]"#.to_owned() }],
@@ -72,22 +73,50 @@ fn claim(state: State, request_id: Option<&str>) -> Claim {
 
 #[test]
 fn every_event_has_its_place_in_every_state_or_none() {
-    let word = |state: &State, event: Event, by_path| match after(state, event, by_path) {
+    let word = |state: &State, event: Event, naming, from_hold| match after(state, event, naming, from_hold) {
         Ok(Next::Absent) => "absent",
+        Ok(Next::Held) => "held",
         Ok(Next::Done { executed: true, .. }) => "executed",
         Ok(Next::Done { executed: false, .. }) => "not-executed",
         Ok(Next::Unknown(_)) => "unknown",
         Err(ImpossibleEvent) => "-",
     };
-    let row = |state: &State, by_path| events().map(|event| word(state, event, by_path));
+    let row = |state: &State, naming, from_hold| events().map(|event| word(state, event, naming, from_hold));
     let [sending, unknown, executed, refused] = states();
-    assert_eq!(row(&sending, false), ["executed", "not-executed", "absent", "unknown", "-", "-"]);
-    assert_eq!(row(&unknown, false), ["executed", "not-executed", "absent", "-", "executed", "absent"]);
-    assert_eq!(row(&sending, true), ["executed", "absent", "absent", "unknown", "-", "-"]);
-    assert_eq!(row(&unknown, true), ["executed", "absent", "absent", "-", "executed", "absent"]);
-    for done in [executed, refused] {
-        assert_eq!(row(&done, false), ["-"; 6]);
-        assert_eq!(row(&done, true), ["-"; 6]);
+    let request = Naming::RequestId;
+    assert_eq!(row(&sending, request, false), ["executed", "not-executed", "absent", "unknown", "-", "-"]);
+    assert_eq!(row(&unknown, request, false), ["executed", "not-executed", "absent", "-", "executed", "absent"]);
+    assert_eq!(row(&sending, Naming::Path, false), ["executed", "absent", "absent", "unknown", "-", "-"]);
+    assert_eq!(row(&unknown, Naming::Path, false), ["executed", "absent", "absent", "-", "executed", "absent"]);
+    let declined = Decline::ALL.map(|how| State::Declined(Declined { how, reason: None }));
+    for naming in [request, Naming::Path, Naming::Call] {
+        assert_eq!(row(&sending, naming, true), ["executed", "not-executed", "held", "unknown", "-", "-"]);
+        assert_eq!(row(&unknown, naming, true), ["executed", "not-executed", "held", "-", "executed", "absent"]);
+        for state in [&executed, &refused, &State::Held].into_iter().chain(&declined) {
+            assert_eq!(row(state, naming, false), ["-"; 6]);
+            assert_eq!(row(state, naming, true), ["-"; 6]);
+        }
+    }
+}
+
+#[test]
+fn a_claim_that_waits_or_waited_in_vain_says_so_to_its_owner_alone() {
+    let (hold, reason) = (HoldId::parse(&"a1".repeat(16)).unwrap(), Some("a wrong account".to_owned()));
+    let declined = |how| State::Declined(Declined { how, reason: reason.clone() });
+    let states = Decline::ALL.map(declined).into_iter().chain([State::Held]);
+    for state in states {
+        let waits = Claim { hold: Some(hold.clone()), ..claim(state.clone(), Some("r-1")) };
+        assert_eq!(read(&write(&waits)), Ok(waits.clone()));
+        let record =
+            Record { version: Number::new(1), at: StoreTime::of_micros(1), content: Content::Whole(write(&waits)) };
+        let said =
+            |asker: &Owner| said(&record, asker, Fingerprint::of(&[b"a call"]), StoreTime::of_micros(2)).unwrap();
+        let expected = match state {
+            State::Declined(declined) => Said::Declined(declined),
+            _ => Said::Held(hold.clone()),
+        };
+        assert_eq!(said(&waits.owner), expected);
+        assert_eq!(said(&Owner { subject: "other".to_owned(), ..waits.owner.clone() }), Said::Reused);
     }
 }
 

@@ -16,6 +16,7 @@ use sluice::base::secret::Secret;
 use sluice::catalog::{Catalog, SchemaFiles};
 use sluice::commit::{Content, Index, Keep, Kind, NodeId, Number, RecordKey};
 use sluice::config::CredentialConfig;
+use sluice::journey::holds::Changes;
 use sluice::journey::submit::submit;
 use sluice::journey::upkeep::{drain, lapse, recover, search_and_sweep};
 use sluice::journey::{Books, Heard, Road};
@@ -271,7 +272,7 @@ impl World {
                     let before = effects.iter().find(lied);
                     assert!(before.is_none(), "{}: told not executed ({})", one.request_id, one.status);
                 }
-                Some(Executed::Unknown) | None => {}
+                Some(Executed::Held | Executed::Unknown) | None => {}
             }
         }
     }
@@ -288,6 +289,7 @@ impl World {
                 }
                 Some(State::Unknown { .. }) => assert!(effects.len() <= 1, "{request_id}: {} effects", effects.len()),
                 Some(State::Sending { .. }) => panic!("{request_id}: left in sending"),
+                Some(State::Held | State::Declined(_)) => assert!(effects.is_empty(), "{request_id}: never sent"),
             }
         }
     }
@@ -364,6 +366,7 @@ fn node(
         terms: terms(),
         unsettled: None,
         settling: TaskTracker::new(),
+        changes: Changes::default(),
         metrics: Metrics::new().unwrap(),
         heard: Heard::default(),
         drain: entries,
