@@ -33,6 +33,15 @@ pub struct Config {
     pub threads: usize,
 }
 
+/// What callers hear of a call that waits for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HoldsMode {
+    /// 202.
+    Wait,
+    /// 403: their clients take any 2xx for done.
+    Refuse,
+}
+
 /// One environment: where callers reach it, and where it leads.
 #[derive(Clone, Debug)]
 pub struct EnvironmentConfig {
@@ -86,6 +95,8 @@ pub struct IssuerConfig {
     pub roles: Option<FieldPath>,
     /// Where the person behind a service's token is.
     pub requester: FieldPath,
+    /// What its callers hear of a call that waits for people.
+    pub holds: HoldsMode,
 }
 
 /// Where an issuer's keys come from.

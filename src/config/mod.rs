@@ -30,7 +30,7 @@ use std::path::Path;
 pub use longest::LongestWrite;
 pub use meant::{
     AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Config, ConsoleConfig, CredentialConfig, CredentialSource,
-    Demands, Durability, EnvironmentConfig, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig, LogFormat,
+    Demands, Durability, EnvironmentConfig, HoldsMode, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig, LogFormat,
     LogLevel, ProbesConfig, ReconcileConfig, RedisConfig, StoreConfig, StoreKind, TimeoutsConfig, UpstreamConfig,
 };
 pub use reference::{first, reference};

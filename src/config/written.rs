@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::fault::Place;
 use super::meant::{
     AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Config, ConsoleConfig, CredentialConfig, CredentialSource,
-    Demands, Durability, EnvironmentConfig, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig, LogFormat,
+    Demands, Durability, EnvironmentConfig, HoldsMode, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig, LogFormat,
     LogLevel, ProbesConfig, ReconcileConfig, RedisConfig, StoreConfig, StoreKind, TimeoutsConfig, UpstreamConfig,
 };
 use super::pem::PublicKey;
@@ -133,6 +133,7 @@ pub(super) struct WrittenIssuer {
     pub required: Option<Placed<Vec<FieldPath>>>,
     pub roles: Option<Placed<FieldPath>>,
     pub requester: Option<Placed<FieldPath>>,
+    pub holds: Option<Placed<HoldsMode>>,
 }
 
 impl Written {
@@ -306,6 +307,7 @@ impl WrittenIssuer {
             required: self.required?.value,
             roles: self.roles.map(|roles| roles.value),
             requester: self.requester?.value,
+            holds: self.holds?.value,
         })
     }
 }

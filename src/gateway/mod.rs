@@ -3,6 +3,7 @@
 //! | file | hook |
 //! |---|---|
 //! | `request` | `request_filter`: admit, and for writes the whole way |
+//! | `holds` | the same, for what callers ask of their own calls that wait for people |
 //! | `read` | `upstream_peer`, `upstream_request_filter`: a read on its way out |
 //! | `response` | `upstream_response_filter`, `upstream_response_body_filter`: a read's answer on its way back |
 //! | `failure` | `fail_to_connect`, `fail_to_proxy`: what a read's caller hears when upstream fails |
@@ -18,6 +19,7 @@ mod done;
 mod ending;
 mod failure;
 pub mod guard;
+mod holds;
 mod observe;
 pub mod listen;
 pub mod process;

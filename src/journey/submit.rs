@@ -56,6 +56,7 @@ pub async fn submit(
         patience: patience(headers),
         policies: policies.clone(),
         environment: admitted.environment(),
+        refuses_holds: admitted.caller().refuses_holds(),
     };
 
     let intent = match check(admitted, headers, body) {
@@ -177,6 +178,8 @@ struct Asker {
     patience: Duration,
     policies: Arc<Policies>,
     environment: Environment,
+    /// It takes any 2xx for done.
+    refuses_holds: bool,
 }
 
 /// A call that is not what the contract says. If it was made already, in whatever form was right then, that is told.
@@ -240,7 +243,7 @@ async fn claimed_answer(
         }
     }
     let Said::Held(id) = &said else { return reply::claimed(said, operation) };
-    match books.waiting(&key(asker.environment, id), &asker.policies, false).await {
+    match books.waiting(&key(asker.environment, id), &asker.policies, asker.refuses_holds).await {
         Ok(Some(reply)) => reply,
         Ok(None) => reply::claimed(said, operation),
         Err(_) => reply::closed(Closed::Store, operation),
