@@ -141,4 +141,7 @@ pub trait RateLimiter: fmt::Debug + Send + Sync {
     /// Takes one call from every bucket that has room; but from none at all if an enforced one has none. What each
     /// says, in the order of the takes: nothing where it was not asked, because another had refused already.
     async fn take(&self, takes: &[Take<'_>]) -> Vec<Option<Mark>>;
+
+    /// Buckets for other rates: each of them goes on with those of the rate that had this place before, if any.
+    fn followed_by(&self, places: &[Option<usize>]) -> Arc<dyn RateLimiter>;
 }

@@ -5,6 +5,7 @@ pub mod clients;
 pub mod clock;
 pub mod credential;
 pub mod identity;
+pub mod policies;
 pub mod random;
 pub mod rate;
 pub mod redis;

@@ -7,35 +7,38 @@
 //! What waits for more than the Redis itself (replicas, a disk) is asked over a connection of its own, so that nothing
 //! else waits behind it, and so that what it counts is its own write.
 
+mod allowed;
 mod fitness;
+mod place;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use ::redis::aio::MultiplexedConnection;
-use ::redis::{AsyncConnectionConfig, Client, RedisError, RedisResult, TlsCertificates};
+use ::redis::{Client, RedisError, RedisResult};
 use arc_swap::ArcSwapOption;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::error::Elapsed;
 use tokio::time::{sleep, timeout};
 
 use self::fitness::Unfit;
+use self::place::{Address, Place, plain};
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::random::jittered;
 use crate::config::{Demands, RedisConfig};
 use crate::telemetry::Metrics;
 
 /// How long connecting may take. No call waits for it.
-const CONNECT: Duration = Duration::from_secs(2);
+const CONNECT: Duration = Duration::from_secs(1);
 /// Between attempts to connect, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// How often a connection is tried out.
 const TRY_OUT: Duration = Duration::from_secs(1);
 
 pub struct Redis {
-    client: Client,
+    place: Place,
     deadline: Duration,
     demands: Option<Demands>,
     /// The connection that stands; none while the Redis is away.
@@ -51,6 +54,9 @@ pub struct Redis {
 
 /// What stands, for as long as nothing is lost.
 struct Standing {
+    client: Client,
+    /// Where its Sentinels said that it is, if it has any.
+    address: Option<Address>,
     shared: MultiplexedConnection,
     /// Connections that nobody uses now.
     alone: Mutex<Vec<MultiplexedConnection>>,
@@ -68,8 +74,8 @@ impl fmt::Display for NotReady {
         match self {
             NotReady::Unfit(unfit) => unfit.fmt(f),
             NotReady::Away => f.write_str(
-                "the Redis of `redis.url` does not answer, or not in time (`redis.timeout_ms`); without it nobody knows \
-                 what was paid",
+                "the Redis of `redis.url` or `redis.sentinels` does not answer, or not in time (`redis.timeout_ms`); \
+                 without it nobody knows what was paid",
             ),
         }
     }
@@ -95,19 +101,19 @@ pub enum Unanswered {
 }
 
 /// Errors after which another connection may lead to a Redis that can do more.
-const ELSEWHERE: [&str; 6] = ["READONLY", "LOADING", "MASTERDOWN", "NOAUTH", "NOPERM", "WRONGPASS"];
+const ELSEWHERE: [&str; 7] = ["READONLY", "LOADING", "MASTERDOWN", "NOAUTH", "NOPERM", "DENIED", "WRONGPASS"];
 /// So many wait for an answer at one time.
 const WAITING: usize = 1_024;
 /// So many at one time have connections of their own.
 const ALONE: usize = 64;
 
-/// Why a Redis cannot be used at all. It does not repeat the URL, which may hold a password.
+/// Why a Redis cannot be used at all. It does not repeat an URL, which may hold a password.
 #[derive(Debug)]
 pub struct RedisFault;
 
 impl fmt::Display for RedisFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the URL or the authorities of `[redis]` cannot be used")
+        f.write_str("the address or the authorities of `[redis]` cannot be used")
     }
 }
 
@@ -116,18 +122,10 @@ impl std::error::Error for RedisFault {}
 impl Redis {
     /// Nothing is connected yet.
     pub fn new(config: &RedisConfig, metrics: Metrics) -> Result<Redis, RedisFault> {
-        let url = config.url.reveal();
-        let client = match &config.ca_pem {
-            Some(pem) => {
-                let certificates = TlsCertificates { client_tls: None, root_cert: Some(pem.clone()) };
-                Client::build_with_tls(url, certificates)
-            }
-            None => Client::open(url),
-        };
-        let client = client.map_err(|_| RedisFault)?;
+        let place = Place::of(config)?;
         metrics.redis_up(false);
         Ok(Redis {
-            client,
+            place,
             deadline: config.timeout,
             demands: config.demands,
             current: ArcSwapOption::empty(),
@@ -184,7 +182,9 @@ impl Redis {
         let connection = match unused {
             Some(connection) => connection,
             None => {
-                match timeout(self.deadline, self.client.get_multiplexed_async_connection_with_config(&plain())).await {
+                match timeout(self.deadline, standing.client.get_multiplexed_async_connection_with_config(&plain()))
+                    .await
+                {
                     Ok(Ok(connection)) => connection,
                     Ok(Err(_)) | Err(_) => {
                         self.lose(&standing);
@@ -263,27 +263,45 @@ impl Redis {
 
     /// A connection over which an answer came in time: one that is always slow never stands.
     async fn connect(&self) -> Result<Arc<Standing>, NotConnected> {
+        let address = self.place.address().await.map_err(|untold| NotConnected::Error(untold.to_string()))?;
+        let failed = |error: RedisError| NotConnected::Error(format!("{:?}", error.kind()));
+        let client = self.place.client(address.as_ref()).map_err(failed)?;
         let connecting = async {
-            let mut shared = self.client.get_multiplexed_async_connection_with_config(&plain()).await?;
+            let mut shared = client.get_multiplexed_async_connection_with_config(&plain()).await?;
             let answered = timeout(self.deadline, self.try_out(&mut shared)).await;
             Ok::<_, RedisError>(answered.map(|answer| (shared, answer)))
         };
         let silent = || NotConnected::Error("silent".to_owned());
-        let failed = |error: RedisError| NotConnected::Error(format!("{:?}", error.kind()));
         let tried = timeout(CONNECT, connecting).await.map_err(|_| silent())?.map_err(failed)?;
         let (shared, fit) = tried.map_err(|_| silent())?;
-        fit.map_err(failed)?.map_err(NotConnected::Unfit)?;
+        fit.map_err(failed)?.map_err(|unfit| match unfit {
+            // It is no longer what its Sentinels say, or not yet.
+            Unfit::Replica if self.place.may_change() => NotConnected::Error("its Sentinels name a replica".to_owned()),
+            unfit => NotConnected::Unfit(unfit),
+        })?;
         self.unfit.store(None);
-        Ok(Arc::new(Standing { shared, alone: Mutex::default() }))
+        Ok(Arc::new(Standing { client, address, shared, alone: Mutex::default() }))
     }
 
     async fn try_out(&self, connection: &mut MultiplexedConnection) -> RedisResult<Result<(), Unfit>> {
-        ping(connection).await?;
-        let Some(demands) = self.demands else { return Ok(Ok(())) };
+        if let Err(error) = ping(connection).await {
+            return allowed::denied(error);
+        }
+        if self.demands.is_none() && !self.place.may_change() {
+            return Ok(Ok(()));
+        }
         match ::redis::cmd("INFO").query_async::<String>(connection).await {
-            Ok(info) => Ok(fitness::check(&info, demands)),
-            Err(error) if error.code() == Some("NOPERM") => Ok(Err(Unfit::Silent)),
-            Err(error) => Err(error),
+            Ok(info) => {
+                if let Err(unfit) = fitness::check(&info, self.demands) {
+                    return Ok(Err(unfit));
+                }
+            }
+            Err(error) if error.code() == Some("NOPERM") => return Ok(Err(Unfit::Silent)),
+            Err(error) => return Err(error),
+        }
+        match self.demands {
+            Some(demands) => allowed::check(connection, demands).await,
+            None => Ok(Ok(())),
         }
     }
 
@@ -296,10 +314,18 @@ impl Redis {
                     let mut trial = standing.shared.clone();
                     if !matches!(timeout(self.deadline, ping(&mut trial)).await, Ok(Ok(()))) {
                         self.lose(standing);
+                    } else if self.is_elsewhere(standing).await {
+                        tracing::warn!("the Sentinels name another Redis");
+                        self.lose(standing);
                     }
                 }
             }
         }
+    }
+
+    /// Whether its Sentinels say so; an old one that was cut off does not know it itself.
+    async fn is_elsewhere(&self, standing: &Standing) -> bool {
+        matches!(self.place.address().await, Ok(address) if address != standing.address)
     }
 
     fn is_current(&self, standing: &Arc<Standing>) -> bool {
@@ -316,11 +342,6 @@ impl Standing {
     fn unused(&self) -> MutexGuard<'_, Vec<MultiplexedConnection>> {
         self.alone.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Deadlines are kept here, not there.
-fn plain() -> AsyncConnectionConfig {
-    AsyncConnectionConfig::new().set_connection_timeout(Some(CONNECT)).set_response_timeout(None)
 }
 
 async fn ping(connection: &mut MultiplexedConnection) -> RedisResult<()> {

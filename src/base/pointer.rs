@@ -28,6 +28,18 @@ impl Pointer {
         Pointer::parse(parent)
     }
 
+    /// Whether it may name several places.
+    pub fn has_star(&self) -> bool {
+        self.steps.iter().any(|step| step == "*")
+    }
+
+    /// Takes what is there out of a body.
+    pub fn take(&self, body: &mut Value) -> Option<Value> {
+        let (last, way) = self.steps.split_last()?;
+        let inside = way.iter().try_fold(body, |value, step| value.as_object_mut()?.get_mut(step))?;
+        inside.as_object_mut()?.remove(last)
+    }
+
     /// The value there, if the body has it and the pointer names a single place.
     pub fn get<'v>(&self, body: &'v Value) -> Option<&'v Value> {
         self.steps.iter().try_fold(body, |value, step| child(value, step))

@@ -124,6 +124,7 @@ impl Reader<'_> {
             claim: notes.optional("claim").and_then(|n| claim(&n, template)),
             money: notes.optional("money").map(|n| money(&n)),
             reconcile: notes.optional("reconcile").and_then(|n| reconcile(&n)),
+            further: Vec::new(),
             not_executed: notes.optional("notExecuted").map_or_else(|| NOT_EXECUTED.to_vec(), |n| statuses(&n)),
             id,
         })

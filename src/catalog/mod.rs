@@ -26,6 +26,7 @@ pub use template::{Segment, Template};
 use crate::base::digest::Fingerprint;
 use crate::base::finding::Finding;
 use crate::base::ids::OperationId;
+use crate::base::pointer::Pointer;
 
 /// Every operation that the contract knows, in the order of the file.
 #[derive(Debug)]
@@ -39,6 +40,35 @@ impl Catalog {
     pub fn build(files: &SchemaFiles, enable: &[String]) -> Result<Catalog, Vec<Finding>> {
         let (operations, digest) = build::operations(files, enable)?;
         Ok(Catalog { operations: operations.into_iter().map(Arc::new).collect(), digest })
+    }
+
+    /// With places of bodies that the contract does not know, each written as `operation:/pointer`. They may be stated;
+    /// a rule must name them. `file` is where they are written.
+    pub fn with_further(mut self, further: &[String], file: &str) -> Result<Catalog, Vec<Finding>> {
+        let (mut findings, mut parts) = (Vec::new(), vec![self.digest.to_hex()]);
+        for text in further {
+            let (id, place) = text.split_once(':').unwrap_or((text, ""));
+            let pointer = Pointer::parse(place).filter(|pointer| !pointer.has_star());
+            let operation = self.operations.iter_mut().find(|operation| operation.id.as_str() == id);
+            match (operation.filter(|operation| operation.body.is_some()), pointer) {
+                (Some(operation), Some(pointer)) => {
+                    // INVARIANT: nobody shares a catalogue that is being made.
+                    if let Some(operation) = Arc::get_mut(operation) {
+                        operation.further.push(pointer);
+                    }
+                    parts.push(text.clone());
+                }
+                _ => findings.push(
+                    Finding::error(file, format!("`catalog.further`: `{}` is no place of a body", text.escape_debug()))
+                        .remedy("write an operation that has a body and a JSON pointer: `createOfframp:/memo`"),
+                ),
+            }
+        }
+        if parts.len() > 1 {
+            let parts: Vec<&[u8]> = parts.iter().map(String::as_bytes).collect();
+            self.digest = Fingerprint::of(&parts);
+        }
+        if findings.is_empty() { Ok(self) } else { Err(findings) }
     }
 
     /// The digest of what its files say and of which operations are on; how the files are laid out says nothing.

@@ -25,6 +25,8 @@ pub struct Operation {
     pub claim: Option<Claim>,
     pub money: Option<Money>,
     pub reconcile: Option<Reconcile>,
+    /// Places of its body that the contract does not know and the configuration lists: a rule must name what stands there.
+    pub further: Vec<Pointer>,
     /// The statuses by which upstream proves that nothing was executed.
     pub not_executed: Vec<u16>,
 }

@@ -10,10 +10,10 @@ use clap::Args;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
-use super::policies::shipped_policies;
 use super::token::{Signer, Wanted, token};
-use super::{Ending, print, random_secret};
+use super::{Ending, policies, print, random_secret};
 use crate::adapters::clock::SystemClock;
+use crate::adapters::policies::PolicyFolder;
 use crate::base::finding::Finding;
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
@@ -33,6 +33,9 @@ pub(super) struct Arguments {
     /// Port of the production gate; sandbox, probes and console take the next three. 0 takes any free ones
     #[arg(long, default_value_t = 8080)]
     port: u16,
+    /// Keep the store in this Redis, as many gates do: `redis://127.0.0.1:6379/1`. It stays there when the demo has ended
+    #[arg(long, value_name = "URL")]
+    redis: Option<String>,
 }
 
 /// What the demo's tokens say in `iss`.
@@ -44,6 +47,10 @@ const PEOPLE: &str = "sluice-demo-people";
 /// What the secrets that they are signed with are called in the demo's own environment.
 const SECRET: &str = "TOKEN_SECRET";
 const SECRET_OF_PEOPLE: &str = "TOKEN_SECRET_OF_PEOPLE";
+/// The folder of the policies, in that of the demo.
+const POLICIES: &str = "policies";
+/// What the URL of the Redis is called there.
+const REDIS_URL: &str = "REDIS_URL";
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     let files = SchemaFiles::built_in();
@@ -53,9 +60,12 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     let sandbox = runtime.block_on(simulator(&files))?;
     let secrets = [random_secret()?, random_secret()?];
     let folder = Folder::new()?;
-    let config = configuration(arguments.port, production, sandbox, &secrets, &folder.0)?;
-    let policies = shipped_policies(&config, &catalog).map_err(|findings| told(&findings))?;
-    let process = Process::start(&config, Arc::new(catalog), policies, Console::new)
+    let config = configuration(arguments, production, sandbox, &secrets, &folder.0)?;
+    policies::write(&folder.0.join(POLICIES), "people").context("the demo's policies cannot be written")?;
+    let catalog = Arc::new(catalog);
+    let policies = PolicyFolder::of(&config, catalog.clone(), "demo").map_err(|findings| told(&findings))?;
+    let loaded = policies.load().map_err(|findings| told(&findings))?;
+    let process = Process::start(&config, catalog, (policies, loaded), Console::new)
         .context("the demo cannot start; `--port` chooses other ports")?;
     let tokens = Tokens {
         caller: token_of(&config, "demo", "you", &[])?,
@@ -63,8 +73,15 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
             token_of(&config, "people", "ops-1", &["operator"])?,
             token_of(&config, "people", "ops-2", &["operator"])?,
         ],
+        approvers: [
+            token_of(&config, "people", "ops-3", &["approver"])?,
+            token_of(&config, "people", "finance-1", &["approver"])?,
+        ],
     };
     print(&welcome(process.addresses(), production, &tokens))?;
+    if arguments.redis.is_some() {
+        print(OF_REDIS)?;
+    }
     let _log = telemetry::init(&config.log);
     process.serve()?;
     print("The demo has ended.\n")?;
@@ -99,38 +116,49 @@ async fn simulator(files: &SchemaFiles) -> anyhow::Result<SocketAddr> {
 
 /// The tokens of callers and those of people are signed each with a secret of their own.
 fn configuration(
-    port: u16,
+    Arguments { port, redis }: &Arguments,
     production: SocketAddr,
     sandbox: SocketAddr,
     [callers, people]: &[Secret; 2],
     folder: &Path,
 ) -> anyhow::Result<Config> {
+    let port = *port;
+    // Whatever it keeps is worth nothing; and no other demo has this name now.
+    let shared = redis.as_ref().map_or_else(String::new, |_| {
+        format!(
+            "kind = \"redis\"\nnode = \"demo-{}\"\n[redis]\nurl = {{ env = \"{REDIS_URL}\" }}\nallow_unsafe = true\n\
+             timeout_ms = 1_000\n",
+            std::process::id()
+        )
+    });
     let nth = |n: u16| if port == 0 { 0 } else { port.saturating_add(n) };
     let text = format!(
-        "[production]\nlisten = \"127.0.0.1:{}\"\nupstream = \"http://{production}\"\n\
-         [sandbox]\nlisten = \"127.0.0.1:{}\"\nupstream = \"http://{sandbox}\"\n\
+        "policies = \"{}\"\n[production]\nlisten = \"127.0.0.1:{}\"\nupstream = \"http://{production}\"\ncredential = \"demo-production\"\n\
+         [sandbox]\nlisten = \"127.0.0.1:{}\"\nupstream = \"http://{sandbox}\"\ncredential = \"demo-sandbox\"\n\
          [issuer.demo]\nissuer = \"{ISSUER}\"\naudience = [\"{AUDIENCE}\"]\nenvironments = [\"production\", \"sandbox\"]\n\
          algorithms = [\"HS256\"]\nshared_secret = {{ env = \"{SECRET}\" }}\n\
          [timeouts]\nanswer_ms = 5_000\n[reconcile]\nfirst_look_ms = 1_000\n[probes]\nlisten = \"127.0.0.1:{}\"\n\
          [console]\nlisten = \"127.0.0.1:{}\"\nissuer = \"people\"\n\
          [issuer.people]\nissuer = \"{PEOPLE}\"\naudience = [\"{AUDIENCE}\"]\nenvironments = []\n\
          algorithms = [\"HS256\"]\nroles = \"roles\"\nshared_secret = {{ env = \"{SECRET_OF_PEOPLE}\" }}\n\
-         [store]\nfolder = \"{}\"\n[audit]\nfolder = \"{}\"\n",
+         [audit]\nfolder = \"{}\"\n[store]\nfolder = \"{}\"\n{shared}",
+        folder.join(POLICIES).display(),
         nth(0),
         nth(1),
         nth(2),
         nth(3),
-        folder.join("store").display(),
         folder.join("audit").display(),
+        folder.join("store").display(),
     );
     // The demo runs on what stands here alone, whatever the environment says.
     let world = World {
         environment: BTreeMap::from([
             (SECRET.to_owned(), callers.reveal().into()),
             (SECRET_OF_PEOPLE.to_owned(), people.reveal().into()),
+            (REDIS_URL.to_owned(), redis.clone().unwrap_or_default().into()),
         ]),
         read_file: &|_| Err(std::io::ErrorKind::NotFound.into()),
-        is_folder: &|asked| asked == folder,
+        is_folder: &|asked| asked == folder || asked == folder.join(POLICIES),
     };
     let reading = config::read(&text, "demo", &world).map_err(|findings| told(&findings))?;
     Ok(reading.config)
@@ -140,6 +168,7 @@ fn configuration(
 struct Tokens {
     caller: String,
     operators: [String; 2],
+    approvers: [String; 2],
 }
 
 fn token_of(config: &Config, issuer: &str, subject: &str, roles: &[&str]) -> anyhow::Result<String> {
@@ -162,7 +191,7 @@ fn welcome(addresses: &Addresses, simulator: SocketAddr, tokens: &Tokens) -> Str
     let (production, sandbox) = (gate(Environment::Production), gate(Environment::Sandbox));
     let probes = addresses.probes;
     let console = addresses.console.map_or_else(String::new, |address| format!("http://{address}"));
-    let Tokens { caller: token, operators: [first, second] } = tokens;
+    let Tokens { caller: token, operators: [first, second], approvers: [of_ops, of_finance] } = tokens;
     let call = "curl -i -H \"Authorization: Bearer $TOKEN\"";
     let json = "-H 'Content-Type: application/json'";
     format!(
@@ -230,6 +259,22 @@ Try, in another terminal; first the token, which is good for this run of the dem
   export SLUICE_TOKEN={second}
   sluice requests resolve --console {console} --environment production --outcome absent --reason 'nor did I find it' demo-7
 
+8. A payment that waits for people: 2500 USD is more than the rules let pass unseen. 202, `sluice-outcome: held`.
+
+  {call} {json} \
+    -d '{{"requestId": "demo-8", "source": {{"chain": "POLYGON", "currency": "usdt", "amount": "2500"}}, "destination": {{"chain": "POLYGON", "currency": "usdc", "walletAddress": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"}}}}' \
+    '{production}/v2/wallets/swaps'
+
+   One of ops and one of finance must agree. Put the hold's id, as the list shows it first, in the place of HOLD:
+
+  export SLUICE_TOKEN={of_ops}
+  sluice approvals list --console {console}
+  sluice approvals approve --console {console} HOLD
+  export SLUICE_TOKEN={of_finance}
+  sluice approvals approve --console {console} HOLD
+
+   Then it is sent, once, and the same call, sent again, is answered with the record of the swap.
+
 What the simulator of production received and did:
 
   curl 'http://{simulator}/simulator/journal'
@@ -245,6 +290,10 @@ Ctrl-C ends the demo.
     )
 }
 
+const OF_REDIS: &str = "The store is in the Redis: what an earlier demo there paid is still known, and told again.
+
+";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -253,9 +302,10 @@ mod tests {
     #[test]
     fn its_tokens_are_signed_with_the_secret_of_this_run() {
         let (production, sandbox) = (([127, 0, 0, 1], 1).into(), ([127, 0, 0, 1], 2).into());
+        let there = Path::new("/there");
         let secrets = [random_secret().unwrap(), random_secret().unwrap()];
         assert_ne!(secrets[0], secrets[1]);
-        let config = configuration(0, production, sandbox, &secrets, Path::new("/there")).unwrap();
+        let config = configuration(&Arguments { port: 0, redis: None }, production, sandbox, &secrets, there).unwrap();
         for (name, iss, secret, environments) in [("demo", ISSUER, &secrets[0], 2), ("people", PEOPLE, &secrets[1], 0)]
         {
             let issuer = config.issuers.iter().find(|issuer| issuer.name == name).unwrap();

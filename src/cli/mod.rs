@@ -23,17 +23,18 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use clap::{Args, Parser, Subcommand};
 
+use crate::adapters::policies::{LoadedPolicies, PolicyFolder};
 use crate::base::finding::{Finding, Severity};
 use crate::base::secret::Secret;
 use crate::catalog::{Catalog, SchemaFiles, completeness};
 use crate::config::{self, Config, World};
-use crate::policy::Policies;
 
 /// The gate between an organization's own services and a stablecoin payments API.
 #[derive(Debug, Parser)]
@@ -128,8 +129,9 @@ pub struct Sources {
 pub struct Loaded {
     pub config: Config,
     pub files: SchemaFiles,
-    pub catalog: Catalog,
-    pub policies: Policies,
+    pub catalog: Arc<Catalog>,
+    pub folder: PolicyFolder,
+    pub policies: LoadedPolicies,
     pub warnings: Vec<Finding>,
 }
 
@@ -148,10 +150,13 @@ impl Sources {
         match (read, contract) {
             (Ok(reading), Ok((files, catalog))) => {
                 let config::Reading { config, warnings } = reading;
-                match policies::configured(&config, &catalog, &self.config_file().display().to_string()) {
-                    Ok(read) => {
-                        let warnings = warnings.into_iter().chain(read.warnings).collect();
-                        Ok(Loaded { config, files, catalog, policies: read.policies, warnings })
+                let file = self.config_file().display().to_string();
+                let catalog = Arc::new(catalog.with_further(&config.catalog.further, &file)?);
+                let folder = PolicyFolder::of(&config, catalog.clone(), &file);
+                match folder.and_then(|folder| Ok((folder.load()?, folder))) {
+                    Ok((policies, folder)) => {
+                        let warnings = warnings.into_iter().chain(policies.warnings.iter().cloned()).collect();
+                        Ok(Loaded { config, files, catalog, folder, policies, warnings })
                     }
                     Err(findings) => Err(warnings.into_iter().chain(findings).collect()),
                 }

@@ -8,14 +8,15 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::check::{self, Output};
-use super::{Ending, is_error, policies, print, read_config, read_contract};
+use super::{Ending, is_error, print, read_config, read_contract};
+use crate::adapters::policies::{Text, placed, texts};
 use crate::base::finding::Finding;
 use crate::catalog::Catalog;
-use crate::policy::{Explanation, Known, Reading, Reason, Tried, read};
+use crate::policy::{Explanation, Known, Reading, Reason, Tried, read, schema};
 
 /// Read and test a folder of policies
 ///
-/// Rules and limits can be read and tested here. A gate does not apply them yet, and refuses a set that has any.
+/// A gate that runs on another folder, or on none, hears nothing of it.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     #[command(subcommand)]
@@ -32,6 +33,14 @@ enum Command {
     ///
     /// Ends with 3 if one of them fails, or if the policies have errors.
     Test(On),
+    /// Print the JSON Schema of the language, for editors
+    ///
+    /// Written to a file, it is named in the first line of a file of policies: `#:schema schema.json`.
+    Schema {
+        /// The folder of a contract to use instead of the built-in one
+        #[arg(long, value_name = "DIR")]
+        schemas: Option<PathBuf>,
+    },
     /// Say what becomes of a request, by which rules, and which nearly were about it
     Explain {
         #[command(flatten)]
@@ -76,6 +85,16 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
             Ok((catalog, reading)) => tested(on, &catalog, &reading),
             Err(findings) => told(on, &findings),
         },
+        Command::Schema { schemas } => match read_contract(schemas.as_deref(), &[]) {
+            Ok((_, catalog)) => {
+                print(&format!("{:#}\n", schema(&catalog)))?;
+                Ok(Ending::Done)
+            }
+            Err(findings) => {
+                print(&check::told(&findings, Output::Lines))?;
+                Ok(ending(&findings))
+            }
+        },
         Command::Explain { on, given } => match on.read(Some(given)) {
             Ok((catalog, reading)) => explained(on, &catalog, &reading),
             Err(findings) => told(on, &findings),
@@ -90,18 +109,18 @@ impl On {
         let schemas = self.schemas.as_deref().or(config.as_ref().and_then(|c| c.catalog.schemas.as_deref()));
         let enable = config.as_ref().map_or(&[][..], |config| config.catalog.enable.as_slice());
         let (_, catalog) = read_contract(schemas, enable)?;
+        let further = config.as_ref().map_or(&[][..], |config| config.catalog.further.as_slice());
+        let catalog = catalog.with_further(further, "")?;
         let issuers: Vec<&str> = match &config {
             Some(config) => config.issuers.iter().map(|issuer| issuer.name.as_str()).collect(),
             None => self.issuer.iter().map(String::as_str).collect(),
         };
         let can_share = config.as_ref().is_none_or(|config| config.redis.is_some());
-        let reading = policies::in_files(&self.folder, |files| {
-            let asked =
-                given.map(|given| (GIVEN.to_owned(), format!("[[test]]\nexpect = \"deny\"\ngiven = {{ {given} }}\n")));
-            let files: Vec<(String, String)> = files.iter().cloned().chain(asked).collect();
-            read(&files, &Known { catalog: &catalog, issuers: &issuers, can_share })
-        })?;
-        Ok((catalog, reading))
+        let asked =
+            given.map(|given| (GIVEN.to_owned(), format!("[[test]]\nexpect = \"deny\"\ngiven = {{ {given} }}\n")));
+        let files: Vec<Text> = texts(&self.folder)?.into_iter().chain(asked).collect();
+        let reading = read(&files, &Known { catalog: &catalog, issuers: &issuers, can_share });
+        Ok((catalog, reading.map_err(|findings| placed(&self.folder, findings))?))
     }
 }
 

@@ -1,7 +1,5 @@
 //! `sluice serve`: runs the gate.
 
-use std::sync::Arc;
-
 use anyhow::{Context as _, bail};
 use clap::Args;
 
@@ -34,8 +32,9 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     for warning in &loaded.warnings {
         tracing::warn!(%warning, "configuration");
     }
-    let process = Process::start(&loaded.config, Arc::new(loaded.catalog), loaded.policies, Console::new)
-        .context("the gate cannot start")?;
+    let policies = (loaded.folder, loaded.policies);
+    let process =
+        Process::start(&loaded.config, loaded.catalog, policies, Console::new).context("the gate cannot start")?;
     announce(process.addresses());
     process.serve()?;
     tracing::info!("ended");

@@ -1,14 +1,14 @@
 //! What is right setting by setting, and wrong together.
 
 mod issuers;
+mod redis;
 
 use std::net::SocketAddr;
 
 use super::fault::{Fault, Place};
 use super::longest::LongestWrite;
-use super::meant::StoreKind;
 use super::revocations::Revocations;
-use super::written::{DurabilityWord, Placed, Written, WrittenEnvironment};
+use super::written::{Placed, Written, WrittenEnvironment};
 use super::{pem, url};
 use crate::base::finding::{Finding, Severity};
 use crate::base::ids::Environment;
@@ -33,8 +33,7 @@ pub(super) fn findings(file: &str, written: &Written) -> Vec<Finding> {
     faults.extend(short_longest_pause(written));
     faults.extend(no_room_for_one(written));
     faults.extend(seal_keys(written));
-    faults.extend(redis(written));
-    faults.extend(shared_store(written));
+    faults.extend(redis::wrong(written));
     faults.into_iter().map(|(severity, place, fault)| Finding { severity, ..fault.error(file, &place) }).collect()
 }
 
@@ -184,64 +183,4 @@ fn seal_keys(written: &Written) -> Option<Wrong> {
     ));
     let same_key = key.value.reveal() == former.value.reveal();
     (id.value == former_id.value && !same_key).then(|| error(place, fault.remedy("give the new key a new name")))
-}
-
-fn redis(written: &Written) -> Vec<Wrong> {
-    let Some((place, (tls, host))) =
-        written.redis_url.as_ref().and_then(|url| Some((&url.place, url::redis(url.value.reveal()).ok()?)))
-    else {
-        return Vec::new();
-    };
-    let mut wrong = Vec::new();
-    if !tls && !url::is_loopback(&host) {
-        let fault = Fault::new("`redis.url` is without TLS to another machine: anyone between can read and alter it");
-        wrong.push((Severity::Warning, place.clone(), fault.remedy("write `rediss://`")));
-    }
-    if let Some(ca) = written.redis_ca.as_ref().filter(|_| !tls) {
-        let fault = Fault::new("`redis.ca` has no use: `url` is without TLS");
-        wrong.push(error(&ca.place, fault.remedy("write `rediss://`, or leave `ca` out")));
-    }
-    wrong
-}
-
-/// What a store in the Redis needs, and what only such a one needs.
-fn shared_store(written: &Written) -> Vec<Wrong> {
-    let Some(kind) = &written.store_kind else { return Vec::new() };
-    let is_shared = kind.value == StoreKind::Redis;
-    let mut wrong = Vec::new();
-    if is_shared && written.redis_url.is_none() {
-        let fault = Fault::new("`store.kind` is `redis`, and there is no `redis.url`");
-        wrong.push(error(&kind.place, fault.remedy("write `url` into `[redis]`")));
-    }
-    if is_shared && written.node.as_ref().is_some_and(|node| node.place == Place::Default) {
-        let fault = Fault::new("gates that share a store need names: `store.node` is not written");
-        wrong.push(error(
-            &kind.place,
-            fault.remedy("write a `node` into `[store]`, another for each gate, never changed"),
-        ));
-    }
-    if let Some(url) = written.redis_url.as_ref().filter(|_| !is_shared) {
-        let fault = Fault::new(
-            "gates that share `redis.url` for rates have a store each: a requestId that is sent to two of them is paid twice",
-        );
-        let remedy = "write `kind = \"redis\"` into `[store]`, or run one gate";
-        wrong.push((Severity::Warning, url.place.clone(), fault.remedy(remedy)));
-    }
-    let is_replicated = written.redis_durability.as_ref().is_some_and(|one| one.value == DurabilityWord::Replicated);
-    let of_store = "`store.kind` is not `redis`";
-    let durability = written.redis_durability.as_ref().filter(|one| one.value != DurabilityWord::Acknowledged);
-    let allow_unsafe = written.redis_allow_unsafe.as_ref().filter(|one| one.value);
-    let replicas = written.redis_replicas.as_ref().filter(|one| one.value != 1);
-    let useless = [
-        ("durability", durability.map(|one| &one.place).filter(|_| !is_shared), of_store),
-        ("allow_unsafe", allow_unsafe.map(|one| &one.place).filter(|_| !is_shared), of_store),
-        ("replicas", replicas.map(|one| &one.place).filter(|_| !is_replicated), "nothing is `replicated`"),
-    ];
-    for (name, place, why) in useless {
-        if let Some(place) = place {
-            let fault = Fault::new(format!("`redis.{name}` has no use: {why}"));
-            wrong.push(error(place, fault.remedy(format!("leave `{name}` out"))));
-        }
-    }
-    wrong
 }

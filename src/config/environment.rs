@@ -56,7 +56,12 @@ fn raw(kind: &Kind, text: &str) -> Raw {
             "false" => Raw::Truth(false),
             other => Raw::Text(other.to_owned()),
         },
-        Kind::Names(_) | Kind::Texts(_) | Kind::Environments(_) | Kind::Algorithms(_) | Kind::FieldPaths(_) => {
+        Kind::Names(_)
+        | Kind::Texts(_)
+        | Kind::Hosts(_)
+        | Kind::Environments(_)
+        | Kind::Algorithms(_)
+        | Kind::FieldPaths(_) => {
             let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
             let found = |name: &str| Found { place: Place::Default, raw: Raw::Text(name.to_owned()) };
             Raw::List(names.map(found).collect())

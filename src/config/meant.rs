@@ -172,13 +172,14 @@ pub struct CatalogConfig {
     pub schemas: Option<PathBuf>,
     /// Operations that are off as shipped and wanted nevertheless.
     pub enable: Vec<String>,
+    /// Places of bodies that the contract does not know, as `operation:/pointer`.
+    pub further: Vec<String>,
 }
 
 /// The Redis that nodes share.
 #[derive(Clone, Debug)]
 pub struct RedisConfig {
-    /// `redis://` or `rediss://`.
-    pub url: Secret,
+    pub place: RedisPlace,
     /// The authorities to trust instead of the system's.
     pub ca_pem: Option<Vec<u8>>,
     /// How long a call waits for it.
@@ -187,6 +188,35 @@ pub struct RedisConfig {
     pub nodes: u64,
     /// What it must do as the store; nothing where it is none.
     pub demands: Option<Demands>,
+}
+
+/// Where a Redis is.
+#[derive(Clone, Debug)]
+pub enum RedisPlace {
+    /// `redis://` or `rediss://`.
+    Url(Secret),
+    Sentinels(SentinelsConfig),
+}
+
+/// Those who say where a Redis is.
+#[derive(Clone, Debug)]
+pub struct SentinelsConfig {
+    /// Hosts and ports, at least one.
+    pub addresses: Vec<(String, u16)>,
+    /// What they call the Redis.
+    pub master: String,
+    /// At the Redis.
+    pub login: Login,
+    /// At the Sentinels.
+    pub sentinel_login: Login,
+    /// To both.
+    pub tls: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Login {
+    pub user: Option<String>,
+    pub password: Option<Secret>,
 }
 
 /// What a Redis that is the store must do.

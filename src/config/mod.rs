@@ -30,8 +30,9 @@ use std::path::Path;
 pub use longest::LongestWrite;
 pub use meant::{
     AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Config, ConsoleConfig, CredentialConfig, CredentialSource,
-    Demands, Durability, EnvironmentConfig, HoldsMode, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig, LogFormat,
-    LogLevel, ProbesConfig, ReconcileConfig, RedisConfig, StoreConfig, StoreKind, TimeoutsConfig, UpstreamConfig,
+    Demands, Durability, EnvironmentConfig, HoldsMode, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig,
+    LogFormat, LogLevel, Login, ProbesConfig, ReconcileConfig, RedisConfig, RedisPlace, SentinelsConfig, StoreConfig,
+    StoreKind, TimeoutsConfig, UpstreamConfig,
 };
 pub use reference::{first, reference};
 pub use revocations::{Revocations, RevocationsFault};
@@ -189,23 +190,39 @@ impl<'r> Reader<'r> {
             Fault::new(format!("`{}` has no use without `{}`", heading.path(has), heading.path(lacks)))
                 .remedy(format!("write `{lacks}` as well, or leave `{has}` out"))
         };
+        if let (Some(_), Some(sentinels)) = (of("url"), of("sentinels")) {
+            let fault =
+                Fault::new(format!("`{}` does not go with `{}`", heading.path("sentinels"), heading.path("url")));
+            self.fault(&sentinels.place, fault.remedy("write the one that says where the Redis is"));
+        }
         match (of("tls_certificate"), of("tls_key")) {
             (Some(certificate), None) => self.fault(&certificate.place, fault("tls_certificate", "tls_key")),
             (None, Some(key)) => self.fault(&key.place, fault("tls_key", "tls_certificate")),
             _ => {}
         }
-        for (name, other) in [
-            ("client_ca", "tls_certificate"),
-            ("client_revoked", "client_ca"),
-            ("jwks_ca", "jwks_url"),
-            ("jwks_keep", "jwks_url"),
-            ("ca", "url"),
-            ("nodes", "url"),
-            ("durability", "url"),
-            ("replicas", "url"),
-            ("allow_unsafe", "url"),
+        let redis = ["url", "sentinels"].as_slice();
+        for (name, others) in [
+            ("client_ca", ["tls_certificate"].as_slice()),
+            ("client_revoked", &["client_ca"]),
+            ("jwks_ca", &["jwks_url"]),
+            ("jwks_keep", &["jwks_url"]),
+            ("sentinels", &["master"]),
+            ("master", &["sentinels"]),
+            ("user", &["sentinels"]),
+            ("user", &["password"]),
+            ("password", &["sentinels"]),
+            ("sentinel_user", &["sentinel_password"]),
+            ("sentinel_password", &["sentinels"]),
+            ("tls", &["sentinels"]),
+            ("ca", redis),
+            ("nodes", redis),
+            ("durability", redis),
+            ("replicas", redis),
+            ("allow_unsafe", redis),
         ] {
-            if let (Some(lonely), None) = (of(name), of(other)) {
+            if let (Some(lonely), [other, ..]) = (of(name), others)
+                && others.iter().all(|other| of(other).is_none())
+            {
                 self.fault(&lonely.place, fault(name, other));
             }
         }

@@ -105,6 +105,8 @@ pub(super) enum Kind {
     KeysUrl(Slot<String>),
     /// A secret: it may hold a password.
     RedisUrl(Slot<Secret>),
+    /// At least one host, each with a port or the one that Sentinels have.
+    Hosts(Slot<Vec<(String, u16)>>),
     /// A file with a JWKS document, read again when it changes.
     KeysFile(Slot<PathBuf>),
     /// A file that Sluice writes itself; its folder is there.
@@ -230,6 +232,13 @@ pub(super) static SECTIONS: &[Section] = &[
                 kind: Kind::Names(|w| &mut w.enable),
                 absent: Absent::Means("[]"),
                 doc: "Operations, by their ids, that are off unless they are named here.",
+            },
+            Setting {
+                name: "further",
+                kind: Kind::Names(|w| &mut w.further),
+                absent: Absent::Means("[]"),
+                doc: "Places of bodies that the contract does not know and that may be stated all the same, such as\n\
+                      `\"createOfframp:/memo\"`. One that is stated and that no matching rule names is denied.",
             },
         ],
     },

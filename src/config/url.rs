@@ -9,6 +9,8 @@ use rustls::pki_types::ServerName;
 use super::fault::Fault;
 use super::meant::UpstreamConfig;
 
+const SENTINEL_PORT: u16 = 26_379;
+
 /// Reads `http://` or `https://`, a host, and where written a port and a path.
 pub(super) fn upstream(url: &str) -> Result<UpstreamConfig, Fault> {
     let plain = |fault: Fault| fault.remedy("write `https://host`, and `:port` and `/path` where needed, nothing else");
@@ -57,6 +59,19 @@ pub(super) fn redis(url: &str) -> Result<(bool, String), Fault> {
         return Err(fault("this is not the URL of a Redis"));
     }
     Ok((tls, host))
+}
+
+/// A Sentinel: its host, and its port if it is not the one that all have.
+pub(super) fn sentinel(written: &str) -> Result<(String, u16), Fault> {
+    let fault = |fault: Fault| Fault::new(fault.text.replace("the URL", "it")).remedy("write `host:26379`");
+    let odd = || fault(Fault::new("this is not a host and a port"));
+    if written.contains(['@', '/', '?', '#']) {
+        return Err(odd());
+    }
+    let authority: Authority = written.parse().map_err(|_| odd())?;
+    let host = host(authority.host()).map_err(fault)?;
+    port(&authority, true).map_err(fault)?;
+    Ok((host, authority.port_u16().unwrap_or(SENTINEL_PORT)))
 }
 
 /// What every URL has, and nothing that none should have.
@@ -227,6 +242,21 @@ mod tests {
         ] {
             let fault = redis(url).unwrap_err();
             assert!(fault.remedy.is_some() && !format!("{fault:?}").contains("hunter2"), "{url}: {fault:?}");
+        }
+    }
+
+    #[test]
+    fn a_sentinel_is_a_host_and_a_port() {
+        for (written, host, port) in [
+            ("127.0.0.1:5000", "127.0.0.1", 5_000),
+            ("Sentinel-1.example.com", "sentinel-1.example.com", 26_379),
+            ("[::1]:7000", "::1", 7_000),
+        ] {
+            assert_eq!(sentinel(written).unwrap(), (host.to_owned(), port), "{written}");
+        }
+        for written in ["", "redis://h:1", "me:hunter2@h:1", "h:0", "h:99999", "h:", "h:1/0", "h#x", "a b", "h..x"] {
+            let fault = sentinel(written).unwrap_err();
+            assert!(fault.remedy.is_some() && !format!("{fault:?}").contains("hunter2"), "{written}: {fault:?}");
         }
     }
 

@@ -52,6 +52,7 @@ pub(super) fn store(kind: &Kind, found: &Found, source: &Source<'_>, written: &m
         Kind::FieldPaths(slot) => put(*slot, written, place, list(&found.raw, field_path)),
         Kind::KeysUrl(slot) => put(*slot, written, place, keys_url(&found.raw)),
         Kind::RedisUrl(slot) => put(*slot, written, place, redis_url(&found.raw, source)),
+        Kind::Hosts(slot) => put(*slot, written, place, some_of(&found.raw, sentinel)),
         Kind::KeysFile(slot) => put(*slot, written, place, keys_file(&found.raw, source)),
         Kind::KeptFile(slot) => put(*slot, written, place, kept_file(&found.raw, source)),
         Kind::KeptFolder(slot) => put(*slot, written, place, kept_folder(&found.raw, source)),
@@ -116,6 +117,10 @@ fn redis_url(raw: &Raw, source: &Source<'_>) -> Result<Secret, Fault> {
     let secret = secret(raw, source)?;
     url::redis(secret.reveal())?;
     Ok(secret)
+}
+
+fn sentinel(raw: &Raw) -> Result<(String, u16), Fault> {
+    url::sentinel(text(raw, "a host and a port as text")?)
 }
 
 fn keys_url(raw: &Raw) -> Result<String, Fault> {

@@ -7,8 +7,9 @@ use std::time::Duration;
 use super::fault::Place;
 use super::meant::{
     AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Config, ConsoleConfig, CredentialConfig, CredentialSource,
-    Demands, Durability, EnvironmentConfig, HoldsMode, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig, LogFormat,
-    LogLevel, ProbesConfig, ReconcileConfig, RedisConfig, StoreConfig, StoreKind, TimeoutsConfig, UpstreamConfig,
+    Demands, Durability, EnvironmentConfig, HoldsMode, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig,
+    LogFormat, LogLevel, Login, ProbesConfig, ReconcileConfig, RedisConfig, RedisPlace, SentinelsConfig, StoreConfig,
+    StoreKind, TimeoutsConfig, UpstreamConfig,
 };
 use super::pem::PublicKey;
 use crate::base::ids::Environment;
@@ -30,7 +31,15 @@ pub(super) struct Written {
     pub probes_listen: Option<Placed<SocketAddr>>,
     pub schemas: Option<Placed<PathBuf>>,
     pub enable: Option<Placed<Vec<String>>>,
+    pub further: Option<Placed<Vec<String>>>,
     pub redis_url: Option<Placed<Secret>>,
+    pub redis_sentinels: Option<Placed<Vec<(String, u16)>>>,
+    pub redis_master: Option<Placed<String>>,
+    pub redis_user: Option<Placed<String>>,
+    pub redis_password: Option<Placed<Secret>>,
+    pub sentinel_user: Option<Placed<String>>,
+    pub sentinel_password: Option<Placed<Secret>>,
+    pub redis_tls: Option<Placed<bool>>,
     pub redis_ca: Option<Placed<Vec<u8>>>,
     pub redis_timeout: Option<Placed<Duration>>,
     pub redis_nodes: Option<Placed<usize>>,
@@ -166,9 +175,19 @@ impl Written {
         // In the sandbox nothing is lost that is worth anything.
         let allow_unsafe = self.redis_allow_unsafe?.value || is_sandbox_alone;
         let demands = (kind == StoreKind::Redis).then_some(Demands { durability, allow_unsafe });
-        let redis = match self.redis_url {
-            Some(url) => Some(RedisConfig {
-                url: url.value,
+        let sentinels = match self.redis_sentinels {
+            Some(addresses) => Some(RedisPlace::Sentinels(SentinelsConfig {
+                addresses: addresses.value,
+                master: self.redis_master?.value,
+                login: login(self.redis_user, self.redis_password),
+                sentinel_login: login(self.sentinel_user, self.sentinel_password),
+                tls: self.redis_tls?.value,
+            })),
+            None => None,
+        };
+        let redis = match self.redis_url.map(|url| RedisPlace::Url(url.value)).or(sentinels) {
+            Some(place) => Some(RedisConfig {
+                place,
                 ca_pem: self.redis_ca.map(|ca| ca.value),
                 timeout: self.redis_timeout?.value,
                 nodes: u64::try_from(self.redis_nodes?.value).ok()?,
@@ -181,7 +200,11 @@ impl Written {
             issuers: self.issuers.into_iter().map(WrittenIssuer::meant).collect::<Option<_>>()?,
             console: self.console.meant()?,
             probes: ProbesConfig { listen: self.probes_listen?.value },
-            catalog: CatalogConfig { schemas: self.schemas.map(|s| s.value), enable: self.enable?.value },
+            catalog: CatalogConfig {
+                schemas: self.schemas.map(|s| s.value),
+                enable: self.enable?.value,
+                further: self.further?.value,
+            },
             answers: self.answers?.value,
             policies: self.policies.map(|p| p.value),
             redis,
@@ -310,6 +333,10 @@ impl WrittenIssuer {
             holds: self.holds?.value,
         })
     }
+}
+
+fn login(user: Option<Placed<String>>, password: Option<Placed<Secret>>) -> Login {
+    Login { user: user.map(|user| user.value), password: password.map(|password| password.value) }
 }
 
 /// A name and a key, each of which may not be written.

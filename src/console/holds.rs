@@ -53,7 +53,7 @@ pub(super) async fn say(inside: &Inside, asked: &Asked, say: Say) -> Reply {
     };
     let words = text("comment").or(text("reason")).or(text("text"));
     let spoken = Said { say, person, seen: text("fingerprint").and_then(Fingerprint::of_hex), text: words };
-    match approve::say(&inside.books, &inside.catalog, &inside.policies, &key, spoken).await {
+    match approve::say(&inside.books, &inside.catalog, &inside.in_force.now().policies, &key, spoken).await {
         Ok(changed) => match found(inside, asked).await {
             Ok(Some((key, record, hold))) => {
                 let hold = shown(inside, &asked.person, &key, &record, &hold);
@@ -114,7 +114,7 @@ fn shown(inside: &Inside, person: &Person, key: &RecordKey, record: &Record, hol
 
 fn may_judge(inside: &Inside, person: &Person, hold: &Hold) -> bool {
     let member = format!("{}:{}", person.who.issuer, person.who.subject);
-    let is_asked = hold.asked.iter().any(|approval| inside.policies.rules.may_say(approval, &member));
+    let is_asked = hold.asked.iter().any(|approval| inside.in_force.now().policies.rules.may_say(approval, &member));
     person.has(Role::Approver) && hold.state.is_open() && is_asked && !hold.is_asked_by(&person.who.subject)
 }
 
@@ -132,7 +132,7 @@ fn summary(inside: &Inside, key: &RecordKey, record: &Record, hold: &Hold) -> Ma
     put("owner", json!({ "issuer": hold.by.issuer, "subject": hold.by.subject }));
     put("requester", json!(hold.by.requester));
     put("reasons", json!(hold.reasons));
-    put("approvals", progress_of(hold, &inside.policies).iter().map(approval).collect());
+    put("approvals", progress_of(hold, &inside.in_force.now().policies).iter().map(approval).collect());
     put("votes", hold.votes.iter().map(|vote| spoken(&vote.person, vote.comment.as_deref(), vote.at)).collect());
     put("notes", hold.notes.iter().map(|note| spoken(&note.person, Some(&note.text), note.at)).collect());
     put("createdAt", told::moment(hold.created(record.at)));

@@ -1,27 +1,32 @@
-//! The books of this process: opened and brought up to date before anything is served, and kept while it runs.
+//! The books of this process: opened and brought up to date before any money moves, and kept while it runs.
+//!
+//! A Redis that is not there yet is waited for while reads are served already; until it is, and what an earlier life left
+//! is taken up, the store is away and the gate is not ready.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
 
 use super::workers::Workers;
 use crate::adapters::audit::{AuditFiles, AuditSettings, Checkpoints, OpenFault, SigningKey};
-use crate::adapters::clock::SystemClock;
+use crate::adapters::clock::{Stopwatch, SystemClock};
 use crate::adapters::redis::{NotReady, Redis};
+use crate::adapters::store::awaited::Awaited;
 use crate::adapters::store::embedded::{Embedded, OpenError, Options};
 use crate::adapters::store::redis::RedisStore;
 use crate::adapters::store::sealed::{Sealed, SealingKey, SealingKeyError};
 use crate::adapters::unsettled::Unsettled;
 use crate::base::ids::Environment;
-use crate::commit::Keep;
+use crate::chain::Highest;
+use crate::commit::{Keep, StoreFault};
 use crate::config::{Config, LongestWrite, StoreKind, TimeoutsConfig};
+use crate::journey::Books;
 use crate::journey::holds::Changes;
 use crate::journey::setback::close_if_set_back;
 use crate::journey::upkeep::{RecoverError, drain, flush, recover, search_and_sweep, watch_leases};
-use crate::journey::{Books, Heard};
 use crate::ports::Store;
 use crate::stations::claim::Terms;
 use crate::telemetry::Metrics;
@@ -30,8 +35,9 @@ use crate::telemetry::Metrics;
 const ON_THEIR_WAY: usize = 16_384;
 /// For the last entries, at an end.
 const FLUSH: Duration = Duration::from_secs(5);
-/// How long a Redis that is the store is waited for at the start.
-const REDIS_COMES: Duration = Duration::from_secs(10);
+/// How long a Redis that is the store is waited for before anything is served; then reads are.
+const REDIS_COMES: Duration = Duration::from_secs(2);
+const AGAIN: Duration = Duration::from_secs(1);
 /// The state of the audit chain is signed after so many entries, or this time.
 const CHECKPOINT_ENTRIES: u64 = 1_000;
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(60);
@@ -71,49 +77,107 @@ pub(super) fn open(
     settling: &TaskTracker,
     metrics: &Metrics,
     redis: Option<Arc<Redis>>,
-) -> Result<Arc<Books>, BooksError> {
+) -> Result<(Arc<Books>, watch::Receiver<bool>), BooksError> {
     let clock = Arc::new(SystemClock);
-    let store: Arc<dyn Store> = match (config.store.kind, redis) {
+    let store: Arc<dyn Store> = match (config.store.kind, redis.clone()) {
         (StoreKind::Embedded, _) => {
             let store = Embedded::open(&config.store.folder, clock.clone(), Options::default());
             let store = store.map_err(BooksError::Store)?;
             workers.keep("the store's writer", store.ended());
             Arc::new(store)
         }
-        (StoreKind::Redis, Some(redis)) => {
-            runtime.block_on(redis.ready_within(REDIS_COMES)).map_err(BooksError::Redis)?;
-            Arc::new(RedisStore::new(redis))
-        }
+        (StoreKind::Redis, Some(redis)) => Arc::new(RedisStore::new(redis)),
         (StoreKind::Redis, None) => return Err(BooksError::Redis(NotReady::Away)),
     };
     let seal_keys = config.store.seal_keys.iter().map(|(id, key)| SealingKey::new(id, key));
     let seal_keys = seal_keys.collect::<Result<_, _>>().map_err(BooksError::SealKey)?;
-    let store = Sealed::new(store, seal_keys);
+    let store = Arc::new(Sealed::new(store, seal_keys));
     let audit = AuditFiles::open(audit_settings(config)?, clock.clone()).map_err(BooksError::Audit)?;
     workers.keep("the audit chain's writer", audit.ended());
-    runtime
-        .block_on(close_if_set_back(&store, audit.stood(), &config.store.node))
-        .map_err(|fault| BooksError::Recover(RecoverError::Store(fault)))?;
+    let stood = audit.stood().clone();
+    let (open, is_open) = watch::channel(false);
     let (entries, on_their_way) = mpsc::channel(ON_THEIR_WAY);
     let books = Arc::new(Books {
-        store: Arc::new(store),
+        store: Arc::new(Awaited::new(store.clone(), is_open.clone())),
         audit: Arc::new(audit),
         clock,
         node: config.store.node.clone(),
         terms: terms(config),
         unsettled: Some(Unsettled::new(config.audit.folder.join("unsettled"))),
         metrics: metrics.clone(),
-        heard: Heard::default(),
+        heard: Arc::default(),
         settling: settling.clone(),
         changes: Changes::default(),
         drain: entries,
     });
     let environments: Vec<Environment> = config.environments.iter().map(|one| one.environment).collect();
     workers.keep("drain", drain(books.clone(), on_their_way));
-    runtime.block_on(recover(&books, &environments)).map_err(BooksError::Recover)?;
-    workers.keep("leases", watch_leases(books.clone(), environments.clone()));
+    let awaited = redis.filter(|_| config.store.kind == StoreKind::Redis);
+    let of_start = Arc::new(Books { store, ..Books::clone(&books) });
+    let beginning = begin(awaited.clone(), of_start, stood, environments.clone());
+    let (tell, told) = oneshot::channel();
+    workers.keep("the books", {
+        let (books, environments) = (books.clone(), environments.clone());
+        async move {
+            if let Err(error) = beginning.await {
+                match tell.send(error) {
+                    // Who starts the process ends it.
+                    Ok(()) => std::future::pending().await,
+                    Err(error) => tracing::error!(%error, "the books cannot be opened"),
+                }
+                return;
+            }
+            open.send_replace(true);
+            drop(tell);
+            watch_leases(books, environments).await;
+        }
+    });
     workers.keep("search and sweep", search_and_sweep(books.clone(), environments));
-    Ok(books)
+    let within = awaited.map_or(Duration::MAX, |_| REDIS_COMES);
+    match runtime.block_on(async { tokio::time::timeout(within, told).await }) {
+        Ok(Ok(error)) => return Err(error),
+        // It was dropped: they are open.
+        Ok(Err(_)) => {}
+        Err(_) => tracing::warn!("the store is not there yet; reads are served, and all else is refused until it is"),
+    }
+    Ok((books, is_open))
+}
+
+/// What comes before any money: nothing of the store, and of an earlier life of this node, is left in doubt.
+async fn begin(
+    redis: Option<Arc<Redis>>,
+    books: Arc<Books>,
+    stood: Highest,
+    environments: Vec<Environment>,
+) -> Result<(), BooksError> {
+    let since = Stopwatch::start();
+    loop {
+        if let Some(redis) = &redis {
+            match redis.ready_within(AGAIN).await {
+                Ok(()) => {}
+                // One that is never fit is told to whoever starts the gate.
+                Err(unfit @ NotReady::Unfit(_)) if since.elapsed() < REDIS_COMES => {
+                    return Err(BooksError::Redis(unfit));
+                }
+                Err(NotReady::Unfit(_)) => {
+                    tokio::time::sleep(AGAIN).await;
+                    continue;
+                }
+                Err(NotReady::Away) => continue,
+            }
+        }
+        match take_up(&books, &stood, &environments).await {
+            Err(RecoverError::Store(StoreFault::Away(_) | StoreFault::InDoubt(_))) if redis.is_some() => {
+                tokio::time::sleep(AGAIN).await;
+            }
+            taken_up => return taken_up.map_err(BooksError::Recover),
+        }
+    }
+}
+
+async fn take_up(books: &Arc<Books>, stood: &Highest, environments: &[Environment]) -> Result<(), RecoverError> {
+    close_if_set_back(&*books.store, stood, &books.node).await.map_err(RecoverError::Store)?;
+    recover(books, environments).await
 }
 
 /// When nothing commits any more: the last entries are brought to disk, and what is left waits for the next start.

@@ -1,18 +1,21 @@
 //! What ends a process, and in which order.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use pingora::server::{ShutdownSignal, ShutdownSignalWatch};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, Notify, watch};
 use tokio_util::task::TaskTracker;
 
 /// The order in which a process ends.
 pub(super) struct Ending {
     pub signals: Mutex<Signals>,
+    /// What is to be read again is told of SIGHUP.
+    pub asked: Arc<Notify>,
     pub died: watch::Receiver<bool>,
     pub stop: watch::Sender<bool>,
     pub requests: TaskTracker,
@@ -38,13 +41,14 @@ impl Signals {
     }
 
     /// Until one comes that ends the process.
-    async fn end(&mut self) {
+    async fn end(&mut self, asked: &Notify) {
         loop {
             tokio::select! {
                 _ = self.terminate.recv() => return,
                 _ = self.interrupt.recv() => return,
                 _ = self.hangup.recv() => {
-                    tracing::warn!("SIGHUP: nothing is read again while the gate runs; restart it to have it read again");
+                    tracing::info!("SIGHUP: the policies are read again");
+                    asked.notify_one();
                 }
             }
         }
@@ -57,7 +61,7 @@ impl ShutdownSignalWatch for Ending {
         let mut signals = self.signals.lock().await;
         let mut died = self.died.clone();
         tokio::select! {
-            () = signals.end() => (),
+            () = signals.end(&self.asked) => (),
             _ = died.wait_for(|died| *died) => (),
         }
         self.stop.send_replace(true);

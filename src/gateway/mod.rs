@@ -25,6 +25,7 @@ pub mod listen;
 pub mod process;
 pub mod probes;
 mod read;
+mod reload;
 mod request;
 mod response;
 mod workers;
@@ -51,9 +52,8 @@ use crate::adapters::upstream::PinnedUpstream;
 use crate::base::ids::{Environment, TraceId};
 use crate::catalog::{Catalog, Operation};
 use crate::config::{AnswerMode, LimitsConfig, TimeoutsConfig};
-use crate::journey::rates::{Limited, Rates};
-use crate::journey::{Books, Road};
-use crate::policy::Policies;
+use crate::journey::rates::Limited;
+use crate::journey::{Books, InForce, Road};
 use crate::stations::reply::{Code, Executed, Origin, Reply};
 use crate::telemetry::Metrics;
 
@@ -69,8 +69,7 @@ pub struct Gate {
     pub books: Arc<Books>,
     pub upstream: Arc<PinnedUpstream>,
     /// The same for all environments.
-    pub rates: Arc<Rates>,
-    pub policies: Arc<Policies>,
+    pub in_force: Arc<InForce>,
     pub answers: AnswerMode,
     pub limits: LimitsConfig,
     pub timeouts: TimeoutsConfig,
@@ -88,7 +87,7 @@ pub struct Inside {
     pub books: Arc<Books>,
     pub identity: Arc<Identity>,
     pub catalog: Arc<Catalog>,
-    pub policies: Arc<Policies>,
+    pub in_force: Arc<InForce>,
     /// Those that are served.
     pub environments: Vec<Environment>,
     /// The names of all issuers.

@@ -7,10 +7,12 @@ use http::{Response, StatusCode};
 use pingora::apps::http_app::ServeHttp;
 use pingora::protocols::http::ServerSession;
 use pingora::server::ShutdownWatch;
+use tokio::sync::watch;
 
 use super::guard;
 use crate::adapters::identity::Keyring;
 use crate::adapters::upstream::PinnedUpstream;
+use crate::journey::InForce;
 use crate::telemetry::Metrics;
 
 /// What probes and Prometheus ask.
@@ -18,7 +20,10 @@ use crate::telemetry::Metrics;
 pub struct Probes {
     pub metrics: Metrics,
     pub keyring: Arc<Keyring>,
+    pub in_force: Arc<InForce>,
     pub upstreams: Vec<Arc<PinnedUpstream>>,
+    /// True once the store was there.
+    pub is_open: watch::Receiver<bool>,
     /// True once the process is ending.
     pub draining: ShutdownWatch,
 }
@@ -38,11 +43,18 @@ impl ServeHttp for Probes {
             "/readyz" if !self.upstreams.iter().all(|upstream| upstream.is_found()) => {
                 plain(StatusCode::SERVICE_UNAVAILABLE, "an upstream's host has no known address\n")
             }
+            "/readyz" if !*self.is_open.borrow() => {
+                plain(StatusCode::SERVICE_UNAVAILABLE, "the store was not there since the start\n")
+            }
             "/readyz" if !self.keyring.missing().is_empty() => {
                 let missing = self.keyring.missing().join(", ");
                 plain(StatusCode::SERVICE_UNAVAILABLE, &format!("keys are not known of: {missing}\n"))
             }
-            "/readyz" => plain(StatusCode::OK, "ready\n"),
+            // What is in force goes on: a fault in what was to follow is no reason to stop serving.
+            "/readyz" => match self.in_force.fault() {
+                None => plain(StatusCode::OK, "ready\n"),
+                Some(fault) => plain(StatusCode::OK, &format!("ready\n{fault}\n")),
+            },
             "/metrics" => match self.metrics() {
                 Ok(text) => answer(StatusCode::OK, "text/plain; version=0.0.4", text),
                 Err(error) => {

@@ -19,7 +19,7 @@ use pingora::server::{RunArgs, Server};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::runtime::Runtime;
-use tokio::sync::{Mutex, Semaphore, watch};
+use tokio::sync::{Mutex, Notify, Semaphore, watch};
 use tokio_util::task::TaskTracker;
 
 use super::bookkeeping::{self, BooksError};
@@ -27,12 +27,14 @@ use super::ending::{Ending, Signals};
 use super::guard::{Bounds, Guard, HeadLimits};
 use super::listen::{Bound, ConnectionLimits, Door, Listening, Tls};
 use super::probes::Probes;
+use super::reload::Reload;
 use super::workers::Workers;
 use super::{Gate, Inside, Observer};
 use crate::adapters::clients::Clients;
 use crate::adapters::clock::SystemClock;
 use crate::adapters::credential::{Credential, CredentialError};
 use crate::adapters::identity::{Identity, Keyring, KeyringError};
+use crate::adapters::policies::{Archive, LoadedPolicies, PolicyFolder};
 use crate::adapters::rate::{Local, Shared};
 use crate::adapters::redis::{Redis, RedisFault};
 use crate::adapters::upstream::{PinnedUpstream, UpstreamError};
@@ -42,7 +44,7 @@ use crate::config::{Config, ConsoleConfig, EnvironmentConfig, ListenerTls};
 use crate::journey::rates::Rates;
 use crate::journey::reconcile::{Pauses, reconcile};
 use crate::journey::release::{Releasing, release};
-use crate::journey::{Books, Road};
+use crate::journey::{Books, InForce, Road};
 use crate::policy::Policies;
 use crate::ports::RateLimiter;
 use crate::telemetry::Metrics;
@@ -104,6 +106,7 @@ pub enum StartError {
     Redis(RedisFault),
     Runtime(io::Error),
     Books(BooksError),
+    Archive(io::Error),
     Console(String),
 }
 
@@ -128,6 +131,9 @@ impl std::fmt::Display for StartError {
             StartError::Metrics(error) => write!(f, "the metrics cannot be set up: {error}"),
             StartError::Redis(error) => error.fmt(f),
             StartError::Books(error) => error.fmt(f),
+            StartError::Archive(error) => {
+                write!(f, "the policies cannot be archived beside the audit chain: {error}")
+            }
             StartError::Console(why) => write!(f, "the console cannot be set up: {why}"),
             StartError::Runtime(error) => write!(f, "the runtime cannot be started: {error}"),
         }
@@ -154,7 +160,7 @@ impl Process {
     pub fn start<C: ServerApp + Send + Sync + 'static>(
         config: &Config,
         catalog: Arc<Catalog>,
-        policies: Policies,
+        (folder, loaded): (PolicyFolder, LoadedPolicies),
         console: impl FnOnce(&ConsoleConfig, Inside) -> Result<C, String>,
     ) -> Result<Process, StartError> {
         // The first provider that is installed is the one that everybody gets.
@@ -194,10 +200,17 @@ impl Process {
         workers.help("keys", keyring.clone().keep_fresh());
         let identity = Arc::new(Identity::new(keyring.clone(), Arc::new(SystemClock)));
         let redis = redis(config, &metrics, &workers)?;
-        let policies = Arc::new(policies);
-        let rates = Arc::new(rates(config, &policies, &metrics, redis.as_ref()));
-        let books =
+        let rates = rates(config, &loaded.policies, &metrics, redis.as_ref());
+        let (books, is_open) =
             bookkeeping::open(config, &runtime, &workers, &sending, &metrics, redis).map_err(StartError::Books)?;
+        let archive = Archive::beside(&config.audit.folder);
+        archive.keep(&loaded).map_err(StartError::Archive)?;
+        let in_force = Arc::new(InForce::new(loaded.policies, rates, metrics.clone()));
+        tracing::info!(version = in_force.now().policies.version(), "policies took force");
+        let asked = Arc::new(Notify::new());
+        let (taking, metered) = (in_force.clone(), metrics.clone());
+        let reload = Reload { folder, archive, in_force: taking, metrics: metered, asked: asked.clone() };
+        workers.keep("policies", reload.keep_current(loaded.seen));
         let (mut environments, mut upstreams) = (Vec::new(), Vec::new());
         for one in &config.environments {
             let bound = bind(one.environment.as_str(), one.listen)?;
@@ -221,7 +234,7 @@ impl Process {
                 books: books.clone(),
                 road: road.clone(),
                 catalog: catalog.clone(),
-                policies: policies.clone(),
+                in_force: in_force.clone(),
             };
             workers.keep("releases", release(releasing, stopping.clone()));
             let tls = one.tls.as_ref();
@@ -238,8 +251,7 @@ impl Process {
                 road,
                 books: books.clone(),
                 upstream,
-                rates: rates.clone(),
-                policies: policies.clone(),
+                in_force: in_force.clone(),
                 answers: config.answers,
                 limits: config.limits.clone(),
                 timeouts: config.timeouts.clone(),
@@ -262,7 +274,7 @@ impl Process {
                 books,
                 identity,
                 catalog,
-                policies,
+                in_force: in_force.clone(),
                 environments: config.environments.iter().map(|one| one.environment).collect(),
                 issuers: config.issuers.iter().map(|issuer| issuer.name.clone()).collect(),
                 limits: config.limits.clone(),
@@ -278,13 +290,13 @@ impl Process {
         }
         let bound = bind("probes", config.probes.listen)?;
         let addresses = Addresses { environments, console: people, probes: bound.address() };
-        let probes = Probes { metrics, keyring, upstreams, draining: stopping };
+        let probes = Probes { metrics, keyring, in_force, upstreams, is_open, draining: stopping };
         let guard = guard("probes", config, &probes.metrics);
         let door = Door { app: Arc::new(probes), tls: None, guard, limits: connection_limits(config), stop: never() };
         server.add_service(Listening::new(bound, door, runtime.handle().clone()));
         let signals = Mutex::new(Signals::catch(&runtime).map_err(StartError::Runtime)?);
         let (grace, died) = (config.timeouts.grace, workers.died());
-        let ending = Ending { signals, died, stop, requests, sending: sending.clone(), grace };
+        let ending = Ending { signals, asked, died, stop, requests, sending: sending.clone(), grace };
         Ok(Process { server, runtime, addresses, ending, sending, workers, books: kept })
     }
 

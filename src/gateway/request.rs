@@ -15,6 +15,7 @@ use crate::base::ids::TraceId;
 use crate::config::AnswerMode;
 use crate::journey::fetch::fetch;
 use crate::journey::submit::submit;
+use crate::policy::Policies;
 use crate::stations::admit::{AdmitRefusal, Admitted, Certificate, Head, READ_WITH_BODY, admit, bearer, find};
 use crate::stations::check::{check, check_head};
 use crate::stations::decide::{Decision, decide};
@@ -39,14 +40,15 @@ pub(super) async fn filter(gate: &Gate, session: &mut Session, ctx: &mut Ctx) ->
         Ok(admitted) => admitted,
         Err(refusal) => return refuse(session, ctx, &Refusal::Admit(refusal)).await,
     };
-    ctx.limited = gate.rates.take(&admitted, &trace).await;
+    let snapshot = gate.in_force.now();
+    ctx.limited = snapshot.rates.take(&admitted, &trace).await;
     if let Some(exceeded) = ctx.limited.exceeded.take() {
         return refuse(session, ctx, &Refusal::Exceeded(exceeded)).await;
     }
     if admitted.operation().is_write() {
-        write(gate, session, ctx, admitted, &trace).await
+        write(gate, session, ctx, admitted, &snapshot.policies, &trace).await
     } else {
-        read(gate, session, ctx, admitted, &trace).await
+        read(gate, session, ctx, admitted, &snapshot.policies, &trace).await
     }
 }
 
@@ -112,7 +114,14 @@ pub(super) fn certificate(
     clients.accepts(presented).map(Some).map_err(|reason| refusal(ctx, reason))
 }
 
-async fn write(gate: &Gate, session: &mut Session, ctx: &mut Ctx, admitted: Admitted, trace: &TraceId) -> Result<bool> {
+async fn write(
+    gate: &Gate,
+    session: &mut Session,
+    ctx: &mut Ctx,
+    admitted: Admitted,
+    policies: &Arc<Policies>,
+    trace: &TraceId,
+) -> Result<bool> {
     if let Err(refusal) = check_head(&session.req_header().headers, gate.limits.body_bytes) {
         return refuse(session, ctx, &Refusal::Check(refusal)).await;
     }
@@ -125,7 +134,7 @@ async fn write(gate: &Gate, session: &mut Session, ctx: &mut Ctx, admitted: Admi
     };
     let operation = admitted.operation().clone();
     let submitted =
-        submit(&gate.road, &gate.books, &gate.policies, admitted, &session.req_header().headers, &body, trace).await;
+        submit(&gate.road, &gate.books, policies, admitted, &session.req_header().headers, &body, trace).await;
     ctx.upstream_time = submitted.upstream_time;
     if submitted.unchecked {
         // What was executed passes whatever its answer looks like: it is checked beside, in every mode.
@@ -138,7 +147,14 @@ async fn write(gate: &Gate, session: &mut Session, ctx: &mut Ctx, admitted: Admi
     answer::write(session, ctx, submitted.reply).await
 }
 
-async fn read(gate: &Gate, session: &mut Session, ctx: &mut Ctx, admitted: Admitted, trace: &TraceId) -> Result<bool> {
+async fn read(
+    gate: &Gate,
+    session: &mut Session,
+    ctx: &mut Ctx,
+    admitted: Admitted,
+    policies: &Policies,
+    trace: &TraceId,
+) -> Result<bool> {
     if !session.is_body_empty() {
         // Over HTTP/2 a body needs no header to announce it.
         return refuse(session, ctx, &Refusal::Admit(AdmitRefusal::Malformed(READ_WITH_BODY))).await;
@@ -149,7 +165,7 @@ async fn read(gate: &Gate, session: &mut Session, ctx: &mut Ctx, admitted: Admit
         Ok(intent) => intent,
         Err(unfit) => return refuse(session, ctx, &Refusal::Check(unfit.refusal)).await,
     };
-    let decision = decide(&intent, &gate.policies, &gate.books.facts_of_read());
+    let decision = decide(&intent, policies, &gate.books.facts_of_read());
     let operation = intent.operation().clone();
     gate.metrics.decided(gate.environment.as_str(), operation.id.as_str(), &decision.grounds().verdict);
     let allowed = match decision {

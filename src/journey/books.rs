@@ -37,7 +37,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Books {
     pub store: Arc<dyn Store>,
     pub audit: Arc<dyn AuditSink>,
@@ -48,7 +48,7 @@ pub struct Books {
     pub unsettled: Option<Unsettled>,
     pub metrics: Metrics,
     /// What the store told, for decisions.
-    pub heard: Heard,
+    pub heard: Arc<Heard>,
     /// What still writes down outcomes when their callers were answered; an end waits for it.
     pub settling: TaskTracker,
     /// What happens to holds here.

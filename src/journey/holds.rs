@@ -19,12 +19,12 @@ use crate::stations::hold::{self, Here, Hold, Note};
 use crate::stations::reply::{Reply, Waiting, held};
 
 /// Tells whoever waits for it that something happened to a hold on this node.
-#[derive(Debug)]
-pub struct Changes(watch::Sender<u64>);
+#[derive(Clone, Debug)]
+pub struct Changes(Arc<watch::Sender<u64>>);
 
 impl Default for Changes {
     fn default() -> Changes {
-        Changes(watch::Sender::new(0))
+        Changes(Arc::new(watch::Sender::new(0)))
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod books;
 mod facts;
+mod in_force;
 mod road;
 
 pub mod approve;
@@ -16,5 +17,5 @@ pub mod submit;
 pub mod upkeep;
 
 pub use books::{Books, Drained};
-pub use facts::Heard;
+pub use in_force::{InForce, Snapshot};
 pub use road::Road;

@@ -42,11 +42,15 @@ struct Wish<'r> {
 
 impl Rates {
     pub fn new(rates: Vec<Rate>, limiter: Arc<dyn RateLimiter>, metrics: &Metrics) -> Rates {
-        let counted = |rate: Rate| {
-            let counters = metrics.of_rate(&rate.id, rate.mode.as_str());
-            (rate, counters)
-        };
-        Rates { rates: rates.into_iter().map(counted).collect(), limiter, open: Open::default() }
+        Rates { rates: counted(rates, metrics), limiter, open: Open::default() }
+    }
+
+    /// Other rates; what those of the same id have counted goes on, and so do the calls that are open.
+    pub fn followed_by(&self, rates: Vec<Rate>, metrics: &Metrics) -> Rates {
+        let place = |rate: &Rate| self.rates.iter().position(|(before, _)| before.id == rate.id);
+        let places: Vec<Option<usize>> = rates.iter().map(place).collect();
+        let limiter = self.limiter.followed_by(&places);
+        Rates { rates: counted(rates, metrics), limiter, open: self.open.clone() }
     }
 
     /// Takes the call from every rate that is about it; from none if one refuses.
@@ -111,6 +115,15 @@ impl Rates {
             }
         }
     }
+}
+
+/// Each rate with what is counted of it.
+fn counted(rates: Vec<Rate>, metrics: &Metrics) -> Vec<(Rate, RateCounters)> {
+    let counted = |rate: Rate| {
+        let counters = metrics.of_rate(&rate.id, rate.mode.as_str());
+        (rate, counters)
+    };
+    rates.into_iter().map(counted).collect()
 }
 
 fn open_mark(most: u64, others: u64, has_room: bool, is_entered: bool) -> Mark {

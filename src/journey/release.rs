@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use super::books::NotBegun;
 use super::holds::key;
 use super::submit::carry_on;
-use super::{Books, Road};
+use super::{Books, InForce, Road};
 use crate::base::ids::{Environment, HoldId, TraceId};
 use crate::catalog::Catalog;
 use crate::commit::{Index, Record, StoreFault};
@@ -39,7 +39,7 @@ pub struct Releasing {
     pub books: Arc<Books>,
     pub road: Road,
     pub catalog: Arc<Catalog>,
-    pub policies: Arc<Policies>,
+    pub in_force: Arc<InForce>,
 }
 
 /// What came of one.
@@ -170,15 +170,16 @@ impl Releasing {
         };
         let of_claim =
             Standpoint { key: &claim_key, version: claim_record.version, at: claim_record.at, claim: &claim };
-        let mut facts = books.facts(&intent, &self.policies);
+        let policies = &self.in_force.now().policies;
+        let mut facts = books.facts(&intent, policies);
         for _ in 0..DECISIONS {
             if here.deadline() <= facts.now {
                 // The expiry has it, by the store's own time.
                 return Ok(Released::Stands);
             }
-            let allowed = match decide_again(&intent, &self.policies, &facts, &hold.consent()) {
+            let allowed = match decide_again(&intent, policies, &facts, &hold.consent()) {
                 Again::Released(allowed) => allowed,
-                Again::Waits(progress) => return self.reopen(here, &progress).await,
+                Again::Waits(progress) => return self.reopen(here, &progress, policies).await,
                 Again::Denied(denied) if denied.is_for_a_full_window() => return Ok(Released::Stands),
                 Again::Denied(denied) => return self.block(here, &denied).await,
             };
@@ -209,9 +210,9 @@ impl Releasing {
     }
 
     /// It takes more people than agreed.
-    async fn reopen(&self, here: Here<'_>, progress: &[Progress]) -> Result<Released, StoreFault> {
+    async fn reopen(&self, here: Here<'_>, progress: &[Progress], policies: &Policies) -> Result<Released, StoreFault> {
         let asked = progress.iter().map(|one| one.name.clone()).collect();
-        if let Some(commit) = hold::reopen(here, asked, &self.policies.rules, &self.books.node)
+        if let Some(commit) = hold::reopen(here, asked, &policies.rules, &self.books.node)
             && self.books.commit(commit).await?.is_some()
         {
             self.books.metrics.hold(here.key.environment.as_str(), "reopened");

@@ -9,7 +9,6 @@ use serde_json::Value;
 use crate::base::digest::Fingerprint;
 use crate::base::ids::Environment;
 use crate::base::money::{Assets, Decimal, MicroUsd, MoneyFault, asset_name};
-use crate::base::pointer::Pointer;
 use crate::catalog::{Claim, Movement, Operation, Party};
 use crate::commit::StoreTime;
 
@@ -40,8 +39,6 @@ pub struct Facts {
     pub paid: BTreeMap<String, bool>,
     /// The windows that the store found full: limit and key.
     pub exceeded: BTreeSet<(String, String)>,
-    /// Places of the body that only a rule that names them may let pass.
-    pub listed: Vec<Pointer>,
 }
 
 impl Facts {

@@ -29,7 +29,7 @@ pub(super) enum Kind {
 
 /// How the tables of a kind are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
+pub(super) enum Form {
     /// `[[kind]]`, any number of them.
     Listed,
     /// `[kind.name]`.
@@ -39,7 +39,7 @@ enum Form {
 }
 
 /// Each kind with its name.
-const KINDS: [(&str, Kind, Form); 10] = [
+pub(super) const KINDS: [(&str, Kind, Form); 10] = [
     ("rate", Kind::Rate, Form::Listed),
     ("rule", Kind::Rule, Form::Listed),
     ("limit", Kind::Limit, Form::Listed),

@@ -38,8 +38,8 @@ pub(super) const KEYS: [(&str, Key); 10] = [
 ];
 pub(super) const PERIODS: [(&str, Period); 3] =
     [("day", Period::Day), ("week", Period::Week), ("month", Period::Month)];
-const OVERS: [(&str, bool); 2] = [("deny", false), ("hold", true)];
-const WITHOUT: [(&str, bool); 2] = [("deny", true), ("skip", false)];
+pub(super) const OVERS: [(&str, bool); 2] = [("deny", false), ("hold", true)];
+pub(super) const WITHOUT: [(&str, bool); 2] = [("deny", true), ("skip", false)];
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {

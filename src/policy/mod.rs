@@ -17,6 +17,7 @@ mod quota;
 mod rate;
 mod rule;
 mod rules;
+mod schema;
 mod trial;
 mod when;
 mod words;
@@ -35,6 +36,7 @@ pub use quota::{Mark, Quota};
 pub use rate::{Bound, Call, Key, Mode, Rate};
 pub use rule::{Effect, Rule};
 pub use rules::{Cause, Reason, Rules, Verdict};
+pub use schema::schema;
 pub use trial::{NearMiss, Trial, Tried};
 pub use words::{Approval, Need};
 

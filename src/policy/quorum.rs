@@ -6,8 +6,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::asked::Field;
+use super::condition::Condition;
+use super::rate::Mode;
+use super::rule::Effect;
 use super::rules::Rules;
 use super::words::Need;
+use crate::base::ids::Environment;
 
 /// People by the names of their groups.
 pub type Groups = BTreeMap<String, BTreeSet<String>>;
@@ -44,6 +49,21 @@ impl Rules {
         let lacking = |missing: &[(String, u64)]| missing.iter().map(|(_, count)| *count).fold(0, u64::saturating_add);
         let (needed, missing) = tried.min_by_key(|(_, missing)| lacking(missing))?;
         Some(Progress { name: name.clone(), needed, given: needed.saturating_sub(lacking(&missing)), missing })
+    }
+
+    /// The first rule or limit in force that could let a call of an environment wait for people.
+    pub fn holding_in(&self, environment: Environment) -> Option<&str> {
+        let elsewhere = |condition: &Condition| match condition {
+            Condition::Names(Field::Environment, names) => !names.contains(environment.as_str()),
+            _ => false,
+        };
+        let rule = self.rules.iter().find(|rule| {
+            rule.effect == Effect::Hold && rule.mode == Mode::Enforce && !rule.when.conditions.iter().any(elsewhere)
+        });
+        let limit = self.limits.iter().find(|limit| {
+            limit.over.is_some() && limit.mode == Mode::Enforce && !limit.conditions.iter().any(elsewhere)
+        });
+        rule.map(|rule| &*rule.id).or(limit.map(|limit| &*limit.id))
     }
 
     /// Whether a person may have a say in an approval.

@@ -11,7 +11,7 @@ const SHORTEST_SHARED_NANOS: u64 = 100_000;
 /// The longest time in which a bucket fills. Longer ones are slips of the pen.
 const LONGEST_FILL_NANOS: u64 = 366 * 86_400 * NANOS_PER_SEC;
 const NANOS_PER_SEC: u64 = 1_000_000_000;
-const PERIODS: [(&str, u64); 4] = [("s", 1), ("m", 60), ("h", 3_600), ("day", 86_400)];
+pub(super) const PERIODS: [(&str, u64); 4] = [("s", 1), ("m", 60), ("h", 3_600), ("day", 86_400)];
 
 /// So many calls in each period; `burst` of them at once when none were made for long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

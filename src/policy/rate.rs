@@ -12,7 +12,8 @@ use crate::base::ids::{Environment, OperationId};
 use crate::catalog::{Class, Operation};
 
 const MOST_CONCURRENT: u64 = 100_000;
-const CLASSES: [(&str, Class); 3] = [("@read", Class::Read), ("@change", Class::Change), ("@money", Class::Money)];
+pub(super) const CLASSES: [(&str, Class); 3] =
+    [("@read", Class::Read), ("@change", Class::Change), ("@money", Class::Money)];
 pub(super) const MODES: [(&str, Mode); 2] = [("enforce", Mode::Enforce), ("shadow", Mode::Shadow)];
 pub(super) const KEYS: [(&str, Key); 6] = [
     ("caller", Key::Caller),

@@ -44,7 +44,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    fn sense(&self) -> Sense {
+    pub(super) fn sense(&self) -> Sense {
         match self.effect {
             Effect::Allow => Sense::Permits,
             Effect::Hold | Effect::Deny => Sense::Restricts,

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::asked::{Asked, Facts, Field, Valuation, View};
-use super::condition::Condition;
+use super::condition::{Condition, Sense};
 use super::limit::{Limit, Reservation};
 use super::quorum::Groups;
 use super::rate::Mode;
@@ -129,38 +129,24 @@ impl Rules {
         let mut matched = Vec::new();
         for rule in found.map(|found| found.candidates(&view)).unwrap_or_default() {
             let Some(rule) = self.rules.get(rule) else { continue };
+            draft.assume(&rule.when.conditions, rule.sense(), &view, facts);
             let cause = Cause::Rule(rule.id.clone());
             match rule.matches(&view, facts) {
                 Ok(false) => continue,
                 Ok(true) => draft.say_of(rule, cause),
                 Err(untold) => draft.say(rule.mode, Effect::Deny, cause, untold.0.to_owned()),
             }
-            draft.assume(rule, &view, facts);
             if rule.mode == Mode::Enforce {
                 matched.push(rule);
             }
         }
-        self.unnamed(&matched, asked, facts, &mut draft);
+        unnamed(&matched, asked, &mut draft);
         for limit in found.into_iter().flat_map(|found| &found.limits) {
             if let Some(limit) = self.limits.get(*limit) {
                 draft.count(limit, &view, facts);
             }
         }
         draft.verdict(view.value.and_then(Result::ok))
-    }
-
-    /// Places that were listed, stand in the body, and that no matched rule names.
-    fn unnamed(&self, matched: &[&Rule], asked: &Asked<'_>, facts: &Facts, draft: &mut Draft) {
-        for pointer in &facts.listed {
-            let names = |rule: &&Rule| {
-                let named = |condition: &Condition| matches!(condition, Condition::Body(place, _) if place == pointer);
-                rule.when.conditions.iter().any(named)
-            };
-            if !pointer.all(asked.body).is_empty() && !matched.iter().any(names) {
-                let text = format!("`{pointer}` is stated, and no rule that is about the request names it");
-                draft.say(Mode::Enforce, Effect::Deny, Cause::Gate, text);
-            }
-        }
     }
 
     /// The rules that one condition alone keeps from being about a request, with that condition.
@@ -197,6 +183,20 @@ impl Found {
         found.sort_unstable();
         found.dedup();
         found
+    }
+}
+
+/// Places that the contract does not know, that stand in the body, and that no matched rule names.
+fn unnamed(matched: &[&Rule], asked: &Asked<'_>, draft: &mut Draft) {
+    for pointer in &asked.operation.further {
+        let names = |rule: &&Rule| {
+            let named = |condition: &Condition| matches!(condition, Condition::Body(place, _) if place == pointer);
+            rule.when.conditions.iter().any(named)
+        };
+        if pointer.get(asked.body).is_some() && !matched.iter().any(names) {
+            let text = format!("`{pointer}` is stated, and no rule that is about the request names it");
+            draft.say(Mode::Enforce, Effect::Deny, Cause::Gate, text);
+        }
     }
 }
 
@@ -243,8 +243,13 @@ impl Draft {
         }
     }
 
-    fn assume(&mut self, rule: &Rule, view: &View<'_>, facts: &Facts) {
-        if rule.when.conditions.iter().any(|condition| matches!(condition, Condition::NewDestination(_))) {
+    /// Notes the stored facts that conditions lean on: where they hold, and where nothing but those facts keeps them
+    /// from it.
+    fn assume(&mut self, conditions: &[Condition], sense: Sense, view: &View<'_>, facts: &Facts) {
+        let (stored, others): (Vec<_>, Vec<_>) =
+            conditions.iter().partition(|condition| matches!(condition, Condition::NewDestination(_)));
+        let is_open = || others.iter().all(|condition| condition.holds(view, facts, sense) != Ok(false));
+        if !stored.is_empty() && is_open() {
             let known = view.destinations().into_iter().filter_map(|name| facts.paid.get_key_value(&name));
             self.assumed.extend(known.map(|(name, paid)| (name.clone(), *paid)));
         }
@@ -252,6 +257,7 @@ impl Draft {
 
     fn count(&mut self, limit: &Limit, view: &View<'_>, facts: &Facts) {
         let cause = || Cause::Limit(limit.id.clone());
+        self.assume(&limit.conditions, Sense::Restricts, view, facts);
         let reservations = match limit.reservations(view, facts) {
             Ok(reservations) => reservations,
             Err(untold) => return self.say(limit.mode, Effect::Deny, cause(), untold.0.to_owned()),

@@ -8,6 +8,7 @@ use crate::catalog::SchemaFiles;
 mod deciding;
 mod language;
 mod meaning;
+mod schema;
 
 fn catalog() -> &'static Catalog {
     static CATALOG: LazyLock<Catalog> = LazyLock::new(|| Catalog::build(&SchemaFiles::built_in(), &[]).unwrap());

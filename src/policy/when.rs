@@ -41,7 +41,7 @@ pub(super) const SORTS: [(&str, Sort); 7] = [
     ("currency", Sort::Currency),
     ("text", Sort::Text),
 ];
-const TOP: [(&str, Field, Sort); 10] = [
+pub(super) const TOP: [(&str, Field, Sort); 10] = [
     ("environment", Field::Environment, Sort::Environment),
     ("issuer", Field::Issuer, Sort::Issuer),
     ("caller", Field::Caller, Sort::Caller),
@@ -53,19 +53,19 @@ const TOP: [(&str, Field, Sort); 10] = [
     ("wallet", Field::Wallet, Sort::Wallet),
     ("account", Field::Account, Sort::Account),
 ];
-const SOURCE: [(&str, Field, Sort); 5] = [
+pub(super) const SOURCE: [(&str, Field, Sort); 5] = [
     ("user", Field::SourceUser, Sort::User),
     ("chain", Field::SourceChain, Sort::Chain),
     ("currency", Field::SourceCurrency, Sort::Currency),
     ("wallet", Field::SourceWallet, Sort::Wallet),
     ("account", Field::SourceAccount, Sort::Account),
 ];
-const DESTINATION: [(&str, Field, Sort); 3] = [
+pub(super) const DESTINATION: [(&str, Field, Sort); 3] = [
     ("chain", Field::DestinationChain, Sort::Chain),
     ("currency", Field::DestinationCurrency, Sort::Currency),
     ("account", Field::DestinationAccount, Sort::Account),
 ];
-const DAYS: [(&str, Weekday); 7] = [
+pub(super) const DAYS: [(&str, Weekday); 7] = [
     ("mon", Weekday::Monday),
     ("tue", Weekday::Tuesday),
     ("wed", Weekday::Wednesday),
@@ -74,7 +74,7 @@ const DAYS: [(&str, Weekday); 7] = [
     ("sat", Weekday::Saturday),
     ("sun", Weekday::Sunday),
 ];
-const WITHOUT: [(&str, bool); 2] = [("match", true), ("skip", false)];
+pub(super) const WITHOUT: [(&str, bool); 2] = [("match", true), ("skip", false)];
 
 /// What rules may use that is written elsewhere in the set.
 #[derive(Debug, Default)]

@@ -7,7 +7,7 @@ use prometheus::{
     Encoder, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
 };
 
-use crate::policy::{Mode, Verdict};
+use crate::policy::{Changes, Mode, Verdict};
 
 /// Upper bounds in seconds: 100 µs to 60 s.
 const BUCKETS: [f64; 15] =
@@ -48,6 +48,10 @@ pub struct Metrics {
     people: IntCounterVec,
     holds: IntCounterVec,
     holds_open: IntGaugeVec,
+    policy_info: IntGaugeVec,
+    policy_reads: IntCounterVec,
+    policy_changes: IntCounterVec,
+    policy_faulty: IntGauge,
 }
 
 /// What is counted of one rate.
@@ -212,6 +216,28 @@ impl Metrics {
                 "Calls that wait for people, or to be released.",
                 &["environment"],
             )?,
+            policy_info: gauges(
+                "sluice_policy_info",
+                "Always 1; the label tells which version of the policies is in force.",
+                &["version"],
+            )?,
+            policy_reads: counters(
+                "sluice_policy_reads_total",
+                "Policies that were read again, by what came of it: changed, unchanged or refused.",
+                &["outcome"],
+            )?,
+            policy_changes: counters(
+                "sluice_policy_changes_total",
+                "What changed in the policies in force: things added, removed and changed in meaning.",
+                &["change"],
+            )?,
+            policy_faulty: registered(
+                &registry,
+                IntGauge::new(
+                    "sluice_policy_faulty",
+                    "1 while the policies that were written last have errors, and those before them stay in force.",
+                )?,
+            )?,
             decisions: counters(
                 "sluice_decisions_total",
                 "Calls that were decided, by what became of them: allow, hold or deny.",
@@ -352,6 +378,28 @@ impl Metrics {
 
     pub fn console_answered(&self, act: &str, status: u16) {
         self.people.with_label_values(&[act, &status.to_string()]).inc();
+    }
+
+    /// Which version decides from now on.
+    pub fn policies_in_force(&self, version: &str) {
+        self.policy_info.reset();
+        self.policy_info.with_label_values(&[version]).set(1);
+    }
+
+    pub fn policies_read(&self, outcome: &str) {
+        self.policy_reads.with_label_values(&[outcome]).inc();
+    }
+
+    pub fn policies_changed(&self, changes: &Changes) {
+        let Changes { added, removed, changed } = changes;
+        for (change, names) in [("added", added), ("removed", removed), ("changed", changed)] {
+            let count = u64::try_from(names.len()).unwrap_or(u64::MAX);
+            self.policy_changes.with_label_values(&[change]).inc_by(count);
+        }
+    }
+
+    pub fn policies_faulty(&self, are_faulty: bool) {
+        self.policy_faulty.set(i64::from(are_faulty));
     }
 
     pub fn left_unchecked(&self) {

@@ -99,14 +99,19 @@ impl Child {
     }
 
     /// The gate as it is shipped: one thread, and its log on.
-    pub(crate) fn gate(pinning: &Pinning, program: &Path, upstream: SocketAddr) -> anyhow::Result<Child> {
+    pub(crate) fn gate(
+        pinning: &Pinning,
+        program: &Path,
+        upstream: SocketAddr,
+        sections: &str,
+    ) -> anyhow::Result<Child> {
         let folder = TempDir::new()?;
         let file = folder.path().join("sluice.toml");
         let written = format!(
             "[sandbox]\nlisten = \"127.0.0.1:0\"\nupstream = \"http://{upstream}\"\n[probes]\nlisten = \"127.0.0.1:0\"\n\
              [log]\nformat = \"json\"\n[server]\nthreads = 1\n\
              [issuer.bench]\nissuer = \"{ISSUER}\"\naudience = [\"sluice\"]\nenvironments = [\"sandbox\"]\n\
-             algorithms = [\"HS256\"]\nshared_secret = \"{SECRET}\"\n"
+             algorithms = [\"HS256\"]\nshared_secret = \"{SECRET}\"\n{sections}"
         );
         std::fs::write(&file, written)?;
         let mut command = pinning.command(program);

@@ -5,6 +5,7 @@
 //! cargo bench -- --quick                       # rough figures in a quarter of a minute
 //! cargo bench -- --seconds 10 --rounds 9 --json figures.json
 //! cargo bench -- store --folder DIR            # commits on the embedded store, on the disk of that folder
+//! cargo bench -- redis                         # commits in a Redis, and swaps by a gate that has its store there
 //! ```
 //!
 //! The release binary of the same build serves with one thread on core 0, its log on as in production; so does the
@@ -26,6 +27,7 @@
 //! | `micro` | single steps of the gate inside this process |
 //! | `tokens` | of these, believing tokens |
 //! | `store` | commits on the embedded store |
+//! | `redis` | commits in a Redis |
 //! | `report` | the table, and the same as JSON |
 //!
 //! It is a report: nothing here passes or fails by a figure. Pinning needs `taskset` of util-linux and two cores;
@@ -38,6 +40,7 @@ mod child;
 mod exchange;
 mod load;
 mod micro;
+mod redis;
 mod report;
 mod rules;
 mod store;
@@ -56,6 +59,7 @@ use clap::{Parser, Subcommand};
 use child::{Child, Pinning};
 use exchange::Exchange;
 use load::Plan;
+use redis::Redis;
 use report::{Case, Report, Round};
 
 /// What the gate costs beside a bare proxy.
@@ -97,6 +101,8 @@ enum Role {
         #[arg(long, value_name = "DIR", default_value = ".")]
         folder: PathBuf,
     },
+    /// What a claim and its settlement take in a Redis over loopback, and a swap by a gate that has its store there
+    Redis,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -107,11 +113,19 @@ fn main() -> anyhow::Result<()> {
             print!("{}", store::report(&folder, Duration::from_secs(arguments.seconds.max(1)))?);
             Ok(())
         }
-        None => bench(&arguments),
+        Some(Role::Redis) => {
+            print!("{}", redis::report(Duration::from_secs(arguments.seconds.max(1)))?);
+            let redis = Redis::start("everysec")?;
+            let store = format!("[store]\nkind = \"redis\"\nnode = \"bench\"\n[redis]\nurl = \"{}\"\n", redis.url());
+            println!("\nthe store in a Redis, appendfsync everysec\n");
+            bench(&arguments, &store, vec![Exchange::create_swap()?])
+        }
+        None => bench(&arguments, "", Exchange::all()?.into()),
     }
 }
 
-fn bench(arguments: &Arguments) -> anyhow::Result<()> {
+/// The gate has these sections besides.
+fn bench(arguments: &Arguments, sections: &str, exchanges: Vec<Exchange>) -> anyhow::Result<()> {
     let (rounds, seconds) = if arguments.quick { (2, 1) } else { (arguments.rounds.max(1), arguments.seconds.max(1)) };
     let plan = Plan {
         connections: arguments.connections.max(1),
@@ -124,9 +138,9 @@ fn bench(arguments: &Arguments) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let upstream = runtime.block_on(upstream::listen())?;
     let bare = Child::bare(&pinning, upstream)?;
-    let gate = Child::gate(&pinning, &arguments.gate, upstream)?;
+    let gate = Child::gate(&pinning, &arguments.gate, upstream, sections)?;
     let mut cases = Vec::new();
-    for exchange in Exchange::all()?.map(Arc::new) {
+    for exchange in exchanges.into_iter().map(Arc::new) {
         let mut case = Case { name: exchange.name, rounds: Vec::new() };
         for round in 0..rounds {
             eprintln!("{}: round {} of {rounds}", exchange.name, round.saturating_add(1));

@@ -1,6 +1,6 @@
-//! What a commit on the embedded store takes, alone and in crowds.
+//! What a commit takes, alone and in crowds: on the embedded store, and on any other.
 
-use std::fmt::Write as _;
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,15 +11,16 @@ use sluice::adapters::clock::{Stopwatch, SystemClock};
 use sluice::adapters::store::embedded::{Embedded, Options};
 use sluice::base::ids::Environment;
 use sluice::commit::{Commit, Index, Keep, Kind, NodeId, Number, RecordKey, Span, Step, WindowKey};
-use sluice::ports::Store as _;
+use sluice::ports::Store;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
-const CONCURRENCIES: [usize; 3] = [1, 16, 256];
+pub(crate) const CONCURRENCIES: [usize; 3] = [1, 16, 256];
+pub(crate) const HEADING: &str = "callers  claims/s  claim µs p50      p99  settle µs p50      p99\n";
 
 /// So many callers at once, and what their claims and settlements took.
 #[derive(Clone, Copy, Debug)]
-struct Crowd {
+pub(crate) struct Crowd {
     callers: usize,
     per_second: u64,
     claim: Times,
@@ -35,18 +36,24 @@ struct Times {
 /// A table of what crowds of callers take, each claiming and settling one after the other on the disk of `parent`.
 pub(crate) fn report(parent: &Path, window: Duration) -> anyhow::Result<String> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let mut table = String::from("callers  claims/s  claim µs p50      p99  settle µs p50      p99\n");
+    let mut table = HEADING.to_owned();
     for callers in CONCURRENCIES {
-        let Crowd { callers, per_second, claim, settle } = runtime.block_on(crowd(parent, callers, window))?;
-        let [a, b, c, d] = [claim.p50, claim.p99, settle.p50, settle.p99].map(|time| time.as_micros());
-        writeln!(table, "{callers:>7}{per_second:>10}{a:>14}{b:>9}{c:>15}{d:>9}")?;
+        let folder = TempDir::new_in(parent)?;
+        let store = Arc::new(Embedded::open(folder.path(), Arc::new(SystemClock), Options::default())?);
+        table.push_str(&runtime.block_on(crowd(store, callers, window))?.to_string());
     }
     Ok(table)
 }
 
-async fn crowd(parent: &Path, callers: usize, window: Duration) -> anyhow::Result<Crowd> {
-    let folder = TempDir::new_in(parent)?;
-    let store = Arc::new(Embedded::open(folder.path(), Arc::new(SystemClock), Options::default())?);
+impl fmt::Display for Crowd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Crowd { callers, per_second, claim, settle } = self;
+        let [a, b, c, d] = [claim.p50, claim.p99, settle.p50, settle.p99].map(|time| time.as_micros());
+        writeln!(f, "{callers:>7}{per_second:>10}{a:>14}{b:>9}{c:>15}{d:>9}")
+    }
+}
+
+pub(crate) async fn crowd(store: Arc<dyn Store>, callers: usize, window: Duration) -> anyhow::Result<Crowd> {
     let node = NodeId::parse("bench").context("not a name")?;
     let since = Stopwatch::start();
     let mut tasks = JoinSet::new();

@@ -53,6 +53,14 @@ fn every_rule_and_limit_that_ships_is_what_a_test_expects() {
     }
 }
 
+#[test]
+fn the_schema_that_ships_is_that_of_the_language() {
+    let (code, text) = run(&["policy", "schema"], &policies());
+    assert_eq!(code, Some(0));
+    let shipped = std::fs::read_to_string(policies().join("schema.json")).unwrap();
+    assert!(text == shipped, "write it anew: `cargo run -q -- policy schema > policies/schema.json`");
+}
+
 /// A block of the guide: its language, and what stands in it.
 fn blocks(text: &str) -> Vec<(&str, &str)> {
     let fenced = text.split("```").skip(1).step_by(2);

@@ -72,11 +72,15 @@ pub struct Caller {
 
 impl Caller {
     pub fn connect(address: SocketAddr) -> Caller {
-        let stream = TcpStream::connect(address).unwrap();
+        Caller::try_connect(address).unwrap()
+    }
+
+    pub fn try_connect(address: SocketAddr) -> io::Result<Caller> {
+        let stream = TcpStream::connect(address)?;
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
         stream.set_nodelay(true).unwrap();
-        Caller { wire: Wire::new(stream) }
+        Ok(Caller { wire: Wire::new(stream) })
     }
 
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) -> &mut Caller {

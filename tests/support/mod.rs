@@ -10,6 +10,7 @@ pub mod clock;
 pub mod gate;
 pub mod redis;
 pub mod scripted;
+pub mod sentinels;
 pub mod shape;
 pub mod shared;
 pub mod tls;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::clock::{PATIENCE, Watch};
+use super::shared::Shared;
 use super::tls::Certified;
 
 #[derive(Debug)]
@@ -127,17 +128,23 @@ impl Redis {
     }
 
     fn try_ask(&self, words: &[&str]) -> Option<Vec<String>> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).ok()?;
-        stream.set_read_timeout(Some(PATIENCE)).ok()?;
-        let bulk: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
-        stream.write_all(format!("*{}\r\n{bulk}", words.len()).as_bytes()).ok()?;
+        answer(self.port, words)
+    }
+
+    /// All commands that it is asked from now on, a line each, as it tells them itself.
+    pub fn monitor(&self) -> Shared<String> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.write_all(b"*1\r\n$7\r\nMONITOR\r\n").unwrap();
         let mut reader = BufReader::new(stream);
-        let first = line(&mut reader)?;
-        match first.split_at(1) {
-            ("*", count) => (0..count.parse::<usize>().ok()?).map(|_| element(&mut reader)).collect(),
-            ("$", _) => Some(vec![bulk_of(&first, &mut reader)?]),
-            (_, rest) => Some(vec![rest.to_owned()]),
-        }
+        assert_eq!(line(&mut reader).unwrap(), "+OK");
+        let lines = Shared::new();
+        let told = lines.clone();
+        std::thread::spawn(move || {
+            while let Some(line) = line(&mut reader) {
+                told.push(line);
+            }
+        });
+        lines
     }
 
     fn signal(&self, name: &str) {
@@ -152,7 +159,22 @@ impl Drop for Redis {
     }
 }
 
-fn free_port() -> u16 {
+/// What one that listens there answers to a command; nothing if nobody answers.
+pub(super) fn answer(port: u16, words: &[&str]) -> Option<Vec<String>> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    let bulk: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
+    stream.write_all(format!("*{}\r\n{bulk}", words.len()).as_bytes()).ok()?;
+    let mut reader = BufReader::new(stream);
+    let first = line(&mut reader)?;
+    match first.split_at(1) {
+        ("*", count) => (0..count.parse::<usize>().ok()?).map(|_| element(&mut reader)).collect(),
+        ("$", _) => Some(vec![bulk_of(&first, &mut reader)?]),
+        (_, rest) => Some(vec![rest.to_owned()]),
+    }
+}
+
+pub(super) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 

@@ -31,6 +31,10 @@ impl Scripted {
         Scripted { address, script }
     }
 
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     pub fn url(&self) -> String {
         format!("redis://{}", self.address)
     }
@@ -40,7 +44,7 @@ impl Scripted {
         self.answers(command, &format!("${}\r\n{text}\r\n", text.len()));
     }
 
-    /// This command is answered with these bytes; others with `OK`.
+    /// This command, or the first two words of one, is answered with these bytes; others with `OK`.
     pub fn answers(&self, command: &str, answer: &str) {
         self.script.answers.lock().unwrap().insert(command.to_owned(), answer.to_owned());
     }
@@ -54,7 +58,10 @@ impl Script {
     fn serve(&self, mut stream: TcpStream) {
         let mut reader = BufReader::new(stream.try_clone().unwrap());
         while let Some(words) = words(&mut reader) {
-            let answer = self.answers.lock().unwrap().get(&words[0]).cloned();
+            let answers = self.answers.lock().unwrap();
+            let first_two = words.get(..2).and_then(|two| answers.get(&two.join(" ")));
+            let answer = first_two.or_else(|| answers.get(&words[0])).cloned();
+            drop(answers);
             self.asked.lock().unwrap().push(words);
             if stream.write_all(answer.unwrap_or_else(|| "+OK\r\n".to_owned()).as_bytes()).is_err() {
                 return;

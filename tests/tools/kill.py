@@ -9,6 +9,7 @@ audit chain. Short: 600 swaps and 5 kills; long: 10,000 swaps and at least 30.
 """
 
 import argparse
+import itertools
 import json
 import os
 import random
@@ -42,11 +43,11 @@ write_ms = 500
 class Gate:
     """A gate that is killed and begins anew, at the same address and with the same books."""
 
-    def __init__(self, binary, upstream, folder):
+    def __init__(self, binary, upstream, folder, more=""):
         self.binary, self.folder, self.kills = binary, Path(folder), 0
         self.port = free_port()
         text = configuration(upstream, "127.0.0.1:9").replace('listen = "127.0.0.1:0"', f'listen = "127.0.0.1:{self.port}"', 1)
-        (self.folder / "sluice.toml").write_text(text + TIMES, encoding="utf-8")
+        (self.folder / "sluice.toml").write_text(text + TIMES + more, encoding="utf-8")
         self.process = None
 
     def start(self):
@@ -54,6 +55,10 @@ class Gate:
         child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8")
         self.process, addresses = Process(child), {}
         self.process.until(lambda line: listens(line, addresses))
+
+    @property
+    def audit(self):
+        return self.folder / "sluice-audit"
 
     def kill(self):
         self.process.child.send_signal(signal.SIGKILL)
@@ -73,6 +78,8 @@ class Swaps:
         self.next, self.lock = 0, threading.Lock()
         # By requestId: the acknowledged answer, or None where nobody knows.
         self.acknowledged, self.lies = {}, []
+        # The longest that a call took, in seconds.
+        self.longest = 0
 
     def take(self):
         with self.lock:
@@ -82,17 +89,21 @@ class Swaps:
     def left(self):
         return len(self.ids) - self.next
 
+    def told(self):
+        known = sum(1 for told in self.acknowledged.values() if told)
+        return f"{known} acknowledged, {len(self.acknowledged) - known} in doubt"
 
-def post(port, request_id):
-    """One try: status, outcome, code and body; None if there was no answer."""
+
+def post(port, request_id, amount="10", token=TOKEN):
+    """One try: status, outcome and body; None if there was no answer."""
     body = json.dumps({
         "requestId": request_id,
-        "source": {"chain": "POLYGON", "currency": "usdt", "amount": "10"},
+        "source": {"chain": "POLYGON", "currency": "usdt", "amount": amount},
         "destination": {"chain": "POLYGON", "currency": "usdc", "walletAddress": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"},
     })
     connection = HTTPConnection("127.0.0.1", port, timeout=30)
     try:
-        headers = {"Authorization": TOKEN, "Content-Type": "application/json", "Prefer": "wait=2"}
+        headers = {"Authorization": token, "Content-Type": "application/json", "Prefer": "wait=2"}
         connection.request("POST", "/v2/wallets/swaps", body, headers)
         answer = connection.getresponse()
         return answer.status, answer.headers["Sluice-Outcome"], answer.read()
@@ -111,12 +122,15 @@ def careful(work, swaps):
         swaps.next = len(swaps.ids)
 
 
-def caller(gate, swaps, effects_of):
+def caller(gates, swaps, effects_of):
+    """A repeat goes to the next gate."""
+    turns = itertools.cycle(gates)
     while request_id := swaps.take():
         until = time.monotonic() + PATIENCE_SECONDS
         swaps.acknowledged[request_id] = None
-        while time.monotonic() < until:
-            told = post(gate.port, request_id)
+        while (begin := time.monotonic()) < until:
+            told = post(next(turns).port, request_id)
+            swaps.longest = max(swaps.longest, time.monotonic() - begin)
             if told is None:
                 time.sleep(0.05)
                 continue
@@ -163,45 +177,57 @@ def run(binary, report, name, count, kills, losing, seed):
         gate, swaps = Gate(binary, upstream, folder), Swaps(count, name)
         gate.start()
         effects_of = lambda request_id: journal(upstream).get(request_id, 0)
-        jobs = [lambda: caller(gate, swaps, effects_of)] * CALLERS + [lambda: killer(gate, swaps, kills, chance)]
-        work = [threading.Thread(target=careful, args=(job, swaps)) for job in jobs]
-        begin = time.monotonic()
-        for thread in work:
-            thread.start()
-        for thread in work:
-            thread.join()
-        spent = time.monotonic() - begin
-        effects = journal(upstream)
-        twice = {k: n for k, n in effects.items() if n > 1}
-        report.check(f"{name}: nothing happens twice", f"{len(twice)} did, such as {next(iter(twice))}" if twice else "")
-        report.check(f"{name}: nothing that happened is called not executed, and all threads end well", "; ".join(swaps.lies[:3]))
-        acknowledged = {k: told for k, told in swaps.acknowledged.items() if told}
-        unmade = [k for k in acknowledged if effects.get(k) != 1]
-        report.check(f"{name}: what is acknowledged happened", ", ".join(unmade[:3]))
-        other = [k for k, told in acknowledged.items() if (again := post(gate.port, k)) is None or (again[0], again[2]) != told]
-        report.check(f"{name}: what is acknowledged is given again", ", ".join(other[:3]))
-        report.check(f"{name}: repeats reach nobody", "" if journal(upstream) == effects else "they had effects")
-        doubt = [k for k, told in swaps.acknowledged.items() if not told]
-        open_ = [(k, again) for k in doubt if (again := post(gate.port, k)) is None or again[1] not in ("unknown", "executed")]
-        report.check(f"{name}: the rest is in doubt, or executed after all", f"{open_[:2]}" if open_ else "")
+        work = [lambda: caller([gate], swaps, effects_of)] * CALLERS + [lambda: killer(gate, swaps, kills, chance)]
+        spent = together(work, swaps)
+        check_swaps(report, name, [gate], swaps, upstream)
         report.check(f"{name}: killed {gate.kills} times", "" if gate.kills >= kills else f"{kills} were wanted")
         code = gate.end()
         report.check(f"{name}: it ends in order", "" if code == 0 else f"exit code {code}")
-        check_audit(binary, report, name, Path(folder) / "sluice-audit", journal(upstream))
-        print(f"{name}: {count} swaps in {spent:.0f} s, {gate.kills} kills, {len(acknowledged)} acknowledged, {len(doubt)} in doubt")
+        check_audit(binary, report, name, [gate.audit], journal(upstream))
+        print(f"{name}: {count} swaps in {spent:.0f} s, {gate.kills} kills, {swaps.told()}")
 
 
-def check_audit(binary, report, name, folder, effects):
-    """Everything that happened was announced; the chain is whole."""
+def together(jobs, swaps):
+    """All at once; how many seconds they took."""
+    begin = time.monotonic()
+    threads = [threading.Thread(target=careful, args=(job, swaps)) for job in jobs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return time.monotonic() - begin
+
+
+def check_swaps(report, name, gates, swaps, upstream):
+    """What happened, beside what was told; and what is told when it is asked again."""
+    turns = itertools.cycle(gates)
+    again_of = lambda k: post(next(turns).port, k)
+    effects = journal(upstream)
+    twice = {k: n for k, n in effects.items() if n > 1}
+    report.check(f"{name}: nothing happens twice", f"{len(twice)} did, such as {next(iter(twice))}" if twice else "")
+    report.check(f"{name}: nothing that happened is called not executed, and all threads end well", "; ".join(swaps.lies[:3]))
+    acknowledged = {k: told for k, told in swaps.acknowledged.items() if told}
+    unmade = [k for k in acknowledged if effects.get(k) != 1]
+    report.check(f"{name}: what is acknowledged happened", ", ".join(unmade[:3]))
+    other = [k for k, told in acknowledged.items() if (again := again_of(k)) is None or (again[0], again[2]) != told]
+    report.check(f"{name}: what is acknowledged is given again", ", ".join(other[:3]))
+    report.check(f"{name}: repeats reach nobody", "" if journal(upstream) == effects else "they had effects")
+    doubt = [k for k, told in swaps.acknowledged.items() if not told]
+    open_ = [(k, again) for k in doubt if (again := again_of(k)) is None or again[1] not in ("unknown", "executed")]
+    report.check(f"{name}: the rest is in doubt, or executed after all", f"{open_[:2]}" if open_ else "")
+
+
+def check_audit(binary, report, name, folders, effects):
+    """Everything that happened was announced; the chain is whole, over the files of all gates."""
     announced = set()
-    for file in sorted(folder.glob("*.jsonl")):
+    for file in sorted(file for folder in folders for file in folder.glob("*.jsonl")):
         for line in file.read_text(encoding="utf-8").splitlines():
             entry = json.loads(line).get("entry", {})
             if entry.get("what") == "sending":
                 announced.add(entry["requestId"])
     silent = [k for k in effects if k not in announced]
     report.check(f"{name}: everything that happened stands in the audit chain", ", ".join(silent[:3]))
-    verified = subprocess.run([binary, "audit", "verify", folder], capture_output=True, text=True, check=False)
+    verified = subprocess.run([binary, "audit", "verify", *folders], capture_output=True, text=True, check=False)
     report.check(f"{name}: the audit chain is whole", "" if verified.returncode == 0 else verified.stdout + verified.stderr)
 
 

@@ -4,7 +4,7 @@
 //! any. Memory is bounded: full buckets are dropped, and where too many are not full, those that are nearest to it.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 
@@ -24,8 +24,10 @@ const FEW: usize = 256;
 pub struct Local {
     since: Stopwatch,
     /// By rate: the callers that crowd one have no effect on another.
-    rates: Vec<[Mutex<Shard>; SHARDS]>,
+    rates: Vec<Arc<Shards>>,
 }
+
+type Shards = [Mutex<Shard>; SHARDS];
 
 /// Each bucket with its mark.
 #[derive(Debug, Default)]
@@ -49,7 +51,13 @@ pub(super) struct Taken {
 impl Local {
     /// Buckets for so many rates.
     pub fn new(rates: usize) -> Local {
-        Local { since: Stopwatch::start(), rates: (0..rates).map(|_| Default::default()).collect() }
+        Local { since: Stopwatch::start(), rates: (0..rates).map(|_| Arc::default()).collect() }
+    }
+
+    /// Buckets for other rates, with those of the rates that had these places.
+    pub(super) fn with_places(&self, places: &[Option<usize>]) -> Local {
+        let shards = |place: &Option<usize>| place.and_then(|at| self.rates.get(at)).cloned().unwrap_or_default();
+        Local { since: self.since, rates: places.iter().map(shards).collect() }
     }
 
     pub(super) fn take_now(&self, takes: &[Take<'_>]) -> Vec<Taken> {
@@ -125,7 +133,7 @@ impl Local {
 
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
-        self.rates.iter().flatten().map(|shard| shard.lock().unwrap().marks.len()).sum()
+        self.rates.iter().flat_map(|shards| shards.iter()).map(|shard| shard.lock().unwrap().marks.len()).sum()
     }
 }
 
@@ -133,6 +141,10 @@ impl Local {
 impl RateLimiter for Local {
     async fn take(&self, takes: &[Take<'_>]) -> Vec<Option<Mark>> {
         self.take_now(takes).into_iter().map(|taken| Some(taken.mark)).collect()
+    }
+
+    fn followed_by(&self, places: &[Option<usize>]) -> Arc<dyn RateLimiter> {
+        Arc::new(self.with_places(places))
     }
 }
 

@@ -64,7 +64,7 @@ pub struct Shared {
     nodes: u64,
     /// This node's part of the shared buckets.
     part: Local,
-    owed: Owed,
+    owed: Arc<Owed>,
     metrics: Metrics,
 }
 
@@ -72,7 +72,7 @@ impl Shared {
     /// Buckets for so many rates, shared by so many nodes.
     pub fn new(rates: usize, redis: Arc<Redis>, nodes: u64, metrics: Metrics) -> Shared {
         let (local, part) = (Local::new(rates), Local::new(rates));
-        Shared { local, redis, script: Script::new(SCRIPT), nodes, part, owed: Owed::default(), metrics }
+        Shared { local, redis, script: Script::new(SCRIPT), nodes, part, owed: Arc::default(), metrics }
     }
 
     async fn take_there(&self, takes: &[Take<'_>]) -> Vec<Mark> {
@@ -127,6 +127,18 @@ impl RateLimiter for Shared {
         }
         let (mut shared, mut local) = (shared.into_iter(), taken.into_iter().map(|taken: Taken| taken.mark));
         takes.iter().map(|take| if take.rate.is_shared { shared.next() } else { local.next() }).collect()
+    }
+
+    fn followed_by(&self, places: &[Option<usize>]) -> Arc<dyn RateLimiter> {
+        Arc::new(Shared {
+            local: self.local.with_places(places),
+            redis: self.redis.clone(),
+            script: Script::new(SCRIPT),
+            nodes: self.nodes,
+            part: self.part.with_places(places),
+            owed: self.owed.clone(),
+            metrics: self.metrics.clone(),
+        })
     }
 }
 

@@ -6,6 +6,8 @@ use crate::config::{Demands, Durability};
 
 /// `WAITAOF` is there from this version on.
 const FSYNCED_SINCE: (u64, u64) = (7, 2);
+/// From this version on a script can ask what its user may do.
+const STORE_SINCE: (u64, u64) = (7, 0);
 
 /// Why a Redis is not trusted with the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +18,8 @@ pub enum Unfit {
     NothingToFsync,
     Replica,
     Silent,
+    Old { version: String },
+    Denied { what: String },
 }
 
 impl fmt::Display for Unfit {
@@ -43,14 +47,19 @@ impl fmt::Display for Unfit {
             Unfit::Silent => {
                 write!(f, "the Redis does not say what it does with what it keeps: let its user call `INFO`")
             }
+            Unfit::Old { version } => write!(f, "a store needs Redis 7.0 or newer, and this is {version}"),
+            Unfit::Denied { what } => write!(
+                f,
+                "the user of the Redis may not do all that a store needs: {what}; `deploy/redis.acl` is enough"
+            ),
         }
     }
 }
 
 impl std::error::Error for Unfit {}
 
-/// `info` is what the command `INFO` answers.
-pub(super) fn check(info: &str, demands: Demands) -> Result<(), Unfit> {
+/// `info` is what the command `INFO` answers; where nothing is demanded, it need only take writes.
+pub(super) fn check(info: &str, demands: Option<Demands>) -> Result<(), Unfit> {
     let said = |name: &str| {
         let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         line.map(str::trim).ok_or(Unfit::Silent)
@@ -58,6 +67,7 @@ pub(super) fn check(info: &str, demands: Demands) -> Result<(), Unfit> {
     if said("role")? != "master" {
         return Err(Unfit::Replica);
     }
+    let Some(demands) = demands else { return Ok(()) };
     let keeps_on_disk = said("aof_enabled")? == "1";
     if demands.durability == Durability::Fsynced {
         let version = said("redis_version")?;
@@ -67,6 +77,9 @@ pub(super) fn check(info: &str, demands: Demands) -> Result<(), Unfit> {
         if !keeps_on_disk {
             return Err(Unfit::NothingToFsync);
         }
+    }
+    if numbers(said("redis_version")?).is_none_or(|numbers| numbers < STORE_SINCE) {
+        return Err(Unfit::Old { version: said("redis_version")?.to_owned() });
     }
     if demands.allow_unsafe {
         return Ok(());
@@ -101,6 +114,7 @@ mod tests {
         use Durability::{Acknowledged, Fsynced, Replicated};
         let evicts = || Unfit::Evicts { policy: "allkeys-lru".to_owned() };
         let old = |version: &str| Unfit::CannotFsync { version: version.to_owned() };
+        let too_old = || Unfit::Old { version: "6.2.1".to_owned() };
         let cases = [
             (info("7.0.15", "master", "0", "noeviction", "1"), strict(Acknowledged), Ok(())),
             (info("7.0.15", "master", "0", "allkeys-lru", "1"), strict(Acknowledged), Ok(())),
@@ -111,6 +125,7 @@ mod tests {
             (info("7.0.15", "slave", "0", "noeviction", "1"), lax(Acknowledged), Err(Unfit::Replica)),
             (info("7.0.15", "master", "0", "noeviction", "1"), lax(Fsynced), Err(old("7.0.15"))),
             (info("6.2.1", "master", "0", "noeviction", "1"), strict(Fsynced), Err(old("6.2.1"))),
+            (info("6.2.1", "master", "0", "noeviction", "1"), lax(Acknowledged), Err(too_old())),
             (info("odd", "master", "0", "noeviction", "1"), strict(Fsynced), Err(old("odd"))),
             (info("7.2.0", "master", "0", "noeviction", "1"), strict(Fsynced), Ok(())),
             (info("8.0.1", "master", "0", "noeviction", "1"), strict(Fsynced), Ok(())),
@@ -118,7 +133,7 @@ mod tests {
             (String::new(), lax(Acknowledged), Err(Unfit::Silent)),
         ];
         for (info, demands, expected) in cases {
-            assert_eq!(check(&info, demands), expected, "{info} {demands:?}");
+            assert_eq!(check(&info, Some(demands)), expected, "{info} {demands:?}");
         }
     }
 }

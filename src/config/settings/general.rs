@@ -14,6 +14,7 @@ pub(super) const SETTINGS: &[Setting] = &[
         name: "policies",
         kind: Kind::Folder(|w| &mut w.policies),
         absent: Absent::First { example: r#""policies""# },
-        doc: "The folder of policies: all its `*.toml` files are one set. Without it, no rates are limited.",
+        doc: "The folder of policies: all its `*.toml` files are one set, and without rules nothing passes. What changes there\n\
+              takes force while the gate runs, a few seconds later or at once after SIGHUP; a set with an error does not.",
     },
 ];

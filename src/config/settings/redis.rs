@@ -10,10 +10,55 @@ pub(super) const SETTINGS: &[Setting] = &[
         doc: "Where it is: `rediss://user:password@host:6379/0`, or `redis://` without TLS. A secret.",
     },
     Setting {
+        name: "sentinels",
+        kind: Kind::Hosts(|w| &mut w.redis_sentinels),
+        absent: Absent::Nothing {
+            example: r#"["sentinel-1.example.com:26379", "sentinel-2.example.com:26379", "sentinel-3.example.com:26379"]"#,
+        },
+        doc: "Instead of `url`: the Sentinels that say where it is, now and after a failover; as many as there are.",
+    },
+    Setting {
+        name: "master",
+        kind: Kind::Text(|w| &mut w.redis_master),
+        absent: Absent::Nothing { example: r#""sluice""# },
+        doc: "What the `sentinels` call it.",
+    },
+    Setting {
+        name: "user",
+        kind: Kind::Text(|w| &mut w.redis_user),
+        absent: Absent::Nothing { example: r#""sluice""# },
+        doc: "With `sentinels`: the user of the Redis itself.",
+    },
+    Setting {
+        name: "password",
+        kind: Kind::Secret(|w| &mut w.redis_password),
+        absent: Absent::Nothing { example: r#"{ file = "redis.password" }"# },
+        doc: "With `sentinels`: the password for the Redis itself.",
+    },
+    Setting {
+        name: "sentinel_user",
+        kind: Kind::Text(|w| &mut w.sentinel_user),
+        absent: Absent::Nothing { example: r#""sluice""# },
+        doc: "The user of the `sentinels`.",
+    },
+    Setting {
+        name: "sentinel_password",
+        kind: Kind::Secret(|w| &mut w.sentinel_password),
+        absent: Absent::Nothing { example: r#"{ file = "sentinel.password" }"# },
+        doc: "The password for the `sentinels`.",
+    },
+    Setting {
+        name: "tls",
+        kind: Kind::Truth(|w| &mut w.redis_tls),
+        absent: Absent::Means("true"),
+        doc: "With `sentinels`: whether they, and the Redis that they name, are reached by TLS.",
+    },
+    Setting {
         name: "ca",
         kind: Kind::Certificates(|w| &mut w.redis_ca),
         absent: Absent::Nothing { example: r#""tls/redis-ca.pem""# },
-        doc: "The authorities that its certificate may come from, as a PEM file, instead of the system's.",
+        doc: "The authorities that its certificate, and those of its Sentinels, may come from, as a PEM file, instead of the\n\
+              system's.",
     },
     millis(
         "timeout_ms",

@@ -37,7 +37,7 @@ fn what_is_demanded_of_a_redis_that_is_the_store() {
 fn a_shared_store_needs_its_redis_and_a_name_for_each_gate() {
     let told = |text: &str| wrong(&with(text), &[], &[]);
     let homeless = told("[store]\nkind = \"redis\"\nnode = \"left\"\n");
-    assert!(homeless.iter().any(|one| one.contains("there is no `redis.url`")), "{homeless:?}");
+    assert!(homeless.iter().any(|one| one.contains("neither `redis.url` nor")), "{homeless:?}");
     let nameless = told("[store]\nkind = \"redis\"\n[redis]\nurl = \"redis://127.0.0.1\"\n");
     assert!(nameless.iter().any(|one| one.contains("`store.node` is not written")), "{nameless:?}");
     for (name, value) in [("durability", "\"fsynced\""), ("allow_unsafe", "true"), ("replicas", "2")] {
@@ -47,4 +47,63 @@ fn a_shared_store_needs_its_redis_and_a_name_for_each_gate() {
     }
     let odd = told("[store]\nkind = \"disk\"\n");
     assert!(odd.iter().any(|one| one.contains("`disk` is not a choice here")), "{odd:?}");
+}
+
+#[test]
+fn sentinels_say_where_the_redis_is() {
+    let redis = "sentinels = [\"10.0.0.1:26379\", \"Sentinel-2.example.com\"]\nmaster = \"sluice\"\n";
+    let shared = "[store]\nkind = \"redis\"\nnode = \"left\"\nseal_key = { file = \"seal.key\" }\n[redis]\n";
+    let reading = read_in(&with(&format!("{shared}{redis}durability = \"replicated\"\n")), &[], &[]).unwrap();
+    assert_eq!(reading.warnings, []);
+    let RedisPlace::Sentinels(sentinels) = reading.config.redis.unwrap().place else { panic!("no Sentinels") };
+    let addresses = [("10.0.0.1".to_owned(), 26_379), ("sentinel-2.example.com".to_owned(), 26_379)];
+    assert_eq!((sentinels.addresses.as_slice(), sentinels.master.as_str()), (addresses.as_slice(), "sluice"));
+    assert!(sentinels.tls && sentinels.login.password.is_none() && sentinels.sentinel_login.user.is_none());
+
+    let logins = "user = \"a\"\npassword = { file = \"seal.key\" }\nsentinel_user = \"b\"\n\
+                  sentinel_password = { file = \"seal.key\" }\ntls = false\n";
+    let reading = read_in(&with(&format!("{shared}{redis}{logins}")), &[], &[]).unwrap();
+    let RedisPlace::Sentinels(sentinels) = reading.config.redis.unwrap().place else { panic!("no Sentinels") };
+    assert_eq!((sentinels.login.user.as_deref(), sentinels.sentinel_login.user.as_deref()), (Some("a"), Some("b")));
+    assert!(sentinels.login.password.is_some() && sentinels.sentinel_login.password.is_some() && !sentinels.tls);
+    let warnings: Vec<_> = reading.warnings.iter().map(|one| one.text.as_str()).collect();
+    for warning in ["`redis.sentinels` is without TLS to another machine", "what only the old Redis had is forgotten"] {
+        assert!(warnings.iter().any(|one| one.contains(warning)), "{warnings:?}");
+    }
+}
+
+#[test]
+fn what_does_not_go_with_sentinels_is_told() {
+    let sentinels = "sentinels = [\"127.0.0.1:1\"]\n";
+    for (redis, fault) in [
+        (
+            format!("{sentinels}master = \"m\"\nurl = \"redis://127.0.0.1\"\n"),
+            "`redis.sentinels` does not go with `redis.url`",
+        ),
+        (sentinels.to_owned(), "`redis.sentinels` has no use without `redis.master`"),
+        ("master = \"m\"\n".to_owned(), "`redis.master` has no use without `redis.sentinels`"),
+        ("url = \"redis://127.0.0.1\"\ntls = true\n".to_owned(), "`redis.tls` has no use without `redis.sentinels`"),
+        (
+            "url = \"redis://127.0.0.1\"\npassword = { file = \"seal.key\" }\n".to_owned(),
+            "`redis.password` has no use without `redis.sentinels`",
+        ),
+        (format!("{sentinels}master = \"m\"\nuser = \"u\"\n"), "`redis.user` has no use without `redis.password`"),
+        (
+            format!("{sentinels}master = \"m\"\nsentinel_user = \"u\"\n"),
+            "`redis.sentinel_user` has no use without `redis.sentinel_password`",
+        ),
+        (
+            format!("{sentinels}master = \"m\"\ntls = false\nca = \"ca.pem\"\n"),
+            "`redis.ca` has no use: `sentinels` is without TLS",
+        ),
+        ("sentinels = []\nmaster = \"m\"\n".to_owned(), "`redis.sentinels`: the list is empty"),
+        (
+            "sentinels = [\"redis://h:1\"]\nmaster = \"m\"\n".to_owned(),
+            "`redis.sentinels`: this is not a host and a port",
+        ),
+        ("nodes = 2\n".to_owned(), "`redis.nodes` has no use without `redis.url`"),
+    ] {
+        let told = wrong(&with(&format!("[redis]\n{redis}")), &[("ca.pem", &certificate().0)], &[]);
+        assert!(told.iter().any(|one| one.contains(fault)), "{redis}: {told:?}");
+    }
 }

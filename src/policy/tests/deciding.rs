@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::language::{WORDS, all};
 use super::*;
-use crate::base::pointer::Pointer;
+use crate::catalog::Operation;
 use crate::commit::{Span, StoreTime};
 
 const USER: &str = "9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11";
@@ -23,7 +23,10 @@ fn rule(id: &str, effect: &str, when: &str) -> String {
 }
 
 fn asking<T>(operation: &str, body: &Value, ask: impl FnOnce(&Asked<'_>) -> T) -> T {
-    let operation = catalog().operation(&OperationId::new(operation)).unwrap();
+    asking_for(catalog().operation(&OperationId::new(operation)).unwrap(), body, ask)
+}
+
+fn asking_for<T>(operation: &Operation, body: &Value, ask: impl FnOnce(&Asked<'_>) -> T) -> T {
     let movement = operation.movement(body);
     ask(&Asked {
         environment: Environment::Production,
@@ -186,8 +189,13 @@ fn new_destinations_are_a_fact_and_an_unknown_one_is_deny() {
 #[test]
 fn listed_places_need_a_rule_that_names_them() {
     let body = json!({"requestId": "r", "source": {"amount": "5", "currency": "usdc"}, "memo": "x"});
-    let facts = Facts { listed: vec![Pointer::parse("/memo").unwrap()], ..Facts::default() };
-    let effect = |when: &str| decide_with(&rules(&rule("a", "allow", when)), "createOfframp", &body, &facts).effect;
+    let catalog = Catalog::build(&SchemaFiles::built_in(), &[]).unwrap();
+    let catalog = catalog.with_further(&["createOfframp:/memo".to_owned()], "x").unwrap();
+    assert_ne!(catalog.digest(), super::catalog().digest());
+    let operation = catalog.operation(&OperationId::new("createOfframp")).unwrap();
+    let effect = |when: &str| {
+        asking_for(operation, &body, |asked| rules(&rule("a", "allow", when)).decide(asked, &Facts::default()).effect)
+    };
     assert_eq!(effect("op = \"createOfframp\""), Effect::Deny);
     assert_eq!(effect("op = \"createOfframp\", body = { \"/memo\" = \"present\" }"), Effect::Allow);
     assert_eq!(effect("op = \"createOfframp\", body = { \"/memo\" = { in = [\"x\", \"y\"] } }"), Effect::Allow);

@@ -27,7 +27,7 @@ fn faults(texts: &[&str]) -> String {
 }
 
 /// What design.md shows, but for the invariant.
-const DESIGN: &str = r#"
+pub(super) const DESIGN: &str = r#"
 [[rule]]
 id = "small-offramps"
 effect = "allow"
@@ -144,9 +144,8 @@ fn every_fault_of_rules_and_limits_is_told() {
     insta::assert_snapshot!(faults(&texts));
 }
 
-#[test]
-fn a_rule_without_faults_is_taken_whatever_it_asks() {
-    let text = r#"
+/// All that a rule can ask.
+pub(super) const EVERYTHING: &str = r#"
 [[rule]]
 id = "r"
 effect = "allow"
@@ -158,6 +157,9 @@ when = { op = ["@money", "updateUser"], environment = "sandbox", issuer = "main"
   body = { "/developerFee" = "absent", "/source/chain" = { in = ["BASE", 5, true] }, "/x" = { equals = 5 } },
   weekday = ["mon", "fri"], hour = "[9, 17)", zone = "Europe/Berlin" }
 "#;
-    let [rule]: [Rule; 1] = all(&[text, WORDS]).unwrap().policies.rules.rules.try_into().unwrap();
+
+#[test]
+fn a_rule_without_faults_is_taken_whatever_it_asks() {
+    let [rule]: [Rule; 1] = all(&[EVERYTHING, WORDS]).unwrap().policies.rules.rules.try_into().unwrap();
     assert_eq!(&*rule.id, "r");
 }

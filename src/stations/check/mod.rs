@@ -140,7 +140,16 @@ fn parameter_violations(parameter: &Parameter, value: &str, place: Place) -> Vec
 }
 
 fn body_violations(operation: &Operation, contract: &Contract, value: &Value) -> Vec<Violation> {
-    let violations = contract.violations(value);
+    let violations = if operation.further.is_empty() {
+        contract.violations(value)
+    } else {
+        // The contract does not know these places; rules do.
+        let mut known = value.clone();
+        for pointer in &operation.further {
+            pointer.take(&mut known);
+        }
+        contract.violations(&known)
+    };
     if violations.is_empty() { intent::address_violations(operation, value) } else { violations }
 }
 

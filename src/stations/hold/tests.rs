@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{HeaderMap, HeaderValue};
 use http::Method;
+use http::header::{HeaderMap, HeaderValue};
 use serde_json::json;
 
 use super::*;

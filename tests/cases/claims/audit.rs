@@ -12,7 +12,7 @@ use crate::support::token::token;
 use crate::support::{Act, Setup, Upstream, post};
 
 /// Every Entry of the chain, in the order of its files.
-fn entries(folder: &Path) -> Vec<Value> {
+pub fn entries(folder: &Path) -> Vec<Value> {
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<_> = files.filter(|path| path.extension().is_some_and(|end| end == "jsonl")).collect();
     files.sort();

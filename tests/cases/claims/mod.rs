@@ -1,6 +1,6 @@
 //! At most once: whoever sends a requestId again hears what became of it, and upstream hears nothing.
 
-mod audit;
+pub mod audit;
 mod fates;
 mod owners;
 mod progress;

@@ -1,6 +1,10 @@
 //! Calls that wait for people: how they wait, who judges them, and that they are sent once or never.
 
+mod attacks;
+mod callers;
+mod judging;
 mod path;
+mod releasing;
 
 use std::net::SocketAddr;
 

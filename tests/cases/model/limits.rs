@@ -7,7 +7,6 @@ use serde_json::Value;
 use sluice::catalog::Catalog;
 use sluice::commit::{Span, WindowKey};
 use sluice::policy::{Known, Policies, read};
-use sluice::ports::Store as _;
 use sluice::stations::claim::State;
 
 use super::world::{CATALOG, ENVIRONMENT, World};

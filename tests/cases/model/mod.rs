@@ -4,6 +4,7 @@
 //! A failure prints its seed; `SLUICE_SEED=N cargo test --test main model` runs that history alone. `SLUICE_HISTORIES`
 //! says how many there are.
 
+mod elsewhere;
 mod fate;
 mod limits;
 mod ports;
@@ -14,13 +15,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use elsewhere::Elsewhere;
+use fate::ModelClock;
+use sluice::adapters::store::redis::RedisStore;
+use sluice::ports::Store;
 use sluice::stations::reply::Executed;
 use tokio::time::timeout;
-use world::World;
+use world::{World, in_memory};
+
+use super::store::redis::connected;
+use super::store::{BEGIN, Hand};
+use crate::support::Redis;
 
 /// Histories that failed once.
 const COMMITTED_SEEDS: [u64; 0] = [];
 const HISTORIES: u64 = 2_000;
+/// Those that are told by a real Redis as well.
+const REDIS_HISTORIES: u64 = 12;
 const REQUEST_IDS: u64 = 4;
 
 #[test]
@@ -40,7 +51,7 @@ fn no_history_breaks_a_promise() {
                     if broken.load(Ordering::SeqCst) {
                         return;
                     }
-                    if let Err(why) = catch_unwind(AssertUnwindSafe(|| history(*seed))) {
+                    if let Err(why) = catch_unwind(AssertUnwindSafe(|| history(*seed, in_memory))) {
                         broken.store(true, Ordering::SeqCst);
                         eprintln!("history {seed} breaks a promise; SLUICE_SEED={seed} runs it again");
                         resume_unwind(why);
@@ -74,15 +85,34 @@ fn without_its_audit_chain_a_gate_says_no_more_than_it_knows() {
     });
 }
 
-fn in_model_time(history: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-    runtime.block_on(history);
-    runtime.shutdown_background();
+/// What a store does to a history is the same in a real Redis and in memory.
+#[test]
+fn a_real_redis_tells_the_same_histories() {
+    let redis = Redis::start();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let there = runtime.block_on(connected(&redis.url()));
+    for seed in 1..=variable("SLUICE_REDIS_HISTORIES").unwrap_or(REDIS_HISTORIES) {
+        redis.ask(&["FLUSHALL"]);
+        let in_redis = |clock: Arc<ModelClock>| -> Arc<dyn Store> {
+            let hand = Hand::at(BEGIN);
+            let store = Arc::new(RedisStore::by_clock(there.clone(), hand.clone()));
+            Arc::new(Elsewhere { store, hand, clock, runtime: runtime.handle().clone() })
+        };
+        assert_eq!(history(seed, in_redis), history(seed, in_memory), "history {seed}");
+    }
 }
 
-fn history(seed: u64) {
+fn in_model_time<T>(history: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let told = runtime.block_on(history);
+    runtime.shutdown_background();
+    told
+}
+
+/// What happened in it.
+fn history(seed: u64, store: impl FnOnce(Arc<ModelClock>) -> Arc<dyn Store>) -> Vec<String> {
     in_model_time(async move {
-        let world = World::new(seed);
+        let world = World::new(seed, store);
         let alive: Vec<_> = (0..2).map(|at| tokio::spawn(Arc::clone(&world).keep_alive(at))).collect();
         let people = tokio::spawn(Arc::clone(&world).people());
         callers(&world).await;
@@ -94,7 +124,8 @@ fn history(seed: u64) {
         callers(&world).await;
         world.rest().await;
         world.check().await;
-    });
+        world.told()
+    })
 }
 
 /// Several callers for each requestId, all at once.

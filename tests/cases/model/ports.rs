@@ -10,7 +10,6 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use serde_json::Value;
-use sluice::adapters::store::memory::Memory;
 use sluice::base::ids::Environment;
 use sluice::commit::{
     Commit, CommitError, Committed, Index, NodeId, Number, Outstanding, Record, RecordKey, Span, StoreFault, StoreTime,
@@ -27,7 +26,7 @@ pub const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
 pub struct FlakyStore {
-    pub store: Arc<Memory>,
+    pub store: Arc<dyn Store>,
     pub life: Arc<Life>,
     pub fate: Arc<Fate>,
     /// Commits and reads: the round trips that a call can cost.

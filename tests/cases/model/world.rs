@@ -19,8 +19,8 @@ use sluice::config::CredentialConfig;
 use sluice::journey::holds::Changes;
 use sluice::journey::submit::submit;
 use sluice::journey::upkeep::{drain, lapse, recover, search_and_sweep};
-use sluice::journey::{Books, Heard, Road};
-use sluice::ports::{Clock as _, Store as _};
+use sluice::journey::{Books, Road};
+use sluice::ports::{Clock as _, Store};
 use sluice::stations::admit::{
     Admitted, Algorithm, Believed, FieldPath, Head, IssuerRules, KeySet, Trusted, admit, bearer, believe, find,
 };
@@ -47,7 +47,7 @@ const LEASE: Duration = Duration::from_secs(60);
 pub struct World {
     pub fate: Arc<Fate>,
     pub clock: Arc<ModelClock>,
-    pub store: Arc<Memory>,
+    pub store: Arc<dyn Store>,
     pub upstream: Arc<ModelUpstream>,
     files: Vec<AuditFile>,
     nodes: Vec<Mutex<Node>>,
@@ -83,14 +83,14 @@ static CALLERS: LazyLock<Vec<(String, Believed)>> =
     LazyLock::new(|| ["service", "stranger"].iter().map(|subject| believed(subject)).collect());
 
 impl World {
-    pub fn new(seed: u64) -> Arc<World> {
-        World::of(Fate::new(seed))
+    pub fn new(seed: u64, store: impl FnOnce(Arc<ModelClock>) -> Arc<dyn Store>) -> Arc<World> {
+        World::of(Fate::new(seed), store)
     }
 
-    fn of(fate: Fate) -> Arc<World> {
+    fn of(fate: Fate, store: impl FnOnce(Arc<ModelClock>) -> Arc<dyn Store>) -> Arc<World> {
         let fate = Arc::new(fate);
         let clock = Arc::new(ModelClock::new());
-        let store = Arc::new(Memory::new(clock.clone()));
+        let store = store(clock.clone());
         let files: Vec<AuditFile> = vec![AuditFile::default(), AuditFile::default()];
         let upstream = Arc::new(ModelUpstream {
             effects: Mutex::default(),
@@ -123,7 +123,7 @@ impl World {
 
     /// Nothing goes wrong, and every node serves.
     pub fn calm() -> Arc<World> {
-        let world = World::of(Fate::calm());
+        let world = World::of(Fate::calm(), in_memory);
         world.nodes.iter().for_each(|node| node.lock().unwrap().serving = true);
         world
     }
@@ -243,6 +243,16 @@ impl World {
         sleep(LEASE * 2).await;
     }
 
+    /// What happened, but for names that are another each time.
+    pub fn told(&self) -> Vec<String> {
+        let effects = self.upstream.effects.lock().unwrap();
+        let effects = effects.iter().map(|e| format!("{} {:?} {} {}", e.request_id, e.sent, e.trace, e.asked.amount));
+        let told = self.told.lock().unwrap();
+        let told =
+            told.iter().map(|t| format!("{} {:?} {} {} {:?}", t.request_id, t.began, t.trace, t.status, t.executed));
+        effects.chain(told).collect()
+    }
+
     /// The promises.
     pub async fn check(&self) {
         self.check_told();
@@ -327,13 +337,18 @@ impl World {
     }
 }
 
-/// Of the memory store nothing is waited for.
+/// The store of most histories.
+pub fn in_memory(clock: Arc<ModelClock>) -> Arc<dyn Store> {
+    Arc::new(Memory::new(clock))
+}
+
+/// Of the stores of the model nothing is waited for.
 fn futures_now<T>(future: impl Future<Output = T>) -> T {
     let mut future = std::pin::pin!(future);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     match future.as_mut().poll(&mut context) {
         std::task::Poll::Ready(value) => value,
-        std::task::Poll::Pending => panic!("the memory store waits for nothing"),
+        std::task::Poll::Pending => panic!("a store of the model waits for nothing"),
     }
 }
 
@@ -341,7 +356,7 @@ fn node(
     at: usize,
     fate: &Arc<Fate>,
     clock: &Arc<ModelClock>,
-    store: &Arc<Memory>,
+    store: &Arc<dyn Store>,
     file: &AuditFile,
     upstream: &Arc<ModelUpstream>,
 ) -> Node {
@@ -368,7 +383,7 @@ fn node(
         settling: TaskTracker::new(),
         changes: Changes::default(),
         metrics: Metrics::new().unwrap(),
-        heard: Heard::default(),
+        heard: Arc::default(),
         drain: entries,
     });
     let road = Road {
@@ -417,6 +432,7 @@ fn believed(subject: &str) -> (String, Believed) {
         required: Vec::new(),
         roles: None,
         requester: FieldPath::parse("act.sub").unwrap(),
+        refuses_holds: false,
     };
     let keys = Some(Arc::new(KeySet::shared(&Secret::new(SECRET.to_owned()))));
     let mut said = claims();

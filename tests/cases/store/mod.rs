@@ -5,8 +5,9 @@
 mod asked;
 mod embedded;
 mod faults;
+mod ledger;
 mod property;
-mod redis;
+pub(super) mod redis;
 mod sealed;
 mod suite;
 mod transfer;

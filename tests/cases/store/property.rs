@@ -135,7 +135,7 @@ async fn same(memory: &Memory, other: &dyn Store) {
 
 /// What passes while a store is closed is known by the time of day alone: so that is all that passes here.
 #[derive(Debug)]
-struct OfDay(Arc<Hand>);
+pub struct OfDay(pub Arc<Hand>);
 
 impl Clock for OfDay {
     fn now(&self) -> Timestamp {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use sluice::adapters::redis::{NotReady, Redis as Connection};
 use sluice::adapters::store::redis::RedisStore;
 use sluice::base::secret::Secret;
-use sluice::commit::{Commit, CommitError, Committed, Index, StoreFault};
-use sluice::config::{Demands, Durability, RedisConfig};
+use sluice::commit::{Commit, CommitError, Committed, Index, Step, StoreFault};
+use sluice::config::{Demands, Durability, RedisConfig, RedisPlace};
 use sluice::ports::Store;
 use sluice::telemetry::Metrics;
 
@@ -21,7 +21,8 @@ const LONG: Duration = Duration::from_secs(5);
 const SHORT: Duration = Duration::from_millis(500);
 
 fn config(url: &str, timeout: Duration) -> RedisConfig {
-    RedisConfig { url: Secret::new(url.to_owned()), ca_pem: None, timeout, nodes: 2, demands: None }
+    let place = RedisPlace::Url(Secret::new(url.to_owned()));
+    RedisConfig { place, ca_pem: None, timeout, nodes: 2, demands: None }
 }
 
 fn demanding(url: &str, durability: Durability) -> RedisConfig {
@@ -209,12 +210,16 @@ async fn a_newer_format_and_what_is_no_store_are_refused() {
     }
 }
 
+/// The rules that are written for people.
+fn minimal_user() -> String {
+    let rules = include_str!("../../../deploy/redis.acl").lines().find_map(|line| line.strip_prefix("user sluice "));
+    format!("ACL SETUSER sluice {}", rules.unwrap().replace("PASSWORD", "secret"))
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_minimal_user_is_enough() {
     let redis = Redis::start();
-    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
-    let rules =
-        readme.lines().find(|line| line.starts_with("ACL SETUSER sluice ")).unwrap().replace("PASSWORD", "secret");
+    let rules = minimal_user();
     assert_eq!(redis.ask(&rules.split_whitespace().collect::<Vec<_>>()), ["OK"]);
     let url = format!("redis://sluice:secret@127.0.0.1:{}", redis.port());
     let store = opened(&demanding(&url, Durability::Acknowledged)).await;
@@ -228,6 +233,52 @@ async fn a_minimal_user_is_enough() {
     store.drained(ENVIRONMENT, &numbers).await.unwrap();
     assert_eq!(store.sweep().await.unwrap(), 1);
     assert_eq!(store.due(ENVIRONMENT, Index::Sending, None, 9).await.unwrap().len(), 1);
+}
+
+/// Each command that it lacks is named before anything is asked; and one that it loses later does no half of anything.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_who_may_do_less_is_refused_and_leaves_nothing_half_done() {
+    let redis = Redis::start_with(&["--enable-debug-command", "yes"]);
+    let rules = minimal_user();
+    let rules: Vec<&str> = rules.split_whitespace().collect();
+    let url = format!("redis://sluice:secret@127.0.0.1:{}", redis.port());
+    let demanded = demanding(&url, Durability::Replicated { replicas: 1 });
+    let commands = rules.iter().filter_map(|rule| rule.strip_prefix('+'));
+    for command in commands.clone().filter(|command| *command != "select") {
+        redis.ask(&["ACL", "DELUSER", "sluice"]);
+        redis.ask(&rules);
+        redis.ask(&["ACL", "SETUSER", "sluice", &format!("-{command}")]);
+        let refused = begin(&demanded).ready_within(PATIENCE).await.unwrap_err().to_string().to_lowercase();
+        assert!(refused.contains(command), "{command}: {refused}");
+    }
+    redis.ask(&rules);
+    redis.ask(&["ACL", "SETUSER", "sluice", "resetkeys", "~sluice:*"]);
+    let refused = begin(&demanded).ready_within(PATIENCE).await.unwrap_err().to_string();
+    assert!(refused.contains("GET {rates}:x"), "{refused}");
+
+    redis.ask(&rules);
+    let store = opened(&demanding(&url, Durability::Acknowledged)).await;
+    let entry = tries(&store, "a").await.unwrap().number;
+    let span = rolling(secs(60), 2);
+    for command in ["hset", "zadd", "zrem", "hdel", "del"] {
+        let before = redis.ask(&["DEBUG", "DIGEST"]);
+        assert_eq!(before.concat().len(), 40, "{before:?}");
+        redis.ask(&["ACL", "SETUSER", "sluice", &format!("-{command}")]);
+        let steps = vec![
+            create_for("b", secs(1), secs(1)),
+            reserve(span, "h", 1, 9),
+            add(Index::Sending, "b", secs(30)),
+            Step::IndexRemove { index: Index::Sending, member: "a".to_owned() },
+        ];
+        match command {
+            "hdel" => away(store.drained(ENVIRONMENT, &[entry]).await.map_err(CommitError::Fault)),
+            _ => away(store.commit(commit(steps)).await),
+        }
+        assert_eq!(redis.ask(&["DEBUG", "DIGEST"]), before, "{command}");
+        redis.ask(&["ACL", "SETUSER", "sluice", &format!("+{command}")]);
+        answers_again(&store).await;
+    }
+    tries(&store, "b").await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -265,6 +316,8 @@ async fn a_write_is_fsynced_or_in_doubt() {
         "INFO",
         "redis_version:7.2.4\r\nrole:master\r\naof_enabled:1\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction",
     );
+    let allowed = ::redis::Script::new(include_str!("../../../src/adapters/redis/allowed.lua"));
+    server.answers(&format!("EVALSHA {}", allowed.get_hash()), "*0\r\n");
     server.answers("EVALSHA", &format!("*3\r\n$4\r\ndone\r\n$1\r\n1\r\n$16\r\n{at}\r\n"));
     server.answers("WAITAOF", "*2\r\n:1\r\n:0\r\n");
     let store = opened(&demanding(&server.url(), Durability::Fsynced)).await;
@@ -274,7 +327,7 @@ async fn a_write_is_fsynced_or_in_doubt() {
         in_doubt(tries(&store, "a").await);
     }
     let asked = server.asked();
-    let writes = asked.iter().filter(|words| words[0] == "EVALSHA").count();
+    let writes = asked.iter().filter(|words| words[0] == "EVALSHA" && words[1] != allowed.get_hash()).count();
     assert_eq!((writes, asked.iter().filter(|words| words.join(" ").starts_with("WAITAOF 1 0 ")).count()), (4, 4));
 }
 

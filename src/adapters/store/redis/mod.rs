@@ -37,8 +37,10 @@ const SCRIPT: &str = include_str!("script.lua");
 const NO_SCRIPT: ErrorKind = ErrorKind::Server(ServerErrorKind::NoScript);
 /// Words that tell one obstacle.
 const OBSTACLE: usize = 6;
-/// Errors of a Redis that has not begun to write. `NOPERM` is none of them: a user may lack what a script needs last.
-const NOT_BEGUN: [&str; 15] = [
+/// Errors of a Redis, and of the script, where nothing was written.
+const NOT_BEGUN: [&str; 17] = [
+    "DENIED",
+    "NOPERM",
     "NOSCRIPT",
     "OOM",
     "READONLY",

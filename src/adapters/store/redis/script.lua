@@ -16,6 +16,15 @@
 local op, root = ARGV[1], KEYS[1]
 local MOST = 9007199254740991
 
+-- Every write goes through here, and is tried first: is it allowed to the user?
+local alter
+
+local function try(...)
+  if not redis.acl_check_cmd(...) then
+    error({ err = 'DENIED the user may not call ' .. (...) })
+  end
+end
+
 local function text(number)
   return string.format('%.0f', number)
 end
@@ -151,12 +160,12 @@ local function commit()
     end
     write(function()
       local key = root .. ':r:' .. name
-      redis.call('DEL', key)
-      redis.call('HSET', key, 'v', text(number), 'a', text(now), 'w', whole_until, 'g', gone_at, 'c', value)
+      alter('DEL', key)
+      alter('HSET', key, 'v', text(number), 'a', text(now), 'w', whole_until, 'g', gone_at, 'c', value)
       if whole_until == '' then
-        redis.call('ZREM', root .. ':x', 'r' .. name)
+        alter('ZREM', root .. ':x', 'r' .. name)
       else
-        redis.call('ZADD', root .. ':x', whole_until, 'r' .. name)
+        alter('ZADD', root .. ':x', whole_until, 'r' .. name)
       end
     end)
   end
@@ -216,21 +225,21 @@ local function commit()
       local name, version = take(), take()
       if is_of(name, version) then
         write(function()
-          redis.call('DEL', root .. ':r:' .. name)
-          redis.call('ZREM', root .. ':x', 'r' .. name)
+          alter('DEL', root .. ':r:' .. name)
+          alter('ZREM', root .. ':x', 'r' .. name)
         end)
       end
     end,
     index_add = function()
       local index, member, due = take(), take(), tonumber(take())
       write(function()
-        redis.call('ZADD', root .. ':i:' .. index, text(math.min(now + due, MOST)), member)
+        alter('ZADD', root .. ':i:' .. index, text(math.min(now + due, MOST)), member)
       end)
     end,
     index_remove = function()
       local index, member = take(), take()
       write(function()
-        redis.call('ZREM', root .. ':i:' .. index, member)
+        alter('ZREM', root .. ':i:' .. index, member)
       end)
     end,
     reserve = function()
@@ -250,15 +259,15 @@ local function commit()
       local before, matters_before = words(redis.call('HGET', slots, slot) or ('0 ' .. text(matters)))
       matters = math.max(matters, matters_before)
       write(function()
-        redis.call('HSET', slots, slot, text(before + units) .. ' ' .. text(matters))
-        redis.call('ZADD', root .. ':x', text(matters), 's' .. slot .. ' ' .. window)
-        redis.call('HSET', root .. ':h:' .. window, name, slot .. ' ' .. text(units))
+        alter('HSET', slots, slot, text(before + units) .. ' ' .. text(matters))
+        alter('ZADD', root .. ':x', text(matters), 's' .. slot .. ' ' .. window)
+        alter('HSET', root .. ':h:' .. window, name, slot .. ' ' .. text(units))
       end)
     end,
     settle = function()
       local window, name = take(), take()
       write(function()
-        redis.call('HDEL', root .. ':h:' .. window, name)
+        alter('HDEL', root .. ':h:' .. window, name)
       end)
     end,
     give_back = function()
@@ -276,12 +285,12 @@ local function commit()
         left = math.max(left - units, 0)
       end
       write(function()
-        redis.call('HDEL', root .. ':h:' .. window, name)
+        alter('HDEL', root .. ':h:' .. window, name)
         if left and left > 0 then
-          redis.call('HSET', slots, slot, text(left) .. ' ' .. text(matters))
+          alter('HSET', slots, slot, text(left) .. ' ' .. text(matters))
         elseif left then
-          redis.call('HDEL', slots, slot)
-          redis.call('ZREM', root .. ':x', 's' .. slot .. ' ' .. window)
+          alter('HDEL', slots, slot)
+          alter('ZREM', root .. ':x', 's' .. slot .. ' ' .. window)
         end
       end)
     end,
@@ -297,9 +306,9 @@ local function commit()
   end
   return { 'done', text(number), text(now) },
     function()
-      redis.call('HSET', root, 'format', '1', 'time', text(now), 'last', text(number))
-      redis.call('HSET', root .. ':o', text(number), text(now) .. ' ' .. node .. ' ' .. entry)
-      redis.call('ZADD', root .. ':q:' .. node, text(number), text(number))
+      alter('HSET', root, 'format', '1', 'time', text(now), 'last', text(number))
+      alter('HSET', root .. ':o', text(number), text(now) .. ' ' .. node .. ' ' .. entry)
+      alter('ZADD', root .. ':q:' .. node, text(number), text(number))
       for _, act in ipairs(writes) do
         act()
       end
@@ -346,14 +355,17 @@ local operations = {
     return told
   end,
   drained = function()
+    local numbers = {}
+    while at < #ARGV do
+      numbers[#numbers + 1] = take()
+    end
     return {}, function()
-      while at < #ARGV do
-        local number = take()
+      for _, number in ipairs(numbers) do
         local packed = redis.call('HGET', root .. ':o', number)
         if packed then
           local _, node = unpacked(packed)
-          redis.call('ZREM', root .. ':q:' .. node, number)
-          redis.call('HDEL', root .. ':o', number)
+          alter('ZREM', root .. ':q:' .. node, number)
+          alter('HDEL', root .. ':o', number)
         end
       end
     end
@@ -364,19 +376,19 @@ local operations = {
     return { tell(), text(#turned) }, function()
       for _, one in ipairs(turned) do
         local name = string.sub(one, 2)
-        redis.call('ZREM', expiries, one)
+        alter('ZREM', expiries, one)
         if string.sub(one, 1, 1) == 's' then
           local first = string.find(name, ' ', 1, true)
           local second = string.find(name, ' ', first + 1, true)
-          redis.call('HDEL', root .. ':s:' .. string.sub(name, second + 1), string.sub(name, 1, second - 1))
+          alter('HDEL', root .. ':s:' .. string.sub(name, second + 1), string.sub(name, 1, second - 1))
         else
           local key = root .. ':r:' .. name
           local gone_at = redis.call('HGET', key, 'g')
           if gone_at and gone_at ~= '' and now >= tonumber(gone_at) then
-            redis.call('DEL', key)
+            alter('DEL', key)
           elseif gone_at and gone_at ~= '' then
-            redis.call('HDEL', key, 'c')
-            redis.call('ZADD', expiries, gone_at, 'r' .. name)
+            alter('HDEL', key, 'c')
+            alter('ZADD', expiries, gone_at, 'r' .. name)
           end
         end
       end
@@ -384,12 +396,21 @@ local operations = {
   end,
 }
 
--- INVARIANT: whatever is wrong with what is asked or stored is found before anything is written.
+-- INVARIANT: whatever is wrong with what is asked or stored, and whatever the user may not do, is found before anything
+-- is written.
 local is_well, answer, act = pcall(operations[op])
+local fault = answer
+if is_well and act then
+  alter = try
+  is_well, fault = pcall(act)
+end
 if not is_well then
-  return redis.error_reply('SLUICE ' .. tostring(type(answer) == 'table' and answer.err or answer))
+  local why = type(fault) == 'table' and fault.err or tostring(fault)
+  local is_of_user = string.find(why, '^NOPERM') or string.find(why, '^DENIED')
+  return redis.error_reply(is_of_user and why or 'SLUICE ' .. why)
 end
 if act then
+  alter = redis.call
   act()
 end
 return answer

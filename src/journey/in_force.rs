@@ -1,0 +1,62 @@
+//! The policies in force, and what rates count by: one snapshot serves a request from its start to its end.
+
+use std::sync::Arc;
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+
+use super::rates::Rates;
+use crate::policy::{Changes, Policies};
+use crate::telemetry::Metrics;
+
+/// What a request is decided by.
+#[derive(Debug)]
+pub struct Snapshot {
+    pub policies: Arc<Policies>,
+    pub rates: Rates,
+}
+
+/// The snapshot of now, and what is wrong with the set that was to follow it.
+#[derive(Debug)]
+pub struct InForce {
+    snapshot: ArcSwap<Snapshot>,
+    fault: ArcSwapOption<String>,
+    metrics: Metrics,
+}
+
+impl InForce {
+    pub fn new(policies: Policies, rates: Rates, metrics: Metrics) -> InForce {
+        metrics.policies_in_force(policies.version());
+        let snapshot = Snapshot { policies: Arc::new(policies), rates };
+        InForce { snapshot: ArcSwap::from_pointee(snapshot), fault: ArcSwapOption::empty(), metrics }
+    }
+
+    pub fn now(&self) -> Arc<Snapshot> {
+        self.snapshot.load_full()
+    }
+
+    /// From now on these decide; what runs is decided by what it began with. What rates have counted goes on.
+    pub fn replace(&self, policies: Policies) -> Changes {
+        let before = self.now();
+        let changes = policies.meaning.since(&before.policies.meaning);
+        self.fault.store(None);
+        self.metrics.policies_faulty(false);
+        if !changes.is_empty() {
+            self.metrics.policies_changed(&changes);
+            self.metrics.policies_in_force(policies.version());
+        }
+        let rates = before.rates.followed_by(policies.rates.clone(), &self.metrics);
+        self.snapshot.store(Arc::new(Snapshot { policies: Arc::new(policies), rates }));
+        changes
+    }
+
+    /// The set that was to follow is none; what is in force stays.
+    pub fn stay(&self, why: String) {
+        self.metrics.policies_faulty(true);
+        self.fault.store(Some(Arc::new(why)));
+    }
+
+    /// Why what is in force is not what was written last.
+    pub fn fault(&self) -> Option<Arc<String>> {
+        self.fault.load_full()
+    }
+}

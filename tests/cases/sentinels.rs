@@ -1,0 +1,258 @@
+//! A Redis that its Sentinels name: a failover loses nothing that was acknowledged, and pays nothing twice.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::scope;
+use std::time::Duration;
+
+use sluice::adapters::redis::{NotReady, Redis as Connection};
+use sluice::base::secret::Secret;
+use sluice::config::{Login, RedisConfig, RedisPlace, SentinelsConfig};
+use sluice::telemetry::Metrics;
+
+use super::claims::{assert_again, swap, told};
+use crate::support::clock::{PATIENCE, Watch, wait_until};
+use crate::support::scripted::Scripted;
+use crate::support::sentinels::{MASTER, Sentinel, Sentinels};
+use crate::support::tls::Authority;
+use crate::support::{Answer, Call, Gate, Redis, Setup, Upstream, get};
+
+const DEADLINE: Duration = Duration::from_millis(500);
+/// A call ends within this, whatever the Redis does: to begin and to settle, each with a second look, and then some.
+const BOUND: Duration = Duration::from_secs(8);
+const CALLERS: usize = 8;
+
+fn setup(upstream: &Upstream, sentinels: &Sentinels, node: &str) -> Setup {
+    let setup = Setup::of(upstream).set("store", "kind", "redis").set("store", "node", node);
+    let setup = setup.set_raw("redis", "sentinels", &sentinels.addresses()).set("redis", "master", MASTER);
+    let setup = setup.set_raw("redis", "tls", "false").set("redis", "durability", "replicated");
+    setup.set_raw("redis", "timeout_ms", &DEADLINE.as_millis().to_string())
+}
+
+fn pays(gate: &Gate) -> bool {
+    swap().send(gate.production()).status == 200
+}
+
+/// What callers were told, each of whom repeats a swap until it is known what became of it.
+#[derive(Default)]
+struct Told {
+    executed: Vec<(Call, Answer)>,
+    in_doubt: Vec<Call>,
+    longest: Duration,
+}
+
+fn caller(gates: &[Gate; 2], at: usize, is_over: &AtomicBool, paid: &AtomicUsize) -> Told {
+    let (mut told_all, mut turn) = (Told::default(), at);
+    while !is_over.load(Ordering::SeqCst) {
+        let call = swap();
+        let patience = Watch::start();
+        loop {
+            // A repeat goes to the other gate.
+            turn += 1;
+            let watch = Watch::start();
+            let answer = call.send(gates[turn % 2].production());
+            told_all.longest = told_all.longest.max(watch.elapsed());
+            let what = told(&answer);
+            if answer.outcome() == "executed" {
+                paid.fetch_add(1, Ordering::SeqCst);
+                told_all.executed.push((call, answer));
+                break;
+            }
+            if what.contains("OUTCOME_UNKNOWN") {
+                told_all.in_doubt.push(call);
+                break;
+            }
+            let is_to_be_repeated = ["STORE_UNAVAILABLE", "REQUEST_IN_PROGRESS"].iter().any(|code| what.contains(code));
+            assert!(is_to_be_repeated && patience.elapsed() < PATIENCE * 2, "{what}");
+            std::thread::park_timeout(Duration::from_millis(50));
+        }
+    }
+    told_all
+}
+
+#[test]
+fn a_failover_under_load_pays_nothing_twice_and_forgets_nothing() {
+    let (upstream, mut sentinels) = (Upstream::start(), Sentinels::start(2));
+    let gates = ["left", "right"].map(|node| setup(&upstream, &sentinels, node).start());
+    let (is_over, paid) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let told: Vec<Told> = scope(|scope| {
+        let (gates, is_over, paid) = (&gates, &is_over, &paid);
+        let callers: Vec<_> = (0..CALLERS).map(|at| scope.spawn(move || caller(gates, at, is_over, paid))).collect();
+        wait_until("the load", || paid.load(Ordering::SeqCst) > 50);
+        let old = sentinels.named(0);
+        sentinels.all[0].go();
+        let watch = Watch::start();
+        wait_until("the failover", || sentinels.named(0) != old);
+        let named = Watch::start();
+        let before = paid.load(Ordering::SeqCst);
+        for gate in gates {
+            wait_until("money to move again", || pays(gate));
+            assert_eq!(get("/v2/users").send(gate.production()).status, 200);
+        }
+        println!("named after {:?}, money after {:?} more", watch.elapsed() - named.elapsed(), named.elapsed());
+        assert!(named.elapsed() < Duration::from_secs(5), "{:?}", named.elapsed());
+        wait_until("the load to go on", || paid.load(Ordering::SeqCst) > before + 50);
+        is_over.store(true, Ordering::SeqCst);
+        callers.into_iter().map(|caller| caller.join().unwrap()).collect()
+    });
+    let mut sent = BTreeMap::<String, usize>::new();
+    for seen in upstream.seen().iter().filter(|seen| seen.line().starts_with("POST")) {
+        *sent.entry(seen.text()).or_default() += 1;
+    }
+    assert!(sent.values().all(|count| *count == 1), "paid twice");
+    for told in &told {
+        assert!(told.longest < BOUND, "{:?}", told.longest);
+        for (call, first) in &told.executed {
+            assert_again(first, &call.send(gates[0].production()));
+        }
+        // Nobody calls it not executed, and nobody sends it again.
+        for call in &told.in_doubt {
+            let again = call.send(gates[1].production());
+            assert!(["unknown", "executed"].contains(&again.outcome().as_str()), "{again}");
+        }
+    }
+    assert_eq!(upstream.seen().iter().filter(|seen| seen.line().starts_with("POST")).count(), sent.len());
+}
+
+/// Whatever it says, it takes swaps as if nobody else did.
+#[test]
+fn a_redis_that_was_frozen_while_another_took_its_place_is_left() {
+    let (upstream, sentinels) = (Upstream::start(), Sentinels::start(2));
+    let gates = ["left", "right"].map(|node| setup(&upstream, &sentinels, node).start());
+    let paid = swap();
+    let first = paid.send(gates[0].production());
+    assert_eq!(told(&first), "200 - executed");
+    let old = sentinels.named(0);
+    sentinels.all[0].freeze();
+    let watch = Watch::start();
+    assert_eq!(told(&swap().send(gates[0].production())), "503 STORE_UNAVAILABLE unknown");
+    assert!(watch.elapsed() < BOUND, "{:?}", watch.elapsed());
+    wait_until("the failover", || sentinels.named(0) != old);
+    wait_until("money to move again", || gates.iter().all(pays));
+    sentinels.all[0].thaw();
+    for gate in &gates {
+        assert_again(&first, &paid.send(gate.production()));
+        wait_until("money to move", || pays(gate));
+    }
+}
+
+fn at(addresses: Vec<(String, u16)>) -> SentinelsConfig {
+    let (login, sentinel_login) = (Login::default(), Login::default());
+    SentinelsConfig { addresses, master: MASTER.to_owned(), login, sentinel_login, tls: false }
+}
+
+fn connect(place: SentinelsConfig, ca_pem: Option<Vec<u8>>) -> Arc<Connection> {
+    let place = RedisPlace::Sentinels(place);
+    let config = RedisConfig { place, ca_pem, timeout: Duration::from_secs(2), nodes: 2, demands: None };
+    let connection = Arc::new(Connection::new(&config, Metrics::new().unwrap()).unwrap());
+    tokio::spawn(connection.clone().keep_connected());
+    connection
+}
+
+/// One that says that this Redis is the one, since this failover.
+fn saying(redis: &Redis, epoch: u64) -> Scripted {
+    let sentinel = Scripted::start();
+    say(&sentinel, redis, epoch);
+    sentinel
+}
+
+fn say(sentinel: &Scripted, redis: &Redis, epoch: u64) {
+    let port = redis.port().to_string();
+    let bulk = |text: &str| format!("${}\r\n{text}\r\n", text.len());
+    let address = format!("*2\r\n{}{}", bulk("127.0.0.1"), bulk(&port));
+    sentinel.answers("SENTINEL GET-MASTER-ADDR-BY-NAME", &address);
+    let master = format!("*4\r\n{}{}{}{}", bulk("name"), bulk(MASTER), bulk("config-epoch"), bulk(&epoch.to_string()));
+    sentinel.answers("SENTINEL MASTER", &master);
+}
+
+async fn name_of(connection: &Connection) -> Option<String> {
+    let asked = connection.ask(async |mut there| ::redis::cmd("GET").arg("name").query_async(&mut there).await).await;
+    asked.ok()
+}
+
+async fn wait_for(connection: &Connection, name: &str) {
+    let watch = Watch::start();
+    while name_of(connection).await.as_deref() != Some(name) {
+        assert!(watch.elapsed() < PATIENCE, "waited in vain for {name}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_latest_failover_counts_whoever_tells_of_it() {
+    let [old, new] = ["old", "new"].map(|name| {
+        let redis = Redis::start();
+        redis.ask(&["SET", "name", name]);
+        redis
+    });
+    let (stale, fresh) = (saying(&old, 3), saying(&new, 4));
+    let address = |sentinel: &Scripted| ("127.0.0.1".to_owned(), sentinel.address().port());
+    for addresses in [vec![address(&stale), address(&fresh)], vec![address(&fresh), address(&stale)]] {
+        let connection = connect(at(addresses), None);
+        connection.ready_within(PATIENCE).await.unwrap();
+        assert_eq!(name_of(&connection).await.unwrap(), "new");
+    }
+    // One that is alone is believed, until another tells of more.
+    fresh.answers("SENTINEL GET-MASTER-ADDR-BY-NAME", "*-1\r\n");
+    let connection = connect(at(vec![address(&stale), address(&fresh)]), None);
+    connection.ready_within(PATIENCE).await.unwrap();
+    assert_eq!(name_of(&connection).await.unwrap(), "old");
+    say(&fresh, &new, 4);
+    wait_for(&connection, "new").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_must_log_in_does_so_at_both() {
+    let redis = Redis::start();
+    redis.ask(&["SET", "name", "guarded"]);
+    redis.ask(&["ACL", "SETUSER", "sluice", "on", ">of-the-redis", "~*", "+@all"]);
+    redis.ask(&["CONFIG", "SET", "requirepass", "of-nobody"]);
+    let sentinel = Sentinel::start(
+        redis.port(),
+        &[
+            "sentinel auth-pass sluice of-nobody",
+            "user watcher on >of-the-sentinels -@all +ping +hello +auth +sentinel|get-master-addr-by-name +sentinel|master +client",
+        ],
+    );
+    let login = |user: &str, password: &str| Login {
+        user: Some(user.to_owned()),
+        password: Some(Secret::new(password.to_owned())),
+    };
+    let place = |at_redis, at_sentinel| SentinelsConfig {
+        login: at_redis,
+        sentinel_login: at_sentinel,
+        ..at(vec![("localhost".to_owned(), sentinel.port())])
+    };
+    let guarded = connect(place(login("sluice", "of-the-redis"), login("watcher", "of-the-sentinels")), None);
+    guarded.ready_within(PATIENCE).await.unwrap();
+    assert_eq!(name_of(&guarded).await.unwrap(), "guarded");
+    for wrong in [
+        place(login("sluice", "wrong"), login("watcher", "of-the-sentinels")),
+        place(login("sluice", "of-the-redis"), login("watcher", "wrong")),
+    ] {
+        let refused = connect(wrong, None).ready_within(Duration::from_secs(1)).await;
+        assert_eq!(refused, Err(NotReady::Away));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sentinels_and_redis_behind_tls_are_believed_by_their_authority_alone() {
+    let authority = Authority::new();
+    let certified = authority.certify(&["127.0.0.1"]);
+    let redis = Redis::start_tls(&certified);
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, content: &str| {
+        std::fs::write(folder.path().join(name), content).unwrap();
+        folder.path().join(name).display().to_string()
+    };
+    let (certificate, key) = (file("certificate.pem", &certified.certificate), file("key.pem", &certified.key));
+    let sentinel = Sentinel::start_tls(redis.port(), &certificate, &key);
+    let place = || SentinelsConfig { tls: true, ..at(vec![("127.0.0.1".to_owned(), sentinel.port())]) };
+    let connection = connect(place(), Some(authority.pem().into_bytes()));
+    connection.ready_within(PATIENCE).await.unwrap();
+    let wary = connect(place(), Some(Authority::new().pem().into_bytes())).ready_within(Duration::from_secs(1)).await;
+    assert_eq!(wary, Err(NotReady::Away));
+    let plain = SentinelsConfig { tls: false, ..place() };
+    assert_eq!(connect(plain, None).ready_within(Duration::from_secs(1)).await, Err(NotReady::Away));
+}
