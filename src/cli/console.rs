@@ -267,10 +267,16 @@ pub(super) fn scope_in_words(scope: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stations::hold::Owners;
 
     #[test]
     fn a_console_is_asked_where_it_listens() {
-        let console = |listen: &str| ConsoleConfig { listen: listen.parse().unwrap(), tls: None, issuer: "p".into() };
+        let console = |listen: &str| ConsoleConfig {
+            listen: listen.parse().unwrap(),
+            tls: None,
+            issuer: "p".into(),
+            owners: Owners::default(),
+        };
         assert_eq!(address(&console("0.0.0.0:8083")), "http://127.0.0.1:8083");
         assert_eq!(address(&console("[::]:8083")), "http://[::1]:8083");
         assert_eq!(address(&console("10.0.0.7:8083")), "http://10.0.0.7:8083");

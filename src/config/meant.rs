@@ -8,6 +8,7 @@ use crate::base::ids::Environment;
 use crate::base::secret::Secret;
 use crate::commit::NodeId;
 use crate::stations::admit::{Algorithm, FieldPath};
+use crate::stations::hold::Owners;
 
 /// All that is configured.
 #[derive(Clone, Debug)]
@@ -150,6 +151,7 @@ pub struct ConsoleConfig {
     pub tls: Option<ListenerTls>,
     /// The name of the one issuer whose tokens are taken; it has a field for roles.
     pub issuer: String,
+    pub owners: Owners,
 }
 
 /// When upstream is asked what became of calls in doubt.

@@ -16,6 +16,7 @@ use crate::base::ids::Environment;
 use crate::base::secret::Secret;
 use crate::commit::NodeId;
 use crate::stations::admit::{Algorithm, FieldPath};
+use crate::stations::hold::Owners;
 
 /// Every setting that has a value, from the file, from the environment or by default.
 #[derive(Default)]
@@ -119,6 +120,7 @@ pub(super) struct RevokedFile {
 pub(super) struct WrittenConsole {
     pub listen: Option<Placed<SocketAddr>>,
     pub issuer: Option<Placed<String>>,
+    pub owners: Option<Placed<Vec<String>>>,
     pub tls_certificate: Option<Placed<Vec<u8>>>,
     pub tls_key: Option<Placed<Secret>>,
 }
@@ -286,7 +288,8 @@ impl WrittenConsole {
             (None, None) => Some(None),
             (listen, issuer) => {
                 let tls = tls(self.tls_certificate, self.tls_key, None)?;
-                Some(Some(ConsoleConfig { listen: listen?.value, tls, issuer: issuer?.value }))
+                let owners = Owners::parse(&self.owners?.value)?;
+                Some(Some(ConsoleConfig { listen: listen?.value, tls, issuer: issuer?.value, owners }))
             }
         }
     }

@@ -115,7 +115,10 @@ fn shown(inside: &Inside, person: &Person, key: &RecordKey, record: &Record, hol
 fn may_judge(inside: &Inside, person: &Person, hold: &Hold) -> bool {
     let member = format!("{}:{}", person.who.issuer, person.who.subject);
     let is_asked = hold.asked.iter().any(|approval| inside.in_force.now().policies.rules.may_say(approval, &member));
-    person.has(Role::Approver) && hold.state.is_open() && is_asked && !hold.is_asked_by(&person.who.subject)
+    person.has(Role::Approver)
+        && hold.state.is_open()
+        && is_asked
+        && !hold.is_asked_by(&person.who.subject, &inside.books.owners)
 }
 
 fn summary(inside: &Inside, key: &RecordKey, record: &Record, hold: &Hold) -> Map<String, Value> {
@@ -132,7 +135,7 @@ fn summary(inside: &Inside, key: &RecordKey, record: &Record, hold: &Hold) -> Ma
     put("owner", json!({ "issuer": hold.by.issuer, "subject": hold.by.subject }));
     put("requester", json!(hold.by.requester));
     put("reasons", json!(hold.reasons));
-    put("approvals", progress_of(hold, &inside.in_force.now().policies).iter().map(approval).collect());
+    put("approvals", progress_of(&inside.books, hold, &inside.in_force.now().policies).iter().map(approval).collect());
     put("votes", hold.votes.iter().map(|vote| spoken(&vote.person, vote.comment.as_deref(), vote.at)).collect());
     put("notes", hold.notes.iter().map(|note| spoken(&note.person, Some(&note.text), note.at)).collect());
     put("createdAt", told::moment(hold.created(record.at)));

@@ -108,6 +108,7 @@ pub(super) fn open(
         heard: Arc::default(),
         settling: settling.clone(),
         changes: Changes::default(),
+        owners: Arc::new(config.console.as_ref().map(|console| console.owners.clone()).unwrap_or_default()),
         drain: entries,
     });
     let environments: Vec<Environment> = config.environments.iter().map(|one| one.environment).collect();

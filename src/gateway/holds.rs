@@ -65,7 +65,7 @@ async fn answered(gate: &Gate, session: &mut Session, ctx: &mut Ctx) -> Result<R
     }
     Ok(match books.find_hold(&key).await {
         Ok(Some((record, hold))) if hold.owner() == asker => {
-            let progress = progress_of(&hold, &gate.in_force.now().policies);
+            let progress = progress_of(books, &hold, &gate.in_force.now().policies);
             said(200, &json!({ "hold": Waiting { hold: &hold, at: record.at, progress: &progress }.told() }))
         }
         Ok(_) => unknown(),

@@ -52,7 +52,7 @@ pub async fn say(
         let Some((record, hold)) = books.find_hold(key).await? else { return Err(Unsaid::NoSuchHold) };
         let here = Here { key, version: record.version, at: record.at, hold: &hold };
         let asked = asked_now(books, catalog, policies, here);
-        let by = (&policies.rules, &asked);
+        let by = (&policies.rules, &asked, &*books.owners);
         may_say((&hold, record.at), said.say, said.person, said.seen, now, by).map_err(Unsaid::Unheard)?;
         let has_agreed = hold.votes.iter().any(|vote| vote.person.subject == said.person.subject);
         let text = said.text.map(str::to_owned);
@@ -96,7 +96,7 @@ async fn approve(
 ) -> Result<bool, StoreFault> {
     let mut with = here.hold.clone();
     with.votes.push(vote.clone());
-    let progress = progress(here.hold.fingerprint, &asked, policies, &with.consent());
+    let progress = progress(here.hold.fingerprint, &asked, policies, &with.consent(&books.owners));
     let complete = progress.iter().all(Progress::is_reached);
     let commit = hold::vote(here, vote, complete && here.hold.state == hold::State::Pending, asked, &books.node);
     Ok(books.commit(commit).await?.is_some())
@@ -115,8 +115,8 @@ fn asked_now(books: &Books, catalog: &Catalog, policies: &Policies, here: Here<'
 }
 
 /// How far people have come with it.
-pub fn progress_of(hold: &Hold, policies: &Policies) -> Vec<Progress> {
-    progress(hold.fingerprint, &hold.asked, policies, &hold.consent())
+pub fn progress_of(books: &Books, hold: &Hold, policies: &Policies) -> Vec<Progress> {
+    progress(hold.fingerprint, &hold.asked, policies, &hold.consent(&books.owners))
 }
 
 /// The hold of this name in one of these environments.

@@ -25,6 +25,7 @@ use crate::stations::claim::{
     Standing, Standpoint, Terms,
 };
 use crate::stations::decide::{Allowed, Grounds};
+use crate::stations::hold::Owners;
 use crate::stations::record::Entry;
 use crate::stations::reply::Earlier;
 use crate::telemetry::Metrics;
@@ -53,6 +54,8 @@ pub struct Books {
     pub settling: TaskTracker,
     /// What happens to holds here.
     pub changes: Changes,
+    /// Who does not judge what their services ask for.
+    pub owners: Arc<Owners>,
     /// To whom entries go that are not waited for.
     pub drain: mpsc::Sender<Drained>,
 }

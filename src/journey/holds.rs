@@ -130,7 +130,7 @@ impl Books {
         as_refusal: bool,
     ) -> Result<Option<Reply>, StoreFault> {
         let Some((record, hold)) = self.find_hold(key).await? else { return Ok(None) };
-        let progress = progress(hold.fingerprint, &hold.asked, policies, &hold.consent());
+        let progress = progress(hold.fingerprint, &hold.asked, policies, &hold.consent(&self.owners));
         Ok(Some(held(Waiting { hold: &hold, at: record.at, progress: &progress }, as_refusal)))
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
 use super::books::NotBegun;
 use super::holds::key;
@@ -56,7 +56,7 @@ pub async fn release(releasing: Releasing, mut stopping: watch::Receiver<bool>) 
     let environment = releasing.road.environment;
     let mut changes = releasing.books.changes.heard();
     let mut later: HashMap<HoldId, Duration> = HashMap::new();
-    let mut under_way: JoinSet<(HoldId, Released)> = JoinSet::new();
+    let mut under_way: JoinSet<(HoldId, Result<Released, JoinError>)> = JoinSet::new();
     let mut busy: Vec<HoldId> = Vec::new();
     loop {
         if *stopping.borrow() {
@@ -72,14 +72,11 @@ pub async fn release(releasing: Releasing, mut stopping: watch::Receiver<bool>) 
                         continue;
                     }
                     busy.push(id.clone());
-                    let releasing = releasing.clone();
-                    under_way.spawn_on(
-                        async move {
-                            let came = releasing.one(&id).await;
-                            (id, came)
-                        },
-                        &tokio::runtime::Handle::current(),
-                    );
+                    let (mine, of) = (releasing.clone(), id.clone());
+                    // What is begun ends: an end of the process waits for it, as for every write.
+                    let sending = &releasing.road.sending;
+                    let going = sending.spawn_on(async move { mine.one(&of).await }, &releasing.road.runtime);
+                    under_way.spawn(async move { (id, going.await) });
                 }
             }
             Err(fault) => releasing.books.told_of(&fault),
@@ -88,18 +85,15 @@ pub async fn release(releasing: Releasing, mut stopping: watch::Receiver<bool>) 
             releasing.books.told_of(&fault);
         }
         tokio::select! {
-            Some(done) = under_way.join_next() => match done {
-                Ok((id, came)) => {
-                    busy.retain(|one| *one != id);
-                    if came == Released::Stands {
-                        later.insert(id, releasing.books.clock.elapsed().saturating_add(STANDS));
-                    }
+            Some(Ok((id, came))) = under_way.join_next() => {
+                busy.retain(|one| *one != id);
+                if !matches!(came, Ok(Released::Over)) {
+                    later.insert(id, releasing.books.clock.elapsed().saturating_add(STANDS));
                 }
-                Err(error) => {
-                    tracing::error!(%error, "a release did not end");
-                    busy.clear();
+                if let Err(error) = came {
+                    tracing::error!(%error, "a release did not end; if it had begun, its outcome is unknown");
                 }
-            },
+            }
             _changed = changes.changed() => {}
             _stopped = stopping.changed() => {}
             () = tokio::time::sleep(EVERY) => {}
@@ -177,10 +171,13 @@ impl Releasing {
                 // The expiry has it, by the store's own time.
                 return Ok(Released::Stands);
             }
-            let allowed = match decide_again(&intent, policies, &facts, &hold.consent()) {
+            let allowed = match decide_again(&intent, policies, &facts, &hold.consent(&books.owners)) {
                 Again::Released(allowed) => allowed,
                 Again::Waits(progress) => return self.reopen(here, &progress, policies).await,
-                Again::Denied(denied) if denied.is_for_a_full_window() => return Ok(Released::Stands),
+                Again::Denied(denied) if denied.is_for_a_full_window() => {
+                    books.metrics.hold(self.road.environment.as_str(), "full");
+                    return Ok(Released::Stands);
+                }
                 Again::Denied(denied) => return self.block(here, &denied).await,
             };
             let Some(steps) = hold::released(here, &books.terms) else { return Ok(Released::Over) };
@@ -190,11 +187,7 @@ impl Releasing {
                     books.metrics.hold(self.road.environment.as_str(), "released");
                     books.changes.happened();
                     let (headers, trace): (_, TraceId) = (hold.headers.clone(), hold.trace.clone());
-                    let carried = carry_on(self.road.clone(), books.clone(), intent, attempt, headers, trace);
-                    // Its end is waited for as that of every write is.
-                    if let Err(error) = self.road.sending.spawn_on(carried, &self.road.runtime).await {
-                        tracing::error!(%error, "a task that was sending did not end; its outcome is unknown");
-                    }
+                    carry_on(self.road.clone(), books.clone(), intent, attempt, headers, trace).await;
                     books.changes.happened();
                     return Ok(Released::Over);
                 }

@@ -70,6 +70,8 @@ pub struct Grounds {
     exceeded: Vec<WindowKey>,
     /// Each way in which the destination is named.
     destinations: Vec<String>,
+    /// The limits that were found to have a full window.
+    full: BTreeSet<String>,
     /// The approvals that people have reached: the limits that name them do not bind this call.
     reached: BTreeSet<Arc<str>>,
 }
@@ -84,6 +86,7 @@ pub fn decide(intent: &Intent, policies: &Policies, facts: &Facts) -> Decision {
         exceeded: exceeded.collect(),
         policy: policies.version().into(),
         destinations: View::of(&asked, &policies.rules.valuation, facts).destinations(),
+        full: facts.exceeded.iter().map(|(limit, _)| limit.clone()).collect(),
         reached: BTreeSet::new(),
         verdict,
     };
@@ -178,7 +181,11 @@ impl Denied {
 
     /// It is denied because a window has no room now, and for nothing else.
     pub fn is_for_a_full_window(&self) -> bool {
-        !self.0.exceeded.is_empty() && self.is_over_limit()
+        let is_full = |reason: &Reason| match &reason.cause {
+            Cause::Limit(limit) => self.0.full.contains(&**limit),
+            Cause::Rule(_) | Cause::Gate => false,
+        };
+        self.0.verdict.reasons.iter().all(is_full)
     }
 
     /// It is denied for a limit, and for nothing else.

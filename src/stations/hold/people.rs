@@ -1,6 +1,6 @@
 //! Whose word counts.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::state::{Hold, member};
@@ -8,6 +8,33 @@ use crate::base::digest::Fingerprint;
 use crate::commit::StoreTime;
 use crate::policy::Rules;
 use crate::stations::claim::Owner;
+
+/// Whose services are whose, as configured: people who do not judge what those ask for, and names that differ.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Owners(BTreeMap<(String, String), BTreeSet<String>>);
+
+impl Owners {
+    /// `main:payroll=ops-1`: what payroll asks for, by a token of `main`, is ops-1's own. `None` if one is written
+    /// otherwise.
+    pub fn parse(texts: &[String]) -> Option<Owners> {
+        let mut owners = Owners::default();
+        for text in texts {
+            let (caller, person) = text.rsplit_once('=')?;
+            let (issuer, subject) = caller.split_once(':')?;
+            if [issuer, subject, person].iter().any(|part| part.is_empty()) {
+                return None;
+            }
+            owners.0.entry((issuer.to_owned(), subject.to_owned())).or_default().insert(person.to_owned());
+        }
+        Some(owners)
+    }
+
+    /// Whether what somebody asks for is this person's own.
+    pub fn owns(&self, issuer: &str, subject: &str, person: &str) -> bool {
+        let of = self.0.get(&(issuer.to_owned(), subject.to_owned()));
+        of.is_some_and(|people| people.contains(person))
+    }
+}
 
 /// What a person wants to say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +71,7 @@ pub fn may_say(
     person: &Owner,
     seen: Option<Fingerprint>,
     now: StoreTime,
-    (rules, asked): (&Rules, &BTreeSet<Arc<str>>),
+    (rules, asked, owners): (&Rules, &BTreeSet<Arc<str>>, &Owners),
 ) -> Result<(), Unheard> {
     if !hold.state.is_open() {
         return Err(Unheard::Over(hold.state.as_str()));
@@ -55,7 +82,7 @@ pub fn may_say(
     if seen != Some(hold.fingerprint) && say != Say::Comment {
         return Err(Unheard::OtherBytes);
     }
-    if hold.is_asked_by(&person.subject) && say != Say::Comment {
+    if hold.is_asked_by(&person.subject, owners) && say != Say::Comment {
         return Err(Unheard::Asked);
     }
     let member = member(person);

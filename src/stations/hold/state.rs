@@ -7,6 +7,7 @@ use std::time::Duration;
 use http::{HeaderMap, Method};
 use serde_json::Value;
 
+use super::people::Owners;
 use crate::base::digest::Fingerprint;
 use crate::base::ids::{HoldId, OperationId, RequestId, TraceId};
 use crate::commit::StoreTime;
@@ -134,16 +135,18 @@ impl Hold {
         Owner { issuer: self.by.issuer.clone(), subject: self.by.subject.clone() }
     }
 
-    /// Whoever asked for it, as caller or as the person behind it; people are compared by subject, across issuers.
-    pub fn is_asked_by(&self, subject: &str) -> bool {
-        self.by.subject == subject || self.by.requester.as_deref() == Some(subject)
+    /// Whoever asked for it, as caller, as the person behind it or as their owner; people are compared by subject, across
+    /// issuers.
+    pub fn is_asked_by(&self, person: &str, owners: &Owners) -> bool {
+        let asked = [Some(self.by.subject.as_str()), self.by.requester.as_deref()];
+        asked.into_iter().flatten().any(|one| one == person || owners.owns(&self.by.issuer, one, person))
     }
 
     /// What people said of it, as it counts.
-    pub fn consent(&self) -> Consent {
+    pub fn consent(&self, owners: &Owners) -> Consent {
         let (mut subjects, mut people) = (BTreeSet::new(), BTreeSet::new());
         for Vote { person, .. } in &self.votes {
-            if !self.is_asked_by(&person.subject) && subjects.insert(person.subject.as_str()) {
+            if !self.is_asked_by(&person.subject, owners) && subjects.insert(person.subject.as_str()) {
                 people.insert(member(person));
             }
         }

@@ -145,7 +145,14 @@ fn holds_are_read_as_they_were_written_and_newer_ones_are_refused() {
 /// What could be said of a hold by this person.
 fn heard(hold: &Hold, say: Say, who: &Owner, seen: Option<Fingerprint>, now: i64) -> Result<(), Unheard> {
     let policies = policies(RULES);
-    may_say((hold, StoreTime::of_micros(0)), say, who, seen, StoreTime::of_micros(now), (&policies.rules, &hold.asked))
+    may_say(
+        (hold, StoreTime::of_micros(0)),
+        say,
+        who,
+        seen,
+        StoreTime::of_micros(now),
+        (&policies.rules, &hold.asked, &Owners::default()),
+    )
 }
 
 #[test]
@@ -173,6 +180,34 @@ fn only_those_are_heard_who_are_asked_and_saw_these_bytes_and_did_not_ask_for_it
     }
 }
 
+#[test]
+fn whoever_owns_a_service_does_not_judge_what_it_asks_for() {
+    let owners = |texts: &[&str]| Owners::parse(&texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>());
+    let (hold, policies) = (waits("500"), policies(RULES));
+    let heard = |owners: &Owners| {
+        let by = (&policies.rules, &hold.asked, owners);
+        let (who, now) = (person("people", "ops-1"), StoreTime::of_micros(1));
+        may_say((&hold, StoreTime::of_micros(0)), Say::Approve, &who, Some(hold.fingerprint), now, by)
+    };
+    for (text, is_heard) in [
+        ("main:test=ops-1", false),
+        // A name that differs, of the person behind the token.
+        ("main:ann=ops-1", false),
+        ("main:test=ops-2", true),
+        ("other:test=ops-1", true),
+        ("main:other=ops-1", true),
+    ] {
+        let owners = owners(&[text]).unwrap();
+        assert_eq!(heard(&owners).is_ok(), is_heard, "{text}");
+        // Votes that were given before it was configured do not count either.
+        let voted = voted(&[("people", "ops-1")]);
+        assert_eq!(voted.consent(&owners).people.len(), usize::from(is_heard), "{text}");
+    }
+    for odd in ["", "main", "main:test", "main=ops-1", ":test=ops-1", "main:=ops-1", "main:test="] {
+        assert_eq!(owners(&[odd]), None, "{odd}");
+    }
+}
+
 /// What becomes of a hold with these votes, by these rules.
 fn again(hold: &Hold, rules: &str, facts: &Facts, consent: &Consent) -> String {
     let intent = read_again(&catalog(), Environment::Production, hold).unwrap();
@@ -197,7 +232,7 @@ fn votes_are_counted_anew_and_nobody_counts_twice() {
     let facts = Facts::default();
     let came = |votes: &[(&str, &str)]| {
         let hold = voted(votes);
-        again(&hold, RULES, &facts, &hold.consent())
+        again(&hold, RULES, &facts, &hold.consent(&Owners::default()))
     };
     let enough = [("people", "ops-1"), ("people", "finance-1")];
     assert_eq!(came(&[]), "waits");
@@ -213,7 +248,7 @@ fn votes_are_counted_anew_and_nobody_counts_twice() {
 #[test]
 fn today_s_rules_and_groups_have_the_word() {
     let (hold, facts) = (voted(&[("people", "ops-1"), ("people", "finance-1")]), Facts::default());
-    let by = |rules: &str| again(&hold, rules, &facts, &hold.consent());
+    let by = |rules: &str| again(&hold, rules, &facts, &hold.consent(&Owners::default()));
     assert_eq!(by(RULES), "forced");
     assert_eq!(by(&RULES.replace("\"people:ops-1\", ", "")), "waits", "a voter was removed");
     assert_eq!(by(&RULES.replace("of = \"ops\", n = 1", "of = \"ops\", n = 2")), "waits", "one more is asked for");
@@ -222,21 +257,24 @@ fn today_s_rules_and_groups_have_the_word() {
     assert_eq!(by(&loosened), "forced");
     // What was asked for once is asked for still, though the rules would let it pass by now.
     let fewer = voted(&[("people", "ops-1")]);
-    assert_eq!(again(&fewer, &loosened, &facts, &fewer.consent()), "waits");
+    assert_eq!(again(&fewer, &loosened, &facts, &fewer.consent(&Owners::default())), "waits");
     let full = Facts { exceeded: [("often".to_owned(), "[\"production\"]".to_owned())].into(), ..Facts::default() };
-    assert_eq!(again(&hold, RULES, &full, &hold.consent()), "forced", "its approval may exceed it");
+    assert_eq!(again(&hold, RULES, &full, &hold.consent(&Owners::default())), "forced", "its approval may exceed it");
     let denying = RULES.replace("over = \"hold\"\napproval = \"dual\"\n[approval", "over = \"deny\"\n[approval");
-    assert_eq!(again(&hold, &denying, &full, &hold.consent()), "full");
-    assert_eq!(again(&hold, &denying, &facts, &hold.consent()), "released");
+    assert_eq!(again(&hold, &denying, &full, &hold.consent(&Owners::default())), "full");
+    assert_eq!(again(&hold, &denying, &facts, &hold.consent(&Owners::default())), "released");
 }
 
 #[test]
 fn consent_to_other_bytes_is_none() {
     let (hold, facts) = (voted(&[("people", "ops-1"), ("people", "finance-1")]), Facts::default());
-    let other = Consent { fingerprint: waits("501").fingerprint, ..hold.consent() };
+    let other = Consent { fingerprint: waits("501").fingerprint, ..hold.consent(&Owners::default()) };
     assert_eq!(again(&hold, RULES, &facts, &other), "waits");
     let small = Hold { asked: BTreeSet::new(), ..waits("50") };
-    assert_eq!(again(&small, RULES, &facts, &Consent { fingerprint: hold.fingerprint, ..small.consent() }), "waits");
+    assert_eq!(
+        again(&small, RULES, &facts, &Consent { fingerprint: hold.fingerprint, ..small.consent(&Owners::default()) }),
+        "waits"
+    );
 }
 
 #[test]

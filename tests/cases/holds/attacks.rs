@@ -5,7 +5,7 @@ use std::thread;
 
 use super::{RULES, answered, approver, ask_at, gate, held, say, sent, state, swap, text};
 use crate::support::gate::sluice;
-use crate::support::{Setup, Upstream};
+use crate::support::{Redis, Setup, Upstream};
 
 #[test]
 fn rules_that_hold_where_nothing_could_be_sent_do_not_load() {
@@ -96,4 +96,59 @@ fn a_replayed_vote_changes_nothing() {
     }
     assert_eq!((state(&gate, &hold), sent(&upstream)), ("pending".to_owned(), 0));
     assert_eq!(say(&gate, "approve", &hold, "ops-1").json()["hold"]["votes"].as_array().unwrap().len(), 1);
+}
+
+/// Whichever gate a vote comes to, and whichever looks first: one of them sends.
+#[test]
+fn two_gates_on_one_redis_release_each_once() {
+    const HOLDS: usize = 12;
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let [left, right] = ["left", "right"].map(|node| {
+        let setup = gate(&upstream, RULES).set("store", "kind", "redis").set("store", "node", node);
+        setup.set("redis", "url", &redis.url()).start()
+    });
+    let calls: Vec<_> = (0..HOLDS).map(|n| swap(&format!("z-{n}"), "500")).collect();
+    let holds: Vec<_> = calls.iter().map(|call| call.send(left.production()).json()["hold"].clone()).collect();
+    for hold in &holds {
+        for (at, who) in [(&left, "ops-1"), (&right, "ops-2")] {
+            assert_eq!(say(at, "approve", hold, who).status, 200);
+        }
+        // The vote that completes it comes to both at once.
+        let barrier = Arc::new(Barrier::new(2));
+        let at_once = [&left, &right].map(|at| {
+            let (console, hold, barrier) = (at.console().unwrap(), hold.clone(), barrier.clone());
+            thread::spawn(move || {
+                let (path, body) = (format!("holds/{}/approve", text(&hold, "id")), json_of(&hold));
+                barrier.wait();
+                ask_at(console, "POST", &path, &approver("finance-1"), Some(&body)).status
+            })
+        });
+        for told in at_once.map(|one| one.join().unwrap()) {
+            assert!(told == 200 || told == 409, "{told}");
+        }
+    }
+    for call in &calls {
+        for at in [&left, &right] {
+            assert_eq!(answered(at, call).status, 201);
+        }
+    }
+    assert_eq!(sent(&upstream), HOLDS, "each once");
+}
+
+fn json_of(hold: &serde_json::Value) -> serde_json::Value {
+    serde_json::json!({ "fingerprint": hold["fingerprint"] })
+}
+
+#[test]
+fn whoever_owns_a_service_does_not_judge_what_it_asks_for() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream, RULES).set_raw("console", "owners", r#"["main:test=ops-1"]"#).start();
+    let hold = held(&gate, "n-1");
+    let answer = say(&gate, "approve", &hold, "ops-1");
+    assert!(answer.status == 403 && answer.text().contains("does not judge it"), "{answer}");
+    assert_eq!(say(&gate, "approve", &hold, "ops-2").status, 200);
+    let wrong = gate.end().set_raw("console", "owners", r#"["test=ops-1"]"#);
+    let output = sluice(&["check", "--config", wrong.write().to_str().unwrap()]).output().unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.code() == Some(3) && told.contains("`console.owners` cannot hold `test=ops-1`"), "{told}");
 }

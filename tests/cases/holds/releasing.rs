@@ -62,8 +62,9 @@ fn a_full_window_is_obeyed_and_only_its_own_approval_exceeds_it() {
         if passes {
             assert_eq!(answered(&gate, &swap("l-2", "500")).status, 201);
         } else {
-            let tried = r#"sluice_rule_hits_total{effect="deny",mode="enforce",rule="hour"}"#;
-            wait_until("its release to be tried", || gate.metric(tried) > 0 || state(&gate, &second) == "approved");
+            let full = r#"sluice_holds_total{environment="production",what="full"}"#;
+            wait_until("its release to be tried", || gate.metric(full) > 0);
+            assert_eq!(state(&gate, &second), "approved", "it waits for room, and is not blocked");
             assert_eq!(swap("l-2", "500").send(gate.production()).status, 202);
         }
         assert_eq!(sent(&upstream), if passes { 2 } else { 1 });
