@@ -213,7 +213,7 @@ impl Metrics {
             )?,
             holds_open: gauges(
                 "sluice_holds_open",
-                "Calls that wait for people, or to be released.",
+                "Calls that wait for people, or to be released; 4096 means that many or more.",
                 &["environment"],
             )?,
             policy_info: gauges(
