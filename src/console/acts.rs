@@ -15,6 +15,7 @@ pub(super) enum Act {
     ShowRequest,
     Resolve,
     ListHolds,
+    WatchHolds,
     ShowHold,
     Approve,
     Reject,
@@ -26,7 +27,7 @@ pub(super) enum Act {
 pub(super) type Acts = &'static [(Method, Act)];
 
 /// Every path, as the router reads it.
-pub(super) const PATHS: [(&str, Acts); 12] = [
+pub(super) const PATHS: [(&str, Acts); 13] = [
     ("/sluice/v1/openapi.json", &[(Method::GET, Act::Describe)]),
     ("/sluice/v1/freezes", &[(Method::GET, Act::ListFreezes), (Method::POST, Act::Freeze)]),
     ("/sluice/v1/freezes/lift", &[(Method::POST, Act::Lift)]),
@@ -34,6 +35,7 @@ pub(super) const PATHS: [(&str, Acts); 12] = [
     ("/sluice/v1/requests/{environment}/{request}", &[(Method::GET, Act::ShowRequest)]),
     ("/sluice/v1/requests/{environment}/{request}/resolve", &[(Method::POST, Act::Resolve)]),
     ("/sluice/v1/holds", &[(Method::GET, Act::ListHolds)]),
+    ("/sluice/v1/holds/changes", &[(Method::GET, Act::WatchHolds)]),
     ("/sluice/v1/holds/{hold}", &[(Method::GET, Act::ShowHold)]),
     ("/sluice/v1/holds/{hold}/approve", &[(Method::POST, Act::Approve)]),
     ("/sluice/v1/holds/{hold}/reject", &[(Method::POST, Act::Reject)]),
@@ -42,7 +44,7 @@ pub(super) const PATHS: [(&str, Acts); 12] = [
 ];
 
 impl Act {
-    pub const ALL: [Act; 13] = [
+    pub const ALL: [Act; 14] = [
         Act::Describe,
         Act::ListFreezes,
         Act::Freeze,
@@ -51,6 +53,7 @@ impl Act {
         Act::ShowRequest,
         Act::Resolve,
         Act::ListHolds,
+        Act::WatchHolds,
         Act::ShowHold,
         Act::Approve,
         Act::Reject,
@@ -69,6 +72,7 @@ impl Act {
             Act::ShowRequest => "showRequest",
             Act::Resolve => "resolveRequest",
             Act::ListHolds => "listHolds",
+            Act::WatchHolds => "watchHolds",
             Act::ShowHold => "showHold",
             Act::Approve => "approveHold",
             Act::Reject => "rejectHold",
@@ -81,7 +85,7 @@ impl Act {
         match self {
             Act::Describe => Needs::Nothing,
             Act::ListFreezes | Act::ListRequests | Act::ShowRequest => Needs::AnyRole,
-            Act::ListHolds | Act::ShowHold => Needs::AnyRole,
+            Act::ListHolds | Act::WatchHolds | Act::ShowHold => Needs::AnyRole,
             Act::Approve | Act::Reject | Act::Withdraw | Act::Comment => Needs::Role(Role::Approver),
             Act::Freeze | Act::Lift | Act::Resolve => Needs::Role(Role::Operator),
         }
@@ -91,7 +95,7 @@ impl Act {
     pub fn body(self) -> Option<&'static str> {
         match self {
             Act::Describe | Act::ListFreezes | Act::ListRequests | Act::ShowRequest => None,
-            Act::ListHolds | Act::ShowHold => None,
+            Act::ListHolds | Act::WatchHolds | Act::ShowHold => None,
             Act::Approve => Some("approveRequest"),
             Act::Reject => Some("rejectRequest"),
             Act::Withdraw => Some("withdrawRequest"),

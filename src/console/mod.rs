@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `acts` | every act there is: its address, who may do it, what its body must be |
 //! | `asked` | what an act is given |
+//! | `changes` | a stream that tells when to look again |
 //! | `desk` | the one way of a request: token, role, body, act, answer |
 //! | `freezes`, `holds`, `requests` | what the acts do |
 //! | `told` | how records are told |
@@ -13,6 +14,7 @@
 
 mod acts;
 mod asked;
+mod changes;
 mod desk;
 mod freezes;
 mod holds;

@@ -39,7 +39,7 @@ use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::proxy::{FailToProxy, ProxyHttp, Session};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, Result};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
@@ -97,6 +97,8 @@ pub struct Inside {
     pub metrics: Metrics,
     /// Every request that is being answered; a shutdown waits for it.
     pub requests: TaskTracker,
+    /// Becomes true when the process is to end.
+    pub stopping: watch::Receiver<bool>,
 }
 
 /// What is known of one request while it is being answered.

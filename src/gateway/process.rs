@@ -281,6 +281,7 @@ impl Process {
                 timeouts: config.timeouts.clone(),
                 metrics: metrics.clone(),
                 requests: requests.clone(),
+                stopping: stopping.clone(),
             };
             let app = Arc::new(console(wanted, inside).map_err(StartError::Console)?);
             let tls = wanted.tls.as_ref().map(|tls| speak("console", tls, None, &[H1])).transpose()?;

@@ -1,9 +1,13 @@
 //! Who may judge, what a vote is for, and that what is decided stays so.
 
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpStream;
+
 use serde_json::json;
 
 use super::{RULES, all_agree, answered, approver, ask, command, gate, held, person, say, sent, state, swap, text};
 use crate::support::Upstream;
+use crate::support::clock::PATIENCE;
 
 #[test]
 fn it_takes_its_whole_quorum_and_nobody_counts_twice() {
@@ -146,4 +150,29 @@ fn holds_are_listed_by_their_expiry_and_paged() {
     for odd in ["state=odd", "limit=0", "limit=101", "after=x", "environment=sandbox", "odd=1"] {
         assert_eq!(list(odd).status, 400, "{odd}");
     }
+}
+
+#[test]
+fn who_listens_hears_when_to_look_again_and_an_end_ends_it() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream, RULES).start();
+    let mut listener = TcpStream::connect(gate.console().unwrap()).unwrap();
+    listener.set_read_timeout(Some(PATIENCE)).unwrap();
+    let token = person("viewer-1", &["viewer"]);
+    let head = format!("GET /sluice/v1/holds/changes HTTP/1.1\r\nHost: c\r\nAuthorization: Bearer {token}\r\n\r\n");
+    listener.write_all(head.as_bytes()).unwrap();
+    let mut lines = BufReader::new(listener).lines().map_while(Result::ok);
+    let mut numbers = || {
+        let data = lines.find_map(|line| Some(line.strip_prefix("data: ")?.to_owned())).expect("an event");
+        serde_json::from_str::<serde_json::Value>(&data).unwrap()["number"].as_u64().unwrap()
+    };
+    let before = numbers();
+    let hold = held(&gate, "h-1");
+    while numbers() <= before {}
+    assert_eq!(state(&gate, &hold), "pending");
+    let nobody = ask(&gate, "GET", "holds/changes", &person("x", &[]), None);
+    assert_eq!((nobody.status, nobody.code().as_str()), (403, "FORBIDDEN"));
+    gate.terminate();
+    while lines.next().is_some() {}
+    assert!(gate.wait_end().success());
 }
