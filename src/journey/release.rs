@@ -65,7 +65,9 @@ pub async fn release(releasing: Releasing, mut stopping: watch::Receiver<bool>) 
         }
         let now = releasing.books.clock.elapsed();
         later.retain(|_, at| *at > now);
-        match due(&releasing.books, environment, Index::Approved).await {
+        // Those that stand do not keep the others from being seen.
+        let count = HANDFUL.saturating_add(later.len()).saturating_add(busy.len());
+        match due(&releasing.books, environment, Index::Approved, count).await {
             Ok(due) => {
                 for id in due {
                     if busy.contains(&id) || later.contains_key(&id) || under_way.len() >= AT_ONCE {
@@ -87,9 +89,9 @@ pub async fn release(releasing: Releasing, mut stopping: watch::Receiver<bool>) 
         tokio::select! {
             Some(Ok((id, came))) = under_way.join_next() => {
                 busy.retain(|one| *one != id);
-                if !matches!(came, Ok(Released::Over)) {
-                    later.insert(id, releasing.books.clock.elapsed().saturating_add(STANDS));
-                }
+                // Whatever came of it, it is not looked at again at once.
+                let pause = if matches!(came, Ok(Released::Over)) { EVERY } else { STANDS };
+                later.insert(id, releasing.books.clock.elapsed().saturating_add(pause));
                 if let Err(error) = came {
                     tracing::error!(%error, "a release did not end; if it had begun, its outcome is unknown");
                 }
@@ -101,15 +103,15 @@ pub async fn release(releasing: Releasing, mut stopping: watch::Receiver<bool>) 
     }
 }
 
-async fn due(books: &Books, environment: Environment, index: Index) -> Result<Vec<HoldId>, StoreFault> {
+async fn due(books: &Books, environment: Environment, index: Index, count: usize) -> Result<Vec<HoldId>, StoreFault> {
     let now = books.time().await?;
-    let due = books.store.due(environment, index, Some(now), HANDFUL).await?;
+    let due = books.store.due(environment, index, Some(now), count).await?;
     Ok(due.into_iter().filter_map(|(_, name)| HoldId::parse(&name)).collect())
 }
 
 /// One look at what people did not decide in time.
 pub async fn expire(books: &Books, environment: Environment) -> Result<(), StoreFault> {
-    for id in due(books, environment, Index::Held).await? {
+    for id in due(books, environment, Index::Held, HANDFUL).await? {
         let key = key(environment, &id);
         match books.find_hold(&key).await {
             Ok(Some((record, hold))) => {
@@ -192,10 +194,15 @@ impl Releasing {
                     return Ok(Released::Over);
                 }
                 Err(NotBegun::Otherwise(learnt)) => books.learn(self.road.environment, &mut facts, learnt),
-                Err(NotBegun::Moved | NotBegun::Claimed(..)) => return Ok(Released::Over),
-                Err(NotBegun::Frozen | NotBegun::Forgotten | NotBegun::StoreAway | NotBegun::AuditAway) => {
-                    return Ok(Released::Stands);
-                }
+                Err(NotBegun::Moved) => return Ok(Released::Over),
+                // Its own claim is what stands there, where nothing can be begun.
+                Err(
+                    NotBegun::Claimed(..)
+                    | NotBegun::Frozen
+                    | NotBegun::Forgotten
+                    | NotBegun::StoreAway
+                    | NotBegun::AuditAway,
+                ) => return Ok(Released::Stands),
             }
         }
         tracing::warn!(hold = %hold.id, version = record.version.as_u64(), "what decisions stand on changed again and again");
