@@ -66,8 +66,28 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// What a window holds now.
     async fn used(&self, environment: Environment, window: &WindowKey, span: Span) -> Result<u64, StoreFault>;
 
+    /// Whether an index has this member, due or not.
+    async fn is_member(&self, environment: Environment, index: Index, member: &str) -> Result<bool, StoreFault>;
+
+    /// The windows, of one limit or of all, in which something was reserved that may still count: in no order, at most
+    /// `count`.
+    async fn windows(
+        &self,
+        environment: Environment,
+        limit: Option<&str>,
+        count: usize,
+    ) -> Result<Vec<WindowKey>, StoreFault>;
+
     /// The entries of a node that are not on its disk yet, in the order of their numbers, at most `count`.
     async fn outbox(
+        &self,
+        environment: Environment,
+        node: &NodeId,
+        count: usize,
+    ) -> Result<Vec<Outstanding>, StoreFault>;
+
+    /// Entries of nodes that are gone, at most `count`: from now on this node has them too, and brings them to its disk.
+    async fn take_over(
         &self,
         environment: Environment,
         node: &NodeId,

@@ -6,6 +6,9 @@
 //!
 //! What waits for more than the Redis itself (replicas, a disk) is asked over a connection of its own, so that nothing
 //! else waits behind it, and so that what it counts is its own write.
+//!
+//! Every connection leads to one process with one history, which is its *run*: whoever asks is told over which, so that
+//! another one that stands at the same address is never taken for it. A Redis whose run changes is connected to anew.
 
 mod allowed;
 mod fitness;
@@ -18,7 +21,7 @@ use std::time::Duration;
 use ::redis::aio::MultiplexedConnection;
 use ::redis::{Client, RedisError, RedisResult};
 use arc_swap::ArcSwapOption;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::error::Elapsed;
 use tokio::time::{sleep, timeout};
 
@@ -43,6 +46,8 @@ pub struct Redis {
     demands: Option<Demands>,
     /// The connection that stands; none while the Redis is away.
     current: ArcSwapOption<Standing>,
+    /// Counts the connections that stood.
+    stood: watch::Sender<u64>,
     lost: Notify,
     waiting: Semaphore,
     /// Those that may wait over connections of their own.
@@ -58,6 +63,7 @@ struct Standing {
     /// Where its Sentinels said that it is, if it has any.
     address: Option<Address>,
     shared: MultiplexedConnection,
+    run: String,
     /// Connections that nobody uses now.
     alone: Mutex<Vec<MultiplexedConnection>>,
 }
@@ -129,6 +135,7 @@ impl Redis {
             deadline: config.timeout,
             demands: config.demands,
             current: ArcSwapOption::empty(),
+            stood: watch::Sender::new(0),
             lost: Notify::new(),
             waiting: Semaphore::new(WAITING),
             alone: Semaphore::new(ALONE),
@@ -160,20 +167,34 @@ impl Redis {
         timeout(time, ready).await.unwrap_or(Err(NotReady::Away))
     }
 
-    /// Asks over the connection that stands, within the deadline.
+    /// What it says of itself under these names, as far as it does.
+    pub async fn says<const N: usize>(&self, names: [&str; N]) -> Result<[Option<String>; N], Unanswered> {
+        let info = async |mut connection: MultiplexedConnection, _: &str| {
+            ::redis::cmd("INFO").query_async::<String>(&mut connection).await
+        };
+        let info = self.ask(info).await?;
+        Ok(names.map(|name| fitness::said(&info, name).ok().map(str::to_owned)))
+    }
+
+    /// Changes with every new connection.
+    pub fn connections(&self) -> watch::Receiver<u64> {
+        self.stood.subscribe()
+    }
+
+    /// Asks over the connection that stands, within the deadline; the question is told its run.
     pub async fn ask<T>(
         &self,
-        question: impl AsyncFnOnce(MultiplexedConnection) -> RedisResult<T>,
+        question: impl AsyncFnOnce(MultiplexedConnection, &str) -> RedisResult<T>,
     ) -> Result<T, Unanswered> {
         let standing = self.standing()?;
         let _waiting = self.waiting.try_acquire().map_err(|_| Unanswered::Away("too many wait for it"))?;
-        self.answered(&standing, timeout(self.deadline, question(standing.shared.clone())).await)
+        self.answered(&standing, timeout(self.deadline, question(standing.shared.clone(), &standing.run)).await)
     }
 
     /// Asks over a connection that nobody else uses meanwhile, within the deadline.
     pub async fn ask_alone<T>(
         &self,
-        question: impl AsyncFnOnce(MultiplexedConnection) -> RedisResult<T>,
+        question: impl AsyncFnOnce(MultiplexedConnection, &str) -> RedisResult<T>,
     ) -> Result<T, Unanswered> {
         let standing = self.standing()?;
         let _waiting = self.alone.try_acquire().map_err(|_| Unanswered::Away("too many wait for it"))?;
@@ -181,20 +202,16 @@ impl Redis {
         let asked = Stopwatch::start();
         let connection = match unused {
             Some(connection) => connection,
-            None => {
-                match timeout(self.deadline, standing.client.get_multiplexed_async_connection_with_config(&plain()))
-                    .await
-                {
-                    Ok(Ok(connection)) => connection,
-                    Ok(Err(_)) | Err(_) => {
-                        self.lose(&standing);
-                        return Err(Unanswered::Away("no further connection came about"));
-                    }
+            None => match timeout(self.deadline, self.connect_alone(&standing)).await {
+                Ok(Ok(Some(connection))) => connection,
+                Ok(Ok(None) | Err(_)) | Err(_) => {
+                    self.lose(&standing);
+                    return Err(Unanswered::Away("no further connection came about"));
                 }
-            }
+            },
         };
         let left = self.deadline.saturating_sub(asked.elapsed());
-        let answer = self.answered(&standing, timeout(left, question(connection.clone())).await);
+        let answer = self.answered(&standing, timeout(left, question(connection.clone(), &standing.run)).await);
         // INVARIANT: one on which an answer is still to come is used by nobody.
         if !matches!(answer, Err(Unanswered::Lost(_))) {
             standing.unused().push(connection);
@@ -235,6 +252,7 @@ impl Redis {
             match self.connect().await {
                 Ok(connection) => {
                     self.current.store(Some(connection.clone()));
+                    self.stood.send_modify(|count| *count = count.wrapping_add(1));
                     self.metrics.redis_up(true);
                     tracing::info!("the Redis is there");
                     was_up = true;
@@ -274,34 +292,42 @@ impl Redis {
         let silent = || NotConnected::Error("silent".to_owned());
         let tried = timeout(CONNECT, connecting).await.map_err(|_| silent())?.map_err(failed)?;
         let (shared, fit) = tried.map_err(|_| silent())?;
-        fit.map_err(failed)?.map_err(|unfit| match unfit {
+        let run = fit.map_err(failed)?.map_err(|unfit| match unfit {
             // It is no longer what its Sentinels say, or not yet.
             Unfit::Replica if self.place.may_change() => NotConnected::Error("its Sentinels name a replica".to_owned()),
             unfit => NotConnected::Unfit(unfit),
         })?;
         self.unfit.store(None);
-        Ok(Arc::new(Standing { client, address, shared, alone: Mutex::default() }))
+        Ok(Arc::new(Standing { client, address, shared, run, alone: Mutex::default() }))
     }
 
-    async fn try_out(&self, connection: &mut MultiplexedConnection) -> RedisResult<Result<(), Unfit>> {
+    /// None where it leads elsewhere.
+    async fn connect_alone(&self, standing: &Standing) -> RedisResult<Option<MultiplexedConnection>> {
+        let mut connection = standing.client.get_multiplexed_async_connection_with_config(&plain()).await?;
+        let is_the_same = self.run_of(&mut connection).await?.is_ok_and(|found| found == standing.run);
+        Ok(is_the_same.then_some(connection))
+    }
+
+    /// The run to which it leads, where that is fit and its user may do all that is needed.
+    async fn try_out(&self, connection: &mut MultiplexedConnection) -> RedisResult<Result<String, Unfit>> {
+        match (self.run_of(connection).await?, self.demands) {
+            (Ok(run), Some(demands)) => Ok(allowed::check(connection, demands).await?.map(|()| run)),
+            (run, _) => Ok(run),
+        }
+    }
+
+    /// The run to which it leads; without demands nobody asks for it.
+    async fn run_of(&self, connection: &mut MultiplexedConnection) -> RedisResult<Result<String, Unfit>> {
         if let Err(error) = ping(connection).await {
-            return allowed::denied(error);
+            return Ok(allowed::denied(error)?.map(|()| String::new()));
         }
         if self.demands.is_none() && !self.place.may_change() {
-            return Ok(Ok(()));
+            return Ok(Ok(String::new()));
         }
         match ::redis::cmd("INFO").query_async::<String>(connection).await {
-            Ok(info) => {
-                if let Err(unfit) = fitness::check(&info, self.demands) {
-                    return Ok(Err(unfit));
-                }
-            }
-            Err(error) if error.code() == Some("NOPERM") => return Ok(Err(Unfit::Silent)),
-            Err(error) => return Err(error),
-        }
-        match self.demands {
-            Some(demands) => allowed::check(connection, demands).await,
-            None => Ok(Ok(())),
+            Ok(info) => Ok(fitness::check(&info, self.demands).and_then(|()| fitness::run(&info))),
+            Err(error) if error.code() == Some("NOPERM") => Ok(Err(Unfit::Silent)),
+            Err(error) => Err(error),
         }
     }
 
@@ -312,7 +338,8 @@ impl Redis {
                 () = self.lost.notified() => {}
                 () = sleep(TRY_OUT) => {
                     let mut trial = standing.shared.clone();
-                    if !matches!(timeout(self.deadline, ping(&mut trial)).await, Ok(Ok(()))) {
+                    let tried = timeout(self.deadline, self.run_of(&mut trial)).await;
+                    if !matches!(tried, Ok(Ok(Ok(run))) if run == standing.run) {
                         self.lose(standing);
                     } else if self.is_elsewhere(standing).await {
                         tracing::warn!("the Sentinels name another Redis");

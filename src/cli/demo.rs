@@ -78,7 +78,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
             token_of(&config, "people", "finance-1", &["approver"])?,
         ],
     };
-    print(&welcome(process.addresses(), production, &tokens))?;
+    print(&welcome(process.addresses(), production, &tokens, &folder.0.join(POLICIES)))?;
     if arguments.redis.is_some() {
         print(OF_REDIS)?;
     }
@@ -183,7 +183,8 @@ fn told(findings: &[Finding]) -> anyhow::Error {
     anyhow!(findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
 }
 
-fn welcome(addresses: &Addresses, simulator: SocketAddr, tokens: &Tokens) -> String {
+fn welcome(addresses: &Addresses, simulator: SocketAddr, tokens: &Tokens, policies: &Path) -> String {
+    let policies = policies.display();
     let gate = |wanted: Environment| {
         let found = addresses.environments.iter().find(|(environment, _)| *environment == wanted);
         found.map_or_else(String::new, |(_, address)| format!("http://{address}"))
@@ -217,22 +218,41 @@ Try, in another terminal; first the token, which is good for this run of the dem
     -d '{{"requestId": "demo-1", "source": {{"chain": "POLYGON", "currency": "usdt", "amount": "25.50"}}, "destination": {{"chain": "POLYGON", "currency": "usdc", "walletAddress": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"}}}}' \
     '{production}/v2/wallets/swaps'
 
-3. A bad body. 400; every violation is named with its place, and nothing is sent.
+3. Rules and limits. A larger swap needs people (403 `APPROVAL_REQUIRED`), the largest goes nowhere (403 `POLICY_DENIED`),
+   and what passes unseen is 5000 USD a day for each caller: the last of the six gets 403 `LIMIT_EXCEEDED`.
+
+  swap() {{ {call} {json} \
+    -d "{{\"requestId\": \"$1\", \"source\": {{\"chain\": \"POLYGON\", \"currency\": \"usdt\", \"amount\": \"$2\"}}, \"destination\": {{\"chain\": \"POLYGON\", \"currency\": \"usdc\", \"walletAddress\": \"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed\"}}}}" \
+    '{production}/v2/wallets/swaps'; }}
+  swap demo-3-larger 5000
+  swap demo-3-largest 30000
+  for n in 1 2 3 4 5 6; do swap demo-3-$n 90$n; done
+
+   The rules stand in {policies}; change one, and a few seconds later it decides.
+   Why a call is decided so, in words:
+
+  sluice policy explain {policies} --issuer demo --issuer people --given 'op = "createSwap", amount = "5000 usdt"'
+
+   What is used of each limit, as people with a role may see it:
+
+  SLUICE_TOKEN={first} sluice policy usage --console {console}
+
+4. A bad body. 400; every violation is named with its place, and nothing is sent.
 
   {call} {json} \
-    -d '{{"requestId": "demo-2", "source": {{"chain": "POLYGON", "currency": "usdt", "amount": "-1"}}, "destination": {{"walletAddress": 7}}, "limitPrice": "1.00005"}}' \
+    -d '{{"requestId": "demo-4", "source": {{"chain": "POLYGON", "currency": "usdt", "amount": "-1"}}, "destination": {{"walletAddress": 7}}, "limitPrice": "1.00005"}}' \
     '{production}/v2/wallets/swaps'
 
-4. An unknown path. 404: nothing that the contract does not list goes further.
+5. An unknown path. 404: nothing that the contract does not list goes further.
 
   {call} '{production}/v2/everything'
 
-5. No token, and one that somebody has altered. 401, and nothing goes further.
+6. No token, and one that somebody has altered. 401, and nothing goes further.
 
   curl -i '{sandbox}/v2/users'
   curl -i -H "Authorization: Bearer ${{TOKEN}}x" '{sandbox}/v2/users'
 
-6. Stop money. As an operator; `sluice` is this very program.
+7. Stop money. As an operator; `sluice` is this very program.
 
   export SLUICE_TOKEN={first}
   sluice freeze --console {console} --environment production --reason 'trying it out'
@@ -241,23 +261,23 @@ Try, in another terminal; first the token, which is good for this run of the dem
 
   sluice unfreeze --console {console} --environment production --reason 'seen it'
 
-7. A call in doubt. Upstream answers a swap with 500, which proves nothing: nobody knows what became of it.
+8. A call in doubt. Upstream answers a swap with 500, which proves nothing: nobody knows what became of it.
 
   curl -d '{{"operation": "createSwap", "kind": "html500", "effect": false, "times": 1}}' 'http://{simulator}/simulator/faults'
   {call} {json} \
-    -d '{{"requestId": "demo-7", "source": {{"chain": "POLYGON", "currency": "usdt", "amount": "7"}}, "destination": {{"chain": "POLYGON", "currency": "usdc", "walletAddress": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"}}}}' \
+    -d '{{"requestId": "demo-8", "source": {{"chain": "POLYGON", "currency": "usdt", "amount": "7"}}, "destination": {{"chain": "POLYGON", "currency": "usdc", "walletAddress": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"}}}}' \
     '{production}/v2/wallets/swaps'
   sluice requests list --console {console}
 
    The simulator's journal, below, shows that it was not executed. That takes the word of two people, and six
    seconds in which upstream might still have done it; one word is not enough:
 
-  sluice requests resolve --console {console} --environment production --outcome absent --reason 'not in its journal' demo-7
+  sluice requests resolve --console {console} --environment production --outcome absent --reason 'not in its journal' demo-8
 
    The second is. Then the same swap, sent again, is executed.
 
   export SLUICE_TOKEN={second}
-  sluice requests resolve --console {console} --environment production --outcome absent --reason 'nor did I find it' demo-7
+  sluice requests resolve --console {console} --environment production --outcome absent --reason 'nor did I find it' demo-8
 
 8. A payment that waits for people: 2500 USD is more than the rules let pass unseen. 202, `sluice-outcome: held`.
 

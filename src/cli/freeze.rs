@@ -59,7 +59,8 @@ pub(super) struct Unfreeze {
     /// The caller that was frozen
     #[arg(long, value_name = "ISSUER/SUBJECT", conflicts_with = "restored")]
     caller: Option<String>,
-    /// Open a store that was taken in from elsewhere: first make sure what was done since it was written
+    /// Open a store that was taken in from elsewhere, or that forgot: first make sure what was paid that it does not know, for
+    /// that may then be paid again. `sluice doctor` says which gates have still to give back what they know
     #[arg(long)]
     restored: bool,
     /// Why; whoever reads the audit chain sees it

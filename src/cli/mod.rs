@@ -8,6 +8,7 @@ mod audit;
 mod check;
 mod console;
 mod demo;
+mod doctor;
 mod freeze;
 mod init;
 mod operations;
@@ -42,7 +43,7 @@ use crate::config::{self, Config, World};
     name = "sluice",
     version,
     arg_required_else_help = true,
-    after_help = "Exit codes: 0 done; 1 it could not be done; 2 the command line is wrong; 3 `check`, `policy` or `audit \
+    after_help = "Exit codes: 0 done; 1 it could not be done, or `doctor` found something; 2 the command line is wrong; 3 `check`, `policy` or `audit \
                   verify` found something; 4 the console refused."
 )]
 pub struct Cli {
@@ -55,6 +56,7 @@ enum Command {
     Approvals(approvals::Arguments),
     Audit(audit::Arguments),
     Demo(demo::Arguments),
+    Doctor(doctor::Arguments),
     Freeze(freeze::Freeze),
     Freezes(freeze::Freezes),
     Unfreeze(freeze::Unfreeze),
@@ -75,6 +77,8 @@ pub enum Ending {
     Done,
     /// `check`, `policy` or `audit verify` found something.
     Faulty,
+    /// `doctor` found something that a person should look at.
+    Unwell,
     /// The console did not do it, and the reason is told.
     Refused,
 }
@@ -85,6 +89,7 @@ pub fn run(cli: Cli) -> anyhow::Result<Ending> {
         Command::Approvals(arguments) => approvals::run(&arguments),
         Command::Audit(arguments) => audit::run(arguments),
         Command::Demo(arguments) => demo::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Freeze(freeze) => freeze.run(),
         Command::Freezes(freezes) => freezes.run(),
         Command::Unfreeze(unfreeze) => unfreeze.run(),
@@ -104,6 +109,7 @@ pub fn run(cli: Cli) -> anyhow::Result<Ending> {
 pub fn exit_code(ended: anyhow::Result<Ending>) -> ExitCode {
     match ended {
         Ok(Ending::Done) => ExitCode::SUCCESS,
+        Ok(Ending::Unwell) => ExitCode::FAILURE,
         Ok(Ending::Faulty) => ExitCode::from(3),
         Ok(Ending::Refused) => ExitCode::from(4),
         Err(error) => {

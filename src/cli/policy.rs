@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::check::{self, Output};
+use super::console::{Ask, Way};
+use super::freeze::Environment;
 use super::{Ending, is_error, print, read_config, read_contract};
 use crate::adapters::policies::{Text, placed, texts};
 use crate::base::finding::Finding;
@@ -33,6 +35,19 @@ enum Command {
     ///
     /// Ends with 3 if one of them fails, or if the policies have errors.
     Test(On),
+    /// Show what limits have used, as a running gate counts it
+    ///
+    /// The fullest first. Takes any role of the console.
+    Usage {
+        #[command(flatten)]
+        way: Way,
+        /// Of one environment alone
+        #[arg(long, value_enum)]
+        environment: Option<Environment>,
+        /// Of one limit alone
+        #[arg(long, value_name = "ID")]
+        limit: Option<String>,
+    },
     /// Print the JSON Schema of the language, for editors
     ///
     /// Written to a file, it is named in the first line of a file of policies: `#:schema schema.json`.
@@ -76,7 +91,11 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     match &arguments.command {
         Command::Check(on) => {
             let (version, findings) = match on.read(None) {
-                Ok((_, reading)) => (Some(reading.policies.version().to_owned()), reading.warnings),
+                Ok((catalog, reading)) => {
+                    let failures = placed(&on.folder, reading.policies.failures(&catalog));
+                    let findings = reading.warnings.into_iter().chain(failures).collect();
+                    (Some(reading.policies.version().to_owned()), findings)
+                }
                 Err(findings) => (None, findings),
             };
             checked(on, version.as_deref(), &findings)
@@ -85,6 +104,11 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
             Ok((catalog, reading)) => tested(on, &catalog, &reading),
             Err(findings) => told(on, &findings),
         },
+        Command::Usage { way, environment, limit } => {
+            let environment = environment.map(|environment| environment.as_str().to_owned());
+            let ask = Ask::get("usage").with("environment", environment).with("limit", plain(limit.as_deref())?);
+            way.ask(&ask, used)
+        }
         Command::Schema { schemas } => match read_contract(schemas.as_deref(), &[]) {
             Ok((_, catalog)) => {
                 print(&format!("{:#}\n", schema(&catalog)))?;
@@ -142,6 +166,29 @@ fn checked(on: &On, version: Option<&str>, findings: &[Finding]) -> anyhow::Resu
     Ok(ending(findings))
 }
 
+/// An id, which goes into an address as it is.
+fn plain(limit: Option<&str>) -> anyhow::Result<Option<String>> {
+    let is_plain = |id: &str| id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+    if let Some(other) = limit.filter(|limit| !is_plain(limit)) {
+        bail!("`{other}` is no id of a limit: those are made of `a-z`, `0-9` and `-`");
+    }
+    Ok(limit.map(str::to_owned))
+}
+
+fn used(answer: &Value) -> String {
+    let all = answer.get("usage").and_then(Value::as_array).into_iter().flatten();
+    let text = |one: &Value, name: &str| one.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let mut lines: Vec<String> =
+        all.map(|one| format!("{}  {}\n", text(one, "environment"), text(one, "words"))).collect();
+    if lines.is_empty() {
+        lines.push("nothing is used of any limit\n".to_owned());
+    }
+    if answer.get("more").and_then(Value::as_bool) == Some(true) {
+        lines.push("there is more: ask for one limit with `--limit`\n".to_owned());
+    }
+    lines.concat()
+}
+
 fn told(on: &On, findings: &[Finding]) -> anyhow::Result<Ending> {
     print(&check::told(findings, on.output))?;
     Ok(ending(findings))
@@ -167,7 +214,8 @@ fn explained(on: &On, catalog: &Catalog, reading: &Reading) -> anyhow::Result<En
     let asked = policies.trials.iter().find(|trial| trial.file == GIVEN);
     let tried = asked.and_then(|trial| trial.run(&policies.rules, catalog)).context("nothing is given")?;
     let (verdict, near) = (&tried.verdict, tried.near.as_slice());
-    let explanation = Explanation { rules: &policies.rules, verdict, near, used: &BTreeMap::new() };
+    let (counts, used) = (verdict.reservations.as_slice(), BTreeMap::new());
+    let explanation = Explanation { rules: &policies.rules, verdict, near, counts, used: &used };
     print(&match on.output {
         Output::Lines => explanation.to_string(),
         Output::Json => format!("{}\n", explanation.as_json()),

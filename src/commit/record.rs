@@ -35,7 +35,7 @@ impl StoreTime {
 }
 
 /// The number of a commit, counted from 1 for each environment, over all nodes, without a gap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Number(u64);
 
 impl Number {

@@ -8,6 +8,7 @@ use super::person::{Needs, Role};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
     Describe,
+    Explain,
     ListFreezes,
     Freeze,
     Lift,
@@ -21,14 +22,17 @@ pub(super) enum Act {
     Reject,
     Withdraw,
     Comment,
+    Usage,
 }
 
 /// The acts of one path, by their methods.
 pub(super) type Acts = &'static [(Method, Act)];
 
 /// Every path, as the router reads it.
-pub(super) const PATHS: [(&str, Acts); 13] = [
+pub(super) const PATHS: [(&str, Acts); 15] = [
     ("/sluice/v1/openapi.json", &[(Method::GET, Act::Describe)]),
+    ("/sluice/v1/explain", &[(Method::POST, Act::Explain)]),
+    ("/sluice/v1/usage", &[(Method::GET, Act::Usage)]),
     ("/sluice/v1/freezes", &[(Method::GET, Act::ListFreezes), (Method::POST, Act::Freeze)]),
     ("/sluice/v1/freezes/lift", &[(Method::POST, Act::Lift)]),
     ("/sluice/v1/requests", &[(Method::GET, Act::ListRequests)]),
@@ -44,8 +48,10 @@ pub(super) const PATHS: [(&str, Acts); 13] = [
 ];
 
 impl Act {
-    pub const ALL: [Act; 14] = [
+    pub const ALL: [Act; 16] = [
         Act::Describe,
+        Act::Explain,
+        Act::Usage,
         Act::ListFreezes,
         Act::Freeze,
         Act::Lift,
@@ -65,6 +71,8 @@ impl Act {
     pub fn as_str(self) -> &'static str {
         match self {
             Act::Describe => "describe",
+            Act::Explain => "explain",
+            Act::Usage => "usage",
             Act::ListFreezes => "listFreezes",
             Act::Freeze => "freeze",
             Act::Lift => "lift",
@@ -84,7 +92,7 @@ impl Act {
     pub fn needs(self) -> Needs {
         match self {
             Act::Describe => Needs::Nothing,
-            Act::ListFreezes | Act::ListRequests | Act::ShowRequest => Needs::AnyRole,
+            Act::Explain | Act::Usage | Act::ListFreezes | Act::ListRequests | Act::ShowRequest => Needs::AnyRole,
             Act::ListHolds | Act::WatchHolds | Act::ShowHold => Needs::AnyRole,
             Act::Approve | Act::Reject | Act::Withdraw | Act::Comment => Needs::Role(Role::Approver),
             Act::Freeze | Act::Lift | Act::Resolve => Needs::Role(Role::Operator),
@@ -94,7 +102,8 @@ impl Act {
     /// The name of its body's schema, where it has a body.
     pub fn body(self) -> Option<&'static str> {
         match self {
-            Act::Describe | Act::ListFreezes | Act::ListRequests | Act::ShowRequest => None,
+            Act::Describe | Act::Usage | Act::ListFreezes | Act::ListRequests | Act::ShowRequest => None,
+            Act::Explain => Some("explainRequest"),
             Act::ListHolds | Act::WatchHolds | Act::ShowHold => None,
             Act::Approve => Some("approveRequest"),
             Act::Reject => Some("rejectRequest"),

@@ -25,6 +25,7 @@ use crate::commit::{Keep, StoreFault};
 use crate::config::{Config, LongestWrite, StoreKind, TimeoutsConfig};
 use crate::journey::Books;
 use crate::journey::holds::Changes;
+use crate::journey::roll::{NotJoined, Roll};
 use crate::journey::setback::close_if_set_back;
 use crate::journey::upkeep::{RecoverError, drain, flush, recover, search_and_sweep, watch_leases};
 use crate::ports::Store;
@@ -50,6 +51,7 @@ pub enum BooksError {
     SealKey(SealingKeyError),
     CheckpointKey,
     Audit(OpenFault),
+    Join(NotJoined),
     Recover(RecoverError),
 }
 
@@ -63,12 +65,22 @@ impl std::fmt::Display for BooksError {
                 write!(f, "`audit.checkpoint_key` is no Ed25519 key as PEM; `sluice audit key` makes one")
             }
             BooksError::Audit(error) => write!(f, "{error}"),
+            BooksError::Join(error) => write!(f, "{error}"),
             BooksError::Recover(error) => write!(f, "what was left of an earlier run cannot be taken up: {error}"),
         }
     }
 }
 
 impl std::error::Error for BooksError {}
+
+/// The books, and this node's place among others that share the store.
+#[derive(Clone, Debug)]
+pub(super) struct Opened {
+    pub books: Arc<Books>,
+    /// Whether the store may be used.
+    pub is_open: watch::Receiver<bool>,
+    roll: Option<Arc<Roll>>,
+}
 
 pub(super) fn open(
     config: &Config,
@@ -77,31 +89,46 @@ pub(super) fn open(
     settling: &TaskTracker,
     metrics: &Metrics,
     redis: Option<Arc<Redis>>,
-) -> Result<(Arc<Books>, watch::Receiver<bool>), BooksError> {
+) -> Result<Opened, BooksError> {
     let clock = Arc::new(SystemClock);
-    let store: Arc<dyn Store> = match (config.store.kind, redis.clone()) {
+    let node = &config.store.node;
+    let (store, shared): (Arc<dyn Store>, _) = match (config.store.kind, redis.clone()) {
         (StoreKind::Embedded, _) => {
             let store = Embedded::open(&config.store.folder, clock.clone(), Options::default());
             let store = store.map_err(BooksError::Store)?;
             workers.keep("the store's writer", store.ended());
-            Arc::new(store)
+            (Arc::new(store), None)
         }
-        (StoreKind::Redis, Some(redis)) => Arc::new(RedisStore::new(redis)),
+        (StoreKind::Redis, Some(redis)) => {
+            let as_it_stands: Arc<dyn Store> = Arc::new(RedisStore::new(redis.clone()));
+            let store = Arc::new(RedisStore::of_node(redis, node.clone()));
+            (store.clone(), Some((store, as_it_stands)))
+        }
         (StoreKind::Redis, None) => return Err(BooksError::Redis(NotReady::Away)),
     };
     let seal_keys = config.store.seal_keys.iter().map(|(id, key)| SealingKey::new(id, key));
-    let seal_keys = seal_keys.collect::<Result<_, _>>().map_err(BooksError::SealKey)?;
-    let store = Arc::new(Sealed::new(store, seal_keys));
+    let seal_keys: Vec<SealingKey> = seal_keys.collect::<Result<_, _>>().map_err(BooksError::SealKey)?;
+    let sealed = |store| Arc::new(Sealed::new(store, seal_keys.clone()));
     let audit = AuditFiles::open(audit_settings(config)?, clock.clone()).map_err(BooksError::Audit)?;
     workers.keep("the audit chain's writer", audit.ended());
     let stood = audit.stood().clone();
+    let roll = shared.map(|(store, as_it_stands)| {
+        Arc::new(Roll {
+            store,
+            as_it_stands: sealed(as_it_stands),
+            instance: audit.instance().to_owned(),
+            former: audit.former().map(str::to_owned),
+            audit_folder: config.audit.folder.clone(),
+        })
+    });
+    let store = sealed(store);
     let (open, is_open) = watch::channel(false);
     let (entries, on_their_way) = mpsc::channel(ON_THEIR_WAY);
     let books = Arc::new(Books {
         store: Arc::new(Awaited::new(store.clone(), is_open.clone())),
         audit: Arc::new(audit),
         clock,
-        node: config.store.node.clone(),
+        node: node.clone(),
         terms: terms(config),
         unsettled: Some(Unsettled::new(config.audit.folder.join("unsettled"))),
         metrics: metrics.clone(),
@@ -115,7 +142,19 @@ pub(super) fn open(
     workers.keep("drain", drain(books.clone(), on_their_way));
     let awaited = redis.filter(|_| config.store.kind == StoreKind::Redis);
     let of_start = Arc::new(Books { store, ..Books::clone(&books) });
-    let beginning = begin(awaited.clone(), of_start, stood, environments.clone());
+    let (joined, has_joined) = watch::channel(false);
+    if let Some(roll) = &roll {
+        workers.keep("the roll", once(has_joined.clone(), roll.clone().stay(of_start.clone())));
+        workers.keep("memory", once(has_joined, roll.clone().keep_remembering(of_start.clone())));
+    }
+    let beginning = begin(Beginning {
+        redis: awaited.clone(),
+        roll: roll.clone(),
+        books: of_start,
+        stood,
+        environments: environments.clone(),
+        joined,
+    });
     let (tell, told) = oneshot::channel();
     workers.keep("the books", {
         let (books, environments) = (books.clone(), environments.clone());
@@ -141,16 +180,33 @@ pub(super) fn open(
         Ok(Err(_)) => {}
         Err(_) => tracing::warn!("the store is not there yet; reads are served, and all else is refused until it is"),
     }
-    Ok((books, is_open))
+    Ok(Opened { books, is_open, roll })
 }
 
-/// What comes before any money: nothing of the store, and of an earlier life of this node, is left in doubt.
-async fn begin(
+/// What a node needs to begin.
+struct Beginning {
     redis: Option<Arc<Redis>>,
+    roll: Option<Arc<Roll>>,
     books: Arc<Books>,
     stood: Highest,
     environments: Vec<Environment>,
-) -> Result<(), BooksError> {
+    /// Told when this node is one of the nodes.
+    joined: watch::Sender<bool>,
+}
+
+/// Runs when it is true; not at all where that never comes.
+async fn once(mut is_so: watch::Receiver<bool>, work: impl Future<Output = ()>) {
+    match is_so.wait_for(|is_so| *is_so).await.map(|_| ()) {
+        Ok(()) => work.await,
+        // The process ends, and says why.
+        Err(_) => std::future::pending().await,
+    }
+}
+
+/// What comes before any money: this node is one of the nodes, and nothing of the store, and of an earlier life of this
+/// node, is left in doubt.
+async fn begin(beginning: Beginning) -> Result<(), BooksError> {
+    let Beginning { redis, roll, books, stood, environments, joined } = beginning;
     let since = Stopwatch::start();
     loop {
         if let Some(redis) = &redis {
@@ -167,25 +223,39 @@ async fn begin(
                 Err(NotReady::Away) => continue,
             }
         }
-        match take_up(&books, &stood, &environments).await {
+        let joins = match &roll {
+            Some(roll) => roll.join(&books, &stood).await,
+            None => close_if_set_back(&*books.store, &stood, &books.node).await.map_err(NotJoined::Store),
+        };
+        match joins {
+            Ok(()) => {}
+            Err(NotJoined::Alone | NotJoined::Store(StoreFault::Away(_) | StoreFault::InDoubt(_)))
+                if redis.is_some() =>
+            {
+                tokio::time::sleep(AGAIN).await;
+                continue;
+            }
+            Err(why) => return Err(BooksError::Join(why)),
+        }
+        joined.send_replace(true);
+        match recover(&books, &environments).await {
             Err(RecoverError::Store(StoreFault::Away(_) | StoreFault::InDoubt(_))) if redis.is_some() => {
                 tokio::time::sleep(AGAIN).await;
             }
-            taken_up => return taken_up.map_err(BooksError::Recover),
+            recovered => return recovered.map_err(BooksError::Recover),
         }
     }
 }
 
-async fn take_up(books: &Arc<Books>, stood: &Highest, environments: &[Environment]) -> Result<(), RecoverError> {
-    close_if_set_back(&*books.store, stood, &books.node).await.map_err(RecoverError::Store)?;
-    recover(books, environments).await
-}
-
 /// When nothing commits any more: the last entries are brought to disk, and what is left waits for the next start.
-pub(super) fn close(books: Arc<Books>, environments: &[Environment], runtime: &Runtime) {
+pub(super) fn close(opened: Opened, environments: &[Environment], runtime: &Runtime) {
+    let Opened { books, roll, .. } = opened;
     let all = async {
         for environment in environments {
             flush(&books, *environment).await?;
+        }
+        if let Some(roll) = roll {
+            roll.leave(&books).await;
         }
         Ok::<(), RecoverError>(())
     };

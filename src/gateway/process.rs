@@ -22,7 +22,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::{Mutex, Notify, Semaphore, watch};
 use tokio_util::task::TaskTracker;
 
-use super::bookkeeping::{self, BooksError};
+use super::bookkeeping::{self, BooksError, Opened};
 use super::ending::{Ending, Signals};
 use super::guard::{Bounds, Guard, HeadLimits};
 use super::listen::{Bound, ConnectionLimits, Door, Listening, Tls};
@@ -44,7 +44,7 @@ use crate::config::{Config, ConsoleConfig, EnvironmentConfig, ListenerTls};
 use crate::journey::rates::Rates;
 use crate::journey::reconcile::{Pauses, reconcile};
 use crate::journey::release::{Releasing, release};
-use crate::journey::{Books, InForce, Road};
+use crate::journey::{InForce, Road};
 use crate::policy::Policies;
 use crate::ports::RateLimiter;
 use crate::telemetry::Metrics;
@@ -70,7 +70,7 @@ pub struct Process {
     ending: Ending,
     sending: TaskTracker,
     workers: Workers,
-    books: Arc<Books>,
+    opened: Opened,
 }
 
 /// A part of the process had died, so that it ended.
@@ -201,8 +201,9 @@ impl Process {
         let identity = Arc::new(Identity::new(keyring.clone(), Arc::new(SystemClock)));
         let redis = redis(config, &metrics, &workers)?;
         let rates = rates(config, &loaded.policies, &metrics, redis.as_ref());
-        let (books, is_open) =
+        let opened =
             bookkeeping::open(config, &runtime, &workers, &sending, &metrics, redis).map_err(StartError::Books)?;
+        let (books, is_open) = (opened.books.clone(), opened.is_open.clone());
         let archive = Archive::beside(&config.audit.folder);
         archive.keep(&loaded).map_err(StartError::Archive)?;
         let in_force = Arc::new(InForce::new(loaded.policies, rates, metrics.clone()));
@@ -266,7 +267,7 @@ impl Process {
             let door = Door { app, tls, guard, limits, stop };
             server.add_service(Listening::new(bound, door, runtime.handle().clone()));
         }
-        let (mut people, kept) = (None, books.clone());
+        let mut people = None;
         if let Some(wanted) = &config.console {
             let bound = bind("console", wanted.listen)?;
             people = Some(bound.address());
@@ -298,7 +299,7 @@ impl Process {
         let signals = Mutex::new(Signals::catch(&runtime).map_err(StartError::Runtime)?);
         let (grace, died) = (config.timeouts.grace, workers.died());
         let ending = Ending { signals, asked, died, stop, requests, sending: sending.clone(), grace };
-        Ok(Process { server, runtime, addresses, ending, sending, workers, books: kept })
+        Ok(Process { server, runtime, addresses, ending, sending, workers, opened })
     }
 
     pub fn addresses(&self) -> &Addresses {
@@ -307,7 +308,7 @@ impl Process {
 
     /// Serves until SIGTERM or SIGINT, or until a part of it dies, and returns when all that ran has ended.
     pub fn serve(self) -> Result<(), Died> {
-        let Process { server, runtime, addresses, ending, sending, workers, books } = self;
+        let Process { server, runtime, addresses, ending, sending, workers, opened } = self;
         let environments: Vec<Environment> = addresses.environments.iter().map(|(one, _)| *one).collect();
         server.run(RunArgs { shutdown_signal: Box::new(ending) });
         if !sending.is_empty() {
@@ -319,10 +320,10 @@ impl Process {
         }
         let has_died = *workers.died().borrow();
         runtime.block_on(workers.end());
-        bookkeeping::close(books.clone(), &environments, &runtime);
+        bookkeeping::close(opened.clone(), &environments, &runtime);
         // What else holds the books is gone with it; the last to let go writes the last checkpoint, and that is here.
         runtime.shutdown_timeout(Duration::from_secs(1));
-        if Arc::into_inner(books).is_none() {
+        if Arc::into_inner(opened.books).is_none() {
             tracing::warn!("something still holds the books: the last checkpoint may be missing");
         }
         if has_died { Err(Died) } else { Ok(()) }

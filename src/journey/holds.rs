@@ -6,13 +6,13 @@ use http::HeaderMap;
 use tokio::sync::watch;
 
 use super::Books;
-use super::books::NotBegun;
+use super::books::{NotBegun, TRIES};
 use crate::adapters::random::hold_id;
 use crate::base::ids::{Environment, HoldId, TraceId};
-use crate::commit::{CommitError, Content, Kind, Record, RecordKey, Step, StoreFault};
+use crate::commit::{CommitError, Content, Index, Kind, Record, RecordKey, Step, StoreFault};
 use crate::policy::Policies;
 use crate::stations::check::Intent;
-use crate::stations::claim::{self, Claim, Decline, Declined, Owner, Standpoint};
+use crate::stations::claim::{self, Claim, Decline, Declined, Owner, Standpoint, State};
 use crate::stations::decide::{Held, progress};
 use crate::stations::forward::passed_on;
 use crate::stations::hold::{self, Here, Hold, Note};
@@ -79,7 +79,7 @@ impl Books {
         Ok(Some((record, hold)))
     }
 
-    /// The claim that a hold is of.
+    /// The claim that a hold is of, as long as it waits.
     pub async fn claim_of(
         &self,
         environment: Environment,
@@ -87,7 +87,8 @@ impl Books {
     ) -> Result<Option<(RecordKey, Record, Claim)>, StoreFault> {
         let key = RecordKey { environment, kind: Kind::Claim, name: hold.claim.clone() };
         let found = self.find(&key).await?;
-        Ok(found.filter(|(_, claim)| claim.hold.as_ref() == Some(&hold.id)).map(|(record, claim)| (key, record, claim)))
+        let waits = |claim: &Claim| claim.state == State::Held && claim.hold.as_ref() == Some(&hold.id);
+        Ok(found.filter(|(_, claim)| waits(claim)).map(|(record, claim)| (key, record, claim)))
     }
 
     /// What is written of the hold of a call that certainly was not sent; `None` if it is not there any more.
@@ -122,6 +123,32 @@ impl Books {
         Ok(is_done)
     }
 
+    /// Nothing that waits in an environment goes further: the store may have forgotten that it was rejected, or sent.
+    pub async fn forget_holds(&self, environment: Environment) -> Result<(), StoreFault> {
+        for (_, name) in self.store.due(environment, Index::Held, None, usize::MAX).await? {
+            let Some(id) = HoldId::parse(&name) else { continue };
+            let key = key(environment, &id);
+            for _ in 0..TRIES {
+                let Some((record, hold)) = self.find_hold(&key).await? else { break };
+                let here = Here { key: &key, version: record.version, at: record.at, hold: &hold };
+                let claim = self.claim_of(environment, &hold).await?;
+                let of_claim = claim.as_ref().map(|(key, record, claim)| Standpoint {
+                    key,
+                    version: record.version,
+                    at: record.at,
+                    claim,
+                });
+                let Some(commit) = hold::forget(here, of_claim, &self.node, &self.terms) else { break };
+                if self.commit(commit).await?.is_some() {
+                    self.metrics.hold(environment.as_str(), Decline::Forgotten.as_str());
+                    break;
+                }
+            }
+        }
+        self.changes.happened();
+        Ok(())
+    }
+
     /// What its caller is told of a call that waits; `None` if there is no such hold.
     pub async fn waiting(
         &self,
@@ -136,7 +163,7 @@ impl Books {
 
     /// Its own caller does not want it any more. `None`: it has no such hold.
     pub async fn cancel(self: &Arc<Self>, key: &RecordKey, asker: &Owner) -> Result<Option<Cancelled>, StoreFault> {
-        for _ in 0..super::books::TRIES {
+        for _ in 0..TRIES {
             let now = self.store.time().await?;
             let Some((record, hold)) = self.find_hold(key).await? else { return Ok(None) };
             if hold.owner() != *asker {

@@ -265,10 +265,12 @@ async fn sweep(books: &Books) -> Result<(), StoreFault> {
     Ok(())
 }
 
-/// What is lost goes the same way once more, as fast as that way is.
+/// What is lost goes the same way once more, as fast as that way is; so does what nodes that are gone left behind.
 async fn search(books: &Books, environment: Environment) -> Result<(), StoreFault> {
     let now = books.store.time().await?;
-    for entry in books.store.outbox(environment, &books.node, MOST_LOST).await? {
+    let mut lost = books.store.outbox(environment, &books.node, MOST_LOST).await?;
+    lost.extend(books.store.take_over(environment, &books.node, MOST_LOST).await?);
+    for entry in lost {
         if now.since(entry.at) > LOST_AFTER && books.drain.send(Drained::Waiting(entry)).await.is_err() {
             return Ok(());
         }

@@ -18,6 +18,8 @@ pub struct Explanation<'v> {
     pub rules: &'v Rules,
     pub verdict: &'v Verdict,
     pub near: &'v [NearMiss],
+    /// What it would count in, if it went on.
+    pub counts: &'v [Reservation],
     /// What windows hold already, as far as a store was asked.
     pub used: &'v BTreeMap<WindowKey, u64>,
 }
@@ -60,7 +62,7 @@ impl Explanation<'_> {
             "outweighed": all(outweighed),
             "shadows": all(shadows),
             "approvals": self.verdict.approvals.iter().map(|name| name.as_ref()).collect::<Vec<_>>(),
-            "counts": self.verdict.reservations.iter().map(|count| self.count(count)).collect::<Vec<_>>(),
+            "counts": self.counts.iter().map(|count| self.count(count)).collect::<Vec<_>>(),
             "near": self.near.iter().map(miss).collect::<Vec<_>>(),
         })
     }
@@ -118,7 +120,7 @@ pub fn key_in_words(limit: &Limit, key: &str) -> String {
 
 impl fmt::Display for Explanation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Verdict { effect, value, reasons, outweighed, shadows, reservations, .. } = self.verdict;
+        let Verdict { effect, value, reasons, outweighed, shadows, .. } = self.verdict;
         writeln!(f, "{}", effect.as_str())?;
         if let Some(value) = value {
             writeln!(f, "  value: {value}")?;
@@ -128,7 +130,7 @@ impl fmt::Display for Explanation<'_> {
                 writeln!(f, "  {heading}: {}: {}", reason.cause, reason.text)?;
             }
         }
-        for count in reservations.iter().filter_map(|reservation| self.counted(reservation)) {
+        for count in self.counts.iter().filter_map(|reservation| self.counted(reservation)) {
             writeln!(f, "  counts: {count}")?;
         }
         for miss in self.near {

@@ -156,6 +156,11 @@ impl Limit {
         Ok(keys)
     }
 
+    /// Over which time its windows count now.
+    pub fn span(&self, now: StoreTime) -> Option<Span> {
+        self.window.span(&Facts { now, ..Facts::default() }).ok()
+    }
+
     /// The parts of the key of a window, by their names.
     pub(super) fn named(&self, key: &str) -> impl Iterator<Item = (&'static str, String)> {
         let values: Vec<String> = serde_json::from_str(key).unwrap_or_default();

@@ -66,6 +66,11 @@ impl Meaning {
         &self.version
     }
 
+    /// All of it, by kind and name: what the version is the digest of.
+    pub fn told(&self) -> Value {
+        Value::Object(self.parts.iter().map(|(name, part)| (name.clone(), part.clone())).collect())
+    }
+
     /// What is otherwise than it was.
     pub fn since(&self, before: &Meaning) -> Changes {
         let only = |of: &Meaning, other: &Meaning| {

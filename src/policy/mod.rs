@@ -37,7 +37,7 @@ pub use rate::{Bound, Call, Key, Mode, Rate};
 pub use rule::{Effect, Rule};
 pub use rules::{Cause, Reason, Rules, Verdict};
 pub use schema::schema;
-pub use trial::{NearMiss, Trial, Tried};
+pub use trial::{Given, NearMiss, Trial, Tried};
 pub use words::{Approval, Need};
 
 use crate::base::finding::{Finding, Severity};
@@ -70,6 +70,12 @@ impl Policies {
     /// The digest of what the set means, catalogue included: every decision is told with it.
     pub fn version(&self) -> &str {
         self.meaning.version()
+    }
+
+    /// The tests of the set that fail: it takes no force before they pass.
+    pub fn failures(&self, catalog: &Catalog) -> Vec<Finding> {
+        let tried = self.trials.iter().filter_map(|trial| trial.run(&self.rules, catalog));
+        tried.filter_map(|tried| tried.failure()).collect()
     }
 }
 

@@ -16,6 +16,20 @@ const UUID: &str = "[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}";
 const NUMBER: &str = "[0-9]+([.][0-9]+)?";
 const SPAN: &str = "^[1-9][0-9]*[mhd]$";
 
+/// What names may stand in conditions for.
+const NAMED: [(&str, Sort); 10] = [
+    ("user", Sort::User),
+    ("wallet", Sort::Wallet),
+    ("external_wallet", Sort::ExternalWallet),
+    ("account", Sort::Account),
+    ("chain", Sort::Chain),
+    ("currency", Sort::Currency),
+    ("caller", Sort::Caller),
+    ("issuer", Sort::Issuer),
+    ("environment", Sort::Environment),
+    ("text", Sort::Text),
+];
+
 /// The schema of a file of policies, for this contract.
 pub fn schema(catalog: &Catalog) -> Value {
     let operations: Vec<&str> = catalog.operations().iter().map(|operation| operation.id.as_str()).collect();
@@ -39,6 +53,7 @@ pub fn schema(catalog: &Catalog) -> Value {
         ("operation".to_owned(), json!({"enum": operations})),
         ("need".to_owned(), need()),
     ]);
+    definitions.extend(NAMED.map(|(name, sort)| (format!("{name}s"), one_or_more(name_or_list(sort)))));
     json!({
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "Policies of Sluice",
@@ -179,7 +194,7 @@ fn of_when(has_operations: bool) -> Value {
     ]);
     let source = SOURCE.iter().map(|(name, _, sort)| (*name, names(*sort))).collect();
     fields.extend([
-        ("fee_wallet", told(names(Sort::Wallet), "A wallet that takes a part of the payment.")),
+        ("fee_wallet", names(Sort::Wallet)),
         ("source", object("Where it comes from.", &[], source)),
         ("destination", object("Where it goes.", &[], destination)),
         ("amount", pattern(&interval(" USD"), "`(0, 5000] USD`: more than 0, up to 5000.")),
@@ -328,10 +343,15 @@ fn one_or_more(item: Value) -> Value {
 
 /// One name or more of a sort, or lists of them.
 fn names(sort: Sort) -> Value {
-    one_or_more(match sort {
+    let name = NAMED.iter().find(|(_, other)| *other == sort).map_or("text", |(name, _)| *name);
+    json!({"$ref": format!("#/definitions/{name}s")})
+}
+
+fn name_or_list(sort: Sort) -> Value {
+    match sort {
         Sort::Environment => of_sort(sort),
         _ => json!({"anyOf": [{"type": "string", "pattern": "^@"}, of_sort(sort)]}),
-    })
+    }
 }
 
 fn of_sort(sort: Sort) -> Value {

@@ -32,21 +32,22 @@ pub struct Trial {
     given: Given,
 }
 
+/// A request that nobody made.
 #[derive(Clone, Debug, PartialEq)]
-struct Given {
-    operation: OperationId,
-    environment: Environment,
-    issuer: String,
-    subject: String,
-    requester: Option<String>,
-    roles: BTreeSet<String>,
-    body: Value,
-    path_parameters: Vec<(String, String)>,
-    now: StoreTime,
+pub struct Given {
+    pub operation: OperationId,
+    pub environment: Environment,
+    pub issuer: String,
+    pub subject: String,
+    pub requester: Option<String>,
+    pub roles: BTreeSet<String>,
+    pub body: Value,
+    pub path_parameters: Vec<(String, String)>,
+    pub now: StoreTime,
     /// Whether the destination was paid before.
-    is_paid: bool,
+    pub is_paid: bool,
     /// Limits whose windows are full.
-    exceeded: BTreeSet<String>,
+    pub exceeded: BTreeSet<String>,
 }
 
 /// How a test ended.
@@ -77,11 +78,55 @@ impl Trial {
     }
 }
 
+impl Tried<'_> {
+    /// What is wrong, if it failed.
+    pub(super) fn failure(&self) -> Option<Finding> {
+        let Trial { file, place: (line, column), expect, by, .. } = self.trial;
+        let by: Vec<&str> = by.iter().map(String::as_str).collect();
+        let by = if by.is_empty() { String::new() } else { format!(" by {}", by.join(", ")) };
+        let reasons: Vec<String> =
+            self.verdict.reasons.iter().map(|reason| format!("{}: {}", reason.cause, reason.text)).collect();
+        let (expected, found) = (expect.as_str(), self.verdict.effect.as_str());
+        let text = format!("`{expected}` is expected{by}, and it is `{found}` ({})", reasons.join("; "));
+        let finding = Finding::error(file, text).at(format!("{line}:{column}"));
+        (!self.is_passed).then(|| finding.remedy("mend the rules, or the test"))
+    }
+}
+
 impl Given {
     fn ask(&self, rules: &Rules, catalog: &Catalog) -> Option<(Verdict, Vec<NearMiss>)> {
+        let paid = self.destinations(rules, catalog)?.into_iter().map(|name| (name, self.is_paid));
+        let mut facts = Facts { now: self.now, paid: paid.collect(), ..Facts::default() };
+        let (verdict, near) = self.decide(rules, catalog, &facts)?;
+        let windows = verdict.reservations.iter().map(|reservation| &reservation.window);
+        let full = windows.filter(|window| self.exceeded.contains(&window.limit));
+        facts.exceeded = full.map(|window| (window.limit.clone(), window.key.clone())).collect();
+        if facts.exceeded.is_empty() { Some((verdict, near)) } else { self.decide(rules, catalog, &facts) }
+    }
+
+    /// Each way in which its destination is named.
+    pub fn destinations(&self, rules: &Rules, catalog: &Catalog) -> Option<Vec<String>> {
+        let facts = Facts { now: self.now, ..Facts::default() };
+        self.seen(catalog, |asked| View::of(asked, &rules.valuation, &facts).destinations())
+    }
+
+    /// What becomes of it, and which rules were nearly about it.
+    pub fn decide(&self, rules: &Rules, catalog: &Catalog, facts: &Facts) -> Option<(Verdict, Vec<NearMiss>)> {
+        let missed = |(rule, condition): (&Rule, &Condition)| NearMiss {
+            rule: rule.id.clone(),
+            effect: rule.effect,
+            missing: condition.to_string(),
+        };
+        self.seen(catalog, |asked| {
+            (rules.decide(asked, facts), rules.near(asked, facts).into_iter().map(missed).collect())
+        })
+    }
+
+    /// As policies look at it; nothing if there is no such operation.
+    fn seen<T>(&self, catalog: &Catalog, look: impl FnOnce(&Asked<'_>) -> T) -> Option<T> {
         let operation = catalog.operation(&self.operation)?;
         let movement = operation.movement(&self.body);
-        let asked = Asked {
+        Some(look(&Asked {
             environment: self.environment,
             operation,
             issuer: &self.issuer,
@@ -92,22 +137,7 @@ impl Given {
             path_parameters: &self.path_parameters,
             body: &self.body,
             movement: movement.as_ref(),
-        };
-        let mut facts = Facts { now: self.now, ..Facts::default() };
-        let destinations = View::of(&asked, &rules.valuation, &facts).destinations();
-        facts.paid = destinations.into_iter().map(|name| (name, self.is_paid)).collect();
-        let verdict = rules.decide(&asked, &facts);
-        let windows = verdict.reservations.iter().map(|reservation| &reservation.window);
-        let full = windows.filter(|window| self.exceeded.contains(&window.limit));
-        facts.exceeded = full.map(|window| (window.limit.clone(), window.key.clone())).collect();
-        let verdict = if facts.exceeded.is_empty() { verdict } else { rules.decide(&asked, &facts) };
-        let near = rules.near(&asked, &facts).into_iter();
-        let missed = |(rule, condition): (&Rule, &Condition)| NearMiss {
-            rule: rule.id.clone(),
-            effect: rule.effect,
-            missing: condition.to_string(),
-        };
-        Some((verdict, near.map(missed).collect()))
+        }))
     }
 }
 

@@ -28,6 +28,8 @@ pub enum What {
     SaidAbsent,
     Frozen,
     Unfrozen,
+    /// What the store forgot, and this chain did not, is in the store again.
+    Remembered,
     /// A call waits for people.
     Held,
     /// A person agreed to a call that waits.
@@ -61,6 +63,7 @@ impl What {
             What::SaidAbsent => "said-absent",
             What::Frozen => "frozen",
             What::Unfrozen => "unfrozen",
+            What::Remembered => "remembered",
             What::Held => "held",
             What::Voted => "voted",
             What::Withdrawn => "withdrawn",

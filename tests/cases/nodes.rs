@@ -8,21 +8,21 @@ use super::claims::{assert_again, named, pay, swap, told};
 use crate::support::clock::{Watch, wait_until};
 use crate::support::{Act, Answer, Between, Call, Caller, Gate, Redis, Setup, Upstream, get};
 
-const CLOSED: &str = "503 STORE_UNAVAILABLE unknown";
+pub(super) const CLOSED: &str = "503 STORE_UNAVAILABLE unknown";
 /// How long a call waits for the Redis here.
 const DEADLINE: Duration = Duration::from_millis(1_000);
 
-fn setup(upstream: &Upstream, url: &str, node: &str) -> Setup {
+pub(super) fn setup(upstream: &Upstream, url: &str, node: &str) -> Setup {
     let millis = DEADLINE.as_millis().to_string();
     let setup = Setup::of(upstream).set("store", "kind", "redis").set("store", "node", node);
     setup.set("redis", "url", url).set_raw("redis", "timeout_ms", &millis)
 }
 
-fn pair(upstream: &Upstream, redis: &Redis) -> [Gate; 2] {
+pub(super) fn pair(upstream: &Upstream, redis: &Redis) -> [Gate; 2] {
     ["left", "right"].map(|node| setup(upstream, &redis.url(), node).start())
 }
 
-fn read(gate: &Gate) -> Answer {
+pub(super) fn read(gate: &Gate) -> Answer {
     get("/v2/users").send(gate.production())
 }
 
@@ -205,7 +205,7 @@ fn a_redis_that_may_forget_is_refused_unless_it_is_allowed_by_name() {
     }
     // In the sandbox alone nothing is worth as much.
     let sandbox = Setup::new().sandbox(&upstream).set("store", "kind", "redis").set("store", "node", "left");
-    let gate = sandbox.set("redis", "url", &forgets.url()).start();
+    let gate = sandbox.set("redis", "url", &forgets.url()).start().ready();
     assert_eq!(told(&swap().send(gate.sandbox())), "200 - executed");
 }
 

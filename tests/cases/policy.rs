@@ -52,6 +52,9 @@ fn a_set_is_checked_and_its_tests_are_run() {
     assert_eq!(code, Some(3), "{text}");
     assert!(text.contains("rules.toml:12:1: `allow` is expected, and it is `deny`"), "{text}");
     assert!(text.contains("gate: no rule is about the request") && text.contains("0 passed, 1 failed"), "{text}");
+    let (code, text) = run(&["check"], failing.path());
+    let told = "rules.toml:12:1: `allow` is expected, and it is `deny` (gate: no rule is about the request)";
+    assert!(code == Some(3) && text.contains(told), "{text}");
     let (code, text) = run(&["test", "--output", "json"], failing.path());
     assert_eq!((code, &json(&text)["tests"][0]["found"]), (Some(3), &Value::from("deny")));
     let faulty = folder(&RULES.replace("createSwap", "createSwop"));

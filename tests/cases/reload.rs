@@ -84,6 +84,9 @@ fn what_changes_takes_force_and_is_told_and_archived() {
     let archived = |version: &str| gate.path(&format!("sluice-audit/policies/{version}/everything.toml"));
     assert_eq!(std::fs::read_to_string(archived(&first)).unwrap(), EVERYTHING);
     assert_eq!(std::fs::read_to_string(archived(second)).unwrap(), format!("{EVERYTHING}{NOTHING}"));
+    let meaning = gate.path(&format!("sluice-audit/policies/{second}/meaning.json"));
+    let meaning: Value = serde_json::from_str(&std::fs::read_to_string(meaning).unwrap()).unwrap();
+    assert_eq!(meaning["rule nothing"]["ops"].as_array().unwrap().len(), 4, "{meaning}");
 
     // Another way of writing the same.
     write(&gate, &format!("# in other words\n{NOTHING}{EVERYTHING}"));
@@ -111,12 +114,19 @@ fn a_set_with_an_error_never_takes_force() {
     assert_eq!(ready.text(), format!("ready\npolicies changed and have errors (1); version {first} stays in force\n"));
     assert_eq!(gate.metric("sluice_policy_faulty"), 1);
     assert_eq!(gate.metric("sluice_policy_reads_total{outcome=\"refused\"}"), 1);
-    assert!(!gate.path("sluice-audit/policies").join("broken").exists());
+
+    // Nor does one whose own test fails.
+    let test = "[[test]]\ngiven = { op = \"createSwap\", amount = \"5 usdc\" }\nexpect = \"allow\"\n";
+    write(&gate, &format!("{EVERYTHING}{NOTHING}{test}"));
+    next(&gate, STAYED, 1);
+    let why = told(&gate, "policies").last().unwrap()["finding"].to_string();
+    assert!(why.contains("`allow` is expected, and it is `deny` (rule nothing: deny by rule)"), "{why}");
+    assert_eq!(send(&gate, "r-2", "5").status, 200);
 
     write(&gate, &format!("{EVERYTHING}{NOTHING}"));
     next(&gate, TOOK_FORCE, 1);
     assert_eq!((gate.probe("/readyz").text(), gate.metric("sluice_policy_faulty")), ("ready\n".to_owned(), 0));
-    assert_eq!(send(&gate, "r-2", "5").status, 403);
+    assert_eq!(send(&gate, "r-3", "5").status, 403);
 
     // What stops a reload stops a start.
     write(&gate, BROKEN);

@@ -167,7 +167,8 @@ fn say(sentinel: &Scripted, redis: &Redis, epoch: u64) {
 }
 
 async fn name_of(connection: &Connection) -> Option<String> {
-    let asked = connection.ask(async |mut there| ::redis::cmd("GET").arg("name").query_async(&mut there).await).await;
+    let asked =
+        connection.ask(async |mut there, _| ::redis::cmd("GET").arg("name").query_async(&mut there).await).await;
     asked.ok()
 }
 

@@ -2,18 +2,19 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 #[derive(Debug)]
 pub struct Between {
     address: SocketAddr,
     road: Arc<Road>,
+    open: Arc<Mutex<Vec<TcpStream>>>,
 }
 
 #[derive(Debug)]
 struct Road {
-    to: SocketAddr,
+    to: AtomicU16,
     /// What the server says does not arrive.
     swallows: AtomicBool,
     swallowed: AtomicUsize,
@@ -23,23 +24,34 @@ impl Between {
     pub fn to(port: u16) -> Between {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let to = SocketAddr::from(([127, 0, 0, 1], port));
+        let to = AtomicU16::new(port);
         let road = Arc::new(Road { to, swallows: AtomicBool::new(false), swallowed: AtomicUsize::new(0) });
         let of_listener = Arc::clone(&road);
+        let open = Arc::<Mutex<Vec<TcpStream>>>::default();
+        let open_here = Arc::clone(&open);
         std::thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
-                let Ok(server) = TcpStream::connect(of_listener.to) else { continue };
+                let Ok(server) = TcpStream::connect(("127.0.0.1", of_listener.to.load(Ordering::SeqCst))) else {
+                    continue;
+                };
                 let there = (client.try_clone().unwrap(), server.try_clone().unwrap());
+                open_here.lock().unwrap().push(client.try_clone().unwrap());
                 std::thread::spawn(move || carry(there.0, there.1, |_| true));
                 let road = Arc::clone(&of_listener);
                 std::thread::spawn(move || carry(server, client, |bytes| road.passes(bytes)));
             }
         });
-        Between { address, road }
+        Between { address, road, open }
     }
 
     pub fn url(&self) -> String {
         format!("redis://{}", self.address)
+    }
+
+    /// From now on it leads there; what is open is cut.
+    pub fn lead(&self, port: u16) {
+        self.road.to.store(port, Ordering::SeqCst);
+        self.open.lock().unwrap().drain(..).for_each(|stream| drop(stream.shutdown(Shutdown::Both)));
     }
 
     pub fn swallow(&self, swallows: bool) {

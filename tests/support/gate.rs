@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use super::call::get;
 use super::caller::Answer;
 use super::canary;
-use super::clock::PATIENCE;
+use super::clock::{PATIENCE, wait_until};
 use super::shared::Shared;
 use super::token::{ISSUER, SECRET, token};
 use super::upstream::Upstream;
@@ -226,6 +226,12 @@ impl Gate {
 
     fn environment(&self, name: &str) -> SocketAddr {
         self.callers.iter().find(|(n, _)| n == name).unwrap().1
+    }
+
+    /// Waits until it is ready for more than reads.
+    pub fn ready(self) -> Gate {
+        wait_until("the gate to be ready", || self.probe("/readyz").status == 200);
+        self
     }
 
     pub fn probe(&self, path: &str) -> Answer {

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -104,6 +105,19 @@ impl Redis {
         }
     }
 
+    /// A copy of what it has on disk, to be put back.
+    pub fn copy(&self) -> TempDir {
+        let copy = tempfile::tempdir().unwrap();
+        copy_folder(self.folder.path(), copy.path());
+        copy
+    }
+
+    /// While it is away.
+    pub fn put_back(&self, copy: &TempDir) {
+        std::fs::remove_dir_all(self.folder.path()).unwrap();
+        copy_folder(copy.path(), self.folder.path());
+    }
+
     /// It stands still, its connections open.
     pub fn freeze(&self) {
         self.signal("STOP");
@@ -156,6 +170,19 @@ impl Redis {
 impl Drop for Redis {
     fn drop(&mut self) {
         self.go();
+    }
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let (here, there) = (entry.path(), to.join(entry.file_name()));
+        if here.is_dir() {
+            copy_folder(&here, &there)
+        } else {
+            std::fs::copy(here, there).unwrap();
+        }
     }
 }
 

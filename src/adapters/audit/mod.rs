@@ -10,11 +10,12 @@ mod log;
 mod remembered;
 mod signer;
 mod start;
+mod told;
 mod writer;
 
 use std::fmt;
 use std::fs::{self, File, TryLockError};
-use std::io;
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,6 +29,7 @@ use tokio::time::timeout;
 use self::log::{Log, Place, Prepared};
 use self::signer::Signer;
 use self::writer::{Health, Job, Writer};
+use crate::adapters::random;
 use crate::chain::{Highest, Text};
 use crate::commit::{NodeId, Outstanding};
 use crate::ports::{AuditFault, AuditSink, Clock};
@@ -35,6 +37,7 @@ use crate::ports::{AuditFault, AuditSink, Clock};
 pub use disk::{Disk, DiskFile, MachineDisk};
 pub use folder::{AuditFile, audit_file, audit_files, checkpoint_files, checkpoints_file, lock_file, named};
 pub use signer::{Checkpoints, SigningKey};
+pub use told::entries_above;
 
 /// How the chain of a node is kept.
 #[derive(Clone, Debug)]
@@ -123,6 +126,8 @@ pub struct AuditFiles {
     ended: Mutex<Receiver<()>>,
     /// The highest numbers that stood in the files when they were opened.
     stood: Highest,
+    instance: String,
+    former: Option<String>,
     life: watch::Receiver<()>,
 }
 
@@ -137,7 +142,9 @@ impl AuditFiles {
         let AuditSettings { folder, node, rotate_bytes, deadline, queue, checkpoints } = settings;
         let fault = |error: io::Error| OpenFault::Disk { path: folder.clone(), why: error.to_string() };
         fs::create_dir_all(&folder).map_err(fault)?;
-        let lock = lock(&lock_file(&folder, &node))?;
+        let mut lock = lock(&lock_file(&folder, &node))?;
+        let instance = random::nonce().0;
+        let former = signed(&mut lock, &instance).map_err(fault)?;
         let start = start::look(&folder, &node)?;
         let signer = checkpoints
             .map(|checkpoints| Signer::new(checkpoints, Arc::clone(&clock), checkpoints_file(&folder, &node)));
@@ -162,6 +169,8 @@ impl AuditFiles {
             health,
             ended: Mutex::new(ended),
             stood,
+            instance,
+            former,
             life,
         })
     }
@@ -175,6 +184,16 @@ impl AuditFiles {
     /// The highest number of each environment that stood in the files when they were opened.
     pub fn stood(&self) -> &Highest {
         &self.stood
+    }
+
+    /// The name of this process among all that ever wrote these files.
+    pub fn instance(&self) -> &str {
+        &self.instance
+    }
+
+    /// The process that wrote them before: it has ended, for no two do at one time.
+    pub fn former(&self) -> Option<&str> {
+        self.former.as_deref()
     }
 
     async fn queue(&self, entries: Vec<Prepared>) -> Result<(), AuditFault> {
@@ -228,7 +247,7 @@ fn prepare(entry: &Outstanding) -> Result<Prepared, AuditFault> {
 
 fn lock(path: &Path) -> Result<File, OpenFault> {
     let fault = |error: io::Error| OpenFault::Disk { path: path.to_owned(), why: error.to_string() };
-    let file = File::options().create(true).truncate(false).write(true).open(path).map_err(fault)?;
+    let file = File::options().create(true).truncate(false).read(true).write(true).open(path).map_err(fault)?;
     // `is_live` holds the lock for a moment.
     const TRIES: u32 = 20;
     for _ in 0..TRIES {
@@ -239,6 +258,16 @@ fn lock(path: &Path) -> Result<File, OpenFault> {
         }
     }
     Err(OpenFault::Locked { path: path.to_owned() })
+}
+
+/// Who holds the lock from now on stands in it; who held it before is told.
+fn signed(lock: &mut File, instance: &str) -> io::Result<Option<String>> {
+    let mut former = String::new();
+    lock.take(64).read_to_string(&mut former)?;
+    lock.set_len(0)?;
+    lock.rewind()?;
+    lock.write_all(instance.as_bytes())?;
+    Ok((!former.is_empty()).then_some(former))
 }
 
 /// Whether a process writes the files of a node.

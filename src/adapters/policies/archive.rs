@@ -9,6 +9,8 @@ use super::LoadedPolicies;
 
 /// The end of the name of a folder that is being written.
 const UNFINISHED: &str = ".unfinished";
+/// What the set means, beside what was written: with the digest of the catalogue, and classes and lists written out.
+const MEANING: &str = "meaning.json";
 
 /// A folder with a folder for each version.
 #[derive(Clone, Debug)]
@@ -35,7 +37,8 @@ impl Archive {
             fs::remove_dir_all(&unfinished)?;
         }
         make(&unfinished)?;
-        for (name, text) in &set.texts {
+        let meaning = (MEANING.to_owned(), format!("{:#}\n", set.policies.meaning.told()));
+        for (name, text) in set.texts.iter().chain([&meaning]) {
             let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(unfinished.join(name))?;
             file.write_all(text.as_bytes())?;
             file.sync_all()?;

@@ -66,6 +66,10 @@ impl PolicyFolder {
         let issuers: Vec<&str> = self.issuers.iter().map(String::as_str).collect();
         let known = Known { catalog: &self.catalog, issuers: &issuers, can_share: self.can_share };
         let read = read(&texts, &known).map_err(|findings| placed(&self.folder, findings))?;
+        let failures = read.policies.failures(&self.catalog);
+        if !failures.is_empty() {
+            return Err(placed(&self.folder, read.warnings.into_iter().chain(failures).collect()));
+        }
         if read.policies.rules.rules.is_empty() {
             let finding = Finding::error("", "there is no `[[rule]]`: nothing would be allowed");
             let finding = finding.remedy("write rules, or begin with those that `sluice init` writes");

@@ -107,7 +107,7 @@ impl Shared {
             script.arg(interval_micros).arg(take.quota.burst()).arg(u8::from(take.rate.is_enforced())).arg(*owed);
         }
         let said: Vec<u64> =
-            self.redis.ask(async |mut connection| script.invoke_async(&mut connection).await).await.ok()?;
+            self.redis.ask(async |mut connection, _| script.invoke_async(&mut connection).await).await.ok()?;
         let (pairs, rest) = said.as_chunks::<2>();
         let marks = takes.iter().zip(pairs);
         let marks = marks.map(|(take, [room, ahead])| take.quota.read(*room == 1, Duration::from_micros(*ahead)));

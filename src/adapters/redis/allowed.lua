@@ -18,7 +18,7 @@ for _, environment in ipairs({ 'production', 'sandbox' }) do
   local root = 'sluice:{' .. environment .. '}'
   need('HMGET', root, 'x')
   need('HSET', root, 'x', 'x')
-  for _, hash in ipairs({ ':r:x', ':s:x', ':h:x', ':o' }) do
+  for _, hash in ipairs({ ':r:x', ':s:x', ':h:x', ':o', ':l', ':n' }) do
     need('HGET', root .. hash, 'x')
     need('HSET', root .. hash, 'x', 'x')
     need('HDEL', root .. hash, 'x')
@@ -30,6 +30,8 @@ for _, environment in ipairs({ 'production', 'sandbox' }) do
   need('HMGET', root .. ':r:x', 'x')
   need('DEL', root .. ':r:x')
   need('HGETALL', root .. ':s:x')
+  need('HGETALL', root .. ':n')
+  need('ZSCAN', root .. ':x', '0')
   need('ZSCORE', root .. ':i:x', 'x')
   need('ZRANGE', root .. ':q:x', '0', '1')
   need('ZRANGEBYSCORE', root .. ':i:x', '0', '1')

@@ -58,12 +58,20 @@ impl fmt::Display for Unfit {
 
 impl std::error::Error for Unfit {}
 
+/// The process and the history that its data have: a replica that was promoted has another, and so has one that was
+/// started again, or that followed another in between.
+pub(super) fn run(info: &str) -> Result<String, Unfit> {
+    Ok(format!("{}:{}", said(info, "run_id")?, said(info, "master_replid")?))
+}
+
+pub(super) fn said<'i>(info: &'i str, name: &str) -> Result<&'i str, Unfit> {
+    let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.map(str::trim).ok_or(Unfit::Silent)
+}
+
 /// `info` is what the command `INFO` answers; where nothing is demanded, it need only take writes.
 pub(super) fn check(info: &str, demands: Option<Demands>) -> Result<(), Unfit> {
-    let said = |name: &str| {
-        let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        line.map(str::trim).ok_or(Unfit::Silent)
-    };
+    let said = |name: &str| said(info, name);
     if said("role")? != "master" {
         return Err(Unfit::Replica);
     }

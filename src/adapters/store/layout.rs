@@ -200,6 +200,12 @@ pub(super) fn slot(environment: Environment, window: &WindowKey, slot: Slot) -> 
     table(b's', environment).text(&window.limit).text(&window.key).time(slot.end).time(slot.begin).0
 }
 
+/// All slots of all windows, or of those of one limit.
+pub(super) fn windows(environment: Environment, limit: Option<&str>) -> Vec<u8> {
+    let all = table(b's', environment);
+    limit.map_or_else(|| Writer(all.0.clone()), |limit| Writer(all.0.clone()).text(limit)).0
+}
+
 /// All slots of a window, in the order of their ends.
 pub(super) fn slots(environment: Environment, window: &WindowKey) -> Vec<u8> {
     table(b's', environment).text(&window.limit).text(&window.key).0

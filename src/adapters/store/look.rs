@@ -122,6 +122,25 @@ pub(super) fn used(
     Ok(sum)
 }
 
+/// The windows that have slots, of one limit or of all.
+pub(super) fn windows(
+    view: &impl View,
+    environment: Environment,
+    limit: Option<&str>,
+    count: usize,
+) -> Result<Vec<WindowKey>, StoreFault> {
+    let mut from = layout::windows(environment, limit);
+    let end = layout::behind(&from);
+    let mut found = Vec::new();
+    while found.len() < count {
+        let Some((key, value)) = view.range(&from, &end, 1)?.pop() else { break };
+        let Item::Slot { window, .. } = Item::read(&key, &value)? else { return Err(broken("a window")) };
+        from = layout::behind(&layout::slots(environment, &window));
+        found.push(window);
+    }
+    Ok(found)
+}
+
 /// The slot that a reservation made now falls into, and until when it can matter; none outside of a fixed span.
 pub(super) fn slot_of(span: Span, now: StoreTime) -> Result<Option<(Slot, StoreTime)>, StoreFault> {
     match span {
@@ -191,6 +210,24 @@ pub(super) fn outbox(
     node: &NodeId,
     count: usize,
 ) -> Result<Vec<Outstanding>, StoreFault> {
+    outbox_of(view, environment, count, |of| of == node)
+}
+
+pub(super) fn others_outbox(
+    view: &impl View,
+    environment: Environment,
+    node: &NodeId,
+    count: usize,
+) -> Result<Vec<Outstanding>, StoreFault> {
+    outbox_of(view, environment, count, |of| of != node)
+}
+
+fn outbox_of(
+    view: &impl View,
+    environment: Environment,
+    count: usize,
+    is_meant: impl Fn(&NodeId) -> bool,
+) -> Result<Vec<Outstanding>, StoreFault> {
     let all = layout::outbox(environment);
     let end = layout::behind(&all);
     let mut found = Vec::new();
@@ -199,7 +236,7 @@ pub(super) fn outbox(
         let stride = view.range(&from, &end, OUTBOX_STRIDE)?;
         for (key, value) in &stride {
             match Item::read(key, value)? {
-                Item::Outstanding(entry) if entry.node == *node => found.push(entry),
+                Item::Outstanding(entry) if is_meant(&entry.node) => found.push(entry),
                 Item::Outstanding(_) => {}
                 _ => return Err(broken("the outbox")),
             }

@@ -97,6 +97,19 @@ impl Store for Memory {
         look::used(&*map, environment, window, span, self.ticker.now())
     }
 
+    async fn is_member(&self, environment: Environment, index: Index, member: &str) -> Result<bool, StoreFault> {
+        look::member(&*self.called(), environment, index, member).map(|due| due.is_some())
+    }
+
+    async fn windows(
+        &self,
+        environment: Environment,
+        limit: Option<&str>,
+        count: usize,
+    ) -> Result<Vec<WindowKey>, StoreFault> {
+        look::windows(&*self.called(), environment, limit, count)
+    }
+
     async fn outbox(
         &self,
         environment: Environment,
@@ -104,6 +117,16 @@ impl Store for Memory {
         count: usize,
     ) -> Result<Vec<Outstanding>, StoreFault> {
         look::outbox(&*self.called(), environment, node, count)
+    }
+
+    /// Whoever has another name is taken for gone.
+    async fn take_over(
+        &self,
+        environment: Environment,
+        node: &NodeId,
+        count: usize,
+    ) -> Result<Vec<Outstanding>, StoreFault> {
+        look::others_outbox(&*self.called(), environment, node, count)
     }
 
     async fn drained(&self, environment: Environment, numbers: &[Number]) -> Result<(), StoreFault> {

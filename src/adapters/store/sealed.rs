@@ -186,6 +186,19 @@ impl Store for Sealed {
         self.inner.used(environment, window, span).await
     }
 
+    async fn is_member(&self, environment: Environment, index: Index, member: &str) -> Result<bool, StoreFault> {
+        self.inner.is_member(environment, index, member).await
+    }
+
+    async fn windows(
+        &self,
+        environment: Environment,
+        limit: Option<&str>,
+        count: usize,
+    ) -> Result<Vec<WindowKey>, StoreFault> {
+        self.inner.windows(environment, limit, count).await
+    }
+
     async fn outbox(
         &self,
         environment: Environment,
@@ -193,6 +206,15 @@ impl Store for Sealed {
         count: usize,
     ) -> Result<Vec<Outstanding>, StoreFault> {
         self.inner.outbox(environment, node, count).await
+    }
+
+    async fn take_over(
+        &self,
+        environment: Environment,
+        node: &NodeId,
+        count: usize,
+    ) -> Result<Vec<Outstanding>, StoreFault> {
+        self.inner.take_over(environment, node, count).await
     }
 
     async fn drained(&self, environment: Environment, numbers: &[Number]) -> Result<(), StoreFault> {

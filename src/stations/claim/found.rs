@@ -93,6 +93,10 @@ pub fn is_record_of(operation: &Operation, request_id: &str, sent: &SentForm, re
     if !bears(reconcile, request_id, record) {
         return Err(Otherwise::RequestId);
     }
+    // What was asked is forgotten; nobody else can have used its requestId.
+    if sent.is_forgotten() {
+        return Ok(());
+    }
     let asked = json::parse(&sent.body, Limits::REQUEST).map_err(|_| Otherwise::Money)?;
     // In a record the money fields stand beside the requestId, as in the request.
     let found = details(reconcile, record);

@@ -37,7 +37,7 @@ pub struct Terms {
 }
 
 /// How long it is kept that a call was made that is known by its path.
-const FOR_GOOD: Duration = Duration::from_hours(24 * 365 * 100);
+pub(super) const FOR_GOOD: Duration = Duration::from_hours(24 * 365 * 100);
 
 /// How long it is kept what became of a call that has a claim only because it waited for people; and, where a path names
 /// it, that it did not go.

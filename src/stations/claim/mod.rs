@@ -16,6 +16,7 @@
 
 mod asked;
 mod booked;
+mod forgotten;
 mod found;
 mod freeze;
 mod keeping;
@@ -25,6 +26,7 @@ mod written;
 
 pub use asked::{Said, said};
 pub use booked::Booked;
+pub use forgotten::{Forgotten, Tale, Told, forgot, in_the_way, remember, remembered, whole};
 pub use found::{Bearing, Looked, Otherwise, is_record_of, judge, page_of};
 pub use freeze::{Freeze, Frozen, freeze, frozen, restored, unfreeze};
 pub use keeping::{

@@ -123,10 +123,13 @@ pub enum Decline {
     Expired,
     Cancelled,
     Blocked,
+    /// The store may have forgotten what was said of it, or that it was sent.
+    Forgotten,
 }
 
 impl Decline {
-    pub const ALL: [Decline; 4] = [Decline::Rejected, Decline::Expired, Decline::Cancelled, Decline::Blocked];
+    pub const ALL: [Decline; 5] =
+        [Decline::Rejected, Decline::Expired, Decline::Cancelled, Decline::Blocked, Decline::Forgotten];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -134,6 +137,7 @@ impl Decline {
             Decline::Expired => "expired",
             Decline::Cancelled => "cancelled",
             Decline::Blocked => "blocked",
+            Decline::Forgotten => "forgotten",
         }
     }
 }
@@ -170,6 +174,15 @@ impl SentForm {
     pub fn of(intent: &Intent) -> SentForm {
         SentForm { target: intent.target(), body: intent.body().cloned().unwrap_or_default() }
     }
+
+    /// Of a call of which only the audit chain knows.
+    pub fn forgotten() -> SentForm {
+        SentForm { target: String::new(), body: Bytes::new() }
+    }
+
+    pub fn is_forgotten(&self) -> bool {
+        self.target.is_empty()
+    }
 }
 
 impl fmt::Debug for SentForm {
@@ -203,10 +216,12 @@ pub enum Doubt {
     Unproven,
     /// The node that sent it said nothing more.
     Lapsed,
+    /// The store forgot it; the audit chain knows that it was sent.
+    Forgotten,
 }
 
 impl Doubt {
-    pub const ALL: [Doubt; 4] = [Doubt::Silent, Doubt::Broken, Doubt::Unproven, Doubt::Lapsed];
+    pub const ALL: [Doubt; 5] = [Doubt::Silent, Doubt::Broken, Doubt::Unproven, Doubt::Lapsed, Doubt::Forgotten];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -214,6 +229,7 @@ impl Doubt {
             Doubt::Broken => "broken",
             Doubt::Unproven => "unproven",
             Doubt::Lapsed => "lapsed",
+            Doubt::Forgotten => "forgotten",
         }
     }
 }

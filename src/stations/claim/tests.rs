@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::*;
 use crate::base::digest::Fingerprint;
-use crate::base::ids::{HoldId, OperationId, RequestId, TraceId};
-use crate::commit::{Content, NodeId, Number, Record, StoreTime, WindowKey};
+use crate::base::ids::{Environment, HoldId, OperationId, RequestId, TraceId};
+use crate::commit::{Content, Keep, Kind, NodeId, Number, Outstanding, Record, RecordKey, Step, StoreTime, WindowKey};
 
 fn answer(status: u16) -> Answer {
     let mut headers = HeaderMap::new();
@@ -199,5 +199,49 @@ proptest! {
             let whole = read(&bytes);
             prop_assert!(whole.is_err() || cut % length == 0);
         }
+    }
+}
+
+/// What the chain says was sent is not sent again because a store that was set back still has it waiting.
+#[test]
+fn a_chain_that_tells_of_sending_overrules_a_store_in_which_the_call_still_waits() {
+    let hold = HoldId::parse(&"a1".repeat(16)).unwrap();
+    let key = RecordKey { environment: Environment::Production, kind: Kind::Claim, name: "request/r-1".to_owned() };
+    let sending = |what: &str| {
+        let entry = serde_json::json!({
+            "what": what, "claim": "request/r-1", "requestId": "r-1", "operation": "createSwap", "trace": "t-1",
+            "owner": { "issuer": "main", "subject": "payroll" }, "hold": hold.as_str(),
+            "fingerprint": Fingerprint::of(&[b"a call"]).to_hex(),
+        });
+        let (environment, number, at) = (Environment::Production, Number::new(9), StoreTime::of_micros(9));
+        let mut tale = Tale::default();
+        let node = NodeId::parse("gate").unwrap();
+        tale.add(&Outstanding { environment, number, at, node, entry: Bytes::from(entry.to_string()) });
+        tale.into_claims().next().map(|(_, told)| told)
+    };
+    let keep = Keep::For { whole: Duration::from_secs(1), spent: Duration::from_secs(1) };
+    let [begin_within, lease, first_look, quiet] = [Duration::from_secs(1); 4];
+    let terms = Terms { begin_within, lease, first_look, quiet, keep };
+    let becomes = |what: &str, state: State| {
+        let found = Claim { hold: Some(hold.clone()), ..claim(state, Some("r-1")) };
+        let content = Content::Whole(write(&found));
+        let record = Record { version: Number::new(3), at: StoreTime::of_micros(3), content };
+        let steps = sending(what)?.over(&key, &record, &found, &terms)?;
+        steps.iter().find_map(|step| match step {
+            Step::Replace { value, .. } => Some(read(value).unwrap().state.as_str()),
+            _ => None,
+        })
+    };
+    let expired = State::Declined(Declined { how: Decline::Expired, reason: None });
+    for state in [State::Held, expired] {
+        assert_eq!(becomes("sending", state.clone()), Some("unknown"));
+        assert_eq!(becomes("unknown", state.clone()), Some("unknown"));
+        assert_eq!(becomes("executed", state.clone()), Some("executed"));
+        assert_eq!(becomes("undone", state.clone()), None, "it certainly was not");
+        assert_eq!(becomes("rejected", state), None);
+    }
+    let [sending_now, unknown, executed, _] = states();
+    for state in [sending_now, unknown, executed] {
+        assert_eq!(becomes("sending", state), None, "the store knows as much");
     }
 }

@@ -12,7 +12,7 @@ use crate::base::ids::{HoldId, TraceId};
 use crate::commit::{Commit, Index, Keep, Kind, NodeId, Number, RecordKey, Step, StoreTime};
 use crate::policy::Rules;
 use crate::stations::check::Intent;
-use crate::stations::claim::{self, Decline, Declined, Owner, SentForm, Standpoint, Terms};
+use crate::stations::claim::{self, Decline, Declined, Freeze, Owner, SentForm, Standpoint, Terms};
 use crate::stations::decide::{Held, reasons_told};
 use crate::stations::record::{Entry, What};
 
@@ -125,6 +125,21 @@ pub fn note(here: Here<'_>, note: Note, node: &NodeId) -> Commit {
     here.commit(vec![Step::Before(here.deadline()), here.replace(&hold, Keep::Forever)], &entry, node)
 }
 
+/// It goes no further, for the store may have forgotten what was said of it, or that it was sent: whatever its time, and
+/// whatever became of its claim. `of_claim`: that of its claim, if it still waits.
+pub fn forget(here: Here<'_>, of_claim: Option<Standpoint<'_>>, node: &NodeId, terms: &Terms) -> Option<Commit> {
+    let declined = Declined { how: Decline::Forgotten, reason: None };
+    let state = after(&here.hold.state, Event::Declined(Decline::Forgotten), None).ok()?;
+    let mut steps = vec![here.replace(&Hold { state, ..here.next() }, ended(terms))];
+    steps.extend(of_claim.and_then(|of_claim| claim::decline(of_claim, declined, terms)));
+    steps.extend(no_longer(&here.hold.id));
+    Some(here.commit(
+        steps,
+        &entry(What::Expired, here).with("reason", "the store may have forgotten what was said of it"),
+        node,
+    ))
+}
+
 /// It goes no further, and its claim says so; `said`: by whom, if by a person. Guarded by the store's time: nothing but the expiry happens after it, and
 /// that not before.
 pub fn decline(
@@ -142,6 +157,7 @@ pub fn decline(
         Decline::Cancelled => (What::Cancelled, Step::Before(here.deadline())),
         Decline::Blocked => (What::Blocked, Step::Before(here.deadline())),
         Decline::Expired => (What::Expired, Step::After(here.deadline())),
+        Decline::Forgotten => return forget(here, Some(of_claim), node, terms),
     };
     let mut entry = entry(what, here);
     let mut hold = Hold { state, ..here.next() };
@@ -162,7 +178,9 @@ pub fn decline(
 pub fn released(here: Here<'_>, terms: &Terms) -> Option<Vec<Step>> {
     let state = after(&here.hold.state, Event::Released, None).ok()?;
     let hold = Hold { state, ..here.next() };
-    let mut steps = vec![Step::Before(here.deadline()), here.replace(&hold, ended(terms))];
+    // What a store does not know that has forgotten may be that this was sent already.
+    let whole = Step::Absent(Freeze::Restored.key(here.key.environment));
+    let mut steps = vec![Step::Before(here.deadline()), whole, here.replace(&hold, ended(terms))];
     steps.extend(no_longer(&hold.id));
     Some(steps)
 }

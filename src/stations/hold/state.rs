@@ -112,12 +112,11 @@ pub fn after(state: &State, event: Event, reason: Option<String>) -> Result<Stat
         (State::Pending, Event::Completed) | (State::Released, Event::NotSent) => Ok(State::Approved),
         (State::Approved, Event::Released) => Ok(State::Released),
         (State::Approved, Event::Reopened) => Ok(State::Pending),
-        (State::Pending, Event::Declined(how @ (Decline::Rejected | Decline::Cancelled | Decline::Expired)))
-        | (State::Approved, Event::Declined(how)) => Ok(State::Declined(Declined { how, reason })),
         (State::Pending, Event::Declined(Decline::Blocked) | Event::Released | Event::Reopened | Event::NotSent)
         | (State::Approved, Event::Completed | Event::NotSent)
         | (State::Released, Event::Completed | Event::Declined(_) | Event::Released | Event::Reopened)
         | (State::Declined(_), _) => Err(ImpossibleEvent),
+        (State::Pending | State::Approved, Event::Declined(how)) => Ok(State::Declined(Declined { how, reason })),
     }
 }
 

@@ -103,9 +103,9 @@ fn vote_of(issuer: &str, subject: &str) -> Vote {
     Vote { person: person(issuer, subject), comment: Some("seen".to_owned()), at: StoreTime::of_micros(7) }
 }
 
-fn states() -> [State; 7] {
-    let [a, b, c, d] = Decline::ALL.map(|how| State::Declined(Declined { how, reason: Some("why".to_owned()) }));
-    [State::Pending, State::Approved, State::Released, a, b, c, d]
+fn states() -> [State; 8] {
+    let [a, b, c, d, e] = Decline::ALL.map(|how| State::Declined(Declined { how, reason: Some("why".to_owned()) }));
+    [State::Pending, State::Approved, State::Released, a, b, c, d, e]
 }
 
 #[test]
@@ -118,11 +118,11 @@ fn every_event_has_its_place_in_every_state_or_none() {
         events.map(word).collect::<Vec<_>>().join(" ")
     };
     let [pending, approved, released, over @ ..] = states();
-    assert_eq!(row(&pending), "approved - - - rejected expired cancelled -");
-    assert_eq!(row(&approved), "- released pending - rejected expired cancelled blocked");
-    assert_eq!(row(&released), "- - - approved - - - -");
+    assert_eq!(row(&pending), "approved - - - rejected expired cancelled - forgotten");
+    assert_eq!(row(&approved), "- released pending - rejected expired cancelled blocked forgotten");
+    assert_eq!(row(&released), "- - - approved - - - - -");
     for state in over {
-        assert_eq!(row(&state), "- - - - - - - -", "{state:?}");
+        assert_eq!(row(&state), "- - - - - - - - -", "{state:?}");
     }
 }
 

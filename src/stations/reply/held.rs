@@ -60,13 +60,22 @@ pub fn held(waiting: Waiting<'_>, as_refusal: bool) -> Reply {
     reply
 }
 
-/// The answer to a call that waited in vain. `name`: what its caller calls it by.
+/// The answer to a call that waited in vain. `name`: what its caller calls it by. What a store has forgotten may be that
+/// it was sent.
 pub fn declined(why: &Declined, name: &str) -> Reply {
     let (code, what) = match why.how {
         Decline::Rejected => (Code::ApprovalRejected, "people rejected this"),
         Decline::Expired => (Code::ApprovalExpired, "people did not agree in time to this"),
         Decline::Cancelled => (Code::ApprovalCancelled, "its caller cancelled this"),
         Decline::Blocked => (Code::ApprovalBlocked, "people agreed, and the rules do not allow any more this"),
+        Decline::Forgotten => {
+            let message = format!(
+                "what people said of this {name} may have been forgotten. This attempt sent nothing; whether an earlier one \
+                 did is not known: look before it is asked for again."
+            );
+            let code = Code::ApprovalExpired;
+            return own(code, code.status(), code.shape(), &message, None, Some(Executed::Unknown));
+        }
     };
     let reason = why.reason.as_deref().map(|reason| format!(" ({reason})")).unwrap_or_default();
     let message = format!("{what} {name}{reason}. Nothing was sent.");

@@ -4,6 +4,8 @@ mod access;
 mod commands;
 mod freezing;
 mod hostile;
+mod moved;
+mod policies;
 mod resolving;
 mod restored;
 

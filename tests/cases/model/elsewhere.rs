@@ -68,6 +68,21 @@ impl Store for Elsewhere {
         there!(self, store => store.used(environment, &window, span))
     }
 
+    async fn is_member(&self, environment: Environment, index: Index, member: &str) -> Result<bool, StoreFault> {
+        let member = member.to_owned();
+        there!(self, store => store.is_member(environment, index, &member))
+    }
+
+    async fn windows(
+        &self,
+        environment: Environment,
+        limit: Option<&str>,
+        count: usize,
+    ) -> Result<Vec<WindowKey>, StoreFault> {
+        let limit = limit.map(str::to_owned);
+        there!(self, store => store.windows(environment, limit.as_deref(), count))
+    }
+
     async fn outbox(
         &self,
         environment: Environment,
@@ -76,6 +91,16 @@ impl Store for Elsewhere {
     ) -> Result<Vec<Outstanding>, StoreFault> {
         let node = node.clone();
         there!(self, store => store.outbox(environment, &node, count))
+    }
+
+    async fn take_over(
+        &self,
+        environment: Environment,
+        node: &NodeId,
+        count: usize,
+    ) -> Result<Vec<Outstanding>, StoreFault> {
+        let node = node.clone();
+        there!(self, store => store.take_over(environment, &node, count))
     }
 
     async fn drained(&self, environment: Environment, numbers: &[Number]) -> Result<(), StoreFault> {

@@ -93,6 +93,21 @@ impl Store for FlakyStore {
         self.back(self.store.used(environment, window, span).await).await
     }
 
+    async fn is_member(&self, environment: Environment, index: Index, member: &str) -> Result<bool, StoreFault> {
+        self.there().await?;
+        self.back(self.store.is_member(environment, index, member).await).await
+    }
+
+    async fn windows(
+        &self,
+        environment: Environment,
+        limit: Option<&str>,
+        count: usize,
+    ) -> Result<Vec<WindowKey>, StoreFault> {
+        self.there().await?;
+        self.back(self.store.windows(environment, limit, count).await).await
+    }
+
     async fn outbox(
         &self,
         environment: Environment,
@@ -101,6 +116,16 @@ impl Store for FlakyStore {
     ) -> Result<Vec<Outstanding>, StoreFault> {
         self.there().await?;
         self.back(self.store.outbox(environment, node, count).await).await
+    }
+
+    async fn take_over(
+        &self,
+        environment: Environment,
+        node: &NodeId,
+        count: usize,
+    ) -> Result<Vec<Outstanding>, StoreFault> {
+        self.there().await?;
+        self.back(self.store.take_over(environment, node, count).await).await
     }
 
     async fn drained(&self, environment: Environment, numbers: &[Number]) -> Result<(), StoreFault> {

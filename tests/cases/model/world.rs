@@ -299,6 +299,10 @@ impl World {
         }
     }
 
+    /// The numbers of both files together are without a gap, and nothing waits in the outbox. What one took over from
+    /// another stands identically in both.
+    /// The numbers of both files together are without a gap, and nothing waits in the outbox. What one took over from
+    /// another stands identically in both.
     /// Every requestId that was ever asked for, and its claim.
     pub async fn claims(&self) -> Vec<(String, Option<State>)> {
         let asked = (0..REQUEST_IDS).map(|n| format!("request-{n}"));
@@ -317,18 +321,16 @@ impl World {
 
     /// The numbers of both files together are without a gap, and nothing waits in the outbox.
     fn check_audit(&self) {
-        let mut numbers: Vec<u64> = self
-            .files
-            .iter()
-            .flat_map(|file| file.lock().unwrap().keys().map(|n| n.as_u64()).collect::<Vec<_>>())
-            .collect();
-        numbers.sort_unstable();
         let people = NodeId::parse("people").unwrap();
         let outbox = futures_now(self.store.outbox(ENVIRONMENT, &people, usize::MAX)).unwrap();
-        numbers.extend(outbox.iter().map(|entry| entry.number.as_u64()));
-        numbers.sort_unstable();
-        let all: Vec<u64> = (1..=numbers.len() as u64).collect();
-        assert_eq!(numbers, all, "the numbers of the audit chain");
+        let written = self.files.iter().flat_map(|file| file.lock().unwrap().values().cloned().collect::<Vec<_>>());
+        let mut entries = BTreeMap::new();
+        for entry in written.chain(outbox) {
+            let known = entries.entry(entry.number.as_u64()).or_insert_with(|| entry.clone());
+            assert_eq!(*known, entry, "two files differ in a number");
+        }
+        let all: Vec<u64> = (1..=entries.len() as u64).collect();
+        assert_eq!(entries.into_keys().collect::<Vec<_>>(), all, "the numbers of the audit chain");
     }
 }
 

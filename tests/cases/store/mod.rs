@@ -135,9 +135,9 @@ mod contract {
         indexes: members_are_due_in_order a_member_moves_and_goes membership_guards;
         windows: a_fixed_span_ends a_rolling_window_forgets_whole_buckets max_is_exact force_passes_the_limit
             settle_and_give_back_once one_reservation_for_each_holder windows_are_apart senseless_spans_are_refused
-            what_is_given_back_late_counts_no_longer nothing_counts_beyond_the_most;
+            what_is_given_back_late_counts_no_longer nothing_counts_beyond_the_most windows_are_found;
         keeping: whole_then_spent_then_gone sweeping_changes_nothing_that_is_seen a_name_is_free_again_when_it_is_gone
             sweeping_is_bounded;
-        outbox: entries_wait_for_their_node_until_drained;
+        outbox: entries_wait_for_their_node_until_drained what_is_left_by_nodes_that_are_gone_is_taken_over;
     }
 }

@@ -314,7 +314,8 @@ async fn a_write_is_fsynced_or_in_doubt() {
     let (server, at) = (Scripted::start(), 1_800_000_000_000_000_i64);
     server.says(
         "INFO",
-        "redis_version:7.2.4\r\nrole:master\r\naof_enabled:1\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction",
+        "redis_version:7.2.4\r\nrole:master\r\naof_enabled:1\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\nrun_id:a\r\n\
+         master_replid:b",
     );
     let allowed = ::redis::Script::new(include_str!("../../../src/adapters/redis/allowed.lua"));
     server.answers(&format!("EVALSHA {}", allowed.get_hash()), "*0\r\n");

@@ -10,6 +10,7 @@ mod writer;
 
 pub use database::{FILE, OpenError};
 pub use medium::Medium;
+pub(in crate::adapters::store) use transfer::take_in;
 pub use transfer::{TransferError, backup, export, import};
 
 use std::path::Path;
@@ -197,6 +198,21 @@ impl Store for Embedded {
         self.look(move |map, ticker| look::used(map, environment, &window, span, ticker.now())).await
     }
 
+    async fn is_member(&self, environment: Environment, index: Index, member: &str) -> Result<bool, StoreFault> {
+        let member = member.to_owned();
+        self.look(move |map, _| Ok(look::member(map, environment, index, &member)?.is_some())).await
+    }
+
+    async fn windows(
+        &self,
+        environment: Environment,
+        limit: Option<&str>,
+        count: usize,
+    ) -> Result<Vec<WindowKey>, StoreFault> {
+        let limit = limit.map(str::to_owned);
+        self.look(move |map, _| look::windows(map, environment, limit.as_deref(), count)).await
+    }
+
     async fn outbox(
         &self,
         environment: Environment,
@@ -205,6 +221,17 @@ impl Store for Embedded {
     ) -> Result<Vec<Outstanding>, StoreFault> {
         let node = node.clone();
         self.look(move |map, _| look::outbox(map, environment, &node, count)).await
+    }
+
+    /// It belongs to one process: any other name is one that this node bore before.
+    async fn take_over(
+        &self,
+        environment: Environment,
+        node: &NodeId,
+        count: usize,
+    ) -> Result<Vec<Outstanding>, StoreFault> {
+        let node = node.clone();
+        self.look(move |map, _| look::others_outbox(map, environment, &node, count)).await
     }
 
     async fn drained(&self, environment: Environment, numbers: &[Number]) -> Result<(), StoreFault> {

@@ -36,6 +36,8 @@ pub enum TransferError {
     /// The export is cut or changed.
     Incomplete,
     NotEmpty,
+    /// The Redis cannot be used.
+    Redis(String),
 }
 
 impl fmt::Display for TransferError {
@@ -47,6 +49,7 @@ impl fmt::Display for TransferError {
             TransferError::File(error) => error.fmt(f),
             TransferError::Line(line, why) => write!(f, "line {line} cannot be taken in: {why}"),
             TransferError::Incomplete => f.write_str("the export was cut or changed: export it again"),
+            TransferError::Redis(why) => f.write_str(why),
             TransferError::NotEmpty => f.write_str("there is a store with content already: name an empty folder"),
         }
     }
@@ -104,7 +107,8 @@ pub fn import(
         if table.iter().map_err(failed)?.nth(1).is_some() {
             return Err(TransferError::NotEmpty);
         }
-        let count = take_in(&mut table, lines, told)?;
+        let put = &mut |item: Item| make(&mut table, puts(&item)).map_err(TransferError::Store);
+        let count = take_in(lines, told, put)?;
         close_all(&mut table, node, clock)?;
         count
     };
@@ -160,7 +164,12 @@ fn header(map: &Map<'_, redb::ReadOnlyTable<&'static [u8], &'static [u8]>>) -> R
     Ok(Header { time: look::time(map).map_err(TransferError::Store)?, last })
 }
 
-fn take_in(table: &mut Table<'_>, lines: &mut dyn BufRead, told: &mut dyn FnMut(u64)) -> Result<u64, TransferError> {
+/// Every item of an export, in its order; says how many lines it had, if all of them are there.
+pub(in crate::adapters::store) fn take_in(
+    lines: &mut dyn BufRead,
+    told: &mut dyn FnMut(u64),
+    put: &mut dyn FnMut(Item) -> Result<(), TransferError>,
+) -> Result<u64, TransferError> {
     let mut tally = Tally::default();
     let mut line = String::new();
     loop {
@@ -179,7 +188,7 @@ fn take_in(table: &mut Table<'_>, lines: &mut dyn BufRead, told: &mut dyn FnMut(
             }
         };
         for item in items {
-            make(table, puts(&item)).map_err(TransferError::Store)?;
+            put(item)?;
         }
         tally.add(text);
         told(tally.items());

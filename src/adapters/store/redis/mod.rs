@@ -6,10 +6,19 @@
 //!
 //! A commit that arrives later than anybody waits for it does nothing: it says until when, by the store's time, it may
 //! be done. So, once its asker was told that it is in doubt, what is in the store is the truth about it.
+//!
+//! A store that was set back, emptied or put in another's place would say of what was paid that it never was. So every
+//! call of a node says what it knows of the store (`belief`), and the script does nothing where that is not so; how
+//! nodes meet a Redis, and what comes after a loss, stands in `roll` and in the journey of that name.
 
+mod belief;
+mod reader;
+mod roll;
 mod sure;
+mod transfer;
 mod words;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -19,15 +28,20 @@ use ::redis::{Cmd, ErrorKind, Script, ServerErrorKind};
 use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
 use bytes::Bytes;
+use tokio::sync::Notify;
 
+use self::belief::Beliefs;
+use self::reader::{Reader, stood, unreadable};
+pub use self::roll::{Heard, LAPSE, Life, Member, Verdict};
+pub use self::transfer::import;
 use self::words::Words;
 use super::{SWEEP, look, plan};
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::redis::{Redis, Unanswered};
 use crate::base::ids::Environment;
 use crate::commit::{
-    Commit, CommitError, Committed, Content, Found, Index, NodeId, Number, Obstacle, Outstanding, Record, RecordKey,
-    Span, StoreFault, StoreTime, WindowKey,
+    Commit, CommitError, Committed, Index, NodeId, Number, Outstanding, Record, RecordKey, Span, StoreFault, StoreTime,
+    WindowKey,
 };
 use crate::config::Durability;
 use crate::ports::{Clock, Store};
@@ -37,8 +51,11 @@ const SCRIPT: &str = include_str!("script.lua");
 const NO_SCRIPT: ErrorKind = ErrorKind::Server(ServerErrorKind::NoScript);
 /// Words that tell one obstacle.
 const OBSTACLE: usize = 6;
+/// What the node knows of the store is not so.
+const OTHER: &str = "OTHER";
 /// Errors of a Redis, and of the script, where nothing was written.
-const NOT_BEGUN: [&str; 17] = [
+const NOT_BEGUN: [&str; 18] = [
+    OTHER,
     "DENIED",
     "NOPERM",
     "NOSCRIPT",
@@ -58,6 +75,9 @@ const NOT_BEGUN: [&str; 17] = [
     "WRONGPASS",
 ];
 
+/// How much is looked at in one go where all windows are looked for.
+const SCANNED: usize = 1_000;
+
 type Told = Vec<Vec<u8>>;
 
 pub struct RedisStore {
@@ -69,9 +89,19 @@ pub struct RedisStore {
     told: AtomicI64,
     /// A time that was told, and what has passed since.
     pace: ArcSwapOption<(StoreTime, Stopwatch)>,
+    /// What a node knows of it; none for who is no part of it, and whom it answers as it stands.
+    beliefs: Option<Beliefs>,
+    /// Told when something that is known is not so.
+    doubted: Notify,
 }
 
 impl RedisStore {
+    /// As a node sees it, once it is on its roll.
+    pub fn of_node(redis: Arc<Redis>, node: NodeId) -> RedisStore {
+        RedisStore { beliefs: Some(Beliefs::of(node)), ..RedisStore::new(redis) }
+    }
+
+    /// As it stands, whatever it has forgotten.
     pub fn new(redis: Arc<Redis>) -> RedisStore {
         RedisStore {
             redis,
@@ -79,6 +109,8 @@ impl RedisStore {
             clock: None,
             told: AtomicI64::new(0),
             pace: ArcSwapOption::empty(),
+            beliefs: None,
+            doubted: Notify::new(),
         }
     }
 
@@ -87,43 +119,54 @@ impl RedisStore {
         RedisStore { clock: Some(clock), ..RedisStore::new(redis) }
     }
 
-    /// What every call begins with.
-    fn words(&self, operation: &str) -> Words {
-        let clock = self.clock.as_ref().map(|clock| clock.now().as_microsecond().to_string());
-        let words = Words::default().word(operation).word(clock.unwrap_or_default());
-        words.time(StoreTime::of_micros(self.told.load(Ordering::SeqCst)))
-    }
-
-    fn command(&self, environment: Environment, words: &Words) -> Cmd {
+    fn command(&self, environment: Environment, run: &str, operation: &str, words: &Words) -> Cmd {
         let mut command = ::redis::cmd("EVALSHA");
         command.arg(self.script.get_hash()).arg(1).arg(root(environment));
-        for word in words.all() {
+        let clock = self.clock.as_ref().map(|clock| clock.now().as_microsecond().to_string());
+        let told = StoreTime::of_micros(self.told.load(Ordering::SeqCst));
+        let head = Words::default().word(operation).word(clock.unwrap_or_default()).time(told);
+        let head = match &self.beliefs {
+            Some(beliefs) => beliefs.words(environment, run, head),
+            None => head.word("").word("").word(run).number(0),
+        };
+        for word in head.all().chain(words.all()) {
             command.arg(word);
         }
         command
     }
 
-    async fn ask(&self, environment: Environment, words: &Words) -> Result<Told, Unanswered> {
-        let command = self.command(environment, words);
-        let asked = async |mut connection: MultiplexedConnection| match command.query_async(&mut connection).await {
-            Err(error) if error.kind() == NO_SCRIPT => {
-                self.script.load_async(&mut connection).await?;
-                command.query_async(&mut connection).await
+    async fn ask(&self, environment: Environment, operation: &str, words: &Words) -> Result<Told, Unanswered> {
+        let asked = async |mut connection: MultiplexedConnection, run: &str| {
+            let command = self.command(environment, run, operation, words);
+            match command.query_async(&mut connection).await {
+                Err(error) if error.kind() == NO_SCRIPT => {
+                    self.script.load_async(&mut connection).await?;
+                    command.query_async(&mut connection).await
+                }
+                answer => answer,
             }
-            answer => answer,
         };
-        self.redis.ask(asked).await
+        self.heeded(self.redis.ask(asked).await)
+    }
+
+    fn heeded<T>(&self, answer: Result<T, Unanswered>) -> Result<T, Unanswered> {
+        if matches!(&answer, Err(Unanswered::Refused(code, _)) if code == OTHER) {
+            self.doubted.notify_one();
+        }
+        answer
     }
 
     /// A commit, as sure as it is demanded.
     async fn ask_surely(&self, environment: Environment, words: &Words) -> Result<Told, Unanswered> {
         let durability = self.redis.demands().map_or(Durability::Acknowledged, |demands| demands.durability);
         let Some(sure) = sure::wait(durability, self.redis.deadline()) else {
-            return self.ask(environment, words).await;
+            return self.ask(environment, "commit", words).await;
         };
-        let command = self.command(environment, words);
-        let (answer, counted) =
-            self.redis.ask_alone(async |connection| sure.ask(connection, &self.script, &command).await).await?;
+        let asked = async |connection, run: &str| {
+            let command = self.command(environment, run, "commit", words);
+            sure.ask(connection, &self.script, &command).await
+        };
+        let (answer, counted) = self.heeded(self.redis.ask_alone(asked).await)?;
         let is_done = answer.first().is_some_and(|word| word == b"done");
         match counted {
             Err(why) if is_done => Err(Unanswered::Lost(why)),
@@ -131,8 +174,8 @@ impl RedisStore {
         }
     }
 
-    async fn look(&self, environment: Environment, words: &Words) -> Result<Told, StoreFault> {
-        self.ask(environment, words).await.map_err(|unanswered| fault(unanswered, StoreFault::Away))
+    async fn look(&self, environment: Environment, operation: &str, words: &Words) -> Result<Told, StoreFault> {
+        self.ask(environment, operation, words).await.map_err(|unanswered| fault(unanswered, StoreFault::Away))
     }
 
     /// Nobody waits for a commit beyond this time.
@@ -158,6 +201,9 @@ impl RedisStore {
                 let done = told.number().and_then(|number| Ok((number, told.time()?)));
                 // It was done, even if nobody can read which number it took.
                 let (number, at) = done.map_err(|fault| CommitError::Fault(StoreFault::InDoubt(fault.to_string())))?;
+                if let Some(beliefs) = &self.beliefs {
+                    beliefs.committed(commit, number);
+                }
                 Ok(Some(Committed { number, at: self.hear(at) }))
             }
             b"stood" => {
@@ -174,7 +220,7 @@ impl RedisStore {
 
     fn committing(&self, rest: &Words) -> Words {
         let until = self.until().map_or_else(String::new, |until| until.as_micros().to_string());
-        self.words("commit").word(until).then(rest)
+        Words::default().word(until).then(rest)
     }
 }
 
@@ -194,7 +240,7 @@ impl Store for RedisStore {
     }
 
     async fn read(&self, key: &RecordKey) -> Result<(Option<Record>, StoreTime), StoreFault> {
-        let mut told = Reader::of(self.look(key.environment, &self.words("read").record(key)).await?);
+        let mut told = Reader::of(self.look(key.environment, "read", &Words::default().record(key)).await?);
         let now = self.hear(told.time()?);
         let record = if told.is_at_end() { None } else { Some(told.record()?) };
         Ok((record, now))
@@ -211,7 +257,7 @@ impl Store for RedisStore {
         let mut command = ::redis::cmd("ZRANGEBYSCORE");
         command.arg(format!("{}:i:{}", root(environment), index.as_str())).arg("-inf").arg(before);
         command.arg("WITHSCORES").arg("LIMIT").arg(0).arg(i64::try_from(count).unwrap_or(i64::MAX));
-        let told = self.redis.ask(async |mut connection| command.query_async(&mut connection).await).await;
+        let told = self.redis.ask(async |mut connection, _| command.query_async(&mut connection).await).await;
         let mut told = Reader::of(told.map_err(|unanswered| fault(unanswered, StoreFault::Away))?);
         let mut due = Vec::new();
         while !told.is_at_end() {
@@ -222,16 +268,53 @@ impl Store for RedisStore {
     }
 
     async fn last(&self, environment: Environment) -> Result<Number, StoreFault> {
-        let mut told = Reader::of(self.look(environment, &self.words("last")).await?);
+        let mut told = Reader::of(self.look(environment, "last", &Words::default()).await?);
         self.hear(told.time()?);
         told.number()
     }
 
     async fn used(&self, environment: Environment, window: &WindowKey, span: Span) -> Result<u64, StoreFault> {
-        let words = self.words("used").window(window).span(span)?;
-        let mut told = Reader::of(self.look(environment, &words).await?);
+        let words = Words::default().window(window).span(span)?;
+        let mut told = Reader::of(self.look(environment, "used", &words).await?);
         self.hear(told.time()?);
         Ok(told.number()?.as_u64())
+    }
+
+    async fn is_member(&self, environment: Environment, index: Index, member: &str) -> Result<bool, StoreFault> {
+        let mut command = ::redis::cmd("ZSCORE");
+        command.arg(format!("{}:i:{}", root(environment), index.as_str())).arg(member);
+        let told = self.redis.ask(async |mut connection, _| command.query_async(&mut connection).await).await;
+        let score: Option<Vec<u8>> = told.map_err(|unanswered| fault(unanswered, StoreFault::Away))?;
+        Ok(score.is_some())
+    }
+
+    async fn windows(
+        &self,
+        environment: Environment,
+        limit: Option<&str>,
+        count: usize,
+    ) -> Result<Vec<WindowKey>, StoreFault> {
+        // Each slot stands among what turns by its age, with its window behind it.
+        let pattern = limit.map_or_else(|| "s*".to_owned(), |limit| format!("s* {}:{limit}:*", limit.len()));
+        let (mut found, mut cursor) = (BTreeSet::new(), 0_u64);
+        loop {
+            let mut command = ::redis::cmd("ZSCAN");
+            command.arg(format!("{}:x", root(environment))).arg(cursor).arg("MATCH").arg(&pattern);
+            command.arg("COUNT").arg(SCANNED);
+            let told = self.redis.ask(async |mut connection, _| command.query_async(&mut connection).await).await;
+            let (next, names): (u64, Told) = told.map_err(|unanswered| fault(unanswered, StoreFault::Away))?;
+            for name in names.iter().step_by(2) {
+                let window = words::window(name).ok_or_else(unreadable)?;
+                // A key may hold what looks like the name of another limit.
+                if limit.is_none_or(|limit| limit == window.limit) {
+                    found.insert(window);
+                }
+            }
+            cursor = next;
+            if cursor == 0 || found.len() >= count {
+                return Ok(found.into_iter().take(count).collect());
+            }
+        }
     }
 
     async fn outbox(
@@ -244,8 +327,8 @@ impl Store for RedisStore {
             return Ok(Vec::new());
         }
         let count = u32::try_from(count).unwrap_or(u32::MAX);
-        let words = self.words("outbox").word(node.as_str()).number(u64::from(count));
-        let mut told = Reader::of(self.look(environment, &words).await?);
+        let words = Words::default().word(node.as_str()).number(u64::from(count));
+        let mut told = Reader::of(self.look(environment, "outbox", &words).await?);
         let mut entries = Vec::new();
         while !told.is_at_end() {
             let (number, at) = (told.number()?, told.time()?);
@@ -259,15 +342,25 @@ impl Store for RedisStore {
         if numbers.is_empty() {
             return Ok(());
         }
-        let words = numbers.iter().fold(self.words("drained"), |words, number| words.number(number.as_u64()));
-        self.look(environment, &words).await.map(drop)
+        let words = numbers.iter().fold(Words::default(), |words, number| words.number(number.as_u64()));
+        self.look(environment, "drained", &words).await.map(drop)
+    }
+
+    /// Of those who are not on the roll, or whose heart has not beaten for long.
+    async fn take_over(
+        &self,
+        environment: Environment,
+        node: &NodeId,
+        count: usize,
+    ) -> Result<Vec<Outstanding>, StoreFault> {
+        self.taken_over(environment, node, count).await
     }
 
     async fn sweep(&self) -> Result<usize, StoreFault> {
         let mut swept = 0_usize;
         for environment in Environment::ALL {
             let left = u64::try_from(SWEEP.saturating_sub(swept)).unwrap_or(0);
-            let mut told = Reader::of(self.look(environment, &self.words("sweep").number(left)).await?);
+            let mut told = Reader::of(self.look(environment, "sweep", &Words::default().number(left)).await?);
             self.hear(told.time()?);
             swept = swept.saturating_add(usize::try_from(told.number()?.as_u64()).unwrap_or(SWEEP));
         }
@@ -276,8 +369,8 @@ impl Store for RedisStore {
 
     /// That of every environment, for what was told in one holds in the others as well.
     async fn time(&self) -> Result<StoreTime, StoreFault> {
-        let words = self.words("time");
-        let asked = Environment::ALL.map(|environment| self.look(environment, &words));
+        let words = Words::default();
+        let asked = Environment::ALL.map(|environment| self.look(environment, "time", &words));
         let mut latest = StoreTime::of_micros(self.told.load(Ordering::SeqCst));
         let [first, second] = asked;
         for told in <[_; 2]>::from(tokio::join!(first, second)) {
@@ -308,74 +401,5 @@ fn fault(unanswered: Unanswered, asked: impl FnOnce(String) -> StoreFault) -> St
             StoreFault::Away(format!("the Redis refused it: {code} {why}"))
         }
         Unanswered::Refused(code, why) => asked(format!("the Redis failed: {code} {why}")),
-    }
-}
-
-fn unreadable() -> StoreFault {
-    StoreFault::Broken("the answer of the Redis is not as its script gives it".to_owned())
-}
-
-fn stood(told: &mut Reader) -> Result<(StoreTime, Vec<Obstacle>), StoreFault> {
-    let at = told.time()?;
-    let mut obstacles = Vec::new();
-    while !told.is_at_end() {
-        let step = usize::try_from(told.number()?.as_u64()).map_err(|_| unreadable())?;
-        let mut words = told.part(OBSTACLE.saturating_sub(1))?;
-        let found = match words.next()?.as_slice() {
-            b"nothing" => Found::Nothing,
-            b"record" => Found::Record(words.record()?),
-            b"time" => Found::Time,
-            b"membership" => Found::Membership,
-            b"reserved" => Found::Reserved,
-            b"used" => Found::Used(words.number()?.as_u64()),
-            _ => return Err(unreadable()),
-        };
-        obstacles.push(Obstacle { step, found });
-    }
-    Ok((at, obstacles))
-}
-
-/// What the script told, word by word.
-struct Reader(std::vec::IntoIter<Vec<u8>>);
-
-impl Reader {
-    fn of(told: Told) -> Reader {
-        Reader(told.into_iter())
-    }
-
-    fn is_at_end(&self) -> bool {
-        self.0.len() == 0
-    }
-
-    fn next(&mut self) -> Result<Vec<u8>, StoreFault> {
-        self.0.next().ok_or_else(unreadable)
-    }
-
-    fn part(&mut self, words: usize) -> Result<Reader, StoreFault> {
-        let part: Told = self.0.by_ref().take(words).collect();
-        if part.len() == words { Ok(Reader::of(part)) } else { Err(unreadable()) }
-    }
-
-    fn text(&mut self) -> Result<String, StoreFault> {
-        String::from_utf8(self.next()?).map_err(|_| unreadable())
-    }
-
-    fn number(&mut self) -> Result<Number, StoreFault> {
-        self.text()?.parse().map(Number::new).map_err(|_| unreadable())
-    }
-
-    fn time(&mut self) -> Result<StoreTime, StoreFault> {
-        self.text()?.parse().map(StoreTime::of_micros).map_err(|_| unreadable())
-    }
-
-    fn record(&mut self) -> Result<Record, StoreFault> {
-        let (version, at) = (self.number()?, self.time()?);
-        let (state, content) = (self.next()?, self.next()?);
-        let content = match state.as_slice() {
-            b"whole" => Content::Whole(content.into()),
-            b"spent" => Content::Spent,
-            _ => return Err(unreadable()),
-        };
-        Ok(Record { version, at, content })
     }
 }

@@ -107,3 +107,11 @@ impl Words {
         self.word(i64::try_from(time.as_micros()).unwrap_or(LONGEST).min(LONGEST).to_string())
     }
 }
+
+/// The window of a slot, by the slot's name among what turns by its age: `s`, its begin, its end, its window.
+pub(super) fn window(name: &[u8]) -> Option<WindowKey> {
+    let name = std::str::from_utf8(name).ok()?.strip_prefix('s')?;
+    let (length, rest) = name.splitn(3, ' ').nth(2)?.split_once(':')?;
+    let (limit, key) = rest.split_at_checked(length.parse().ok()?)?;
+    Some(WindowKey { limit: limit.to_owned(), key: key.strip_prefix(':')?.to_owned() })
+}

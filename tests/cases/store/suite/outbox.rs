@@ -31,3 +31,22 @@ pub async fn entries_wait_for_their_node_until_drained(subject: &Subject) {
     assert_eq!(store.outbox(ENVIRONMENT, &other, usize::MAX).await.unwrap().len(), 350);
     store.drained(ENVIRONMENT, &[]).await.unwrap();
 }
+
+/// As they were committed, under the name of who did.
+pub async fn what_is_left_by_nodes_that_are_gone_is_taken_over(subject: &Subject) {
+    let store = &*subject.store;
+    let gone = NodeId::parse("gone").unwrap();
+    for node in [gone.clone(), node(), gone.clone(), gone.clone()] {
+        store.commit(Commit { node, ..commit(vec![]) }).await.unwrap();
+    }
+    let left = store.outbox(ENVIRONMENT, &gone, usize::MAX).await.unwrap();
+    assert_eq!(left.len(), 3);
+    assert_eq!(store.take_over(ENVIRONMENT, &node(), 2).await.unwrap(), left[..2]);
+    assert_eq!(store.take_over(Environment::Production, &node(), 9).await.unwrap(), []);
+    // Until they are on disk they are there for whoever comes.
+    assert_eq!(store.take_over(ENVIRONMENT, &node(), 9).await.unwrap(), left);
+    let numbers: Vec<Number> = left.iter().map(|entry| entry.number).collect();
+    store.drained(ENVIRONMENT, &numbers).await.unwrap();
+    assert_eq!(store.take_over(ENVIRONMENT, &node(), 9).await.unwrap(), []);
+    assert_eq!(store.outbox(ENVIRONMENT, &node(), 9).await.unwrap().len(), 1);
+}

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sluice::base::ids::Environment;
-use sluice::commit::{Commit, CommitError, Found, MAX_UNITS, Span, Step, StoreFault};
+use sluice::commit::{Commit, CommitError, Found, MAX_UNITS, Span, Step, StoreFault, WindowKey};
 
 use super::super::asked::*;
 use super::super::{BEGIN, Subject};
@@ -154,4 +154,35 @@ pub async fn nothing_counts_beyond_the_most(subject: &Subject) {
     assert_eq!(stands(store, vec![force(span, "b", 1)]).await, [(0, Found::Used(MAX_UNITS))]);
     assert_eq!(stands(store, vec![reserve(span, "b", 1, u64::MAX)]).await, [(0, Found::Used(MAX_UNITS))]);
     assert_eq!(used(store, span).await, MAX_UNITS);
+}
+
+pub async fn windows_are_found(subject: &Subject) {
+    let store = &*subject.store;
+    let span = rolling(secs(60), 60);
+    let all = async |limit| {
+        let mut found = store.windows(ENVIRONMENT, limit, 100).await.unwrap();
+        found.sort();
+        found.into_iter().map(|window| (window.limit, window.key)).collect::<Vec<_>>()
+    };
+    assert!(all(None).await.is_empty());
+    // Names that begin alike, and keys with what separates names.
+    let windows = [("day", "a"), ("day", "[\"x\",\"y 2:da:z\"]"), ("day-2", "a"), ("da", "y:a"), ("other", "")];
+    for (at, (limit, key)) in windows.into_iter().enumerate() {
+        let window = WindowKey { limit: limit.to_owned(), key: key.to_owned() };
+        for holder in ["one", "two"] {
+            let holder = format!("{holder} {at}");
+            does(store, vec![Step::Reserve { window: window.clone(), span, holder, units: 1, max: 10 }]).await;
+            subject.clock.advance(secs(60));
+        }
+    }
+    let expected = |of: Option<&str>| {
+        let mut expected: Vec<_> = windows.iter().filter(|(limit, _)| of.is_none_or(|of| of == *limit)).collect();
+        expected.sort();
+        expected.into_iter().map(|(limit, key)| ((*limit).to_owned(), (*key).to_owned())).collect::<Vec<_>>()
+    };
+    for limit in [None, Some("day"), Some("da"), Some("other"), Some("none")] {
+        assert_eq!(all(limit).await, expected(limit), "{limit:?}");
+    }
+    assert_eq!(store.windows(ENVIRONMENT, None, 2).await.unwrap().len(), 2);
+    assert!(store.windows(Environment::Production, None, 100).await.unwrap().is_empty());
 }

@@ -1,0 +1,154 @@
+//! What rules would say of a request, and what limits have left. Nothing is done by asking.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::asked::{Asked, environment as served, store_failed, violated};
+use super::told;
+use crate::base::ids::{Environment, OperationId};
+use crate::catalog::{Operation, Place, Violation};
+use crate::commit::StoreTime;
+use crate::gateway::Inside;
+use crate::journey::explain::{self, Explained, Usage};
+use crate::policy::{Explanation, Given, key_as_json, key_in_words};
+use crate::stations::reply::{Reply, said};
+
+pub(super) async fn explain(inside: &Inside, asked: &Asked) -> Reply {
+    let snapshot = inside.in_force.now();
+    let policies = &*snapshot.policies;
+    let now = match inside.books.time().await {
+        Ok(now) => now,
+        Err(fault) => return store_failed(inside, &fault),
+    };
+    let given = match given(inside, &asked.body, now) {
+        Ok(given) => given,
+        Err(violations) => return violated(violations),
+    };
+    let by_store = asked.body.get("byStore").and_then(Value::as_bool).unwrap_or(false);
+    match explain::explain(&inside.books, policies, &inside.catalog, &given, by_store).await {
+        Ok(Some(Explained { verdict, near, counts, used })) => {
+            let (rules, verdict) = (&policies.rules, &verdict);
+            let explanation = Explanation { rules, verdict, near: &near, counts: &counts, used: &used };
+            let mut body = explanation.as_json();
+            if let Some(members) = body.as_object_mut() {
+                members.insert("version".to_owned(), policies.version().into());
+                members.insert("words".to_owned(), explanation.to_string().into());
+            }
+            said(200, &body)
+        }
+        Ok(None) => violated(vec![no_such_operation()]),
+        Err(fault) => store_failed(inside, &fault),
+    }
+}
+
+pub(super) async fn usage(inside: &Inside, asked: &Asked) -> Reply {
+    let snapshot = inside.in_force.now();
+    let policies = &*snapshot.policies;
+    let (mut environments, mut limit) = (inside.environments.clone(), None);
+    for (name, value) in &asked.query {
+        let wrong = |expected: &str| violated(vec![Violation::new(name, "enum", expected).inside(Place::Query)]);
+        match name.as_str() {
+            "environment" => match served(inside, value) {
+                Some(environment) => environments = vec![environment],
+                None => return wrong("an environment that is served here"),
+            },
+            "limit" => match policies.rules.limits.iter().find(|limit| *limit.id == **value) {
+                Some(_) => limit = Some(value.as_str()),
+                None => return wrong("the id of a limit in force"),
+            },
+            other => return violated(vec![told::unknown_parameter(other)]),
+        }
+    }
+    match explain::usage(&inside.books, policies, &environments, limit).await {
+        Ok((usage, is_more)) => {
+            let usage: Vec<Value> = usage.iter().map(told_of).collect();
+            said(200, &json!({ "version": policies.version(), "usage": usage, "more": is_more }))
+        }
+        Err(fault) => store_failed(inside, &fault),
+    }
+}
+
+fn told_of(usage: &Usage<'_>) -> Value {
+    let Usage { environment, limit, key, used } = usage;
+    let (max, units) = (limit.max, limit.max.units());
+    let left = units.saturating_sub(*used);
+    let words = format!(
+        "{}{}: {} of {} used, {} left",
+        limit.id,
+        key_in_words(limit, key),
+        max.told(*used),
+        max.told(units),
+        max.told(left)
+    );
+    json!({
+        "environment": environment.as_str(),
+        "limit": &*limit.id,
+        "key": key_as_json(limit, key),
+        "unit": max.unit(),
+        "used": used,
+        "max": units,
+        "left": left,
+        "over": limit.over.as_deref().map_or("deny", |_| "hold"),
+        "mode": limit.mode.as_str(),
+        "words": words,
+    })
+}
+
+/// The request of a body that its schema allows.
+fn given(inside: &Inside, body: &Value, now: StoreTime) -> Result<Given, Vec<Violation>> {
+    let text = |name: &str| body.get(name).and_then(Value::as_str);
+    let environment = text("environment").and_then(|name| served(inside, name));
+    let environment: Environment = environment.ok_or_else(|| vec![told::not_served()])?;
+    let operation = text("operation").map(OperationId::new).and_then(|id| inside.catalog.operation(&id));
+    let operation = operation.ok_or_else(|| vec![no_such_operation()])?;
+    let of_caller = |name: &str| body.get("caller").and_then(|caller| caller.get(name));
+    let issuer = of_caller("issuer").and_then(Value::as_str).unwrap_or_default();
+    if !inside.issuers.iter().any(|known| known == issuer) {
+        return Err(vec![Violation::new("/caller/issuer", "enum", "the name of a configured issuer")]);
+    }
+    let roles = of_caller("roles").and_then(Value::as_array).into_iter().flatten();
+    let moment = match text("time") {
+        None => now,
+        Some(time) => match time.parse::<Timestamp>() {
+            Ok(time) => StoreTime::of_micros(time.as_microsecond()),
+            Err(_) => return Err(vec![Violation::new("/time", "format", "a time with its zone")]),
+        },
+    };
+    let sent = body.get("body").cloned().unwrap_or_else(|| json!({}));
+    let violations = unfit(operation, &sent);
+    if !violations.is_empty() {
+        return Err(violations);
+    }
+    Ok(Given {
+        operation: operation.id.clone(),
+        environment,
+        issuer: issuer.to_owned(),
+        subject: of_caller("subject").and_then(Value::as_str).unwrap_or_default().to_owned(),
+        requester: of_caller("requester").and_then(Value::as_str).map(str::to_owned),
+        roles: roles.filter_map(Value::as_str).map(str::to_owned).collect::<BTreeSet<_>>(),
+        path_parameters: path_parameters(operation, body),
+        body: sent,
+        now: moment,
+        is_paid: body.get("paidBefore").and_then(Value::as_bool).unwrap_or(true),
+        exceeded: BTreeSet::new(),
+    })
+}
+
+/// What a gate would refuse before any rule is asked.
+fn unfit(operation: &Operation, sent: &Value) -> Vec<Violation> {
+    let violations = operation.body.as_ref().map(|contract| contract.violations(sent)).unwrap_or_default();
+    let inside = |violation: Violation| Violation { pointer: format!("/body{}", violation.pointer), ..violation };
+    violations.into_iter().map(inside).collect()
+}
+
+/// Those of the operation's path; what is not said is `x`.
+fn path_parameters(operation: &Operation, body: &Value) -> Vec<(String, String)> {
+    let said = |name: &str| body.get("path").and_then(|path| path.get(name)).and_then(Value::as_str);
+    operation.template.parameters().map(|name| (name.to_owned(), said(name).unwrap_or("x").to_owned())).collect()
+}
+
+fn no_such_operation() -> Violation {
+    Violation::new("/operation", "enum", "the id of an operation; `sluice operations` lists them")
+}

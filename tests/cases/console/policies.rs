@@ -1,0 +1,174 @@
+//! What the console says of rules and limits.
+
+use serde_json::{Value, json};
+
+use super::{PEOPLE, act, ask, console, operator, token_of};
+use crate::support::gate::sluice;
+use crate::support::{Answer, Gate, Setup, Upstream, post};
+
+/// That an answer is what the document says.
+fn assert_described(answer: &Answer, schema: &str) {
+    let document: Value = serde_json::from_str(include_str!("../../../schemas/console.json")).unwrap();
+    let whole = json!({"$ref": format!("#/components/schemas/{schema}"), "components": document["components"]});
+    let validator = jsonschema::validator_for(&whole).unwrap();
+    let faults: Vec<String> = validator.iter_errors(&answer.json()).map(|error| error.to_string()).collect();
+    assert!(answer.status == 200 && faults.is_empty(), "{faults:?}: {answer}");
+}
+
+const RULES: &str = r#"
+[[rule]]
+id = "small"
+effect = "allow"
+when = { op = ["createSwap"], amount = "(0, 100] USD" }
+[[rule]]
+id = "new-ones"
+effect = "deny"
+when = { op = ["createSwap"], amount = "(50, inf) USD", destination.new = true }
+[[limit]]
+id = "day"
+ops = ["createSwap"]
+window = "rolling 24h"
+per = ["environment", "caller"]
+max = "150 USD"
+over = "deny"
+[[limit]]
+id = "calls"
+ops = ["createSwap"]
+window = "calendar day UTC"
+max = "40 calls"
+over = "deny"
+mode = "shadow"
+"#;
+
+fn gate(upstream: &Upstream) -> Gate {
+    console(Setup::of(upstream)).file("policies/everything.toml", RULES).start()
+}
+
+fn body(amount: &str) -> Value {
+    json!({
+        "requestId": format!("r-{amount}"),
+        "source": {"chain": "POLYGON", "currency": "usdc", "amount": amount},
+        "destination": {"chain": "POLYGON", "currency": "usdt", "walletAddress": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"},
+    })
+}
+
+fn pay(gate: &Gate, amount: &str) -> u16 {
+    post("/v2/wallets/swaps").json(body(amount).to_string()).send(gate.production()).status
+}
+
+fn viewer() -> String {
+    token_of(PEOPLE, "anna", &["viewer"])
+}
+
+/// Who pays in these tests.
+fn payer() -> Value {
+    json!({"issuer": "main", "subject": crate::support::token::claims()["sub"]})
+}
+
+fn explain(gate: &Gate, amount: &str, more: Value) -> Answer {
+    let mut asked =
+        json!({"environment": "production", "operation": "createSwap", "caller": payer(), "body": body(amount)});
+    asked.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    ask(gate, "POST", "explain", &viewer(), Some(asked))
+}
+
+fn reasons(answer: &Answer) -> Value {
+    let told = answer.json();
+    json!([told["effect"], told["reasons"].as_array().unwrap().iter().map(|r| r["cause"].clone()).collect::<Vec<_>>()])
+}
+
+#[test]
+fn a_request_is_explained_and_nothing_is_done() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream);
+    let small = explain(&gate, "5", json!({}));
+    assert_eq!(small.status, 200, "{small}");
+    assert_eq!(reasons(&small), json!(["allow", ["rule small"]]));
+    assert_eq!(small.json()["counts"][0]["used"], Value::Null);
+    let version = small.json()["version"].as_str().unwrap().to_owned();
+    assert_eq!(gate.metric(&format!("sluice_policy_info{{version=\"{version}\"}}")), 1);
+    let large = explain(&gate, "101", json!({}));
+    assert_eq!(reasons(&large), json!(["deny", ["gate"]]));
+    assert_eq!(large.json()["near"][0]["missing"], "the value is at most 100 USD");
+    assert!(large.json()["words"].as_str().unwrap().starts_with("deny\n  value: 101 USD\n"), "{large}");
+
+    // Of what was paid before, the request says what is assumed, or the store says what is so.
+    assert_eq!(reasons(&explain(&gate, "60", json!({"paidBefore": true}))), json!(["allow", ["rule small"]]));
+    assert_eq!(reasons(&explain(&gate, "60", json!({"paidBefore": false}))), json!(["deny", ["rule new-ones"]]));
+    assert_eq!(reasons(&explain(&gate, "60", json!({"byStore": true}))), json!(["deny", ["rule new-ones"]]));
+    assert_eq!((pay(&gate, "50"), pay(&gate, "60")), (200, 200));
+    let third = explain(&gate, "60", json!({"byStore": true}));
+    assert_eq!(reasons(&third), json!(["deny", ["limit day"]]));
+    let fits = explain(&gate, "40", json!({"byStore": true}));
+    assert_eq!(reasons(&fits), json!(["allow", ["rule small"]]));
+    for (answer, units) in [(&third, 60_000_000), (&fits, 40_000_000)] {
+        let counts = answer.json()["counts"].clone();
+        let day = counts.as_array().unwrap().iter().find(|count| count["limit"] == "day").unwrap();
+        let numbers = [&day["units"], &day["used"], &day["max"]];
+        assert_eq!(numbers, [&json!(units), &json!(110_000_000), &json!(150_000_000)], "{answer}");
+    }
+    let words = fits.json()["words"].as_str().unwrap().to_owned();
+    assert!(
+        words.contains("counts: 40 USD of 150 USD, 110 USD used in limit day for environment production"),
+        "{words}"
+    );
+    assert_eq!(upstream.seen().len(), 2);
+    for answer in [&small, &large, &third, &fits] {
+        assert_described(answer, "explanation");
+    }
+}
+
+#[test]
+fn what_cannot_be_explained_is_refused() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream);
+    let pointer = |answer: &Answer| answer.json()["error"]["details"]["violations"][0]["pointer"].clone();
+    for (more, place) in [
+        (json!({"operation": "createSwop"}), "/operation"),
+        (json!({"environment": "sandbox"}), "/environment"),
+        (json!({"caller": {"issuer": "nobody", "subject": "x"}}), "/caller/issuer"),
+        (json!({"time": "noon"}), "/time"),
+        (json!({"body": {"requestId": "r", "source": {}, "destination": {}, "x": 1}}), "/body/x"),
+        (json!({"byStore": "yes"}), "/byStore"),
+        (json!({"more": 1}), "/more"),
+    ] {
+        let answer = explain(&gate, "5", more);
+        assert_eq!((answer.status, pointer(&answer)), (400, json!(place)), "{answer}");
+    }
+    let foreign = act("POST", "explain", &token_of(PEOPLE, "anna", &[])).json("{}").send(gate.console().unwrap());
+    assert_eq!(foreign.status, 403, "{foreign}");
+}
+
+#[test]
+fn what_limits_have_used_is_told() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream);
+    let usage = |query: &str| ask(&gate, "GET", &format!("usage{query}"), &viewer(), None);
+    assert_eq!(usage("").json()["usage"], json!([]));
+    assert_eq!((pay(&gate, "50"), pay(&gate, "25.5"), pay(&gate, "101")), (200, 200, 403));
+    let told = usage("");
+    assert_described(&told, "usage");
+    let all = told.json()["usage"].clone();
+    let subject = payer()["subject"].as_str().unwrap().to_owned();
+    assert_eq!(all[0]["key"], json!({"environment": "production", "caller": format!("main:{subject}")}));
+    let numbers = |one: &Value| (one["limit"].clone(), one["used"].clone(), one["left"].clone(), one["unit"].clone());
+    assert_eq!(numbers(&all[0]), (json!("day"), json!(75_500_000), json!(74_500_000), json!("microUsd")));
+    assert_eq!(numbers(&all[1]), (json!("calls"), json!(2), json!(38), json!("calls")));
+    assert_eq!(usage("?limit=calls").json()["usage"].as_array().unwrap().len(), 1);
+    for wrong in ["?limit=none", "?environment=sandbox", "?limt=day"] {
+        assert_eq!(usage(wrong).status, 400, "{wrong}");
+    }
+
+    let url = format!("http://{}", gate.console().unwrap());
+    let run = |words: &[&str]| {
+        let words = [&["policy", "usage", "--console", &url], words].concat();
+        let output = sluice(&words).env("SLUICE_TOKEN", operator("ops-1")).output().unwrap();
+        (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+    };
+    let (code, text) = run(&[]);
+    let day = format!("day for environment production, caller main:{subject}: 75.5 USD of 150 USD used, 74.5 USD left");
+    let calls = "calls: 2 calls of 40 calls used, 38 calls left";
+    assert_eq!((code, text), (Some(0), format!("production  {day}\nproduction  {calls}\n")));
+    let (code, text) = run(&["--limit", "none"]);
+    assert!(code == Some(4) && text.contains("the id of a limit in force"), "{text}");
+}

@@ -1,0 +1,287 @@
+//! A Redis that forgot what it was told: money closes on every node before anything is paid twice, and opens again when
+//! every node has given back what its own chain knows.
+
+use std::path::PathBuf;
+
+use super::claims::{assert_again, swap, told};
+use super::nodes::{CLOSED, pair, read, setup};
+use crate::support::clock::wait_until;
+use crate::support::gate::sluice;
+use crate::support::{Act, Between, Call, Gate, Redis, Upstream};
+
+const FORGOTTEN: &str = "503 FROZEN unknown";
+const SPENT: &str = "409 REQUEST_ID_SPENT executed";
+const IN_DOUBT: &str = "409 OUTCOME_UNKNOWN unknown";
+
+fn says(gate: &Gate, words: &str) -> bool {
+    gate.log.all().iter().any(|line| line["message"].as_str().is_some_and(|message| message.contains(words)))
+}
+
+fn has_closed(gate: &Gate) -> bool {
+    says(gate, "money is closed until every node")
+}
+
+/// What was paid, and what nobody knows of: at this gate.
+fn made(upstream: &Upstream, gate: &Gate) -> [Call; 2] {
+    let (paid, in_doubt) = (swap(), swap());
+    upstream.next(Act::json(201, r#"{"id":"paid"}"#));
+    assert_eq!(told(&paid.send(gate.production())), "201 - executed");
+    upstream.next(Act::silence().close());
+    assert_eq!(told(&in_doubt.send(gate.production())), "502 OUTCOME_UNKNOWN unknown");
+    [paid, in_doubt]
+}
+
+/// However often they are asked for, until money moves again: nothing is paid, and then they are known again.
+fn assert_remembered(upstream: &Upstream, gates: &[&Gate], [paid, in_doubt]: &[Call; 2]) {
+    let sent = writes(upstream);
+    for gate in gates {
+        wait_until("what was forgotten to be remembered", || {
+            let (paid, in_doubt) = (told(&paid.send(gate.production())), told(&in_doubt.send(gate.production())));
+            assert!([CLOSED, FORGOTTEN, SPENT, "409 REQUEST_ID_SPENT unknown"].contains(&paid.as_str()), "{paid}");
+            assert!([CLOSED, FORGOTTEN, IN_DOUBT].contains(&in_doubt.as_str()), "{in_doubt}");
+            paid.starts_with("409") && in_doubt == IN_DOUBT
+        });
+    }
+    assert_eq!(writes(upstream), sent, "something was paid twice");
+    for gate in gates {
+        wait_until("money to move again", || told(&swap().send(gate.production())) == "200 - executed");
+    }
+}
+
+/// All entries of all nodes, without a gap, once they are on disk.
+fn verified(redis: &Redis, setups: &[&Gate]) {
+    for node in ["left", "right"] {
+        let waits = || redis.ask(&["ZCARD", &format!("sluice:{{production}}:q:{node}")])[0] != "0";
+        wait_until("entries to be on disk", || !waits());
+    }
+    let folders: Vec<PathBuf> = setups.iter().map(|gate| gate.path("sluice-audit")).collect();
+    let folders: Vec<&str> = folders.iter().map(|folder| folder.to_str().unwrap()).collect();
+    let output = sluice(&[&["audit", "verify"], folders.as_slice()].concat()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+/// Until this node has been told of all that is in the store now.
+fn hear_of_each_other(redis: &Redis, node: &str) {
+    for _ in 0..2 {
+        let beat = || redis.ask(&["HGET", "sluice:{production}:n", node]);
+        let before = beat();
+        wait_until("a beat", || beat() != before);
+    }
+}
+
+fn writes(upstream: &Upstream) -> usize {
+    upstream.seen().iter().filter(|seen| seen.line().starts_with("POST")).count()
+}
+
+#[test]
+fn a_redis_that_is_flushed_under_live_gates_closes_money_until_both_have_told_what_they_know() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let [left, right] = pair(&upstream, &redis);
+    for (here, there) in [(&left, &right), (&right, &left)] {
+        let calls = made(&upstream, here);
+        redis.ask(&["FLUSHALL"]);
+        assert_remembered(&upstream, &[there, here], &calls);
+        assert!(has_closed(here) || has_closed(there));
+    }
+    assert!([&left, &right].iter().all(|gate| says(gate, "has been given back")));
+    verified(&redis, &[&left, &right]);
+}
+
+#[test]
+fn a_redis_that_starts_again_with_what_it_had_closes_nothing() {
+    let (upstream, mut redis) = (Upstream::start(), Redis::start_kept());
+    let [left, right] = pair(&upstream, &redis);
+    let paid = swap();
+    let first = paid.send(left.production());
+    for _ in 0..3 {
+        redis.go();
+        redis.come();
+        for gate in [&left, &right] {
+            wait_until("money to move again", || told(&swap().send(gate.production())) == "200 - executed");
+            assert_again(&first, &paid.send(gate.production()));
+        }
+    }
+    assert!(!has_closed(&left) && !has_closed(&right));
+    verified(&redis, &[&left, &right]);
+}
+
+#[test]
+fn a_redis_that_starts_again_without_its_file_closes_money() {
+    let (upstream, mut redis) = (Upstream::start(), Redis::start());
+    let [left, right] = ["left", "right"]
+        .map(|node| setup(&upstream, &redis.url(), node).set_raw("redis", "allow_unsafe", "true").start());
+    let calls = made(&upstream, &left);
+    redis.go();
+    redis.come();
+    assert_remembered(&upstream, &[&right, &left], &calls);
+    assert!(has_closed(&left) || has_closed(&right));
+    verified(&redis, &[&left, &right]);
+}
+
+/// The replica does not have the last writes: the other gate, which never saw them, is asked at once.
+#[test]
+fn a_failover_to_a_replica_that_lagged_pays_nothing_twice() {
+    let (upstream, mut redis, replica) = (Upstream::start(), Redis::start_kept(), Redis::start_kept());
+    let between = Between::to(redis.port());
+    let [left, right] = ["left", "right"].map(|node| setup(&upstream, &between.url(), node).start());
+    let before = swap();
+    let first = before.send(right.production());
+    replica.ask(&["REPLICAOF", "127.0.0.1", &redis.port().to_string()]);
+    let has = |text: &str| replica.ask(&["INFO", "replication"])[0].contains(text);
+    wait_until("the replica to follow", || has("master_link_status:up") && has("master_sync_in_progress:0"));
+    // The Redis has another history since its first replica came; all nodes meet it anew.
+    wait_until("money to move again", || told(&swap().send(left.production())) == "200 - executed");
+    replica.ask(&["REPLICAOF", "NO", "ONE"]);
+    let calls = made(&upstream, &left);
+    redis.go();
+    between.lead(replica.port());
+    assert_remembered(&upstream, &[&right, &left], &calls);
+    assert!(has_closed(&left) || has_closed(&right));
+    assert_again(&first, &before.send(left.production()));
+    verified(&replica, &[&left, &right]);
+}
+
+#[test]
+fn an_older_copy_is_noticed_and_made_whole() {
+    let (upstream, mut redis) = (Upstream::start(), Redis::start_kept());
+    let [left, right] = pair(&upstream, &redis);
+    let before = swap();
+    let first = before.send(left.production());
+    let copy = redis.copy();
+    let calls = made(&upstream, &left);
+    redis.go();
+    redis.put_back(&copy);
+    redis.come();
+    assert_remembered(&upstream, &[&right, &left], &calls);
+    assert_again(&first, &before.send(right.production()));
+    verified(&redis, &[&left, &right]);
+}
+
+#[test]
+fn money_stays_closed_until_a_node_that_is_away_has_come_back_and_told() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let [left, right] = pair(&upstream, &redis);
+    let calls = made(&upstream, &left);
+    hear_of_each_other(&redis, "right");
+    let left = left.kill();
+    redis.ask(&["FLUSHALL"]);
+    let sent = writes(&upstream);
+    wait_until("money to be closed", || told(&swap().send(right.production())) == FORGOTTEN);
+    wait_until("the one to tell what it knows", || says(&right, "has been given back"));
+    for _ in 0..20 {
+        assert_eq!(told(&swap().send(right.production())), FORGOTTEN);
+        assert_eq!(read(&right).status, 200);
+    }
+    assert_eq!(writes(&upstream), sent);
+    let left = left.start();
+    assert_remembered(&upstream, &[&right, &left], &calls);
+    verified(&redis, &[&left, &right]);
+}
+
+/// It made none of the lost calls, and saw their numbers.
+#[test]
+fn who_lives_notices_what_was_lost_of_one_that_died() {
+    let (upstream, mut redis) = (Upstream::start(), Redis::start_kept());
+    let [left, right] = pair(&upstream, &redis);
+    hear_of_each_other(&redis, "right");
+    let copy = redis.copy();
+    let calls = made(&upstream, &left);
+    hear_of_each_other(&redis, "right");
+    let left = left.kill();
+    redis.go();
+    redis.put_back(&copy);
+    redis.come();
+    let sent = writes(&upstream);
+    wait_until("money to be closed", || {
+        let answer = told(&calls[0].send(right.production()));
+        assert!([CLOSED, FORGOTTEN].contains(&answer.as_str()), "{answer}");
+        answer == FORGOTTEN
+    });
+    assert_eq!(writes(&upstream), sent);
+    let left = left.start();
+    assert_remembered(&upstream, &[&right, &left], &calls);
+    verified(&redis, &[&left, &right]);
+}
+
+#[test]
+fn a_node_that_alone_is_led_to_another_redis_pays_nothing_there() {
+    let (upstream, redis, empty) = (Upstream::start(), Redis::start_kept(), Redis::start_kept());
+    let between = Between::to(redis.port());
+    let left = setup(&upstream, &between.url(), "left").start();
+    let right = setup(&upstream, &redis.url(), "right").start();
+    let paid = swap();
+    let first = paid.send(right.production());
+    let mine = swap();
+    let of_left = mine.send(left.production());
+    // Its connection alone is lost: nothing is closed.
+    between.lead(redis.port());
+    wait_until("money to move again", || told(&swap().send(left.production())) == "200 - executed");
+    assert!(!has_closed(&left) && !has_closed(&right));
+    between.lead(empty.port());
+    let sent = writes(&upstream);
+    wait_until("money to be closed", || told(&mine.send(left.production())) == FORGOTTEN);
+    assert_eq!(told(&swap().send(left.production())), FORGOTTEN);
+    assert_eq!(writes(&upstream), sent);
+    assert_again(&first, &paid.send(right.production()));
+    assert_again(&of_left, &mine.send(right.production()));
+    assert_eq!(told(&swap().send(right.production())), "200 - executed");
+    // The right one again: what it did not forget needs nobody to tell it.
+    between.lead(redis.port());
+    wait_until("money to move again", || told(&swap().send(left.production())) == "200 - executed");
+    assert_again(&of_left, &mine.send(left.production()));
+}
+
+/// Its numbers are higher than any that the node knows.
+#[test]
+fn a_node_that_is_led_to_the_redis_of_others_gives_them_what_it_knows_before_it_pays_there() {
+    let (upstream, redis, others) = (Upstream::start(), Redis::start_kept(), Redis::start_kept());
+    let of_others = setup(&upstream, &others.url(), "left").start();
+    for _ in 0..20 {
+        assert_eq!(told(&swap().send(of_others.production())), "200 - executed");
+    }
+    drop(of_others.end());
+    let between = Between::to(redis.port());
+    let left = setup(&upstream, &between.url(), "left").start();
+    let calls = made(&upstream, &left);
+    between.lead(others.port());
+    assert_remembered(&upstream, &[&left], &calls);
+    assert!(has_closed(&left));
+}
+
+#[test]
+fn a_name_is_borne_by_one_gate_at_a_time() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let first = setup(&upstream, &redis.url(), "left").start();
+    let second = Gate::spawn(setup(&upstream, &redis.url(), "left"));
+    assert!(!second.wait_end().success());
+    assert!(second.stderr().contains("store.node"), "{}", second.stderr());
+    assert_eq!(told(&swap().send(first.production())), "200 - executed");
+    // A killed one begins again at once, and its name on another machine when it is missed for a while.
+    let killed = first.kill();
+    let again = killed.start();
+    assert_eq!(told(&swap().send(again.production())), "200 - executed");
+    again.signal("STOP");
+    let other = setup(&upstream, &redis.url(), "left").start().ready();
+    assert_eq!(told(&swap().send(other.production())), "200 - executed");
+    again.signal("CONT");
+    assert!(!again.wait_end().success());
+    assert!(says(&again, "another gate of the name"));
+    assert_eq!(told(&swap().send(other.production())), "200 - executed");
+}
+
+#[test]
+fn what_a_dead_node_left_in_its_outbox_is_brought_to_disk_by_another() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let [mut left, right] = pair(&upstream, &redis);
+    let waits = || redis.ask(&["ZCARD", "sluice:{production}:q:left"])[0].parse::<u64>().unwrap();
+    let setup = loop {
+        assert_eq!(told(&swap().send(left.production())), "200 - executed");
+        let setup = left.kill();
+        if waits() > 0 {
+            break setup;
+        }
+        left = setup.start();
+    };
+    wait_until("another to take it over", || waits() == 0);
+    verified(&redis, &[&setup.start(), &right]);
+}

@@ -1,0 +1,89 @@
+//! `sluice demo`: what it promises to whoever tries it.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::json;
+
+use crate::support::gate::sluice;
+use crate::support::{Answer, post};
+
+/// A running demo, and what its welcome says.
+struct Demo {
+    process: Child,
+    welcome: String,
+}
+
+impl Demo {
+    fn start() -> Demo {
+        let mut process = sluice(&["demo", "--port", "0"]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let mut welcome = String::new();
+        while !welcome.ends_with("Ctrl-C ends the demo.\n") {
+            welcome.push_str(&format!("{}\n", lines.next().unwrap().unwrap()));
+        }
+        // What it logs afterwards is read by somebody, so that it never waits.
+        std::thread::spawn(move || lines.count());
+        Demo { process, welcome }
+    }
+
+    /// The rest of the first line that begins so.
+    fn told(&self, start: &str) -> &str {
+        self.welcome.lines().find_map(|line| line.trim_start().strip_prefix(start)).unwrap().trim()
+    }
+
+    fn swap(&self, request_id: &str, amount: &str) -> Answer {
+        let body = json!({
+            "requestId": request_id,
+            "source": {"chain": "POLYGON", "currency": "usdt", "amount": amount},
+            "destination": {"chain": "POLYGON", "currency": "usdc", "walletAddress": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"},
+        });
+        let production: SocketAddr = self.told("production  http://").parse().unwrap();
+        let call = post("/v2/wallets/swaps").json(body.to_string());
+        let token = format!("Bearer {}", self.told("TOKEN="));
+        call.without("Authorization").header("Authorization", token).send(production)
+    }
+}
+
+impl Drop for Demo {
+    fn drop(&mut self) {
+        let interrupt = format!("kill -INT {}", self.process.id());
+        Command::new("sh").args(["-c", &interrupt]).status().unwrap();
+        let status = self.process.wait().unwrap();
+        assert!(std::thread::panicking() || status.success(), "{status}");
+    }
+}
+
+#[test]
+fn the_demo_shows_what_rules_and_limits_do() {
+    let demo = Demo::start();
+    let said = |answer: Answer| format!("{} {}", answer.status, answer.code());
+    let first = demo.swap("demo-2", "25.50");
+    assert_eq!((first.status, first.outcome().as_str()), (201, "executed"), "{first}");
+    assert_eq!(said(demo.swap("demo-3-larger", "5000")), "403 APPROVAL_REQUIRED");
+    assert_eq!(said(demo.swap("demo-3-largest", "30000")), "403 POLICY_DENIED");
+    for n in 1..=5 {
+        assert_eq!(demo.swap(&format!("demo-3-{n}"), &format!("90{n}")).status, 201, "{n}");
+    }
+    assert_eq!(said(demo.swap("demo-3-6", "906")), "403 LIMIT_EXCEEDED");
+    assert_eq!(demo.swap("demo-2", "25.50").header("sluice-replayed").as_deref(), Some("true"));
+
+    let line = demo.told("SLUICE_TOKEN=");
+    let (token, words) = line.split_once(" sluice ").unwrap();
+    let words: Vec<&str> = words.split(' ').collect();
+    let told = sluice(&words).env("SLUICE_TOKEN", token).output().unwrap();
+    let text = String::from_utf8(told.stdout).unwrap();
+    let used =
+        "unseen-per-caller for environment production, caller demo:you: 4540.5 USD of 5000 USD used, 459.5 USD left";
+    assert!(text.contains(used), "{text}");
+
+    // The line that explains, as it stands there.
+    let line = demo.told("sluice policy explain ");
+    let (before, given) = line.split_once(" --given '").unwrap();
+    let words = ["policy", "explain"].into_iter().chain(before.split(' '));
+    let words: Vec<&str> = words.chain(["--given", given.trim_end_matches('\'')]).collect();
+    let told = sluice(&words).output().unwrap();
+    let text = String::from_utf8(told.stdout).unwrap();
+    assert!(text.starts_with("hold\n  value: 5000 USD\n  because: rule larger-payments"), "{text}");
+}
