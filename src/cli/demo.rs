@@ -218,7 +218,7 @@ Try, in another terminal; first the token, which is good for this run of the dem
     -d '{{"requestId": "demo-1", "source": {{"chain": "POLYGON", "currency": "usdt", "amount": "25.50"}}, "destination": {{"chain": "POLYGON", "currency": "usdc", "walletAddress": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"}}}}' \
     '{production}/v2/wallets/swaps'
 
-3. Rules and limits. A larger swap needs people (403 `APPROVAL_REQUIRED`), the largest goes nowhere (403 `POLICY_DENIED`),
+3. Rules and limits. A larger swap waits for people (202; 9 goes on with such a one), the largest goes nowhere (403 `POLICY_DENIED`),
    and what passes unseen is 5000 USD a day for each caller: the last of the six gets 403 `LIMIT_EXCEEDED`.
 
   swap() {{ {call} {json} \
@@ -279,19 +279,18 @@ Try, in another terminal; first the token, which is good for this run of the dem
   export SLUICE_TOKEN={second}
   sluice requests resolve --console {console} --environment production --outcome absent --reason 'nor did I find it' demo-8
 
-8. A payment that waits for people: 2500 USD is more than the rules let pass unseen. 202, `sluice-outcome: held`.
+9. A payment that waits for people: 2500 USD is more than the rules let pass unseen. 202, `sluice-outcome: held`, and the
+   hold's id, which the list has as well.
 
   {call} {json} \
-    -d '{{"requestId": "demo-8", "source": {{"chain": "POLYGON", "currency": "usdt", "amount": "2500"}}, "destination": {{"chain": "POLYGON", "currency": "usdc", "walletAddress": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"}}}}' \
+    -d '{{"requestId": "demo-9", "source": {{"chain": "POLYGON", "currency": "usdt", "amount": "2500"}}, "destination": {{"chain": "POLYGON", "currency": "usdc", "walletAddress": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"}}}}' \
     '{production}/v2/wallets/swaps'
+  SLUICE_TOKEN={of_ops} sluice approvals list --console {console}
 
-   One of ops and one of finance must agree. Put the hold's id, as the list shows it first, in the place of HOLD:
+   One of ops and one of finance must agree; put the id in the place of HOLD:
 
-  export SLUICE_TOKEN={of_ops}
-  sluice approvals list --console {console}
-  sluice approvals approve --console {console} HOLD
-  export SLUICE_TOKEN={of_finance}
-  sluice approvals approve --console {console} HOLD
+  SLUICE_TOKEN={of_ops} sluice approvals approve --console {console} HOLD
+  SLUICE_TOKEN={of_finance} sluice approvals approve --console {console} HOLD
 
    Then it is sent, once, and the same call, sent again, is answered with the record of the swap.
 
