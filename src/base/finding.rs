@@ -19,11 +19,20 @@ pub struct Finding {
     pub place: Option<String>,
     pub text: String,
     pub remedy: Option<String>,
+    /// A request that shows it, as `[[test]]` gives it.
+    pub example: Option<Box<str>>,
 }
 
 impl Finding {
     pub fn error(file: &str, text: impl Into<String>) -> Finding {
-        Finding { severity: Severity::Error, file: file.to_owned(), place: None, text: text.into(), remedy: None }
+        Finding {
+            severity: Severity::Error,
+            file: file.to_owned(),
+            place: None,
+            text: text.into(),
+            remedy: None,
+            example: None,
+        }
     }
 
     pub fn warning(file: &str, text: impl Into<String>) -> Finding {
@@ -32,6 +41,10 @@ impl Finding {
 
     pub fn at(self, place: impl Into<String>) -> Finding {
         Finding { place: Some(place.into()), ..self }
+    }
+
+    pub fn example(self, example: impl Into<String>) -> Finding {
+        Finding { example: Some(example.into().into()), ..self }
     }
 
     pub fn remedy(self, remedy: impl Into<String>) -> Finding {
@@ -48,6 +61,9 @@ impl fmt::Display for Finding {
         match &self.place {
             Some(place) => write!(f, "{severity}: {}:{place}: {}", self.file, self.text)?,
             None => write!(f, "{severity}: {}: {}", self.file, self.text)?,
+        }
+        if let Some(example) = &self.example {
+            write!(f, "\n  example: {example}")?;
         }
         match &self.remedy {
             Some(remedy) => write!(f, "\n  remedy: {remedy}"),

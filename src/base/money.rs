@@ -198,6 +198,14 @@ impl Assets {
         self.0.keys().map(String::as_str)
     }
 
+    /// When the values of assets begin to count, where they are not always the same.
+    pub fn rate_times(&self) -> impl Iterator<Item = i64> {
+        self.0.values().filter_map(|asset| match asset.worth {
+            Worth::Rate { from_secs, .. } => Some(from_secs),
+            Worth::Par | Worth::Unknown => None,
+        })
+    }
+
     pub fn asset(&self, name: &str) -> Option<&Asset> {
         self.0.get(asset_name(name).as_ref())
     }

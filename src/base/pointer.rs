@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::Value;
 
 /// A place in a body, as the catalogue writes it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pointer {
     text: String,
     steps: Vec<String>,

@@ -53,7 +53,10 @@ pub(super) fn findings(sources: &Sources) -> Vec<Finding> {
 
 fn everything(sources: &Sources) -> Vec<Finding> {
     match sources.load() {
-        Ok(loaded) => loaded.warnings,
+        Ok(loaded) => {
+            let odd = loaded.folder.oddities(&loaded.policies.policies);
+            loaded.warnings.into_iter().chain(odd).collect()
+        }
         Err(findings) => findings,
     }
 }
@@ -82,7 +85,8 @@ pub(super) fn as_json(findings: &[Finding]) -> Value {
             Severity::Error => "error",
             Severity::Warning => "warning",
         };
-        json!({"severity": severity, "file": f.file, "place": f.place, "text": f.text, "remedy": f.remedy})
+        json!({"severity": severity, "file": f.file, "place": f.place, "text": f.text,
+               "example": f.example, "remedy": f.remedy})
     };
     json!({"findings": findings.iter().map(finding).collect::<Vec<_>>(), "errors": errors, "warnings": warnings})
 }
@@ -112,8 +116,9 @@ mod tests {
             json!({
                 "findings": [
                     {"severity": "error", "file": "sluice.toml", "place": "12:3",
-                     "text": "`production.listen` is missing", "remedy": "write it"},
-                    {"severity": "warning", "file": "sluice.toml", "place": null, "text": "odd", "remedy": null},
+                     "text": "`production.listen` is missing", "example": null, "remedy": "write it"},
+                    {"severity": "warning", "file": "sluice.toml", "place": null, "text": "odd", "example": null,
+                     "remedy": null},
                 ],
                 "errors": 1,
                 "warnings": 1,

@@ -5,8 +5,9 @@ use std::io;
 use std::path::Path;
 
 /// The files of the set, and what they say.
-const SHIPPED: [(&str, &str); 4] = [
+const SHIPPED: [(&str, &str); 5] = [
     ("default.toml", include_str!("../../policies/default.toml")),
+    ("invariants.toml", include_str!("../../policies/invariants.toml")),
     ("people.toml", include_str!("../../policies/people.toml")),
     ("rates.toml", include_str!("../../policies/rates.toml")),
     ("schema.json", include_str!("../../policies/schema.json")),

@@ -1,5 +1,9 @@
 //! `sluice policy`: a folder of policies, read and tested without a gate.
 
+mod diff;
+mod mutate;
+mod setting;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -10,11 +14,12 @@ use serde_json::{Value, json};
 use super::check::{self, Output};
 use super::console::{Ask, Way};
 use super::freeze::Environment;
-use super::{Ending, is_error, print, read_config, read_contract};
-use crate::adapters::policies::{Text, placed, texts};
+use super::{Ending, is_error, print, read_contract};
+use crate::adapters::policies::placed;
 use crate::base::finding::Finding;
 use crate::catalog::Catalog;
-use crate::policy::{Explanation, Known, Reading, Reason, Tried, read, schema};
+use crate::policy::{Explanation, Reading, Reason, Tried, schema};
+use setting::{Names, Setting};
 
 /// Read and test a folder of policies
 ///
@@ -27,14 +32,22 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Say everything that is wrong with the policies
+    /// Say everything that is wrong with the policies, and what is odd about them
     ///
-    /// Ends with 3 if there are errors.
+    /// Invariants are proved, or broken by a request that is shown; rules that are about nothing, have no effect or
+    /// change nothing are warned of, and amounts that are left out. Ends with 3 if there are errors.
     Check(On),
     /// Run every `[[test]]` of the policies
     ///
     /// Ends with 3 if one of them fails, or if the policies have errors.
     Test(On),
+    /// Say what a new folder does otherwise, each with an example, and whether it only tightens
+    Diff(diff::Arguments),
+    /// Change the policies in small ways, and list the changes that their own tests do not notice
+    ///
+    /// Changes that make no difference to any request are told apart, if that is proved. Ends with 3 if a change that
+    /// may make one is not noticed.
+    Mutate(On),
     /// Show what limits have used, as a running gate counts it
     ///
     /// The fullest first. Takes any role of the console.
@@ -73,37 +86,28 @@ const GIVEN: &str = "--given";
 struct On {
     /// The folder with the TOML files
     folder: PathBuf,
-    /// The configuration that names the issuers
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Names of issuers, where no configuration is named
-    #[arg(long, value_name = "NAME", default_values = ["main", "console"], conflicts_with = "config")]
-    issuer: Vec<String>,
-    /// The folder of a contract to use instead of the built-in one
-    #[arg(long, value_name = "DIR")]
-    schemas: Option<PathBuf>,
-    /// Lines for people, or JSON for programs
-    #[arg(long, value_enum, default_value = "lines")]
-    output: Output,
+    #[command(flatten)]
+    setting: Setting,
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     match &arguments.command {
         Command::Check(on) => {
             let (version, findings) = match on.read(None) {
-                Ok((catalog, reading)) => {
-                    let failures = placed(&on.folder, reading.policies.failures(&catalog));
-                    let findings = reading.warnings.into_iter().chain(failures).collect();
-                    (Some(reading.policies.version().to_owned()), findings)
+                Ok((names, reading)) => {
+                    let version = reading.policies.version().to_owned();
+                    (Some(version), on.odd(&names, reading))
                 }
                 Err(findings) => (None, findings),
             };
             checked(on, version.as_deref(), &findings)
         }
         Command::Test(on) => match on.read(None) {
-            Ok((catalog, reading)) => tested(on, &catalog, &reading),
+            Ok((names, reading)) => tested(on, &names.catalog, &reading),
             Err(findings) => told(on, &findings),
         },
+        Command::Diff(arguments) => diff::run(arguments),
+        Command::Mutate(on) => mutate::run(on),
         Command::Usage { way, environment, limit } => {
             let environment = environment.map(|environment| environment.as_str().to_owned());
             let ask = Ask::get("usage").with("environment", environment).with("limit", plain(limit.as_deref())?);
@@ -120,40 +124,33 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
             }
         },
         Command::Explain { on, given } => match on.read(Some(given)) {
-            Ok((catalog, reading)) => explained(on, &catalog, &reading),
+            Ok((names, reading)) => explained(on, &names.catalog, &reading),
             Err(findings) => told(on, &findings),
         },
     }
 }
 
 impl On {
-    /// The folder, and a request that is to be explained.
-    fn read(&self, given: Option<&String>) -> Result<(Catalog, Reading), Vec<Finding>> {
-        let config = self.config.as_deref().map(read_config).transpose()?.map(|reading| reading.config);
-        let schemas = self.schemas.as_deref().or(config.as_ref().and_then(|c| c.catalog.schemas.as_deref()));
-        let enable = config.as_ref().map_or(&[][..], |config| config.catalog.enable.as_slice());
-        let (_, catalog) = read_contract(schemas, enable)?;
-        let further = config.as_ref().map_or(&[][..], |config| config.catalog.further.as_slice());
-        let catalog = catalog.with_further(further, "")?;
-        let issuers: Vec<&str> = match &config {
-            Some(config) => config.issuers.iter().map(|issuer| issuer.name.as_str()).collect(),
-            None => self.issuer.iter().map(String::as_str).collect(),
-        };
-        let can_share = config.as_ref().is_none_or(|config| config.redis.is_some());
-        let asked =
-            given.map(|given| (GIVEN.to_owned(), format!("[[test]]\nexpect = \"deny\"\ngiven = {{ {given} }}\n")));
-        let files: Vec<Text> = texts(&self.folder)?.into_iter().chain(asked).collect();
-        let reading = read(&files, &Known { catalog: &catalog, issuers: &issuers, can_share });
-        Ok((catalog, reading.map_err(|findings| placed(&self.folder, findings))?))
+    fn read(&self, given: Option<&String>) -> Result<(Names, Reading), Vec<Finding>> {
+        let names = self.setting.names()?;
+        let reading = names.read(&self.folder, given)?;
+        Ok((names, reading))
+    }
+
+    /// What may be wrong with a set that can be read: tests of its own that fail, and what is odd.
+    fn odd(&self, names: &Names, reading: Reading) -> Vec<Finding> {
+        let failures = reading.policies.failures(&names.catalog);
+        let odd = names.with(|known| reading.policies.oddities(known));
+        placed(&self.folder, reading.warnings.into_iter().chain(failures).chain(odd).collect())
     }
 }
 
 /// What is wrong; of a set that could be read, its version too.
 fn checked(on: &On, version: Option<&str>, findings: &[Finding]) -> anyhow::Result<Ending> {
-    print(&match on.output {
+    print(&match on.setting.output {
         Output::Lines => {
             let version = version.map_or_else(String::new, |version| format!("version {version}\n"));
-            format!("{}{version}", check::told(findings, on.output))
+            format!("{}{version}", check::told(findings, on.setting.output))
         }
         Output::Json => {
             let mut told = check::as_json(findings);
@@ -190,7 +187,7 @@ fn used(answer: &Value) -> String {
 }
 
 fn told(on: &On, findings: &[Finding]) -> anyhow::Result<Ending> {
-    print(&check::told(findings, on.output))?;
+    print(&check::told(findings, on.setting.output))?;
     Ok(ending(findings))
 }
 
@@ -202,7 +199,7 @@ fn tested(on: &On, catalog: &Catalog, reading: &Reading) -> anyhow::Result<Endin
     let policies = &reading.policies;
     let tried: Vec<Tried<'_>> =
         policies.trials.iter().filter_map(|trial| trial.run(&policies.rules, catalog)).collect();
-    print(&match on.output {
+    print(&match on.setting.output {
         Output::Lines => lines(&on.folder, &tried),
         Output::Json => format!("{}\n", as_json(&on.folder, &tried)),
     })?;
@@ -216,7 +213,7 @@ fn explained(on: &On, catalog: &Catalog, reading: &Reading) -> anyhow::Result<En
     let (verdict, near) = (&tried.verdict, tried.near.as_slice());
     let (counts, used) = (verdict.reservations.as_slice(), BTreeMap::new());
     let explanation = Explanation { rules: &policies.rules, verdict, near, counts, used: &used };
-    print(&match on.output {
+    print(&match on.setting.output {
         Output::Lines => explanation.to_string(),
         Output::Json => format!("{}\n", explanation.as_json()),
     })?;

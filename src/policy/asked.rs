@@ -76,6 +76,32 @@ pub enum Field {
 }
 
 impl Field {
+    pub(super) const ALL: [Field; 23] = [
+        Field::Environment,
+        Field::Issuer,
+        Field::Caller,
+        Field::Requester,
+        Field::Role,
+        Field::User,
+        Field::PathUser,
+        Field::SourceUser,
+        Field::DestinationUser,
+        Field::Chain,
+        Field::SourceChain,
+        Field::DestinationChain,
+        Field::Currency,
+        Field::SourceCurrency,
+        Field::DestinationCurrency,
+        Field::Wallet,
+        Field::SourceWallet,
+        Field::DestinationWallet,
+        Field::DestinationExternal,
+        Field::Account,
+        Field::SourceAccount,
+        Field::DestinationAccount,
+        Field::FeeWallet,
+    ];
+
     /// Those that it stands for: itself, or one on each side.
     pub fn parts(self) -> &'static [Field] {
         match self {

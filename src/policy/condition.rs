@@ -54,7 +54,7 @@ pub enum Sought {
     Among(BTreeSet<Literal>),
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Literal {
     /// In the normal form, if it is an identifier that has one.
     Text(String),

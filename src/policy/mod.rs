@@ -5,11 +5,13 @@
 //!
 //! Pure: names are checked against what is handed in; what time it is comes in as an argument.
 
+mod analysis;
 mod asked;
 mod condition;
 mod document;
 mod explain;
 mod interval;
+mod invariant;
 mod limit;
 mod meaning;
 mod quorum;
@@ -25,10 +27,15 @@ mod words;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+pub use analysis::{
+    ApprovalChange, Change, ChangeKind, Difference, Direction, Fate, LimitChange, LimitChangeKind, Mutant, Payment,
+    Proof,
+};
 pub use asked::{Asked, Facts, Field, Valuation, ValueFault, View};
 pub use condition::{Condition, Literal, Sought, Ways};
 pub use explain::{Explanation, key_as_json, key_in_words};
 pub use interval::Interval;
+pub use invariant::{Claim, Invariant};
 pub use limit::{Limit, Max, Reservation};
 pub use meaning::{Changes, Meaning};
 pub use quorum::{Groups, Progress};
@@ -63,7 +70,9 @@ pub struct Policies {
     /// What moves money, and what else changes anything.
     pub rules: Rules,
     pub trials: Vec<Trial>,
+    pub invariants: Vec<Invariant>,
     pub meaning: Meaning,
+    places: Names,
 }
 
 impl Policies {
@@ -76,6 +85,28 @@ impl Policies {
     pub fn failures(&self, catalog: &Catalog) -> Vec<Finding> {
         let tried = self.trials.iter().filter_map(|trial| trial.run(&self.rules, catalog));
         tried.filter_map(|tried| tried.failure()).collect()
+    }
+
+    /// The file of a rule or limit.
+    fn file_of(&self, id: &str) -> &str {
+        self.place_of("rule or limit", id).map_or("", |(file, _)| file)
+    }
+
+    fn place_of(&self, what: &'static str, name: &str) -> Option<(&str, Place)> {
+        self.places.places.get(&(what, name.to_owned())).map(|(file, place)| (file.as_str(), *place))
+    }
+
+    /// The set with one small change, in each way that there is.
+    pub fn mutants(&self) -> Vec<Mutant> {
+        analysis::mutants(self)
+    }
+
+    /// What is odd about the rules, though they can run so: nothing of it is a guess, and nothing is left out but what
+    /// takes too long to be sure of.
+    pub fn oddities(&self, known: &Known<'_>) -> Vec<Finding> {
+        let mut findings = analysis::oddities(self, known, analysis::FINDING_STEPS);
+        findings.extend(analysis::untouched(self, known));
+        in_order(findings)
     }
 }
 
@@ -98,8 +129,27 @@ pub struct Reading {
 
 /// Reads files, each a name and its text, or tells everything that is wrong with them.
 pub fn read(files: &[(String, String)], known: &Known<'_>) -> Result<Reading, Vec<Finding>> {
+    let reading = read_unproved(files, known)?;
+    proved(reading, known).map_err(in_order)
+}
+
+/// Reads files, and believes their invariants.
+fn read_unproved(files: &[(String, String)], known: &Known<'_>) -> Result<Reading, Vec<Finding>> {
     let (entries, findings) = entries(files);
     understood(entries, findings, known).map_err(in_order)
+}
+
+/// Refuses what does not keep its own invariants, or may not.
+fn proved(reading: Reading, known: &Known<'_>) -> Result<Reading, Vec<Finding>> {
+    let Policies { rules, invariants, .. } = &reading.policies;
+    let mut findings = analysis::unreachable(&reading.policies);
+    findings.extend(analysis::unproved(rules, invariants, known, analysis::PROVING_STEPS));
+    if findings.is_empty() { Ok(reading) } else { Err(reading.warnings.into_iter().chain(findings).collect()) }
+}
+
+/// What a new set does otherwise than the old one, and whether it only tightens.
+pub fn difference(old: &Policies, new: &Policies, known: &Known<'_>) -> Difference {
+    analysis::difference(old, new, known, analysis::COMPARING_STEPS)
 }
 
 /// As they stand in the files.
@@ -124,7 +174,8 @@ fn entries(files: &[(String, String)]) -> (Vec<Entry<'_>>, Vec<Finding>) {
 }
 
 fn understood(entries: Vec<Entry<'_>>, mut findings: Vec<Finding>, known: &Known<'_>) -> Result<Reading, Vec<Finding>> {
-    let (mut rates, mut trials, mut words) = (Vec::new(), Vec::new(), Vocabulary::default());
+    let (mut rates, mut trials, mut invariants) = (Vec::new(), Vec::new(), Vec::new());
+    let mut words = Vocabulary::default();
     let (mut rules, mut limits, mut approvals) = (Vec::new(), Vec::new(), BTreeMap::new());
     let mut names = Names::default();
     words.approvals = of_kind(&entries, Kind::Approval).map(|entry| entry.name.clone()).collect();
@@ -154,9 +205,9 @@ fn understood(entries: Vec<Entry<'_>>, mut findings: Vec<Finding>, known: &Known
                 limits.extend(read.map(|limit| (file, limit)));
             }
             Kind::Invariant => {
-                let (line, column) = place;
-                let finding = Finding::error(file, "invariants are not proved yet, and an unproved one is none");
-                findings.push(finding.at(format!("{line}:{column}")).remedy("write a `[[test]]` for its edges"));
+                let read = invariant::read(file, table, known, &words, found);
+                let read = read.filter(|read| names.add("invariant", &read.id, file, place, found));
+                invariants.extend(read);
             }
             Kind::Test => trials.extend(trial::read(file, table, known, &names.ids, found)),
         }
@@ -169,10 +220,10 @@ fn understood(entries: Vec<Entry<'_>>, mut findings: Vec<Finding>, known: &Known
     if findings.iter().any(|finding| finding.severity == Severity::Error) {
         return Err(findings);
     }
-    let mut rules = Rules::new(rules, limits, approvals, words.valuation);
-    rules.groups = words.groups;
+    let rules = Rules::new(rules, limits, approvals, words.groups, words.valuation);
     let meaning = Meaning::of(&rates, &rules, &rules.groups, known.catalog);
-    Ok(Reading { policies: Policies { rates, rules, trials, meaning }, warnings: findings })
+    let policies = Policies { rates, rules, trials, invariants, meaning, places: names };
+    Ok(Reading { policies, warnings: findings })
 }
 
 fn of_kind<'e, 'f>(entries: &'e [Entry<'f>], kind: Kind) -> impl Iterator<Item = &'e Entry<'f>> {
@@ -180,9 +231,9 @@ fn of_kind<'e, 'f>(entries: &'e [Entry<'f>], kind: Kind) -> impl Iterator<Item =
 }
 
 /// Which names were given, and where.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Names {
-    places: BTreeMap<(&'static str, String), (String, usize)>,
+    places: BTreeMap<(&'static str, String), (String, Place)>,
     /// Of rules and limits.
     ids: BTreeSet<String>,
 }
@@ -191,7 +242,7 @@ impl Names {
     /// Whether the name is a new one; otherwise that becomes a finding.
     fn add(&mut self, what: &'static str, id: &str, file: &str, place: Place, findings: &mut Vec<Finding>) -> bool {
         let (line, column) = place;
-        if let Some((first, first_line)) = self.places.get(&(what, id.to_owned())) {
+        if let Some((first, (first_line, _))) = self.places.get(&(what, id.to_owned())) {
             findings.push(
                 Finding::error(file, format!("there is a {what} `{id}` already, in {first}:{first_line}"))
                     .at(format!("{line}:{column}"))
@@ -199,7 +250,7 @@ impl Names {
             );
             return false;
         }
-        self.places.insert((what, id.to_owned()), (file.to_owned(), line));
+        self.places.insert((what, id.to_owned()), (file.to_owned(), place));
         if what == "rule or limit" {
             self.ids.insert(id.to_owned());
         }

@@ -102,6 +102,7 @@ impl Rules {
         rules: Vec<Rule>,
         limits: Vec<Limit>,
         approvals: BTreeMap<Arc<str>, Approval>,
+        groups: Groups,
         valuation: Valuation,
     ) -> Rules {
         let mut index: HashMap<OperationId, Found> = HashMap::new();
@@ -115,7 +116,7 @@ impl Rules {
                 index.entry(operation.clone()).or_default().limits.push(at);
             }
         }
-        Rules { rules, limits, approvals, groups: Groups::new(), valuation, index }
+        Rules { rules, limits, approvals, groups, valuation, index }
     }
 
     /// What becomes of a request.
@@ -327,7 +328,13 @@ mod tests {
                 ],
             },
         };
-        let rules = Rules::new((0..10_000).map(rule).collect(), Vec::new(), BTreeMap::new(), Valuation::default());
+        let rules = Rules::new(
+            (0..10_000).map(rule).collect(),
+            Vec::new(),
+            BTreeMap::new(),
+            Groups::new(),
+            Valuation::default(),
+        );
         let found = rules.index.get(&operation).unwrap();
         assert!(found.always.is_empty());
         let by_account = found.by_name.get(&Field::DestinationAccount).unwrap();

@@ -33,18 +33,18 @@ const NAMED: [(&str, Sort); 10] = [
 /// The schema of a file of policies, for this contract.
 pub fn schema(catalog: &Catalog) -> Value {
     let operations: Vec<&str> = catalog.operations().iter().map(|operation| operation.id.as_str()).collect();
-    let written = KINDS.into_iter().filter_map(|(name, kind, form)| {
+    let written = KINDS.into_iter().map(|(name, _, form)| {
         let one = json!({"$ref": format!("#/definitions/{name}")});
         let schema = match form {
             Form::Listed => json!({"type": "array", "items": one}),
             Form::Named => json!({"type": "object", "additionalProperties": one}),
             Form::Single => one,
         };
-        of_kind(kind).map(|_| (name.to_owned(), schema))
+        (name.to_owned(), schema)
     });
     let properties: Map<String, Value> = written.collect();
     let mut definitions: Map<String, Value> =
-        KINDS.into_iter().filter_map(|(name, kind, _)| Some((name.to_owned(), of_kind(kind)?))).collect();
+        KINDS.into_iter().map(|(name, kind, _)| (name.to_owned(), of_kind(kind))).collect();
     let mut ops = vec!["*".to_owned()];
     ops.extend(words(&rate::CLASSES).map(str::to_owned));
     ops.extend(operations.iter().map(|id| (*id).to_owned()));
@@ -64,9 +64,9 @@ pub fn schema(catalog: &Catalog) -> Value {
     })
 }
 
-/// The table of a kind; nothing of one that cannot be written yet.
-fn of_kind(kind: Kind) -> Option<Value> {
-    Some(match kind {
+/// The table of a kind.
+fn of_kind(kind: Kind) -> Value {
+    match kind {
         Kind::Rate => of_rate(),
         Kind::Rule => object(
             "What becomes of requests that it is about.",
@@ -118,10 +118,25 @@ fn of_kind(kind: Kind) -> Option<Value> {
                 ("given", given()),
                 ("expect", choice(&EFFECTS)),
                 ("by", told(one_or_more(json!({"type": "string"})), "The rules and limits that must have made it.")),
+                (
+                    "people",
+                    told(
+                        json!({"type": "integer", "minimum": 1}),
+                        "How many people it must take, at the least, to release what is held.",
+                    ),
+                ),
             ],
         ),
-        Kind::Invariant => return None,
-    })
+        Kind::Invariant => object(
+            "What must be so of every request, whatever the rules say: proved when the set is loaded.",
+            &["id"],
+            vec![
+                ("id", id()),
+                ("never", of_claim("No request that it is about has this effect.")),
+                ("always", of_claim("Each request that it is about has this effect.")),
+            ],
+        ),
+    }
 }
 
 fn of_rate() -> Value {
@@ -179,6 +194,18 @@ fn of_limit() -> Value {
 
 /// `when`, of a rule with its operations, of a limit without.
 fn of_when(has_operations: bool) -> Value {
+    let fields = when_fields(has_operations);
+    object("What it asks of a request; all of it must hold.", if has_operations { &["op"] } else { &[] }, fields)
+}
+
+/// What is never or always so of the requests that it is about.
+fn of_claim(description: &str) -> Value {
+    let mut fields = when_fields(true);
+    fields.push(("effect", choice(&EFFECTS)));
+    object(description, &["op", "effect"], fields)
+}
+
+fn when_fields(has_operations: bool) -> Vec<(&'static str, Value)> {
     let mut fields = Vec::new();
     if has_operations {
         fields.push(("op", told(one_or_more(json!({"$ref": "#/definitions/op"})), "The operations that it is about.")));
@@ -205,7 +232,7 @@ fn of_when(has_operations: bool) -> Value {
         ("hour", pattern(&interval(""), "`[9, 17)`: from nine o'clock to the last moment before five.")),
         ("zone", text("Whose hours and weekdays: `Europe/Berlin`, `UTC`.")),
     ]);
-    object("What it asks of a request; all of it must hold.", if has_operations { &["op"] } else { &[] }, fields)
+    fields
 }
 
 fn body() -> Value {

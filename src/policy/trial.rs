@@ -20,6 +20,9 @@ use crate::base::spanned::Found;
 use crate::catalog::{Catalog, Operation, Side};
 use crate::commit::StoreTime;
 
+/// A Wednesday, noon in UTC: a test that does not speak of time should not depend on when it is run.
+pub(super) const USUAL_TIME: i64 = 1_767_787_200_000_000;
+
 /// A test, as it is written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
@@ -29,6 +32,8 @@ pub struct Trial {
     pub expect: Effect,
     /// The rules and limits that must have made it; none: any.
     pub by: BTreeSet<String>,
+    /// How many people it must take, at the least, to release what is held.
+    pub people: Option<u64>,
     given: Given,
 }
 
@@ -73,8 +78,29 @@ impl Trial {
     pub fn run<'t>(&'t self, rules: &Rules, catalog: &Catalog) -> Option<Tried<'t>> {
         let (verdict, near) = self.given.ask(rules, catalog)?;
         let causes: BTreeSet<&str> = verdict.reasons.iter().filter_map(|reason| reason.cause.name()).collect();
-        let is_passed = verdict.effect == self.expect && self.by.iter().all(|id| causes.contains(id.as_str()));
+        let needs = verdict.approvals.iter().filter_map(|name| rules.approvals.get(name));
+        let people = needs.map(|approval| approval.need.fewest()).max().unwrap_or(0);
+        let is_passed = verdict.effect == self.expect
+            && self.by.iter().all(|id| causes.contains(id.as_str()))
+            && self.people.is_none_or(|expected| expected == people);
         Some(Tried { trial: self, verdict, near, is_passed })
+    }
+
+    /// Looks at its request as policies do.
+    pub(super) fn look<T>(
+        &self,
+        rules: &Rules,
+        catalog: &Catalog,
+        look: impl FnOnce(&View<'_>, &Facts) -> T,
+    ) -> Option<T> {
+        let paid = self.given.destinations(rules, catalog)?.into_iter().map(|name| (name, self.given.is_paid));
+        let facts = Facts { now: self.given.now, paid: paid.collect(), ..Facts::default() };
+        self.given.seen(catalog, |asked| look(&View::of(asked, &rules.valuation, &facts), &facts))
+    }
+
+    /// Whether windows of a limit are full.
+    pub(super) fn fills(&self, limit: &str) -> bool {
+        self.given.exceeded.contains(limit)
     }
 }
 
@@ -153,6 +179,7 @@ pub(super) fn read(
     let remedy = "write `expect = \"allow\"`, `\"hold\"` or `\"deny\"`";
     let expect = table.required("expect", remedy, |table, name| table.choice(name, &EFFECTS));
     let by = ids_of(&mut table, "by", ids);
+    let people = table.number("people", 1..=1_000);
     let remedy = "write for example `given = { op = \"createSwap\", amount = \"5 usdc\" }`";
     let given = table.required("given", remedy, Table::nested).and_then(|mut nested| {
         let given = given(&mut nested, known, ids);
@@ -160,7 +187,7 @@ pub(super) fn read(
         given
     });
     let is_good = table.end(findings);
-    let read = Trial { file: file.to_owned(), place, expect: expect?, by, given: given? };
+    let read = Trial { file: file.to_owned(), place, expect: expect?, by, people, given: given? };
     is_good.then_some(read)
 }
 
@@ -205,8 +232,7 @@ fn given(table: &mut Table<'_>, known: &Known<'_>, ids: &BTreeSet<String>) -> Op
         roles,
         body: json!({}),
         path_parameters,
-        // A Wednesday, noon in UTC: a test that does not speak of time should not depend on when it is run.
-        now: now.unwrap_or(StoreTime::of_micros(1_767_787_200_000_000)),
+        now: now.unwrap_or(StoreTime::of_micros(USUAL_TIME)),
         is_paid,
         exceeded,
     };

@@ -31,6 +31,17 @@ pub enum Need {
     },
 }
 
+impl Need {
+    /// How many people it takes at the least.
+    pub fn fewest(&self) -> u64 {
+        match self {
+            Need::People { count, .. } => *count,
+            Need::All(needs) => needs.iter().map(Need::fewest).fold(0, u64::saturating_add),
+            Need::Any(needs) => needs.iter().map(Need::fewest).min().unwrap_or(0),
+        }
+    }
+}
+
 /// `[asset.weth]`: decimals, and a value with its age.
 pub(super) fn asset(name: &str, mut table: Table<'_>, words: &mut Vocabulary, findings: &mut Vec<Finding>) {
     let place = table.place;

@@ -8,7 +8,7 @@ use serde_json::json;
 use sluice::adapters::clock::Stopwatch;
 use sluice::base::ids::{Environment, OperationId};
 use sluice::catalog::Catalog;
-use sluice::policy::{Asked, Facts, Known, Policies, read};
+use sluice::policy::{Asked, Facts, Known, Policies, difference, read as read_policies};
 
 use crate::micro::{Step, step};
 
@@ -43,11 +43,51 @@ pub(crate) fn steps(catalog: &Catalog) -> anyhow::Result<Vec<Step>> {
         let decide = || policies.rules.decide(black_box(&asked), &facts);
         steps.push(step(&format!("decide by {count} rules"), decide));
     }
+    steps.extend(analysis(catalog)?);
     Ok(steps)
 }
 
+/// What it costs to be sure of a thousand rules, that look alike and that cross each other.
+fn analysis(catalog: &Catalog) -> anyhow::Result<Vec<Step>> {
+    let known = Known { catalog, issuers: &["main"], can_share: false };
+    let invariant = "[[invariant]]\nid = \"large\"\nnever = { effect = \"allow\", op = \"@money\", amount = \
+                     \"(5000, inf) USD\", without_amount = \"skip\" }\n";
+    let alike = text(1_000) + invariant;
+    let mut crossing: String = (0..1_000).map(crossing).collect();
+    crossing.push_str(invariant);
+    let mut steps = Vec::new();
+    for (name, text) in [("alike", alike), ("crossing", crossing)] {
+        let since = Stopwatch::start();
+        let policies = read(&text, &known)?;
+        steps.push(timed(format!("prove 1000 rules {name}"), &since));
+        let since = Stopwatch::start();
+        black_box(policies.oddities(&known));
+        steps.push(timed(format!("analyse 1000 rules {name}"), &since));
+        let tighter = read(&text.replacen("(0, 5000]", "(0, 4999]", 1), &known)?;
+        let since = Stopwatch::start();
+        black_box(difference(&policies, &tighter, &known).loosens());
+        steps.push(timed(format!("compare 1000 rules {name}"), &since));
+    }
+    Ok(steps)
+}
+
+fn timed(name: String, since: &Stopwatch) -> Step {
+    Step { name, nanos: u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX) }
+}
+
+/// Rules by amount, role, chain and environment that meet in many ways.
+fn crossing(at: usize) -> String {
+    let effect = if at.is_multiple_of(10) { "deny" } else { "allow" };
+    let (least, role) = (at % 40 * 100, at % 7);
+    let chain = ["BASE", "SOLANA", "TRON", "POLYGON", "ETHEREUM"].get(at % 5).copied().unwrap_or("BASE");
+    format!(
+        "[[rule]]\nid = \"r{at}\"\neffect = \"{effect}\"\nwhen = {{ op = \"@money\", role = \"role{role}\", source.chain = \
+         \"{chain}\", amount = \"[{least}, 5000] USD\", without_amount = \"skip\" }}\n"
+    )
+}
+
 /// A rule for each account, as a payroll has them, and a limit over all.
-fn load(catalog: &Catalog, count: usize) -> anyhow::Result<Policies> {
+fn text(count: usize) -> String {
     let rule = |at: usize| {
         format!(
             "[[rule]]\nid = \"r{at}\"\neffect = \"allow\"\nwhen = {{ op = \"createOfframp\", role = \"payroll\", \
@@ -57,9 +97,15 @@ fn load(catalog: &Catalog, count: usize) -> anyhow::Result<Policies> {
     };
     let limit = "[[limit]]\nid = \"day\"\nops = \"createOfframp\"\nwindow = \"rolling 24h\"\nper = [\"caller\"]\n\
                  max = \"250000 USD\"\nover = \"deny\"\n";
-    let text = (0..count).map(rule).chain([limit.to_owned()]).collect::<String>();
-    let known = Known { catalog, issuers: &["main"], can_share: false };
-    let reading = read(&[("bench.toml".to_owned(), text)], &known);
+    (0..count).map(rule).chain([limit.to_owned()]).collect()
+}
+
+fn load(catalog: &Catalog, count: usize) -> anyhow::Result<Policies> {
+    read(&text(count), &Known { catalog, issuers: &["main"], can_share: false })
+}
+
+fn read(text: &str, known: &Known<'_>) -> anyhow::Result<Policies> {
+    let reading = read_policies(&[("bench.toml".to_owned(), text.to_owned())], known);
     Ok(reading.map_err(|f| anyhow!("the rules are broken: {f:?}"))?.policies)
 }
 

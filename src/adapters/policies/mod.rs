@@ -63,9 +63,7 @@ impl PolicyFolder {
             let finding = Finding::error("", "the policies changed while they were read").remedy("read them again");
             return Err(placed(&self.folder, vec![finding]));
         }
-        let issuers: Vec<&str> = self.issuers.iter().map(String::as_str).collect();
-        let known = Known { catalog: &self.catalog, issuers: &issuers, can_share: self.can_share };
-        let read = read(&texts, &known).map_err(|findings| placed(&self.folder, findings))?;
+        let read = self.with(|known| read(&texts, known)).map_err(|findings| placed(&self.folder, findings))?;
         let failures = read.policies.failures(&self.catalog);
         if !failures.is_empty() {
             return Err(placed(&self.folder, read.warnings.into_iter().chain(failures).collect()));
@@ -81,6 +79,16 @@ impl PolicyFolder {
             return Err(placed(&self.folder, unsendable));
         }
         Ok(LoadedPolicies { policies: read.policies, warnings: placed(&self.folder, read.warnings), texts, seen })
+    }
+
+    /// What is odd about a set that may take force: it takes a while to be sure of, and stops nothing.
+    pub fn oddities(&self, policies: &Policies) -> Vec<Finding> {
+        placed(&self.folder, self.with(|known| policies.oddities(known)))
+    }
+
+    fn with<T>(&self, look: impl FnOnce(&Known<'_>) -> T) -> T {
+        let issuers: Vec<&str> = self.issuers.iter().map(String::as_str).collect();
+        look(&Known { catalog: &self.catalog, issuers: &issuers, can_share: self.can_share })
     }
 
     /// What changes when a file does, without reading any.

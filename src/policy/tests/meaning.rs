@@ -107,7 +107,7 @@ fn whatever_could_decide_otherwise_changes_the_version() {
         ("2500.5", "2500.51", "changed: asset weth"),
         ("\"24h\"\n", "\"23h\"\n", "changed: asset weth"),
         ("decimals = 18", "decimals = 17", "changed: asset weth"),
-        ("n = 2 }", "n = 3 }", "changed: approval dual"),
+        ("n = 2 }", "n = 1 }", "changed: approval dual"),
         ("\"8h\"", "\"9h\"", "changed: approval dual"),
         ("console:ops-1", "console:ops-4", "changed: group ops"),
         ("# ---", "[value]\nslippage = \"1%\"", "added: slippage"),

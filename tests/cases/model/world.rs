@@ -253,7 +253,7 @@ impl World {
         self.check_told();
         self.check_claims().await;
         self.check_limit().await;
-        self.check_audit();
+        self.check_audit().await;
     }
 
     fn check_told(&self) {
@@ -320,9 +320,9 @@ impl World {
     }
 
     /// The numbers of both files together are without a gap, and nothing waits in the outbox.
-    fn check_audit(&self) {
+    async fn check_audit(&self) {
         let people = NodeId::parse("people").unwrap();
-        let outbox = futures_now(self.store.outbox(ENVIRONMENT, &people, usize::MAX)).unwrap();
+        let outbox = self.store.outbox(ENVIRONMENT, &people, usize::MAX).await.unwrap();
         let written = self.files.iter().flat_map(|file| file.lock().unwrap().values().cloned().collect::<Vec<_>>());
         let mut entries = BTreeMap::new();
         for entry in written.chain(outbox) {
@@ -337,16 +337,6 @@ impl World {
 /// The store of most histories.
 pub fn in_memory(clock: Arc<ModelClock>) -> Arc<dyn Store> {
     Arc::new(Memory::new(clock))
-}
-
-/// Of the stores of the model nothing is waited for.
-fn futures_now<T>(future: impl Future<Output = T>) -> T {
-    let mut future = std::pin::pin!(future);
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    match future.as_mut().poll(&mut context) {
-        std::task::Poll::Ready(value) => value,
-        std::task::Poll::Pending => panic!("a store of the model waits for nothing"),
-    }
 }
 
 pub fn node(

@@ -1,0 +1,123 @@
+//! Sets of cells, and what is still possible for every variable.
+//!
+//! A cell is a part of the values of a variable that no condition tells apart: a name, an interval of amounts, absence.
+
+/// A set of cells of one variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Cells(Vec<u64>);
+
+/// Where the cells of a variable lie in a domain.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    first: usize,
+    words: usize,
+}
+
+/// For every variable, the cells that its value may be in.
+#[derive(Clone, Debug)]
+pub(super) struct Domain(Vec<u64>);
+
+/// That a variable is in one of these cells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Literal {
+    pub var: usize,
+    pub cells: Cells,
+}
+
+/// That one of these is so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Clause(pub Vec<Literal>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Truth {
+    Yes,
+    No,
+    Open,
+}
+
+const BITS: usize = 64;
+
+impl Cells {
+    pub(super) fn none(count: usize) -> Cells {
+        Cells(vec![0; count.div_ceil(BITS).max(1)])
+    }
+
+    pub(super) fn that(count: usize, mut is_in: impl FnMut(usize) -> bool) -> Cells {
+        let mut cells = Cells::none(count);
+        (0..count).filter(|cell| is_in(*cell)).for_each(|cell| cells.add(cell));
+        cells
+    }
+
+    pub(super) fn add(&mut self, cell: usize) {
+        if let Some(word) = self.0.get_mut(cell / BITS) {
+            *word |= 1 << (cell % BITS);
+        }
+    }
+
+    pub(super) fn and(mut self, cell: usize) -> Cells {
+        self.add(cell);
+        self
+    }
+}
+
+impl Domain {
+    /// Everything is possible, in variables of these sizes.
+    pub(super) fn whole(sizes: impl Iterator<Item = usize>) -> (Domain, Vec<Slot>) {
+        let (mut domain, mut slots) = (Vec::new(), Vec::new());
+        for count in sizes {
+            let cells = Cells::that(count, |_| true);
+            slots.push(Slot { first: domain.len(), words: cells.0.len() });
+            domain.extend(cells.0);
+        }
+        (Domain(domain), slots)
+    }
+
+    fn of(&self, slot: Slot) -> &[u64] {
+        self.0.get(slot.first..slot.first.saturating_add(slot.words)).unwrap_or_default()
+    }
+
+    fn of_mut(&mut self, slot: Slot) -> &mut [u64] {
+        self.0.get_mut(slot.first..slot.first.saturating_add(slot.words)).unwrap_or_default()
+    }
+
+    pub(super) fn truth(&self, slot: Slot, cells: &Cells) -> Truth {
+        let (mut some, mut others) = (0, 0);
+        for (possible, asked) in self.of(slot).iter().zip(&cells.0) {
+            some |= possible & asked;
+            others |= possible & !asked;
+        }
+        match (some != 0, others != 0) {
+            (true, false) => Truth::Yes,
+            (false, _) => Truth::No,
+            (true, true) => Truth::Open,
+        }
+    }
+
+    /// Leaves only these, or only the others; whether something is left.
+    pub(super) fn keep(&mut self, slot: Slot, cells: &Cells, are_kept: bool) -> bool {
+        let mut left = 0;
+        for (possible, asked) in self.of_mut(slot).iter_mut().zip(&cells.0) {
+            *possible &= if are_kept { *asked } else { !asked };
+            left |= *possible;
+        }
+        left != 0
+    }
+
+    /// The first cell that is possible.
+    pub(super) fn first(&self, slot: Slot) -> Option<usize> {
+        let mut words = self.of(slot).iter().enumerate();
+        words.find(|(_, word)| **word != 0).map(|(at, word)| at.saturating_mul(BITS).saturating_add(first_bit(*word)))
+    }
+
+    pub(super) fn has(&self, slot: Slot, cell: usize) -> bool {
+        self.of(slot).get(cell / BITS).is_some_and(|word| word & (1 << (cell % BITS)) != 0)
+    }
+
+    pub(super) fn is_one(&self, slot: Slot) -> bool {
+        self.of(slot).iter().map(|word| word.count_ones()).sum::<u32>() == 1
+    }
+}
+
+fn first_bit(word: u64) -> usize {
+    usize::try_from(word.trailing_zeros()).unwrap_or(0)
+}

@@ -1,0 +1,171 @@
+//! What can be at all in a request of one operation: where its bodies say what, and what goes with what.
+//!
+//! It may let pass what cannot be; it never leaves out what can.
+
+use super::cells::{Clause, Domain};
+use super::universe::{Cell, Universe, Variable, is_valued, issuer_of};
+use crate::base::pointer::Pointer;
+use crate::catalog::{Money, Operation};
+use crate::policy::Known;
+use crate::policy::asked::{Field, Valuation};
+
+#[derive(Debug)]
+pub(super) struct Ground<'k> {
+    pub operation: &'k Operation,
+    pub start: Domain,
+    pub axioms: Vec<Clause>,
+    /// The variables that axioms are about.
+    pub bound: Vec<usize>,
+}
+
+/// Whether windows of limits are taken to be full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Windows {
+    NotFull,
+    AnyFull,
+}
+
+impl Universe {
+    /// Nothing where no request of the operation can be told.
+    pub(super) fn ground<'k>(
+        &self,
+        operation: &'k Operation,
+        valuations: &[&Valuation],
+        windows: Windows,
+        known: &Known<'_>,
+    ) -> Option<Ground<'k>> {
+        let money = operation.money.clone().unwrap_or_default();
+        let mut clauses = Vec::new();
+        for (at, (variable, _)) in self.variables.iter().enumerate() {
+            let only = |fits: &dyn Fn(&Cell) -> bool| self.only(variable, |cell| fits(cell));
+            match variable {
+                Variable::Name(Field::PathUser) => {
+                    let is_named = operation.template.parameters().any(|name| name == "userId");
+                    clauses.extend(only(&|cell| (*cell != Cell::Absent) == is_named));
+                }
+                Variable::Name(field) if pointer(&money, *field) == Some(None) => {
+                    clauses.extend(only(&|cell| *cell == Cell::Absent));
+                }
+                Variable::Paid(field) => clauses.extend(self.paid(*field)),
+                Variable::Among(Field::FeeWallet, _) if money.fees.wallets.is_empty() => {
+                    clauses.push(Clause(vec![self.says(at, false)]));
+                }
+                Variable::Value => {
+                    clauses.extend(only(&|cell| (*cell == Cell::Absent) != operation.has_amount()));
+                }
+                Variable::Price if money.price.is_none() => clauses.extend(only(&|cell| *cell == Cell::Absent)),
+                Variable::Full(_) if windows == Windows::NotFull => clauses.extend(only(&|cell| *cell == Cell::No)),
+                Variable::Body(pointer) => clauses.extend(self.inside(pointer, &money)),
+                Variable::Name(_) | Variable::Among(..) | Variable::Price | Variable::Full(_) => {}
+                Variable::BodyAmong(..) | Variable::Weekday(_) | Variable::Hour(_) => {}
+            }
+        }
+        clauses.extend(self.callers(known));
+        clauses.extend(self.currencies(operation, &money, valuations));
+        let mut start = self.whole();
+        let (fixed, axioms): (Vec<Clause>, Vec<Clause>) = clauses.into_iter().partition(|clause| clause.0.len() == 1);
+        for literal in fixed.iter().flat_map(|clause| &clause.0) {
+            if !start.keep(self.slot(literal.var)?, &literal.cells, true) {
+                return None;
+            }
+        }
+        let mut bound: Vec<usize> = axioms.iter().flat_map(|clause| &clause.0).map(|literal| literal.var).collect();
+        bound.sort_unstable();
+        bound.dedup();
+        Some(Ground { operation, start, axioms, bound })
+    }
+
+    /// What is named was paid before or not; what is not named, neither.
+    fn paid(&self, field: Field) -> Vec<Clause> {
+        let name = |absent: bool| self.literal(&Variable::Name(field), |cell| (*cell == Cell::Absent) == absent);
+        let paid = |absent: bool| self.literal(&Variable::Paid(field), |cell| (*cell == Cell::Absent) == absent);
+        let either = |a, b| Some(Clause(vec![a?, b?]));
+        [either(name(true), paid(false)), either(name(false), paid(true))].into_iter().flatten().collect()
+    }
+
+    /// A caller is of its issuer.
+    fn callers(&self, known: &Known<'_>) -> Vec<Clause> {
+        let of = |issuer: &&str| {
+            let caller = self.literal(
+                &Variable::Name(Field::Caller),
+                |cell| !matches!(cell, Cell::Name(name) if issuer_of(name) == *issuer),
+            );
+            let own =
+                self.literal(&Variable::Name(Field::Issuer), |cell| matches!(cell, Cell::Name(name) if name == issuer));
+            Some(Clause(vec![caller?, own?]))
+        };
+        known.issuers.iter().filter_map(of).collect()
+    }
+
+    /// What has a value is in assets that have one: the source's, and the destination's where the source has no amount.
+    fn currencies(&self, operation: &Operation, money: &Money, valuations: &[&Valuation]) -> Vec<Clause> {
+        if !operation.has_amount() {
+            return Vec::new();
+        }
+        let valued = |field| {
+            self.only(&Variable::Name(field), |cell| {
+                matches!(cell, Cell::Name(name) if valuations.iter().all(|valuation| is_valued(valuation, name)))
+            })
+        };
+        let destination = money.source.amount.is_none().then(|| valued(Field::DestinationCurrency)).flatten();
+        valued(Field::SourceCurrency).into_iter().chain(destination).collect()
+    }
+
+    /// What stands in a place stands in all that the place is in.
+    fn inside(&self, outer: &Pointer, money: &Money) -> Vec<Clause> {
+        let is_inner = |inner: &Pointer| {
+            inner.as_str().strip_prefix(outer.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let there = |is_same: bool| {
+            self.literal(&Variable::Body(outer.clone()), |cell| match is_same {
+                true => *cell != Cell::Absent,
+                false => *cell == Cell::Thing,
+            })
+        };
+        let mut clauses = Vec::new();
+        for (at, (variable, _)) in self.variables.iter().enumerate() {
+            let inner = match variable {
+                Variable::Body(inner) if inner != outer => inner,
+                Variable::BodyAmong(inner, _) => inner,
+                Variable::Name(field) => match self::pointer(money, *field).flatten() {
+                    Some(inner) => &inner.clone(),
+                    None => continue,
+                },
+                Variable::Price => match &money.price {
+                    Some(inner) => inner,
+                    None => continue,
+                },
+                _ => continue,
+            };
+            if !is_inner(inner) {
+                continue;
+            }
+            let is_absent = match variable {
+                Variable::BodyAmong(..) => Some(self.says(at, false)),
+                _ => self.literal(variable, |cell| *cell == Cell::Absent),
+            };
+            clauses.extend(is_absent.zip(there(inner == outer)).map(|(absent, there)| Clause(vec![absent, there])));
+        }
+        clauses
+    }
+}
+
+/// Where an operation's bodies say it; nothing for what bodies do not say at all.
+pub(super) fn pointer(money: &Money, field: Field) -> Option<Option<Pointer>> {
+    let (source, destination) = (&money.source, &money.destination);
+    let pointer = match field {
+        Field::SourceUser => &source.party,
+        Field::SourceChain => &source.chain,
+        Field::SourceCurrency => &source.currency,
+        Field::SourceWallet => &source.wallet,
+        Field::SourceAccount => &source.account,
+        Field::DestinationUser => &destination.party,
+        Field::DestinationChain => &destination.chain,
+        Field::DestinationCurrency => &destination.currency,
+        Field::DestinationWallet => &destination.wallet,
+        Field::DestinationExternal => &destination.external_wallet,
+        Field::DestinationAccount => &destination.account,
+        _ => return None,
+    };
+    Some(pointer.clone())
+}

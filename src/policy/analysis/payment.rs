@@ -1,0 +1,426 @@
+//! A request as an example: written down from its cells, put to the rules, and told as `[[test]]` gives it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::ground::{Ground, pointer};
+use super::search::Point;
+use super::universe::{Cell, DESTINATIONS, Universe, Variable, is_many};
+use super::written::{address, amount_worth, text_of_units, toml};
+use crate::base::ids::Environment;
+use crate::base::ids::OperationId;
+use crate::base::pointer::Pointer;
+use crate::catalog::{Catalog, Money};
+use crate::commit::StoreTime;
+use crate::policy::asked::{Asked, Facts, Field, Valuation, View};
+use crate::policy::condition::{Literal as Written, PRICE_DECIMALS};
+use crate::policy::rules::{Rules, Verdict};
+use crate::policy::trial::USUAL_TIME;
+
+/// A payment, or another request, that shows something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Payment {
+    pub(super) operation: OperationId,
+    pub(super) environment: Environment,
+    pub(super) issuer: String,
+    pub(super) subject: String,
+    pub(super) requester: Option<String>,
+    pub(super) roles: BTreeSet<String>,
+    pub(super) path_parameters: Vec<(String, String)>,
+    pub(super) now: StoreTime,
+    /// Whether the destination was paid before, by the way in which it is named; what is not in it is not known.
+    pub(super) paid: BTreeMap<Field, bool>,
+    /// Limits whose windows are full.
+    pub(super) full: BTreeSet<String>,
+    /// What stands on either side, by the words of `[[test]]`.
+    pub(super) sides: [Vec<(&'static str, String)>; 2],
+    pub(super) price: Option<String>,
+    /// Other places of the body.
+    pub(super) places: BTreeMap<String, Value>,
+    pub(super) body: Value,
+}
+
+/// The fields of either side, with the word that tests have for each.
+const SIDES: [[(&str, Field); 6]; 2] = [
+    [
+        ("user", Field::SourceUser),
+        ("chain", Field::SourceChain),
+        ("currency", Field::SourceCurrency),
+        ("wallet", Field::SourceWallet),
+        ("account", Field::SourceAccount),
+        ("", Field::Environment),
+    ],
+    [
+        ("user", Field::DestinationUser),
+        ("chain", Field::DestinationChain),
+        ("currency", Field::DestinationCurrency),
+        ("wallet", Field::DestinationWallet),
+        ("account", Field::DestinationAccount),
+        ("external_wallet", Field::DestinationExternal),
+    ],
+];
+/// The times that are tried: each quarter of an hour of two weeks.
+const TIMES: i64 = 2 * 7 * 96;
+const QUARTER_MICROS: i64 = 15 * 60 * 1_000_000;
+
+impl Payment {
+    /// A request in these cells; nothing if none could be written down.
+    pub(super) fn of(
+        universe: &Universe,
+        ground: &Ground<'_>,
+        point: &Point<'_>,
+        valuation: &Valuation,
+    ) -> Option<Payment> {
+        Draft { universe, ground, point, valuation }.payment()
+    }
+
+    /// What the rules make of it.
+    pub fn decide(&self, rules: &Rules, catalog: &Catalog) -> Option<Verdict> {
+        let operation = catalog.operation(&self.operation)?;
+        let movement = operation.movement(&self.body);
+        let asked = Asked {
+            environment: self.environment,
+            operation,
+            issuer: &self.issuer,
+            subject: &self.subject,
+            requester: self.requester.as_deref(),
+            roles: &self.roles,
+            path: &operation.template.fill(&self.path_parameters),
+            path_parameters: &self.path_parameters,
+            body: &self.body,
+            movement: movement.as_ref(),
+        };
+        let mut facts = Facts { now: self.now, ..Facts::default() };
+        let view = View::of(&asked, &rules.valuation, &facts);
+        for (field, paid) in &self.paid {
+            let kind = match field {
+                Field::DestinationUser => "user",
+                Field::DestinationWallet => "wallet",
+                Field::DestinationExternal => "external-wallet",
+                _ => "account",
+            };
+            facts.paid.extend(view.names(*field).map(|name| (format!("{kind}:{name}"), *paid)));
+        }
+        for limit in rules.limits.iter().filter(|limit| self.full.contains(&*limit.id)) {
+            let windows = limit.reservations(&view, &facts).unwrap_or_default().into_iter();
+            facts.exceeded.extend(windows.map(|reservation| (reservation.window.limit, reservation.window.key)));
+        }
+        Some(rules.decide(&asked, &facts))
+    }
+
+    pub fn operation(&self) -> &OperationId {
+        &self.operation
+    }
+}
+
+struct Draft<'d> {
+    universe: &'d Universe,
+    ground: &'d Ground<'d>,
+    point: &'d Point<'d>,
+    valuation: &'d Valuation,
+}
+
+impl Draft<'_> {
+    fn cell(&self, variable: &Variable) -> Option<&Cell> {
+        let var = self.universe.place(variable)?;
+        self.universe.cells(var).get(self.point.cells.first(self.universe.slot(var)?)?)
+    }
+
+    fn name(&self, field: Field) -> Option<String> {
+        match self.cell(&Variable::Name(field))? {
+            Cell::Name(name) => Some(name.clone()),
+            _ => None,
+        }
+    }
+
+    fn are_there(&self, field: Field) -> Vec<String> {
+        let several = self.universe.several.get(&field).into_iter().flatten();
+        let is_there = |(var, _): &&(usize, String)| {
+            let first = self.universe.slot(*var).and_then(|slot| self.point.cells.first(slot));
+            first.and_then(|cell| self.universe.cells(*var).get(cell)) == Some(&Cell::Yes)
+        };
+        several.filter(is_there).map(|(_, name)| name.clone()).collect()
+    }
+
+    fn payment(&self) -> Option<Payment> {
+        let operation = self.ground.operation;
+        let environment = self.name(Field::Environment)?;
+        let caller = self.name(Field::Caller)?;
+        let (issuer, subject) = caller.split_once(':')?;
+        let user = self.name(Field::PathUser).unwrap_or_else(|| "x".to_owned());
+        let value = |name: &str| if name == "userId" { user.clone() } else { "x".to_owned() };
+        let paid = DESTINATIONS.into_iter().filter_map(|field| match self.cell(&Variable::Paid(field))? {
+            Cell::Yes => Some((field, true)),
+            Cell::No => Some((field, false)),
+            _ => None,
+        });
+        let full = self.universe.variables.iter().filter_map(|(variable, _)| match variable {
+            Variable::Full(limit) if self.cell(variable) == Some(&Cell::Yes) => Some(limit.clone()),
+            _ => None,
+        });
+        let (now, amounts) = self.moment()?;
+        let mut payment = Payment {
+            operation: operation.id.clone(),
+            environment: Environment::ALL.into_iter().find(|known| known.as_str() == environment)?,
+            issuer: issuer.to_owned(),
+            subject: subject.to_owned(),
+            requester: self.name(Field::Requester),
+            roles: self.are_there(Field::Role).into_iter().collect(),
+            path_parameters: operation.template.parameters().map(|name| (name.to_owned(), value(name))).collect(),
+            now,
+            paid: paid.collect(),
+            full: full.collect(),
+            sides: self.sides(amounts),
+            price: self.price()?,
+            places: BTreeMap::new(),
+            body: json!({}),
+        };
+        self.body(&mut payment);
+        Some(payment)
+    }
+
+    /// A time that fits, and the amounts that have the value then.
+    fn moment(&self) -> Option<(StoreTime, [Option<String>; 2])> {
+        let rates = self.valuation.assets.rate_times().map(|secs| secs.saturating_mul(1_000_000));
+        for from in [USUAL_TIME].into_iter().chain(rates) {
+            for step in 0..TIMES {
+                let now = from.saturating_add(step.saturating_mul(QUARTER_MICROS));
+                if self.is_in_time(now) != Some(true) {
+                    continue;
+                }
+                match self.amounts(now.div_euclid(1_000_000)) {
+                    Some(amounts) => return Some((StoreTime::of_micros(now), amounts)),
+                    None => break,
+                }
+            }
+        }
+        None
+    }
+
+    fn is_in_time(&self, now: i64) -> Option<bool> {
+        let is_possible = |variable: &Variable, is_it: &dyn Fn(&Cell) -> bool| {
+            let var = self.universe.place(variable)?;
+            let cell = self.universe.cells(var).iter().position(is_it)?;
+            Some(self.point.region.has(self.universe.slot(var)?, cell))
+        };
+        for (name, zone) in &self.universe.zones {
+            let local = Timestamp::from_microsecond(now).ok()?.to_zoned(zone.clone());
+            let hour = u128::try_from(local.hour()).ok()?;
+            let day = local.weekday();
+            if !is_possible(&Variable::Weekday(name.clone()), &|cell| *cell == Cell::Day(day))?
+                || !is_possible(&Variable::Hour(name.clone()), &|cell| *cell == Cell::Numbers(hour, hour))?
+            {
+                return Some(false);
+            }
+        }
+        Some(true)
+    }
+
+    fn amounts(&self, now_secs: i64) -> Option<[Option<String>; 2]> {
+        let Some(Cell::Numbers(least, most)) = self.cell(&Variable::Value) else { return Some([None, None]) };
+        let money = self.ground.operation.money.as_ref()?;
+        let worth = |field| amount_worth(self.valuation, &self.name(field)?, (*least, *most), now_secs);
+        money.source.amount.as_ref()?;
+        if let Some(amount) = worth(Field::SourceCurrency) {
+            return Some([Some(amount), None]);
+        }
+        // What the source's asset cannot say exactly, the destination's may: the greater side counts.
+        money.destination.amount.as_ref()?;
+        let source = amount_worth(self.valuation, &self.name(Field::SourceCurrency)?, (1, *most), now_secs);
+        Some([Some(source?), Some(worth(Field::DestinationCurrency)?)])
+    }
+
+    fn sides(&self, amounts: [Option<String>; 2]) -> [Vec<(&'static str, String)>; 2] {
+        let mut sides = [Vec::new(), Vec::new()];
+        for ((side, fields), amount) in sides.iter_mut().zip(SIDES).zip(amounts) {
+            side.extend(amount.map(|amount| ("amount", amount)));
+            let chain = fields.iter().find(|(word, _)| *word == "chain").and_then(|(_, field)| self.name(*field));
+            for (word, field) in fields.into_iter().filter(|(word, _)| !word.is_empty()) {
+                let written = |name: String| if word == "wallet" { address(&name, chain.as_deref()) } else { name };
+                side.extend(self.name(field).map(|name| (word, written(name))));
+            }
+        }
+        sides
+    }
+
+    /// Nothing where it cannot be written down.
+    fn price(&self) -> Option<Option<String>> {
+        match self.cell(&Variable::Price)? {
+            Cell::Untold => Some(Some("?".to_owned())),
+            Cell::Numbers(0, most) if *most != u128::MAX => Some(Some(text_of_units(*most, PRICE_DECIMALS)?)),
+            Cell::Numbers(least, most) => {
+                let whole = 10_u128.pow(PRICE_DECIMALS);
+                let usual = if (*least..=*most).contains(&whole) { whole } else { *least };
+                Some(Some(text_of_units(usual, PRICE_DECIMALS)?))
+            }
+            _ => Some(None),
+        }
+    }
+
+    fn body(&self, payment: &mut Payment) {
+        let Some(money) = self.ground.operation.money.as_ref() else { return self.places(payment) };
+        payment.fill(money);
+        let wallets = self.are_there(Field::FeeWallet);
+        let chain = money.fees.chain.as_ref().and_then(|chain| chain.get(&payment.body)?.as_str().map(str::to_owned));
+        if let Some(place) = money.fees.wallets.first() {
+            let wallets = wallets.iter().map(|name| Value::from(address(name, chain.as_deref()))).collect();
+            payment.put_several(place, wallets);
+        }
+        self.places(payment);
+    }
+
+    fn places(&self, payment: &mut Payment) {
+        let mut places: Vec<(&Pointer, Vec<Value>)> = Vec::new();
+        for (variable, _) in &self.universe.variables {
+            match (variable, self.cell(variable)) {
+                (Variable::Body(pointer), Some(cell)) => places.push((pointer, value_of(cell).into_iter().collect())),
+                (Variable::BodyAmong(pointer, kind), Some(Cell::Yes)) => {
+                    places.push((pointer, value_of(kind).into_iter().collect()));
+                }
+                _ => {}
+            }
+        }
+        places.sort_by_key(|(pointer, _)| pointer.as_str());
+        let mut merged: Vec<(&Pointer, Vec<Value>)> = Vec::new();
+        for (pointer, values) in places {
+            match merged.last_mut().filter(|(last, _)| *last == pointer) {
+                Some((_, all)) => all.extend(values),
+                None => merged.push((pointer, values)),
+            }
+        }
+        for (pointer, values) in merged {
+            let is_there = !pointer.all(&payment.body).is_empty();
+            if !is_there || values.iter().any(|value| !value.is_object()) {
+                payment.put_several(pointer, values);
+            }
+        }
+    }
+}
+
+impl Payment {
+    /// Writes both sides and the price into the body.
+    pub(super) fn fill(&mut self, money: &Money) {
+        let body = &mut self.body;
+        for ((side, fields), amount) in self.sides.iter().zip(SIDES).zip([&money.source, &money.destination]) {
+            for (word, text) in side {
+                let of_field = || fields.iter().find(|(known, _)| known == word).and_then(|(_, f)| pointer(money, *f)?);
+                let place = if *word == "amount" { amount.amount.clone() } else { of_field() };
+                place.iter().for_each(|place| put(body, place.as_str(), Value::from(text.as_str())));
+            }
+        }
+        if let (Some(place), Some(price)) = (&money.price, &self.price) {
+            put(body, place.as_str(), Value::from(price.as_str()));
+        }
+    }
+
+    /// Puts values where a place is: one, or one in each item of its list.
+    pub(super) fn put_several(&mut self, place: &Pointer, values: Vec<Value>) {
+        let text = place.as_str();
+        if values.is_empty() {
+            return;
+        }
+        if !is_many(place) {
+            for value in values {
+                put(&mut self.body, text, value.clone());
+                self.places.insert(text.to_owned(), value);
+            }
+            return;
+        }
+        let (list, rest) = text.split_once("/*").unwrap_or((text, ""));
+        let rest = rest.replace("/*", "/0");
+        let list_of = Pointer::parse(list);
+        let mut items = match list_of.as_ref().and_then(|list| list.get(&self.body)) {
+            Some(Value::Array(items)) => items.clone(),
+            _ => Vec::new(),
+        };
+        for (at, value) in values.into_iter().enumerate() {
+            let mut item = items.get(at).cloned().unwrap_or_else(|| json!({}));
+            if rest.is_empty() {
+                item = value
+            } else {
+                put(&mut item, &rest, value)
+            }
+            match items.get_mut(at) {
+                Some(there) => *there = item,
+                None => items.push(item),
+            }
+        }
+        put(&mut self.body, list, Value::Array(items.clone()));
+        self.places.insert(list.to_owned(), Value::Array(items));
+    }
+}
+
+fn value_of(cell: &Cell) -> Option<Value> {
+    match cell {
+        Cell::Thing => Some(json!({})),
+        Cell::Written(Written::Text(text)) => Some(Value::from(text.as_str())),
+        Cell::Written(Written::Number(number)) => Some(Value::from(*number)),
+        Cell::Written(Written::Truth(truth)) => Some(Value::from(*truth)),
+        _ => None,
+    }
+}
+
+fn put(body: &mut Value, pointer: &str, value: Value) {
+    let mut at = body;
+    for step in pointer.trim_start_matches('/').split('/') {
+        if !at.is_object() {
+            *at = Value::Object(Map::new());
+        }
+        let Value::Object(members) = at else { return };
+        at = members.entry(step.replace("~1", "/").replace("~0", "~")).or_insert(Value::Null);
+    }
+    *at = value;
+}
+
+/// As `given` of a `[[test]]` writes it.
+impl fmt::Display for Payment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let quoted = |text: &str| Value::from(text).to_string();
+        let list = |items: &mut dyn Iterator<Item = &str>| items.map(quoted).collect::<Vec<_>>().join(", ");
+        write!(f, "op = {}", quoted(self.operation.as_str()))?;
+        if self.environment != Environment::Production {
+            write!(f, ", environment = {}", quoted(self.environment.as_str()))?;
+        }
+        write!(f, ", caller = {}", quoted(&format!("{}:{}", self.issuer, self.subject)))?;
+        if let Some(requester) = &self.requester {
+            write!(f, ", requester = {}", quoted(requester))?;
+        }
+        if !self.roles.is_empty() {
+            write!(f, ", role = [{}]", list(&mut self.roles.iter().map(String::as_str)))?;
+        }
+        let path: Vec<_> = self.path_parameters.iter().filter(|(_, value)| value != "x").collect();
+        if !path.is_empty() {
+            let path: Vec<String> = path.iter().map(|(name, value)| format!("{name} = {}", quoted(value))).collect();
+            write!(f, ", path = {{ {} }}", path.join(", "))?;
+        }
+        if self.now != StoreTime::of_micros(USUAL_TIME) {
+            let time = Timestamp::from_microsecond(self.now.as_micros()).map_err(|_| fmt::Error)?;
+            write!(f, ", time = {}", quoted(&time.to_string()))?;
+        }
+        for (side, name) in self.sides.iter().zip(["source", "destination"]) {
+            if !side.is_empty() {
+                let fields: Vec<String> =
+                    side.iter().map(|(word, text)| format!("{word} = {}", quoted(text))).collect();
+                write!(f, ", {name} = {{ {} }}", fields.join(", "))?;
+            }
+        }
+        if let Some(price) = &self.price {
+            write!(f, ", price = {}", quoted(price))?;
+        }
+        if self.paid.values().any(|paid| !paid) {
+            write!(f, ", paid_before = false")?;
+        }
+        if !self.full.is_empty() {
+            write!(f, ", full = [{}]", list(&mut self.full.iter().map(String::as_str)))?;
+        }
+        if !self.places.is_empty() {
+            let places: Vec<String> =
+                self.places.iter().map(|(place, value)| format!("{} = {}", quoted(place), toml(value))).collect();
+            write!(f, ", body = {{ {} }}", places.join(", "))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,280 @@
+//! What rules and limits ask, as clauses over the variables of a universe.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::cells::{Clause, Literal};
+use super::universe::{Cell, DESTINATIONS, Universe, Variable, is_many, zone_name};
+use crate::base::ids::OperationId;
+use crate::base::pointer::Pointer;
+use crate::policy::asked::Field;
+use crate::policy::condition::{Condition, Literal as Written, Sense, Sought, Ways};
+use crate::policy::limit::{Limit, Max};
+use crate::policy::rate::Mode;
+use crate::policy::rule::{Effect, Rule};
+
+/// One way in which a rule or a limit has a say: it has it if every clause is so.
+#[derive(Clone, Debug)]
+pub(super) struct Shape {
+    pub cause: Cause,
+    pub effect: Effect,
+    pub approval: Option<Arc<str>>,
+    /// The places of the body that the rule names.
+    pub names: BTreeSet<Pointer>,
+    pub operations: Arc<BTreeSet<OperationId>>,
+    pub clauses: Vec<Clause>,
+    /// The sides whose set has it, one bit for each.
+    pub sides: u8,
+    /// Whether it is the rule's own say, and not that something could not be told, or that a limit is reached.
+    pub is_own: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Cause {
+    Rule(usize),
+    Limit(usize),
+}
+
+impl Cause {
+    pub(super) fn is_rule(self) -> bool {
+        matches!(self, Cause::Rule(_))
+    }
+}
+
+/// What one condition asks.
+struct Asks {
+    holds: Vec<Clause>,
+    /// That it could not be told; nothing where it always can.
+    untold: Option<Clause>,
+    /// That it holds or could not be told.
+    holds_or_untold: Vec<Clause>,
+}
+
+impl Asks {
+    fn told(holds: Vec<Clause>) -> Asks {
+        Asks { holds_or_untold: holds.clone(), holds, untold: None }
+    }
+}
+
+pub(super) fn sense_of(effect: Effect) -> Sense {
+    match effect {
+        Effect::Allow => Sense::Permits,
+        Effect::Hold | Effect::Deny => Sense::Restricts,
+    }
+}
+
+impl Universe {
+    /// Each way in which a rule has a say; none in shadow mode.
+    pub(super) fn rule(&self, at: usize, rule: &Rule) -> Vec<Shape> {
+        if rule.mode == Mode::Shadow {
+            return Vec::new();
+        }
+        let named = rule.when.conditions.iter().filter_map(|condition| match condition {
+            Condition::Body(pointer, _) => Some(pointer.clone()),
+            _ => None,
+        });
+        let names: BTreeSet<Pointer> = named.collect();
+        let operations = Arc::new(rule.when.operations.clone());
+        let shape = |(effect, is_own, clauses)| Shape {
+            cause: Cause::Rule(at),
+            effect,
+            approval: rule.approval.clone().filter(|_| effect == Effect::Hold),
+            names: names.clone(),
+            operations: operations.clone(),
+            clauses,
+            sides: 1,
+            is_own,
+        };
+        let ways = self.ways(&rule.when.conditions, sense_of(rule.effect));
+        let (first, untold) = ways.split_first().map_or((Vec::new(), &[][..]), |(first, rest)| (first.clone(), rest));
+        let own = (rule.effect, true, first);
+        [own].into_iter().chain(untold.iter().map(|way| (Effect::Deny, false, way.clone()))).map(shape).collect()
+    }
+
+    /// Each way in which a limit holds something up: by its own amount, by a full window, by what could not be told.
+    pub(super) fn limit(&self, at: usize, limit: &Limit) -> Vec<Shape> {
+        if limit.mode == Mode::Shadow {
+            return Vec::new();
+        }
+        let over = if limit.over.is_some() { Effect::Hold } else { Effect::Deny };
+        let operations = Arc::new(limit.operations.clone());
+        let shape = |effect: Effect, clauses: Vec<Clause>| Shape {
+            cause: Cause::Limit(at),
+            effect,
+            approval: limit.over.clone().filter(|_| effect == Effect::Hold),
+            names: BTreeSet::new(),
+            operations: operations.clone(),
+            clauses,
+            sides: 1,
+            is_own: false,
+        };
+        let mut ways = self.ways(&limit.conditions, Sense::Restricts).into_iter();
+        let applies = ways.next().unwrap_or_default();
+        let with = |more: Vec<Option<Clause>>| applies.iter().cloned().chain(more.into_iter().flatten()).collect();
+        let mut shapes: Vec<Shape> = ways.map(|way| shape(Effect::Deny, way)).collect();
+        let full = self.only(&Variable::Full(limit.id.to_string()), |cell| *cell == Cell::Yes);
+        match limit.max {
+            Max::MicroUsd(max) => {
+                let above = self
+                    .only(&Variable::Value, |cell| matches!(cell, Cell::Numbers(least, _) if *least > u128::from(max)));
+                shapes.push(shape(over, with(vec![above])));
+                if full.is_some() {
+                    let has_value = self.only(&Variable::Value, |cell| *cell != Cell::Absent);
+                    shapes.push(shape(over, with(vec![full, has_value])));
+                }
+                if limit.denies_without {
+                    let without = self.only(&Variable::Value, |cell| *cell == Cell::Absent);
+                    shapes.push(shape(Effect::Deny, with(vec![without])));
+                }
+            }
+            Max::Calls(_) if full.is_some() => shapes.push(shape(over, with(vec![full]))),
+            Max::Calls(_) => {}
+        }
+        shapes
+    }
+
+    /// The clauses under which all conditions hold; then, for each that may be untold, those under which it is and no
+    /// other fails.
+    pub(super) fn ways(&self, conditions: &[Condition], sense: Sense) -> Vec<Vec<Clause>> {
+        let asked: Vec<Asks> = conditions.iter().map(|condition| self.asks(condition, sense)).collect();
+        let mut ways = vec![asked.iter().flat_map(|asks| asks.holds.clone()).collect::<Vec<_>>()];
+        for (at, asks) in asked.iter().enumerate() {
+            if let Some(untold) = &asks.untold {
+                let others = asked.iter().enumerate().filter(|(other, _)| *other != at);
+                let mut clauses = vec![untold.clone()];
+                clauses.extend(others.flat_map(|(_, asks)| asks.holds_or_untold.clone()));
+                ways.push(clauses);
+            }
+        }
+        ways
+    }
+
+    fn asks(&self, condition: &Condition, sense: Sense) -> Asks {
+        match condition {
+            Condition::Names(field, set) => {
+                let sense = if field.is_of_caller() { Sense::Restricts } else { sense };
+                match field {
+                    Field::Role | Field::FeeWallet => {
+                        let several = self.several.get(field).map_or(&[][..], Vec::as_slice);
+                        Asks::told(self.several(several, sense, |name| set.contains(name)))
+                    }
+                    _ => {
+                        let parts = field.parts().iter().filter_map(|part| self.is_named(*part, set));
+                        Asks::told(self.single(parts.collect(), sense))
+                    }
+                }
+            }
+            Condition::Destination(Ways { user, wallet, external_wallet }) => {
+                let ways = [
+                    (Field::DestinationUser, user),
+                    (Field::DestinationWallet, wallet),
+                    (Field::DestinationExternal, external_wallet),
+                ];
+                let named = ways.into_iter().filter_map(|(field, set)| self.is_named(field, set));
+                Asks::told(self.single(named.collect(), sense))
+            }
+            Condition::NewDestination(new) => self.destination(*new, sense),
+            Condition::Amount { within, without } => {
+                Asks::told(clauses(self.literal(&Variable::Value, |cell| match cell {
+                    Cell::Numbers(least, most) => within.contains(*least) && within.contains(*most),
+                    _ => *without,
+                })))
+            }
+            Condition::Price(within) => {
+                let is_in =
+                    |cell: &Cell| matches!(cell, Cell::Numbers(a, b) if within.contains(*a) && within.contains(*b));
+                let price = |fits: &dyn Fn(&Cell) -> bool| clauses(self.literal(&Variable::Price, fits));
+                Asks {
+                    holds: price(&is_in),
+                    untold: price(&|cell| *cell == Cell::Untold).pop(),
+                    holds_or_untold: price(&|cell| *cell == Cell::Untold || is_in(cell)),
+                }
+            }
+            Condition::Body(pointer, sought) => Asks::told(self.body(pointer, sought, sense)),
+            Condition::Weekday(days, zone) => Asks::told(clauses(self.literal(
+                &Variable::Weekday(zone_name(zone)),
+                |cell| matches!(cell, Cell::Day(day) if days.contains(day)),
+            ))),
+            Condition::Hour(within, zone) => Asks::told(clauses(self.literal(
+                &Variable::Hour(zone_name(zone)),
+                |cell| matches!(cell, Cell::Numbers(hour, _) if within.contains(*hour)),
+            ))),
+        }
+    }
+
+    /// At most one name on each side: any of those that stand there, or each of them and at least one.
+    fn single(&self, parts: Vec<Literal>, sense: Sense) -> Vec<Clause> {
+        let mut clauses = Vec::new();
+        if sense == Sense::Permits && parts.len() > 1 {
+            clauses.extend(parts.iter().map(|literal| {
+                let absent = self.cells(literal.var).iter().position(|cell| *cell == Cell::Absent);
+                let cells = literal.cells.clone();
+                Clause(vec![Literal { var: literal.var, cells: absent.map_or(cells.clone(), |at| cells.and(at)) }])
+            }));
+        }
+        clauses.push(Clause(parts));
+        clauses
+    }
+
+    fn several<T>(&self, several: &[(usize, T)], sense: Sense, is_in: impl Fn(&T) -> bool) -> Vec<Clause> {
+        let (inside, outside): (Vec<_>, Vec<_>) = several.iter().partition(|(_, kind)| is_in(kind));
+        let mut clauses = vec![Clause(inside.iter().map(|(var, _)| self.says(*var, true)).collect())];
+        if sense == Sense::Permits {
+            clauses.extend(outside.iter().map(|(var, _)| Clause(vec![self.says(*var, false)])));
+        }
+        clauses
+    }
+
+    fn destination(&self, new: bool, sense: Sense) -> Asks {
+        let fitting = if new { Cell::No } else { Cell::Yes };
+        let each = |fits: &dyn Fn(&Cell) -> bool| -> Vec<Literal> {
+            DESTINATIONS.iter().filter_map(|field| self.literal(&Variable::Paid(*field), fits)).collect()
+        };
+        let all = |literals: Vec<Literal>| literals.into_iter().map(|literal| Clause(vec![literal]));
+        let unknown = each(&|cell| *cell == Cell::Untold);
+        let mut holds: Vec<Clause> = all(each(&|cell| *cell != Cell::Untold)).collect();
+        let mut holds_or_untold = Vec::new();
+        match sense {
+            Sense::Restricts => {
+                holds.push(Clause(each(&|cell| *cell == fitting)));
+                holds_or_untold.push(Clause(each(&|cell| *cell == fitting || *cell == Cell::Untold)));
+            }
+            Sense::Permits => {
+                holds.extend(all(each(&|cell| *cell == Cell::Absent || *cell == fitting)));
+                let fits = each(&|cell| [Cell::Absent, fitting.clone(), Cell::Untold].contains(cell));
+                for literal in fits {
+                    let others = unknown.iter().filter(|other| other.var != literal.var).cloned();
+                    holds_or_untold.push(Clause(others.chain([literal.clone()]).collect()));
+                }
+                let some = Clause(each(&|cell| *cell != Cell::Absent));
+                holds.push(some.clone());
+                holds_or_untold.push(some);
+            }
+        }
+        Asks { holds, untold: Some(Clause(unknown)), holds_or_untold }
+    }
+
+    fn body(&self, pointer: &Pointer, sought: &Sought, sense: Sense) -> Vec<Clause> {
+        if is_many(pointer) {
+            let several = self.several_in_body.get(pointer).map_or(&[][..], Vec::as_slice);
+            return match sought {
+                Sought::Present => self.several(several, Sense::Restricts, |_| true),
+                Sought::Absent => several.iter().map(|(var, _)| Clause(vec![self.says(*var, false)])).collect(),
+                Sought::Among(set) => self.several(several, sense, |cell| is_among(cell, set)),
+            };
+        }
+        clauses(self.literal(&Variable::Body(pointer.clone()), |cell| match sought {
+            Sought::Present => *cell != Cell::Absent,
+            Sought::Absent => *cell == Cell::Absent,
+            Sought::Among(set) => is_among(cell, set),
+        }))
+    }
+}
+
+fn is_among(cell: &Cell, set: &BTreeSet<Written>) -> bool {
+    matches!(cell, Cell::Written(written) if set.contains(written))
+}
+
+fn clauses(literal: Option<Literal>) -> Vec<Clause> {
+    vec![Clause(literal.into_iter().collect())]
+}

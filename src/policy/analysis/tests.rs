@@ -1,0 +1,57 @@
+use std::sync::LazyLock;
+
+use super::*;
+use crate::base::finding::Finding;
+use crate::catalog::{Catalog, SchemaFiles};
+use crate::policy::{Effect, Known, Policies, read};
+
+mod differences;
+mod mutants;
+mod oddities;
+mod pathological;
+mod proofs;
+mod world;
+
+fn catalog() -> &'static Catalog {
+    static CATALOG: LazyLock<Catalog> = LazyLock::new(|| Catalog::build(&SchemaFiles::built_in(), &[]).unwrap());
+    &CATALOG
+}
+
+fn known() -> Known<'static> {
+    Known { catalog: catalog(), issuers: &["main", "console"], can_share: true }
+}
+
+const WORDS: &str = r#"
+[group.ops]
+members = ["console:ops-1", "console:ops-2", "console:ops-3"]
+[group.finance]
+members = ["console:finance-1", "console:finance-2"]
+[approval.one]
+of = "ops"
+n = 1
+expires = "1h"
+[approval.dual]
+all = [{ of = "ops", n = 2 }, { of = "finance", n = 1 }]
+expires = "8h"
+"#;
+
+fn read_set(text: &str) -> Result<Policies, Vec<Finding>> {
+    let files = [("set.toml".to_owned(), text.to_owned()), ("words.toml".to_owned(), WORDS.to_owned())];
+    read(&files, &known()).map(|reading| reading.policies)
+}
+
+fn set(text: &str) -> Policies {
+    match read_set(text) {
+        Ok(policies) => policies,
+        Err(findings) => panic!("{text}\n{}", told(&findings)),
+    }
+}
+
+fn told(findings: &[Finding]) -> String {
+    findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+fn rule(id: &str, effect: &str, when: &str) -> String {
+    let approval = if effect == "hold" { "approval = \"one\"\n" } else { "" };
+    format!("[[rule]]\nid = \"{id}\"\neffect = \"{effect}\"\n{approval}when = {{ {when} }}\n")
+}

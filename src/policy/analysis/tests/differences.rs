@@ -1,0 +1,202 @@
+use super::world::{Dice, SWAP, World};
+use super::*;
+use crate::base::ids::OperationId;
+use crate::catalog::{Catalog, SchemaFiles};
+use crate::policy::rules::Verdict;
+use crate::policy::{Direction, difference};
+
+fn between(old: &str, new: &str) -> Difference {
+    difference(&set(old), &set(new), &known())
+}
+
+/// Approvals of these worlds are never as strict as one another: one asks for more people, the other for less time.
+fn is_looser(old: &Verdict, new: &Verdict) -> bool {
+    new.effect < old.effect
+        || (new.effect == Effect::Hold && old.effect == Effect::Hold && !old.approvals.is_subset(&new.approvals))
+}
+
+fn is_other(old: &Verdict, new: &Verdict) -> bool {
+    (old.effect, &old.approvals) != (new.effect, &new.approvals)
+}
+
+#[test]
+fn what_is_said_of_two_sets_is_so_of_every_request_of_small_worlds() {
+    let mut counts = [0; 4];
+    for seed in 2000..2060 {
+        let mut dice = Dice::of(seed);
+        let world = World::random(&mut dice);
+        let parts: Vec<String> = world.set(&mut dice).split_inclusive("\n[[").map(str::to_owned).collect();
+        let old_text = parts.concat();
+        let new_text = match dice.below(4) {
+            0 => old_text.clone() + "\n" + &world.rule("more", &mut dice),
+            1 => old_text.replacen("effect = \"allow\"", "effect = \"deny\"", 1),
+            2 => old_text
+                .replacen("id = \"r1\"", "id = \"r1\"\nmode = \"shadow\"", 1)
+                .replace("shadow\"\nmode = \"shadow\"", "shadow\""),
+            _ => world.set(&mut dice),
+        };
+        let (Ok(old), Ok(new)) = (read_set(&old_text), read_set(&new_text)) else { continue };
+        let found = difference(&old, &new, &known());
+        let mut limits: Vec<&str> = old.rules.limits.iter().chain(&new.rules.limits).map(|limit| &*limit.id).collect();
+        limits.sort_unstable();
+        limits.dedup();
+        let has_amount = catalog().operation(&OperationId::new(world.operation)).unwrap().has_amount();
+        let shown = format!("seed {seed}:\n{old_text}\n--- and then:\n{new_text}\n--- {:?}", found.direction);
+        let decide = |policies: &Policies, payment: &Payment| payment.decide(&policies.rules, catalog()).unwrap();
+        for payment in world.requests(&limits) {
+            let (before, after) = (decide(&old, &payment), decide(&new, &payment));
+            if has_amount && before.value.is_none() {
+                assert!(!is_looser(&before, &after));
+                continue;
+            }
+            match found.direction {
+                Direction::Same => assert!(!is_other(&before, &after), "{shown} {payment}"),
+                Direction::OnlyTightens => assert!(!is_looser(&before, &after), "{shown} {payment}"),
+                Direction::Loosens | Direction::NotProved => {}
+            }
+            let kind = ChangeKind::Effect(before.effect, after.effect);
+            if before.effect != after.effect && payment.full.is_empty() && found.direction != Direction::NotProved {
+                assert!(found.changes.iter().any(|change| change.kind == kind), "{shown} {payment} {kind:?}");
+            }
+        }
+        for change in &found.changes {
+            let (before, after) = (decide(&old, &change.example), decide(&new, &change.example));
+            assert_eq!((&before, &after), (&change.old, &change.new), "{shown}");
+            let is_so = match &change.kind {
+                ChangeKind::Effect(from, to) => (before.effect, after.effect) == (*from, *to),
+                ChangeKind::EasierHold => after.effect == Effect::Hold && is_looser(&before, &after),
+                ChangeKind::HarderHold => is_other(&before, &after) && !is_looser(&before, &after),
+                ChangeKind::Named(_) => before.effect == Effect::Deny && after.effect != Effect::Deny,
+            };
+            assert!(is_so, "{shown}\n{change:?}");
+        }
+        counts[match found.direction {
+            Direction::Same => 0,
+            Direction::OnlyTightens => 1,
+            Direction::Loosens => 2,
+            Direction::NotProved => 3,
+        }] += 1;
+    }
+    assert!(counts[0] > 2 && counts[1] > 5 && counts[2] > 15 && counts[3] < 3, "{counts:?}");
+}
+
+const SMALL: &str = "op = \"createSwap\", amount = \"(0, 100] USD\"";
+const LARGE: &str = "op = \"createSwap\", amount = \"(100, 500] USD\"";
+
+fn small_and_large() -> String {
+    rule("small", "allow", SMALL) + &rule("large", "hold", LARGE)
+}
+
+fn kinds(found: &Difference) -> Vec<String> {
+    found.changes.iter().map(|change| format!("{:?} {}", change.kind, change.example)).collect()
+}
+
+#[test]
+fn a_bound_that_moves_is_told_with_the_payments_at_its_edge() {
+    let old = small_and_large();
+    let new =
+        rule("small", "allow", &SMALL.replace("100", "150")) + &rule("large", "hold", &LARGE.replace("(100", "(150"));
+    let found = between(&old, &new);
+    assert_eq!(found.direction, Direction::Loosens);
+    assert_eq!(
+        kinds(&found),
+        [
+            "Effect(Hold, Allow) op = \"createSwap\", caller = \"main:anybody\", source = { amount = \"100.000001\", currency = \"usdc\" }"
+        ]
+    );
+    let back = between(&new, &old);
+    assert_eq!((back.direction, back.loosens()), (Direction::OnlyTightens, false));
+    assert_eq!(back.changes.len(), 1);
+    assert_eq!(back.changes[0].kind, ChangeKind::Effect(Effect::Allow, Effect::Hold));
+}
+
+#[test]
+fn other_words_for_the_same_are_the_same() {
+    let split = rule("tiny", "allow", &SMALL.replace("100", "40"))
+        + &rule("middle", "allow", &SMALL.replace("(0", "(40"))
+        + &rule("big", "hold", LARGE);
+    let found = between(&small_and_large(), &split);
+    assert_eq!((found.direction, found.changes.len()), (Direction::Same, 0));
+}
+
+#[test]
+fn approvals_that_need_fewer_people_loosen() {
+    let set_of = |count: u64, members: &str, expires: &str| {
+        format!(
+            "[group.more]\nmembers = [{members}]\n[approval.some]\nof = \"more\"\nn = {count}\nexpires = \"{expires}\"\n{}",
+            rule("large", "hold", LARGE).replace("\"one\"", "\"some\"")
+        )
+    };
+    let three = "\"console:x\", \"console:y\", \"console:z\", \"console:w\"";
+    let old = set_of(2, three, "2h");
+    for (new, direction) in [
+        (old.clone(), Direction::Same),
+        (set_of(1, three, "2h"), Direction::Loosens),
+        (set_of(3, three, "2h"), Direction::OnlyTightens),
+        (set_of(2, three, "3h"), Direction::Loosens),
+        (set_of(2, three, "1h"), Direction::OnlyTightens),
+        (set_of(2, "\"console:x\", \"console:y\", \"console:z\"", "2h"), Direction::OnlyTightens),
+        (set_of(2, &format!("{three}, \"console:v\""), "2h"), Direction::Loosens),
+    ] {
+        let found = between(&old, &new);
+        assert_eq!(found.direction, direction, "{new}\n{:?}", kinds(&found));
+        assert_eq!(found.approvals.is_empty(), direction == Direction::Same);
+    }
+}
+
+#[test]
+fn limits_that_leave_more_room_loosen() {
+    let limit = |lines: &str| format!("{}[[limit]]\nid = \"day\"\nops = \"{SWAP}\"\n{lines}\n", small_and_large());
+    let usual =
+        "window = \"rolling 24h\"\nper = [\"caller\"]\nmax = \"1000 USD\"\nover = \"hold\"\napproval = \"dual\"";
+    let old = limit(usual);
+    for (change, with, kind) in [
+        ("1000 USD", "1000.000001 USD", LimitChangeKind::Loosened),
+        ("1000 USD", "999 USD", LimitChangeKind::Tightened),
+        ("1000 USD", "1000 calls", LimitChangeKind::Changed),
+        ("24h", "23h", LimitChangeKind::Loosened),
+        ("24h", "48h", LimitChangeKind::Tightened),
+        ("rolling 24h", "calendar day UTC", LimitChangeKind::Changed),
+        ("\"caller\"", "\"environment\"", LimitChangeKind::Changed),
+        ("\"dual\"", "\"one\"", LimitChangeKind::Loosened),
+        ("\"hold\"\napproval = \"dual\"", "\"deny\"", LimitChangeKind::Tightened),
+        ("window", "when = { environment = \"sandbox\" }\nwindow", LimitChangeKind::Loosened),
+        ("window", "mode = \"shadow\"\nwindow", LimitChangeKind::Removed),
+    ] {
+        let new = limit(&usual.replace(change, with));
+        let found = between(&old, &new);
+        assert_eq!(found.limits.iter().map(|limit| limit.kind).collect::<Vec<_>>(), [kind], "{with}");
+        let expected = if kind.loosens() { Direction::Loosens } else { Direction::OnlyTightens };
+        assert_eq!(found.direction, expected, "{with}: {:?}", kinds(&found));
+    }
+    assert_eq!(between(&small_and_large(), &old).direction, Direction::OnlyTightens);
+    assert_eq!(between(&old, &old).direction, Direction::Same);
+}
+
+/// Where the configuration lists a place, only a rule that names it lets it pass.
+#[test]
+fn a_rule_that_names_a_place_loosens() {
+    let old = rule("any", "allow", "op = \"createSwap\"");
+    let named = rule("fee", "allow", "op = \"createSwap\", body = { \"/developerFee\" = \"present\" }");
+    let catalog = Catalog::build(&SchemaFiles::built_in(), &[]).unwrap();
+    let catalog = catalog.with_further(&["createSwap:/developerFee".to_owned()], "x").unwrap();
+    let known = Known { catalog: &catalog, ..known() };
+    let between = |old: &str, new: &str| difference(&set(old), &set(new), &known);
+    let found = between(&old, &(old.clone() + &named));
+    assert_eq!(found.direction, Direction::Loosens);
+    assert!(
+        matches!(&found.changes[..], [Change { kind: ChangeKind::Named(place), .. }] if place.as_str() == "/developerFee")
+    );
+    assert_eq!(between(&(old.clone() + &named), &old).direction, Direction::OnlyTightens);
+}
+
+/// What one cannot be sure of is not said.
+#[test]
+fn amounts_that_are_valued_otherwise_are_not_compared() {
+    let old = small_and_large();
+    let new = format!(
+        "{old}[asset.weth]\ndecimals = 18\nvalue = \"1 USD\"\nas_of = \"2026-01-01T00:00:00Z\"\ngood_for = \"24h\"\n"
+    );
+    let found = between(&old, &new);
+    assert!(found.is_valued_otherwise && found.direction == Direction::NotProved && found.loosens());
+}

@@ -1,0 +1,363 @@
+//! The variables of a request, each cut into the cells that a collection of conditions tells apart.
+//!
+//! Whatever a request holds, each of its values lies in exactly one cell, and every condition of the collection holds
+//! for all values of a cell or for none.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use jiff::civil::Weekday;
+use jiff::tz::TimeZone;
+
+use super::cells::{Cells, Clause, Domain, Literal, Slot};
+use crate::base::ids::Environment;
+use crate::base::money::{MAX_MICRO_USD, Worth};
+use crate::base::pointer::Pointer;
+use crate::policy::Known;
+use crate::policy::asked::{Field, Valuation};
+use crate::policy::condition::{Condition, Literal as Written, Sought};
+
+/// What one value of a request is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Variable {
+    /// The one name that stands there, or nothing.
+    Name(Field),
+    /// Whether a name of the class is among those that stand there.
+    Among(Field, String),
+    /// Whether a destination that is named so was paid before.
+    Paid(Field),
+    Value,
+    Price,
+    Body(Pointer),
+    /// Whether a value of the kind is among those that stand there.
+    BodyAmong(Pointer, Cell),
+    Weekday(String),
+    Hour(String),
+    /// Whether a window of the limit is full.
+    Full(String),
+}
+
+/// A part of the values of a variable, told by one of them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Cell {
+    Absent,
+    Name(String),
+    Written(Written),
+    /// Anything that no condition asks for.
+    Thing,
+    Numbers(u128, u128),
+    /// What cannot be told.
+    Untold,
+    No,
+    Yes,
+    Day(Weekday),
+}
+
+/// Those fields under which a destination may have been paid before.
+pub(super) const DESTINATIONS: [Field; 4] =
+    [Field::DestinationUser, Field::DestinationWallet, Field::DestinationExternal, Field::DestinationAccount];
+
+#[derive(Debug)]
+pub(super) struct Universe {
+    pub variables: Vec<(Variable, Vec<Cell>)>,
+    pub slots: Vec<Slot>,
+    whole: Domain,
+    places: HashMap<Variable, usize>,
+    /// Where a name lies, in a variable that is one name.
+    named: HashMap<Field, HashMap<String, usize>>,
+    /// The variables of a field or a place where several values may stand, with what each is about.
+    pub several: HashMap<Field, Vec<(usize, String)>>,
+    pub several_in_body: HashMap<Pointer, Vec<(usize, Cell)>>,
+    pub zones: BTreeMap<String, TimeZone>,
+}
+
+/// What conditions ask about, gathered.
+#[derive(Default)]
+struct Gathered<'c> {
+    sets: HashMap<&'c BTreeSet<String>, usize>,
+    by_field: BTreeMap<Field, HashMap<&'c str, BTreeSet<usize>>>,
+    seen: HashSet<(Field, usize)>,
+    cuts: BTreeSet<u128>,
+    price_cuts: BTreeSet<u128>,
+    bodies: BTreeMap<&'c Pointer, BTreeSet<&'c Written>>,
+    zones: BTreeMap<String, TimeZone>,
+}
+
+impl<'c> Gathered<'c> {
+    fn condition(&mut self, condition: &'c Condition) {
+        match condition {
+            Condition::Names(field, set) => field.parts().iter().for_each(|part| self.set(*part, set)),
+            Condition::Destination(ways) => {
+                self.set(Field::DestinationUser, &ways.user);
+                self.set(Field::DestinationWallet, &ways.wallet);
+                self.set(Field::DestinationExternal, &ways.external_wallet);
+            }
+            Condition::Amount { within, .. } => {
+                self.cuts.extend([within.least, within.most.saturating_add(1)]);
+            }
+            Condition::Price(within) => {
+                self.price_cuts.extend([within.least, within.most.saturating_add(1)]);
+            }
+            Condition::Body(pointer, sought) => {
+                let asked = self.bodies.entry(pointer).or_default();
+                if let Sought::Among(set) = sought {
+                    asked.extend(set);
+                }
+            }
+            Condition::Weekday(_, zone) | Condition::Hour(_, zone) => {
+                self.zones.insert(zone_name(zone), zone.clone());
+            }
+            Condition::NewDestination(_) => {}
+        }
+    }
+
+    /// Every name is told by the sets that it is in.
+    fn set(&mut self, field: Field, set: &'c BTreeSet<String>) {
+        let next = self.sets.len();
+        let at = *self.sets.entry(set).or_insert(next);
+        if self.seen.insert((field, at)) {
+            let names = self.by_field.entry(field).or_default();
+            set.iter().for_each(|name| {
+                names.entry(name).or_default().insert(at);
+            });
+        }
+    }
+
+    /// The names of a field in classes that no set tells apart; `kind` tells them apart too.
+    fn classes<K: Ord>(&self, field: Field, kind: impl Fn(&str) -> K) -> Vec<Vec<&'c str>> {
+        let mut classes: BTreeMap<(K, &BTreeSet<usize>), Vec<&'c str>> = BTreeMap::new();
+        for (name, sets) in self.by_field.get(&field).into_iter().flatten() {
+            classes.entry((kind(name), sets)).or_default().push(name);
+        }
+        let mut classes: Vec<_> = classes.into_values().collect();
+        classes.iter_mut().for_each(|names| names.sort_unstable());
+        classes.sort_unstable();
+        classes
+    }
+}
+
+pub(super) fn zone_name(zone: &TimeZone) -> String {
+    zone.iana_name().unwrap_or("UTC").to_owned()
+}
+
+impl Universe {
+    /// `limits` are those whose windows may be full; `maxes` what values are compared with besides.
+    pub(super) fn of<'c>(
+        conditions: impl Iterator<Item = &'c Condition>,
+        maxes: &[u64],
+        limits: &[&str],
+        valuation: &Valuation,
+        known: &Known<'_>,
+    ) -> Universe {
+        let mut gathered = Gathered::default();
+        conditions.for_each(|condition| gathered.condition(condition));
+        gathered.cuts.extend(maxes.iter().map(|max| u128::from(*max).saturating_add(1)));
+        let mut made = Making::default();
+        made.callers(&gathered, known);
+        for field in Field::ALL.into_iter().filter(|field| field.parts() == [*field]) {
+            match field {
+                Field::Environment | Field::Issuer | Field::Caller => {}
+                Field::Role | Field::FeeWallet => made.several(field, &gathered),
+                _ => made.single(field, &gathered, valuation),
+            }
+        }
+        for field in DESTINATIONS {
+            made.add(Variable::Paid(field), vec![Cell::Absent, Cell::Yes, Cell::No, Cell::Untold]);
+        }
+        let mut values = numbers(&gathered.cuts, 1, u128::from(MAX_MICRO_USD));
+        values.push(Cell::Absent);
+        made.add(Variable::Value, values);
+        let mut prices = vec![Cell::Absent];
+        prices.extend(numbers(&gathered.price_cuts, 0, u128::MAX));
+        prices.push(Cell::Untold);
+        made.add(Variable::Price, prices);
+        made.bodies(&gathered);
+        for name in gathered.zones.keys() {
+            let days = [3, 1, 2, 4, 5, 6, 7].map(|day| Weekday::from_monday_one_offset(day).map(Cell::Day));
+            made.add(Variable::Weekday(name.clone()), days.into_iter().flatten().collect());
+            let hours = (12..24).chain(0..12).map(|hour| Cell::Numbers(hour, hour));
+            made.add(Variable::Hour(name.clone()), hours.collect());
+        }
+        for limit in limits {
+            made.add(Variable::Full((*limit).to_owned()), vec![Cell::No, Cell::Yes]);
+        }
+        made.finish(gathered.zones)
+    }
+
+    pub(super) fn whole(&self) -> Domain {
+        self.whole.clone()
+    }
+
+    pub(super) fn place(&self, variable: &Variable) -> Option<usize> {
+        self.places.get(variable).copied()
+    }
+
+    pub(super) fn cells(&self, var: usize) -> &[Cell] {
+        self.variables.get(var).map_or(&[], |(_, cells)| cells)
+    }
+
+    pub(super) fn slot(&self, var: usize) -> Option<Slot> {
+        self.slots.get(var).copied()
+    }
+
+    /// That a variable is in the cells that fit; nothing fits where there is no such variable.
+    pub(super) fn literal(&self, variable: &Variable, fits: impl Fn(&Cell) -> bool) -> Option<Literal> {
+        let var = self.place(variable)?;
+        let cells = self.cells(var);
+        Some(Literal { var, cells: Cells::that(cells.len(), |at| cells.get(at).is_some_and(&fits)) })
+    }
+
+    /// That the name that stands in a field is in a set.
+    pub(super) fn is_named(&self, field: Field, set: &BTreeSet<String>) -> Option<Literal> {
+        let var = self.place(&Variable::Name(field))?;
+        let mut cells = Cells::none(self.cells(var).len());
+        let named = self.named.get(&field)?;
+        set.iter().filter_map(|name| named.get(name)).for_each(|cell| cells.add(*cell));
+        Some(Literal { var, cells })
+    }
+
+    pub(super) fn says(&self, var: usize, yes: bool) -> Literal {
+        let cells = self.cells(var);
+        let wanted = if yes { Cell::Yes } else { Cell::No };
+        Literal { var, cells: Cells::that(cells.len(), |at| cells.get(at) == Some(&wanted)) }
+    }
+
+    pub(super) fn only(&self, variable: &Variable, fits: impl Fn(&Cell) -> bool) -> Option<Clause> {
+        Some(Clause(vec![self.literal(variable, fits)?]))
+    }
+}
+
+#[derive(Default)]
+struct Making {
+    variables: Vec<(Variable, Vec<Cell>)>,
+    named: HashMap<Field, HashMap<String, usize>>,
+    several: HashMap<Field, Vec<(usize, String)>>,
+    several_in_body: HashMap<Pointer, Vec<(usize, Cell)>>,
+}
+
+impl Making {
+    fn add(&mut self, variable: Variable, cells: Vec<Cell>) -> usize {
+        self.variables.push((variable, cells));
+        self.variables.len().saturating_sub(1)
+    }
+
+    /// A field with at most one name: nothing, a name that no set has, or one of a class.
+    fn names(&mut self, field: Field, others: Vec<Cell>, classes: Vec<Vec<&str>>) {
+        let mut cells = others;
+        let named = self.named.entry(field).or_default();
+        for class in classes {
+            named.extend(class.iter().map(|name| ((*name).to_owned(), cells.len())));
+            cells.extend(class.first().map(|name| Cell::Name((*name).to_owned())));
+        }
+        self.add(Variable::Name(field), cells);
+    }
+
+    fn callers(&mut self, gathered: &Gathered<'_>, known: &Known<'_>) {
+        let environments = Environment::ALL.map(Environment::as_str);
+        self.names(Field::Environment, Vec::new(), environments.iter().map(|name| vec![*name]).collect());
+        self.names(Field::Issuer, Vec::new(), known.issuers.iter().map(|name| vec![*name]).collect());
+        let classes = gathered.classes(Field::Caller, |name| issuer_of(name).to_owned());
+        let is_free = |name: &String| !classes.iter().flatten().any(|other| other == name);
+        let free = |issuer: &&str| fresh(|at| format!("{issuer}:anybody{at}"), is_free).map(Cell::Name);
+        let others = known.issuers.iter().filter_map(free).collect();
+        self.names(Field::Caller, others, classes);
+    }
+
+    fn single(&mut self, field: Field, gathered: &Gathered<'_>, valuation: &Valuation) {
+        let is_currency = matches!(field, Field::SourceCurrency | Field::DestinationCurrency);
+        let classes = gathered.classes(field, |name| is_currency && is_valued(valuation, name));
+        let is_free = |name: &String| !classes.iter().flatten().any(|other| other == name);
+        let mut others = vec![Cell::Absent];
+        if is_currency {
+            let mut assets = valuation.assets.names().filter(|name| is_valued(valuation, name)).map(str::to_owned);
+            let mut usual = ["usdc", "usdt"].map(str::to_owned).into_iter();
+            let usual = usual.find(|name| is_valued(valuation, name) && is_free(name));
+            others.extend(usual.or_else(|| assets.find(is_free)).map(Cell::Name));
+            let is_unvalued = |name: &String| is_free(name) && !is_valued(valuation, name);
+            others.extend(fresh(|at| format!("unknown{at}"), is_unvalued).map(Cell::Name));
+        } else {
+            others.extend(other(field, is_free).map(Cell::Name));
+        }
+        self.names(field, others, classes);
+    }
+
+    /// A field where any number of names may stand.
+    fn several(&mut self, field: Field, gathered: &Gathered<'_>) {
+        let classes = gathered.classes(field, |_| ());
+        let is_free = |name: &String| !classes.iter().flatten().any(|other| other == name);
+        let other = other(field, is_free).filter(|_| field != Field::Role);
+        let first = |class: &Vec<&str>| class.first().map(|name| (*name).to_owned());
+        let names: Vec<String> = classes.iter().filter_map(first).chain(other).collect();
+        for name in names {
+            let var = self.add(Variable::Among(field, name.clone()), vec![Cell::No, Cell::Yes]);
+            self.several.entry(field).or_default().push((var, name));
+        }
+    }
+
+    fn bodies(&mut self, gathered: &Gathered<'_>) {
+        for (pointer, asked) in &gathered.bodies {
+            let written = asked.iter().map(|written| Cell::Written((*written).clone()));
+            if !is_many(pointer) {
+                let cells = [Cell::Absent, Cell::Thing].into_iter().chain(written).collect();
+                self.add(Variable::Body((*pointer).clone()), cells);
+                continue;
+            }
+            for kind in [Cell::Thing].into_iter().chain(written) {
+                let variable = Variable::BodyAmong((*pointer).clone(), kind.clone());
+                let var = self.add(variable, vec![Cell::No, Cell::Yes]);
+                self.several_in_body.entry((*pointer).clone()).or_default().push((var, kind));
+            }
+        }
+    }
+
+    fn finish(self, zones: BTreeMap<String, TimeZone>) -> Universe {
+        let Making { variables, named, several, several_in_body } = self;
+        let (whole, slots) = Domain::whole(variables.iter().map(|(_, cells)| cells.len()));
+        let places = variables.iter().enumerate().map(|(at, (variable, _))| (variable.clone(), at)).collect();
+        Universe { variables, slots, whole, places, named, several, several_in_body, zones }
+    }
+}
+
+/// Whether several values may stand at a place.
+pub(super) fn is_many(pointer: &Pointer) -> bool {
+    pointer.as_str().split('/').any(|step| step == "*")
+}
+
+pub(super) fn is_valued(valuation: &Valuation, name: &str) -> bool {
+    valuation.assets.asset(name).is_some_and(|asset| !matches!(asset.worth, Worth::Unknown))
+}
+
+pub(super) fn issuer_of(caller: &str) -> &str {
+    caller.split_once(':').map_or("", |(issuer, _)| issuer)
+}
+
+/// A name that nothing else has.
+fn fresh(name: impl Fn(&str) -> String, is_free: impl Fn(&String) -> bool) -> Option<String> {
+    let numbered = (2..1_000_000).map(|at: u32| at.to_string());
+    [String::new()].into_iter().chain(numbered).map(|at| name(&at)).find(is_free)
+}
+
+fn other(field: Field, is_free: impl Fn(&String) -> bool) -> Option<String> {
+    match field {
+        Field::SourceChain | Field::DestinationChain => {
+            let chains = ["POLYGON", "ETHEREUM", "BASE", "SOLANA", "TRON"].map(str::to_owned);
+            chains.into_iter().find(&is_free).or_else(|| fresh(|at| format!("OTHER{at}"), is_free))
+        }
+        Field::SourceWallet | Field::DestinationWallet | Field::FeeWallet => {
+            fresh(|at| format!("0x{at:0>40}"), is_free)
+        }
+        Field::Requester | Field::Role => fresh(|at| format!("somebody{at}"), is_free),
+        _ => fresh(|at| format!("00000000-0000-4000-8000-{at:0>12}"), is_free),
+    }
+}
+
+/// The numbers from one to another, cut where intervals begin and after they end.
+fn numbers(cuts: &BTreeSet<u128>, least: u128, most: u128) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    let mut from = least;
+    for cut in cuts.iter().filter(|cut| **cut > least && **cut <= most) {
+        cells.push(Cell::Numbers(from, cut.saturating_sub(1)));
+        from = *cut;
+    }
+    cells.push(Cell::Numbers(from, most));
+    cells
+}

@@ -1,0 +1,147 @@
+//! Conditions and approvals with one thing changed.
+
+use std::collections::BTreeSet;
+
+use super::find::usd;
+use crate::policy::condition::{Condition, Sought, Ways};
+use crate::policy::interval::Interval;
+use crate::policy::words::Need;
+
+/// Of a long list, so many members are left out in turn.
+const MOST_MEMBERS: usize = 8;
+
+/// All conditions, with one of them changed or left out; each with what was changed.
+pub(super) fn conditions(all: &[Condition]) -> Vec<(String, Vec<Condition>)> {
+    let mut variants = Vec::new();
+    for (at, condition) in all.iter().enumerate() {
+        let mut with = |what: String, changed: Option<Condition>| {
+            let mut conditions = all.to_vec();
+            match (conditions.get_mut(at), changed) {
+                (Some(there), Some(changed)) => *there = changed,
+                _ => drop(conditions.remove(at)),
+            }
+            variants.push((what, conditions));
+        };
+        with(format!("no longer asked that {condition}"), None);
+        for (what, changed) in changed(condition) {
+            with(what, Some(changed));
+        }
+    }
+    variants
+}
+
+fn changed(condition: &Condition) -> Vec<(String, Condition)> {
+    match condition {
+        Condition::Names(field, set) => {
+            let less = less(set).into_iter();
+            less.map(|(name, set)| (format!("without `{name}`"), Condition::Names(*field, set))).collect()
+        }
+        Condition::Destination(ways) => {
+            let mut all = Vec::new();
+            for (name, user) in less(&ways.user) {
+                all.push((name, Ways { user, ..ways.clone() }));
+            }
+            for (name, wallet) in less(&ways.wallet) {
+                all.push((name, Ways { wallet, ..ways.clone() }));
+            }
+            for (name, external_wallet) in less(&ways.external_wallet) {
+                all.push((name, Ways { external_wallet, ..ways.clone() }));
+            }
+            all.into_iter().map(|(name, ways)| (format!("without `{name}`"), Condition::Destination(ways))).collect()
+        }
+        Condition::NewDestination(new) => {
+            let what = if *new { "paid before" } else { "never paid before" };
+            vec![(format!("destinations that were {what}"), Condition::NewDestination(!new))]
+        }
+        Condition::Amount { within, without } => {
+            let text = |within: Interval| format!("amounts of {} to {}", usd(within.least), usd(within.most));
+            // No payment is worth nothing: an interval that begins there begins nowhere else.
+            let moved = moved(*within, 1).into_iter();
+            moved.map(|within| (text(within), Condition::Amount { within, without: *without })).collect()
+        }
+        Condition::Price(within) => {
+            let moved = moved(*within, 0).into_iter();
+            moved.map(|within| (format!("prices of {within} hundred-millionths"), Condition::Price(within))).collect()
+        }
+        Condition::Hour(within, zone) => {
+            let moved = moved(*within, 0).into_iter().filter(|within| within.least < 24);
+            moved.map(|within| (format!("hours {within}"), Condition::Hour(within, zone.clone()))).collect()
+        }
+        Condition::Weekday(days, zone) => {
+            let less = |left: &jiff::civil::Weekday| {
+                let days: Vec<_> = days.iter().copied().filter(|day| day != left).collect();
+                (format!("without {left:?}"), Condition::Weekday(days, zone.clone()))
+            };
+            if days.len() > 1 { days.iter().map(less).collect() } else { Vec::new() }
+        }
+        Condition::Body(pointer, sought) => {
+            let changed: Vec<(String, Sought)> = match sought {
+                Sought::Present => vec![(format!("`{pointer}` is not stated"), Sought::Absent)],
+                Sought::Absent => vec![(format!("`{pointer}` is stated"), Sought::Present)],
+                Sought::Among(set) => {
+                    let less = less(set).into_iter();
+                    less.map(|(left, set)| (format!("`{pointer}` without {left:?}"), Sought::Among(set))).collect()
+                }
+            };
+            changed.into_iter().map(|(what, sought)| (what, Condition::Body(pointer.clone(), sought))).collect()
+        }
+    }
+}
+
+/// Sets without one of their members; none are left empty.
+fn less<T: Ord + Clone>(set: &BTreeSet<T>) -> Vec<(T, BTreeSet<T>)> {
+    if set.len() < 2 {
+        return Vec::new();
+    }
+    let without = |left: &T| (left.clone(), set.iter().filter(|member| *member != left).cloned().collect());
+    set.iter().take(MOST_MEMBERS).map(without).collect()
+}
+
+/// Each end moved by the least unit; one that stands at the least number or below has nowhere to go.
+fn moved(within: Interval, least_of_all: u128) -> Vec<Interval> {
+    let Interval { least, most } = within;
+    let mut all = Vec::new();
+    if least > least_of_all {
+        all.extend(least.checked_sub(1).map(|least| Interval { least, most }));
+        all.extend(least.checked_add(1).map(|least| Interval { least, most }));
+    }
+    if most != u128::MAX {
+        all.extend(most.checked_sub(1).map(|most| Interval { least, most }));
+        all.extend(most.checked_add(1).map(|most| Interval { least, most }));
+    }
+    all.retain(|within| within.least <= within.most);
+    all
+}
+
+/// A need with one person less somewhere.
+pub(super) fn needs(need: &Need) -> Vec<(String, Need)> {
+    let each = |all: &[Need], whole: fn(Vec<Need>) -> Need| {
+        let mut variants = Vec::new();
+        for (at, one) in all.iter().enumerate() {
+            for (what, changed) in needs(one) {
+                let mut all = all.to_vec();
+                if let Some(there) = all.get_mut(at) {
+                    *there = changed;
+                }
+                variants.push((what, whole(all)));
+            }
+            if let (Need::People { group, count: 1 }, true) = (one, all.len() > 1) {
+                let left = all.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, need)| need.clone());
+                variants.push((format!("without the one of `{group}`"), whole(left.collect())));
+            }
+        }
+        variants
+    };
+    match need {
+        Need::People { group, count } if *count > 1 => {
+            let fewer = count.saturating_sub(1);
+            vec![(
+                format!("{fewer} of `{group}` instead of {count}"),
+                Need::People { group: group.clone(), count: fewer },
+            )]
+        }
+        Need::People { .. } => Vec::new(),
+        Need::All(all) => each(all, Need::All),
+        Need::Any(all) => each(all, Need::Any),
+    }
+}
