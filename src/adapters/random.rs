@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::base::ids::TraceId;
+use crate::base::ids::{HoldId, TraceId};
 use crate::stations::claim::Nonce;
 
 /// The caller's own name for the exchange if it is fit to be repeated, else a new one.
@@ -17,6 +17,10 @@ pub fn trace_id(of_caller: Option<&str>) -> TraceId {
 /// By which a node knows its own commit again.
 pub fn nonce() -> Nonce {
     Nonce(Uuid::new_v4().simple().to_string())
+}
+
+pub fn hold_id() -> HoldId {
+    HoldId::of_uuid(Uuid::new_v4())
 }
 
 /// From half of this time to all of it, so that nodes do not all come at once.

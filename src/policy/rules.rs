@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::asked::{Asked, Facts, Field, Valuation, View};
 use super::condition::{Condition, Sense};
 use super::limit::{Limit, Reservation};
+use super::quorum::Groups;
 use super::rate::Mode;
 use super::rule::{Effect, Rule};
 use super::words::Approval;
@@ -37,6 +38,8 @@ pub struct Rules {
     pub rules: Vec<Rule>,
     pub limits: Vec<Limit>,
     pub approvals: BTreeMap<Arc<str>, Approval>,
+    /// Who may approve.
+    pub groups: Groups,
     pub valuation: Valuation,
     index: HashMap<OperationId, Found>,
 }
@@ -99,6 +102,7 @@ impl Rules {
         rules: Vec<Rule>,
         limits: Vec<Limit>,
         approvals: BTreeMap<Arc<str>, Approval>,
+        groups: Groups,
         valuation: Valuation,
     ) -> Rules {
         let mut index: HashMap<OperationId, Found> = HashMap::new();
@@ -112,7 +116,7 @@ impl Rules {
                 index.entry(operation.clone()).or_default().limits.push(at);
             }
         }
-        Rules { rules, limits, approvals, valuation, index }
+        Rules { rules, limits, approvals, groups, valuation, index }
     }
 
     /// What becomes of a request.
@@ -324,7 +328,13 @@ mod tests {
                 ],
             },
         };
-        let rules = Rules::new((0..10_000).map(rule).collect(), Vec::new(), BTreeMap::new(), Valuation::default());
+        let rules = Rules::new(
+            (0..10_000).map(rule).collect(),
+            Vec::new(),
+            BTreeMap::new(),
+            Groups::new(),
+            Valuation::default(),
+        );
         let found = rules.index.get(&operation).unwrap();
         assert!(found.always.is_empty());
         let by_account = found.by_name.get(&Field::DestinationAccount).unwrap();
