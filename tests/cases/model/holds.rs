@@ -49,7 +49,7 @@ members = ["people:ops-1", "people:ops-2", "people:service"]
 members = ["people:finance-1", "people:ops-2"]
 "#;
 const EXPIRES: Duration = Duration::from_secs(600);
-const HISTORIES: u64 = 300;
+const HISTORIES: u64 = 80;
 const REQUEST_IDS: u64 = 3;
 /// Their own call, by a second credential, is among what they try.
 const PEOPLE: [&str; 4] = ["ops-1", "ops-2", "finance-1", "service"];
