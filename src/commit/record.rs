@@ -82,15 +82,18 @@ impl fmt::Display for NodeId {
 pub enum Kind {
     Claim,
     Freeze,
+    /// Who agreed that a set of policies takes force.
+    Agreement,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 2] = [Kind::Claim, Kind::Freeze];
+    pub const ALL: [Kind; 3] = [Kind::Claim, Kind::Freeze, Kind::Agreement];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Kind::Claim => "claim",
             Kind::Freeze => "freeze",
+            Kind::Agreement => "agreement",
         }
     }
 }

@@ -15,6 +15,8 @@ pub(super) enum Act {
     ListRequests,
     ShowRequest,
     Resolve,
+    ShowPolicies,
+    Agree,
     Usage,
 }
 
@@ -22,10 +24,12 @@ pub(super) enum Act {
 pub(super) type Acts = &'static [(Method, Act)];
 
 /// Every path, as the router reads it.
-pub(super) const PATHS: [(&str, Acts); 8] = [
+pub(super) const PATHS: [(&str, Acts); 10] = [
     ("/sluice/v1/openapi.json", &[(Method::GET, Act::Describe)]),
     ("/sluice/v1/explain", &[(Method::POST, Act::Explain)]),
     ("/sluice/v1/usage", &[(Method::GET, Act::Usage)]),
+    ("/sluice/v1/policies", &[(Method::GET, Act::ShowPolicies)]),
+    ("/sluice/v1/policies/{version}/agree", &[(Method::POST, Act::Agree)]),
     ("/sluice/v1/freezes", &[(Method::GET, Act::ListFreezes), (Method::POST, Act::Freeze)]),
     ("/sluice/v1/freezes/lift", &[(Method::POST, Act::Lift)]),
     ("/sluice/v1/requests", &[(Method::GET, Act::ListRequests)]),
@@ -34,10 +38,12 @@ pub(super) const PATHS: [(&str, Acts); 8] = [
 ];
 
 impl Act {
-    pub const ALL: [Act; 9] = [
+    pub const ALL: [Act; 11] = [
         Act::Describe,
         Act::Explain,
         Act::Usage,
+        Act::ShowPolicies,
+        Act::Agree,
         Act::ListFreezes,
         Act::Freeze,
         Act::Lift,
@@ -53,6 +59,8 @@ impl Act {
             Act::Explain => "explain",
             Act::Usage => "usage",
             Act::ListFreezes => "listFreezes",
+            Act::ShowPolicies => "showPolicies",
+            Act::Agree => "agree",
             Act::Freeze => "freeze",
             Act::Lift => "lift",
             Act::ListRequests => "listRequests",
@@ -64,7 +72,10 @@ impl Act {
     pub fn needs(self) -> Needs {
         match self {
             Act::Describe => Needs::Nothing,
-            Act::Explain | Act::Usage | Act::ListFreezes | Act::ListRequests | Act::ShowRequest => Needs::AnyRole,
+            Act::Explain | Act::Usage | Act::ShowPolicies | Act::ListFreezes | Act::ListRequests | Act::ShowRequest => {
+                Needs::AnyRole
+            }
+            Act::Agree => Needs::Role(Role::PolicyAdmin),
             Act::Freeze | Act::Lift | Act::Resolve => Needs::Role(Role::Operator),
         }
     }
@@ -72,8 +83,14 @@ impl Act {
     /// The name of its body's schema, where it has a body.
     pub fn body(self) -> Option<&'static str> {
         match self {
-            Act::Describe | Act::Usage | Act::ListFreezes | Act::ListRequests | Act::ShowRequest => None,
+            Act::Describe
+            | Act::Usage
+            | Act::ShowPolicies
+            | Act::ListFreezes
+            | Act::ListRequests
+            | Act::ShowRequest => None,
             Act::Explain => Some("explainRequest"),
+            Act::Agree => Some("agreeRequest"),
             Act::Freeze => Some("freezeRequest"),
             Act::Lift => Some("liftRequest"),
             Act::Resolve => Some("resolveRequest"),

@@ -5,7 +5,7 @@
 //! | `acts` | every act there is: its address, who may do it, what its body must be |
 //! | `asked` | what an act is given |
 //! | `desk` | the one way of a request: token, role, body, act, answer |
-//! | `freezes`, `policies`, `requests` | what the acts do |
+//! | `freezes`, `policies`, `requests`, `sets` | what the acts do |
 //! | `told` | how records are told |
 //!
 //! There is no side door: page and command line go this way as well. HTTP/1.1 comes through the same guard as everything
@@ -18,6 +18,7 @@ mod freezes;
 mod person;
 mod policies;
 mod requests;
+mod sets;
 mod told;
 
 use std::convert::Infallible;

@@ -27,7 +27,7 @@ use super::ending::{Ending, Signals};
 use super::guard::{Bounds, Guard, HeadLimits};
 use super::listen::{Bound, ConnectionLimits, Door, Listening, Tls};
 use super::probes::Probes;
-use super::reload::Reload;
+use super::reload::{self, Reload, Start};
 use super::workers::Workers;
 use super::{Gate, Inside, Observer};
 use crate::adapters::clients::Clients;
@@ -105,7 +105,7 @@ pub enum StartError {
     Redis(RedisFault),
     Runtime(io::Error),
     Books(BooksError),
-    Archive(io::Error),
+    Policies(String),
     Console(String),
 }
 
@@ -130,9 +130,7 @@ impl std::fmt::Display for StartError {
             StartError::Metrics(error) => write!(f, "the metrics cannot be set up: {error}"),
             StartError::Redis(error) => error.fmt(f),
             StartError::Books(error) => error.fmt(f),
-            StartError::Archive(error) => {
-                write!(f, "the policies cannot be archived beside the audit chain: {error}")
-            }
+            StartError::Policies(why) => f.write_str(why),
             StartError::Console(why) => write!(f, "the console cannot be set up: {why}"),
             StartError::Runtime(error) => write!(f, "the runtime cannot be started: {error}"),
         }
@@ -199,18 +197,28 @@ impl Process {
         workers.help("keys", keyring.clone().keep_fresh());
         let identity = Arc::new(Identity::new(keyring.clone(), Arc::new(SystemClock)));
         let redis = redis(config, &metrics, &workers)?;
-        let rates = rates(config, &loaded.policies, &metrics, redis.as_ref());
+        let archive = Archive::beside(&config.audit.folder, &config.store.node);
+        let Start { set, seen, waiting, before } =
+            reload::start(&folder, loaded, &archive, config.loosening).map_err(StartError::Policies)?;
+        let rates = rates(config, &set.policies, &metrics, redis.as_ref());
         let opened =
             bookkeeping::open(config, &runtime, &workers, &sending, &metrics, redis).map_err(StartError::Books)?;
         let (books, is_open) = (opened.books.clone(), opened.is_open.clone());
-        let archive = Archive::beside(&config.audit.folder);
-        archive.keep(&loaded).map_err(StartError::Archive)?;
-        let in_force = Arc::new(InForce::new(loaded.policies, rates, metrics.clone()));
+        let in_force = Arc::new(InForce::new(set.policies, rates, metrics.clone()));
         tracing::info!(version = in_force.now().policies.version(), "policies took force");
         let asked = Arc::new(Notify::new());
-        let (taking, metered) = (in_force.clone(), metrics.clone());
-        let reload = Reload { folder, archive, in_force: taking, metrics: metered, asked: asked.clone() };
-        workers.keep("policies", reload.keep_current(loaded.seen));
+        let reload = Reload {
+            folder,
+            archive,
+            loosening: config.loosening,
+            in_force: in_force.clone(),
+            books: books.clone(),
+            environment: config.environments.first().map_or(Environment::Production, |one| one.environment),
+            asked: asked.clone(),
+            waiting,
+            untold: Vec::new(),
+        };
+        workers.keep("policies", reload.keep_current(before, seen));
         let (mut environments, mut upstreams) = (Vec::new(), Vec::new());
         for one in &config.environments {
             let bound = bind(one.environment.as_str(), one.listen)?;
@@ -270,6 +278,7 @@ impl Process {
                 in_force: in_force.clone(),
                 environments: config.environments.iter().map(|one| one.environment).collect(),
                 issuers: config.issuers.iter().map(|issuer| issuer.name.clone()).collect(),
+                loosening: config.loosening,
                 limits: config.limits.clone(),
                 timeouts: config.timeouts.clone(),
                 metrics: metrics.clone(),

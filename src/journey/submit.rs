@@ -8,13 +8,12 @@ use std::time::Duration;
 use http::HeaderMap;
 use http::header::HeaderName;
 
-use super::Road;
 use super::books::{Attempt, Books, NotBegun};
 use super::operate::standing;
+use super::{Road, Snapshot};
 use crate::adapters::clock::Stopwatch;
 use crate::base::ids::TraceId;
 use crate::catalog::Operation;
-use crate::policy::Policies;
 use crate::stations::admit::Admitted;
 use crate::stations::check::{Intent, Named, Unfit, check};
 use crate::stations::claim::{Freeze, Owner, Said};
@@ -43,7 +42,7 @@ pub struct Submitted {
 pub async fn submit(
     road: &Road,
     books: &Arc<Books>,
-    policies: &Arc<Policies>,
+    snapshot: &Arc<Snapshot>,
     admitted: Admitted,
     headers: &HeaderMap,
     body: &[u8],
@@ -58,7 +57,7 @@ pub async fn submit(
     };
     let named = intent.named().cloned();
 
-    let carried = carry(road.clone(), books.clone(), policies.clone(), intent, headers.clone(), trace.clone());
+    let carried = carry(road.clone(), books.clone(), snapshot.clone(), intent, headers.clone(), trace.clone());
     match road.sending.spawn_on(carried, &road.runtime).await {
         Ok(Ok(submitted)) => submitted,
         Ok(Err(not_begun)) => not_sent(not_begun_answer(books, &operation, &asker, named.as_ref(), not_begun).await),
@@ -73,7 +72,7 @@ pub async fn submit(
 async fn carry(
     road: Road,
     books: Arc<Books>,
-    policies: Arc<Policies>,
+    snapshot: Arc<Snapshot>,
     intent: Intent,
     headers: HeaderMap,
     trace: TraceId,
@@ -81,7 +80,7 @@ async fn carry(
     let operation = intent.operation().clone();
     let request_id = intent.named().and_then(|named| named.request_id.clone());
 
-    let attempt = match decided(&books, &policies, &intent, &trace).await? {
+    let attempt = match decided(&books, &snapshot, &intent, &trace).await? {
         Decided::Begun(attempt) => attempt,
         Decided::Refused(reply) => return Ok(not_sent(reply)),
     };
@@ -110,14 +109,14 @@ enum Decided {
 /// Decides, and commits to what was decided; again, where the store says that what was assumed is otherwise.
 async fn decided(
     books: &Arc<Books>,
-    policies: &Policies,
+    snapshot: &Snapshot,
     intent: &Intent,
     trace: &TraceId,
 ) -> Result<Decided, NotBegun> {
     let operation = intent.operation();
-    let mut facts = books.facts(intent, policies);
+    let mut facts = books.facts(intent, &snapshot.policies);
     for _ in 0..DECISIONS {
-        let decision = decide(intent, policies, &facts);
+        let decision = decide(intent, &snapshot.policies, &facts);
         books.metrics.decided(intent.environment().as_str(), operation.id.as_str(), &decision.grounds().verdict);
         let done = match &decision {
             Decision::Allowed(allowed) => books.begin(intent, allowed, trace).await.map(Decided::Begun),
@@ -132,7 +131,12 @@ async fn decided(
         };
         match done {
             Err(NotBegun::Otherwise(learnt)) => books.learn(intent.environment(), &mut facts, learnt),
-            done => return done,
+            done => {
+                if let Some(candidate) = &snapshot.candidate {
+                    candidate.decide(intent, &facts, &decision.grounds().verdict, &books.metrics);
+                }
+                return done;
+            }
         }
     }
     tracing::error!("what decisions stand on changed again and again");
