@@ -60,7 +60,9 @@ pub(super) fn start(
     archive: &Archive,
     loosening: Loosening,
 ) -> Result<Start, String> {
-    let unusable = |error: io::Error| format!("the policies cannot be archived beside the audit chain: {error}");
+    let unusable = |error: io::Error| {
+        format!("the policies cannot be archived beside the audit chain, in `{}`: {error}", archive.folder().display())
+    };
     let before = archive.in_force().map_err(unusable)?;
     let former = match (&before, loosening) {
         (Some(version), Loosening::TwoPeople) if version != found.policies.version() => Some(

@@ -34,7 +34,7 @@ fn a_target_has_one_reading_or_none() {
 fn unknown_paths_and_methods_are_told_apart() {
     let upstream = Upstream::start();
     let gate = Setup::of(&upstream).start();
-    for target in ["/", "/v2", "/v2/offramps/", "/V2/offramps", "/tos-link", "/metrics", "/sluice/v1/holds/x"] {
+    for target in ["/", "/v2", "/v2/offramps/", "/V2/offramps", "/tos-link", "/metrics", "/sluice/v1/freezes"] {
         let answer = get(target).send(gate.production());
         let told = (answer.status, answer.code(), shape(&answer.json()), answer.origin());
         assert_eq!(told, (404, "OPERATION_NOT_FOUND".to_owned(), "B", "gateway".to_owned()), "{target}");

@@ -30,6 +30,10 @@ impl Archive {
         Archive { pointer: folder.join(format!("{IN_FORCE}{node}")), folder }
     }
 
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// The version that was last in force at this node; nothing before the first.
     pub fn in_force(&self) -> io::Result<Option<String>> {
         let text = match fs::read_to_string(&self.pointer) {
