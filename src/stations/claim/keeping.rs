@@ -9,6 +9,7 @@ use super::freeze::{Freeze, in_the_way_of};
 use super::state::{Answer, Claim, Doubt, Event, ImpossibleEvent, Next, Nonce, Owner, SentForm, State, after};
 use super::written::write;
 use crate::base::ids::{Environment, TraceId};
+use crate::base::keyed::OperandKey;
 use crate::commit::{
     Commit, Committed, Found, Index, Keep, Kind, NodeId, Number, Obstacle, Record, RecordKey, Step, StoreTime,
     WindowKey,
@@ -44,6 +45,8 @@ pub struct Beginner<'a> {
     pub nonce: &'a Nonce,
     pub trace: &'a TraceId,
     pub terms: &'a Terms,
+    /// What personal operands are kept under.
+    pub operand_key: &'a OperandKey,
 }
 
 /// Proof that the store knows of the attempt before anything is sent.
@@ -127,19 +130,29 @@ pub fn begin(intent: &Intent, allowed: &Allowed, by: Beginner<'_>) -> Beginning 
     steps.extend(grounds.guards());
     steps.extend(grounds.reservations(&by.nonce.0));
     let entry = Entry::asked(What::Sending, intent, by.trace).with("decision", grounds.told());
-    let commit = Commit { environment, node: by.node.clone(), steps, entry: entry.to_bytes() };
+    // Its end is told with what it was, but not with all that it was decided by.
+    let whole = entry.clone().with("operands", grounds.operands(intent, by.operand_key));
+    let commit = Commit { environment, node: by.node.clone(), steps, entry: whole.to_bytes() };
     Beginning { commit, claim, booked, entry }
 }
 
 /// What is asked of the store for a call that goes no further: that it was asked, unless there is a claim of its name.
-pub fn refuse(intent: &Intent, grounds: &Grounds, node: &NodeId, trace: &TraceId, may_be_forgotten: bool) -> Commit {
+pub fn refuse(
+    intent: &Intent,
+    grounds: &Grounds,
+    (node, operand_key): (&NodeId, &OperandKey),
+    trace: &TraceId,
+    may_be_forgotten: bool,
+) -> Commit {
     let environment = intent.environment();
     let mut steps: Vec<Step> = intent.named().map(|named| Step::Absent(named.key.clone())).into_iter().collect();
     if intent.named().is_some() && !may_be_forgotten {
         steps.push(Step::Absent(Freeze::Restored.key(environment)));
     }
     steps.extend(grounds.guards());
-    let entry = Entry::asked(What::Refused, intent, trace).with("decision", grounds.told());
+    let entry = Entry::asked(What::Refused, intent, trace)
+        .with("decision", grounds.told())
+        .with("operands", grounds.operands(intent, operand_key));
     Commit { environment, node: node.clone(), steps, entry: entry.to_bytes() }
 }
 

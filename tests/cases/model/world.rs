@@ -12,6 +12,7 @@ use serde_json::Value;
 use sluice::adapters::credential::Credential;
 use sluice::adapters::store::memory::Memory;
 use sluice::base::ids::{Environment, TraceId};
+use sluice::base::keyed::OperandKey;
 use sluice::base::secret::Secret;
 use sluice::catalog::{Catalog, SchemaFiles};
 use sluice::commit::{Content, Index, Keep, Kind, NodeId, Number, RecordKey};
@@ -373,6 +374,7 @@ fn node(
         settling: TaskTracker::new(),
         metrics: Metrics::new().unwrap(),
         heard: Arc::default(),
+        operand_key: OperandKey::of(&[7; 32]).unwrap(),
         drain: entries,
     });
     let road = Road {
