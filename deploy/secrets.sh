@@ -14,5 +14,6 @@ mkdir -m 700 secrets
 password=$(openssl rand -hex 32)
 openssl rand -hex 32 >secrets/token
 openssl rand -hex 32 >secrets/seal
+openssl rand -hex 32 >secrets/credential
 printf 'redis://sluice:%s@redis:6379\n' "$password" >secrets/redis-url
 sed "s/PASSWORD/$password/" redis.acl >secrets/redis-users

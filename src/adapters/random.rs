@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::base::ids::TraceId;
+use crate::base::ids::{HoldId, TraceId};
 use crate::base::secret::Secret;
 use crate::stations::claim::Nonce;
 
@@ -23,6 +23,10 @@ pub fn nonce() -> Nonce {
 /// As many random digits as a key has.
 pub fn key() -> Secret {
     Secret::new(format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple()))
+}
+
+pub fn hold_id() -> HoldId {
+    HoldId::of_uuid(Uuid::new_v4())
 }
 
 /// From half of this time to all of it, so that nodes do not all come at once.

@@ -89,6 +89,32 @@ impl fmt::Display for TraceId {
     }
 }
 
+/// The name of what waits for people; nobody guesses one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct HoldId(String);
+
+impl HoldId {
+    pub fn of_uuid(uuid: Uuid) -> HoldId {
+        HoldId(uuid.simple().to_string())
+    }
+
+    /// 32 of `0-9a-f`.
+    pub fn parse(text: &str) -> Option<HoldId> {
+        let is_digit = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
+        (text.len() == 32 && text.bytes().all(is_digit)).then(|| HoldId(text.to_owned()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for HoldId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
 /// The form of identifiers that callers choose: 1 to 128 of `A-Za-z0-9._-`. That `.` and `..` do not climb in a path is
 /// the affair of whoever reads paths.
 pub fn is_identifier(text: &str) -> bool {

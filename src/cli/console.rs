@@ -91,7 +91,12 @@ impl Way {
         Ok(if is_done { Ending::Done } else { Ending::Refused })
     }
 
-    fn send(&self, ask: &Ask) -> anyhow::Result<(u16, Value)> {
+    pub fn wants_json(&self) -> bool {
+        self.output == Output::Json
+    }
+
+    /// Asks, and gives status and answer.
+    pub fn send(&self, ask: &Ask) -> anyhow::Result<(u16, Value)> {
         // The first provider that is installed is the one that everybody gets.
         rustls::crypto::ring::default_provider().install_default().ok();
         let (base, token) = (self.base()?, self.token()?);
@@ -210,7 +215,7 @@ fn unreachable(base: &str, error: &reqwest::Error) -> anyhow::Error {
 }
 
 /// What a refusal says, for whoever reads it.
-fn refusal(status: u16, body: &Value) -> String {
+pub(super) fn refusal(status: u16, body: &Value) -> String {
     let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str);
     let code = text("/error/code").or_else(|| text("/error")).unwrap_or("-");
     let message = text("/error/message").or_else(|| text("/errorDetails")).unwrap_or("the console says nothing more");
@@ -262,10 +267,16 @@ pub(super) fn scope_in_words(scope: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stations::hold::Owners;
 
     #[test]
     fn a_console_is_asked_where_it_listens() {
-        let console = |listen: &str| ConsoleConfig { listen: listen.parse().unwrap(), tls: None, issuer: "p".into() };
+        let console = |listen: &str| ConsoleConfig {
+            listen: listen.parse().unwrap(),
+            tls: None,
+            issuer: "p".into(),
+            owners: Owners::default(),
+        };
         assert_eq!(address(&console("0.0.0.0:8083")), "http://127.0.0.1:8083");
         assert_eq!(address(&console("[::]:8083")), "http://[::1]:8083");
         assert_eq!(address(&console("10.0.0.7:8083")), "http://10.0.0.7:8083");

@@ -73,6 +73,10 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
             token_of(&config, "people", "ops-1", &["operator"])?,
             token_of(&config, "people", "ops-2", &["operator"])?,
         ],
+        approvers: [
+            token_of(&config, "people", "ops-3", &["approver"])?,
+            token_of(&config, "people", "finance-1", &["approver"])?,
+        ],
     };
     print(&welcome(process.addresses(), production, &tokens, &folder.0.join(POLICIES)))?;
     if arguments.redis.is_some() {
@@ -129,8 +133,8 @@ fn configuration(
     });
     let nth = |n: u16| if port == 0 { 0 } else { port.saturating_add(n) };
     let text = format!(
-        "policies = \"{}\"\n[production]\nlisten = \"127.0.0.1:{}\"\nupstream = \"http://{production}\"\n\
-         [sandbox]\nlisten = \"127.0.0.1:{}\"\nupstream = \"http://{sandbox}\"\n\
+        "policies = \"{}\"\n[production]\nlisten = \"127.0.0.1:{}\"\nupstream = \"http://{production}\"\ncredential = \"demo-production\"\n\
+         [sandbox]\nlisten = \"127.0.0.1:{}\"\nupstream = \"http://{sandbox}\"\ncredential = \"demo-sandbox\"\n\
          [issuer.demo]\nissuer = \"{ISSUER}\"\naudience = [\"{AUDIENCE}\"]\nenvironments = [\"production\", \"sandbox\"]\n\
          algorithms = [\"HS256\"]\nshared_secret = {{ env = \"{SECRET}\" }}\n\
          [timeouts]\nanswer_ms = 5_000\n[reconcile]\nfirst_look_ms = 1_000\n[probes]\nlisten = \"127.0.0.1:{}\"\n\
@@ -164,6 +168,7 @@ fn configuration(
 struct Tokens {
     caller: String,
     operators: [String; 2],
+    approvers: [String; 2],
 }
 
 fn token_of(config: &Config, issuer: &str, subject: &str, roles: &[&str]) -> anyhow::Result<String> {
@@ -187,7 +192,7 @@ fn welcome(addresses: &Addresses, simulator: SocketAddr, tokens: &Tokens, polici
     let (production, sandbox) = (gate(Environment::Production), gate(Environment::Sandbox));
     let probes = addresses.probes;
     let console = addresses.console.map_or_else(String::new, |address| format!("http://{address}"));
-    let Tokens { caller: token, operators: [first, second] } = tokens;
+    let Tokens { caller: token, operators: [first, second], approvers: [of_ops, of_finance] } = tokens;
     let call = "curl -i -H \"Authorization: Bearer $TOKEN\"";
     let json = "-H 'Content-Type: application/json'";
     format!(
@@ -213,7 +218,7 @@ Try, in another terminal; first the token, which is good for this run of the dem
     -d '{{"requestId": "demo-1", "source": {{"chain": "POLYGON", "currency": "usdt", "amount": "25.50"}}, "destination": {{"chain": "POLYGON", "currency": "usdc", "walletAddress": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"}}}}' \
     '{production}/v2/wallets/swaps'
 
-3. Rules and limits. A larger swap needs people (403 `APPROVAL_REQUIRED`), the largest goes nowhere (403 `POLICY_DENIED`),
+3. Rules and limits. A larger swap waits for people (202; 9 goes on with such a one), the largest goes nowhere (403 `POLICY_DENIED`),
    and what passes unseen is 5000 USD a day for each caller: the last of the six gets 403 `LIMIT_EXCEEDED`.
 
   swap() {{ {call} {json} \
@@ -273,6 +278,21 @@ Try, in another terminal; first the token, which is good for this run of the dem
 
   export SLUICE_TOKEN={second}
   sluice requests resolve --console {console} --environment production --outcome absent --reason 'nor did I find it' demo-8
+
+9. A payment that waits for people: 2500 USD is more than the rules let pass unseen. 202, `sluice-outcome: held`, and the
+   hold's id, which the list has as well.
+
+  {call} {json} \
+    -d '{{"requestId": "demo-9", "source": {{"chain": "POLYGON", "currency": "usdt", "amount": "2500"}}, "destination": {{"chain": "POLYGON", "currency": "usdc", "walletAddress": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"}}}}' \
+    '{production}/v2/wallets/swaps'
+  SLUICE_TOKEN={of_ops} sluice approvals list --console {console}
+
+   One of ops and one of finance must agree; put the id in the place of HOLD:
+
+  SLUICE_TOKEN={of_ops} sluice approvals approve --console {console} HOLD
+  SLUICE_TOKEN={of_finance} sluice approvals approve --console {console} HOLD
+
+   Then it is sent, once, and the same call, sent again, is answered with the record of the swap.
 
 What the simulator of production received and did:
 

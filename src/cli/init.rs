@@ -28,6 +28,11 @@ pub(super) struct Arguments {
     reference: bool,
 }
 
+/// The environments of the first configuration.
+const ENVIRONMENTS: [&str; 2] = ["production", "sandbox"];
+/// What stands in the place of a token that only upstream can give; a simulator takes it.
+const PLACEHOLDER: &str = "put-here-the-token-that-upstream-gave-you";
+
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     print(&if arguments.reference { config::reference() } else { start(arguments)? })?;
     Ok(Ending::Done)
@@ -56,10 +61,15 @@ fn start(arguments: &Arguments) -> anyhow::Result<String> {
     } else {
         "Left as it is the secret that tokens are signed with in"
     };
+    for environment in ENVIRONMENTS {
+        let token = arguments.output.with_file_name(format!("{environment}.token"));
+        write_new(&token, PLACEHOLDER).with_context(|| format!("`{}` cannot be written", token.display()))?;
+    }
     Ok(format!(
         "Wrote `{file}`.\n{secret_is} `{secret_file}`.\n{policies_are} `{policies}`.\n\n\
          Next:\n  \
-         1. Put your upstreams into `[production]` and `[sandbox]`, or take a section out.\n  \
+         1. Put your upstreams into `[production]` and `[sandbox]`, and the tokens that they know you by into\n     \
+         `production.token` and `sandbox.token` beside it; or take a section out.\n  \
          2. Put who issues your tokens into `[issuer.main]`, with its keys instead of the secret.\n  \
          3. sluice check --config {file}\n  \
          4. sluice serve --config {file}\n"
@@ -82,11 +92,15 @@ fn write_policies(folder: &Path) -> io::Result<bool> {
 
 /// Whether it was written: a secret that is there already may have signed tokens, and stays.
 fn write_secret(path: &Path) -> anyhow::Result<bool> {
-    let secret = random_secret()?;
+    Ok(write_new(path, random_secret()?.reveal())?)
+}
+
+/// A file for its owner alone, of one line; one that is there stays.
+fn write_new(path: &Path, line: &str) -> io::Result<bool> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Ok(mut file) => file.write_all(format!("{}\n", secret.reveal()).as_bytes())?,
+        Ok(mut file) => file.write_all(format!("{line}\n").as_bytes())?,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(false),
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(error),
     }
     Ok(true)
 }

@@ -3,6 +3,7 @@
 //! The only place, with the adapters, that reads the environment and files: [`world`] gives them to those that
 //! may not. A new command is a module, a variant of [`Command`] and a line in [`run`].
 
+mod approvals;
 mod audit;
 mod check;
 mod console;
@@ -52,6 +53,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Approvals(approvals::Arguments),
     Audit(audit::Arguments),
     Demo(demo::Arguments),
     Doctor(doctor::Arguments),
@@ -84,6 +86,7 @@ pub enum Ending {
 /// Does what the command line asks for.
 pub fn run(cli: Cli) -> anyhow::Result<Ending> {
     match cli.command {
+        Command::Approvals(arguments) => approvals::run(&arguments),
         Command::Audit(arguments) => audit::run(arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),

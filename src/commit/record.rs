@@ -82,15 +82,17 @@ impl fmt::Display for NodeId {
 pub enum Kind {
     Claim,
     Freeze,
+    Hold,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 2] = [Kind::Claim, Kind::Freeze];
+    pub const ALL: [Kind; 3] = [Kind::Claim, Kind::Freeze, Kind::Hold];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Kind::Claim => "claim",
             Kind::Freeze => "freeze",
+            Kind::Hold => "hold",
         }
     }
 }
@@ -142,10 +144,15 @@ pub enum Index {
     Frozen,
     /// Where money was sent, by when it was the last time.
     Paid,
+    /// Holds that are open, by when they expire.
+    Held,
+    /// Holds that people approved, by when they are to be sent next.
+    Approved,
 }
 
 impl Index {
-    pub const ALL: [Index; 4] = [Index::Sending, Index::Unknown, Index::Frozen, Index::Paid];
+    pub const ALL: [Index; 6] =
+        [Index::Sending, Index::Unknown, Index::Frozen, Index::Paid, Index::Held, Index::Approved];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -153,6 +160,8 @@ impl Index {
             Index::Unknown => "unknown",
             Index::Frozen => "frozen",
             Index::Paid => "paid",
+            Index::Held => "held",
+            Index::Approved => "approved",
         }
     }
 }

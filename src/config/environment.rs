@@ -88,6 +88,7 @@ fn raw(kind: &Kind, text: &str) -> Raw {
         | Kind::Store(_)
         | Kind::Durability(_)
         | Kind::Answers(_)
+        | Kind::Holds(_)
         | Kind::LogFormat(_)
         | Kind::LogLevel(_) => Raw::Text(text.to_owned()),
     }

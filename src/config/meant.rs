@@ -8,6 +8,7 @@ use crate::base::ids::Environment;
 use crate::base::secret::Secret;
 use crate::commit::NodeId;
 use crate::stations::admit::{Algorithm, FieldPath};
+use crate::stations::hold::Owners;
 
 /// All that is configured.
 #[derive(Clone, Debug)]
@@ -31,6 +32,15 @@ pub struct Config {
     pub log: LogConfig,
     /// Threads that serve; 0 means one for each core.
     pub threads: usize,
+}
+
+/// What callers hear of a call that waits for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HoldsMode {
+    /// 202.
+    Wait,
+    /// 403: their clients take any 2xx for done.
+    Refuse,
 }
 
 /// One environment: where callers reach it, and where it leads.
@@ -86,6 +96,8 @@ pub struct IssuerConfig {
     pub roles: Option<FieldPath>,
     /// Where the person behind a service's token is.
     pub requester: FieldPath,
+    /// What its callers hear of a call that waits for people.
+    pub holds: HoldsMode,
 }
 
 /// Where an issuer's keys come from.
@@ -139,6 +151,7 @@ pub struct ConsoleConfig {
     pub tls: Option<ListenerTls>,
     /// The name of the one issuer whose tokens are taken; it has a field for roles.
     pub issuer: String,
+    pub owners: Owners,
 }
 
 /// When upstream is asked what became of calls in doubt.

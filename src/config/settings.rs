@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::meant::{AnswerMode, CredentialSource, LogFormat, LogLevel, StoreKind, UpstreamConfig};
+use super::meant::{AnswerMode, CredentialSource, HoldsMode, LogFormat, LogLevel, StoreKind, UpstreamConfig};
 use super::pem::PublicKey;
 use super::written::{DurabilityWord, RevokedFile, Slot};
 use crate::base::ids::Environment;
@@ -130,6 +130,7 @@ pub(super) enum Kind {
         slot: Slot<Duration>,
     },
     Answers(Slot<AnswerMode>),
+    Holds(Slot<HoldsMode>),
     Store(Slot<StoreKind>),
     Durability(Slot<DurabilityWord>),
     LogFormat(Slot<LogFormat>),
@@ -140,6 +141,8 @@ pub(super) enum Kind {
 pub(super) const MOST_MILLIS: u64 = 86_400_000;
 
 pub(super) const ANSWERS: &[(&str, AnswerMode)] = &[("observe", AnswerMode::Observe), ("enforce", AnswerMode::Enforce)];
+
+pub(super) const HOLDS: &[(&str, HoldsMode)] = &[("wait", HoldsMode::Wait), ("refuse", HoldsMode::Refuse)];
 
 pub(super) const STORE_KINDS: &[(&str, StoreKind)] = &[("embedded", StoreKind::Embedded), ("redis", StoreKind::Redis)];
 

@@ -67,8 +67,12 @@ fn the_reference_that_ships_is_current_and_means_the_defaults() {
     assert_eq!(format!("{:?}", reference.limits), format!("{:?}", minimal.limits));
     assert_eq!(reference.environments.len(), 2);
     assert!(reference.catalog.schemas.is_none());
-    let secret = [(FIRST_SECRET, "0123456789abcdef0123456789abcdef\n")];
-    let first = read_in(&first(), &secret, &[]).unwrap();
+    let secrets = [
+        (FIRST_SECRET, "0123456789abcdef0123456789abcdef\n"),
+        ("production.token", "token.of.production"),
+        ("sandbox.token", "token.of.sandbox"),
+    ];
+    let first = read_in(&first(), &secrets, &[]).unwrap();
     assert_eq!((first.config.environments.len(), first.config.issuers.len(), first.warnings.len()), (2, 1, 1));
 }
 

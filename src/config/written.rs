@@ -7,15 +7,16 @@ use std::time::Duration;
 use super::fault::Place;
 use super::meant::{
     AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Config, ConsoleConfig, CredentialConfig, CredentialSource,
-    Demands, Durability, EnvironmentConfig, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig, LogFormat,
-    LogLevel, Login, ProbesConfig, ReconcileConfig, RedisConfig, RedisPlace, SentinelsConfig, StoreConfig, StoreKind,
-    TimeoutsConfig, UpstreamConfig,
+    Demands, Durability, EnvironmentConfig, HoldsMode, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig,
+    LogFormat, LogLevel, Login, ProbesConfig, ReconcileConfig, RedisConfig, RedisPlace, SentinelsConfig, StoreConfig,
+    StoreKind, TimeoutsConfig, UpstreamConfig,
 };
 use super::pem::PublicKey;
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
 use crate::commit::NodeId;
 use crate::stations::admit::{Algorithm, FieldPath};
+use crate::stations::hold::Owners;
 
 /// Every setting that has a value, from the file, from the environment or by default.
 #[derive(Default)]
@@ -120,6 +121,7 @@ pub(super) struct RevokedFile {
 pub(super) struct WrittenConsole {
     pub listen: Option<Placed<SocketAddr>>,
     pub issuer: Option<Placed<String>>,
+    pub owners: Option<Placed<Vec<String>>>,
     pub tls_certificate: Option<Placed<Vec<u8>>>,
     pub tls_key: Option<Placed<Secret>>,
 }
@@ -143,6 +145,7 @@ pub(super) struct WrittenIssuer {
     pub required: Option<Placed<Vec<FieldPath>>>,
     pub roles: Option<Placed<FieldPath>>,
     pub requester: Option<Placed<FieldPath>>,
+    pub holds: Option<Placed<HoldsMode>>,
 }
 
 impl Written {
@@ -287,7 +290,8 @@ impl WrittenConsole {
             (None, None) => Some(None),
             (listen, issuer) => {
                 let tls = tls(self.tls_certificate, self.tls_key, None)?;
-                Some(Some(ConsoleConfig { listen: listen?.value, tls, issuer: issuer?.value }))
+                let owners = Owners::parse(&self.owners?.value)?;
+                Some(Some(ConsoleConfig { listen: listen?.value, tls, issuer: issuer?.value, owners }))
             }
         }
     }
@@ -331,6 +335,7 @@ impl WrittenIssuer {
             required: self.required?.value,
             roles: self.roles.map(|roles| roles.value),
             requester: self.requester?.value,
+            holds: self.holds?.value,
         })
     }
 }

@@ -15,6 +15,13 @@ pub(super) enum Act {
     ListRequests,
     ShowRequest,
     Resolve,
+    ListHolds,
+    WatchHolds,
+    ShowHold,
+    Approve,
+    Reject,
+    Withdraw,
+    Comment,
     Usage,
 }
 
@@ -22,7 +29,7 @@ pub(super) enum Act {
 pub(super) type Acts = &'static [(Method, Act)];
 
 /// Every path, as the router reads it.
-pub(super) const PATHS: [(&str, Acts); 8] = [
+pub(super) const PATHS: [(&str, Acts); 15] = [
     ("/sluice/v1/openapi.json", &[(Method::GET, Act::Describe)]),
     ("/sluice/v1/explain", &[(Method::POST, Act::Explain)]),
     ("/sluice/v1/usage", &[(Method::GET, Act::Usage)]),
@@ -31,10 +38,17 @@ pub(super) const PATHS: [(&str, Acts); 8] = [
     ("/sluice/v1/requests", &[(Method::GET, Act::ListRequests)]),
     ("/sluice/v1/requests/{environment}/{request}", &[(Method::GET, Act::ShowRequest)]),
     ("/sluice/v1/requests/{environment}/{request}/resolve", &[(Method::POST, Act::Resolve)]),
+    ("/sluice/v1/holds", &[(Method::GET, Act::ListHolds)]),
+    ("/sluice/v1/holds/changes", &[(Method::GET, Act::WatchHolds)]),
+    ("/sluice/v1/holds/{hold}", &[(Method::GET, Act::ShowHold)]),
+    ("/sluice/v1/holds/{hold}/approve", &[(Method::POST, Act::Approve)]),
+    ("/sluice/v1/holds/{hold}/reject", &[(Method::POST, Act::Reject)]),
+    ("/sluice/v1/holds/{hold}/withdraw", &[(Method::POST, Act::Withdraw)]),
+    ("/sluice/v1/holds/{hold}/comment", &[(Method::POST, Act::Comment)]),
 ];
 
 impl Act {
-    pub const ALL: [Act; 9] = [
+    pub const ALL: [Act; 16] = [
         Act::Describe,
         Act::Explain,
         Act::Usage,
@@ -44,6 +58,13 @@ impl Act {
         Act::ListRequests,
         Act::ShowRequest,
         Act::Resolve,
+        Act::ListHolds,
+        Act::WatchHolds,
+        Act::ShowHold,
+        Act::Approve,
+        Act::Reject,
+        Act::Withdraw,
+        Act::Comment,
     ];
 
     /// Its `operationId`; metrics and logs call it so too.
@@ -58,6 +79,13 @@ impl Act {
             Act::ListRequests => "listRequests",
             Act::ShowRequest => "showRequest",
             Act::Resolve => "resolveRequest",
+            Act::ListHolds => "listHolds",
+            Act::WatchHolds => "watchHolds",
+            Act::ShowHold => "showHold",
+            Act::Approve => "approveHold",
+            Act::Reject => "rejectHold",
+            Act::Withdraw => "withdrawVote",
+            Act::Comment => "commentHold",
         }
     }
 
@@ -65,6 +93,8 @@ impl Act {
         match self {
             Act::Describe => Needs::Nothing,
             Act::Explain | Act::Usage | Act::ListFreezes | Act::ListRequests | Act::ShowRequest => Needs::AnyRole,
+            Act::ListHolds | Act::WatchHolds | Act::ShowHold => Needs::AnyRole,
+            Act::Approve | Act::Reject | Act::Withdraw | Act::Comment => Needs::Role(Role::Approver),
             Act::Freeze | Act::Lift | Act::Resolve => Needs::Role(Role::Operator),
         }
     }
@@ -74,6 +104,11 @@ impl Act {
         match self {
             Act::Describe | Act::Usage | Act::ListFreezes | Act::ListRequests | Act::ShowRequest => None,
             Act::Explain => Some("explainRequest"),
+            Act::ListHolds | Act::WatchHolds | Act::ShowHold => None,
+            Act::Approve => Some("approveRequest"),
+            Act::Reject => Some("rejectRequest"),
+            Act::Withdraw => Some("withdrawRequest"),
+            Act::Comment => Some("commentRequest"),
             Act::Freeze => Some("freezeRequest"),
             Act::Lift => Some("liftRequest"),
             Act::Resolve => Some("resolveRequest"),

@@ -8,18 +8,19 @@ use axum::extract::Request;
 use axum::response::Response;
 use bytes::Bytes;
 use http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderMap, HeaderName, HeaderValue, REFERRER_POLICY,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, REFERRER_POLICY,
     STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use http::{Method, StatusCode, Uri};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde_json::Value;
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::acts::{Act, Acts};
 use super::asked::{Asked, violated};
 use super::person::{Needs, Person};
-use super::{freezes, policies, requests};
+use super::{changes, freezes, holds, policies, requests, told};
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::random::trace_id;
 use crate::base::ids::TraceId;
@@ -30,11 +31,14 @@ use crate::gateway::Inside;
 use crate::gateway::guard::Unreadable;
 use crate::stations::admit::{AdmitRefusal, LONGEST_TARGET, bearer};
 use crate::stations::check::{CheckRefusal, check_head};
+use crate::stations::hold::Say;
 use crate::stations::reply::{self, Code, Refusal, Reply, refused, said, unsaid};
 use crate::telemetry::ConsoleLine;
 
 /// The longest body: upstream's record of one call, with room to spare.
 const BODY_BYTES: usize = 256 * 1024;
+/// Streams of changes that are open at one time.
+const MOST_STREAMS: usize = 64;
 const CORP: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
 /// Where people's requests are answered.
@@ -43,6 +47,8 @@ pub(super) struct Desk {
     issuer: String,
     is_tls: bool,
     contracts: Vec<(Act, Contract)>,
+    /// Streams that may still be opened.
+    streams: Arc<Semaphore>,
 }
 
 impl Desk {
@@ -54,7 +60,8 @@ impl Desk {
                 contracts.push((act, Contract::within(&document, &format!("#/components/schemas/{name}"))?));
             }
         }
-        Ok(Desk { inside, issuer: config.issuer.clone(), is_tls: config.tls.is_some(), contracts })
+        let streams = Arc::new(Semaphore::new(MOST_STREAMS));
+        Ok(Desk { inside, issuer: config.issuer.clone(), is_tls: config.tls.is_some(), contracts, streams })
     }
 
     /// Answers a request to a path that has these acts; a path that has none is not known.
@@ -73,7 +80,18 @@ impl Desk {
         let line = ConsoleLine { request_id: trace.as_str(), act: name, status: reply.status, code };
         line.write(since.elapsed());
         self.inside.metrics.console_answered(name, reply.status);
-        self.finish(reply, &trace)
+        if act != Some(Act::WatchHolds) || reply.status != 200 {
+            return self.finish(reply, &trace);
+        }
+        match self.streams.clone().try_acquire_owned() {
+            Ok(room) => {
+                let mut response = self.finish(reply, &trace);
+                response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+                *response.body_mut() = changes::stream(self.inside.clone(), room);
+                response
+            }
+            Err(_) => self.finish(unsaid(Code::Overloaded, "as many are listening as may be.", None), &trace),
+        }
     }
 
     /// What could not be read as a request.
@@ -204,6 +222,17 @@ async fn perform(desk: &Desk, act: Act, asked: Asked) -> Reply {
         Act::ListRequests => requests::list(&desk.inside, &asked).await,
         Act::ShowRequest => requests::show(&desk.inside, &asked).await,
         Act::Resolve => requests::resolve(&desk.inside, &asked).await,
+        Act::ListHolds => holds::list(&desk.inside, &asked).await,
+        // What follows is a stream.
+        Act::WatchHolds => match asked.query.first() {
+            Some((name, _)) => violated(vec![told::unknown_parameter(name)]),
+            None => said(200, &Value::Null),
+        },
+        Act::ShowHold => holds::show(&desk.inside, &asked).await,
+        Act::Approve => holds::say(&desk.inside, &asked, Say::Approve).await,
+        Act::Reject => holds::say(&desk.inside, &asked, Say::Reject).await,
+        Act::Withdraw => holds::say(&desk.inside, &asked, Say::Withdraw).await,
+        Act::Comment => holds::say(&desk.inside, &asked, Say::Comment).await,
     }
 }
 

@@ -4,8 +4,9 @@
 //! |---|---|
 //! | `acts` | every act there is: its address, who may do it, what its body must be |
 //! | `asked` | what an act is given |
+//! | `changes` | a stream that tells when to look again |
 //! | `desk` | the one way of a request: token, role, body, act, answer |
-//! | `freezes`, `policies`, `requests` | what the acts do |
+//! | `freezes`, `holds`, `policies`, `requests` | what the acts do |
 //! | `told` | how records are told |
 //!
 //! There is no side door: page and command line go this way as well. HTTP/1.1 comes through the same guard as everything
@@ -13,8 +14,10 @@
 
 mod acts;
 mod asked;
+mod changes;
 mod desk;
 mod freezes;
+mod holds;
 mod person;
 mod policies;
 mod requests;

@@ -56,7 +56,12 @@ pub(super) fn request(key: &RecordKey, record: &Record, claim: &Claim) -> Value 
     put("fingerprint", json!(claim.fingerprint.to_hex()));
     put("trace", json!(claim.trace.as_str()));
     put("at", moment(record.at));
+    if let Some(hold) = &claim.hold {
+        put("hold", json!(hold.as_str()));
+    }
     match &claim.state {
+        State::Held => {}
+        State::Declined(declined) => put("reason", json!(declined.reason)),
         State::Sending { node, lease, .. } => {
             put("attempt", json!(record.version.as_u64()));
             put("node", json!(node.as_str()));

@@ -25,6 +25,7 @@ use crate::chain::Highest;
 use crate::commit::{Keep, StoreFault};
 use crate::config::{Config, LongestWrite, StoreKind, TimeoutsConfig};
 use crate::journey::Books;
+use crate::journey::holds::Changes;
 use crate::journey::roll::{NotJoined, Roll};
 use crate::journey::setback::close_if_set_back;
 use crate::journey::upkeep::{RecoverError, drain, flush, recover, search_and_sweep, watch_leases};
@@ -139,6 +140,8 @@ pub(super) fn open(
         heard: Arc::default(),
         operand_key,
         settling: settling.clone(),
+        changes: Changes::default(),
+        owners: Arc::new(config.console.as_ref().map(|console| console.owners.clone()).unwrap_or_default()),
         drain: entries,
     });
     let environments: Vec<Environment> = config.environments.iter().map(|one| one.environment).collect();

@@ -3,6 +3,7 @@
 //! | file | hook |
 //! |---|---|
 //! | `request` | `request_filter`: admit, and for writes the whole way |
+//! | `holds` | the same, for what callers ask of their own calls that wait for people |
 //! | `read` | `upstream_peer`, `upstream_request_filter`: a read on its way out |
 //! | `response` | `upstream_response_filter`, `upstream_response_body_filter`: a read's answer on its way back |
 //! | `failure` | `fail_to_connect`, `fail_to_proxy`: what a read's caller hears when upstream fails |
@@ -18,6 +19,7 @@ mod done;
 mod ending;
 mod failure;
 pub mod guard;
+mod holds;
 mod observe;
 pub mod listen;
 pub mod process;
@@ -37,7 +39,7 @@ use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::proxy::{FailToProxy, ProxyHttp, Session};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, Result};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
@@ -95,6 +97,8 @@ pub struct Inside {
     pub metrics: Metrics,
     /// Every request that is being answered; a shutdown waits for it.
     pub requests: TaskTracker,
+    /// Becomes true when the process is to end.
+    pub stopping: watch::Receiver<bool>,
 }
 
 /// What is known of one request while it is being answered.

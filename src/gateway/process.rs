@@ -43,6 +43,7 @@ use crate::catalog::Catalog;
 use crate::config::{Config, ConsoleConfig, EnvironmentConfig, ListenerTls};
 use crate::journey::rates::Rates;
 use crate::journey::reconcile::{Pauses, reconcile};
+use crate::journey::release::{Releasing, release};
 use crate::journey::{InForce, Road};
 use crate::policy::Policies;
 use crate::ports::RateLimiter;
@@ -230,6 +231,13 @@ impl Process {
             };
             let pauses = Pauses { first: config.reconcile.pause, longest: config.reconcile.longest_pause };
             workers.keep("reconciliation", reconcile(books.clone(), road.clone(), catalog.clone(), pauses));
+            let releasing = Releasing {
+                books: books.clone(),
+                road: road.clone(),
+                catalog: catalog.clone(),
+                in_force: in_force.clone(),
+            };
+            workers.keep("releases", release(releasing, stopping.clone()));
             let tls = one.tls.as_ref();
             let clients = tls.map(|tls| clients(one.environment, tls, &metrics)).transpose()?.flatten();
             let tls = tls.map(|tls| speak(one.environment.as_str(), tls, clients.clone(), &[H2, H1])).transpose()?;
@@ -274,6 +282,7 @@ impl Process {
                 timeouts: config.timeouts.clone(),
                 metrics: metrics.clone(),
                 requests: requests.clone(),
+                stopping: stopping.clone(),
             };
             let app = Arc::new(console(wanted, inside).map_err(StartError::Console)?);
             let tls = wanted.tls.as_ref().map(|tls| speak("console", tls, None, &[H1])).transpose()?;

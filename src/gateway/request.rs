@@ -8,7 +8,7 @@ use pingora::{Error, ErrorType, Result};
 
 use super::guard::{self, Unreadable};
 use super::observe::Observed;
-use super::{Ctx, Gate, answer, body, observe, read};
+use super::{Ctx, Gate, answer, body, holds, observe, read};
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::random::trace_id;
 use crate::base::ids::TraceId;
@@ -31,6 +31,10 @@ pub(super) async fn filter(gate: &Gate, session: &mut Session, ctx: &mut Ctx) ->
     if let Some(why) = guard::refusal_of(session.digest()) {
         ctx.fault = why.as_str();
         return refuse(session, ctx, &Refusal::Admit(unreadable(why))).await;
+    }
+    if holds::is_about(session) {
+        let reply = holds::answer(gate, session, ctx).await;
+        return answer::write(session, ctx, reply).await;
     }
     let admitted = match admitted(gate, session, ctx).await {
         Ok(admitted) => admitted,
@@ -96,7 +100,7 @@ async fn admitted(gate: &Gate, session: &Session, ctx: &mut Ctx) -> std::result:
 }
 
 /// The certificate of the connection, which may have been revoked since; nobody comes without where one must be shown.
-fn certificate(
+pub(super) fn certificate(
     gate: &Gate,
     session: &Session,
     ctx: &mut Ctx,

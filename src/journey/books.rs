@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
 
 use super::facts::Heard;
+use super::holds::Changes;
 use crate::adapters::random::nonce;
 use crate::adapters::unsettled::Unsettled;
 use crate::base::ids::{Environment, TraceId};
@@ -21,10 +22,11 @@ use crate::commit::{
 use crate::ports::{AuditFault, AuditSink, Clock, Lease, Store};
 use crate::stations::check::{Intent, Named};
 use crate::stations::claim::{
-    self, Beginner, Beginning, Begun, Booked, Claim, Event, Freeze, Learnt, Moved, Owner, Said, Standing, Standpoint,
-    Terms,
+    self, Beginner, Beginning, Begun, Booked, Claim, Event, Freeze, From, Learnt, Moved, Naming, Next, Owner, Said,
+    Standing, Standpoint, Terms,
 };
 use crate::stations::decide::{Allowed, Grounds};
+use crate::stations::hold::Owners;
 use crate::stations::record::Entry;
 use crate::stations::reply::Earlier;
 use crate::telemetry::Metrics;
@@ -53,6 +55,10 @@ pub struct Books {
     pub operand_key: OperandKey,
     /// What still writes down outcomes when their callers were answered; an end waits for it.
     pub settling: TaskTracker,
+    /// What happens to holds here.
+    pub changes: Changes,
+    /// Who does not judge what their services ask for.
+    pub owners: Arc<Owners>,
     /// To whom entries go that are not waited for.
     pub drain: mpsc::Sender<Drained>,
 }
@@ -96,6 +102,8 @@ pub enum NotBegun {
     Claimed(Record, StoreTime),
     /// What the decision assumed is otherwise: it is made again.
     Otherwise(Vec<Learnt>),
+    /// The claim that is to be sent, or its hold, is another by now.
+    Moved,
     Frozen,
     /// It is frozen because the store may have forgotten claims.
     Forgotten,
@@ -110,15 +118,16 @@ impl Books {
         intent: &Intent,
         allowed: &Allowed,
         trace: &TraceId,
+        from: From<'_>,
     ) -> Result<Attempt, NotBegun> {
         if !self.audit.is_well() {
-            return Err(self.claimed_already(intent.named()).await.unwrap_or(NotBegun::AuditAway));
+            return Err(self.claimed_already(&intent.name()).await.unwrap_or(NotBegun::AuditAway));
         }
         let lease = Lease::starting(self.clock.clone(), self.terms.begin_within);
         let nonce = nonce();
         let by =
             Beginner { node: &self.node, nonce: &nonce, trace, terms: &self.terms, operand_key: &self.operand_key };
-        let beginning = claim::begin(intent, allowed, by);
+        let beginning = claim::begin(intent, allowed, by, from);
         let commit = beginning.commit.clone();
         let committed = match self.store.commit(commit).await {
             Ok(committed) => committed,
@@ -132,7 +141,7 @@ impl Books {
                     return Err(NotBegun::StoreAway);
                 }
                 // What cannot be written to, for its disk is full, may be read.
-                return Err(self.claimed_already(intent.named()).await.unwrap_or(NotBegun::StoreAway));
+                return Err(self.claimed_already(&intent.name()).await.unwrap_or(NotBegun::StoreAway));
             }
         };
         self.heard.time(committed.at, self.clock.elapsed());
@@ -228,10 +237,19 @@ impl Books {
                 return self.commit(commit).await.map(|_| ());
             }
         };
-        let by_path = claim.request_id.is_none();
         for _ in 0..TRIES {
+            let by_path = Naming::of(key) == Naming::Path && claim.hold.is_none();
             let here = Standpoint { key, version, at, claim: &claim };
             let commit = match claim::settle(here, attempt, event.clone(), &self.node, &self.terms) {
+                Ok((mut commit, Next::Held)) => {
+                    let Some(steps) = self.approved_again(key.environment, &claim).await? else {
+                        // Nothing is left of what it waited under: it is as if it never had.
+                        claim.hold = None;
+                        continue;
+                    };
+                    commit.steps.extend(steps);
+                    commit
+                }
                 Ok((commit, _)) => commit,
                 Err(Moved) => return self.late(key, attempt, event).await,
             };
@@ -269,7 +287,7 @@ impl Books {
     }
 
     /// The same, and says what stood in the way.
-    async fn try_commit(&self, commit: Commit) -> Result<Committed, CommitError> {
+    pub(super) async fn try_commit(&self, commit: Commit) -> Result<Committed, CommitError> {
         let (environment, entry) = (commit.environment, commit.entry.clone());
         let committed = self.store.commit(commit).await?;
         self.heard.time(committed.at, self.clock.elapsed());
@@ -297,8 +315,8 @@ impl Books {
     }
 
     /// Where nothing can be begun: what is said before that.
-    async fn claimed_already(&self, named: Option<&Named>) -> Option<NotBegun> {
-        let key = &named?.key;
+    async fn claimed_already(&self, named: &Named) -> Option<NotBegun> {
+        let key = &named.key;
         match self.store.read(key).await {
             Ok((Some(record), now)) => return Some(NotBegun::Claimed(record, now)),
             Ok((None, _)) => {}
@@ -354,12 +372,13 @@ impl Place {
     }
 }
 
-fn stood(standing: Standing, at: StoreTime) -> NotBegun {
+pub(super) fn stood(standing: Standing, at: StoreTime) -> NotBegun {
     match standing {
         Standing::Claimed(record) => NotBegun::Claimed(record, at),
         Standing::Frozen => NotBegun::Frozen,
         Standing::Forgotten => NotBegun::Forgotten,
         Standing::Otherwise(learnt) => NotBegun::Otherwise(learnt),
+        Standing::Moved => NotBegun::Moved,
         Standing::Puzzling => {
             tracing::error!("the store refused, and did not say why");
             NotBegun::StoreAway

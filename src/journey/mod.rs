@@ -6,11 +6,14 @@ mod in_force;
 mod remember;
 mod road;
 
+pub mod approve;
 pub mod explain;
 pub mod fetch;
+pub mod holds;
 pub mod operate;
 pub mod rates;
 pub mod reconcile;
+pub mod release;
 pub mod roll;
 pub mod setback;
 pub mod submit;

@@ -69,6 +69,9 @@ pub async fn unfreeze(
     person: &Owner,
     reason: &str,
 ) -> Result<bool, StoreFault> {
+    if *what == Freeze::Restored && standing(books, environment, Freeze::Restored).await?.is_some() {
+        books.forget_holds(environment).await?;
+    }
     for _ in 0..TRIES {
         let (Some(record), _) = books.store.read(&what.key(environment)).await? else { return Ok(false) };
         let commit = claim::unfreeze(what, environment, record.version, person, reason, &books.node);
@@ -186,6 +189,6 @@ fn word_of(resolved: Resolved) -> &'static str {
     }
 }
 
-fn changing() -> StoreFault {
+pub(super) fn changing() -> StoreFault {
     StoreFault::Away("the record changed again and again".to_owned())
 }

@@ -100,6 +100,10 @@ async fn told_all(books: &Books, environment: Environment) -> Result<(), StoreFa
         if !forgotten.nodes.contains_key(&books.node) {
             return Ok(());
         }
+        if forgotten.nodes.len() == 1 && !forgotten.by_person {
+            // This opens money again, and every node has told what it sent.
+            books.forget_holds(environment).await?;
+        }
         let commit = claim::remembered(environment, record.version, forgotten, WHY, &books.node);
         if books.commit(commit).await?.is_some() {
             return Ok(());

@@ -10,14 +10,15 @@ use http::header::HeaderName;
 
 use super::Road;
 use super::books::{Attempt, Books, NotBegun};
+use super::holds::key;
 use super::operate::standing;
 use crate::adapters::clock::Stopwatch;
-use crate::base::ids::TraceId;
+use crate::base::ids::{Environment, HoldId, TraceId};
 use crate::catalog::Operation;
 use crate::policy::Policies;
 use crate::stations::admit::Admitted;
 use crate::stations::check::{Intent, Named, Unfit, check};
-use crate::stations::claim::{Freeze, Owner, Said};
+use crate::stations::claim::{Freeze, From, Owner, Said};
 use crate::stations::decide::{Decision, decide};
 use crate::stations::forward::{AnswerBody, clear};
 use crate::stations::reply::{self, Closed, Refusal, Reply, refused, refused_unclaimed, settled};
@@ -50,18 +51,25 @@ pub async fn submit(
     trace: &TraceId,
 ) -> Submitted {
     let operation = admitted.operation().clone();
-    let asker = Asker { owner: Owner::of(admitted.caller()), patience: patience(headers) };
+    let asker = Asker {
+        owner: Owner::of(admitted.caller()),
+        patience: patience(headers),
+        policies: policies.clone(),
+        environment: admitted.environment(),
+        refuses_holds: admitted.caller().refuses_holds(),
+    };
 
     let intent = match check(admitted, headers, body) {
         Ok(intent) => intent,
         Err(unfit) => return not_sent(unfit_answer(books, &operation, &asker, unfit).await),
     };
-    let named = intent.named().cloned();
+    let named = intent.name();
 
     let carried = carry(road.clone(), books.clone(), policies.clone(), intent, headers.clone(), trace.clone());
     match road.sending.spawn_on(carried, &road.runtime).await {
-        Ok(Ok(submitted)) => submitted,
-        Ok(Err(not_begun)) => not_sent(not_begun_answer(books, &operation, &asker, named.as_ref(), not_begun).await),
+        Ok(Ok(Carried::Submitted(submitted))) => submitted,
+        Ok(Ok(Carried::Held(id))) => not_sent(claimed_answer(books, &operation, &asker, &named, Said::Held(id)).await),
+        Ok(Err(not_begun)) => not_sent(not_begun_answer(books, &operation, &asker, &named, not_begun).await),
         Err(error) => {
             tracing::error!(%error, "a task that was sending did not end; its outcome is unknown");
             not_sent(settled(&Outcome::Unknown(Doubt::Broken), &operation, None))
@@ -69,7 +77,14 @@ pub async fn submit(
     }
 }
 
-/// Decide, commit, record, forward, settle: once it has begun, it ends.
+/// What came of a write whose caller may have left.
+enum Carried {
+    Submitted(Submitted),
+    /// It waits for people.
+    Held(HoldId),
+}
+
+/// Decide, commit, and what follows: once it has begun, it ends.
 async fn carry(
     road: Road,
     books: Arc<Books>,
@@ -77,14 +92,25 @@ async fn carry(
     intent: Intent,
     headers: HeaderMap,
     trace: TraceId,
-) -> Result<Submitted, NotBegun> {
+) -> Result<Carried, NotBegun> {
+    match decided(&road, &books, &policies, &intent, &headers, &trace).await? {
+        Decided::Begun(attempt) => Ok(Carried::Submitted(carry_on(road, books, intent, attempt, headers, trace).await)),
+        Decided::Held(id) => Ok(Carried::Held(id)),
+        Decided::Refused(reply) => Ok(Carried::Submitted(not_sent(reply))),
+    }
+}
+
+/// Forward and settle what the store and the audit chain know of: of a caller that waits, or of people who agreed.
+pub(super) async fn carry_on(
+    road: Road,
+    books: Arc<Books>,
+    intent: Intent,
+    attempt: Attempt,
+    headers: HeaderMap,
+    trace: TraceId,
+) -> Submitted {
     let operation = intent.operation().clone();
     let request_id = intent.named().and_then(|named| named.request_id.clone());
-
-    let attempt = match decided(&books, &policies, &intent, &trace).await? {
-        Decided::Begun(attempt) => attempt,
-        Decided::Refused(reply) => return Ok(not_sent(reply)),
-    };
     let number = attempt.begun.attempt();
     let cleared = clear(intent, &attempt.begun);
 
@@ -97,21 +123,24 @@ async fn carry(
     let happened = |reply: &Reply| event(&outcome, reply.kept());
     let reply = settled(&outcome, &operation, request_id.as_ref());
     books.settle(&attempt.place, number, happened(&reply)).await;
-    Ok(Submitted { unchecked, reply, upstream_time })
+    Submitted { unchecked, reply, upstream_time }
 }
 
 /// What came of deciding: it may be sent, or it is answered.
 #[derive(Debug)]
 enum Decided {
     Begun(Attempt),
+    Held(HoldId),
     Refused(Reply),
 }
 
 /// Decides, and commits to what was decided; again, where the store says that what was assumed is otherwise.
 async fn decided(
+    road: &Road,
     books: &Arc<Books>,
     policies: &Policies,
     intent: &Intent,
+    headers: &HeaderMap,
     trace: &TraceId,
 ) -> Result<Decided, NotBegun> {
     let operation = intent.operation();
@@ -120,7 +149,11 @@ async fn decided(
         let decision = decide(intent, policies, &facts);
         books.metrics.decided(intent.environment().as_str(), operation.id.as_str(), &decision.grounds().verdict);
         let done = match &decision {
-            Decision::Allowed(allowed) => books.begin(intent, allowed, trace).await.map(Decided::Begun),
+            Decision::Allowed(allowed) => books.begin(intent, allowed, trace, From::Nothing).await.map(Decided::Begun),
+            Decision::Held(held) if road.credential.is_injected() => {
+                books.hold(intent, held, policies, headers, trace).await.map(Decided::Held)
+            }
+            // What only its caller's own token could send cannot be sent later.
             Decision::Held(held) => {
                 let refused = books.refuse(intent, held.grounds(), trace).await;
                 refused.map(|earlier| Decided::Refused(reply::not_held(held, operation, earlier)))
@@ -143,6 +176,10 @@ async fn decided(
 struct Asker {
     owner: Owner,
     patience: Duration,
+    policies: Arc<Policies>,
+    environment: Environment,
+    /// It takes any 2xx for done.
+    refuses_holds: bool,
 }
 
 /// A call that is not what the contract says. If it was made already, in whatever form was right then, that is told.
@@ -165,24 +202,22 @@ async fn not_begun_answer(
     books: &Arc<Books>,
     operation: &Operation,
     asker: &Asker,
-    named: Option<&Named>,
+    named: &Named,
     why: NotBegun,
 ) -> Reply {
-    match (why, named) {
-        (NotBegun::Claimed(record, now), Some(named)) => match books.said_by(&record, named, &asker.owner, now) {
+    match why {
+        NotBegun::Claimed(record, now) => match books.said_by(&record, named, &asker.owner, now) {
             Ok(said) => claimed_answer(books, operation, asker, named, said).await,
             Err(_) => reply::closed(Closed::Store, operation),
         },
-        (NotBegun::Claimed(..), None) | (NotBegun::StoreAway | NotBegun::Otherwise(_), _) => {
-            reply::closed(Closed::Store, operation)
-        }
-        (NotBegun::AuditAway, _) => reply::closed(Closed::Audit, operation),
-        (NotBegun::Frozen, _) => reply::closed(Closed::Frozen, operation),
-        (NotBegun::Forgotten, _) => reply::closed(Closed::Forgotten, operation),
+        NotBegun::StoreAway | NotBegun::Moved | NotBegun::Otherwise(_) => reply::closed(Closed::Store, operation),
+        NotBegun::AuditAway => reply::closed(Closed::Audit, operation),
+        NotBegun::Frozen => reply::closed(Closed::Frozen, operation),
+        NotBegun::Forgotten => reply::closed(Closed::Forgotten, operation),
     }
 }
 
-/// What the claim says; while it is being sent, what it says when that is over, if its asker will wait.
+/// What the claim says; while it waits or is being sent, what it says when that is over, if its asker will wait.
 async fn claimed_answer(
     books: &Arc<Books>,
     operation: &Operation,
@@ -193,7 +228,7 @@ async fn claimed_answer(
     books.metrics.claim_met(named.key.environment.as_str(), said.as_str());
     let until = books.clock.elapsed().saturating_add(asker.patience);
     let mut pause = FIRST_LOOK;
-    while said == Said::InProgress {
+    while matches!(said, Said::InProgress | Said::Held(_)) {
         let left = until.saturating_sub(books.clock.elapsed());
         if left.is_zero() {
             break;
@@ -207,7 +242,12 @@ async fn claimed_answer(
             Err(_) => return reply::closed(Closed::Store, operation),
         }
     }
-    reply::claimed(said, operation)
+    let Said::Held(id) = &said else { return reply::claimed(said, operation) };
+    match books.waiting(&key(asker.environment, id), &asker.policies, asker.refuses_holds).await {
+        Ok(Some(reply)) => reply,
+        Ok(None) => reply::claimed(said, operation),
+        Err(_) => reply::closed(Closed::Store, operation),
+    }
 }
 
 /// `Prefer: wait=N`, in seconds (RFC 7240).

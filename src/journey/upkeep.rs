@@ -221,6 +221,8 @@ pub async fn lapse(books: &Books, environment: Environment) -> Result<(), StoreF
     }
     let in_doubt = books.store.due(environment, Index::Unknown, None, HANDFUL.saturating_mul(16)).await?;
     books.metrics.in_doubt(environment.as_str(), in_doubt.len());
+    let held = books.store.due(environment, Index::Held, None, HANDFUL.saturating_mul(16)).await?;
+    books.metrics.holds_open(environment.as_str(), held.len());
     tell_what_is_frozen(books, environment).await
 }
 

@@ -192,7 +192,7 @@ impl Rules {
         for condition in of_rules.chain(of_limits).flatten() {
             put_under(condition, key);
         }
-        Rules::new(rules, limits, self.approvals.clone(), self.valuation.clone())
+        Rules::new(rules, limits, self.approvals.clone(), self.groups.clone(), self.valuation.clone())
     }
 }
 

@@ -15,6 +15,7 @@ mod invariant;
 mod kept;
 mod limit;
 mod meaning;
+mod quorum;
 mod quota;
 mod rate;
 mod replay;
@@ -40,6 +41,7 @@ pub use invariant::{Claim, Invariant};
 pub use kept::{Kept, Operands, Stated, operands};
 pub use limit::{Limit, Max, Reservation};
 pub use meaning::{Changes, Meaning};
+pub use quorum::{Groups, Progress};
 pub use quota::{Mark, Quota};
 pub use rate::{Bound, Call, Key, Mode, Rate};
 pub use replay::{Recorded, Replay, Replayed, Undecided};
@@ -73,8 +75,6 @@ pub struct Policies {
     pub rules: Rules,
     pub trials: Vec<Trial>,
     pub invariants: Vec<Invariant>,
-    /// People, by the names of their groups.
-    pub groups: BTreeMap<String, BTreeSet<String>>,
     pub meaning: Meaning,
     places: Names,
 }
@@ -224,10 +224,9 @@ fn understood(entries: Vec<Entry<'_>>, mut findings: Vec<Finding>, known: &Known
     if findings.iter().any(|finding| finding.severity == Severity::Error) {
         return Err(findings);
     }
-    let rules = Rules::new(rules, limits, approvals, words.valuation);
-    let meaning = Meaning::of(&rates, &rules, &words.groups, known.catalog);
-    let (groups, places) = (words.groups, names);
-    let policies = Policies { rates, rules, trials, invariants, groups, meaning, places };
+    let rules = Rules::new(rules, limits, approvals, words.groups, words.valuation);
+    let meaning = Meaning::of(&rates, &rules, &rules.groups, known.catalog);
+    let policies = Policies { rates, rules, trials, invariants, meaning, places: names };
     Ok(Reading { policies, warnings: findings })
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Requests come in the order of their numbers. A window holds what this set let pass: a call counts from its decision
 //! on, and no longer once the record says that it was certainly not executed. What was refused then and would pass now
-//! counts as executed: nothing says otherwise. What waits for people counts nothing.
+//! counts as executed: nothing says otherwise. What waits for people counts nothing until the record says that it went;
+//! people agreed to it then, and nothing says that they would not now.
 //!
 //! What hangs on something that is not kept is told as such, and never guessed.
 
@@ -29,6 +30,8 @@ pub struct Recorded {
     pub issuer: String,
     pub subject: String,
     pub requester: Option<String>,
+    /// The hold under which it waited, or went.
+    pub hold: Option<String>,
     pub operands: Operands,
 }
 
@@ -71,6 +74,8 @@ pub struct Replay<'c> {
     windows: BTreeMap<(Environment, WindowKey), BTreeMap<u64, Share>>,
     /// The windows that a call counts in, by its number.
     held: BTreeMap<(Environment, u64), Vec<WindowKey>>,
+    /// The numbers of calls that waited then and count already, by their holds.
+    early: BTreeMap<(Environment, String), u64>,
 }
 
 /// What a call holds of a window: from when to when it stands there.
@@ -84,11 +89,46 @@ struct Share {
 impl<'c> Replay<'c> {
     pub fn of(rules: &Rules, catalog: &'c Catalog, key: &OperandKey) -> Replay<'c> {
         let rules = rules.keyed(key);
-        Replay { rules, catalog, key_id: key.id(), windows: BTreeMap::new(), held: BTreeMap::new() }
+        Replay {
+            rules,
+            catalog,
+            key_id: key.id(),
+            windows: BTreeMap::new(),
+            held: BTreeMap::new(),
+            early: BTreeMap::new(),
+        }
     }
 
     /// Decides the next one, and lets it count if it passes.
     pub fn decide(&mut self, recorded: &Recorded) -> Replayed {
+        let replayed = self.look(recorded, |effect| effect == Effect::Allow);
+        if let Replayed::Decided(verdict) = &replayed
+            && verdict.effect == Effect::Allow
+        {
+            self.reserve(recorded, &verdict.reservations);
+            if let Some(hold) = &recorded.hold {
+                self.early.insert((recorded.environment, hold.clone()), recorded.number);
+            }
+        }
+        replayed
+    }
+
+    /// What waited for people goes: it counts from now on under the number of its attempt, and not twice. It was decided
+    /// when it was asked for.
+    pub fn release(&mut self, recorded: &Recorded) {
+        let early = recorded.hold.clone().and_then(|hold| self.early.remove(&(recorded.environment, hold)));
+        if let Some(number) = early {
+            self.give_back(recorded.environment, number);
+        }
+        if let Replayed::Decided(verdict) = self.look(recorded, |effect| effect != Effect::Deny)
+            && verdict.effect != Effect::Deny
+        {
+            self.reserve(recorded, &verdict.reservations);
+        }
+    }
+
+    /// What these rules say of it, by what `passes`.
+    fn look(&self, recorded: &Recorded, passes: impl Fn(Effect) -> bool) -> Replayed {
         if recorded.operands.key != self.key_id {
             return Replayed::Undecided(Undecided::OtherKey);
         }
@@ -111,7 +151,7 @@ impl<'c> Replay<'c> {
         let mut facts = Facts { now: *now, paid: paid.clone(), ..Facts::default() };
         let mut verdict = self.rules.decide(&asked, &facts);
         // Windows are asked for what passes, and for nothing else; full ones may hold it up in steps.
-        while verdict.effect == Effect::Allow {
+        while passes(verdict.effect) {
             let full = verdict.reservations.iter().filter(|share| self.is_full(recorded, share));
             let full: Vec<_> = full.map(|share| (share.window.limit.clone(), share.window.key.clone())).collect();
             let known = facts.exceeded.len();
@@ -121,13 +161,10 @@ impl<'c> Replay<'c> {
             }
             verdict = self.rules.decide(&asked, &facts);
         }
-        if let Some(why) = undecided(&verdict) {
-            return Replayed::Undecided(why);
+        match undecided(&verdict) {
+            Some(why) => Replayed::Undecided(why),
+            None => Replayed::Decided(verdict),
         }
-        if verdict.effect == Effect::Allow {
-            self.reserve(recorded, &verdict.reservations);
-        }
-        Replayed::Decided(verdict)
     }
 
     /// The record says that nothing of this call was executed.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::asked::{Asked, Facts, Field, Valuation, View};
 use super::condition::{Condition, Sense};
 use super::limit::{Limit, Reservation};
+use super::quorum::Groups;
 use super::rate::Mode;
 use super::rule::{Effect, Rule};
 use super::words::Approval;
@@ -38,6 +39,8 @@ pub struct Rules {
     pub rules: Vec<Rule>,
     pub limits: Vec<Limit>,
     pub approvals: BTreeMap<Arc<str>, Approval>,
+    /// Who may approve.
+    pub groups: Groups,
     pub valuation: Valuation,
     index: HashMap<OperationId, Found>,
 }
@@ -102,6 +105,7 @@ impl Rules {
         rules: Vec<Rule>,
         limits: Vec<Limit>,
         approvals: BTreeMap<Arc<str>, Approval>,
+        groups: Groups,
         valuation: Valuation,
     ) -> Rules {
         let mut index: HashMap<OperationId, Found> = HashMap::new();
@@ -119,7 +123,7 @@ impl Rules {
                 found.name(&limit.conditions);
             }
         }
-        Rules { rules, limits, approvals, valuation, index }
+        Rules { rules, limits, approvals, groups, valuation, index }
     }
 
     /// What becomes of a request.
@@ -353,7 +357,13 @@ mod tests {
                 ],
             },
         };
-        let rules = Rules::new((0..10_000).map(rule).collect(), Vec::new(), BTreeMap::new(), Valuation::default());
+        let rules = Rules::new(
+            (0..10_000).map(rule).collect(),
+            Vec::new(),
+            BTreeMap::new(),
+            Groups::new(),
+            Valuation::default(),
+        );
         let found = rules.index.get(&operation).unwrap();
         assert!(found.always.is_empty());
         let by_account = found.by_name.get(&Field::DestinationAccount).unwrap();

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use super::Known;
 use super::document::{Place, Raw, Table};
+use super::quorum::MOST_WAYS;
 use super::when::{SORTS, Vocabulary, normal_name};
 use crate::base::finding::Finding;
 use crate::base::money::{Asset, Decimal, MOST_DECIMALS, Worth, is_exact_value};
@@ -148,6 +149,10 @@ pub(super) fn list(
 /// `[approval.dual]`.
 pub(super) fn approval(mut table: Table<'_>, words: &Vocabulary, findings: &mut Vec<Finding>) -> Option<Approval> {
     let need = need(&mut table, words);
+    if need.as_ref().is_some_and(|need| need.ways().is_none()) {
+        let (place, fault) = (table.place, format!("there are more than {MOST_WAYS} ways to reach it"));
+        table.fault(place, fault, "write fewer `any` beside one another");
+    }
     let expires = table.required("expires", "write for example `expires = \"8h\"`", duration);
     let is_good = table.end(findings);
     let read = Approval { need: need?, expires: expires? };

@@ -1,8 +1,10 @@
 //! May it go: every rule on the call and on what is known of it.
 //!
-//! Only this station makes an [`Allowed`], and without one no claim is begun and no read is sent. A decision names the
-//! rules that made it and the stored facts that it assumed; the commit that acts on it guards those facts.
+//! Only this station makes an [`Allowed`], and without one no claim is begun and no read is sent: from rules that let a
+//! call pass, or from rules that hold it and people enough who agreed to exactly it. A decision names the rules that made
+//! it and the stored facts that it assumed; the commit that acts on it guards those facts.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +17,7 @@ use crate::base::pointer::Pointer;
 use crate::catalog::Class;
 use crate::commit::{Index, Step, StoreTime, WindowKey};
 use crate::policy::{
-    Asked, Cause, Effect, Facts, Mode, Policies, Reason, Reservation, Stated, Verdict, View, operands,
+    Asked, Cause, Effect, Facts, Mode, Policies, Progress, Reason, Reservation, Stated, Verdict, View, operands,
 };
 
 /// A decision holds for this long before and after the time that it assumed.
@@ -40,6 +42,26 @@ pub struct Held(Grounds);
 #[derive(Debug)]
 pub struct Denied(Grounds);
 
+/// What people said of one call, as it counts today.
+#[derive(Clone, Debug)]
+pub struct Consent {
+    /// The call that they saw.
+    pub fingerprint: Fingerprint,
+    /// Approvals that were asked for before; each is asked for still, as long as there is one of the name.
+    pub asked: BTreeSet<Arc<str>>,
+    /// Who agreed, as groups name their members; nobody twice.
+    pub people: BTreeSet<String>,
+}
+
+/// What becomes of a call that waited for people.
+#[derive(Debug)]
+pub enum Again {
+    Released(Allowed),
+    /// It takes more people, or others.
+    Waits(Vec<Progress>),
+    Denied(Denied),
+}
+
 /// What a decision stands on.
 #[derive(Debug)]
 pub struct Grounds {
@@ -54,6 +76,10 @@ pub struct Grounds {
     destinations: Vec<String>,
     /// The places of the body that rules name.
     places: Vec<Pointer>,
+    /// The limits that were found to have a full window.
+    full: BTreeSet<String>,
+    /// The approvals that people have reached: the limits that name them do not bind this call.
+    reached: BTreeSet<Arc<str>>,
 }
 
 pub fn decide(intent: &Intent, policies: &Policies, facts: &Facts) -> Decision {
@@ -67,6 +93,8 @@ pub fn decide(intent: &Intent, policies: &Policies, facts: &Facts) -> Decision {
         policy: policies.version().into(),
         destinations: View::of(&asked, &policies.rules.valuation, facts).destinations(),
         places: policies.rules.places(&intent.operation().id).to_vec(),
+        full: facts.exceeded.iter().map(|(limit, _)| limit.clone()).collect(),
+        reached: BTreeSet::new(),
         verdict,
     };
     match grounds.verdict.effect {
@@ -74,6 +102,35 @@ pub fn decide(intent: &Intent, policies: &Policies, facts: &Facts) -> Decision {
         Effect::Hold => Decision::Held(Held(grounds)),
         Effect::Deny => Decision::Denied(Denied(grounds)),
     }
+}
+
+/// The same for a call that waits for people: by the rules, facts and groups of now, and by what people said.
+pub fn decide_again(intent: &Intent, policies: &Policies, facts: &Facts, consent: &Consent) -> Again {
+    let mut grounds = match decide(intent, policies, facts) {
+        Decision::Denied(denied) => return Again::Denied(denied),
+        Decision::Allowed(Allowed(grounds)) | Decision::Held(Held(grounds)) => grounds,
+    };
+    let progress = progress(intent.fingerprint(), &grounds.verdict.approvals, policies, consent);
+    let is_known = |approval: &Arc<str>| progress.iter().any(|one| one.name == *approval);
+    let are_enough = progress.iter().all(Progress::is_reached) && grounds.verdict.approvals.iter().all(is_known);
+    if !are_enough || consent.fingerprint != intent.fingerprint() {
+        return Again::Waits(progress);
+    }
+    grounds.reached = progress.into_iter().map(|one| one.name).collect();
+    Again::Released(Allowed(grounds))
+}
+
+/// How far people have brought each approval that a call takes: those that were asked for before, and those that the
+/// rules ask for now. Who agreed to another call has agreed to nothing.
+pub fn progress(
+    fingerprint: Fingerprint,
+    now: &BTreeSet<Arc<str>>,
+    policies: &Policies,
+    consent: &Consent,
+) -> Vec<Progress> {
+    let nobody = BTreeSet::new();
+    let people = if consent.fingerprint == fingerprint { &consent.people } else { &nobody };
+    consent.asked.union(now).filter_map(|approval| policies.rules.progress(approval, people)).collect()
 }
 
 /// Each way in which the destination of a call is named: what may have been paid before.
@@ -129,6 +186,15 @@ impl Denied {
         &self.0
     }
 
+    /// It is denied because a window has no room now, and for nothing else.
+    pub fn is_for_a_full_window(&self) -> bool {
+        let is_full = |reason: &Reason| match &reason.cause {
+            Cause::Limit(limit) => self.0.full.contains(&**limit),
+            Cause::Rule(_) | Cause::Gate => false,
+        };
+        self.0.verdict.reasons.iter().all(is_full)
+    }
+
     /// It is denied for a limit, and for nothing else.
     pub fn is_over_limit(&self) -> bool {
         self.0.verdict.reasons.iter().all(|reason| matches!(reason.cause, Cause::Limit(_)))
@@ -149,9 +215,10 @@ impl Grounds {
     /// What is reserved with the claim, for this holder. A limit in shadow mode counts, and stands in nobody's way.
     pub fn reservations(&self, holder: &str) -> Vec<Step> {
         let step = |reservation: &Reservation| {
-            let Reservation { window, span, units, max, mode, .. } = reservation;
+            let Reservation { window, span, units, max, mode, over } = reservation;
             let (window, span, holder, units) = (window.clone(), *span, holder.to_owned(), *units);
-            if *mode == Mode::Shadow && self.exceeded.contains(&window) {
+            let is_agreed = over.as_ref().is_some_and(|approval| self.reached.contains(approval));
+            if is_agreed || (*mode == Mode::Shadow && self.exceeded.contains(&window)) {
                 Step::Force { window, span, holder, units }
             } else {
                 Step::Reserve { window, span, holder, units, max: *max }
@@ -178,7 +245,11 @@ impl Grounds {
     /// As an Entry tells it.
     pub fn told(&self) -> Value {
         let by: Vec<&str> = self.verdict.reasons.iter().filter_map(|reason| reason.cause.name()).collect();
-        json!({ "effect": self.verdict.effect.as_str(), "by": by, "policy": &*self.policy })
+        let mut told = json!({ "effect": self.verdict.effect.as_str(), "by": by, "policy": &*self.policy });
+        if let (false, Some(members)) = (self.reached.is_empty(), told.as_object_mut()) {
+            members.insert("approved".to_owned(), self.reached.iter().map(|name| Value::from(&**name)).collect());
+        }
+        told
     }
 }
 

@@ -67,6 +67,11 @@ pub struct Outgoing {
     pub body: Option<Bytes>,
 }
 
+/// What of a caller's headers goes along, also where it is sent later.
+pub fn passed_on(caller: &HeaderMap) -> HeaderMap {
+    PASSED.into_iter().filter_map(|name| Some((name.clone(), caller.get(&name)?.clone()))).collect()
+}
+
 /// Uses up the right to send.
 pub fn outgoing(
     cleared: Cleared,
@@ -85,11 +90,7 @@ pub fn outgoing(
     let mut authorization = HeaderValue::from_str(&format!("Bearer {}", injected.unwrap_or(intent.token()).reveal()))?;
     authorization.set_sensitive(true);
     headers.insert(AUTHORIZATION, authorization);
-    for name in PASSED {
-        if let Some(value) = caller.get(&name) {
-            headers.insert(name, value.clone());
-        }
-    }
+    headers.extend(passed_on(caller));
     let body = intent.body().cloned();
     if let Some(body) = &body {
         headers.insert(CONTENT_TYPE, JSON);

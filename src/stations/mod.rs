@@ -1,8 +1,8 @@
 //! The way of a request, one file a station, in the order in which a request meets them.
 //!
 //! ```text
-//! socket ─ admit ─ check ─ decide ─ record ─ claim ─ forward ─ settle ─ reply ─ socket
-//!           who     what    may it?   words    whose   once      known    shape
+//! socket ─ admit ─ check ─ decide ─ record ─ claim/hold ─ forward ─ settle ─ reply ─ socket
+//!           who     what    may it?   words    whose       once      known    shape
 //! ```
 //!
 //! All of it is pure: no clock, no socket, no randomness. A station knows only those before it.
@@ -12,6 +12,7 @@ pub mod check;
 pub mod claim;
 pub mod decide;
 pub mod forward;
+pub mod hold;
 pub mod record;
 pub mod reply;
 pub mod settle;

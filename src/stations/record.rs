@@ -32,6 +32,24 @@ pub enum What {
     Unfrozen,
     /// What the store forgot, and this chain did not, is in the store again.
     Remembered,
+    /// A call waits for people.
+    Held,
+    /// A person agreed to a call that waits.
+    Voted,
+    /// A person no longer agrees.
+    Withdrawn,
+    /// A person remarked something.
+    Noted,
+    /// People enough agreed; or it is to be sent again, as it certainly was not.
+    Approved,
+    /// It takes more people than agreed.
+    Reopened,
+    Rejected,
+    Expired,
+    /// By whoever asked for it.
+    Cancelled,
+    /// People agreed, and the rules do not let it pass any more.
+    Blocked,
 }
 
 impl What {
@@ -48,6 +66,16 @@ impl What {
             What::Frozen => "frozen",
             What::Unfrozen => "unfrozen",
             What::Remembered => "remembered",
+            What::Held => "held",
+            What::Voted => "voted",
+            What::Withdrawn => "withdrawn",
+            What::Noted => "noted",
+            What::Approved => "approved",
+            What::Reopened => "reopened",
+            What::Rejected => "rejected",
+            What::Expired => "expired",
+            What::Cancelled => "cancelled",
+            What::Blocked => "blocked",
         }
     }
 }

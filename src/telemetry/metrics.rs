@@ -46,6 +46,8 @@ pub struct Metrics {
     reconciled: IntCounterVec,
     frozen: IntGaugeVec,
     people: IntCounterVec,
+    holds: IntCounterVec,
+    holds_open: IntGaugeVec,
     policy_info: IntGaugeVec,
     policy_reads: IntCounterVec,
     policy_changes: IntCounterVec,
@@ -204,6 +206,16 @@ impl Metrics {
                 "Requests that the console answered, by act and status.",
                 &["act", "status"],
             )?,
+            holds: counters(
+                "sluice_holds_total",
+                "What happened to calls that wait for people.",
+                &["environment", "what"],
+            )?,
+            holds_open: gauges(
+                "sluice_holds_open",
+                "Calls that wait for people, or to be released; 4096 means that many or more.",
+                &["environment"],
+            )?,
             policy_info: gauges(
                 "sluice_policy_info",
                 "Always 1; the label tells which version of the policies is in force.",
@@ -242,6 +254,14 @@ impl Metrics {
             )?,
             registry,
         })
+    }
+
+    pub fn hold(&self, environment: &str, what: &str) {
+        self.holds.with_label_values(&[environment, what]).inc();
+    }
+
+    pub fn holds_open(&self, environment: &str, count: usize) {
+        self.holds_open.with_label_values(&[environment]).set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     pub fn started(&self) {

@@ -16,7 +16,7 @@ use sluice::adapters::clock::SystemClock;
 use sluice::adapters::identity::{Identity, Keyring};
 use sluice::base::ids::Environment;
 use sluice::base::secret::Secret;
-use sluice::config::{IssuerConfig, KeySource};
+use sluice::config::{HoldsMode, IssuerConfig, KeySource};
 use sluice::ports::Clock as _;
 use sluice::stations::admit::{Algorithm, FieldPath, IssuerRules, KeySet, Trusted, believe};
 use sluice::telemetry::Metrics;
@@ -60,6 +60,7 @@ fn remembered() -> anyhow::Result<Step> {
         required: Vec::new(),
         roles: None,
         requester: FieldPath::parse("act.sub").context("act.sub is a path")?,
+        holds: HoldsMode::Wait,
     };
     let keyring = Arc::new(Keyring::new(&[issuer], Metrics::new()?)?);
     let identity = Identity::new(keyring, Arc::new(SystemClock));
@@ -80,6 +81,7 @@ fn rules(algorithm: Algorithm) -> anyhow::Result<IssuerRules> {
         required: Vec::new(),
         roles: None,
         requester: FieldPath::parse("act.sub").context("act.sub is a path")?,
+        refuses_holds: false,
     })
 }
 

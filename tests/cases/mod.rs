@@ -14,6 +14,7 @@ mod examples;
 mod faults;
 mod hangup;
 mod heads;
+mod holds;
 mod hostile;
 mod identity;
 mod memory;

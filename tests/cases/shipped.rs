@@ -20,35 +20,16 @@ fn run(words: &[&str], folder: &Path) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
 }
 
+/// Nothing in them is odd, and every small change of one is noticed by its own tests, or proved to make no difference.
 #[test]
-fn every_set_that_ships_passes_its_own_tests() {
+fn every_set_that_ships_passes_its_own_tests_and_no_small_change_of_it_does() {
     let sets = sets();
     assert_eq!(sets.len(), 4);
     for set in sets {
-        for command in ["check", "test"] {
+        for command in ["check", "test", "mutate"] {
             let (code, text) = run(&["policy", command, "."], &set);
             assert_eq!(code, Some(0), "{}: {text}", set.display());
-        }
-    }
-}
-
-/// A test that nothing could fail proves nothing: each rule and each limit that is in force makes some outcome.
-#[test]
-fn every_rule_and_limit_that_ships_is_what_a_test_expects() {
-    for set in sets() {
-        let tables = |kind: &str| -> Vec<toml::Table> {
-            let files = std::fs::read_dir(&set).unwrap().map(|entry| entry.unwrap().path());
-            let texts = files.filter(|file| file.extension().is_some_and(|e| e == "toml"));
-            let read = |file: PathBuf| std::fs::read_to_string(file).unwrap().parse::<toml::Table>().unwrap();
-            let all = texts.map(read).filter_map(|table| table.get(kind)?.as_array().cloned());
-            all.flatten().map(|one| one.as_table().unwrap().clone()).collect()
-        };
-        let expected: Vec<String> =
-            tables("test").iter().filter_map(|test| Some(test.get("by")?.to_string())).collect();
-        for table in [tables("rule"), tables("limit")].concat() {
-            let id = table["id"].to_string();
-            let is_tested = table.contains_key("mode") || expected.iter().any(|by| by.contains(&id));
-            assert!(is_tested, "{}: {id} is what no test expects", set.display());
+            assert!(!text.contains("warning:"), "{}: {text}", set.display());
         }
     }
 }

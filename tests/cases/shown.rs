@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::json;
 
+use crate::support::clock::wait_until;
 use crate::support::gate::sluice;
 use crate::support::{Answer, post};
 
@@ -61,7 +62,7 @@ fn the_demo_shows_what_rules_and_limits_do() {
     let said = |answer: Answer| format!("{} {}", answer.status, answer.code());
     let first = demo.swap("demo-2", "25.50");
     assert_eq!((first.status, first.outcome().as_str()), (201, "executed"), "{first}");
-    assert_eq!(said(demo.swap("demo-3-larger", "5000")), "403 APPROVAL_REQUIRED");
+    assert_eq!(said(demo.swap("demo-3-larger", "5000")), "202 -");
     assert_eq!(said(demo.swap("demo-3-largest", "30000")), "403 POLICY_DENIED");
     for n in 1..=5 {
         assert_eq!(demo.swap(&format!("demo-3-{n}"), &format!("90{n}")).status, 201, "{n}");
@@ -86,4 +87,25 @@ fn the_demo_shows_what_rules_and_limits_do() {
     let told = sluice(&words).output().unwrap();
     let text = String::from_utf8(told.stdout).unwrap();
     assert!(text.starts_with("hold\n  value: 5000 USD\n  because: rule larger-payments"), "{text}");
+}
+
+#[test]
+fn the_demo_has_something_to_approve_by_command_line() {
+    let demo = Demo::start();
+    let waits = demo.swap("demo-9", "2500");
+    assert_eq!((waits.status, waits.outcome().as_str()), (202, "held"), "{waits}");
+    let hold = waits.json()["hold"]["id"].as_str().unwrap().to_owned();
+    let lines = demo.welcome.lines().map(str::trim_start).filter(|line| line.contains("sluice approvals "));
+    let mut run = 0;
+    for line in lines {
+        let (token, words) = line.strip_prefix("SLUICE_TOKEN=").unwrap().split_once(" sluice ").unwrap();
+        let words = words.replace("HOLD", &hold);
+        let words: Vec<&str> = words.split(' ').collect();
+        let told = sluice(&words).env("SLUICE_TOKEN", token).output().unwrap();
+        let text = String::from_utf8([told.stdout, told.stderr].concat()).unwrap();
+        assert!(told.status.success() && text.contains(&hold), "{line}: {text}");
+        run += 1;
+    }
+    assert_eq!(run, 3);
+    wait_until("it to be sent", || demo.swap("demo-9", "2500").status == 201);
 }

@@ -42,7 +42,7 @@ def check_compose(report, compose):
     own = [named(v) for gate in gates.values() for v in gate["volumes"] if not v.startswith(".")]
     report.check("each gate has a folder of its own", "" if len(set(own)) == len(gates) else str(own))
     volumes = [named(v) for one in services.values() for v in one.get("volumes", ())]
-    files = [v for v in volumes if v.startswith(".") and not (DEPLOY / v).is_file()]
+    files = [v for v in volumes if v.startswith(".") and not (DEPLOY / v).exists()]
     report.check("every file that is mounted is there", ", ".join(files))
     unknown = [v for v in volumes if not v.startswith(".") and v not in compose["volumes"]]
     report.check("every volume is declared", ", ".join(unknown))
@@ -102,6 +102,7 @@ class Gate:
         folder.mkdir()
         text = here((deploy / "compose.toml").read_text(encoding="utf-8"))
         text = text.replace("/var/lib/sluice", str(folder)).replace("simulator:9080", f"127.0.0.1:{upstream_port}")
+        shutil.copytree(DEPLOY.parent / "policies", folder / "policies")
         self.file = folder / "sluice.toml"
         self.file.write_text(text, encoding="utf-8")
         self.environment = {**service["environment"], "SLUICE_PRODUCTION_LISTEN": f"127.0.0.1:{self.port}", "SLUICE_PROBES_LISTEN": "127.0.0.1:0"}

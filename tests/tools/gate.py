@@ -49,8 +49,7 @@ class Gate:
 def gate(binary, production, sandbox):
     """A gate before two upstreams, every operation enabled."""
     with tempfile.TemporaryDirectory(prefix="sluice-") as folder:
-        config = Path(folder) / "sluice.toml"
-        config.write_text(configuration(production, sandbox), encoding="utf-8")
+        config = write(Path(folder), configuration(production, sandbox))
         with running([binary, "serve", "--config", config]) as process:
             addresses = {}
             lines = process.until(lambda line: listens(line, addresses))
@@ -71,8 +70,31 @@ def simulator(binary, *arguments):
         yield found[0]
 
 
+# Everything passes that has a value.
+RULES = """
+[value]
+slippage = "1%"
+
+[[rule]]
+id = "everything"
+effect = "allow"
+when = { op = "*" }
+"""
+
+
+def write(folder, text):
+    """The configuration of a gate and its policies, in a folder of its own; the file of the configuration."""
+    (folder / "policies").mkdir()
+    (folder / "policies" / "everything.toml").write_text(RULES, encoding="utf-8")
+    config = folder / "sluice.toml"
+    config.write_text(text, encoding="utf-8")
+    return config
+
+
 def configuration(production, sandbox):
     return f"""
+policies = "policies"
+
 [issuer.tools]
 issuer = "https://tools.test"
 audience = ["sluice"]

@@ -23,7 +23,7 @@ import time
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
-from gate import TOKEN, Process, configuration, listens, simulator
+from gate import Process, TOKEN, configuration, listens, simulator, write
 from report import Report
 
 CALLERS = 32
@@ -47,7 +47,7 @@ class Gate:
         self.binary, self.folder, self.kills = binary, Path(folder), 0
         self.port = free_port()
         text = configuration(upstream, "127.0.0.1:9").replace('listen = "127.0.0.1:0"', f'listen = "127.0.0.1:{self.port}"', 1)
-        (self.folder / "sluice.toml").write_text(text + TIMES + more, encoding="utf-8")
+        write(self.folder, text + TIMES + more)
         self.process = None
 
     def start(self):

@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep};
 
 use super::fetch::{self, FetchFault, Fetched};
 use super::kept;
-use crate::config::{IssuerConfig, KeySource};
+use crate::config::{HoldsMode, IssuerConfig, KeySource};
 use crate::stations::admit::{IssuerRules, KeyFault, KeySet, Trusted};
 use crate::telemetry::Metrics;
 
@@ -378,5 +378,6 @@ fn rules(issuer: &IssuerConfig) -> IssuerRules {
         required: issuer.required.clone(),
         roles: issuer.roles.clone(),
         requester: issuer.requester.clone(),
+        refuses_holds: issuer.holds == HoldsMode::Refuse,
     }
 }

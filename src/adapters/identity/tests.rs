@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use super::*;
 use crate::base::ids::Environment;
-use crate::config::{IssuerConfig, KeySource};
+use crate::config::{HoldsMode, IssuerConfig, KeySource};
 use crate::stations::admit::{Algorithm, FieldPath, KeySet};
 use crate::telemetry::Metrics;
 
@@ -49,6 +49,7 @@ fn issuer(keys: KeySource) -> IssuerConfig {
         required: Vec::new(),
         roles: None,
         requester: FieldPath::parse("act.sub").unwrap(),
+        holds: HoldsMode::Wait,
     }
 }
 

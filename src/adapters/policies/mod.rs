@@ -12,8 +12,9 @@ pub use archive::Archive;
 
 use crate::base::digest::Fingerprint;
 use crate::base::finding::Finding;
+use crate::base::ids::Environment;
 use crate::catalog::Catalog;
-use crate::config::Config;
+use crate::config::{Config, CredentialConfig, EnvironmentConfig};
 use crate::policy::{Known, Policies, read};
 
 /// Name and text of a file.
@@ -26,6 +27,8 @@ pub struct PolicyFolder {
     catalog: Arc<Catalog>,
     issuers: Vec<String>,
     can_share: bool,
+    /// Where upstream knows only callers' own tokens: nothing can be sent there later.
+    forwarding: Vec<Environment>,
 }
 
 /// A set that may take force.
@@ -47,7 +50,9 @@ impl PolicyFolder {
             return Err(vec![finding.remedy("name the folder of the rules; `sluice init` writes first ones")]);
         };
         let issuers = config.issuers.iter().map(|issuer| issuer.name.clone()).collect();
-        Ok(PolicyFolder { folder, catalog, issuers, can_share: config.redis.is_some() })
+        let forwards = |one: &&EnvironmentConfig| matches!(one.credential, CredentialConfig::Forward);
+        let forwarding = config.environments.iter().filter(forwards).map(|one| one.environment).collect();
+        Ok(PolicyFolder { folder, catalog, issuers, can_share: config.redis.is_some(), forwarding })
     }
 
     /// Reads the set, or tells everything that is wrong with it.
@@ -67,6 +72,11 @@ impl PolicyFolder {
             let finding = Finding::error("", "there is no `[[rule]]`: nothing would be allowed");
             let finding = finding.remedy("write rules, or begin with those that `sluice init` writes");
             return Err(placed(&self.folder, vec![finding]));
+        }
+        let unsendable = self.forwarding.iter().filter_map(|one| Some((one, read.policies.rules.holding_in(*one)?)));
+        let unsendable: Vec<Finding> = unsendable.map(|(one, name)| unsendable_in(*one, name)).collect();
+        if !unsendable.is_empty() {
+            return Err(placed(&self.folder, unsendable));
         }
         Ok(LoadedPolicies { policies: read.policies, warnings: placed(&self.folder, read.warnings), texts, seen })
     }
@@ -106,6 +116,18 @@ pub fn texts(folder: &Path) -> Result<Vec<Text>, Vec<Finding>> {
     };
     let read = files(folder).and_then(|files| files.into_iter().map(text).collect());
     read.map_err(|error| unreadable(folder, &error))
+}
+
+/// What people release is sent when its caller is gone, and with whose token?
+fn unsendable_in(environment: Environment, name: &str) -> Finding {
+    let text = format!(
+        "`{name}` lets calls of {environment} wait for people, and `{environment}.credential` is not set: nobody's token \
+         would send them"
+    );
+    let remedy = format!(
+        "write `credential` into `[{environment}]`, the token that upstream knows the gate by; or have nothing wait there"
+    );
+    Finding::error("", text).remedy(remedy)
 }
 
 fn unreadable(folder: &Path, error: &io::Error) -> Vec<Finding> {

@@ -65,6 +65,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     for (done, (environment, event)) in record.events().enumerate() {
         progress("entries decided again", done as u64);
         match event {
+            Event::Released(released) => replay.release(&released.recorded),
             Event::GivenBack { attempt } => replay.give_back(environment, *attempt),
             Event::Decided(decided) => {
                 let replayed = replay.decide(&decided.recorded);

@@ -5,6 +5,7 @@ use crate::base::ids::Environment;
 use crate::config::fault::Fault;
 use crate::config::written::{Written, WrittenIssuer};
 use crate::stations::admit::{Algorithm, KeyKind};
+use crate::stations::hold::Owners;
 
 pub(super) fn wrong(written: &Written) -> Vec<Wrong> {
     let mut wrong = Vec::new();
@@ -12,6 +13,7 @@ pub(super) fn wrong(written: &Written) -> Vec<Wrong> {
         wrong.extend(nobody_may_call(environment, written));
     }
     wrong.extend(nobody_for_the_console(written));
+    wrong.extend(owners_of_nothing(written));
     for (at, issuer) in written.issuers.iter().enumerate() {
         wrong.extend(nowhere_to_be_used(issuer, written));
         wrong.extend(algorithms_that_do_not_fit(issuer));
@@ -51,6 +53,22 @@ fn nobody_for_the_console(written: &Written) -> Option<Wrong> {
         Fault::new(format!("`console.issuer`: `[issuer.{name}]` has no `roles`: nobody could do anything there"));
     let remedy = "write `roles`, the field of its tokens that says who is an `operator`, an `approver`, and so on";
     issuer.roles.is_none().then(|| error(&named.place, fault.remedy(remedy)))
+}
+
+/// An owner that is written otherwise would be believed to be kept from judging, and would judge.
+fn owners_of_nothing(written: &Written) -> Vec<Wrong> {
+    let Some(owners) = &written.console.owners else { return Vec::new() };
+    let is_known = |text: &str| {
+        let issuer = text.split_once(':').map(|(issuer, _)| issuer);
+        written.issuers.iter().any(|one| Some(one.name.as_str()) == issuer)
+    };
+    let is_wrong = |text: &&String| Owners::parse(std::slice::from_ref(*text)).is_none() || !is_known(text);
+    let fault = |text: &String| {
+        let fault = Fault::new(format!("`console.owners` cannot hold `{}`", text.escape_debug()));
+        let remedy = "write the name of an issuer that is there, a colon, a subject, `=`, and the subject of a person";
+        error(&owners.place, fault.remedy(remedy))
+    };
+    owners.value.iter().filter(is_wrong).map(fault).collect()
 }
 
 fn nowhere_to_be_used(issuer: &WrittenIssuer, written: &Written) -> Option<Wrong> {

@@ -30,4 +30,12 @@ pub(super) const SETTINGS: &[Setting] = &[
         absent: Absent::Nothing { example: r#"{ file = "tls/key.pem" }"# },
         doc: "The private key of that certificate, as PEM. A secret.",
     },
+    Setting {
+        name: "owners",
+        kind: Kind::Names(|w| &mut w.console.owners),
+        absent: Absent::Means("[]"),
+        doc: "Who does not judge what a service asks for, besides whoever its tokens name: `\"main:payroll=anna\"` says that\n\
+              what `payroll` asks for, by a token of `[issuer.main]`, is anna's own. It also tells that two names are one\n\
+              person's.",
+    },
 ];

@@ -62,9 +62,10 @@ macro_rules! settings {
             Setting {
                 name: "credential",
                 kind: Kind::Credential(|w| &mut w.$section.credential),
-                absent: Absent::Nothing { example: concat!(r#"{ file = ""#, stringify!($section), r#".token" }"#) },
+                absent: Absent::First { example: concat!(r#"{ file = ""#, stringify!($section), r#".token" }"#) },
                 doc: "The token that upstream knows us by, in the place of the caller's. A secret, of printable ASCII; a\n\
-                      file is read again when it changes. Without it, the caller's token is upstream's own, and goes on.",
+                      file is read again when it changes. Without it, the caller's token is upstream's own, and goes on;\n\
+                      then nothing can wait for people, for nobody's token would send it later.",
             },
         ]
     };

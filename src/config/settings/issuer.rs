@@ -112,4 +112,11 @@ pub(super) const SETTINGS: &[Setting] = &[
         absent: Absent::Means(r#""act.sub""#),
         doc: "The field that names the person whom a service acts for.",
     },
+    Setting {
+        name: "holds",
+        kind: Kind::Holds(|w| &mut w.issuer.holds),
+        absent: Absent::Means(r#""wait""#),
+        doc: "What its callers hear of a call that waits for people: `wait` is 202; `refuse` is 403 `APPROVAL_REQUIRED`, for\n\
+              clients that take any 2xx for done. The call waits in either case, and its repeat hears what became of it.",
+    },
 ];

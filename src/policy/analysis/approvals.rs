@@ -19,7 +19,9 @@ impl Sides<'_> {
         let (old, new) = (self.old.rules.approvals.get(name), self.new.rules.approvals.get(name));
         old == new
             && old.is_none_or(|approval| {
-                groups_of(&approval.need).iter().all(|group| self.old.groups.get(*group) == self.new.groups.get(*group))
+                groups_of(&approval.need)
+                    .iter()
+                    .all(|group| self.old.rules.groups.get(*group) == self.new.rules.groups.get(*group))
             })
     }
 
@@ -40,7 +42,8 @@ impl Sides<'_> {
     fn implies(&self, new: &Need, old: &Need) -> bool {
         match (new, old) {
             (Need::People { group: a, count: n }, Need::People { group: b, count: m }) => {
-                let members = |groups: &Policies, name: &String| groups.groups.get(name).cloned().unwrap_or_default();
+                let members =
+                    |groups: &Policies, name: &String| groups.rules.groups.get(name).cloned().unwrap_or_default();
                 n >= m && members(self.new, a).is_subset(&members(self.old, b))
             }
             (Need::Any(ways), old) => ways.iter().all(|way| self.implies(way, old)),

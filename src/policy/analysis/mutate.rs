@@ -151,7 +151,7 @@ impl Mutant {
     }
 
     pub(super) fn applied(&self, policies: &Policies) -> Policies {
-        let Rules { rules, limits, approvals, valuation, .. } = &policies.rules;
+        let Rules { rules, limits, approvals, groups, valuation, .. } = &policies.rules;
         let (mut rules, mut limits) = (rules.clone(), limits.clone());
         let mut approvals: BTreeMap<Arc<str>, Approval> = approvals.clone();
         match &self.change {
@@ -161,7 +161,7 @@ impl Mutant {
                 approvals.insert(name.clone(), changed.as_ref().clone());
             }
         }
-        Policies { rules: Rules::new(rules, limits, approvals, valuation.clone()), ..policies.clone() }
+        Policies { rules: Rules::new(rules, limits, approvals, groups.clone(), valuation.clone()), ..policies.clone() }
     }
 }
 

@@ -19,7 +19,7 @@ pub(crate) fn unreachable(policies: &Policies) -> Vec<Finding> {
     let each = policies.rules.approvals.iter();
     each.filter_map(|(name, approval)| {
         let (file, (line, column)) = policies.place_of("approval", name)?;
-        let text = match reach(&approval.need, &policies.groups) {
+        let text = match reach(&approval.need, &policies.rules.groups) {
             Reach::ByAll => return None,
             Reach::NotFor(person) => format!(
                 "`{name}` could never be reached for what `{person}` asks: nobody votes on what they ask themselves"

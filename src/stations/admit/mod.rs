@@ -18,7 +18,7 @@ pub use algorithm::{Algorithm, KeyKind};
 pub use certificate::{Certificate, CertificateName};
 pub use claims::FieldPath;
 pub use keys::{KeyFault, KeySet};
-pub use token::{Believed, Caller, IssuerRules, TokenFault, Trusted, believe};
+pub use token::{Believed, Caller, IssuerRules, Known, TokenFault, Trusted, believe};
 
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
@@ -63,6 +63,15 @@ impl Admitted {
             caller: Arc::new(Caller::of_the_gate()),
             token: Secret::new(String::new()),
         })
+    }
+
+    /// A call that was admitted before and waited since: by whom it was asked for is what was written down then. It
+    /// bears no token.
+    pub fn again(environment: Environment, found: Found, target: &str, by: Known) -> Admitted {
+        let Found { operation, path_parameters } = found;
+        let query = target.split_once('?').map_or("", |(_, query)| query).to_owned();
+        let (caller, token) = (Arc::new(Caller::again(by)), Secret::new(String::new()));
+        Admitted { environment, operation, path_parameters, query, caller, token }
     }
 
     pub fn environment(&self) -> Environment {

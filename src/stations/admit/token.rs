@@ -40,6 +40,8 @@ pub struct IssuerRules {
     pub required: Vec<FieldPath>,
     pub roles: Option<FieldPath>,
     pub requester: FieldPath,
+    /// Whether its callers take any 2xx for done, so that what waits is told as a refusal.
+    pub refuses_holds: bool,
 }
 
 /// An issuer and its keys as they are known now; none if they could not be had yet.
@@ -57,6 +59,16 @@ pub struct Caller {
     requester: Option<String>,
     roles: BTreeSet<String>,
     certificate: Option<Arc<Certificate>>,
+    refuses_holds: bool,
+}
+
+/// What is written down of a caller, for a call that waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Known {
+    pub issuer: String,
+    pub subject: String,
+    pub requester: Option<String>,
+    pub roles: BTreeSet<String>,
 }
 
 /// What the gate calls itself: no issuer may have such a name.
@@ -71,6 +83,21 @@ impl Caller {
             requester: None,
             roles: BTreeSet::new(),
             certificate: None,
+            refuses_holds: false,
+        }
+    }
+
+    pub(super) fn again(known: Known) -> Caller {
+        let Known { issuer, subject, requester, roles } = known;
+        Caller { issuer: issuer.into(), subject, requester, roles, certificate: None, refuses_holds: false }
+    }
+
+    pub fn known(&self) -> Known {
+        Known {
+            issuer: self.issuer.to_string(),
+            subject: self.subject.clone(),
+            requester: self.requester.clone(),
+            roles: self.roles.clone(),
         }
     }
 
@@ -94,6 +121,11 @@ impl Caller {
 
     pub fn roles(&self) -> &BTreeSet<String> {
         &self.roles
+    }
+
+    /// Whether it takes any 2xx for done, so that what waits is told as a refusal.
+    pub fn refuses_holds(&self) -> bool {
+        self.refuses_holds
     }
 
     /// The certificate that the call came under, where callers must show one.
@@ -135,7 +167,8 @@ impl Believed {
     /// Somebody who may call everywhere.
     pub(crate) fn of_anyone() -> Believed {
         let (issuer, subject) = ("any".into(), "any".into());
-        let caller = Caller { issuer, subject, requester: None, roles: BTreeSet::new(), certificate: None };
+        let roles = BTreeSet::new();
+        let caller = Caller { issuer, subject, requester: None, roles, certificate: None, refuses_holds: false };
         let environments = Environment::ALL.to_vec();
         Believed { caller: Arc::new(caller), until_secs: i64::MAX, environments, bound_to: None }
     }
@@ -331,7 +364,8 @@ impl IssuerRules {
             None => BTreeSet::new(),
             Some(value) => claims::roles(value).ok_or(TokenFault::Fields)?,
         };
-        Ok(Caller { issuer: self.name.clone(), subject, requester, roles, certificate: None })
+        let (issuer, refuses_holds) = (self.name.clone(), self.refuses_holds);
+        Ok(Caller { issuer, subject, requester, roles, certificate: None, refuses_holds })
     }
 }
 

@@ -79,6 +79,17 @@ impl Intent {
         self.named.as_ref()
     }
 
+    /// By what it is known if it waits for people: by its own name, else by itself and who asks for it.
+    pub fn name(&self) -> Named {
+        self.named.clone().unwrap_or_else(|| {
+            let fingerprint = self.fingerprint.to_hex();
+            let of = [self.caller.issuer(), self.caller.subject(), &fingerprint].map(str::as_bytes);
+            let name = format!("call/{}", Fingerprint::of(&of).to_hex());
+            let key = RecordKey { environment: self.environment, kind: Kind::Claim, name };
+            Named { key, request_id: None, fingerprint: self.fingerprint }
+        })
+    }
+
     pub fn caller(&self) -> &Arc<Caller> {
         &self.caller
     }

@@ -1,8 +1,9 @@
 //! What is said to whoever asks under the name of a claim that exists.
 
-use super::state::{Answer, Owner, State};
+use super::state::{Answer, Declined, Owner, State};
 use super::written::{UnreadableClaim, read};
 use crate::base::digest::Fingerprint;
+use crate::base::ids::HoldId;
 use crate::commit::{Content, Record, StoreTime};
 
 /// What an existing claim says to a request of its name.
@@ -13,6 +14,10 @@ pub enum Said {
         executed: bool,
         answer: Answer,
     },
+    /// It waits for people, under this name.
+    Held(HoldId),
+    /// It waited for people, and goes no further.
+    Declined(Declined),
     InProgress,
     InDoubt,
     /// It was used, and nothing more is kept of it.
@@ -25,6 +30,8 @@ impl Said {
     pub fn as_str(&self) -> &'static str {
         match self {
             Said::Done { .. } => "done",
+            Said::Held(_) => "held",
+            Said::Declined(_) => "declined",
             Said::InProgress => "in-progress",
             Said::InDoubt => "in-doubt",
             Said::Spent => "spent",
@@ -43,6 +50,8 @@ pub fn said(record: &Record, asker: &Owner, fingerprint: Fingerprint, now: Store
         return Ok(Said::Reused);
     }
     Ok(match claim.state {
+        State::Held => Said::Held(claim.hold.ok_or(UnreadableClaim("it waits, and names no hold"))?),
+        State::Declined(declined) => Said::Declined(declined),
         State::Sending { lease, .. } if record.at.plus(lease) > now => Said::InProgress,
         State::Sending { .. } | State::Unknown { .. } => Said::InDoubt,
         State::Done { executed, answer } => Said::Done { executed, answer },

@@ -17,7 +17,7 @@ use super::keeping::{FOR_GOOD, Terms};
 use super::state::{Answer, Claim, Doubt, Owner, SentForm, State};
 use super::written::write;
 use crate::base::digest::Fingerprint;
-use crate::base::ids::{Environment, OperationId, RequestId, TraceId};
+use crate::base::ids::{Environment, HoldId, OperationId, RequestId, TraceId};
 use crate::commit::{
     Commit, Content, Found, Index, Keep, Kind, NodeId, Number, Obstacle, Outstanding, Record, RecordKey, Step,
     StoreTime,
@@ -184,8 +184,17 @@ impl Told {
 
     /// Where the store knows the claim, and less of it than the chain.
     pub fn over(&self, key: &RecordKey, found: &Record, claim: &Claim, terms: &Terms) -> Option<Vec<Step>> {
-        if !self.has_ended() || matches!(claim.state, State::Done { .. }) {
+        // What waits, or waited in vain, as far as the store knows, was sent since.
+        let was_sent = matches!(claim.state, State::Held | State::Declined(_));
+        if matches!(claim.state, State::Done { .. }) || !(self.has_ended() || was_sent) {
             return None;
+        }
+        if !self.has_ended() {
+            let (key, version, member) = (key.clone(), found.version, key.name.clone());
+            return Some(vec![
+                Step::Replace { key, version, value: write(&self.claim), keep: Keep::Forever },
+                Step::IndexAdd { index: Index::Unknown, member, due: terms.first_look },
+            ]);
         }
         let remove = |index| Step::IndexRemove { index, member: key.name.clone() };
         let (value, keep) = (write(&self.claim), self.spent(terms));
@@ -268,6 +277,7 @@ fn claim_of(entry: &Map<String, Value>, outstanding: &Outstanding) -> Option<Cla
         fingerprint: Fingerprint::of_hex(text("fingerprint")?)?,
         request_id: text("requestId").and_then(RequestId::parse),
         trace: TraceId::parse(text("trace")?)?,
+        hold: text("hold").and_then(HoldId::parse),
         // The windows are forgotten, and what it paid.
         booked: Booked::default(),
         state,

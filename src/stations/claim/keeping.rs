@@ -6,9 +6,11 @@ use bytes::Bytes;
 
 use super::booked::Booked;
 use super::freeze::{Freeze, in_the_way_of};
-use super::state::{Answer, Claim, Doubt, Event, ImpossibleEvent, Next, Nonce, Owner, SentForm, State, after};
+use super::state::{
+    Answer, Claim, Declined, Doubt, Event, ImpossibleEvent, Naming, Next, Nonce, Owner, SentForm, State, after,
+};
 use super::written::write;
-use crate::base::ids::{Environment, TraceId};
+use crate::base::ids::{Environment, HoldId, TraceId};
 use crate::base::keyed::OperandKey;
 use crate::commit::{
     Commit, Committed, Found, Index, Keep, Kind, NodeId, Number, Obstacle, Record, RecordKey, Step, StoreTime,
@@ -37,6 +39,19 @@ pub struct Terms {
 
 /// How long it is kept that a call was made that is known by its path.
 pub(super) const FOR_GOOD: Duration = Duration::from_hours(24 * 365 * 100);
+
+/// How long it is kept what became of a call that has a claim only because it waited for people; and, where a path names
+/// it, that it did not go.
+const FOR_A_DAY: Keep = Keep::For { whole: Duration::from_hours(24), spent: Duration::ZERO };
+
+/// Where a claim that is begun comes from.
+#[derive(Clone, Debug)]
+pub enum From<'a> {
+    /// Nothing is known of the call.
+    Nothing,
+    /// It waits, and is released: with what else is written of its hold.
+    Held { here: Standpoint<'a>, hold: &'a HoldId, steps: Vec<Step> },
+}
 
 /// Who begins.
 #[derive(Clone, Debug)]
@@ -71,6 +86,8 @@ pub enum Standing {
     Forgotten,
     /// What the decision assumed is otherwise: it is made again.
     Otherwise(Vec<Learnt>),
+    /// The claim, or its hold, is another by now.
+    Moved,
     /// It cannot be: the store refused what it was not asked.
     Puzzling,
 }
@@ -100,40 +117,81 @@ pub struct Beginning {
     pub entry: Entry,
 }
 
-/// A call that cannot be claimed leaves its Entry, and no record.
-pub fn begin(intent: &Intent, allowed: &Allowed, by: Beginner<'_>) -> Beginning {
+/// A call that cannot be claimed leaves its Entry, and no record, unless it waited for people.
+pub fn begin(intent: &Intent, allowed: &Allowed, by: Beginner<'_>, from: From<'_>) -> Beginning {
     let mut steps = Vec::with_capacity(8);
     let grounds = allowed.grounds();
     let booked = Booked::of(grounds, intent.operation().class, by.nonce);
-    let claim = intent.named().map(|named| {
-        let claim = Claim {
-            owner: Owner::of(intent.caller()),
-            requester: intent.caller().requester().map(str::to_owned),
-            operation: intent.operation().id.clone(),
-            fingerprint: named.fingerprint,
-            request_id: named.request_id.clone(),
-            trace: by.trace.clone(),
-            booked: booked.clone(),
-            state: State::Sending {
-                node: by.node.clone(),
-                nonce: by.nonce.clone(),
-                lease: by.terms.lease,
-                sent: SentForm { target: intent.target(), body: intent.body().cloned().unwrap_or_default() },
-            },
-        };
-        steps.push(Step::Create { key: named.key.clone(), value: write(&claim), keep: Keep::Forever });
-        steps.push(Step::IndexAdd { index: Index::Sending, member: named.key.name.clone(), due: by.terms.lease });
-        (named.key.clone(), claim)
-    });
+    let state = State::Sending {
+        node: by.node.clone(),
+        nonce: by.nonce.clone(),
+        lease: by.terms.lease,
+        sent: SentForm::of(intent),
+    };
+    let mut entry = Entry::asked(What::Sending, intent, by.trace).with("decision", grounds.told());
+    let claim = match (from, intent.named()) {
+        (From::Held { here, hold, steps: of_hold }, _) => {
+            let claim = Claim { booked: booked.clone(), state, ..here.claim.clone() };
+            let (key, version) = (here.key.clone(), here.version);
+            steps.push(Step::Replace { key, version, value: write(&claim), keep: Keep::Forever });
+            steps.extend(of_hold);
+            entry = entry.claim(here.key, claim.request_id.as_ref()).with("hold", hold.as_str());
+            Some((here.key.clone(), claim))
+        }
+        (From::Nothing, Some(named)) => {
+            let claim = Claim { booked: booked.clone(), ..made(intent, by.trace, state, None) };
+            steps.push(Step::Create { key: named.key.clone(), value: write(&claim), keep: Keep::Forever });
+            Some((named.key.clone(), claim))
+        }
+        (From::Nothing, None) => {
+            steps.push(Step::Absent(intent.name().key));
+            None
+        }
+    };
+    if let Some((key, _)) = &claim {
+        steps.push(Step::IndexAdd { index: Index::Sending, member: key.name.clone(), due: by.terms.lease });
+    }
     let environment = intent.environment();
     steps.extend(in_the_way_of(intent).into_iter().map(|freeze| Step::Absent(freeze.key(environment))));
     steps.extend(grounds.guards());
     steps.extend(grounds.reservations(&by.nonce.0));
-    let entry = Entry::asked(What::Sending, intent, by.trace).with("decision", grounds.told());
     // Its end is told with what it was, but not with all that it was decided by.
     let whole = entry.clone().with("operands", grounds.operands(intent, by.operand_key));
     let commit = Commit { environment, node: by.node.clone(), steps, entry: whole.to_bytes() };
     Beginning { commit, claim, booked, entry }
+}
+
+/// The claim of a call that waits for people, under this name, and what must be so for it.
+pub fn wait(intent: &Intent, hold: &HoldId, trace: &TraceId) -> (Claim, Vec<Step>) {
+    let claim = made(intent, trace, State::Held, Some(hold.clone()));
+    let environment = intent.environment();
+    let mut steps = vec![Step::Create { key: intent.name().key, value: write(&claim), keep: Keep::Forever }];
+    steps.extend(in_the_way_of(intent).into_iter().map(|freeze| Step::Absent(freeze.key(environment))));
+    (claim, steps)
+}
+
+/// A call that waits goes no further: what is written of its claim; nothing if it does not wait.
+pub fn decline(here: Standpoint<'_>, declined: Declined, terms: &Terms) -> Option<Step> {
+    if here.claim.state != State::Held {
+        return None;
+    }
+    let claim = Claim { state: State::Declined(declined), ..here.claim.clone() };
+    let keep = keep(here, false, terms);
+    Some(Step::Replace { key: here.key.clone(), version: here.version, value: write(&claim), keep })
+}
+
+fn made(intent: &Intent, trace: &TraceId, state: State, hold: Option<HoldId>) -> Claim {
+    Claim {
+        owner: Owner::of(intent.caller()),
+        requester: intent.caller().requester().map(str::to_owned),
+        operation: intent.operation().id.clone(),
+        fingerprint: intent.fingerprint(),
+        request_id: intent.named().and_then(|named| named.request_id.clone()),
+        trace: trace.clone(),
+        hold,
+        booked: Booked::default(),
+        state,
+    }
 }
 
 /// What is asked of the store for a call that goes no further: that it was asked, unless there is a claim of its name.
@@ -145,7 +203,7 @@ pub fn refuse(
     may_be_forgotten: bool,
 ) -> Commit {
     let environment = intent.environment();
-    let mut steps: Vec<Step> = intent.named().map(|named| Step::Absent(named.key.clone())).into_iter().collect();
+    let mut steps = vec![Step::Absent(intent.name().key)];
     if intent.named().is_some() && !may_be_forgotten {
         steps.push(Step::Absent(Freeze::Restored.key(environment)));
     }
@@ -164,7 +222,8 @@ pub fn begun(committed: &Committed) -> Begun {
 pub fn begun_after_all(record: &Record, claim: &Claim, wanted: &Nonce) -> Option<Begun> {
     match &claim.state {
         State::Sending { nonce, .. } if nonce == wanted => Some(Begun { attempt: record.version }),
-        State::Sending { .. } | State::Unknown { .. } | State::Done { .. } => None,
+        State::Sending { .. } | State::Unknown { .. } => None,
+        State::Held | State::Declined(_) | State::Done { .. } => None,
     }
 }
 
@@ -187,6 +246,7 @@ pub fn standing(commit: &Commit, at: StoreTime, obstacles: Vec<Obstacle>) -> Sta
                 learnt.push(Learnt::Time(at))
             }
             (Some(Step::Reserve { window, .. }), _) => learnt.push(Learnt::Full(window.clone())),
+            (Some(Step::Replace { .. }), _) => return Standing::Moved,
             _ => {}
         }
     }
@@ -217,12 +277,13 @@ pub fn settle(
     let is_its_own = match &here.claim.state {
         State::Sending { .. } => here.version == attempt,
         State::Unknown { attempt: known, .. } => *known == attempt,
-        State::Done { .. } => false,
+        State::Held | State::Declined(_) | State::Done { .. } => false,
     };
     if !is_its_own {
         return Err(Moved);
     }
-    let next = after(&here.claim.state, event, here.claim.request_id.is_none()).map_err(|ImpossibleEvent| Moved)?;
+    let next = after(&here.claim.state, event, Naming::of(here.key), here.claim.hold.is_some());
+    let next = next.map_err(|ImpossibleEvent| Moved)?;
     let commit = become_next(here, attempt, next.clone(), node, terms);
     Ok((commit, next))
 }
@@ -250,12 +311,15 @@ pub fn look_again(here: Standpoint<'_>, due: Duration, node: &NodeId) -> Option<
     Some(Commit { environment: here.key.environment, node: node.clone(), steps, entry: entry.to_bytes() })
 }
 
-/// Whether this very outcome is written down already: by a commit that the store did not answer for.
+/// Whether this very outcome is written down already: by a commit that the store did not answer for. `by_path`: a refusal
+/// leaves no claim.
 pub fn is_settled(found: Option<(Number, &Claim)>, attempt: Number, event: &Event, by_path: bool) -> bool {
     match (found.map(|(_, claim)| &claim.state), event) {
         // Another attempt can have been made only after this one was undone.
         (Some(State::Sending { .. }), Event::Undone) => found.is_some_and(|(version, _)| version > attempt),
         (Some(State::Unknown { attempt: known, .. }), Event::Undone) => *known > attempt,
+        // It waits again, or has waited in vain since.
+        (Some(State::Held | State::Declined(_)), Event::Undone) => true,
         (None, Event::Undone | Event::ShownAbsent) => true,
         (None, Event::Refused(_)) => by_path,
         (Some(State::Done { executed: true, answer }), Event::Executed(mine) | Event::Found(mine)) => answer == mine,
@@ -310,14 +374,17 @@ fn become_next(here: Standpoint<'_>, attempt: Number, next: Next, node: &NodeId,
             steps.extend(here.claim.booked.given_back());
             told(What::Undone)
         }
+        Next::Held => {
+            steps.push(Step::IndexRemove { index: Index::Unknown, member });
+            let claim = Claim { state: State::Held, booked: Booked::default(), ..here.claim.clone() };
+            let (key, version) = (here.key.clone(), here.version);
+            steps.push(Step::Replace { key, version, value: write(&claim), keep: Keep::Forever });
+            steps.extend(here.claim.booked.given_back());
+            told(What::Undone)
+        }
         Next::Done { executed, answer } => {
             steps.push(Step::IndexRemove { index: Index::Unknown, member });
-            let status = answer.status;
-            // A claim by path is for good: there is no other name under which it could be asked again.
-            let keep = match (&here.claim.request_id, terms.keep) {
-                (None, Keep::For { whole, .. }) => Keep::For { whole, spent: FOR_GOOD },
-                (_, keep) => keep,
-            };
+            let (status, keep) = (answer.status, keep(here, executed, terms));
             steps.push(replace(State::Done { executed, answer }, keep));
             steps.extend(if executed { here.claim.booked.executed() } else { here.claim.booked.given_back() });
             told(if executed { What::Executed } else { What::NotExecuted }).with("status", status)
@@ -342,8 +409,21 @@ fn become_next(here: Standpoint<'_>, attempt: Number, next: Next, node: &NodeId,
     Commit { environment: here.key.environment, node: node.clone(), steps, entry: entry.to_bytes() }
 }
 
+/// A claim by path is for good once it was executed: there is no other name under which it could be asked again.
+fn keep(here: Standpoint<'_>, executed: bool, terms: &Terms) -> Keep {
+    match (Naming::of(here.key), terms.keep) {
+        (Naming::Path, Keep::For { whole, .. }) if executed => Keep::For { whole, spent: FOR_GOOD },
+        (Naming::RequestId, keep) | (Naming::Path, keep @ Keep::Forever) => keep,
+        (Naming::Path | Naming::Call, _) => FOR_A_DAY,
+    }
+}
+
 pub(super) fn entry(what: What, key: &RecordKey, claim: &Claim, attempt: Number) -> Entry {
-    Entry::of(what)
+    let entry = match &claim.hold {
+        Some(hold) => Entry::of(what).with("hold", hold.as_str()),
+        None => Entry::of(what),
+    };
+    entry
         .claim(key, claim.request_id.as_ref())
         .operation(&claim.operation)
         .owner(&claim.owner.issuer, &claim.owner.subject)

@@ -119,6 +119,7 @@ mod tests {
             fingerprint: Fingerprint::of(&[]),
             request_id: RequestId::parse("r-1"),
             trace: TraceId::parse("t-1").unwrap(),
+            hold: None,
             booked: Booked::default(),
             state: State::Unknown {
                 attempt: Number::new(7),

@@ -8,9 +8,10 @@ use http::HeaderMap;
 
 use super::booked::Booked;
 use crate::base::digest::Fingerprint;
-use crate::base::ids::{OperationId, RequestId, TraceId};
-use crate::commit::{NodeId, Number, StoreTime};
+use crate::base::ids::{HoldId, OperationId, RequestId, TraceId};
+use crate::commit::{NodeId, Number, RecordKey, StoreTime};
 use crate::stations::admit::Caller;
+use crate::stations::check::Intent;
 
 /// Whose claim it is: nobody else learns anything of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +49,8 @@ pub struct Claim {
     pub request_id: Option<RequestId>,
     /// Of the exchange that made it.
     pub trace: TraceId,
+    /// Under which it waited for people, if it did.
+    pub hold: Option<HoldId>,
     /// What its attempt has booked.
     pub booked: Booked,
     pub state: State,
@@ -55,6 +58,10 @@ pub struct Claim {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
+    /// It waits for people: its hold tells for what.
+    Held,
+    /// It waited for people, and goes no further.
+    Declined(Declined),
     /// Its attempt is the number of the record.
     Sending {
         node: NodeId,
@@ -92,10 +99,66 @@ impl Claim {
 impl State {
     pub fn as_str(&self) -> &'static str {
         match self {
+            State::Held => "held",
+            State::Declined(declined) => declined.how.as_str(),
             State::Sending { .. } => "sending",
             State::Unknown { .. } => "unknown",
             State::Done { executed: true, .. } => "executed",
             State::Done { executed: false, .. } => "not-executed",
+        }
+    }
+}
+
+/// Why a call that waited goes no further.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declined {
+    pub how: Decline,
+    /// What its owner is told of the reason.
+    pub reason: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decline {
+    Rejected,
+    Expired,
+    Cancelled,
+    Blocked,
+    /// The store may have forgotten what was said of it, or that it was sent.
+    Forgotten,
+}
+
+impl Decline {
+    pub const ALL: [Decline; 5] =
+        [Decline::Rejected, Decline::Expired, Decline::Cancelled, Decline::Blocked, Decline::Forgotten];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Decline::Rejected => "rejected",
+            Decline::Expired => "expired",
+            Decline::Cancelled => "cancelled",
+            Decline::Blocked => "blocked",
+            Decline::Forgotten => "forgotten",
+        }
+    }
+}
+
+/// By what a claim is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Naming {
+    /// A requestId, which its owner may choose anew.
+    RequestId,
+    /// Its path: there is no other name for what it asks for.
+    Path,
+    /// The call itself and its owner: it has a claim only because it waited for people.
+    Call,
+}
+
+impl Naming {
+    pub fn of(key: &RecordKey) -> Naming {
+        match key.name.split_once('/') {
+            Some(("path", _)) => Naming::Path,
+            Some(("call", _)) => Naming::Call,
+            _ => Naming::RequestId,
         }
     }
 }
@@ -108,6 +171,10 @@ pub struct SentForm {
 }
 
 impl SentForm {
+    pub fn of(intent: &Intent) -> SentForm {
+        SentForm { target: intent.target(), body: intent.body().cloned().unwrap_or_default() }
+    }
+
     /// Of a call of which only the audit chain knows.
     pub fn forgotten() -> SentForm {
         SentForm { target: String::new(), body: Bytes::new() }
@@ -200,7 +267,12 @@ impl Event {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
     Absent,
-    Done { executed: bool, answer: Answer },
+    /// It waits again, to be sent later.
+    Held,
+    Done {
+        executed: bool,
+        answer: Answer,
+    },
     Unknown(Doubt),
 }
 
@@ -208,22 +280,24 @@ pub enum Next {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImpossibleEvent;
 
-/// The table. `by_path`: the claim is known by its path, and not by a requestId that its owner may choose anew.
-pub fn after(state: &State, event: Event, by_path: bool) -> Result<Next, ImpossibleEvent> {
+/// The table. `from_hold`: it waited for people before it was sent, and its owner asks for what became of it.
+pub fn after(state: &State, event: Event, naming: Naming, from_hold: bool) -> Result<Next, ImpossibleEvent> {
+    let is_forgotten = naming == Naming::Path && !from_hold;
     match (state, event) {
         (State::Sending { .. } | State::Unknown { .. }, Event::Executed(answer)) => {
             Ok(Next::Done { executed: true, answer })
         }
-        (State::Sending { .. } | State::Unknown { .. }, Event::Refused(_)) if by_path => Ok(Next::Absent),
+        (State::Sending { .. } | State::Unknown { .. }, Event::Refused(_)) if is_forgotten => Ok(Next::Absent),
         (State::Sending { .. } | State::Unknown { .. }, Event::Refused(answer)) => {
             Ok(Next::Done { executed: false, answer })
         }
+        (State::Sending { .. } | State::Unknown { .. }, Event::Undone) if from_hold => Ok(Next::Held),
         (State::Sending { .. } | State::Unknown { .. }, Event::Undone) => Ok(Next::Absent),
         (State::Sending { .. }, Event::Doubted(doubt)) => Ok(Next::Unknown(doubt)),
         (State::Unknown { .. }, Event::Found(answer)) => Ok(Next::Done { executed: true, answer }),
         (State::Unknown { .. }, Event::ShownAbsent) => Ok(Next::Absent),
         (State::Sending { .. }, Event::Found(_) | Event::ShownAbsent)
         | (State::Unknown { .. }, Event::Doubted(_))
-        | (State::Done { .. }, _) => Err(ImpossibleEvent),
+        | (State::Held | State::Declined(_) | State::Done { .. }, _) => Err(ImpossibleEvent),
     }
 }

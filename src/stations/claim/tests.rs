@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::*;
 use crate::base::digest::Fingerprint;
-use crate::base::ids::{OperationId, RequestId, TraceId};
-use crate::commit::{Content, NodeId, Number, Record, StoreTime, WindowKey};
+use crate::base::ids::{Environment, HoldId, OperationId, RequestId, TraceId};
+use crate::commit::{Content, Keep, Kind, NodeId, Number, Outstanding, Record, RecordKey, Step, StoreTime, WindowKey};
 
 fn answer(status: u16) -> Answer {
     let mut headers = HeaderMap::new();
@@ -61,6 +61,7 @@ fn claim(state: State, request_id: Option<&str>) -> Claim {
         fingerprint: Fingerprint::of(&[b"a call"]),
         request_id: request_id.and_then(RequestId::parse),
         trace: TraceId::parse("t-1").unwrap(),
+        hold: None,
         booked: Booked {
             holder: "n-1".to_owned(),
             windows: vec![WindowKey { limit: "org-day".to_owned(), key: r#"["production"]"#.to_owned() }],
@@ -72,22 +73,50 @@ fn claim(state: State, request_id: Option<&str>) -> Claim {
 
 #[test]
 fn every_event_has_its_place_in_every_state_or_none() {
-    let word = |state: &State, event: Event, by_path| match after(state, event, by_path) {
+    let word = |state: &State, event: Event, naming, from_hold| match after(state, event, naming, from_hold) {
         Ok(Next::Absent) => "absent",
+        Ok(Next::Held) => "held",
         Ok(Next::Done { executed: true, .. }) => "executed",
         Ok(Next::Done { executed: false, .. }) => "not-executed",
         Ok(Next::Unknown(_)) => "unknown",
         Err(ImpossibleEvent) => "-",
     };
-    let row = |state: &State, by_path| events().map(|event| word(state, event, by_path));
+    let row = |state: &State, naming, from_hold| events().map(|event| word(state, event, naming, from_hold));
     let [sending, unknown, executed, refused] = states();
-    assert_eq!(row(&sending, false), ["executed", "not-executed", "absent", "unknown", "-", "-"]);
-    assert_eq!(row(&unknown, false), ["executed", "not-executed", "absent", "-", "executed", "absent"]);
-    assert_eq!(row(&sending, true), ["executed", "absent", "absent", "unknown", "-", "-"]);
-    assert_eq!(row(&unknown, true), ["executed", "absent", "absent", "-", "executed", "absent"]);
-    for done in [executed, refused] {
-        assert_eq!(row(&done, false), ["-"; 6]);
-        assert_eq!(row(&done, true), ["-"; 6]);
+    let request = Naming::RequestId;
+    assert_eq!(row(&sending, request, false), ["executed", "not-executed", "absent", "unknown", "-", "-"]);
+    assert_eq!(row(&unknown, request, false), ["executed", "not-executed", "absent", "-", "executed", "absent"]);
+    assert_eq!(row(&sending, Naming::Path, false), ["executed", "absent", "absent", "unknown", "-", "-"]);
+    assert_eq!(row(&unknown, Naming::Path, false), ["executed", "absent", "absent", "-", "executed", "absent"]);
+    let declined = Decline::ALL.map(|how| State::Declined(Declined { how, reason: None }));
+    for naming in [request, Naming::Path, Naming::Call] {
+        assert_eq!(row(&sending, naming, true), ["executed", "not-executed", "held", "unknown", "-", "-"]);
+        assert_eq!(row(&unknown, naming, true), ["executed", "not-executed", "held", "-", "executed", "absent"]);
+        for state in [&executed, &refused, &State::Held].into_iter().chain(&declined) {
+            assert_eq!(row(state, naming, false), ["-"; 6]);
+            assert_eq!(row(state, naming, true), ["-"; 6]);
+        }
+    }
+}
+
+#[test]
+fn a_claim_that_waits_or_waited_in_vain_says_so_to_its_owner_alone() {
+    let (hold, reason) = (HoldId::parse(&"a1".repeat(16)).unwrap(), Some("a wrong account".to_owned()));
+    let declined = |how| State::Declined(Declined { how, reason: reason.clone() });
+    let states = Decline::ALL.map(declined).into_iter().chain([State::Held]);
+    for state in states {
+        let waits = Claim { hold: Some(hold.clone()), ..claim(state.clone(), Some("r-1")) };
+        assert_eq!(read(&write(&waits)), Ok(waits.clone()));
+        let record =
+            Record { version: Number::new(1), at: StoreTime::of_micros(1), content: Content::Whole(write(&waits)) };
+        let said =
+            |asker: &Owner| said(&record, asker, Fingerprint::of(&[b"a call"]), StoreTime::of_micros(2)).unwrap();
+        let expected = match state {
+            State::Declined(declined) => Said::Declined(declined),
+            _ => Said::Held(hold.clone()),
+        };
+        assert_eq!(said(&waits.owner), expected);
+        assert_eq!(said(&Owner { subject: "other".to_owned(), ..waits.owner.clone() }), Said::Reused);
     }
 }
 
@@ -170,5 +199,49 @@ proptest! {
             let whole = read(&bytes);
             prop_assert!(whole.is_err() || cut % length == 0);
         }
+    }
+}
+
+/// What the chain says was sent is not sent again because a store that was set back still has it waiting.
+#[test]
+fn a_chain_that_tells_of_sending_overrules_a_store_in_which_the_call_still_waits() {
+    let hold = HoldId::parse(&"a1".repeat(16)).unwrap();
+    let key = RecordKey { environment: Environment::Production, kind: Kind::Claim, name: "request/r-1".to_owned() };
+    let sending = |what: &str| {
+        let entry = serde_json::json!({
+            "what": what, "claim": "request/r-1", "requestId": "r-1", "operation": "createSwap", "trace": "t-1",
+            "owner": { "issuer": "main", "subject": "payroll" }, "hold": hold.as_str(),
+            "fingerprint": Fingerprint::of(&[b"a call"]).to_hex(),
+        });
+        let (environment, number, at) = (Environment::Production, Number::new(9), StoreTime::of_micros(9));
+        let mut tale = Tale::default();
+        let node = NodeId::parse("gate").unwrap();
+        tale.add(&Outstanding { environment, number, at, node, entry: Bytes::from(entry.to_string()) });
+        tale.into_claims().next().map(|(_, told)| told)
+    };
+    let keep = Keep::For { whole: Duration::from_secs(1), spent: Duration::from_secs(1) };
+    let [begin_within, lease, first_look, quiet] = [Duration::from_secs(1); 4];
+    let terms = Terms { begin_within, lease, first_look, quiet, keep };
+    let becomes = |what: &str, state: State| {
+        let found = Claim { hold: Some(hold.clone()), ..claim(state, Some("r-1")) };
+        let content = Content::Whole(write(&found));
+        let record = Record { version: Number::new(3), at: StoreTime::of_micros(3), content };
+        let steps = sending(what)?.over(&key, &record, &found, &terms)?;
+        steps.iter().find_map(|step| match step {
+            Step::Replace { value, .. } => Some(read(value).unwrap().state.as_str()),
+            _ => None,
+        })
+    };
+    let expired = State::Declined(Declined { how: Decline::Expired, reason: None });
+    for state in [State::Held, expired] {
+        assert_eq!(becomes("sending", state.clone()), Some("unknown"));
+        assert_eq!(becomes("unknown", state.clone()), Some("unknown"));
+        assert_eq!(becomes("executed", state.clone()), Some("executed"));
+        assert_eq!(becomes("undone", state.clone()), None, "it certainly was not");
+        assert_eq!(becomes("rejected", state), None);
+    }
+    let [sending_now, unknown, executed, _] = states();
+    for state in [sending_now, unknown, executed] {
+        assert_eq!(becomes("sending", state), None, "the store knows as much");
     }
 }

@@ -10,9 +10,9 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
 
 use super::booked::Booked;
-use super::state::{Answer, Claim, Doubt, Event, Nonce, Owner, SentForm, State};
+use super::state::{Answer, Claim, Decline, Declined, Doubt, Event, Nonce, Owner, SentForm, State};
 use crate::base::digest::Fingerprint;
-use crate::base::ids::{OperationId, RequestId, TraceId};
+use crate::base::ids::{HoldId, OperationId, RequestId, TraceId};
 use crate::commit::{NodeId, Number, StoreTime, WindowKey};
 
 /// The form of a claim's record. A newer one is refused.
@@ -43,6 +43,8 @@ pub fn write(claim: &Claim) -> Bytes {
         "state": claim.state.as_str(),
     });
     let state = match &claim.state {
+        State::Held => json!({}),
+        State::Declined(declined) => json!({ "reason": declined.reason }),
         State::Sending { node, nonce, lease, sent } => json!({
             "node": node.as_str(),
             "nonce": nonce.0,
@@ -67,6 +69,9 @@ pub fn write(claim: &Claim) -> Bytes {
         if let Some(id) = &claim.request_id {
             members.insert("requestId".to_owned(), Value::from(id.as_str()));
         }
+        if let Some(hold) = &claim.hold {
+            members.insert("hold".to_owned(), Value::from(hold.as_str()));
+        }
     }
     Bytes::from(members.to_string())
 }
@@ -84,6 +89,13 @@ pub fn read(bytes: &[u8]) -> Result<Claim, UnreadableClaim> {
             Some(id.ok_or(UnreadableClaim("`requestId` has another form"))?)
         }
     };
+    let hold = match fields.0.get("hold") {
+        None => None,
+        Some(hold) => {
+            let hold = hold.as_str().and_then(HoldId::parse);
+            Some(hold.ok_or(UnreadableClaim("`hold` has another form"))?)
+        }
+    };
     Ok(Claim {
         owner: Owner { issuer: fields.text("issuer")?.to_owned(), subject: fields.text("subject")?.to_owned() },
         requester: fields.0.get("requester").and_then(Value::as_str).map(str::to_owned),
@@ -92,6 +104,7 @@ pub fn read(bytes: &[u8]) -> Result<Claim, UnreadableClaim> {
             .ok_or(UnreadableClaim("`fingerprint` is not a digest"))?,
         request_id,
         trace: TraceId::parse(fields.text("trace")?).ok_or(UnreadableClaim("`trace` has another form"))?,
+        hold,
         booked: booked(&fields)?,
         state: state(&fields)?,
     })
@@ -177,7 +190,13 @@ fn state(fields: &Fields<'_>) -> Result<State, UnreadableClaim> {
         }
         "executed" => Ok(State::Done { executed: true, answer: answer(fields)? }),
         "not-executed" => Ok(State::Done { executed: false, answer: answer(fields)? }),
-        _ => Err(UnreadableClaim("`state` is none that is known")),
+        "held" => Ok(State::Held),
+        word => {
+            let how = Decline::ALL.into_iter().find(|how| how.as_str() == word);
+            let how = how.ok_or(UnreadableClaim("`state` is none that is known"))?;
+            let reason = fields.0.get("reason").and_then(Value::as_str).map(str::to_owned);
+            Ok(State::Declined(Declined { how, reason }))
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use http::header::{DATE, HeaderName, HeaderValue, RETRY_AFTER};
 
-use super::{Code, Executed, Origin, Reply, own, repeat};
+use super::{Code, Executed, Origin, Reply, declined, own, repeat};
 use crate::catalog::{Claim, Operation, Shape};
 use crate::stations::claim::{Answer, Said};
 
@@ -57,6 +57,11 @@ pub fn claimed(said: Said, operation: &Operation) -> Reply {
             let executed = Some(if executed { Executed::Yes } else { Executed::No });
             Reply { status: answer.status, headers, body: answer.body, origin: Origin::Upstream, executed, code: None }
         }
+        Said::Declined(why) => declined(&why, name),
+        Said::Held(_) => refused(
+            Code::RequestInProgress,
+            &format!("this {name} waits for people, and has just changed; ask again for its answer."),
+        ),
         Said::InProgress => refused(
             Code::RequestInProgress,
             &format!("this {name} is being sent at this moment; ask again for its answer, or with `Prefer: wait=N`."),

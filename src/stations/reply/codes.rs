@@ -16,6 +16,10 @@ pub enum Code {
     PolicyDenied,
     LimitExceeded,
     ApprovalRequired,
+    ApprovalRejected,
+    ApprovalExpired,
+    ApprovalCancelled,
+    ApprovalBlocked,
     RateLimited,
     KeysUnavailable,
     InvalidJson,
@@ -38,10 +42,15 @@ pub enum Code {
     NotInDoubt,
     TwoPeopleNeeded,
     TooEarly,
+    HoldNotFound,
+    /// It is another call that the person saw.
+    OtherBytes,
+    /// It is decided, or its time is over.
+    HoldOver,
 }
 
 impl Code {
-    pub const ALL: [Code; 32] = [
+    pub const ALL: [Code; 39] = [
         Code::MalformedRequest,
         Code::TargetTooLong,
         Code::HeadTooLarge,
@@ -53,6 +62,10 @@ impl Code {
         Code::PolicyDenied,
         Code::LimitExceeded,
         Code::ApprovalRequired,
+        Code::ApprovalRejected,
+        Code::ApprovalExpired,
+        Code::ApprovalCancelled,
+        Code::ApprovalBlocked,
         Code::RateLimited,
         Code::KeysUnavailable,
         Code::InvalidJson,
@@ -74,6 +87,9 @@ impl Code {
         Code::NotInDoubt,
         Code::TwoPeopleNeeded,
         Code::TooEarly,
+        Code::HoldNotFound,
+        Code::OtherBytes,
+        Code::HoldOver,
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -110,6 +126,13 @@ impl Code {
             Code::NotInDoubt => "NOT_IN_DOUBT",
             Code::TwoPeopleNeeded => "TWO_PEOPLE_NEEDED",
             Code::TooEarly => "TOO_EARLY",
+            Code::ApprovalRejected => "APPROVAL_REJECTED",
+            Code::ApprovalExpired => "APPROVAL_EXPIRED",
+            Code::ApprovalCancelled => "APPROVAL_CANCELLED",
+            Code::ApprovalBlocked => "APPROVAL_BLOCKED",
+            Code::HoldNotFound => "HOLD_NOT_FOUND",
+            Code::OtherBytes => "OTHER_BYTES",
+            Code::HoldOver => "HOLD_OVER",
         }
     }
 
@@ -118,8 +141,15 @@ impl Code {
         match self {
             Code::MalformedRequest | Code::InvalidJson | Code::InvalidRequest => 400,
             Code::Unauthorized => 401,
-            Code::Forbidden | Code::PolicyDenied | Code::LimitExceeded | Code::ApprovalRequired => 403,
-            Code::OperationNotFound | Code::RequestNotFound => 404,
+            Code::Forbidden
+            | Code::PolicyDenied
+            | Code::LimitExceeded
+            | Code::ApprovalRequired
+            | Code::ApprovalRejected
+            | Code::ApprovalExpired
+            | Code::ApprovalCancelled
+            | Code::ApprovalBlocked => 403,
+            Code::OperationNotFound | Code::RequestNotFound | Code::HoldNotFound => 404,
             Code::MethodNotAllowed => 405,
             Code::RequestTimeout => 408,
             Code::BodyTooLarge => 413,
@@ -132,7 +162,9 @@ impl Code {
             | Code::RequestIdSpent
             | Code::NotInDoubt
             | Code::TwoPeopleNeeded
-            | Code::TooEarly => 409,
+            | Code::TooEarly
+            | Code::OtherBytes
+            | Code::HoldOver => 409,
             Code::RequestIdReused => 422,
             Code::Overloaded
             | Code::KeysUnavailable
@@ -145,7 +177,7 @@ impl Code {
 
     pub fn shape(self) -> Shape {
         match self {
-            Code::OperationNotFound | Code::MethodNotAllowed | Code::RequestNotFound => Shape::B,
+            Code::OperationNotFound | Code::MethodNotAllowed | Code::RequestNotFound | Code::HoldNotFound => Shape::B,
             Code::MalformedRequest
             | Code::TargetTooLong
             | Code::HeadTooLarge
@@ -158,13 +190,19 @@ impl Code {
             | Code::PolicyDenied
             | Code::LimitExceeded
             | Code::ApprovalRequired
+            | Code::ApprovalRejected
+            | Code::ApprovalExpired
+            | Code::ApprovalCancelled
+            | Code::ApprovalBlocked
             | Code::RateLimited
             | Code::RequestInProgress
             | Code::RequestIdSpent
             | Code::RequestIdReused
             | Code::NotInDoubt
             | Code::TwoPeopleNeeded
-            | Code::TooEarly => Shape::C,
+            | Code::TooEarly
+            | Code::OtherBytes
+            | Code::HoldOver => Shape::C,
             Code::Unauthorized
             | Code::UpstreamUnavailable
             | Code::UpstreamTimeout

@@ -6,6 +6,7 @@
 mod claimed;
 mod codes;
 mod decided;
+mod held;
 mod rate;
 mod read;
 mod upstream;
@@ -17,6 +18,7 @@ use serde_json::{Value, json};
 pub use claimed::{Closed, claimed, closed};
 pub use codes::Code;
 pub use decided::{Earlier, denied, not_held};
+pub use held::{Waiting, declined, held};
 pub use rate::{Exceeded, RATE_LIMIT, RATE_LIMIT_POLICY, Rated, exceeded, rate_fields};
 pub use read::{Fetched, ReadError, ReadFailure, fetched, read_error, read_failed};
 pub use upstream::{error_in_shape, is_passed};
@@ -66,6 +68,8 @@ impl Origin {
 pub enum Executed {
     Yes,
     No,
+    /// It waits for people.
+    Held,
     Unknown,
 }
 
@@ -74,6 +78,7 @@ impl Executed {
         match self {
             Executed::Yes => "executed",
             Executed::No => "not-executed",
+            Executed::Held => "held",
             Executed::Unknown => "unknown",
         }
     }

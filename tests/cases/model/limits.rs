@@ -53,7 +53,10 @@ impl World {
                     let body: Value = serde_json::from_slice(&sent.body).unwrap();
                     amount(body["source"]["amount"].as_str().unwrap())
                 }
-                Some(State::Done { executed: false, .. } | State::Sending { .. }) | None => 0,
+                Some(
+                    State::Done { executed: false, .. } | State::Sending { .. } | State::Held | State::Declined(_),
+                )
+                | None => 0,
             };
         }
         assert_eq!(used, counted, "the window holds something else");

@@ -4,8 +4,10 @@
 //! A failure prints its seed; `SLUICE_SEED=N cargo test --test main model` runs that history alone. `SLUICE_HISTORIES`
 //! says how many there are.
 
+mod callers;
 mod elsewhere;
 mod fate;
+mod holds;
 mod limits;
 mod ports;
 mod world;

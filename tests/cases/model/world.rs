@@ -6,24 +6,19 @@ use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Method;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
-use serde_json::Value;
+use http::header::HeaderValue;
 use sluice::adapters::credential::Credential;
 use sluice::adapters::store::memory::Memory;
 use sluice::base::ids::{Environment, TraceId};
 use sluice::base::keyed::OperandKey;
-use sluice::base::secret::Secret;
 use sluice::catalog::{Catalog, SchemaFiles};
 use sluice::commit::{Content, Index, Keep, Kind, NodeId, Number, RecordKey};
 use sluice::config::CredentialConfig;
+use sluice::journey::holds::Changes;
 use sluice::journey::submit::submit;
 use sluice::journey::upkeep::{drain, lapse, recover, search_and_sweep};
 use sluice::journey::{Books, Road};
 use sluice::ports::{Clock as _, Store};
-use sluice::stations::admit::{
-    Admitted, Algorithm, Believed, FieldPath, Head, IssuerRules, KeySet, Trusted, admit, bearer, believe, find,
-};
 use sluice::stations::claim::{self, Owner, Standpoint, State, Terms, say_absent};
 use sluice::stations::forward::Origin;
 use sluice::stations::reply::{Executed, Reply};
@@ -34,14 +29,16 @@ use tokio::time::{sleep, timeout};
 use tokio_util::task::TaskTracker;
 
 use super::REQUEST_IDS;
+use super::callers::{CALLERS, admitted};
 use super::fate::{Fate, Life, ModelClock};
 use super::limits::POLICIES;
 use super::ports::{ANSWER_WITHIN, Asked, AuditFile, Effect, FlakyAudit, FlakyStore, FlakyUpstream, ModelUpstream};
-use crate::support::token::{ISSUER, SECRET, claims, signed};
 
 pub const ENVIRONMENT: Environment = Environment::Production;
-const BEGIN_WITHIN: Duration = Duration::from_secs(20);
-const LEASE: Duration = Duration::from_secs(60);
+/// Callers' own tokens go on.
+const FORWARD: &CredentialConfig = &CredentialConfig::Forward;
+pub const BEGIN_WITHIN: Duration = Duration::from_secs(20);
+pub const LEASE: Duration = Duration::from_secs(60);
 
 /// One history.
 pub struct World {
@@ -55,14 +52,14 @@ pub struct World {
 }
 
 /// One life of a node.
-struct Node {
-    life: Arc<Life>,
-    books: Arc<Books>,
-    road: Road,
+pub struct Node {
+    pub life: Arc<Life>,
+    pub books: Arc<Books>,
+    pub road: Road,
     audit: Arc<FlakyAudit>,
     trips: Arc<AtomicU64>,
-    work: Vec<JoinHandle<()>>,
-    serving: bool,
+    pub work: Vec<JoinHandle<()>>,
+    pub serving: bool,
 }
 
 /// What a caller heard.
@@ -79,8 +76,6 @@ struct Told {
 }
 
 pub static CATALOG: LazyLock<Catalog> = LazyLock::new(|| Catalog::build(&SchemaFiles::built_in(), &[]).unwrap());
-static CALLERS: LazyLock<Vec<(String, Believed)>> =
-    LazyLock::new(|| ["service", "stranger"].iter().map(|subject| believed(subject)).collect());
 
 impl World {
     pub fn new(seed: u64, store: impl FnOnce(Arc<ModelClock>) -> Arc<dyn Store>) -> Arc<World> {
@@ -99,7 +94,8 @@ impl World {
             begin: tokio::time::Instant::now(),
             wrong: Mutex::default(),
         });
-        let nodes = (0..2).map(|at| Mutex::new(node(at, &fate, &clock, &store, &files[at], &upstream))).collect();
+        let nodes =
+            (0..2).map(|at| Mutex::new(node(at, &fate, &clock, &store, &files[at], &upstream, FORWARD))).collect();
         Arc::new(World { fate, clock, store, upstream, files, nodes, told: Mutex::default() })
     }
 
@@ -117,7 +113,7 @@ impl World {
             let mut node_now = self.nodes[at].lock().unwrap();
             node_now.life.end();
             node_now.work.iter().for_each(JoinHandle::abort);
-            *node_now = node(at, &self.fate, &self.clock, &self.store, &self.files[at], &self.upstream);
+            *node_now = node(at, &self.fate, &self.clock, &self.store, &self.files[at], &self.upstream, FORWARD);
         }
     }
 
@@ -233,7 +229,7 @@ impl World {
             now.life.end();
             now.work.iter().for_each(JoinHandle::abort);
             let calm = Arc::new(Fate::calm());
-            *now = node(at, &calm, &self.clock, &self.store, &self.files[at], &self.upstream);
+            *now = node(at, &calm, &self.clock, &self.store, &self.files[at], &self.upstream, FORWARD);
             now.serving = true;
         }
         for at in 0..2 {
@@ -282,7 +278,7 @@ impl World {
                     let before = effects.iter().find(lied);
                     assert!(before.is_none(), "{}: told not executed ({})", one.request_id, one.status);
                 }
-                Some(Executed::Unknown) | None => {}
+                Some(Executed::Held | Executed::Unknown) | None => {}
             }
         }
     }
@@ -299,6 +295,7 @@ impl World {
                 }
                 Some(State::Unknown { .. }) => assert!(effects.len() <= 1, "{request_id}: {} effects", effects.len()),
                 Some(State::Sending { .. }) => panic!("{request_id}: left in sending"),
+                Some(State::Held | State::Declined(_)) => assert!(effects.is_empty(), "{request_id}: never sent"),
             }
         }
     }
@@ -343,13 +340,14 @@ pub fn in_memory(clock: Arc<ModelClock>) -> Arc<dyn Store> {
     Arc::new(Memory::new(clock))
 }
 
-fn node(
+pub fn node(
     at: usize,
     fate: &Arc<Fate>,
     clock: &Arc<ModelClock>,
     store: &Arc<dyn Store>,
     file: &AuditFile,
     upstream: &Arc<ModelUpstream>,
+    credential: &CredentialConfig,
 ) -> Node {
     let (life, trips) = (Arc::new(Life::default()), Arc::new(AtomicU64::new(0)));
     let audit = Arc::new(FlakyAudit {
@@ -372,6 +370,8 @@ fn node(
         terms: terms(),
         unsettled: None,
         settling: TaskTracker::new(),
+        changes: Changes::default(),
+        owners: Arc::default(),
         metrics: Metrics::new().unwrap(),
         heard: Arc::default(),
         operand_key: OperandKey::of(&[7; 32]).unwrap(),
@@ -381,7 +381,7 @@ fn node(
         upstream: Arc::new(FlakyUpstream { upstream: upstream.clone(), life: life.clone(), fate: fate.clone() }),
         origin: Origin { host: HeaderValue::from_static("upstream.test"), base_path: String::new() },
         environment: ENVIRONMENT,
-        credential: Arc::new(Credential::new(ENVIRONMENT, &CredentialConfig::Forward).unwrap()),
+        credential: Arc::new(Credential::new(ENVIRONMENT, credential).unwrap()),
         runtime: tokio::runtime::Handle::current(),
         sending: TaskTracker::new(),
     };
@@ -409,37 +409,4 @@ fn terms() -> Terms {
         quiet: ANSWER_WITHIN * 2 + Duration::from_secs(15),
         keep: Keep::For { whole: Duration::from_hours(24), spent: Duration::from_hours(48) },
     }
-}
-
-fn believed(subject: &str) -> (String, Believed) {
-    let rules = IssuerRules {
-        name: "main".into(),
-        issuer: ISSUER.to_owned(),
-        audiences: vec!["sluice".to_owned()],
-        environments: Environment::ALL.to_vec(),
-        algorithms: vec![Algorithm::Hs256],
-        leeway_secs: 60,
-        longest_lifetime_secs: 86_400,
-        required: Vec::new(),
-        roles: None,
-        requester: FieldPath::parse("act.sub").unwrap(),
-    };
-    let keys = Some(Arc::new(KeySet::shared(&Secret::new(SECRET.to_owned()))));
-    let mut said = claims();
-    said["sub"] = Value::from(subject);
-    let token = signed(&said);
-    let now = said["iat"].as_i64().unwrap();
-    let believed = believe(&token, &[Trusted { rules, keys }], now).unwrap();
-    (format!("Bearer {token}"), believed)
-}
-
-fn admitted(stranger: bool) -> (Admitted, HeaderMap) {
-    let (token, believed) = &CALLERS[usize::from(stranger)];
-    let mut headers = HeaderMap::new();
-    headers.insert(AUTHORIZATION, HeaderValue::from_str(token).unwrap());
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let head = Head { method: &Method::POST, target: "/v2/wallets/swaps", headers: &headers };
-    let found = find(&CATALOG, head).unwrap();
-    let token = bearer(&headers).unwrap();
-    (admit(ENVIRONMENT, found, head, token, believed, None).unwrap(), headers)
 }

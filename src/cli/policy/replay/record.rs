@@ -13,6 +13,8 @@ use crate::policy::{Operands, Recorded};
 #[derive(Debug)]
 pub(super) enum Event {
     Decided(Box<Decided>),
+    /// What waited for people goes: no other decision of the same request, but it counts.
+    Released(Box<Decided>),
     /// A decision that was written down without what it was made of.
     Untold {
         day: String,
@@ -63,6 +65,7 @@ impl Record {
     pub fn keys(&self) -> BTreeSet<String> {
         let key = |event: &Event| match event {
             Event::Decided(decided) => Some(decided.recorded.operands.key.clone()),
+            Event::Released(released) => Some(released.recorded.operands.key.clone()),
             Event::Untold { .. } | Event::GivenBack { .. } | Event::Other => None,
         };
         self.events.values().filter_map(key).collect()
@@ -97,9 +100,11 @@ impl Record {
 
 fn event(shown: &Shown) -> Event {
     let attempt = shown.entry.get("attempt").and_then(Value::as_u64);
-    match (shown.text("what").as_str(), attempt) {
+    let what = shown.text("what");
+    match (what.as_str(), attempt) {
         ("not-executed" | "undone", Some(attempt)) => Event::GivenBack { attempt },
         (_, None) if shown.entry.get("decision").is_some() => match decided(shown) {
+            Some(decided) if what == "sending" && decided.recorded.hold.is_some() => Event::Released(Box::new(decided)),
             Some(decided) => Event::Decided(Box::new(decided)),
             None => Event::Untold { day: day(shown) },
         },
@@ -119,6 +124,7 @@ fn decided(shown: &Shown) -> Option<Decided> {
         issuer: name("owner.issuer")?,
         subject: name("owner.subject")?,
         requester: name("requester"),
+        hold: name("hold"),
         operands: Operands::read(shown.entry.get("operands")?)?,
     };
     let known = name("requestId").or_else(|| name("claim")).unwrap_or_else(|| format!("number {number}"));

@@ -16,7 +16,7 @@ fn odd(text: &str) -> String {
 /// The rules without one, as if it had never been written.
 fn without(rules: &Rules, id: &str) -> Rules {
     let left = rules.rules.iter().filter(|rule| &*rule.id != id).cloned().collect();
-    Rules::new(left, rules.limits.clone(), rules.approvals.clone(), rules.valuation.clone())
+    Rules::new(left, rules.limits.clone(), rules.approvals.clone(), rules.groups.clone(), rules.valuation.clone())
 }
 
 fn says(verdict: &Verdict, id: &str) -> bool {

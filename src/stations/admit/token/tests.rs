@@ -122,6 +122,7 @@ fn rules(algorithms: &[Algorithm]) -> IssuerRules {
         required: vec![FieldPath::parse("client_id").unwrap()],
         roles: FieldPath::parse("realm.roles"),
         requester: FieldPath::parse("act.sub").unwrap(),
+        refuses_holds: false,
     }
 }
 

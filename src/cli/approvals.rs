@@ -1,0 +1,401 @@
+//! `sluice approvals`: what waits for people, and what you say of it.
+//!
+//! What is shown of a call is made here, from the bytes that would be sent, and a vote is for the fingerprint that is
+//! computed here: a console that told something else would be noticed.
+
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, bail};
+use clap::{Args, Subcommand, ValueEnum};
+use http::Method;
+use serde_json::{Value, json};
+
+use super::console::{Ask, Way, refusal};
+use super::freeze::Environment;
+use super::{Ending, print, read_contract};
+use crate::base::ids::{Environment as Where, HoldId};
+use crate::catalog::Catalog;
+use crate::stations::admit::Known;
+use crate::stations::check::Intent;
+use crate::stations::hold::{in_words, read_bytes};
+
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// See calls that wait for people, and judge them
+///
+/// What is shown is made from the very bytes that would be sent, and a vote is for their fingerprint as it is computed
+/// here. Judging takes the role `approver`, and to be a member of a group that is asked.
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    List(List),
+    Show(Show),
+    Approve(Approve),
+    Reject(Reject),
+    Withdraw(Withdraw),
+    Watch(Watch),
+}
+
+/// List what waits, those first that expire first
+#[derive(Debug, Args)]
+struct List {
+    #[command(flatten)]
+    way: Way,
+    /// Of one environment alone
+    #[arg(long, value_enum)]
+    environment: Option<Environment>,
+    /// In which state
+    #[arg(long, value_enum, default_value = "open")]
+    state: State,
+    /// At most so many, up to 100
+    #[arg(long)]
+    limit: Option<u16>,
+    /// Where the page before ended
+    #[arg(long, value_name = "NEXT")]
+    after: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum State {
+    Open,
+    Pending,
+    Approved,
+}
+
+#[derive(Debug, Args)]
+struct Which {
+    #[command(flatten)]
+    way: Way,
+    /// The name of the hold, as `sluice approvals list` shows it
+    #[arg(value_name = "HOLD")]
+    hold: String,
+    /// The folder of the contract that the gate uses, where it is not the one that is built in
+    #[arg(long, value_name = "DIR")]
+    schemas: Option<PathBuf>,
+}
+
+/// Show one: what it would send, from where to where, why it waits, and who has agreed
+#[derive(Debug, Args)]
+struct Show {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Agree to one, for exactly the bytes that are shown
+#[derive(Debug, Args)]
+struct Approve {
+    #[command(flatten)]
+    which: Which,
+    /// What to remark; whoever judges and whoever reads the audit chain sees it
+    #[arg(long, value_name = "TEXT")]
+    comment: Option<String>,
+    /// Do not ask whether you are sure
+    #[arg(long)]
+    yes: bool,
+}
+
+/// Reject one: it is never sent, and its caller hears why
+#[derive(Debug, Args)]
+struct Reject {
+    #[command(flatten)]
+    which: Which,
+    /// Why; its caller hears it
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+}
+
+/// Take your vote back, as long as people enough have not agreed
+#[derive(Debug, Args)]
+struct Withdraw {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Tell what begins to wait, and what becomes of it, until you end it
+#[derive(Debug, Args)]
+struct Watch {
+    #[command(flatten)]
+    way: Way,
+}
+
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
+    match &arguments.what {
+        What::List(list) => list.run(),
+        What::Show(show) => show.run(),
+        What::Approve(approve) => approve.run(),
+        What::Reject(reject) => {
+            let told = |changed| if changed { "Rejected." } else { "It was rejected already." };
+            reject.which.judge("reject", json!({ "reason": reject.reason }), told)
+        }
+        What::Withdraw(withdraw) => {
+            let told = |changed| if changed { "Your vote is taken back." } else { "There was no vote of yours." };
+            withdraw.which.judge("withdraw", json!({}), told)
+        }
+        What::Watch(watch) => watch.run(),
+    }
+}
+
+impl List {
+    fn run(&self) -> anyhow::Result<Ending> {
+        let state = match self.state {
+            State::Open => "open",
+            State::Pending => "pending",
+            State::Approved => "approved",
+        };
+        let ask = Ask::get("holds")
+            .with("environment", self.environment.map(|environment| environment.as_str().to_owned()))
+            .with("state", Some(state.to_owned()))
+            .with("limit", self.limit.map(|limit| limit.to_string()))
+            .with("after", self.after.clone());
+        self.way.ask(&ask, |answer| {
+            let lines: String = list(answer, "holds").map(|one| format!("{}\n", line(one))).collect();
+            let more = answer["next"].as_str().map_or_else(String::new, |next| format!("more: --after {next}\n"));
+            if lines.is_empty() { "Nothing waits.\n".to_owned() } else { format!("{lines}{more}") }
+        })
+    }
+}
+
+impl Show {
+    fn run(&self) -> anyhow::Result<Ending> {
+        let shown = match self.which.look()? {
+            Ok(shown) => shown,
+            Err(refused) => return told(&refused),
+        };
+        match self.which.way.wants_json() {
+            true => print(&format!("{:#}\n", shown.hold))?,
+            false => print(&shown.in_words())?,
+        }
+        Ok(Ending::Done)
+    }
+}
+
+impl Approve {
+    fn run(&self) -> anyhow::Result<Ending> {
+        let shown = match self.which.look()? {
+            Ok(shown) => shown,
+            Err(refused) => return told(&refused),
+        };
+        if !self.which.way.wants_json() {
+            print(&shown.in_words())?;
+        }
+        if !self.yes && io::stdin().is_terminal() && !sure()? {
+            bail!("nothing was said of it");
+        }
+        let body = match &self.comment {
+            Some(comment) => json!({ "comment": comment }),
+            None => json!({}),
+        };
+        let said = |changed| if changed { "You agreed." } else { "You had agreed already." };
+        self.which.send("approve", body, &shown, said)
+    }
+}
+
+fn sure() -> anyhow::Result<bool> {
+    print("Agree to exactly this? [y/N] ")?;
+    io::stdout().flush().context("standard output cannot be written")?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer).context("standard input cannot be read")?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+/// A hold as the console tells it, and the call that its bytes are.
+struct Shown {
+    hold: Value,
+    /// `None`: this person is not shown the bytes.
+    intent: Option<Intent>,
+}
+
+impl Which {
+    fn path(&self) -> anyhow::Result<String> {
+        let id = HoldId::parse(&self.hold);
+        let id = id.ok_or_else(|| anyhow!("`{}` is no name of a hold: 32 of `0-9a-f`", self.hold.escape_debug()))?;
+        Ok(format!("holds/{id}"))
+    }
+
+    /// Looks at it, and reads its bytes; or what the console says instead.
+    fn look(&self) -> anyhow::Result<Result<Shown, String>> {
+        let (status, hold) = self.way.send(&Ask::get(self.path()?))?;
+        if status != 200 {
+            return Ok(Err(refusal(status, &hold)));
+        }
+        let (_, catalog) = read_contract(self.schemas.as_deref(), &[]).map_err(|findings| {
+            anyhow!("{}", findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+        })?;
+        let intent = match hold.get("sent") {
+            None => None,
+            Some(_) => Some(read(&catalog, &hold).ok_or_else(|| {
+                anyhow!("the bytes that would be sent are no call of this contract: name the gate's with `--schemas`")
+            })?),
+        };
+        let told = hold.get("fingerprint").and_then(Value::as_str).unwrap_or_default();
+        if let Some(intent) = intent.as_ref().filter(|intent| intent.fingerprint().to_hex() != told) {
+            bail!(
+                "the console tells the fingerprint `{}`, and that of its bytes is `{}`: do not trust it, and tell who runs it",
+                plain(told),
+                intent.fingerprint()
+            );
+        }
+        Ok(Ok(Shown { hold, intent }))
+    }
+
+    fn judge(&self, act: &str, body: Value, said: impl Fn(bool) -> &'static str) -> anyhow::Result<Ending> {
+        match self.look()? {
+            Ok(shown) => self.send(act, body, &shown, said),
+            Err(refused) => told(&refused),
+        }
+    }
+
+    /// With the fingerprint that was computed here.
+    fn send(
+        &self,
+        act: &str,
+        mut body: Value,
+        shown: &Shown,
+        said: impl Fn(bool) -> &'static str,
+    ) -> anyhow::Result<Ending> {
+        let intent = shown.intent.as_ref();
+        let intent = intent.context("you are not shown what would be sent: that takes the role `approver`")?;
+        if let Some(members) = body.as_object_mut() {
+            members.insert("fingerprint".to_owned(), json!(intent.fingerprint().to_hex()));
+        }
+        self.way.ask(&Ask::post(format!("{}/{act}", self.path()?), body), |answer| {
+            let hold = &answer["hold"];
+            format!("{} {}\n", said(answer["changed"] == true), standing(hold))
+        })
+    }
+}
+
+fn told(refused: &str) -> anyhow::Result<Ending> {
+    eprintln!("sluice: {refused}");
+    Ok(Ending::Refused)
+}
+
+/// The call that the bytes of a hold are.
+fn read(catalog: &Catalog, hold: &Value) -> Option<Intent> {
+    let text = |pointer: &str| hold.pointer(pointer).and_then(Value::as_str);
+    let environment = Where::ALL.into_iter().find(|one| Some(one.as_str()) == text("/environment"))?;
+    let method = Method::from_bytes(text("/sent/method")?.as_bytes()).ok()?;
+    let by = Known {
+        issuer: text("/owner/issuer")?.to_owned(),
+        subject: text("/owner/subject")?.to_owned(),
+        requester: None,
+        roles: std::collections::BTreeSet::new(),
+    };
+    read_bytes(catalog, environment, (&method, text("/sent/target")?, text("/sent/body")?.as_bytes()), by)
+}
+
+impl Shown {
+    fn in_words(&self) -> String {
+        let mut lines = vec![line(&self.hold)];
+        match &self.intent {
+            Some(intent) => {
+                lines.extend(in_words(intent).into_iter().map(|(name, text)| format!("  {name:<7} {text}")))
+            }
+            None => lines.push("  You are not shown what would be sent: that takes the role `approver`.".to_owned()),
+        }
+        for reason in list(&self.hold, "reasons") {
+            let rule = reason["rule"].as_str().map_or_else(String::new, |rule| format!(" ({rule})"));
+            lines.push(format!("  why     {}{rule}", reason["text"].as_str().unwrap_or("-")));
+        }
+        for approval in list(&self.hold, "approvals") {
+            lines.push(format!("  needs   {}", needed(approval)));
+        }
+        for (name, words) in [("agreed", "votes"), ("said", "notes")] {
+            for word in list(&self.hold, words) {
+                let text = word["text"].as_str().map_or_else(String::new, |text| format!(": {}", plain(text)));
+                lines.push(format!("  {name:<7} {}{text}", word["subject"].as_str().unwrap_or("-")));
+            }
+        }
+        if let Some(intent) = &self.intent {
+            let body = intent.body().map(|body| String::from_utf8_lossy(body).into_owned()).unwrap_or_default();
+            lines.push(format!("  sends   {} {}", intent.operation().method, intent.target()));
+            lines.push(format!("          {body}"));
+            lines.push(format!("  as      {}", intent.fingerprint()));
+        }
+        format!("{}\n", lines.join("\n"))
+    }
+}
+
+fn needed(approval: &Value) -> String {
+    let missing: Vec<String> = list(approval, "missing")
+        .map(|one| format!("{} of {}", one["count"], one["group"].as_str().unwrap_or("-")))
+        .collect();
+    let missing = if missing.is_empty() { "nobody more".to_owned() } else { format!("{} more", missing.join(" and ")) };
+    let name = approval["name"].as_str().unwrap_or("-");
+    format!("{name}: {} of {}, {missing}", approval["given"], approval["needed"])
+}
+
+/// One line of a list.
+fn line(hold: &Value) -> String {
+    let text = |pointer: &str| hold.pointer(pointer).and_then(Value::as_str).unwrap_or("-");
+    let moves = list(hold, "words").filter(|word| matches!(word["name"].as_str(), Some("from" | "to")));
+    let moves: Vec<String> = moves
+        .map(|word| format!("{} {}", word["name"].as_str().unwrap_or(""), word["text"].as_str().unwrap_or("")))
+        .collect();
+    let moves = if moves.is_empty() { String::new() } else { format!(": {}", moves.join(" ")) };
+    format!(
+        "{} {} {} {} by {}/{}, until {}{moves}",
+        text("/id"),
+        text("/environment"),
+        text("/state"),
+        text("/operation"),
+        text("/owner/issuer"),
+        text("/owner/subject"),
+        text("/expiresAt"),
+    )
+}
+
+/// How it stands with one.
+fn standing(hold: &Value) -> String {
+    match hold["state"].as_str() {
+        Some("pending") => {
+            format!("It waits: {}.", list(hold, "approvals").map(needed).collect::<Vec<_>>().join("; "))
+        }
+        Some("approved" | "released") => "People enough have agreed: it is being sent.".to_owned(),
+        state => format!("It is {}.", state.unwrap_or("-")),
+    }
+}
+
+fn list<'v>(value: &'v Value, name: &str) -> impl Iterator<Item = &'v Value> {
+    value.get(name).and_then(Value::as_array).into_iter().flatten()
+}
+
+/// What others wrote does not move the cursor.
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+impl Watch {
+    fn run(&self) -> anyhow::Result<Ending> {
+        let mut known: BTreeMap<String, String> = BTreeMap::new();
+        loop {
+            let (status, answer) = self.way.send(&Ask::get("holds").with("limit", Some("100".to_owned())))?;
+            if status != 200 {
+                return told(&refusal(status, &answer));
+            }
+            let mut now = BTreeMap::new();
+            for hold in list(&answer, "holds") {
+                let id = hold["id"].as_str().unwrap_or("-").to_owned();
+                let stands = format!("{} {}", line(hold), standing(hold));
+                if known.get(&id) != Some(&stands) {
+                    print(&format!("{stands}\n"))?;
+                }
+                now.insert(id, stands);
+            }
+            for gone in known.keys().filter(|id| !now.contains_key(*id)) {
+                let (_, hold) = self.way.send(&Ask::get(format!("holds/{gone}")))?;
+                print(&format!("{gone} {}\n", standing(&hold)))?;
+            }
+            known = now;
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! What people say of a call that waits: one function, whoever asks for it and by whatever way.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::Books;
+use super::books::TRIES;
+use super::operate::changing;
+use crate::base::digest::Fingerprint;
+use crate::base::ids::{Environment, HoldId};
+use crate::catalog::Catalog;
+use crate::commit::{Record, RecordKey, StoreFault};
+use crate::policy::{Policies, Progress};
+use crate::stations::claim::{Decline, Declined, Owner};
+use crate::stations::decide::{decide, progress};
+use crate::stations::hold::{self, Here, Hold, Note, Say, Unheard, Vote, may_say, read_again};
+
+/// What a person says, and of which bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Said<'s> {
+    pub say: Say,
+    pub person: &'s Owner,
+    pub seen: Option<Fingerprint>,
+    /// A comment, or the reason of a rejection.
+    pub text: Option<&'s str>,
+}
+
+/// Why nothing came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unsaid {
+    NoSuchHold,
+    Unheard(Unheard),
+    Store(StoreFault),
+}
+
+impl From<StoreFault> for Unsaid {
+    fn from(fault: StoreFault) -> Unsaid {
+        Unsaid::Store(fault)
+    }
+}
+
+/// `false`: it was so already.
+pub async fn say(
+    books: &Arc<Books>,
+    catalog: &Catalog,
+    policies: &Policies,
+    key: &RecordKey,
+    said: Said<'_>,
+) -> Result<bool, Unsaid> {
+    for _ in 0..TRIES {
+        let now = books.time().await?;
+        let Some((record, hold)) = books.find_hold(key).await? else { return Err(Unsaid::NoSuchHold) };
+        let here = Here { key, version: record.version, at: record.at, hold: &hold };
+        let asked = asked_now(books, catalog, policies, here);
+        let by = (&policies.rules, &asked, &*books.owners);
+        may_say((&hold, record.at), said.say, said.person, said.seen, now, by).map_err(Unsaid::Unheard)?;
+        let has_agreed = hold.votes.iter().any(|vote| vote.person.subject == said.person.subject);
+        let text = said.text.map(str::to_owned);
+        let is_done = match said.say {
+            Say::Approve if has_agreed => return Ok(false),
+            Say::Approve => {
+                let vote = Vote { person: said.person.clone(), comment: text, at: now };
+                approve(books, policies, here, vote, asked).await?
+            }
+            Say::Withdraw if !has_agreed => return Ok(false),
+            Say::Withdraw => match hold::withdraw(here, said.person, &books.node) {
+                Some(commit) => books.commit(commit).await?.is_some(),
+                None => return Err(Unsaid::Unheard(Unheard::Over(hold.state.as_str()))),
+            },
+            Say::Comment => {
+                let note = Note { person: said.person.clone(), text: text.unwrap_or_default(), at: now };
+                books.commit(hold::note(here, note, &books.node)).await?.is_some()
+            }
+            Say::Reject => {
+                let note = Note { person: said.person.clone(), text: text.clone().unwrap_or_default(), at: now };
+                books.decline(here, Declined { how: Decline::Rejected, reason: text }, Some(note)).await?
+            }
+        };
+        if is_done {
+            if said.say != Say::Reject {
+                books.metrics.hold(key.environment.as_str(), word(said.say));
+            }
+            books.changes.happened();
+            return Ok(true);
+        }
+    }
+    Err(Unsaid::Store(changing()))
+}
+
+async fn approve(
+    books: &Books,
+    policies: &Policies,
+    here: Here<'_>,
+    vote: Vote,
+    asked: BTreeSet<Arc<str>>,
+) -> Result<bool, StoreFault> {
+    let mut with = here.hold.clone();
+    with.votes.push(vote.clone());
+    let progress = progress(here.hold.fingerprint, &asked, policies, &with.consent(&books.owners));
+    let complete = progress.iter().all(Progress::is_reached);
+    let commit = hold::vote(here, vote, complete && here.hold.state == hold::State::Pending, asked, &books.node);
+    Ok(books.commit(commit).await?.is_some())
+}
+
+/// The approvals that it takes: those that were asked for before, as far as there still are such, and those that today's
+/// rules ask for.
+fn asked_now(books: &Books, catalog: &Catalog, policies: &Policies, here: Here<'_>) -> BTreeSet<Arc<str>> {
+    let intent = read_again(catalog, here.key.environment, here.hold);
+    let today = intent.map(|intent| {
+        let decision = decide(&intent, policies, &books.facts(&intent, policies));
+        decision.grounds().verdict.approvals.clone()
+    });
+    let before = here.hold.asked.iter().filter(|name| policies.rules.approvals.contains_key(*name)).cloned();
+    before.chain(today.unwrap_or_default()).collect()
+}
+
+/// How far people have come with it.
+pub fn progress_of(books: &Books, hold: &Hold, policies: &Policies) -> Vec<Progress> {
+    progress(hold.fingerprint, &hold.asked, policies, &hold.consent(&books.owners))
+}
+
+/// The hold of this name in one of these environments.
+pub async fn find(
+    books: &Books,
+    environments: &[Environment],
+    id: &HoldId,
+) -> Result<Option<(RecordKey, Record, Hold)>, StoreFault> {
+    for environment in environments {
+        let key = super::holds::key(*environment, id);
+        if let Some((record, hold)) = books.find_hold(&key).await? {
+            return Ok(Some((key, record, hold)));
+        }
+    }
+    Ok(None)
+}
+
+fn word(say: Say) -> &'static str {
+    match say {
+        Say::Approve => "voted",
+        Say::Withdraw => "withdrawn",
+        Say::Reject => "rejected",
+        Say::Comment => "noted",
+    }
+}

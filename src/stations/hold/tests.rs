@@ -1,0 +1,348 @@
+//! The table of a hold, whole; whose word counts; how holds are written and read again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Method;
+use http::header::{HeaderMap, HeaderValue};
+use serde_json::json;
+
+use super::*;
+use crate::base::digest::Fingerprint;
+use crate::base::ids::{Environment, HoldId, OperationId, RequestId, TraceId};
+use crate::catalog::{Catalog, SchemaFiles};
+use crate::commit::{Commit, Index, Keep, Kind, NodeId, Number, RecordKey, Step, StoreTime};
+use crate::policy::{Facts, Known as KnownNames, Policies, read as read_policies};
+use crate::stations::admit::Known;
+use crate::stations::claim::{Decline, Declined, Owner, SentForm, Terms};
+use crate::stations::decide::{Again, Consent, decide_again};
+
+const RULES: &str = r#"
+[[rule]]
+id = "larger"
+effect = "hold"
+approval = "dual"
+when = { op = "createSwap", amount = "(100, 5000] USD" }
+[[rule]]
+id = "small"
+effect = "allow"
+when = { op = "createSwap", amount = "(0, 100] USD" }
+[[limit]]
+id = "often"
+ops = ["createSwap"]
+window = "rolling 1h"
+per = ["environment"]
+max = "1 call"
+over = "hold"
+approval = "dual"
+[approval.dual]
+all = [{ of = "ops", n = 1 }, { of = "finance", n = 1 }]
+expires = "8h"
+[group.ops]
+members = ["people:ops-1", "people:ops-2", "people:test"]
+[group.finance]
+members = ["people:finance-1", "people:ops-2"]
+"#;
+
+fn catalog() -> Catalog {
+    Catalog::build(&SchemaFiles::built_in(), &[]).unwrap()
+}
+
+fn policies(text: &str) -> Policies {
+    let catalog = catalog();
+    let known = KnownNames { catalog: &catalog, issuers: &["main", "people"], can_share: true };
+    read_policies(&[("x.toml".to_owned(), text.to_owned())], &known).unwrap().policies
+}
+
+fn by(subject: &str) -> Known {
+    let requester = Some("ann".to_owned());
+    Known { issuer: "main".to_owned(), subject: subject.to_owned(), requester, roles: BTreeSet::new() }
+}
+
+fn body(amount: &str) -> Bytes {
+    Bytes::from(format!(
+        r#"{{"destination":{{"chain":"POLYGON","currency":"usdc","walletAddress":"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"}},"requestId":"r-1","source":{{"amount":"{amount}","chain":"POLYGON","currency":"usdt"}}}}"#
+    ))
+}
+
+fn waits(amount: &str) -> Hold {
+    let (target, body) = ("/v2/wallets/swaps".to_owned(), body(amount));
+    let sent = (&Method::POST, target.as_str(), &*body);
+    let intent = read_bytes(&catalog(), Environment::Production, sent, by("test")).unwrap();
+    let mut headers = HeaderMap::new();
+    headers.insert("tracestate", HeaderValue::from_static("a=b"));
+    Hold {
+        id: HoldId::parse(&"a1".repeat(16)).unwrap(),
+        claim: "request/r-1".to_owned(),
+        by: by("test"),
+        operation: OperationId::new("createSwap"),
+        method: Method::POST,
+        request_id: RequestId::parse("r-1"),
+        fingerprint: intent.fingerprint(),
+        sent: SentForm { target, body },
+        headers,
+        trace: TraceId::parse("t-1").unwrap(),
+        reasons: vec![json!({ "rule": "larger", "text": "held" })],
+        asked: BTreeSet::from([Arc::from("dual")]),
+        votes: Vec::new(),
+        notes: Vec::new(),
+        created: None,
+        lasts: Duration::from_secs(8 * 3600),
+        tries: 0,
+        state: State::Pending,
+    }
+}
+
+fn person(issuer: &str, subject: &str) -> Owner {
+    Owner { issuer: issuer.to_owned(), subject: subject.to_owned() }
+}
+
+fn vote_of(issuer: &str, subject: &str) -> Vote {
+    Vote { person: person(issuer, subject), comment: Some("seen".to_owned()), at: StoreTime::of_micros(7) }
+}
+
+fn states() -> [State; 8] {
+    let [a, b, c, d, e] = Decline::ALL.map(|how| State::Declined(Declined { how, reason: Some("why".to_owned()) }));
+    [State::Pending, State::Approved, State::Released, a, b, c, d, e]
+}
+
+#[test]
+fn every_event_has_its_place_in_every_state_or_none() {
+    let declined = Decline::ALL.map(Event::Declined);
+    let others = [Event::Completed, Event::Released, Event::Reopened, Event::NotSent];
+    let row = |state: &State| {
+        let events = others.into_iter().chain(declined);
+        let word = |event| after(state, event, None).map_or("-".to_owned(), |state| state.as_str().to_owned());
+        events.map(word).collect::<Vec<_>>().join(" ")
+    };
+    let [pending, approved, released, over @ ..] = states();
+    assert_eq!(row(&pending), "approved - - - rejected expired cancelled - forgotten");
+    assert_eq!(row(&approved), "- released pending - rejected expired cancelled blocked forgotten");
+    assert_eq!(row(&released), "- - - approved - - - - -");
+    for state in over {
+        assert_eq!(row(&state), "- - - - - - - - -", "{state:?}");
+    }
+}
+
+#[test]
+fn holds_are_read_as_they_were_written_and_newer_ones_are_refused() {
+    for state in states() {
+        let mut hold = Hold { state, created: Some(StoreTime::of_micros(5)), tries: 3, ..waits("500") };
+        hold.votes.push(vote_of("people", "ops-1"));
+        hold.notes.push(Note { person: person("people", "ops-1"), text: "é".to_owned(), at: StoreTime::of_micros(9) });
+        let written = write(&hold);
+        assert_eq!(read(&written), Ok(hold));
+        let newer = String::from_utf8(written.to_vec()).unwrap().replace("\"form\":1", "\"form\":2");
+        assert_eq!(read(newer.as_bytes()), Err(UnreadableHold("a newer version of Sluice wrote it")));
+        for cut in [0, 1, written.len() / 2, written.len() - 1] {
+            assert!(read(&written[..cut]).is_err());
+        }
+    }
+}
+
+/// What could be said of a hold by this person.
+fn heard(hold: &Hold, say: Say, who: &Owner, seen: Option<Fingerprint>, now: i64) -> Result<(), Unheard> {
+    let policies = policies(RULES);
+    may_say(
+        (hold, StoreTime::of_micros(0)),
+        say,
+        who,
+        seen,
+        StoreTime::of_micros(now),
+        (&policies.rules, &hold.asked, &Owners::default()),
+    )
+}
+
+#[test]
+fn only_those_are_heard_who_are_asked_and_saw_these_bytes_and_did_not_ask_for_it() {
+    let hold = waits("500");
+    let (seen, over) = (Some(hold.fingerprint), 8 * 3600 * 1_000_000);
+    for say in [Say::Approve, Say::Reject, Say::Withdraw] {
+        let heard = |who: &Owner, seen, now| heard(&hold, say, who, seen, now);
+        assert_eq!(heard(&person("people", "ops-1"), seen, 1), Ok(()));
+        assert_eq!(heard(&person("people", "ops-1"), None, 1), Err(Unheard::OtherBytes));
+        assert_eq!(heard(&person("people", "ops-1"), Some(waits("501").fingerprint), 1), Err(Unheard::OtherBytes));
+        // The caller itself, with a credential of people, and the person behind its token.
+        for subject in ["test", "ann"] {
+            assert_eq!(heard(&person("people", subject), seen, 1), Err(Unheard::Asked));
+        }
+        assert_eq!(heard(&person("people", "stranger"), seen, 1), Err(Unheard::NotAsked));
+        assert_eq!(heard(&person("main", "ops-1"), seen, 1), Err(Unheard::NotAsked), "another issuer's ops-1");
+        assert_eq!(heard(&person("people", "ops-1"), seen, over - 1), Ok(()));
+        assert_eq!(heard(&person("people", "ops-1"), seen, over), Err(Unheard::Over("expired")));
+    }
+    for state in states().into_iter().filter(|state| !state.is_open()) {
+        let word = state.as_str();
+        let over = Hold { state, ..hold.clone() };
+        assert_eq!(heard(&over, Say::Approve, &person("people", "ops-1"), seen, 1), Err(Unheard::Over(word)));
+    }
+}
+
+#[test]
+fn whoever_owns_a_service_does_not_judge_what_it_asks_for() {
+    let owners = |texts: &[&str]| Owners::parse(&texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>());
+    let (hold, policies) = (waits("500"), policies(RULES));
+    let heard = |owners: &Owners| {
+        let by = (&policies.rules, &hold.asked, owners);
+        let (who, now) = (person("people", "ops-1"), StoreTime::of_micros(1));
+        may_say((&hold, StoreTime::of_micros(0)), Say::Approve, &who, Some(hold.fingerprint), now, by)
+    };
+    for (text, is_heard) in [
+        ("main:test=ops-1", false),
+        // A name that differs, of the person behind the token.
+        ("main:ann=ops-1", false),
+        ("main:test=ops-2", true),
+        ("other:test=ops-1", true),
+        ("main:other=ops-1", true),
+    ] {
+        let owners = owners(&[text]).unwrap();
+        assert_eq!(heard(&owners).is_ok(), is_heard, "{text}");
+        // Votes that were given before it was configured do not count either.
+        let voted = voted(&[("people", "ops-1")]);
+        assert_eq!(voted.consent(&owners).people.len(), usize::from(is_heard), "{text}");
+    }
+    for odd in ["", "main", "main:test", "main=ops-1", ":test=ops-1", "main:=ops-1", "main:test="] {
+        assert_eq!(owners(&[odd]), None, "{odd}");
+    }
+}
+
+/// What becomes of a hold with these votes, by these rules.
+fn again(hold: &Hold, rules: &str, facts: &Facts, consent: &Consent) -> String {
+    let intent = read_again(&catalog(), Environment::Production, hold).unwrap();
+    match decide_again(&intent, &policies(rules), facts, consent) {
+        Again::Released(allowed) => {
+            let forced = allowed.grounds().reservations("n").iter().any(|step| matches!(step, Step::Force { .. }));
+            if forced { "forced".to_owned() } else { "released".to_owned() }
+        }
+        Again::Waits(_) => "waits".to_owned(),
+        Again::Denied(denied) if denied.is_for_a_full_window() => "full".to_owned(),
+        Again::Denied(_) => "denied".to_owned(),
+    }
+}
+
+fn voted(subjects: &[(&str, &str)]) -> Hold {
+    let votes = subjects.iter().map(|(issuer, subject)| vote_of(issuer, subject)).collect();
+    Hold { votes, ..waits("500") }
+}
+
+#[test]
+fn votes_are_counted_anew_and_nobody_counts_twice() {
+    let facts = Facts::default();
+    let came = |votes: &[(&str, &str)]| {
+        let hold = voted(votes);
+        again(&hold, RULES, &facts, &hold.consent(&Owners::default()))
+    };
+    let enough = [("people", "ops-1"), ("people", "finance-1")];
+    assert_eq!(came(&[]), "waits");
+    assert_eq!(came(&[("people", "ops-1")]), "waits");
+    assert_eq!(came(&enough), "forced", "its approval is that of the limit, too");
+    assert_eq!(came(&[("people", "ops-2")]), "waits", "one person, two groups");
+    assert_eq!(came(&[("people", "ops-2"), ("other", "ops-2")]), "waits", "one subject, two issuers");
+    assert_eq!(came(&[("people", "ops-1"), ("people", "ops-2")]), "forced");
+    assert_eq!(came(&[("people", "test"), ("people", "finance-1")]), "waits", "whoever asked for it");
+    assert_eq!(came(&[("other", "ops-1"), ("people", "finance-1")]), "waits", "another issuer's ops-1");
+}
+
+#[test]
+fn today_s_rules_and_groups_have_the_word() {
+    let (hold, facts) = (voted(&[("people", "ops-1"), ("people", "finance-1")]), Facts::default());
+    let by = |rules: &str| again(&hold, rules, &facts, &hold.consent(&Owners::default()));
+    assert_eq!(by(RULES), "forced");
+    assert_eq!(by(&RULES.replace("\"people:ops-1\", ", "")), "waits", "a voter was removed");
+    assert_eq!(by(&RULES.replace("of = \"ops\", n = 1", "of = \"ops\", n = 2")), "waits", "one more is asked for");
+    assert_eq!(by(&RULES.replace("5000] USD", "400] USD")), "denied");
+    let loosened = RULES.replace("(0, 100]", "(0, 900]").replace("(100, 5000]", "(900, 5000]");
+    assert_eq!(by(&loosened), "forced");
+    // What was asked for once is asked for still, though the rules would let it pass by now.
+    let fewer = voted(&[("people", "ops-1")]);
+    assert_eq!(again(&fewer, &loosened, &facts, &fewer.consent(&Owners::default())), "waits");
+    let full = Facts { exceeded: [("often".to_owned(), "[\"production\"]".to_owned())].into(), ..Facts::default() };
+    assert_eq!(again(&hold, RULES, &full, &hold.consent(&Owners::default())), "forced", "its approval may exceed it");
+    let denying = RULES.replace("over = \"hold\"\napproval = \"dual\"\n[approval", "over = \"deny\"\n[approval");
+    assert_eq!(again(&hold, &denying, &full, &hold.consent(&Owners::default())), "full");
+    assert_eq!(again(&hold, &denying, &facts, &hold.consent(&Owners::default())), "released");
+}
+
+#[test]
+fn consent_to_other_bytes_is_none() {
+    let (hold, facts) = (voted(&[("people", "ops-1"), ("people", "finance-1")]), Facts::default());
+    let other = Consent { fingerprint: waits("501").fingerprint, ..hold.consent(&Owners::default()) };
+    assert_eq!(again(&hold, RULES, &facts, &other), "waits");
+    let small = Hold { asked: BTreeSet::new(), ..waits("50") };
+    assert_eq!(
+        again(&small, RULES, &facts, &Consent { fingerprint: hold.fingerprint, ..small.consent(&Owners::default()) }),
+        "waits"
+    );
+}
+
+#[test]
+fn bytes_that_are_not_what_was_voted_for_are_not_read() {
+    let read = |hold: &Hold| read_again(&catalog(), Environment::Production, hold).is_some();
+    let hold = waits("500");
+    assert!(read(&hold));
+    assert!(!read(&Hold { sent: waits("501").sent, ..hold.clone() }), "other bytes");
+    assert!(!read(&Hold { fingerprint: waits("501").fingerprint, ..hold.clone() }));
+    assert!(!read(&Hold { claim: "request/r-2".to_owned(), ..hold.clone() }));
+    assert!(!read(&Hold { operation: OperationId::new("createOfframp"), ..hold.clone() }));
+    let target = "/v2/offramps".to_owned();
+    assert!(!read(&Hold { sent: SentForm { target, ..hold.sent.clone() }, ..hold }));
+}
+
+fn key() -> RecordKey {
+    RecordKey { environment: Environment::Production, kind: Kind::Hold, name: "a1".repeat(16) }
+}
+
+fn guards(commit: &Commit) -> Vec<Step> {
+    commit.steps.iter().filter(|step| matches!(step, Step::Before(_) | Step::After(_))).cloned().collect()
+}
+
+#[test]
+fn nothing_but_the_expiry_happens_behind_the_deadline_and_that_not_before() {
+    let (hold, key, node) = (waits("500"), key(), NodeId::parse("gate").unwrap());
+    let here = Here { key: &key, version: Number::new(3), at: StoreTime::of_micros(1_000_000), hold: &hold };
+    let deadline = StoreTime::of_micros(1_000_000).plus(hold.lasts);
+    let before = vec![Step::Before(deadline)];
+    assert_eq!(guards(&vote(here, vote_of("people", "ops-1"), false, hold.asked.clone(), &node)), before);
+    assert!(withdraw(here, &person("people", "ops-1"), &node).is_none(), "there is no vote");
+    let approved = Hold { state: State::Approved, created: Some(StoreTime::of_micros(1_000_000)), ..hold.clone() };
+    // However often it was written since.
+    let later = Here { at: StoreTime::of_micros(9_000_000), hold: &approved, ..here };
+    let keep = Keep::For { whole: Duration::from_secs(1), spent: Duration::from_secs(1) };
+    let [begin_within, lease, first_look, quiet] = [Duration::from_secs(1); 4];
+    let terms = Terms { begin_within, lease, first_look, quiet, keep };
+    let steps = released(later, &terms).unwrap();
+    assert!(steps.contains(&Step::Before(deadline)));
+    assert!(released(here, &terms).is_none(), "it is not approved");
+    let out = |index| Step::IndexRemove { index, member: hold.id.to_string() };
+    assert!(steps.contains(&out(Index::Held)) && steps.contains(&out(Index::Approved)));
+}
+
+#[test]
+fn what_was_not_sent_is_tried_again_later_and_later_and_never_behind_its_deadline() {
+    let key = key();
+    let pause = |tries, now: i64| {
+        let hold = Hold { state: State::Released, tries, ..waits("500") };
+        let here = Here { key: &key, version: Number::new(3), at: StoreTime::of_micros(0), hold: &hold };
+        let steps = approve_again(here, StoreTime::of_micros(now)).unwrap();
+        let due = |step: &Step| match step {
+            Step::IndexAdd { index: Index::Approved, due, .. } => Some(due.as_secs()),
+            _ => None,
+        };
+        steps.iter().find_map(due).unwrap()
+    };
+    assert_eq!([0, 1, 2, 7, 8, 31, 32, u32::MAX].map(|tries| pause(tries, 0)), [2, 4, 8, 256, 300, 300, 300, 300]);
+    assert_eq!(pause(9, (8 * 3600 - 5) * 1_000_000), 5);
+    let hold = waits("500");
+    let here = Here { key: &key, version: Number::new(3), at: StoreTime::of_micros(0), hold: &hold };
+    assert!(approve_again(here, StoreTime::of_micros(1)).is_err(), "it was not sent at all");
+}
+
+#[test]
+fn words_come_from_the_bytes() {
+    let intent = read_again(&catalog(), Environment::Production, &waits("500")).unwrap();
+    let words: BTreeMap<&str, String> = in_words(&intent).into_iter().collect();
+    assert_eq!(words["from"], "500 usdt, on POLYGON");
+    assert_eq!(words["to"], "usdc, on POLYGON, wallet 0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed");
+}

@@ -1,0 +1,139 @@
+//! What lies between the last vote and upstream: rules, groups and limits of that moment, and everything that breaks.
+
+use super::{RULES, all_agree, answered, approver, ask, body, gate, held, say, sent, state, swap, text};
+use crate::support::clock::wait_until;
+use crate::support::upstream::answer;
+use crate::support::{Act, Upstream};
+
+/// People may approve while money is frozen; it stays approved.
+fn frozen(gate: &crate::support::Gate, is_frozen: bool) {
+    let body = serde_json::json!({"environment": "production", "scope": "all", "reason": "a drill"});
+    let path = if is_frozen { "freezes" } else { "freezes/lift" };
+    let done = ask(gate, "POST", path, &super::person("op", &["operator"]), Some(body));
+    assert!(done.status == 200 || done.status == 201, "{done}");
+}
+
+#[test]
+fn what_the_rules_of_today_deny_is_blocked() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream, RULES).start();
+    let hold = held(&gate, "t-1");
+    frozen(&gate, true);
+    all_agree(&gate, &hold);
+    assert_eq!((state(&gate, &hold), sent(&upstream)), ("approved".to_owned(), 0));
+    let denying = format!(
+        "{RULES}\n[[rule]]\nid = \"no-more\"\neffect = \"deny\"\nwhen = {{ op = \"createSwap\", amount = \"(400, inf) USD\" }}\n"
+    );
+    let gate = gate.end().file("policies/everything.toml", &denying).start();
+    frozen(&gate, false);
+    let answer = answered(&gate, &swap("t-1", "500"));
+    assert_eq!((answer.status, answer.code().as_str()), (403, "APPROVAL_BLOCKED"), "{answer}");
+    assert!(answer.text().contains("no-more"), "{answer}");
+    assert_eq!((state(&gate, &hold), sent(&upstream)), ("blocked".to_owned(), 0));
+}
+
+#[test]
+fn who_was_removed_from_a_group_does_not_count_any_more() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream, RULES).start();
+    let hold = held(&gate, "g-1");
+    frozen(&gate, true);
+    all_agree(&gate, &hold);
+    let without = RULES.replace("\"people:ops-1\", ", "");
+    let gate = gate.end().file("policies/everything.toml", &without).start();
+    frozen(&gate, false);
+    wait_until("it to wait for people again", || state(&gate, &hold) == "pending");
+    assert_eq!(sent(&upstream), 0);
+    assert_eq!(say(&gate, "approve", &hold, "ops-3").status, 200);
+    assert_eq!(answered(&gate, &swap("g-1", "500")).status, 201);
+    assert_eq!(sent(&upstream), 1);
+}
+
+#[test]
+fn a_full_window_is_obeyed_and_only_its_own_approval_exceeds_it() {
+    let limit = "[[limit]]\nid = \"hour\"\nops = [\"createSwap\"]\nwindow = \"rolling 1h\"\nper = [\"environment\"]\nmax = \"700 USD\"\n";
+    for (over, passes) in [("over = \"deny\"\n", false), ("over = \"hold\"\napproval = \"dual\"\n", true)] {
+        let upstream = Upstream::start();
+        let gate = gate(&upstream, &format!("{RULES}{limit}{over}")).start();
+        let (first, second) = (held(&gate, "l-1"), held(&gate, "l-2"));
+        all_agree(&gate, &first);
+        assert_eq!(answered(&gate, &swap("l-1", "500")).status, 201);
+        all_agree(&gate, &second);
+        if passes {
+            assert_eq!(answered(&gate, &swap("l-2", "500")).status, 201);
+        } else {
+            let full = r#"sluice_holds_total{environment="production",what="full"}"#;
+            wait_until("its release to be tried", || gate.metric(full) > 0);
+            assert_eq!(state(&gate, &second), "approved", "it waits for room, and is not blocked");
+            assert_eq!(swap("l-2", "500").send(gate.production()).status, 202);
+        }
+        assert_eq!(sent(&upstream), if passes { 2 } else { 1 });
+    }
+}
+
+#[test]
+fn a_gate_that_is_killed_loses_nothing_and_doubles_nothing() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream, RULES).start();
+    let hold = held(&gate, "k-1");
+    frozen(&gate, true);
+    all_agree(&gate, &hold);
+    let gate = gate.kill().start();
+    assert_eq!((state(&gate, &hold), sent(&upstream)), ("approved".to_owned(), 0));
+    frozen(&gate, false);
+    assert_eq!(answered(&gate, &swap("k-1", "500")).status, 201);
+    let gate = gate.kill().start();
+    assert_eq!(answered(&gate, &swap("k-1", "500")).status, 201);
+    assert_eq!(sent(&upstream), 1);
+
+    // Killed while it is being sent: nobody knows, and nobody sends it again.
+    let hold = held(&gate, "k-2");
+    upstream.next(Act::silence().hang());
+    all_agree(&gate, &hold);
+    wait_until("it to reach upstream", || sent(&upstream) == 2);
+    let gate = gate.kill().start();
+    let answer = swap("k-2", "500").send(gate.production());
+    assert_eq!((answer.code().as_str(), answer.outcome()), ("OUTCOME_UNKNOWN", "unknown".to_owned()), "{answer}");
+    assert_eq!((state(&gate, &hold), sent(&upstream)), ("released".to_owned(), 2));
+}
+
+#[test]
+fn what_upstream_certainly_did_not_do_is_tried_again() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream, RULES).start();
+    let hold = held(&gate, "u-1");
+    let busy = r#"{"code":429,"error":"TOO_MANY","errorDetails":"later"}"#;
+    upstream.next(Act::bytes(answer(429, &[("Content-Type", "application/json")], busy.as_bytes())));
+    all_agree(&gate, &hold);
+    wait_until("its first attempt", || sent(&upstream) >= 1);
+    assert_eq!(answered(&gate, &swap("u-1", "500")).status, 201);
+    let bodies: Vec<String> = upstream.seen().iter().map(|seen| seen.text()).collect();
+    assert_eq!(bodies, [body("u-1", "500"), body("u-1", "500")], "byte for byte");
+    let shown = ask(&gate, "GET", &format!("holds/{}", text(&hold, "id")), &approver("ops-1"), None).json();
+    assert_eq!((&shown["state"], &shown["tries"]), (&"released".into(), &1.into()));
+}
+
+#[test]
+fn what_upstream_refuses_is_its_answer_and_what_it_leaves_open_stays_unknown() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream, RULES).start();
+    let (refused, open) = (held(&gate, "v-1"), held(&gate, "v-2"));
+    upstream.next(Act::json(400, r#"{"code":400,"error":"NO","errorDetails":"no such wallet"}"#));
+    all_agree(&gate, &refused);
+    let answer = answered(&gate, &swap("v-1", "500"));
+    assert_eq!((answer.status, answer.outcome()), (400, "not-executed".to_owned()), "{answer}");
+    upstream.next(Act::silence().close());
+    all_agree(&gate, &open);
+    wait_until("it to be in doubt", || swap("v-2", "500").send(gate.production()).code() == "OUTCOME_UNKNOWN");
+    assert_eq!(sent(&upstream), 2);
+}
+
+#[test]
+fn what_people_do_not_decide_in_time_expires() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream, &RULES.replace("expires = \"8h\"", "expires = \"1m\"")).start();
+    let hold = held(&gate, "e-1");
+    let (created, expires) = (text(&hold, "createdAt").to_owned(), text(&hold, "expiresAt").to_owned());
+    let moment = |text: &str| text.parse::<jiff::Timestamp>().unwrap().as_microsecond();
+    assert_eq!(moment(&expires) - moment(&created), 60_000_000);
+}

@@ -1,0 +1,313 @@
+//! Histories of calls that wait for people: two nodes that die and forget, people who agree, change their minds, reject and
+//! come too late, all by one seed. What is sent had its quorum, once at most, and nothing after an acknowledged no.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, Mutex};
+use std::time::Duration;
+
+use sluice::adapters::rate::Local;
+use sluice::base::ids::TraceId;
+use sluice::base::secret::Secret;
+use sluice::catalog::{Catalog, SchemaFiles};
+use sluice::commit::{Content, Kind, Record, RecordKey};
+use sluice::config::{CredentialConfig, CredentialSource};
+use sluice::journey::approve::{Said, progress_of, say};
+use sluice::journey::holds::{Cancelled, key};
+use sluice::journey::rates::Rates;
+use sluice::journey::release::{Releasing, release};
+use sluice::journey::submit::submit;
+use sluice::journey::upkeep::recover;
+use sluice::journey::{Books, InForce};
+use sluice::policy::{Known, Policies, Progress, read};
+use sluice::ports::Store;
+use sluice::stations::claim::{self, Claim, Decline, Owner, State};
+use sluice::stations::hold::{self, Hold, Say};
+use sluice::telemetry::Metrics;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use super::callers::admitted;
+use super::fate::{Fate, ModelClock};
+use super::ports::{AuditFile, ModelUpstream};
+use super::world::{BEGIN_WITHIN, CATALOG, ENVIRONMENT, LEASE, Node, in_memory, node};
+use super::{in_model_time, variable};
+
+const RULES: &str = r#"
+[[rule]]
+id = "everything"
+effect = "hold"
+approval = "dual"
+when = { op = "*" }
+[approval.dual]
+all = [{ of = "ops", n = 1 }, { of = "finance", n = 1 }]
+expires = "10m"
+[group.ops]
+members = ["people:ops-1", "people:ops-2", "people:service"]
+[group.finance]
+members = ["people:finance-1", "people:ops-2"]
+"#;
+const EXPIRES: Duration = Duration::from_secs(600);
+const HISTORIES: u64 = 80;
+const REQUEST_IDS: u64 = 3;
+/// Their own call, by a second credential, is among what they try.
+const PEOPLE: [&str; 4] = ["ops-1", "ops-2", "finance-1", "service"];
+
+static POLICIES: LazyLock<Policies> = LazyLock::new(|| {
+    let known = Known { catalog: &CATALOG, issuers: &["main", "people"], can_share: false };
+    read(&[("model.toml".to_owned(), RULES.to_owned())], &known).unwrap().policies
+});
+
+static SHARED: LazyLock<Arc<Catalog>> =
+    LazyLock::new(|| Arc::new(Catalog::build(&SchemaFiles::built_in(), &[]).unwrap()));
+
+/// What became of calls, over all histories: each end must have been met.
+#[derive(Debug, Default)]
+struct Ends {
+    executed: AtomicUsize,
+    unknown: AtomicUsize,
+    declined: [AtomicUsize; 5],
+}
+
+struct World {
+    fate: Arc<Fate>,
+    clock: Arc<ModelClock>,
+    store: Arc<dyn Store>,
+    upstream: Arc<ModelUpstream>,
+    files: Vec<AuditFile>,
+    in_force: Arc<InForce>,
+    nodes: Vec<Mutex<Node>>,
+    /// The requestIds of which somebody was told that they are rejected or cancelled.
+    refused: Mutex<Vec<String>>,
+    /// Nothing begins that is never told to stop.
+    _running: watch::Sender<bool>,
+    stopping: watch::Receiver<bool>,
+}
+
+#[test]
+fn no_history_of_calls_that_wait_breaks_a_promise() {
+    let seeds: Vec<u64> = match variable("SLUICE_SEED") {
+        Some(seed) => vec![seed],
+        None => (1..=variable("SLUICE_HISTORIES").map_or(HISTORIES, |all| all.div_ceil(8))).collect(),
+    };
+    let ends = Ends::default();
+    for seed in &seeds {
+        eprintln!("history {seed}; SLUICE_SEED={seed} runs it alone");
+        history(*seed, &ends);
+    }
+    let count = |count: &AtomicUsize| count.load(Ordering::SeqCst);
+    let [rejected, expired, cancelled, blocked, forgotten] = ends.declined.each_ref().map(count);
+    assert_eq!((blocked, forgotten), (0, 0), "nothing changes in these rules, and no store forgets");
+    let met = [count(&ends.executed), count(&ends.unknown), rejected, expired, cancelled];
+    assert!(seeds.len() < 50 || met.iter().all(|met| *met > 0), "{ends:?}");
+}
+
+fn history(seed: u64, ends: &Ends) {
+    in_model_time(async {
+        let world = World::new(seed);
+        let alive: Vec<_> = (0..2).map(|at| tokio::spawn(world.clone().keep_alive(at))).collect();
+        let mut work = Vec::new();
+        for n in 0..REQUEST_IDS {
+            let request_id = format!("request-{n}");
+            work.extend((0..2).map(|_| tokio::spawn(world.clone().caller(request_id.clone()))));
+            work.extend(PEOPLE.map(|who| tokio::spawn(world.clone().person(who, request_id.clone()))));
+        }
+        for one in work {
+            timeout(Duration::from_secs(36_000), one).await.expect("somebody never ended").unwrap();
+        }
+        alive.iter().for_each(JoinHandle::abort);
+        world.rest().await;
+        world.check(ends).await;
+    });
+}
+
+impl World {
+    fn new(seed: u64) -> Arc<World> {
+        let (fate, clock) = (Arc::new(Fate::new(seed)), Arc::new(ModelClock::new()));
+        let store = in_memory(clock.clone());
+        let files = vec![AuditFile::default(), AuditFile::default()];
+        let upstream = Arc::new(ModelUpstream {
+            effects: Mutex::default(),
+            sends: Mutex::default(),
+            files: files.clone(),
+            begin: tokio::time::Instant::now(),
+            wrong: Mutex::default(),
+        });
+        let metrics = Metrics::new().unwrap();
+        let rates = Rates::new(Vec::new(), Arc::new(Local::new(0)), &metrics);
+        let in_force = Arc::new(InForce::new(POLICIES.clone(), rates, metrics));
+        let (running, stopping) = watch::channel(false);
+        let mut world = World {
+            fate,
+            clock,
+            store,
+            upstream,
+            files,
+            in_force,
+            nodes: Vec::new(),
+            refused: Mutex::default(),
+            _running: running,
+            stopping,
+        };
+        world.nodes = (0..2).map(|at| Mutex::new(world.node(at, &world.fate))).collect();
+        Arc::new(world)
+    }
+
+    fn node(&self, at: usize, fate: &Arc<Fate>) -> Node {
+        let credential = CredentialConfig::Inject(CredentialSource::Given(Secret::new("gate".to_owned())));
+        let mut made = node(at, fate, &self.clock, &self.store, &self.files[at], &self.upstream, &credential);
+        let releasing = Releasing {
+            books: made.books.clone(),
+            road: made.road.clone(),
+            catalog: SHARED.clone(),
+            in_force: self.in_force.clone(),
+        };
+        made.work.push(tokio::spawn(release(releasing, self.stopping.clone())));
+        made
+    }
+
+    async fn keep_alive(self: Arc<World>, at: usize) {
+        loop {
+            let books = self.nodes[at].lock().unwrap().books.clone();
+            if let Ok(Ok(())) = timeout(Duration::from_secs(120), recover(&books, &[ENVIRONMENT])).await {
+                self.nodes[at].lock().unwrap().serving = true;
+                while !self.nodes[at].lock().unwrap().life.is_over() {
+                    sleep(Duration::from_secs(2)).await;
+                }
+            }
+            sleep(self.fate.millis(20_000)).await;
+            self.begin_anew(at, &self.fate);
+        }
+    }
+
+    fn begin_anew(&self, at: usize, fate: &Arc<Fate>) {
+        let mut now = self.nodes[at].lock().unwrap();
+        now.life.end();
+        now.work.iter().for_each(JoinHandle::abort);
+        *now = self.node(at, fate);
+    }
+
+    fn any(&self) -> Option<(Arc<Books>, sluice::journey::Road)> {
+        let node = self.nodes[self.fate.below(2) as usize].lock().unwrap();
+        (node.serving && !node.life.is_over()).then(|| (node.books.clone(), node.road.clone()))
+    }
+
+    /// Asks again and again, and cancels at times.
+    async fn caller(self: Arc<World>, request_id: String) {
+        for _ in 0..12 {
+            sleep(self.fate.millis(90_000)).await;
+            let Some((books, road)) = self.any() else { continue };
+            let body = format!(
+                r#"{{"requestId":"{request_id}","source":{{"chain":"POLYGON","currency":"usdt","amount":"10"}},"destination":{{"chain":"POLYGON","currency":"usdc","walletAddress":"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"}}}}"#
+            );
+            let (admitted, headers) = admitted(false);
+            let (trace, policies) = (TraceId::parse("t-1").unwrap(), self.in_force.now().policies.clone());
+            let asked = submit(&road, &books, &policies, admitted, &headers, body.as_bytes(), &trace);
+            timeout(Duration::from_secs(60), asked).await.ok();
+            if self.fate.chance(15) {
+                let Some((_, _, hold)) = self.found(&request_id).await else { continue };
+                let owner = Owner { issuer: "main".to_owned(), subject: "service".to_owned() };
+                let (books, key) = (books.clone(), key(ENVIRONMENT, &hold.id));
+                let cancelled = timeout(Duration::from_secs(60), async move { books.cancel(&key, &owner).await }).await;
+                if matches!(cancelled, Ok(Ok(Some(Cancelled::Now)))) {
+                    self.refused.lock().unwrap().push(request_id.clone());
+                }
+            }
+        }
+    }
+
+    /// Looks at what waits, and says something of it, or not in time.
+    async fn person(self: Arc<World>, who: &'static str, request_id: String) {
+        let person = Owner { issuer: "people".to_owned(), subject: who.to_owned() };
+        for _ in 0..4 {
+            sleep(self.fate.millis(280_000)).await;
+            let (Some((books, _)), Some((_, _, hold))) = (self.any(), self.found(&request_id).await) else { continue };
+            let act = match self.fate.below(20) {
+                0 => Say::Reject,
+                1 | 2 => Say::Withdraw,
+                3..=8 => continue,
+                _ => Say::Approve,
+            };
+            let key = key(ENVIRONMENT, &hold.id);
+            let said = Said { say: act, person: &person, seen: Some(hold.fingerprint), text: Some("seen") };
+            let policies = self.in_force.now().policies.clone();
+            let told = timeout(Duration::from_secs(60), say(&books, &CATALOG, &policies, &key, said)).await;
+            if let Ok(Ok(changed)) = told {
+                assert_ne!(who, "service", "whoever asked for it was heard");
+                if act == Say::Reject && changed {
+                    self.refused.lock().unwrap().push(request_id.clone());
+                }
+            }
+        }
+    }
+
+    async fn claim(&self, request_id: &str) -> Option<Claim> {
+        let name = format!("request/{request_id}");
+        let (record, _) =
+            self.store.read(&RecordKey { environment: ENVIRONMENT, kind: Kind::Claim, name }).await.unwrap();
+        let Content::Whole(bytes) = record?.content else { return None };
+        Some(claim::read(&bytes).unwrap())
+    }
+
+    async fn found(&self, request_id: &str) -> Option<(Claim, Record, Hold)> {
+        let claim = self.claim(request_id).await?;
+        let (record, _) = self.store.read(&key(ENVIRONMENT, claim.hold.as_ref()?)).await.unwrap();
+        let record = record?;
+        let Content::Whole(bytes) = &record.content else { return None };
+        let hold = hold::read(bytes).unwrap();
+        Some((claim, record, hold))
+    }
+
+    /// Nothing goes wrong any more, and every lease and every hold's time is over.
+    async fn rest(&self) {
+        let calm = Arc::new(Fate::calm());
+        for at in 0..2 {
+            self.begin_anew(at, &calm);
+            let books = self.nodes[at].lock().unwrap().books.clone();
+            recover(&books, &[ENVIRONMENT]).await.unwrap();
+        }
+        sleep(EXPIRES + LEASE * 2).await;
+    }
+
+    async fn check(&self, ends: &Ends) {
+        let wrong = self.upstream.wrong.lock().unwrap().clone();
+        assert!(wrong.is_empty(), "{wrong:?}");
+        let refused = self.refused.lock().unwrap().clone();
+        let mut seen = BTreeMap::new();
+        for request_id in (0..REQUEST_IDS).map(|n| format!("request-{n}")) {
+            let effects = self.upstream.effects_of(&request_id);
+            let Some((claim, record, hold)) = self.found(&request_id).await else {
+                assert!(effects.is_empty(), "{request_id}: sent, and nothing is known of it");
+                continue;
+            };
+            assert!(seen.insert(hold.id.clone(), request_id.clone()).is_none(), "one hold, two calls");
+            let was_refused = refused.contains(&request_id);
+            assert!(!was_refused || effects.is_empty(), "{request_id}: sent after an acknowledged no");
+            assert!(!was_refused || matches!(claim.state, State::Declined(_)), "{request_id}: {:?}", claim.state);
+            assert!(!hold.state.is_open(), "{request_id}: left {}", hold.state.as_str());
+            match &claim.state {
+                State::Declined(declined) => {
+                    assert!(effects.is_empty(), "{request_id}: {:?}, and sent", declined.how);
+                    let at = Decline::ALL.iter().position(|how| *how == declined.how).unwrap();
+                    ends.declined[at].fetch_add(1, Ordering::SeqCst);
+                }
+                State::Done { executed, .. } => assert_eq!(effects.len(), usize::from(*executed), "{request_id}: done"),
+                State::Unknown { .. } => {
+                    assert!(effects.len() <= 1, "{request_id}: {} effects", effects.len());
+                    ends.unknown.fetch_add(1, Ordering::SeqCst);
+                }
+                State::Held | State::Sending { .. } => panic!("{request_id}: left {}", claim.state.as_str()),
+            }
+            if let Some(effect) = effects.first() {
+                ends.executed.fetch_add(1, Ordering::SeqCst);
+                let books = self.nodes[0].lock().unwrap().books.clone();
+                let progress = progress_of(&books, &hold, &self.in_force.now().policies);
+                assert!(progress.iter().all(Progress::is_reached), "{request_id}: sent without its quorum");
+                let since_begin =
+                    Duration::from_micros((hold.deadline(record.at).as_micros() - 1_800_000_000_000_000) as u64);
+                assert!(effect.sent < since_begin + BEGIN_WITHIN, "{request_id}: sent behind its time");
+            }
+        }
+    }
+}
