@@ -1,5 +1,6 @@
 //! `sluice policy`: a folder of policies, read and tested without a gate.
 
+mod candidate;
 mod diff;
 mod mutate;
 mod replay;
@@ -66,6 +67,17 @@ enum Command {
         #[arg(long, value_name = "ID")]
         limit: Option<String>,
     },
+    /// Show the policies that wait until two people agree: what they do otherwise, and what they would have decided
+    ///
+    /// Takes any role of the console.
+    Candidate {
+        #[command(flatten)]
+        way: Way,
+    },
+    /// Agree that the policies that wait take force
+    ///
+    /// Two people must, on the same version. Takes the role `policy-admin`.
+    Agree(candidate::Agree),
     /// Print the JSON Schema of the language, for editors
     ///
     /// Written to a file, it is named in the first line of a file of policies: `#:schema schema.json`.
@@ -119,6 +131,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
             let ask = Ask::get("usage").with("environment", environment).with("limit", plain(limit.as_deref())?);
             way.ask(&ask, used)
         }
+        Command::Candidate { way } => candidate::show(way),
+        Command::Agree(agree) => agree.run(),
         Command::Schema { schemas } => match read_contract(schemas.as_deref(), &[]) {
             Ok((_, catalog)) => {
                 print(&format!("{:#}\n", schema(&catalog)))?;

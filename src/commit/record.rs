@@ -83,16 +83,19 @@ pub enum Kind {
     Claim,
     Freeze,
     Hold,
+    /// Who agreed that a set of policies takes force.
+    Agreement,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 3] = [Kind::Claim, Kind::Freeze, Kind::Hold];
+    pub const ALL: [Kind; 4] = [Kind::Claim, Kind::Freeze, Kind::Hold, Kind::Agreement];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Kind::Claim => "claim",
             Kind::Freeze => "freeze",
             Kind::Hold => "hold",
+            Kind::Agreement => "agreement",
         }
     }
 }

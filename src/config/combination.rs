@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 
 use super::fault::{Fault, Place};
 use super::longest::LongestWrite;
+use super::meant::Loosening;
 use super::revocations::Revocations;
 use super::written::{Placed, Written, WrittenEnvironment};
 use super::{pem, url};
@@ -36,6 +37,7 @@ pub(super) fn findings(file: &str, written: &Written) -> Vec<Finding> {
     faults.extend(seal_keys(written));
     faults.extend(operand_key(written));
     faults.extend(redis::wrong(written));
+    faults.extend(nobody_to_agree(written));
     faults.into_iter().map(|(severity, place, fault)| Finding { severity, ..fault.error(file, &place) }).collect()
 }
 
@@ -43,6 +45,14 @@ type Wrong = (Severity, Place, Fault);
 
 fn error(place: &Place, fault: Fault) -> Wrong {
     (Severity::Error, place.clone(), fault)
+}
+
+/// Where nobody can agree, no set could ever loosen.
+fn nobody_to_agree(written: &Written) -> Option<Wrong> {
+    let loosening = written.loosening.as_ref().filter(|loosening| loosening.value == Loosening::TwoPeople)?;
+    let fault = Fault::new("`loosening` is `two-people`, and there is no `[console]` at which they could agree");
+    let fault = fault.remedy("write `[console]`, with the issuer of people's tokens");
+    written.console.listen.is_none().then(|| error(&loosening.place, fault))
 }
 
 fn tls(section: &str, certificate: &Option<Placed<Vec<u8>>>, key: &Option<Placed<Secret>>) -> Option<Wrong> {

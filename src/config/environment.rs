@@ -89,6 +89,7 @@ fn raw(kind: &Kind, text: &str) -> Raw {
         | Kind::Durability(_)
         | Kind::Answers(_)
         | Kind::Holds(_)
+        | Kind::Loosening(_)
         | Kind::LogFormat(_)
         | Kind::LogLevel(_) => Raw::Text(text.to_owned()),
     }

@@ -23,6 +23,7 @@ pub struct Config {
     pub answers: AnswerMode,
     /// The folder of policies.
     pub policies: Option<PathBuf>,
+    pub loosening: Loosening,
     pub redis: Option<RedisConfig>,
     pub store: StoreConfig,
     pub audit: AuditConfig,
@@ -284,6 +285,15 @@ pub enum AnswerMode {
     Observe,
     /// A read's answer is held back until checked, and refused.
     Enforce,
+}
+
+/// What it takes for a set of policies to take force that is not proved to let no more pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loosening {
+    /// Nothing: whoever may write the folder decides.
+    Free,
+    /// Two people agree at the console.
+    TwoPeople,
 }
 
 #[derive(Clone, Debug)]

@@ -31,8 +31,8 @@ pub use longest::LongestWrite;
 pub use meant::{
     AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Config, ConsoleConfig, CredentialConfig, CredentialSource,
     Demands, Durability, EnvironmentConfig, HoldsMode, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig,
-    LogFormat, LogLevel, Login, ProbesConfig, ReconcileConfig, RedisConfig, RedisPlace, SentinelsConfig, StoreConfig,
-    StoreKind, TimeoutsConfig, UpstreamConfig,
+    LogFormat, LogLevel, Login, Loosening, ProbesConfig, ReconcileConfig, RedisConfig, RedisPlace, SentinelsConfig,
+    StoreConfig, StoreKind, TimeoutsConfig, UpstreamConfig,
 };
 pub use reference::{first, reference};
 pub use revocations::{Revocations, RevocationsFault};

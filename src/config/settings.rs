@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::meant::{AnswerMode, CredentialSource, HoldsMode, LogFormat, LogLevel, StoreKind, UpstreamConfig};
+use super::meant::{
+    AnswerMode, CredentialSource, HoldsMode, LogFormat, LogLevel, Loosening, StoreKind, UpstreamConfig,
+};
 use super::pem::PublicKey;
 use super::written::{DurabilityWord, RevokedFile, Slot};
 use crate::base::ids::Environment;
@@ -131,6 +133,7 @@ pub(super) enum Kind {
     },
     Answers(Slot<AnswerMode>),
     Holds(Slot<HoldsMode>),
+    Loosening(Slot<Loosening>),
     Store(Slot<StoreKind>),
     Durability(Slot<DurabilityWord>),
     LogFormat(Slot<LogFormat>),
@@ -143,6 +146,7 @@ pub(super) const MOST_MILLIS: u64 = 86_400_000;
 pub(super) const ANSWERS: &[(&str, AnswerMode)] = &[("observe", AnswerMode::Observe), ("enforce", AnswerMode::Enforce)];
 
 pub(super) const HOLDS: &[(&str, HoldsMode)] = &[("wait", HoldsMode::Wait), ("refuse", HoldsMode::Refuse)];
+pub(super) const LOOSENINGS: &[(&str, Loosening)] = &[("free", Loosening::Free), ("two-people", Loosening::TwoPeople)];
 
 pub(super) const STORE_KINDS: &[(&str, StoreKind)] = &[("embedded", StoreKind::Embedded), ("redis", StoreKind::Redis)];
 

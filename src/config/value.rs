@@ -11,7 +11,9 @@ use super::fault::{Fault, Place};
 use super::meant::CredentialSource;
 use super::pem::{self, PublicKey};
 use super::revocations::Revocations;
-use super::settings::{ANSWERS, DURABILITIES, HOLDS, Kind, LOG_FORMATS, LOG_LEVELS, MOST_MILLIS, STORE_KINDS};
+use super::settings::{
+    ANSWERS, DURABILITIES, HOLDS, Kind, LOG_FORMATS, LOG_LEVELS, LOOSENINGS, MOST_MILLIS, STORE_KINDS,
+};
 use super::url;
 use super::written::{Placed, RevokedFile, Slot, Written};
 use crate::base::finding::nearest;
@@ -74,6 +76,7 @@ pub(super) fn store(kind: &Kind, found: &Found, source: &Source<'_>, written: &m
         }
         Kind::Store(slot) => put(*slot, written, place, choice(&found.raw, STORE_KINDS)),
         Kind::Durability(slot) => put(*slot, written, place, choice(&found.raw, DURABILITIES)),
+        Kind::Loosening(slot) => put(*slot, written, place, choice(&found.raw, LOOSENINGS)),
         Kind::Answers(slot) => put(*slot, written, place, choice(&found.raw, ANSWERS)),
         Kind::Holds(slot) => put(*slot, written, place, choice(&found.raw, HOLDS)),
         Kind::LogFormat(slot) => put(*slot, written, place, choice(&found.raw, LOG_FORMATS)),

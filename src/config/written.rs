@@ -8,8 +8,8 @@ use super::fault::Place;
 use super::meant::{
     AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Config, ConsoleConfig, CredentialConfig, CredentialSource,
     Demands, Durability, EnvironmentConfig, HoldsMode, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig,
-    LogFormat, LogLevel, Login, ProbesConfig, ReconcileConfig, RedisConfig, RedisPlace, SentinelsConfig, StoreConfig,
-    StoreKind, TimeoutsConfig, UpstreamConfig,
+    LogFormat, LogLevel, Login, Loosening, ProbesConfig, ReconcileConfig, RedisConfig, RedisPlace, SentinelsConfig,
+    StoreConfig, StoreKind, TimeoutsConfig, UpstreamConfig,
 };
 use super::pem::PublicKey;
 use crate::base::ids::Environment;
@@ -29,6 +29,7 @@ pub(super) struct Written {
     pub console: WrittenConsole,
     pub answers: Option<Placed<AnswerMode>>,
     pub policies: Option<Placed<PathBuf>>,
+    pub loosening: Option<Placed<Loosening>>,
     pub probes_listen: Option<Placed<SocketAddr>>,
     pub schemas: Option<Placed<PathBuf>>,
     pub enable: Option<Placed<Vec<String>>>,
@@ -210,6 +211,7 @@ impl Written {
             },
             answers: self.answers?.value,
             policies: self.policies.map(|p| p.value),
+            loosening: self.loosening?.value,
             redis,
             store: StoreConfig {
                 kind,

@@ -22,6 +22,8 @@ pub(super) enum Act {
     Reject,
     Withdraw,
     Comment,
+    ShowPolicies,
+    Agree,
     Usage,
 }
 
@@ -29,10 +31,12 @@ pub(super) enum Act {
 pub(super) type Acts = &'static [(Method, Act)];
 
 /// Every path, as the router reads it.
-pub(super) const PATHS: [(&str, Acts); 15] = [
+pub(super) const PATHS: [(&str, Acts); 17] = [
     ("/sluice/v1/openapi.json", &[(Method::GET, Act::Describe)]),
     ("/sluice/v1/explain", &[(Method::POST, Act::Explain)]),
     ("/sluice/v1/usage", &[(Method::GET, Act::Usage)]),
+    ("/sluice/v1/policies", &[(Method::GET, Act::ShowPolicies)]),
+    ("/sluice/v1/policies/{version}/agree", &[(Method::POST, Act::Agree)]),
     ("/sluice/v1/freezes", &[(Method::GET, Act::ListFreezes), (Method::POST, Act::Freeze)]),
     ("/sluice/v1/freezes/lift", &[(Method::POST, Act::Lift)]),
     ("/sluice/v1/requests", &[(Method::GET, Act::ListRequests)]),
@@ -48,10 +52,12 @@ pub(super) const PATHS: [(&str, Acts); 15] = [
 ];
 
 impl Act {
-    pub const ALL: [Act; 16] = [
+    pub const ALL: [Act; 18] = [
         Act::Describe,
         Act::Explain,
         Act::Usage,
+        Act::ShowPolicies,
+        Act::Agree,
         Act::ListFreezes,
         Act::Freeze,
         Act::Lift,
@@ -74,6 +80,8 @@ impl Act {
             Act::Explain => "explain",
             Act::Usage => "usage",
             Act::ListFreezes => "listFreezes",
+            Act::ShowPolicies => "showPolicies",
+            Act::Agree => "agree",
             Act::Freeze => "freeze",
             Act::Lift => "lift",
             Act::ListRequests => "listRequests",
@@ -92,9 +100,12 @@ impl Act {
     pub fn needs(self) -> Needs {
         match self {
             Act::Describe => Needs::Nothing,
-            Act::Explain | Act::Usage | Act::ListFreezes | Act::ListRequests | Act::ShowRequest => Needs::AnyRole,
+            Act::Explain | Act::Usage | Act::ShowPolicies | Act::ListFreezes | Act::ListRequests | Act::ShowRequest => {
+                Needs::AnyRole
+            }
             Act::ListHolds | Act::WatchHolds | Act::ShowHold => Needs::AnyRole,
             Act::Approve | Act::Reject | Act::Withdraw | Act::Comment => Needs::Role(Role::Approver),
+            Act::Agree => Needs::Role(Role::PolicyAdmin),
             Act::Freeze | Act::Lift | Act::Resolve => Needs::Role(Role::Operator),
         }
     }
@@ -102,13 +113,19 @@ impl Act {
     /// The name of its body's schema, where it has a body.
     pub fn body(self) -> Option<&'static str> {
         match self {
-            Act::Describe | Act::Usage | Act::ListFreezes | Act::ListRequests | Act::ShowRequest => None,
+            Act::Describe
+            | Act::Usage
+            | Act::ShowPolicies
+            | Act::ListFreezes
+            | Act::ListRequests
+            | Act::ShowRequest => None,
             Act::Explain => Some("explainRequest"),
             Act::ListHolds | Act::WatchHolds | Act::ShowHold => None,
             Act::Approve => Some("approveRequest"),
             Act::Reject => Some("rejectRequest"),
             Act::Withdraw => Some("withdrawRequest"),
             Act::Comment => Some("commentRequest"),
+            Act::Agree => Some("agreeRequest"),
             Act::Freeze => Some("freezeRequest"),
             Act::Lift => Some("liftRequest"),
             Act::Resolve => Some("resolveRequest"),

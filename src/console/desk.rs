@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use super::acts::{Act, Acts};
 use super::asked::{Asked, violated};
 use super::person::{Needs, Person};
-use super::{changes, freezes, holds, policies, requests, told};
+use super::{changes, freezes, holds, policies, requests, sets, told};
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::random::trace_id;
 use crate::base::ids::TraceId;
@@ -216,6 +216,8 @@ async fn perform(desk: &Desk, act: Act, asked: Asked) -> Reply {
         },
         Act::Explain => policies::explain(&desk.inside, &asked).await,
         Act::Usage => policies::usage(&desk.inside, &asked).await,
+        Act::ShowPolicies => sets::show(&desk.inside, &asked).await,
+        Act::Agree => sets::agree(&desk.inside, &asked).await,
         Act::ListFreezes => freezes::list(&desk.inside, &asked).await,
         Act::Freeze => freezes::freeze(&desk.inside, &asked).await,
         Act::Lift => freezes::lift(&desk.inside, &asked).await,

@@ -6,7 +6,7 @@
 //! | `asked` | what an act is given |
 //! | `changes` | a stream that tells when to look again |
 //! | `desk` | the one way of a request: token, role, body, act, answer |
-//! | `freezes`, `holds`, `policies`, `requests` | what the acts do |
+//! | `freezes`, `holds`, `policies`, `requests`, `sets` | what the acts do |
 //! | `told` | how records are told |
 //!
 //! There is no side door: page and command line go this way as well. HTTP/1.1 comes through the same guard as everything
@@ -21,6 +21,7 @@ mod holds;
 mod person;
 mod policies;
 mod requests;
+mod sets;
 mod told;
 
 use std::convert::Infallible;

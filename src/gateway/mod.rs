@@ -20,6 +20,7 @@ mod ending;
 mod failure;
 pub mod guard;
 mod holds;
+mod limits;
 mod observe;
 pub mod listen;
 pub mod process;
@@ -51,7 +52,7 @@ use crate::adapters::identity::Identity;
 use crate::adapters::upstream::PinnedUpstream;
 use crate::base::ids::{Environment, TraceId};
 use crate::catalog::{Catalog, Operation};
-use crate::config::{AnswerMode, LimitsConfig, TimeoutsConfig};
+use crate::config::{AnswerMode, LimitsConfig, Loosening, TimeoutsConfig};
 use crate::journey::rates::Limited;
 use crate::journey::{Books, InForce, Road};
 use crate::stations::reply::{Code, Executed, Origin, Reply};
@@ -92,6 +93,7 @@ pub struct Inside {
     pub environments: Vec<Environment>,
     /// The names of all issuers.
     pub issuers: Vec<String>,
+    pub loosening: Loosening,
     pub limits: LimitsConfig,
     pub timeouts: TimeoutsConfig,
     pub metrics: Metrics,

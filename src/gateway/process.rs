@@ -10,10 +10,9 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pingora::apps::{HttpServerOptions, ServerApp};
+use pingora::apps::ServerApp;
 use pingora::listeners::tls::Acceptor;
-use pingora::protocols::http::v2::server::H2Options;
-use pingora::proxy::{HttpProxy, http_proxy};
+use pingora::proxy::http_proxy;
 use pingora::server::configuration::ServerConf;
 use pingora::server::{RunArgs, Server};
 use rustls::pki_types::pem::PemObject;
@@ -24,10 +23,10 @@ use tokio_util::task::TaskTracker;
 
 use super::bookkeeping::{self, BooksError, Opened};
 use super::ending::{Ending, Signals};
-use super::guard::{Bounds, Guard, HeadLimits};
-use super::listen::{Bound, ConnectionLimits, Door, Listening, Tls};
+use super::limits::{connection_limits, guard, with_limits};
+use super::listen::{Bound, Door, Listening, Tls};
 use super::probes::Probes;
-use super::reload::Reload;
+use super::reload::{self, Reload, Start};
 use super::workers::Workers;
 use super::{Gate, Inside, Observer};
 use crate::adapters::clients::Clients;
@@ -51,12 +50,6 @@ use crate::telemetry::Metrics;
 
 /// A read may be tried a second time, a write never.
 const ATTEMPTS: usize = 2;
-/// Of one HTTP/2 connection: streams that its caller reset and that are still remembered.
-const RESET_STREAMS: usize = 20;
-/// Of one HTTP/2 connection: streams that were reset for a caller's fault, before it is closed.
-const ERROR_STREAMS: usize = 100;
-/// Of one HTTP/2 stream: what is gathered of an answer that its caller does not read.
-const SEND_BUFFER_BYTES: usize = 64 * 1024;
 
 /// Protocols, as TLS names them.
 const H2: &[u8] = b"h2";
@@ -106,7 +99,7 @@ pub enum StartError {
     Redis(RedisFault),
     Runtime(io::Error),
     Books(BooksError),
-    Archive(io::Error),
+    Policies(String),
     Console(String),
 }
 
@@ -131,9 +124,7 @@ impl std::fmt::Display for StartError {
             StartError::Metrics(error) => write!(f, "the metrics cannot be set up: {error}"),
             StartError::Redis(error) => error.fmt(f),
             StartError::Books(error) => error.fmt(f),
-            StartError::Archive(error) => {
-                write!(f, "the policies cannot be archived beside the audit chain: {error}")
-            }
+            StartError::Policies(why) => f.write_str(why),
             StartError::Console(why) => write!(f, "the console cannot be set up: {why}"),
             StartError::Runtime(error) => write!(f, "the runtime cannot be started: {error}"),
         }
@@ -200,18 +191,28 @@ impl Process {
         workers.help("keys", keyring.clone().keep_fresh());
         let identity = Arc::new(Identity::new(keyring.clone(), Arc::new(SystemClock)));
         let redis = redis(config, &metrics, &workers)?;
-        let rates = rates(config, &loaded.policies, &metrics, redis.as_ref());
+        let archive = Archive::beside(&config.audit.folder, &config.store.node);
+        let Start { set, seen, waiting, before } =
+            reload::start(&folder, loaded, &archive, config.loosening).map_err(StartError::Policies)?;
+        let rates = rates(config, &set.policies, &metrics, redis.as_ref());
         let opened =
             bookkeeping::open(config, &runtime, &workers, &sending, &metrics, redis).map_err(StartError::Books)?;
         let (books, is_open) = (opened.books.clone(), opened.is_open.clone());
-        let archive = Archive::beside(&config.audit.folder);
-        archive.keep(&loaded).map_err(StartError::Archive)?;
-        let in_force = Arc::new(InForce::new(loaded.policies, rates, metrics.clone()));
+        let in_force = Arc::new(InForce::new(set.policies, rates, metrics.clone()));
         tracing::info!(version = in_force.now().policies.version(), "policies took force");
         let asked = Arc::new(Notify::new());
-        let (taking, metered) = (in_force.clone(), metrics.clone());
-        let reload = Reload { folder, archive, in_force: taking, metrics: metered, asked: asked.clone() };
-        workers.keep("policies", reload.keep_current(loaded.seen));
+        let reload = Reload {
+            folder,
+            archive,
+            loosening: config.loosening,
+            in_force: in_force.clone(),
+            books: books.clone(),
+            environment: config.environments.first().map_or(Environment::Production, |one| one.environment),
+            asked: asked.clone(),
+            waiting,
+            untold: Vec::new(),
+        };
+        workers.keep("policies", reload.keep_current(before, seen));
         let (mut environments, mut upstreams) = (Vec::new(), Vec::new());
         for one in &config.environments {
             let bound = bind(one.environment.as_str(), one.listen)?;
@@ -278,6 +279,7 @@ impl Process {
                 in_force: in_force.clone(),
                 environments: config.environments.iter().map(|one| one.environment).collect(),
                 issuers: config.issuers.iter().map(|issuer| issuer.name.clone()).collect(),
+                loosening: config.loosening,
                 limits: config.limits.clone(),
                 timeouts: config.timeouts.clone(),
                 metrics: metrics.clone(),
@@ -404,47 +406,4 @@ fn speak(
     }
     server.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
     Ok(Tls { acceptor: Arc::new(Acceptor::from_server_config(Arc::new(server))), clients })
-}
-
-fn guard(listener: &'static str, config: &Config, metrics: &Metrics) -> Guard {
-    let (limits, timeouts) = (&config.limits, &config.timeouts);
-    let bounds = Bounds {
-        head: HeadLimits { bytes: limits.head_bytes, headers: limits.headers },
-        head_time: timeouts.head,
-        idle_time: timeouts.keepalive,
-        // A caller that waits for its answer is silent, and is not idle.
-        silence_time: timeouts.keepalive.saturating_add(timeouts.answer),
-        write_time: timeouts.client_write,
-        linger_time: timeouts.drain,
-        requests: u64::try_from(limits.requests_per_connection).unwrap_or(u64::MAX),
-    };
-    Guard { listener, bounds, metrics: metrics.clone() }
-}
-
-fn connection_limits(config: &Config) -> ConnectionLimits {
-    ConnectionLimits {
-        all: config.limits.connections,
-        of_one_peer: config.limits.connections_per_peer,
-        handshake_time: config.timeouts.client_handshake,
-    }
-}
-
-/// What the engine itself bounds: requests of a connection, and all of HTTP/2.
-fn with_limits(mut proxy: HttpProxy<Gate>, config: &Config) -> HttpProxy<Gate> {
-    let limits = &config.limits;
-    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    let mut options = HttpServerOptions::default();
-    // The engine counts how often a connection is used again.
-    options.keepalive_request_limit = Some(count(limits.requests_per_connection.saturating_sub(1)));
-    options.h2_idle_timeout = Some(config.timeouts.keepalive);
-    proxy.server_options = Some(options);
-    let mut h2 = H2Options::default();
-    h2.max_header_list_size(count(limits.head_bytes))
-        .max_concurrent_streams(count(limits.streams_per_connection))
-        .max_concurrent_reset_streams(RESET_STREAMS)
-        .max_pending_accept_reset_streams(RESET_STREAMS)
-        .max_local_error_reset_streams(Some(ERROR_STREAMS))
-        .max_send_buffer_size(SEND_BUFFER_BYTES);
-    proxy.h2_options = Some(h2);
-    proxy
 }

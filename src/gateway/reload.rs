@@ -2,17 +2,27 @@
 //!
 //! The folder is looked at every second. What changed is read when it has been the same twice in a row, so that files which
 //! are being written, or many that belong together, are not taken by halves; after SIGHUP it is read at once.
+//!
+//! Where two people must agree, a set that is not proved to let no more pass waits until they have, here or at another
+//! node; the set in force stays, also over a restart.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::sync::Notify;
 
 use crate::adapters::policies::{Archive, LoadedPolicies, PolicyFolder};
 use crate::base::digest::Fingerprint;
 use crate::base::finding::{Finding, Severity};
-use crate::journey::InForce;
-use crate::telemetry::Metrics;
+use crate::base::ids::Environment;
+use crate::commit::Commit;
+use crate::config::Loosening;
+use crate::journey::{Books, Candidate, InForce, activate};
+use crate::policy::Policies;
+use crate::stations::agree::{PEOPLE, Succession, took_force};
+use crate::stations::claim::Owner;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -20,10 +30,71 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 pub(super) struct Reload {
     pub folder: PolicyFolder,
     pub archive: Archive,
+    pub loosening: Loosening,
     pub in_force: Arc<InForce>,
-    pub metrics: Metrics,
+    pub books: Arc<Books>,
+    /// Where agreements stand in the store.
+    pub environment: Environment,
     /// SIGHUP came.
     pub asked: Arc<Notify>,
+    /// A set that is not in force until two people agree.
+    pub waiting: Option<LoadedPolicies>,
+    /// What took force, and is not in the audit chain yet.
+    pub untold: Vec<Commit>,
+}
+
+/// What a node begins with.
+pub(super) struct Start {
+    pub set: LoadedPolicies,
+    /// How the folder looked when it was read.
+    pub seen: Fingerprint,
+    pub waiting: Option<LoadedPolicies>,
+    /// The version that was in force when this node ran last.
+    pub before: Option<String>,
+}
+
+/// What is in force at a start: the set of the folder, or, where that waits for two people, the one that was in force.
+pub(super) fn start(
+    folder: &PolicyFolder,
+    found: LoadedPolicies,
+    archive: &Archive,
+    loosening: Loosening,
+) -> Result<Start, String> {
+    let unusable = |error: io::Error| format!("the policies cannot be archived beside the audit chain: {error}");
+    let before = archive.in_force().map_err(unusable)?;
+    let former = match (&before, loosening) {
+        (Some(version), Loosening::TwoPeople) if version != found.policies.version() => Some(
+            folder.at(archive.folder_of(version)).load().map_err(|findings| former_unreadable(version, &findings))?,
+        ),
+        _ => None,
+    };
+    let seen = found.seen;
+    let (set, waiting) = match former {
+        Some(former) if waits(folder, &former.policies, &found.policies, Timestamp::UNIX_EPOCH).is_some() => {
+            (former, Some(found))
+        }
+        _ => (found, None),
+    };
+    archive.takes_force(&set).map_err(unusable)?;
+    Ok(Start { set, seen, waiting, before })
+}
+
+fn former_unreadable(version: &str, findings: &[Finding]) -> String {
+    let told: Vec<String> = findings.iter().map(ToString::to_string).collect();
+    format!(
+        "the policies that were in force, version {version}, cannot be read from the archive, and those of the folder may \
+         be looser; a start with `loosening = \"free\"` takes the folder's:\n{}",
+        told.join("\n")
+    )
+}
+
+/// The set as one that waits, unless it is proved that no more passes under it.
+fn waits(folder: &PolicyFolder, old: &Policies, new: &Policies, since: Timestamp) -> Option<Candidate> {
+    let changes = new.meaning.since(&old.meaning);
+    if changes.is_empty() {
+        return None;
+    }
+    Candidate::of(Arc::new(new.clone()), folder.difference(old, new), &changes, since)
 }
 
 /// How a folder looked; nothing where it could not be looked at.
@@ -53,8 +124,13 @@ impl Watch {
 
 impl Reload {
     /// `seen`: how the folder looked when it was read at the start.
-    pub async fn keep_current(self, seen: Fingerprint) {
+    /// `before`: what was in force when this node ran last.
+    pub async fn keep_current(mut self, before: Option<String>, seen: Fingerprint) {
         let mut watch = Watch { read: Some(seen), last: Some(seen) };
+        self.untold.extend(before.and_then(|before| self.since(&before)));
+        if let Some(found) = self.waiting.take() {
+            self.take(found).await;
+        }
         loop {
             let is_asked = tokio::select! {
                 () = tokio::time::sleep(LOOK_EVERY) => false,
@@ -64,6 +140,8 @@ impl Reload {
             if watch.is_due(self.look().await, is_asked) {
                 self.again().await;
             }
+            self.hear().await;
+            self.tell().await;
         }
     }
 
@@ -72,51 +150,114 @@ impl Reload {
         tokio::task::spawn_blocking(move || folder.glance().ok()).await.ok().flatten()
     }
 
-    async fn again(&self) {
-        let (folder, archive) = (self.folder.clone(), self.archive.clone());
-        let read = tokio::task::spawn_blocking(move || loaded(&folder, &archive)).await;
-        match read {
-            Ok(Ok(loaded)) => self.take(loaded),
+    async fn again(&mut self) {
+        let folder = self.folder.clone();
+        match tokio::task::spawn_blocking(move || folder.load()).await {
+            Ok(Ok(loaded)) => self.take(loaded).await,
             Ok(Err(findings)) => self.stay(&findings),
             Err(error) => self.stay(&[Finding::error("", format!("the policies could not be read: {error}"))]),
         }
     }
 
-    fn take(&self, loaded: LoadedPolicies) {
-        for warning in &loaded.warnings {
+    /// A set was found: it takes force, or waits.
+    async fn take(&mut self, found: LoadedPolicies) {
+        for warning in &found.warnings {
             tracing::warn!(%warning, "policies");
         }
-        let version = loaded.policies.version().to_owned();
-        let before = self.in_force.now().policies.version().to_owned();
-        let changes = self.in_force.replace(loaded.policies);
-        let outcome = if changes.is_empty() { "unchanged" } else { "changed" };
-        self.metrics.policies_read(outcome);
-        if changes.is_empty() {
-            tracing::info!(version, "policies were read again: they mean what they meant");
-        } else {
-            tracing::info!(version, before, changes = %changes, "policies took force");
+        let version = found.policies.version();
+        let is_waiting = |set: &LoadedPolicies| set.policies.version() == version;
+        if self.waiting.as_ref().is_some_and(is_waiting) {
+            self.waiting = Some(found);
+            return;
+        }
+        let candidate = match self.loosening {
+            Loosening::Free => Ok(None),
+            Loosening::TwoPeople => {
+                let (folder, old, new) = (self.folder.clone(), self.in_force.now(), found.policies.clone());
+                let since = self.books.clock.now();
+                tokio::task::spawn_blocking(move || waits(&folder, &old.policies, &new, since)).await
+            }
+        };
+        match candidate {
+            Ok(None) => self.enforce(found, &[]).await,
+            Ok(Some(candidate)) => {
+                let (stays, direction) = (self.in_force.now(), candidate.difference.direction);
+                let (stays, rates) = (stays.policies.version(), candidate.rates.join(", "));
+                tracing::warn!(version, stays, ?direction, rates, "policies wait until two people agree");
+                self.in_force.wait(candidate);
+                self.books.metrics.policies_read("waiting");
+                self.waiting = Some(found);
+            }
+            Err(error) => self.stay(&[Finding::error("", format!("the policies could not be compared: {error}"))]),
         }
     }
 
-    fn stay(&self, findings: &[Finding]) {
+    /// On disk that it is in force, then it is.
+    async fn enforce(&mut self, found: LoadedPolicies, people: &[Owner]) {
+        let (archive, set) = (self.archive.clone(), found.clone());
+        let kept = tokio::task::spawn_blocking(move || archive.takes_force(&set)).await;
+        // A set that is archived: what cannot be shown to an auditor takes no force.
+        if let Err(error) = kept.map_err(io::Error::other).flatten() {
+            let why = format!("the policies cannot be archived beside the audit chain: {error}");
+            return self.stay(&[Finding::error("", why)]);
+        }
+        self.waiting = None;
+        let before = self.in_force.now().policies.version().to_owned();
+        let changes = self.in_force.replace(found.policies);
+        let now = self.in_force.now();
+        let version = now.policies.version();
+        if changes.is_empty() {
+            self.books.metrics.policies_read("unchanged");
+            tracing::info!(version, "policies were read again: they mean what they meant");
+        } else {
+            self.books.metrics.policies_read("changed");
+            tracing::info!(version, before, changes = %changes, "policies took force");
+            let succession = Succession { environment: self.environment, from: &before, to: version };
+            self.untold.push(took_force(succession, people, &self.books.node));
+        }
+    }
+
+    /// What took force by a start.
+    fn since(&self, before: &str) -> Option<Commit> {
+        let now = self.in_force.now();
+        let succession = Succession { environment: self.environment, from: before, to: now.policies.version() };
+        (succession.from != succession.to).then(|| took_force(succession, &[], &self.books.node))
+    }
+
+    /// What people said since, at any node.
+    async fn hear(&mut self) {
+        let Some(waiting) = self.waiting.clone() else { return };
+        let now = self.in_force.now();
+        let (from, to) = (now.policies.version(), waiting.policies.version());
+        let succession = Succession { environment: self.environment, from, to };
+        match activate::agreed(&self.books, succession).await {
+            Ok(people) if people.len() >= PEOPLE => self.enforce(waiting, &people).await,
+            Ok(_) => {}
+            Err(fault) => self.books.told_of(&fault),
+        }
+    }
+
+    /// What took force is brought to the audit chain, as soon as there is a store.
+    async fn tell(&mut self) {
+        while let Some(commit) = self.untold.first().cloned() {
+            if let Err(fault) = self.books.commit(commit).await {
+                return self.books.told_of(&fault);
+            }
+            self.untold.remove(0);
+        }
+    }
+
+    fn stay(&mut self, findings: &[Finding]) {
+        self.waiting = None;
         let version = self.in_force.now().policies.version().to_owned();
         for finding in findings {
             tracing::error!(%finding, "policies");
         }
         let errors = findings.iter().filter(|finding| finding.severity == Severity::Error).count();
         tracing::error!(errors, version, "policies with errors take no force; those in force stay");
-        self.metrics.policies_read("refused");
+        self.books.metrics.policies_read("refused");
         self.in_force.stay(format!("policies changed and have errors ({errors}); version {version} stays in force"));
     }
-}
-
-/// A set that is archived: what cannot be shown to an auditor takes no force.
-fn loaded(folder: &PolicyFolder, archive: &Archive) -> Result<LoadedPolicies, Vec<Finding>> {
-    let loaded = folder.load()?;
-    archive.keep(&loaded).map_err(|error| {
-        vec![Finding::error("", format!("the policies cannot be archived beside the audit chain: {error}"))]
-    })?;
-    Ok(loaded)
 }
 
 #[cfg(test)]

@@ -13,9 +13,9 @@ use crate::adapters::clock::Stopwatch;
 use crate::adapters::random::trace_id;
 use crate::base::ids::TraceId;
 use crate::config::AnswerMode;
+use crate::journey::Snapshot;
 use crate::journey::fetch::fetch;
 use crate::journey::submit::submit;
-use crate::policy::Policies;
 use crate::stations::admit::{AdmitRefusal, Admitted, Certificate, Head, READ_WITH_BODY, admit, bearer, find};
 use crate::stations::check::{check, check_head};
 use crate::stations::decide::{Decision, decide};
@@ -46,9 +46,9 @@ pub(super) async fn filter(gate: &Gate, session: &mut Session, ctx: &mut Ctx) ->
         return refuse(session, ctx, &Refusal::Exceeded(exceeded)).await;
     }
     if admitted.operation().is_write() {
-        write(gate, session, ctx, admitted, &snapshot.policies, &trace).await
+        write(gate, session, ctx, admitted, &snapshot, &trace).await
     } else {
-        read(gate, session, ctx, admitted, &snapshot.policies, &trace).await
+        read(gate, session, ctx, admitted, &snapshot, &trace).await
     }
 }
 
@@ -119,7 +119,7 @@ async fn write(
     session: &mut Session,
     ctx: &mut Ctx,
     admitted: Admitted,
-    policies: &Arc<Policies>,
+    snapshot: &Arc<Snapshot>,
     trace: &TraceId,
 ) -> Result<bool> {
     if let Err(refusal) = check_head(&session.req_header().headers, gate.limits.body_bytes) {
@@ -134,7 +134,7 @@ async fn write(
     };
     let operation = admitted.operation().clone();
     let submitted =
-        submit(&gate.road, &gate.books, policies, admitted, &session.req_header().headers, &body, trace).await;
+        submit(&gate.road, &gate.books, snapshot, admitted, &session.req_header().headers, &body, trace).await;
     ctx.upstream_time = submitted.upstream_time;
     if submitted.unchecked {
         // What was executed passes whatever its answer looks like: it is checked beside, in every mode.
@@ -152,7 +152,7 @@ async fn read(
     session: &mut Session,
     ctx: &mut Ctx,
     admitted: Admitted,
-    policies: &Policies,
+    snapshot: &Snapshot,
     trace: &TraceId,
 ) -> Result<bool> {
     if !session.is_body_empty() {
@@ -165,7 +165,11 @@ async fn read(
         Ok(intent) => intent,
         Err(unfit) => return refuse(session, ctx, &Refusal::Check(unfit.refusal)).await,
     };
-    let decision = decide(&intent, policies, &gate.books.facts_of_read());
+    let facts = gate.books.facts_of_read();
+    let decision = decide(&intent, &snapshot.policies, &facts);
+    if let Some(candidate) = &snapshot.candidate {
+        candidate.decide(&intent, &facts, &decision.grounds().verdict, &gate.metrics);
+    }
     let operation = intent.operation().clone();
     gate.metrics.decided(gate.environment.as_str(), operation.id.as_str(), &decision.grounds().verdict);
     let allowed = match decision {

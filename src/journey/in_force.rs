@@ -4,15 +4,18 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 
+use super::candidate::Candidate;
 use super::rates::Rates;
 use crate::policy::{Changes, Policies};
 use crate::telemetry::Metrics;
 
 /// What a request is decided by.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Snapshot {
     pub policies: Arc<Policies>,
-    pub rates: Rates,
+    pub rates: Arc<Rates>,
+    /// What waits, and decides beside.
+    pub candidate: Option<Arc<Candidate>>,
 }
 
 /// The snapshot of now, and what is wrong with the set that was to follow it.
@@ -26,7 +29,7 @@ pub struct InForce {
 impl InForce {
     pub fn new(policies: Policies, rates: Rates, metrics: Metrics) -> InForce {
         metrics.policies_in_force(policies.version());
-        let snapshot = Snapshot { policies: Arc::new(policies), rates };
+        let snapshot = Snapshot { policies: Arc::new(policies), rates: Arc::new(rates), candidate: None };
         InForce { snapshot: ArcSwap::from_pointee(snapshot), fault: ArcSwapOption::empty(), metrics }
     }
 
@@ -45,12 +48,31 @@ impl InForce {
             self.metrics.policies_in_force(policies.version());
         }
         let rates = before.rates.followed_by(policies.rates.clone(), &self.metrics);
-        self.snapshot.store(Arc::new(Snapshot { policies: Arc::new(policies), rates }));
+        self.metrics.candidate(None);
+        let (policies, rates) = (Arc::new(policies), Arc::new(rates));
+        self.snapshot.store(Arc::new(Snapshot { policies, rates, candidate: None }));
         changes
     }
 
-    /// The set that was to follow is none; what is in force stays.
+    /// A set waits, and decides beside; what is in force stays.
+    pub fn wait(&self, candidate: Candidate) {
+        let version = candidate.policies.version();
+        let Snapshot { policies, rates, .. } = &*self.now();
+        let stays = policies.version();
+        let why = format!("policies of version {version} wait until two people agree; version {stays} stays in force");
+        self.metrics.candidate(Some(version));
+        self.metrics.policies_faulty(false);
+        self.fault.store(Some(Arc::new(why)));
+        let (policies, rates, candidate) = (policies.clone(), rates.clone(), Some(Arc::new(candidate)));
+        self.snapshot.store(Arc::new(Snapshot { policies, rates, candidate }));
+    }
+
+    /// The set that was to follow is none; what is in force stays, and nothing waits.
     pub fn stay(&self, why: String) {
+        self.metrics.candidate(None);
+        let Snapshot { policies, rates, .. } = &*self.now();
+        let (policies, rates) = (policies.clone(), rates.clone());
+        self.snapshot.store(Arc::new(Snapshot { policies, rates, candidate: None }));
         self.metrics.policies_faulty(true);
         self.fault.store(Some(Arc::new(why)));
     }

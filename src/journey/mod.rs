@@ -1,12 +1,14 @@
 //! The journeys: the only places that join the stations to the world.
 
 mod books;
+mod candidate;
 mod facts;
 mod in_force;
 mod remember;
 mod road;
 
 pub mod approve;
+pub mod activate;
 pub mod explain;
 pub mod fetch;
 pub mod holds;
@@ -20,5 +22,6 @@ pub mod submit;
 pub mod upkeep;
 
 pub use books::{Books, Drained};
+pub use candidate::Candidate;
 pub use in_force::{InForce, Snapshot};
 pub use road::Road;

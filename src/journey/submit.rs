@@ -8,14 +8,13 @@ use std::time::Duration;
 use http::HeaderMap;
 use http::header::HeaderName;
 
-use super::Road;
 use super::books::{Attempt, Books, NotBegun};
 use super::holds::key;
 use super::operate::standing;
+use super::{Road, Snapshot};
 use crate::adapters::clock::Stopwatch;
 use crate::base::ids::{Environment, HoldId, TraceId};
 use crate::catalog::Operation;
-use crate::policy::Policies;
 use crate::stations::admit::Admitted;
 use crate::stations::check::{Intent, Named, Unfit, check};
 use crate::stations::claim::{Freeze, From, Owner, Said};
@@ -44,7 +43,7 @@ pub struct Submitted {
 pub async fn submit(
     road: &Road,
     books: &Arc<Books>,
-    policies: &Arc<Policies>,
+    snapshot: &Arc<Snapshot>,
     admitted: Admitted,
     headers: &HeaderMap,
     body: &[u8],
@@ -54,7 +53,7 @@ pub async fn submit(
     let asker = Asker {
         owner: Owner::of(admitted.caller()),
         patience: patience(headers),
-        policies: policies.clone(),
+        snapshot: snapshot.clone(),
         environment: admitted.environment(),
         refuses_holds: admitted.caller().refuses_holds(),
     };
@@ -65,7 +64,7 @@ pub async fn submit(
     };
     let named = intent.name();
 
-    let carried = carry(road.clone(), books.clone(), policies.clone(), intent, headers.clone(), trace.clone());
+    let carried = carry(road.clone(), books.clone(), snapshot.clone(), intent, headers.clone(), trace.clone());
     match road.sending.spawn_on(carried, &road.runtime).await {
         Ok(Ok(Carried::Submitted(submitted))) => submitted,
         Ok(Ok(Carried::Held(id))) => not_sent(claimed_answer(books, &operation, &asker, &named, Said::Held(id)).await),
@@ -88,12 +87,12 @@ enum Carried {
 async fn carry(
     road: Road,
     books: Arc<Books>,
-    policies: Arc<Policies>,
+    snapshot: Arc<Snapshot>,
     intent: Intent,
     headers: HeaderMap,
     trace: TraceId,
 ) -> Result<Carried, NotBegun> {
-    match decided(&road, &books, &policies, &intent, &headers, &trace).await? {
+    match decided(&road, &books, &snapshot, &intent, &headers, &trace).await? {
         Decided::Begun(attempt) => Ok(Carried::Submitted(carry_on(road, books, intent, attempt, headers, trace).await)),
         Decided::Held(id) => Ok(Carried::Held(id)),
         Decided::Refused(reply) => Ok(Carried::Submitted(not_sent(reply))),
@@ -138,20 +137,20 @@ enum Decided {
 async fn decided(
     road: &Road,
     books: &Arc<Books>,
-    policies: &Policies,
+    snapshot: &Snapshot,
     intent: &Intent,
     headers: &HeaderMap,
     trace: &TraceId,
 ) -> Result<Decided, NotBegun> {
     let operation = intent.operation();
-    let mut facts = books.facts(intent, policies);
+    let mut facts = books.facts(intent, &snapshot.policies);
     for _ in 0..DECISIONS {
-        let decision = decide(intent, policies, &facts);
+        let decision = decide(intent, &snapshot.policies, &facts);
         books.metrics.decided(intent.environment().as_str(), operation.id.as_str(), &decision.grounds().verdict);
         let done = match &decision {
             Decision::Allowed(allowed) => books.begin(intent, allowed, trace, From::Nothing).await.map(Decided::Begun),
             Decision::Held(held) if road.credential.is_injected() => {
-                books.hold(intent, held, policies, headers, trace).await.map(Decided::Held)
+                books.hold(intent, held, &snapshot.policies, headers, trace).await.map(Decided::Held)
             }
             // What only its caller's own token could send cannot be sent later.
             Decision::Held(held) => {
@@ -165,7 +164,12 @@ async fn decided(
         };
         match done {
             Err(NotBegun::Otherwise(learnt)) => books.learn(intent.environment(), &mut facts, learnt),
-            done => return done,
+            done => {
+                if let Some(candidate) = &snapshot.candidate {
+                    candidate.decide(intent, &facts, &decision.grounds().verdict, &books.metrics);
+                }
+                return done;
+            }
         }
     }
     tracing::error!("what decisions stand on changed again and again");
@@ -176,7 +180,7 @@ async fn decided(
 struct Asker {
     owner: Owner,
     patience: Duration,
-    policies: Arc<Policies>,
+    snapshot: Arc<Snapshot>,
     environment: Environment,
     /// It takes any 2xx for done.
     refuses_holds: bool,
@@ -243,7 +247,7 @@ async fn claimed_answer(
         }
     }
     let Said::Held(id) = &said else { return reply::claimed(said, operation) };
-    match books.waiting(&key(asker.environment, id), &asker.policies, asker.refuses_holds).await {
+    match books.waiting(&key(asker.environment, id), &asker.snapshot.policies, asker.refuses_holds).await {
         Ok(Some(reply)) => reply,
         Ok(None) => reply::claimed(said, operation),
         Err(_) => reply::closed(Closed::Store, operation),

@@ -8,6 +8,7 @@
 //! All of it is pure: no clock, no socket, no randomness. A station knows only those before it.
 
 pub mod admit;
+pub mod agree;
 pub mod check;
 pub mod claim;
 pub mod decide;

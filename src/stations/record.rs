@@ -30,6 +30,10 @@ pub enum What {
     SaidAbsent,
     Frozen,
     Unfrozen,
+    /// A person agreed that a looser set of policies takes force.
+    Agreed,
+    /// Another set of policies took force at this node.
+    TookForce,
     /// What the store forgot, and this chain did not, is in the store again.
     Remembered,
     /// A call waits for people.
@@ -65,6 +69,8 @@ impl What {
             What::SaidAbsent => "said-absent",
             What::Frozen => "frozen",
             What::Unfrozen => "unfrozen",
+            What::Agreed => "agreed",
+            What::TookForce => "took-force",
             What::Remembered => "remembered",
             What::Held => "held",
             What::Voted => "voted",

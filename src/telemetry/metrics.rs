@@ -7,7 +7,7 @@ use prometheus::{
     Encoder, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
 };
 
-use crate::policy::{Changes, Mode, Verdict};
+use crate::policy::{Changes, Effect, Mode, Verdict};
 
 /// Upper bounds in seconds: 100 µs to 60 s.
 const BUCKETS: [f64; 15] =
@@ -52,6 +52,8 @@ pub struct Metrics {
     policy_reads: IntCounterVec,
     policy_changes: IntCounterVec,
     policy_faulty: IntGauge,
+    policy_candidate: IntGaugeVec,
+    candidate_decisions: IntCounterVec,
 }
 
 /// What is counted of one rate.
@@ -238,6 +240,16 @@ impl Metrics {
                     "1 while the policies that were written last have errors, and those before them stay in force.",
                 )?,
             )?,
+            policy_candidate: gauges(
+                "sluice_policy_candidate",
+                "1 for the version of the policies that wait until two people agree; no line while none wait.",
+                &["version"],
+            )?,
+            candidate_decisions: counters(
+                "sluice_candidate_decisions_total",
+                "Calls that were decided while policies waited, by what became of them and what those would have made of them.",
+                &["from", "to"],
+            )?,
             decisions: counters(
                 "sluice_decisions_total",
                 "Calls that were decided, by what became of them: allow, hold or deny.",
@@ -400,6 +412,18 @@ impl Metrics {
 
     pub fn policies_faulty(&self, are_faulty: bool) {
         self.policy_faulty.set(i64::from(are_faulty));
+    }
+
+    pub fn candidate(&self, version: Option<&str>) {
+        self.policy_candidate.reset();
+        if let Some(version) = version {
+            self.policy_candidate.with_label_values(&[version]).set(1);
+        }
+    }
+
+    /// What became of a call, and what the policies that wait would have made of it.
+    pub fn decided_beside(&self, from: Effect, to: Effect) {
+        self.candidate_decisions.with_label_values(&[from.as_str(), to.as_str()]).inc();
     }
 
     pub fn left_unchecked(&self) {

@@ -6,9 +6,12 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use super::LoadedPolicies;
+use crate::commit::NodeId;
 
 /// The end of the name of a folder that is being written.
 const UNFINISHED: &str = ".unfinished";
+/// Before the name of the node, in the name of the file that says which version is in force.
+const IN_FORCE: &str = "in-force.";
 /// What the set means, beside what was written: with the digest of the catalogue, and classes and lists written out.
 const MEANING: &str = "meaning.json";
 
@@ -16,16 +19,51 @@ const MEANING: &str = "meaning.json";
 #[derive(Clone, Debug)]
 pub struct Archive {
     folder: PathBuf,
+    /// Names the version that this node was last decided by: nodes may share the folder.
+    pointer: PathBuf,
 }
 
 impl Archive {
     /// Beside the audit chain.
-    pub fn beside(audit: &Path) -> Archive {
-        Archive { folder: audit.join("policies") }
+    pub fn beside(audit: &Path, node: &NodeId) -> Archive {
+        let folder = audit.join("policies");
+        Archive { pointer: folder.join(format!("{IN_FORCE}{node}")), folder }
+    }
+
+    /// The version that was last in force at this node; nothing before the first.
+    pub fn in_force(&self) -> io::Result<Option<String>> {
+        let text = match fs::read_to_string(&self.pointer) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let version = text.trim();
+        let is_version = !version.is_empty() && version.bytes().all(|b| b.is_ascii_hexdigit());
+        let fault =
+            || io::Error::new(io::ErrorKind::InvalidData, format!("`{}` names no version", self.pointer.display()));
+        if is_version { Ok(Some(version.to_owned())) } else { Err(fault()) }
+    }
+
+    /// The folder of a version.
+    pub fn folder_of(&self, version: &str) -> PathBuf {
+        self.folder.join(version)
+    }
+
+    /// Keeps a set, and that it is the one in force; on disk when it returns.
+    pub fn takes_force(&self, set: &LoadedPolicies) -> io::Result<()> {
+        self.keep(set)?;
+        let unfinished = self
+            .pointer
+            .with_file_name(format!("{}{UNFINISHED}", self.pointer.file_name().unwrap_or_default().display()));
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
+        file.write_all(format!("{}\n", set.policies.version()).as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&unfinished, &self.pointer)?;
+        File::open(&self.folder)?.sync_all()
     }
 
     /// On disk when it returns. Two ways of writing one meaning have one version: the first that took force is kept.
-    pub fn keep(&self, set: &LoadedPolicies) -> io::Result<()> {
+    fn keep(&self, set: &LoadedPolicies) -> io::Result<()> {
         let version = set.policies.version();
         let whole = self.folder.join(version);
         if whole.exists() {

@@ -15,7 +15,7 @@ use crate::base::finding::Finding;
 use crate::base::ids::Environment;
 use crate::catalog::Catalog;
 use crate::config::{Config, CredentialConfig, EnvironmentConfig};
-use crate::policy::{Known, Policies, read};
+use crate::policy::{Difference, Known, Policies, difference, read};
 
 /// Name and text of a file.
 pub type Text = (String, String);
@@ -84,6 +84,16 @@ impl PolicyFolder {
     /// What is odd about a set that may take force: it takes a while to be sure of, and stops nothing.
     pub fn oddities(&self, policies: &Policies) -> Vec<Finding> {
         placed(&self.folder, self.with(|known| policies.oddities(known)))
+    }
+
+    /// The same, where the set stands in another folder.
+    pub fn at(&self, folder: PathBuf) -> PolicyFolder {
+        PolicyFolder { folder, ..self.clone() }
+    }
+
+    /// What a new set does otherwise.
+    pub fn difference(&self, old: &Policies, new: &Policies) -> Difference {
+        self.with(|known| difference(old, new, known))
     }
 
     fn with<T>(&self, look: impl FnOnce(&Known<'_>) -> T) -> T {

@@ -3,13 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use serde_json::{Value, json};
 
 use super::setting::Setting;
 use crate::base::finding::Finding;
 use crate::cli::check::{self, Output};
 use crate::cli::{Ending, is_error, print};
-use crate::policy::{Change, ChangeKind, Difference, Direction, Effect, Verdict, difference};
+use crate::policy::{Difference, difference};
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -33,8 +32,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
         }
     };
     print(&match arguments.setting.output {
-        Output::Lines => in_words(&found),
-        Output::Json => format!("{}\n", as_json(&found)),
+        Output::Lines => found.to_string(),
+        Output::Json => format!("{}\n", found.as_json()),
     })?;
     Ok(if arguments.only_tighter && found.loosens() { Ending::Faulty } else { Ending::Done })
 }
@@ -44,99 +43,4 @@ fn compared(arguments: &Arguments) -> Result<Difference, Vec<Finding>> {
     let old = names.read(&arguments.old, None)?.policies;
     let new = names.read(&arguments.new, None)?.policies;
     Ok(names.with(|known| difference(&old, &new, known)))
-}
-
-fn in_words(found: &Difference) -> String {
-    let mut text = String::new();
-    for change in &found.changes {
-        let heading = heading(&change.kind);
-        text.push_str(&format!("{heading}: {}\n  example: {}\n", change.operation, change.example));
-        text.push_str(&format!("  before: {}\n  then: {}\n", told(&change.old), told(&change.new)));
-    }
-    for limit in &found.limits {
-        let what = limit.what.join(", ");
-        let what = if what.is_empty() { what } else { format!(" ({what})") };
-        text.push_str(&format!("limit `{}` is {}{what}\n", limit.id, limit.kind.as_str()));
-    }
-    for approval in &found.approvals {
-        let what = match approval.is_as_strict {
-            true => "asks for at least as much as before",
-            false => "may be reached by fewer people, by other ones, or later",
-        };
-        text.push_str(&format!("approval `{}` {what}\n", approval.name));
-    }
-    if found.is_valued_otherwise {
-        text.push_str("amounts are valued otherwise: the sets cannot be compared for all payments\n");
-    }
-    format!("{text}{}\n", conclusion(found.direction))
-}
-
-fn heading(kind: &ChangeKind) -> String {
-    let was = |effect: Effect| match effect {
-        Effect::Allow => "allowed",
-        Effect::Hold => "held",
-        Effect::Deny => "denied",
-    };
-    match kind {
-        ChangeKind::Effect(old, new) => format!("newly {}, {} before", was(*new), was(*old)),
-        ChangeKind::EasierHold => "held for fewer people, or for other ones".to_owned(),
-        ChangeKind::HarderHold => "held for more people".to_owned(),
-        ChangeKind::Named(place) => {
-            format!("`{place}` is named by a rule, which matters where the configuration lists it")
-        }
-    }
-}
-
-fn conclusion(direction: Direction) -> &'static str {
-    match direction {
-        Direction::Same => "the same becomes of every request: proved",
-        Direction::OnlyTightens => "it only tightens: proved",
-        Direction::Loosens => "it loosens",
-        Direction::NotProved => "not proved that it only tightens",
-    }
-}
-
-fn told(verdict: &Verdict) -> String {
-    let causes: Vec<String> =
-        verdict.reasons.iter().map(|reason| format!("{}: {}", reason.cause, reason.text)).collect();
-    format!("{}, {}", verdict.effect.as_str(), causes.join("; "))
-}
-
-fn as_json(found: &Difference) -> Value {
-    let verdict = |verdict: &Verdict| {
-        let reasons = verdict.reasons.iter().map(|r| json!({"cause": r.cause.to_string(), "text": r.text}));
-        json!({
-            "effect": verdict.effect.as_str(),
-            "reasons": reasons.collect::<Vec<_>>(),
-            "approvals": verdict.approvals.iter().map(|name| name.as_ref()).collect::<Vec<_>>(),
-        })
-    };
-    let change = |change: &Change| {
-        json!({
-            "operation": change.operation.as_str(),
-            "what": heading(&change.kind),
-            "loosens": change.kind.loosens(),
-            "example": change.example.to_string(),
-            "before": verdict(&change.old),
-            "then": verdict(&change.new),
-        })
-    };
-    let limits = found.limits.iter().map(|limit| {
-        json!({"id": &*limit.id, "is": limit.kind.as_str(), "loosens": limit.kind.loosens(), "what": limit.what})
-    });
-    let approvals =
-        found.approvals.iter().map(|approval| json!({"name": &*approval.name, "asStrict": approval.is_as_strict}));
-    let direction = match found.direction {
-        Direction::Same => "same",
-        Direction::OnlyTightens => "onlyTightens",
-        Direction::Loosens => "loosens",
-        Direction::NotProved => "notProved",
-    };
-    json!({
-        "direction": direction,
-        "changes": found.changes.iter().map(change).collect::<Vec<_>>(),
-        "limits": limits.collect::<Vec<_>>(),
-        "approvals": approvals.collect::<Vec<_>>(),
-        "valuedOtherwise": found.is_valued_otherwise,
-    })
 }

@@ -17,4 +17,12 @@ pub(super) const SETTINGS: &[Setting] = &[
         doc: "The folder of policies: all its `*.toml` files are one set, and without rules nothing passes. What changes there\n\
               takes force while the gate runs, a few seconds later or at once after SIGHUP; a set with an error does not.",
     },
+    Setting {
+        name: "loosening",
+        kind: Kind::Loosening(|w| &mut w.loosening),
+        absent: Absent::Means(r#""free""#),
+        doc: "What it takes for a set of policies to take force that is not proved to let no more pass: `free`, nothing, for\n\
+              then those who may write the folder decide; `two-people`, that two people with the role `policy-admin` agree\n\
+              at the console. Until then it waits, also over a restart, and the set that was in force stays.",
+    },
 ];

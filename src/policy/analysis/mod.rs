@@ -26,6 +26,7 @@ mod prove;
 mod quorum;
 mod search;
 mod shape;
+mod told;
 mod universe;
 mod variants;
 mod written;

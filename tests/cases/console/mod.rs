@@ -1,6 +1,7 @@
 //! The console: who may do what, what freezing does, and how calls in doubt are resolved.
 
 mod access;
+mod activation;
 mod commands;
 mod freezing;
 mod hostile;

@@ -202,8 +202,8 @@ impl World {
                 r#"{{"requestId":"{request_id}","source":{{"chain":"POLYGON","currency":"usdt","amount":"10"}},"destination":{{"chain":"POLYGON","currency":"usdc","walletAddress":"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"}}}}"#
             );
             let (admitted, headers) = admitted(false);
-            let (trace, policies) = (TraceId::parse("t-1").unwrap(), self.in_force.now().policies.clone());
-            let asked = submit(&road, &books, &policies, admitted, &headers, body.as_bytes(), &trace);
+            let (trace, snapshot) = (TraceId::parse("t-1").unwrap(), self.in_force.now());
+            let asked = submit(&road, &books, &snapshot, admitted, &headers, body.as_bytes(), &trace);
             timeout(Duration::from_secs(60), asked).await.ok();
             if self.fate.chance(15) {
                 let Some((_, _, hold)) = self.found(&request_id).await else { continue };

@@ -4,10 +4,14 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use serde_json::Value;
+use sluice::adapters::rate::Local;
 use sluice::catalog::Catalog;
 use sluice::commit::{Span, WindowKey};
+use sluice::journey::rates::Rates;
+use sluice::journey::{InForce, Snapshot};
 use sluice::policy::{Known, Policies, read};
 use sluice::stations::claim::State;
+use sluice::telemetry::Metrics;
 
 use super::world::{CATALOG, ENVIRONMENT, World};
 
@@ -27,7 +31,11 @@ over = "deny"
 const MAX: u64 = 31_000_000;
 const HOUR: Duration = Duration::from_secs(3600);
 
-pub static POLICIES: LazyLock<Arc<Policies>> = LazyLock::new(|| Arc::new(policies(&CATALOG)));
+pub static SNAPSHOT: LazyLock<Arc<Snapshot>> = LazyLock::new(|| {
+    let metrics = Metrics::new().unwrap();
+    let rates = Rates::new(Vec::new(), Arc::new(Local::new(0)), &metrics);
+    InForce::new(policies(&CATALOG), rates, metrics).now()
+});
 
 fn policies(catalog: &Catalog) -> Policies {
     let known = Known { catalog, issuers: &["main"], can_share: false };

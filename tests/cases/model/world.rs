@@ -31,7 +31,7 @@ use tokio_util::task::TaskTracker;
 use super::REQUEST_IDS;
 use super::callers::{CALLERS, admitted};
 use super::fate::{Fate, Life, ModelClock};
-use super::limits::POLICIES;
+use super::limits::SNAPSHOT;
 use super::ports::{ANSWER_WITHIN, Asked, AuditFile, Effect, FlakyAudit, FlakyStore, FlakyUpstream, ModelUpstream};
 
 pub const ENVIRONMENT: Environment = Environment::Production;
@@ -186,7 +186,7 @@ impl World {
         }
         let trace = TraceId::parse(trace).unwrap();
         let patience = Duration::from_secs(if self.fate.chance(100) { 1 } else { 60 });
-        let submitted = submit(&road, &books, &POLICIES, admitted, &headers, body.as_bytes(), &trace);
+        let submitted = submit(&road, &books, &SNAPSHOT, admitted, &headers, body.as_bytes(), &trace);
         timeout(patience, submitted).await.ok().map(|submitted| submitted.reply)
     }
 
