@@ -107,7 +107,9 @@ def try_examples(environment, address, every, known, report):
         for path in operation.examples("good"):
             status, origin, answer = call(address, operation.method, target, fresh(path.read_bytes()))
             place = f"{environment} {path.relative_to(SCHEMAS)}"
-            report.check(place, f"{status} of the gate: {answer}" if origin == "gateway" else "")
+            # The contract leaves open what a payment is worth; rules do not.
+            has_no_value = status == 403 and "amount" in answer["error"]["message"]
+            report.check(place, f"{status} of the gate: {answer}" if origin == "gateway" and not has_no_value else "")
             answered.append((status, answer))
         for path in operation.examples("bad"):
             status, origin, answer = call(address, operation.method, target, fresh(path.read_bytes()))
