@@ -6,6 +6,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use crate::base::ids::{HoldId, TraceId};
+use crate::base::secret::Secret;
 use crate::stations::claim::Nonce;
 
 /// The caller's own name for the exchange if it is fit to be repeated, else a new one.
@@ -17,6 +18,11 @@ pub fn trace_id(of_caller: Option<&str>) -> TraceId {
 /// By which a node knows its own commit again.
 pub fn nonce() -> Nonce {
     Nonce(Uuid::new_v4().simple().to_string())
+}
+
+/// As many random digits as a key has.
+pub fn key() -> Secret {
+    Secret::new(format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple()))
 }
 
 pub fn hold_id() -> HoldId {

@@ -6,6 +6,7 @@ pub mod digest;
 pub mod finding;
 pub mod ids;
 pub mod json;
+pub mod keyed;
 pub mod money;
 pub mod normal;
 pub mod pointer;

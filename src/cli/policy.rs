@@ -3,6 +3,7 @@
 mod candidate;
 mod diff;
 mod mutate;
+mod replay;
 mod setting;
 
 use std::collections::BTreeMap;
@@ -49,6 +50,10 @@ enum Command {
     /// Changes that make no difference to any request are told apart, if that is proved. Ends with 3 if a change that
     /// may make one is not noticed.
     Mutate(On),
+    /// Make recorded decisions again by a new folder, limits included, and say which would be others
+    ///
+    /// Works on audit files alone, of one gate or of many; what they do not keep is counted as not decided.
+    Replay(replay::Arguments),
     /// Show what limits have used, as a running gate counts it
     ///
     /// The fullest first. Takes any role of the console.
@@ -120,6 +125,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
         },
         Command::Diff(arguments) => diff::run(arguments),
         Command::Mutate(on) => mutate::run(on),
+        Command::Replay(arguments) => replay::run(arguments),
         Command::Usage { way, environment, limit } => {
             let environment = environment.map(|environment| environment.as_str().to_owned());
             let ask = Ask::get("usage").with("environment", environment).with("limit", plain(limit.as_deref())?);

@@ -13,6 +13,7 @@ use super::written::{Placed, Written, WrittenEnvironment};
 use super::{pem, url};
 use crate::base::finding::{Finding, Severity};
 use crate::base::ids::Environment;
+use crate::base::keyed::SHORTEST_KEY;
 use crate::base::secret::Secret;
 
 /// Everything that does not go together.
@@ -34,6 +35,7 @@ pub(super) fn findings(file: &str, written: &Written) -> Vec<Finding> {
     faults.extend(short_longest_pause(written));
     faults.extend(no_room_for_one(written));
     faults.extend(seal_keys(written));
+    faults.extend(operand_key(written));
     faults.extend(redis::wrong(written));
     faults.extend(nobody_to_agree(written));
     faults.into_iter().map(|(severity, place, fault)| Finding { severity, ..fault.error(file, &place) }).collect()
@@ -170,6 +172,14 @@ fn no_room_for_one(written: &Written) -> Option<Wrong> {
         all.value, one.value
     ));
     (all.value < one.value).then(|| error(place, fault.remedy("make `bodies_bytes` the larger one")))
+}
+
+fn operand_key(written: &Written) -> Option<Wrong> {
+    let key = written.operand_key.as_ref()?;
+    let fault =
+        Fault::new(format!("`audit.operand_key` is shorter than {SHORTEST_KEY} characters: it could be guessed"));
+    let remedy = "make a key with `openssl rand -hex 32`, and name its file";
+    (key.value.reveal().len() < SHORTEST_KEY).then(|| error(&key.place, fault.remedy(remedy)))
 }
 
 fn seal_keys(written: &Written) -> Option<Wrong> {

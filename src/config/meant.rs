@@ -274,6 +274,8 @@ pub struct AuditConfig {
     pub file_bytes: usize,
     /// What its state is signed with.
     pub checkpoint_key: Option<Secret>,
+    /// What personal operands of decisions are kept under; without one, a random one in the folder.
+    pub operand_key: Option<Secret>,
 }
 
 /// What happens when upstream's answer breaks the contract.

@@ -95,6 +95,7 @@ fn every_example_of_the_reference_is_of_the_right_type() {
         ("seal.key", "a key"),
         ("seal-before.key", "the key before"),
         ("checkpoint.pem", &key),
+        ("operand.key", "a key of operands"),
     ];
     let is_setting = |line: &str| line.split_once(" = ").is_some_and(|(name, _)| !name.contains(['`', ' ']));
     let instead_of_another = SECTIONS.iter().flat_map(|section| section.settings).filter_map(|s| match s.absent {
@@ -365,4 +366,14 @@ fn what_is_stored_of_production_is_sealed_and_keys_have_names_of_their_own() {
     assert!(same.len() == 1 && same[0].contains("are the same, `1`"), "{same:?}");
     let sandbox = MINIMAL.replace("production", "sandbox");
     assert_eq!(read_in(&format!("{sandbox}[store]\n"), &[], &[]).unwrap().warnings, []);
+}
+
+#[test]
+fn a_key_of_operands_that_could_be_guessed_is_refused() {
+    let read = |key: &str| {
+        let text = format!("{MINIMAL}[audit]\noperand_key = \"{key}\"\n");
+        read_in(&text, &[], &[]).map_or_else(|findings| findings.into_iter().map(|f| f.text).collect(), |_| Vec::new())
+    };
+    assert!(read("too short").iter().any(|text| text.starts_with("`audit.operand_key` is shorter than 16")));
+    assert_eq!(read("sixteen or longer"), [""; 0]);
 }

@@ -58,6 +58,7 @@ pub(super) struct Written {
     pub former_seal_key: Option<Placed<Secret>>,
     pub former_seal_key_id: Option<Placed<String>>,
     pub checkpoint_key: Option<Placed<Secret>>,
+    pub operand_key: Option<Placed<Secret>>,
     pub audit_folder: Option<Placed<PathBuf>>,
     pub audit_file_bytes: Option<Placed<usize>>,
     pub first_look: Option<Placed<Duration>>,
@@ -227,6 +228,7 @@ impl Written {
                 folder: self.audit_folder?.value,
                 file_bytes: self.audit_file_bytes?.value,
                 checkpoint_key: self.checkpoint_key.map(|key| key.value),
+                operand_key: self.operand_key.map(|key| key.value),
             },
             reconcile: ReconcileConfig {
                 first_look: self.first_look?.value,

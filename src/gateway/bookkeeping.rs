@@ -3,6 +3,7 @@
 //! A Redis that is not there yet is waited for while reads are served already; until it is, and what an earlier life left
 //! is taken up, the store is away and the gate is not ready.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::task::TaskTracker;
 
 use super::workers::Workers;
-use crate::adapters::audit::{AuditFiles, AuditSettings, Checkpoints, OpenFault, SigningKey};
+use crate::adapters::audit::{AuditFiles, AuditSettings, Checkpoints, OpenFault, SigningKey, operand_key};
 use crate::adapters::clock::{Stopwatch, SystemClock};
 use crate::adapters::redis::{NotReady, Redis};
 use crate::adapters::store::awaited::Awaited;
@@ -50,6 +51,7 @@ pub enum BooksError {
     Redis(NotReady),
     SealKey(SealingKeyError),
     CheckpointKey,
+    OperandKey(io::Error),
     Audit(OpenFault),
     Join(NotJoined),
     Recover(RecoverError),
@@ -64,6 +66,7 @@ impl std::fmt::Display for BooksError {
             BooksError::CheckpointKey => {
                 write!(f, "`audit.checkpoint_key` is no Ed25519 key as PEM; `sluice audit key` makes one")
             }
+            BooksError::OperandKey(error) => write!(f, "the key of personal operands: {error}"),
             BooksError::Audit(error) => write!(f, "{error}"),
             BooksError::Join(error) => write!(f, "{error}"),
             BooksError::Recover(error) => write!(f, "what was left of an earlier run cannot be taken up: {error}"),
@@ -111,6 +114,8 @@ pub(super) fn open(
     let sealed = |store| Arc::new(Sealed::new(store, seal_keys.clone()));
     let audit = AuditFiles::open(audit_settings(config)?, clock.clone()).map_err(BooksError::Audit)?;
     workers.keep("the audit chain's writer", audit.ended());
+    let operand_key = operand_key(config.audit.operand_key.as_ref(), &config.audit.folder);
+    let operand_key = operand_key.map_err(BooksError::OperandKey)?;
     let stood = audit.stood().clone();
     let roll = shared.map(|(store, as_it_stands)| {
         Arc::new(Roll {
@@ -133,6 +138,7 @@ pub(super) fn open(
         unsettled: Some(Unsettled::new(config.audit.folder.join("unsettled"))),
         metrics: metrics.clone(),
         heard: Arc::default(),
+        operand_key,
         settling: settling.clone(),
         changes: Changes::default(),
         owners: Arc::new(config.console.as_ref().map(|console| console.owners.clone()).unwrap_or_default()),

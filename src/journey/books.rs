@@ -15,6 +15,7 @@ use super::holds::Changes;
 use crate::adapters::random::nonce;
 use crate::adapters::unsettled::Unsettled;
 use crate::base::ids::{Environment, TraceId};
+use crate::base::keyed::OperandKey;
 use crate::commit::{
     Commit, CommitError, Committed, Content, NodeId, Number, Outstanding, Record, RecordKey, StoreFault, StoreTime,
 };
@@ -50,6 +51,8 @@ pub struct Books {
     pub metrics: Metrics,
     /// What the store told, for decisions.
     pub heard: Arc<Heard>,
+    /// What personal operands of decisions are kept under.
+    pub operand_key: OperandKey,
     /// What still writes down outcomes when their callers were answered; an end waits for it.
     pub settling: TaskTracker,
     /// What happens to holds here.
@@ -122,7 +125,8 @@ impl Books {
         }
         let lease = Lease::starting(self.clock.clone(), self.terms.begin_within);
         let nonce = nonce();
-        let by = Beginner { node: &self.node, nonce: &nonce, trace, terms: &self.terms };
+        let by =
+            Beginner { node: &self.node, nonce: &nonce, trace, terms: &self.terms, operand_key: &self.operand_key };
         let beginning = claim::begin(intent, allowed, by, from);
         let commit = beginning.commit.clone();
         let committed = match self.store.commit(commit).await {
@@ -158,7 +162,7 @@ impl Books {
         let mut earlier = Earlier::None;
         loop {
             let may_be_forgotten = earlier == Earlier::Forgotten;
-            let commit = claim::refuse(intent, grounds, &self.node, trace, may_be_forgotten);
+            let commit = claim::refuse(intent, grounds, (&self.node, &self.operand_key), trace, may_be_forgotten);
             match self.try_commit(commit.clone()).await {
                 Ok(_) => return Ok(earlier),
                 Err(CommitError::Stood { at, obstacles }) => match stood(claim::standing(&commit, at, obstacles), at) {

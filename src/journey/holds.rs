@@ -54,7 +54,8 @@ impl Books {
         trace: &TraceId,
     ) -> Result<HoldId, NotBegun> {
         let id = hold_id();
-        let commit = hold::hold(intent, held, &policies.rules, &id, &passed_on(headers), (&self.node, trace));
+        let by = (&self.node, &self.operand_key);
+        let commit = hold::hold(intent, held, &policies.rules, &id, &passed_on(headers), by, trace);
         match self.try_commit(commit.clone()).await {
             Ok(_) => {
                 self.changes.happened();

@@ -6,6 +6,7 @@ use std::fmt;
 
 use serde_json::Value;
 
+use super::kept::Stated;
 use crate::base::digest::Fingerprint;
 use crate::base::ids::Environment;
 use crate::base::money::{Assets, Decimal, MicroUsd, MoneyFault, asset_name};
@@ -26,7 +27,7 @@ pub struct Asked<'a> {
     /// Path and parameters, as they are sent.
     pub path: &'a str,
     pub path_parameters: &'a [(String, String)],
-    pub body: &'a Value,
+    pub body: Stated<'a>,
     pub movement: Option<&'a Movement>,
 }
 
@@ -240,6 +241,14 @@ pub struct View<'a> {
 
 impl<'a> View<'a> {
     pub fn of(asked: &'a Asked<'a>, valuation: &Valuation, facts: &Facts) -> View<'a> {
+        let nothing = Movement::default();
+        let movement = asked.movement.unwrap_or(&nothing);
+        let value = asked.operation.has_amount().then(|| valuation.value(movement, facts.now_secs()));
+        View { value, ..View::unvalued(asked) }
+    }
+
+    /// Without a value, whatever the operation states.
+    pub(super) fn unvalued(asked: &'a Asked<'a>) -> View<'a> {
         let caller = format!("{}:{}", asked.issuer, asked.subject);
         let mut names: Vec<(Field, Cow<'a, str>)> = vec![
             (Field::Environment, asked.environment.as_str().into()),
@@ -253,11 +262,7 @@ impl<'a> View<'a> {
         if let Some(movement) = asked.movement {
             movement_names(movement, &mut names);
         }
-        let is_valued = asked.operation.has_amount();
-        let nothing = Movement::default();
-        let movement = asked.movement.unwrap_or(&nothing);
-        let value = is_valued.then(|| valuation.value(movement, facts.now_secs()));
-        View { asked, names, value }
+        View { asked, names, value: None }
     }
 
     /// Every name that stands there.
@@ -295,16 +300,24 @@ impl<'a> View<'a> {
                     parts.extend(amount.map(|amount| format!("{side} amount:{amount}")));
                 }
             }
-            None => {
-                let mut body = self.asked.body.clone();
-                if let (Some(Claim::Body(pointer)), Value::Object(members)) = (&operation.claim, &mut body) {
-                    members.remove(pointer.as_str().trim_start_matches('/'));
-                }
-                parts.extend([self.asked.path.to_owned(), body.to_string()]);
-            }
+            None => parts.extend(self.said_otherwise()),
         }
         let parts: Vec<&[u8]> = parts.iter().map(String::as_bytes).collect();
         Fingerprint::of(&parts)
+    }
+
+    /// What is said where no amount is: path and body.
+    fn said_otherwise(&self) -> Vec<String> {
+        match self.asked.body {
+            Stated::Kept(kept) => kept.payment.iter().cloned().collect(),
+            Stated::Whole(body) => {
+                let (operation, mut body) = (self.asked.operation, body.clone());
+                if let (Some(Claim::Body(pointer)), Value::Object(members)) = (&operation.claim, &mut body) {
+                    members.remove(pointer.as_str().trim_start_matches('/'));
+                }
+                vec![self.asked.path.to_owned(), body.to_string()]
+            }
+        }
     }
 }
 

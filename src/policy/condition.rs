@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::asked::{Facts, Field, View};
 use super::interval::Interval;
+use super::kept::{NOT_KNOWN_PAID, Stated};
 use crate::base::money::{Decimal, MicroUsd};
 use crate::base::normal;
 use crate::base::pointer::Pointer;
@@ -95,7 +96,7 @@ impl Condition {
                 let mut found = Vec::new();
                 for destination in view.destinations() {
                     let paid = facts.paid.get(&destination);
-                    found.push(*paid.ok_or(Untold("it is not known whether the destination was paid before"))? != *new);
+                    found.push(*paid.ok_or(NOT_KNOWN_PAID)? != *new);
                 }
                 sense.fits(found.into_iter(), |fits| fits)
             }
@@ -111,7 +112,7 @@ impl Condition {
                     within.contains(units.map_err(|_| Untold("the limit price cannot be read"))?)
                 }
             },
-            Condition::Body(pointer, sought) => sought.fits(pointer, view.asked.body, sense),
+            Condition::Body(pointer, sought) => sought.fits(pointer, view.asked.body, sense)?,
             Condition::Weekday(days, zone) => days.contains(&local(facts, zone)?.weekday()),
             Condition::Hour(within, zone) => {
                 let hour = u128::try_from(local(facts, zone)?.hour()).map_err(|_| Untold("there is no such hour"))?;
@@ -209,16 +210,15 @@ impl Ways {
 }
 
 impl Sought {
-    fn fits(&self, pointer: &Pointer, body: &Value, sense: Sense) -> bool {
-        let found = pointer.all(body);
-        match self {
+    fn fits(&self, pointer: &Pointer, body: Stated<'_>, sense: Sense) -> Result<bool, Untold> {
+        let found = body.literals(pointer)?;
+        Ok(match self {
             Sought::Present => !found.is_empty(),
             Sought::Absent => found.is_empty(),
             Sought::Among(set) => {
-                let literal = |value: &Value| Literal::of(value).is_some_and(|literal| set.contains(&literal));
-                sense.fits(found.into_iter(), |(_, value)| literal(value))
+                sense.fits(found.into_iter(), |literal| literal.is_some_and(|literal| set.contains(&literal)))
             }
-        }
+        })
     }
 }
 
@@ -227,7 +227,7 @@ impl Literal {
         Literal::Text(normal::wallet(None, normal::uuid(text)))
     }
 
-    fn of(value: &Value) -> Option<Literal> {
+    pub(super) fn of(value: &Value) -> Option<Literal> {
         match value {
             Value::String(text) => Some(Literal::text(text)),
             Value::Bool(truth) => Some(Literal::Truth(*truth)),

@@ -16,6 +16,7 @@ use super::rule::{Effect, Rule};
 use super::words::Approval;
 use crate::base::ids::OperationId;
 use crate::base::money::MicroUsd;
+use crate::base::pointer::Pointer;
 
 /// The fields that rules are found by.
 const FOUND_BY: [Field; 11] = [
@@ -50,6 +51,8 @@ struct Found {
     always: Vec<usize>,
     by_name: HashMap<Field, HashMap<String, Vec<usize>>>,
     limits: Vec<usize>,
+    /// The places of bodies that they name.
+    places: Vec<Pointer>,
 }
 
 /// What is to become of a request, and why.
@@ -108,12 +111,16 @@ impl Rules {
         let mut index: HashMap<OperationId, Found> = HashMap::new();
         for (at, rule) in rules.iter().enumerate() {
             for operation in &rule.when.operations {
-                index.entry(operation.clone()).or_default().add(at, &rule.when.conditions);
+                let found = index.entry(operation.clone()).or_default();
+                found.add(at, &rule.when.conditions);
+                found.name(&rule.when.conditions);
             }
         }
         for (at, limit) in limits.iter().enumerate() {
             for operation in &limit.operations {
-                index.entry(operation.clone()).or_default().limits.push(at);
+                let found = index.entry(operation.clone()).or_default();
+                found.limits.push(at);
+                found.name(&limit.conditions);
             }
         }
         Rules { rules, limits, approvals, groups, valuation, index }
@@ -150,6 +157,11 @@ impl Rules {
         draft.verdict(view.value.and_then(Result::ok))
     }
 
+    /// The places of bodies that rules and limits of an operation name.
+    pub fn places(&self, operation: &OperationId) -> &[Pointer] {
+        self.index.get(operation).map_or(&[], |found| &found.places)
+    }
+
     /// The rules that one condition alone keeps from being about a request, with that condition.
     pub fn near(&self, asked: &Asked<'_>, facts: &Facts) -> Vec<(&Rule, &Condition)> {
         let view = View::of(asked, &self.valuation, facts);
@@ -175,6 +187,16 @@ impl Found {
         }
     }
 
+    fn name(&mut self, conditions: &[Condition]) {
+        for condition in conditions {
+            if let Condition::Body(place, _) = condition
+                && !self.places.contains(place)
+            {
+                self.places.push(place.clone());
+            }
+        }
+    }
+
     /// The rules that could be about a request, each once.
     fn candidates(&self, view: &View<'_>) -> Vec<usize> {
         let mut found = self.always.clone();
@@ -194,7 +216,14 @@ fn unnamed(matched: &[&Rule], asked: &Asked<'_>, draft: &mut Draft) {
             let named = |condition: &Condition| matches!(condition, Condition::Body(place, _) if place == pointer);
             rule.when.conditions.iter().any(named)
         };
-        if pointer.get(asked.body).is_some() && !matched.iter().any(names) {
+        let is_stated = match asked.body.literals(pointer) {
+            Ok(found) => !found.is_empty(),
+            Err(untold) => {
+                draft.say(Mode::Enforce, Effect::Deny, Cause::Gate, untold.0.to_owned());
+                continue;
+            }
+        };
+        if is_stated && !matched.iter().any(names) {
             let text = format!("`{pointer}` is stated, and no rule that is about the request names it");
             draft.say(Mode::Enforce, Effect::Deny, Cause::Gate, text);
         }

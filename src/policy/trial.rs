@@ -10,6 +10,7 @@ use super::Known;
 use super::asked::{Asked, Facts, View};
 use super::condition::Condition;
 use super::document::{Place, Raw, Table};
+use super::kept::Stated;
 use super::rate;
 use super::rule::{EFFECTS, Effect, Rule};
 use super::rules::{Rules, Verdict};
@@ -161,7 +162,7 @@ impl Given {
             roles: &self.roles,
             path: &operation.template.fill(&self.path_parameters),
             path_parameters: &self.path_parameters,
-            body: &self.body,
+            body: Stated::Whole(&self.body),
             movement: movement.as_ref(),
         }))
     }

@@ -12,9 +12,13 @@ use serde_json::{Value, json};
 
 use super::check::Intent;
 use crate::base::digest::Fingerprint;
+use crate::base::keyed::OperandKey;
+use crate::base::pointer::Pointer;
 use crate::catalog::Class;
 use crate::commit::{Index, Step, StoreTime, WindowKey};
-use crate::policy::{Asked, Cause, Effect, Facts, Mode, Policies, Progress, Reason, Reservation, Verdict, View};
+use crate::policy::{
+    Asked, Cause, Effect, Facts, Mode, Policies, Progress, Reason, Reservation, Stated, Verdict, View, operands,
+};
 
 /// A decision holds for this long before and after the time that it assumed.
 const ABOUT: Duration = Duration::from_secs(60);
@@ -70,6 +74,8 @@ pub struct Grounds {
     exceeded: Vec<WindowKey>,
     /// Each way in which the destination is named.
     destinations: Vec<String>,
+    /// The places of the body that rules name.
+    places: Vec<Pointer>,
     /// The limits that were found to have a full window.
     full: BTreeSet<String>,
     /// The approvals that people have reached: the limits that name them do not bind this call.
@@ -86,6 +92,7 @@ pub fn decide(intent: &Intent, policies: &Policies, facts: &Facts) -> Decision {
         exceeded: exceeded.collect(),
         policy: policies.version().into(),
         destinations: View::of(&asked, &policies.rules.valuation, facts).destinations(),
+        places: policies.rules.places(&intent.operation().id).to_vec(),
         full: facts.exceeded.iter().map(|(limit, _)| limit.clone()).collect(),
         reached: BTreeSet::new(),
         verdict,
@@ -147,7 +154,7 @@ fn asked(intent: &Intent) -> Asked<'_> {
         roles: caller.roles(),
         path: intent.path(),
         path_parameters: intent.path_parameters(),
-        body: intent.value(),
+        body: Stated::Whole(intent.value()),
         movement: intent.movement(),
     }
 }
@@ -228,6 +235,11 @@ impl Grounds {
     pub fn paid(&self, class: Class) -> Vec<String> {
         let names = self.destinations.iter().map(|destination| paid_name(destination));
         if class == Class::Money { names.collect() } else { Vec::new() }
+    }
+
+    /// What the rules read, so that it can be decided again.
+    pub fn operands(&self, intent: &Intent, key: &OperandKey) -> Value {
+        operands(&asked(intent), &self.places, self.now, &self.verdict, key)
     }
 
     /// As an Entry tells it.

@@ -1,6 +1,8 @@
 //! What the audit chain is told: one Entry a commit, in words that an auditor can read a year later.
 //!
-//! No body, no amount and no bank data stands in an Entry; the fingerprint binds it to the exact bytes.
+//! An Entry of a decision keeps what rules read, so that it can be made again: amounts, currencies and chains as written,
+//! who asked and in which roles; users, wallets, accounts and what stood in the body where rules look, under a key alone.
+//! No body, no name of a person's account and no bank data stands in it; the fingerprint binds it to the exact bytes.
 
 use bytes::Bytes;
 use serde_json::{Map, Value};

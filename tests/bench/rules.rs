@@ -8,7 +8,7 @@ use serde_json::json;
 use sluice::adapters::clock::Stopwatch;
 use sluice::base::ids::{Environment, OperationId};
 use sluice::catalog::Catalog;
-use sluice::policy::{Asked, Facts, Known, Policies, difference, read as read_policies};
+use sluice::policy::{Asked, Facts, Known, Policies, Stated, difference, read as read_policies};
 
 use crate::micro::{Step, step};
 
@@ -30,7 +30,7 @@ pub(crate) fn steps(catalog: &Catalog) -> anyhow::Result<Vec<Step>> {
         roles: &roles,
         path: "/v2/offramps",
         path_parameters: &[],
-        body: &body,
+        body: Stated::Whole(&body),
         movement: movement.as_ref(),
     };
     let facts = Facts::default();

@@ -7,6 +7,7 @@
 mod disk;
 mod folder;
 mod log;
+mod operand_key;
 mod remembered;
 mod signer;
 mod start;
@@ -36,6 +37,7 @@ use crate::ports::{AuditFault, AuditSink, Clock};
 
 pub use disk::{Disk, DiskFile, MachineDisk};
 pub use folder::{AuditFile, audit_file, audit_files, checkpoint_files, checkpoints_file, lock_file, named};
+pub use operand_key::{kept_operand_key, operand_key};
 pub use signer::{Checkpoints, SigningKey};
 pub use told::entries_above;
 

@@ -12,10 +12,10 @@ use crate::commit::Outstanding;
 
 /// Which entries; all conditions that are given must hold.
 #[derive(Clone, Debug, Default, Args)]
-pub(super) struct Filter {
+pub(in crate::cli) struct Filter {
     /// Of one request, by its requestId
     #[arg(long, visible_alias = "claim", value_name = "ID")]
-    pub(super) request_id: Option<String>,
+    pub(in crate::cli) request_id: Option<String>,
     /// Under one number
     #[arg(long)]
     number: Option<u64>,
@@ -38,9 +38,9 @@ pub(super) struct Filter {
 
 /// An Entry with what it says.
 #[derive(Clone, Debug)]
-pub(super) struct Shown {
-    pub(super) outstanding: Outstanding,
-    pub(super) entry: Value,
+pub(in crate::cli) struct Shown {
+    pub(in crate::cli) outstanding: Outstanding,
+    pub(in crate::cli) entry: Value,
 }
 
 fn environment(text: &str) -> Result<Environment, String> {
@@ -49,7 +49,7 @@ fn environment(text: &str) -> Result<Environment, String> {
 }
 
 impl Filter {
-    pub(super) fn takes(&self, shown: &Shown) -> bool {
+    pub(in crate::cli) fn takes(&self, shown: &Shown) -> bool {
         let Outstanding { environment, number, .. } = &shown.outstanding;
         let is = |wanted: &Option<String>, found: String| wanted.as_ref().is_none_or(|wanted| *wanted == found);
         let is_request = self.request_id.as_ref().is_none_or(|wanted| {
@@ -66,13 +66,13 @@ impl Filter {
 }
 
 impl Shown {
-    pub(super) fn of(outstanding: Outstanding) -> Shown {
+    pub(in crate::cli) fn of(outstanding: Outstanding) -> Shown {
         let entry = json::parse(&outstanding.entry, Limits::ANSWER).unwrap_or(Value::Null);
         Shown { outstanding, entry }
     }
 
     /// What stands under a path, as text; nothing where nothing is.
-    pub(super) fn text(&self, path: &str) -> String {
+    pub(in crate::cli) fn text(&self, path: &str) -> String {
         match path.split('.').try_fold(&self.entry, |value, name| value.get(name)) {
             None | Some(Value::Null) => String::new(),
             Some(Value::String(text)) => text.clone(),
@@ -80,13 +80,13 @@ impl Shown {
         }
     }
 
-    pub(super) fn at(&self) -> String {
+    pub(in crate::cli) fn at(&self) -> String {
         let at = Timestamp::from_microsecond(self.outstanding.at.as_micros());
         at.map_or_else(|_| String::new(), |at| format!("{at:.6}"))
     }
 
     /// What happened and how, without whose and what it was.
-    pub(super) fn event(&self) -> String {
+    pub(in crate::cli) fn event(&self) -> String {
         let mut text = plain(&self.text("what"));
         for (name, word) in [("attempt", "attempt"), ("status", "status"), ("trace", "trace")] {
             let value = self.text(name);
@@ -105,7 +105,7 @@ impl Shown {
     }
 
     /// Whose and what it was.
-    pub(super) fn subject(&self) -> String {
+    pub(in crate::cli) fn subject(&self) -> String {
         let mut text = plain(&self.text("operation"));
         for (name, word) in [("claim", ""), ("requestId", ""), ("owner.subject", "by "), ("owner.issuer", "of ")] {
             let value = self.text(name);
@@ -122,12 +122,12 @@ impl Shown {
 }
 
 /// Text that does nothing to a terminal.
-pub(super) fn plain(text: &str) -> String {
+pub(in crate::cli) fn plain(text: &str) -> String {
     text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
 }
 
 /// Shows every Entry of the files, in their order; says how many lines could not be read.
-pub(super) fn each(files: &[Chosen], mut with: impl FnMut(Shown) -> anyhow::Result<()>) -> anyhow::Result<u64> {
+pub(in crate::cli) fn each(files: &[Chosen], mut with: impl FnMut(Shown) -> anyhow::Result<()>) -> anyhow::Result<u64> {
     let mut unreadable: u64 = 0;
     for file in files {
         let mut lines = Lines::of(file.open()?);
@@ -147,7 +147,7 @@ pub(super) fn each(files: &[Chosen], mut with: impl FnMut(Shown) -> anyhow::Resu
 }
 
 /// Says it on standard error.
-pub(super) fn tell_unreadable(count: u64) {
+pub(in crate::cli) fn tell_unreadable(count: u64) {
     if count > 0 {
         eprintln!("{count} lines are not as they were written, and are left out; `sluice audit verify` says where");
     }

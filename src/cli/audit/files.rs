@@ -12,8 +12,8 @@ use crate::commit::NodeId;
 
 /// A file of the chain.
 #[derive(Clone, Debug)]
-pub(super) struct Chosen {
-    pub(super) path: PathBuf,
+pub(in crate::cli) struct Chosen {
+    pub(in crate::cli) path: PathBuf,
     shown: String,
     named: Option<AuditFile>,
 }
@@ -41,7 +41,7 @@ impl Source for Chosen {
 }
 
 /// The files that are named, and those in folders that are; ordered by node and sequence.
-pub(super) fn chosen(paths: &[PathBuf]) -> anyhow::Result<Vec<Chosen>> {
+pub(in crate::cli) fn chosen(paths: &[PathBuf]) -> anyhow::Result<Vec<Chosen>> {
     let mut files = Vec::new();
     for path in paths {
         let told = || format!("`{}` cannot be read", path.display());
@@ -59,7 +59,7 @@ pub(super) fn chosen(paths: &[PathBuf]) -> anyhow::Result<Vec<Chosen>> {
 }
 
 /// The files of checkpoints that are named, and those in folders that are.
-pub(super) fn checkpoints(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+pub(in crate::cli) fn checkpoints(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for path in paths {
         if path.is_dir() {
@@ -76,7 +76,7 @@ fn is_checkpoints(path: &Path) -> bool {
 }
 
 /// The folders that files stand in.
-pub(super) fn folder_of(file: &Chosen) -> Option<(&Path, &NodeId)> {
+pub(in crate::cli) fn folder_of(file: &Chosen) -> Option<(&Path, &NodeId)> {
     let folder = file.path.parent()?;
     Some((folder, &file.named.as_ref()?.node))
 }

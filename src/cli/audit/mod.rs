@@ -2,9 +2,9 @@
 //!
 //! Works while a gate writes them, and on another machine.
 
-mod entries;
+pub(super) mod entries;
 mod export;
-mod files;
+pub(super) mod files;
 mod key;
 mod show;
 mod tail;

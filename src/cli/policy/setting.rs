@@ -10,6 +10,7 @@ use crate::adapters::policies::{Text, placed, texts};
 use crate::base::finding::Finding;
 use crate::catalog::Catalog;
 use crate::cli::{read_config, read_contract};
+use crate::config::AuditConfig;
 use crate::policy::{Known, Reading, read};
 
 #[derive(Debug, Args)]
@@ -36,6 +37,11 @@ pub(super) struct Names {
 }
 
 impl Setting {
+    /// The audit chain of the gate, where its configuration is named.
+    pub(super) fn audit(&self) -> Result<Option<AuditConfig>, Vec<Finding>> {
+        Ok(self.config.as_deref().map(read_config).transpose()?.map(|reading| reading.config.audit))
+    }
+
     pub(super) fn names(&self) -> Result<Names, Vec<Finding>> {
         let config = self.config.as_deref().map(read_config).transpose()?.map(|reading| reading.config);
         let schemas = self.schemas.as_deref().or(config.as_ref().and_then(|c| c.catalog.schemas.as_deref()));

@@ -84,6 +84,14 @@ pub(super) const AUDIT: &[Setting] = &[
         doc: "Ed25519, as `sluice audit key` makes it. With it the state of the chain is signed now and then, beside the\n\
               files and in the log, so that who keeps those lines can tell when entries were cut off or written anew.",
     },
+    Setting {
+        name: "operand_key",
+        kind: Kind::Secret(|w| &mut w.operand_key),
+        absent: Absent::Nothing { example: r#"{ file = "operand.key" }"# },
+        doc: "Users, wallets and accounts stand in the chain as names under this key, at least 16 characters, so that\n\
+              `sluice policy replay` knows them again and nobody else does. The same for all nodes that are replayed\n\
+              together. Without it each node makes a random one, and keeps it in `folder`.",
+    },
 ];
 
 pub(super) const RECONCILE: &[Setting] = &[

@@ -17,6 +17,7 @@ use crate::catalog::{Catalog, Money};
 use crate::commit::StoreTime;
 use crate::policy::asked::{Asked, Facts, Field, Valuation, View};
 use crate::policy::condition::{Literal as Written, PRICE_DECIMALS};
+use crate::policy::kept::Stated;
 use crate::policy::rules::{Rules, Verdict};
 use crate::policy::trial::USUAL_TIME;
 
@@ -90,7 +91,7 @@ impl Payment {
             roles: &self.roles,
             path: &operation.template.fill(&self.path_parameters),
             path_parameters: &self.path_parameters,
-            body: &self.body,
+            body: Stated::Whole(&self.body),
             movement: movement.as_ref(),
         };
         let mut facts = Facts { now: self.now, ..Facts::default() };

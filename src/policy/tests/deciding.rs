@@ -37,7 +37,7 @@ fn asking_for<T>(operation: &Operation, body: &Value, ask: impl FnOnce(&Asked<'_
         roles: &["payroll".to_owned()].into(),
         path: "/v2/x",
         path_parameters: &[],
-        body,
+        body: Stated::Whole(body),
         movement: movement.as_ref(),
     })
 }

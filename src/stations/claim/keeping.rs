@@ -11,6 +11,7 @@ use super::state::{
 };
 use super::written::write;
 use crate::base::ids::{Environment, HoldId, TraceId};
+use crate::base::keyed::OperandKey;
 use crate::commit::{
     Commit, Committed, Found, Index, Keep, Kind, NodeId, Number, Obstacle, Record, RecordKey, Step, StoreTime,
     WindowKey,
@@ -59,6 +60,8 @@ pub struct Beginner<'a> {
     pub nonce: &'a Nonce,
     pub trace: &'a TraceId,
     pub terms: &'a Terms,
+    /// What personal operands are kept under.
+    pub operand_key: &'a OperandKey,
 }
 
 /// Proof that the store knows of the attempt before anything is sent.
@@ -152,7 +155,9 @@ pub fn begin(intent: &Intent, allowed: &Allowed, by: Beginner<'_>, from: From<'_
     steps.extend(in_the_way_of(intent).into_iter().map(|freeze| Step::Absent(freeze.key(environment))));
     steps.extend(grounds.guards());
     steps.extend(grounds.reservations(&by.nonce.0));
-    let commit = Commit { environment, node: by.node.clone(), steps, entry: entry.to_bytes() };
+    // Its end is told with what it was, but not with all that it was decided by.
+    let whole = entry.clone().with("operands", grounds.operands(intent, by.operand_key));
+    let commit = Commit { environment, node: by.node.clone(), steps, entry: whole.to_bytes() };
     Beginning { commit, claim, booked, entry }
 }
 
@@ -190,14 +195,22 @@ fn made(intent: &Intent, trace: &TraceId, state: State, hold: Option<HoldId>) ->
 }
 
 /// What is asked of the store for a call that goes no further: that it was asked, unless there is a claim of its name.
-pub fn refuse(intent: &Intent, grounds: &Grounds, node: &NodeId, trace: &TraceId, may_be_forgotten: bool) -> Commit {
+pub fn refuse(
+    intent: &Intent,
+    grounds: &Grounds,
+    (node, operand_key): (&NodeId, &OperandKey),
+    trace: &TraceId,
+    may_be_forgotten: bool,
+) -> Commit {
     let environment = intent.environment();
     let mut steps = vec![Step::Absent(intent.name().key)];
     if intent.named().is_some() && !may_be_forgotten {
         steps.push(Step::Absent(Freeze::Restored.key(environment)));
     }
     steps.extend(grounds.guards());
-    let entry = Entry::asked(What::Refused, intent, trace).with("decision", grounds.told());
+    let entry = Entry::asked(What::Refused, intent, trace)
+        .with("decision", grounds.told())
+        .with("operands", grounds.operands(intent, operand_key));
     Commit { environment, node: node.clone(), steps, entry: entry.to_bytes() }
 }
 

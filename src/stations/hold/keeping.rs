@@ -9,6 +9,7 @@ use http::header::HeaderMap;
 use super::state::{Event, Hold, ImpossibleEvent, Note, State, Vote, after};
 use super::written::write;
 use crate::base::ids::{HoldId, TraceId};
+use crate::base::keyed::OperandKey;
 use crate::commit::{Commit, Index, Keep, Kind, NodeId, Number, RecordKey, Step, StoreTime};
 use crate::policy::Rules;
 use crate::stations::check::Intent;
@@ -56,7 +57,8 @@ pub fn hold(
     rules: &Rules,
     id: &HoldId,
     headers: &HeaderMap,
-    (node, trace): (&NodeId, &TraceId),
+    (node, operand_key): (&NodeId, &OperandKey),
+    trace: &TraceId,
 ) -> Commit {
     let (grounds, named) = (held.grounds(), intent.name());
     let asked = grounds.verdict.approvals.clone();
@@ -88,6 +90,7 @@ pub fn hold(
     steps.extend(grounds.guards());
     let entry = Entry::asked(What::Held, intent, trace).claim(&named.key, named.request_id.as_ref());
     let entry = entry.with("hold", id.as_str()).with("decision", grounds.told());
+    let entry = entry.with("operands", grounds.operands(intent, operand_key));
     Commit { environment, node: node.clone(), steps, entry: entry.to_bytes() }
 }
 

@@ -5,6 +5,7 @@ mod callers;
 mod judging;
 mod path;
 mod releasing;
+mod replayed;
 mod restored;
 
 use std::net::SocketAddr;

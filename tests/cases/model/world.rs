@@ -10,6 +10,7 @@ use http::header::HeaderValue;
 use sluice::adapters::credential::Credential;
 use sluice::adapters::store::memory::Memory;
 use sluice::base::ids::{Environment, TraceId};
+use sluice::base::keyed::OperandKey;
 use sluice::catalog::{Catalog, SchemaFiles};
 use sluice::commit::{Content, Index, Keep, Kind, NodeId, Number, RecordKey};
 use sluice::config::CredentialConfig;
@@ -373,6 +374,7 @@ pub fn node(
         owners: Arc::default(),
         metrics: Metrics::new().unwrap(),
         heard: Arc::default(),
+        operand_key: OperandKey::of(&[7; 32]).unwrap(),
         drain: entries,
     });
     let road = Road {

@@ -4,6 +4,7 @@ mod answers;
 mod hostile;
 mod limits;
 mod overspend;
+pub(super) mod replay;
 
 use crate::support::shape::fresh_id;
 use crate::support::{Call, Gate, Setup, Upstream, post};

@@ -1,0 +1,51 @@
+//! The key that personal operands stand under in the chain: the configured one, or one that is made once and kept beside
+//! the files, where its owner alone reads it.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use crate::adapters::random;
+use crate::base::keyed::OperandKey;
+use crate::base::secret::Secret;
+
+const FILE: &str = "operand.key";
+
+/// That of a node; made if there is none.
+pub fn operand_key(configured: Option<&Secret>, folder: &Path) -> io::Result<OperandKey> {
+    if let Some(secret) = configured {
+        return fit(secret, "`audit.operand_key`");
+    }
+    if let Some(kept) = kept_operand_key(folder)? {
+        return Ok(kept);
+    }
+    // Whole under its name or not at all, and never in place of another one.
+    let beside = folder.join(format!("{FILE}.{}", random::nonce().0));
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+    file.write_all(random::key().reveal().as_bytes())?;
+    file.sync_all()?;
+    let linked = fs::hard_link(&beside, folder.join(FILE));
+    fs::remove_file(&beside)?;
+    match linked {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    fs::File::open(folder)?.sync_all()?;
+    kept_operand_key(folder)?.ok_or_else(|| io::Error::other(format!("`{FILE}` is gone from the audit folder")))
+}
+
+/// The one that a folder keeps.
+pub fn kept_operand_key(folder: &Path) -> io::Result<Option<OperandKey>> {
+    let path = folder.join(FILE);
+    match fs::read_to_string(&path) {
+        Ok(text) => fit(&Secret::new(text.trim().to_owned()), &format!("`{}`", path.display())).map(Some),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(io::Error::new(error.kind(), format!("`{}`: {error}", path.display()))),
+    }
+}
+
+fn fit(secret: &Secret, what: &str) -> io::Result<OperandKey> {
+    let short = || io::Error::new(io::ErrorKind::InvalidData, format!("{what} is too short to be a key"));
+    OperandKey::of(secret.reveal().as_bytes()).ok_or_else(short)
+}

@@ -1,0 +1,238 @@
+//! Recorded decisions, made again by another set of rules, limits included.
+//!
+//! Requests come in the order of their numbers. A window holds what this set let pass: a call counts from its decision
+//! on, and no longer once the record says that it was certainly not executed. What was refused then and would pass now
+//! counts as executed: nothing says otherwise. What waits for people counts nothing until the record says that it went;
+//! people agreed to it then, and nothing says that they would not now.
+//!
+//! What hangs on something that is not kept is told as such, and never guessed.
+
+use std::collections::BTreeMap;
+
+use super::asked::{Asked, Facts};
+use super::kept::{NOT_KEPT, NOT_KNOWN_PAID, Operands, Stated};
+use super::limit::Reservation;
+use super::rule::Effect;
+use super::rules::{Cause, Rules, Verdict};
+use crate::base::ids::{Environment, OperationId};
+use crate::base::keyed::OperandKey;
+use crate::catalog::Catalog;
+use crate::commit::{Span, StoreTime, WindowKey};
+
+/// A decision as the record tells it.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    pub environment: Environment,
+    /// Of its commit.
+    pub number: u64,
+    pub at: StoreTime,
+    pub operation: OperationId,
+    pub issuer: String,
+    pub subject: String,
+    pub requester: Option<String>,
+    /// The hold under which it waited, or went.
+    pub hold: Option<String>,
+    pub operands: Operands,
+}
+
+/// What becomes of a recorded request.
+#[derive(Clone, Debug)]
+pub enum Replayed {
+    Decided(Verdict),
+    Undecided(Undecided),
+}
+
+/// Why it cannot be said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Undecided {
+    /// Its names stand under another key.
+    OtherKey,
+    NoSuchOperation,
+    /// A rule reads a place of the body that no rule read then.
+    NotKept,
+    /// A rule asks whether its destination was paid before, and none did then.
+    NotKnownPaid,
+}
+
+impl Undecided {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Undecided::OtherKey => "its personal names stand under another key",
+            Undecided::NoSuchOperation => "the contract has no such operation",
+            Undecided::NotKept => "a rule reads a place of the body that no rule read then",
+            Undecided::NotKnownPaid => "a rule asks whether its destination was paid before, and none did then",
+        }
+    }
+}
+
+/// A set of rules on its way through a record.
+#[derive(Debug)]
+pub struct Replay<'c> {
+    rules: Rules,
+    catalog: &'c Catalog,
+    key_id: String,
+    windows: BTreeMap<(Environment, WindowKey), BTreeMap<u64, Share>>,
+    /// The windows that a call counts in, by its number.
+    held: BTreeMap<(Environment, u64), Vec<WindowKey>>,
+    /// The numbers of calls that waited then and count already, by their holds.
+    early: BTreeMap<(Environment, String), u64>,
+}
+
+/// What a call holds of a window: from when to when it stands there.
+#[derive(Clone, Copy, Debug)]
+struct Share {
+    begin: i64,
+    end: i64,
+    units: u64,
+}
+
+impl<'c> Replay<'c> {
+    pub fn of(rules: &Rules, catalog: &'c Catalog, key: &OperandKey) -> Replay<'c> {
+        let rules = rules.keyed(key);
+        Replay {
+            rules,
+            catalog,
+            key_id: key.id(),
+            windows: BTreeMap::new(),
+            held: BTreeMap::new(),
+            early: BTreeMap::new(),
+        }
+    }
+
+    /// Decides the next one, and lets it count if it passes.
+    pub fn decide(&mut self, recorded: &Recorded) -> Replayed {
+        let replayed = self.look(recorded, |effect| effect == Effect::Allow);
+        if let Replayed::Decided(verdict) = &replayed
+            && verdict.effect == Effect::Allow
+        {
+            self.reserve(recorded, &verdict.reservations);
+            if let Some(hold) = &recorded.hold {
+                self.early.insert((recorded.environment, hold.clone()), recorded.number);
+            }
+        }
+        replayed
+    }
+
+    /// What waited for people goes: it counts from now on under the number of its attempt, and not twice. It was decided
+    /// when it was asked for.
+    pub fn release(&mut self, recorded: &Recorded) {
+        let early = recorded.hold.clone().and_then(|hold| self.early.remove(&(recorded.environment, hold)));
+        if let Some(number) = early {
+            self.give_back(recorded.environment, number);
+        }
+        if let Replayed::Decided(verdict) = self.look(recorded, |effect| effect != Effect::Deny)
+            && verdict.effect != Effect::Deny
+        {
+            self.reserve(recorded, &verdict.reservations);
+        }
+    }
+
+    /// What these rules say of it, by what `passes`.
+    fn look(&self, recorded: &Recorded, passes: impl Fn(Effect) -> bool) -> Replayed {
+        if recorded.operands.key != self.key_id {
+            return Replayed::Undecided(Undecided::OtherKey);
+        }
+        let Some(operation) = self.catalog.operation(&recorded.operation) else {
+            return Replayed::Undecided(Undecided::NoSuchOperation);
+        };
+        let Operands { now, roles, path_parameters, movement, paid, body, .. } = &recorded.operands;
+        let asked = Asked {
+            environment: recorded.environment,
+            operation,
+            issuer: &recorded.issuer,
+            subject: &recorded.subject,
+            requester: recorded.requester.as_deref(),
+            roles,
+            path: "",
+            path_parameters,
+            body: Stated::Kept(body),
+            movement: movement.as_ref(),
+        };
+        let mut facts = Facts { now: *now, paid: paid.clone(), ..Facts::default() };
+        let mut verdict = self.rules.decide(&asked, &facts);
+        // Windows are asked for what passes, and for nothing else; full ones may hold it up in steps.
+        while passes(verdict.effect) {
+            let full = verdict.reservations.iter().filter(|share| self.is_full(recorded, share));
+            let full: Vec<_> = full.map(|share| (share.window.limit.clone(), share.window.key.clone())).collect();
+            let known = facts.exceeded.len();
+            facts.exceeded.extend(full);
+            if facts.exceeded.len() == known {
+                break;
+            }
+            verdict = self.rules.decide(&asked, &facts);
+        }
+        match undecided(&verdict) {
+            Some(why) => Replayed::Undecided(why),
+            None => Replayed::Decided(verdict),
+        }
+    }
+
+    /// The record says that nothing of this call was executed.
+    pub fn give_back(&mut self, environment: Environment, attempt: u64) {
+        for window in self.held.remove(&(environment, attempt)).unwrap_or_default() {
+            if let Some(shares) = self.windows.get_mut(&(environment, window)) {
+                shares.remove(&attempt);
+            }
+        }
+    }
+
+    /// What it would be worth to these rules.
+    pub fn value(&self, recorded: &Recorded, verdict: &Verdict) -> Option<u64> {
+        verdict.value.map(|value| value.as_u64()).or(recorded.operands.value)
+    }
+
+    fn is_full(&self, recorded: &Recorded, reservation: &Reservation) -> bool {
+        let Reservation { window, span, units, max, .. } = reservation;
+        let Some((from, to)) = reach(*span, recorded.at) else { return true };
+        let shares = self.windows.get(&(recorded.environment, window.clone()));
+        let counting = shares.into_iter().flat_map(BTreeMap::values).filter(|s| s.end > from && s.begin < to);
+        counting.fold(*units, |sum, share| sum.saturating_add(share.units)) > *max
+    }
+
+    fn reserve(&mut self, recorded: &Recorded, reservations: &[Reservation]) {
+        let Recorded { environment, number, at, .. } = recorded;
+        for Reservation { window, span, units, .. } in reservations {
+            let Some((begin, end)) = slot(*span, *at) else { continue };
+            let shares = self.windows.entry((*environment, window.clone())).or_default();
+            shares.retain(|_, share| reach(*span, *at).is_none_or(|(from, _)| share.end > from));
+            shares.insert(*number, Share { begin, end, units: *units });
+            self.held.entry((*environment, *number)).or_default().push(window.clone());
+        }
+    }
+}
+
+/// A rule that could not be told denies; where nothing else denies for certain, that says nothing.
+fn undecided(verdict: &Verdict) -> Option<Undecided> {
+    let why = |text: &str| match text {
+        text if text == NOT_KEPT.0 => Some(Undecided::NotKept),
+        text if text == NOT_KNOWN_PAID.0 => Some(Undecided::NotKnownPaid),
+        _ => None,
+    };
+    let found = verdict.reasons.iter().find_map(|reason| why(&reason.text))?;
+    let is_certain = verdict.reasons.iter().any(|reason| reason.cause != Cause::Gate && why(&reason.text).is_none());
+    (!is_certain).then_some(found)
+}
+
+/// From where to where a window reaches, in microseconds.
+fn reach(span: Span, now: StoreTime) -> Option<(i64, i64)> {
+    match span {
+        Span::Rolling { count, .. } => {
+            let (begin, end) = slot(span, now)?;
+            let length = end.checked_sub(begin)?;
+            Some((begin.saturating_sub(length.saturating_mul(i64::from(count))), i64::MAX))
+        }
+        Span::Fixed { from, to } => Some((from.as_micros(), to.as_micros())),
+    }
+}
+
+/// From when to when a share stands that is taken now.
+fn slot(span: Span, now: StoreTime) -> Option<(i64, i64)> {
+    match span {
+        Span::Rolling { bucket, .. } => {
+            let length = i64::try_from(bucket.as_micros()).ok()?;
+            let begin = now.as_micros().saturating_sub(now.as_micros().checked_rem_euclid(length)?);
+            Some((begin, begin.saturating_add(length)))
+        }
+        Span::Fixed { from, to } => Some((from.as_micros(), to.as_micros())),
+    }
+}
