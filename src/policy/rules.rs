@@ -108,11 +108,12 @@ impl Rules {
         groups: Groups,
         valuation: Valuation,
     ) -> Rules {
+        let common = Common::of(&rules);
         let mut index: HashMap<OperationId, Found> = HashMap::new();
         for (at, rule) in rules.iter().enumerate() {
             for operation in &rule.when.operations {
                 let found = index.entry(operation.clone()).or_default();
-                found.add(at, &rule.when.conditions);
+                found.add(at, &rule.when.conditions, &common);
                 found.name(&rule.when.conditions);
             }
         }
@@ -171,11 +172,34 @@ impl Rules {
     }
 }
 
+/// How many rules ask for each name: what most of them share finds none of them.
+#[derive(Debug, Default)]
+struct Common(HashMap<(Field, String), usize>);
+
+impl Common {
+    fn of(rules: &[Rule]) -> Common {
+        let mut common = Common::default();
+        let conditions = rules.iter().flat_map(|rule| &rule.when.conditions);
+        for (field, set) in conditions.filter_map(sought_names).flatten() {
+            for name in set {
+                let count = common.0.entry((field, name.clone())).or_default();
+                *count = count.saturating_add(1);
+            }
+        }
+        common
+    }
+
+    fn rules_with(&self, names: &[(Field, &BTreeSet<String>)]) -> usize {
+        let each = names.iter().flat_map(|(field, set)| set.iter().map(|name| (*field, name.clone())));
+        each.map(|name| self.0.get(&name).copied().unwrap_or(0)).fold(0, usize::saturating_add)
+    }
+}
+
 impl Found {
     /// Puts a rule where its rarest names are: it can be about no request that has none of them.
-    fn add(&mut self, at: usize, conditions: &[Condition]) {
+    fn add(&mut self, at: usize, conditions: &[Condition], common: &Common) {
         let names = conditions.iter().filter_map(sought_names);
-        let Some(rarest) = names.min_by_key(|names| names.iter().map(|(_, set)| set.len()).sum::<usize>()) else {
+        let Some(rarest) = names.min_by_key(|names| common.rules_with(names)) else {
             self.always.push(at);
             return;
         };
@@ -353,6 +377,8 @@ mod tests {
                 operations: [operation.clone()].into(),
                 conditions: vec![
                     Condition::Names(Field::Environment, ["production".to_owned()].into()),
+                    // What all of them ask for tells none from another.
+                    Condition::Names(Field::Role, ["payroll".to_owned()].into()),
                     Condition::Names(Field::DestinationAccount, [format!("account-{}", at / 2)].into()),
                 ],
             },

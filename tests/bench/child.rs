@@ -107,8 +107,11 @@ impl Child {
     ) -> anyhow::Result<Child> {
         let folder = TempDir::new()?;
         let file = folder.path().join("sluice.toml");
+        std::fs::create_dir(folder.path().join("policies"))?;
+        let rule = "[[rule]]\nid = \"everything\"\neffect = \"allow\"\nwhen = { op = \"*\" }\n";
+        std::fs::write(folder.path().join("policies/everything.toml"), rule)?;
         let written = format!(
-            "[sandbox]\nlisten = \"127.0.0.1:0\"\nupstream = \"http://{upstream}\"\n[probes]\nlisten = \"127.0.0.1:0\"\n\
+            "policies = \"policies\"\n[sandbox]\nlisten = \"127.0.0.1:0\"\nupstream = \"http://{upstream}\"\n[probes]\nlisten = \"127.0.0.1:0\"\n\
              [log]\nformat = \"json\"\n[server]\nthreads = 1\n\
              [issuer.bench]\nissuer = \"{ISSUER}\"\naudience = [\"sluice\"]\nenvironments = [\"sandbox\"]\n\
              algorithms = [\"HS256\"]\nshared_secret = \"{SECRET}\"\n{sections}"
