@@ -78,18 +78,6 @@ fn a_repeat_of_a_payment_hears_its_answer_and_not_that_it_is_denied_now() {
 }
 
 #[test]
-fn what_people_would_have_to_approve_is_not_sent() {
-    let upstream = Upstream::start();
-    let policies = allow("op = \"@money\"")
-        + "[group.ops]\nmembers = [\"main:ops-1\", \"main:ops-2\"]\n[approval.one]\nof = \"ops\"\nn = 1\nexpires = \"1h\"\n\
-           [[rule]]\nid = \"seen\"\neffect = \"hold\"\napproval = \"one\"\nwhen = { op = \"createSwap\", amount = \"(10, inf) USD\" }\n";
-    let gate = gate(&upstream, &policies);
-    let held = swap("11").send(gate.production());
-    assert_ne!(held.outcome(), "executed", "{held}");
-    assert!(upstream.seen().is_empty());
-}
-
-#[test]
 fn a_gate_without_rules_does_not_start() {
     let upstream = Upstream::start();
     for (setup, said) in [
