@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
-use super::asked::{Asked, environment as served, store_failed, violated};
+use super::asked::{Asked, store_failed, violated};
+use super::page::Page;
 use super::person::{Person, Role};
 use super::told;
 use crate::base::digest::Fingerprint;
 use crate::base::ids::{Environment, HoldId};
-use crate::catalog::{Place, Violation};
 use crate::commit::{Index, Record, RecordKey, StoreFault, StoreTime};
 use crate::gateway::Inside;
 use crate::journey::approve::{self, Said, Unsaid, progress_of};
@@ -19,13 +19,11 @@ use crate::stations::claim::Owner;
 use crate::stations::hold::{Hold, Say, Unheard, in_words, read_again};
 use crate::stations::reply::{Code, Reply, said, unsaid};
 
-const USUAL_PAGE: usize = 50;
-const LONGEST_PAGE: usize = 100;
 /// As many open holds of an environment are put in order to be listed.
 const MOST_OPEN: usize = 100_000;
 
 pub(super) async fn list(inside: &Inside, asked: &Asked) -> Reply {
-    let page = match Page::of(inside, &asked.query) {
+    let page = match Page::of(inside, &asked.query, &STATES, Wanted::Open, ended) {
         Ok(page) => page,
         Err(violation) => return violated(vec![violation]),
     };
@@ -169,51 +167,19 @@ enum Wanted {
     Approved,
 }
 
-/// Which page of the list is asked for.
-struct Page {
-    environments: Vec<Environment>,
-    wanted: Wanted,
-    limit: usize,
-    /// Of the page before, the last: environment, expiry, name.
-    after: Option<(Environment, i64, String)>,
-}
+const STATES: [(&str, Wanted); 3] =
+    [("open", Wanted::Open), ("pending", Wanted::Pending), ("approved", Wanted::Approved)];
 
-impl Page {
-    fn of(inside: &Inside, query: &[(String, String)]) -> Result<Page, Violation> {
-        let environments = inside.environments.clone();
-        let mut page = Page { environments, wanted: Wanted::Open, limit: USUAL_PAGE, after: None };
-        for (name, value) in query {
-            let wrong = |keyword, expected: &str| Violation::new(name, keyword, expected).inside(Place::Query);
-            match (name.as_str(), value.as_str()) {
-                ("environment", value) => {
-                    let environment = served(inside, value);
-                    let environment = environment.ok_or_else(|| wrong("enum", "an environment that is served here"))?;
-                    page.environments = vec![environment];
-                }
-                ("state", "open") => page.wanted = Wanted::Open,
-                ("state", "pending") => page.wanted = Wanted::Pending,
-                ("state", "approved") => page.wanted = Wanted::Approved,
-                ("state", _) => return Err(wrong("enum", "`open`, `pending` or `approved`")),
-                ("limit", value) => {
-                    let limit = value.parse().ok().filter(|limit| (1..=LONGEST_PAGE).contains(limit));
-                    page.limit = limit.ok_or_else(|| wrong("maximum", "a number from 1 to 100"))?;
-                }
-                ("after", value) => {
-                    page.after =
-                        Some(after(inside, value).ok_or_else(|| wrong("pattern", "`next` of the page before"))?);
-                }
-                (other, _) => return Err(told::unknown_parameter(other)),
-            }
-        }
-        Ok(page)
-    }
+/// Of the page before, the last: its expiry and its name.
+type Ended = (i64, String);
 
+impl Page<Wanted, Ended> {
     /// Those that expire first stand first.
     async fn read(&self, inside: &Inside, person: &Person) -> Result<(Vec<Value>, Option<String>), StoreFault> {
         let (mut holds, mut last) = (Vec::new(), None);
         for environment in &self.environments {
             let is_behind = |due: &StoreTime, name: &str| match &self.after {
-                Some((at, micros, last)) if environment == at => (due.as_micros(), name) > (*micros, last.as_str()),
+                Some((at, (micros, last))) if environment == at => (due.as_micros(), name) > (*micros, last.as_str()),
                 Some((at, ..)) => environment > at,
                 None => true,
             };
@@ -246,18 +212,17 @@ impl Page {
     async fn names(&self, inside: &Inside, environment: Environment) -> Result<Vec<(StoreTime, String)>, StoreFault> {
         let store = &inside.books.store;
         let mut open = store.due(environment, Index::Held, None, MOST_OPEN).await?;
-        if self.wanted != Wanted::Open {
+        if self.state != Wanted::Open {
             let approved = store.due(environment, Index::Approved, None, MOST_OPEN).await?;
             let approved: BTreeSet<String> = approved.into_iter().map(|(_, name)| name).collect();
-            open.retain(|(_, name)| approved.contains(name) == (self.wanted == Wanted::Approved));
+            open.retain(|(_, name)| approved.contains(name) == (self.state == Wanted::Approved));
         }
         open.sort();
         Ok(open)
     }
 }
 
-fn after(inside: &Inside, text: &str) -> Option<(Environment, i64, String)> {
-    let mut parts = text.splitn(3, ':');
-    let (environment, micros, id) = (parts.next()?, parts.next()?, parts.next()?);
-    Some((served(inside, environment)?, micros.parse().ok()?, HoldId::parse(id)?.to_string()))
+fn ended(text: &str) -> Option<Ended> {
+    let (micros, id) = text.split_once(':')?;
+    Some((micros.parse().ok()?, HoldId::parse(id)?.to_string()))
 }

@@ -18,6 +18,7 @@ mod changes;
 mod desk;
 mod freezes;
 mod holds;
+mod page;
 mod person;
 mod policies;
 mod requests;

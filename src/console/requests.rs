@@ -3,21 +3,18 @@
 use serde_json::{Value, json};
 
 use super::asked::{Asked, environment as served, store_failed, violated};
+use super::page::Page;
 use super::person::Role;
 use super::told::{self, name_of, shown_as};
-use crate::base::ids::Environment;
-use crate::catalog::{Place, Violation};
+use crate::catalog::Violation;
 use crate::commit::{Content, Index, Kind, RecordKey, StoreFault};
 use crate::gateway::Inside;
 use crate::journey::operate::{self, Resolved, Unresolved, Word};
 use crate::stations::claim::{NotTaken, Otherwise};
 use crate::stations::reply::{Code, Reply, said, unsaid};
 
-const USUAL_PAGE: usize = 50;
-const LONGEST_PAGE: usize = 100;
-
 pub(super) async fn list(inside: &Inside, asked: &Asked) -> Reply {
-    let page = match Page::of(inside, &asked.query) {
+    let page = match Page::of(inside, &asked.query, &STATES, Index::Unknown, name_of) {
         Ok(page) => page,
         Err(violation) => return violated(vec![violation]),
     };
@@ -123,46 +120,9 @@ fn key(inside: &Inside, asked: &Asked) -> Option<RecordKey> {
     Some(RecordKey { environment, kind: Kind::Claim, name: name_of(request)? })
 }
 
-/// Which page of a list is asked for.
-struct Page {
-    environments: Vec<Environment>,
-    index: Index,
-    limit: usize,
-    /// Of the page before, the last.
-    after: Option<(Environment, String)>,
-}
+const STATES: [(&str, Index); 2] = [("unknown", Index::Unknown), ("sending", Index::Sending)];
 
-impl Page {
-    fn of(inside: &Inside, query: &[(String, String)]) -> Result<Page, Violation> {
-        let environments = inside.environments.clone();
-        let mut page = Page { environments, index: Index::Unknown, limit: USUAL_PAGE, after: None };
-        for (name, value) in query {
-            let wrong = |keyword, expected: &str| Violation::new(name, keyword, expected).inside(Place::Query);
-            match (name.as_str(), value.as_str()) {
-                ("environment", value) => {
-                    let environment = served(inside, value);
-                    let environment = environment.ok_or_else(|| wrong("enum", "an environment that is served here"))?;
-                    page.environments = vec![environment];
-                }
-                ("state", "unknown") => page.index = Index::Unknown,
-                ("state", "sending") => page.index = Index::Sending,
-                ("state", _) => return Err(wrong("enum", "`unknown` or `sending`")),
-                ("limit", value) => {
-                    let limit = value.parse().ok().filter(|limit| (1..=LONGEST_PAGE).contains(limit));
-                    page.limit = limit.ok_or_else(|| wrong("maximum", "a number from 1 to 100"))?;
-                }
-                ("after", value) => {
-                    let after = value
-                        .split_once(':')
-                        .and_then(|(environment, request)| Some((served(inside, environment)?, name_of(request)?)));
-                    page.after = Some(after.ok_or_else(|| wrong("pattern", "`next` of the page before"))?);
-                }
-                (other, _) => return Err(told::unknown_parameter(other)),
-            }
-        }
-        Ok(page)
-    }
-
+impl Page<Index, String> {
     async fn read(&self, inside: &Inside) -> Result<(Vec<Value>, Option<String>), StoreFault> {
         let mut requests = Vec::new();
         let mut last = None;
@@ -173,7 +133,7 @@ impl Page {
                 _ => None,
             };
             let room = self.limit.saturating_sub(requests.len());
-            let (found, more) = operate::claims(&inside.books, *environment, self.index, after, room).await?;
+            let (found, more) = operate::claims(&inside.books, *environment, self.state, after, room).await?;
             for (key, record, claim) in &found {
                 requests.push(told::request(key, record, claim));
                 last = Some(format!("{environment}:{}", shown_as(&key.name)));

@@ -19,6 +19,8 @@ pub type Groups = BTreeMap<String, BTreeSet<String>>;
 
 /// An approval with more ways than these to be reached is not read.
 pub(super) const MOST_WAYS: usize = 64;
+/// As many people as one requirement may ask for.
+const MOST_PEOPLE: u64 = 1_000;
 
 /// So many of each group.
 type Way<'n> = Vec<(&'n str, u64)>;
@@ -77,6 +79,7 @@ impl Need {
     /// Every way to reach it; `None` if there are too many to count.
     pub(super) fn ways(&self) -> Option<Vec<Way<'_>>> {
         let ways = match self {
+            Need::People { count, .. } if *count > MOST_PEOPLE => return None,
             Need::People { group, count } => vec![vec![(group.as_str(), *count)]],
             Need::Any(needs) => needs.iter().map(Need::ways).collect::<Option<Vec<_>>>()?.concat(),
             Need::All(needs) => {
@@ -108,7 +111,7 @@ fn needed(way: &Way<'_>) -> u64 {
 }
 
 /// What the best choice of who stands for what leaves open.
-fn missing(way: &Way<'_>, groups: &Groups, people: &BTreeSet<String>) -> Vec<(String, u64)> {
+pub(super) fn missing(way: &Way<'_>, groups: &Groups, people: &BTreeSet<String>) -> Vec<(String, u64)> {
     let seats: Vec<&str> = way.iter().flat_map(|(group, count)| (0..*count).map(|_| *group)).collect();
     let fits = |person: &str, group: &str| groups.get(group).is_some_and(|members| members.contains(person));
     let mut taken: Vec<Option<&str>> = vec![None; seats.len()];
@@ -215,6 +218,7 @@ mod tests {
         let six = |count| Need::All((0..count).map(|_| pair()).collect());
         assert_eq!(six(6).ways().map(|ways| ways.len()), Some(MOST_WAYS));
         assert_eq!(six(7).ways(), None);
+        assert_eq!(of("ops", u64::MAX).ways(), None);
         assert_eq!(rules(six(7)).progress("dual", &BTreeSet::new()), None);
     }
 }

@@ -72,6 +72,8 @@ pub struct Verdict {
     /// What rules and limits in shadow mode would have done.
     pub shadows: Vec<Reason>,
     pub value: Option<MicroUsd>,
+    /// Each way in which the destination is named.
+    pub destinations: Vec<String>,
 }
 
 /// One rule or limit that had a say, or what went wrong.
@@ -155,7 +157,7 @@ impl Rules {
                 draft.count(limit, &view, facts);
             }
         }
-        draft.verdict(view.value.and_then(Result::ok))
+        draft.verdict(&view)
     }
 
     /// The places of bodies that rules and limits of an operation name.
@@ -333,7 +335,7 @@ impl Draft {
         }
     }
 
-    fn verdict(mut self, value: Option<MicroUsd>) -> Verdict {
+    fn verdict(mut self, view: &View<'_>) -> Verdict {
         // A limit holds up what a rule lets pass; by itself it lets nothing pass.
         let is_named = self.reasons.iter().any(|reason| matches!(reason.cause, Cause::Rule(_)));
         if !is_named {
@@ -352,7 +354,8 @@ impl Draft {
             reservations,
             assumed: self.assumed,
             shadows: self.shadows.into_iter().collect(),
-            value,
+            value: view.value.and_then(Result::ok),
+            destinations: view.destinations(),
         }
     }
 }

@@ -72,8 +72,6 @@ pub struct Grounds {
     now: StoreTime,
     /// The windows that the store was found to have no room in.
     exceeded: Vec<WindowKey>,
-    /// Each way in which the destination is named.
-    destinations: Vec<String>,
     /// The places of the body that rules name.
     places: Vec<Pointer>,
     /// The limits that were found to have a full window.
@@ -91,7 +89,6 @@ pub fn decide(intent: &Intent, policies: &Policies, facts: &Facts) -> Decision {
         now: facts.now,
         exceeded: exceeded.collect(),
         policy: policies.version().into(),
-        destinations: View::of(&asked, &policies.rules.valuation, facts).destinations(),
         places: policies.rules.places(&intent.operation().id).to_vec(),
         full: facts.exceeded.iter().map(|(limit, _)| limit.clone()).collect(),
         reached: BTreeSet::new(),
@@ -233,7 +230,7 @@ impl Grounds {
 
     /// The destinations that are paid once the call is executed, by their names among those.
     pub fn paid(&self, class: Class) -> Vec<String> {
-        let names = self.destinations.iter().map(|destination| paid_name(destination));
+        let names = self.verdict.destinations.iter().map(|destination| paid_name(destination));
         if class == Class::Money { names.collect() } else { Vec::new() }
     }
 

@@ -1,18 +1,11 @@
 //! Whether the people that approvals name can reach them, whoever asks.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::base::finding::Finding;
 use crate::policy::Policies;
+use crate::policy::quorum::{Groups, missing};
 use crate::policy::words::Need;
-
-/// How many ways to reach an approval are looked at.
-const MOST_WAYS: usize = 256;
-/// How many people may be asked of one way.
-const MOST_PEOPLE: usize = 1_000;
-
-/// One way to reach an approval: so many of each of these groups, all of them different people.
-type Way<'n> = Vec<(&'n str, usize)>;
 
 /// Approvals that could never be reached for what some member asks.
 pub(crate) fn unreachable(policies: &Policies) -> Vec<Finding> {
@@ -39,20 +32,15 @@ enum Reach {
     NotProved,
 }
 
-fn reach(need: &Need, groups: &BTreeMap<String, BTreeSet<String>>) -> Reach {
-    let Some(ways) = ways(need) else { return Reach::NotProved };
-    let members = |group: &str| groups.get(group).into_iter().flatten();
-    let people: BTreeSet<&str> =
-        ways.iter().flatten().flat_map(|(group, _)| members(group)).map(|member| subject(member)).collect();
-    for person in people {
-        let is_free = |member: &&String| subject(member) != person;
-        let open = |way: &Way<'_>| {
-            let seats = way.iter().flat_map(|(group, count)| std::iter::repeat_n(*group, *count));
-            let seats: Vec<Vec<&str>> =
-                seats.map(|group| members(group).filter(is_free).map(String::as_str).collect()).collect();
-            are_filled(&seats)
-        };
-        if !ways.iter().any(open) {
+fn reach(need: &Need, groups: &Groups) -> Reach {
+    let Some(ways) = need.ways() else { return Reach::NotProved };
+    let named = ways.iter().flatten().filter_map(|(group, _)| groups.get(*group));
+    let members: BTreeSet<&String> = named.flatten().collect();
+    let subjects: BTreeSet<&str> = members.iter().map(|member| subject(member)).collect();
+    for person in subjects {
+        let others =
+            members.iter().filter(|member| subject(member) != person).map(|member| (*member).clone()).collect();
+        if !ways.iter().any(|way| missing(way, groups, &others).is_empty()) {
             return Reach::NotFor(person.to_owned());
         }
     }
@@ -64,58 +52,11 @@ fn subject(member: &str) -> &str {
     member.split_once(':').map_or(member, |(_, subject)| subject)
 }
 
-/// Nothing where there are too many.
-fn ways(need: &Need) -> Option<Vec<Way<'_>>> {
-    let ways = match need {
-        Need::People { group, count } => vec![vec![(group.as_str(), usize::try_from(*count).ok()?)]],
-        Need::Any(needs) => needs.iter().map(ways).collect::<Option<Vec<_>>>()?.concat(),
-        Need::All(needs) => {
-            let mut all: Vec<Way<'_>> = vec![Vec::new()];
-            for need in needs {
-                let more = ways(need)?;
-                if all.len().saturating_mul(more.len()) > MOST_WAYS {
-                    return None;
-                }
-                all = all.iter().flat_map(|way| more.iter().map(|m| [way.as_slice(), m].concat())).collect();
-            }
-            all
-        }
-    };
-    let people = |way: &Way<'_>| way.iter().map(|(_, count)| *count).sum::<usize>();
-    (ways.len() <= MOST_WAYS && ways.iter().all(|way| people(way) <= MOST_PEOPLE)).then_some(ways)
-}
-
-/// Whether every seat has a person of its own, of those that may sit there.
-fn are_filled(seats: &[Vec<&str>]) -> bool {
-    let mut seated: BTreeMap<&str, usize> = BTreeMap::new();
-    (0..seats.len()).all(|seat| seats_one(seat, seats, &mut seated, &mut BTreeSet::new()))
-}
-
-/// Seats somebody, and moves others to other seats if need be.
-fn seats_one<'p>(
-    seat: usize,
-    seats: &[Vec<&'p str>],
-    seated: &mut BTreeMap<&'p str, usize>,
-    asked: &mut BTreeSet<&'p str>,
-) -> bool {
-    for person in seats.get(seat).into_iter().flatten() {
-        if !asked.insert(person) {
-            continue;
-        }
-        let other = seated.get(person).copied();
-        if other.is_none_or(|other| seats_one(other, seats, seated, asked)) {
-            seated.insert(person, seat);
-            return true;
-        }
-    }
-    false
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn groups(list: &[(&str, &[&str])]) -> BTreeMap<String, BTreeSet<String>> {
+    fn groups(list: &[(&str, &[&str])]) -> Groups {
         let set = |members: &[&str]| members.iter().map(|member| format!("console:{member}")).collect();
         list.iter().map(|(name, members)| ((*name).to_owned(), set(members))).collect()
     }

@@ -2,6 +2,7 @@
 //!
 //! `SLUICE_SWAPS` says how many swaps there are; half of them at most fit the limit.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -98,10 +99,10 @@ fn overspend(setups: Vec<Setup>, upstream: &Upstream, kills: usize) {
         asking.store(false, Ordering::SeqCst);
     });
     let seen = upstream.seen();
-    let mut names: Vec<String> = seen.iter().map(|seen| seen.text()).collect();
-    names.sort_unstable();
-    names.dedup();
-    assert_eq!(names.len(), seen.len(), "a swap was sent twice");
+    // A gate that was killed in the middle of writing leaves a call without its body, which is none to upstream.
+    let whole: Vec<String> = seen.iter().filter(|seen| seen.whole).map(|seen| seen.text()).collect();
+    let names: BTreeSet<&String> = whole.iter().collect();
+    assert_eq!(names.len(), whole.len(), "a swap was sent twice");
     let effects = (0..seen.len()).filter(|at| !is_refused(*at)).count();
     assert!(effects * EACH <= max, "{effects} swaps of {EACH} USD were done, and {max} USD is the limit");
     // What was refused gave its share back: what was done and what is in doubt are all that the limit holds.
