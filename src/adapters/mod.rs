@@ -12,3 +12,4 @@ pub mod redis;
 pub mod store;
 pub mod unsettled;
 pub mod upstream;
+pub mod webhook;

@@ -25,6 +25,11 @@ pub fn key() -> Secret {
     Secret::new(format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple()))
 }
 
+/// Of a message that is sent to try it.
+pub fn trial_id() -> String {
+    format!("msg_{}", Uuid::new_v4().simple())
+}
+
 pub fn hold_id() -> HoldId {
     HoldId::of_uuid(Uuid::new_v4())
 }

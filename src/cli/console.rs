@@ -272,6 +272,8 @@ mod tests {
     #[test]
     fn a_console_is_asked_where_it_listens() {
         let console = |listen: &str| ConsoleConfig {
+            public_url: None,
+            remind_before: Duration::from_secs(3_600),
             listen: listen.parse().unwrap(),
             tls: None,
             issuer: "p".into(),

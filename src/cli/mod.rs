@@ -19,6 +19,7 @@ mod serve;
 mod simulate;
 mod store;
 mod token;
+mod webhook;
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -44,7 +45,7 @@ use crate::config::{self, Config, World};
     version,
     arg_required_else_help = true,
     after_help = "Exit codes: 0 done; 1 it could not be done, or `doctor` found something; 2 the command line is wrong; 3 `check`, `policy` or `audit \
-                  verify` found something; 4 the console refused."
+                  verify` found something; 4 the console, or a webhook, refused."
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -69,6 +70,7 @@ enum Command {
     Simulate(simulate::Simulate),
     Store(store::Arguments),
     Token(token::Arguments),
+    Webhook(webhook::Arguments),
 }
 
 /// How a command ended that could do its work.
@@ -79,7 +81,7 @@ pub enum Ending {
     Faulty,
     /// `doctor` found something that a person should look at.
     Unwell,
-    /// The console did not do it, and the reason is told.
+    /// The console, or a webhook, did not do it, and the reason is told.
     Refused,
 }
 
@@ -101,6 +103,7 @@ pub fn run(cli: Cli) -> anyhow::Result<Ending> {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Store(arguments) => store::run(&arguments),
         Command::Token(arguments) => token::run(arguments),
+        Command::Webhook(arguments) => webhook::run(&arguments),
         Command::Simulate(simulate) => simulate.run().map(|()| Ending::Done).map_err(anyhow::Error::msg),
     }
 }

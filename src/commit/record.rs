@@ -85,10 +85,12 @@ pub enum Kind {
     Hold,
     /// Who agreed that a set of policies takes force.
     Agreement,
+    /// What a webhook is to be told.
+    Message,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 4] = [Kind::Claim, Kind::Freeze, Kind::Hold, Kind::Agreement];
+    pub const ALL: [Kind; 5] = [Kind::Claim, Kind::Freeze, Kind::Hold, Kind::Agreement, Kind::Message];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -96,6 +98,7 @@ impl Kind {
             Kind::Freeze => "freeze",
             Kind::Hold => "hold",
             Kind::Agreement => "agreement",
+            Kind::Message => "message",
         }
     }
 }
@@ -151,11 +154,13 @@ pub enum Index {
     Held,
     /// Holds that people approved, by when they are to be sent next.
     Approved,
+    /// What webhooks are to be told, by when it happened.
+    Message,
 }
 
 impl Index {
-    pub const ALL: [Index; 6] =
-        [Index::Sending, Index::Unknown, Index::Frozen, Index::Paid, Index::Held, Index::Approved];
+    pub const ALL: [Index; 7] =
+        [Index::Sending, Index::Unknown, Index::Frozen, Index::Paid, Index::Held, Index::Approved, Index::Message];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -165,6 +170,7 @@ impl Index {
             Index::Paid => "paid",
             Index::Held => "held",
             Index::Approved => "approved",
+            Index::Message => "message",
         }
     }
 }

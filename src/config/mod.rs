@@ -32,7 +32,7 @@ pub use meant::{
     AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Config, ConsoleConfig, CredentialConfig, CredentialSource,
     Demands, Durability, EnvironmentConfig, HoldsMode, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig,
     LogFormat, LogLevel, Login, Loosening, ProbesConfig, ReconcileConfig, RedisConfig, RedisPlace, SentinelsConfig,
-    StoreConfig, StoreKind, TimeoutsConfig, UpstreamConfig,
+    StoreConfig, StoreKind, TimeoutsConfig, UpstreamConfig, WebhookConfig,
 };
 pub use reference::{first, reference};
 pub use revocations::{Revocations, RevocationsFault};
@@ -110,9 +110,9 @@ impl<'r> Reader<'r> {
                 }
                 Presence::Named { .. } => {
                     let written = self.document.headings.keys().filter(|heading| heading.section == section.name);
-                    for heading in written.cloned().collect::<Vec<_>>() {
-                        self.section(section, &heading);
-                        self.written.end_issuer(&heading.name);
+                    for heading in &written.cloned().collect::<Vec<_>>() {
+                        self.section(section, heading);
+                        self.written.end_named(heading);
                     }
                 }
             }
@@ -161,7 +161,7 @@ impl<'r> Reader<'r> {
                 None => return self.fault(&Place::Default, Fault::new(format!("the default of `{path}` is broken"))),
             },
         };
-        self.variables.extend(value::variable_named(found).map(str::to_owned));
+        self.variables.extend(value::variables_named(found).into_iter().map(str::to_owned));
         if value::is_plain(&setting.kind, found) {
             let warning = Finding::warning(self.file, format!("`{path}` is a secret, and stands here for all to read"))
                 .remedy("write it as `{ file = \"path\" }` or `{ env = \"NAME\" }`");

@@ -1,4 +1,4 @@
-//! URLs: of an upstream, of an issuer's keys, of a Redis. A fault never repeats one: it may hold a password, wrongly.
+//! URLs: of an upstream, of an issuer's keys, of a page, of a webhook, of a Redis. A fault never repeats one: it may hold a password, wrongly.
 
 use std::net::IpAddr;
 
@@ -33,6 +33,30 @@ pub(super) fn keys(url: &str) -> Result<String, Fault> {
         return Err(whole(Fault::new("the URL is plain HTTP to another machine: anyone between can put in keys")));
     }
     Ok(url.to_owned())
+}
+
+/// Where people reach a page: links begin with it.
+pub(super) fn page(url: &str) -> Result<String, Fault> {
+    let whole = |fault: Fault| fault.remedy("write `https://host`, and `:port` and `/path` where needed, nothing else");
+    let (tls, uri, authority) = parts(url).map_err(whole)?;
+    let host = host(authority.host()).map_err(whole)?;
+    port(&authority, tls).map_err(whole)?;
+    if uri.query().is_some() {
+        return Err(whole(Fault::new("the URL has a query (`?…`)")));
+    }
+    let path = base_path(uri.path()).map_err(whole)?;
+    let host = if host.contains(':') { format!("[{host}]") } else { host };
+    let port = authority.port_u16().map(|port| format!(":{port}")).unwrap_or_default();
+    Ok(format!("{}://{host}{port}{path}", if tls { "https" } else { "http" }))
+}
+
+/// Where a webhook is; whether it may be there is seen together with what is allowed.
+pub(super) fn webhook(url: &str) -> Result<(), Fault> {
+    let whole = |fault: Fault| fault.remedy("write `https://host/path`");
+    let (tls, _, authority) = parts(url).map_err(whole)?;
+    host(authority.host()).map_err(whole)?;
+    port(&authority, tls).map_err(whole)?;
+    Ok(())
 }
 
 /// The address of a Redis: whether it is reached by TLS, and its host. User, password and database may be in it.

@@ -37,13 +37,16 @@ use crate::adapters::policies::{Archive, LoadedPolicies, PolicyFolder};
 use crate::adapters::rate::{Local, Shared};
 use crate::adapters::redis::{Redis, RedisFault};
 use crate::adapters::upstream::{PinnedUpstream, UpstreamError};
+use crate::adapters::webhook::{Webhook, WebhookError};
 use crate::base::ids::Environment;
 use crate::catalog::Catalog;
 use crate::config::{Config, ConsoleConfig, EnvironmentConfig, ListenerTls};
+use crate::journey::deliver::{Delivering, deliver};
 use crate::journey::rates::Rates;
 use crate::journey::reconcile::{Pauses, reconcile};
 use crate::journey::release::{Releasing, release};
-use crate::journey::{InForce, Road};
+use crate::journey::remind::remind;
+use crate::journey::{Books, InForce, Road};
 use crate::policy::Policies;
 use crate::ports::RateLimiter;
 use crate::telemetry::Metrics;
@@ -101,6 +104,7 @@ pub enum StartError {
     Books(BooksError),
     Policies(String),
     Console(String),
+    Webhook(WebhookError),
 }
 
 impl std::fmt::Display for StartError {
@@ -126,6 +130,7 @@ impl std::fmt::Display for StartError {
             StartError::Books(error) => error.fmt(f),
             StartError::Policies(why) => f.write_str(why),
             StartError::Console(why) => write!(f, "the console cannot be set up: {why}"),
+            StartError::Webhook(error) => error.fmt(f),
             StartError::Runtime(error) => write!(f, "the runtime cannot be started: {error}"),
         }
     }
@@ -136,6 +141,12 @@ impl std::error::Error for StartError {}
 impl From<KeyringError> for StartError {
     fn from(error: KeyringError) -> StartError {
         StartError::Keys(error)
+    }
+}
+
+impl From<WebhookError> for StartError {
+    fn from(error: WebhookError) -> StartError {
+        StartError::Webhook(error)
     }
 }
 
@@ -239,6 +250,9 @@ impl Process {
                 in_force: in_force.clone(),
             };
             workers.keep("releases", release(releasing, stopping.clone()));
+            if let Some(console) = &config.console {
+                workers.keep("reminders", remind(books.clone(), one.environment, console.remind_before));
+            }
             let tls = one.tls.as_ref();
             let clients = tls.map(|tls| clients(one.environment, tls, &metrics)).transpose()?.flatten();
             let tls = tls.map(|tls| speak(one.environment.as_str(), tls, clients.clone(), &[H2, H1])).transpose()?;
@@ -268,6 +282,8 @@ impl Process {
             let door = Door { app, tls, guard, limits, stop };
             server.add_service(Listening::new(bound, door, runtime.handle().clone()));
         }
+        let delivering = delivering(config, &books, &catalog, &in_force)?;
+        workers.keep("webhooks", deliver(delivering));
         let mut people = None;
         if let Some(wanted) = &config.console {
             let bound = bind("console", wanted.listen)?;
@@ -371,6 +387,24 @@ fn rates(config: &Config, policies: &Policies, metrics: &Metrics, redis: Option<
         _ => Arc::new(Local::new(count)),
     };
     Rates::new(policies.rates.clone(), limiter, metrics)
+}
+
+fn delivering(
+    config: &Config,
+    books: &Arc<Books>,
+    catalog: &Arc<Catalog>,
+    in_force: &Arc<InForce>,
+) -> Result<Delivering, StartError> {
+    let webhooks = config.webhooks.iter().map(|webhook| Webhook::new(webhook).map(Arc::new));
+    let console = config.console.as_ref().and_then(|console| console.public_url.as_deref());
+    Ok(Delivering {
+        books: books.clone(),
+        environments: config.environments.iter().map(|one| one.environment).collect(),
+        webhooks: webhooks.collect::<Result<_, _>>()?,
+        catalog: catalog.clone(),
+        in_force: in_force.clone(),
+        console: console.map(Arc::from),
+    })
 }
 
 fn upstream(config: &Config, one: &EnvironmentConfig) -> Result<Arc<PinnedUpstream>, StartError> {

@@ -12,6 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use super::facts::Heard;
 use super::holds::Changes;
+use super::outlets::Outlets;
 use crate::adapters::random::nonce;
 use crate::adapters::unsettled::Unsettled;
 use crate::base::ids::{Environment, TraceId};
@@ -59,6 +60,8 @@ pub struct Books {
     pub changes: Changes,
     /// Who does not judge what their services ask for.
     pub owners: Arc<Owners>,
+    /// Who is told what happens.
+    pub outlets: Arc<Outlets>,
     /// To whom entries go that are not waited for.
     pub drain: mpsc::Sender<Drained>,
 }
@@ -129,7 +132,7 @@ impl Books {
             Beginner { node: &self.node, nonce: &nonce, trace, terms: &self.terms, operand_key: &self.operand_key };
         let beginning = claim::begin(intent, allowed, by, from);
         let commit = beginning.commit.clone();
-        let committed = match self.store.commit(commit).await {
+        let committed = match self.to_store(commit).await {
             Ok(committed) => committed,
             Err(CommitError::Stood { at, obstacles }) => {
                 return Err(stood(claim::standing(&beginning.commit, at, obstacles), at));
@@ -289,11 +292,23 @@ impl Books {
     /// The same, and says what stood in the way.
     pub(super) async fn try_commit(&self, commit: Commit) -> Result<Committed, CommitError> {
         let (environment, entry) = (commit.environment, commit.entry.clone());
-        let committed = self.store.commit(commit).await?;
+        let committed = self.to_store(commit).await?;
         self.heard.time(committed.at, self.clock.elapsed());
         let outstanding = self.outstanding(committed, environment, entry);
         // What finds no room stays in the outbox, where it is found again.
         self.drain.try_send(Drained::Waiting(outstanding)).ok();
+        Ok(committed)
+    }
+
+    /// Whatever happens goes to the store through here, with what is told of it behind its own steps.
+    async fn to_store(&self, mut commit: Commit) -> Result<Committed, CommitError> {
+        let told = self.outlets.filed(&commit, &self.owners, &self.metrics);
+        let has_news = !told.is_empty();
+        commit.steps.extend(told);
+        let committed = self.store.commit(commit).await?;
+        if has_news {
+            self.outlets.has_news();
+        }
         Ok(committed)
     }
 

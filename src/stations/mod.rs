@@ -17,3 +17,4 @@ pub mod hold;
 pub mod record;
 pub mod reply;
 pub mod settle;
+pub mod tell;

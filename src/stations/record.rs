@@ -54,6 +54,12 @@ pub enum What {
     Cancelled,
     /// People agreed, and the rules do not let it pass any more.
     Blocked,
+    /// Whom webhooks lead to is told that a call expires soon.
+    Reminded,
+    /// Webhooks are about to be told what happened.
+    Telling,
+    /// Webhooks were told, or what they were to be told is not kept any longer.
+    Told,
 }
 
 impl What {
@@ -82,6 +88,9 @@ impl What {
             What::Expired => "expired",
             What::Cancelled => "cancelled",
             What::Blocked => "blocked",
+            What::Reminded => "reminded",
+            What::Telling => "telling",
+            What::Told => "told",
         }
     }
 }

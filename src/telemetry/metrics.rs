@@ -7,6 +7,7 @@ use prometheus::{
     Encoder, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
 };
 
+use super::told::Told;
 use crate::policy::{Changes, Effect, Mode, Verdict};
 
 /// Upper bounds in seconds: 100 µs to 60 s.
@@ -54,6 +55,7 @@ pub struct Metrics {
     policy_faulty: IntGauge,
     policy_candidate: IntGaugeVec,
     candidate_decisions: IntCounterVec,
+    pub told: Told,
 }
 
 /// What is counted of one rate.
@@ -264,6 +266,7 @@ impl Metrics {
                 &registry,
                 IntGauge::new("sluice_requests_in_flight", "Requests that are being answered now.")?,
             )?,
+            told: Told::new(&registry)?,
             registry,
         })
     }
@@ -438,7 +441,10 @@ impl Metrics {
     }
 }
 
-fn registered<C: Collector + Clone + 'static>(registry: &Registry, collector: C) -> Result<C, prometheus::Error> {
+pub(super) fn registered<C: Collector + Clone + 'static>(
+    registry: &Registry,
+    collector: C,
+) -> Result<C, prometheus::Error> {
     registry.register(Box::new(collector.clone()))?;
     Ok(collector)
 }

@@ -5,6 +5,7 @@
 mod human;
 mod log;
 mod metrics;
+mod told;
 
 pub use log::{ConsoleLine, RequestLine, init};
 pub use metrics::{Metrics, RateCounters, Times};

@@ -31,6 +31,19 @@ pub(super) const SETTINGS: &[Setting] = &[
         doc: "The private key of that certificate, as PEM. A secret.",
     },
     Setting {
+        name: "public_url",
+        kind: Kind::PageUrl(|w| &mut w.console.public_url),
+        absent: Absent::Nothing { example: r#""https://sluice.example.com""# },
+        doc: "Where people reach it in their browsers, for links that lead there.",
+    },
+    Setting {
+        name: "remind_before_secs",
+        kind: Kind::Seconds { least: 60, most: 604_800, slot: |w| &mut w.console.remind_before },
+        absent: Absent::Means("3_600"),
+        doc: "So long before a call that waits expires, webhooks are told `hold.reminder`; where people have less than twice\n\
+              that time, when half of it is over.",
+    },
+    Setting {
         name: "owners",
         kind: Kind::Names(|w| &mut w.console.owners),
         absent: Absent::Means("[]"),

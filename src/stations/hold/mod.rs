@@ -22,7 +22,7 @@ mod words;
 mod written;
 
 pub use again::{read_again, read_bytes};
-pub use keeping::{Here, approve_again, decline, forget, hold, note, released, reopen, vote, withdraw};
+pub use keeping::{Here, approve_again, decline, forget, hold, note, released, remind, reopen, vote, withdraw};
 pub use people::{Owners, Say, Unheard, may_say};
 pub use state::{Event, Hold, ImpossibleEvent, Note, State, Vote, after};
 pub use words::in_words;

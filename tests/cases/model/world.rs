@@ -372,6 +372,7 @@ pub fn node(
         settling: TaskTracker::new(),
         changes: Changes::default(),
         owners: Arc::default(),
+        outlets: Arc::default(),
         metrics: Metrics::new().unwrap(),
         heard: Arc::default(),
         operand_key: OperandKey::of(&[7; 32]).unwrap(),
