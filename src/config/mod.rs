@@ -40,7 +40,7 @@ pub use settings::FIRST_SECRET;
 pub use value::credential_in;
 
 use crate::base::finding::{Finding, Severity};
-use document::{Document, Found};
+use document::{Document, Found, Raw};
 use fault::{Fault, Place};
 use settings::{Absent, Heading, Presence, SECTIONS, Section, Setting};
 use value::Source;
@@ -136,6 +136,7 @@ impl<'r> Reader<'r> {
         }
         self.pairs(heading, &found);
         self.alternatives(heading, &found);
+        self.unsigned(heading, &found);
         for (setting, found) in &found {
             self.setting(heading, setting, found.as_ref());
         }
@@ -245,6 +246,19 @@ impl<'r> Reader<'r> {
             }
             [] | [_] => {}
         }
+    }
+
+    /// A webhook has secrets, whether or not they can be read; a chat asks for none.
+    fn unsigned(&mut self, heading: &Heading, found: &[(&Setting, Option<Found>)]) {
+        let of = |name: &str| found.iter().find(|(s, _)| s.name == name).and_then(|(_, found)| found.as_ref());
+        let is_chat = of("format").is_some_and(|format| matches!(&format.raw, Raw::Text(text) if text == "chat"));
+        if heading.section != "webhook" || is_chat || of("secrets").is_some() {
+            return;
+        }
+        let fault = Fault::new(format!("`{}` has no `secrets`: nobody could tell who sends to it", heading.path("")));
+        let remedy = "make one with `echo \"whsec_$(openssl rand -base64 32)\"`, and name its file: `secrets = [{ file = \
+                      \"path\" }]`";
+        self.fault(&self.place(heading), fault.remedy(remedy));
     }
 
     fn fault(&mut self, place: &Place, fault: Fault) {

@@ -15,6 +15,7 @@ mod clients;
 mod console;
 mod issuers;
 mod shared_store;
+mod webhooks;
 
 /// Reads a text as `etc/sluice.toml`, beside files and under variables.
 fn read_in(text: &str, files: &[(&str, &str)], variables: &[(&str, &str)]) -> Result<Reading, Vec<Finding>> {

@@ -4,13 +4,11 @@ use super::{Wrong, error};
 use crate::base::finding::Severity;
 use crate::config::fault::{Fault, Place};
 use crate::config::written::{Written, WrittenWebhook};
-use crate::stations::tell::Format;
 
 pub(super) fn wrong(written: &Written) -> Vec<Wrong> {
     let mut wrong = Vec::new();
     for webhook in &written.webhooks {
         wrong.extend(plain(webhook));
-        wrong.extend(unsigned(webhook));
         wrong.extend(nowhere(webhook));
         wrong.extend(elsewhere(webhook, written));
     }
@@ -25,15 +23,6 @@ fn plain(webhook: &WrittenWebhook) -> Option<Wrong> {
     let fault = Fault::new(format!("`webhook.{}.url` is plain HTTP", webhook.name));
     let remedy = "write `https://`, or, where it is on no public address, `allow_private = true`";
     (is_plain && !allowed.value).then(|| error(&url.place, fault.remedy(remedy)))
-}
-
-fn unsigned(webhook: &WrittenWebhook) -> Option<Wrong> {
-    let (url, format) = (webhook.url.as_ref()?, webhook.format.as_ref()?);
-    let fault = Fault::new(format!("`webhook.{}` has no `secrets`: nobody could tell who sends to it", webhook.name));
-    let remedy =
-        "make one with `echo \"whsec_$(openssl rand -base64 32)\"`, and write `secrets = [{ file = \"path\" }]`";
-    let is_wrong = format.value == Format::Standard && webhook.secrets.is_none();
-    is_wrong.then(|| error(&url.place, fault.remedy(remedy)))
 }
 
 fn nowhere(webhook: &WrittenWebhook) -> Option<Wrong> {

@@ -83,6 +83,7 @@ pub async fn deliver(delivering: Delivering) {
 struct Taken {
     at: Place,
     version: Number,
+    /// How often it was sent before.
     tries: u32,
 }
 
@@ -97,6 +98,8 @@ struct Post {
     busy: HashSet<Place>,
     /// Not to be looked at before this.
     later: HashMap<Place, Duration>,
+    /// What this node took last and sent in vain: it does not wait for itself.
+    mine: HashMap<Place, Number>,
     under_way: JoinSet<(Taken, Result<Came, JoinError>)>,
     /// Delivered, and to be removed.
     done: Vec<Taken>,
@@ -110,8 +113,8 @@ impl Post {
             (name.to_owned(), Line::new(webhook.clone(), keep(name).unwrap_or(LONGEST_KEEP)))
         };
         let lines = with.webhooks.iter().map(line).collect();
-        let (busy, later, under_way, done) = Default::default();
-        Post { with, lines, busy, later, under_way, done }
+        let (busy, later, mine, under_way, done) = Default::default();
+        Post { with, lines, busy, later, mine, under_way, done }
     }
 
     /// One look at what waits: some of it is sent, and what was delivered is removed.
@@ -123,6 +126,8 @@ impl Post {
         let waiting = books.store.due(environment, Index::Message, None, most).await?;
         self.measure(environment, now, &waiting);
         self.later.retain(|_, until| *until > elapsed);
+        let names: HashSet<&str> = waiting.iter().map(|(_, member)| member.as_str()).collect();
+        self.mine.retain(|(of, member), _| *of != environment || names.contains(member.as_str()));
         let (mut late, mut chosen) = (Vec::new(), Vec::new());
         for (since, member) in waiting {
             let place = (environment, member);
@@ -205,8 +210,9 @@ impl Post {
         let (record, _) = self.with.books.store.read(&key(environment, member)).await?;
         let Some(record) = record else { return Ok(Found::Nothing) };
         let Content::Whole(bytes) = &record.content else { return Ok(Found::Nothing) };
+        let is_mine = self.mine.get(&(environment, member.to_owned())) == Some(&record.version);
         match tell::read(bytes) {
-            Ok(message) => match message.not_before.filter(|until| *until > now) {
+            Ok(message) => match message.not_before.filter(|until| *until > now && !is_mine) {
                 Some(until) => Ok(Found::Later(until.since(now))),
                 None => Ok(Found::Ready(record, Box::new(message))),
             },
@@ -262,7 +268,8 @@ impl Post {
             Came::Delivered(_) => self.done.push(taken),
             _ => {
                 self.busy.remove(&taken.at);
-                self.later.insert(taken.at, later(books, jittered(pause(taken.tries))));
+                self.later.insert(taken.at.clone(), later(books, jittered(pause(taken.tries))));
+                self.mine.insert(taken.at, taken.version);
             }
         }
     }

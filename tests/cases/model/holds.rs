@@ -16,6 +16,7 @@ use sluice::journey::approve::{Said, progress_of, say};
 use sluice::journey::holds::{Cancelled, key};
 use sluice::journey::rates::Rates;
 use sluice::journey::release::{Releasing, release};
+use sluice::journey::remind::remind;
 use sluice::journey::submit::submit;
 use sluice::journey::upkeep::recover;
 use sluice::journey::{Books, InForce};
@@ -32,7 +33,7 @@ use super::callers::admitted;
 use super::fate::{Fate, ModelClock};
 use super::ports::{AuditFile, ModelUpstream};
 use super::world::{BEGIN_WITHIN, CATALOG, ENVIRONMENT, LEASE, Node, in_memory, node};
-use super::{in_model_time, variable};
+use super::{in_model_time, told, variable};
 
 const RULES: &str = r#"
 [[rule]]
@@ -54,12 +55,12 @@ const REQUEST_IDS: u64 = 3;
 /// Their own call, by a second credential, is among what they try.
 const PEOPLE: [&str; 4] = ["ops-1", "ops-2", "finance-1", "service"];
 
-static POLICIES: LazyLock<Policies> = LazyLock::new(|| {
+pub(super) static POLICIES: LazyLock<Policies> = LazyLock::new(|| {
     let known = Known { catalog: &CATALOG, issuers: &["main", "people"], can_share: false };
     read(&[("model.toml".to_owned(), RULES.to_owned())], &known).unwrap().policies
 });
 
-static SHARED: LazyLock<Arc<Catalog>> =
+pub(super) static SHARED: LazyLock<Arc<Catalog>> =
     LazyLock::new(|| Arc::new(Catalog::build(&SchemaFiles::built_in(), &[]).unwrap()));
 
 /// What became of calls, over all histories: each end must have been met.
@@ -164,6 +165,7 @@ impl World {
             in_force: self.in_force.clone(),
         };
         made.work.push(tokio::spawn(release(releasing, self.stopping.clone())));
+        made.work.push(tokio::spawn(remind(made.books.clone(), ENVIRONMENT, Duration::from_secs(120))));
         made
     }
 
@@ -274,6 +276,7 @@ impl World {
         let wrong = self.upstream.wrong.lock().unwrap().clone();
         assert!(wrong.is_empty(), "{wrong:?}");
         let refused = self.refused.lock().unwrap().clone();
+        told::check(&self.store, &self.files).await;
         let mut seen = BTreeMap::new();
         for request_id in (0..REQUEST_IDS).map(|n| format!("request-{n}")) {
             let effects = self.upstream.effects_of(&request_id);
