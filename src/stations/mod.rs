@@ -16,4 +16,5 @@ pub mod forward;
 pub mod hold;
 pub mod record;
 pub mod reply;
+pub mod session;
 pub mod settle;
