@@ -37,6 +37,7 @@ pub use meant::{
 pub use reference::{first, reference};
 pub use revocations::{Revocations, RevocationsFault};
 pub use settings::FIRST_SECRET;
+pub use url::is_safe as is_safe_url;
 pub use value::credential_in;
 
 use crate::base::finding::{Finding, Severity};

@@ -35,6 +35,11 @@ pub(super) fn keys(url: &str) -> Result<String, Fault> {
     Ok(url.to_owned())
 }
 
+/// Whether nobody between could alter what is asked there.
+pub fn is_safe(url: &str) -> bool {
+    keys(url).is_ok()
+}
+
 /// What a browser calls an address, to the letter: scheme, host, and the port where it is not the usual one.
 pub(super) fn origin(url: &str) -> Result<String, Fault> {
     let whole = |fault: Fault| fault.remedy("write `https://host`, and `:port` where needed, nothing else");

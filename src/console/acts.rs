@@ -29,13 +29,15 @@ pub(super) enum Act {
     ShowSession,
     SignIn,
     SignOut,
+    StartSignIn,
+    EndSignIn,
 }
 
 /// The acts of one path, by their methods.
 pub(super) type Acts = &'static [(Method, Act)];
 
 /// Every path, as the router reads it.
-pub(super) const PATHS: [(&str, Acts); 19] = [
+pub(super) const PATHS: [(&str, Acts); 21] = [
     ("/sluice/v1/openapi.json", &[(Method::GET, Act::Describe)]),
     ("/sluice/v1/explain", &[(Method::POST, Act::Explain)]),
     ("/sluice/v1/usage", &[(Method::GET, Act::Usage)]),
@@ -54,6 +56,8 @@ pub(super) const PATHS: [(&str, Acts); 19] = [
     ("/sluice/v1/holds/{hold}/withdraw", &[(Method::POST, Act::Withdraw)]),
     ("/sluice/v1/holds/{hold}/comment", &[(Method::POST, Act::Comment)]),
     ("/sluice/v1/session/ways", &[(Method::GET, Act::WaysIn)]),
+    ("/sluice/v1/session/start", &[(Method::GET, Act::StartSignIn)]),
+    ("/sluice/v1/session/callback", &[(Method::GET, Act::EndSignIn)]),
     (
         "/sluice/v1/session",
         &[(Method::GET, Act::ShowSession), (Method::POST, Act::SignIn), (Method::DELETE, Act::SignOut)],
@@ -61,7 +65,7 @@ pub(super) const PATHS: [(&str, Acts); 19] = [
 ];
 
 impl Act {
-    pub const ALL: [Act; 22] = [
+    pub const ALL: [Act; 24] = [
         Act::Describe,
         Act::Explain,
         Act::Usage,
@@ -84,6 +88,8 @@ impl Act {
         Act::ShowSession,
         Act::SignIn,
         Act::SignOut,
+        Act::StartSignIn,
+        Act::EndSignIn,
     ];
 
     /// Its `operationId`; metrics and logs call it so too.
@@ -111,6 +117,8 @@ impl Act {
             Act::ShowSession => "showSession",
             Act::SignIn => "signIn",
             Act::SignOut => "signOut",
+            Act::StartSignIn => "startSignIn",
+            Act::EndSignIn => "endSignIn",
         }
     }
 
@@ -118,7 +126,7 @@ impl Act {
         match self {
             Act::Describe | Act::WaysIn => Needs::Nothing,
             // These look at the cookie themselves.
-            Act::ShowSession | Act::SignIn | Act::SignOut => Needs::Nothing,
+            Act::ShowSession | Act::SignIn | Act::SignOut | Act::StartSignIn | Act::EndSignIn => Needs::Nothing,
             Act::Explain | Act::Usage | Act::ShowPolicies | Act::ListFreezes | Act::ListRequests | Act::ShowRequest => {
                 Needs::AnyRole
             }
@@ -143,7 +151,7 @@ impl Act {
             | Act::ListFreezes
             | Act::ListRequests
             | Act::ShowRequest => None,
-            Act::WaysIn | Act::ShowSession | Act::SignOut => None,
+            Act::WaysIn | Act::ShowSession | Act::SignOut | Act::StartSignIn | Act::EndSignIn => None,
             Act::SignIn => Some("signInRequest"),
             Act::Explain => Some("explainRequest"),
             Act::ListHolds | Act::WatchHolds | Act::ShowHold => None,

@@ -17,6 +17,8 @@ pub(super) struct Asked {
     /// The variable parts of its path, as they were written.
     pub path: Vec<String>,
     pub query: Vec<(String, String)>,
+    /// As it was written.
+    pub target_query: String,
     pub headers: HeaderMap,
     pub body: Value,
 }

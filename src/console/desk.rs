@@ -20,6 +20,7 @@ use tokio::time::timeout;
 use super::acts::{Act, Acts};
 use super::asked::{Asked, violated};
 use super::browser::{Browsers, Shown};
+use super::oidc::{self, Door};
 use super::person::{Needs, Person};
 use super::{changes, freezes, holds, policies, requests, session, sets, told};
 use crate::adapters::clock::Stopwatch;
@@ -52,6 +53,8 @@ pub(super) struct Desk {
     pub terms: SessionTerms,
     /// Whether a browser may sign in with a token.
     pub token_sign_in: bool,
+    /// To the OpenID provider, where there is one.
+    pub door: Option<Door>,
     is_tls: bool,
     contracts: Vec<(Act, Contract)>,
     /// Streams that may still be opened.
@@ -74,6 +77,7 @@ impl Desk {
             browsers: Browsers::new(config),
             terms: config.sessions,
             token_sign_in: config.token_sign_in,
+            door: config.oidc.clone().map(Door::new).transpose()?,
             is_tls: config.tls.is_some(),
             contracts,
             streams,
@@ -246,11 +250,16 @@ async fn asked(desk: &Desk, acts: Acts, act: Option<Act>, request: Request) -> R
         let message = format!("{}; nothing was done.", act.needs().told());
         return Err(Box::new(unsaid(Code::Forbidden, &message, None)));
     }
-    let query = query(&parts.uri).map_err(|violation| Box::new(violated(vec![violation])))?;
+    // What a provider says is written otherwise, and is read by who asked for it.
+    let query = match act {
+        Act::EndSignIn => Vec::new(),
+        _ => query(&parts.uri).map_err(|violation| Box::new(violated(vec![violation])))?,
+    };
+    let target_query = parts.uri.query().unwrap_or_default().to_owned();
     let body = desk.body(act, &parts.headers, body).await;
     let body = body.map_err(|refusal| Box::new(refused(&refusal, None)))?;
     let person = person.unwrap_or_else(Person::nobody);
-    Ok((act, Asked { person, path, query, headers: parts.headers, body }))
+    Ok((act, Asked { person, path, query, target_query, headers: parts.headers, body }))
 }
 
 /// What each act does.
@@ -264,6 +273,8 @@ async fn perform(desk: &Desk, act: Act, asked: Asked) -> Reply {
         Act::ShowSession => session::show(desk, &asked).await,
         Act::SignIn => session::sign_in(desk, &asked).await,
         Act::SignOut => session::sign_out(desk, &asked).await,
+        Act::StartSignIn => oidc::start(desk).await,
+        Act::EndSignIn => oidc::end(desk, &asked).await,
         Act::Explain => policies::explain(&desk.inside, &asked).await,
         Act::Usage => policies::usage(&desk.inside, &asked).await,
         Act::ShowPolicies => sets::show(&desk.inside, &asked).await,

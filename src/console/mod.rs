@@ -8,6 +8,7 @@
 //! | `changes` | a stream that tells when to look again |
 //! | `desk` | the one way of a request: token, role, body, act, answer |
 //! | `freezes`, `holds`, `policies`, `requests`, `sets` | what the acts do |
+//! | `oidc` | signing in at an OpenID provider |
 //! | `session` | signing in and out |
 //! | `told` | how records are told |
 //!
@@ -21,6 +22,7 @@ mod changes;
 mod desk;
 mod freezes;
 mod holds;
+mod oidc;
 mod page;
 mod person;
 mod policies;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use http::header::{HeaderValue, SET_COOKIE};
 use serde_json::{Value, json};
 
 use super::asked::{Asked, store_failed};
@@ -12,6 +13,7 @@ use super::person::{Needs, Person};
 use super::told;
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
+use crate::commit::StoreFault;
 use crate::journey::sessions::{self, Newcomer};
 use crate::stations::admit::{AdmitRefusal, TokenFault, is_token};
 use crate::stations::reply::{Code, Refusal, Reply, refused, said, unsaid};
@@ -20,7 +22,8 @@ use crate::stations::session::{SessionId, Standing};
 const OVER: &str = "there is no session, or it is over: sign in";
 
 pub(super) fn ways(desk: &Desk) -> Reply {
-    said(200, &json!({ "token": desk.token_sign_in, "oidc": Value::Null }))
+    let provider = desk.door.as_ref().map(|door| json!({ "name": door.name() }));
+    said(200, &json!({ "token": desk.token_sign_in, "oidc": provider }))
 }
 
 pub(super) async fn sign_in(desk: &Desk, asked: &Asked) -> Reply {
@@ -52,7 +55,7 @@ pub(super) async fn sign_in(desk: &Desk, asked: &Asked) -> Reply {
         Ok((id, standing)) => {
             told("signed-in");
             let mut reply = said(200, &shown(desk, &standing));
-            reply.headers.extend(cookie(&desk.browsers, &id));
+            reply.headers.extend(cookie(&desk.browsers, &id).map(|value| (SET_COOKIE, value)));
             reply
         }
         Err(fault) => {
@@ -80,7 +83,7 @@ pub(super) async fn sign_out(desk: &Desk, asked: &Asked) -> Reply {
         Ok(changed) => {
             let mut reply = said(200, &json!({ "changed": changed }));
             let gone = desk.browsers.take(Cookie::Session);
-            reply.headers.extend(gone.map(|value| (http::header::SET_COOKIE, value)));
+            reply.headers.extend(gone.map(|value| (SET_COOKIE, value)));
             reply
         }
         Err(fault) => store_failed(&desk.inside, &fault),
@@ -102,7 +105,7 @@ pub(super) async fn begin(
     person: &Person,
     until_secs: i64,
     way: &'static str,
-) -> Result<(SessionId, Standing), crate::commit::StoreFault> {
+) -> Result<(SessionId, Standing), StoreFault> {
     let books = &desk.inside.books;
     let left = until_secs.saturating_sub(books.clock.now().as_second());
     let token_for = Duration::from_secs(u64::try_from(left).unwrap_or(0));
@@ -112,16 +115,15 @@ pub(super) async fn begin(
 }
 
 /// The header that gives a session to its browser.
-pub(super) fn cookie(browsers: &Browsers, id: &SessionId) -> Option<(http::HeaderName, http::HeaderValue)> {
-    let value = browsers.give(Cookie::Session, id.secret().reveal());
-    value.map(|value| (http::header::SET_COOKIE, value))
+pub(super) fn cookie(browsers: &Browsers, id: &SessionId) -> Option<HeaderValue> {
+    browsers.give(Cookie::Session, id.secret().reveal())
 }
 
 pub(super) fn over() -> Reply {
     refused(&Refusal::Admit(AdmitRefusal::Unauthorized(OVER)), None)
 }
 
-async fn find(desk: &Desk, id: &SessionId, is_use: bool) -> Result<Option<Standing>, crate::commit::StoreFault> {
+async fn find(desk: &Desk, id: &SessionId, is_use: bool) -> Result<Option<Standing>, StoreFault> {
     let found = sessions::find(&desk.inside.books, environment(desk), id, desk.terms, is_use).await?;
     Ok(found.filter(|standing| standing.session.who.issuer == desk.issuer))
 }

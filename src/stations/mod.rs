@@ -18,3 +18,4 @@ pub mod record;
 pub mod reply;
 pub mod session;
 pub mod settle;
+pub mod sign_in;

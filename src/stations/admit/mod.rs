@@ -18,7 +18,7 @@ pub use algorithm::{Algorithm, KeyKind};
 pub use certificate::{Certificate, CertificateName};
 pub use claims::FieldPath;
 pub use keys::{KeyFault, KeySet};
-pub use token::{Believed, Caller, IssuerRules, Known, TokenFault, Trusted, believe};
+pub use token::{Believed, Caller, IssuerRules, Known, TokenFault, Trusted, believe, stated};
 
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
