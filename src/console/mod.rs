@@ -8,6 +8,7 @@
 //! | `desk` | the one way of a request: token, role, body, act, answer |
 //! | `freezes`, `holds`, `policies`, `requests`, `sets` | what the acts do |
 //! | `told` | how records are told |
+//! | `web` | the page, which does nothing but these acts |
 //!
 //! There is no side door: page and command line go this way as well. HTTP/1.1 comes through the same guard as everything
 //! else; nothing is kept between requests, and no answer may be kept by anybody.
@@ -24,6 +25,7 @@ mod policies;
 mod requests;
 mod sets;
 mod told;
+mod web;
 
 use std::convert::Infallible;
 use std::fmt;
@@ -50,6 +52,7 @@ use crate::gateway::Inside;
 use crate::gateway::guard::Watch;
 use acts::PATHS;
 use desk::Desk;
+use web::FILES;
 
 /// See the module.
 pub struct Console {
@@ -68,6 +71,11 @@ impl Console {
             let serve =
                 move |State(desk): State<Arc<Desk>>, request: Request| async move { desk.serve(acts, request).await };
             router = router.route(path, any(serve));
+        }
+        for file in FILES {
+            let serve =
+                move |State(desk): State<Arc<Desk>>, request: Request| async move { desk.file(*file, &request) };
+            router = router.route(file.path, any(serve));
         }
         let nowhere = |State(desk): State<Arc<Desk>>, request: Request| async move { desk.serve(&[], request).await };
         let router = TowerToHyperService::new(router.fallback(nowhere).with_state(desk.clone()));
