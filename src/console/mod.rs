@@ -4,25 +4,31 @@
 //! |---|---|
 //! | `acts` | every act there is: its address, who may do it, what its body must be |
 //! | `asked` | what an act is given |
+//! | `browser` | what a browser shows: cookies, and which page asks |
 //! | `changes` | a stream that tells when to look again |
 //! | `desk` | the one way of a request: token, role, body, act, answer |
 //! | `freezes`, `holds`, `policies`, `requests`, `sets` | what the acts do |
+//! | `oidc` | signing in at an OpenID provider |
+//! | `session` | signing in and out |
 //! | `told` | how records are told |
 //! | `web` | the page, which does nothing but these acts |
 //!
 //! There is no side door: page and command line go this way as well. HTTP/1.1 comes through the same guard as everything
-//! else; nothing is kept between requests, and no answer may be kept by anybody.
+//! else; what is kept between requests, sessions, is in the store; and no answer may be kept by anybody.
 
 mod acts;
 mod asked;
+mod browser;
 mod changes;
 mod desk;
 mod freezes;
 mod holds;
+mod oidc;
 mod page;
 mod person;
 mod policies;
 mod requests;
+mod session;
 mod sets;
 mod told;
 mod web;

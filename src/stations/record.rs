@@ -54,6 +54,11 @@ pub enum What {
     Cancelled,
     /// People agreed, and the rules do not let it pass any more.
     Blocked,
+    /// A person has a session at the console.
+    SignedIn,
+    /// A session was used, and goes on.
+    StayedIn,
+    SignedOut,
 }
 
 impl What {
@@ -82,6 +87,9 @@ impl What {
             What::Expired => "expired",
             What::Cancelled => "cancelled",
             What::Blocked => "blocked",
+            What::SignedIn => "signed-in",
+            What::StayedIn => "stayed-in",
+            What::SignedOut => "signed-out",
         }
     }
 }

@@ -46,6 +46,7 @@ pub struct Metrics {
     reconciled: IntCounterVec,
     frozen: IntGaugeVec,
     people: IntCounterVec,
+    sign_ins: IntCounterVec,
     holds: IntCounterVec,
     holds_open: IntGaugeVec,
     policy_info: IntGaugeVec,
@@ -207,6 +208,11 @@ impl Metrics {
                 "sluice_console_requests_total",
                 "Requests that the console answered, by act and status.",
                 &["act", "status"],
+            )?,
+            sign_ins: counters(
+                "sluice_console_sign_ins_total",
+                "Sign-ins of browsers, by their way and their outcome.",
+                &["way", "outcome"],
             )?,
             holds: counters(
                 "sluice_holds_total",
@@ -390,6 +396,10 @@ impl Metrics {
 
     pub fn console_answered(&self, act: &str, status: u16) {
         self.people.with_label_values(&[act, &status.to_string()]).inc();
+    }
+
+    pub fn signed_in(&self, way: &str, outcome: &str) {
+        self.sign_ins.with_label_values(&[way, outcome]).inc();
     }
 
     /// Which version decides from now on.
