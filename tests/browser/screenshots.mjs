@@ -7,7 +7,7 @@ import path from "node:path";
 
 import { DESK, PHONE, browser, visit } from "./support/browser.mjs";
 import { Gate, person } from "./support/gate.mjs";
-import { enough } from "./support/scenes.mjs";
+import { BUSY, enough } from "./support/scenes.mjs";
 import { TARGET } from "./support/tools.mjs";
 
 const FOLDER = path.join(TARGET, "screenshots");
@@ -31,7 +31,7 @@ async function shoot(gate, name, hash, { act, whole = false } = {}) {
         await page.locator("#places a").first().waitFor();
         await page.goto(`${gate.url}/${hash}`);
       }
-      await page.locator("h1").first().waitFor();
+      await page.locator("h1:visible, h2:visible").first().waitFor();
       await page.locator(".waiting").first().waitFor({ state: "detached" });
       if (act) await act(page);
       await page.screenshot({ path: path.join(FOLDER, `${name}-${size}-${scheme}.png`), fullPage: whole });
@@ -57,7 +57,7 @@ await shoot(one, "approve", `#/hold/${hold.id}`, { act: (page) => page.getByRole
 await shoot(one, "rules", "#/policy", { whole: true });
 await one.stop();
 
-const many = await Gate.start({ sandbox: true });
+const many = await Gate.start({ sandbox: true, rules: BUSY });
 const long = await enough(many, MANY);
 await shoot(many, "queue-many", "#/queue");
 await shoot(many, "hold-long", `#/hold/${long.id}`, { whole: true });

@@ -1,6 +1,6 @@
 // The page: who is signed in, which view is shown, and whether what is shown is fresh.
 
-import { call, get, session } from "./api.js";
+import { call, get, now, session } from "./api.js";
 import { Changes } from "./changes.js";
 import { fill, h, toast, trouble } from "./dom.js";
 import * as freezes from "./freezes.js";
@@ -9,7 +9,7 @@ import * as hold from "./hold.js";
 import * as overview from "./overview.js";
 import * as policy from "./policy.js";
 import * as queue from "./queue.js";
-import { signIn, takeToken } from "./signin.js";
+import { signIn, takeError, takeToken } from "./signin.js";
 import { ago, left, person, when } from "./words.js";
 
 /** Views look at most so often. */
@@ -59,10 +59,11 @@ async function begin() {
       return leave(failure.message);
     }
   }
+  const refused = takeError();
   try {
     enter((await get("session")).body);
   } catch (failure) {
-    if (failure.status === 401) leave();
+    if (failure.status === 401) leave(refused);
     else fill(main, h("div", { class: "page" }, trouble(failure, () => location.reload())));
   }
 }
@@ -255,7 +256,7 @@ function tick() {
     if (element.textContent !== told.text) element.textContent = told.text;
     if (told.press && element.dataset.press !== told.press) element.dataset.press = told.press;
   }
-  const ends = desk.me?.expiresAt ? Date.parse(desk.me.expiresAt) - Date.now() : Infinity;
+  const ends = desk.me ? Date.parse(desk.me.expiresAt) - now() : Infinity;
   if (ends < ENDS_SOON_MS && ends > 0 && !desk.isWarned) {
     desk.isWarned = true;
     toast("Your time here ends in three minutes. What you have not sent by then, you send after you sign in again.", "warn");

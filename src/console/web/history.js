@@ -1,7 +1,7 @@
 // What was, from the audit chain: found by what people know of it, and one request's whole story.
 
 import { get } from "./api.js";
-import { badge, field, fill, h, moment, select, trouble } from "./dom.js";
+import { badge, field, fill, h, moment, prose, select, trouble } from "./dom.js";
 import { person, when } from "./words.js";
 
 /** What happened, in words, and how it looks. */
@@ -52,8 +52,8 @@ function search() {
       { class: "grid" },
       field("requestId", inputs.requestId),
       field("Destination", inputs.destination, "Wallet or account, whole."),
-      field("Person", inputs.person, "Who asked, agreed or acted."),
-      field("Day", inputs.day),
+      field("Person", inputs.person, "The subject of who asked or acted."),
+      field("Day", inputs.day, "Of UTC."),
       field("Environment", environment),
     ),
     h("div", { class: "acts" }, h("button", { type: "reset" }, "Clear"), h("button", { type: "submit", class: "primary" }, "Search")),
@@ -82,8 +82,8 @@ function search() {
     list.append(...found.entries.map((entry) => line(entry, true)));
     fill(
       told,
-      list.children.length === 0 && h("div", { class: "empty" }, h("p", {}, h("strong", {}, "Nothing is so.")), h("p", { class: "muted" }, "Ask for less, or for another day. Names are compared whole.")),
-      found.next && h("button", { type: "button", class: "wide", onclick: () => load(found.next) }, "Show more"),
+      list.children.length === 0 && !found.next && h("div", { class: "empty" }, h("p", {}, h("strong", {}, "Nothing is so.")), h("p", { class: "muted" }, "Ask for less, or for another day. Names are compared whole.")),
+      found.next && h("button", { type: "button", class: "wide", onclick: () => load(found.next) }, found.entries.length === 0 ? "Nothing so far; look further back" : "Show more"),
     );
   }
 
@@ -95,21 +95,28 @@ function story(environment, request) {
   const place = h("div", {}, h("p", { class: "waiting" }, "One moment…"));
   let last = "";
   async function refresh() {
-    let told;
+    const entries = [];
+    let [after, of] = [undefined, ""];
     try {
-      told = (await get(`history/${environment}/${encodeURIComponent(request)}`)).body;
+      // What is older follows; a story is not long, but may lie far back.
+      for (let page = 0; page < 20 && after !== null; page += 1) {
+        const { body } = await get(`history/${environment}/${encodeURIComponent(request).replaceAll("%3A", ":")}`, { after });
+        entries.unshift(...body.entries);
+        [after, of] = [body.next, body.of];
+      }
     } catch (failure) {
-      if (last === "") fill(place, trouble(failure, refresh));
+      if (last === "") fill(place, trouble(failure, failure.status === 404 ? undefined : refresh));
       return;
     }
-    const print = JSON.stringify(told);
+    const print = JSON.stringify(entries);
     if (print === last) return;
     last = print;
-    const [first] = told.entries;
+    const asked = entries.map(({ entry }) => entry).find((entry) => entry.owner);
     fill(
       place,
-      first && h("p", {}, first.operation, first.owner && `, asked by ${person(first.owner)}`, first.requester && ` for ${first.requester}`),
-      told.entries.length === 0 ? h("p", { class: "muted" }, "The audit chain here tells nothing of it.") : h("ol", { class: "story" }, told.entries.map((entry) => line(entry, false))),
+      asked && h("p", {}, asked.operation, `, asked by ${person(asked.owner)}`, asked.requester && ` for ${asked.requester}`),
+      entries.length === 0 ? h("p", { class: "muted" }, "The audit chain here tells nothing of it.") : h("ol", { class: "story" }, entries.map((entry) => line(entry, false))),
+      of && h("p", { class: "muted" }, `From the audit chain of ${of}.`),
     );
   }
   refresh();
@@ -125,34 +132,29 @@ function story(environment, request) {
 }
 
 /** Members that are told in words, or that tell people nothing. */
-const TOLD = new Set(["what", "at", "number", "environment", "operation", "owner", "requester", "by", "requestId", "claim", "reason", "text", "comment", "reasons", "trace", "fingerprint", "facts", "read"]);
+const TOLD = new Set(["what", "operation", "owner", "requester", "by", "requestId", "claim", "reason", "text", "comment", "trace", "fingerprint"]);
 
-function line(entry, isLinked) {
-  const [word, kind] = WHAT[entry.what] ?? [entry.what, ""];
-  const name = entry.requestId ?? nameOf(entry.claim);
+function line({ environment, number, at, node, what, words, name, entry }, isLinked) {
+  const [word, kind] = WHAT[what] ?? [what, ""];
+  const label = entry.requestId ?? name;
   const who = entry.by ? person(entry.by) : null;
-  const why = entry.reason ?? entry.comment ?? entry.text;
-  const rest = Object.entries(entry).filter(([member, value]) => !TOLD.has(member) && value !== null && typeof value !== "object");
-  const reasons = Array.isArray(entry.reasons) ? entry.reasons : [];
+  const why = [entry.reason, entry.comment, entry.text].find((text) => typeof text === "string");
+  const rest = Object.entries(entry).filter(([member, value]) => !TOLD.has(member) && ["string", "number", "boolean"].includes(typeof value));
   return h(
     "li",
     { class: `entry ${kind}` },
-    h("p", { class: "first" }, badge(word, kind), who && h("strong", {}, ` ${who}`), h("span", { class: "at muted" }, entry.at && moment(when(entry.at), entry.at), entry.number !== undefined && ` · ${entry.number}`)),
+    h("p", { class: "first" }, badge(word, kind), who && h("strong", {}, who), h("span", { class: "at muted" }, moment(when(at), at), ` · ${number}`)),
     isLinked &&
       h(
         "p",
         {},
         entry.operation && `${entry.operation} `,
-        name && entry.environment && h("a", { class: "code", href: `#/history/${entry.environment}/${encodeURIComponent(name)}` }, name),
+        name && h("a", { class: "code", href: `#/history/${environment}/${encodeURIComponent(name)}` }, label),
         entry.owner && h("span", { class: "muted" }, ` asked by ${entry.requester ?? person(entry.owner)}`),
-        entry.environment === "sandbox" && " (sandbox)",
+        environment === "sandbox" && " (sandbox)",
       ),
-    reasons.length > 0 && h("ul", { class: "reasons" }, reasons.map((reason) => h("li", {}, typeof reason === "string" ? reason : reason.text))),
-    why && h("p", { class: "quote" }, String(why)),
-    rest.length > 0 && !isLinked && h("p", { class: "muted rest" }, rest.map(([member, value]) => `${member} ${value}`).join(", ")),
+    h("p", { class: "muted words" }, prose(words)),
+    why && h("p", { class: "quote" }, why),
+    !isLinked && h("details", {}, h("summary", {}, "As it stands in the chain"), rest.length > 0 && h("p", { class: "muted rest" }, `At ${node}.`), h("pre", { tabindex: "0", "aria-label": "The Entry" }, JSON.stringify(entry, null, 2))),
   );
-}
-
-function nameOf(claim) {
-  return typeof claim === "string" && claim.includes("/") ? claim.slice(claim.indexOf("/") + 1).replaceAll("/", ":") : undefined;
 }

@@ -10,6 +10,25 @@ export function takeToken() {
   return found ? found[1] : null;
 }
 
+const REFUSED = {
+  declined: "Your organization's sign-in said no.",
+  "other-browser": "This sign-in was begun elsewhere, or was used already. Begin again.",
+  expired: "That took too long. Begin again.",
+  provider: "Your organization's sign-in cannot be reached, or answers otherwise than it should. Try again, and then tell who runs the gate.",
+  "not-believed": "What your organization's sign-in says of you is not believed here. Tell who runs the gate.",
+  "no-role": "You have no role here: ask who runs the gate for one.",
+  store: "The gate's store does not answer. Try again in a moment.",
+  busy: "Too many people are signing in. Try again in a moment.",
+};
+
+/** Why the provider's way led nowhere, if it did. */
+export function takeError() {
+  const found = /^#error=([a-z-]+)$/.exec(location.hash);
+  if (!found) return undefined;
+  history.replaceState(null, "", `${location.pathname}#/queue`);
+  return REFUSED[found[1]] ?? "Nobody is signed in by that. Begin again.";
+}
+
 /** `enter` is told who came in; `why` is said above. */
 export function signIn(enter, why) {
   const place = h("div", {}, h("p", { class: "waiting" }, "One moment…"));

@@ -1,14 +1,17 @@
 // What a gate looks like after a long day.
 
-import { person, swap } from "./gate.mjs";
+import { RULES, person, swap } from "./gate.mjs";
 
 const SERVICES = ["payroll", "treasury-rebalancing-service", "marketplace-payouts", "erp"];
+
+/** Rules that leave room for all of it. */
+export const BUSY = RULES.replace('"100000 USD"', '"8000000000 USD"');
 
 /** So many holds, long names and large amounts among them, and a little of everything else; gives the longest hold. */
 export async function enough(gate, holds) {
   const names = "a-department-with-a-remarkably-long-name.and-a-subsidiary-that-nobody-remembers@holding.example.com";
   for (let n = 1; n <= 6; n += 1) await gate.swap(`paid-${n}`, `${n}00.5`);
-  await gate.swap("much", "90000000");
+  await gate.swap("much", "9000000000");
   let next = 0;
   const some = async () => {
     while (next < holds) {
@@ -18,8 +21,8 @@ export async function enough(gate, holds) {
     }
   };
   await Promise.all(Array.from({ length: 16 }, some));
-  const whole = swap("the-longest-name-of-a-request-that-anybody-would-write-and-then-some-more-0001", "123456789012.654321", {
-    destination: { chain: "POLYGON", currency: "usdc", amount: "123456789000.000001", walletAddress: "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed" },
+  const whole = swap("the-longest-name-of-a-request-that-anybody-would-write-and-then-some-more-0001", "4123456789.654321", {
+    destination: { chain: "POLYGON", currency: "usdc", amount: "4123456000.000001", walletAddress: "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed" },
   });
   const { body } = await gate.call("/v2/wallets/swaps", whole, { subject: names });
   for (const who of ["ops-2"]) {
