@@ -10,6 +10,7 @@ use crate::base::secret::Secret;
 use crate::commit::NodeId;
 use crate::stations::admit::{Algorithm, FieldPath};
 use crate::stations::hold::Owners;
+use crate::stations::session::SessionTerms;
 use crate::stations::tell::{Event, Format};
 
 /// All that is configured.
@@ -157,10 +158,31 @@ pub struct ConsoleConfig {
     /// The name of the one issuer whose tokens are taken; it has a field for roles.
     pub issuer: String,
     pub owners: Owners,
-    /// Where people reach it, without a slash at its end.
-    pub public_url: Option<String>,
+    /// What browsers call it, to the letter, where that was said.
+    pub origin: Option<String>,
+    pub sessions: SessionTerms,
+    /// Whether a browser may sign in with a token.
+    pub token_sign_in: bool,
+    pub oidc: Option<OidcConfig>,
     /// How long before a hold expires people are reminded.
     pub remind_before: Duration,
+}
+
+/// The OpenID provider that people sign in at.
+#[derive(Clone, Debug)]
+pub struct OidcConfig {
+    /// Where it is, and what its tokens say in `iss`, of the console's issuer.
+    pub issuer: String,
+    /// Among the audiences of the console's issuer.
+    pub client_id: String,
+    pub client_secret: Option<Secret>,
+    pub scopes: Vec<String>,
+    /// What people call it.
+    pub name: String,
+    /// The authorities to trust instead of the system's.
+    pub ca_pem: Option<Vec<u8>>,
+    /// What browsers call the console.
+    pub origin: String,
 }
 
 /// Who is told what happens.
@@ -285,6 +307,8 @@ pub struct StoreConfig {
     pub kind: StoreKind,
     /// Of the embedded store; and where outcomes wait that the store could not be told.
     pub folder: PathBuf,
+    /// How long a start waits for it while another process has it.
+    pub wait: Duration,
     /// The name of this gate.
     pub node: NodeId,
     /// How long answers are kept.
@@ -370,6 +394,8 @@ pub struct TimeoutsConfig {
     pub keepalive: Duration,
     /// How long a connection to upstream may be idle.
     pub upstream_idle: Duration,
+    /// How long a shutdown is announced before it begins.
+    pub notice: Duration,
     /// How long a shutdown waits for what runs; at least a [`super::LongestWrite`].
     pub grace: Duration,
 }

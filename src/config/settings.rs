@@ -110,13 +110,13 @@ pub(super) enum Kind {
     FieldPath(Slot<FieldPath>),
     FieldPaths(Slot<Vec<FieldPath>>),
     KeysUrl(Slot<String>),
-    /// Where people reach a page.
-    PageUrl(Slot<String>),
     /// A secret: what stands in its path may be one.
     WebhookUrl(Slot<Secret>),
     /// At least one.
     Events(Slot<Vec<Event>>),
     MessageFormat(Slot<Format>),
+    /// A URL without a path.
+    Origin(Slot<String>),
     /// A secret: it may hold a password.
     RedisUrl(Slot<Secret>),
     /// At least one host, each with a port or the one that Sentinels have.

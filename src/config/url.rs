@@ -35,19 +35,25 @@ pub(super) fn keys(url: &str) -> Result<String, Fault> {
     Ok(url.to_owned())
 }
 
-/// Where people reach a page: links begin with it.
-pub(super) fn page(url: &str) -> Result<String, Fault> {
-    let whole = |fault: Fault| fault.remedy("write `https://host`, and `:port` and `/path` where needed, nothing else");
+/// Whether nobody between could alter what is asked there.
+pub fn is_safe(url: &str) -> bool {
+    keys(url).is_ok()
+}
+
+/// What a browser calls an address, to the letter: scheme, host, and the port where it is not the usual one.
+pub(super) fn origin(url: &str) -> Result<String, Fault> {
+    let whole = |fault: Fault| fault.remedy("write `https://host`, and `:port` where needed, nothing else");
     let (tls, uri, authority) = parts(url).map_err(whole)?;
-    let host = host(authority.host()).map_err(whole)?;
-    port(&authority, tls).map_err(whole)?;
-    if uri.query().is_some() {
-        return Err(whole(Fault::new("the URL has a query (`?…`)")));
+    if uri.query().is_some() || !matches!(uri.path(), "" | "/") {
+        return Err(whole(Fault::new("the URL has a path or a query")));
     }
-    let path = base_path(uri.path()).map_err(whole)?;
+    let host = host(authority.host()).map_err(whole)?;
+    let port = match (port(&authority, tls).map_err(whole)?, tls) {
+        (443, true) | (80, false) => String::new(),
+        (port, _) => format!(":{port}"),
+    };
     let host = if host.contains(':') { format!("[{host}]") } else { host };
-    let port = authority.port_u16().map(|port| format!(":{port}")).unwrap_or_default();
-    Ok(format!("{}://{host}{port}{path}", if tls { "https" } else { "http" }))
+    Ok(format!("{}://{host}{port}", if tls { "https" } else { "http" }))
 }
 
 /// Where a webhook is; whether it may be there is seen together with what is allowed.

@@ -20,6 +20,7 @@ pub mod reconcile;
 pub mod release;
 pub mod remind;
 pub mod roll;
+pub mod sessions;
 pub mod setback;
 pub mod submit;
 pub mod upkeep;

@@ -16,5 +16,7 @@ pub mod forward;
 pub mod hold;
 pub mod record;
 pub mod reply;
+pub mod session;
 pub mod settle;
+pub mod sign_in;
 pub mod tell;

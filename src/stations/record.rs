@@ -60,9 +60,46 @@ pub enum What {
     Telling,
     /// Webhooks were told, or what they were to be told is not kept any longer.
     Told,
+    /// A person has a session at the console.
+    SignedIn,
+    /// A session was used, and goes on.
+    StayedIn,
+    SignedOut,
 }
 
 impl What {
+    pub const ALL: [What; 29] = [
+        What::Sending,
+        What::Refused,
+        What::Executed,
+        What::NotExecuted,
+        What::Undone,
+        What::Unknown,
+        What::Late,
+        What::SaidAbsent,
+        What::Frozen,
+        What::Unfrozen,
+        What::Agreed,
+        What::TookForce,
+        What::Remembered,
+        What::Held,
+        What::Voted,
+        What::Withdrawn,
+        What::Noted,
+        What::Approved,
+        What::Reopened,
+        What::Rejected,
+        What::Expired,
+        What::Cancelled,
+        What::Blocked,
+        What::Reminded,
+        What::Telling,
+        What::Told,
+        What::SignedIn,
+        What::StayedIn,
+        What::SignedOut,
+    ];
+
     pub fn as_str(self) -> &'static str {
         match self {
             What::Sending => "sending",
@@ -91,6 +128,9 @@ impl What {
             What::Reminded => "reminded",
             What::Telling => "telling",
             What::Told => "told",
+            What::SignedIn => "signed-in",
+            What::StayedIn => "stayed-in",
+            What::SignedOut => "signed-out",
         }
     }
 }

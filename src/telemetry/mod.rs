@@ -5,7 +5,8 @@
 mod human;
 mod log;
 mod metrics;
+pub mod tally;
 mod told;
 
-pub use log::{ConsoleLine, RequestLine, init};
-pub use metrics::{Metrics, RateCounters, Times};
+pub use log::{ConsoleLine, RequestLine, Times, init};
+pub use metrics::{Metrics, RateCounters};

@@ -1,10 +1,11 @@
-//! Fetching a set of keys: one host, no redirects, with a deadline and a bound. Webhooks are reached in the same way.
+//! Fetching what an issuer tells, first of all its keys: one host, no redirects, with a deadline and a bound. Webhooks are
+//! reached in the same way.
 
 use std::error::Error;
 use std::time::Duration;
 use std::{fmt, io};
 
-use reqwest::{Certificate, Client, ClientBuilder, redirect};
+use reqwest::{Certificate, Client, ClientBuilder, Response, redirect};
 use rustls::CertificateError;
 
 use crate::stations::admit::{KeyFault, KeySet};
@@ -80,10 +81,17 @@ pub(super) struct Fetched {
 
 pub(super) async fn keys(client: &Client, url: &str) -> Result<Fetched, FetchFault> {
     let request = client.get(url).header("accept", "application/json");
-    let mut answer = request.send().await.map_err(|error| unreachable(&error))?;
+    let answer = request.send().await.map_err(|error| unreachable(&error))?;
     if answer.status() != reqwest::StatusCode::OK {
         return Err(FetchFault::Status(answer.status().as_u16()));
     }
+    let whole = whole(answer).await?;
+    let keys = KeySet::from_jwks(&whole).map_err(FetchFault::Keys)?;
+    Ok(Fetched { keys, document: String::from_utf8_lossy(&whole).into_owned() })
+}
+
+/// The body of an answer, up to the bound.
+pub(super) async fn whole(mut answer: Response) -> Result<Vec<u8>, FetchFault> {
     let mut whole = Vec::new();
     while let Some(piece) = answer.chunk().await.map_err(|_| FetchFault::Broken)? {
         if whole.len().saturating_add(piece.len()) > MOST_BYTES {
@@ -91,11 +99,10 @@ pub(super) async fn keys(client: &Client, url: &str) -> Result<Fetched, FetchFau
         }
         whole.extend_from_slice(&piece);
     }
-    let keys = KeySet::from_jwks(&whole).map_err(FetchFault::Keys)?;
-    Ok(Fetched { keys, document: String::from_utf8_lossy(&whole).into_owned() })
+    Ok(whole)
 }
 
-fn unreachable(error: &(dyn Error + 'static)) -> FetchFault {
+pub(super) fn unreachable(error: &(dyn Error + 'static)) -> FetchFault {
     why_untrusted(error).map_or(FetchFault::Unreachable, FetchFault::Untrusted)
 }
 

@@ -220,7 +220,7 @@ mod tests {
             ("-1", None),
             ("Wed, 21 Oct 2015 07:28:00 GMT", Some(Duration::from_secs(30))),
             ("Wed, 21 Oct 2015 07:00:00 GMT", Some(Duration::ZERO)),
-            ("Wed, 21 Oct 2115 07:28:00 GMT", Some(LONGEST_WAIT)),
+            ("Mon, 21 Oct 2115 07:28:00 GMT", Some(LONGEST_WAIT)),
             ("soon", None),
             ("", None),
         ] {

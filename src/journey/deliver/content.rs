@@ -34,7 +34,8 @@ fn progress_of(with: &Delivering, message: &Message) -> Vec<Progress> {
 async fn details(with: &Delivering, environment: Environment, message: &Message) -> Option<Details> {
     let key = holds::key(environment, message.hold.as_ref()?);
     let (_, hold) = with.books.find_hold(&key).await.inspect_err(|fault| with.books.told_of(fault)).ok()??;
-    let movement = read_again(&with.catalog, environment, &hold).and_then(|intent| intent.movement().cloned());
+    let movement =
+        read_again(&with.in_force.now().catalog, environment, &hold).and_then(|intent| intent.movement().cloned());
     let requester = hold.by.requester.unwrap_or(hold.by.subject);
     Some(Details { requester: Some(requester), movement })
 }

@@ -19,7 +19,6 @@ use super::{Books, InForce};
 use crate::adapters::random::jittered;
 use crate::adapters::webhook::{Came, Webhook};
 use crate::base::ids::Environment;
-use crate::catalog::Catalog;
 use crate::commit::{
     Commit, CommitError, Content, Index, Keep, Kind, Number, Record, RecordKey, Step, StoreFault, StoreTime,
 };
@@ -49,7 +48,6 @@ pub struct Delivering {
     pub books: Arc<Books>,
     pub environments: Vec<Environment>,
     pub webhooks: Vec<Arc<Webhook>>,
-    pub catalog: Arc<Catalog>,
     pub in_force: Arc<InForce>,
     /// Where people find the console.
     pub console: Option<Arc<str>>,

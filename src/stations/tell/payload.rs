@@ -127,10 +127,10 @@ fn chat(telling: Telling<'_>) -> String {
 
 /// Where a person looks at it.
 fn link(telling: Telling<'_>) -> Option<String> {
-    let (console, environment) = (telling.console?.trim_end_matches('/'), telling.environment);
+    let console = telling.console?;
     Some(match &telling.message.hold {
-        Some(hold) => format!("{console}/#/holds/{hold}"),
-        None => format!("{console}/#/requests?environment={environment}"),
+        Some(hold) => format!("{console}/#/hold/{hold}"),
+        None => format!("{console}/#/overview"),
     })
 }
 

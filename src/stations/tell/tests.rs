@@ -275,7 +275,7 @@ fn by_default_no_amount_and_no_person_is_told() {
                 "rules": ["larger"],
                 "approvals": [{ "name": "dual", "needed": 3, "given": 1 }],
                 "expiresAt": "1970-01-01T01:00:00Z",
-                "link": format!("https://c.example/#/holds/{}", id()),
+                "link": format!("https://c.example/#/hold/{}", id()),
             },
         })
     );
@@ -304,7 +304,7 @@ fn in_a_chat_nobody_is_called_and_nothing_leads_elsewhere() {
     }
     assert!(line.contains("&lt;!channel&gt;") && line.contains("&amp;amp;"), "{line}");
     assert_eq!(told.as_object().unwrap().len(), 1);
-    assert!(text.contains("500 usdt") && text.contains(&format!("https://c.example/#/holds/{}", id())), "{text}");
+    assert!(text.contains("500 usdt") && text.contains(&format!("https://c.example/#/hold/{}", id())), "{text}");
     let long = sent(Format::Chat, &message, Some(&details(&"x".repeat(10_000))));
     assert!(long.to_string().len() < 1_000);
     let bare = sent(Format::Chat, &message, None);

@@ -133,8 +133,7 @@ fn unreachable(keep: Duration) -> (Arc<Books>, Delivering) {
         books: books.clone(),
         environments: vec![ENVIRONMENT],
         webhooks: vec![Arc::new(Webhook::new(&webhook).unwrap())],
-        catalog: SHARED.clone(),
-        in_force: Arc::new(InForce::new(POLICIES.clone(), rates, metrics)),
+        in_force: Arc::new(InForce::new(SHARED.clone(), POLICIES.clone(), rates, metrics)),
         console: None,
     };
     (books, delivering)
