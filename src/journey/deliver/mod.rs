@@ -294,7 +294,7 @@ impl Post {
         let items = late.iter().map(|member| (member.clone(), vec![is_there(member), remove(member)]));
         let Some((_, dropped)) = self.commit(environment, What::Told, items.collect()).await? else { return Ok(()) };
         for member in dropped {
-            tracing::error!(webhook = outlet_of(&member), message = member, "it was not told in time, and is dropped");
+            tracing::error!(webhook = outlet_of(&member), name = member, "it was not told in time, and is dropped");
             self.with.books.metrics.told.dropped(outlet_of(&member), "late", 1);
         }
         Ok(())
