@@ -5,6 +5,8 @@ pub mod clients;
 pub mod clock;
 pub mod credential;
 pub mod identity;
+pub mod machine;
+pub mod otlp;
 pub mod policies;
 pub mod random;
 pub mod rate;

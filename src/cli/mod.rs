@@ -11,6 +11,7 @@ mod demo;
 mod doctor;
 mod freeze;
 mod init;
+mod metrics;
 mod operations;
 mod policies;
 mod policy;
@@ -61,6 +62,7 @@ enum Command {
     Freezes(freeze::Freezes),
     Unfreeze(freeze::Unfreeze),
     Init(init::Arguments),
+    Metrics(metrics::Arguments),
     Check(check::Arguments),
     Operations(operations::Arguments),
     Policy(policy::Arguments),
@@ -95,6 +97,7 @@ pub fn run(cli: Cli) -> anyhow::Result<Ending> {
         Command::Unfreeze(unfreeze) => unfreeze.run(),
         Command::Requests(arguments) => requests::run(&arguments),
         Command::Init(arguments) => init::run(&arguments),
+        Command::Metrics(arguments) => metrics::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Operations(arguments) => operations::run(&arguments),
         Command::Policy(arguments) => policy::run(&arguments),

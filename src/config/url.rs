@@ -35,6 +35,18 @@ pub(super) fn keys(url: &str) -> Result<String, Fault> {
     Ok(url.to_owned())
 }
 
+/// The address of a collector of traces. Nothing secret goes there.
+pub(super) fn collector(url: &str) -> Result<String, Fault> {
+    let whole = |fault: Fault| fault.remedy("write `http://host:4318`, or `https://`, and a path where needed");
+    let (tls, uri, authority) = parts(url).map_err(whole)?;
+    if uri.query().is_some() {
+        return Err(whole(Fault::new("the URL has a query (`?…`)")));
+    }
+    host(authority.host()).map_err(whole)?;
+    port(&authority, tls).map_err(whole)?;
+    Ok(url.to_owned())
+}
+
 /// The address of a Redis: whether it is reached by TLS, and its host. User, password and database may be in it.
 pub(super) fn redis(url: &str) -> Result<(bool, String), Fault> {
     let fault = |text: &str| Fault::new(text).remedy("write `rediss://user:password@host:6379/0`");

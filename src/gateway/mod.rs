@@ -29,6 +29,7 @@ mod read;
 mod reload;
 mod request;
 mod response;
+mod watching;
 mod workers;
 
 use std::sync::Arc;
@@ -49,6 +50,7 @@ pub use observe::Observer;
 use crate::adapters::clients::Clients;
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::identity::Identity;
+use crate::adapters::otlp::{Spans, Tracer};
 use crate::adapters::upstream::PinnedUpstream;
 use crate::base::ids::{Environment, TraceId};
 use crate::catalog::{Catalog, Operation};
@@ -56,7 +58,7 @@ use crate::config::{AnswerMode, LimitsConfig, Loosening, TimeoutsConfig};
 use crate::journey::rates::Limited;
 use crate::journey::{Books, InForce, Road};
 use crate::stations::reply::{Code, Executed, Origin, Reply};
-use crate::telemetry::Metrics;
+use crate::telemetry::{Metrics, RequestMeters};
 
 /// The gate of one environment.
 #[derive(Debug)]
@@ -75,6 +77,8 @@ pub struct Gate {
     pub limits: LimitsConfig,
     pub timeouts: TimeoutsConfig,
     pub metrics: Metrics,
+    pub meters: RequestMeters,
+    pub tracer: Option<Tracer>,
     pub observer: Observer,
     /// The room for the bodies of writes, in bytes.
     pub bodies: Arc<Semaphore>,
@@ -109,6 +113,7 @@ pub struct Ctx {
     watch: Stopwatch,
     _open: TaskTrackerToken,
     trace: Option<TraceId>,
+    spans: Spans,
     operation: Option<Arc<Operation>>,
     limited: Limited,
     /// The time that the caller took for its body.
@@ -143,6 +148,7 @@ impl ProxyHttp for Gate {
             watch: Stopwatch::start(),
             _open: self.requests.token(),
             trace: None,
+            spans: Spans::default(),
             operation: None,
             limited: Limited::default(),
             body_time: Duration::ZERO,

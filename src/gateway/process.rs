@@ -27,6 +27,7 @@ use super::limits::{connection_limits, guard, with_limits};
 use super::listen::{Bound, Door, Listening, Tls};
 use super::probes::Probes;
 use super::reload::{self, Reload, Start};
+use super::watching::{Watching, watch_over};
 use super::workers::Workers;
 use super::{Gate, Inside, Observer};
 use crate::adapters::clients::Clients;
@@ -101,6 +102,7 @@ pub enum StartError {
     Books(BooksError),
     Policies(String),
     Console(String),
+    Traces(reqwest::Error),
 }
 
 impl std::fmt::Display for StartError {
@@ -126,6 +128,7 @@ impl std::fmt::Display for StartError {
             StartError::Books(error) => error.fmt(f),
             StartError::Policies(why) => f.write_str(why),
             StartError::Console(why) => write!(f, "the console cannot be set up: {why}"),
+            StartError::Traces(error) => write!(f, "traces cannot be exported: {error}"),
             StartError::Runtime(error) => write!(f, "the runtime cannot be started: {error}"),
         }
     }
@@ -200,6 +203,9 @@ impl Process {
         let (books, is_open) = (opened.books.clone(), opened.is_open.clone());
         let in_force = Arc::new(InForce::new(set.policies, rates, metrics.clone()));
         tracing::info!(version = in_force.now().policies.version(), "policies took force");
+        let served = config.environments.iter().map(|one| one.environment).collect();
+        let watching = Watching { books: books.clone(), in_force: in_force.clone(), environments: served };
+        let tracer = watch_over(config, &runtime, &workers, watching)?;
         let asked = Arc::new(Notify::new());
         let reload = Reload {
             folder,
@@ -237,6 +243,7 @@ impl Process {
                 road: road.clone(),
                 catalog: catalog.clone(),
                 in_force: in_force.clone(),
+                tracer: tracer.clone(),
             };
             workers.keep("releases", release(releasing, stopping.clone()));
             let tls = one.tls.as_ref();
@@ -258,6 +265,11 @@ impl Process {
                 limits: config.limits.clone(),
                 timeouts: config.timeouts.clone(),
                 metrics: metrics.clone(),
+                meters: metrics.of_environment(
+                    one.environment.as_str(),
+                    catalog.operations().iter().map(|operation| operation.id.clone()),
+                ),
+                tracer: tracer.clone(),
                 observer: observer.clone(),
                 requests: requests.clone(),
                 bodies: bodies.clone(),
@@ -294,7 +306,8 @@ impl Process {
         }
         let bound = bind("probes", config.probes.listen)?;
         let addresses = Addresses { environments, console: people, probes: bound.address() };
-        let probes = Probes { metrics, keyring, in_force, upstreams, is_open, draining: stopping };
+        let books = opened.books.clone();
+        let probes = Probes { metrics, keyring, books, in_force, upstreams, is_open, draining: stopping };
         let guard = guard("probes", config, &probes.metrics);
         let door = Door { app: Arc::new(probes), tls: None, guard, limits: connection_limits(config), stop: never() };
         server.add_service(Listening::new(bound, door, runtime.handle().clone()));

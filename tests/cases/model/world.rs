@@ -184,7 +184,7 @@ impl World {
         if self.fate.chance(200) {
             headers.insert("prefer", HeaderValue::from_static("wait=20"));
         }
-        let trace = TraceId::parse(trace).unwrap();
+        let trace = exchange(trace);
         let patience = Duration::from_secs(if self.fate.chance(100) { 1 } else { 60 });
         let submitted = submit(&road, &books, &SNAPSHOT, admitted, &headers, body.as_bytes(), &trace);
         timeout(patience, submitted).await.ok().map(|submitted| submitted.reply)
