@@ -27,7 +27,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use super::callers::admitted;
+use super::callers::{admitted, exchange};
 use super::fate::{Fate, ModelClock};
 use super::ports::{AuditFile, ModelUpstream};
 use super::world::{BEGIN_WITHIN, CATALOG, ENVIRONMENT, LEASE, Node, in_memory, node};

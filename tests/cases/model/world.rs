@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::header::HeaderValue;
 use sluice::adapters::credential::Credential;
 use sluice::adapters::store::memory::Memory;
-use sluice::base::ids::{Environment, TraceId};
+use sluice::base::ids::Environment;
 use sluice::base::keyed::OperandKey;
 use sluice::catalog::{Catalog, SchemaFiles};
 use sluice::commit::{Content, Index, Keep, Kind, NodeId, Number, RecordKey};
@@ -29,7 +29,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::task::TaskTracker;
 
 use super::REQUEST_IDS;
-use super::callers::{CALLERS, admitted};
+use super::callers::{CALLERS, admitted, exchange};
 use super::fate::{Fate, Life, ModelClock};
 use super::limits::SNAPSHOT;
 use super::ports::{ANSWER_WITHIN, Asked, AuditFile, Effect, FlakyAudit, FlakyStore, FlakyUpstream, ModelUpstream};
