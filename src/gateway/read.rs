@@ -26,7 +26,13 @@ pub(super) struct Read {
 }
 
 impl Read {
-    pub(super) fn new(gate: &Gate, cleared: Cleared, headers: &HeaderMap, trace: &TraceId, forwarding: Entered) -> Result<Read> {
+    pub(super) fn new(
+        gate: &Gate,
+        cleared: Cleared,
+        headers: &HeaderMap,
+        trace: &TraceId,
+        forwarding: Entered,
+    ) -> Result<Read> {
         let outgoing = gate
             .road
             .outgoing(cleared, &forwarding.headers(headers), trace)

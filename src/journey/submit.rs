@@ -97,7 +97,9 @@ async fn carry(
     exchange: Exchange,
 ) -> Result<Carried, NotBegun> {
     match decided(&road, &books, &snapshot, &intent, &headers, &exchange).await? {
-        Decided::Begun(attempt) => Ok(Carried::Submitted(carry_on(road, books, intent, attempt, headers, exchange).await)),
+        Decided::Begun(attempt) => {
+            Ok(Carried::Submitted(carry_on(road, books, intent, attempt, headers, exchange).await))
+        }
         Decided::Held(id) => Ok(Carried::Held(id)),
         Decided::Refused(reply) => Ok(Carried::Submitted(not_sent(reply))),
     }
@@ -158,7 +160,9 @@ async fn decided(
         drop(deciding);
         books.metrics.decided(intent.environment().as_str(), operation.id.as_str(), &decision.grounds().verdict);
         let done = match &decision {
-            Decision::Allowed(allowed) => books.begin(intent, allowed, exchange, From::Nothing).await.map(Decided::Begun),
+            Decision::Allowed(allowed) => {
+                books.begin(intent, allowed, exchange, From::Nothing).await.map(Decided::Begun)
+            }
             Decision::Held(held) if road.credential.is_injected() => {
                 let _committing = exchange.spans.enter(Station::Commit);
                 books.hold(intent, held, &snapshot.policies, headers, &exchange.id).await.map(Decided::Held)

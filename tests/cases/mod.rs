@@ -36,3 +36,4 @@ mod shutdown;
 mod store;
 mod tidy;
 mod tls;
+mod watching;

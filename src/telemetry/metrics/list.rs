@@ -2,9 +2,7 @@
 
 use prometheus::Registry;
 
-use super::family::{
-    Counter, Counters, Family, Float, Floats, FloatCounter, Gauge, Gauges, Latencies, Latency, Waits,
-};
+use super::family::{Counter, Counters, Family, Float, FloatCounter, Floats, Gauge, Gauges, Latencies, Latency, Waits};
 
 /// One metric, as the documents tell it.
 #[derive(Clone, Copy, Debug)]
