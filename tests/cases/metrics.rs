@@ -84,14 +84,16 @@ const LIMITS: &str = r#"
 id = "of-a-destination"
 ops = ["createSwap"]
 window = "rolling 24h"
-per = ["destination", "user"]
+per = ["destination"]
 max = "100000 USD"
+over = "deny"
 
 [[limit]]
 id = "of-all"
 ops = ["createSwap"]
 window = "rolling 24h"
-max = "1 USD"
+max = "1000000 USD"
+over = "deny"
 
 [[rate]]
 id = "of-a-caller"

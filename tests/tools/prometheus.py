@@ -39,7 +39,7 @@ POLICIES = """
 slippage = "1%"
 
 [group.finance]
-members = ["people:finance-1"]
+members = ["people:finance-1", "people:finance-2"]
 
 [approval.soon]
 all = [{ of = "finance", n = 1 }]
@@ -54,7 +54,7 @@ when = { op = "*" }
 id = "large"
 effect = "hold"
 approval = "soon"
-when = { op = ["createSwap"], amount = "[1000, 5000] USD" }
+when = { op = ["createSwap"], environment = ["production"], amount = "[1000, 5000] USD" }
 
 [[rule]]
 id = "too-large"
@@ -66,12 +66,14 @@ id = "a-day"
 ops = ["createSwap"]
 window = "rolling 24h"
 max = "100000 USD"
+over = "deny"
 
 [[limit]]
 id = "calls-a-day"
 ops = ["createSwap"]
 window = "rolling 24h"
 max = "10000 calls"
+over = "deny"
 
 [[rate]]
 id = "each-caller"
@@ -145,7 +147,9 @@ class Watched:
 
 @contextmanager
 def watched(binary, upstream, redis, folder):
-    text = gate.configuration(upstream, upstream) + CONFIG.format(redis=redis.port, secret=gate.SECRET)
+    # What people release is sent with it. Nothing goes to the sandbox.
+    text = gate.configuration(upstream, "127.0.0.1:9").replace("[production]", '[production]\ncredential = "watched"')
+    text += CONFIG.format(redis=redis.port, secret=gate.SECRET)
     (folder / "policies").mkdir()
     (folder / "policies" / "watched.toml").write_text(POLICIES, encoding="utf-8")
     (folder / "sluice.toml").write_text(text, encoding="utf-8")
@@ -162,7 +166,9 @@ def watched(binary, upstream, redis, folder):
         return len(addresses) == 4
 
     try:
-        process.until(listens)
+        lines = process.until(listens)
+        if len(addresses) < 4:
+            raise RuntimeError(f"the gate does not serve: {lines}")
         yield Watched(process, addresses)
     finally:
         child.kill()
