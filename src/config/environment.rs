@@ -80,6 +80,7 @@ fn raw(kind: &Kind, text: &str) -> Raw {
         | Kind::FieldPath(_)
         | Kind::KeysUrl(_)
         | Kind::CollectorUrl(_)
+        | Kind::Origin(_)
         | Kind::RedisUrl(_)
         | Kind::KeysFile(_)
         | Kind::KeptFile(_)

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::process::StartError;
+use super::start_error::StartError;
 use super::workers::Workers;
 use crate::adapters::clock::SystemClock;
 use crate::adapters::otlp::Tracer;

@@ -16,7 +16,6 @@ use super::submit::carry_on;
 use super::{Books, Exchange, InForce, Road};
 use crate::adapters::otlp::{Spans, Tracer};
 use crate::base::ids::{Environment, HoldId};
-use crate::catalog::Catalog;
 use crate::commit::{Index, Record, StoreFault};
 use crate::policy::{Policies, Progress};
 use crate::stations::check::Intent;
@@ -39,7 +38,6 @@ const DECISIONS: usize = 4;
 pub struct Releasing {
     pub books: Arc<Books>,
     pub road: Road,
-    pub catalog: Arc<Catalog>,
     pub in_force: Arc<InForce>,
     pub tracer: Option<Tracer>,
 }
@@ -152,7 +150,7 @@ impl Releasing {
             tracing::error!(hold = %id, "people agreed to a call, and the gate has no credential of its own to send it with");
             return Ok(Released::Stands);
         }
-        let Some(intent) = read_again(&self.catalog, self.road.environment, &hold) else {
+        let Some(intent) = read_again(&self.in_force.now().catalog, self.road.environment, &hold) else {
             tracing::error!(hold = %id, "what people agreed to is no call of the contract any more, or not what they saw");
             let reason = Some("it is no call of today's contract".to_owned());
             books.decline(here, Declined { how: Decline::Blocked, reason }, None).await?;

@@ -2,6 +2,7 @@
 
 use std::io::{BufWriter, IsTerminal};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use tracing_appender::non_blocking::WorkerGuard;
 use tracing_subscriber::layer::SubscriberExt;
@@ -9,11 +10,18 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Registry, reload};
 
 use super::human::Human;
-use super::metrics::Times;
 use crate::config::{LogConfig, LogFormat, LogLevel};
 
 /// How much is said, while the process runs.
 static LEVEL: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
+
+/// How long a request took, and of that Sluice itself and upstream.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    pub whole: Duration,
+    pub gate: Duration,
+    pub upstream: Option<Duration>,
+}
 
 /// What the log says of one request: every field that there is.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +44,7 @@ pub struct RequestLine<'l> {
 
 impl RequestLine<'_> {
     pub fn write(&self, times: Times) {
-        let micros = |d: std::time::Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
+        let micros = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
         tracing::info!(
             target: "sluice::request",
             request_id = self.request_id,
@@ -69,7 +77,7 @@ pub struct ConsoleLine<'l> {
 }
 
 impl ConsoleLine<'_> {
-    pub fn write(&self, whole: std::time::Duration) {
+    pub fn write(&self, whole: Duration) {
         tracing::info!(
             target: "sluice::console",
             request_id = self.request_id,

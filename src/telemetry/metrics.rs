@@ -16,6 +16,7 @@ use prometheus::core::{Collector, MetricVec, MetricVecBuilder};
 use prometheus::{Encoder, Registry, TextEncoder};
 
 use self::list::All;
+use super::tally::Tally;
 use crate::policy::{Changes, Effect, Max, Mode, Policies, Verdict};
 
 pub use list::{Described, METRICS};
@@ -33,14 +34,7 @@ pub struct Metrics {
     all: All,
     /// The rules and limits that have lines of their own.
     names: Arc<ArcSwap<HashSet<Arc<str>>>>,
-}
-
-/// How long a request took, and of that Sluice itself and upstream.
-#[derive(Clone, Copy, Debug)]
-pub struct Times {
-    pub whole: Duration,
-    pub gate: Duration,
-    pub upstream: Option<Duration>,
+    pub(super) tally: Arc<Tally>,
 }
 
 /// What the process takes of its machine.
@@ -60,7 +54,7 @@ impl Metrics {
         let all = All::registered(&registry)?;
         all.build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         all.audit_up.set(1);
-        Ok(Metrics { registry, all, names: Arc::default() })
+        Ok(Metrics { registry, all, names: Arc::default(), tally: Arc::default() })
     }
 
     pub fn hold(&self, environment: &str, what: &str) {
@@ -204,6 +198,10 @@ impl Metrics {
         self.all.people.with_label_values(&[act, &status.to_string()]).inc();
     }
 
+    pub fn signed_in(&self, way: &str, outcome: &str) {
+        self.all.sign_ins.with_label_values(&[way, outcome]).inc();
+    }
+
     /// Which set decides from now on. What the one before it named, and this one does not, is told no longer.
     pub fn policies_in_force(&self, policies: &Policies) {
         self.all.policy_info.reset();
@@ -304,6 +302,19 @@ impl Metrics {
 
     pub fn policies_faulty(&self, are_faulty: bool) {
         self.all.policy_faulty.set(i64::from(are_faulty));
+    }
+
+    /// What was read again is in use; so many settings need a restart.
+    pub fn reloaded(&self, outcome: &str, need_restart: usize) {
+        self.all.reloads.with_label_values(&[outcome]).inc();
+        self.all.reload_faulty.set(0);
+        self.all.reload_needs_restart.set(integer(need_restart));
+    }
+
+    /// What was read again has errors; what was good last stays.
+    pub fn reload_refused(&self) {
+        self.all.reloads.with_label_values(&["refused"]).inc();
+        self.all.reload_faulty.set(1);
     }
 
     pub fn candidate(&self, version: Option<&str>) {

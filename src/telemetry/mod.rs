@@ -7,8 +7,9 @@ mod human;
 mod log;
 mod metrics;
 mod spans;
+pub mod tally;
 
 pub use fields::FIELDS;
-pub use log::{ConsoleLine, RequestLine, init, set_level};
-pub use metrics::{Described, METRICS, Metrics, RateCounters, RequestMeters, StoreMeter, Times, Usage};
+pub use log::{ConsoleLine, RequestLine, Times, init, set_level};
+pub use metrics::{Described, METRICS, Metrics, RateCounters, RequestMeters, StoreMeter, Usage};
 pub use spans::{ATTRIBUTES, Station};

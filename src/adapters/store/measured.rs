@@ -80,8 +80,13 @@ impl Store for Measured {
         measured(&self.windows, self.inner.used(environment, window, span)).await
     }
 
-    async fn is_member(&self, environment: Environment, index: Index, member: &str) -> Result<bool, StoreFault> {
-        measured(&self.member, self.inner.is_member(environment, index, member)).await
+    async fn member(
+        &self,
+        environment: Environment,
+        index: Index,
+        member: &str,
+    ) -> Result<Option<StoreTime>, StoreFault> {
+        measured(&self.member, self.inner.member(environment, index, member)).await
     }
 
     async fn windows(

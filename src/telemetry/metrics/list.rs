@@ -135,8 +135,17 @@ metrics! {
     candidate_decisions: Counters "sluice_candidate_decisions_total" ["from", "to"]
         "Calls that were decided while policies waited, by what became of them and what those would have made of them.";
 
+    reloads: Counters "sluice_reloads_total" ["outcome"]
+        "How often everything that can be reloaded was read again, by what came of it: changed, unchanged or refused.";
+    reload_faulty: Gauge "sluice_reload_faulty" []
+        "1 while what was read again has errors, and what was good last stays.";
+    reload_needs_restart: Gauge "sluice_reload_needs_restart" []
+        "Settings that have changed since the start and need a restart.";
+
     people: Counters "sluice_console_requests_total" ["act", "status"]
         "Requests that the console answered, by act and status.";
+    sign_ins: Counters "sluice_console_sign_ins_total" ["way", "outcome"]
+        "Sign-ins of browsers, by their way and their outcome.";
 
     connections: Gauges "sluice_connections_open" ["listener"] "Connections that are open now.";
     connections_refused: Counters "sluice_connections_refused_total" ["listener", "reason"]

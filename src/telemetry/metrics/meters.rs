@@ -6,9 +6,10 @@ use std::sync::OnceLock;
 use prometheus::{Histogram, IntCounter};
 
 use super::Metrics;
-use super::Times;
 use crate::base::ids::OperationId;
+use crate::catalog::Catalog;
 use crate::commit::StoreFault;
+use crate::telemetry::Times;
 
 /// What is counted of one rate.
 #[derive(Clone, Debug)]
@@ -51,16 +52,12 @@ pub struct RequestMeters {
 struct OperationMeter {
     request: Histogram,
     gate: Histogram,
-    upstream: OnceLock<Histogram>,
+    upstream: Histogram,
 }
 
 impl Metrics {
-    pub fn of_environment(
-        &self,
-        environment: &'static str,
-        operations: impl Iterator<Item = OperationId>,
-    ) -> RequestMeters {
-        let operations = operations.map(|id| (id, OnceLock::new())).collect();
+    pub fn of_environment(&self, environment: &'static str, catalog: &Catalog) -> RequestMeters {
+        let operations = catalog.operations().iter().map(|operation| (operation.id.clone(), OnceLock::new())).collect();
         RequestMeters { environment, metrics: self.clone(), operations, none: OnceLock::new() }
     }
 
@@ -84,19 +81,34 @@ impl Metrics {
 
 impl RequestMeters {
     pub fn observe(&self, operation: Option<&OperationId>, times: Times) {
-        let all = &self.metrics.all;
-        let labels = [self.environment, operation.map_or("none", OperationId::as_str)];
-        let place = operation.and_then(|id| self.operations.get(id)).unwrap_or(&self.none);
-        let meter = place.get_or_init(|| OperationMeter {
+        let place = match operation {
+            None => Some(&self.none),
+            Some(id) => self.operations.get(id),
+        };
+        let name = operation.map_or("none", OperationId::as_str);
+        match place {
+            Some(place) => place.get_or_init(|| self.meter(name)).observe(times),
+            // The contract was read again, and has it since.
+            None => self.meter(name).observe(times),
+        }
+    }
+
+    fn meter(&self, operation: &str) -> OperationMeter {
+        let (all, labels) = (&self.metrics.all, [self.environment, operation]);
+        OperationMeter {
             request: all.request_seconds.with_label_values(&labels),
             gate: all.gate_seconds.with_label_values(&labels),
-            upstream: OnceLock::new(),
-        });
-        meter.request.observe(times.whole.as_secs_f64());
-        meter.gate.observe(times.gate.as_secs_f64());
+            upstream: all.upstream_seconds.with_label_values(&labels),
+        }
+    }
+}
+
+impl OperationMeter {
+    fn observe(&self, times: Times) {
+        self.request.observe(times.whole.as_secs_f64());
+        self.gate.observe(times.gate.as_secs_f64());
         if let Some(upstream) = times.upstream {
-            let histogram = meter.upstream.get_or_init(|| all.upstream_seconds.with_label_values(&labels));
-            histogram.observe(upstream.as_secs_f64());
+            self.upstream.observe(upstream.as_secs_f64());
         }
     }
 }

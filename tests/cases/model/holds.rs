@@ -135,7 +135,7 @@ impl World {
         });
         let metrics = Metrics::new().unwrap();
         let rates = Rates::new(Vec::new(), Arc::new(Local::new(0)), &metrics);
-        let in_force = Arc::new(InForce::new(POLICIES.clone(), rates, metrics));
+        let in_force = Arc::new(InForce::new(SHARED.clone(), POLICIES.clone(), rates, metrics));
         let (running, stopping) = watch::channel(false);
         let mut world = World {
             fate,
@@ -159,7 +159,6 @@ impl World {
         let releasing = Releasing {
             books: made.books.clone(),
             road: made.road.clone(),
-            catalog: SHARED.clone(),
             in_force: self.in_force.clone(),
             tracer: None,
         };
