@@ -31,13 +31,16 @@ pub(super) enum Act {
     SignOut,
     StartSignIn,
     EndSignIn,
+    SearchHistory,
+    TellRequest,
+    CountDecisions,
 }
 
 /// The acts of one path, by their methods.
 pub(super) type Acts = &'static [(Method, Act)];
 
 /// Every path, as the router reads it.
-pub(super) const PATHS: [(&str, Acts); 21] = [
+pub(super) const PATHS: [(&str, Acts); 24] = [
     ("/sluice/v1/openapi.json", &[(Method::GET, Act::Describe)]),
     ("/sluice/v1/explain", &[(Method::POST, Act::Explain)]),
     ("/sluice/v1/usage", &[(Method::GET, Act::Usage)]),
@@ -56,6 +59,9 @@ pub(super) const PATHS: [(&str, Acts); 21] = [
     ("/sluice/v1/holds/{hold}/withdraw", &[(Method::POST, Act::Withdraw)]),
     ("/sluice/v1/holds/{hold}/comment", &[(Method::POST, Act::Comment)]),
     ("/sluice/v1/session/ways", &[(Method::GET, Act::WaysIn)]),
+    ("/sluice/v1/history", &[(Method::GET, Act::SearchHistory)]),
+    ("/sluice/v1/history/{environment}/{request}", &[(Method::GET, Act::TellRequest)]),
+    ("/sluice/v1/decisions", &[(Method::GET, Act::CountDecisions)]),
     ("/sluice/v1/session/start", &[(Method::GET, Act::StartSignIn)]),
     ("/sluice/v1/session/callback", &[(Method::GET, Act::EndSignIn)]),
     (
@@ -65,7 +71,7 @@ pub(super) const PATHS: [(&str, Acts); 21] = [
 ];
 
 impl Act {
-    pub const ALL: [Act; 24] = [
+    pub const ALL: [Act; 27] = [
         Act::Describe,
         Act::Explain,
         Act::Usage,
@@ -90,6 +96,9 @@ impl Act {
         Act::SignOut,
         Act::StartSignIn,
         Act::EndSignIn,
+        Act::SearchHistory,
+        Act::TellRequest,
+        Act::CountDecisions,
     ];
 
     /// Its `operationId`; metrics and logs call it so too.
@@ -119,6 +128,9 @@ impl Act {
             Act::SignOut => "signOut",
             Act::StartSignIn => "startSignIn",
             Act::EndSignIn => "endSignIn",
+            Act::SearchHistory => "searchHistory",
+            Act::TellRequest => "tellRequest",
+            Act::CountDecisions => "countDecisions",
         }
     }
 
@@ -131,6 +143,7 @@ impl Act {
                 Needs::AnyRole
             }
             Act::ListHolds | Act::WatchHolds | Act::ShowHold => Needs::AnyRole,
+            Act::SearchHistory | Act::TellRequest | Act::CountDecisions => Needs::AnyRole,
             Act::Approve | Act::Reject | Act::Withdraw | Act::Comment => Needs::Role(Role::Approver),
             Act::Agree => Needs::Role(Role::PolicyAdmin),
             Act::Freeze | Act::Lift | Act::Resolve => Needs::Role(Role::Operator),
@@ -151,6 +164,7 @@ impl Act {
             | Act::ListFreezes
             | Act::ListRequests
             | Act::ShowRequest => None,
+            Act::SearchHistory | Act::TellRequest | Act::CountDecisions => None,
             Act::WaysIn | Act::ShowSession | Act::SignOut | Act::StartSignIn | Act::EndSignIn => None,
             Act::SignIn => Some("signInRequest"),
             Act::Explain => Some("explainRequest"),

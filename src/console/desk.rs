@@ -13,16 +13,18 @@ use http::header::{
 };
 use http::{Method, StatusCode, Uri};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use jiff::Timestamp;
 use serde_json::Value;
-use tokio::sync::Semaphore;
+use tokio::sync::{OnceCell, Semaphore};
 use tokio::time::timeout;
 
 use super::acts::{Act, Acts};
 use super::asked::{Asked, violated};
 use super::browser::{Browsers, Shown};
+use super::decisions::{self, Before};
 use super::oidc::{self, Door};
 use super::person::{Needs, Person};
-use super::{changes, freezes, holds, policies, requests, session, sets, told};
+use super::{changes, freezes, history, holds, policies, requests, session, sets, told};
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::random::trace_id;
 use crate::base::ids::TraceId;
@@ -43,6 +45,8 @@ use crate::telemetry::ConsoleLine;
 const BODY_BYTES: usize = 256 * 1024;
 /// Streams of changes that are open at one time.
 const MOST_STREAMS: usize = 64;
+/// Readings of the audit chain at one time.
+const MOST_READERS: usize = 4;
 const CORP: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
 /// Where people's requests are answered.
@@ -55,6 +59,11 @@ pub(super) struct Desk {
     pub token_sign_in: bool,
     /// To the OpenID provider, where there is one.
     pub door: Option<Door>,
+    /// Readings of the audit chain that may still begin.
+    pub readers: Arc<Semaphore>,
+    /// When this process began to count decisions.
+    pub begun: Timestamp,
+    pub before: OnceCell<Before>,
     is_tls: bool,
     contracts: Vec<(Act, Contract)>,
     /// Streams that may still be opened.
@@ -70,6 +79,7 @@ impl Desk {
                 contracts.push((act, Contract::within(&document, &format!("#/components/schemas/{name}"))?));
             }
         }
+        let begun = inside.books.clock.now();
         let streams = Arc::new(Semaphore::new(MOST_STREAMS));
         Ok(Desk {
             inside,
@@ -78,6 +88,9 @@ impl Desk {
             terms: config.sessions,
             token_sign_in: config.token_sign_in,
             door: config.oidc.clone().map(Door::new).transpose()?,
+            readers: Arc::new(Semaphore::new(MOST_READERS)),
+            begun,
+            before: OnceCell::new(),
             is_tls: config.tls.is_some(),
             contracts,
             streams,
@@ -250,9 +263,9 @@ async fn asked(desk: &Desk, acts: Acts, act: Option<Act>, request: Request) -> R
         let message = format!("{}; nothing was done.", act.needs().told());
         return Err(Box::new(unsaid(Code::Forbidden, &message, None)));
     }
-    // What a provider says is written otherwise, and is read by who asked for it.
+    // What may hold anything is written otherwise, and is read by the act itself.
     let query = match act {
-        Act::EndSignIn => Vec::new(),
+        Act::EndSignIn | Act::SearchHistory => Vec::new(),
         _ => query(&parts.uri).map_err(|violation| Box::new(violated(vec![violation])))?,
     };
     let target_query = parts.uri.query().unwrap_or_default().to_owned();
@@ -275,6 +288,9 @@ async fn perform(desk: &Desk, act: Act, asked: Asked) -> Reply {
         Act::SignOut => session::sign_out(desk, &asked).await,
         Act::StartSignIn => oidc::start(desk).await,
         Act::EndSignIn => oidc::end(desk, &asked).await,
+        Act::SearchHistory => history::search(desk, &asked).await,
+        Act::TellRequest => history::tell(desk, &asked).await,
+        Act::CountDecisions => decisions::count(desk, &asked).await,
         Act::Explain => policies::explain(&desk.inside, &asked).await,
         Act::Usage => policies::usage(&desk.inside, &asked).await,
         Act::ShowPolicies => sets::show(&desk.inside, &asked).await,

@@ -6,6 +6,7 @@
 //! | `asked` | what an act is given |
 //! | `browser` | what a browser shows: cookies, and which page asks |
 //! | `changes` | a stream that tells when to look again |
+//! | `decisions`, `history`, `story` | what happened, over time and one by one, from the audit chain |
 //! | `desk` | the one way of a request: token, role, body, act, answer |
 //! | `freezes`, `holds`, `policies`, `requests`, `sets` | what the acts do |
 //! | `oidc` | signing in at an OpenID provider |
@@ -20,8 +21,11 @@ mod acts;
 mod asked;
 mod browser;
 mod changes;
+mod decisions;
 mod desk;
+mod form;
 mod freezes;
+mod history;
 mod holds;
 mod oidc;
 mod page;
@@ -30,6 +34,7 @@ mod policies;
 mod requests;
 mod session;
 mod sets;
+mod story;
 mod told;
 mod web;
 

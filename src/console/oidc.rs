@@ -14,6 +14,7 @@ use tokio::sync::Semaphore;
 use super::asked::Asked;
 use super::browser::{Cookie, Shown};
 use super::desk::Desk;
+use super::form::unescaped;
 use super::person::{Needs, Person};
 use super::session;
 use crate::adapters::identity::{Provider, ProviderFault};
@@ -227,24 +228,6 @@ impl Answer {
         }
         Some(answer)
     }
-}
-
-/// A value of a form.
-fn unescaped(text: &str) -> Option<String> {
-    let (mut bytes, mut rest) = (Vec::new(), text.bytes());
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'+' => b' ',
-            b'%' => {
-                let digits = [rest.next()?, rest.next()?];
-                let is_hex = digits.iter().all(u8::is_ascii_hexdigit);
-                let digits = std::str::from_utf8(&digits).ok().filter(|_| is_hex)?;
-                u8::from_str_radix(digits, 16).ok()?
-            }
-            byte => byte,
-        });
-    }
-    String::from_utf8(bytes).ok().filter(|text| !text.chars().any(char::is_control))
 }
 
 #[cfg(test)]

@@ -62,6 +62,35 @@ pub enum What {
 }
 
 impl What {
+    pub const ALL: [What; 26] = [
+        What::Sending,
+        What::Refused,
+        What::Executed,
+        What::NotExecuted,
+        What::Undone,
+        What::Unknown,
+        What::Late,
+        What::SaidAbsent,
+        What::Frozen,
+        What::Unfrozen,
+        What::Agreed,
+        What::TookForce,
+        What::Remembered,
+        What::Held,
+        What::Voted,
+        What::Withdrawn,
+        What::Noted,
+        What::Approved,
+        What::Reopened,
+        What::Rejected,
+        What::Expired,
+        What::Cancelled,
+        What::Blocked,
+        What::SignedIn,
+        What::StayedIn,
+        What::SignedOut,
+    ];
+
     pub fn as_str(self) -> &'static str {
         match self {
             What::Sending => "sending",

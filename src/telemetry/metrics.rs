@@ -1,5 +1,6 @@
 //! The metrics.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus::core::Collector;
@@ -7,6 +8,7 @@ use prometheus::{
     Encoder, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
 };
 
+use super::tally::Tally;
 use crate::policy::{Changes, Effect, Mode, Verdict};
 
 /// Upper bounds in seconds: 100 µs to 60 s.
@@ -47,6 +49,7 @@ pub struct Metrics {
     frozen: IntGaugeVec,
     people: IntCounterVec,
     sign_ins: IntCounterVec,
+    pub(super) tally: Arc<Tally>,
     holds: IntCounterVec,
     holds_open: IntGaugeVec,
     policy_info: IntGaugeVec,
@@ -64,14 +67,6 @@ pub struct RateCounters {
     pub limited: IntCounter,
     /// Allowed, with less than a fifth left.
     pub near: IntCounter,
-}
-
-/// How long a request took, and of that Sluice itself and upstream.
-#[derive(Clone, Copy, Debug)]
-pub struct Times {
-    pub whole: Duration,
-    pub gate: Duration,
-    pub upstream: Option<Duration>,
 }
 
 impl Metrics {
@@ -209,6 +204,7 @@ impl Metrics {
                 "Requests that the console answered, by act and status.",
                 &["act", "status"],
             )?,
+            tally: Arc::default(),
             sign_ins: counters(
                 "sluice_console_sign_ins_total",
                 "Sign-ins of browsers, by their way and their outcome.",
@@ -287,7 +283,7 @@ impl Metrics {
     }
 
     /// Counts a request that was answered, or that could not be.
-    pub fn answered(&self, line: &super::RequestLine<'_>, times: Times) {
+    pub fn answered(&self, line: &super::RequestLine<'_>, times: super::Times) {
         self.in_flight.dec();
         let labels = [line.environment, line.operation, line.status, line.origin, line.outcome, line.code];
         self.requests.with_label_values(&labels).inc();
