@@ -56,7 +56,7 @@ pub(super) async fn say(inside: &Inside, asked: &Asked, say: Say) -> Reply {
     };
     let words = text("comment").or(text("reason")).or(text("text"));
     let spoken = Said { say, person, seen: text("fingerprint").and_then(Fingerprint::of_hex), text: words };
-    match approve::say(&inside.books, &inside.catalog, &inside.in_force.now().policies, &key, spoken).await {
+    match approve::say(&inside.books, &inside.catalog(), &inside.in_force.now().policies, &key, spoken).await {
         Ok(changed) => match found(inside, asked).await {
             Ok(Some((key, record, hold))) => match shown(inside, &asked.person, &key, &record, &hold).await {
                 Ok(hold) => said(200, &json!({ "changed": changed, "hold": hold })),
@@ -170,7 +170,7 @@ fn summary(inside: &Inside, key: &RecordKey, record: &Record, hold: &Hold) -> Ma
     if hold.tries > 0 {
         put("tries", json!(hold.tries));
     }
-    let intent = read_again(&inside.catalog, key.environment, hold);
+    let intent = read_again(&inside.catalog(), key.environment, hold);
     let line = |(name, text): (&str, String)| json!({ "name": name, "text": text });
     let words = intent.as_ref().map(in_words).unwrap_or_default();
     put("words", words.into_iter().map(line).collect());
