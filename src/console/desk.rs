@@ -140,7 +140,7 @@ impl Desk {
     }
 
     /// What stands on every answer.
-    fn finish(&self, reply: Reply, trace: &TraceId) -> Response {
+    pub(super) fn finish(&self, reply: Reply, trace: &TraceId) -> Response {
         let mut response = Response::new(Body::from(reply.body));
         *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let headers = response.headers_mut();

@@ -12,6 +12,7 @@
 //! | `oidc` | signing in at an OpenID provider |
 //! | `session` | signing in and out |
 //! | `told` | how records are told |
+//! | `web` | the page, which does nothing but these acts |
 //!
 //! There is no side door: page and command line go this way as well. HTTP/1.1 comes through the same guard as everything
 //! else; what is kept between requests, sessions, is in the store; and no answer may be kept by anybody.
@@ -35,6 +36,7 @@ mod session;
 mod sets;
 mod story;
 mod told;
+mod web;
 
 use std::convert::Infallible;
 use std::fmt;
@@ -61,6 +63,7 @@ use crate::gateway::Inside;
 use crate::gateway::guard::Watch;
 use acts::PATHS;
 use desk::Desk;
+use web::FILES;
 
 /// See the module.
 pub struct Console {
@@ -79,6 +82,11 @@ impl Console {
             let serve =
                 move |State(desk): State<Arc<Desk>>, request: Request| async move { desk.serve(acts, request).await };
             router = router.route(path, any(serve));
+        }
+        for file in FILES {
+            let serve =
+                move |State(desk): State<Arc<Desk>>, request: Request| async move { desk.file(*file, &request) };
+            router = router.route(file.path, any(serve));
         }
         let nowhere = |State(desk): State<Arc<Desk>>, request: Request| async move { desk.serve(&[], request).await };
         let router = TowerToHyperService::new(router.fallback(nowhere).with_state(desk.clone()));
