@@ -108,6 +108,7 @@ function content(desk, hold, checked, sequel, draw) {
       ),
     ),
     became(hold, sequel),
+    hold.stuck && h("p", { class: "became warn" }, hold.stuck),
     checked && checked.kind !== "good" && h("p", { class: "alarm", role: "alert" }, checked.text),
     part("What will move", lines(hold.words)),
     part("Why it waits", h("ul", { class: "reasons" }, hold.reasons.map((reason) => h("li", {}, prose(reason.text), reason.rule && h("span", { class: "muted" }, " – rule "), reason.rule && h("code", {}, reason.rule))))),
@@ -194,8 +195,9 @@ function votes(hold) {
   ];
 }
 
-function said({ issuer, subject, text, at }, did) {
-  return h("li", {}, h("p", {}, h("strong", {}, person({ issuer, subject })), did ? ` ${did} ` : " ", moment(when(at), at)), text && h("p", { class: "quote" }, text));
+function said({ issuer, subject, text, at, for: members = [] }, did) {
+  const place = members.length > 0 && ` in the place of ${members.join(", ")}`;
+  return h("li", {}, h("p", {}, h("strong", {}, person({ issuer, subject })), did ? ` ${did} ` : " ", moment(when(at), at), place), text && h("p", { class: "quote" }, text));
 }
 
 function remarks(hold) {

@@ -12,7 +12,7 @@ export function acts(desk, hold, moves, checked, draw) {
   const isPending = hold.state === "pending";
   const say = (act) => told(act, desk, hold, moves, draw);
   const isSafe = checked?.kind === "good";
-  if (!hold.mayJudge || !isSafe) {
+  if ((!hold.mayJudge && !hold.mayReject && !mine) || !isSafe) {
     const why = !["pending", "approved"].includes(hold.state) ? null : checked && !isSafe ? checked.text : whyNot(desk, hold);
     return why && h("div", { class: "bar" }, h("p", {}, why));
   }
@@ -24,8 +24,8 @@ export function acts(desk, hold, moves, checked, draw) {
       "div",
       { class: "acts" },
       mine && isPending && h("button", { type: "button", id: "withdraw", onclick: () => say(withdraw) }, "Take back…"),
-      h("button", { type: "button", id: "reject", class: "bad", onclick: () => say(reject) }, "Reject…"),
-      !mine && isPending && h("button", { type: "button", id: "approve", class: "good", onclick: () => say(approve) }, "Approve…"),
+      hold.mayReject && h("button", { type: "button", id: "reject", class: "bad", onclick: () => say(reject) }, "Reject…"),
+      hold.mayJudge && !mine && isPending && h("button", { type: "button", id: "approve", class: "good", onclick: () => say(approve) }, "Approve…"),
     ),
   );
 }
