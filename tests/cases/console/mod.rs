@@ -9,6 +9,7 @@ mod moved;
 mod policies;
 mod resolving;
 mod restored;
+mod sessions;
 
 use serde_json::{Value, json};
 
