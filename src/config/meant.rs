@@ -280,6 +280,8 @@ pub struct StoreConfig {
     pub kind: StoreKind,
     /// Of the embedded store; and where outcomes wait that the store could not be told.
     pub folder: PathBuf,
+    /// How long a start waits for it while another process has it.
+    pub wait: Duration,
     /// The name of this gate.
     pub node: NodeId,
     /// How long answers are kept.
@@ -365,6 +367,8 @@ pub struct TimeoutsConfig {
     pub keepalive: Duration,
     /// How long a connection to upstream may be idle.
     pub upstream_idle: Duration,
+    /// How long a shutdown is announced before it begins.
+    pub notice: Duration,
     /// How long a shutdown waits for what runs; at least a [`super::LongestWrite`].
     pub grace: Duration,
 }

@@ -56,7 +56,7 @@ pub(super) async fn say(inside: &Inside, asked: &Asked, say: Say) -> Reply {
     };
     let words = text("comment").or(text("reason")).or(text("text"));
     let spoken = Said { say, person, seen: text("fingerprint").and_then(Fingerprint::of_hex), text: words };
-    match approve::say(&inside.books, &inside.catalog, &inside.in_force.now().policies, &key, spoken).await {
+    match approve::say(&inside.books, &inside.catalog(), &inside.in_force.now().policies, &key, spoken).await {
         Ok(changed) => match found(inside, asked).await {
             Ok(Some((key, record, hold))) => match shown(inside, &asked.person, &key, &record, &hold).await {
                 Ok(hold) => said(200, &json!({ "changed": changed, "hold": hold })),
@@ -118,8 +118,9 @@ async fn shown(
         shown.insert("sent".to_owned(), sent);
     }
     shown.insert("mayJudge".to_owned(), Value::from(may_judge(inside, person, hold)));
-    if let Some(intent) = read_again(&inside.catalog, key.environment, hold).filter(|_| hold.state.is_open()) {
-        let policies = &inside.in_force.now().policies;
+    let now = inside.in_force.now();
+    if let Some(intent) = read_again(&now.catalog, key.environment, hold).filter(|_| hold.state.is_open()) {
+        let policies = &now.policies;
         let Outlook { paid, counts } = explain::outlook(&inside.books, policies, &intent).await?;
         let last = |(destination, at): &(String, Option<StoreTime>)| json!({ "destination": destination, "at": at.map(told::moment) });
         shown.insert("paidBefore".to_owned(), paid.iter().map(last).collect());
@@ -170,7 +171,7 @@ fn summary(inside: &Inside, key: &RecordKey, record: &Record, hold: &Hold) -> Ma
     if hold.tries > 0 {
         put("tries", json!(hold.tries));
     }
-    let intent = read_again(&inside.catalog, key.environment, hold);
+    let intent = read_again(&inside.catalog(), key.environment, hold);
     let line = |(name, text): (&str, String)| json!({ "name": name, "text": text });
     let words = intent.as_ref().map(in_words).unwrap_or_default();
     put("words", words.into_iter().map(line).collect());

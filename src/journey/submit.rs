@@ -248,10 +248,13 @@ async fn claimed_answer(
     let mut pause = FIRST_LOOK;
     while matches!(said, Said::InProgress | Said::Held(_)) {
         let left = until.saturating_sub(books.clock.elapsed());
-        if left.is_zero() {
+        if left.is_zero() || *books.stopping.borrow() {
             break;
         }
-        tokio::time::sleep(pause.min(left)).await;
+        tokio::select! {
+            () = tokio::time::sleep(pause.min(left)) => {}
+            () = books.stopped() => {}
+        }
         pause = pause.saturating_mul(2).min(LOOK_EVERY);
         match books.said(named, &asker.owner).await {
             Ok(Some(now)) => said = now,

@@ -54,6 +54,9 @@ pub struct Metrics {
     holds_open: IntGaugeVec,
     policy_info: IntGaugeVec,
     policy_reads: IntCounterVec,
+    reloads: IntCounterVec,
+    reload_faulty: IntGauge,
+    reload_needs_restart: IntGauge,
     policy_changes: IntCounterVec,
     policy_faulty: IntGauge,
     policy_candidate: IntGaugeVec,
@@ -242,6 +245,25 @@ impl Metrics {
                     "1 while the policies that were written last have errors, and those before them stay in force.",
                 )?,
             )?,
+            reloads: counters(
+                "sluice_reloads_total",
+                "How often everything that can be reloaded was read again, by what came of it: changed, unchanged or refused.",
+                &["outcome"],
+            )?,
+            reload_faulty: registered(
+                &registry,
+                IntGauge::new(
+                    "sluice_reload_faulty",
+                    "1 while what was read again has errors, and what was good last stays.",
+                )?,
+            )?,
+            reload_needs_restart: registered(
+                &registry,
+                IntGauge::new(
+                    "sluice_reload_needs_restart",
+                    "Settings that have changed since the start and need a restart.",
+                )?,
+            )?,
             policy_candidate: gauges(
                 "sluice_policy_candidate",
                 "1 for the version of the policies that wait until two people agree; no line while none wait.",
@@ -418,6 +440,19 @@ impl Metrics {
 
     pub fn policies_faulty(&self, are_faulty: bool) {
         self.policy_faulty.set(i64::from(are_faulty));
+    }
+
+    /// What was read again is in use; so many settings need a restart.
+    pub fn reloaded(&self, outcome: &str, need_restart: usize) {
+        self.reloads.with_label_values(&[outcome]).inc();
+        self.reload_faulty.set(0);
+        self.reload_needs_restart.set(i64::try_from(need_restart).unwrap_or(i64::MAX));
+    }
+
+    /// What was read again has errors; what was good last stays.
+    pub fn reload_refused(&self) {
+        self.reloads.with_label_values(&["refused"]).inc();
+        self.reload_faulty.set(1);
     }
 
     pub fn candidate(&self, version: Option<&str>) {
