@@ -12,13 +12,16 @@ mod doctor;
 mod freeze;
 mod init;
 mod operations;
+mod pages;
 mod policies;
 mod policy;
 mod requests;
 mod serve;
 mod simulate;
+mod stand_ins;
 mod store;
 mod token;
+mod watch;
 
 use std::fs;
 use std::io::{self, Write as _};

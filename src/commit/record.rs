@@ -85,10 +85,12 @@ pub enum Kind {
     Hold,
     /// Who agreed that a set of policies takes force.
     Agreement,
+    /// Who votes in another's place.
+    StandIns,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 4] = [Kind::Claim, Kind::Freeze, Kind::Hold, Kind::Agreement];
+    pub const ALL: [Kind; 5] = [Kind::Claim, Kind::Freeze, Kind::Hold, Kind::Agreement, Kind::StandIns];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -96,6 +98,7 @@ impl Kind {
             Kind::Freeze => "freeze",
             Kind::Hold => "hold",
             Kind::Agreement => "agreement",
+            Kind::StandIns => "stand-ins",
         }
     }
 }
@@ -151,11 +154,13 @@ pub enum Index {
     Held,
     /// Holds that people approved, by when they are to be sent next.
     Approved,
+    /// Holds that are over, by when nothing of them is kept any more; then they leave it by themselves.
+    Ended,
 }
 
 impl Index {
-    pub const ALL: [Index; 6] =
-        [Index::Sending, Index::Unknown, Index::Frozen, Index::Paid, Index::Held, Index::Approved];
+    pub const ALL: [Index; 7] =
+        [Index::Sending, Index::Unknown, Index::Frozen, Index::Paid, Index::Held, Index::Approved, Index::Ended];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -165,6 +170,7 @@ impl Index {
             Index::Paid => "paid",
             Index::Held => "held",
             Index::Approved => "approved",
+            Index::Ended => "ended",
         }
     }
 }

@@ -25,13 +25,16 @@ pub(super) enum Act {
     ShowPolicies,
     Agree,
     Usage,
+    ListStandIns,
+    NameStandIn,
+    RevokeStandIn,
 }
 
 /// The acts of one path, by their methods.
 pub(super) type Acts = &'static [(Method, Act)];
 
 /// Every path, as the router reads it.
-pub(super) const PATHS: [(&str, Acts); 17] = [
+pub(super) const PATHS: [(&str, Acts); 19] = [
     ("/sluice/v1/openapi.json", &[(Method::GET, Act::Describe)]),
     ("/sluice/v1/explain", &[(Method::POST, Act::Explain)]),
     ("/sluice/v1/usage", &[(Method::GET, Act::Usage)]),
@@ -42,6 +45,8 @@ pub(super) const PATHS: [(&str, Acts); 17] = [
     ("/sluice/v1/requests", &[(Method::GET, Act::ListRequests)]),
     ("/sluice/v1/requests/{environment}/{request}", &[(Method::GET, Act::ShowRequest)]),
     ("/sluice/v1/requests/{environment}/{request}/resolve", &[(Method::POST, Act::Resolve)]),
+    ("/sluice/v1/stand-ins", &[(Method::GET, Act::ListStandIns), (Method::POST, Act::NameStandIn)]),
+    ("/sluice/v1/stand-ins/revoke", &[(Method::POST, Act::RevokeStandIn)]),
     ("/sluice/v1/holds", &[(Method::GET, Act::ListHolds)]),
     ("/sluice/v1/holds/changes", &[(Method::GET, Act::WatchHolds)]),
     ("/sluice/v1/holds/{hold}", &[(Method::GET, Act::ShowHold)]),
@@ -52,7 +57,7 @@ pub(super) const PATHS: [(&str, Acts); 17] = [
 ];
 
 impl Act {
-    pub const ALL: [Act; 18] = [
+    pub const ALL: [Act; 21] = [
         Act::Describe,
         Act::Explain,
         Act::Usage,
@@ -71,6 +76,9 @@ impl Act {
         Act::Reject,
         Act::Withdraw,
         Act::Comment,
+        Act::ListStandIns,
+        Act::NameStandIn,
+        Act::RevokeStandIn,
     ];
 
     /// Its `operationId`; metrics and logs call it so too.
@@ -94,6 +102,9 @@ impl Act {
             Act::Reject => "rejectHold",
             Act::Withdraw => "withdrawVote",
             Act::Comment => "commentHold",
+            Act::ListStandIns => "listStandIns",
+            Act::NameStandIn => "nameStandIn",
+            Act::RevokeStandIn => "revokeStandIn",
         }
     }
 
@@ -104,7 +115,11 @@ impl Act {
                 Needs::AnyRole
             }
             Act::ListHolds | Act::WatchHolds | Act::ShowHold => Needs::AnyRole,
-            Act::Approve | Act::Reject | Act::Withdraw | Act::Comment => Needs::Role(Role::Approver),
+            // Whose, is looked at by the act.
+            Act::ListStandIns | Act::RevokeStandIn => Needs::AnyRole,
+            Act::Approve | Act::Reject | Act::Withdraw | Act::Comment | Act::NameStandIn => {
+                Needs::Role(Role::Approver)
+            }
             Act::Agree => Needs::Role(Role::PolicyAdmin),
             Act::Freeze | Act::Lift | Act::Resolve => Needs::Role(Role::Operator),
         }
@@ -120,11 +135,13 @@ impl Act {
             | Act::ListRequests
             | Act::ShowRequest => None,
             Act::Explain => Some("explainRequest"),
-            Act::ListHolds | Act::WatchHolds | Act::ShowHold => None,
+            Act::ListHolds | Act::WatchHolds | Act::ShowHold | Act::ListStandIns => None,
             Act::Approve => Some("approveRequest"),
             Act::Reject => Some("rejectRequest"),
             Act::Withdraw => Some("withdrawRequest"),
             Act::Comment => Some("commentRequest"),
+            Act::NameStandIn => Some("standInRequest"),
+            Act::RevokeStandIn => Some("standInRevokeRequest"),
             Act::Agree => Some("agreeRequest"),
             Act::Freeze => Some("freezeRequest"),
             Act::Lift => Some("liftRequest"),

@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use super::acts::{Act, Acts};
 use super::asked::{Asked, violated};
 use super::person::{Needs, Person};
-use super::{changes, freezes, holds, policies, requests, sets, told};
+use super::{changes, freezes, holds, policies, requests, sets, stand_ins, told};
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::random::trace_id;
 use crate::base::ids::TraceId;
@@ -235,6 +235,9 @@ async fn perform(desk: &Desk, act: Act, asked: Asked) -> Reply {
         Act::Reject => holds::say(&desk.inside, &asked, Say::Reject).await,
         Act::Withdraw => holds::say(&desk.inside, &asked, Say::Withdraw).await,
         Act::Comment => holds::say(&desk.inside, &asked, Say::Comment).await,
+        Act::ListStandIns => stand_ins::list(&desk.inside, &asked).await,
+        Act::NameStandIn => stand_ins::name(&desk.inside, &asked).await,
+        Act::RevokeStandIn => stand_ins::revoke(&desk.inside, &asked).await,
     }
 }
 

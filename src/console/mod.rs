@@ -6,7 +6,8 @@
 //! | `asked` | what an act is given |
 //! | `changes` | a stream that tells when to look again |
 //! | `desk` | the one way of a request: token, role, body, act, answer |
-//! | `freezes`, `holds`, `policies`, `requests`, `sets` | what the acts do |
+//! | `freezes`, `holds`, `policies`, `requests`, `sets`, `stand_ins` | what the acts do |
+//! | `queue`, `view` | which holds are listed, and how one is seen |
 //! | `told` | how records are told |
 //!
 //! There is no side door: page and command line go this way as well. HTTP/1.1 comes through the same guard as everything
@@ -21,9 +22,12 @@ mod holds;
 mod page;
 mod person;
 mod policies;
+mod queue;
 mod requests;
 mod sets;
+mod stand_ins;
 mod told;
+mod view;
 
 use std::convert::Infallible;
 use std::fmt;

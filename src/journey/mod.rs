@@ -18,6 +18,7 @@ pub mod reconcile;
 pub mod release;
 pub mod roll;
 pub mod setback;
+pub mod stand_ins;
 pub mod submit;
 pub mod upkeep;
 
