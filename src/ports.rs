@@ -74,7 +74,12 @@ pub trait Store: fmt::Debug + Send + Sync {
     ) -> Result<Vec<(StoreTime, String)>, StoreFault>;
 
     /// A part of an index in its order, which is that of `due`; or from its end, the latest first.
-    async fn part(&self, environment: Environment, index: Index, part: Part) -> Result<Vec<(StoreTime, String)>, StoreFault>;
+    async fn part(
+        &self,
+        environment: Environment,
+        index: Index,
+        part: Part,
+    ) -> Result<Vec<(StoreTime, String)>, StoreFault>;
 
     /// What a window holds now.
     async fn used(&self, environment: Environment, window: &WindowKey, span: Span) -> Result<u64, StoreFault>;

@@ -312,7 +312,7 @@ impl Shown {
         for approval in list(&self.hold, "approvals") {
             lines.push(format!("  needs   {}", needed(approval)));
         }
-        if let Some(stuck) = self.hold["stuck"].as_str() {
+        if let Some(stuck) = self.hold.get("stuck").and_then(Value::as_str) {
             lines.push(format!("  stuck   {}; any approver may reject it", plain(stuck)));
         }
         lines.extend(list(&self.hold, "paidBefore").map(paid));

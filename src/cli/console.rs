@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
-use clap::{Args, ValueEnum};
 use bytes::Bytes;
+use clap::{Args, ValueEnum};
 use reqwest::{Certificate, Client, Method, Response, redirect};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;

@@ -102,7 +102,7 @@ impl Watch {
                 }
                 now.insert(id, stands);
             }
-            after = answer["next"].as_str().map(str::to_owned);
+            after = answer.get("next").and_then(Value::as_str).map(str::to_owned);
             if after.is_none() {
                 break;
             }

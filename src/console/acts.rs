@@ -117,9 +117,7 @@ impl Act {
             Act::ListHolds | Act::WatchHolds | Act::ShowHold => Needs::AnyRole,
             // Whose, is looked at by the act.
             Act::ListStandIns | Act::RevokeStandIn => Needs::AnyRole,
-            Act::Approve | Act::Reject | Act::Withdraw | Act::Comment | Act::NameStandIn => {
-                Needs::Role(Role::Approver)
-            }
+            Act::Approve | Act::Reject | Act::Withdraw | Act::Comment | Act::NameStandIn => Needs::Role(Role::Approver),
             Act::Agree => Needs::Role(Role::PolicyAdmin),
             Act::Freeze | Act::Lift | Act::Resolve => Needs::Role(Role::Operator),
         }

@@ -18,7 +18,9 @@ use crate::policy::{Limit, Progress, Reservation};
 use crate::stations::check::Intent;
 use crate::stations::claim::Owner;
 use crate::stations::decide::progress;
-use crate::stations::hold::{Hearing, Hold, Say, StandIns, State, Stuck, Vote, in_words, may_say, member_of, read_again};
+use crate::stations::hold::{
+    Hearing, Hold, Say, StandIns, State, Stuck, Vote, in_words, may_say, member_of, read_again,
+};
 
 /// By what a person sees holds: one time, one set of policies, whoever stands in for whom.
 pub(super) struct Look<'l> {
@@ -106,11 +108,10 @@ impl<'l> Look<'l> {
         if let Some(intent) = seen.intent.as_ref().filter(|_| hold.state.is_open()) {
             let policies = &self.snapshot.policies;
             let Outlook { paid, counts } = explain::outlook(&self.inside.books, policies, intent).await?;
-            let last = |(destination, at): &(String, Option<StoreTime>)| {
-                json!({ "destination": destination, "at": at.map(told::moment) })
-            };
+            let last = |(destination, at): &(String, Option<StoreTime>)| json!({ "destination": destination, "at": at.map(told::moment) });
             shown.insert("paidBefore".to_owned(), paid.iter().map(last).collect());
-            let counted = |(reservation, used): &(Reservation, u64)| counted(&policies.rules.limits, reservation, *used);
+            let counted =
+                |(reservation, used): &(Reservation, u64)| counted(&policies.rules.limits, reservation, *used);
             shown.insert("limits".to_owned(), counts.iter().filter_map(counted).collect());
         }
         Ok(Value::Object(shown))

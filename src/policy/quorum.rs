@@ -323,11 +323,7 @@ mod tests {
 
     type Choice = Option<String>;
 
-    fn each_choice<'c>(
-        x: &'c [Choice],
-        y: &'c [Choice],
-        z: &'c [Choice],
-    ) -> Vec<(&'c Choice, &'c Choice, &'c Choice)> {
+    fn each_choice<'c>(x: &'c [Choice], y: &'c [Choice], z: &'c [Choice]) -> Vec<(&'c Choice, &'c Choice, &'c Choice)> {
         let pairs = x.iter().flat_map(|x| y.iter().map(move |y| (x, y)));
         pairs.flat_map(|(x, y)| z.iter().map(move |z| (x, y, z))).collect()
     }

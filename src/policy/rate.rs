@@ -128,8 +128,12 @@ impl Rate {
                     None => parts.push(b"no role"),
                 },
                 Key::Issuer => parts.push(call.issuer.as_bytes()),
-                Key::Operation => parts.push(call.operation.map_or(OF_HOLDS, |operation| operation.id.as_str().as_bytes())),
-                Key::Class => parts.push(call.operation.map_or(Class::Read, |operation| operation.class).as_str().as_bytes()),
+                Key::Operation => {
+                    parts.push(call.operation.map_or(OF_HOLDS, |operation| operation.id.as_str().as_bytes()))
+                }
+                Key::Class => {
+                    parts.push(call.operation.map_or(Class::Read, |operation| operation.class).as_str().as_bytes())
+                }
                 Key::Environment => parts.push(call.environment.as_str().as_bytes()),
             }
         }

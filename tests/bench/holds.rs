@@ -54,13 +54,15 @@ enum Act {
     Vote,
 }
 
-const ACTS: [(&str, Act); 4] = [("page of 50", Act::Page), ("of mine", Act::Mine), ("show", Act::Show), ("vote", Act::Vote)];
+const ACTS: [(&str, Act); 4] =
+    [("page of 50", Act::Page), ("of mine", Act::Mine), ("show", Act::Show), ("vote", Act::Vote)];
 
 pub(crate) fn report(program: &Path, many: usize, acts: usize) -> anyhow::Result<String> {
     // The first provider that is installed is the one that everybody gets.
     rustls::crypto::ring::default_provider().install_default().ok();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let mut table = format!("{:<10}{:>8}  {:<12}{:>9}{:>9}{:>11}\n", "store", "waiting", "act", "p50 µs", "p99 µs", "p50 ratio");
+    let mut table =
+        format!("{:<10}{:>8}  {:<12}{:>9}{:>9}{:>11}\n", "store", "waiting", "act", "p50 µs", "p99 µs", "p50 ratio");
     for is_redis in [false, true] {
         let mut few = Vec::new();
         for count in [FEW, many] {
@@ -68,7 +70,7 @@ pub(crate) fn report(program: &Path, many: usize, acts: usize) -> anyhow::Result
             let measured = runtime.block_on(measured(program, redis.as_ref(), count, acts))?;
             for (at, ((name, _), (p50, p99))) in ACTS.iter().zip(&measured).enumerate() {
                 let store = if is_redis { "redis" } else { "embedded" };
-                let before: &(u128, u128) = few.get(at).unwrap_or(&(*p50, *p99));
+                let before: (u128, u128) = few.get(at).copied().unwrap_or((*p50, *p99));
                 let tenths = p50.saturating_mul(10).checked_div(before.0).unwrap_or(0);
                 let ratio = format!("{}.{}", tenths / 10, tenths % 10);
                 writeln!(table, "{store:<10}{count:>8}  {name:<12}{p50:>9}{p99:>9}{ratio:>11}")?;

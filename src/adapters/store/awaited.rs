@@ -53,7 +53,12 @@ impl Store for Awaited {
         self.inner()?.due(environment, index, until, count).await
     }
 
-    async fn part(&self, environment: Environment, index: Index, part: Part) -> Result<Vec<(StoreTime, String)>, StoreFault> {
+    async fn part(
+        &self,
+        environment: Environment,
+        index: Index,
+        part: Part,
+    ) -> Result<Vec<(StoreTime, String)>, StoreFault> {
         self.inner()?.part(environment, index, part).await
     }
 

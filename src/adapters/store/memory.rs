@@ -100,7 +100,12 @@ impl Store for Memory {
         look::due(&*self.called(), environment, index, until, count)
     }
 
-    async fn part(&self, environment: Environment, index: Index, part: Part) -> Result<Vec<(StoreTime, String)>, StoreFault> {
+    async fn part(
+        &self,
+        environment: Environment,
+        index: Index,
+        part: Part,
+    ) -> Result<Vec<(StoreTime, String)>, StoreFault> {
         look::part(&*self.called(), environment, index, &part)
     }
 

@@ -85,7 +85,9 @@ pub enum Stuck {
 impl Stuck {
     pub fn in_words(self) -> &'static str {
         match self {
-            Stuck::NoApproval => "nobody can complete it: the policies in force have none of the approvals it was held for",
+            Stuck::NoApproval => {
+                "nobody can complete it: the policies in force have none of the approvals it was held for"
+            }
             Stuck::TooFew => "nobody can complete it: its approvals take more people than their groups have for it",
         }
     }

@@ -256,8 +256,8 @@ mod tests {
         assert_eq!(name(named("ann", "bob", 10, 42)), Err(NotNamed::TooLong));
         assert_eq!(name(named("ann", "bob", 0, 42)), Err(NotNamed::TooLong));
         assert_eq!(name(named("ann", "bob", 42, 43)), Err(NotNamed::TooLong));
-        let mut full = StandIns::default();
-        full.all = (0..MOST).map(|n| named("ann", &format!("p-{n}"), 1, 20)).collect();
+        let all = (0..MOST).map(|n| named("ann", &format!("p-{n}"), 1, 20)).collect();
+        let full = StandIns { all, version: None };
         let name = |person: &str| full.name(named("ann", person, 10, 12), at(10), Environment::Production, &node);
         assert_eq!(name("bob"), Err(NotNamed::TooMany));
         assert!(name("p-3").is_ok());

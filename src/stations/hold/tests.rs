@@ -336,10 +336,7 @@ fn consent_to_other_bytes_is_none() {
     let other = Consent { fingerprint: waits("501").fingerprint, ..consent(&hold) };
     assert_eq!(again(&hold, RULES, &facts, &other), "waits");
     let small = Hold { asked: BTreeSet::new(), ..waits("50") };
-    assert_eq!(
-        again(&small, RULES, &facts, &Consent { fingerprint: hold.fingerprint, ..consent(&small) }),
-        "waits"
-    );
+    assert_eq!(again(&small, RULES, &facts, &Consent { fingerprint: hold.fingerprint, ..consent(&small) }), "waits");
 }
 
 #[test]
@@ -369,7 +366,10 @@ fn nothing_but_the_expiry_happens_behind_the_deadline_and_that_not_before() {
     let here = Here { key: &key, version: Number::new(3), at: StoreTime::of_micros(1_000_000), hold: &hold };
     let deadline = StoreTime::of_micros(1_000_000).plus(hold.lasts);
     let before = vec![Step::Before(deadline)];
-    assert_eq!(guards(&vote(here, vote_of("people", "ops-1"), BTreeSet::new(), false, hold.asked.clone(), &node)), before);
+    assert_eq!(
+        guards(&vote(here, vote_of("people", "ops-1"), BTreeSet::new(), false, hold.asked.clone(), &node)),
+        before
+    );
     assert!(withdraw(here, &person("people", "ops-1"), &node).is_none(), "there is no vote");
     let approved = Hold { state: State::Approved, created: Some(StoreTime::of_micros(1_000_000)), ..hold.clone() };
     // However often it was written since.

@@ -249,7 +249,11 @@ fn nobody_becomes_an_approver_by_what_they_show() {
     let tokens = [
         ("the callers' issuer", signed(&of_callers), 401),
         ("no roles", with(&|_| {}), 403),
-        ("another role", with(&|claims| claims["roles"] = serde_json::json!(["viewer", "operator", "policy-admin"])), 403),
+        (
+            "another role",
+            with(&|claims| claims["roles"] = serde_json::json!(["viewer", "operator", "policy-admin"])),
+            403,
+        ),
         ("another case", with(&|claims| claims["roles"] = serde_json::json!(["Approver", "approver "])), 403),
         ("another claim", with(&|claims| claims["role"] = "approver".into()), 403),
         ("a nested claim", with(&|claims| claims["roles"] = serde_json::json!({"roles": ["approver"]})), 403),

@@ -299,9 +299,7 @@ fn votes_while_gates_are_killed(is_redis: bool) {
             let (mut kills, gates) = (0_usize, field.places.lock().unwrap().len());
             while !over.load(Ordering::SeqCst) {
                 let before = *done.lock().unwrap();
-                wait_until("a few more holds", || {
-                    *done.lock().unwrap() >= before + 4 || over.load(Ordering::SeqCst)
-                });
+                wait_until("a few more holds", || *done.lock().unwrap() >= before + 4 || over.load(Ordering::SeqCst));
                 let at = kills % gates;
                 field.places.lock().unwrap()[at] = None;
                 let gate = field.gates.lock().unwrap()[at].take().unwrap();

@@ -63,7 +63,12 @@ impl Store for Elsewhere {
         there!(self, store => store.due(environment, index, until, count))
     }
 
-    async fn part(&self, environment: Environment, index: Index, part: Part) -> Result<Vec<(StoreTime, String)>, StoreFault> {
+    async fn part(
+        &self,
+        environment: Environment,
+        index: Index,
+        part: Part,
+    ) -> Result<Vec<(StoreTime, String)>, StoreFault> {
         there!(self, store => store.part(environment, index, part))
     }
 

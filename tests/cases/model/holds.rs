@@ -32,7 +32,7 @@ use tokio::time::{sleep, timeout};
 use super::callers::admitted;
 use super::fate::{Fate, ModelClock};
 use super::ports::{AuditFile, ModelUpstream};
-use super::quorum::{SETS, wrong};
+use super::quorum::{SETS, without_quorum};
 use super::world::{BEGIN_WITHIN, CATALOG, ENVIRONMENT, LEASE, Node, in_memory, node};
 use super::{in_model_time, variable};
 
@@ -316,7 +316,7 @@ impl World {
             }
             if let Some(effect) = effects.first() {
                 ends.executed.fetch_add(1, Ordering::SeqCst);
-                assert_eq!(wrong(&self.files, &request_id), [""; 0], "{request_id}: sent without its quorum");
+                assert_eq!(without_quorum(&self.files, &request_id), [""; 0], "{request_id}: sent without its quorum");
                 let since_begin =
                     Duration::from_micros((hold.deadline(record.at).as_micros() - 1_800_000_000_000_000) as u64);
                 assert!(effect.sent < since_begin + BEGIN_WITHIN, "{request_id}: sent behind its time");

@@ -88,7 +88,12 @@ impl Store for FlakyStore {
         self.back(self.store.due(environment, index, until, count).await).await
     }
 
-    async fn part(&self, environment: Environment, index: Index, part: Part) -> Result<Vec<(StoreTime, String)>, StoreFault> {
+    async fn part(
+        &self,
+        environment: Environment,
+        index: Index,
+        part: Part,
+    ) -> Result<Vec<(StoreTime, String)>, StoreFault> {
         self.there().await?;
         self.back(self.store.part(environment, index, part).await).await
     }

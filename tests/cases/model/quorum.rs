@@ -58,7 +58,7 @@ fn policies(asks: &Asks) -> Policies {
 type Standing = BTreeMap<(String, String), (i64, i64)>;
 
 /// Every time that a call of this requestId was committed to be sent: what was wrong with it.
-pub fn wrong(files: &[AuditFile], request_id: &str) -> Vec<String> {
+pub fn without_quorum(files: &[AuditFile], request_id: &str) -> Vec<String> {
     let mut entries: BTreeMap<Number, Outstanding> = BTreeMap::new();
     for file in files {
         entries.extend(file.lock().unwrap().iter().map(|(number, entry)| (*number, entry.clone())));
@@ -92,9 +92,9 @@ pub fn wrong(files: &[AuditFile], request_id: &str) -> Vec<String> {
 fn is_reached(asks: &Asks, votes: &BTreeSet<String>, standing: &Standing, now: i64) -> bool {
     let name = |member: &str| member.trim_start_matches("people:").to_owned();
     let members = |voter: &String| -> Vec<String> {
-        let stands = standing.iter().filter(|((_, person), (from, until))| {
-            name(person) == *voter && *from <= now && now < *until
-        });
+        let stands = standing
+            .iter()
+            .filter(|((_, person), (from, until))| name(person) == *voter && *from <= now && now < *until);
         let others = stands.map(|((member, _), _)| name(member));
         [voter.clone()].into_iter().chain(others).filter(|member| member != "service").collect()
     };
@@ -102,7 +102,10 @@ fn is_reached(asks: &Asks, votes: &BTreeSet<String>, standing: &Standing, now: i
     let mut spoken = vec![BTreeSet::new()];
     for voter in &voters {
         let with = |so_far: &BTreeSet<String>| {
-            voter.iter().map(|member| so_far.iter().chain([member]).cloned().collect()).collect::<Vec<BTreeSet<String>>>()
+            voter
+                .iter()
+                .map(|member| so_far.iter().chain([member]).cloned().collect())
+                .collect::<Vec<BTreeSet<String>>>()
         };
         let longer: Vec<BTreeSet<String>> = spoken.iter().flat_map(with).collect();
         spoken.extend(longer);
@@ -113,7 +116,9 @@ fn is_reached(asks: &Asks, votes: &BTreeSet<String>, standing: &Standing, now: i
             asks.ops.0.contains(&member.as_str()) || (asks.finance.1 > 0 && asks.finance.0.contains(&member.as_str()))
         });
         // Two groups: each has enough, and both together have enough.
-        of(asks.ops.0) >= asks.ops.1 && of(asks.finance.0) >= asks.finance.1 && all.count() >= asks.ops.1 + asks.finance.1
+        of(asks.ops.0) >= asks.ops.1
+            && of(asks.finance.0) >= asks.finance.1
+            && all.count() >= asks.ops.1 + asks.finance.1
     };
     spoken.iter().any(fills)
 }

@@ -193,7 +193,12 @@ impl Store for Embedded {
         self.look(move |map, _| look::due(map, environment, index, until, count)).await
     }
 
-    async fn part(&self, environment: Environment, index: Index, part: Part) -> Result<Vec<(StoreTime, String)>, StoreFault> {
+    async fn part(
+        &self,
+        environment: Environment,
+        index: Index,
+        part: Part,
+    ) -> Result<Vec<(StoreTime, String)>, StoreFault> {
         self.look(move |map, _| look::part(map, environment, index, &part)).await
     }
 

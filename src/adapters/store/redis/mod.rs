@@ -267,7 +267,12 @@ impl Store for RedisStore {
         told.number()
     }
 
-    async fn part(&self, environment: Environment, index: Index, part: Part) -> Result<Vec<(StoreTime, String)>, StoreFault> {
+    async fn part(
+        &self,
+        environment: Environment,
+        index: Index,
+        part: Part,
+    ) -> Result<Vec<(StoreTime, String)>, StoreFault> {
         let Part { backwards, behind, count } = part;
         let bound = behind.as_ref().map(|(at, _)| at.as_micros().to_string());
         let is_behind = |at: StoreTime, member: &String| match &behind {

@@ -88,7 +88,11 @@ pub async fn a_part_of_an_index(subject: &Subject) {
         for place in 0..all.len() {
             for count in 1..4 {
                 let end = (place + 1 + count).min(all.len());
-                assert_eq!(part(Some(all[place]), count).await, told(&all[place + 1..end]), "{backwards} {place} {count}");
+                assert_eq!(
+                    part(Some(all[place]), count).await,
+                    told(&all[place + 1..end]),
+                    "{backwards} {place} {count}"
+                );
             }
         }
         // The member of the place may be gone meanwhile.
