@@ -10,6 +10,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::base::ids::Environment;
+use crate::config::{ClientsConfig, Revocations};
+use crate::ports::Clock;
+use crate::stations::admit::Certificate;
+use crate::telemetry::Metrics;
 use arc_swap::ArcSwap;
 use pingora::listeners::tls::Acceptor;
 use pingora::protocols::Ssl as _;
@@ -24,16 +29,7 @@ use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
 use rustls::{
     CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore, ServerConfig, SignatureScheme,
 };
-use tokio::time::sleep;
 
-use crate::base::ids::Environment;
-use crate::config::{ClientsConfig, Revocations};
-use crate::ports::Clock;
-use crate::stations::admit::Certificate;
-use crate::telemetry::Metrics;
-
-/// How often the file of revoked certificates is looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// How long a certificate of an open connection is accepted without being looked at.
 const VERIFY_EVERY_SECS: i64 = 10;
 
@@ -145,20 +141,27 @@ impl Clients {
         Ok(presented.certificate.clone())
     }
 
-    /// Reads the lists again when they change; the last good ones stay while they cannot be used.
-    pub async fn keep_fresh(self: Arc<Clients>) {
+    /// The same, asking for others; certificates of connections that are open are looked at anew.
+    pub fn followed_by(&self, config: &ClientsConfig) -> Result<Clients, String> {
+        let next = Clients::new(self.environment, config, self.clock.clone(), self.metrics.clone())?;
+        let Current { verifier, revocations, .. } = &*next.current.load_full();
+        let generation = self.current.load().generation.wrapping_add(1);
+        let (verifier, revocations) = (verifier.clone(), revocations.clone());
+        next.current.store(Arc::new(Current { verifier, revocations, generation }));
+        Ok(next)
+    }
+
+    /// Reads the lists again if they have changed; the last good ones stay while they cannot be used.
+    pub async fn look(&self) {
         let Some(path) = &self.revoked else { return };
-        loop {
-            sleep(LOOK_EVERY).await;
-            let read = tokio::fs::read(path).await.map_err(|error| error.to_string());
-            let taken = read.and_then(|content| self.take(&content));
-            if let Err(why) = taken {
-                tracing::error!(environment = %self.environment, why, "the lists of revoked certificates cannot be used; the last good ones stay");
-            }
-            let current = self.current.load();
-            if current.revocations.as_ref().is_some_and(|lists| self.now_secs() >= lists.until_secs()) {
-                tracing::error!(environment = %self.environment, "the lists of revoked certificates have expired; callers are refused until there are newer ones");
-            }
+        let read = tokio::fs::read(path).await.map_err(|error| error.to_string());
+        let taken = read.and_then(|content| self.take(&content));
+        if let Err(why) = taken {
+            tracing::error!(environment = %self.environment, why, "the lists of revoked certificates cannot be used; the last good ones stay");
+        }
+        let current = self.current.load();
+        if current.revocations.as_ref().is_some_and(|lists| self.now_secs() >= lists.until_secs()) {
+            tracing::error!(environment = %self.environment, "the lists of revoked certificates have expired; callers are refused until there are newer ones");
         }
     }
 

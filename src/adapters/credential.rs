@@ -77,19 +77,26 @@ impl Credential {
 
     /// Reads the file again when it changes; the last good credential stays while it cannot be used.
     pub async fn keep_fresh(self: Arc<Credential>) {
+        if matches!(self.kind, Kind::File { .. }) {
+            loop {
+                sleep(LOOK_EVERY).await;
+                self.look().await;
+            }
+        }
+    }
+
+    /// Does so once.
+    pub async fn look(&self) {
         let Kind::File { path, current } = &self.kind else { return };
-        loop {
-            sleep(LOOK_EVERY).await;
-            let read = tokio::fs::read(path).await.map_err(|error| error.to_string());
-            match read.and_then(usable) {
-                Ok(secret) if secret != **current.load() => {
-                    current.store(Arc::new(secret));
-                    tracing::info!(environment = %self.environment, "upstream's credential changed");
-                }
-                Ok(_) => {}
-                Err(why) => {
-                    tracing::warn!(environment = %self.environment, why, "upstream's credential cannot be read; the last good one stays");
-                }
+        let read = tokio::fs::read(path).await.map_err(|error| error.to_string());
+        match read.and_then(usable) {
+            Ok(secret) if secret != **current.load() => {
+                current.store(Arc::new(secret));
+                tracing::info!(environment = %self.environment, "upstream's credential changed");
+            }
+            Ok(_) => {}
+            Err(why) => {
+                tracing::warn!(environment = %self.environment, why, "upstream's credential cannot be read; the last good one stays");
             }
         }
     }

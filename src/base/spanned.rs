@@ -45,6 +45,18 @@ impl<P> Found<P> {
 }
 
 impl<P> Raw<P> {
+    /// The same for the same, wherever it stands.
+    pub fn plainly(&self) -> String {
+        match self {
+            Raw::Text(text) => format!("{text:?}"),
+            Raw::Number(number) => format!("{number:?}"),
+            Raw::Truth(truth) => truth.to_string(),
+            Raw::List(items) => items.iter().map(|item| format!("{},", item.raw.plainly())).collect(),
+            Raw::Table(table) => table.iter().map(|(key, item)| format!("{key:?}={},", item.raw.plainly())).collect(),
+            Raw::Other(word) => (*word).to_owned(),
+        }
+    }
+
     /// What is wrong where something else was expected.
     pub fn instead_of(&self, expected: &str) -> String {
         let written = match self {

@@ -20,7 +20,8 @@ use crate::base::secret::Secret;
 use crate::catalog::{Catalog, SchemaFiles};
 use crate::config::{self, Config, World};
 use crate::console::Console;
-use crate::gateway::process::{Addresses, Process};
+use crate::gateway::process::{Addresses, Given, Process};
+use crate::gateway::{Read, ReadAgain};
 use crate::ports::Clock as _;
 use crate::simulator::{Settings, Simulator};
 use crate::telemetry;
@@ -65,7 +66,14 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     let catalog = Arc::new(catalog);
     let policies = PolicyFolder::of(&config, catalog.clone(), "demo").map_err(|findings| told(&findings))?;
     let loaded = policies.load().map_err(|findings| told(&findings))?;
-    let process = Process::start(&config, catalog, (policies, loaded), Console::new)
+    let (files, written) = Default::default();
+    let read = Read { config: config.clone(), written, folder: policies, policies: loaded, files };
+    let read_again = {
+        let read = read.clone();
+        ReadAgain(Arc::new(move || Ok(Read { policies: read.folder.load()?, ..read.clone() })))
+    };
+    let (handed, supervisor) = Default::default();
+    let process = Process::start(Given { read, read_again, handed, supervisor }, Console::new)
         .context("the demo cannot start; `--port` chooses other ports")?;
     let tokens = Tokens {
         caller: token_of(&config, "demo", "you", &[])?,

@@ -23,6 +23,7 @@ mod store;
 mod token;
 mod watch;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -35,6 +36,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use clap::{Args, Parser, Subcommand};
 
 use crate::adapters::policies::{LoadedPolicies, PolicyFolder};
+use crate::base::digest::Fingerprint;
 use crate::base::finding::{Finding, Severity};
 use crate::base::secret::Secret;
 use crate::catalog::{Catalog, SchemaFiles, completeness};
@@ -46,8 +48,7 @@ use crate::config::{self, Config, World};
     name = "sluice",
     version,
     arg_required_else_help = true,
-    after_help = "Exit codes: 0 done; 1 it could not be done, or `doctor` found something; 2 the command line is wrong; 3 `check`, `policy` or `audit \
-                  verify` found something; 4 the console refused."
+    after_help = EXIT_CODES
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -78,12 +79,41 @@ enum Command {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     Done,
-    /// `check`, `policy` or `audit verify` found something.
+    /// `check`, `serve`, `policy` or `audit verify` found something.
     Faulty,
     /// `doctor` found something that a person should look at.
     Unwell,
     /// The console did not do it, and the reason is told.
     Refused,
+    /// A part of the gate died while it served.
+    Died,
+    /// The gate ended before all that it was doing had ended.
+    Cut,
+}
+
+/// What a command that could not do its work ends with; clap's own, where it is not understood, is 2.
+const FAILED: u8 = 1;
+const EXIT_CODES: &str = "Exit codes:
+  0  done; a gate: it ended in order, and all that it was doing had ended
+  1  it could not be done, and standard error says why; `doctor` found something
+  2  the command line is wrong
+  3  `check`, `policy` or `audit verify` found something; a gate: its configuration, contract or policies are faulty
+  4  the console refused
+  5  a gate: a part of it died, so that it ended in order; start it again
+  6  a gate: it ended before all that it was doing had ended (a second signal, or `timeouts.grace_ms` was over); what was
+     being sent is in doubt";
+
+impl Ending {
+    fn code(self) -> u8 {
+        match self {
+            Ending::Done => 0,
+            Ending::Unwell => FAILED,
+            Ending::Faulty => 3,
+            Ending::Refused => 4,
+            Ending::Died => 5,
+            Ending::Cut => 6,
+        }
+    }
 }
 
 /// Does what the command line asks for.
@@ -111,13 +141,10 @@ pub fn run(cli: Cli) -> anyhow::Result<Ending> {
 /// The exit code, after an error has been told in plain words.
 pub fn exit_code(ended: anyhow::Result<Ending>) -> ExitCode {
     match ended {
-        Ok(Ending::Done) => ExitCode::SUCCESS,
-        Ok(Ending::Unwell) => ExitCode::FAILURE,
-        Ok(Ending::Faulty) => ExitCode::from(3),
-        Ok(Ending::Refused) => ExitCode::from(4),
+        Ok(ending) => ExitCode::from(ending.code()),
         Err(error) => {
             eprintln!("sluice: {error:#}");
-            ExitCode::FAILURE
+            ExitCode::from(FAILED)
         }
     }
 }
@@ -142,6 +169,10 @@ pub struct Loaded {
     pub folder: PolicyFolder,
     pub policies: LoadedPolicies,
     pub warnings: Vec<Finding>,
+    /// The settings that are written, each with a digest.
+    pub written: BTreeMap<String, Fingerprint>,
+    /// What was looked at besides the policies: files, and folders of files.
+    pub looked_at: Vec<PathBuf>,
 }
 
 impl Sources {
@@ -156,16 +187,18 @@ impl Sources {
         let configured = read.as_ref().ok().map(|reading| &reading.config.catalog);
         let schemas = self.schemas.as_deref().or(configured.and_then(|catalog| catalog.schemas.as_deref()));
         let contract = complete_contract(schemas, configured.map_or(&[], |catalog| catalog.enable.as_slice()));
+        let in_schemas = folders_of(schemas);
         match (read, contract) {
             (Ok(reading), Ok((files, catalog))) => {
-                let config::Reading { config, warnings } = reading;
+                let config::Reading { config, warnings, written, files: named } = reading;
+                let looked_at = [vec![self.config_file()], named, in_schemas].concat();
                 let file = self.config_file().display().to_string();
                 let catalog = Arc::new(catalog.with_further(&config.catalog.further, &file)?);
                 let folder = PolicyFolder::of(&config, catalog.clone(), &file);
                 match folder.and_then(|folder| Ok((folder.load()?, folder))) {
                     Ok((policies, folder)) => {
                         let warnings = warnings.into_iter().chain(policies.warnings.iter().cloned()).collect();
-                        Ok(Loaded { config, files, catalog, folder, policies, warnings })
+                        Ok(Loaded { config, files, catalog, folder, policies, warnings, written, looked_at })
                     }
                     Err(findings) => Err(warnings.into_iter().chain(findings).collect()),
                 }
@@ -208,6 +241,17 @@ pub fn read_schemas(folder: &Path) -> Result<SchemaFiles, Finding> {
             .remedy("name a folder with `openapi.json` and the schema files that it refers to")
     })?;
     Ok(files)
+}
+
+/// A folder, all folders in it, and their files.
+fn folders_of(folder: Option<&Path>) -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> = folder.map(Path::to_owned).into_iter().collect();
+    let mut at = 0;
+    while let Some(entries) = all.get(at).map(fs::read_dir) {
+        all.extend(entries.into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())));
+        at += 1;
+    }
+    all
 }
 
 fn gather(folder: &Path, prefix: &str, files: &mut SchemaFiles) -> io::Result<()> {

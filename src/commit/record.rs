@@ -87,10 +87,12 @@ pub enum Kind {
     Agreement,
     /// Who votes in another's place.
     StandIns,
+    /// What a cookie of the console stands for, and which of them are one person's.
+    Session,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 5] = [Kind::Claim, Kind::Freeze, Kind::Hold, Kind::Agreement, Kind::StandIns];
+    pub const ALL: [Kind; 6] = [Kind::Claim, Kind::Freeze, Kind::Hold, Kind::Agreement, Kind::StandIns, Kind::Session];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -99,6 +101,7 @@ impl Kind {
             Kind::Hold => "hold",
             Kind::Agreement => "agreement",
             Kind::StandIns => "stand-ins",
+            Kind::Session => "session",
         }
     }
 }

@@ -21,24 +21,27 @@ mod url;
 mod value;
 mod written;
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub use longest::LongestWrite;
 pub use meant::{
     AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Config, ConsoleConfig, CredentialConfig, CredentialSource,
     Demands, Durability, EnvironmentConfig, HoldsMode, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig,
-    LogFormat, LogLevel, Login, Loosening, ProbesConfig, ReconcileConfig, RedisConfig, RedisPlace, SentinelsConfig,
-    StoreConfig, StoreKind, TimeoutsConfig, UpstreamConfig,
+    LogFormat, LogLevel, Login, Loosening, OidcConfig, ProbesConfig, ReconcileConfig, RedisConfig, RedisPlace,
+    SentinelsConfig, StoreConfig, StoreKind, TimeoutsConfig, UpstreamConfig,
 };
 pub use reference::{first, reference};
 pub use revocations::{Revocations, RevocationsFault};
 pub use settings::FIRST_SECRET;
+pub use url::is_safe as is_safe_url;
 pub use value::credential_in;
 
+use crate::base::digest::Fingerprint;
 use crate::base::finding::{Finding, Severity};
 use document::{Document, Found};
 use fault::{Fault, Place};
@@ -66,6 +69,10 @@ impl fmt::Debug for World<'_> {
 pub struct Reading {
     pub config: Config,
     pub warnings: Vec<Finding>,
+    /// The settings that are written, each with a digest of its value and of the files that it names.
+    pub written: BTreeMap<String, Fingerprint>,
+    /// Every file that a setting names and that was read.
+    pub files: Vec<PathBuf>,
 }
 
 /// Reads the text of the configuration file called `file`, or tells everything that is wrong with it.
@@ -75,7 +82,7 @@ pub fn read(text: &str, file: &str, world: &World<'_>) -> Result<Reading, Vec<Fi
     if document.is_broken {
         return Err(document.findings);
     }
-    let mut reader = Reader::new(file, Source { world, folder }, document);
+    let mut reader = Reader::new(file, Source { world, folder, read: RefCell::default() }, document);
     reader.sections();
     reader.findings.extend(combination::findings(file, &reader.written));
     reader.findings.extend(environment::unknown(world, &reader.variables));
@@ -92,14 +99,15 @@ struct Reader<'r> {
     present: BTreeSet<&'static str>,
     /// Environment variables that the configuration names.
     variables: Vec<String>,
+    digests: BTreeMap<String, Fingerprint>,
     findings: Vec<Finding>,
 }
 
 impl<'r> Reader<'r> {
     fn new(file: &'r str, source: Source<'r>, mut document: Document) -> Reader<'r> {
         let findings = std::mem::take(&mut document.findings);
-        let (written, present, variables) = Default::default();
-        Reader { file, source, document, written, present, variables, findings }
+        let (written, present, variables, digests) = Default::default();
+        Reader { file, source, document, written, present, variables, digests, findings }
     }
 
     fn sections(&mut self) {
@@ -147,6 +155,7 @@ impl<'r> Reader<'r> {
     }
 
     fn setting(&mut self, heading: &Heading, setting: &Setting, found: Option<&Found>) {
+        let (is_written, before) = (found.is_some(), self.source.read.borrow().len());
         let path = heading.path(setting.name);
         let by_default;
         let found = match (found, &setting.absent) {
@@ -169,6 +178,13 @@ impl<'r> Reader<'r> {
         }
         if let Err(fault) = value::store(&setting.kind, found, &self.source, &mut self.written) {
             self.fault(&found.place, Fault { text: format!("`{path}`: {}", fault.text), ..fault });
+        }
+        if is_written {
+            let read = self.source.read.borrow();
+            let files = read.iter().skip(before).map(|(_, content)| content.to_hex());
+            let parts: Vec<String> = std::iter::once(found.raw.plainly()).chain(files).collect();
+            let parts: Vec<&[u8]> = parts.iter().map(String::as_bytes).collect();
+            self.digests.insert(path, Fingerprint::of(&parts));
         }
     }
 
@@ -205,6 +221,11 @@ impl<'r> Reader<'r> {
             ("client_ca", ["tls_certificate"].as_slice()),
             ("client_revoked", &["client_ca"]),
             ("jwks_ca", &["jwks_url"]),
+            ("oidc_client_id", &["public_url"]),
+            ("oidc_client_secret", &["oidc_client_id"]),
+            ("oidc_scopes", &["oidc_client_id"]),
+            ("oidc_name", &["oidc_client_id"]),
+            ("oidc_ca", &["oidc_client_id"]),
             ("jwks_keep", &["jwks_url"]),
             ("sentinels", &["master"]),
             ("master", &["sentinels"]),
@@ -257,7 +278,12 @@ impl<'r> Reader<'r> {
             return Err(self.findings);
         }
         match self.written.meant() {
-            Some(config) => Ok(Reading { config, warnings: self.findings }),
+            Some(config) => Ok(Reading {
+                config,
+                warnings: self.findings,
+                written: self.digests,
+                files: self.source.read.into_inner().into_iter().map(|(path, _)| path).collect(),
+            }),
             None => Err(vec![Finding::error(self.file, "a setting has no value; this is a fault of Sluice itself")]),
         }
     }

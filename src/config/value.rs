@@ -1,5 +1,6 @@
 //! From something written to the value of a setting: type, range, form, and the files that it names.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ use super::settings::{
 };
 use super::url;
 use super::written::{Placed, RevokedFile, Slot, Written};
+use crate::base::digest::Fingerprint;
 use crate::base::finding::nearest;
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
@@ -26,6 +28,8 @@ use crate::stations::admit::{Algorithm, FieldPath, KeySet};
 pub(super) struct Source<'s> {
     pub world: &'s World<'s>,
     pub folder: &'s Path,
+    /// The files that were read, and what stood in them.
+    pub read: RefCell<Vec<(PathBuf, Fingerprint)>>,
 }
 
 /// Puts what was written where the setting's value is kept.
@@ -53,6 +57,7 @@ pub(super) fn store(kind: &Kind, found: &Found, source: &Source<'_>, written: &m
         Kind::FieldPath(slot) => put(*slot, written, place, field_path(&found.raw)),
         Kind::FieldPaths(slot) => put(*slot, written, place, list(&found.raw, field_path)),
         Kind::KeysUrl(slot) => put(*slot, written, place, keys_url(&found.raw)),
+        Kind::Origin(slot) => put(*slot, written, place, text(&found.raw, "a URL as text").and_then(url::origin)),
         Kind::RedisUrl(slot) => put(*slot, written, place, redis_url(&found.raw, source)),
         Kind::Hosts(slot) => put(*slot, written, place, some_of(&found.raw, sentinel)),
         Kind::KeysFile(slot) => put(*slot, written, place, keys_file(&found.raw, source)),
@@ -328,10 +333,12 @@ fn wrong_type(raw: &Raw, expected: &str) -> Fault {
 impl Source<'_> {
     fn file(&self, name: &str) -> Result<Vec<u8>, Fault> {
         let path = self.folder.join(name);
-        (self.world.read_file)(&path).map_err(|error| {
+        let content = (self.world.read_file)(&path).map_err(|error| {
             Fault::new(format!("the file `{}` cannot be read: {error}", path.display()))
                 .remedy("names are relative to the folder of the configuration file")
-        })
+        })?;
+        self.read.borrow_mut().push((path, Fingerprint::of(&[&content])));
+        Ok(content)
     }
 }
 

@@ -28,13 +28,22 @@ pub(super) enum Act {
     ListStandIns,
     NameStandIn,
     RevokeStandIn,
+    WaysIn,
+    ShowSession,
+    SignIn,
+    SignOut,
+    StartSignIn,
+    EndSignIn,
+    SearchHistory,
+    TellRequest,
+    CountDecisions,
 }
 
 /// The acts of one path, by their methods.
 pub(super) type Acts = &'static [(Method, Act)];
 
 /// Every path, as the router reads it.
-pub(super) const PATHS: [(&str, Acts); 19] = [
+pub(super) const PATHS: [(&str, Acts); 26] = [
     ("/sluice/v1/openapi.json", &[(Method::GET, Act::Describe)]),
     ("/sluice/v1/explain", &[(Method::POST, Act::Explain)]),
     ("/sluice/v1/usage", &[(Method::GET, Act::Usage)]),
@@ -54,10 +63,20 @@ pub(super) const PATHS: [(&str, Acts); 19] = [
     ("/sluice/v1/holds/{hold}/reject", &[(Method::POST, Act::Reject)]),
     ("/sluice/v1/holds/{hold}/withdraw", &[(Method::POST, Act::Withdraw)]),
     ("/sluice/v1/holds/{hold}/comment", &[(Method::POST, Act::Comment)]),
+    ("/sluice/v1/session/ways", &[(Method::GET, Act::WaysIn)]),
+    ("/sluice/v1/history", &[(Method::GET, Act::SearchHistory)]),
+    ("/sluice/v1/history/{environment}/{request}", &[(Method::GET, Act::TellRequest)]),
+    ("/sluice/v1/decisions", &[(Method::GET, Act::CountDecisions)]),
+    ("/sluice/v1/session/start", &[(Method::GET, Act::StartSignIn)]),
+    ("/sluice/v1/session/callback", &[(Method::GET, Act::EndSignIn)]),
+    (
+        "/sluice/v1/session",
+        &[(Method::GET, Act::ShowSession), (Method::POST, Act::SignIn), (Method::DELETE, Act::SignOut)],
+    ),
 ];
 
 impl Act {
-    pub const ALL: [Act; 21] = [
+    pub const ALL: [Act; 30] = [
         Act::Describe,
         Act::Explain,
         Act::Usage,
@@ -79,6 +98,15 @@ impl Act {
         Act::ListStandIns,
         Act::NameStandIn,
         Act::RevokeStandIn,
+        Act::WaysIn,
+        Act::ShowSession,
+        Act::SignIn,
+        Act::SignOut,
+        Act::StartSignIn,
+        Act::EndSignIn,
+        Act::SearchHistory,
+        Act::TellRequest,
+        Act::CountDecisions,
     ];
 
     /// Its `operationId`; metrics and logs call it so too.
@@ -105,12 +133,23 @@ impl Act {
             Act::ListStandIns => "listStandIns",
             Act::NameStandIn => "nameStandIn",
             Act::RevokeStandIn => "revokeStandIn",
+            Act::WaysIn => "waysIn",
+            Act::ShowSession => "showSession",
+            Act::SignIn => "signIn",
+            Act::SignOut => "signOut",
+            Act::StartSignIn => "startSignIn",
+            Act::EndSignIn => "endSignIn",
+            Act::SearchHistory => "searchHistory",
+            Act::TellRequest => "tellRequest",
+            Act::CountDecisions => "countDecisions",
         }
     }
 
     pub fn needs(self) -> Needs {
         match self {
-            Act::Describe => Needs::Nothing,
+            Act::Describe | Act::WaysIn => Needs::Nothing,
+            // These look at the cookie themselves.
+            Act::ShowSession | Act::SignIn | Act::SignOut | Act::StartSignIn | Act::EndSignIn => Needs::Nothing,
             Act::Explain | Act::Usage | Act::ShowPolicies | Act::ListFreezes | Act::ListRequests | Act::ShowRequest => {
                 Needs::AnyRole
             }
@@ -118,9 +157,15 @@ impl Act {
             // Whose, is looked at by the act.
             Act::ListStandIns | Act::RevokeStandIn => Needs::AnyRole,
             Act::Approve | Act::Reject | Act::Withdraw | Act::Comment | Act::NameStandIn => Needs::Role(Role::Approver),
+            Act::SearchHistory | Act::TellRequest | Act::CountDecisions => Needs::AnyRole,
             Act::Agree => Needs::Role(Role::PolicyAdmin),
             Act::Freeze | Act::Lift | Act::Resolve => Needs::Role(Role::Operator),
         }
+    }
+
+    /// Whether it is for pages of the console alone, whatever is shown with it.
+    pub fn is_for_pages(self) -> bool {
+        matches!(self, Act::SignIn | Act::SignOut)
     }
 
     /// The name of its body's schema, where it has a body.
@@ -132,6 +177,9 @@ impl Act {
             | Act::ListFreezes
             | Act::ListRequests
             | Act::ShowRequest => None,
+            Act::SearchHistory | Act::TellRequest | Act::CountDecisions => None,
+            Act::WaysIn | Act::ShowSession | Act::SignOut | Act::StartSignIn | Act::EndSignIn => None,
+            Act::SignIn => Some("signInRequest"),
             Act::Explain => Some("explainRequest"),
             Act::ListHolds | Act::WatchHolds | Act::ShowHold | Act::ListStandIns => None,
             Act::Approve => Some("approveRequest"),

@@ -84,7 +84,7 @@ fn of_nothing(inside: &Inside, what: &Freeze) -> Option<Violation> {
     match what {
         Freeze::All | Freeze::Restored => None,
         Freeze::Operation(id) => {
-            let known = inside.catalog.operation(id).is_some_and(|operation| operation.is_write());
+            let known = inside.catalog().operation(id).is_some_and(|operation| operation.is_write());
             let expected = "the id of an operation that changes something, as `sluice operations` lists them";
             (!known).then(|| Violation::new("/scope/operation", "enum", expected))
         }

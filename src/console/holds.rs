@@ -42,7 +42,7 @@ pub(super) async fn say(inside: &Inside, asked: &Asked, say: Say) -> Reply {
     };
     let words = text("comment").or(text("reason")).or(text("text"));
     let spoken = Said { say, person, seen: text("fingerprint").and_then(Fingerprint::of_hex), text: words };
-    match approve::say(&inside.books, &inside.catalog, &inside.in_force.now().policies, &key, spoken).await {
+    match approve::say(&inside.books, &inside.catalog(), &inside.in_force.now().policies, &key, spoken).await {
         Ok(changed) => match shown(inside, asked).await {
             Ok(Some(hold)) => said(200, &json!({ "changed": changed, "hold": hold })),
             Ok(None) => unknown(),

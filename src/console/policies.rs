@@ -27,7 +27,7 @@ pub(super) async fn explain(inside: &Inside, asked: &Asked) -> Reply {
         Err(violations) => return violated(violations),
     };
     let by_store = asked.body.get("byStore").and_then(Value::as_bool).unwrap_or(false);
-    match explain::explain(&inside.books, policies, &inside.catalog, &given, by_store).await {
+    match explain::explain(&inside.books, policies, &inside.catalog(), &given, by_store).await {
         Ok(Some(Explained { verdict, near, counts, used })) => {
             let (rules, verdict) = (&policies.rules, &verdict);
             let explanation = Explanation { rules, verdict, near: &near, counts: &counts, used: &used };
@@ -108,7 +108,8 @@ fn given(inside: &Inside, body: &Value, now: StoreTime) -> Result<Given, Vec<Vio
     let text = |name: &str| body.get(name).and_then(Value::as_str);
     let environment = text("environment").and_then(|name| served(inside, name));
     let environment: Environment = environment.ok_or_else(|| vec![told::not_served()])?;
-    let operation = text("operation").map(OperationId::new).and_then(|id| inside.catalog.operation(&id));
+    let catalog = inside.catalog();
+    let operation = text("operation").map(OperationId::new).and_then(|id| catalog.operation(&id));
     let operation = operation.ok_or_else(|| vec![no_such_operation()])?;
     let of_caller = |name: &str| body.get("caller").and_then(|caller| caller.get(name));
     let issuer = of_caller("issuer").and_then(Value::as_str).unwrap_or_default();

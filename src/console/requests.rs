@@ -56,7 +56,7 @@ pub(super) async fn resolve(inside: &Inside, asked: &Asked) -> Reply {
         }
         None => Word::Absent,
     };
-    let resolved = operate::resolve(&inside.books, &inside.catalog, &key, &asked.person.who, reason, word).await;
+    let resolved = operate::resolve(&inside.books, &inside.catalog(), &key, &asked.person.who, reason, word).await;
     match resolved {
         Ok(Resolved::Executed) => said(200, &json!({ "state": "executed", "missing": 0 })),
         Ok(Resolved::Absent) => said(200, &json!({ "state": "absent", "missing": 0 })),
@@ -101,7 +101,8 @@ fn not_resolved(why: &Unresolved) -> Reply {
 /// What of a record is not as the contract says of the operation's answers.
 async fn not_in_form(inside: &Inside, key: &RecordKey, record: &Value) -> Option<Vec<Violation>> {
     let (_, claim) = inside.books.find(key).await.ok()??;
-    let operation = inside.catalog.operation(&claim.operation)?;
+    let catalog = inside.catalog();
+    let operation = catalog.operation(&claim.operation)?;
     let violations = operation.success()?.contract.violations(record);
     let inside = |violation: Violation| Violation { pointer: format!("/record{}", violation.pointer), ..violation };
     (!violations.is_empty()).then(|| violations.into_iter().map(inside).collect())

@@ -59,7 +59,7 @@ impl<'l> Look<'l> {
     pub fn at<'s>(&'s self, key: &'s RecordKey, record: &'s Record, hold: &'s Hold) -> Option<Seen<'s>> {
         let policies = &*self.snapshot.policies;
         let hearing = self.inside.books.hearing(policies, self.stand_ins.get(&key.environment)?, self.now);
-        let intent = read_again(&self.inside.catalog, key.environment, hold);
+        let intent = read_again(&self.snapshot.catalog, key.environment, hold);
         let is_open = hold.state.is_open();
         let asked = match is_open {
             true => asked_now(&self.inside.books, policies, hold, intent.as_ref()),

@@ -19,6 +19,7 @@ use crate::adapters::store::awaited::Awaited;
 use crate::adapters::store::embedded::{Embedded, OpenError, Options};
 use crate::adapters::store::redis::RedisStore;
 use crate::adapters::store::sealed::{Sealed, SealingKey, SealingKeyError};
+use crate::adapters::supervisor::Supervisor;
 use crate::adapters::unsettled::Unsettled;
 use crate::base::ids::Environment;
 use crate::chain::Highest;
@@ -40,6 +41,9 @@ const FLUSH: Duration = Duration::from_secs(5);
 /// How long a Redis that is the store is waited for before anything is served; then reads are.
 const REDIS_COMES: Duration = Duration::from_secs(2);
 const AGAIN: Duration = Duration::from_secs(1);
+/// How often it is looked whether the store of one node is free.
+const SOON: Duration = Duration::from_millis(20);
+const TELL_EVERY: Duration = Duration::from_secs(5);
 /// The state of the audit chain is signed after so many entries, or this time.
 const CHECKPOINT_ENTRIES: u64 = 1_000;
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(60);
@@ -85,19 +89,29 @@ pub(super) struct Opened {
     roll: Option<Arc<Roll>>,
 }
 
+/// What the books live in.
+#[derive(Clone, Copy)]
+pub(super) struct Around<'p> {
+    pub runtime: &'p Runtime,
+    pub workers: &'p Workers,
+    pub settling: &'p TaskTracker,
+    pub stopping: &'p watch::Receiver<bool>,
+    pub supervisor: &'p Supervisor,
+}
+
 pub(super) fn open(
     config: &Config,
-    runtime: &Runtime,
-    workers: &Workers,
-    settling: &TaskTracker,
+    around: Around<'_>,
     metrics: &Metrics,
     redis: Option<Arc<Redis>>,
 ) -> Result<Opened, BooksError> {
+    let Around { runtime, workers, settling, stopping, .. } = around;
     let clock = Arc::new(SystemClock);
     let node = &config.store.node;
     let (store, shared): (Arc<dyn Store>, _) = match (config.store.kind, redis.clone()) {
         (StoreKind::Embedded, _) => {
-            let store = Embedded::open(&config.store.folder, clock.clone(), Options::default());
+            let open = || Embedded::open(&config.store.folder, clock.clone(), Options::default());
+            let store = when_free(config, around, open, |error| matches!(error, OpenError::Locked(_)));
             let store = store.map_err(BooksError::Store)?;
             workers.keep("the store's writer", store.ended());
             (Arc::new(store), None)
@@ -112,7 +126,10 @@ pub(super) fn open(
     let seal_keys = config.store.seal_keys.iter().map(|(id, key)| SealingKey::new(id, key));
     let seal_keys: Vec<SealingKey> = seal_keys.collect::<Result<_, _>>().map_err(BooksError::SealKey)?;
     let sealed = |store| Arc::new(Sealed::new(store, seal_keys.clone()));
-    let audit = AuditFiles::open(audit_settings(config)?, clock.clone()).map_err(BooksError::Audit)?;
+    let settings = audit_settings(config)?;
+    let open = || AuditFiles::open(settings.clone(), clock.clone());
+    let audit = when_free(config, around, open, |fault| matches!(fault, OpenFault::Locked { .. }));
+    let audit = audit.map_err(BooksError::Audit)?;
     workers.keep("the audit chain's writer", audit.ended());
     let operand_key = operand_key(config.audit.operand_key.as_ref(), &config.audit.folder);
     let operand_key = operand_key.map_err(BooksError::OperandKey)?;
@@ -140,6 +157,7 @@ pub(super) fn open(
         heard: Arc::default(),
         operand_key,
         settling: settling.clone(),
+        stopping: stopping.clone(),
         changes: Changes::default(),
         owners: Arc::new(config.console.as_ref().map(|console| console.owners.clone()).unwrap_or_default()),
         drain: entries,
@@ -187,6 +205,35 @@ pub(super) fn open(
         Err(_) => tracing::warn!("the store is not there yet; reads are served, and all else is refused until it is"),
     }
     Ok(Opened { books, is_open, roll })
+}
+
+/// What the process before this one had, when it has let go of it.
+fn when_free<T, E>(
+    config: &Config,
+    around: Around<'_>,
+    open: impl Fn() -> Result<T, E>,
+    is_taken: impl Fn(&E) -> bool,
+) -> Result<T, E> {
+    let (since, mut told) = (Stopwatch::start(), None::<Duration>);
+    // With a Redis, the next process is another node, with a folder of its own.
+    let wait = if config.store.kind == StoreKind::Embedded { config.store.wait } else { Duration::ZERO };
+    loop {
+        match open() {
+            Err(error) if is_taken(&error) && since.elapsed() < wait => {}
+            opened => return opened,
+        }
+        if told.is_none_or(|told| since.elapsed().saturating_sub(told) > TELL_EVERY) {
+            told = Some(since.elapsed());
+            tracing::info!(
+                folder = %config.store.folder.display(),
+                waited_secs = since.elapsed().as_secs(),
+                at_most_secs = wait.as_secs(),
+                "another process has the store, and is waited for until it has ended; connections wait meanwhile"
+            );
+            around.supervisor.waiting("the process that has the store");
+        }
+        around.runtime.block_on(tokio::time::sleep(SOON));
+    }
 }
 
 /// What a node needs to begin.

@@ -1,28 +1,30 @@
 //! Listening: every address is bound before anything serves, so that a taken one ends the process at once; and
-//! connections are counted, timed and guarded before the engine sees them.
+//! connections are counted, timed and guarded before the engine sees them. What was connected before an end is served.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
-use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use pingora::apps::ServerApp;
-use pingora::listeners::tls::Acceptor;
 use pingora::protocols::{GetSocketDigest, SocketDigest, Stream, l4};
 use pingora::server::{ListenFds, ShutdownWatch};
 use pingora::services::Service;
-use socket2::SockRef;
+use socket2::{Domain, SockRef, Socket, Type};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
 
+use super::ending::Phase;
 use super::guard::Guard;
-use crate::adapters::clients::{Clients, Presented};
+use super::tls::{Speaking, Tls};
+use crate::adapters::clients::Presented;
+use crate::adapters::handed_over::HandedOver;
 use crate::telemetry::Metrics;
 
 /// How long accepting rests after it failed, when descriptors may have run out.
@@ -32,19 +34,36 @@ const REST: Duration = Duration::from_millis(100);
 /// growing would look like reading.
 const SEND_BUFFER_BYTES: usize = 128 * 1024;
 
+/// How many connections may wait in the kernel, as while a start waits for its store.
+const WAITING: i32 = 4_096;
+
 /// An address that is ours.
 #[derive(Debug)]
 pub struct Bound {
     listener: TcpListener,
     address: SocketAddr,
+    /// Whoever handed it over keeps it open: who waits in it is served by another process, or by the next.
+    is_lent: bool,
 }
 
 impl Bound {
-    pub fn bind(address: SocketAddr) -> io::Result<Bound> {
-        let listener = TcpListener::bind(address)?;
+    /// The socket of this address that was handed over, or one of our own.
+    pub fn bind(address: SocketAddr, handed: &mut HandedOver) -> io::Result<Bound> {
+        let lent = handed.take(address);
+        let is_lent = lent.is_some();
+        let listener = match lent {
+            Some(listener) => listener,
+            None => {
+                let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+                socket.set_reuse_address(true)?;
+                socket.bind(&address.into())?;
+                socket.listen(WAITING)?;
+                socket.into()
+            }
+        };
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        Ok(Bound { listener, address })
+        Ok(Bound { listener, address, is_lent })
     }
 
     /// The address itself, also where any free port was asked for.
@@ -74,18 +93,12 @@ pub struct Listening<A> {
 /// Where connections come in.
 pub struct Door<A> {
     pub app: Arc<A>,
-    pub tls: Option<Tls>,
+    pub tls: Option<Speaking>,
     pub guard: Guard,
     pub limits: ConnectionLimits,
-    pub stop: ShutdownWatch,
-}
-
-/// How callers are spoken with where it is not in plain text.
-#[derive(Clone)]
-pub struct Tls {
-    pub acceptor: Arc<Acceptor>,
-    /// What their certificates must be, where they must show one.
-    pub clients: Option<Arc<Clients>>,
+    pub phase: watch::Receiver<Phase>,
+    /// Every connection that is open; an end waits for them a while.
+    pub connections: TaskTracker,
 }
 
 impl<A: ServerApp + Send + Sync + 'static> Listening<A> {
@@ -97,12 +110,6 @@ impl<A: ServerApp + Send + Sync + 'static> Listening<A> {
 impl<A> fmt::Debug for Listening<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Listening").field("name", &self.name).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Tls {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tls").field("clients", &self.clients).finish_non_exhaustive()
     }
 }
 
@@ -135,21 +142,22 @@ impl<A: ServerApp + Send + Sync + 'static> Service for Listening<A> {
 
 impl<A: ServerApp + Send + Sync + 'static> Door<A> {
     async fn open(&self, bound: Bound) {
+        let (address, is_lent) = (bound.address, bound.is_lent);
         match tokio::net::TcpListener::from_std(bound.listener) {
-            Ok(listener) => self.accept(listener).await,
-            Err(error) => tracing::error!(address = %bound.address, %error, "the bound address cannot be listened on"),
+            Ok(listener) => {
+                let open = Arc::new(Open::default());
+                self.accept(&listener, &open).await;
+                if !is_lent && let Err(error) = self.accept_the_last(listener, &open) {
+                    tracing::warn!(%address, %error, "who had just connected was not served");
+                }
+            }
+            Err(error) => tracing::error!(%address, %error, "the bound address cannot be listened on"),
         }
     }
 
-    async fn accept(&self, listener: tokio::net::TcpListener) {
-        let open = Arc::new(Open::default());
-        let mut stop = self.stop.clone();
-        let mut stopped = pin!(async move {
-            // Nobody is left who could say stop: it goes on to the end of the process.
-            if stop.wait_for(|stopped| *stopped).await.is_err() {
-                std::future::pending::<()>().await;
-            }
-        });
+    /// Until listeners are to close.
+    async fn accept(&self, listener: &tokio::net::TcpListener, open: &Arc<Open>) {
+        let mut stopped = std::pin::pin!(reached(self.phase.clone(), Phase::Closing));
         loop {
             let accepted = tokio::select! {
                 accepted = listener.accept() => accepted,
@@ -163,25 +171,42 @@ impl<A: ServerApp + Send + Sync + 'static> Door<A> {
                     continue;
                 }
             };
-            match Open::enter(&open, peer.ip(), self.limits) {
-                Ok(place) => self.begin(socket, peer, place),
-                Err(full) => self.guard.metrics.connection_refused(self.guard.listener, full.as_str()),
+            self.take(socket, peer, open);
+        }
+    }
+
+    /// Those whom the kernel has let in already would be cut off when the socket closes.
+    fn accept_the_last(&self, listener: tokio::net::TcpListener, open: &Arc<Open>) -> io::Result<()> {
+        let listener = listener.into_std()?;
+        loop {
+            match listener.accept() {
+                Ok((socket, peer)) => self.take(nonblocking(socket)?, peer, open),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
             }
         }
     }
 
+    fn take(&self, socket: tokio::net::TcpStream, peer: SocketAddr, open: &Arc<Open>) {
+        match Open::enter(open, peer.ip(), self.limits) {
+            Ok(place) => self.begin(socket, peer, place),
+            Err(full) => self.guard.metrics.connection_refused(self.guard.listener, full.as_str()),
+        }
+    }
+
     fn begin(&self, socket: tokio::net::TcpStream, peer: SocketAddr, place: Place) {
-        let (app, tls, guard, stop) = (self.app.clone(), self.tls.clone(), self.guard.clone(), self.stop.clone());
+        let (app, guard, phase) = (self.app.clone(), self.guard.clone(), self.phase.clone());
+        let tls = self.tls.as_ref().map(Speaking::now);
         let (name, time) = (guard.listener, self.limits.handshake_time);
-        tokio::spawn(async move {
+        self.connections.spawn(async move {
             let _counted = Counted::new(&guard.metrics, name);
             match timeout(time, handshake(socket, peer, tls)).await {
                 Ok(Ok((stream, presented))) => {
-                    let (enough, closing) = watch::channel(*stop.borrow());
+                    let (enough, closing) = watch::channel(*phase.borrow() >= Phase::Closing);
                     if let Ok((stream, end)) = guard.over(stream, presented, enough.clone()) {
                         tokio::select! {
                             () = serve(&app, stream, &closing) => (),
-                            () = pass_on(stop, enough) => (),
+                            () = pass_on(phase, enough) => (),
                         }
                         end.run().await;
                     }
@@ -197,7 +222,7 @@ impl<A: ServerApp + Send + Sync + 'static> Door<A> {
 async fn handshake(
     socket: tokio::net::TcpStream,
     peer: SocketAddr,
-    tls: Option<Tls>,
+    tls: Option<Arc<Tls>>,
 ) -> Result<(Stream, Option<Presented>), &'static str> {
     const FAILED: &str = "handshake";
     if let Err(error) = SockRef::from(&socket).set_send_buffer_size(SEND_BUFFER_BYTES) {
@@ -209,24 +234,35 @@ async fn handshake(
     let mut stream = l4::stream::Stream::from(socket);
     stream.set_nodelay().map_err(|_| FAILED)?;
     stream.set_socket_digest(digest);
-    match tls {
-        None => Ok((Box::new(stream), None)),
-        Some(Tls { acceptor, clients: None }) => {
-            Ok((Box::new(acceptor.tls_handshake(stream).await.map_err(|_| FAILED)?), None))
-        }
-        Some(Tls { acceptor, clients: Some(clients) }) => {
-            let (stream, presented) = clients.handshake(&acceptor, stream).await?;
+    let Some(tls) = tls else { return Ok((Box::new(stream), None)) };
+    match &tls.clients {
+        None => Ok((Box::new(tls.acceptor.tls_handshake(stream).await.map_err(|_| FAILED)?), None)),
+        Some(clients) => {
+            let (stream, presented) = clients.handshake(&tls.acceptor, stream).await?;
             Ok((Box::new(stream), Some(presented)))
         }
     }
 }
 
-/// Passes on that the process ends; never returns.
-async fn pass_on(mut stop: ShutdownWatch, enough: watch::Sender<bool>) {
-    if stop.wait_for(|stopped| *stopped).await.is_ok() {
-        enough.send_replace(true);
+fn nonblocking(socket: TcpStream) -> io::Result<tokio::net::TcpStream> {
+    socket.set_nonblocking(true)?;
+    tokio::net::TcpStream::from_std(socket)
+}
+
+/// Passes on that the process ends, and returns when nothing is left to be answered. A connection that was opened when that
+/// was known already goes on until listeners close: its caller would only come back.
+async fn pass_on(phase: watch::Receiver<Phase>, enough: watch::Sender<bool>) {
+    let ends = if *phase.borrow() == Phase::Serving { Phase::Leaving } else { Phase::Closing };
+    reached(phase.clone(), ends).await;
+    enough.send_replace(true);
+    reached(phase, Phase::Over).await;
+}
+
+/// Whoever could say so may be gone: then it goes on to the end of the process.
+async fn reached(mut phase: watch::Receiver<Phase>, wanted: Phase) {
+    if phase.wait_for(|phase| *phase >= wanted).await.is_err() {
+        std::future::pending().await
     }
-    std::future::pending().await
 }
 
 async fn serve<A: ServerApp + Send + Sync + 'static>(app: &Arc<A>, stream: Stream, stop: &ShutdownWatch) {

@@ -21,16 +21,20 @@ mod failure;
 pub mod guard;
 mod holds;
 mod limits;
-mod observe;
 pub mod listen;
+mod live;
+mod observe;
 pub mod process;
 pub mod probes;
 mod read;
 mod reload;
 mod request;
 mod response;
+mod start_error;
+mod tls;
 mod workers;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,9 +48,11 @@ use tokio::sync::{Semaphore, watch};
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
+pub use ending::Phase;
 pub use observe::Observer;
+pub use reload::{Read, ReadAgain};
+pub use tls::Speaking;
 
-use crate::adapters::clients::Clients;
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::identity::Identity;
 use crate::adapters::upstream::PinnedUpstream;
@@ -62,10 +68,11 @@ use crate::telemetry::Metrics;
 #[derive(Debug)]
 pub struct Gate {
     pub environment: Environment,
-    pub catalog: Arc<Catalog>,
     pub identity: Arc<Identity>,
-    /// What callers' certificates must be, where they must show one.
-    pub clients: Option<Arc<Clients>>,
+    /// What callers are shown, and what they must show, where it is not in plain text.
+    pub tls: Option<Speaking>,
+    /// How far the process is from its end.
+    pub phase: watch::Receiver<Phase>,
     pub road: Road,
     pub books: Arc<Books>,
     pub upstream: Arc<PinnedUpstream>,
@@ -87,13 +94,14 @@ pub struct Gate {
 pub struct Inside {
     pub books: Arc<Books>,
     pub identity: Arc<Identity>,
-    pub catalog: Arc<Catalog>,
     pub in_force: Arc<InForce>,
     /// Those that are served.
     pub environments: Vec<Environment>,
     /// The names of all issuers.
     pub issuers: Vec<String>,
     pub loosening: Loosening,
+    /// Where this node's audit chain is.
+    pub audit_folder: PathBuf,
     pub limits: LimitsConfig,
     pub timeouts: TimeoutsConfig,
     pub metrics: Metrics,
@@ -101,6 +109,13 @@ pub struct Inside {
     pub requests: TaskTracker,
     /// Becomes true when the process is to end.
     pub stopping: watch::Receiver<bool>,
+}
+
+impl Inside {
+    /// The contract of now.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.in_force.now().catalog.clone()
+    }
 }
 
 /// What is known of one request while it is being answered.

@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use http::{Response, StatusCode};
 use pingora::apps::http_app::ServeHttp;
 use pingora::protocols::http::ServerSession;
-use pingora::server::ShutdownWatch;
 use tokio::sync::watch;
 
+use super::ending::Phase;
 use super::guard;
 use crate::adapters::identity::Keyring;
 use crate::adapters::upstream::PinnedUpstream;
@@ -24,8 +24,8 @@ pub struct Probes {
     pub upstreams: Vec<Arc<PinnedUpstream>>,
     /// True once the store was there.
     pub is_open: watch::Receiver<bool>,
-    /// True once the process is ending.
-    pub draining: ShutdownWatch,
+    /// How far the process is from its end.
+    pub phase: watch::Receiver<Phase>,
 }
 
 #[async_trait]
@@ -39,7 +39,7 @@ impl ServeHttp for Probes {
         }
         match request.uri.path() {
             "/livez" => plain(StatusCode::OK, "live\n"),
-            "/readyz" if *self.draining.borrow() => plain(StatusCode::SERVICE_UNAVAILABLE, "draining\n"),
+            "/readyz" if *self.phase.borrow() > Phase::Serving => plain(StatusCode::SERVICE_UNAVAILABLE, "draining\n"),
             "/readyz" if !self.upstreams.iter().all(|upstream| upstream.is_found()) => {
                 plain(StatusCode::SERVICE_UNAVAILABLE, "an upstream's host has no known address\n")
             }

@@ -1,45 +1,44 @@
 //! A process that serves: its listeners, its gates, and its orderly end.
 //!
-//! Ending: `/readyz` fails, listeners close, what runs is waited for, then the engine is stopped, what is left is brought
-//! to disk and the books are closed. What was sent to upstream is waited for within the grace, which covers the longest
-//! that a write may take; what is cut off all the same is in doubt at the next start.
+//! Ending: `ending` says in which order; then the engine is stopped, what is left is brought to disk and the books are
+//! closed. What was sent to upstream is waited for within the grace, which covers the longest that a write may take; what is
+//! cut off all the same is in doubt at the next start.
 
-use std::io;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pingora::apps::ServerApp;
-use pingora::listeners::tls::Acceptor;
 use pingora::proxy::http_proxy;
 use pingora::server::configuration::ServerConf;
 use pingora::server::{RunArgs, Server};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::runtime::Runtime;
 use tokio::sync::{Mutex, Notify, Semaphore, watch};
 use tokio_util::task::TaskTracker;
 
-use super::bookkeeping::{self, BooksError, Opened};
-use super::ending::{Ending, Signals};
+use super::bookkeeping::{self, Around, Opened};
+use super::ending::{Ending, Phase, Signals};
 use super::limits::{connection_limits, guard, with_limits};
-use super::listen::{Bound, Door, Listening, Tls};
+use super::listen::{Bound, Door, Listening};
+use super::live::Live;
 use super::probes::Probes;
-use super::reload::{self, Reload, Start};
+use super::reload::{self, Read, ReadAgain, Reload, Start};
+use super::start_error::StartError;
+use super::tls::Speaking;
 use super::workers::Workers;
 use super::{Gate, Inside, Observer};
-use crate::adapters::clients::Clients;
 use crate::adapters::clock::SystemClock;
-use crate::adapters::credential::{Credential, CredentialError};
-use crate::adapters::identity::{Identity, Keyring, KeyringError};
-use crate::adapters::policies::{Archive, LoadedPolicies, PolicyFolder};
+use crate::adapters::credential::Credential;
+use crate::adapters::handed_over::HandedOver;
+use crate::adapters::identity::{Identity, Keyring};
+use crate::adapters::policies::Archive;
 use crate::adapters::rate::{Local, Shared};
-use crate::adapters::redis::{Redis, RedisFault};
-use crate::adapters::upstream::{PinnedUpstream, UpstreamError};
+use crate::adapters::redis::Redis;
+use crate::adapters::supervisor::Supervisor;
+use crate::adapters::upstream::PinnedUpstream;
 use crate::base::ids::Environment;
-use crate::catalog::Catalog;
-use crate::config::{Config, ConsoleConfig, EnvironmentConfig, ListenerTls};
+use crate::config::{Config, ConsoleConfig, EnvironmentConfig};
 use crate::journey::rates::Rates;
 use crate::journey::reconcile::{Pauses, reconcile};
 use crate::journey::release::{Releasing, release};
@@ -51,10 +50,6 @@ use crate::telemetry::Metrics;
 /// A read may be tried a second time, a write never.
 const ATTEMPTS: usize = 2;
 
-/// Protocols, as TLS names them.
-const H2: &[u8] = b"h2";
-const H1: &[u8] = b"http/1.1";
-
 /// A process that is ready to serve: every address is bound.
 pub struct Process {
     server: Server,
@@ -64,6 +59,18 @@ pub struct Process {
     sending: TaskTracker,
     workers: Workers,
     opened: Opened,
+    supervisor: Supervisor,
+    /// Becomes true when the end cut something off.
+    cut: watch::Receiver<bool>,
+}
+
+/// How a process ended that did serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Served {
+    /// All that ran was finished.
+    Whole,
+    /// The time was over, or it was told to end at once: what was being answered was cut off.
+    Cut,
 }
 
 /// A part of the process had died, so that it ended.
@@ -86,74 +93,27 @@ pub struct Addresses {
     pub probes: SocketAddr,
 }
 
-/// Why a process cannot start.
+/// What a process is given by whoever starts it.
 #[derive(Debug)]
-pub enum StartError {
-    Bind { what: String, address: SocketAddr, error: io::Error },
-    Upstream { environment: Environment, error: UpstreamError },
-    Tls { listener: &'static str, why: String },
-    Clients { environment: Environment, why: String },
-    Keys(KeyringError),
-    Credential(CredentialError),
-    Metrics(prometheus::Error),
-    Redis(RedisFault),
-    Runtime(io::Error),
-    Books(BooksError),
-    Policies(String),
-    Console(String),
-}
-
-impl std::fmt::Display for StartError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            StartError::Bind { what, address, error } => {
-                write!(
-                    f,
-                    "cannot listen on {address} ({what}): {error}; stop what listens there or set another address"
-                )
-            }
-            StartError::Upstream { environment, error } => write!(f, "{environment}: {error}"),
-            StartError::Tls { listener, why } => {
-                write!(f, "{listener}: certificate and key cannot be used: {why}")
-            }
-            StartError::Clients { environment, why } => {
-                write!(f, "{environment}: callers' certificates cannot be verified: {why}")
-            }
-            StartError::Keys(error) => error.fmt(f),
-            StartError::Credential(error) => error.fmt(f),
-            StartError::Metrics(error) => write!(f, "the metrics cannot be set up: {error}"),
-            StartError::Redis(error) => error.fmt(f),
-            StartError::Books(error) => error.fmt(f),
-            StartError::Policies(why) => f.write_str(why),
-            StartError::Console(why) => write!(f, "the console cannot be set up: {why}"),
-            StartError::Runtime(error) => write!(f, "the runtime cannot be started: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for StartError {}
-
-impl From<KeyringError> for StartError {
-    fn from(error: KeyringError) -> StartError {
-        StartError::Keys(error)
-    }
-}
-
-impl From<CredentialError> for StartError {
-    fn from(error: CredentialError) -> StartError {
-        StartError::Credential(error)
-    }
+pub struct Given {
+    pub read: Read,
+    pub read_again: ReadAgain,
+    pub handed: HandedOver,
+    pub supervisor: Supervisor,
 }
 
 impl Process {
     /// Binds every address and makes everything ready; nothing is served yet. What serves people is made where it is
     /// known what that is.
     pub fn start<C: ServerApp + Send + Sync + 'static>(
-        config: &Config,
-        catalog: Arc<Catalog>,
-        (folder, loaded): (PolicyFolder, LoadedPolicies),
+        given: Given,
         console: impl FnOnce(&ConsoleConfig, Inside) -> Result<C, String>,
     ) -> Result<Process, StartError> {
+        let Given { read, read_again, mut handed, supervisor } = given;
+        let Read { config, written, folder, policies: loaded, files } = read;
+        let config = &config;
+        // A taken address is told before anything else is touched; who connects from now on waits.
+        let sockets = Sockets::bind(config, &mut handed)?;
         // The first provider that is installed is the one that everybody gets.
         if rustls::crypto::ring::default_provider().install_default().is_err() {
             tracing::debug!("a crypto provider is installed already");
@@ -184,7 +144,9 @@ impl Process {
         let conf = Arc::new(server_conf(threads));
         let mut server = Server::new_with_opt_and_conf(None, server_conf(threads));
         let (stop, stopping) = watch::channel(false);
-        let (requests, sending) = (TaskTracker::new(), TaskTracker::new());
+        let (phase, phased) = watch::channel(Phase::Serving);
+        let (requests, sending, connections) = (TaskTracker::new(), TaskTracker::new(), TaskTracker::new());
+        workers.help("signs of life", supervisor.clone().live());
         let bodies = Arc::new(Semaphore::new(config.limits.bodies_bytes.min(Semaphore::MAX_PERMITS)));
 
         let keyring = Arc::new(Keyring::new(&config.issuers, metrics.clone())?);
@@ -192,36 +154,32 @@ impl Process {
         let identity = Arc::new(Identity::new(keyring.clone(), Arc::new(SystemClock)));
         let redis = redis(config, &metrics, &workers)?;
         let archive = Archive::beside(&config.audit.folder, &config.store.node);
-        let Start { set, seen, waiting, before } =
+        let seen = reload::look(&folder, &files);
+        let Start { set, waiting, before } =
             reload::start(&folder, loaded, &archive, config.loosening).map_err(StartError::Policies)?;
         let rates = rates(config, &set.policies, &metrics, redis.as_ref());
-        let opened =
-            bookkeeping::open(config, &runtime, &workers, &sending, &metrics, redis).map_err(StartError::Books)?;
+        let around = Around {
+            runtime: &runtime,
+            workers: &workers,
+            settling: &sending,
+            stopping: &stopping,
+            supervisor: &supervisor,
+        };
+        let opened = bookkeeping::open(config, around, &metrics, redis).map_err(StartError::Books)?;
         let (books, is_open) = (opened.books.clone(), opened.is_open.clone());
-        let in_force = Arc::new(InForce::new(set.policies, rates, metrics.clone()));
+        let in_force = Arc::new(InForce::new(set.catalog, set.policies, rates, metrics.clone()));
         tracing::info!(version = in_force.now().policies.version(), "policies took force");
         let asked = Arc::new(Notify::new());
-        let reload = Reload {
-            folder,
-            archive,
-            loosening: config.loosening,
-            in_force: in_force.clone(),
-            books: books.clone(),
-            environment: config.environments.first().map_or(Environment::Production, |one| one.environment),
-            asked: asked.clone(),
-            waiting,
-            untold: Vec::new(),
-        };
-        workers.keep("policies", reload.keep_current(before, seen));
+        let mut live = Live { speaking: Vec::new(), keyring: keyring.clone(), credentials: Vec::new() };
         let (mut environments, mut upstreams) = (Vec::new(), Vec::new());
-        for one in &config.environments {
-            let bound = bind(one.environment.as_str(), one.listen)?;
+        for (one, bound) in config.environments.iter().zip(sockets.environments) {
             environments.push((one.environment, bound.address()));
             let upstream = upstream(config, one)?;
             upstreams.push(upstream.clone());
             workers.help("upstream's address", upstream.clone().keep_looking_up());
             let credential = Arc::new(Credential::new(one.environment, &one.credential)?);
             workers.help("credential", credential.clone().keep_fresh());
+            live.credentials.push(credential.clone());
             let road = Road {
                 upstream: upstream.clone(),
                 origin: upstream.origin().clone(),
@@ -231,25 +189,20 @@ impl Process {
                 sending: sending.clone(),
             };
             let pauses = Pauses { first: config.reconcile.pause, longest: config.reconcile.longest_pause };
-            workers.keep("reconciliation", reconcile(books.clone(), road.clone(), catalog.clone(), pauses));
-            let releasing = Releasing {
-                books: books.clone(),
-                road: road.clone(),
-                catalog: catalog.clone(),
-                in_force: in_force.clone(),
-            };
+            workers.keep("reconciliation", reconcile(books.clone(), road.clone(), in_force.clone(), pauses));
+            let releasing = Releasing { books: books.clone(), road: road.clone(), in_force: in_force.clone() };
             workers.keep("releases", release(releasing, stopping.clone()));
-            let tls = one.tls.as_ref();
-            let clients = tls.map(|tls| clients(one.environment, tls, &metrics)).transpose()?.flatten();
-            let tls = tls.map(|tls| speak(one.environment.as_str(), tls, clients.clone(), &[H2, H1])).transpose()?;
-            if let Some(clients) = &clients {
-                workers.help("revocations", clients.clone().keep_fresh());
+            let speak = |tls| Speaking::new(one.environment.as_str(), Some(one.environment), tls, &metrics);
+            let tls = one.tls.as_ref().map(speak).transpose()?;
+            if let Some(speaking) = &tls {
+                workers.keep("revocations", speaking.clone().keep_fresh());
+                live.speaking.push(speaking.clone());
             }
             let gate = Gate {
                 environment: one.environment,
-                catalog: catalog.clone(),
                 identity: identity.clone(),
-                clients,
+                tls: tls.clone(),
+                phase: phased.clone(),
                 road,
                 books: books.clone(),
                 upstream,
@@ -264,22 +217,21 @@ impl Process {
             };
             let guard = guard(one.environment.as_str(), config, &metrics);
             let app = Arc::new(with_limits(http_proxy(&conf, gate), config));
-            let (limits, stop) = (connection_limits(config), stopping.clone());
-            let door = Door { app, tls, guard, limits, stop };
+            let (limits, phase, connections) = (connection_limits(config), phased.clone(), connections.clone());
+            let door = Door { app, tls, guard, limits, phase, connections };
             server.add_service(Listening::new(bound, door, runtime.handle().clone()));
         }
         let mut people = None;
-        if let Some(wanted) = &config.console {
-            let bound = bind("console", wanted.listen)?;
+        if let (Some(wanted), Some(bound)) = (&config.console, sockets.console) {
             people = Some(bound.address());
             let inside = Inside {
-                books,
+                books: books.clone(),
                 identity,
-                catalog,
                 in_force: in_force.clone(),
                 environments: config.environments.iter().map(|one| one.environment).collect(),
                 issuers: config.issuers.iter().map(|issuer| issuer.name.clone()).collect(),
                 loosening: config.loosening,
+                audit_folder: config.audit.folder.clone(),
                 limits: config.limits.clone(),
                 timeouts: config.timeouts.clone(),
                 metrics: metrics.clone(),
@@ -287,21 +239,56 @@ impl Process {
                 stopping: stopping.clone(),
             };
             let app = Arc::new(console(wanted, inside).map_err(StartError::Console)?);
-            let tls = wanted.tls.as_ref().map(|tls| speak("console", tls, None, &[H1])).transpose()?;
+            let tls = wanted.tls.as_ref().map(|tls| Speaking::new("console", None, tls, &metrics)).transpose()?;
+            live.speaking.extend(tls.clone());
             let (guard, limits) = (guard("console", config, &metrics), connection_limits(config));
-            let door = Door { app, tls, guard, limits, stop: stopping.clone() };
+            let (phase, connections) = (phased.clone(), connections.clone());
+            let door = Door { app, tls, guard, limits, phase, connections };
             server.add_service(Listening::new(bound, door, runtime.handle().clone()));
         }
-        let bound = bind("probes", config.probes.listen)?;
+        let reload = Reload {
+            read_again,
+            live,
+            supervisor: supervisor.clone(),
+            written,
+            files,
+            folder,
+            archive,
+            loosening: config.loosening,
+            in_force: in_force.clone(),
+            books,
+            environment: config.environments.first().map_or(Environment::Production, |one| one.environment),
+            asked: asked.clone(),
+            waiting,
+            untold: Vec::new(),
+        };
+        workers.keep("reload", reload.keep_current(before, seen));
+        let bound = sockets.probes;
         let addresses = Addresses { environments, console: people, probes: bound.address() };
-        let probes = Probes { metrics, keyring, in_force, upstreams, is_open, draining: stopping };
+        let probes = Probes { metrics, keyring, in_force, upstreams, is_open, phase: phased };
         let guard = guard("probes", config, &probes.metrics);
-        let door = Door { app: Arc::new(probes), tls: None, guard, limits: connection_limits(config), stop: never() };
+        // The probes listen until the very end.
+        let (never, limits) = (watch::channel(Phase::Serving).1, connection_limits(config));
+        let door =
+            Door { app: Arc::new(probes), tls: None, guard, limits, phase: never, connections: TaskTracker::new() };
         server.add_service(Listening::new(bound, door, runtime.handle().clone()));
         let signals = Mutex::new(Signals::catch(&runtime).map_err(StartError::Runtime)?);
-        let (grace, died) = (config.timeouts.grace, workers.died());
-        let ending = Ending { signals, asked, died, stop, requests, sending: sending.clone(), grace };
-        Ok(Process { server, runtime, addresses, ending, sending, workers, opened })
+        let (cut, was_cut) = watch::channel(false);
+        let ending = Ending {
+            signals,
+            asked,
+            died: workers.died(),
+            phase,
+            stop,
+            requests,
+            sending: sending.clone(),
+            connections,
+            notice: config.timeouts.notice,
+            grace: config.timeouts.grace,
+            supervisor: supervisor.clone(),
+            cut,
+        };
+        Ok(Process { server, runtime, addresses, ending, sending, workers, opened, supervisor, cut: was_cut })
     }
 
     pub fn addresses(&self) -> &Addresses {
@@ -309,9 +296,10 @@ impl Process {
     }
 
     /// Serves until SIGTERM or SIGINT, or until a part of it dies, and returns when all that ran has ended.
-    pub fn serve(self) -> Result<(), Died> {
-        let Process { server, runtime, addresses, ending, sending, workers, opened } = self;
+    pub fn serve(self) -> Result<Served, Died> {
+        let Process { server, runtime, addresses, ending, sending, workers, opened, supervisor, cut } = self;
         let environments: Vec<Environment> = addresses.environments.iter().map(|(one, _)| *one).collect();
+        supervisor.ready();
         server.run(RunArgs { shutdown_signal: Box::new(ending) });
         if !sending.is_empty() {
             tracing::error!(
@@ -328,7 +316,11 @@ impl Process {
         if Arc::into_inner(opened.books).is_none() {
             tracing::warn!("something still holds the books: the last checkpoint may be missing");
         }
-        if has_died { Err(Died) } else { Ok(()) }
+        match (has_died, *cut.borrow()) {
+            (true, _) => Err(Died),
+            (false, true) => Ok(Served::Cut),
+            (false, false) => Ok(Served::Whole),
+        }
     }
 }
 
@@ -347,13 +339,31 @@ fn threads(config: &Config) -> usize {
     if config.threads == 0 { cores() } else { config.threads }
 }
 
-/// The probes listen until the very end.
-fn never() -> watch::Receiver<bool> {
-    watch::channel(false).1
+/// Every address that is listened on.
+struct Sockets {
+    /// As they stand in the configuration.
+    environments: Vec<Bound>,
+    console: Option<Bound>,
+    probes: Bound,
 }
 
-fn bind(what: &str, address: SocketAddr) -> Result<Bound, StartError> {
-    Bound::bind(address).map_err(|error| StartError::Bind { what: what.to_owned(), address, error })
+impl Sockets {
+    fn bind(config: &Config, handed: &mut HandedOver) -> Result<Sockets, StartError> {
+        let mut bind = |what: &str, address| {
+            let fault = |error| StartError::Bind { what: what.to_owned(), address, error };
+            Bound::bind(address, handed).map_err(fault)
+        };
+        let environments = config.environments.iter().map(|one| bind(one.environment.as_str(), one.listen));
+        let sockets = Sockets {
+            environments: environments.collect::<Result<_, _>>()?,
+            console: config.console.as_ref().map(|console| bind("console", console.listen)).transpose()?,
+            probes: bind("probes", config.probes.listen)?,
+        };
+        match handed.left() {
+            None => Ok(sockets),
+            Some(address) => Err(StartError::NotOurs(address)),
+        }
+    }
 }
 
 /// The Redis that nodes share, where one is configured.
@@ -376,34 +386,4 @@ fn rates(config: &Config, policies: &Policies, metrics: &Metrics, redis: Option<
 fn upstream(config: &Config, one: &EnvironmentConfig) -> Result<Arc<PinnedUpstream>, StartError> {
     let made = PinnedUpstream::new(one.upstream.clone(), config.timeouts.clone(), config.limits.answer_bytes);
     made.map(Arc::new).map_err(|error| StartError::Upstream { environment: one.environment, error })
-}
-
-fn clients(environment: Environment, tls: &ListenerTls, metrics: &Metrics) -> Result<Option<Arc<Clients>>, StartError> {
-    let clients = tls.clients.as_ref();
-    let clients = clients.map(|c| Clients::new(environment, c, Arc::new(SystemClock), metrics.clone()).map(Arc::new));
-    clients.transpose().map_err(|why| StartError::Clients { environment, why })
-}
-
-fn speak(
-    listener: &'static str,
-    tls: &ListenerTls,
-    clients: Option<Arc<Clients>>,
-    protocols: &[&[u8]],
-) -> Result<Tls, StartError> {
-    let fault = |why: String| StartError::Tls { listener, why };
-    let certificates: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&tls.certificates_pem)
-        .collect::<Result<_, _>>()
-        .map_err(|e| fault(e.to_string()))?;
-    let key = PrivateKeyDer::from_pem_slice(tls.key_pem.reveal().as_bytes()).map_err(|e| fault(e.to_string()))?;
-    let builder = rustls::ServerConfig::builder();
-    let builder = match &clients {
-        None => builder.with_no_client_auth(),
-        Some(clients) => builder.with_client_cert_verifier(clients.clone()),
-    };
-    let mut server = builder.with_single_cert(certificates, key).map_err(|e| fault(e.to_string()))?;
-    if clients.is_some() {
-        Clients::ask_of_all(&mut server);
-    }
-    server.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
-    Ok(Tls { acceptor: Arc::new(Acceptor::from_server_config(Arc::new(server))), clients })
 }

@@ -1,24 +1,32 @@
-//! Policies that changed take force while the gate runs; those with an error do not, and the last good ones stay.
+//! What changed takes force while the gate runs: policies, contract, certificates and keys, all or nothing. With an error
+//! anywhere in it none does, and what was good last stays.
 //!
-//! The folder is looked at every second. What changed is read when it has been the same twice in a row, so that files which
-//! are being written, or many that belong together, are not taken by halves; after SIGHUP it is read at once.
+//! Every second it is looked at whether a file has changed. What changed is read when it has been the same twice in a row, so
+//! that files which are being written, or many that belong together, are not taken by halves; after SIGHUP it is read at once.
 //!
 //! Where two people must agree, a set that is not proved to let no more pass waits until they have, here or at another
 //! node; the set in force stays, also over a restart.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::sync::Notify;
 
+use super::live::{Live, need_restart};
+use crate::adapters::glance;
 use crate::adapters::policies::{Archive, LoadedPolicies, PolicyFolder};
+use crate::adapters::supervisor::Supervisor;
 use crate::base::digest::Fingerprint;
 use crate::base::finding::{Finding, Severity};
 use crate::base::ids::Environment;
+use crate::catalog::Catalog;
 use crate::commit::Commit;
-use crate::config::Loosening;
+use crate::config::{Config, Loosening};
 use crate::journey::{Books, Candidate, InForce, activate};
 use crate::policy::Policies;
 use crate::stations::agree::{PEOPLE, Succession, took_force};
@@ -26,8 +34,36 @@ use crate::stations::claim::Owner;
 
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// What it takes to bring policies up to date.
+/// All that was read, and that can be run.
+#[derive(Clone, Debug)]
+pub struct Read {
+    pub config: Config,
+    /// The settings that are written, each with a digest of its value and of the files that it names.
+    pub written: BTreeMap<String, Fingerprint>,
+    pub folder: PolicyFolder,
+    pub policies: LoadedPolicies,
+    /// What was looked at besides the policies: files, and folders of files.
+    pub files: Vec<PathBuf>,
+}
+
+/// Reads all again, or tells everything that is wrong with it.
+#[derive(Clone)]
+pub struct ReadAgain(pub Arc<dyn Fn() -> Result<Read, Vec<Finding>> + Send + Sync>);
+
+impl fmt::Debug for ReadAgain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadAgain").finish_non_exhaustive()
+    }
+}
+
+/// What it takes to bring all up to date.
 pub(super) struct Reload {
+    pub read_again: ReadAgain,
+    pub live: Live,
+    pub supervisor: Supervisor,
+    /// The settings of the start.
+    pub written: BTreeMap<String, Fingerprint>,
+    pub files: Vec<PathBuf>,
     pub folder: PolicyFolder,
     pub archive: Archive,
     pub loosening: Loosening,
@@ -46,8 +82,6 @@ pub(super) struct Reload {
 /// What a node begins with.
 pub(super) struct Start {
     pub set: LoadedPolicies,
-    /// How the folder looked when it was read.
-    pub seen: Fingerprint,
     pub waiting: Option<LoadedPolicies>,
     /// The version that was in force when this node ran last.
     pub before: Option<String>,
@@ -70,7 +104,6 @@ pub(super) fn start(
         ),
         _ => None,
     };
-    let seen = found.seen;
     let (set, waiting) = match former {
         Some(former) if waits(folder, &former.policies, &found.policies, Timestamp::UNIX_EPOCH).is_some() => {
             (former, Some(found))
@@ -78,7 +111,7 @@ pub(super) fn start(
         _ => (found, None),
     };
     archive.takes_force(&set).map_err(unusable)?;
-    Ok(Start { set, seen, waiting, before })
+    Ok(Start { set, waiting, before })
 }
 
 fn former_unreadable(version: &str, findings: &[Finding]) -> String {
@@ -99,7 +132,7 @@ fn waits(folder: &PolicyFolder, old: &Policies, new: &Policies, since: Timestamp
     Candidate::of(Arc::new(new.clone()), folder.difference(old, new), &changes, since)
 }
 
-/// How a folder looked; nothing where it could not be looked at.
+/// How all looked; nothing where it could not be looked at.
 type Seen = Option<Fingerprint>;
 
 /// When it is time to read.
@@ -125,10 +158,9 @@ impl Watch {
 }
 
 impl Reload {
-    /// `seen`: how the folder looked when it was read at the start.
     /// `before`: what was in force when this node ran last.
-    pub async fn keep_current(mut self, before: Option<String>, seen: Fingerprint) {
-        let mut watch = Watch { read: Some(seen), last: Some(seen) };
+    pub async fn keep_current(mut self, before: Option<String>, seen: Seen) {
+        let mut watch = Watch { read: seen, last: seen };
         self.untold.extend(before.and_then(|before| self.since(&before)));
         if let Some(found) = self.waiting.take() {
             self.take(found).await;
@@ -140,7 +172,12 @@ impl Reload {
             };
             // What is written while it is read is seen as another change.
             if watch.is_due(self.look().await, is_asked) {
+                self.supervisor.reloading();
                 self.again().await;
+                self.supervisor.ready();
+                if is_asked {
+                    self.live.look().await;
+                }
             }
             self.hear().await;
             self.tell().await;
@@ -148,21 +185,47 @@ impl Reload {
     }
 
     async fn look(&self) -> Seen {
-        let folder = self.folder.clone();
-        tokio::task::spawn_blocking(move || folder.glance().ok()).await.ok().flatten()
+        let (folder, files) = (self.folder.clone(), self.files.clone());
+        tokio::task::spawn_blocking(move || look(&folder, &files)).await.ok().flatten()
     }
 
     async fn again(&mut self) {
-        let folder = self.folder.clone();
-        match tokio::task::spawn_blocking(move || folder.load()).await {
-            Ok(Ok(loaded)) => self.take(loaded).await,
+        let ReadAgain(read) = self.read_again.clone();
+        match tokio::task::spawn_blocking(move || read()).await {
+            Ok(Ok(read)) => self.take_all(read).await,
             Ok(Err(findings)) => self.stay(&findings),
-            Err(error) => self.stay(&[Finding::error("", format!("the policies could not be read: {error}"))]),
+            Err(error) => self.stay(&[Finding::error("", format!("nothing could be read: {error}"))]),
         }
     }
 
-    /// A set was found: it takes force, or waits.
-    async fn take(&mut self, found: LoadedPolicies) {
+    /// All of it, or none.
+    async fn take_all(&mut self, read: Read) {
+        let made = match self.live.make(&read.config) {
+            Ok(made) => made,
+            Err(error) => return self.stay(&[Finding::error("", error.to_string())]),
+        };
+        let (catalog, version) =
+            (self.in_force.now().catalog.clone(), self.in_force.now().policies.version().to_owned());
+        (self.folder, self.files) = (read.folder, read.files);
+        if !self.take(read.policies).await {
+            return;
+        }
+        let mut changed = self.live.take(made);
+        let now = self.in_force.now();
+        changed.extend(contract(&catalog, &now.catalog));
+        changed.extend((now.policies.version() != version).then(|| "policies".to_owned()));
+        if !changed.is_empty() {
+            tracing::info!(changed = changed.join("; "), "what was read again is in use");
+        }
+        let waits = need_restart(&self.written, &read.written);
+        if !waits.is_empty() {
+            tracing::warn!(settings = waits.join(", "), "these settings changed, and need a restart");
+        }
+        self.books.metrics.reloaded(if changed.is_empty() { "unchanged" } else { "changed" }, waits.len());
+    }
+
+    /// A set was found: it takes force, or waits. `false`: neither.
+    async fn take(&mut self, found: LoadedPolicies) -> bool {
         for warning in &found.warnings {
             tracing::warn!(%warning, "policies");
         }
@@ -170,7 +233,7 @@ impl Reload {
         let is_waiting = |set: &LoadedPolicies| set.policies.version() == version;
         if self.waiting.as_ref().is_some_and(is_waiting) {
             self.waiting = Some(found);
-            return;
+            return true;
         }
         let candidate = match self.loosening {
             Loosening::Free => Ok(None),
@@ -189,23 +252,28 @@ impl Reload {
                 self.in_force.wait(candidate);
                 self.books.metrics.policies_read("waiting");
                 self.waiting = Some(found);
+                true
             }
-            Err(error) => self.stay(&[Finding::error("", format!("the policies could not be compared: {error}"))]),
+            Err(error) => {
+                self.stay(&[Finding::error("", format!("the policies could not be compared: {error}"))]);
+                false
+            }
         }
     }
 
     /// On disk that it is in force, then it is.
-    async fn enforce(&mut self, found: LoadedPolicies, people: &[Owner]) {
+    async fn enforce(&mut self, found: LoadedPolicies, people: &[Owner]) -> bool {
         let (archive, set) = (self.archive.clone(), found.clone());
         let kept = tokio::task::spawn_blocking(move || archive.takes_force(&set)).await;
         // A set that is archived: what cannot be shown to an auditor takes no force.
         if let Err(error) = kept.map_err(io::Error::other).flatten() {
             let why = format!("the policies cannot be archived beside the audit chain: {error}");
-            return self.stay(&[Finding::error("", why)]);
+            self.stay(&[Finding::error("", why)]);
+            return false;
         }
         self.waiting = None;
         let before = self.in_force.now().policies.version().to_owned();
-        let changes = self.in_force.replace(found.policies);
+        let changes = self.in_force.replace(found.catalog, found.policies);
         let now = self.in_force.now();
         let version = now.policies.version();
         if changes.is_empty() {
@@ -217,6 +285,7 @@ impl Reload {
             let succession = Succession { environment: self.environment, from: &before, to: version };
             self.untold.push(took_force(succession, people, &self.books.node));
         }
+        true
     }
 
     /// What took force by a start.
@@ -233,7 +302,9 @@ impl Reload {
         let (from, to) = (now.policies.version(), waiting.policies.version());
         let succession = Succession { environment: self.environment, from, to };
         match activate::agreed(&self.books, succession).await {
-            Ok(people) if people.len() >= PEOPLE => self.enforce(waiting, &people).await,
+            Ok(people) if people.len() >= PEOPLE => {
+                self.enforce(waiting, &people).await;
+            }
             Ok(_) => {}
             Err(fault) => self.books.told_of(&fault),
         }
@@ -258,8 +329,33 @@ impl Reload {
         let errors = findings.iter().filter(|finding| finding.severity == Severity::Error).count();
         tracing::error!(errors, version, "policies with errors take no force; those in force stay");
         self.books.metrics.policies_read("refused");
+        self.books.metrics.reload_refused();
         self.in_force.stay(format!("policies changed and have errors ({errors}); version {version} stays in force"));
     }
+}
+
+/// How all looks, as far as it is read again.
+pub(super) fn look(folder: &PolicyFolder, files: &[PathBuf]) -> Seen {
+    let (policies, others) = (folder.glance().ok()?, glance::look(files).ok()?);
+    Some(Fingerprint::of(&[policies.to_hex().as_bytes(), others.to_hex().as_bytes()]))
+}
+
+/// What a contract has otherwise, in words.
+fn contract(before: &Catalog, now: &Catalog) -> Option<String> {
+    if before.digest() == now.digest() {
+        return None;
+    }
+    let lacks = |one: &Catalog, other: &Catalog| -> Vec<String> {
+        let ids = one.operations().iter().map(|operation| &operation.id);
+        ids.filter(|id| other.operation(id).is_none()).map(ToString::to_string).collect()
+    };
+    let (added, removed) = (lacks(now, before).join(", "), lacks(before, now).join(", "));
+    Some(match (added.as_str(), removed.as_str()) {
+        ("", "") => "contract".to_owned(),
+        (added, "") => format!("contract, with {added}"),
+        ("", removed) => format!("contract, without {removed}"),
+        (added, removed) => format!("contract, with {added}, without {removed}"),
+    })
 }
 
 #[cfg(test)]

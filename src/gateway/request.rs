@@ -8,10 +8,11 @@ use pingora::{Error, ErrorType, Result};
 
 use super::guard::{self, Unreadable};
 use super::observe::Observed;
-use super::{Ctx, Gate, answer, body, holds, observe, read};
+use super::{Ctx, Gate, Phase, Speaking, answer, body, holds, observe, read};
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::random::trace_id;
 use crate::base::ids::TraceId;
+use crate::catalog::Found;
 use crate::config::AnswerMode;
 use crate::journey::Snapshot;
 use crate::journey::fetch::fetch;
@@ -36,11 +37,11 @@ pub(super) async fn filter(gate: &Gate, session: &mut Session, ctx: &mut Ctx) ->
         let reply = holds::answer(gate, session, ctx).await;
         return answer::write(session, ctx, reply).await;
     }
-    let admitted = match admitted(gate, session, ctx).await {
-        Ok(admitted) => admitted,
-        Err(refusal) => return refuse(session, ctx, &Refusal::Admit(refusal)).await,
-    };
     let snapshot = gate.in_force.now();
+    let admitted = match admitted(gate, session, ctx, &snapshot).await {
+        Ok(admitted) => admitted,
+        Err(refusal) => return refuse(session, ctx, &refusal).await,
+    };
     ctx.limited = snapshot.rates.take(&admitted, &trace).await;
     if let Some(exceeded) = ctx.limited.exceeded.take() {
         return refuse(session, ctx, &Refusal::Exceeded(exceeded)).await;
@@ -74,7 +75,22 @@ fn unreadable(why: Unreadable) -> AdmitRefusal {
     }
 }
 
-async fn admitted(gate: &Gate, session: &Session, ctx: &mut Ctx) -> std::result::Result<Admitted, AdmitRefusal> {
+async fn admitted(
+    gate: &Gate,
+    session: &Session,
+    ctx: &mut Ctx,
+    snapshot: &Snapshot,
+) -> std::result::Result<Admitted, Refusal> {
+    let head = head(gate, session).map_err(Refusal::Admit)?;
+    let found = find(&snapshot.catalog, head).map_err(Refusal::Admit)?;
+    ctx.operation = Some(found.operation.clone());
+    if *gate.phase.borrow() >= Phase::Refusing {
+        return Err(Refusal::Draining);
+    }
+    believed(gate, session, ctx, found, head).await.map_err(Refusal::Admit)
+}
+
+fn head<'s>(gate: &Gate, session: &'s Session) -> std::result::Result<Head<'s>, AdmitRefusal> {
     let request = session.req_header();
     if !session.is_http2() && request.uri.authority().is_some() {
         return Err(AdmitRefusal::Malformed("the request target is not a path"));
@@ -85,9 +101,16 @@ async fn admitted(gate: &Gate, session: &Session, ctx: &mut Ctx) -> std::result:
     }
     let target = std::str::from_utf8(request.raw_path())
         .map_err(|_| AdmitRefusal::Malformed("the request target is not UTF-8"))?;
-    let head = Head { method: &request.method, target, headers: &request.headers };
-    let found = find(&gate.catalog, head)?;
-    ctx.operation = Some(found.operation.clone());
+    Ok(Head { method: &request.method, target, headers: &request.headers })
+}
+
+async fn believed(
+    gate: &Gate,
+    session: &Session,
+    ctx: &mut Ctx,
+    found: Found,
+    head: Head<'_>,
+) -> std::result::Result<Admitted, AdmitRefusal> {
     let certificate = certificate(gate, session, ctx)?;
     let token = bearer(head.headers)?;
     let believed = gate.identity.believe(&token).await.map_err(AdmitRefusal::NotBelieved);
@@ -105,7 +128,7 @@ pub(super) fn certificate(
     session: &Session,
     ctx: &mut Ctx,
 ) -> std::result::Result<Option<Arc<Certificate>>, AdmitRefusal> {
-    let Some(clients) = &gate.clients else { return Ok(None) };
+    let Some(clients) = gate.tls.as_ref().and_then(Speaking::clients) else { return Ok(None) };
     let refusal = |ctx: &mut Ctx, reason| {
         ctx.fault = reason;
         AdmitRefusal::Unauthorized("the certificate of this connection is not accepted any more")

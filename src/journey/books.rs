@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_util::task::TaskTracker;
 
 use super::facts::Heard;
@@ -55,6 +55,8 @@ pub struct Books {
     pub operand_key: OperandKey,
     /// What still writes down outcomes when their callers were answered; an end waits for it.
     pub settling: TaskTracker,
+    /// Becomes true when this node is to end: nobody waits here any longer than needed.
+    pub stopping: watch::Receiver<bool>,
     /// What happens to holds here.
     pub changes: Changes,
     /// Who does not judge what their services ask for.
@@ -356,10 +358,25 @@ impl Books {
                     }
                     return;
                 }
-                tokio::time::sleep(pause).await;
+                // The next start takes up what is left.
+                if *books.stopping.borrow() {
+                    return;
+                }
+                tokio::select! {
+                    () = tokio::time::sleep(pause) => {}
+                    () = books.stopped() => {}
+                }
                 pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
             }
         });
+    }
+
+    /// When this node is to end.
+    pub async fn stopped(&self) {
+        let mut stopping = self.stopping.clone();
+        if stopping.wait_for(|stopping| *stopping).await.is_err() {
+            std::future::pending().await
+        }
     }
 }
 

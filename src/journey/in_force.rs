@@ -1,4 +1,4 @@
-//! The policies in force, and what rates count by: one snapshot serves a request from its start to its end.
+//! The contract and the policies in force, and what rates count by: one snapshot serves a request from its start to its end.
 
 use std::sync::Arc;
 
@@ -6,12 +6,15 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 
 use super::candidate::Candidate;
 use super::rates::Rates;
+use crate::catalog::Catalog;
 use crate::policy::{Changes, Policies};
 use crate::telemetry::Metrics;
 
 /// What a request is decided by.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
+    /// What the policies were read for.
+    pub catalog: Arc<Catalog>,
     pub policies: Arc<Policies>,
     pub rates: Arc<Rates>,
     /// What waits, and decides beside.
@@ -27,9 +30,9 @@ pub struct InForce {
 }
 
 impl InForce {
-    pub fn new(policies: Policies, rates: Rates, metrics: Metrics) -> InForce {
+    pub fn new(catalog: Arc<Catalog>, policies: Policies, rates: Rates, metrics: Metrics) -> InForce {
         metrics.policies_in_force(policies.version());
-        let snapshot = Snapshot { policies: Arc::new(policies), rates: Arc::new(rates), candidate: None };
+        let snapshot = Snapshot { catalog, policies: Arc::new(policies), rates: Arc::new(rates), candidate: None };
         InForce { snapshot: ArcSwap::from_pointee(snapshot), fault: ArcSwapOption::empty(), metrics }
     }
 
@@ -38,7 +41,7 @@ impl InForce {
     }
 
     /// From now on these decide; what runs is decided by what it began with. What rates have counted goes on.
-    pub fn replace(&self, policies: Policies) -> Changes {
+    pub fn replace(&self, catalog: Arc<Catalog>, policies: Policies) -> Changes {
         let before = self.now();
         let changes = policies.meaning.since(&before.policies.meaning);
         self.fault.store(None);
@@ -50,29 +53,26 @@ impl InForce {
         let rates = before.rates.followed_by(policies.rates.clone(), &self.metrics);
         self.metrics.candidate(None);
         let (policies, rates) = (Arc::new(policies), Arc::new(rates));
-        self.snapshot.store(Arc::new(Snapshot { policies, rates, candidate: None }));
+        self.snapshot.store(Arc::new(Snapshot { catalog, policies, rates, candidate: None }));
         changes
     }
 
     /// A set waits, and decides beside; what is in force stays.
     pub fn wait(&self, candidate: Candidate) {
         let version = candidate.policies.version();
-        let Snapshot { policies, rates, .. } = &*self.now();
-        let stays = policies.version();
+        let now = self.now();
+        let stays = now.policies.version();
         let why = format!("policies of version {version} wait until two people agree; version {stays} stays in force");
         self.metrics.candidate(Some(version));
         self.metrics.policies_faulty(false);
         self.fault.store(Some(Arc::new(why)));
-        let (policies, rates, candidate) = (policies.clone(), rates.clone(), Some(Arc::new(candidate)));
-        self.snapshot.store(Arc::new(Snapshot { policies, rates, candidate }));
+        self.snapshot.store(Arc::new(Snapshot { candidate: Some(Arc::new(candidate)), ..Snapshot::clone(&now) }));
     }
 
     /// The set that was to follow is none; what is in force stays, and nothing waits.
     pub fn stay(&self, why: String) {
         self.metrics.candidate(None);
-        let Snapshot { policies, rates, .. } = &*self.now();
-        let (policies, rates) = (policies.clone(), rates.clone());
-        self.snapshot.store(Arc::new(Snapshot { policies, rates, candidate: None }));
+        self.snapshot.store(Arc::new(Snapshot { candidate: None, ..Snapshot::clone(&self.now()) }));
         self.metrics.policies_faulty(true);
         self.fault.store(Some(Arc::new(why)));
     }

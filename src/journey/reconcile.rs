@@ -10,7 +10,7 @@ use http::HeaderMap;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{Books, Road};
+use super::{Books, InForce, Road};
 use crate::adapters::random::trace_id;
 use crate::catalog::{Catalog, Operation, Reconcile};
 use crate::commit::{Index, Kind, Record, RecordKey, StoreFault, StoreTime};
@@ -46,9 +46,9 @@ impl Pauses {
 }
 
 /// Looks, as long as the process lives, for what became of the calls of an environment that are in doubt.
-pub async fn reconcile(books: Arc<Books>, road: Road, catalog: Arc<Catalog>, pauses: Pauses) {
+pub async fn reconcile(books: Arc<Books>, road: Road, in_force: Arc<InForce>, pauses: Pauses) {
     loop {
-        if let Err(fault) = look_at_all(&books, &road, &catalog, pauses).await {
+        if let Err(fault) = look_at_all(&books, &road, &in_force.now().catalog, pauses).await {
             books.told_of(&fault);
         }
         tokio::time::sleep(EVERY.min(pauses.first)).await;

@@ -15,7 +15,6 @@ use super::holds::key;
 use super::submit::carry_on;
 use super::{Books, InForce, Road};
 use crate::base::ids::{Environment, HoldId, TraceId};
-use crate::catalog::Catalog;
 use crate::commit::{Index, Record, StoreFault};
 use crate::policy::{Policies, Progress};
 use crate::stations::check::Intent;
@@ -38,7 +37,6 @@ const DECISIONS: usize = 4;
 pub struct Releasing {
     pub books: Arc<Books>,
     pub road: Road,
-    pub catalog: Arc<Catalog>,
     pub in_force: Arc<InForce>,
 }
 
@@ -150,7 +148,7 @@ impl Releasing {
             tracing::error!(hold = %id, "people agreed to a call, and the gate has no credential of its own to send it with");
             return Ok(Released::Stands);
         }
-        let Some(intent) = read_again(&self.catalog, self.road.environment, &hold) else {
+        let Some(intent) = read_again(&self.in_force.now().catalog, self.road.environment, &hold) else {
             tracing::error!(hold = %id, "what people agreed to is no call of the contract any more, or not what they saw");
             let reason = Some("it is no call of today's contract".to_owned());
             books.decline(here, Declined { how: Decline::Blocked, reason }, None).await?;

@@ -57,9 +57,43 @@ pub enum What {
     /// A member named a person who votes in their place for a time.
     StandIn,
     StandInRevoked,
+    /// A person has a session at the console.
+    SignedIn,
+    /// A session was used, and goes on.
+    StayedIn,
+    SignedOut,
 }
 
 impl What {
+    pub const ALL: [What; 26] = [
+        What::Sending,
+        What::Refused,
+        What::Executed,
+        What::NotExecuted,
+        What::Undone,
+        What::Unknown,
+        What::Late,
+        What::SaidAbsent,
+        What::Frozen,
+        What::Unfrozen,
+        What::Agreed,
+        What::TookForce,
+        What::Remembered,
+        What::Held,
+        What::Voted,
+        What::Withdrawn,
+        What::Noted,
+        What::Approved,
+        What::Reopened,
+        What::Rejected,
+        What::Expired,
+        What::Cancelled,
+        What::Blocked,
+        What::SignedIn,
+        What::StayedIn,
+        What::SignedOut,
+    ];
+
     pub fn as_str(self) -> &'static str {
         match self {
             What::Sending => "sending",
@@ -87,6 +121,9 @@ impl What {
             What::Blocked => "blocked",
             What::StandIn => "stand-in",
             What::StandInRevoked => "stand-in-revoked",
+            What::SignedIn => "signed-in",
+            What::StayedIn => "stayed-in",
+            What::SignedOut => "signed-out",
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The metrics.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus::core::Collector;
@@ -7,6 +8,7 @@ use prometheus::{
     Encoder, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
 };
 
+use super::tally::Tally;
 use crate::policy::{Changes, Effect, Mode, Verdict};
 
 /// Upper bounds in seconds: 100 µs to 60 s.
@@ -46,10 +48,15 @@ pub struct Metrics {
     reconciled: IntCounterVec,
     frozen: IntGaugeVec,
     people: IntCounterVec,
+    sign_ins: IntCounterVec,
+    pub(super) tally: Arc<Tally>,
     holds: IntCounterVec,
     holds_open: IntGaugeVec,
     policy_info: IntGaugeVec,
     policy_reads: IntCounterVec,
+    reloads: IntCounterVec,
+    reload_faulty: IntGauge,
+    reload_needs_restart: IntGauge,
     policy_changes: IntCounterVec,
     policy_faulty: IntGauge,
     policy_candidate: IntGaugeVec,
@@ -63,14 +70,6 @@ pub struct RateCounters {
     pub limited: IntCounter,
     /// Allowed, with less than a fifth left.
     pub near: IntCounter,
-}
-
-/// How long a request took, and of that Sluice itself and upstream.
-#[derive(Clone, Copy, Debug)]
-pub struct Times {
-    pub whole: Duration,
-    pub gate: Duration,
-    pub upstream: Option<Duration>,
 }
 
 impl Metrics {
@@ -208,6 +207,12 @@ impl Metrics {
                 "Requests that the console answered, by act and status.",
                 &["act", "status"],
             )?,
+            tally: Arc::default(),
+            sign_ins: counters(
+                "sluice_console_sign_ins_total",
+                "Sign-ins of browsers, by their way and their outcome.",
+                &["way", "outcome"],
+            )?,
             holds: counters(
                 "sluice_holds_total",
                 "What happened to calls that wait for people.",
@@ -238,6 +243,25 @@ impl Metrics {
                 IntGauge::new(
                     "sluice_policy_faulty",
                     "1 while the policies that were written last have errors, and those before them stay in force.",
+                )?,
+            )?,
+            reloads: counters(
+                "sluice_reloads_total",
+                "How often everything that can be reloaded was read again, by what came of it: changed, unchanged or refused.",
+                &["outcome"],
+            )?,
+            reload_faulty: registered(
+                &registry,
+                IntGauge::new(
+                    "sluice_reload_faulty",
+                    "1 while what was read again has errors, and what was good last stays.",
+                )?,
+            )?,
+            reload_needs_restart: registered(
+                &registry,
+                IntGauge::new(
+                    "sluice_reload_needs_restart",
+                    "Settings that have changed since the start and need a restart.",
                 )?,
             )?,
             policy_candidate: gauges(
@@ -281,7 +305,7 @@ impl Metrics {
     }
 
     /// Counts a request that was answered, or that could not be.
-    pub fn answered(&self, line: &super::RequestLine<'_>, times: Times) {
+    pub fn answered(&self, line: &super::RequestLine<'_>, times: super::Times) {
         self.in_flight.dec();
         let labels = [line.environment, line.operation, line.status, line.origin, line.outcome, line.code];
         self.requests.with_label_values(&labels).inc();
@@ -392,6 +416,10 @@ impl Metrics {
         self.people.with_label_values(&[act, &status.to_string()]).inc();
     }
 
+    pub fn signed_in(&self, way: &str, outcome: &str) {
+        self.sign_ins.with_label_values(&[way, outcome]).inc();
+    }
+
     /// Which version decides from now on.
     pub fn policies_in_force(&self, version: &str) {
         self.policy_info.reset();
@@ -412,6 +440,19 @@ impl Metrics {
 
     pub fn policies_faulty(&self, are_faulty: bool) {
         self.policy_faulty.set(i64::from(are_faulty));
+    }
+
+    /// What was read again is in use; so many settings need a restart.
+    pub fn reloaded(&self, outcome: &str, need_restart: usize) {
+        self.reloads.with_label_values(&[outcome]).inc();
+        self.reload_faulty.set(0);
+        self.reload_needs_restart.set(i64::try_from(need_restart).unwrap_or(i64::MAX));
+    }
+
+    /// What was read again has errors; what was good last stays.
+    pub fn reload_refused(&self) {
+        self.reloads.with_label_values(&["refused"]).inc();
+        self.reload_faulty.set(1);
     }
 
     pub fn candidate(&self, version: Option<&str>) {

@@ -131,7 +131,7 @@ fn a_set_with_an_error_never_takes_force() {
     // What stops a reload stops a start.
     write(&gate, BROKEN);
     let gate = Gate::spawn(gate.kill());
-    assert_eq!(gate.wait_end().code(), Some(1));
+    assert_eq!(gate.wait_end().code(), Some(3));
     assert!(gate.stderr().contains("did you mean `allow`?"), "{}", gate.stderr());
 }
 

@@ -1,8 +1,10 @@
 //! An orderly end: what runs is finished, nothing new begins.
 
 use std::net::TcpStream;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-use crate::support::clock::Watch;
+use crate::support::clock::{PATIENCE, Watch};
 use crate::support::gate::sluice;
 use crate::support::shape::{operation, valid};
 use crate::support::shared::Signal;
@@ -79,6 +81,108 @@ fn an_end_waits_until_an_answer_is_given_up() {
     let answer = caller.answer();
     assert_eq!((answer.status, answer.outcome().as_str()), (504, "unknown"));
     assert_eq!(gate.wait_end().code(), Some(0));
+}
+
+#[test]
+fn an_end_is_announced_while_all_is_served() {
+    let upstream = Upstream::start();
+    let gate = Setup::of(&upstream).set_raw("timeouts", "notice_secs", "600").start();
+    let mut open = Caller::connect(gate.production());
+    let swap = || valid(operation("createSwap"));
+    assert_eq!(swap().over(&mut open).header("connection"), None);
+    ending(&gate);
+    assert_eq!((gate.probe("/readyz").status, gate.probe("/readyz").text().as_str()), (503, "draining\n"));
+    // Who was there before is told to come again; who comes now is served as ever.
+    let last = swap().over(&mut open);
+    assert_eq!((last.status, last.header("connection").as_deref()), (200, Some("close")));
+    let mut late = Caller::connect(gate.production());
+    let answer = swap().over(&mut late);
+    assert_eq!((answer.status, answer.header("connection")), (200, None));
+    // A second word ends it at once, and in order where nothing runs.
+    gate.terminate();
+    assert_eq!(gate.wait_end().code(), Some(0));
+}
+
+#[test]
+fn who_waits_hears_what_is_known_and_what_comes_late_is_refused() {
+    let (upstream, go) = (Upstream::start(), Signal::new());
+    let gate = Setup::of(&upstream).start();
+    upstream.next(Act::json(200, "{}").after(&go));
+    let call = valid(operation("createSwap"));
+    let [mut first, mut waits, mut late] = std::array::from_fn(|_| Caller::connect(gate.production()));
+    first.send(call.bytes());
+    upstream.wait_for(0);
+    waits.send(call.clone().header("Prefer", "wait=60").bytes());
+    gate.terminate();
+    let answer = waits.answer();
+    assert_eq!((answer.status, answer.code().as_str()), (409, "REQUEST_IN_PROGRESS"), "{answer}");
+    assert!(answer.took.as_secs() < 30, "{:?}", answer.took);
+
+    gate.log.wait("what comes late to be refused", |lines| {
+        let told = |line: &&serde_json::Value| line["message"].as_str().is_some_and(|m| m.ends_with("now is refused"));
+        lines.iter().find(told).map(|_| ())
+    });
+    let refused = valid(operation("createSwap")).over(&mut late);
+    assert_eq!((refused.status, refused.code().as_str(), refused.outcome().as_str()), (503, "DRAINING", "unknown"));
+    let told = |name| refused.header(name).unwrap_or_default();
+    assert_eq!((told("retry-after").as_str(), told("connection").as_str()), ("1", "close"), "{refused}");
+    go.give();
+    assert_eq!(first.answer().status, 200);
+    assert_eq!(gate.wait_end().code(), Some(0));
+    assert_eq!(upstream.seen().len(), 1);
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once_and_what_was_sent_is_in_doubt() {
+    let upstream = Upstream::start();
+    let gate = Setup::of(&upstream).start();
+    upstream.next(Act::silence().hang());
+    let call = valid(operation("createSwap"));
+    let mut caller = Caller::connect(gate.production());
+    caller.send(call.bytes());
+    upstream.wait_for(0);
+    ending(&gate);
+    assert!(!gate.has_ended());
+    gate.signal("INT");
+    assert_eq!(gate.wait_end().code(), Some(6));
+    let gate = gate.end().start();
+    let again = call.send(gate.production());
+    assert_eq!((again.status, again.code().as_str()), (409, "OUTCOME_UNKNOWN"), "{again}");
+}
+
+#[test]
+fn a_supervisor_is_told_how_it_is() {
+    let upstream = Upstream::start();
+    let setup = Setup::of(&upstream);
+    let (path, name) = (setup.path("notify"), format!("sluice-test-{}", std::process::id()));
+    let [on_disk, nowhere] = [UnixDatagram::bind(&path), UnixDatagram::bind_addr(&abstract_name(&name))];
+    let heard = |socket: &UnixDatagram| {
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut text = [0; 256];
+        let length = socket.recv(&mut text).unwrap();
+        String::from_utf8_lossy(&text[..length]).into_owned()
+    };
+    let until =
+        |socket: &UnixDatagram, word: &str| while !heard(socket).split('\n').any(|line| line.starts_with(word)) {};
+    let mut setup = setup;
+    for (socket, name) in
+        [(on_disk.unwrap(), path.to_str().unwrap().to_owned()), (nowhere.unwrap(), format!("@{name}"))]
+    {
+        let gate = setup.variable("NOTIFY_SOCKET", &name).variable("WATCHDOG_USEC", "300000").start();
+        until(&socket, "READY=1");
+        until(&socket, "WATCHDOG=1");
+        gate.signal("HUP");
+        until(&socket, "RELOADING=1");
+        until(&socket, "READY=1");
+        gate.terminate();
+        until(&socket, "STOPPING=1");
+        assert_eq!(gate.wait_end().code(), Some(0));
+        setup = gate.end();
+    }
+}
+
+fn abstract_name(name: &str) -> SocketAddr {
+    SocketAddr::from_abstract_name(name).unwrap()
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! The real binary, with a configuration of the test's own.
 
 use std::io::{BufRead as _, BufReader, Read, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Mutex;
@@ -17,6 +18,8 @@ use super::shared::Shared;
 use super::token::{ISSUER, SECRET, token};
 use super::upstream::Upstream;
 
+/// What comes on standard input is handed over as systemd would.
+const LEND: &str = r#"exec 3<&0 0</dev/null; export LISTEN_FDS=1 LISTEN_PID=$$; exec "$0" "$@""#;
 /// Rules that let everything pass that has a value.
 pub const EVERYTHING: &str = "[[rule]]\nid = \"everything\"\neffect = \"allow\"\nwhen = { op = \"*\" }\n";
 
@@ -26,6 +29,8 @@ pub struct Setup {
     folder: TempDir,
     sections: Vec<(String, Vec<String>)>,
     variables: Vec<(String, String)>,
+    /// A listening socket that the gate is handed.
+    lent: Option<TcpListener>,
 }
 
 impl Setup {
@@ -34,6 +39,7 @@ impl Setup {
             folder: tempfile::tempdir().unwrap(),
             sections: vec![(String::new(), Vec::new())],
             variables: Vec::new(),
+            lent: None,
         };
         std::fs::create_dir(setup.path("policies")).unwrap();
         setup
@@ -104,6 +110,13 @@ impl Setup {
         self
     }
 
+    /// Hands over a listening socket, as systemd does, for production.
+    pub fn lend(mut self, listener: &TcpListener) -> Setup {
+        let address = listener.local_addr().unwrap().to_string();
+        self.lent = Some(listener.try_clone().unwrap());
+        self.set("production", "listen", &address)
+    }
+
     /// A file beside the configuration.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
@@ -151,7 +164,14 @@ impl Setup {
 
     /// Runs the gate, and returns when it listens.
     pub fn start(self) -> Gate {
-        let mut gate = Gate::spawn(self);
+        Gate::spawn(self).listening()
+    }
+}
+
+impl Gate {
+    /// Waits until it listens.
+    pub fn listening(mut self) -> Gate {
+        let gate = &mut self;
         let addresses = gate.log.wait("the gate to listen", |lines| {
             let probes = addresses(lines, "listening for probes").pop()?;
             let people = addresses(lines, "listening for people").pop().map(|(_, address)| address);
@@ -160,7 +180,7 @@ impl Setup {
         gate.callers = addresses.0;
         gate.console = addresses.1;
         gate.probes = Some(addresses.2);
-        gate
+        self
     }
 }
 
@@ -191,7 +211,16 @@ impl Gate {
     pub fn spawn(setup: Setup) -> Gate {
         let config = setup.write();
         setup.plant_secrets();
-        let mut command = sluice(&["serve", "--config", config.to_str().unwrap()]);
+        let serve = ["serve", "--config", config.to_str().unwrap()];
+        let mut command = match &setup.lent {
+            None => sluice(&serve),
+            Some(listener) => {
+                let mut command = Command::new("/bin/sh");
+                command.args(["-c", LEND, env!("CARGO_BIN_EXE_sluice")]).args(serve).env_clear();
+                command.stdin(Stdio::from(OwnedFd::from(listener.try_clone().unwrap())));
+                command
+            }
+        };
         command.envs(setup.variables.iter().cloned());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (log, stderr, ended) = (Shared::new(), Shared::new(), Shared::new());

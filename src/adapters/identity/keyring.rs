@@ -182,6 +182,43 @@ impl Keyring {
         }
     }
 
+    /// The keys that a configuration gives by themselves, of issuers that are known; each with its place here.
+    pub fn given(issuers: &[IssuerConfig], known: &Keyring) -> Result<Vec<(usize, KeySet)>, KeyringError> {
+        let mut given = Vec::new();
+        for issuer in issuers {
+            let at = known.sources.iter().position(|source| source.issuer == issuer.name);
+            let source = at.and_then(|at| Some((at, known.sources.get(at)?)));
+            if let (Some((at, Source { kind: Kind::Fixed, .. })), KeySource::Pem(_) | KeySource::Shared(_)) =
+                (source, &issuer.keys)
+                && let (_, Some(keys)) = begin(issuer)?
+            {
+                given.push((at, keys));
+            }
+        }
+        Ok(given)
+    }
+
+    /// From now on these are its keys; whether they are others than before.
+    pub fn replace(&self, issuer: usize, keys: KeySet) -> bool {
+        let before = self.generation();
+        self.put(issuer, Some(keys));
+        self.generation() != before
+    }
+
+    pub fn name(&self, issuer: usize) -> &str {
+        self.sources.get(issuer).map_or("", |source| &source.issuer)
+    }
+
+    /// Looks at once at the files that keys are in.
+    pub async fn look_at_files(&self) {
+        for (at, source) in self.sources.iter().enumerate() {
+            if matches!(source.kind, Kind::File(_)) {
+                let _alone = source.fetching.lock().await;
+                self.refresh(at).await;
+            }
+        }
+    }
+
     /// Keeps all keys fresh; runs until the process ends.
     pub async fn keep_fresh(self: Arc<Keyring>) {
         let each = (0..self.sources.len()).map(|issuer| self.clone().keep_one(issuer));

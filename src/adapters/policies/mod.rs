@@ -4,12 +4,12 @@ mod archive;
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use archive::Archive;
 
+use super::glance::look;
 use crate::base::digest::Fingerprint;
 use crate::base::finding::Finding;
 use crate::base::ids::Environment;
@@ -34,6 +34,8 @@ pub struct PolicyFolder {
 /// A set that may take force.
 #[derive(Clone, Debug)]
 pub struct LoadedPolicies {
+    /// What they were read for.
+    pub catalog: Arc<Catalog>,
     pub policies: Policies,
     pub warnings: Vec<Finding>,
     /// As it was written.
@@ -78,7 +80,8 @@ impl PolicyFolder {
         if !unsendable.is_empty() {
             return Err(placed(&self.folder, unsendable));
         }
-        Ok(LoadedPolicies { policies: read.policies, warnings: placed(&self.folder, read.warnings), texts, seen })
+        let warnings = placed(&self.folder, read.warnings);
+        Ok(LoadedPolicies { catalog: self.catalog.clone(), policies: read.policies, warnings, texts, seen })
     }
 
     /// What is odd about a set that may take force: it takes a while to be sure of, and stops nothing.
@@ -103,16 +106,7 @@ impl PolicyFolder {
 
     /// What changes when a file does, without reading any.
     pub fn glance(&self) -> io::Result<Fingerprint> {
-        let mut parts = Vec::new();
-        for path in files(&self.folder)? {
-            let seen = fs::metadata(&path)?;
-            let numbers = [seen.mtime(), seen.mtime_nsec(), seen.ctime(), seen.ctime_nsec()].map(i64::to_be_bytes);
-            let others = [seen.len(), seen.ino(), seen.dev()].map(u64::to_be_bytes);
-            parts.push(path.as_os_str().as_encoded_bytes().to_vec());
-            parts.push([numbers.as_flattened(), others.as_flattened()].concat());
-        }
-        let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
-        Ok(Fingerprint::of(&parts))
+        look(&files(&self.folder)?)
     }
 }
 

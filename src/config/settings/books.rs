@@ -19,6 +19,13 @@ pub(super) const STORE: &[Setting] = &[
               here that it could not be told.",
     },
     Setting {
+        name: "wait_secs",
+        kind: Kind::Seconds { least: 0, most: 3_600, slot: |w| &mut w.store_wait },
+        absent: Absent::Means("120"),
+        doc: "How long a start waits for an embedded store that another process has: the one before it, which is ending.\n\
+              Connections wait meanwhile.",
+    },
+    Setting {
         name: "node",
         kind: Kind::Node(|w| &mut w.node),
         absent: Absent::Means(r#""gate""#),

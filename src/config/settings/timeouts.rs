@@ -1,6 +1,6 @@
 //! How long anything may take.
 
-use super::{Setting, millis};
+use super::{Absent, Kind, Setting, millis};
 
 pub(super) const SETTINGS: &[Setting] = &[
     millis("head_ms", "10_000", |w| &mut w.head, "For the whole head of a request."),
@@ -31,6 +31,13 @@ pub(super) const SETTINGS: &[Setting] = &[
         "How long a connection to upstream may be idle, below upstream's own limit; one that is to carry a write, a second\n\
          at most.",
     ),
+    Setting {
+        name: "notice_secs",
+        kind: Kind::Seconds { least: 0, most: 600, slot: |w| &mut w.notice },
+        absent: Absent::Means("0"),
+        doc: "How long a shutdown is announced: `/readyz` fails, and all is served still. Give a load balancer that sends\n\
+              callers here the time that it takes to notice.",
+    },
     millis(
         "grace_ms",
         "95_000",

@@ -38,6 +38,8 @@ pub enum Code {
     StoreUnavailable,
     AuditUnavailable,
     Frozen,
+    /// This gate is being stopped.
+    Draining,
     RequestNotFound,
     NotInDoubt,
     TwoPeopleNeeded,
@@ -50,7 +52,7 @@ pub enum Code {
 }
 
 impl Code {
-    pub const ALL: [Code; 39] = [
+    pub const ALL: [Code; 40] = [
         Code::MalformedRequest,
         Code::TargetTooLong,
         Code::HeadTooLarge,
@@ -83,6 +85,7 @@ impl Code {
         Code::StoreUnavailable,
         Code::AuditUnavailable,
         Code::Frozen,
+        Code::Draining,
         Code::RequestNotFound,
         Code::NotInDoubt,
         Code::TwoPeopleNeeded,
@@ -122,6 +125,7 @@ impl Code {
             Code::StoreUnavailable => "STORE_UNAVAILABLE",
             Code::AuditUnavailable => "AUDIT_UNAVAILABLE",
             Code::Frozen => "FROZEN",
+            Code::Draining => "DRAINING",
             Code::RequestNotFound => "REQUEST_NOT_FOUND",
             Code::NotInDoubt => "NOT_IN_DOUBT",
             Code::TwoPeopleNeeded => "TWO_PEOPLE_NEEDED",
@@ -170,7 +174,8 @@ impl Code {
             | Code::KeysUnavailable
             | Code::StoreUnavailable
             | Code::AuditUnavailable
-            | Code::Frozen => 503,
+            | Code::Frozen
+            | Code::Draining => 503,
             Code::UpstreamTimeout | Code::OutcomeUnknown => 504,
         }
     }
@@ -212,7 +217,8 @@ impl Code {
             | Code::KeysUnavailable
             | Code::StoreUnavailable
             | Code::AuditUnavailable
-            | Code::Frozen => Shape::A,
+            | Code::Frozen
+            | Code::Draining => Shape::A,
         }
     }
 
@@ -223,7 +229,8 @@ impl Code {
             | Code::KeysUnavailable
             | Code::RequestInProgress
             | Code::StoreUnavailable
-            | Code::AuditUnavailable => Some(1),
+            | Code::AuditUnavailable
+            | Code::Draining => Some(1),
             Code::Frozen => Some(60),
             _ => None,
         }

@@ -96,6 +96,8 @@ pub enum Refusal {
     BodyBroken,
     /// As many bodies are held as may be.
     NoRoom,
+    /// This gate ends, and begins nothing new.
+    Draining,
 }
 
 /// The answer to a call that went no further. `operation` is `None` where the call names none.
@@ -249,6 +251,7 @@ fn told(refusal: &Refusal) -> (Code, String, &[Violation]) {
         ),
         Refusal::BodySlow => plain(Code::RequestTimeout, "the body did not arrive in time"),
         Refusal::NoRoom => plain(Code::Overloaded, "more is being sent at this moment than is taken at one time"),
+        Refusal::Draining => plain(Code::Draining, "this gate is being stopped, and begins nothing new"),
         Refusal::BodyBroken => plain(Code::MalformedRequest, "the body broke off or is framed wrongly"),
     }
 }

@@ -121,7 +121,7 @@ impl World {
         });
         let metrics = Metrics::new().unwrap();
         let rates = Rates::new(Vec::new(), Arc::new(Local::new(0)), &metrics);
-        let in_force = Arc::new(InForce::new(SETS[0].clone(), rates, metrics));
+        let in_force = Arc::new(InForce::new(SHARED.clone(), SETS[0].clone(), rates, metrics));
         let (running, stopping) = watch::channel(false);
         let mut world = World {
             fate,
@@ -142,12 +142,8 @@ impl World {
     fn node(&self, at: usize, fate: &Arc<Fate>) -> Node {
         let credential = CredentialConfig::Inject(CredentialSource::Given(Secret::new("gate".to_owned())));
         let mut made = node(at, fate, &self.clock, &self.store, &self.files[at], &self.upstream, &credential);
-        let releasing = Releasing {
-            books: made.books.clone(),
-            road: made.road.clone(),
-            catalog: SHARED.clone(),
-            in_force: self.in_force.clone(),
-        };
+        let releasing =
+            Releasing { books: made.books.clone(), road: made.road.clone(), in_force: self.in_force.clone() };
         made.work.push(tokio::spawn(release(releasing, self.stopping.clone())));
         made
     }
@@ -232,7 +228,7 @@ impl World {
         for _ in 0..6 {
             sleep(self.fate.millis(300_000)).await;
             let set = if self.fate.chance(400) { 0 } else { self.fate.below(SETS.len() as u64) as usize };
-            self.in_force.replace(SETS[set].clone());
+            self.in_force.replace(SHARED.clone(), SETS[set].clone());
         }
     }
 

@@ -34,7 +34,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 pub static SNAPSHOT: LazyLock<Arc<Snapshot>> = LazyLock::new(|| {
     let metrics = Metrics::new().unwrap();
     let rates = Rates::new(Vec::new(), Arc::new(Local::new(0)), &metrics);
-    InForce::new(policies(&CATALOG), rates, metrics).now()
+    InForce::new(CATALOG.clone(), policies(&CATALOG), rates, metrics).now()
 });
 
 fn policies(catalog: &Catalog) -> Policies {

@@ -75,7 +75,8 @@ struct Told {
     asked: Asked,
 }
 
-pub static CATALOG: LazyLock<Catalog> = LazyLock::new(|| Catalog::build(&SchemaFiles::built_in(), &[]).unwrap());
+pub static CATALOG: LazyLock<Arc<Catalog>> =
+    LazyLock::new(|| Arc::new(Catalog::build(&SchemaFiles::built_in(), &[]).unwrap()));
 
 impl World {
     pub fn new(seed: u64, store: impl FnOnce(Arc<ModelClock>) -> Arc<dyn Store>) -> Arc<World> {
@@ -370,6 +371,7 @@ pub fn node(
         terms: terms(),
         unsettled: None,
         settling: TaskTracker::new(),
+        stopping: tokio::sync::watch::channel(false).1,
         changes: Changes::default(),
         owners: Arc::default(),
         metrics: Metrics::new().unwrap(),

@@ -92,7 +92,7 @@ fn check_tells_what_is_wrong_with_policies() {
     assert!(run(missing).1.contains("there is no folder"));
     // A set with errors never takes force.
     let gate = Gate::spawn(with(Setup::of(&upstream), "[[rul]]\nid = \"x\"\n"));
-    assert_eq!(gate.wait_end().code(), Some(1));
+    assert_eq!(gate.wait_end().code(), Some(3));
     assert!(gate.stderr().contains("nothing in policies is called `rul`"), "{}", gate.stderr());
 }
 

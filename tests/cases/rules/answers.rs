@@ -85,7 +85,7 @@ fn a_gate_without_rules_does_not_start() {
         (Setup::of(&upstream).set_raw("", "policies", "\"nowhere\""), "there is no folder"),
     ] {
         let gate = Gate::spawn(setup);
-        assert_eq!(gate.wait_end().code(), Some(1));
+        assert_eq!(gate.wait_end().code(), Some(3));
         assert!(gate.stderr().contains(said), "{}", gate.stderr());
     }
 }
