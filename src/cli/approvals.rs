@@ -3,10 +3,8 @@
 //! What is shown of a call is made here, from the bytes that would be sent, and a vote is for the fingerprint that is
 //! computed here: a console that told something else would be noticed.
 
-use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::{Args, Subcommand, ValueEnum};
@@ -14,15 +12,16 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::console::{Ask, Way, refusal};
-use super::freeze::Environment;
+use super::pages::{Pages, listed};
+use super::stand_ins::StandIn;
+use super::watch::Watch;
 use super::{Ending, print, read_contract};
 use crate::base::ids::{Environment as Where, HoldId};
 use crate::catalog::Catalog;
+use crate::policy::Max;
 use crate::stations::admit::Known;
 use crate::stations::check::Intent;
 use crate::stations::hold::{in_words, read_bytes};
-
-const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// See calls that wait for people, and judge them
 ///
@@ -42,6 +41,8 @@ enum What {
     Reject(Reject),
     Withdraw(Withdraw),
     Watch(Watch),
+    #[command(name = "stand-in")]
+    StandIn(StandIn),
 }
 
 /// List what waits, those first that expire first
@@ -49,18 +50,23 @@ enum What {
 struct List {
     #[command(flatten)]
     way: Way,
-    /// Of one environment alone
-    #[arg(long, value_enum)]
-    environment: Option<Environment>,
-    /// In which state
+    #[command(flatten)]
+    pages: Pages,
+    /// In which state; those that are over stand with the latest first
     #[arg(long, value_enum, default_value = "open")]
     state: State,
-    /// At most so many, up to 100
+    /// Of one operation alone, by its id
+    #[arg(long, value_name = "ID")]
+    operation: Option<String>,
+    /// That this caller asked for, or this person behind one, by its subject
+    #[arg(long, value_name = "SUBJECT")]
+    by: Option<String>,
+    /// That wait, or waited, for this approval
+    #[arg(long, value_name = "NAME")]
+    approval: Option<String>,
+    /// That wait for your own vote
     #[arg(long)]
-    limit: Option<u16>,
-    /// Where the page before ended
-    #[arg(long, value_name = "NEXT")]
-    after: Option<String>,
+    mine: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -68,6 +74,9 @@ enum State {
     Open,
     Pending,
     Approved,
+    Released,
+    Declined,
+    Ended,
 }
 
 #[derive(Debug, Args)]
@@ -119,13 +128,6 @@ struct Withdraw {
     which: Which,
 }
 
-/// Tell what begins to wait, and what becomes of it, until you end it
-#[derive(Debug, Args)]
-struct Watch {
-    #[command(flatten)]
-    way: Way,
-}
-
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     match &arguments.what {
         What::List(list) => list.run(),
@@ -140,6 +142,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
             withdraw.which.judge("withdraw", json!({}), told)
         }
         What::Watch(watch) => watch.run(),
+        What::StandIn(stand_in) => stand_in.run(),
     }
 }
 
@@ -149,17 +152,18 @@ impl List {
             State::Open => "open",
             State::Pending => "pending",
             State::Approved => "approved",
+            State::Released => "released",
+            State::Declined => "declined",
+            State::Ended => "ended",
         };
-        let ask = Ask::get("holds")
-            .with("environment", self.environment.map(|environment| environment.as_str().to_owned()))
-            .with("state", Some(state.to_owned()))
-            .with("limit", self.limit.map(|limit| limit.to_string()))
-            .with("after", self.after.clone());
-        self.way.ask(&ask, |answer| {
-            let lines: String = list(answer, "holds").map(|one| format!("{}\n", line(one))).collect();
-            let more = answer["next"].as_str().map_or_else(String::new, |next| format!("more: --after {next}\n"));
-            if lines.is_empty() { "Nothing waits.\n".to_owned() } else { format!("{lines}{more}") }
-        })
+        let ask = self.pages.of("holds").with("state", Some(state.to_owned()));
+        let ask = ask.with("operation", self.operation.clone()).with("by", self.by.clone());
+        let ask = ask.with("approval", self.approval.clone()).with("mine", self.mine.then(|| "true".to_owned()));
+        let none = match self.state {
+            State::Open | State::Pending | State::Approved => "Nothing waits.",
+            State::Released | State::Declined | State::Ended => "Nothing that waited is kept.",
+        };
+        self.way.ask(&ask, |answer| listed(answer, "holds", line, none))
     }
 }
 
@@ -308,10 +312,18 @@ impl Shown {
         for approval in list(&self.hold, "approvals") {
             lines.push(format!("  needs   {}", needed(approval)));
         }
+        if let Some(stuck) = self.hold.get("stuck").and_then(Value::as_str) {
+            lines.push(format!("  stuck   {}; any approver may reject it", plain(stuck)));
+        }
+        lines.extend(list(&self.hold, "paidBefore").map(paid));
+        lines.extend(list(&self.hold, "limits").map(limit));
         for (name, words) in [("agreed", "votes"), ("said", "notes")] {
             for word in list(&self.hold, words) {
                 let text = word["text"].as_str().map_or_else(String::new, |text| format!(": {}", plain(text)));
-                lines.push(format!("  {name:<7} {}{text}", word["subject"].as_str().unwrap_or("-")));
+                let places: Vec<String> = list(word, "for").filter_map(Value::as_str).map(plain).collect();
+                let places =
+                    if places.is_empty() { String::new() } else { format!(", also for {}", places.join(" or ")) };
+                lines.push(format!("  {name:<7} {}{places}{text}", word["subject"].as_str().unwrap_or("-")));
             }
         }
         if let Some(intent) = &self.intent {
@@ -324,6 +336,32 @@ impl Shown {
     }
 }
 
+/// When something was paid there last.
+fn paid(destination: &Value) -> String {
+    let name = plain(destination["destination"].as_str().unwrap_or("-"));
+    match destination["at"].as_str() {
+        Some(at) => format!("  before  {name} was last paid {}", plain(at)),
+        None => format!("  before  {name} was never paid by this gate"),
+    }
+}
+
+/// What a limit has left, now and then.
+fn limit(limit: &Value) -> String {
+    let key = limit["key"].as_object().into_iter().flatten();
+    let key: Vec<String> =
+        key.map(|(name, value)| format!("{name} {}", plain(value.as_str().unwrap_or("-")))).collect();
+    let key = if key.is_empty() { String::new() } else { format!(" for {}", key.join(", ")) };
+    let told = |name: &str| {
+        let units = limit[name].as_u64().unwrap_or_default();
+        let max = if limit["unit"] == "calls" { Max::Calls(units) } else { Max::MicroUsd(units) };
+        max.told(units)
+    };
+    let (name, shadow) = (limit["limit"].as_str().unwrap_or("-"), limit["mode"] == "shadow");
+    let shadow = if shadow { " (in shadow)" } else { "" };
+    let (adds, left, after, max) = (told("adds"), told("left"), told("leftAfter"), told("max"));
+    format!("  limit   {name}{key}: takes {adds} of {max}; {left} left before, {after} after{shadow}")
+}
+
 fn needed(approval: &Value) -> String {
     let missing: Vec<String> = list(approval, "missing")
         .map(|one| format!("{} of {}", one["count"], one["group"].as_str().unwrap_or("-")))
@@ -334,27 +372,31 @@ fn needed(approval: &Value) -> String {
 }
 
 /// One line of a list.
-fn line(hold: &Value) -> String {
+pub(super) fn line(hold: &Value) -> String {
     let text = |pointer: &str| hold.pointer(pointer).and_then(Value::as_str).unwrap_or("-");
     let moves = list(hold, "words").filter(|word| matches!(word["name"].as_str(), Some("from" | "to")));
     let moves: Vec<String> = moves
         .map(|word| format!("{} {}", word["name"].as_str().unwrap_or(""), word["text"].as_str().unwrap_or("")))
         .collect();
     let moves = if moves.is_empty() { String::new() } else { format!(": {}", moves.join(" ")) };
+    let stuck = if hold.get("stuck").is_some() { " (nobody can complete it)" } else { "" };
+    let (until, time) = match hold.get("endedAt") {
+        Some(_) => ("since", text("/endedAt")),
+        None => ("until", text("/expiresAt")),
+    };
     format!(
-        "{} {} {} {} by {}/{}, until {}{moves}",
+        "{} {} {}{stuck} {} by {}/{}, {until} {time}{moves}",
         text("/id"),
         text("/environment"),
         text("/state"),
         text("/operation"),
         text("/owner/issuer"),
         text("/owner/subject"),
-        text("/expiresAt"),
     )
 }
 
 /// How it stands with one.
-fn standing(hold: &Value) -> String {
+pub(super) fn standing(hold: &Value) -> String {
     match hold["state"].as_str() {
         Some("pending") => {
             format!("It waits: {}.", list(hold, "approvals").map(needed).collect::<Vec<_>>().join("; "))
@@ -364,38 +406,11 @@ fn standing(hold: &Value) -> String {
     }
 }
 
-fn list<'v>(value: &'v Value, name: &str) -> impl Iterator<Item = &'v Value> {
+pub(super) fn list<'v>(value: &'v Value, name: &str) -> impl Iterator<Item = &'v Value> {
     value.get(name).and_then(Value::as_array).into_iter().flatten()
 }
 
 /// What others wrote does not move the cursor.
 fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
-}
-
-impl Watch {
-    fn run(&self) -> anyhow::Result<Ending> {
-        let mut known: BTreeMap<String, String> = BTreeMap::new();
-        loop {
-            let (status, answer) = self.way.send(&Ask::get("holds").with("limit", Some("100".to_owned())))?;
-            if status != 200 {
-                return told(&refusal(status, &answer));
-            }
-            let mut now = BTreeMap::new();
-            for hold in list(&answer, "holds") {
-                let id = hold["id"].as_str().unwrap_or("-").to_owned();
-                let stands = format!("{} {}", line(hold), standing(hold));
-                if known.get(&id) != Some(&stands) {
-                    print(&format!("{stands}\n"))?;
-                }
-                now.insert(id, stands);
-            }
-            for gone in known.keys().filter(|id| !now.contains_key(*id)) {
-                let (_, hold) = self.way.send(&Ask::get(format!("holds/{gone}")))?;
-                print(&format!("{gone} {}\n", standing(&hold)))?;
-            }
-            known = now;
-            std::thread::sleep(LOOK_EVERY);
-        }
-    }
 }

@@ -13,13 +13,16 @@ mod freeze;
 mod init;
 mod metrics;
 mod operations;
+mod pages;
 mod policies;
 mod policy;
 mod requests;
 mod serve;
 mod simulate;
+mod stand_ins;
 mod store;
 mod token;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::fs;

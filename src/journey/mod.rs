@@ -21,6 +21,7 @@ pub mod release;
 pub mod roll;
 pub mod sessions;
 pub mod setback;
+pub mod stand_ins;
 pub mod submit;
 pub mod upkeep;
 
