@@ -25,7 +25,7 @@ use crate::base::ids::Environment;
 use crate::chain::Highest;
 use crate::commit::{Keep, StoreFault};
 use crate::config::{Config, LongestWrite, StoreKind, TimeoutsConfig};
-use crate::journey::Books;
+use crate::journey::{Books, InForce};
 use crate::journey::holds::Changes;
 use crate::journey::roll::{NotJoined, Roll};
 use crate::journey::setback::close_if_set_back;
@@ -97,6 +97,7 @@ pub(super) struct Around<'p> {
     pub settling: &'p TaskTracker,
     pub stopping: &'p watch::Receiver<bool>,
     pub supervisor: &'p Supervisor,
+    pub in_force: &'p Arc<InForce>,
 }
 
 pub(super) fn open(
@@ -141,6 +142,7 @@ pub(super) fn open(
             instance: audit.instance().to_owned(),
             former: audit.former().map(str::to_owned),
             audit_folder: config.audit.folder.clone(),
+            in_force: around.in_force.clone(),
         })
     });
     let store = sealed(store);

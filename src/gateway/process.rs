@@ -158,17 +158,18 @@ impl Process {
         let Start { set, waiting, before } =
             reload::start(&folder, loaded, &archive, config.loosening).map_err(StartError::Policies)?;
         let rates = rates(config, &set.policies, &metrics, redis.as_ref());
+        let in_force = Arc::new(InForce::new(set.catalog, set.policies, rates, metrics.clone()));
+        tracing::info!(version = in_force.now().policies.version(), "policies took force");
         let around = Around {
             runtime: &runtime,
             workers: &workers,
             settling: &sending,
             stopping: &stopping,
             supervisor: &supervisor,
+            in_force: &in_force,
         };
         let opened = bookkeeping::open(config, around, &metrics, redis).map_err(StartError::Books)?;
         let (books, is_open) = (opened.books.clone(), opened.is_open.clone());
-        let in_force = Arc::new(InForce::new(set.catalog, set.policies, rates, metrics.clone()));
-        tracing::info!(version = in_force.now().policies.version(), "policies took force");
         let asked = Arc::new(Notify::new());
         let mut live = Live { speaking: Vec::new(), keyring: keyring.clone(), credentials: Vec::new() };
         let (mut environments, mut upstreams) = (Vec::new(), Vec::new());
