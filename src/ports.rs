@@ -66,8 +66,13 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// What a window holds now.
     async fn used(&self, environment: Environment, window: &WindowKey, span: Span) -> Result<u64, StoreFault>;
 
-    /// Whether an index has this member, due or not.
-    async fn is_member(&self, environment: Environment, index: Index, member: &str) -> Result<bool, StoreFault>;
+    /// When a member of an index is due, if the index has it.
+    async fn member(
+        &self,
+        environment: Environment,
+        index: Index,
+        member: &str,
+    ) -> Result<Option<StoreTime>, StoreFault>;
 
     /// The windows, of one limit or of all, in which something was reserved that may still count: in no order, at most
     /// `count`.

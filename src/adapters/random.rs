@@ -8,6 +8,7 @@ use uuid::Uuid;
 use crate::base::ids::{HoldId, TraceId};
 use crate::base::secret::Secret;
 use crate::stations::claim::Nonce;
+use crate::stations::session::SessionId;
 
 /// The caller's own name for the exchange if it is fit to be repeated, else a new one.
 pub fn trace_id(of_caller: Option<&str>) -> TraceId {
@@ -23,6 +24,13 @@ pub fn nonce() -> Nonce {
 /// As many random digits as a key has.
 pub fn key() -> Secret {
     Secret::new(format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple()))
+}
+
+/// What a cookie of the console is: 256 bits that nobody guesses. Nothing where the machine has no randomness.
+pub fn session_id() -> Option<SessionId> {
+    let mut bytes = [0_u8; 32];
+    aws_lc_rs::rand::fill(&mut bytes).ok()?;
+    Some(SessionId::of_bytes(&bytes))
 }
 
 pub fn hold_id() -> HoldId {

@@ -13,7 +13,6 @@ use tokio::runtime::Runtime;
 
 use super::{Ending, Sources, print, read_config};
 use crate::base::secret::Secret;
-use crate::config::ConsoleConfig;
 
 const DEADLINE: Duration = Duration::from_secs(30);
 /// The largest answer that is read.
@@ -150,7 +149,7 @@ impl Way {
             anyhow!("name the console with `--console URL`, or its configuration:\n{}", told.join("\n"))
         })?;
         let console = reading.config.console;
-        console.as_ref().map(address).ok_or_else(|| {
+        console.as_ref().map(|console| address(console.listen, console.tls.is_some())).ok_or_else(|| {
             anyhow!("`{}` has no `[console]`: write one, or name one with `--console URL`", file.display())
         })
     }
@@ -181,14 +180,14 @@ fn token_of_environment() -> anyhow::Result<String> {
 }
 
 /// Where a console is reached that listens there.
-fn address(console: &ConsoleConfig) -> String {
-    let scheme = if console.tls.is_some() { "https" } else { "http" };
-    let here: IpAddr = match console.listen.ip() {
+fn address(listen: SocketAddr, is_tls: bool) -> String {
+    let scheme = if is_tls { "https" } else { "http" };
+    let here: IpAddr = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
         ip => ip,
     };
-    format!("{scheme}://{}", SocketAddr::new(here, console.listen.port()))
+    format!("{scheme}://{}", SocketAddr::new(here, listen.port()))
 }
 
 fn unreachable(base: &str, error: &reqwest::Error) -> anyhow::Error {
@@ -267,19 +266,13 @@ pub(super) fn scope_in_words(scope: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stations::hold::Owners;
 
     #[test]
     fn a_console_is_asked_where_it_listens() {
-        let console = |listen: &str| ConsoleConfig {
-            listen: listen.parse().unwrap(),
-            tls: None,
-            issuer: "p".into(),
-            owners: Owners::default(),
-        };
-        assert_eq!(address(&console("0.0.0.0:8083")), "http://127.0.0.1:8083");
-        assert_eq!(address(&console("[::]:8083")), "http://[::1]:8083");
-        assert_eq!(address(&console("10.0.0.7:8083")), "http://10.0.0.7:8083");
+        let plain = |listen: &str| address(listen.parse().unwrap(), false);
+        assert_eq!(plain("0.0.0.0:8083"), "http://127.0.0.1:8083");
+        assert_eq!(plain("[::]:8083"), "http://[::1]:8083");
+        assert_eq!(plain("10.0.0.7:8083"), "http://10.0.0.7:8083");
         let ask = Ask::get("requests").with("limit", Some("5".into())).with("after", None);
         assert_eq!(ask.url("http://a"), "http://a/sluice/v1/requests?limit=5");
     }

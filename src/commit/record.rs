@@ -85,10 +85,12 @@ pub enum Kind {
     Hold,
     /// Who agreed that a set of policies takes force.
     Agreement,
+    /// What a cookie of the console stands for, and which of them are one person's.
+    Session,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 4] = [Kind::Claim, Kind::Freeze, Kind::Hold, Kind::Agreement];
+    pub const ALL: [Kind; 5] = [Kind::Claim, Kind::Freeze, Kind::Hold, Kind::Agreement, Kind::Session];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -96,6 +98,7 @@ impl Kind {
             Kind::Freeze => "freeze",
             Kind::Hold => "hold",
             Kind::Agreement => "agreement",
+            Kind::Session => "session",
         }
     }
 }

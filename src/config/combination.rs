@@ -1,5 +1,6 @@
 //! What is right setting by setting, and wrong together.
 
+mod console;
 mod issuers;
 mod redis;
 
@@ -29,6 +30,7 @@ pub(super) fn findings(file: &str, written: &Written) -> Vec<Finding> {
     }
     faults.extend(tls("console", &written.console.tls_certificate, &written.console.tls_key));
     faults.extend(issuers::wrong(written));
+    faults.extend(console::wrong(written));
     faults.extend(same_address(written));
     faults.extend(same_upstream(written));
     faults.extend(short_grace(written));

@@ -9,6 +9,7 @@ use crate::base::secret::Secret;
 use crate::commit::NodeId;
 use crate::stations::admit::{Algorithm, FieldPath};
 use crate::stations::hold::Owners;
+use crate::stations::session::SessionTerms;
 
 /// All that is configured.
 #[derive(Clone, Debug)]
@@ -153,6 +154,29 @@ pub struct ConsoleConfig {
     /// The name of the one issuer whose tokens are taken; it has a field for roles.
     pub issuer: String,
     pub owners: Owners,
+    /// What browsers call it, to the letter, where that was said.
+    pub origin: Option<String>,
+    pub sessions: SessionTerms,
+    /// Whether a browser may sign in with a token.
+    pub token_sign_in: bool,
+    pub oidc: Option<OidcConfig>,
+}
+
+/// The OpenID provider that people sign in at.
+#[derive(Clone, Debug)]
+pub struct OidcConfig {
+    /// Where it is, and what its tokens say in `iss`, of the console's issuer.
+    pub issuer: String,
+    /// Among the audiences of the console's issuer.
+    pub client_id: String,
+    pub client_secret: Option<Secret>,
+    pub scopes: Vec<String>,
+    /// What people call it.
+    pub name: String,
+    /// The authorities to trust instead of the system's.
+    pub ca_pem: Option<Vec<u8>>,
+    /// What browsers call the console.
+    pub origin: String,
 }
 
 /// When upstream is asked what became of calls in doubt.

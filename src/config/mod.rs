@@ -32,12 +32,13 @@ pub use longest::LongestWrite;
 pub use meant::{
     AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Config, ConsoleConfig, CredentialConfig, CredentialSource,
     Demands, Durability, EnvironmentConfig, HoldsMode, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig,
-    LogFormat, LogLevel, Login, Loosening, ProbesConfig, ReconcileConfig, RedisConfig, RedisPlace, SentinelsConfig,
-    StoreConfig, StoreKind, TimeoutsConfig, UpstreamConfig,
+    LogFormat, LogLevel, Login, Loosening, OidcConfig, ProbesConfig, ReconcileConfig, RedisConfig, RedisPlace,
+    SentinelsConfig, StoreConfig, StoreKind, TimeoutsConfig, UpstreamConfig,
 };
 pub use reference::{first, reference};
 pub use revocations::{Revocations, RevocationsFault};
 pub use settings::FIRST_SECRET;
+pub use url::is_safe as is_safe_url;
 pub use value::credential_in;
 
 use crate::base::digest::Fingerprint;
@@ -220,6 +221,11 @@ impl<'r> Reader<'r> {
             ("client_ca", ["tls_certificate"].as_slice()),
             ("client_revoked", &["client_ca"]),
             ("jwks_ca", &["jwks_url"]),
+            ("oidc_client_id", &["public_url"]),
+            ("oidc_client_secret", &["oidc_client_id"]),
+            ("oidc_scopes", &["oidc_client_id"]),
+            ("oidc_name", &["oidc_client_id"]),
+            ("oidc_ca", &["oidc_client_id"]),
             ("jwks_keep", &["jwks_url"]),
             ("sentinels", &["master"]),
             ("master", &["sentinels"]),

@@ -105,6 +105,8 @@ pub(super) enum Kind {
     FieldPath(Slot<FieldPath>),
     FieldPaths(Slot<Vec<FieldPath>>),
     KeysUrl(Slot<String>),
+    /// A URL without a path.
+    Origin(Slot<String>),
     /// A secret: it may hold a password.
     RedisUrl(Slot<Secret>),
     /// At least one host, each with a port or the one that Sentinels have.

@@ -35,6 +35,27 @@ pub(super) fn keys(url: &str) -> Result<String, Fault> {
     Ok(url.to_owned())
 }
 
+/// Whether nobody between could alter what is asked there.
+pub fn is_safe(url: &str) -> bool {
+    keys(url).is_ok()
+}
+
+/// What a browser calls an address, to the letter: scheme, host, and the port where it is not the usual one.
+pub(super) fn origin(url: &str) -> Result<String, Fault> {
+    let whole = |fault: Fault| fault.remedy("write `https://host`, and `:port` where needed, nothing else");
+    let (tls, uri, authority) = parts(url).map_err(whole)?;
+    if uri.query().is_some() || !matches!(uri.path(), "" | "/") {
+        return Err(whole(Fault::new("the URL has a path or a query")));
+    }
+    let host = host(authority.host()).map_err(whole)?;
+    let port = match (port(&authority, tls).map_err(whole)?, tls) {
+        (443, true) | (80, false) => String::new(),
+        (port, _) => format!(":{port}"),
+    };
+    let host = if host.contains(':') { format!("[{host}]") } else { host };
+    Ok(format!("{}://{host}{port}", if tls { "https" } else { "http" }))
+}
+
 /// The address of a Redis: whether it is reached by TLS, and its host. User, password and database may be in it.
 pub(super) fn redis(url: &str) -> Result<(bool, String), Fault> {
     let fault = |text: &str| Fault::new(text).remedy("write `rediss://user:password@host:6379/0`");

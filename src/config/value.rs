@@ -57,6 +57,7 @@ pub(super) fn store(kind: &Kind, found: &Found, source: &Source<'_>, written: &m
         Kind::FieldPath(slot) => put(*slot, written, place, field_path(&found.raw)),
         Kind::FieldPaths(slot) => put(*slot, written, place, list(&found.raw, field_path)),
         Kind::KeysUrl(slot) => put(*slot, written, place, keys_url(&found.raw)),
+        Kind::Origin(slot) => put(*slot, written, place, text(&found.raw, "a URL as text").and_then(url::origin)),
         Kind::RedisUrl(slot) => put(*slot, written, place, redis_url(&found.raw, source)),
         Kind::Hosts(slot) => put(*slot, written, place, some_of(&found.raw, sentinel)),
         Kind::KeysFile(slot) => put(*slot, written, place, keys_file(&found.raw, source)),

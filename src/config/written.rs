@@ -8,8 +8,8 @@ use super::fault::Place;
 use super::meant::{
     AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Config, ConsoleConfig, CredentialConfig, CredentialSource,
     Demands, Durability, EnvironmentConfig, HoldsMode, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig,
-    LogFormat, LogLevel, Login, Loosening, ProbesConfig, ReconcileConfig, RedisConfig, RedisPlace, SentinelsConfig,
-    StoreConfig, StoreKind, TimeoutsConfig, UpstreamConfig,
+    LogFormat, LogLevel, Login, Loosening, OidcConfig, ProbesConfig, ReconcileConfig, RedisConfig, RedisPlace,
+    SentinelsConfig, StoreConfig, StoreKind, TimeoutsConfig, UpstreamConfig,
 };
 use super::pem::PublicKey;
 use crate::base::ids::Environment;
@@ -17,6 +17,7 @@ use crate::base::secret::Secret;
 use crate::commit::NodeId;
 use crate::stations::admit::{Algorithm, FieldPath};
 use crate::stations::hold::Owners;
+use crate::stations::session::SessionTerms;
 
 /// Every setting that has a value, from the file, from the environment or by default.
 #[derive(Default)]
@@ -125,6 +126,15 @@ pub(super) struct WrittenConsole {
     pub listen: Option<Placed<SocketAddr>>,
     pub issuer: Option<Placed<String>>,
     pub owners: Option<Placed<Vec<String>>>,
+    pub public_url: Option<Placed<String>>,
+    pub session_idle: Option<Placed<Duration>>,
+    pub session_longest: Option<Placed<Duration>>,
+    pub token_sign_in: Option<Placed<bool>>,
+    pub oidc_client_id: Option<Placed<String>>,
+    pub oidc_client_secret: Option<Placed<Secret>>,
+    pub oidc_scopes: Option<Placed<Vec<String>>>,
+    pub oidc_name: Option<Placed<String>>,
+    pub oidc_ca: Option<Placed<Vec<u8>>>,
     pub tls_certificate: Option<Placed<Vec<u8>>>,
     pub tls_key: Option<Placed<Secret>>,
 }
@@ -167,6 +177,7 @@ impl Written {
 
     /// The whole; nothing if a setting that must have a value has none.
     pub fn meant(self) -> Option<Config> {
+        let console = self.console.meant(&self.issuers)?;
         let is_sandbox_alone = self.production.listen.is_none();
         let environments = [(Environment::Production, self.production), (Environment::Sandbox, self.sandbox)];
         let environments = environments.into_iter().filter(|(_, of)| of.listen.is_some());
@@ -204,7 +215,7 @@ impl Written {
         Some(Config {
             environments: environments.map(|(environment, of)| of.meant(environment)).collect::<Option<_>>()?,
             issuers: self.issuers.into_iter().map(WrittenIssuer::meant).collect::<Option<_>>()?,
-            console: self.console.meant()?,
+            console,
             probes: ProbesConfig { listen: self.probes_listen?.value },
             catalog: CatalogConfig {
                 schemas: self.schemas.map(|s| s.value),
@@ -291,15 +302,33 @@ impl WrittenEnvironment {
 
 impl WrittenConsole {
     /// Nothing where it cannot be meant; within, nothing where it is not written.
-    fn meant(self) -> Option<Option<ConsoleConfig>> {
-        match (self.listen, self.issuer) {
-            (None, None) => Some(None),
-            (listen, issuer) => {
-                let tls = tls(self.tls_certificate, self.tls_key, None)?;
-                let owners = Owners::parse(&self.owners?.value)?;
-                Some(Some(ConsoleConfig { listen: listen?.value, tls, issuer: issuer?.value, owners }))
-            }
+    fn meant(self, issuers: &[WrittenIssuer]) -> Option<Option<ConsoleConfig>> {
+        if self.listen.is_none() && self.issuer.is_none() {
+            return Some(None);
         }
+        let issuer = self.issuer?.value;
+        let oidc = match self.oidc_client_id {
+            None => None,
+            Some(client_id) => Some(OidcConfig {
+                issuer: issuers.iter().find(|one| one.name == issuer)?.issuer.as_ref()?.value.clone(),
+                client_id: client_id.value,
+                client_secret: self.oidc_client_secret.map(|secret| secret.value),
+                scopes: self.oidc_scopes?.value,
+                name: self.oidc_name?.value,
+                ca_pem: self.oidc_ca.map(|ca| ca.value),
+                origin: self.public_url.as_ref()?.value.clone(),
+            }),
+        };
+        Some(Some(ConsoleConfig {
+            listen: self.listen?.value,
+            tls: tls(self.tls_certificate, self.tls_key, None)?,
+            issuer,
+            owners: Owners::parse(&self.owners?.value)?,
+            origin: self.public_url.map(|url| url.value),
+            sessions: SessionTerms { idle: self.session_idle?.value, longest: self.session_longest?.value },
+            token_sign_in: self.token_sign_in?.value,
+            oidc,
+        }))
     }
 }
 

@@ -25,13 +25,22 @@ pub(super) enum Act {
     ShowPolicies,
     Agree,
     Usage,
+    WaysIn,
+    ShowSession,
+    SignIn,
+    SignOut,
+    StartSignIn,
+    EndSignIn,
+    SearchHistory,
+    TellRequest,
+    CountDecisions,
 }
 
 /// The acts of one path, by their methods.
 pub(super) type Acts = &'static [(Method, Act)];
 
 /// Every path, as the router reads it.
-pub(super) const PATHS: [(&str, Acts); 17] = [
+pub(super) const PATHS: [(&str, Acts); 24] = [
     ("/sluice/v1/openapi.json", &[(Method::GET, Act::Describe)]),
     ("/sluice/v1/explain", &[(Method::POST, Act::Explain)]),
     ("/sluice/v1/usage", &[(Method::GET, Act::Usage)]),
@@ -49,10 +58,20 @@ pub(super) const PATHS: [(&str, Acts); 17] = [
     ("/sluice/v1/holds/{hold}/reject", &[(Method::POST, Act::Reject)]),
     ("/sluice/v1/holds/{hold}/withdraw", &[(Method::POST, Act::Withdraw)]),
     ("/sluice/v1/holds/{hold}/comment", &[(Method::POST, Act::Comment)]),
+    ("/sluice/v1/session/ways", &[(Method::GET, Act::WaysIn)]),
+    ("/sluice/v1/history", &[(Method::GET, Act::SearchHistory)]),
+    ("/sluice/v1/history/{environment}/{request}", &[(Method::GET, Act::TellRequest)]),
+    ("/sluice/v1/decisions", &[(Method::GET, Act::CountDecisions)]),
+    ("/sluice/v1/session/start", &[(Method::GET, Act::StartSignIn)]),
+    ("/sluice/v1/session/callback", &[(Method::GET, Act::EndSignIn)]),
+    (
+        "/sluice/v1/session",
+        &[(Method::GET, Act::ShowSession), (Method::POST, Act::SignIn), (Method::DELETE, Act::SignOut)],
+    ),
 ];
 
 impl Act {
-    pub const ALL: [Act; 18] = [
+    pub const ALL: [Act; 27] = [
         Act::Describe,
         Act::Explain,
         Act::Usage,
@@ -71,6 +90,15 @@ impl Act {
         Act::Reject,
         Act::Withdraw,
         Act::Comment,
+        Act::WaysIn,
+        Act::ShowSession,
+        Act::SignIn,
+        Act::SignOut,
+        Act::StartSignIn,
+        Act::EndSignIn,
+        Act::SearchHistory,
+        Act::TellRequest,
+        Act::CountDecisions,
     ];
 
     /// Its `operationId`; metrics and logs call it so too.
@@ -94,20 +122,37 @@ impl Act {
             Act::Reject => "rejectHold",
             Act::Withdraw => "withdrawVote",
             Act::Comment => "commentHold",
+            Act::WaysIn => "waysIn",
+            Act::ShowSession => "showSession",
+            Act::SignIn => "signIn",
+            Act::SignOut => "signOut",
+            Act::StartSignIn => "startSignIn",
+            Act::EndSignIn => "endSignIn",
+            Act::SearchHistory => "searchHistory",
+            Act::TellRequest => "tellRequest",
+            Act::CountDecisions => "countDecisions",
         }
     }
 
     pub fn needs(self) -> Needs {
         match self {
-            Act::Describe => Needs::Nothing,
+            Act::Describe | Act::WaysIn => Needs::Nothing,
+            // These look at the cookie themselves.
+            Act::ShowSession | Act::SignIn | Act::SignOut | Act::StartSignIn | Act::EndSignIn => Needs::Nothing,
             Act::Explain | Act::Usage | Act::ShowPolicies | Act::ListFreezes | Act::ListRequests | Act::ShowRequest => {
                 Needs::AnyRole
             }
             Act::ListHolds | Act::WatchHolds | Act::ShowHold => Needs::AnyRole,
+            Act::SearchHistory | Act::TellRequest | Act::CountDecisions => Needs::AnyRole,
             Act::Approve | Act::Reject | Act::Withdraw | Act::Comment => Needs::Role(Role::Approver),
             Act::Agree => Needs::Role(Role::PolicyAdmin),
             Act::Freeze | Act::Lift | Act::Resolve => Needs::Role(Role::Operator),
         }
+    }
+
+    /// Whether it is for pages of the console alone, whatever is shown with it.
+    pub fn is_for_pages(self) -> bool {
+        matches!(self, Act::SignIn | Act::SignOut)
     }
 
     /// The name of its body's schema, where it has a body.
@@ -119,6 +164,9 @@ impl Act {
             | Act::ListFreezes
             | Act::ListRequests
             | Act::ShowRequest => None,
+            Act::SearchHistory | Act::TellRequest | Act::CountDecisions => None,
+            Act::WaysIn | Act::ShowSession | Act::SignOut | Act::StartSignIn | Act::EndSignIn => None,
+            Act::SignIn => Some("signInRequest"),
             Act::Explain => Some("explainRequest"),
             Act::ListHolds | Act::WatchHolds | Act::ShowHold => None,
             Act::Approve => Some("approveRequest"),

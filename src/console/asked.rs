@@ -1,5 +1,6 @@
 //! What an act is given, and the answers that all acts have in common.
 
+use http::HeaderMap;
 use serde_json::Value;
 
 use super::person::Person;
@@ -16,6 +17,9 @@ pub(super) struct Asked {
     /// The variable parts of its path, as they were written.
     pub path: Vec<String>,
     pub query: Vec<(String, String)>,
+    /// As it was written.
+    pub target_query: String,
+    pub headers: HeaderMap,
     pub body: Value,
 }
 

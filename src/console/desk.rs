@@ -8,43 +8,62 @@ use axum::extract::Request;
 use axum::response::Response;
 use bytes::Bytes;
 use http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, REFERRER_POLICY,
-    STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
+    REFERRER_POLICY, STRICT_TRANSPORT_SECURITY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use http::{Method, StatusCode, Uri};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use jiff::Timestamp;
 use serde_json::Value;
-use tokio::sync::Semaphore;
+use tokio::sync::{OnceCell, Semaphore};
 use tokio::time::timeout;
 
 use super::acts::{Act, Acts};
 use super::asked::{Asked, violated};
+use super::browser::{Browsers, Shown};
+use super::decisions::{self, Before};
+use super::oidc::{self, Door};
 use super::person::{Needs, Person};
-use super::{changes, freezes, holds, policies, requests, sets, told};
+use super::{changes, freezes, history, holds, policies, requests, session, sets, told};
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::random::trace_id;
 use crate::base::ids::TraceId;
 use crate::base::json::{self, Limits};
+use crate::base::secret::Secret;
 use crate::catalog::{Contract, Place, SchemaFiles, Violation};
 use crate::config::ConsoleConfig;
 use crate::gateway::Inside;
 use crate::gateway::guard::Unreadable;
-use crate::stations::admit::{AdmitRefusal, LONGEST_TARGET, bearer};
+use crate::stations::admit::{AdmitRefusal, Caller, LONGEST_TARGET, bearer};
 use crate::stations::check::{CheckRefusal, check_head};
 use crate::stations::hold::Say;
 use crate::stations::reply::{self, Code, Refusal, Reply, refused, said, unsaid};
+use crate::stations::session::SessionTerms;
 use crate::telemetry::ConsoleLine;
 
 /// The longest body: upstream's record of one call, with room to spare.
 const BODY_BYTES: usize = 256 * 1024;
 /// Streams of changes that are open at one time.
 const MOST_STREAMS: usize = 64;
+/// Readings of the audit chain at one time.
+const MOST_READERS: usize = 4;
 const CORP: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
 /// Where people's requests are answered.
 pub(super) struct Desk {
     pub inside: Inside,
-    issuer: String,
+    pub issuer: String,
+    pub browsers: Browsers,
+    pub terms: SessionTerms,
+    /// Whether a browser may sign in with a token.
+    pub token_sign_in: bool,
+    /// To the OpenID provider, where there is one.
+    pub door: Option<Door>,
+    /// Readings of the audit chain that may still begin.
+    pub readers: Arc<Semaphore>,
+    /// When this process began to count decisions.
+    pub begun: Timestamp,
+    pub before: OnceCell<Before>,
     is_tls: bool,
     contracts: Vec<(Act, Contract)>,
     /// Streams that may still be opened.
@@ -60,8 +79,22 @@ impl Desk {
                 contracts.push((act, Contract::within(&document, &format!("#/components/schemas/{name}"))?));
             }
         }
+        let begun = inside.books.clock.now();
         let streams = Arc::new(Semaphore::new(MOST_STREAMS));
-        Ok(Desk { inside, issuer: config.issuer.clone(), is_tls: config.tls.is_some(), contracts, streams })
+        Ok(Desk {
+            inside,
+            issuer: config.issuer.clone(),
+            browsers: Browsers::new(config),
+            terms: config.sessions,
+            token_sign_in: config.token_sign_in,
+            door: config.oidc.clone().map(Door::new).transpose()?,
+            readers: Arc::new(Semaphore::new(MOST_READERS)),
+            begun,
+            before: OnceCell::new(),
+            is_tls: config.tls.is_some(),
+            contracts,
+            streams,
+        })
     }
 
     /// Answers a request to a path that has these acts; a path that has none is not known.
@@ -107,7 +140,7 @@ impl Desk {
     }
 
     /// What stands on every answer.
-    fn finish(&self, reply: Reply, trace: &TraceId) -> Response {
+    pub(super) fn finish(&self, reply: Reply, trace: &TraceId) -> Response {
         let mut response = Response::new(Body::from(reply.body));
         *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let headers = response.headers_mut();
@@ -131,9 +164,36 @@ impl Desk {
         response
     }
 
-    async fn person(&self, headers: &HeaderMap) -> Result<Person, AdmitRefusal> {
-        let token = bearer(headers)?;
-        let believed = self.inside.identity.believe(&token).await;
+    /// By a token or by a session; whoever shows both could be two.
+    async fn person(&self, method: &Method, headers: &HeaderMap) -> Result<Person, Box<Reply>> {
+        let refuse = |refusal: AdmitRefusal| Box::new(refused(&Refusal::Admit(refusal), None));
+        match self.browsers.session(headers) {
+            Shown::Nothing => {
+                let token = bearer(headers).map_err(refuse)?;
+                Ok(Person::of(&self.believe(&token).await.map_err(refuse)?.0))
+            }
+            _ if headers.contains_key(AUTHORIZATION) => {
+                Err(refuse(AdmitRefusal::Unauthorized("a token and a session are shown: one of them is needed")))
+            }
+            Shown::Odd => Err(Box::new(session::over())),
+            Shown::One(id) => {
+                if *method != Method::GET {
+                    self.is_own(headers)?;
+                }
+                session::person(self, &id, Browsers::is_use(headers)).await
+            }
+        }
+    }
+
+    fn is_own(&self, headers: &HeaderMap) -> Result<(), Box<Reply>> {
+        let told = |why| Box::new(unsaid(Code::Forbidden, &format!("{why}; nothing was done."), None));
+        self.browsers.is_own(headers).map_err(told)
+    }
+
+    /// A person by their token, and until when it is good, in seconds since 1970.
+    pub async fn believe(&self, token: &Secret) -> Result<(Arc<Caller>, i64), AdmitRefusal> {
+        let believed = self.inside.identity.believe(token).await;
+        let until_secs = believed.as_ref().map_or(0, |believed| believed.until_secs);
         // Nobody shows a certificate here: a token that is bound to one is good elsewhere.
         let caller = believed.and_then(|believed| believed.caller_with(None)).map_err(|fault| {
             self.inside.metrics.token_refused("console", fault.as_str());
@@ -143,7 +203,7 @@ impl Desk {
             self.inside.metrics.token_refused("console", "foreign");
             return Err(AdmitRefusal::Unauthorized("the token is of no issuer whose tokens are people here"));
         }
-        Ok(Person::of(&caller))
+        Ok((caller, until_secs))
     }
 
     async fn body(&self, act: Act, headers: &HeaderMap, body: Body) -> Result<Value, Refusal> {
@@ -194,17 +254,25 @@ async fn asked(desk: &Desk, acts: Acts, act: Option<Act>, request: Request) -> R
     let act = act.ok_or_else(|| refuse(wrong_address(acts)))?;
     let person = match act.needs() {
         Needs::Nothing => None,
-        _ => Some(desk.person(&parts.headers).await.map_err(refuse)?),
+        _ => Some(desk.person(&parts.method, &parts.headers).await?),
     };
+    if act.is_for_pages() {
+        desk.is_own(&parts.headers)?;
+    }
     if person.as_ref().is_some_and(|person| !person.may(act.needs())) {
         let message = format!("{}; nothing was done.", act.needs().told());
         return Err(Box::new(unsaid(Code::Forbidden, &message, None)));
     }
-    let query = query(&parts.uri).map_err(|violation| Box::new(violated(vec![violation])))?;
+    // What may hold anything is written otherwise, and is read by the act itself.
+    let query = match act {
+        Act::EndSignIn | Act::SearchHistory => Vec::new(),
+        _ => query(&parts.uri).map_err(|violation| Box::new(violated(vec![violation])))?,
+    };
+    let target_query = parts.uri.query().unwrap_or_default().to_owned();
     let body = desk.body(act, &parts.headers, body).await;
     let body = body.map_err(|refusal| Box::new(refused(&refusal, None)))?;
     let person = person.unwrap_or_else(Person::nobody);
-    Ok((act, Asked { person, path, query, body }))
+    Ok((act, Asked { person, path, query, target_query, headers: parts.headers, body }))
 }
 
 /// What each act does.
@@ -214,6 +282,15 @@ async fn perform(desk: &Desk, act: Act, asked: Asked) -> Reply {
             Ok(document) => said(200, &document),
             Err(_) => unsaid(Code::StoreUnavailable, "the document cannot be read.", None),
         },
+        Act::WaysIn => session::ways(desk),
+        Act::ShowSession => session::show(desk, &asked).await,
+        Act::SignIn => session::sign_in(desk, &asked).await,
+        Act::SignOut => session::sign_out(desk, &asked).await,
+        Act::StartSignIn => oidc::start(desk).await,
+        Act::EndSignIn => oidc::end(desk, &asked).await,
+        Act::SearchHistory => history::search(desk, &asked).await,
+        Act::TellRequest => history::tell(desk, &asked).await,
+        Act::CountDecisions => decisions::count(desk, &asked).await,
         Act::Explain => policies::explain(&desk.inside, &asked).await,
         Act::Usage => policies::usage(&desk.inside, &asked).await,
         Act::ShowPolicies => sets::show(&desk.inside, &asked).await,

@@ -7,14 +7,16 @@ use serde_json::{Map, Value, json};
 use super::asked::{Asked, store_failed, violated};
 use super::page::Page;
 use super::person::{Person, Role};
+use super::policies::standing;
 use super::told;
 use crate::base::digest::Fingerprint;
 use crate::base::ids::{Environment, HoldId};
 use crate::commit::{Index, Record, RecordKey, StoreFault, StoreTime};
 use crate::gateway::Inside;
 use crate::journey::approve::{self, Said, Unsaid, progress_of};
+use crate::journey::explain::{self, Outlook};
 use crate::journey::holds::key;
-use crate::policy::Progress;
+use crate::policy::{Limit, Progress, Reservation};
 use crate::stations::claim::Owner;
 use crate::stations::hold::{Hold, Say, Unheard, in_words, read_again};
 use crate::stations::reply::{Code, Reply, said, unsaid};
@@ -35,7 +37,10 @@ pub(super) async fn list(inside: &Inside, asked: &Asked) -> Reply {
 
 pub(super) async fn show(inside: &Inside, asked: &Asked) -> Reply {
     match found(inside, asked).await {
-        Ok(Some((key, record, hold))) => said(200, &shown(inside, &asked.person, &key, &record, &hold)),
+        Ok(Some((key, record, hold))) => match shown(inside, &asked.person, &key, &record, &hold).await {
+            Ok(hold) => said(200, &hold),
+            Err(fault) => store_failed(inside, &fault),
+        },
         Ok(None) => unknown(),
         Err(fault) => store_failed(inside, &fault),
     }
@@ -53,10 +58,10 @@ pub(super) async fn say(inside: &Inside, asked: &Asked, say: Say) -> Reply {
     let spoken = Said { say, person, seen: text("fingerprint").and_then(Fingerprint::of_hex), text: words };
     match approve::say(&inside.books, &inside.catalog(), &inside.in_force.now().policies, &key, spoken).await {
         Ok(changed) => match found(inside, asked).await {
-            Ok(Some((key, record, hold))) => {
-                let hold = shown(inside, &asked.person, &key, &record, &hold);
-                said(200, &json!({ "changed": changed, "hold": hold }))
-            }
+            Ok(Some((key, record, hold))) => match shown(inside, &asked.person, &key, &record, &hold).await {
+                Ok(hold) => said(200, &json!({ "changed": changed, "hold": hold })),
+                Err(fault) => store_failed(inside, &fault),
+            },
             Ok(None) => unknown(),
             Err(fault) => store_failed(inside, &fault),
         },
@@ -99,7 +104,13 @@ async fn found(inside: &Inside, asked: &Asked) -> Result<Option<(RecordKey, Reco
 }
 
 /// As people see it: words for every role, the exact bytes for those who judge.
-fn shown(inside: &Inside, person: &Person, key: &RecordKey, record: &Record, hold: &Hold) -> Value {
+async fn shown(
+    inside: &Inside,
+    person: &Person,
+    key: &RecordKey,
+    record: &Record,
+    hold: &Hold,
+) -> Result<Value, StoreFault> {
     let mut shown = summary(inside, key, record, hold);
     let sees = person.has(Role::Approver) || person.has(Role::Operator);
     if let (true, Ok(body)) = (sees, std::str::from_utf8(&hold.sent.body)) {
@@ -107,7 +118,26 @@ fn shown(inside: &Inside, person: &Person, key: &RecordKey, record: &Record, hol
         shown.insert("sent".to_owned(), sent);
     }
     shown.insert("mayJudge".to_owned(), Value::from(may_judge(inside, person, hold)));
-    Value::Object(shown)
+    if let Some(intent) = read_again(&inside.catalog, key.environment, hold).filter(|_| hold.state.is_open()) {
+        let policies = &inside.in_force.now().policies;
+        let Outlook { paid, counts } = explain::outlook(&inside.books, policies, &intent).await?;
+        let last = |(destination, at): &(String, Option<StoreTime>)| {
+            json!({ "destination": destination, "at": at.map(told::moment) })
+        };
+        shown.insert("paidBefore".to_owned(), paid.iter().map(last).collect());
+        let counted = |(reservation, used): &(Reservation, u64)| counted(&policies.rules.limits, reservation, *used);
+        shown.insert("limits".to_owned(), counts.iter().filter_map(counted).collect());
+    }
+    Ok(Value::Object(shown))
+}
+
+/// What a limit has left now, and once the call has gone.
+fn counted(limits: &[Limit], reservation: &Reservation, used: u64) -> Option<Value> {
+    let Reservation { window, units, max, .. } = reservation;
+    let mut members = standing(limits.iter().find(|limit| *limit.id == *window.limit)?, &window.key, used);
+    members.insert("adds".to_owned(), json!(units));
+    members.insert("leftAfter".to_owned(), json!(max.saturating_sub(used).saturating_sub(*units)));
+    Some(Value::Object(members))
 }
 
 fn may_judge(inside: &Inside, person: &Person, hold: &Hold) -> bool {

@@ -4,26 +4,39 @@
 //! |---|---|
 //! | `acts` | every act there is: its address, who may do it, what its body must be |
 //! | `asked` | what an act is given |
+//! | `browser` | what a browser shows: cookies, and which page asks |
 //! | `changes` | a stream that tells when to look again |
+//! | `decisions`, `history`, `story` | what happened, over time and one by one, from the audit chain |
 //! | `desk` | the one way of a request: token, role, body, act, answer |
 //! | `freezes`, `holds`, `policies`, `requests`, `sets` | what the acts do |
+//! | `oidc` | signing in at an OpenID provider |
+//! | `session` | signing in and out |
 //! | `told` | how records are told |
+//! | `web` | the page, which does nothing but these acts |
 //!
 //! There is no side door: page and command line go this way as well. HTTP/1.1 comes through the same guard as everything
-//! else; nothing is kept between requests, and no answer may be kept by anybody.
+//! else; what is kept between requests, sessions, is in the store; and no answer may be kept by anybody.
 
 mod acts;
 mod asked;
+mod browser;
 mod changes;
+mod decisions;
 mod desk;
+mod form;
 mod freezes;
+mod history;
 mod holds;
+mod oidc;
 mod page;
 mod person;
 mod policies;
 mod requests;
+mod session;
 mod sets;
+mod story;
 mod told;
+mod web;
 
 use std::convert::Infallible;
 use std::fmt;
@@ -50,6 +63,7 @@ use crate::gateway::Inside;
 use crate::gateway::guard::Watch;
 use acts::PATHS;
 use desk::Desk;
+use web::FILES;
 
 /// See the module.
 pub struct Console {
@@ -68,6 +82,11 @@ impl Console {
             let serve =
                 move |State(desk): State<Arc<Desk>>, request: Request| async move { desk.serve(acts, request).await };
             router = router.route(path, any(serve));
+        }
+        for file in FILES {
+            let serve =
+                move |State(desk): State<Arc<Desk>>, request: Request| async move { desk.file(*file, &request) };
+            router = router.route(file.path, any(serve));
         }
         let nowhere = |State(desk): State<Arc<Desk>>, request: Request| async move { desk.serve(&[], request).await };
         let router = TowerToHyperService::new(router.fallback(nowhere).with_state(desk.clone()));

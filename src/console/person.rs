@@ -2,6 +2,7 @@
 
 use crate::stations::admit::Caller;
 use crate::stations::claim::Owner;
+use crate::stations::session::Session;
 
 /// What a token of the console's issuer may say of a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +61,15 @@ impl Person {
         let said = caller.roles();
         let roles = Role::ALL.into_iter().filter(|role| said.contains(role.as_str())).collect();
         Person { who: Owner::of(caller), roles }
+    }
+
+    pub fn in_session(session: &Session) -> Person {
+        let roles = Role::ALL.into_iter().filter(|role| session.roles.contains(role.as_str())).collect();
+        Person { who: session.who.clone(), roles }
+    }
+
+    pub fn roles(&self) -> impl Iterator<Item = &'static str> {
+        self.roles.iter().map(|role| role.as_str())
     }
 
     /// Whoever asks for what needs no token.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::asked::{Asked, environment as served, store_failed, violated};
 use super::told;
@@ -12,7 +12,7 @@ use crate::catalog::{Operation, Place, Violation};
 use crate::commit::StoreTime;
 use crate::gateway::Inside;
 use crate::journey::explain::{self, Explained, Usage};
-use crate::policy::{Explanation, Given, key_as_json, key_in_words};
+use crate::policy::{Explanation, Given, Limit, key_as_json, key_in_words};
 use crate::stations::reply::{Reply, said};
 
 pub(super) async fn explain(inside: &Inside, asked: &Asked) -> Reply {
@@ -73,27 +73,34 @@ pub(super) async fn usage(inside: &Inside, asked: &Asked) -> Reply {
 fn told_of(usage: &Usage<'_>) -> Value {
     let Usage { environment, limit, key, used } = usage;
     let (max, units) = (limit.max, limit.max.units());
-    let left = units.saturating_sub(*used);
+    let mut members = standing(limit, key, *used);
     let words = format!(
         "{}{}: {} of {} used, {} left",
         limit.id,
         key_in_words(limit, key),
         max.told(*used),
         max.told(units),
-        max.told(left)
+        max.told(units.saturating_sub(*used))
     );
-    json!({
-        "environment": environment.as_str(),
-        "limit": &*limit.id,
-        "key": key_as_json(limit, key),
-        "unit": max.unit(),
-        "used": used,
-        "max": units,
-        "left": left,
-        "over": limit.over.as_deref().map_or("deny", |_| "hold"),
-        "mode": limit.mode.as_str(),
-        "words": words,
-    })
+    members.insert("environment".to_owned(), environment.as_str().into());
+    members.insert("words".to_owned(), words.into());
+    Value::Object(members)
+}
+
+/// How one window of a limit stands.
+pub(super) fn standing(limit: &Limit, key: &str, used: u64) -> Map<String, Value> {
+    let (max, units) = (limit.max, limit.max.units());
+    let members = [
+        ("limit", json!(&*limit.id)),
+        ("key", key_as_json(limit, key)),
+        ("unit", json!(max.unit())),
+        ("used", json!(used)),
+        ("max", json!(units)),
+        ("left", json!(units.saturating_sub(used))),
+        ("over", json!(limit.over.as_deref().map_or("deny", |_| "hold"))),
+        ("mode", json!(limit.mode.as_str())),
+    ];
+    members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 /// The request of a body that its schema allows.

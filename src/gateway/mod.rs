@@ -34,6 +34,7 @@ mod start_error;
 mod tls;
 mod workers;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -99,6 +100,8 @@ pub struct Inside {
     /// The names of all issuers.
     pub issuers: Vec<String>,
     pub loosening: Loosening,
+    /// Where this node's audit chain is.
+    pub audit_folder: PathBuf,
     pub limits: LimitsConfig,
     pub timeouts: TimeoutsConfig,
     pub metrics: Metrics,

@@ -232,6 +232,7 @@ impl Process {
                 environments: config.environments.iter().map(|one| one.environment).collect(),
                 issuers: config.issuers.iter().map(|issuer| issuer.name.clone()).collect(),
                 loosening: config.loosening,
+                audit_folder: config.audit.folder.clone(),
                 limits: config.limits.clone(),
                 timeouts: config.timeouts.clone(),
                 metrics: metrics.clone(),

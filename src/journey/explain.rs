@@ -6,9 +6,10 @@ use std::sync::Arc;
 use super::Books;
 use crate::base::ids::Environment;
 use crate::catalog::Catalog;
-use crate::commit::{Index, StoreFault, WindowKey};
+use crate::commit::{Index, StoreFault, StoreTime, WindowKey};
 use crate::policy::{Facts, Given, Limit, NearMiss, Policies, Reservation, Verdict};
-use crate::stations::decide::paid_name;
+use crate::stations::check::Intent;
+use crate::stations::decide::{decide, destinations, paid_name};
 
 /// So many windows are looked at, at most.
 const MOST_WINDOWS: usize = 1_000;
@@ -37,7 +38,7 @@ pub async fn explain(
     let mut facts = Facts { now: given.now, ..Facts::default() };
     for name in destinations {
         let is_paid = match by_store {
-            true => books.store.is_member(given.environment, Index::Paid, &paid_name(&name)).await?,
+            true => books.store.member(given.environment, Index::Paid, &paid_name(&name)).await?.is_some(),
             false => given.is_paid,
         };
         facts.paid.insert(name, is_paid);
@@ -58,6 +59,32 @@ pub async fn explain(
     let again = if facts.exceeded.is_empty() { None } else { decide(&facts) };
     let (verdict, near) = again.unwrap_or((verdict, near));
     Ok(Some(Explained { verdict, near, counts, used }))
+}
+
+/// What is known of a call that waits, beside what it says itself.
+#[derive(Debug)]
+pub struct Outlook {
+    /// Each way in which its destination is named, and when that was last paid. More is not kept of earlier payments.
+    pub paid: Vec<(String, Option<StoreTime>)>,
+    /// What it would count in if it were sent now, and what stands there already; nothing if it is denied now.
+    pub counts: Vec<(Reservation, u64)>,
+}
+
+pub async fn outlook(books: &Books, policies: &Policies, intent: &Intent) -> Result<Outlook, StoreFault> {
+    let environment = intent.environment();
+    let mut facts = Facts { now: books.time().await?, ..Facts::default() };
+    let mut paid = Vec::new();
+    for name in destinations(intent, policies) {
+        let last = books.store.member(environment, Index::Paid, &paid_name(&name)).await?;
+        facts.paid.insert(name.clone(), last.is_some());
+        paid.push((name, last));
+    }
+    let mut counts = Vec::new();
+    for reservation in &decide(intent, policies, &facts).grounds().verdict.reservations {
+        let used = books.store.used(environment, &reservation.window, reservation.span).await?;
+        counts.push((reservation.clone(), used));
+    }
+    Ok(Outlook { paid, counts })
 }
 
 /// What was spent under a limit for one value of its key.

@@ -17,6 +17,7 @@ pub mod rates;
 pub mod reconcile;
 pub mod release;
 pub mod roll;
+pub mod sessions;
 pub mod setback;
 pub mod submit;
 pub mod upkeep;

@@ -15,6 +15,7 @@ use super::{Road, Snapshot};
 use crate::adapters::clock::Stopwatch;
 use crate::base::ids::{Environment, HoldId, TraceId};
 use crate::catalog::Operation;
+use crate::policy::Effect;
 use crate::stations::admit::Admitted;
 use crate::stations::check::{Intent, Named, Unfit, check};
 use crate::stations::claim::{Freeze, From, Owner, Said};
@@ -133,6 +134,16 @@ enum Decided {
     Refused(Reply),
 }
 
+impl Decided {
+    fn effect(&self) -> Effect {
+        match self {
+            Decided::Begun(_) => Effect::Allow,
+            Decided::Held(_) => Effect::Hold,
+            Decided::Refused(_) => Effect::Deny,
+        }
+    }
+}
+
 /// Decides, and commits to what was decided; again, where the store says that what was assumed is otherwise.
 async fn decided(
     road: &Road,
@@ -165,6 +176,9 @@ async fn decided(
         match done {
             Err(NotBegun::Otherwise(learnt)) => books.learn(intent.environment(), &mut facts, learnt),
             done => {
+                if let Ok(done) = &done {
+                    books.metrics.tally().count(intent.environment(), done.effect(), books.clock.now());
+                }
                 if let Some(candidate) = &snapshot.candidate {
                     candidate.decide(intent, &facts, &decision.grounds().verdict, &books.metrics);
                 }

@@ -16,4 +16,6 @@ pub mod forward;
 pub mod hold;
 pub mod record;
 pub mod reply;
+pub mod session;
 pub mod settle;
+pub mod sign_in;

@@ -54,9 +54,43 @@ pub enum What {
     Cancelled,
     /// People agreed, and the rules do not let it pass any more.
     Blocked,
+    /// A person has a session at the console.
+    SignedIn,
+    /// A session was used, and goes on.
+    StayedIn,
+    SignedOut,
 }
 
 impl What {
+    pub const ALL: [What; 26] = [
+        What::Sending,
+        What::Refused,
+        What::Executed,
+        What::NotExecuted,
+        What::Undone,
+        What::Unknown,
+        What::Late,
+        What::SaidAbsent,
+        What::Frozen,
+        What::Unfrozen,
+        What::Agreed,
+        What::TookForce,
+        What::Remembered,
+        What::Held,
+        What::Voted,
+        What::Withdrawn,
+        What::Noted,
+        What::Approved,
+        What::Reopened,
+        What::Rejected,
+        What::Expired,
+        What::Cancelled,
+        What::Blocked,
+        What::SignedIn,
+        What::StayedIn,
+        What::SignedOut,
+    ];
+
     pub fn as_str(self) -> &'static str {
         match self {
             What::Sending => "sending",
@@ -82,6 +116,9 @@ impl What {
             What::Expired => "expired",
             What::Cancelled => "cancelled",
             What::Blocked => "blocked",
+            What::SignedIn => "signed-in",
+            What::StayedIn => "stayed-in",
+            What::SignedOut => "signed-out",
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The log: one line per request, and what happens to the process.
 
 use std::io::{BufWriter, IsTerminal};
+use std::time::Duration;
 
 use tracing_appender::non_blocking::WorkerGuard;
 use tracing_subscriber::EnvFilter;
@@ -8,8 +9,15 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use super::human::Human;
-use super::metrics::Times;
 use crate::config::{LogConfig, LogFormat};
+
+/// How long a request took, and of that Sluice itself and upstream.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    pub whole: Duration,
+    pub gate: Duration,
+    pub upstream: Option<Duration>,
+}
 
 /// What the log says of one request: every field that there is.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +38,7 @@ pub struct RequestLine<'l> {
 
 impl RequestLine<'_> {
     pub fn write(&self, times: Times) {
-        let micros = |d: std::time::Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
+        let micros = |d: Duration| u64::try_from(d.as_micros()).unwrap_or(u64::MAX);
         tracing::info!(
             target: "sluice::request",
             request_id = self.request_id,
@@ -62,7 +70,7 @@ pub struct ConsoleLine<'l> {
 }
 
 impl ConsoleLine<'_> {
-    pub fn write(&self, whole: std::time::Duration) {
+    pub fn write(&self, whole: Duration) {
         tracing::info!(
             target: "sluice::console",
             request_id = self.request_id,

@@ -1,5 +1,6 @@
 //! The metrics.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus::core::Collector;
@@ -7,6 +8,7 @@ use prometheus::{
     Encoder, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
 };
 
+use super::tally::Tally;
 use crate::policy::{Changes, Effect, Mode, Verdict};
 
 /// Upper bounds in seconds: 100 µs to 60 s.
@@ -46,6 +48,8 @@ pub struct Metrics {
     reconciled: IntCounterVec,
     frozen: IntGaugeVec,
     people: IntCounterVec,
+    sign_ins: IntCounterVec,
+    pub(super) tally: Arc<Tally>,
     holds: IntCounterVec,
     holds_open: IntGaugeVec,
     policy_info: IntGaugeVec,
@@ -66,14 +70,6 @@ pub struct RateCounters {
     pub limited: IntCounter,
     /// Allowed, with less than a fifth left.
     pub near: IntCounter,
-}
-
-/// How long a request took, and of that Sluice itself and upstream.
-#[derive(Clone, Copy, Debug)]
-pub struct Times {
-    pub whole: Duration,
-    pub gate: Duration,
-    pub upstream: Option<Duration>,
 }
 
 impl Metrics {
@@ -211,6 +207,12 @@ impl Metrics {
                 "Requests that the console answered, by act and status.",
                 &["act", "status"],
             )?,
+            tally: Arc::default(),
+            sign_ins: counters(
+                "sluice_console_sign_ins_total",
+                "Sign-ins of browsers, by their way and their outcome.",
+                &["way", "outcome"],
+            )?,
             holds: counters(
                 "sluice_holds_total",
                 "What happened to calls that wait for people.",
@@ -303,7 +305,7 @@ impl Metrics {
     }
 
     /// Counts a request that was answered, or that could not be.
-    pub fn answered(&self, line: &super::RequestLine<'_>, times: Times) {
+    pub fn answered(&self, line: &super::RequestLine<'_>, times: super::Times) {
         self.in_flight.dec();
         let labels = [line.environment, line.operation, line.status, line.origin, line.outcome, line.code];
         self.requests.with_label_values(&labels).inc();
@@ -412,6 +414,10 @@ impl Metrics {
 
     pub fn console_answered(&self, act: &str, status: u16) {
         self.people.with_label_values(&[act, &status.to_string()]).inc();
+    }
+
+    pub fn signed_in(&self, way: &str, outcome: &str) {
+        self.sign_ins.with_label_values(&[way, outcome]).inc();
     }
 
     /// Which version decides from now on.

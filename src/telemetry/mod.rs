@@ -5,6 +5,7 @@
 mod human;
 mod log;
 mod metrics;
+pub mod tally;
 
-pub use log::{ConsoleLine, RequestLine, init};
-pub use metrics::{Metrics, RateCounters, Times};
+pub use log::{ConsoleLine, RequestLine, Times, init};
+pub use metrics::{Metrics, RateCounters};

@@ -4,6 +4,7 @@
 //! is never written twice. A disk that fails or hangs is answered with a fault in time, tried again by itself, and
 //! used again when it works.
 
+mod backwards;
 mod disk;
 mod folder;
 mod log;
@@ -35,6 +36,7 @@ use crate::chain::{Highest, Text};
 use crate::commit::{NodeId, Outstanding};
 use crate::ports::{AuditFault, AuditSink, Clock};
 
+pub use backwards::{Budget, Place as ReadPlace, Skip, read_backwards};
 pub use disk::{Disk, DiskFile, MachineDisk};
 pub use folder::{AuditFile, audit_file, audit_files, checkpoint_files, checkpoints_file, lock_file, named};
 pub use operand_key::{kept_operand_key, operand_key};

@@ -1,10 +1,10 @@
-//! Fetching a set of keys: one host, no redirects, with a deadline and a bound.
+//! Fetching what an issuer tells, first of all its keys: one host, no redirects, with a deadline and a bound.
 
 use std::error::Error;
 use std::time::Duration;
 use std::{fmt, io};
 
-use reqwest::{Certificate, Client, redirect};
+use reqwest::{Certificate, Client, Response, redirect};
 use rustls::CertificateError;
 
 use crate::stations::admit::{KeyFault, KeySet};
@@ -71,10 +71,17 @@ pub(super) struct Fetched {
 
 pub(super) async fn keys(client: &Client, url: &str) -> Result<Fetched, FetchFault> {
     let request = client.get(url).header("accept", "application/json");
-    let mut answer = request.send().await.map_err(|error| unreachable(&error))?;
+    let answer = request.send().await.map_err(|error| unreachable(&error))?;
     if answer.status() != reqwest::StatusCode::OK {
         return Err(FetchFault::Status(answer.status().as_u16()));
     }
+    let whole = whole(answer).await?;
+    let keys = KeySet::from_jwks(&whole).map_err(FetchFault::Keys)?;
+    Ok(Fetched { keys, document: String::from_utf8_lossy(&whole).into_owned() })
+}
+
+/// The body of an answer, up to the bound.
+pub(super) async fn whole(mut answer: Response) -> Result<Vec<u8>, FetchFault> {
     let mut whole = Vec::new();
     while let Some(piece) = answer.chunk().await.map_err(|_| FetchFault::Broken)? {
         if whole.len().saturating_add(piece.len()) > MOST_BYTES {
@@ -82,12 +89,11 @@ pub(super) async fn keys(client: &Client, url: &str) -> Result<Fetched, FetchFau
         }
         whole.extend_from_slice(&piece);
     }
-    let keys = KeySet::from_jwks(&whole).map_err(FetchFault::Keys)?;
-    Ok(Fetched { keys, document: String::from_utf8_lossy(&whole).into_owned() })
+    Ok(whole)
 }
 
 /// TLS says who it was that could not be reached.
-fn unreachable(error: &(dyn Error + 'static)) -> FetchFault {
+pub(super) fn unreachable(error: &(dyn Error + 'static)) -> FetchFault {
     let mut next = Some(error);
     while let Some(error) = next {
         let inner = error.downcast_ref::<io::Error>().and_then(|error| error.get_ref());

@@ -3,11 +3,13 @@
 mod fetch;
 mod kept;
 mod keyring;
+mod provider;
 mod remembered;
 
 use std::sync::Arc;
 
 pub use keyring::{Keyring, KeyringError};
+pub use provider::{Provider, ProviderFault};
 
 use remembered::Remembered;
 

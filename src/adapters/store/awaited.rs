@@ -57,8 +57,13 @@ impl Store for Awaited {
         self.inner()?.used(environment, window, span).await
     }
 
-    async fn is_member(&self, environment: Environment, index: Index, member: &str) -> Result<bool, StoreFault> {
-        self.inner()?.is_member(environment, index, member).await
+    async fn member(
+        &self,
+        environment: Environment,
+        index: Index,
+        member: &str,
+    ) -> Result<Option<StoreTime>, StoreFault> {
+        self.inner()?.member(environment, index, member).await
     }
 
     async fn windows(

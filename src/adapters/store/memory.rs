@@ -97,8 +97,13 @@ impl Store for Memory {
         look::used(&*map, environment, window, span, self.ticker.now())
     }
 
-    async fn is_member(&self, environment: Environment, index: Index, member: &str) -> Result<bool, StoreFault> {
-        look::member(&*self.called(), environment, index, member).map(|due| due.is_some())
+    async fn member(
+        &self,
+        environment: Environment,
+        index: Index,
+        member: &str,
+    ) -> Result<Option<StoreTime>, StoreFault> {
+        look::member(&*self.called(), environment, index, member)
     }
 
     async fn windows(

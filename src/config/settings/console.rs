@@ -31,6 +31,63 @@ pub(super) const SETTINGS: &[Setting] = &[
         doc: "The private key of that certificate, as PEM. A secret.",
     },
     Setting {
+        name: "public_url",
+        kind: Kind::Origin(|w| &mut w.console.public_url),
+        absent: Absent::Nothing { example: r#""https://sluice.example.com""# },
+        doc: "What people's browsers call it, where that is another address: the scheme, the host and the port, no path. A\n\
+              browser that names another is refused. Needed for `oidc_client_id`.",
+    },
+    Setting {
+        name: "session_idle_secs",
+        kind: Kind::Seconds { least: 1, most: 86_400, slot: |w| &mut w.console.session_idle },
+        absent: Absent::Means("900"),
+        doc: "After so long without use a session of a browser ends.",
+    },
+    Setting {
+        name: "session_longest_secs",
+        kind: Kind::Seconds { least: 1, most: 604_800, slot: |w| &mut w.console.session_longest },
+        absent: Absent::Means("28_800"),
+        doc: "After so long it ends, however it is used; and with the token that it was made from, if that is sooner.",
+    },
+    Setting {
+        name: "token_sign_in",
+        kind: Kind::Truth(|w| &mut w.console.token_sign_in),
+        absent: Absent::Means("true"),
+        doc: "Whether a browser may sign in with a token that its person has from elsewhere.",
+    },
+    Setting {
+        name: "oidc_client_id",
+        kind: Kind::Text(|w| &mut w.console.oidc_client_id),
+        absent: Absent::Nothing { example: r#""sluice-console""# },
+        doc: "Lets people sign in at their OpenID provider, which is the issuer above, under this name. The provider must\n\
+              allow `/sluice/v1/session/callback` of `public_url`, and this name must stand in the issuer's `audience`.",
+    },
+    Setting {
+        name: "oidc_client_secret",
+        kind: Kind::Secret(|w| &mut w.console.oidc_client_secret),
+        absent: Absent::Nothing { example: r#"{ file = "oidc.secret" }"# },
+        doc: "What the provider knows it by, unless it is a public client. A secret. Several nodes need one, so that a sign-in\n\
+              may end at another than it began at.",
+    },
+    Setting {
+        name: "oidc_scopes",
+        kind: Kind::Names(|w| &mut w.console.oidc_scopes),
+        absent: Absent::Means(r#"["openid"]"#),
+        doc: "What the provider is asked for; roles must come of it. `openid` is always among them.",
+    },
+    Setting {
+        name: "oidc_name",
+        kind: Kind::Text(|w| &mut w.console.oidc_name),
+        absent: Absent::Means(r#""your organization""#),
+        doc: "What people call the provider.",
+    },
+    Setting {
+        name: "oidc_ca",
+        kind: Kind::Certificates(|w| &mut w.console.oidc_ca),
+        absent: Absent::Nothing { example: r#""tls/issuer-ca.pem""# },
+        doc: "The authorities that the provider's certificate may come from, as a PEM file, instead of the system's.",
+    },
+    Setting {
         name: "owners",
         kind: Kind::Names(|w| &mut w.console.owners),
         absent: Absent::Means("[]"),

@@ -18,7 +18,7 @@ pub use algorithm::{Algorithm, KeyKind};
 pub use certificate::{Certificate, CertificateName};
 pub use claims::FieldPath;
 pub use keys::{KeyFault, KeySet};
-pub use token::{Believed, Caller, IssuerRules, Known, TokenFault, Trusted, believe};
+pub use token::{Believed, Caller, IssuerRules, Known, TokenFault, Trusted, believe, stated};
 
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
@@ -188,11 +188,16 @@ pub fn bearer(headers: &HeaderMap) -> Result<Secret, AdmitRefusal> {
         Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => token,
         _ => return Err(AdmitRefusal::Unauthorized("the Authorization header holds no bearer token")),
     };
-    let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~' | b'+' | b'/' | b'=');
-    if token.is_empty() || !token.bytes().all(allowed) {
+    if !is_token(token) {
         return Err(AdmitRefusal::Unauthorized("the bearer token is not written as tokens are"));
     }
     Ok(Secret::new(token.to_owned()))
+}
+
+/// Whether a text is written as tokens are.
+pub fn is_token(text: &str) -> bool {
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~' | b'+' | b'/' | b'=');
+    !text.is_empty() && text.bytes().all(allowed)
 }
 
 #[cfg(test)]

@@ -251,6 +251,11 @@ pub fn believe(token: &str, trusted: &[Trusted], now_secs: i64) -> Result<Believ
     Ok(Believed { caller, until_secs, environments: rules.environments.clone(), bound_to })
 }
 
+/// What a token states, whether or not it is believed: for those who believed it and ask for more.
+pub fn stated(token: &str) -> Result<Map<String, Value>, TokenFault> {
+    Parts::read(token).map(|parts| parts.claims)
+}
+
 /// A token, taken apart.
 struct Parts<'t> {
     signed: &'t [u8],

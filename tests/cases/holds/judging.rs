@@ -129,6 +129,44 @@ fn roles_see_what_they_need() {
     assert_eq!(said.json()["hold"]["notes"][0]["text"], "looks right");
 }
 
+/// Who judges sees what went there before, and what is left of the limits that it counts in.
+#[test]
+fn earlier_payments_and_limits_are_shown_of_what_waits() {
+    let upstream = Upstream::start();
+    let limit = r#"
+[[limit]]
+id = "day"
+ops = ["createSwap"]
+window = "rolling 24h"
+per = ["environment"]
+max = "1000 USD"
+over = "deny"
+"#;
+    let gate = gate(&upstream, &format!("{RULES}{limit}")).start();
+    let shown = |hold: &serde_json::Value| {
+        ask(&gate, "GET", &format!("holds/{}", text(hold, "id")), &approver("ops-1"), None).json()
+    };
+    let before = shown(&held(&gate, "b-1"));
+    let destination = "external-wallet:0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
+    assert_eq!(before["paidBefore"], json!([{ "destination": destination, "at": null }]), "{before}");
+    let day = |used: u64, left: u64, after: u64| {
+        json!([{
+            "limit": "day", "key": { "environment": "production" }, "unit": "microUsd", "max": 1_000_000_000,
+            "used": used, "left": left, "adds": 500_000_000, "leftAfter": after, "over": "deny", "mode": "enforce",
+        }])
+    };
+    assert_eq!(before["limits"], day(0, 1_000_000_000, 500_000_000));
+    for n in 0..6 {
+        assert_eq!(swap(&format!("p-{n}"), "100").send(gate.production()).status, 201);
+    }
+    let hold = held(&gate, "b-2");
+    let after = shown(&hold);
+    assert!(after["paidBefore"][0]["at"].as_str() > before["createdAt"].as_str(), "{after}");
+    assert_eq!(after["limits"], day(600_000_000, 400_000_000, 0));
+    assert_eq!(super::say(&gate, "reject", &hold, "ops-1").status, 200);
+    assert!(shown(&hold).get("limits").is_none());
+}
+
 #[test]
 fn holds_are_listed_by_their_expiry_and_paged() {
     let upstream = Upstream::start();

@@ -68,9 +68,14 @@ impl Store for Elsewhere {
         there!(self, store => store.used(environment, &window, span))
     }
 
-    async fn is_member(&self, environment: Environment, index: Index, member: &str) -> Result<bool, StoreFault> {
+    async fn member(
+        &self,
+        environment: Environment,
+        index: Index,
+        member: &str,
+    ) -> Result<Option<StoreTime>, StoreFault> {
         let member = member.to_owned();
-        there!(self, store => store.is_member(environment, index, &member))
+        there!(self, store => store.member(environment, index, &member))
     }
 
     async fn windows(

@@ -93,9 +93,14 @@ impl Store for FlakyStore {
         self.back(self.store.used(environment, window, span).await).await
     }
 
-    async fn is_member(&self, environment: Environment, index: Index, member: &str) -> Result<bool, StoreFault> {
+    async fn member(
+        &self,
+        environment: Environment,
+        index: Index,
+        member: &str,
+    ) -> Result<Option<StoreTime>, StoreFault> {
         self.there().await?;
-        self.back(self.store.is_member(environment, index, member).await).await
+        self.back(self.store.member(environment, index, member).await).await
     }
 
     async fn windows(

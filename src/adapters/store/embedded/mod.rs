@@ -198,9 +198,14 @@ impl Store for Embedded {
         self.look(move |map, ticker| look::used(map, environment, &window, span, ticker.now())).await
     }
 
-    async fn is_member(&self, environment: Environment, index: Index, member: &str) -> Result<bool, StoreFault> {
+    async fn member(
+        &self,
+        environment: Environment,
+        index: Index,
+        member: &str,
+    ) -> Result<Option<StoreTime>, StoreFault> {
         let member = member.to_owned();
-        self.look(move |map, _| Ok(look::member(map, environment, index, &member)?.is_some())).await
+        self.look(move |map, _| look::member(map, environment, index, &member)).await
     }
 
     async fn windows(

@@ -280,12 +280,17 @@ impl Store for RedisStore {
         Ok(told.number()?.as_u64())
     }
 
-    async fn is_member(&self, environment: Environment, index: Index, member: &str) -> Result<bool, StoreFault> {
+    async fn member(
+        &self,
+        environment: Environment,
+        index: Index,
+        member: &str,
+    ) -> Result<Option<StoreTime>, StoreFault> {
         let mut command = ::redis::cmd("ZSCORE");
         command.arg(format!("{}:i:{}", root(environment), index.as_str())).arg(member);
         let told = self.redis.ask(async |mut connection, _| command.query_async(&mut connection).await).await;
         let score: Option<Vec<u8>> = told.map_err(|unanswered| fault(unanswered, StoreFault::Away))?;
-        Ok(score.is_some())
+        score.map(|score| Reader::of(vec![score]).time()).transpose()
     }
 
     async fn windows(

@@ -48,14 +48,16 @@ pub async fn membership_guards(subject: &Subject) {
     let not_member = |name: &str| Step::NotMember { index: Index::Frozen, member: name.to_owned() };
     let found = || vec![(0, Found::Membership)];
     does(store, vec![add(Index::Frozen, "all", secs(9)), not_member("all")]).await;
-    for (environment, index, name, is_in) in [
-        (ENVIRONMENT, Index::Frozen, "all", true),
-        (ENVIRONMENT, Index::Frozen, "al", false),
-        (ENVIRONMENT, Index::Sending, "all", false),
-        (Environment::Production, Index::Frozen, "all", false),
+    let due = subject.store.due(ENVIRONMENT, Index::Frozen, None, 9).await.unwrap();
+    for (environment, index, name, is_due) in [
+        (ENVIRONMENT, Index::Frozen, "all", due.first().map(|(at, _)| *at)),
+        (ENVIRONMENT, Index::Frozen, "al", None),
+        (ENVIRONMENT, Index::Sending, "all", None),
+        (Environment::Production, Index::Frozen, "all", None),
     ] {
-        assert_eq!(store.is_member(environment, index, name).await, Ok(is_in), "{name}");
+        assert_eq!(store.member(environment, index, name).await, Ok(is_due), "{name}");
     }
+    assert_eq!(due.len(), 1);
     does(store, vec![member("all"), not_member("al"), not_member("all\0")]).await;
     assert_eq!(stands(store, vec![not_member("all")]).await, found());
     assert_eq!(stands(store, vec![member("none")]).await, found());

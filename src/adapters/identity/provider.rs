@@ -1,0 +1,266 @@
+//! An OpenID provider, as far as a sign-in needs it: where it says it is to be asked, and a token for a code.
+//!
+//! Every question has a deadline and a bound, follows no redirect, and goes nowhere but where the issuer itself says. What
+//! the token says is believed, or not, like every other token's word.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use reqwest::{Client, RequestBuilder};
+use serde_json::Value;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::fetch::{self, FetchFault};
+use crate::base::json::{self, Limits};
+use crate::base::secret::Secret;
+use crate::config::{OidcConfig, is_safe_url};
+use crate::stations::sign_in::SignIn;
+
+/// How long what it says of itself is believed.
+const KNOWN_FOR: Duration = Duration::from_secs(600);
+/// How soon after a failure it is asked again.
+const REST: Duration = Duration::from_secs(1);
+const CALLBACK: &str = "/sluice/v1/session/callback";
+
+/// See the module.
+pub struct Provider {
+    config: OidcConfig,
+    client: Client,
+    /// One question at a time.
+    asked: Mutex<Asked>,
+}
+
+/// What came of the last question, and when.
+#[derive(Default)]
+struct Asked {
+    told: Option<(Instant, Arc<Told>)>,
+    failed: Option<Instant>,
+}
+
+/// What a provider says of itself.
+#[derive(Debug)]
+pub struct Told {
+    authorization: String,
+    token: String,
+    /// Every answer of it says whose it is (RFC 9207).
+    pub says_issuer: bool,
+    takes_basic: bool,
+}
+
+/// Why there is no token. Nothing of what came stands in it.
+#[derive(Debug)]
+pub enum ProviderFault {
+    Fetch(String),
+    /// It calls itself something else.
+    Issuer,
+    /// What it says of itself is not as it should be.
+    Form(&'static str),
+    /// It does not take the code: it is too old, was used, or is another's.
+    Code,
+    Status(u16),
+}
+
+impl fmt::Display for ProviderFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ProviderFault::Fetch(why) => f.write_str(why),
+            ProviderFault::Issuer => f.write_str("it calls itself otherwise than the issuer is configured"),
+            ProviderFault::Form(what) => write!(f, "it tells no {what} that can be used"),
+            ProviderFault::Code => f.write_str("it does not take the code"),
+            ProviderFault::Status(status) => write!(f, "it answered {status}"),
+        }
+    }
+}
+
+impl Provider {
+    pub fn new(config: OidcConfig) -> Result<Provider, reqwest::Error> {
+        let client = fetch::client(config.ca_pem.as_deref())?;
+        Ok(Provider { config, client, asked: Mutex::default() })
+    }
+
+    pub fn config(&self) -> &OidcConfig {
+        &self.config
+    }
+
+    /// Where a browser is sent.
+    pub async fn address(&self, sign_in: &SignIn) -> Result<String, ProviderFault> {
+        let told = self.told().await?;
+        let mut scopes = vec!["openid"];
+        scopes.extend(self.config.scopes.iter().map(String::as_str).filter(|scope| *scope != "openid"));
+        let query = form(&[
+            ("response_type", "code"),
+            ("client_id", &self.config.client_id),
+            ("redirect_uri", &self.redirect()),
+            ("scope", &scopes.join(" ")),
+            ("state", &sign_in.state()),
+            ("nonce", &sign_in.nonce()),
+            ("code_challenge", &sign_in.challenge()),
+            ("code_challenge_method", "S256"),
+        ]);
+        let joint = if told.authorization.contains('?') { '&' } else { '?' };
+        Ok(format!("{}{joint}{query}", told.authorization))
+    }
+
+    /// The ID token for a code.
+    pub async fn exchange(&self, code: &str, sign_in: &SignIn) -> Result<Secret, ProviderFault> {
+        let told = self.told().await?;
+        let (redirect, verifier) = (self.redirect(), sign_in.verifier());
+        let mut fields = vec![
+            ("grant_type", "authorization_code"),
+            ("code", code),
+            ("redirect_uri", redirect.as_str()),
+            ("code_verifier", verifier.as_str()),
+        ];
+        let mut request = self.client.post(&told.token);
+        match &self.config.client_secret {
+            Some(secret) if told.takes_basic => {
+                let pair = format!("{}:{}", escaped(&self.config.client_id), escaped(secret.reveal()));
+                request = request.header("authorization", format!("Basic {}", STANDARD.encode(pair)));
+            }
+            Some(secret) => {
+                fields.push(("client_id", &self.config.client_id));
+                fields.push(("client_secret", secret.reveal()));
+            }
+            None => fields.push(("client_id", &self.config.client_id)),
+        }
+        let request = request.header("content-type", "application/x-www-form-urlencoded").body(form(&fields));
+        let (status, whole) = answer(request).await?;
+        match status {
+            200 => {}
+            400 => return Err(ProviderFault::Code),
+            status => return Err(ProviderFault::Status(status)),
+        }
+        let answer = json::parse(&whole, Limits::ANSWER).map_err(|_| ProviderFault::Form("token"))?;
+        let token = answer.get("id_token").and_then(Value::as_str).ok_or(ProviderFault::Form("token"))?;
+        Ok(Secret::new(token.to_owned()))
+    }
+
+    /// What it says of itself, asked anew from time to time.
+    pub async fn told(&self) -> Result<Arc<Told>, ProviderFault> {
+        let mut asked = self.asked.lock().await;
+        if let Some((since, told)) = &asked.told
+            && since.elapsed() < KNOWN_FOR
+        {
+            return Ok(told.clone());
+        }
+        // Whoever waited meanwhile does not ask the same again.
+        if asked.failed.is_some_and(|failed| failed.elapsed() < REST) {
+            return Err(ProviderFault::Fetch("it could not be asked a moment ago".to_owned()));
+        }
+        match self.ask().await {
+            Ok(told) => {
+                asked.told = Some((Instant::now(), told.clone()));
+                Ok(told)
+            }
+            Err(fault) => {
+                asked.failed = Some(Instant::now());
+                Err(fault)
+            }
+        }
+    }
+
+    async fn ask(&self) -> Result<Arc<Told>, ProviderFault> {
+        let url = format!("{}/.well-known/openid-configuration", self.config.issuer.trim_end_matches('/'));
+        let (status, whole) = answer(self.client.get(url)).await?;
+        if status != 200 {
+            return Err(ProviderFault::Status(status));
+        }
+        read(&whole, &self.config.issuer).map(Arc::new)
+    }
+
+    fn redirect(&self) -> String {
+        format!("{}{CALLBACK}", self.config.origin)
+    }
+}
+
+impl fmt::Debug for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Provider").field("issuer", &self.config.issuer).finish_non_exhaustive()
+    }
+}
+
+fn read(document: &[u8], issuer: &str) -> Result<Told, ProviderFault> {
+    let told = json::parse(document, Limits::ANSWER).map_err(|_| ProviderFault::Form("document"))?;
+    if told.get("issuer").and_then(Value::as_str) != Some(issuer) {
+        return Err(ProviderFault::Issuer);
+    }
+    let address = |name: &str, what: &'static str| {
+        let url = told.get(name).and_then(Value::as_str).filter(|url| is_safe_url(url));
+        url.map(str::to_owned).ok_or(ProviderFault::Form(what))
+    };
+    let among = |name: &str, wanted: &str| {
+        let all = told.get(name).and_then(Value::as_array);
+        all.map(|all| all.iter().any(|one| one.as_str() == Some(wanted)))
+    };
+    Ok(Told {
+        authorization: address("authorization_endpoint", "authorization endpoint")?,
+        token: address("token_endpoint", "token endpoint")?,
+        says_issuer: told.get("authorization_response_iss_parameter_supported").and_then(Value::as_bool) == Some(true),
+        // What it takes where it does not say.
+        takes_basic: among("token_endpoint_auth_methods_supported", "client_secret_basic").unwrap_or(true),
+    })
+}
+
+async fn answer(request: RequestBuilder) -> Result<(u16, Vec<u8>), ProviderFault> {
+    let told = |fault: FetchFault| ProviderFault::Fetch(fault.to_string());
+    let answer = request.header("accept", "application/json").send().await;
+    let answer = answer.map_err(|error| told(fetch::unreachable(&error)))?;
+    let status = answer.status().as_u16();
+    Ok((status, fetch::whole(answer).await.map_err(told)?))
+}
+
+fn form(fields: &[(&str, &str)]) -> String {
+    let pair = |(name, value): &(&str, &str)| format!("{name}={}", escaped(value));
+    fields.iter().map(pair).collect::<Vec<_>>().join("&")
+}
+
+/// As in a form, where everything may stand that could mean something else.
+fn escaped(text: &str) -> String {
+    text.bytes().fold(String::new(), |mut escaped, byte| {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => escaped.push(char::from(byte)),
+            _ => escaped.push_str(&format!("%{byte:02X}")),
+        }
+        escaped
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn document(change: impl FnOnce(&mut Value)) -> Result<Told, ProviderFault> {
+        let mut document = json!({
+            "issuer": "https://id.test",
+            "authorization_endpoint": "https://id.test/auth",
+            "token_endpoint": "https://id.test/token",
+        });
+        change(&mut document);
+        read(document.to_string().as_bytes(), "https://id.test")
+    }
+
+    #[test]
+    fn a_provider_is_who_it_should_be_and_leads_nowhere_unsafe() {
+        let told = document(|_| {}).unwrap();
+        assert!(!told.says_issuer && told.takes_basic);
+        let post = json!(["client_secret_post"]);
+        assert!(!document(|d| d["token_endpoint_auth_methods_supported"] = post).unwrap().takes_basic);
+        assert!(matches!(document(|d| d["issuer"] = json!("https://id.test/")), Err(ProviderFault::Issuer)));
+        for url in ["http://id.test/auth", "javascript:alert(1)", "/auth", "https://id.test/auth#x", ""] {
+            assert!(document(|d| d["authorization_endpoint"] = json!(url)).is_err(), "{url}");
+            assert!(document(|d| d["token_endpoint"] = json!(url)).is_err(), "{url}");
+        }
+        assert!(read(b"<html>", "https://id.test").is_err());
+    }
+
+    #[test]
+    fn what_stands_in_a_form_means_itself() {
+        assert_eq!(form(&[("a", "b c&d=e"), ("f", "é+/")]), "a=b%20c%26d%3De&f=%C3%A9%2B%2F");
+    }
+}

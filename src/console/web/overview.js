@@ -1,0 +1,111 @@
+// How things stand: money, doubts, limits, decisions.
+
+import { get } from "./api.js";
+import { decisions, limitBar } from "./charts.js";
+import { fill, h, select, trouble } from "./dom.js";
+import * as doubts from "./doubts.js";
+import * as freezes from "./freezes.js";
+import { counted } from "./words.js";
+
+export function view(desk) {
+  const money = h("div", {});
+  const inDoubt = doubts.section(desk);
+  const limits = limitsSection();
+  const decided = decisionsSection();
+  const element = h(
+    "div",
+    { class: "page" },
+    h("h1", {}, "Overview"),
+    h("div", { class: "cards" }, money, inDoubt.element, limits.element, decided.element),
+  );
+
+  async function tellMoney() {
+    try {
+      desk.frozen = (await get("freezes")).body.freezes;
+      const print = JSON.stringify(desk.frozen);
+      if (print === money.dataset.print) return;
+      money.dataset.print = print;
+      fill(money, freezes.section(desk, all));
+    } catch (failure) {
+      delete money.dataset.print;
+      fill(money, h("section", { class: "card" }, h("h2", {}, "Money"), trouble(failure, tellMoney)));
+    }
+  }
+
+  function refresh() {
+    tellMoney();
+    inDoubt.refresh();
+    limits.refresh();
+    decided.refresh();
+  }
+
+  /** After an act here: the bar at the top shows it as well. */
+  function all() {
+    tellMoney();
+    desk.refresh();
+  }
+
+  refresh();
+  return { title: "Overview", element, refresh };
+}
+
+function section(id, title, ...more) {
+  const place = h("div", {}, h("p", { class: "waiting" }, "One moment…"));
+  return [h("section", { class: "card", "aria-labelledby": id }, h("div", { class: "heading" }, h("h2", { id }, title), more), place), place];
+}
+
+function limitsSection() {
+  const [element, place] = section("limits", "Limits");
+  let last = "";
+  async function refresh() {
+    let usage;
+    try {
+      usage = (await get("usage")).body;
+    } catch (failure) {
+      last = "";
+      return fill(place, trouble(failure, refresh));
+    }
+    const print = JSON.stringify(usage);
+    if (print === last) return;
+    last = print;
+    const both = new Set(usage.usage.map((one) => one.environment)).size > 1;
+    const bar = (one) =>
+      limitBar({
+        ...one,
+        environment: both ? undefined : one.environment,
+        words: `${counted(one.left, one.unit)} left${one.over === "hold" ? "; what goes beyond waits for people" : "; what goes beyond is denied"}.`,
+      });
+    fill(
+      place,
+      usage.usage.length === 0
+        ? h("p", { class: "muted" }, "Nothing counts under any limit now. What is spent, in flight or in doubt shows here; what waits for people takes nothing yet.")
+        : [h("p", { class: "muted" }, "What is in flight or in doubt counts until it certainly was not done."), usage.usage.map(bar)],
+      usage.more && h("p", { class: "muted" }, "There are more than are shown: `sluice policy usage --limit ID` shows one limit whole."),
+    );
+  }
+  return { element, refresh };
+}
+
+function decisionsSection() {
+  const hours = select([["24", "24 hours"], ["72", "3 days"], ["168", "7 days"]], "24", { "aria-label": "How far back" });
+  const [element, place] = section("decisions", "Decisions", hours);
+  let last = "";
+  async function refresh() {
+    let told;
+    try {
+      told = (await get("decisions", { hours: hours.value })).body;
+    } catch (failure) {
+      last = "";
+      return fill(place, trouble(failure, refresh));
+    }
+    const print = JSON.stringify(told);
+    if (print === last) return;
+    last = print;
+    const isOpen = place.querySelector("details")?.open ?? false;
+    const total = told.buckets.reduce((sum, bucket) => sum + bucket.allowed + bucket.held + bucket.denied, 0);
+    fill(place, total === 0 ? h("p", { class: "muted" }, "No decision in this time.") : decisions(told.buckets));
+    if (isOpen && place.querySelector("details")) place.querySelector("details").open = true;
+  }
+  hours.addEventListener("change", refresh);
+  return { element, refresh };
+}
