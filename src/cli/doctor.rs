@@ -253,7 +253,16 @@ async fn look_at_nodes(
         }
         let is_waited_for = waited_for.contains(&member.node);
         let age = age(heard.at, member.beat);
-        report.node(environment, member.node.as_str(), way, age, (&software, &policies), clock_off, outbox, is_waited_for);
+        report.node(
+            environment,
+            member.node.as_str(),
+            way,
+            age,
+            (&software, &policies),
+            clock_off,
+            outbox,
+            is_waited_for,
+        );
     }
     of_all.compare(environment, report);
     if !heard.members.iter().any(|member| way(&heard, member) == Way::Live) && !heard.generation.is_empty() {

@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Books, InForce};
 use super::books::{Drained, TRIES};
 use super::remember::{NotRemembered, remember};
+use super::{Books, InForce};
 use crate::adapters::random::nonce;
 use crate::adapters::store::redis::{Heard, Life, RedisStore, Verdict};
 use crate::base::ids::Environment;

@@ -51,7 +51,11 @@ fn the_doctor_tells_nodes_clocks_and_why_money_is_closed() {
     let [policies, theirs] = [0, 1].map(|at| production["nodes"][at]["policies"].as_str().unwrap().to_owned());
     assert!(policies == theirs && policies.len() > 12, "{policies} {theirs}");
     let rules = right.path("policies/everything.toml");
-    std::fs::write(&rules, format!("{EVERYTHING}[[rule]]\nid = \"none\"\neffect = \"deny\"\nwhen = {{ op = \"@money\" }}\n")).unwrap();
+    std::fs::write(
+        &rules,
+        format!("{EVERYTHING}[[rule]]\nid = \"none\"\neffect = \"deny\"\nwhen = {{ op = \"@money\" }}\n"),
+    )
+    .unwrap();
     wait_until("the difference to be named", || {
         let found = findings(&json(&asks).1);
         found.contains("decide by different policies") && found.contains("(left)") && found.contains("(right)")
