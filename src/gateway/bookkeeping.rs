@@ -234,7 +234,7 @@ fn when_free<T, E>(
             );
             around.supervisor.waiting("the process that has the store");
         }
-        around.runtime.block_on(tokio::time::sleep(SOON));
+        around.runtime.block_on(async { tokio::time::sleep(SOON).await });
     }
 }
 

@@ -58,7 +58,7 @@ def follow(binary, guide, report):
         (tools / "sluice").chmod(0o755)
         work = folder / "work"
         work.mkdir()
-        environment = {"PATH": f"{tools}:{os.environ['PATH']}", "HOME": str(folder), "SLUICE_SOURCE": str(ROOT)}
+        environment = {"PATH": f"{tools}:{os.environ['PATH']}", "HOME": str(folder), "SOURCE": str(ROOT)}
         child = subprocess.Popen(
             ["bash", "-c", SESSION + "set -x\n" + with_ports(shell, ports)],
             cwd=work,
