@@ -118,8 +118,9 @@ async fn shown(
         shown.insert("sent".to_owned(), sent);
     }
     shown.insert("mayJudge".to_owned(), Value::from(may_judge(inside, person, hold)));
-    if let Some(intent) = read_again(&inside.catalog(), key.environment, hold).filter(|_| hold.state.is_open()) {
-        let policies = &inside.in_force.now().policies;
+    let now = inside.in_force.now();
+    if let Some(intent) = read_again(&now.catalog, key.environment, hold).filter(|_| hold.state.is_open()) {
+        let policies = &now.policies;
         let Outlook { paid, counts } = explain::outlook(&inside.books, policies, &intent).await?;
         let last = |(destination, at): &(String, Option<StoreTime>)| json!({ "destination": destination, "at": at.map(told::moment) });
         shown.insert("paidBefore".to_owned(), paid.iter().map(last).collect());
