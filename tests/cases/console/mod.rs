@@ -4,6 +4,7 @@ mod access;
 mod activation;
 mod commands;
 mod freezing;
+mod history;
 mod hostile;
 mod moved;
 mod policies;
