@@ -4,6 +4,7 @@ mod books;
 mod candidate;
 mod facts;
 mod in_force;
+mod promised;
 mod remember;
 mod road;
 
