@@ -11,6 +11,7 @@ mod demo;
 mod doctor;
 mod freeze;
 mod init;
+mod metrics;
 mod operations;
 mod policies;
 mod policy;
@@ -62,6 +63,7 @@ enum Command {
     Freezes(freeze::Freezes),
     Unfreeze(freeze::Unfreeze),
     Init(init::Arguments),
+    Metrics(metrics::Arguments),
     Check(check::Arguments),
     Operations(operations::Arguments),
     Policy(policy::Arguments),
@@ -125,6 +127,7 @@ pub fn run(cli: Cli) -> anyhow::Result<Ending> {
         Command::Unfreeze(unfreeze) => unfreeze.run(),
         Command::Requests(arguments) => requests::run(&arguments),
         Command::Init(arguments) => init::run(&arguments),
+        Command::Metrics(arguments) => metrics::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Operations(arguments) => operations::run(&arguments),
         Command::Policy(arguments) => policy::run(&arguments),
