@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Books;
-use super::promised::promised;
 pub use super::promised::Promised;
+use super::promised::promised;
 use crate::base::ids::Environment;
 use crate::catalog::Catalog;
 use crate::commit::{Index, StoreFault, StoreTime, WindowKey};

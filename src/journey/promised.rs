@@ -78,9 +78,8 @@ fn in_flight(
         roles: Default::default(),
     };
     let operation = catalog.operation(&claim.operation);
-    let intent = operation.and_then(|operation| {
-        read_bytes(catalog, environment, (&operation.method, &sent.target, &sent.body), by)
-    });
+    let intent = operation
+        .and_then(|operation| read_bytes(catalog, environment, (&operation.method, &sent.target, &sent.body), by));
     let value = intent.and_then(|intent| decide(&intent, policies, facts).grounds().verdict.value);
     let units = |window: &WindowKey| {
         let limit = policies.rules.limits.iter().find(|limit| *limit.id == *window.limit)?;
