@@ -5,6 +5,7 @@ mod candidate;
 mod exchange;
 mod facts;
 mod in_force;
+mod promised;
 mod remember;
 mod road;
 
