@@ -12,6 +12,7 @@ mod doctor;
 mod freeze;
 mod hold;
 mod init;
+mod metrics;
 mod operations;
 mod pages;
 mod policies;
@@ -66,6 +67,7 @@ enum Command {
     Freezes(freeze::Freezes),
     Unfreeze(freeze::Unfreeze),
     Init(init::Arguments),
+    Metrics(metrics::Arguments),
     Check(check::Arguments),
     Operations(operations::Arguments),
     Policy(policy::Arguments),
@@ -129,6 +131,7 @@ pub fn run(cli: Cli) -> anyhow::Result<Ending> {
         Command::Unfreeze(unfreeze) => unfreeze.run(),
         Command::Requests(arguments) => requests::run(&arguments),
         Command::Init(arguments) => init::run(&arguments),
+        Command::Metrics(arguments) => metrics::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Operations(arguments) => operations::run(&arguments),
         Command::Policy(arguments) => policy::run(&arguments),

@@ -79,6 +79,7 @@ fn raw(kind: &Kind, text: &str) -> Raw {
         | Kind::Text(_)
         | Kind::FieldPath(_)
         | Kind::KeysUrl(_)
+        | Kind::CollectorUrl(_)
         | Kind::Origin(_)
         | Kind::RedisUrl(_)
         | Kind::KeysFile(_)

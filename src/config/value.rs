@@ -57,6 +57,7 @@ pub(super) fn store(kind: &Kind, found: &Found, source: &Source<'_>, written: &m
         Kind::FieldPath(slot) => put(*slot, written, place, field_path(&found.raw)),
         Kind::FieldPaths(slot) => put(*slot, written, place, list(&found.raw, field_path)),
         Kind::KeysUrl(slot) => put(*slot, written, place, keys_url(&found.raw)),
+        Kind::CollectorUrl(slot) => put(*slot, written, place, collector_url(&found.raw)),
         Kind::Origin(slot) => put(*slot, written, place, text(&found.raw, "a URL as text").and_then(url::origin)),
         Kind::RedisUrl(slot) => put(*slot, written, place, redis_url(&found.raw, source)),
         Kind::Hosts(slot) => put(*slot, written, place, some_of(&found.raw, sentinel)),
@@ -133,6 +134,10 @@ fn sentinel(raw: &Raw) -> Result<(String, u16), Fault> {
 
 fn keys_url(raw: &Raw) -> Result<String, Fault> {
     url::keys(text(raw, "a URL as text")?)
+}
+
+fn collector_url(raw: &Raw) -> Result<String, Fault> {
+    url::collector(text(raw, "a URL as text")?)
 }
 
 /// The keys themselves are read by those that use them, again and again.

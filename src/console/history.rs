@@ -210,7 +210,8 @@ fn wanted(inside: &Inside, query: &str) -> Result<(Sought, usize, Option<Place>)
             }
             "destination" => {
                 let (key, value) = (&inside.books.operand_key, some()?);
-                sought.destination = vec![key.name("name", &value), key.name("name", &normal::uuid(&value))];
+                let spellings = [normal::wallet(None, normal::uuid(&value)), value];
+                sought.destination = spellings.iter().map(|spelling| key.name("name", spelling)).collect();
             }
             "person" => sought.person = Some(some()?),
             "day" => {

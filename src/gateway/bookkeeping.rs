@@ -17,6 +17,7 @@ use crate::adapters::clock::{Stopwatch, SystemClock};
 use crate::adapters::redis::{NotReady, Redis};
 use crate::adapters::store::awaited::Awaited;
 use crate::adapters::store::embedded::{Embedded, OpenError, Options};
+use crate::adapters::store::measured::Measured;
 use crate::adapters::store::redis::RedisStore;
 use crate::adapters::store::sealed::{Sealed, SealingKey, SealingKeyError};
 use crate::adapters::supervisor::Supervisor;
@@ -147,7 +148,7 @@ pub(super) fn open(
     let (open, is_open) = watch::channel(false);
     let (entries, on_their_way) = mpsc::channel(ON_THEIR_WAY);
     let books = Arc::new(Books {
-        store: Arc::new(Awaited::new(store.clone(), is_open.clone())),
+        store: Arc::new(Measured::new(Arc::new(Awaited::new(store.clone(), is_open.clone())), metrics)),
         audit: Arc::new(audit),
         clock,
         node: node.clone(),

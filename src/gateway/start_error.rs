@@ -27,6 +27,7 @@ pub enum StartError {
     Books(BooksError),
     Policies(String),
     Console(String),
+    Traces(reqwest::Error),
 }
 
 impl fmt::Display for StartError {
@@ -57,6 +58,7 @@ impl fmt::Display for StartError {
             StartError::Books(error) => error.fmt(f),
             StartError::Policies(why) => f.write_str(why),
             StartError::Console(why) => write!(f, "the console cannot be set up: {why}"),
+            StartError::Traces(error) => write!(f, "traces cannot be exported: {error}"),
             StartError::Runtime(error) => write!(f, "the runtime cannot be started: {error}"),
         }
     }

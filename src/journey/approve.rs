@@ -146,7 +146,7 @@ impl Books {
         let (record, now) = self.store.read(&StandIns::key(environment)).await?;
         self.heard.time(now, self.clock.elapsed());
         let stand_ins = StandIns::read(record.as_ref());
-        Ok((stand_ins.map_err(|unreadable| StoreFault::Broken(unreadable.to_string()))?, now))
+        Ok((stand_ins.map_err(|unreadable| self.unreadable(&unreadable))?, now))
     }
 
     pub fn hearing<'h>(&'h self, policies: &'h Policies, stand_ins: &'h StandIns, now: StoreTime) -> Hearing<'h> {

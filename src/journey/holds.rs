@@ -77,9 +77,9 @@ impl Books {
         let (record, _) = self.store.read(key).await?;
         let Some(record) = record else { return Ok(None) };
         let Content::Whole(bytes) = &record.content else { return Ok(None) };
-        let hold = hold::read(bytes).map_err(|unreadable| StoreFault::Broken(unreadable.to_string()))?;
+        let hold = hold::read(bytes).map_err(|unreadable| self.unreadable(&unreadable))?;
         if hold.id.as_str() != key.name {
-            return Err(StoreFault::Broken(format!("the record of the hold `{}` is that of another", key.name)));
+            return Err(self.unreadable(&hold::UnreadableHold("it is the record of another")));
         }
         Ok(Some((record, hold)))
     }
@@ -122,10 +122,18 @@ impl Books {
             None => false,
         };
         if is_done {
-            self.metrics.hold(here.key.environment.as_str(), how.as_str());
+            self.hold_ended(here, how.as_str());
             self.changes.happened();
         }
         Ok(is_done)
+    }
+
+    /// How long it waited is counted, and what ended that.
+    pub(super) fn hold_ended(&self, here: Here<'_>, ending: &str) {
+        let environment = here.key.environment.as_str();
+        let waited = self.about_now().since(here.hold.created(here.at));
+        self.metrics.hold(environment, ending);
+        self.metrics.hold_ended(environment, ending, waited);
     }
 
     /// Nothing that waits in an environment goes further: the store may have forgotten that it was rejected, or sent.
@@ -145,7 +153,7 @@ impl Books {
                 });
                 let Some(commit) = hold::forget(here, of_claim, &self.node, &self.terms) else { break };
                 if self.commit(commit).await?.is_some() {
-                    self.metrics.hold(environment.as_str(), Decline::Forgotten.as_str());
+                    self.hold_ended(here, Decline::Forgotten.as_str());
                     break;
                 }
             }

@@ -2,6 +2,7 @@
 
 mod books;
 mod candidate;
+mod exchange;
 mod facts;
 mod in_force;
 mod remember;
@@ -12,6 +13,7 @@ pub mod activate;
 pub mod explain;
 pub mod fetch;
 pub mod holds;
+pub mod lookout;
 pub mod operate;
 pub mod rates;
 pub mod reconcile;
@@ -25,5 +27,6 @@ pub mod upkeep;
 
 pub use books::{Books, Drained};
 pub use candidate::Candidate;
+pub use exchange::Exchange;
 pub use in_force::{InForce, Snapshot};
 pub use road::Road;

@@ -18,6 +18,7 @@ mod meaning;
 mod quorum;
 mod quota;
 mod rate;
+mod recital;
 mod replay;
 mod rule;
 mod rules;

@@ -106,7 +106,7 @@ test("a vote is taken back, and a remark is left", async () => {
   await press(page, "Take my word back");
   await page.getByRole("button", { name: "Approve…" }).waitFor();
   await page.getByRole("button", { name: "Remark…" }).click();
-  await page.getByLabel("Remark").fill("who is this for?");
+  await page.getByRole("textbox", { name: "Remark" }).fill("who is this for?");
   await press(page, "Remark");
   await page.locator("article.hold").getByText("who is this for?").waitFor();
   calm(page);

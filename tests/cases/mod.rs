@@ -38,3 +38,4 @@ mod store;
 mod tidy;
 mod tls;
 mod upgrade;
+mod watching;

@@ -15,6 +15,14 @@ const CALLERS = "https://callers.test";
 const PEOPLE = "https://people.test";
 const WALLET = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
 
+/** Who signs what people show. */
+const ISSUER_OF_PEOPLE = `issuer = "${PEOPLE}"
+audience = ["sluice"]
+environments = []
+algorithms = ["HS256"]
+roles = "roles"
+shared_secret = "${SECRET}"`;
+
 /** Small swaps go; larger ones wait for one of ops and one of finance. */
 export const RULES = `
 [[rule]]
@@ -128,13 +136,14 @@ class Running {
 
 export class Gate {
   /**
-   * Options: `rules`, the text of its policies; `console`, lines that stand in `[console]`; `more`, sections of their own;
+   * Options: `rules`, the text of its policies; `people`, their issuer;
+   * `console`, lines that stand in `[console]`; `more`, sections of their own;
    * `sandbox`, whether it serves that too.
    */
   static async start(options = {}) {
     const gate = new Gate();
     gate.folder = await mkdtemp(path.join(os.tmpdir(), "sluice-browser-"));
-    gate.options = { rules: RULES, console: "", more: "", sandbox: false, ...options };
+    gate.options = { rules: RULES, people: ISSUER_OF_PEOPLE, console: "", more: "", sandbox: false, ...options };
     gate.simulators = [];
     gate.upstreams = {};
     for (const environment of gate.options.sandbox ? ["production", "sandbox"] : ["production"]) {
@@ -238,12 +247,7 @@ environments = ["production"${this.options.sandbox ? ', "sandbox"' : ""}]
 algorithms = ["HS256"]
 shared_secret = "${SECRET}"
 [issuer.people]
-issuer = "${PEOPLE}"
-audience = ["sluice"]
-environments = []
-algorithms = ["HS256"]
-roles = "roles"
-shared_secret = "${SECRET}"
+${this.options.people}
 [console]
 listen = "${at("console")}"
 issuer = "people"

@@ -8,7 +8,6 @@ use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use sluice::adapters::rate::Local;
-use sluice::base::ids::TraceId;
 use sluice::base::secret::Secret;
 use sluice::catalog::{Catalog, SchemaFiles};
 use sluice::commit::{Content, Kind, Record, RecordKey};
@@ -29,7 +28,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use super::callers::admitted;
+use super::callers::{admitted, exchange};
 use super::fate::{Fate, ModelClock};
 use super::ports::{AuditFile, ModelUpstream};
 use super::quorum::{SETS, without_quorum};
@@ -142,8 +141,12 @@ impl World {
     fn node(&self, at: usize, fate: &Arc<Fate>) -> Node {
         let credential = CredentialConfig::Inject(CredentialSource::Given(Secret::new("gate".to_owned())));
         let mut made = node(at, fate, &self.clock, &self.store, &self.files[at], &self.upstream, &credential);
-        let releasing =
-            Releasing { books: made.books.clone(), road: made.road.clone(), in_force: self.in_force.clone() };
+        let releasing = Releasing {
+            books: made.books.clone(),
+            road: made.road.clone(),
+            in_force: self.in_force.clone(),
+            tracer: None,
+        };
         made.work.push(tokio::spawn(release(releasing, self.stopping.clone())));
         made
     }
@@ -183,7 +186,7 @@ impl World {
                 r#"{{"requestId":"{request_id}","source":{{"chain":"POLYGON","currency":"usdt","amount":"10"}},"destination":{{"chain":"POLYGON","currency":"usdc","walletAddress":"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"}}}}"#
             );
             let (admitted, headers) = admitted(false);
-            let (trace, snapshot) = (TraceId::parse("t-1").unwrap(), self.in_force.now());
+            let (trace, snapshot) = (exchange("t-1"), self.in_force.now());
             let asked = submit(&road, &books, &snapshot, admitted, &headers, body.as_bytes(), &trace);
             timeout(Duration::from_secs(60), asked).await.ok();
             if self.fate.chance(15) {
