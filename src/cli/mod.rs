@@ -10,6 +10,7 @@ mod console;
 mod demo;
 mod doctor;
 mod freeze;
+mod hold;
 mod init;
 mod metrics;
 mod operations;

@@ -12,8 +12,8 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 use tokio::time::{sleep, timeout};
 
-use super::approvals::{line, list, standing};
 use super::console::{Ask, Stream, Way, refusal};
+use super::hold::{line, list, standing};
 use super::{Ending, print};
 
 /// Where there is no stream.

@@ -26,9 +26,9 @@ pub(super) async fn list(inside: &Inside, asked: &Asked) -> Reply {
 }
 
 async fn all(inside: &Inside) -> Result<Vec<Value>, StoreFault> {
-    let (now, mut all) = (inside.books.time().await?, Vec::new());
+    let mut all = Vec::new();
     for environment in &inside.environments {
-        let standing = inside.books.stand_ins(*environment).await?;
+        let (standing, now) = inside.books.stand_ins(*environment).await?;
         all.extend(standing.standing(now).into_iter().map(|one| shown(*environment, one)));
     }
     Ok(all)

@@ -22,13 +22,12 @@ use crate::stations::hold::{
     Hearing, Hold, Say, StandIns, State, Stuck, Vote, in_words, may_say, member_of, read_again,
 };
 
-/// By what a person sees holds: one time, one set of policies, whoever stands in for whom.
+/// By what a person sees holds: one set of policies, and in each environment one time and whoever stands in for whom.
 pub(super) struct Look<'l> {
     inside: &'l Inside,
     person: &'l Person,
     snapshot: Arc<Snapshot>,
-    now: StoreTime,
-    stand_ins: BTreeMap<Environment, StandIns>,
+    stand_ins: BTreeMap<Environment, (StandIns, StoreTime)>,
 }
 
 /// One hold, looked at.
@@ -53,12 +52,13 @@ impl<'l> Look<'l> {
         for environment in environments {
             stand_ins.insert(*environment, inside.books.stand_ins(*environment).await?);
         }
-        Ok(Look { inside, person, snapshot: inside.in_force.now(), now: inside.books.time().await?, stand_ins })
+        Ok(Look { inside, person, snapshot: inside.in_force.now(), stand_ins })
     }
 
     pub fn at<'s>(&'s self, key: &'s RecordKey, record: &'s Record, hold: &'s Hold) -> Option<Seen<'s>> {
         let policies = &*self.snapshot.policies;
-        let hearing = self.inside.books.hearing(policies, self.stand_ins.get(&key.environment)?, self.now);
+        let (stand_ins, now) = self.stand_ins.get(&key.environment)?;
+        let hearing = self.inside.books.hearing(policies, stand_ins, *now);
         let intent = read_again(&self.snapshot.catalog, key.environment, hold);
         let is_open = hold.state.is_open();
         let asked = match is_open {
@@ -83,7 +83,7 @@ impl<'l> Look<'l> {
         if *state != State::Pending || has_agreed || !self.may(seen, Say::Approve) {
             return false;
         }
-        let vote = Vote { person: self.person.who.clone(), comment: None, at: self.now };
+        let vote = Vote { person: self.person.who.clone(), comment: None, at: seen.hearing.now };
         let with = Hold { votes: votes.iter().cloned().chain([vote]).collect(), ..seen.hold.clone() };
         let with = progress(*fingerprint, &seen.asked, &self.snapshot.policies, &with.consent(&seen.hearing));
         seen.progress.iter().zip(&with).any(|(before, after)| after.given > before.given)

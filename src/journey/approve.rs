@@ -49,7 +49,7 @@ pub async fn say(
     said: Said<'_>,
 ) -> Result<bool, Unsaid> {
     for _ in 0..TRIES {
-        let (now, stand_ins) = (books.time().await?, books.stand_ins(key.environment).await?);
+        let (stand_ins, now) = books.stand_ins(key.environment).await?;
         let Some((record, hold)) = books.find_hold(key).await? else { return Err(Unsaid::NoSuchHold) };
         let here = Here { key, version: record.version, at: record.at, hold: &hold };
         let intent = read_again(catalog, key.environment, &hold);
@@ -59,10 +59,12 @@ pub async fn say(
         let has_agreed = hold.votes.iter().any(|vote| vote.person.subject == said.person.subject);
         let text = said.text.map(str::to_owned);
         let is_done = match said.say {
-            Say::Approve if has_agreed => return Ok(false),
             Say::Approve => {
                 let vote = Vote { person: said.person.clone(), comment: text, at: now };
-                approve(books, policies, here, vote, asked, &hearing).await?
+                match approve(books, policies, here, vote, asked, &hearing).await? {
+                    Some(is_done) => is_done,
+                    None => return Ok(false),
+                }
             }
             Say::Withdraw if !has_agreed => return Ok(false),
             Say::Withdraw => match hold::withdraw(here, said.person, &books.node) {
@@ -89,6 +91,7 @@ pub async fn say(
     Err(Unsaid::Store(changing()))
 }
 
+/// `None`: they had agreed before, and nothing comes of it. Who is a member again, and says it again, may complete it.
 async fn approve(
     books: &Books,
     policies: &Policies,
@@ -96,17 +99,22 @@ async fn approve(
     vote: Vote,
     asked: BTreeSet<Arc<str>>,
     hearing: &Hearing<'_>,
-) -> Result<bool, StoreFault> {
+) -> Result<Option<bool>, StoreFault> {
     let mut with = here.hold.clone();
+    with.votes.retain(|before| before.person.subject != vote.person.subject);
+    let has_agreed = with.votes.len() < here.hold.votes.len();
     with.votes.push(vote.clone());
     let progress = progress(here.hold.fingerprint, &asked, policies, &with.consent(hearing));
     let complete = progress.iter().all(Progress::is_reached) && here.hold.state == hold::State::Pending;
+    if has_agreed && !complete {
+        return Ok(None);
+    }
     let voters = with.votes.iter().map(|vote| &vote.person);
     let guards = hearing.stand_ins.guards(here.key.environment, voters, hearing.now);
     let voice = hearing.voice(here.hold, &vote.person);
     let mut commit = hold::vote(here, vote, voice, complete, asked, &books.node);
     commit.steps.extend(guards);
-    Ok(books.commit(commit).await?.is_some())
+    Ok(Some(books.commit(commit).await?.is_some()))
 }
 
 /// The approvals that it takes: those that were asked for before, as far as there still are such, and those that today's
@@ -127,16 +135,18 @@ pub async fn progress_of(
     hold: &Hold,
     policies: &Policies,
 ) -> Result<Vec<Progress>, StoreFault> {
-    let (now, stand_ins) = (books.time().await?, books.stand_ins(environment).await?);
+    let (stand_ins, now) = books.stand_ins(environment).await?;
     let consent = hold.consent(&books.hearing(policies, &stand_ins, now));
     Ok(progress(hold.fingerprint, &hold.asked, policies, &consent))
 }
 
 impl Books {
-    /// Who stands in for whom.
-    pub async fn stand_ins(&self, environment: Environment) -> Result<StandIns, StoreFault> {
-        let (record, _) = self.store.read(&StandIns::key(environment)).await?;
-        StandIns::read(record.as_ref()).map_err(|unreadable| self.unreadable(&unreadable))
+    /// Who stands in for whom, and the store's time at which that was so.
+    pub async fn stand_ins(&self, environment: Environment) -> Result<(StandIns, StoreTime), StoreFault> {
+        let (record, now) = self.store.read(&StandIns::key(environment)).await?;
+        self.heard.time(now, self.clock.elapsed());
+        let stand_ins = StandIns::read(record.as_ref());
+        Ok((stand_ins.map_err(|unreadable| self.unreadable(&unreadable))?, now))
     }
 
     pub fn hearing<'h>(&'h self, policies: &'h Policies, stand_ins: &'h StandIns, now: StoreTime) -> Hearing<'h> {

@@ -79,7 +79,7 @@ impl Books {
         let Content::Whole(bytes) = &record.content else { return Ok(None) };
         let hold = hold::read(bytes).map_err(|unreadable| self.unreadable(&unreadable))?;
         if hold.id.as_str() != key.name {
-            return Err(self.unreadable(&format!("the record of the hold `{}` is that of another", key.name)));
+            return Err(self.unreadable(&hold::UnreadableHold("it is the record of another")));
         }
         Ok(Some((record, hold)))
     }

@@ -166,7 +166,8 @@ impl Releasing {
         };
         let of_claim =
             Standpoint { key: &claim_key, version: claim_record.version, at: claim_record.at, claim: &claim };
-        let (policies, stand_ins) = (&self.in_force.now().policies, books.stand_ins(self.road.environment).await?);
+        let policies = &self.in_force.now().policies;
+        let (stand_ins, _) = books.stand_ins(self.road.environment).await?;
         let mut facts = books.facts(&intent, policies);
         let exchange = self.exchange(hold);
         for _ in 0..DECISIONS {

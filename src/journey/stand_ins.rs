@@ -45,7 +45,7 @@ pub async fn name(
         return Err(Unnamed::NoMember);
     }
     for _ in 0..TRIES {
-        let now = books.time().await?;
+        let (before, now) = books.stand_ins(environment).await?;
         let named = StandIn {
             member: member.clone(),
             person: person.clone(),
@@ -53,7 +53,6 @@ pub async fn name(
             until: period.until,
             reason: reason.to_owned(),
         };
-        let before = books.stand_ins(environment).await?;
         let commit = before.name(named.clone(), now, environment, &books.node).map_err(Unnamed::NotNamed)?;
         if books.commit(commit).await?.is_some() {
             books.changes.happened();
@@ -71,7 +70,7 @@ pub async fn revoke(
     why: (&Owner, &str),
 ) -> Result<bool, StoreFault> {
     for _ in 0..TRIES {
-        let (now, before) = (books.time().await?, books.stand_ins(environment).await?);
+        let (before, now) = books.stand_ins(environment).await?;
         let Some(commit) = before.revoke(pair, now, why, environment, &books.node) else { return Ok(false) };
         if books.commit(commit).await?.is_some() {
             books.changes.happened();

@@ -108,6 +108,7 @@ pub fn vote(
     let mut hold = Hold { asked, ..here.next() };
     let entry = entry(What::Voted, here).by(&vote.person.issuer, &vote.person.subject).with("complete", complete);
     let entry = entry.with("comment", vote.comment.clone()).with("for", voice.into_iter().collect::<Vec<_>>());
+    hold.votes.retain(|before| before.person.subject != vote.person.subject);
     hold.votes.push(vote);
     let mut steps = vec![Step::Before(here.deadline())];
     if complete && let Ok(state) = after(&hold.state, Event::Completed, None) {

@@ -12,6 +12,7 @@
 //! nodes meet a Redis, and what comes after a loss, stands in `roll` and in the journey of that name.
 
 mod belief;
+mod order;
 mod reader;
 mod roll;
 mod sure;
@@ -31,6 +32,7 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 
 use self::belief::Beliefs;
+use self::order::due_of;
 use self::reader::{Reader, stood, unreadable};
 pub use self::roll::{Heard, LAPSE, Life, Member, Verdict};
 pub use self::transfer::import;
@@ -273,35 +275,7 @@ impl Store for RedisStore {
         index: Index,
         part: Part,
     ) -> Result<Vec<(StoreTime, String)>, StoreFault> {
-        let Part { backwards, behind, count } = part;
-        let bound = behind.as_ref().map(|(at, _)| at.as_micros().to_string());
-        let is_behind = |at: StoreTime, member: &String| match &behind {
-            None => true,
-            Some((last_at, last)) if backwards => (at, member) < (*last_at, last),
-            Some((last_at, last)) => (at, member) > (*last_at, last),
-        };
-        let (mut found, mut passed) = (Vec::new(), 0_usize);
-        while found.len() < count {
-            let (verb, from, to) = match backwards {
-                true => ("ZREVRANGEBYSCORE", bound.as_deref().unwrap_or("+inf"), "-inf"),
-                false => ("ZRANGEBYSCORE", bound.as_deref().unwrap_or("-inf"), "+inf"),
-            };
-            // What is due in the same moment as the last one may stand before it.
-            let wanted = count.saturating_sub(found.len()).saturating_add(1);
-            let mut command = ::redis::cmd(verb);
-            command.arg(format!("{}:i:{}", root(environment), index.as_str())).arg(from).arg(to);
-            command.arg("WITHSCORES").arg("LIMIT").arg(passed).arg(wanted);
-            let told = self.redis.ask(async |mut connection, _| command.query_async(&mut connection).await).await;
-            let told = due_of(told.map_err(|unanswered| fault(unanswered, StoreFault::Away))?)?;
-            let is_last = told.len() < wanted;
-            passed = passed.saturating_add(told.len());
-            found.extend(told.into_iter().filter(|(at, member)| is_behind(*at, member)));
-            if is_last {
-                break;
-            }
-        }
-        found.truncate(count);
-        Ok(found)
+        self.part_of(environment, index, part).await
     }
 
     async fn used(&self, environment: Environment, window: &WindowKey, span: Span) -> Result<u64, StoreFault> {
@@ -420,16 +394,6 @@ impl fmt::Debug for RedisStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisStore").field("redis", &self.redis).finish_non_exhaustive()
     }
-}
-
-/// Members and when they are due.
-fn due_of(told: Told) -> Result<Vec<(StoreTime, String)>, StoreFault> {
-    let (mut told, mut due) = (Reader::of(told), Vec::new());
-    while !told.is_at_end() {
-        let member = told.text()?;
-        due.push((told.time()?, member));
-    }
-    Ok(due)
 }
 
 /// With what every key of an environment begins: its hash tag keeps them in one place of a cluster.
