@@ -7,6 +7,8 @@ pub mod credential;
 pub mod glance;
 pub mod handed_over;
 pub mod identity;
+pub mod machine;
+pub mod otlp;
 pub mod policies;
 pub mod random;
 pub mod rate;

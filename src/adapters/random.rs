@@ -21,6 +21,17 @@ pub fn nonce() -> Nonce {
     Nonce(Uuid::new_v4().simple().to_string())
 }
 
+/// The name of a span; not zero.
+pub fn span() -> u64 {
+    let (high, _) = Uuid::new_v4().as_u64_pair();
+    high | 1
+}
+
+/// The name of a trace; not zero.
+pub fn trace() -> u128 {
+    Uuid::new_v4().as_u128()
+}
+
 /// As many random digits as a key has.
 pub fn key() -> Secret {
     Secret::new(format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple()))

@@ -12,3 +12,4 @@ pub mod normal;
 pub mod pointer;
 pub mod secret;
 pub mod spanned;
+pub mod traceparent;

@@ -211,6 +211,14 @@ fn welcome(addresses: &Addresses, simulator: SocketAddr, tokens: &Tokens, polici
   console     {console}
   probes      http://{probes}/readyz and /metrics
 
+The console has a page. These links sign in, as one person in a browser at a time: private windows make others of you.
+
+  ops-3, who approves      {console}/#token={of_ops}
+
+  finance-1, who approves  {console}/#token={of_finance}
+
+  ops-1, who operates      {console}/#token={first}
+
 Try, in another terminal; first the token, which is good for this run of the demo:
 
   TOKEN={token}
@@ -295,7 +303,7 @@ Try, in another terminal; first the token, which is good for this run of the dem
     '{production}/v2/wallets/swaps'
   SLUICE_TOKEN={of_ops} sluice approvals list --console {console}
 
-   One of ops and one of finance must agree; put the id in the place of HOLD:
+   One of ops and one of finance must agree: on the page, by the links above, or here, with the id in the place of HOLD:
 
   SLUICE_TOKEN={of_ops} sluice approvals approve --console {console} HOLD
   SLUICE_TOKEN={of_finance} sluice approvals approve --console {console} HOLD

@@ -10,15 +10,20 @@ mod console;
 mod demo;
 mod doctor;
 mod freeze;
+mod hold;
 mod init;
+mod metrics;
 mod operations;
+mod pages;
 mod policies;
 mod policy;
 mod requests;
 mod serve;
 mod simulate;
+mod stand_ins;
 mod store;
 mod token;
+mod watch;
 mod webhook;
 
 use std::collections::BTreeMap;
@@ -63,6 +68,7 @@ enum Command {
     Freezes(freeze::Freezes),
     Unfreeze(freeze::Unfreeze),
     Init(init::Arguments),
+    Metrics(metrics::Arguments),
     Check(check::Arguments),
     Operations(operations::Arguments),
     Policy(policy::Arguments),
@@ -127,6 +133,7 @@ pub fn run(cli: Cli) -> anyhow::Result<Ending> {
         Command::Unfreeze(unfreeze) => unfreeze.run(),
         Command::Requests(arguments) => requests::run(&arguments),
         Command::Init(arguments) => init::run(&arguments),
+        Command::Metrics(arguments) => metrics::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Operations(arguments) => operations::run(&arguments),
         Command::Policy(arguments) => policy::run(&arguments),

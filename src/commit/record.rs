@@ -87,12 +87,15 @@ pub enum Kind {
     Agreement,
     /// What a webhook is to be told.
     Message,
+    /// Who votes in another's place.
+    StandIns,
     /// What a cookie of the console stands for, and which of them are one person's.
     Session,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 6] = [Kind::Claim, Kind::Freeze, Kind::Hold, Kind::Agreement, Kind::Message, Kind::Session];
+    pub const ALL: [Kind; 7] =
+        [Kind::Claim, Kind::Freeze, Kind::Hold, Kind::Agreement, Kind::Message, Kind::StandIns, Kind::Session];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -101,6 +104,7 @@ impl Kind {
             Kind::Hold => "hold",
             Kind::Agreement => "agreement",
             Kind::Message => "message",
+            Kind::StandIns => "stand-ins",
             Kind::Session => "session",
         }
     }
@@ -159,11 +163,21 @@ pub enum Index {
     Approved,
     /// What webhooks are to be told, by when it happened.
     Message,
+    /// Holds that are over, by when nothing of them is kept any more; then they leave it by themselves.
+    Ended,
 }
 
 impl Index {
-    pub const ALL: [Index; 7] =
-        [Index::Sending, Index::Unknown, Index::Frozen, Index::Paid, Index::Held, Index::Approved, Index::Message];
+    pub const ALL: [Index; 8] = [
+        Index::Sending,
+        Index::Unknown,
+        Index::Frozen,
+        Index::Paid,
+        Index::Held,
+        Index::Approved,
+        Index::Message,
+        Index::Ended,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -174,6 +188,7 @@ impl Index {
             Index::Held => "held",
             Index::Approved => "approved",
             Index::Message => "message",
+            Index::Ended => "ended",
         }
     }
 }

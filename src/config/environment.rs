@@ -83,6 +83,7 @@ fn raw(kind: &Kind, text: &str) -> Raw {
         | Kind::KeysUrl(_)
         | Kind::WebhookUrl(_)
         | Kind::MessageFormat(_)
+        | Kind::CollectorUrl(_)
         | Kind::Origin(_)
         | Kind::RedisUrl(_)
         | Kind::KeysFile(_)

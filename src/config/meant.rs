@@ -36,6 +36,7 @@ pub struct Config {
     pub limits: LimitsConfig,
     pub timeouts: TimeoutsConfig,
     pub log: LogConfig,
+    pub telemetry: TelemetryConfig,
     /// Threads that serve; 0 means one for each core.
     pub threads: usize,
 }
@@ -400,6 +401,15 @@ pub struct TimeoutsConfig {
     pub grace: Duration,
 }
 
+/// Traces of requests.
+#[derive(Clone, Debug)]
+pub struct TelemetryConfig {
+    /// The collector's URL; without it nothing is traced.
+    pub otlp: Option<String>,
+    /// Of requests that come without a trace, one in so many begins one.
+    pub one_in: u64,
+}
+
 #[derive(Clone, Debug)]
 pub struct LogConfig {
     pub format: LogFormat,
@@ -424,6 +434,16 @@ pub enum LogLevel {
 }
 
 impl LogLevel {
+    /// The one that says a little more; none says more than the last.
+    pub fn louder(self) -> LogLevel {
+        match self {
+            LogLevel::Error => LogLevel::Warn,
+            LogLevel::Warn => LogLevel::Info,
+            LogLevel::Info => LogLevel::Debug,
+            LogLevel::Debug | LogLevel::Trace => LogLevel::Trace,
+        }
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             LogLevel::Error => "error",

@@ -33,7 +33,7 @@ pub use meant::{
     AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Config, ConsoleConfig, CredentialConfig, CredentialSource,
     Demands, Durability, EnvironmentConfig, HoldsMode, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig,
     LogFormat, LogLevel, Login, Loosening, OidcConfig, ProbesConfig, ReconcileConfig, RedisConfig, RedisPlace,
-    SentinelsConfig, StoreConfig, StoreKind, TimeoutsConfig, UpstreamConfig, WebhookConfig,
+    SentinelsConfig, StoreConfig, StoreKind, TelemetryConfig, TimeoutsConfig, UpstreamConfig, WebhookConfig,
 };
 pub use reference::{first, reference};
 pub use revocations::{Revocations, RevocationsFault};

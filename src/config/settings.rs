@@ -115,6 +115,7 @@ pub(super) enum Kind {
     /// At least one.
     Events(Slot<Vec<Event>>),
     MessageFormat(Slot<Format>),
+    CollectorUrl(Slot<String>),
     /// A URL without a path.
     Origin(Slot<String>),
     /// A secret: it may hold a password.
@@ -382,6 +383,27 @@ pub(super) static SECTIONS: &[Section] = &[
                 kind: Kind::LogLevel(|w| &mut w.log_level),
                 absent: Absent::Means(r#""info""#),
                 doc: "`error`, `warn`, `info`, `debug` or `trace`.",
+            },
+        ],
+    },
+    Section {
+        name: "telemetry",
+        doc: "Traces of requests, by W3C trace context. The metrics are where `[probes]` says.",
+        presence: Presence::Always,
+        settings: &[
+            Setting {
+                name: "otlp",
+                kind: Kind::CollectorUrl(|w| &mut w.otlp),
+                absent: Absent::Nothing { example: r#""http://127.0.0.1:4318""# },
+                doc: "Where spans are sent, by OTLP over HTTP; `/v1/traces` is added. Without it, requests are not traced,\n\
+                      and what callers say of their traces passes as it came.",
+            },
+            Setting {
+                name: "trace_one_in",
+                kind: Kind::Number { least: 1, most: 1_000_000, unit: "requests", slot: |w| &mut w.trace_one_in },
+                absent: Absent::Means("1"),
+                doc: "Of requests that come without a trace, one in so many begins one. A trace that a caller began is gone\n\
+                      on with if it says that it is kept.",
             },
         ],
     },

@@ -35,6 +35,18 @@ pub(super) fn keys(url: &str) -> Result<String, Fault> {
     Ok(url.to_owned())
 }
 
+/// The address of a collector of traces. Nothing secret goes there.
+pub(super) fn collector(url: &str) -> Result<String, Fault> {
+    let whole = |fault: Fault| fault.remedy("write `http://host:4318`, or `https://`, and a path where needed");
+    let (tls, uri, authority) = parts(url).map_err(whole)?;
+    if uri.query().is_some() {
+        return Err(whole(Fault::new("the URL has a query (`?…`)")));
+    }
+    host(authority.host()).map_err(whole)?;
+    port(&authority, tls).map_err(whole)?;
+    Ok(url.to_owned())
+}
+
 /// Whether nobody between could alter what is asked there.
 pub fn is_safe(url: &str) -> bool {
     keys(url).is_ok()

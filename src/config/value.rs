@@ -67,6 +67,7 @@ pub(super) fn store(kind: &Kind, found: &Found, source: &Source<'_>, written: &m
             put(*slot, written, place, some_of(&found.raw, |raw| choice(raw, &words)))
         }
         Kind::MessageFormat(slot) => put(*slot, written, place, choice(&found.raw, MESSAGE_FORMATS)),
+        Kind::CollectorUrl(slot) => put(*slot, written, place, collector_url(&found.raw)),
         Kind::Origin(slot) => put(*slot, written, place, text(&found.raw, "a URL as text").and_then(url::origin)),
         Kind::RedisUrl(slot) => put(*slot, written, place, redis_url(&found.raw, source)),
         Kind::Hosts(slot) => put(*slot, written, place, some_of(&found.raw, sentinel)),
@@ -156,6 +157,10 @@ fn signing_secret(raw: &Raw, source: &Source<'_>) -> Result<Secret, Fault> {
     let fault = || Fault::new("a secret of a webhook is `whsec_` and 24 to 64 random bytes in base64");
     let made = "make one with `echo \"whsec_$(openssl rand -base64 32)\"`, and name its file";
     SigningSecret::parse(secret.reveal()).map(|_| secret).ok_or_else(|| fault().remedy(made))
+}
+
+fn collector_url(raw: &Raw) -> Result<String, Fault> {
+    url::collector(text(raw, "a URL as text")?)
 }
 
 /// The keys themselves are read by those that use them, again and again.

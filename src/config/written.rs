@@ -9,7 +9,7 @@ use super::meant::{
     AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Config, ConsoleConfig, CredentialConfig, CredentialSource,
     Demands, Durability, EnvironmentConfig, HoldsMode, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig,
     LogFormat, LogLevel, Login, Loosening, OidcConfig, ProbesConfig, ReconcileConfig, RedisConfig, RedisPlace,
-    SentinelsConfig, StoreConfig, StoreKind, TimeoutsConfig, UpstreamConfig, WebhookConfig,
+    SentinelsConfig, StoreConfig, StoreKind, TelemetryConfig, TimeoutsConfig, UpstreamConfig, WebhookConfig,
 };
 use super::pem::PublicKey;
 use super::settings::Heading;
@@ -95,6 +95,8 @@ pub(super) struct Written {
     pub grace: Option<Placed<Duration>>,
     pub log_format: Option<Placed<LogFormat>>,
     pub log_level: Option<Placed<LogLevel>>,
+    pub otlp: Option<Placed<String>>,
+    pub trace_one_in: Option<Placed<usize>>,
     pub threads: Option<Placed<usize>>,
 }
 
@@ -301,6 +303,10 @@ impl Written {
                 grace: self.grace?.value,
             },
             log: LogConfig { format: self.log_format?.value, level: self.log_level?.value },
+            telemetry: TelemetryConfig {
+                otlp: self.otlp.map(|url| url.value),
+                one_in: u64::try_from(self.trace_one_in?.value).ok()?,
+            },
             threads: self.threads?.value,
         })
     }

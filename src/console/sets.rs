@@ -31,7 +31,11 @@ pub(super) async fn show(inside: &Inside, asked: &Asked) -> Reply {
         Loosening::Free => "free",
         Loosening::TwoPeople => "two-people",
     };
-    said(200, &json!({ "version": now.policies.version(), "loosening": loosening, "candidate": candidate }))
+    let mut told = json!({ "version": now.policies.version(), "loosening": loosening, "candidate": candidate });
+    if let Some(members) = told.as_object_mut() {
+        members.extend(now.policies.rules.recited().map(|(name, words)| (name.to_owned(), words)));
+    }
+    said(200, &told)
 }
 
 pub(super) async fn agree(inside: &Inside, asked: &Asked) -> Reply {

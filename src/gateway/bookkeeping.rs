@@ -17,6 +17,7 @@ use crate::adapters::clock::{Stopwatch, SystemClock};
 use crate::adapters::redis::{NotReady, Redis};
 use crate::adapters::store::awaited::Awaited;
 use crate::adapters::store::embedded::{Embedded, OpenError, Options};
+use crate::adapters::store::measured::Measured;
 use crate::adapters::store::redis::RedisStore;
 use crate::adapters::store::sealed::{Sealed, SealingKey, SealingKeyError};
 use crate::adapters::supervisor::Supervisor;
@@ -29,7 +30,7 @@ use crate::journey::holds::Changes;
 use crate::journey::roll::{NotJoined, Roll};
 use crate::journey::setback::close_if_set_back;
 use crate::journey::upkeep::{RecoverError, drain, flush, recover, search_and_sweep, watch_leases};
-use crate::journey::{Books, Outlets};
+use crate::journey::{Books, InForce, Outlets};
 use crate::ports::Store;
 use crate::stations::claim::Terms;
 use crate::stations::tell::Outlet;
@@ -98,6 +99,7 @@ pub(super) struct Around<'p> {
     pub settling: &'p TaskTracker,
     pub stopping: &'p watch::Receiver<bool>,
     pub supervisor: &'p Supervisor,
+    pub in_force: &'p Arc<InForce>,
 }
 
 pub(super) fn open(
@@ -142,13 +144,14 @@ pub(super) fn open(
             instance: audit.instance().to_owned(),
             former: audit.former().map(str::to_owned),
             audit_folder: config.audit.folder.clone(),
+            in_force: around.in_force.clone(),
         })
     });
     let store = sealed(store);
     let (open, is_open) = watch::channel(false);
     let (entries, on_their_way) = mpsc::channel(ON_THEIR_WAY);
     let books = Arc::new(Books {
-        store: Arc::new(Awaited::new(store.clone(), is_open.clone())),
+        store: Arc::new(Measured::new(Arc::new(Awaited::new(store.clone(), is_open.clone())), metrics)),
         audit: Arc::new(audit),
         clock,
         node: node.clone(),
@@ -234,7 +237,7 @@ fn when_free<T, E>(
             );
             around.supervisor.waiting("the process that has the store");
         }
-        around.runtime.block_on(tokio::time::sleep(SOON));
+        around.runtime.block_on(async { tokio::time::sleep(SOON).await });
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use http::StatusCode;
 use pingora::Error;
 use pingora::proxy::Session;
 
@@ -14,23 +15,27 @@ pub(super) fn done(gate: &Gate, session: &mut Session, error: Option<&Error>, ct
     // Whoever asks next over this connection finds its slot free.
     ctx.limited.slots.clear();
     let whole = ctx.watch.elapsed();
+    let traced = ctx.spans.id();
     let times = Times { whole, gate: own_time(ctx, whole), upstream: ctx.upstream_time };
-    let status = ctx.answered.status.to_string();
+    let status = StatusCode::from_u16(ctx.answered.status).ok();
     let operation = ctx.operation.as_deref();
     let line = RequestLine {
         request_id: ctx.trace.as_ref().map_or("", |t| t.as_str()),
         environment: gate.environment.as_str(),
         operation: operation.map_or("none", |o| o.id.as_str()),
         method: operation.map_or("none", |o| o.method.as_str()),
-        status: if ctx.answered.status == 0 { "none" } else { &status },
+        status: status.as_ref().map_or("none", StatusCode::as_str),
         origin: ctx.answered.origin.map_or("none", Origin::as_str),
         outcome: ctx.answered.executed.map_or("none", Executed::as_str),
         code: ctx.answered.code.map_or("none", Code::as_str),
         bytes_in: session.body_bytes_read(),
         bytes_out: session.body_bytes_sent(),
         fault: error.map_or(ctx.fault, |e| e.etype().as_str()),
+        trace: traced.as_deref(),
     };
-    gate.metrics.answered(&line, times);
+    gate.metrics.answered(&line);
+    gate.meters.observe(operation.map(|o| &o.id), times);
+    ctx.spans.answered(&line);
     line.write(times);
 }
 

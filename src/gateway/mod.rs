@@ -32,6 +32,7 @@ mod request;
 mod response;
 mod start_error;
 mod tls;
+mod watching;
 mod workers;
 
 use std::path::PathBuf;
@@ -55,6 +56,7 @@ pub use tls::Speaking;
 
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::identity::Identity;
+use crate::adapters::otlp::{Spans, Tracer};
 use crate::adapters::upstream::PinnedUpstream;
 use crate::base::ids::{Environment, TraceId};
 use crate::catalog::{Catalog, Operation};
@@ -62,7 +64,7 @@ use crate::config::{AnswerMode, LimitsConfig, Loosening, TimeoutsConfig};
 use crate::journey::rates::Limited;
 use crate::journey::{Books, InForce, Road};
 use crate::stations::reply::{Code, Executed, Origin, Reply};
-use crate::telemetry::Metrics;
+use crate::telemetry::{Metrics, RequestMeters};
 
 /// The gate of one environment.
 #[derive(Debug)]
@@ -82,6 +84,8 @@ pub struct Gate {
     pub limits: LimitsConfig,
     pub timeouts: TimeoutsConfig,
     pub metrics: Metrics,
+    pub meters: RequestMeters,
+    pub tracer: Option<Tracer>,
     pub observer: Observer,
     /// The room for the bodies of writes, in bytes.
     pub bodies: Arc<Semaphore>,
@@ -124,6 +128,7 @@ pub struct Ctx {
     watch: Stopwatch,
     _open: TaskTrackerToken,
     trace: Option<TraceId>,
+    spans: Spans,
     operation: Option<Arc<Operation>>,
     limited: Limited,
     /// The time that the caller took for its body.
@@ -158,6 +163,7 @@ impl ProxyHttp for Gate {
             watch: Stopwatch::start(),
             _open: self.requests.token(),
             trace: None,
+            spans: Spans::default(),
             operation: None,
             limited: Limited::default(),
             body_time: Duration::ZERO,

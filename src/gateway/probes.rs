@@ -11,8 +11,9 @@ use tokio::sync::watch;
 use super::ending::Phase;
 use super::guard;
 use crate::adapters::identity::Keyring;
+use crate::adapters::machine;
 use crate::adapters::upstream::PinnedUpstream;
-use crate::journey::InForce;
+use crate::journey::{Books, InForce};
 use crate::telemetry::Metrics;
 
 /// What probes and Prometheus ask.
@@ -20,6 +21,7 @@ use crate::telemetry::Metrics;
 pub struct Probes {
     pub metrics: Metrics,
     pub keyring: Arc<Keyring>,
+    pub books: Arc<Books>,
     pub in_force: Arc<InForce>,
     pub upstreams: Vec<Arc<PinnedUpstream>>,
     /// True once the store was there.
@@ -69,8 +71,10 @@ impl ServeHttp for Probes {
 
 impl Probes {
     fn metrics(&self) -> Result<Vec<u8>, prometheus::Error> {
-        // An age grows by itself: it is told when somebody asks.
+        // What changes by itself is told when somebody asks.
         self.keyring.tell_ages();
+        self.metrics.audit_up(self.books.audit.is_well());
+        self.metrics.process(machine::usage());
         self.metrics.text()
     }
 }

@@ -26,6 +26,7 @@ use super::probes::Probes;
 use super::reload::{self, Read, ReadAgain, Reload, Start};
 use super::start_error::StartError;
 use super::tls::Speaking;
+use super::watching::{Watching, watch_over};
 use super::workers::Workers;
 use super::{Gate, Inside, Observer};
 use crate::adapters::clock::SystemClock;
@@ -161,17 +162,21 @@ impl Process {
         let Start { set, waiting, before } =
             reload::start(&folder, loaded, &archive, config.loosening).map_err(StartError::Policies)?;
         let rates = rates(config, &set.policies, &metrics, redis.as_ref());
+        let in_force = Arc::new(InForce::new(set.catalog, set.policies, rates, metrics.clone()));
+        tracing::info!(version = in_force.now().policies.version(), "policies took force");
         let around = Around {
             runtime: &runtime,
             workers: &workers,
             settling: &sending,
             stopping: &stopping,
             supervisor: &supervisor,
+            in_force: &in_force,
         };
         let opened = bookkeeping::open(config, around, &metrics, redis).map_err(StartError::Books)?;
         let (books, is_open) = (opened.books.clone(), opened.is_open.clone());
-        let in_force = Arc::new(InForce::new(set.catalog, set.policies, rates, metrics.clone()));
-        tracing::info!(version = in_force.now().policies.version(), "policies took force");
+        let served = config.environments.iter().map(|one| one.environment).collect();
+        let watching = Watching { books: books.clone(), in_force: in_force.clone(), environments: served };
+        let tracer = watch_over(config, &runtime, &workers, watching)?;
         let asked = Arc::new(Notify::new());
         let mut live = Live { speaking: Vec::new(), keyring: keyring.clone(), credentials: Vec::new() };
         let (mut environments, mut upstreams) = (Vec::new(), Vec::new());
@@ -193,7 +198,12 @@ impl Process {
             };
             let pauses = Pauses { first: config.reconcile.pause, longest: config.reconcile.longest_pause };
             workers.keep("reconciliation", reconcile(books.clone(), road.clone(), in_force.clone(), pauses));
-            let releasing = Releasing { books: books.clone(), road: road.clone(), in_force: in_force.clone() };
+            let releasing = Releasing {
+                books: books.clone(),
+                road: road.clone(),
+                in_force: in_force.clone(),
+                tracer: tracer.clone(),
+            };
             workers.keep("releases", release(releasing, stopping.clone()));
             if let Some(console) = &config.console {
                 workers.keep("reminders", remind(books.clone(), one.environment, console.remind_before));
@@ -217,6 +227,8 @@ impl Process {
                 limits: config.limits.clone(),
                 timeouts: config.timeouts.clone(),
                 metrics: metrics.clone(),
+                meters: metrics.of_environment(one.environment.as_str(), &in_force.now().catalog),
+                tracer: tracer.clone(),
                 observer: observer.clone(),
                 requests: requests.clone(),
                 bodies: bodies.clone(),
@@ -273,7 +285,8 @@ impl Process {
         workers.keep("reload", reload.keep_current(before, seen));
         let bound = sockets.probes;
         let addresses = Addresses { environments, console: people, probes: bound.address() };
-        let probes = Probes { metrics, keyring, in_force, upstreams, is_open, phase: phased };
+        let books = opened.books.clone();
+        let probes = Probes { metrics, keyring, books, in_force, upstreams, is_open, phase: phased };
         let guard = guard("probes", config, &probes.metrics);
         // The probes listen until the very end.
         let (never, limits) = (watch::channel(Phase::Serving).1, connection_limits(config));

@@ -8,6 +8,7 @@ use pingora::{Error, ErrorType, Result};
 use super::response::Incoming;
 use super::{Ctx, Gate};
 use crate::adapters::clock::Stopwatch;
+use crate::adapters::otlp::Entered;
 use crate::adapters::upstream::request_header;
 use crate::base::ids::TraceId;
 use crate::stations::forward::{Cleared, Outgoing};
@@ -21,15 +22,22 @@ pub(super) struct Read {
     pub(super) incoming: Incoming,
     /// An answer that was decided on the way and is to be written instead of upstream's.
     pub(super) instead: Option<Reply>,
+    _forwarding: Entered,
 }
 
 impl Read {
-    pub(super) fn new(gate: &Gate, cleared: Cleared, headers: &HeaderMap, trace: &TraceId) -> Result<Read> {
+    pub(super) fn new(
+        gate: &Gate,
+        cleared: Cleared,
+        headers: &HeaderMap,
+        trace: &TraceId,
+        forwarding: Entered,
+    ) -> Result<Read> {
         let outgoing = gate
             .road
-            .outgoing(cleared, headers, trace)
+            .outgoing(cleared, &forwarding.headers(headers), trace)
             .map_err(|_| Error::explain(ErrorType::InternalError, "a header cannot be written"))?;
-        Ok(Read { outgoing, incoming: Incoming::Nothing, instead: None })
+        Ok(Read { outgoing, incoming: Incoming::Nothing, instead: None, _forwarding: forwarding })
     }
 }
 

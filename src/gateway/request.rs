@@ -14,20 +14,24 @@ use crate::adapters::random::trace_id;
 use crate::base::ids::TraceId;
 use crate::catalog::Found;
 use crate::config::AnswerMode;
-use crate::journey::Snapshot;
 use crate::journey::fetch::fetch;
 use crate::journey::submit::submit;
+use crate::journey::{Exchange, Snapshot, tell_decided};
 use crate::stations::admit::{AdmitRefusal, Admitted, Certificate, Head, READ_WITH_BODY, admit, bearer, find};
 use crate::stations::check::{check, check_head};
 use crate::stations::decide::{Decision, decide};
 use crate::stations::forward::clear_read;
 use crate::stations::reply::{self, Earlier, Refusal, Reply};
+use crate::telemetry::Station;
 
 /// `true`: the answer is written. `false`: a read that the proxy phases carry on.
 pub(super) async fn filter(gate: &Gate, session: &mut Session, ctx: &mut Ctx) -> Result<bool> {
     time(gate, session);
     let trace = trace_id(session.get_header(reply::REQUEST_ID).and_then(|h| h.to_str().ok()));
     ctx.trace = Some(trace.clone());
+    if let Some(tracer) = &gate.tracer {
+        ctx.spans = tracer.begin(&session.req_header().headers);
+    }
 
     if let Some(why) = guard::refusal_of(session.digest()) {
         ctx.fault = why.as_str();
@@ -37,17 +41,20 @@ pub(super) async fn filter(gate: &Gate, session: &mut Session, ctx: &mut Ctx) ->
         let reply = holds::answer(gate, session, ctx).await;
         return answer::write(session, ctx, reply).await;
     }
+    let admitting = ctx.spans.enter(Station::Admit);
     let snapshot = gate.in_force.now();
     let admitted = match admitted(gate, session, ctx, &snapshot).await {
         Ok(admitted) => admitted,
         Err(refusal) => return refuse(session, ctx, &refusal).await,
     };
     ctx.limited = snapshot.rates.take(&admitted, &trace).await;
+    drop(admitting);
     if let Some(exceeded) = ctx.limited.exceeded.take() {
         return refuse(session, ctx, &Refusal::Exceeded(exceeded)).await;
     }
     if admitted.operation().is_write() {
-        write(gate, session, ctx, admitted, &snapshot, &trace).await
+        let exchange = Exchange { id: trace, spans: ctx.spans.clone() };
+        write(gate, session, ctx, admitted, &snapshot, &exchange).await
     } else {
         read(gate, session, ctx, admitted, &snapshot, &trace).await
     }
@@ -58,7 +65,10 @@ fn time(gate: &Gate, session: &mut Session) {
     if session.is_http2() {
         session.set_write_timeout(Some(gate.timeouts.client_write));
     } else {
-        session.set_keepalive(Some(0));
+        // Whether the connection goes on, its caller and the engine have said.
+        if session.get_keepalive().is_some() {
+            session.set_keepalive(Some(0));
+        }
         session.set_read_timeout(None);
         // Who ends its sending side can still read.
         session.set_abort_on_close(false);
@@ -143,7 +153,7 @@ async fn write(
     ctx: &mut Ctx,
     admitted: Admitted,
     snapshot: &Arc<Snapshot>,
-    trace: &TraceId,
+    exchange: &Exchange,
 ) -> Result<bool> {
     if let Err(refusal) = check_head(&session.req_header().headers, gate.limits.body_bytes) {
         return refuse(session, ctx, &Refusal::Check(refusal)).await;
@@ -157,7 +167,7 @@ async fn write(
     };
     let operation = admitted.operation().clone();
     let submitted =
-        submit(&gate.road, &gate.books, snapshot, admitted, &session.req_header().headers, &body, trace).await;
+        submit(&gate.road, &gate.books, snapshot, admitted, &session.req_header().headers, &body, exchange).await;
     ctx.upstream_time = submitted.upstream_time;
     if submitted.unchecked {
         // What was executed passes whatever its answer looks like: it is checked beside, in every mode.
@@ -183,17 +193,22 @@ async fn read(
         return refuse(session, ctx, &Refusal::Admit(AdmitRefusal::Malformed(READ_WITH_BODY))).await;
     }
     let headers = &session.req_header().headers;
+    let checking = ctx.spans.enter(Station::Check);
     let checked = check(admitted, headers, b"");
+    drop(checking);
     let intent = match checked {
         Ok(intent) => intent,
         Err(unfit) => return refuse(session, ctx, &Refusal::Check(unfit.refusal)).await,
     };
     let facts = gate.books.facts_of_read();
+    let deciding = ctx.spans.enter(Station::Decide);
     let decision = decide(&intent, &snapshot.policies, &facts);
+    drop(deciding);
     if let Some(candidate) = &snapshot.candidate {
         candidate.decide(&intent, &facts, &decision.grounds().verdict, &gate.metrics);
     }
     let operation = intent.operation().clone();
+    tell_decided(trace, &decision.grounds().verdict);
     gate.metrics.decided(gate.environment.as_str(), operation.id.as_str(), &decision.grounds().verdict);
     let allowed = match decision {
         Decision::Allowed(allowed) => allowed,
@@ -207,14 +222,16 @@ async fn read(
     let Some(cleared) = clear_read(intent, &allowed) else {
         return Err(Error::explain(ErrorType::InternalError, "only reads go this way"));
     };
+    let forwarding = ctx.spans.enter(Station::Forward);
     match gate.answers {
         AnswerMode::Observe => {
-            ctx.read = Some(read::Read::new(gate, cleared, headers, trace)?);
+            ctx.read = Some(read::Read::new(gate, cleared, headers, trace, forwarding)?);
             Ok(false)
         }
         AnswerMode::Enforce => {
             let since = Stopwatch::start();
-            let fetched = fetch(&gate.road, cleared, headers, trace).await;
+            let fetched = fetch(&gate.road, cleared, &forwarding.headers(headers), trace).await;
+            drop(forwarding);
             ctx.upstream_time = Some(since.elapsed());
             if let Some(violation) = &fetched.drift {
                 observe::tell(gate.environment, &operation, fetched.reply.status, violation, &gate.metrics);

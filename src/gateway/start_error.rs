@@ -29,6 +29,7 @@ pub enum StartError {
     Policies(String),
     Console(String),
     Webhook(WebhookError),
+    Traces(reqwest::Error),
 }
 
 impl fmt::Display for StartError {
@@ -60,6 +61,7 @@ impl fmt::Display for StartError {
             StartError::Policies(why) => f.write_str(why),
             StartError::Console(why) => write!(f, "the console cannot be set up: {why}"),
             StartError::Webhook(error) => error.fmt(f),
+            StartError::Traces(error) => write!(f, "traces cannot be exported: {error}"),
             StartError::Runtime(error) => write!(f, "the runtime cannot be started: {error}"),
         }
     }

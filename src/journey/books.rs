@@ -10,9 +10,11 @@ use bytes::Bytes;
 use tokio::sync::{mpsc, watch};
 use tokio_util::task::TaskTracker;
 
+use super::Exchange;
 use super::facts::Heard;
 use super::holds::Changes;
 use super::outlets::Outlets;
+use crate::adapters::clock::Stopwatch;
 use crate::adapters::random::nonce;
 use crate::adapters::unsettled::Unsettled;
 use crate::base::ids::{Environment, TraceId};
@@ -30,7 +32,7 @@ use crate::stations::decide::{Allowed, Grounds};
 use crate::stations::hold::Owners;
 use crate::stations::record::Entry;
 use crate::stations::reply::Earlier;
-use crate::telemetry::Metrics;
+use crate::telemetry::{Metrics, Station};
 
 /// How often a commit is made again because the record had changed meanwhile.
 pub(super) const TRIES: usize = 5;
@@ -122,7 +124,7 @@ impl Books {
         self: &Arc<Self>,
         intent: &Intent,
         allowed: &Allowed,
-        trace: &TraceId,
+        exchange: &Exchange,
         from: From<'_>,
     ) -> Result<Attempt, NotBegun> {
         if !self.audit.is_well() {
@@ -130,11 +132,15 @@ impl Books {
         }
         let lease = Lease::starting(self.clock.clone(), self.terms.begin_within);
         let nonce = nonce();
+        let trace = &exchange.id;
         let by =
             Beginner { node: &self.node, nonce: &nonce, trace, terms: &self.terms, operand_key: &self.operand_key };
         let beginning = claim::begin(intent, allowed, by, from);
         let commit = beginning.commit.clone();
-        let committed = match self.to_store(commit).await {
+        let committing = exchange.spans.enter(Station::Commit);
+        let committed = self.to_store(commit).await;
+        drop(committing);
+        let committed = match committed {
             Ok(committed) => committed,
             Err(CommitError::Stood { at, obstacles }) => {
                 return Err(stood(claim::standing(&beginning.commit, at, obstacles), at));
@@ -153,7 +159,10 @@ impl Books {
         let begun = claim::begun(&committed);
         let entry = beginning.commit.entry.clone();
         let place = place(beginning, committed.at);
-        if let Err(fault) = self.record(committed, place.environment(), entry).await {
+        let recording = exchange.spans.enter(Station::Record);
+        let recorded = self.record(committed, place.environment(), entry).await;
+        drop(recording);
+        if let Err(fault) = recorded {
             tracing::error!(%fault, "nothing was sent: its Entry is not on disk");
             self.settle(&place, begun.attempt(), Event::Undone).await;
             return Err(NotBegun::AuditAway);
@@ -191,7 +200,7 @@ impl Books {
     /// The same, of a record that is at hand.
     pub fn said_by(&self, record: &Record, named: &Named, asker: &Owner, now: StoreTime) -> Result<Said, StoreFault> {
         claim::said(record, asker, named.fingerprint, now).map_err(|unreadable| {
-            let fault = StoreFault::Broken(unreadable.to_string());
+            let fault = self.unreadable(&unreadable);
             self.told_of(&fault);
             fault
         })
@@ -278,7 +287,7 @@ impl Books {
         let (record, _) = self.store.read(key).await?;
         let Some(record) = record else { return Ok(None) };
         let Content::Whole(bytes) = &record.content else { return Ok(None) };
-        let claim = claim::read(bytes).map_err(|unreadable| StoreFault::Broken(unreadable.to_string()))?;
+        let claim = claim::read(bytes).map_err(|unreadable| self.unreadable(&unreadable))?;
         Ok(Some((record, claim)))
     }
 
@@ -304,7 +313,7 @@ impl Books {
 
     /// Whatever happens goes to the store through here, with what is told of it behind its own steps.
     async fn to_store(&self, mut commit: Commit) -> Result<Committed, CommitError> {
-        let told = self.outlets.filed(&commit, &self.owners, &self.metrics);
+        let told = self.outlets.filed(&commit, &self.metrics);
         let has_news = !told.is_empty();
         commit.steps.extend(told);
         let committed = self.store.commit(commit).await?;
@@ -315,13 +324,20 @@ impl Books {
     }
 
     pub fn told_of(&self, fault: &StoreFault) {
-        self.metrics.store_failed(fault.as_str());
         tracing::warn!(%fault, "the store failed");
+    }
+
+    /// A record that this version cannot read.
+    pub(super) fn unreadable(&self, why: &impl std::fmt::Display) -> StoreFault {
+        self.metrics.record_unreadable();
+        StoreFault::Broken(why.to_string())
     }
 
     /// Brings the Entry of a commit to disk.
     async fn record(&self, committed: Committed, environment: Environment, entry: Bytes) -> Result<(), AuditFault> {
+        let since = Stopwatch::start();
         self.audit.append(vec![self.outstanding(committed, environment, entry)]).await?;
+        self.metrics.recorded(since.elapsed());
         self.drain.try_send(Drained::OnDisk(environment, committed.number)).ok();
         Ok(())
     }

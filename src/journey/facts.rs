@@ -79,7 +79,7 @@ impl Books {
     }
 
     /// The store's time as it was told last, or this node's own.
-    fn about_now(&self) -> StoreTime {
+    pub(super) fn about_now(&self) -> StoreTime {
         let told = self.heard.now(self.clock.elapsed());
         told.unwrap_or_else(|| StoreTime::of_micros(self.clock.now().as_microsecond()))
     }

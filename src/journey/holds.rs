@@ -6,6 +6,7 @@ use http::HeaderMap;
 use tokio::sync::watch;
 
 use super::Books;
+use super::approve::progress_of;
 use super::books::{NotBegun, TRIES};
 use crate::adapters::random::hold_id;
 use crate::base::ids::{Environment, HoldId, TraceId};
@@ -13,7 +14,7 @@ use crate::commit::{CommitError, Content, Index, Kind, Record, RecordKey, Step, 
 use crate::policy::Policies;
 use crate::stations::check::Intent;
 use crate::stations::claim::{self, Claim, Decline, Declined, Owner, Standpoint, State};
-use crate::stations::decide::{Held, progress};
+use crate::stations::decide::Held;
 use crate::stations::forward::passed_on;
 use crate::stations::hold::{self, Here, Hold, Note};
 use crate::stations::reply::{Reply, Waiting, held};
@@ -76,7 +77,10 @@ impl Books {
         let (record, _) = self.store.read(key).await?;
         let Some(record) = record else { return Ok(None) };
         let Content::Whole(bytes) = &record.content else { return Ok(None) };
-        let hold = hold::read(bytes).map_err(|unreadable| StoreFault::Broken(unreadable.to_string()))?;
+        let hold = hold::read(bytes).map_err(|unreadable| self.unreadable(&unreadable))?;
+        if hold.id.as_str() != key.name {
+            return Err(self.unreadable(&hold::UnreadableHold("it is the record of another")));
+        }
         Ok(Some((record, hold)))
     }
 
@@ -118,10 +122,18 @@ impl Books {
             None => false,
         };
         if is_done {
-            self.metrics.hold(here.key.environment.as_str(), how.as_str());
+            self.hold_ended(here, how.as_str());
             self.changes.happened();
         }
         Ok(is_done)
+    }
+
+    /// How long it waited is counted, and what ended that.
+    pub(super) fn hold_ended(&self, here: Here<'_>, ending: &str) {
+        let environment = here.key.environment.as_str();
+        let waited = self.about_now().since(here.hold.created(here.at));
+        self.metrics.hold(environment, ending);
+        self.metrics.hold_ended(environment, ending, waited);
     }
 
     /// Nothing that waits in an environment goes further: the store may have forgotten that it was rejected, or sent.
@@ -141,7 +153,7 @@ impl Books {
                 });
                 let Some(commit) = hold::forget(here, of_claim, &self.node, &self.terms) else { break };
                 if self.commit(commit).await?.is_some() {
-                    self.metrics.hold(environment.as_str(), Decline::Forgotten.as_str());
+                    self.hold_ended(here, Decline::Forgotten.as_str());
                     break;
                 }
             }
@@ -158,7 +170,7 @@ impl Books {
         as_refusal: bool,
     ) -> Result<Option<Reply>, StoreFault> {
         let Some((record, hold)) = self.find_hold(key).await? else { return Ok(None) };
-        let progress = progress(hold.fingerprint, &hold.asked, policies, &hold.consent(&self.owners));
+        let progress = progress_of(self, key.environment, &hold, policies).await?;
         Ok(Some(held(Waiting { hold: &hold, at: record.at, progress: &progress }, as_refusal)))
     }
 

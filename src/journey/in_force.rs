@@ -31,7 +31,7 @@ pub struct InForce {
 
 impl InForce {
     pub fn new(catalog: Arc<Catalog>, policies: Policies, rates: Rates, metrics: Metrics) -> InForce {
-        metrics.policies_in_force(policies.version());
+        metrics.policies_in_force(&policies);
         let snapshot = Snapshot { catalog, policies: Arc::new(policies), rates: Arc::new(rates), candidate: None };
         InForce { snapshot: ArcSwap::from_pointee(snapshot), fault: ArcSwapOption::empty(), metrics }
     }
@@ -48,7 +48,7 @@ impl InForce {
         self.metrics.policies_faulty(false);
         if !changes.is_empty() {
             self.metrics.policies_changed(&changes);
-            self.metrics.policies_in_force(policies.version());
+            self.metrics.policies_in_force(&policies);
         }
         let rates = before.rates.followed_by(policies.rates.clone(), &self.metrics);
         self.metrics.candidate(None);

@@ -2,9 +2,11 @@
 
 mod books;
 mod candidate;
+mod exchange;
 mod facts;
 mod in_force;
 mod outlets;
+mod promised;
 mod remember;
 mod road;
 
@@ -14,6 +16,7 @@ pub mod explain;
 pub mod deliver;
 pub mod fetch;
 pub mod holds;
+pub mod lookout;
 pub mod operate;
 pub mod rates;
 pub mod reconcile;
@@ -22,11 +25,13 @@ pub mod remind;
 pub mod roll;
 pub mod sessions;
 pub mod setback;
+pub mod stand_ins;
 pub mod submit;
 pub mod upkeep;
 
 pub use books::{Books, Drained};
 pub use candidate::Candidate;
+pub use exchange::{Exchange, tell_decided};
 pub use in_force::{InForce, Snapshot};
 pub use outlets::Outlets;
 pub use road::Road;

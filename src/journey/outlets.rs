@@ -6,7 +6,6 @@ use tokio::sync::Notify;
 
 use crate::base::ids::Environment;
 use crate::commit::{Commit, Step};
-use crate::stations::hold::Owners;
 use crate::stations::tell::{Event, Outlet, filed};
 use crate::telemetry::Metrics;
 
@@ -35,21 +34,21 @@ impl Outlets {
 
     /// What is written besides, in the commit of what happened. Nothing ever stands in the way of that: where there is no
     /// room, it is not told.
-    pub fn filed(&self, commit: &Commit, owners: &Owners, metrics: &Metrics) -> Vec<Step> {
+    pub fn filed(&self, commit: &Commit, metrics: &Metrics) -> Vec<Step> {
         let is_full = |kept: &&Kept| kept.full(commit.environment).load(Ordering::Relaxed);
         for kept in self.all.iter().filter(is_full) {
-            let lost = filed(commit, owners, std::iter::once(&kept.outlet)).len() / 2;
+            let lost = filed(commit, std::iter::once(&kept.outlet)).len() / 2;
             if lost > 0 {
                 tracing::error!(
                     webhook = kept.outlet.name,
                     lost,
                     "as much waits to be told as is kept: this is not told"
                 );
-                metrics.told.dropped(&kept.outlet.name, "full", lost);
+                metrics.untold(&kept.outlet.name, "full", lost);
             }
         }
         let with_room = self.all.iter().filter(|kept| !is_full(kept)).map(|kept| &kept.outlet);
-        filed(commit, owners, with_room)
+        filed(commit, with_room)
     }
 
     /// Something was filed.

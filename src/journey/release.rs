@@ -13,14 +13,15 @@ use tokio::task::{JoinError, JoinSet};
 use super::books::NotBegun;
 use super::holds::key;
 use super::submit::carry_on;
-use super::{Books, InForce, Road};
-use crate::base::ids::{Environment, HoldId, TraceId};
+use super::{Books, Exchange, InForce, Road};
+use crate::adapters::otlp::{Spans, Tracer};
+use crate::base::ids::{Environment, HoldId};
 use crate::commit::{Index, Record, StoreFault};
 use crate::policy::{Policies, Progress};
 use crate::stations::check::Intent;
 use crate::stations::claim::{Decline, Declined, From, Standpoint};
 use crate::stations::decide::{Again, Denied, decide_again};
-use crate::stations::hold::{self, Here, State, read_again};
+use crate::stations::hold::{self, Here, Hold, State, read_again};
 
 /// How often is looked for what other nodes approved, and for what expires.
 const EVERY: Duration = Duration::from_secs(1);
@@ -38,6 +39,7 @@ pub struct Releasing {
     pub books: Arc<Books>,
     pub road: Road,
     pub in_force: Arc<InForce>,
+    pub tracer: Option<Tracer>,
 }
 
 /// What came of one.
@@ -165,13 +167,16 @@ impl Releasing {
         let of_claim =
             Standpoint { key: &claim_key, version: claim_record.version, at: claim_record.at, claim: &claim };
         let policies = &self.in_force.now().policies;
+        let (stand_ins, _) = books.stand_ins(self.road.environment).await?;
         let mut facts = books.facts(&intent, policies);
+        let exchange = self.exchange(hold);
         for _ in 0..DECISIONS {
             if here.deadline() <= facts.now {
                 // The expiry has it, by the store's own time.
                 return Ok(Released::Stands);
             }
-            let allowed = match decide_again(&intent, policies, &facts, &hold.consent(&books.owners)) {
+            let consent = hold.consent(&books.hearing(policies, &stand_ins, facts.now));
+            let allowed = match decide_again(&intent, policies, &facts, &consent) {
                 Again::Released(allowed) => allowed,
                 Again::Waits(progress) => return self.reopen(here, &progress, policies).await,
                 Again::Denied(denied) if denied.is_for_a_full_window() => {
@@ -180,14 +185,16 @@ impl Releasing {
                 }
                 Again::Denied(denied) => return self.block(here, &denied).await,
             };
-            let Some(steps) = hold::released(here, &books.terms) else { return Ok(Released::Over) };
+            let Some(mut steps) = hold::released(here, &books.terms) else { return Ok(Released::Over) };
+            let voters = hold.votes.iter().map(|vote| &vote.person);
+            steps.extend(stand_ins.guards(self.road.environment, voters, facts.now));
             let from = From::Held { here: of_claim, hold: &hold.id, steps };
-            match books.begin(&intent, &allowed, &hold.trace, from).await {
+            match books.begin(&intent, &allowed, &exchange, from).await {
                 Ok(attempt) => {
-                    books.metrics.hold(self.road.environment.as_str(), "released");
+                    books.hold_ended(here, "released");
                     books.changes.happened();
-                    let (headers, trace): (_, TraceId) = (hold.headers.clone(), hold.trace.clone());
-                    carry_on(self.road.clone(), books.clone(), intent, attempt, headers, trace).await;
+                    let headers = hold.headers.clone();
+                    carry_on(self.road.clone(), books.clone(), intent, attempt, headers, exchange).await;
                     books.changes.happened();
                     return Ok(Released::Over);
                 }
@@ -205,6 +212,12 @@ impl Releasing {
         }
         tracing::warn!(hold = %hold.id, version = record.version.as_u64(), "what decisions stand on changed again and again");
         Ok(Released::Stands)
+    }
+
+    /// It goes on with the trace of the call that waited.
+    fn exchange(&self, hold: &Hold) -> Exchange {
+        let traced = self.tracer.as_ref().map(|tracer| tracer.begin(&hold.headers)).unwrap_or_default();
+        Exchange { id: hold.trace.clone(), spans: Spans::named(traced, "release", self.road.environment.as_str()) }
     }
 
     /// It takes more people than agreed.

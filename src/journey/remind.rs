@@ -38,7 +38,7 @@ async fn look(
     let now = books.time().await?;
     let due = books.store.due(environment, Index::Held, Some(now.plus(before)), MOST).await?;
     let soon: Vec<HoldId> = due.into_iter().filter_map(|(_, name)| HoldId::parse(&name)).collect();
-    books.metrics.told.expiring(environment.as_str(), soon.len());
+    books.metrics.holds_expiring(environment.as_str(), soon.len());
     if !books.outlets.takes(Event::Reminder, environment) {
         return Ok(());
     }

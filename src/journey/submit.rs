@@ -11,9 +11,9 @@ use http::header::HeaderName;
 use super::books::{Attempt, Books, NotBegun};
 use super::holds::key;
 use super::operate::standing;
-use super::{Road, Snapshot};
+use super::{Exchange, Road, Snapshot, tell_decided};
 use crate::adapters::clock::Stopwatch;
-use crate::base::ids::{Environment, HoldId, TraceId};
+use crate::base::ids::{Environment, HoldId};
 use crate::catalog::Operation;
 use crate::policy::Effect;
 use crate::stations::admit::Admitted;
@@ -23,6 +23,7 @@ use crate::stations::decide::{Decision, decide};
 use crate::stations::forward::{AnswerBody, clear};
 use crate::stations::reply::{self, Closed, Refusal, Reply, refused, refused_unclaimed, settled};
 use crate::stations::settle::{Doubt, Outcome, event, settle};
+use crate::telemetry::Station;
 
 const PREFER: HeaderName = HeaderName::from_static("prefer");
 /// The longest that a caller may wait for the answer to a call that is being sent.
@@ -48,7 +49,7 @@ pub async fn submit(
     admitted: Admitted,
     headers: &HeaderMap,
     body: &[u8],
-    trace: &TraceId,
+    exchange: &Exchange,
 ) -> Submitted {
     let operation = admitted.operation().clone();
     let asker = Asker {
@@ -59,13 +60,16 @@ pub async fn submit(
         refuses_holds: admitted.caller().refuses_holds(),
     };
 
-    let intent = match check(admitted, headers, body) {
+    let checking = exchange.spans.enter(Station::Check);
+    let checked = check(admitted, headers, body);
+    drop(checking);
+    let intent = match checked {
         Ok(intent) => intent,
         Err(unfit) => return not_sent(unfit_answer(books, &operation, &asker, unfit).await),
     };
     let named = intent.name();
 
-    let carried = carry(road.clone(), books.clone(), snapshot.clone(), intent, headers.clone(), trace.clone());
+    let carried = carry(road.clone(), books.clone(), snapshot.clone(), intent, headers.clone(), exchange.clone());
     match road.sending.spawn_on(carried, &road.runtime).await {
         Ok(Ok(Carried::Submitted(submitted))) => submitted,
         Ok(Ok(Carried::Held(id))) => not_sent(claimed_answer(books, &operation, &asker, &named, Said::Held(id)).await),
@@ -91,10 +95,12 @@ async fn carry(
     snapshot: Arc<Snapshot>,
     intent: Intent,
     headers: HeaderMap,
-    trace: TraceId,
+    exchange: Exchange,
 ) -> Result<Carried, NotBegun> {
-    match decided(&road, &books, &snapshot, &intent, &headers, &trace).await? {
-        Decided::Begun(attempt) => Ok(Carried::Submitted(carry_on(road, books, intent, attempt, headers, trace).await)),
+    match decided(&road, &books, &snapshot, &intent, &headers, &exchange).await? {
+        Decided::Begun(attempt) => {
+            Ok(Carried::Submitted(carry_on(road, books, intent, attempt, headers, exchange).await))
+        }
         Decided::Held(id) => Ok(Carried::Held(id)),
         Decided::Refused(reply) => Ok(Carried::Submitted(not_sent(reply))),
     }
@@ -107,7 +113,7 @@ pub(super) async fn carry_on(
     intent: Intent,
     attempt: Attempt,
     headers: HeaderMap,
-    trace: TraceId,
+    exchange: Exchange,
 ) -> Submitted {
     let operation = intent.operation().clone();
     let request_id = intent.named().and_then(|named| named.request_id.clone());
@@ -115,14 +121,18 @@ pub(super) async fn carry_on(
     let cleared = clear(intent, &attempt.begun);
 
     let since = Stopwatch::start();
-    let sent = road.send(cleared, Some(attempt.lease), &headers, &trace).await;
+    let forwarding = exchange.spans.enter(Station::Forward);
+    let sent = road.send(cleared, Some(attempt.lease), &forwarding.headers(&headers), &exchange.id).await;
+    drop(forwarding);
     let upstream_time = Some(since.elapsed());
 
     let outcome = settle(&operation, road.credential.is_injected(), sent);
     let unchecked = matches!(outcome, Outcome::Executed { body: AnswerBody::Complete(_), .. });
     let happened = |reply: &Reply| event(&outcome, reply.kept());
     let reply = settled(&outcome, &operation, request_id.as_ref());
+    let settling = exchange.spans.enter(Station::Settle);
     books.settle(&attempt.place, number, happened(&reply)).await;
+    drop(settling);
     Submitted { unchecked, reply, upstream_time }
 }
 
@@ -151,25 +161,33 @@ async fn decided(
     snapshot: &Snapshot,
     intent: &Intent,
     headers: &HeaderMap,
-    trace: &TraceId,
+    exchange: &Exchange,
 ) -> Result<Decided, NotBegun> {
     let operation = intent.operation();
     let mut facts = books.facts(intent, &snapshot.policies);
     for _ in 0..DECISIONS {
+        let deciding = exchange.spans.enter(Station::Decide);
         let decision = decide(intent, &snapshot.policies, &facts);
+        drop(deciding);
+        tell_decided(&exchange.id, &decision.grounds().verdict);
         books.metrics.decided(intent.environment().as_str(), operation.id.as_str(), &decision.grounds().verdict);
         let done = match &decision {
-            Decision::Allowed(allowed) => books.begin(intent, allowed, trace, From::Nothing).await.map(Decided::Begun),
+            Decision::Allowed(allowed) => {
+                books.begin(intent, allowed, exchange, From::Nothing).await.map(Decided::Begun)
+            }
             Decision::Held(held) if road.credential.is_injected() => {
-                books.hold(intent, held, &snapshot.policies, headers, trace).await.map(Decided::Held)
+                let _committing = exchange.spans.enter(Station::Commit);
+                books.hold(intent, held, &snapshot.policies, headers, &exchange.id).await.map(Decided::Held)
             }
             // What only its caller's own token could send cannot be sent later.
             Decision::Held(held) => {
-                let refused = books.refuse(intent, held.grounds(), trace).await;
+                let _committing = exchange.spans.enter(Station::Commit);
+                let refused = books.refuse(intent, held.grounds(), &exchange.id).await;
                 refused.map(|earlier| Decided::Refused(reply::not_held(held, operation, earlier)))
             }
             Decision::Denied(denied) => {
-                let refused = books.refuse(intent, denied.grounds(), trace).await;
+                let _committing = exchange.spans.enter(Station::Commit);
+                let refused = books.refuse(intent, denied.grounds(), &exchange.id).await;
                 refused.map(|earlier| Decided::Refused(reply::denied(denied, operation, earlier)))
             }
         };

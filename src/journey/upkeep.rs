@@ -187,11 +187,14 @@ async fn bring_to_disk(books: &Books, waiting: &[Outstanding]) -> Vec<(Outstandi
 /// Claims whose node said nothing more within their lease are in doubt.
 pub async fn watch_leases(books: Arc<Books>, environments: Vec<Environment>) {
     loop {
+        let mut is_up = true;
         for environment in &environments {
             if let Err(fault) = lapse(&books, *environment).await {
+                is_up = false;
                 books.told_of(&fault);
             }
         }
+        books.metrics.store_up(is_up);
         tokio::time::sleep(LEASES_EVERY).await;
     }
 }
@@ -223,6 +226,9 @@ pub async fn lapse(books: &Books, environment: Environment) -> Result<(), StoreF
     books.metrics.in_doubt(environment.as_str(), in_doubt.len());
     let held = books.store.due(environment, Index::Held, None, HANDFUL.saturating_mul(16)).await?;
     books.metrics.holds_open(environment.as_str(), held.len());
+    // The next to expire comes first.
+    let expires = held.first().map(|(at, _)| at.as_micros() / 1_000_000);
+    books.metrics.holds_expire(environment.as_str(), expires);
     tell_what_is_frozen(books, environment).await
 }
 
@@ -269,6 +275,8 @@ async fn sweep(books: &Books) -> Result<(), StoreFault> {
 async fn search(books: &Books, environment: Environment) -> Result<(), StoreFault> {
     let now = books.store.time().await?;
     let mut lost = books.store.outbox(environment, &books.node, MOST_LOST).await?;
+    let oldest = lost.first().map(|entry| now.since(entry.at)).unwrap_or_default();
+    books.metrics.outbox(environment.as_str(), lost.len(), oldest);
     lost.extend(books.store.take_over(environment, &books.node, MOST_LOST).await?);
     for entry in lost {
         if now.since(entry.at) > LOST_AFTER && books.drain.send(Drained::Waiting(entry)).await.is_err() {

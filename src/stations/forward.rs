@@ -14,10 +14,14 @@ use super::claim::Begun;
 use super::decide::Allowed;
 use crate::base::ids::TraceId;
 use crate::base::secret::Secret;
+use crate::base::traceparent::TraceParent;
 use crate::catalog::Class;
 
 /// The callers' headers that go along: W3C trace context.
-const PASSED: [HeaderName; 2] = [HeaderName::from_static("traceparent"), HeaderName::from_static("tracestate")];
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
+/// The longest state that goes along.
+const LONGEST_STATE: usize = 512;
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const OURSELVES: HeaderValue = HeaderValue::from_static(concat!("sluice/", env!("CARGO_PKG_VERSION")));
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -67,9 +71,14 @@ pub struct Outgoing {
     pub body: Option<Bytes>,
 }
 
-/// What of a caller's headers goes along, also where it is sent later.
+/// What of a caller's headers goes along, also where it is sent later. What is malformed does not, and the state of a
+/// trace goes with its parent or not at all.
 pub fn passed_on(caller: &HeaderMap) -> HeaderMap {
-    PASSED.into_iter().filter_map(|name| Some((name.clone(), caller.get(&name)?.clone()))).collect()
+    let is_parent = |value: &&HeaderValue| value.to_str().is_ok_and(|text| TraceParent::parse(text).is_some());
+    let Some(parent) = caller.get(&TRACEPARENT).filter(is_parent) else { return HeaderMap::new() };
+    let is_state = |value: &&HeaderValue| value.to_str().is_ok_and(|text| text.len() <= LONGEST_STATE);
+    let state = caller.get(&TRACESTATE).filter(is_state).map(|state| (TRACESTATE, state.clone()));
+    [(TRACEPARENT, parent.clone())].into_iter().chain(state).collect()
 }
 
 /// Uses up the right to send.
@@ -174,5 +183,19 @@ mod tests {
         assert_eq!(sent.target, "/api/v2/offramps?limit=5");
         assert_eq!(sent.headers["authorization"], "Bearer caller.own.token");
         assert!(!format!("{sent:?}").contains("caller.own.token"));
+    }
+
+    #[test]
+    fn trace_context_goes_along_where_it_is_well_formed() {
+        let good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let passed = |parent: &str, state: &str| {
+            let headers = [(TRACEPARENT, parent.parse().unwrap()), (TRACESTATE, state.parse().unwrap())];
+            let passed = passed_on(&headers.into_iter().collect());
+            (passed.contains_key(TRACEPARENT), passed.contains_key(TRACESTATE))
+        };
+        assert_eq!(passed(good, "a=1,b=2"), (true, true));
+        assert_eq!(passed(good, &"x".repeat(513)), (true, false));
+        assert_eq!(passed("00-nonsense", "a=1"), (false, false));
+        assert_eq!(passed(&good.to_uppercase(), "a=1"), (false, false));
     }
 }

@@ -60,6 +60,9 @@ pub enum What {
     Telling,
     /// Webhooks were told, or what they were to be told is not kept any longer.
     Told,
+    /// A member named a person who votes in their place for a time.
+    StandIn,
+    StandInRevoked,
     /// A person has a session at the console.
     SignedIn,
     /// A session was used, and goes on.
@@ -68,7 +71,7 @@ pub enum What {
 }
 
 impl What {
-    pub const ALL: [What; 29] = [
+    pub const ALL: [What; 31] = [
         What::Sending,
         What::Refused,
         What::Executed,
@@ -95,6 +98,8 @@ impl What {
         What::Reminded,
         What::Telling,
         What::Told,
+        What::StandIn,
+        What::StandInRevoked,
         What::SignedIn,
         What::StayedIn,
         What::SignedOut,
@@ -128,6 +133,8 @@ impl What {
             What::Reminded => "reminded",
             What::Telling => "telling",
             What::Told => "told",
+            What::StandIn => "stand-in",
+            What::StandInRevoked => "stand-in-revoked",
             What::SignedIn => "signed-in",
             What::StayedIn => "stayed-in",
             What::SignedOut => "signed-out",

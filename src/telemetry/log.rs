@@ -1,15 +1,19 @@
 //! The log: one line per request, and what happens to the process.
 
 use std::io::{BufWriter, IsTerminal};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use tracing_appender::non_blocking::WorkerGuard;
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Registry, reload};
 
 use super::human::Human;
-use crate::config::{LogConfig, LogFormat};
+use crate::config::{LogConfig, LogFormat, LogLevel};
+
+/// How much is said, while the process runs.
+static LEVEL: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
 
 /// How long a request took, and of that Sluice itself and upstream.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +38,8 @@ pub struct RequestLine<'l> {
     pub bytes_out: usize,
     /// What went wrong below HTTP, in the engine's word for it.
     pub fault: &'l str,
+    /// The id of its trace, where it is traced.
+    pub trace: Option<&'l str>,
 }
 
 impl RequestLine<'_> {
@@ -55,6 +61,7 @@ impl RequestLine<'_> {
             gate_us = micros(times.gate),
             upstream_us = times.upstream.map(micros),
             fault = self.fault,
+            trace = self.trace,
             "request"
         );
     }
@@ -87,8 +94,7 @@ impl ConsoleLine<'_> {
 pub fn init(config: &LogConfig) -> WorkerGuard {
     // The writing thread flushes when no line waits, so that lines that come together are written together.
     let (writer, guard) = tracing_appender::non_blocking(BufWriter::new(std::io::stdout()));
-    // The engine's own lines may carry pieces of requests; what matters of them Sluice says itself.
-    let filter = EnvFilter::new(format!("off,sluice={}", config.level.as_str()));
+    let (filter, handle) = reload::Layer::new(filter(config.level));
     let registry = tracing_subscriber::registry().with(filter);
     let json = match config.format {
         LogFormat::Json => true,
@@ -101,8 +107,20 @@ pub fn init(config: &LogConfig) -> WorkerGuard {
     } else {
         registry.with(layer.with_ansi(std::io::stdout().is_terminal()).event_format(Human)).try_init()
     };
-    if started.is_err() {
+    if started.is_err() || LEVEL.set(handle).is_err() {
         tracing::debug!("the log runs already");
     }
     guard
+}
+
+/// From now on the log says what this level says.
+pub fn set_level(level: LogLevel) {
+    if LEVEL.get().is_none_or(|handle| handle.reload(filter(level)).is_err()) {
+        tracing::error!("the level of the log cannot be changed");
+    }
+}
+
+/// The engine's own lines may carry pieces of requests; what matters of them Sluice says itself.
+fn filter(level: LogLevel) -> EnvFilter {
+    EnvFilter::new(format!("off,sluice={}", level.as_str()))
 }

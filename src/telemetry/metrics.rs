@@ -1,477 +1,355 @@
-//! The metrics.
+//! The metrics: what happens is told here, by methods that say what it was.
+//!
+//! Labels are bounded: names of operations, rules, limits, rates and issuers come from what is configured, all else from
+//! this program. What is configured anew takes the place of what was.
 
+mod family;
+mod list;
+mod meters;
+
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use prometheus::core::Collector;
-use prometheus::{
-    Encoder, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
-};
+use arc_swap::ArcSwap;
+use prometheus::core::{Collector, MetricVec, MetricVecBuilder};
+use prometheus::{Encoder, Registry, TextEncoder};
 
+use self::list::All;
 use super::tally::Tally;
-use super::told::Told;
-use crate::policy::{Changes, Effect, Mode, Verdict};
+use crate::policy::{Changes, Effect, Max, Mode, Policies, Verdict};
 
-/// Upper bounds in seconds: 100 µs to 60 s.
-const BUCKETS: [f64; 15] =
-    [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0];
+pub use list::{Described, METRICS};
+pub use meters::{RateCounters, RequestMeters, StoreMeter};
+
+/// As many rules, limits and rates have lines of their own.
+const MOST_NAMES: usize = 1_000;
+/// What all further ones are called; no id has brackets.
+const OTHERS: &str = "(others)";
 
 /// Every metric of Sluice.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     registry: Registry,
-    requests: IntCounterVec,
-    request_seconds: HistogramVec,
-    gate_seconds: HistogramVec,
-    upstream_seconds: HistogramVec,
-    drift: IntCounterVec,
-    unchecked: IntCounter,
-    decisions: IntCounterVec,
-    rule_hits: IntCounterVec,
-    in_flight: IntGauge,
-    tokens_refused: IntCounterVec,
-    keys_age: IntGaugeVec,
-    keys_fetches: IntCounterVec,
-    revocations_expire: IntGaugeVec,
-    unreadable: IntCounterVec,
-    connections: IntGaugeVec,
-    connections_refused: IntCounterVec,
-    rate_calls: IntCounterVec,
-    rate_near: IntCounterVec,
-    rated_by_part: IntCounterVec,
-    redis_up: IntGaugeVec,
-    claims: IntCounterVec,
-    claims_met: IntCounterVec,
-    store_failures: IntCounterVec,
-    unsettled: IntGauge,
-    audit_refused: IntCounterVec,
-    in_doubt: IntGaugeVec,
-    reconciled: IntCounterVec,
-    frozen: IntGaugeVec,
-    people: IntCounterVec,
-    sign_ins: IntCounterVec,
+    all: All,
+    /// The rules and limits that have lines of their own.
+    names: Arc<ArcSwap<HashSet<Arc<str>>>>,
     pub(super) tally: Arc<Tally>,
-    holds: IntCounterVec,
-    holds_open: IntGaugeVec,
-    policy_info: IntGaugeVec,
-    policy_reads: IntCounterVec,
-    reloads: IntCounterVec,
-    reload_faulty: IntGauge,
-    reload_needs_restart: IntGauge,
-    policy_changes: IntCounterVec,
-    policy_faulty: IntGauge,
-    policy_candidate: IntGaugeVec,
-    candidate_decisions: IntCounterVec,
-    pub told: Told,
 }
 
-/// What is counted of one rate.
-#[derive(Clone, Debug)]
-pub struct RateCounters {
-    pub allowed: IntCounter,
-    pub limited: IntCounter,
-    /// Allowed, with less than a fifth left.
-    pub near: IntCounter,
+/// What the process takes of its machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Usage {
+    pub cpu: Duration,
+    pub memory_bytes: u64,
+    pub virtual_bytes: u64,
+    pub threads: u64,
+    pub files: u64,
+    pub most_files: u64,
 }
 
 impl Metrics {
     pub fn new() -> Result<Metrics, prometheus::Error> {
         let registry = Registry::new();
-        let seconds = |name: &str, help: &str| {
-            let histogram = HistogramVec::new(
-                HistogramOpts::new(name, help).buckets(BUCKETS.to_vec()),
-                &["environment", "operation"],
-            )?;
-            registered(&registry, histogram)
-        };
-        let counters = |name: &str, help: &str, labels: &[&str]| {
-            registered(&registry, IntCounterVec::new(Opts::new(name, help), labels)?)
-        };
-        let gauges = |name: &str, help: &str, labels: &[&str]| {
-            registered(&registry, IntGaugeVec::new(Opts::new(name, help), labels)?)
-        };
-        let build = IntCounterVec::new(
-            Opts::new("sluice_build_info", "Always 1; the label tells which build runs."),
-            &["version"],
-        )?;
-        registered(&registry, build)?.with_label_values(&[env!("CARGO_PKG_VERSION")]).inc();
-        Ok(Metrics {
-            requests: counters(
-                "sluice_requests_total",
-                "Requests answered, by who answered and whether the call was executed.",
-                &["environment", "operation", "status", "origin", "outcome", "code"],
-            )?,
-            request_seconds: seconds("sluice_request_seconds", "From the head of a request to the end of its answer.")?,
-            gate_seconds: seconds(
-                "sluice_gate_seconds",
-                "What Sluice itself took of a request, without upstream and without the caller's sending.",
-            )?,
-            upstream_seconds: seconds(
-                "sluice_upstream_seconds",
-                "From sending to upstream to its answer: to the head for reads, to the end for writes.",
-            )?,
-            drift: counters(
-                "sluice_answer_drift_total",
-                "Answers of upstream that are not what the contract says.",
-                &["environment", "operation"],
-            )?,
-            unchecked: registered(
-                &registry,
-                IntCounter::new(
-                    "sluice_answers_unchecked_total",
-                    "Answers that passed unchecked, because they were too large or checking fell behind.",
-                )?,
-            )?,
-            tokens_refused: counters(
-                "sluice_tokens_refused_total",
-                "Tokens that were not believed, by reason.",
-                &["environment", "reason"],
-            )?,
-            keys_age: gauges(
-                "sluice_keys_age_seconds",
-                "Since an issuer's keys were last fetched or read, and were good.",
-                &["issuer"],
-            )?,
-            keys_fetches: counters(
-                "sluice_keys_fetches_total",
-                "Fetches of an issuer's keys, by what came of them.",
-                &["issuer", "outcome"],
-            )?,
-            revocations_expire: gauges(
-                "sluice_revocations_expire_timestamp_seconds",
-                "When the first of the lists of revoked certificates expires; then callers are refused.",
-                &["environment"],
-            )?,
-            unreadable: counters(
-                "sluice_unreadable_requests_total",
-                "Requests whose framing or head could not be read, by reason.",
-                &["listener", "reason"],
-            )?,
-            connections: gauges("sluice_connections_open", "Connections that are open now.", &["listener"])?,
-            connections_refused: counters(
-                "sluice_connections_refused_total",
-                "Connections that were closed before a request, by reason.",
-                &["listener", "reason"],
-            )?,
-            rate_calls: counters(
-                "sluice_rate_calls_total",
-                "Calls by rate: allowed, or limited; in shadow mode, what would have been. One for each bucket.",
-                &["rate", "mode", "outcome"],
-            )?,
-            rate_near: counters(
-                "sluice_rate_near_total",
-                "Calls that were allowed and left less than a fifth of what the rate allows.",
-                &["rate", "mode"],
-            )?,
-            rated_by_part: counters(
-                "sluice_rate_by_part_total",
-                "Calls that were limited by this node's part of shared rates, as the Redis was away or slow.",
-                &[],
-            )?,
-            redis_up: gauges("sluice_redis_up", "Whether the Redis that nodes share is there.", &[])?,
-            claims: counters(
-                "sluice_claims_total",
-                "What became of attempts; `late`: an answer came when its claim had moved on.",
-                &["environment", "outcome"],
-            )?,
-            claims_met: counters(
-                "sluice_claims_met_total",
-                "Calls that met a claim of their name, by what it said.",
-                &["environment", "said"],
-            )?,
-            store_failures: counters(
-                "sluice_store_failures_total",
-                "Calls of the store that failed, by what is known of them.",
-                &["kind"],
-            )?,
-            unsettled: registered(
-                &registry,
-                IntGauge::new("sluice_outcomes_unsettled", "Outcomes that the store could not be told yet.")?,
-            )?,
-            audit_refused: counters(
-                "sluice_audit_refused_total",
-                "Entries that can never stand in the audit chain.",
-                &["environment"],
-            )?,
-            in_doubt: gauges("sluice_claims_in_doubt", "Claims whose outcome nobody knows.", &["environment"])?,
-            reconciled: counters(
-                "sluice_reconciliations_total",
-                "Looks for the record of a call in doubt, by what was found.",
-                &["environment", "found"],
-            )?,
-            frozen: gauges(
-                "sluice_frozen",
-                "What operators froze, by scope: all money, operations, callers.",
-                &["environment", "scope"],
-            )?,
-            people: counters(
-                "sluice_console_requests_total",
-                "Requests that the console answered, by act and status.",
-                &["act", "status"],
-            )?,
-            tally: Arc::default(),
-            sign_ins: counters(
-                "sluice_console_sign_ins_total",
-                "Sign-ins of browsers, by their way and their outcome.",
-                &["way", "outcome"],
-            )?,
-            holds: counters(
-                "sluice_holds_total",
-                "What happened to calls that wait for people.",
-                &["environment", "what"],
-            )?,
-            holds_open: gauges(
-                "sluice_holds_open",
-                "Calls that wait for people, or to be released; 4096 means that many or more.",
-                &["environment"],
-            )?,
-            policy_info: gauges(
-                "sluice_policy_info",
-                "Always 1; the label tells which version of the policies is in force.",
-                &["version"],
-            )?,
-            policy_reads: counters(
-                "sluice_policy_reads_total",
-                "Policies that were read again, by what came of it: changed, unchanged or refused.",
-                &["outcome"],
-            )?,
-            policy_changes: counters(
-                "sluice_policy_changes_total",
-                "What changed in the policies in force: things added, removed and changed in meaning.",
-                &["change"],
-            )?,
-            policy_faulty: registered(
-                &registry,
-                IntGauge::new(
-                    "sluice_policy_faulty",
-                    "1 while the policies that were written last have errors, and those before them stay in force.",
-                )?,
-            )?,
-            reloads: counters(
-                "sluice_reloads_total",
-                "How often everything that can be reloaded was read again, by what came of it: changed, unchanged or refused.",
-                &["outcome"],
-            )?,
-            reload_faulty: registered(
-                &registry,
-                IntGauge::new(
-                    "sluice_reload_faulty",
-                    "1 while what was read again has errors, and what was good last stays.",
-                )?,
-            )?,
-            reload_needs_restart: registered(
-                &registry,
-                IntGauge::new(
-                    "sluice_reload_needs_restart",
-                    "Settings that have changed since the start and need a restart.",
-                )?,
-            )?,
-            policy_candidate: gauges(
-                "sluice_policy_candidate",
-                "1 for the version of the policies that wait until two people agree; no line while none wait.",
-                &["version"],
-            )?,
-            candidate_decisions: counters(
-                "sluice_candidate_decisions_total",
-                "Calls that were decided while policies waited, by what became of them and what those would have made of them.",
-                &["from", "to"],
-            )?,
-            decisions: counters(
-                "sluice_decisions_total",
-                "Calls that were decided, by what became of them: allow, hold or deny.",
-                &["environment", "operation", "effect"],
-            )?,
-            rule_hits: counters(
-                "sluice_rule_hits_total",
-                "How often a rule or limit made a decision or, in shadow, would have had a say in it.",
-                &["rule", "effect", "mode"],
-            )?,
-            in_flight: registered(
-                &registry,
-                IntGauge::new("sluice_requests_in_flight", "Requests that are being answered now.")?,
-            )?,
-            told: Told::new(&registry)?,
-            registry,
-        })
+        let all = All::registered(&registry)?;
+        all.build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        all.audit_up.set(1);
+        Ok(Metrics { registry, all, names: Arc::default(), tally: Arc::default() })
     }
 
     pub fn hold(&self, environment: &str, what: &str) {
-        self.holds.with_label_values(&[environment, what]).inc();
+        self.all.holds.with_label_values(&[environment, what]).inc();
     }
 
     pub fn holds_open(&self, environment: &str, count: usize) {
-        self.holds_open.with_label_values(&[environment]).set(i64::try_from(count).unwrap_or(i64::MAX));
+        self.all.holds_open.with_label_values(&[environment]).set(integer(count));
+    }
+
+    /// Since when the oldest waits, in seconds since 1970.
+    pub fn holds_open_since(&self, environment: &str, since_secs: Option<i64>) {
+        moment(&self.all.holds_open_since, environment, since_secs);
+    }
+
+    /// When the next expires, in seconds since 1970.
+    pub fn holds_expire(&self, environment: &str, at_secs: Option<i64>) {
+        moment(&self.all.holds_expire, environment, at_secs);
+    }
+
+    /// It waits no longer.
+    pub fn hold_ended(&self, environment: &str, ending: &str, waited: Duration) {
+        self.all.hold_wait.0.with_label_values(&[environment, ending]).observe(waited.as_secs_f64());
+    }
+
+    pub fn holds_expiring(&self, environment: &str, count: usize) {
+        self.all.holds_expiring.with_label_values(&[environment]).set(integer(count));
+    }
+
+    /// A message was sent to a webhook.
+    pub fn told(&self, webhook: &str, outcome: &str) {
+        self.all.told.with_label_values(&[webhook, outcome]).inc();
+    }
+
+    /// So many messages are told nobody any more.
+    pub fn untold(&self, webhook: &str, why: &str, count: usize) {
+        self.all.untold.with_label_values(&[webhook, why]).inc_by(u64::try_from(count).unwrap_or(u64::MAX));
+    }
+
+    pub fn untold_waiting(&self, environment: &str, webhook: &str, count: usize, oldest: Duration) {
+        self.all.untold_waiting.with_label_values(&[environment, webhook]).set(integer(count));
+        self.all.untold_oldest.with_label_values(&[environment, webhook]).set(integer(oldest.as_secs()));
     }
 
     pub fn started(&self) {
-        self.in_flight.inc();
+        self.all.in_flight.inc();
     }
 
     /// Counts a request that was answered, or that could not be.
-    pub fn answered(&self, line: &super::RequestLine<'_>, times: super::Times) {
-        self.in_flight.dec();
+    pub fn answered(&self, line: &super::RequestLine<'_>) {
+        self.all.in_flight.dec();
         let labels = [line.environment, line.operation, line.status, line.origin, line.outcome, line.code];
-        self.requests.with_label_values(&labels).inc();
-        let labels = [line.environment, line.operation];
-        self.request_seconds.with_label_values(&labels).observe(times.whole.as_secs_f64());
-        self.gate_seconds.with_label_values(&labels).observe(times.gate.as_secs_f64());
-        if let Some(upstream) = times.upstream {
-            self.upstream_seconds.with_label_values(&labels).observe(upstream.as_secs_f64());
-        }
+        self.all.requests.with_label_values(&labels).inc();
     }
 
     pub fn drifted(&self, environment: &str, operation: &str) {
-        self.drift.with_label_values(&[environment, operation]).inc();
+        self.all.drift.with_label_values(&[environment, operation]).inc();
     }
 
     pub fn token_refused(&self, environment: &str, reason: &str) {
-        self.tokens_refused.with_label_values(&[environment, reason]).inc();
+        self.all.tokens_refused.with_label_values(&[environment, reason]).inc();
     }
 
     pub fn keys_age(&self, issuer: &str, age: Duration) {
-        self.keys_age.with_label_values(&[issuer]).set(i64::try_from(age.as_secs()).unwrap_or(i64::MAX));
+        self.all.keys_age.with_label_values(&[issuer]).set(integer(age.as_secs()));
     }
 
     pub fn keys_fetched(&self, issuer: &str, outcome: &str) {
-        self.keys_fetches.with_label_values(&[issuer, outcome]).inc();
+        self.all.keys_fetches.with_label_values(&[issuer, outcome]).inc();
     }
 
     pub fn revocations_expire(&self, environment: &str, at_secs: i64) {
-        self.revocations_expire.with_label_values(&[environment]).set(at_secs);
+        self.all.revocations_expire.with_label_values(&[environment]).set(at_secs);
     }
 
     pub fn unreadable(&self, listener: &str, reason: &str) {
-        self.unreadable.with_label_values(&[listener, reason]).inc();
+        self.all.unreadable.with_label_values(&[listener, reason]).inc();
     }
 
     pub fn connected(&self, listener: &str) {
-        self.connections.with_label_values(&[listener]).inc();
+        self.all.connections.with_label_values(&[listener]).inc();
     }
 
     pub fn disconnected(&self, listener: &str) {
-        self.connections.with_label_values(&[listener]).dec();
+        self.all.connections.with_label_values(&[listener]).dec();
     }
 
     pub fn connection_refused(&self, listener: &str, reason: &str) {
-        self.connections_refused.with_label_values(&[listener, reason]).inc();
-    }
-
-    /// The counters of one rate; they are there from the start.
-    pub fn of_rate(&self, rate: &str, mode: &str) -> RateCounters {
-        let calls = |outcome: &str| self.rate_calls.with_label_values(&[rate, mode, outcome]);
-        let near = self.rate_near.with_label_values(&[rate, mode]);
-        RateCounters { allowed: calls("allowed"), limited: calls("limited"), near }
+        self.all.connections_refused.with_label_values(&[listener, reason]).inc();
     }
 
     pub fn rated_by_part(&self) {
-        self.rated_by_part.with_label_values::<&str>(&[]).inc();
+        self.all.rated_by_part.inc();
     }
 
     pub fn redis_up(&self, is_up: bool) {
-        self.redis_up.with_label_values::<&str>(&[]).set(i64::from(is_up));
+        self.all.redis_up.with_label_values::<&str>(&[]).set(i64::from(is_up));
     }
 
     /// A call was decided; again, where what was assumed was otherwise.
     pub fn decided(&self, environment: &str, operation: &str, verdict: &Verdict) {
-        self.decisions.with_label_values(&[environment, operation, verdict.effect.as_str()]).inc();
+        self.all.decisions.with_label_values(&[environment, operation, verdict.effect.as_str()]).inc();
+        let names = self.names.load();
         let in_force = verdict.reasons.iter().map(|reason| (reason, Mode::Enforce));
         let in_shadow = verdict.shadows.iter().map(|reason| (reason, Mode::Shadow));
         for (reason, mode) in in_force.chain(in_shadow) {
-            let rule = reason.cause.name().unwrap_or("");
-            self.rule_hits.with_label_values(&[rule, reason.effect.as_str(), mode.as_str()]).inc();
+            let rule = match reason.cause.name() {
+                Some(name) if names.contains(name) => name,
+                Some(_) => OTHERS,
+                None => "",
+            };
+            self.all.rule_hits.with_label_values(&[rule, reason.effect.as_str(), mode.as_str()]).inc();
         }
     }
 
     pub fn claim_settled(&self, environment: &str, outcome: &str) {
-        self.claims.with_label_values(&[environment, outcome]).inc();
+        self.all.claims.with_label_values(&[environment, outcome]).inc();
     }
 
     pub fn claim_met(&self, environment: &str, said: &str) {
-        self.claims_met.with_label_values(&[environment, said]).inc();
+        self.all.claims_met.with_label_values(&[environment, said]).inc();
     }
 
-    pub fn store_failed(&self, kind: &str) {
-        self.store_failures.with_label_values(&[kind]).inc();
+    pub fn store_up(&self, is_up: bool) {
+        self.all.store_up.set(i64::from(is_up));
+    }
+
+    /// The store did its part, and what it holds cannot be read.
+    pub fn record_unreadable(&self) {
+        self.all.store_failures.with_label_values(&["content", "broken"]).inc();
     }
 
     pub fn unsettled(&self, change: i64) {
-        self.unsettled.add(change);
+        self.all.unsettled.add(change);
     }
 
     pub fn audit_refused(&self, environment: &str) {
-        self.audit_refused.with_label_values(&[environment]).inc();
+        self.all.audit_refused.with_label_values(&[environment]).inc();
     }
 
     pub fn in_doubt(&self, environment: &str, count: usize) {
-        self.in_doubt.with_label_values(&[environment]).set(i64::try_from(count).unwrap_or(i64::MAX));
+        self.all.in_doubt.with_label_values(&[environment]).set(integer(count));
+    }
+
+    /// Since when the oldest is in doubt, in seconds since 1970.
+    pub fn in_doubt_since(&self, environment: &str, since_secs: Option<i64>) {
+        moment(&self.all.in_doubt_since, environment, since_secs);
     }
 
     pub fn reconciled(&self, environment: &str, found: &str) {
-        self.reconciled.with_label_values(&[environment, found]).inc();
+        self.all.reconciled.with_label_values(&[environment, found]).inc();
     }
 
     pub fn frozen(&self, environment: &str, scope: &str, count: usize) {
-        let count = i64::try_from(count).unwrap_or(i64::MAX);
-        self.frozen.with_label_values(&[environment, scope]).set(count);
+        let count = integer(count);
+        self.all.frozen.with_label_values(&[environment, scope]).set(count);
     }
 
     pub fn console_answered(&self, act: &str, status: u16) {
-        self.people.with_label_values(&[act, &status.to_string()]).inc();
+        self.all.people.with_label_values(&[act, &status.to_string()]).inc();
     }
 
     pub fn signed_in(&self, way: &str, outcome: &str) {
-        self.sign_ins.with_label_values(&[way, outcome]).inc();
+        self.all.sign_ins.with_label_values(&[way, outcome]).inc();
     }
 
-    /// Which version decides from now on.
-    pub fn policies_in_force(&self, version: &str) {
-        self.policy_info.reset();
-        self.policy_info.with_label_values(&[version]).set(1);
+    /// Which set decides from now on. What the one before it named, and this one does not, is told no longer.
+    pub fn policies_in_force(&self, policies: &Policies) {
+        self.all.policy_info.reset();
+        self.all.policy_info.with_label_values(&[policies.version()]).set(1);
+        let rules = policies.rules.rules.iter().map(|rule| &rule.id);
+        let limits: HashSet<Arc<str>> = policies.rules.limits.iter().map(|limit| limit.id.clone()).collect();
+        let names: HashSet<Arc<str>> = limits.iter().chain(rules).take(MOST_NAMES).cloned().collect();
+        let rates: HashSet<Arc<str>> = policies.rates.iter().map(|rate| rate.id.clone()).collect();
+        forget(&self.all.rule_hits, "rule", |name| name.is_empty() || names.contains(name));
+        for gauges in [&self.all.limit_used_ratio, &self.all.limit_used_usd, &self.all.limit_left_usd] {
+            forget(gauges, "limit", |name| limits.contains(name));
+        }
+        for gauges in [&self.all.limit_used_calls, &self.all.limit_left_calls] {
+            forget(gauges, "limit", |name| limits.contains(name));
+        }
+        for counters in [&self.all.rate_calls, &self.all.rate_near] {
+            forget(counters, "rate", |name| rates.contains(name));
+        }
+        self.names.store(Arc::new(names));
+    }
+
+    /// What is used of a limit in its fullest window.
+    pub fn limit_used(&self, environment: &str, limit: &str, mode: Mode, max: Max, used: u64) {
+        if !self.names.load().contains(limit) {
+            return;
+        }
+        let labels = [environment, limit, mode.as_str()];
+        let left = max.units().saturating_sub(used);
+        self.all.limit_used_ratio.with_label_values(&labels).set(parts(used, max.units()));
+        match max {
+            Max::MicroUsd(_) => {
+                self.all.limit_used_usd.with_label_values(&labels).set(parts(used, MICROS));
+                self.all.limit_left_usd.with_label_values(&labels).set(parts(left, MICROS));
+            }
+            Max::Calls(_) => {
+                self.all.limit_used_calls.with_label_values(&labels).set(integer(used));
+                self.all.limit_left_calls.with_label_values(&labels).set(integer(left));
+            }
+        }
+    }
+
+    pub fn audit_up(&self, is_up: bool) {
+        self.all.audit_up.set(i64::from(is_up));
+    }
+
+    /// How long money waited for its entry.
+    pub fn recorded(&self, waited: Duration) {
+        self.all.audit_seconds.observe(waited.as_secs_f64());
+    }
+
+    /// So many entries of this node wait, the oldest for so long.
+    pub fn outbox(&self, environment: &str, entries: usize, oldest: Duration) {
+        self.all.audit_outbox.with_label_values(&[environment]).set(integer(entries));
+        self.all.audit_lag.with_label_values(&[environment]).set(integer(oldest.as_secs()));
+    }
+
+    /// What a call waited for shared rates.
+    pub fn rated_together(&self, waited: Duration) {
+        self.all.rate_shared_seconds.observe(waited.as_secs_f64());
+    }
+
+    pub fn spans(&self, outcome: &str, count: usize) {
+        self.all.spans.with_label_values(&[outcome]).inc_by(u64::try_from(count).unwrap_or(u64::MAX));
+    }
+
+    /// When this process was started, in seconds since 1970.
+    pub fn process_started(&self, at: Duration) {
+        self.all.process_start.set(at.as_secs_f64());
+    }
+
+    /// What the process takes now.
+    pub fn process(&self, usage: Usage) {
+        let all = &self.all;
+        all.process_cpu.reset();
+        all.process_cpu.inc_by(usage.cpu.as_secs_f64());
+        for (gauge, value) in [
+            (&all.process_memory, usage.memory_bytes),
+            (&all.process_virtual, usage.virtual_bytes),
+            (&all.process_threads, usage.threads),
+            (&all.process_files, usage.files),
+            (&all.process_most_files, usage.most_files),
+        ] {
+            gauge.set(integer(value));
+        }
     }
 
     pub fn policies_read(&self, outcome: &str) {
-        self.policy_reads.with_label_values(&[outcome]).inc();
+        self.all.policy_reads.with_label_values(&[outcome]).inc();
     }
 
     pub fn policies_changed(&self, changes: &Changes) {
         let Changes { added, removed, changed } = changes;
         for (change, names) in [("added", added), ("removed", removed), ("changed", changed)] {
             let count = u64::try_from(names.len()).unwrap_or(u64::MAX);
-            self.policy_changes.with_label_values(&[change]).inc_by(count);
+            self.all.policy_changes.with_label_values(&[change]).inc_by(count);
         }
     }
 
     pub fn policies_faulty(&self, are_faulty: bool) {
-        self.policy_faulty.set(i64::from(are_faulty));
+        self.all.policy_faulty.set(i64::from(are_faulty));
     }
 
     /// What was read again is in use; so many settings need a restart.
     pub fn reloaded(&self, outcome: &str, need_restart: usize) {
-        self.reloads.with_label_values(&[outcome]).inc();
-        self.reload_faulty.set(0);
-        self.reload_needs_restart.set(i64::try_from(need_restart).unwrap_or(i64::MAX));
+        self.all.reloads.with_label_values(&[outcome]).inc();
+        self.all.reload_faulty.set(0);
+        self.all.reload_needs_restart.set(integer(need_restart));
     }
 
     /// What was read again has errors; what was good last stays.
     pub fn reload_refused(&self) {
-        self.reloads.with_label_values(&["refused"]).inc();
-        self.reload_faulty.set(1);
+        self.all.reloads.with_label_values(&["refused"]).inc();
+        self.all.reload_faulty.set(1);
     }
 
     pub fn candidate(&self, version: Option<&str>) {
-        self.policy_candidate.reset();
+        self.all.policy_candidate.reset();
         if let Some(version) = version {
-            self.policy_candidate.with_label_values(&[version]).set(1);
+            self.all.policy_candidate.with_label_values(&[version]).set(1);
         }
     }
 
     /// What became of a call, and what the policies that wait would have made of it.
     pub fn decided_beside(&self, from: Effect, to: Effect) {
-        self.candidate_decisions.with_label_values(&[from.as_str(), to.as_str()]).inc();
+        self.all.candidate_decisions.with_label_values(&[from.as_str(), to.as_str()]).inc();
     }
 
     pub fn left_unchecked(&self) {
-        self.unchecked.inc();
+        self.all.unchecked.inc();
     }
 
     /// The text that Prometheus reads.
@@ -482,10 +360,37 @@ impl Metrics {
     }
 }
 
-pub(super) fn registered<C: Collector + Clone + 'static>(
-    registry: &Registry,
-    collector: C,
-) -> Result<C, prometheus::Error> {
-    registry.register(Box::new(collector.clone()))?;
-    Ok(collector)
+const MICROS: u64 = 1_000_000;
+
+/// For those who look at it; nothing is decided by it.
+#[expect(clippy::float_arithmetic, reason = "Prometheus' numbers are floats")]
+fn parts(some: u64, whole: u64) -> f64 {
+    if whole == 0 { 1.0 } else { some as f64 / whole as f64 }
+}
+
+fn integer(number: impl TryInto<i64>) -> i64 {
+    number.try_into().unwrap_or(i64::MAX)
+}
+
+/// There is a line only where there is such a moment.
+fn moment(gauges: &prometheus::IntGaugeVec, environment: &str, at_secs: Option<i64>) {
+    match at_secs {
+        Some(at) => gauges.with_label_values(&[environment]).set(at),
+        // Where there is none, nothing is to be removed.
+        None => drop(gauges.remove_label_values(&[environment])),
+    }
+}
+
+/// Takes out the lines whose label has a value that does not stay.
+fn forget<B: MetricVecBuilder>(metrics: &MetricVec<B>, label: &str, stays: impl Fn(&str) -> bool) {
+    for family in metrics.collect() {
+        for metric in family.get_metric() {
+            let labels = metric.get_label();
+            if labels.iter().any(|pair| pair.name() == label && !stays(pair.value())) {
+                let all: std::collections::HashMap<&str, &str> =
+                    labels.iter().map(|pair| (pair.name(), pair.value())).collect();
+                drop(metrics.remove(&all));
+            }
+        }
+    }
 }

@@ -1,12 +1,15 @@
-//! What can be watched: every metric and every field of the log, each named in one place.
+//! What can be watched: every metric, every field of the log and every span, each named in one place.
 //!
 //! Labels are bounded: operations, environments and codes, never a path, a person, a wallet or an amount.
 
+mod fields;
 mod human;
 mod log;
 mod metrics;
+mod spans;
 pub mod tally;
-mod told;
 
-pub use log::{ConsoleLine, RequestLine, Times, init};
-pub use metrics::{Metrics, RateCounters};
+pub use fields::FIELDS;
+pub use log::{ConsoleLine, RequestLine, Times, init, set_level};
+pub use metrics::{Described, METRICS, Metrics, RateCounters, RequestMeters, StoreMeter, Usage};
+pub use spans::{ATTRIBUTES, Station};

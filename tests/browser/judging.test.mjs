@@ -10,7 +10,8 @@ import { approve, calm, go, open, press, signedIn } from "./support/people.mjs";
 let chromium, gate;
 
 before(async () => {
-  [chromium, gate] = await Promise.all([browser(), Gate.start()]);
+  gate = await Gate.start();
+  chromium = await browser();
 });
 
 after(async () => {
@@ -106,7 +107,7 @@ test("a vote is taken back, and a remark is left", async () => {
   await press(page, "Take my word back");
   await page.getByRole("button", { name: "Approve…" }).waitFor();
   await page.getByRole("button", { name: "Remark…" }).click();
-  await page.getByLabel("Remark").fill("who is this for?");
+  await page.getByRole("textbox", { name: "Remark" }).fill("who is this for?");
   await press(page, "Remark");
   await page.locator("article.hold").getByText("who is this for?").waitFor();
   calm(page);

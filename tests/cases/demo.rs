@@ -1,19 +1,23 @@
-//! The demo on a Redis: what one paid is known to the next.
+//! The demo: its links lead to the console; and on a Redis, what one paid is known to the next.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::process::{Child, Stdio};
 
+use serde_json::json;
+
 use super::claims::{assert_again, told};
 use crate::support::clock::{PATIENCE, Watch};
 use crate::support::gate::sluice;
-use crate::support::{Answer, Redis, post};
+use crate::support::{Answer, Call, Redis, post};
 
 const SWAP: &str = r#"{"requestId": "demo-1", "source": {"chain": "POLYGON", "currency": "usdt", "amount": "25.50"}, "destination": {"chain": "POLYGON", "currency": "usdc", "walletAddress": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"}}"#;
 
 struct Demo {
     child: Child,
     production: SocketAddr,
+    /// The links that sign in at the console, by who comes in.
+    links: Vec<(String, String)>,
     token: String,
 }
 
@@ -29,10 +33,12 @@ impl Demo {
             line.unwrap()
         };
         let production = after("production  http://").parse().unwrap();
+        let links = ["ops-3, who approves      ", "finance-1, who approves  ", "ops-1, who operates      "];
+        let links = links.map(|who| (who.trim().split(',').next().unwrap().to_owned(), after(who)));
         let token = after("TOKEN=");
         after("The store is in the Redis");
         std::thread::spawn(move || lines.for_each(drop));
-        Demo { child, production, token }
+        Demo { child, production, links: links.into(), token }
     }
 
     fn swap(&self) -> Answer {
@@ -45,6 +51,23 @@ impl Drop for Demo {
     fn drop(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+    }
+}
+
+#[test]
+fn the_demo_s_links_lead_people_to_the_console() {
+    let redis = Redis::start();
+    let demo = Demo::start(&redis);
+    for (who, link) in &demo.links {
+        let (console, token) = link.strip_prefix("http://").unwrap().split_once("/#token=").unwrap();
+        let console: SocketAddr = console.parse().unwrap();
+        let page = Call::new("GET", "/").without("Authorization").send(console);
+        assert_eq!((page.status, page.header("Content-Type")), (200, Some("text/html; charset=utf-8".to_owned())));
+        let sign_in = post("/sluice/v1/session").without("Authorization").header("Sluice-Console", "1");
+        let sign_in = sign_in.header("Origin", format!("http://{console}")).json(json!({ "token": token }).to_string());
+        let answer = sign_in.send(console);
+        assert_eq!(answer.status, 200, "{answer}");
+        assert_eq!(answer.json()["person"]["subject"], json!(who));
     }
 }
 

@@ -1,9 +1,17 @@
 //! What was answered is counted, under labels that no caller makes.
 
 use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::net::TcpStream;
 
+use serde_json::json;
+use sluice::telemetry::METRICS;
+
+use crate::support::clock::wait_until;
 use crate::support::shape::{operation, valid};
+use crate::support::token::{claims, signed};
 use crate::support::upstream::answer;
+use crate::support::wire::Wire;
 use crate::support::{Act, Setup, Upstream, get, post};
 
 #[test]
@@ -64,6 +72,124 @@ fn callers_make_no_series() {
         assert!(!before.iter().any(|series| series.contains(word)), "{word}");
     }
     assert!(before.iter().any(|series| series.contains("operation=\"none\"")));
+}
+
+/// So many of each.
+const MANY: usize = 10_000;
+const CALLERS: usize = 8;
+
+/// A limit whose windows callers choose, enclosed by one whose windows they do not.
+const LIMITS: &str = r#"
+[[limit]]
+id = "of-a-destination"
+ops = ["createSwap"]
+window = "rolling 24h"
+per = ["destination"]
+max = "100000 USD"
+over = "deny"
+
+[[limit]]
+id = "of-all"
+ops = ["createSwap"]
+window = "rolling 24h"
+max = "1000000 USD"
+over = "deny"
+
+[[rate]]
+id = "of-a-caller"
+ops = ["*"]
+per = ["caller"]
+quota = "100/s burst 200"
+"#;
+
+#[test]
+fn many_users_subjects_paths_and_wallets_make_no_series() {
+    let upstream = Upstream::start();
+    upstream.always(Act::json(200, r#"{"status":"ACTIVE","message":"approved"}"#));
+    let gate = Setup::of(&upstream).file("policies/limits.toml", LIMITS).start();
+    let names = || -> BTreeSet<String> {
+        let text = gate.probe("/metrics").text();
+        let series = text.lines().filter(|line| !line.starts_with('#'));
+        series.map(|line| line.rsplit_once(' ').unwrap().0.to_owned()).collect()
+    };
+    let calls = |at: usize| {
+        let mut claims = claims();
+        claims["sub"] = json!(format!("subject-{at}"));
+        let head = format!("Host: gate.example\r\nAuthorization: Bearer {}\r\n", signed(&claims));
+        let body = json!({
+            "requestId": format!("request-{at}"),
+            "source": {"chain": "POLYGON", "currency": "usdt", "amount": "7"},
+            "destination": {"chain": "POLYGON", "currency": "usdc", "walletAddress": format!("0x{at:040x}")},
+        })
+        .to_string();
+        [
+            format!("GET /v2/users/user-{at}/kyc/status HTTP/1.1\r\n{head}\r\n"),
+            format!("GET /nowhere/{at} HTTP/1.1\r\n{head}\r\n"),
+            format!(
+                "POST /v2/wallets/swaps HTTP/1.1\r\n{head}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            ),
+        ]
+    };
+    let send = |from: usize, to: usize| {
+        let mut wire = Wire::new(TcpStream::connect(gate.production()).unwrap());
+        for call in (from..to).flat_map(calls) {
+            wire.stream().write_all(call.as_bytes()).unwrap();
+            let head = wire.head().unwrap().expect("an answer");
+            wire.body(&head, true).unwrap();
+            if head.header("connection").is_some_and(|said| said == "close") {
+                wire = Wire::new(TcpStream::connect(gate.production()).unwrap());
+            }
+        }
+    };
+    send(0, 2);
+    // What limits have left is told a little later.
+    wait_until("limits to be told", || names().iter().any(|series| series.contains("limit=\"of-all\"")));
+    let before = names();
+    std::thread::scope(|scope| {
+        for caller in 0..CALLERS {
+            let (from, to) = (2 + MANY * caller / CALLERS, 2 + MANY * (caller + 1) / CALLERS);
+            scope.spawn(move || send(from, to));
+        }
+    });
+    let new: Vec<String> = names().difference(&before).cloned().collect();
+    assert_eq!(new, Vec::<String>::new());
+    let count = r#"sluice_gate_seconds_count{environment="production",operation="createSwap"}"#;
+    assert_eq!(gate.metric(count) as usize, MANY + 2);
+}
+
+#[test]
+fn what_is_told_is_what_the_list_says() {
+    let upstream = Upstream::start();
+    let gate = Setup::of(&upstream).file("policies/limits.toml", LIMITS).start();
+    valid(operation("createSwap")).send(gate.production());
+    wait_until("limits to be told", || gate.probe("/metrics").text().contains("sluice_limit_left_usd{"));
+    let text = gate.probe("/metrics").text();
+    let mut told = BTreeSet::new();
+    for line in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")) {
+        let (name, kind) = line.split_once(' ').unwrap();
+        let listed = METRICS.iter().find(|metric| metric.name == name).expect(name);
+        assert_eq!(listed.kind, kind, "{name}");
+        told.insert(name.to_owned());
+    }
+    for series in text.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once('{')) {
+        let (name, labels) = (series.0, series.1.split_once('}').unwrap().0);
+        let base = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+        let metric = METRICS.iter().find(|metric| metric.name == name || metric.name == base).expect(name);
+        for label in labels.split("\",").map(|pair| pair.split_once('=').unwrap().0) {
+            assert!(metric.labels.contains(&label) || label == "le", "{name}: {label}");
+        }
+    }
+    for name in
+        ["sluice_audit_up", "sluice_store_up", "sluice_store_seconds", "sluice_audit_seconds", "process_open_fds"]
+    {
+        assert!(told.contains(name), "{name}");
+    }
+    assert_eq!((gate.metric("sluice_store_up"), gate.metric("sluice_audit_up")), (1, 1));
+    assert!(gate.metric("process_open_fds") > 5 && gate.metric("process_resident_memory_bytes") > 1_000_000);
+    let start: f64 =
+        text.lines().find_map(|line| line.strip_prefix("process_start_time_seconds ")).unwrap().parse().unwrap();
+    assert!(start > 1_700_000_000.0);
 }
 
 #[test]

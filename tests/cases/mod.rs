@@ -38,4 +38,5 @@ mod store;
 mod tidy;
 mod tls;
 mod upgrade;
+mod watching;
 mod webhooks;

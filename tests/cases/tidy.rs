@@ -146,7 +146,45 @@ fn is_test(file: &Path) -> bool {
     file.ends_with("tests.rs") || file.components().any(|c| c.as_os_str() == "tests")
 }
 
+#[test]
+fn nothing_that_is_data_becomes_markup_on_the_page_and_nothing_comes_from_elsewhere() {
+    let never = [
+        "innerHTML",
+        "outerHTML",
+        "insertAdjacentHTML",
+        "document.write",
+        "DOMParser",
+        "createContextualFragment",
+        "setHTML",
+        "srcdoc",
+        "eval(",
+        "Function(",
+        "localStorage",
+        "sessionStorage",
+        "style=",
+        "<script>",
+        "<style",
+        " onclick=\"",
+        " onload=\"",
+        "http://",
+        "https://",
+        "@import",
+    ];
+    let mut wrong = Vec::new();
+    for (file, text) in files("src/console/web", &["html", "css", "js", "svg"]) {
+        let text = text.replace("http://www.w3.org/2000/svg", "");
+        wrong.extend(
+            never.iter().filter(|word| text.contains(**word)).map(|word| format!("{}: {word}", file.display())),
+        );
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 fn sources(folder: &str) -> Vec<(PathBuf, String)> {
+    files(folder, &["rs"])
+}
+
+fn files(folder: &str, kinds: &[&str]) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
     let mut folders = vec![root().join(folder)];
     while let Some(folder) = folders.pop() {
@@ -154,7 +192,7 @@ fn sources(folder: &str) -> Vec<(PathBuf, String)> {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|e| e == "rs") {
+            } else if path.extension().and_then(|kind| kind.to_str()).is_some_and(|kind| kinds.contains(&kind)) {
                 let text = fs::read_to_string(&path).unwrap();
                 found.push((path, text));
             }

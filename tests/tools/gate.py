@@ -19,14 +19,14 @@ OFF = ("getOrchestrationAddress", "createTosLink")
 ADDRESS = re.compile(r"127\.0\.0\.1:[0-9]+")
 
 
-def token(subject="tools"):
+def token(subject="tools", issuer="https://tools.test", **more):
     """A token of the issuer that the gates of these tools trust, signed with a secret that both know."""
 
     def encoded(data):
         return base64.urlsafe_b64encode(data).rstrip(b"=")
 
     now = int(time.time())
-    claims = {"iss": "https://tools.test", "aud": "sluice", "sub": subject, "iat": now, "exp": now + 4 * 3600}
+    claims = {"iss": issuer, "aud": "sluice", "sub": subject, "iat": now, "exp": now + 4 * 3600, **more}
     message = encoded(b'{"alg":"HS256"}') + b"." + encoded(json.dumps(claims).encode())
     signature = hmac.new(SECRET.encode(), message, hashlib.sha256).digest()
     return (message + b"." + encoded(signature)).decode()

@@ -15,6 +15,7 @@ use async_trait::async_trait;
 use super::Local;
 use super::local::Taken;
 use super::owed::Owed;
+use crate::adapters::clock::Stopwatch;
 use crate::adapters::redis::Redis;
 use crate::policy::Mark;
 use crate::ports::{RateLimiter, Take};
@@ -106,8 +107,10 @@ impl Shared {
             let interval_micros = u64::try_from(take.quota.interval().as_micros()).unwrap_or(u64::MAX);
             script.arg(interval_micros).arg(take.quota.burst()).arg(u8::from(take.rate.is_enforced())).arg(*owed);
         }
-        let said: Vec<u64> =
-            self.redis.ask(async |mut connection, _| script.invoke_async(&mut connection).await).await.ok()?;
+        let since = Stopwatch::start();
+        let said = self.redis.ask(async |mut connection, _| script.invoke_async(&mut connection).await).await;
+        self.metrics.rated_together(since.elapsed());
+        let said: Vec<u64> = said.ok()?;
         let (pairs, rest) = said.as_chunks::<2>();
         let marks = takes.iter().zip(pairs);
         let marks = marks.map(|(take, [room, ahead])| take.quota.read(*room == 1, Duration::from_micros(*ahead)));

@@ -52,3 +52,64 @@ fn a_console_is_no_environment() {
     let told = wrong(&text, &[], &[]);
     assert_eq!(told, ["- there is neither a `[production]` nor a `[sandbox]` section"]);
 }
+
+const CONSOLE: &str = "[console]\nlisten = \"127.0.0.1:8083\"\nissuer = \"people\"\n";
+
+#[test]
+fn a_provider_is_the_issuer_of_the_console() {
+    let people = PEOPLE.replace("\"p\"", "\"https://id.example\"");
+    let provider = "public_url = \"https://Sluice.Example:443\"\noidc_client_id = \"a\"\n";
+    let console = good(&with(&format!("{people}roles = \"r\"\n{CONSOLE}{provider}"))).console.unwrap();
+    let oidc = console.oidc.unwrap();
+    assert_eq!((oidc.issuer.as_str(), oidc.client_id.as_str()), ("https://id.example", "a"));
+    assert_eq!(
+        (console.origin.as_deref(), oidc.origin.as_str()),
+        (Some("https://sluice.example"), oidc.origin.as_str())
+    );
+    assert_eq!((oidc.scopes, console.token_sign_in), (vec!["openid".to_owned()], true));
+    assert_eq!((console.sessions.idle.as_secs(), console.sessions.longest.as_secs()), (900, 28_800));
+
+    let told = |people: &str, added: &str| wrong(&with(&format!("{people}roles = \"r\"\n{CONSOLE}{added}")), &[], &[]);
+    let another = told(&people, &provider.replace("\"a\"", "\"b\""));
+    assert_eq!(
+        another,
+        [
+            "21:18 `console.oidc_client_id`: `b` is not in `issuer.people.audience`: nobody who signs in would be believed"
+        ]
+    );
+    let nowhere = told(PEOPLE, provider);
+    assert_eq!(nowhere, ["21:18 `issuer.people.issuer` is no address of an OpenID provider: this is not a URL"]);
+    let homeless = told(&people, "oidc_client_id = \"a\"\n");
+    assert!(
+        homeless.contains(&"20:18 `console.oidc_client_id` has no use without `console.public_url`".to_owned()),
+        "{homeless:?}"
+    );
+    for (setting, needs) in [("oidc_name = \"x\"", "oidc_client_id"), ("oidc_client_secret = \"x\"", "oidc_client_id")]
+    {
+        let lonely = told(&people, setting);
+        assert!(lonely.iter().any(|one| one.contains(&format!("has no use without `console.{needs}`"))), "{lonely:?}");
+    }
+    for url in [
+        "sluice.example",
+        "https://sluice.example/x",
+        "https://a@sluice.example",
+        "https://sluice.example?x",
+        "ftp://x",
+    ] {
+        let odd = told(&people, &format!("public_url = \"{url}\"\n"));
+        assert!(odd.len() == 1 && odd[0].starts_with("20:14 `console.public_url`"), "{url}: {odd:?}");
+    }
+}
+
+#[test]
+fn cookies_that_others_could_see_are_told() {
+    let warnings = |console: &str| {
+        let text = with(&format!("{PEOPLE}roles = \"r\"\n{console}"));
+        let reading = read_in(&text, &[], &[]).unwrap();
+        reading.warnings.iter().filter(|finding| finding.text.contains("sessions")).count()
+    };
+    let public = CONSOLE.replace("127.0.0.1", "0.0.0.0");
+    assert_eq!((warnings(CONSOLE), warnings(&public)), (0, 1));
+    assert_eq!(warnings(&format!("{public}public_url = \"http://sluice.example\"\n")), 1);
+    assert_eq!(warnings(&format!("{public}public_url = \"https://sluice.example\"\n")), 0);
+}

@@ -46,7 +46,7 @@ export function fresh(of) {
 export function field(label, input, hint) {
   const id = input.id || fresh("field");
   input.id = id;
-  const told = hint ? h("p", { class: "hint", id: `${id}-hint` }, hint) : null;
+  const told = hint ? h("p", { class: "hint", id: `${id}-hint` }, prose(hint)) : null;
   if (told) input.setAttribute("aria-describedby", told.id);
   return h("div", { class: "field" }, h("label", { for: id }, label), input, told);
 }

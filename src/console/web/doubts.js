@@ -50,7 +50,7 @@ function one(desk, request, refresh) {
     "li",
     { class: "became warn" },
     h("p", {}, h("strong", { class: "code" }, label), " ", badge(request.environment === "sandbox" ? "Sandbox" : "Production", "note")),
-    h("p", {}, `${request.operation}, asked by ${person(request.owner)}: ${WHY[request.doubt] ?? request.doubt}, `, request.since && moment(ago(request.since), request.since), `. Upstream was asked ${request.looks ?? 0} times.`),
+    h("p", {}, `${request.operation}, asked by ${person(request.owner)}: ${WHY[request.doubt] ?? request.doubt}, `, request.since && moment(ago(request.since), request.since), `. Upstream was asked ${request.looks === 1 ? "once" : `${request.looks ?? 0} times`}.`),
     request.saidAbsent && h("p", {}, isMine ? "You say that it was not executed. One more operator has to." : `${request.saidAbsent} says that it was not executed. One more operator has to.`),
     h("p", {}, h("a", { href: `#/history/${request.environment}/${encodeURIComponent(request.name)}` }, "Its story")),
     isOperator &&

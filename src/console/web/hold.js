@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { limitBar } from "./charts.js";
 import { badge, fill, h, moment, prose, trouble } from "./dom.js";
 import { doubts } from "./fingerprint.js";
-import { acts } from "./vote.js";
+import { acts, remarkButton } from "./vote.js";
 import { ago, counted, grouped, left, missing, movement, person, state, when } from "./words.js";
 
 const OPEN = ["pending", "approved"];
@@ -97,8 +97,8 @@ function content(desk, hold, checked, sequel, draw) {
     h(
       "header",
       {},
-      h("h2", { tabindex: "-1", id: "hold-title" }, moves.headline),
-      h("p", { class: "lead" }, moves.hasAmount ? `${moves.does}${moves.direction ? `: ${moves.direction}` : ""}` : moves.direction),
+      h("h2", { tabindex: "-1", id: "hold-title", class: moves.headline.length > 18 ? "long" : undefined }, moves.headline),
+      moves.direction && h("p", { class: "lead" }, moves.direction),
       h(
         "p",
         { class: "badges" },
@@ -108,6 +108,7 @@ function content(desk, hold, checked, sequel, draw) {
       ),
     ),
     became(hold, sequel),
+    hold.stuck && h("p", { class: "became warn" }, hold.stuck),
     checked && checked.kind !== "good" && h("p", { class: "alarm", role: "alert" }, checked.text),
     part("What will move", lines(hold.words)),
     part("Why it waits", h("ul", { class: "reasons" }, hold.reasons.map((reason) => h("li", {}, prose(reason.text), reason.rule && h("span", { class: "muted" }, " – rule "), reason.rule && h("code", {}, reason.rule))))),
@@ -127,7 +128,7 @@ function content(desk, hold, checked, sequel, draw) {
     part("Who agrees", votes(hold)),
     hold.paidBefore && part("Paid there before", paid(hold.paidBefore)),
     hold.limits && part("Limits, before and after", limits(hold.limits)),
-    part("Remarks", remarks(hold)),
+    part("Remarks", remarks(hold), remarkButton(desk, hold, draw)),
     hold.sent && part("Exactly what is sent", bytes(hold, checked)),
     acts(desk, hold, moves, checked, draw),
   ];
@@ -194,8 +195,9 @@ function votes(hold) {
   ];
 }
 
-function said({ issuer, subject, text, at }, did) {
-  return h("li", {}, h("p", {}, h("strong", {}, person({ issuer, subject })), did ? ` ${did} ` : " ", moment(when(at), at)), text && h("p", { class: "quote" }, text));
+function said({ issuer, subject, text, at, for: members = [] }, did) {
+  const place = members.length > 0 && ` in the place of ${members.join(", ")}`;
+  return h("li", {}, h("p", {}, h("strong", {}, person({ issuer, subject })), did ? ` ${did} ` : " ", moment(when(at), at), place), text && h("p", { class: "quote" }, text));
 }
 
 function remarks(hold) {

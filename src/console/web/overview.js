@@ -16,7 +16,7 @@ export function view(desk) {
     "div",
     { class: "page" },
     h("h1", {}, "Overview"),
-    h("div", { class: "cards" }, money, inDoubt.element, limits.element, decided.element),
+    h("div", { class: "cards" }, h("div", { class: "stack" }, money, inDoubt.element), h("div", { class: "stack" }, limits.element, decided.element)),
   );
 
   async function tellMoney() {

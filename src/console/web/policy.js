@@ -2,7 +2,7 @@
 
 import { get, post } from "./api.js";
 import { ask, reasonField } from "./dialog.js";
-import { badge, field, fill, h, moment, select, toast, trouble } from "./dom.js";
+import { badge, field, fill, h, moment, prose, select, toast, trouble } from "./dom.js";
 import { ago, counted, person, usd } from "./words.js";
 
 const EFFECTS = { allow: ["Allowed", "good"], hold: ["Waits for people", "waits"], deny: ["Denied", "bad"] };
@@ -54,7 +54,7 @@ function inForce(told) {
 }
 
 function rule({ id, words, mode }) {
-  return h("div", {}, h("dt", {}, h("code", {}, id), mode === "shadow" && badge("not in force", "note")), h("dd", {}, words));
+  return h("div", {}, h("dt", {}, h("code", {}, id), mode === "shadow" && badge("not in force", "note")), h("dd", {}, prose(words)));
 }
 
 function waiting(desk, { candidate, version: now }, refresh) {

@@ -2,9 +2,10 @@
 
 import { get } from "./api.js";
 import { badge, fill, h, prose, select, trouble } from "./dom.js";
-import { ago, left, missing, movement, person, shortened, state, tally } from "./words.js";
+import { ago, left, missing, movement, person, shortened, state, tally, when } from "./words.js";
 
 const PAGE = 100;
+const COUNTED = { mine: "for you", open: "open", approved: "approved", ended: "over" };
 /** So many pages are looked at again when something has changed. */
 const FRESH_PAGES = 3;
 
@@ -29,7 +30,8 @@ export function view(desk) {
   const choices = [
     ["mine", "For me"],
     ["open", "All"],
-    ["approved", "To be sent"],
+    ["approved", "Approved"],
+    ["ended", "Over"],
   ].filter(([word]) => word !== "mine" || isJudge);
   for (const [word, label] of choices) {
     const button = h("button", { type: "button", "aria-pressed": String(word === asked.whose) }, label);
@@ -60,8 +62,7 @@ export function view(desk) {
     "div",
     { class: "queue" },
     h("div", { class: "heading" }, heading, count),
-    whose,
-    h("div", { class: "filters" }, environment, operation, words),
+    h("div", { class: "tools" }, whose, h("div", { class: "filters" }, environment, operation, words)),
     list,
     told,
   );
@@ -78,7 +79,7 @@ export function view(desk) {
     const mine = turn;
     const query = { limit: PAGE, environment: asked.environment, operation: asked.operation };
     if (asked.whose === "mine") query.mine = "true";
-    if (asked.whose === "approved") query.state = "approved";
+    if (["approved", "ended"].includes(asked.whose)) query.state = asked.whose;
     if (upTo > pages) fill(told, h("p", { class: "waiting" }, "One moment…"));
     const found = [];
     let after;
@@ -115,7 +116,7 @@ export function view(desk) {
     });
     arrange(list, wanted);
     mark();
-    count.textContent = holds.length === 0 ? "" : `${shown.length}${next === null ? "" : "+"} ${asked.whose === "mine" ? "for you" : asked.whose === "approved" ? "approved" : "open"}`;
+    count.textContent = holds.length === 0 ? "" : `${shown.length}${next === null ? "" : "+"} ${COUNTED[asked.whose]}`;
     fill(
       told,
       shown.length === 0 && empty(asked, holds.length > 0),
@@ -172,17 +173,18 @@ function row(hold, desk) {
       "a",
       { href: `#/hold/${hold.id}`, class: "row", "data-id": hold.id },
       h("span", { class: moves.hasAmount ? "amount" : "amount words" }, moves.headline),
-      h("span", { class: "due" }, h("span", { class: "left", "data-left": hold.expiresAt, "data-press": press }, due)),
-      h("span", { class: "what" }, moves.direction && h("span", {}, moves.direction), moves.hasAmount && h("span", { class: "muted" }, hold.operation)),
+      h("span", { class: "due" }, hold.endedAt ? h("span", { class: "left" }, when(hold.endedAt)) : h("span", { class: "left", "data-left": hold.expiresAt, "data-press": press }, due)),
+      h("span", { class: "what" }, moves.direction || hold.operation),
       moves.destination && h("span", { class: "to" }, h("span", { class: "muted" }, `to ${moves.destination.what} `), h("span", { class: "code", title: moves.destination.name }, shortened(moves.destination.name))),
       h("span", { class: "who" }, h("span", { class: "muted" }, "asked by "), hold.requester ?? hold.owner.subject, h("span", { class: "muted age" }, ", ", h("span", { "data-ago": hold.createdAt }, ago(hold.createdAt)))),
-      h("span", { class: "why" }, hold.reasons.map((reason, at) => [at > 0 && "; ", reason.rule && `${reason.rule}: `, prose(reason.text)])),
+      h("span", { class: "why" }, moves.direction && `${hold.operation} · `, hold.reasons.map((reason, at) => [at > 0 && "; ", reason.rule && `${reason.rule}: `, prose(reason.text)])),
       h(
         "span",
         { class: "votes" },
         hold.environment === "sandbox" && badge("Sandbox", "note"),
         isOpen ? h("span", { class: "tally" }, `${given} of ${needed} agreed`, lacks && h("span", { class: "muted" }, `, missing ${lacks}`)) : badge(word, kind),
         mine && badge("You agreed", "good"),
+        hold.stuck && badge("Stuck", "warn"),
       ),
     ),
   );
@@ -198,6 +200,7 @@ function empty(asked, isHidden) {
   if (asked.operation || asked.environment) return note("Nothing waits that is so.", "Choose every operation and both environments to see the rest.");
   if (asked.whose === "mine") return note("Nothing waits for you.", "What needs your word appears here by itself. All shows what waits for others.");
   if (asked.whose === "approved") return note("Nothing waits to be sent.", "What was approved is sent at once, unless a limit is full, money is frozen, or upstream is away.");
+  if (asked.whose === "ended") return note("Nothing is over yet.", "What was sent, rejected or expired is listed here for a while; History tells all of it.");
   return note("Nothing waits.", "Calls that a rule holds appear here by themselves.");
 }
 

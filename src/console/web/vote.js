@@ -10,16 +10,11 @@ import { missing, person, shortened } from "./words.js";
 export function acts(desk, hold, moves, checked, draw) {
   const mine = hold.votes.find((vote) => person(vote) === person(desk.me.person));
   const isPending = hold.state === "pending";
-  const remark = desk.may("approver") && ["pending", "approved"].includes(hold.state) && h("button", { type: "button", id: "remark", class: "quiet", onclick: () => say(comment) }, "Remark…");
-  const say = async (act) => {
-    const answer = await act(desk, hold, moves);
-    if (answer) await draw(answer.hold);
-    desk.refresh();
-  };
+  const say = (act) => told(act, desk, hold, moves, draw);
   const isSafe = checked?.kind === "good";
-  if (!hold.mayJudge || !isSafe) {
+  if ((!hold.mayJudge && !hold.mayReject && !mine) || !isSafe) {
     const why = !["pending", "approved"].includes(hold.state) ? null : checked && !isSafe ? checked.text : whyNot(desk, hold);
-    return (why || remark) && h("div", { class: "bar" }, why && h("p", {}, why), remark && h("div", { class: "acts" }, remark));
+    return why && h("div", { class: "bar" }, h("p", {}, why));
   }
   return h(
     "div",
@@ -28,12 +23,23 @@ export function acts(desk, hold, moves, checked, draw) {
     h(
       "div",
       { class: "acts" },
-      remark,
       mine && isPending && h("button", { type: "button", id: "withdraw", onclick: () => say(withdraw) }, "Take back…"),
-      h("button", { type: "button", id: "reject", class: "bad", onclick: () => say(reject) }, "Reject…"),
-      !mine && isPending && h("button", { type: "button", id: "approve", class: "good", onclick: () => say(approve) }, "Approve…"),
+      hold.mayReject && h("button", { type: "button", id: "reject", class: "bad", onclick: () => say(reject) }, "Reject…"),
+      hold.mayJudge && !mine && isPending && h("button", { type: "button", id: "approve", class: "good", onclick: () => say(approve) }, "Approve…"),
     ),
   );
+}
+
+/** For everyone who judges, in any group. */
+export function remarkButton(desk, hold, draw) {
+  if (!desk.may("approver") || !["pending", "approved"].includes(hold.state)) return null;
+  return h("p", {}, h("button", { type: "button", id: "remark", class: "quiet", onclick: () => told(comment, desk, hold, null, draw) }, "Remark…"));
+}
+
+async function told(act, desk, hold, moves, draw) {
+  const answer = await act(desk, hold, moves);
+  if (answer) await draw(answer.hold);
+  desk.refresh();
 }
 
 function whyNot(desk, hold) {

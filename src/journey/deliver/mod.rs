@@ -151,7 +151,7 @@ impl Post {
             let count = of_it.count().saturating_add(usize::from(oldest.is_some()));
             let age = oldest.map(|since| now.since(since)).unwrap_or_default();
             self.with.books.outlets.waiting(name, environment, count);
-            self.with.books.metrics.told.waiting(environment.as_str(), name, count, age);
+            self.with.books.metrics.untold_waiting(environment.as_str(), name, count, age);
         }
     }
 
@@ -215,7 +215,7 @@ impl Post {
                 None => Ok(Found::Ready(record, Box::new(message))),
             },
             Err(unreadable) => {
-                tracing::error!(webhook = outlet_of(member), %unreadable, "a message is not told");
+                tracing::error!(webhook = outlet_of(member), error = %unreadable, "a message is not told");
                 Ok(Found::Later(LONGEST_PAUSE))
             }
         }
@@ -260,7 +260,7 @@ impl Post {
         let Some(line) = self.lines.get_mut(outlet_of(&taken.at.1)) else { return };
         let came = came.unwrap_or(Came::Unreachable);
         let books = &self.with.books;
-        books.metrics.told.delivered(line.webhook.name(), came.as_str());
+        books.metrics.told(line.webhook.name(), came.as_str());
         line.ended(&came, books.clock.elapsed());
         match came {
             Came::Delivered(_) => self.done.push(taken),
@@ -294,8 +294,8 @@ impl Post {
         let items = late.iter().map(|member| (member.clone(), vec![is_there(member), remove(member)]));
         let Some((_, dropped)) = self.commit(environment, What::Told, items.collect()).await? else { return Ok(()) };
         for member in dropped {
-            tracing::error!(webhook = outlet_of(&member), name = member, "it was not told in time, and is dropped");
-            self.with.books.metrics.told.dropped(outlet_of(&member), "late", 1);
+            tracing::error!(webhook = outlet_of(&member), "it was not told in time, and is dropped");
+            self.with.books.metrics.untold(outlet_of(&member), "late", 1);
         }
         Ok(())
     }

@@ -66,14 +66,15 @@ impl Freeze {
     /// As metrics call it.
     pub fn scope(&self) -> &'static str {
         match self {
-            Freeze::All | Freeze::Restored => "all",
+            Freeze::All => "all",
+            Freeze::Restored => "restored",
             Freeze::Operation(_) => "operation",
             Freeze::Caller(_) => "caller",
         }
     }
 
     /// Every scope that metrics know.
-    pub const SCOPES: [&'static str; 3] = ["all", "operation", "caller"];
+    pub const SCOPES: [&'static str; 4] = ["all", "restored", "operation", "caller"];
 
     pub fn key(&self, environment: Environment) -> RecordKey {
         RecordKey { environment, kind: Kind::Freeze, name: self.name() }

@@ -6,11 +6,11 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::event::Event;
-use super::message::{Agreed, Message, Waited, member, write};
+use super::message::{Message, Waited, member, write};
 use crate::base::digest::Fingerprint;
 use crate::base::ids::{Environment, HoldId, OperationId};
 use crate::commit::{Commit, Index, Keep, Kind, RecordKey, Step};
-use crate::stations::hold::{self, Hold, Owners, State};
+use crate::stations::hold::{self, Hold, State, member_of};
 
 /// Digits of a message's name: enough that no two are ever one.
 const NAME_DIGITS: usize = 32;
@@ -35,12 +35,12 @@ impl Outlet {
 ///
 /// Its name comes from the record that the commit changes, and the version that this had: whoever makes the same thing
 /// happen again writes the same name, and meets the guard of that record first.
-pub fn filed<'o>(commit: &Commit, owners: &Owners, outlets: impl Iterator<Item = &'o Outlet>) -> Vec<Step> {
+pub fn filed<'o>(commit: &Commit, outlets: impl Iterator<Item = &'o Outlet>) -> Vec<Step> {
     let mut outlets = outlets.filter(|outlet| outlet.environments.contains(&commit.environment)).peekable();
     if outlets.peek().is_none() {
         return Vec::new();
     }
-    let told = told(commit, owners);
+    let told = told(commit);
     let pairs = outlets.flat_map(|outlet| told.iter().map(move |message| (outlet, message)));
     let taken = pairs.filter(|(outlet, message)| outlet.takes(message.event, commit.environment));
     taken.flat_map(|(outlet, message)| steps(commit.environment, outlet, message)).collect()
@@ -57,7 +57,7 @@ fn steps(environment: Environment, outlet: &Outlet, message: &Message) -> [Step;
 }
 
 /// What a commit makes happen; nothing for most.
-fn told(commit: &Commit, owners: &Owners) -> Vec<Message> {
+fn told(commit: &Commit) -> Vec<Message> {
     let Ok(entry) = serde_json::from_slice::<Value>(&commit.entry) else { return Vec::new() };
     let text = |name: &str| entry.get(name).and_then(Value::as_str);
     let Some(event) = text("what").and_then(Event::of) else { return Vec::new() };
@@ -85,7 +85,7 @@ fn told(commit: &Commit, owners: &Owners) -> Vec<Message> {
         hold: id.clone(),
         state: state(event, hold.as_ref()),
         attempt: entry.get("attempt").and_then(Value::as_u64),
-        waited: hold.as_ref().map(|hold| waited(hold, owners)),
+        waited: hold.as_ref().map(waited),
         happened: None,
         not_before: None,
         tries: 0,
@@ -126,13 +126,13 @@ fn state(event: Event, hold: Option<&Hold>) -> String {
     state.to_owned()
 }
 
-fn waited(hold: &Hold, owners: &Owners) -> Waited {
+fn waited(hold: &Hold) -> Waited {
     let rule = |reason: &Value| reason.get("rule").and_then(Value::as_str).map(str::to_owned);
-    let consent = hold.consent(owners);
     Waited {
         rules: hold.reasons.iter().filter_map(rule).collect(),
         created: hold.created,
         lasts: hold.lasts,
-        agreed: Agreed { fingerprint: consent.fingerprint, asked: consent.asked, people: consent.people },
+        asked: hold.asked.clone(),
+        voters: hold.votes.iter().map(|vote| member_of(&vote.person)).collect(),
     }
 }

@@ -9,7 +9,6 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::event::Event;
-use crate::base::digest::Fingerprint;
 use crate::base::ids::{HoldId, OperationId};
 use crate::commit::StoreTime;
 
@@ -46,15 +45,9 @@ pub struct Waited {
     /// `None`: when the message was filed.
     pub created: Option<StoreTime>,
     pub lasts: Duration,
-    pub agreed: Agreed,
-}
-
-/// What people had said of it: how many are missing is counted when it is told, and who they are is not told.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Agreed {
-    pub fingerprint: Fingerprint,
     pub asked: BTreeSet<Arc<str>>,
-    pub people: BTreeSet<String>,
+    /// Who had agreed: how many are missing is counted when it is told, and who they are is not told.
+    pub voters: BTreeSet<String>,
 }
 
 impl Message {
@@ -107,9 +100,8 @@ pub fn write(message: &Message) -> Bytes {
             "rules": waited.rules,
             "createdMicros": waited.created.map(StoreTime::as_micros),
             "lastsSecs": waited.lasts.as_secs(),
-            "fingerprint": waited.agreed.fingerprint.to_hex(),
-            "asked": waited.agreed.asked.iter().map(|name| &**name).collect::<Vec<_>>(),
-            "people": waited.agreed.people,
+            "asked": waited.asked.iter().map(|name| &**name).collect::<Vec<_>>(),
+            "voters": waited.voters,
         })
     });
     let value = json!({
@@ -160,11 +152,8 @@ fn waited(fields: &Map<String, Value>) -> Option<Waited> {
         rules: list("rules")?,
         created: optional(fields, "createdMicros", micros)?,
         lasts: Duration::from_secs(fields.get("lastsSecs")?.as_u64()?),
-        agreed: Agreed {
-            fingerprint: Fingerprint::of_hex(text(fields, "fingerprint")?)?,
-            asked: list("asked")?.into_iter().map(Arc::from).collect(),
-            people: list("people")?.into_iter().collect(),
-        },
+        asked: list("asked")?.into_iter().map(Arc::from).collect(),
+        voters: list("voters")?.into_iter().collect(),
     })
 }
 

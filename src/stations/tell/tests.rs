@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method};
 use serde_json::{Value, json};
 
-use super::message::{Agreed, Waited};
+use super::message::Waited;
 use super::*;
 use crate::base::digest::Fingerprint;
 use crate::base::ids::{Environment, HoldId, OperationId, TraceId};
@@ -17,7 +17,7 @@ use crate::commit::{Commit, Index, Keep, Kind, NodeId, Number, RecordKey, Step, 
 use crate::policy::Progress;
 use crate::stations::admit::Known;
 use crate::stations::claim::{Decline, Declined, Owner, SentForm};
-use crate::stations::hold::{self, Hold, Owners, State, Vote};
+use crate::stations::hold::{self, Hold, State, Vote};
 use crate::stations::record::{Entry, What};
 
 const KEEP: Duration = Duration::from_secs(3 * 86_400);
@@ -90,7 +90,7 @@ fn all() -> Outlet {
 }
 
 fn messages(commit: &Commit, outlets: &[Outlet]) -> Vec<(String, Message)> {
-    let steps = filed(commit, &Owners::default(), outlets.iter());
+    let steps = filed(commit, outlets.iter());
     let mut messages = Vec::new();
     for pair in steps.chunks(2) {
         let [Step::Create { key, value, keep }, Step::IndexAdd { index: Index::Message, member, due }] = pair else {
@@ -232,11 +232,8 @@ fn message() -> Message {
             rules: vec!["larger".to_owned()],
             created: Some(StoreTime::of_micros(0)),
             lasts: Duration::from_secs(3_600),
-            agreed: Agreed {
-                fingerprint: Fingerprint::of(&[b"x"]),
-                asked: BTreeSet::from([Arc::from("dual")]),
-                people: BTreeSet::from(["people:anna".to_owned()]),
-            },
+            asked: BTreeSet::from([Arc::from("dual")]),
+            voters: BTreeSet::from(["people:anna".to_owned()]),
         }),
         happened: Some(StoreTime::of_micros(1_000_000)),
         not_before: None,

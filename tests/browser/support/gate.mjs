@@ -15,6 +15,14 @@ const CALLERS = "https://callers.test";
 const PEOPLE = "https://people.test";
 const WALLET = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
 
+/** Who signs what people show. */
+const ISSUER_OF_PEOPLE = `issuer = "${PEOPLE}"
+audience = ["sluice"]
+environments = []
+algorithms = ["HS256"]
+roles = "roles"
+shared_secret = "${SECRET}"`;
+
 /** Small swaps go; larger ones wait for one of ops and one of finance. */
 export const RULES = `
 [[rule]]
@@ -120,7 +128,7 @@ class Running {
 
   async stop(signal = "SIGTERM") {
     const timer = setTimeout(() => this.child.kill("SIGKILL"), 5_000);
-    this.child.kill(signal);
+    if (this.child.exitCode === null && this.child.signalCode === null) this.child.kill(signal);
     await this.ended;
     clearTimeout(timer);
   }
@@ -128,13 +136,14 @@ class Running {
 
 export class Gate {
   /**
-   * Options: `rules`, the text of its policies; `console`, lines that stand in `[console]`; `more`, sections of their own;
+   * Options: `rules`, the text of its policies; `people`, their issuer;
+   * `console`, lines that stand in `[console]`; `general`, settings of no section;
    * `sandbox`, whether it serves that too.
    */
   static async start(options = {}) {
     const gate = new Gate();
     gate.folder = await mkdtemp(path.join(os.tmpdir(), "sluice-browser-"));
-    gate.options = { rules: RULES, console: "", more: "", sandbox: false, ...options };
+    gate.options = { rules: RULES, people: ISSUER_OF_PEOPLE, console: "", general: "", sandbox: false, ...options };
     gate.simulators = [];
     gate.upstreams = {};
     for (const environment of gate.options.sandbox ? ["production", "sandbox"] : ["production"]) {
@@ -145,7 +154,12 @@ export class Gate {
     gate.ports = {};
     await mkdir(path.join(gate.folder, "policies"));
     await gate.rules(gate.options.rules);
-    await gate.again();
+    try {
+      await gate.again();
+    } catch (failure) {
+      await gate.stop();
+      throw failure;
+    }
     return gate;
   }
 
@@ -226,6 +240,7 @@ export class Gate {
     const at = (name) => this.ports[name] ?? "127.0.0.1:0";
     const sandbox = `[sandbox]\nlisten = "${at("sandbox")}"\nupstream = "http://${this.upstreams.sandbox}"\ncredential = "the-sandbox-s-own-token"\n`;
     return `policies = "policies"
+${this.options.general}
 [production]
 listen = "${at("production")}"
 upstream = "http://${this.upstreams.production}"
@@ -238,12 +253,7 @@ environments = ["production"${this.options.sandbox ? ', "sandbox"' : ""}]
 algorithms = ["HS256"]
 shared_secret = "${SECRET}"
 [issuer.people]
-issuer = "${PEOPLE}"
-audience = ["sluice"]
-environments = []
-algorithms = ["HS256"]
-roles = "roles"
-shared_secret = "${SECRET}"
+${this.options.people}
 [console]
 listen = "${at("console")}"
 issuer = "people"
@@ -256,6 +266,6 @@ answer_ms = 500
 first_look_ms = 100
 [log]
 format = "json"
-${this.options.more}`;
+`;
   }
 }

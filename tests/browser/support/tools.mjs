@@ -11,7 +11,7 @@ export const TARGET = process.env.CARGO_TARGET_DIR ?? path.join(root, "target");
 /** The program. */
 export const SLUICE = process.env.SLUICE ?? path.join(TARGET, "debug", "sluice");
 
-const installed = createRequire(path.join(TARGET, "tools", "browser", "package.json"));
+export const installed = createRequire(path.join(TARGET, "tools", "browser", "package.json"));
 
 export const { chromium } = installed("playwright-core");
 /** What looks for faults that keep people out; it runs in the page. */

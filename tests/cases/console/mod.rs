@@ -4,11 +4,13 @@ mod access;
 mod activation;
 mod commands;
 mod freezing;
+mod history;
 mod hostile;
 mod moved;
 mod policies;
 mod resolving;
 mod restored;
+mod sessions;
 
 use serde_json::{Value, json};
 

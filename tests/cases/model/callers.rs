@@ -5,8 +5,10 @@ use std::sync::{Arc, LazyLock};
 use http::Method;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
 use serde_json::Value;
-use sluice::base::ids::Environment;
+use sluice::adapters::otlp::Spans;
+use sluice::base::ids::{Environment, TraceId};
 use sluice::base::secret::Secret;
+use sluice::journey::Exchange;
 use sluice::stations::admit::{
     Admitted, Algorithm, Believed, FieldPath, Head, IssuerRules, KeySet, Trusted, admit, bearer, believe, find,
 };
@@ -38,6 +40,11 @@ fn believed(subject: &str) -> (String, Believed) {
     let now = said["iat"].as_i64().unwrap();
     let believed = believe(&token, &[Trusted { rules, keys }], now).unwrap();
     (format!("Bearer {token}"), believed)
+}
+
+/// One that nothing is traced of.
+pub fn exchange(id: &str) -> Exchange {
+    Exchange { id: TraceId::parse(id).unwrap(), spans: Spans::default() }
 }
 
 pub fn admitted(stranger: bool) -> (Admitted, HeaderMap) {

@@ -22,9 +22,10 @@ use sluice::telemetry::Metrics;
 use tokio::time::sleep;
 
 use super::fate::{Fate, ModelClock};
-use super::holds::{POLICIES, SHARED};
+use super::holds::SHARED;
 use super::in_model_time;
 use super::ports::{AuditFile, ModelUpstream};
+use super::quorum::SETS;
 use super::world::{ENVIRONMENT, in_memory, node};
 
 const NAME: &str = "all";
@@ -133,7 +134,7 @@ fn unreachable(keep: Duration) -> (Arc<Books>, Delivering) {
         books: books.clone(),
         environments: vec![ENVIRONMENT],
         webhooks: vec![Arc::new(Webhook::new(&webhook).unwrap())],
-        in_force: Arc::new(InForce::new(SHARED.clone(), POLICIES.clone(), rates, metrics)),
+        in_force: Arc::new(InForce::new(SHARED.clone(), SETS[0].clone(), rates, metrics)),
         console: None,
     };
     (books, delivering)

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::header::HeaderValue;
 use sluice::adapters::credential::Credential;
 use sluice::adapters::store::memory::Memory;
-use sluice::base::ids::{Environment, TraceId};
+use sluice::base::ids::Environment;
 use sluice::base::keyed::OperandKey;
 use sluice::catalog::{Catalog, SchemaFiles};
 use sluice::commit::{Content, Index, Keep, Kind, NodeId, Number, RecordKey};
@@ -29,7 +29,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::task::TaskTracker;
 
 use super::REQUEST_IDS;
-use super::callers::{CALLERS, admitted};
+use super::callers::{CALLERS, admitted, exchange};
 use super::fate::{Fate, Life, ModelClock};
 use super::limits::SNAPSHOT;
 use super::ports::{ANSWER_WITHIN, Asked, AuditFile, Effect, FlakyAudit, FlakyStore, FlakyUpstream, ModelUpstream};
@@ -186,7 +186,7 @@ impl World {
         if self.fate.chance(200) {
             headers.insert("prefer", HeaderValue::from_static("wait=20"));
         }
-        let trace = TraceId::parse(trace).unwrap();
+        let trace = exchange(trace);
         let patience = Duration::from_secs(if self.fate.chance(100) { 1 } else { 60 });
         let submitted = submit(&road, &books, &SNAPSHOT, admitted, &headers, body.as_bytes(), &trace);
         timeout(patience, submitted).await.ok().map(|submitted| submitted.reply)

@@ -1,0 +1,50 @@
+//! What this process takes of its machine, as Linux tells it; nothing where it does not.
+
+use std::fs;
+use std::str::FromStr;
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::telemetry::Usage;
+
+/// What it takes now.
+pub fn usage() -> Usage {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    // Reading the folder takes a descriptor of its own.
+    let files = fs::read_dir("/proc/self/fd").map_or(0, |open| open.count().saturating_sub(1));
+    let kilobytes = |name| number::<u64>(&status, name).unwrap_or(0).saturating_mul(1024);
+    Usage {
+        cpu: Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0)),
+        memory_bytes: kilobytes("VmRSS:"),
+        virtual_bytes: kilobytes("VmSize:"),
+        threads: number(&status, "Threads:").unwrap_or(0),
+        files: u64::try_from(files).unwrap_or(u64::MAX),
+        most_files: number(&limits, "Max open files").unwrap_or(0),
+    }
+}
+
+/// The number behind a name that begins a line.
+fn number<T: FromStr>(text: &str, name: &str) -> Option<T> {
+    let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
+    rest.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_takes_something() {
+        let one = usage();
+        let _held = fs::File::open("/proc/self/status").unwrap();
+        assert!(one.memory_bytes > 1024 && one.virtual_bytes > one.memory_bytes);
+        assert!(one.threads >= 1 && one.files >= 3 && one.most_files > one.files);
+        assert!(usage().cpu >= one.cpu);
+        assert_eq!(number::<u64>("a: 1\nVmRSS:\t  17 kB\n", "VmRSS:"), Some(17));
+        assert_eq!(number::<u64>("a: 1\n", "b"), None);
+    }
+}

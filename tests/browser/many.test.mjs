@@ -1,0 +1,42 @@
+// A long list stays in order and in hand.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+
+import { browser } from "./support/browser.mjs";
+import { Gate } from "./support/gate.mjs";
+import { BUSY, enough } from "./support/scenes.mjs";
+import { calm, signedIn } from "./support/people.mjs";
+
+let chromium, gate;
+
+before(async () => {
+  gate = await Gate.start({ sandbox: true, rules: BUSY });
+  chromium = await browser();
+  await enough(gate, 250);
+});
+
+after(async () => {
+  await chromium?.close();
+  await gate?.stop();
+});
+
+test("a hundred are shown, more when asked for, each once, and those found that are looked for", async () => {
+  const page = await signedIn(chromium, gate, "finance-1");
+  const rows = page.locator(".rows a");
+  await page.getByText("100+ for you").waitFor();
+  await page.getByRole("button", { name: "Show 100 more" }).click();
+  await page.getByText("200+ for you").waitFor();
+  await page.getByRole("button", { name: "Show 100 more" }).click();
+  await page.getByText(/^25[0-9] for you$/).waitFor();
+  const ids = await rows.evaluateAll((links) => links.map((link) => link.dataset.id));
+  assert.equal(new Set(ids).size, ids.length);
+  await page.getByLabel("Find in these").fill("batch-17");
+  await page.getByText(/^1[0-9] for you$/).waitFor();
+  await page.getByLabel("Find in these").fill("no such thing");
+  await page.getByText("Nothing here has these words.").waitFor();
+  await page.getByLabel("Find in these").fill("");
+  await page.getByLabel("Operation").selectOption("createSwap");
+  await page.getByText("100+ for you").waitFor();
+  calm(page);
+});

@@ -1,0 +1,147 @@
+// Operators stop money and settle doubts, two people put rules in force, and the page says whether it is fresh.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+
+import { browser } from "./support/browser.mjs";
+import { Gate, RULES, person } from "./support/gate.mjs";
+import { calm, go, press, signedIn } from "./support/people.mjs";
+
+/** What a browser notes while nobody answers. */
+const NOBODY = [/ERR_CONNECTION_REFUSED/, /ERR_INCOMPLETE_CHUNKED_ENCODING/, /ERR_CONNECTION_RESET/, /ERR_EMPTY_RESPONSE/, /net::ERR/];
+
+let chromium, gate;
+
+before(async () => {
+  gate = await Gate.start({ general: 'loosening = "two-people"' });
+  chromium = await browser();
+});
+
+after(async () => {
+  await chromium?.close();
+  await gate?.stop();
+});
+
+test("an operator freezes money and lets it go again, and everyone sees it", async () => {
+  const [operator, viewer] = await Promise.all([signedIn(chromium, gate, "olga", ["operator"]), signedIn(chromium, gate, "vera", ["viewer"])]);
+  await go(operator, gate, "#/overview");
+  await operator.getByRole("button", { name: "Freeze…" }).click();
+  await press(operator, "Freeze now");
+  await operator.getByText("Say why first").waitFor();
+  await operator.getByLabel("Why").fill("a drill");
+  await press(operator, "Freeze now");
+  await operator.getByText("Frozen in production: all money", { exact: true }).waitFor();
+  await viewer.locator(".frozen").getByText("a drill").waitFor();
+  assert.equal((await gate.swap("while-frozen", "10")).status, 503);
+  assert.equal(await viewer.getByRole("button", { name: "Freeze…" }).count(), 0);
+  await operator.getByRole("button", { name: "Let it go again…" }).click();
+  await operator.getByLabel("Why").fill("it was a drill");
+  await press(operator, "Let it go again in production");
+  await operator.getByText("Nothing is frozen").waitFor();
+  await viewer.locator(".frozen").waitFor({ state: "detached" });
+  assert.equal((await gate.swap("after-frozen", "10")).status, 201);
+  calm(operator, viewer);
+});
+
+test("two operators settle a doubt; one is not enough", async () => {
+  await gate.fault({ operation: "createSwap", kind: "html500", effect: false, times: 1 });
+  assert.equal((await gate.swap("doubtful", "70")).body.error, "OUTCOME_UNKNOWN");
+  const [first, second] = await Promise.all([signedIn(chromium, gate, "olga", ["operator"]), signedIn(chromium, gate, "otto", ["operator"])]);
+  for (const page of [first, second]) await go(page, gate, "#/overview");
+  for (const [page, told] of [
+    [first, "You say that it was not executed. One more operator has to."],
+    [second, "None. Calls whose outcome nobody knows appear here"],
+  ]) {
+    await page.getByRole("button", { name: "It was not executed…" }).click();
+    await page.getByLabel("How you know").fill("it is not in upstream's list");
+    const dialog = page.getByRole("dialog");
+    await page.waitForTimeout(700);
+    await dialog.getByRole("button", { name: /^It was not executed/ }).click();
+    await dialog.waitFor({ state: "detached" });
+    await page.getByText(told).waitFor();
+  }
+  assert.equal((await gate.swap("doubtful", "70")).status, 201);
+  calm(first, second);
+});
+
+test("limits and decisions are told in words and in pictures", async () => {
+  await gate.swap("counted", "900");
+  await gate.swap("too-much", "900000");
+  const page = await signedIn(chromium, gate, "vera", ["viewer"]);
+  await go(page, gate, "#/overview");
+  await page.getByText(/ of 100,000\.00 USD$/).waitFor();
+  await page.getByRole("img", { name: /^Decisions over time: [0-9]+ allowed, [0-9]+ held, [1-9][0-9]* denied\.$/ }).waitFor();
+  calm(page);
+});
+
+test("the rules are told, and explain what would become of a call", async () => {
+  const page = await signedIn(chromium, gate, "vera", ["viewer"]);
+  await go(page, gate, "#/policy");
+  await page.getByRole("heading", { name: "In force" }).waitFor();
+  await page.getByLabel("Caller's issuer").fill("callers");
+  await page.getByRole("button", { name: "Explain" }).click();
+  await page.getByText("Waits for people, worth 2,500.00 USD; to agree: payment.").waitFor();
+  await page.getByLabel("Body, as JSON").fill("{");
+  await page.getByRole("button", { name: "Explain" }).click();
+  await page.getByRole("alert").getByText("The body is no JSON").waitFor();
+  calm(page);
+});
+
+test("tighter rules take force by themselves, looser ones when two policy admins agree", async () => {
+  const [first, second] = await Promise.all([signedIn(chromium, gate, "paula", ["policy-admin"]), signedIn(chromium, gate, "pete", ["policy-admin"])]);
+  for (const page of [first, second]) await go(page, gate, "#/policy");
+  const version = () => gate.act("GET", "policies", person("vera", ["viewer"])).then(({ body }) => body.version);
+  const before = await version();
+  await gate.rules(RULES.replace('(0, 1000] USD', '(0, 500] USD').replace('(1000, inf)', '(500, inf)'));
+  await until(async () => (await version()) !== before);
+  const tight = await version();
+  await first.locator(`code[title="${tight}"]`).waitFor();
+  assert.equal((await gate.swap("tighter", "600")).status, 202);
+
+  await gate.rules(RULES);
+  for (const page of [first, second]) {
+    await page.getByRole("heading", { name: "A new set waits" }).waitFor();
+    await page.getByRole("button", { name: "Agree to it…" }).click();
+    await page.getByLabel("Why").fill("as the treasurer decided");
+    await page.waitForTimeout(700);
+    await page.getByRole("dialog").getByRole("button", { name: /^(Agree to|Put) / }).click();
+    await page.getByRole("dialog").waitFor({ state: "detached" });
+  }
+  await until(async () => (await version()) === before);
+  await second.getByRole("heading", { name: "A new set waits" }).waitFor({ state: "detached" });
+  assert.equal((await gate.swap("looser", "610")).status, 201);
+  calm(first, second);
+});
+
+test("one call's whole story is found", async () => {
+  await gate.swap("storied", "12");
+  const page = await signedIn(chromium, gate, "vera", ["viewer"]);
+  await go(page, gate, "#/history");
+  await page.getByLabel("requestId").fill("storied");
+  await page.getByRole("button", { name: "Search" }).click();
+  await page.getByRole("link", { name: "storied" }).first().click();
+  await page.getByRole("heading", { name: "storied" }).waitFor();
+  await page.locator(".story").getByText("Executed", { exact: true }).waitFor();
+  calm(page);
+});
+
+test("a lost connection is shown, and what changed meanwhile stands there when it is back", async () => {
+  const page = await signedIn(chromium, gate, "ops-1", ["approver"], { expects: NOBODY });
+  await page.locator("#live").getByText("Live", { exact: true }).waitFor();
+  await gate.down("SIGKILL");
+  await page.locator("#live").getByText("Connection lost").waitFor();
+  await gate.again();
+  const hold = await gate.held("while-away", "7000");
+  await page.locator("#live").getByText("Live", { exact: true }).waitFor();
+  await page.locator(`a[data-id="${hold.id}"]`).waitFor();
+  calm(page);
+});
+
+/** Waits for what the gate does by itself. */
+async function until(isSo) {
+  const end = Date.now() + 30_000;
+  while (!(await isSo())) {
+    assert.ok(Date.now() < end, "it does not become so");
+    await new Promise((later) => setTimeout(later, 100));
+  }
+}

@@ -1,0 +1,168 @@
+//! What the console tells of the past: searched, of one request, and over time.
+
+use serde_json::{Value, json};
+
+use super::policies::assert_described;
+use super::{PEOPLE, act, ask, body, console, in_doubt, operator, swap, token_of};
+use crate::support::clock::wait_until;
+use crate::support::{Answer, Gate, Setup, Upstream, post};
+
+fn asked(gate: &Gate, path: &str) -> Answer {
+    ask(gate, "GET", path, &token_of(PEOPLE, "v", &["viewer"]), None)
+}
+
+/// All that a search finds, page by page.
+fn found(gate: &Gate, query: &str) -> Vec<Value> {
+    let (mut all, mut after) = (Vec::new(), String::new());
+    loop {
+        let answer = asked(gate, &format!("history?{query}{after}"));
+        assert_described(&answer, "history");
+        all.extend(answer.json()["entries"].as_array().unwrap().clone());
+        match answer.json()["next"].as_str() {
+            Some(next) => after = format!("&after={next}"),
+            None => return all,
+        }
+    }
+}
+
+fn whats(entries: &[Value]) -> Vec<&str> {
+    entries.iter().map(|entry| entry["what"].as_str().unwrap()).collect()
+}
+
+/// Waits until so many entries are in the chain.
+fn settled(gate: &Gate, query: &str, count: usize) -> Vec<Value> {
+    wait_until("the chain to tell of it", || found(gate, query).len() >= count);
+    found(gate, query)
+}
+
+const RULES: &str = "[[rule]]\nid = \"swaps\"\neffect = \"allow\"\nwhen = { op = \"createSwap\" }\n";
+
+#[test]
+fn the_past_is_found_by_what_people_know_of_it() {
+    let upstream = Upstream::start();
+    let gate = console(Setup::of(&upstream)).file("policies/everything.toml", RULES).start();
+    for request in ["h-1", "h-2"] {
+        assert_eq!(swap(request).send(gate.production()).status, 200);
+    }
+    let offramp = post("/v2/offramps").json(body("createOfframp", "h-3").to_string());
+    assert_eq!(offramp.send(gate.production()).code(), "POLICY_DENIED");
+    in_doubt(&gate, &upstream, "h-4");
+    super::freeze(&gate, json!({"operation": "createOfframp"}));
+    settled(&gate, "requestId=h-2", 2);
+    settled(&gate, "requestId=h-3", 1);
+    assert_eq!(settled(&gate, "limit=3", 8).len(), 8);
+    let all = found(&gate, "limit=100");
+    let numbers: Vec<u64> = all.iter().map(|entry| entry["number"].as_u64().unwrap()).collect();
+    assert!(numbers.is_sorted_by(|one, next| one > next), "the newest first: {numbers:?}");
+    assert_eq!(whats(&found(&gate, "requestId=h-2")), ["executed", "sending"]);
+    assert_eq!(whats(&found(&gate, "requestId=h-3")), ["refused"]);
+    assert_eq!(whats(&found(&gate, "person=ops-1")), ["frozen"]);
+    assert_eq!(found(&gate, "person=test").len(), 7);
+    assert_eq!(found(&gate, "person=te").len(), 0);
+    assert_eq!(found(&gate, "person=test&requestId=h-1&environment=production").len(), 2);
+    let day = &all[0]["at"].as_str().unwrap()[..10];
+    let of_day = found(&gate, &format!("day={day}")).len() + found(&gate, "day=2020-01-01").len();
+    assert!(of_day > 0 && of_day <= all.len());
+    assert_eq!(found(&gate, "day=2020-01-01"), Vec::<Value>::new());
+
+    let sent = body("createSwap", "h-1");
+    let wallet = sent.pointer("/destination/walletAddress").or(sent.pointer("/destination/externalWalletAddress"));
+    let wallet = wallet.or(sent.pointer("/destination/walletId")).and_then(Value::as_str);
+    let wallet = wallet.unwrap_or_else(|| panic!("no destination: {sent}"));
+    let there = found(&gate, &format!("destination={wallet}"));
+    assert_eq!(whats(&there), ["sending"; 3], "{there:?}");
+    assert_eq!(found(&gate, "destination=nowhere"), Vec::<Value>::new());
+    assert!(!Value::from(there).to_string().contains(wallet), "its name stands there under a key alone");
+}
+
+#[test]
+fn one_requests_story_is_told_in_order_and_in_words() {
+    let upstream = Upstream::start();
+    let gate = console(Setup::of(&upstream)).start();
+    in_doubt(&gate, &upstream, "s-1");
+    assert_eq!(swap("s-2").send(gate.production()).status, 200);
+    settled(&gate, "requestId=s-1", 2);
+    let answer = asked(&gate, "history/production/s-1");
+    assert_described(&answer, "history");
+    let told = answer.json();
+    let entries = told["entries"].as_array().unwrap();
+    assert_eq!((whats(entries), &told["next"]), (vec!["sending", "unknown"], &Value::Null));
+    assert_eq!(entries[0]["words"], json!("it was allowed, and let go upstream, by everything"));
+    assert_eq!((&entries[0]["name"], &entries[0]["environment"]), (&json!("s-1"), &json!("production")));
+    assert_eq!(told["of"], entries[0]["node"]);
+    for nothing in ["history/production/s-9", "history/sandbox/s-1", "history/nowhere/s-1"] {
+        assert_eq!((asked(&gate, nothing).status, asked(&gate, nothing).code()), (404, "REQUEST_NOT_FOUND".to_owned()));
+    }
+}
+
+#[test]
+fn what_is_asked_wrongly_is_refused() {
+    let upstream = Upstream::start();
+    let gate = console(Setup::of(&upstream)).start();
+    for (query, name) in [
+        ("environment=sandbox", "environment"),
+        ("requestId=a%2Fb", "requestId"),
+        ("day=yesterday", "day"),
+        ("day=2026-02-30", "day"),
+        ("day=2026-02-03T00:00", "day"),
+        ("limit=0", "limit"),
+        ("limit=101", "limit"),
+        ("after=1", "after"),
+        ("after=1.1", "after"),
+        ("after=99.x", "after"),
+        ("person=", "person"),
+        ("colour=red", "colour"),
+    ] {
+        let answer = asked(&gate, &format!("history?{query}"));
+        assert_eq!((answer.status, answer.code().as_str()), (400, "INVALID_REQUEST"), "{query}: {answer}");
+        assert!(answer.violations()[0].starts_with(name), "{query}: {answer}");
+    }
+    for odd in ["person=%zz", "person=a&person=b", "person", "person=%00"] {
+        assert_eq!(asked(&gate, &format!("history?{odd}")).status, 400, "{odd}");
+    }
+    assert_eq!(asked(&gate, "history?person=ann%40bank.example%2Fx+y").status, 200);
+    for odd in ["decisions?hours=0", "decisions?hours=169", "decisions?environment=x", "decisions?x=1"] {
+        assert_eq!(asked(&gate, odd).status, 400, "{odd}");
+    }
+    let nobody = act("GET", "history", "x").without("Authorization");
+    assert_eq!(nobody.send(gate.console().unwrap()).status, 401);
+    assert_eq!(ask(&gate, "GET", "decisions", &token_of(PEOPLE, "v", &[]), None).status, 403);
+}
+
+/// All hours together.
+fn counted(gate: &Gate, query: &str) -> [u64; 3] {
+    let answer = asked(gate, &format!("decisions{query}"));
+    assert_described(&answer, "decisions");
+    let sum = |name: &str| {
+        answer.json()["buckets"].as_array().unwrap().iter().map(|one| one[name].as_u64().unwrap()).sum::<u64>()
+    };
+    ["allowed", "held", "denied"].map(sum)
+}
+
+#[test]
+fn decisions_are_counted_by_the_hour_and_over_a_restart() {
+    let upstream = Upstream::start();
+    let rules = format!(
+        "{RULES}[[rule]]\nid = \"users\"\neffect = \"hold\"\napproval = \"one\"\nwhen = {{ op = \"updateUser\" }}\n\
+         [approval.one]\nof = \"ops\"\nn = 1\nexpires = \"1h\"\n[group.ops]\nmembers = [\"people:ops-1\", \"people:ops-2\"]\n"
+    );
+    let setup = console(Setup::of(&upstream)).file("policies/everything.toml", &rules);
+    let gate = setup.set("production", "credential", "of-the-gate-itself").start();
+    let offramp = |request| post("/v2/offramps").json(body("createOfframp", request).to_string());
+    let user = || crate::support::shape::valid(crate::support::shape::operation("updateUser"));
+    assert_eq!(swap("d-1").send(gate.production()).status, 200);
+    // Its repeat is no decision.
+    assert_eq!(swap("d-1").send(gate.production()).status, 200);
+    assert_eq!(swap("d-2").send(gate.production()).status, 200);
+    assert_eq!(offramp("d-3").send(gate.production()).status, 403);
+    assert_eq!(user().send(gate.production()).status, 202);
+    assert_eq!(counted(&gate, ""), [2, 1, 1]);
+    assert_eq!(counted(&gate, "?environment=production&hours=168"), [2, 1, 1]);
+    let buckets = asked(&gate, "decisions?hours=5").json()["buckets"].as_array().unwrap().len();
+    assert_eq!(buckets, 5);
+
+    let gate = gate.end().start();
+    assert_eq!(offramp("d-4").send(gate.production()).status, 403);
+    assert_eq!(counted(&gate, "?hours=168"), [2, 1, 2]);
+    assert_eq!(ask(&gate, "GET", "decisions", &operator("o"), None).status, 200);
+}
