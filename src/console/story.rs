@@ -59,6 +59,8 @@ pub(super) fn words(entry: &Value) -> String {
         "reminded" => "people were reminded that its time is over soon",
         "telling" => "webhooks are about to be told what happened",
         "told" => "webhooks were told what happened, or it is not kept for them any longer",
+        "stand-in" => "a member named a person who votes in their place for a time",
+        "stand-in-revoked" => "a member took back that a person votes in their place",
         "signed-in" => "a person signed in at the console",
         "stayed-in" => "a person used their session at the console",
         "signed-out" => "a person signed out at the console",
