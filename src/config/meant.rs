@@ -1,6 +1,5 @@
 //! What the configuration means, once nothing is wrong with it: complete, typed, with every file read.
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,7 +10,10 @@ use crate::commit::NodeId;
 use crate::stations::admit::{Algorithm, FieldPath};
 use crate::stations::hold::Owners;
 use crate::stations::session::SessionTerms;
-use crate::stations::tell::{Event, Format};
+
+mod webhook;
+
+pub use webhook::WebhookConfig;
 
 /// All that is configured.
 #[derive(Clone, Debug)]
@@ -184,27 +186,6 @@ pub struct OidcConfig {
     pub ca_pem: Option<Vec<u8>>,
     /// What browsers call the console.
     pub origin: String,
-}
-
-/// Who is told what happens.
-#[derive(Clone, Debug)]
-pub struct WebhookConfig {
-    pub name: String,
-    /// What stands in its path may be a secret.
-    pub url: Secret,
-    /// As Standard Webhooks has them; none is only where a chat is told.
-    pub secrets: Vec<Secret>,
-    pub events: BTreeSet<Event>,
-    pub environments: BTreeSet<Environment>,
-    pub format: Format,
-    /// Whether amounts and requesters are told.
-    pub details: bool,
-    /// Its host may be on no public address.
-    pub allow_private: bool,
-    pub ca_pem: Option<Vec<u8>>,
-    pub timeout: Duration,
-    /// How long a message is tried.
-    pub keep: Duration,
 }
 
 /// When upstream is asked what became of calls in doubt.

@@ -9,7 +9,7 @@ use super::meant::{
     AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Config, ConsoleConfig, CredentialConfig, CredentialSource,
     Demands, Durability, EnvironmentConfig, HoldsMode, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig,
     LogFormat, LogLevel, Login, Loosening, OidcConfig, ProbesConfig, ReconcileConfig, RedisConfig, RedisPlace,
-    SentinelsConfig, StoreConfig, StoreKind, TelemetryConfig, TimeoutsConfig, UpstreamConfig, WebhookConfig,
+    SentinelsConfig, StoreConfig, StoreKind, TelemetryConfig, TimeoutsConfig, UpstreamConfig,
 };
 use super::pem::PublicKey;
 use super::settings::Heading;
@@ -19,7 +19,10 @@ use crate::commit::NodeId;
 use crate::stations::admit::{Algorithm, FieldPath};
 use crate::stations::hold::Owners;
 use crate::stations::session::SessionTerms;
-use crate::stations::tell::{Event, Format};
+
+mod webhook;
+
+pub(super) use webhook::WrittenWebhook;
 
 /// Every setting that has a value, from the file, from the environment or by default.
 #[derive(Default)]
@@ -167,21 +170,6 @@ pub(super) struct WrittenIssuer {
     pub roles: Option<Placed<FieldPath>>,
     pub requester: Option<Placed<FieldPath>>,
     pub holds: Option<Placed<HoldsMode>>,
-}
-
-#[derive(Default)]
-pub(super) struct WrittenWebhook {
-    pub name: String,
-    pub url: Option<Placed<Secret>>,
-    pub secrets: Option<Placed<Vec<Secret>>>,
-    pub events: Option<Placed<Vec<Event>>>,
-    pub environments: Option<Placed<Vec<Environment>>>,
-    pub format: Option<Placed<Format>>,
-    pub details: Option<Placed<bool>>,
-    pub allow_private: Option<Placed<bool>>,
-    pub ca: Option<Placed<Vec<u8>>>,
-    pub timeout: Option<Placed<Duration>>,
-    pub keep_days: Option<Placed<usize>>,
 }
 
 impl Written {
@@ -361,26 +349,6 @@ impl WrittenConsole {
             oidc,
             remind_before: self.remind_before?.value,
         }))
-    }
-}
-
-impl WrittenWebhook {
-    fn meant(self) -> Option<WebhookConfig> {
-        let events = self.events.map_or_else(|| Event::ALL.to_vec(), |events| events.value);
-        let environments = self.environments.map_or_else(|| Environment::ALL.to_vec(), |all| all.value);
-        Some(WebhookConfig {
-            name: self.name,
-            url: self.url?.value,
-            secrets: self.secrets.map(|secrets| secrets.value).unwrap_or_default(),
-            events: events.into_iter().collect(),
-            environments: environments.into_iter().collect(),
-            format: self.format?.value,
-            details: self.details?.value,
-            allow_private: self.allow_private?.value,
-            ca_pem: self.ca.map(|ca| ca.value),
-            timeout: self.timeout?.value,
-            keep: days(self.keep_days?.value),
-        })
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{hooked, messages, types, waiting};
 use crate::cases::holds::{RULES, held, text};
 use crate::support::clock::{Watch, wait_until};
-use crate::support::{Gate, Redis, Setup, Upstream};
+use crate::support::{Act, Gate, Redis, Setup, Upstream};
 
 fn shared(setup: Setup, redis: &Redis, node: &str) -> Setup {
     let setup = setup.set("store", "kind", "redis").set("store", "node", node);
@@ -38,12 +38,11 @@ fn each_is_told_once_by_one_of_them() {
 #[test]
 fn what_a_killed_gate_filed_is_told_by_another() {
     let (upstream, hooks, redis) = (Upstream::start(), Upstream::start(), Redis::start_kept());
-    let [left, right] = pair(&upstream, &hooks, &redis, RULES);
-    hooks.next(crate::support::Act::silence().hang());
-    let setup = shared(hooked(&upstream, &hooks), &redis, "left").set_raw("webhook.approvals", "timeout_ms", "1000");
-    let right = shared(right.end(), &redis, "right").set_raw("webhook.approvals", "timeout_ms", "1000").start();
-    drop(left);
-    let left = setup.start().ready();
+    let [left, right] = ["left", "right"].map(|node| {
+        let setup = hooked(&upstream, &hooks).set_raw("webhook.approvals", "timeout_ms", "2_000");
+        shared(setup, &redis, node).start().ready()
+    });
+    hooks.next(Act::silence().hang());
     let hold = held(&left, "o-1");
     hooks.wait_for(0);
     drop(left.kill());

@@ -33,7 +33,7 @@ fn each_step_of_a_hold_is_told_and_neither_money_nor_people() {
         assert_eq!(text(data, "environment"), "production");
         assert_eq!(text(data, "link"), format!("https://console.test/#/hold/{}", text(&hold, "id")));
         assert!(text(message, "timestamp").parse::<jiff::Timestamp>().is_ok(), "{message}");
-        for private in ["543", "anna", "0x5a", "usdt", "ops-1", "finance-1", "\"test\""] {
+        for private in ["543.21", "anna", "0x5a", "usdt", "ops-1", "finance-1", "\"test\""] {
             assert!(!message.to_string().contains(private), "{private}: {message}");
         }
     }
