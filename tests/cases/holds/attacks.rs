@@ -103,9 +103,7 @@ fn a_replayed_vote_changes_nothing() {
 fn two_gates_on_one_redis_release_each_once() {
     const HOLDS: usize = 12;
     let (upstream, redis) = (Upstream::start(), Redis::start_kept());
-    let [left, right] = ["left", "right"].map(|node| {
-        on_redis(gate(&upstream, RULES), &redis, node).start()
-    });
+    let [left, right] = ["left", "right"].map(|node| on_redis(gate(&upstream, RULES), &redis, node).start());
     let calls: Vec<_> = (0..HOLDS).map(|n| swap(&format!("z-{n}"), "500")).collect();
     let holds: Vec<_> = calls.iter().map(|call| call.send(left.production()).json()["hold"].clone()).collect();
     for hold in &holds {
@@ -201,9 +199,8 @@ fn records_that_were_swapped_or_altered_in_the_store_are_not_sent() {
             true => assert_eq!((answer.status, sent(&upstream)), (201, 1), "what was left alone is sent"),
             false => assert_eq!((answer.code().as_str(), sent(&upstream)), ("APPROVAL_BLOCKED", 0)),
         }
-        let told = ["content", "read"].map(|call| {
-            gate.metric(&format!("sluice_store_failures_total{{call=\"{call}\",kind=\"broken\"}}"))
-        });
+        let told = ["content", "read"]
+            .map(|call| gate.metric(&format!("sluice_store_failures_total{{call=\"{call}\",kind=\"broken\"}}")));
         assert!(told.iter().any(|count| *count > 0), "{}", gate.probe("/metrics").text());
         assert!(upstream.seen().iter().all(|seen| seen.text() == body("a-3", "500")));
     }

@@ -55,9 +55,7 @@ impl Field {
         let redis = is_redis.then(Redis::start_kept);
         let setups: Vec<Setup> = match &redis {
             None => vec![gate(&upstream, rules)],
-            Some(redis) => ["left", "right"]
-                .map(|node| on_redis(gate(&upstream, rules), redis, node))
-                .into(),
+            Some(redis) => ["left", "right"].map(|node| on_redis(gate(&upstream, rules), redis, node)).into(),
         };
         let gates: Vec<Gate> = setups.into_iter().map(Setup::start).collect();
         let places = Mutex::new(gates.iter().map(place).collect());
