@@ -135,16 +135,11 @@ fn by_command_line_and_in_the_audit_chain() {
     assert_eq!(command(&gate, &words, "ops-1").1, "It was no stand-in: dora\n");
     assert_eq!(command(&gate, &["approvals", "stand-in", "list"], "ops-1").1, "Nobody stands in.\n");
     let setup = gate.end();
-    let folder = setup.path("audit");
-    let chain: String = walk(&folder).iter().map(|file| std::fs::read_to_string(file).unwrap_or_default()).collect();
+    let files = std::fs::read_dir(setup.path("sluice-audit")).unwrap().map(|entry| entry.unwrap().path());
+    let chain: String = files.filter_map(|file| std::fs::read_to_string(file).ok()).collect();
     let entry = |what: &str| {
         let lines = chain.lines().filter(|line| line.contains("people:dora"));
         lines.filter(|line| line.contains(&format!("\"{what}\""))).count()
     };
     assert_eq!((entry("stand-in"), entry("stand-in-revoked")), (1, 1), "{chain}");
-}
-
-fn walk(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
-    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
 }
