@@ -5,7 +5,6 @@ mod candidate;
 mod exchange;
 mod facts;
 mod in_force;
-mod promised;
 mod remember;
 mod road;
 
@@ -16,6 +15,7 @@ pub mod fetch;
 pub mod holds;
 pub mod lookout;
 pub mod operate;
+pub mod promised;
 pub mod rates;
 pub mod reconcile;
 pub mod release;
