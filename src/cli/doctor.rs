@@ -2,6 +2,7 @@
 
 mod told;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -209,18 +210,20 @@ async fn look_at_nodes(
             "wait some seconds; if it stays so, see whether the gates run and reach this Redis",
         );
     }
-    let mut softwares = Vec::new();
+    let mut of_all = OfAll::default();
     for member in &heard.members {
         let outbox = sealed.outbox(environment, &member.node, MOST).await?.len();
         let told: Value = serde_json::from_str(&member.told).unwrap_or_default();
-        let software = told.get("software").and_then(Value::as_str).unwrap_or("unknown").to_owned();
+        let text = |name| told.get(name).and_then(Value::as_str).unwrap_or("unknown").to_owned();
+        let (software, policies) = (text("software"), text("policies"));
         let clock = told.get("clockMicros").and_then(Value::as_i64);
         let clock_off = clock.map(|clock| clock.saturating_sub(member.beat.as_micros()));
         let way = way(&heard, member);
         if way == Way::Live {
-            if !softwares.contains(&software) {
-                softwares.push(software.clone());
-            }
+            let node = member.node.as_str();
+            of_all.software.entry(software.clone()).or_default().push(node.to_owned());
+            of_all.policies.entry(policies.clone()).or_default().push(node.to_owned());
+            of_all.contract.entry(text("contract")).or_default().push(node.to_owned());
             if let Some(off) = clock_off.filter(|off| off.abs() > CLOCKS_APART_MICROS) {
                 report.find(
                     &format!(
@@ -250,18 +253,57 @@ async fn look_at_nodes(
         }
         let is_waited_for = waited_for.contains(&member.node);
         let age = age(heard.at, member.beat);
-        report.node(environment, member.node.as_str(), way, age, &software, clock_off, outbox, is_waited_for);
-    }
-    if softwares.len() > 1 {
-        report.find(
-            &format!("{environment}: gates run different versions: {}", softwares.join(", ")),
-            "well for the time of an upgrade; finish it",
+        report.node(
+            environment,
+            member.node.as_str(),
+            way,
+            age,
+            (&software, &policies),
+            clock_off,
+            outbox,
+            is_waited_for,
         );
     }
+    of_all.compare(environment, report);
     if !heard.members.iter().any(|member| way(&heard, member) == Way::Live) && !heard.generation.is_empty() {
         report.find(&format!("{environment}: no gate runs on this store"), "start one: `sluice serve`");
     }
     Ok(())
+}
+
+/// What gates that live say of themselves, and which of them do.
+#[derive(Debug, Default)]
+struct OfAll {
+    software: BTreeMap<String, Vec<String>>,
+    policies: BTreeMap<String, Vec<String>>,
+    contract: BTreeMap<String, Vec<String>>,
+}
+
+impl OfAll {
+    /// Gates that differ are named.
+    fn compare(&self, environment: Environment, report: &mut Report) {
+        let ways = [
+            ("run different versions", &self.software, "well for the time of an upgrade; finish it"),
+            (
+                "decide by different policies",
+                &self.policies,
+                "give them the same folder of policies; where some wait for two people, `sluice policy candidate` shows it",
+            ),
+            ("have different contracts", &self.contract, "give them the same `catalog.schemas`"),
+        ];
+        for (what, by, way) in ways {
+            if by.len() > 1 {
+                let told = by.iter().map(|(version, nodes)| format!("{} ({})", short(version), nodes.join(", ")));
+                let told: Vec<String> = told.collect();
+                report.find(&format!("{environment}: gates {what}: {}", told.join("; ")), way);
+            }
+        }
+    }
+}
+
+/// Digests are long.
+fn short(version: &str) -> &str {
+    version.get(..12).unwrap_or(version)
 }
 
 fn way(heard: &Heard, member: &Member) -> Way {

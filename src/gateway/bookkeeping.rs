@@ -26,11 +26,11 @@ use crate::base::ids::Environment;
 use crate::chain::Highest;
 use crate::commit::{Keep, StoreFault};
 use crate::config::{Config, LongestWrite, StoreKind, TimeoutsConfig};
-use crate::journey::Books;
 use crate::journey::holds::Changes;
 use crate::journey::roll::{NotJoined, Roll};
 use crate::journey::setback::close_if_set_back;
 use crate::journey::upkeep::{RecoverError, drain, flush, recover, search_and_sweep, watch_leases};
+use crate::journey::{Books, InForce};
 use crate::ports::Store;
 use crate::stations::claim::Terms;
 use crate::telemetry::Metrics;
@@ -98,6 +98,7 @@ pub(super) struct Around<'p> {
     pub settling: &'p TaskTracker,
     pub stopping: &'p watch::Receiver<bool>,
     pub supervisor: &'p Supervisor,
+    pub in_force: &'p Arc<InForce>,
 }
 
 pub(super) fn open(
@@ -142,6 +143,7 @@ pub(super) fn open(
             instance: audit.instance().to_owned(),
             former: audit.former().map(str::to_owned),
             audit_folder: config.audit.folder.clone(),
+            in_force: around.in_force.clone(),
         })
     });
     let store = sealed(store);
@@ -233,7 +235,7 @@ fn when_free<T, E>(
             );
             around.supervisor.waiting("the process that has the store");
         }
-        around.runtime.block_on(tokio::time::sleep(SOON));
+        around.runtime.block_on(async { tokio::time::sleep(SOON).await });
     }
 }
 

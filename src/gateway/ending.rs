@@ -137,13 +137,14 @@ impl Ending {
             tracker.close();
         }
         let all = async {
-            if is_announced && timeout(QUIET, self.connections.wait()).await.is_err() {
+            let is_quiet = !is_announced || timeout(QUIET, self.connections.wait()).await.is_ok();
+            self.phase.send_replace(Phase::Refusing);
+            if !is_quiet {
                 tracing::info!(
                     open = self.connections.len(),
                     "ending: what comes over open connections now is refused"
                 );
             }
-            self.phase.send_replace(Phase::Refusing);
             self.requests.wait().await;
             // A caller may have left; what was sent for it has not.
             self.sending.wait().await;

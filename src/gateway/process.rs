@@ -159,17 +159,18 @@ impl Process {
         let Start { set, waiting, before } =
             reload::start(&folder, loaded, &archive, config.loosening).map_err(StartError::Policies)?;
         let rates = rates(config, &set.policies, &metrics, redis.as_ref());
+        let in_force = Arc::new(InForce::new(set.catalog, set.policies, rates, metrics.clone()));
+        tracing::info!(version = in_force.now().policies.version(), "policies took force");
         let around = Around {
             runtime: &runtime,
             workers: &workers,
             settling: &sending,
             stopping: &stopping,
             supervisor: &supervisor,
+            in_force: &in_force,
         };
         let opened = bookkeeping::open(config, around, &metrics, redis).map_err(StartError::Books)?;
         let (books, is_open) = (opened.books.clone(), opened.is_open.clone());
-        let in_force = Arc::new(InForce::new(set.catalog, set.policies, rates, metrics.clone()));
-        tracing::info!(version = in_force.now().policies.version(), "policies took force");
         let served = config.environments.iter().map(|one| one.environment).collect();
         let watching = Watching { books: books.clone(), in_force: in_force.clone(), environments: served };
         let tracer = watch_over(config, &runtime, &workers, watching)?;

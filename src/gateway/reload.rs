@@ -346,8 +346,9 @@ fn contract(before: &Catalog, now: &Catalog) -> Option<String> {
         return None;
     }
     let lacks = |one: &Catalog, other: &Catalog| -> Vec<String> {
-        let ids = one.operations().iter().map(|operation| &operation.id);
-        ids.filter(|id| other.operation(id).is_none()).map(ToString::to_string).collect()
+        let is_on = |id| other.operation(id).is_some_and(|operation| operation.enabled);
+        let ids = one.operations().iter().filter(|operation| operation.enabled).map(|operation| &operation.id);
+        ids.filter(|id| !is_on(id)).map(ToString::to_string).collect()
     };
     let (added, removed) = (lacks(now, before).join(", "), lacks(before, now).join(", "));
     Some(match (added.as_str(), removed.as_str()) {

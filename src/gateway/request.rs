@@ -65,7 +65,10 @@ fn time(gate: &Gate, session: &mut Session) {
     if session.is_http2() {
         session.set_write_timeout(Some(gate.timeouts.client_write));
     } else {
-        session.set_keepalive(Some(0));
+        // Whether the connection goes on, its caller and the engine have said.
+        if session.get_keepalive().is_some() {
+            session.set_keepalive(Some(0));
+        }
         session.set_read_timeout(None);
         // Who ends its sending side can still read.
         session.set_abort_on_close(false);

@@ -5,6 +5,7 @@ mod candidate;
 mod exchange;
 mod facts;
 mod in_force;
+mod promised;
 mod remember;
 mod road;
 
@@ -21,6 +22,7 @@ pub mod release;
 pub mod roll;
 pub mod sessions;
 pub mod setback;
+pub mod stand_ins;
 pub mod submit;
 pub mod upkeep;
 

@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::Books;
 use super::books::{Drained, TRIES};
 use super::remember::{NotRemembered, remember};
+use super::{Books, InForce};
 use crate::adapters::random::nonce;
 use crate::adapters::store::redis::{Heard, Life, RedisStore, Verdict};
 use crate::base::ids::Environment;
@@ -44,6 +44,8 @@ pub struct Roll {
     pub former: Option<String>,
     /// Where its chain is.
     pub audit_folder: PathBuf,
+    /// What this node decides by: others see whether they do, too.
+    pub in_force: Arc<InForce>,
 }
 
 /// Why this node is not one of the nodes.
@@ -160,8 +162,11 @@ impl Roll {
     }
 
     fn life(&self, books: &Books) -> Life {
+        let now = self.in_force.now();
         let told = json!({
             "software": env!("CARGO_PKG_VERSION"),
+            "policies": now.policies.version(),
+            "contract": now.catalog.digest().to_hex(),
             "clockMicros": books.clock.now().as_microsecond(),
         });
         Life { instance: self.instance.clone(), former: self.former.clone(), fresh: nonce().0, told: told.to_string() }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::claims::{swap, told};
 use super::nodes::{pair, setup};
 use crate::support::clock::wait_until;
-use crate::support::gate::sluice;
+use crate::support::gate::{EVERYTHING, sluice};
 use crate::support::{Gate, Redis, Setup, Upstream};
 
 /// Its exit code and what it says.
@@ -47,6 +47,21 @@ fn the_doctor_tells_nodes_clocks_and_why_money_is_closed() {
     let (_, lines) = doctor(&asks, "lines");
     assert!(lines.contains("production: money is OPEN\n  left: live, version"), "{lines}");
     assert!(lines.ends_with("All is well.\n"), "{lines}");
+
+    let [policies, theirs] = [0, 1].map(|at| production["nodes"][at]["policies"].as_str().unwrap().to_owned());
+    assert!(policies == theirs && policies.len() > 12, "{policies} {theirs}");
+    let rules = right.path("policies/everything.toml");
+    std::fs::write(
+        &rules,
+        format!("{EVERYTHING}[[rule]]\nid = \"none\"\neffect = \"deny\"\nwhen = {{ op = \"@money\" }}\n"),
+    )
+    .unwrap();
+    wait_until("the difference to be named", || {
+        let found = findings(&json(&asks).1);
+        found.contains("decide by different policies") && found.contains("(left)") && found.contains("(right)")
+    });
+    std::fs::write(&rules, EVERYTHING).unwrap();
+    wait_until("all to be well again", || json(&asks).0 == 0);
 
     let left = left.kill();
     wait_until("it to be missed", || findings(&json(&asks).1).contains("`left` has not been heard of"));

@@ -2,7 +2,8 @@
 
 Its gates, simulator and Redis are started as compose.yaml says, with their files
 and arguments, but for addresses and folders. A swap at one gate is known at the
-other. The Sentinels' example is started as well.
+other. The Sentinels' example is started as well. Units, manifests and container file are
+read by public checkers: systemd-analyze, kubernetes-validate, yamllint, dockerfile-parse.
 """
 
 import argparse
@@ -18,12 +19,17 @@ import time
 from http.client import HTTPConnection
 from pathlib import Path
 
+import kubernetes_validate
 import yaml
+from dockerfile_parse import DockerfileParser
+from yamllint import linter
+from yamllint.config import YamlLintConfig
 
 from gate import running
 from kill import free_port
 from report import Report
 
+KUBERNETES = "1.33"
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 SWAP = json.dumps({
     "requestId": "deploy-1",
@@ -61,6 +67,84 @@ def check_compose(report, compose):
         report.check(f"{name}: has the secrets that its settings name", ", ".join(asked ^ set(gate["secrets"])))
     user = re.findall(r"^USER (.+)$", (DEPLOY / "Containerfile").read_text(encoding="utf-8"), re.MULTILINE)
     report.check("the container's user is not root", "" if user and user[-1].split(":")[0] not in ("0", "root") else str(user))
+
+
+# A service that is as locked in as this one has little left to lose.
+MOST_EXPOSED = 2.0
+YAML = """{extends: default, rules: {line-length: {max: 130}, document-start: disable, comments: disable,
+    braces: {max-spaces-inside: 1}, comments-indentation: disable}}"""
+
+
+def check_yaml(report):
+    files = [*DEPLOY.glob("*.yaml"), *DEPLOY.glob("*/*.yml")]
+    for file in files:
+        wrong = [str(one) for one in linter.run(file.read_text(encoding="utf-8"), YamlLintConfig(YAML)) if one.level == "error"]
+        report.check(f"{file.name}: yamllint", "; ".join(wrong[:3]))
+
+
+def check_container(report):
+    parser = DockerfileParser(str(DEPLOY / "Containerfile"), cache_content=True)
+    steps = parser.structure
+    of = lambda name: [step["value"] for step in steps if step["instruction"] == name]
+    report.check("the container is built in two stages", "" if len(of("FROM")) == 2 else str(of("FROM")))
+    report.check("its images are of a version", ", ".join(image for image in of("FROM") if not re.search(r":[a-z]*-?\d|:[a-z]+-slim", image)))
+    report.check("nothing is fetched past the package managers", ", ".join(of("ADD") + [run for run in of("RUN") if "curl" in run or "wget" in run]))
+    started = of("ENTRYPOINT") + of("CMD")
+    report.check("it is started without a shell", ", ".join(words for words in started if not words.startswith("[")))
+
+
+def check_units(binary, report, folder):
+    for name in ("sluice.service", "sluice@.service"):
+        text = (DEPLOY / "sluice.service").read_text(encoding="utf-8")
+        (folder / name).write_text(text.replace("/usr/local/bin/sluice", binary), encoding="utf-8")
+    shutil.copy(DEPLOY / "sluice.socket", folder)
+    units = [folder / name for name in ("sluice.service", "sluice@a.service", "sluice.socket")]
+    said = subprocess.run(["systemd-analyze", "verify", *units], capture_output=True, text=True, check=False)
+    report.check("systemd takes the units", (said.stdout + said.stderr) if said.returncode or said.stderr else "")
+    words = ["systemd-analyze", "security", "--offline=true", folder / "sluice.service"]
+    said = subprocess.run(words, capture_output=True, text=True, check=False)
+    level = re.search(r"exposure level for sluice.service: ([0-9.]+)", said.stdout)
+    report.check("the service is locked in", "" if level and float(level[1]) <= MOST_EXPOSED else said.stdout[-300:] + said.stderr)
+    wanted = re.findall(r"^ListenStream=(.+)$", (DEPLOY / "sluice.socket").read_text(encoding="utf-8"), re.MULTILINE)
+    subprocess.run([binary, "init"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    given = re.findall(r'^listen = "(.+)"$', (folder / "sluice.toml").read_text(encoding="utf-8"), re.MULTILINE)
+    report.check("the sockets are those of the first configuration", "" if wanted == given else f"{wanted} {given}")
+
+
+def check_kubernetes(binary, report, folder):
+    """Each resource against the schemas of Kubernetes; then the gate's own settings."""
+    resources = list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text(encoding="utf-8")))
+    for one in resources:
+        name = f"{one['kind']} {one['metadata']['name']}"
+        try:
+            kubernetes_validate.validate(one, KUBERNETES, strict=True)
+            report.check(f"{name}: is as Kubernetes wants it", "")
+        except kubernetes_validate.ValidationError as why:
+            report.check(f"{name}: is as Kubernetes wants it", why.message)
+    of = lambda kind: [one for one in resources if one["kind"] == kind]
+    [stateful], [config] = of("StatefulSet"), of("ConfigMap")
+    pod = stateful["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    labels = stateful["spec"]["template"]["metadata"]["labels"]
+    selected = [one["spec"]["selector"].get("matchLabels", one["spec"]["selector"]) for kind in ("Service", "PodDisruptionBudget") for one in of(kind)]
+    report.check("what selects the gates finds them", "" if all(labels.items() >= one.items() for one in selected) else str(selected))
+    ports = {port["name"] for port in container["ports"]}
+    probes = {container[name]["httpGet"]["port"] for name in ("startupProbe", "livenessProbe", "readinessProbe")}
+    report.check("probes ask a port that is there", "" if probes <= ports else str(probes - ports))
+    mounted, there = {one["name"] for one in container["volumeMounts"]}, {one["name"] for one in pod["volumes"]}
+    there |= {one["metadata"]["name"] for one in stateful["spec"]["volumeClaimTemplates"]}
+    report.check("every volume is there and mounted", "" if mounted == there else str(mounted ^ there))
+    text, secrets = config["data"]["sluice.toml"], folder / "secrets"
+    secrets.mkdir()
+    for name in re.findall(r"/run/secrets/sluice/([a-z-]+)", text):
+        (secrets / name).write_text("redis://redis:6379" if "url" in name else os.urandom(32).hex(), encoding="utf-8")
+    text = text.replace("/run/secrets/sluice", str(secrets)).replace("/etc/sluice/policies", str(DEPLOY.parent / "policies"))
+    file = folder / "kubernetes.toml"
+    file.write_text(text, encoding="utf-8")
+    said = subprocess.run([binary, "check", "--config", file], capture_output=True, text=True, check=False)
+    report.check("its settings have no faults", "" if said.returncode == 0 else said.stdout + said.stderr)
+    notice = int(re.search(r"notice_secs = (\d+)", text)[1])
+    report.check("pods are given the time to end", "" if pod["terminationGracePeriodSeconds"] >= notice + 95 + 10 else str(notice))
 
 
 def gates_of(compose):
@@ -190,6 +274,11 @@ def main():
     binary, report = parser.parse_args().binary, Report()
     compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text(encoding="utf-8"))
     check_compose(report, compose)
+    check_yaml(report)
+    check_container(report)
+    with tempfile.TemporaryDirectory(prefix="sluice-") as folder:
+        check_units(binary, report, Path(folder))
+        check_kubernetes(binary, report, Path(folder))
     with tempfile.TemporaryDirectory(prefix="sluice-") as folder:
         try_compose(binary, report, compose, Path(folder))
     with tempfile.TemporaryDirectory(prefix="sluice-") as folder:

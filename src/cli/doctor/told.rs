@@ -51,7 +51,7 @@ impl Report {
         name: &str,
         way: Way,
         age: Duration,
-        software: &str,
+        (software, policies): (&str, &str),
         clock_off_micros: Option<i64>,
         outbox: usize,
         is_waited_for: bool,
@@ -61,6 +61,7 @@ impl Report {
             "state": match way { Way::Live => "live", Way::Ended => "ended", Way::Gone => "gone" },
             "seenSecondsAgo": (way != Way::Ended).then_some(age.as_secs()),
             "software": software,
+            "policies": policies,
             "clockOffMillis": (way == Way::Live).then_some(clock_off_micros.map(|micros| micros / 1_000)).flatten(),
             "outbox": outbox,
             "waitedFor": is_waited_for,
@@ -137,9 +138,10 @@ fn line(node: &Value) -> String {
     let clock = node["clockOffMillis"].as_i64().map_or_else(String::new, |off| format!(", clock {off:+} ms"));
     let waited_for = if node["waitedFor"] == true { ", WAITED FOR" } else { "" };
     format!(
-        "  {}: {seen}, version {}{clock}, {} entries in its outbox{waited_for}",
+        "  {}: {seen}, version {}, policies {}{clock}, {} entries in its outbox{waited_for}",
         text(node, "node"),
         text(node, "software"),
+        text(node, "policies").get(..12).unwrap_or_default(),
         node["outbox"]
     )
 }
