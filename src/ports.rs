@@ -43,6 +43,16 @@ impl Lease {
     }
 }
 
+/// Which part of an index.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// From its end, the latest first.
+    pub backwards: bool,
+    /// What stands behind this place, in that order; the member may be gone.
+    pub behind: Option<(StoreTime, String)>,
+    pub count: usize,
+}
+
 /// What was decided and done, kept and shared: see [`crate::commit`].
 ///
 /// Every call ends by a deadline of its own.
@@ -61,6 +71,14 @@ pub trait Store: fmt::Debug + Send + Sync {
         index: Index,
         until: Option<StoreTime>,
         count: usize,
+    ) -> Result<Vec<(StoreTime, String)>, StoreFault>;
+
+    /// A part of an index in its order, which is that of `due`; or from its end, the latest first.
+    async fn part(
+        &self,
+        environment: Environment,
+        index: Index,
+        part: Part,
     ) -> Result<Vec<(StoreTime, String)>, StoreFault>;
 
     /// What a window holds now.

@@ -3,10 +3,8 @@
 //! What is shown of a call is made here, from the bytes that would be sent, and a vote is for the fingerprint that is
 //! computed here: a console that told something else would be noticed.
 
-use std::collections::BTreeMap;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::{Args, Subcommand, ValueEnum};
@@ -14,15 +12,16 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::console::{Ask, Way, refusal};
-use super::freeze::Environment;
+use super::hold::{Shown, line, plain, standing};
+use super::pages::{Pages, listed};
+use super::stand_ins::StandIn;
+use super::watch::Watch;
 use super::{Ending, print, read_contract};
 use crate::base::ids::{Environment as Where, HoldId};
 use crate::catalog::Catalog;
 use crate::stations::admit::Known;
 use crate::stations::check::Intent;
-use crate::stations::hold::{in_words, read_bytes};
-
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+use crate::stations::hold::read_bytes;
 
 /// See calls that wait for people, and judge them
 ///
@@ -42,6 +41,8 @@ enum What {
     Reject(Reject),
     Withdraw(Withdraw),
     Watch(Watch),
+    #[command(name = "stand-in")]
+    StandIn(StandIn),
 }
 
 /// List what waits, those first that expire first
@@ -49,18 +50,23 @@ enum What {
 struct List {
     #[command(flatten)]
     way: Way,
-    /// Of one environment alone
-    #[arg(long, value_enum)]
-    environment: Option<Environment>,
-    /// In which state
+    #[command(flatten)]
+    pages: Pages,
+    /// In which state; those that are over stand with the latest first
     #[arg(long, value_enum, default_value = "open")]
     state: State,
-    /// At most so many, up to 100
+    /// Of one operation alone, by its id
+    #[arg(long, value_name = "ID")]
+    operation: Option<String>,
+    /// That this caller asked for, or this person behind one, by its subject
+    #[arg(long, value_name = "SUBJECT")]
+    by: Option<String>,
+    /// That wait, or waited, for this approval
+    #[arg(long, value_name = "NAME")]
+    approval: Option<String>,
+    /// That wait for your own vote
     #[arg(long)]
-    limit: Option<u16>,
-    /// Where the page before ended
-    #[arg(long, value_name = "NEXT")]
-    after: Option<String>,
+    mine: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -68,6 +74,9 @@ enum State {
     Open,
     Pending,
     Approved,
+    Released,
+    Declined,
+    Ended,
 }
 
 #[derive(Debug, Args)]
@@ -119,13 +128,6 @@ struct Withdraw {
     which: Which,
 }
 
-/// Tell what begins to wait, and what becomes of it, until you end it
-#[derive(Debug, Args)]
-struct Watch {
-    #[command(flatten)]
-    way: Way,
-}
-
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     match &arguments.what {
         What::List(list) => list.run(),
@@ -140,6 +142,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
             withdraw.which.judge("withdraw", json!({}), told)
         }
         What::Watch(watch) => watch.run(),
+        What::StandIn(stand_in) => stand_in.run(),
     }
 }
 
@@ -149,17 +152,18 @@ impl List {
             State::Open => "open",
             State::Pending => "pending",
             State::Approved => "approved",
+            State::Released => "released",
+            State::Declined => "declined",
+            State::Ended => "ended",
         };
-        let ask = Ask::get("holds")
-            .with("environment", self.environment.map(|environment| environment.as_str().to_owned()))
-            .with("state", Some(state.to_owned()))
-            .with("limit", self.limit.map(|limit| limit.to_string()))
-            .with("after", self.after.clone());
-        self.way.ask(&ask, |answer| {
-            let lines: String = list(answer, "holds").map(|one| format!("{}\n", line(one))).collect();
-            let more = answer["next"].as_str().map_or_else(String::new, |next| format!("more: --after {next}\n"));
-            if lines.is_empty() { "Nothing waits.\n".to_owned() } else { format!("{lines}{more}") }
-        })
+        let ask = self.pages.of("holds").with("state", Some(state.to_owned()));
+        let ask = ask.with("operation", self.operation.clone()).with("by", self.by.clone());
+        let ask = ask.with("approval", self.approval.clone()).with("mine", self.mine.then(|| "true".to_owned()));
+        let none = match self.state {
+            State::Open | State::Pending | State::Approved => "Nothing waits.",
+            State::Released | State::Declined | State::Ended => "Nothing that waited is kept.",
+        };
+        self.way.ask(&ask, |answer| listed(answer, "holds", line, none))
     }
 }
 
@@ -204,13 +208,6 @@ fn sure() -> anyhow::Result<bool> {
     let mut answer = String::new();
     io::stdin().read_line(&mut answer).context("standard input cannot be read")?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
-}
-
-/// A hold as the console tells it, and the call that its bytes are.
-struct Shown {
-    hold: Value,
-    /// `None`: this person is not shown the bytes.
-    intent: Option<Intent>,
 }
 
 impl Which {
@@ -290,112 +287,4 @@ fn read(catalog: &Catalog, hold: &Value) -> Option<Intent> {
         roles: std::collections::BTreeSet::new(),
     };
     read_bytes(catalog, environment, (&method, text("/sent/target")?, text("/sent/body")?.as_bytes()), by)
-}
-
-impl Shown {
-    fn in_words(&self) -> String {
-        let mut lines = vec![line(&self.hold)];
-        match &self.intent {
-            Some(intent) => {
-                lines.extend(in_words(intent).into_iter().map(|(name, text)| format!("  {name:<7} {text}")))
-            }
-            None => lines.push("  You are not shown what would be sent: that takes the role `approver`.".to_owned()),
-        }
-        for reason in list(&self.hold, "reasons") {
-            let rule = reason["rule"].as_str().map_or_else(String::new, |rule| format!(" ({rule})"));
-            lines.push(format!("  why     {}{rule}", reason["text"].as_str().unwrap_or("-")));
-        }
-        for approval in list(&self.hold, "approvals") {
-            lines.push(format!("  needs   {}", needed(approval)));
-        }
-        for (name, words) in [("agreed", "votes"), ("said", "notes")] {
-            for word in list(&self.hold, words) {
-                let text = word["text"].as_str().map_or_else(String::new, |text| format!(": {}", plain(text)));
-                lines.push(format!("  {name:<7} {}{text}", word["subject"].as_str().unwrap_or("-")));
-            }
-        }
-        if let Some(intent) = &self.intent {
-            let body = intent.body().map(|body| String::from_utf8_lossy(body).into_owned()).unwrap_or_default();
-            lines.push(format!("  sends   {} {}", intent.operation().method, intent.target()));
-            lines.push(format!("          {body}"));
-            lines.push(format!("  as      {}", intent.fingerprint()));
-        }
-        format!("{}\n", lines.join("\n"))
-    }
-}
-
-fn needed(approval: &Value) -> String {
-    let missing: Vec<String> = list(approval, "missing")
-        .map(|one| format!("{} of {}", one["count"], one["group"].as_str().unwrap_or("-")))
-        .collect();
-    let missing = if missing.is_empty() { "nobody more".to_owned() } else { format!("{} more", missing.join(" and ")) };
-    let name = approval["name"].as_str().unwrap_or("-");
-    format!("{name}: {} of {}, {missing}", approval["given"], approval["needed"])
-}
-
-/// One line of a list.
-fn line(hold: &Value) -> String {
-    let text = |pointer: &str| hold.pointer(pointer).and_then(Value::as_str).unwrap_or("-");
-    let moves = list(hold, "words").filter(|word| matches!(word["name"].as_str(), Some("from" | "to")));
-    let moves: Vec<String> = moves
-        .map(|word| format!("{} {}", word["name"].as_str().unwrap_or(""), word["text"].as_str().unwrap_or("")))
-        .collect();
-    let moves = if moves.is_empty() { String::new() } else { format!(": {}", moves.join(" ")) };
-    format!(
-        "{} {} {} {} by {}/{}, until {}{moves}",
-        text("/id"),
-        text("/environment"),
-        text("/state"),
-        text("/operation"),
-        text("/owner/issuer"),
-        text("/owner/subject"),
-        text("/expiresAt"),
-    )
-}
-
-/// How it stands with one.
-fn standing(hold: &Value) -> String {
-    match hold["state"].as_str() {
-        Some("pending") => {
-            format!("It waits: {}.", list(hold, "approvals").map(needed).collect::<Vec<_>>().join("; "))
-        }
-        Some("approved" | "released") => "People enough have agreed: it is being sent.".to_owned(),
-        state => format!("It is {}.", state.unwrap_or("-")),
-    }
-}
-
-fn list<'v>(value: &'v Value, name: &str) -> impl Iterator<Item = &'v Value> {
-    value.get(name).and_then(Value::as_array).into_iter().flatten()
-}
-
-/// What others wrote does not move the cursor.
-fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
-}
-
-impl Watch {
-    fn run(&self) -> anyhow::Result<Ending> {
-        let mut known: BTreeMap<String, String> = BTreeMap::new();
-        loop {
-            let (status, answer) = self.way.send(&Ask::get("holds").with("limit", Some("100".to_owned())))?;
-            if status != 200 {
-                return told(&refusal(status, &answer));
-            }
-            let mut now = BTreeMap::new();
-            for hold in list(&answer, "holds") {
-                let id = hold["id"].as_str().unwrap_or("-").to_owned();
-                let stands = format!("{} {}", line(hold), standing(hold));
-                if known.get(&id) != Some(&stands) {
-                    print(&format!("{stands}\n"))?;
-                }
-                now.insert(id, stands);
-            }
-            for gone in known.keys().filter(|id| !now.contains_key(*id)) {
-                let (_, hold) = self.way.send(&Ask::get(format!("holds/{gone}")))?;
-                print(&format!("{gone} {}\n", standing(&hold)))?;
-            }
-            known = now;
-            std::thread::sleep(LOOK_EVERY);
-        }
-    }
 }

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
+use bytes::Bytes;
 use clap::{Args, ValueEnum};
-use reqwest::{Certificate, Client, Method, redirect};
+use reqwest::{Certificate, Client, Method, Response, redirect};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
@@ -15,6 +16,8 @@ use super::{Ending, Sources, print, read_config};
 use crate::base::secret::Secret;
 
 const DEADLINE: Duration = Duration::from_secs(30);
+/// The console ends one before.
+const LONGEST_STREAM: Duration = Duration::from_secs(900);
 /// The largest answer that is read.
 const MOST_BYTES: usize = 8 * 1024 * 1024;
 const TOKEN: &str = "SLUICE_TOKEN";
@@ -75,6 +78,28 @@ impl Ask {
     }
 }
 
+/// An answer that does not end soon.
+pub(super) struct Stream(Response);
+
+impl Stream {
+    /// What comes next; nothing if it has ended.
+    pub async fn piece(&mut self) -> anyhow::Result<Option<Bytes>> {
+        self.0.chunk().await.context("the console broke off its stream")
+    }
+}
+
+async fn whole(base: &str, answer: &mut Response) -> anyhow::Result<Value> {
+    let (status, mut whole) = (answer.status(), Vec::new());
+    while let Some(piece) = answer.chunk().await.with_context(|| format!("`{base}` broke off its answer"))? {
+        whole.extend_from_slice(&piece);
+        if whole.len() > MOST_BYTES {
+            bail!("`{base}` answers with more than {MOST_BYTES} bytes: this is not a console of Sluice");
+        }
+    }
+    serde_json::from_slice(&whole)
+        .map_err(|_| anyhow!("`{base}` answers {} without JSON: this is not a console of Sluice", status.as_u16()))
+}
+
 impl Way {
     /// Asks, and tells the answer: as it is, or in the words that the command has for it.
     pub fn ask(&self, ask: &Ask, words: impl Fn(&Value) -> String) -> anyhow::Result<Ending> {
@@ -96,33 +121,41 @@ impl Way {
 
     /// Asks, and gives status and answer.
     pub fn send(&self, ask: &Ask) -> anyhow::Result<(u16, Value)> {
+        let runtime = Runtime::new().context("no threads to run on")?;
+        runtime.block_on(self.fetch(ask))
+    }
+
+    pub async fn fetch(&self, ask: &Ask) -> anyhow::Result<(u16, Value)> {
+        let base = self.base()?;
+        let mut answer = self.begin(&base, ask, DEADLINE).await?;
+        let status = answer.status().as_u16();
+        Ok((status, whole(&base, &mut answer).await?))
+    }
+
+    /// Opens a stream; or what the console answers instead.
+    pub async fn listen(&self, path: &str) -> anyhow::Result<Result<Stream, (u16, Value)>> {
+        let base = self.base()?;
+        let mut answer = self.begin(&base, &Ask::get(path), LONGEST_STREAM).await?;
+        match answer.status().as_u16() {
+            200 => Ok(Ok(Stream(answer))),
+            status => Ok(Err((status, whole(&base, &mut answer).await?))),
+        }
+    }
+
+    async fn begin(&self, base: &str, ask: &Ask, deadline: Duration) -> anyhow::Result<Response> {
         // The first provider that is installed is the one that everybody gets.
         rustls::crypto::ring::default_provider().install_default().ok();
-        let (base, token) = (self.base()?, self.token()?);
-        let client = self.client()?;
-        let mut request = client.request(ask.method.clone(), ask.url(&base)).bearer_auth(token.reveal());
+        let (client, token) = (self.client()?, self.token()?);
+        let request = client.request(ask.method.clone(), ask.url(base)).bearer_auth(token.reveal());
+        let mut request = request.timeout(deadline);
         if let Some(body) = &ask.body {
             request = request.header("content-type", "application/json").body(body.to_string());
         }
-        let runtime = Runtime::new().context("no threads to run on")?;
-        runtime.block_on(async {
-            let mut answer = request.send().await.map_err(|error| unreachable(&base, &error))?;
-            let status = answer.status().as_u16();
-            let mut whole = Vec::new();
-            while let Some(piece) = answer.chunk().await.with_context(|| format!("`{base}` broke off its answer"))? {
-                whole.extend_from_slice(&piece);
-                if whole.len() > MOST_BYTES {
-                    bail!("`{base}` answers with more than {MOST_BYTES} bytes: this is not a console of Sluice");
-                }
-            }
-            let body = serde_json::from_slice(&whole)
-                .map_err(|_| anyhow!("`{base}` answers {status} without JSON: this is not a console of Sluice"))?;
-            Ok((status, body))
-        })
+        request.send().await.map_err(|error| unreachable(base, &error))
     }
 
     fn client(&self) -> anyhow::Result<Client> {
-        let builder = Client::builder().redirect(redirect::Policy::none()).no_proxy().timeout(DEADLINE);
+        let builder = Client::builder().redirect(redirect::Policy::none()).no_proxy().connect_timeout(DEADLINE);
         let builder = match &self.ca {
             None => builder,
             Some(file) => {

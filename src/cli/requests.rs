@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::Ending;
 use super::console::{Ask, Way};
 use super::freeze::Environment;
+use super::pages::{Pages, listed};
 use crate::base::json::{self as strict, Limits};
 
 /// See calls in doubt, and say what became of them
@@ -30,18 +31,11 @@ enum What {
 struct List {
     #[command(flatten)]
     way: Way,
-    /// Of one environment alone
-    #[arg(long, value_enum)]
-    environment: Option<Environment>,
+    #[command(flatten)]
+    pages: Pages,
     /// In which state
     #[arg(long, value_enum, default_value = "unknown")]
     state: State,
-    /// At most so many, up to 100
-    #[arg(long)]
-    limit: Option<u16>,
-    /// Where the page before ended
-    #[arg(long, value_name = "NEXT")]
-    after: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -120,17 +114,8 @@ impl List {
             State::Unknown => "unknown",
             State::Sending => "sending",
         };
-        let ask = Ask::get("requests")
-            .with("environment", self.environment.map(|environment| environment.as_str().to_owned()))
-            .with("state", Some(state.to_owned()))
-            .with("limit", self.limit.map(|limit| limit.to_string()))
-            .with("after", self.after.clone());
-        self.way.ask(&ask, |answer| {
-            let lines: String =
-                answer["requests"].as_array().into_iter().flatten().map(|one| format!("{}\n", line(one))).collect();
-            let more = answer["next"].as_str().map_or_else(String::new, |next| format!("more: --after {next}\n"));
-            if lines.is_empty() { format!("No call is `{state}`.\n") } else { format!("{lines}{more}") }
-        })
+        let ask = self.pages.of("requests").with("state", Some(state.to_owned()));
+        self.way.ask(&ask, |answer| listed(answer, "requests", line, &format!("No call is `{state}`.")))
     }
 }
 

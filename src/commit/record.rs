@@ -85,12 +85,14 @@ pub enum Kind {
     Hold,
     /// Who agreed that a set of policies takes force.
     Agreement,
+    /// Who votes in another's place.
+    StandIns,
     /// What a cookie of the console stands for, and which of them are one person's.
     Session,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 5] = [Kind::Claim, Kind::Freeze, Kind::Hold, Kind::Agreement, Kind::Session];
+    pub const ALL: [Kind; 6] = [Kind::Claim, Kind::Freeze, Kind::Hold, Kind::Agreement, Kind::StandIns, Kind::Session];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -98,6 +100,7 @@ impl Kind {
             Kind::Freeze => "freeze",
             Kind::Hold => "hold",
             Kind::Agreement => "agreement",
+            Kind::StandIns => "stand-ins",
             Kind::Session => "session",
         }
     }
@@ -154,11 +157,13 @@ pub enum Index {
     Held,
     /// Holds that people approved, by when they are to be sent next.
     Approved,
+    /// Holds that are over, by when nothing of them is kept any more; then they leave it by themselves.
+    Ended,
 }
 
 impl Index {
-    pub const ALL: [Index; 6] =
-        [Index::Sending, Index::Unknown, Index::Frozen, Index::Paid, Index::Held, Index::Approved];
+    pub const ALL: [Index; 7] =
+        [Index::Sending, Index::Unknown, Index::Frozen, Index::Paid, Index::Held, Index::Approved, Index::Ended];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -168,6 +173,7 @@ impl Index {
             Index::Paid => "paid",
             Index::Held => "held",
             Index::Approved => "approved",
+            Index::Ended => "ended",
         }
     }
 }

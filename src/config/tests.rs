@@ -96,6 +96,7 @@ fn every_example_of_the_reference_is_of_the_right_type() {
         ("seal-before.key", "the key before"),
         ("checkpoint.pem", &key),
         ("operand.key", "a key of operands"),
+        ("oidc.secret", "of the provider and of us"),
     ];
     let is_setting = |line: &str| line.split_once(" = ").is_some_and(|(name, _)| !name.contains(['`', ' ']));
     let instead_of_another = SECTIONS.iter().flat_map(|section| section.settings).filter_map(|s| match s.absent {

@@ -25,6 +25,9 @@ pub(super) enum Act {
     ShowPolicies,
     Agree,
     Usage,
+    ListStandIns,
+    NameStandIn,
+    RevokeStandIn,
     WaysIn,
     ShowSession,
     SignIn,
@@ -40,7 +43,7 @@ pub(super) enum Act {
 pub(super) type Acts = &'static [(Method, Act)];
 
 /// Every path, as the router reads it.
-pub(super) const PATHS: [(&str, Acts); 24] = [
+pub(super) const PATHS: [(&str, Acts); 26] = [
     ("/sluice/v1/openapi.json", &[(Method::GET, Act::Describe)]),
     ("/sluice/v1/explain", &[(Method::POST, Act::Explain)]),
     ("/sluice/v1/usage", &[(Method::GET, Act::Usage)]),
@@ -51,6 +54,8 @@ pub(super) const PATHS: [(&str, Acts); 24] = [
     ("/sluice/v1/requests", &[(Method::GET, Act::ListRequests)]),
     ("/sluice/v1/requests/{environment}/{request}", &[(Method::GET, Act::ShowRequest)]),
     ("/sluice/v1/requests/{environment}/{request}/resolve", &[(Method::POST, Act::Resolve)]),
+    ("/sluice/v1/stand-ins", &[(Method::GET, Act::ListStandIns), (Method::POST, Act::NameStandIn)]),
+    ("/sluice/v1/stand-ins/revoke", &[(Method::POST, Act::RevokeStandIn)]),
     ("/sluice/v1/holds", &[(Method::GET, Act::ListHolds)]),
     ("/sluice/v1/holds/changes", &[(Method::GET, Act::WatchHolds)]),
     ("/sluice/v1/holds/{hold}", &[(Method::GET, Act::ShowHold)]),
@@ -71,7 +76,7 @@ pub(super) const PATHS: [(&str, Acts); 24] = [
 ];
 
 impl Act {
-    pub const ALL: [Act; 27] = [
+    pub const ALL: [Act; 30] = [
         Act::Describe,
         Act::Explain,
         Act::Usage,
@@ -90,6 +95,9 @@ impl Act {
         Act::Reject,
         Act::Withdraw,
         Act::Comment,
+        Act::ListStandIns,
+        Act::NameStandIn,
+        Act::RevokeStandIn,
         Act::WaysIn,
         Act::ShowSession,
         Act::SignIn,
@@ -122,6 +130,9 @@ impl Act {
             Act::Reject => "rejectHold",
             Act::Withdraw => "withdrawVote",
             Act::Comment => "commentHold",
+            Act::ListStandIns => "listStandIns",
+            Act::NameStandIn => "nameStandIn",
+            Act::RevokeStandIn => "revokeStandIn",
             Act::WaysIn => "waysIn",
             Act::ShowSession => "showSession",
             Act::SignIn => "signIn",
@@ -143,8 +154,10 @@ impl Act {
                 Needs::AnyRole
             }
             Act::ListHolds | Act::WatchHolds | Act::ShowHold => Needs::AnyRole,
+            // Whose, is looked at by the act.
+            Act::ListStandIns | Act::RevokeStandIn => Needs::AnyRole,
+            Act::Approve | Act::Reject | Act::Withdraw | Act::Comment | Act::NameStandIn => Needs::Role(Role::Approver),
             Act::SearchHistory | Act::TellRequest | Act::CountDecisions => Needs::AnyRole,
-            Act::Approve | Act::Reject | Act::Withdraw | Act::Comment => Needs::Role(Role::Approver),
             Act::Agree => Needs::Role(Role::PolicyAdmin),
             Act::Freeze | Act::Lift | Act::Resolve => Needs::Role(Role::Operator),
         }
@@ -168,11 +181,13 @@ impl Act {
             Act::WaysIn | Act::ShowSession | Act::SignOut | Act::StartSignIn | Act::EndSignIn => None,
             Act::SignIn => Some("signInRequest"),
             Act::Explain => Some("explainRequest"),
-            Act::ListHolds | Act::WatchHolds | Act::ShowHold => None,
+            Act::ListHolds | Act::WatchHolds | Act::ShowHold | Act::ListStandIns => None,
             Act::Approve => Some("approveRequest"),
             Act::Reject => Some("rejectRequest"),
             Act::Withdraw => Some("withdrawRequest"),
             Act::Comment => Some("commentRequest"),
+            Act::NameStandIn => Some("standInRequest"),
+            Act::RevokeStandIn => Some("standInRevokeRequest"),
             Act::Agree => Some("agreeRequest"),
             Act::Freeze => Some("freezeRequest"),
             Act::Lift => Some("liftRequest"),

@@ -24,7 +24,7 @@ use super::browser::{Browsers, Shown};
 use super::decisions::{self, Before};
 use super::oidc::{self, Door};
 use super::person::{Needs, Person};
-use super::{changes, freezes, history, holds, policies, requests, session, sets, told};
+use super::{changes, freezes, history, holds, policies, requests, session, sets, stand_ins, told};
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::random::trace_id;
 use crate::base::ids::TraceId;
@@ -312,6 +312,9 @@ async fn perform(desk: &Desk, act: Act, asked: Asked) -> Reply {
         Act::Reject => holds::say(&desk.inside, &asked, Say::Reject).await,
         Act::Withdraw => holds::say(&desk.inside, &asked, Say::Withdraw).await,
         Act::Comment => holds::say(&desk.inside, &asked, Say::Comment).await,
+        Act::ListStandIns => stand_ins::list(&desk.inside, &asked).await,
+        Act::NameStandIn => stand_ins::name(&desk.inside, &asked).await,
+        Act::RevokeStandIn => stand_ins::revoke(&desk.inside, &asked).await,
     }
 }
 

@@ -3,6 +3,7 @@
 //! The chain is read from its end, a bounded part at a time; who asks goes on where the answer says. Personal names stand
 //! in it under a key alone, so what is looked for is put under that key first.
 
+use std::cmp::Reverse;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use crate::base::json::{self as strict, Limits};
 use crate::base::normal;
 use crate::catalog::{Place as Where, Violation};
 use crate::chain::{Body, read_line};
-use crate::commit::{Outstanding, StoreTime};
+use crate::commit::{Number, Outstanding, StoreTime};
 use crate::gateway::Inside;
 use crate::stations::record::What;
 use crate::stations::reply::{Code, Reply, said, unsaid};
@@ -45,6 +46,14 @@ struct Sought {
     day: Option<Date>,
 }
 
+/// An Entry that is what was looked for.
+#[derive(Debug)]
+struct Found {
+    at: StoreTime,
+    number: Number,
+    told: Value,
+}
+
 pub(super) async fn search(desk: &Desk, asked: &Asked) -> Reply {
     let inside = &desk.inside;
     let (sought, limit, after) = match wanted(inside, &asked.target_query) {
@@ -52,7 +61,11 @@ pub(super) async fn search(desk: &Desk, asked: &Asked) -> Reply {
         Err(violation) => return violated(vec![violation]),
     };
     match find(desk, sought, limit, after).await {
-        Ok((entries, next)) => said(200, &answer(inside, entries, next)),
+        Ok((mut entries, next)) => {
+            // In the file an Entry stands where it was brought to disk, which may be a little later than others.
+            entries.sort_by_key(|entry| Reverse((entry.at, entry.number)));
+            said(200, &answer(inside, entries, next))
+        }
         Err(reply) => *reply,
     }
 }
@@ -75,14 +88,15 @@ pub(super) async fn tell(desk: &Desk, asked: &Asked) -> Reply {
     match find(desk, sought, LONGEST_STORY, after).await {
         Ok((entries, None)) if entries.is_empty() && after.is_none() => unknown(),
         Ok((mut entries, next)) => {
-            entries.sort_by_key(|entry| entry.get("number").and_then(Value::as_u64));
+            entries.sort_by_key(|entry| entry.number);
             said(200, &answer(inside, entries, next))
         }
         Err(reply) => *reply,
     }
 }
 
-fn answer(inside: &Inside, entries: Vec<Value>, next: Option<Place>) -> Value {
+fn answer(inside: &Inside, entries: Vec<Found>, next: Option<Place>) -> Value {
+    let entries: Vec<Value> = entries.into_iter().map(|entry| entry.told).collect();
     let next = next.map(|Place { sequence, offset }| format!("{sequence}.{offset}"));
     json!({ "entries": entries, "next": next, "of": inside.books.node.as_str() })
 }
@@ -92,7 +106,7 @@ async fn find(
     sought: Sought,
     limit: usize,
     after: Option<Place>,
-) -> Result<(Vec<Value>, Option<Place>), Box<Reply>> {
+) -> Result<(Vec<Found>, Option<Place>), Box<Reply>> {
     let busy = || Box::new(unsaid(Code::Overloaded, "as many are looking back as may be.", None));
     let room = desk.readers.clone().try_acquire_owned().map_err(|_| busy())?;
     let (folder, node) = (desk.inside.audit_folder.clone(), desk.inside.books.node.clone());
@@ -144,13 +158,17 @@ impl Sought {
         needles
     }
 
-    fn found(&self, line: &[u8], needles: &[Vec<String>]) -> Option<Value> {
+    fn found(&self, line: &[u8], needles: &[Vec<String>]) -> Option<Found> {
         let text = std::str::from_utf8(line).ok()?;
         if !needles.iter().all(|any| any.iter().any(|needle| text.contains(needle.as_str()))) {
             return None;
         }
         let (outstanding, entry) = entry(line)?;
-        self.is_it(&outstanding, &entry).then(|| story::as_told(&outstanding, entry))
+        self.is_it(&outstanding, &entry).then(|| Found {
+            at: outstanding.at,
+            number: outstanding.number,
+            told: story::as_told(&outstanding, entry),
+        })
     }
 
     fn is_it(&self, outstanding: &Outstanding, entry: &Value) -> bool {

@@ -8,7 +8,8 @@
 //! | `changes` | a stream that tells when to look again |
 //! | `decisions`, `history`, `story` | what happened, over time and one by one, from the audit chain |
 //! | `desk` | the one way of a request: token, role, body, act, answer |
-//! | `freezes`, `holds`, `policies`, `requests`, `sets` | what the acts do |
+//! | `freezes`, `holds`, `policies`, `requests`, `sets`, `stand_ins` | what the acts do |
+//! | `queue`, `view` | which holds are listed, and how one is seen |
 //! | `oidc` | signing in at an OpenID provider |
 //! | `session` | signing in and out |
 //! | `told` | how records are told |
@@ -31,11 +32,14 @@ mod oidc;
 mod page;
 mod person;
 mod policies;
+mod queue;
 mod requests;
 mod session;
 mod sets;
+mod stand_ins;
 mod story;
 mod told;
+mod view;
 mod web;
 
 use std::convert::Infallible;

@@ -21,13 +21,14 @@ pub(super) struct Page<S, A> {
 
 impl<S: Copy, A> Page<S, A> {
     /// `states` are those that may be asked for, by their words, and `state` is meant if none is. `ended` reads where the
-    /// page before ended, behind its environment.
+    /// page before ended, behind its environment; `further` takes the parameters of one list alone, if it knows them.
     pub(super) fn of(
         inside: &Inside,
         query: &[(String, String)],
         states: &[(&str, S)],
         mut state: S,
         ended: impl Fn(&str) -> Option<A>,
+        mut further: impl FnMut(&str, &str) -> Result<bool, Violation>,
     ) -> Result<Page<S, A>, Violation> {
         let (mut environments, mut limit, mut after) = (inside.environments.clone(), USUAL, None);
         for (name, value) in query {
@@ -51,7 +52,11 @@ impl<S: Copy, A> Page<S, A> {
                     let read = value.split_once(':').and_then(|(at, rest)| Some((served(inside, at)?, ended(rest)?)));
                     after = Some(read.ok_or_else(|| wrong("pattern", "`next` of the page before"))?);
                 }
-                other => return Err(told::unknown_parameter(other)),
+                other => {
+                    if !further(other, value)? {
+                        return Err(told::unknown_parameter(other));
+                    }
+                }
             }
         }
         Ok(Page { environments, state, limit, after })

@@ -61,7 +61,7 @@ pub(super) async fn usage(inside: &Inside, asked: &Asked) -> Reply {
             other => return violated(vec![told::unknown_parameter(other)]),
         }
     }
-    match explain::usage(&inside.books, policies, &environments, limit).await {
+    match explain::usage(&inside.books, &inside.catalog(), policies, &environments, limit).await {
         Ok((usage, is_more)) => {
             let usage: Vec<Value> = usage.iter().map(told_of).collect();
             said(200, &json!({ "version": policies.version(), "usage": usage, "more": is_more }))
@@ -71,7 +71,7 @@ pub(super) async fn usage(inside: &Inside, asked: &Asked) -> Reply {
 }
 
 fn told_of(usage: &Usage<'_>) -> Value {
-    let Usage { environment, limit, key, used } = usage;
+    let Usage { environment, limit, key, used, promised } = usage;
     let (max, units) = (limit.max, limit.max.units());
     let mut members = standing(limit, key, *used);
     let words = format!(
@@ -83,6 +83,8 @@ fn told_of(usage: &Usage<'_>) -> Value {
         max.told(units.saturating_sub(*used))
     );
     members.insert("environment".to_owned(), environment.as_str().into());
+    members.insert("inFlight".to_owned(), promised.in_flight.into());
+    members.insert("pending".to_owned(), promised.pending.into());
     members.insert("words".to_owned(), words.into());
     Value::Object(members)
 }

@@ -14,7 +14,7 @@ use crate::stations::claim::{NotTaken, Otherwise};
 use crate::stations::reply::{Code, Reply, said, unsaid};
 
 pub(super) async fn list(inside: &Inside, asked: &Asked) -> Reply {
-    let page = match Page::of(inside, &asked.query, &STATES, Index::Unknown, name_of) {
+    let page = match Page::of(inside, &asked.query, &STATES, Index::Unknown, name_of, |_, _| Ok(false)) {
         Ok(page) => page,
         Err(violation) => return violated(vec![violation]),
     };

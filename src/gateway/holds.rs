@@ -2,6 +2,8 @@
 //!
 //! `GET /sluice/v1/holds/{id}` and `POST /sluice/v1/holds/{id}/cancel`. Nobody learns whether another's is there.
 
+use std::sync::Arc;
+
 use http::Method;
 use pingora::proxy::Session;
 use serde_json::json;
@@ -10,7 +12,7 @@ use super::{Ctx, Gate, request};
 use crate::base::ids::HoldId;
 use crate::journey::approve::progress_of;
 use crate::journey::holds::{Cancelled, key};
-use crate::stations::admit::{AdmitRefusal, READ_WITH_BODY, bearer};
+use crate::stations::admit::{AdmitRefusal, Caller, READ_WITH_BODY, bearer};
 use crate::stations::claim::Owner;
 use crate::stations::reply::{Code, Refusal, Reply, Waiting, refused, said, unsaid};
 
@@ -45,7 +47,14 @@ async fn answered(gate: &Gate, session: &mut Session, ctx: &mut Ctx) -> Result<R
     if !session.is_body_empty() {
         return Err(AdmitRefusal::Malformed(READ_WITH_BODY));
     }
-    let asker = asker(gate, session, ctx).await?;
+    let caller = asker(gate, session, ctx).await?;
+    let (snapshot, asker) = (gate.in_force.now(), Owner::of(&caller));
+    if let Some(trace) = ctx.trace.clone() {
+        ctx.limited = snapshot.rates.take_for_hold(gate.environment, &caller, &trace).await;
+    }
+    if let Some(exceeded) = ctx.limited.exceeded.take() {
+        return Ok(refused(&Refusal::Exceeded(exceeded), None));
+    }
     let Some(id) = id else { return Ok(unknown()) };
     let (books, key) = (&gate.books, key(gate.environment, &id));
     let cancelled = match ask {
@@ -65,8 +74,15 @@ async fn answered(gate: &Gate, session: &mut Session, ctx: &mut Ctx) -> Result<R
     }
     Ok(match books.find_hold(&key).await {
         Ok(Some((record, hold))) if hold.owner() == asker => {
-            let progress = progress_of(books, &hold, &gate.in_force.now().policies);
-            said(200, &json!({ "hold": Waiting { hold: &hold, at: record.at, progress: &progress }.told() }))
+            match progress_of(books, gate.environment, &hold, &snapshot.policies).await {
+                Ok(progress) => {
+                    said(200, &json!({ "hold": Waiting { hold: &hold, at: record.at, progress: &progress }.told() }))
+                }
+                Err(fault) => {
+                    books.told_of(&fault);
+                    away()
+                }
+            }
         }
         Ok(_) => unknown(),
         Err(fault) => {
@@ -76,7 +92,7 @@ async fn answered(gate: &Gate, session: &mut Session, ctx: &mut Ctx) -> Result<R
     })
 }
 
-async fn asker(gate: &Gate, session: &Session, ctx: &mut Ctx) -> Result<Owner, AdmitRefusal> {
+async fn asker(gate: &Gate, session: &Session, ctx: &mut Ctx) -> Result<Arc<Caller>, AdmitRefusal> {
     let certificate = request::certificate(gate, session, ctx)?;
     let token = bearer(&session.req_header().headers)?;
     let believed = gate.identity.believe(&token).await.map_err(AdmitRefusal::NotBelieved)?;
@@ -84,7 +100,7 @@ async fn asker(gate: &Gate, session: &Session, ctx: &mut Ctx) -> Result<Owner, A
     if !believed.environments.contains(&gate.environment) {
         return Err(AdmitRefusal::WrongEnvironment);
     }
-    Ok(Owner::of(&caller))
+    Ok(caller)
 }
 
 /// Which hold, if the path could name one, and what of it.

@@ -16,7 +16,7 @@ use crate::catalog::Found;
 use crate::config::AnswerMode;
 use crate::journey::fetch::fetch;
 use crate::journey::submit::submit;
-use crate::journey::{Exchange, Snapshot};
+use crate::journey::{Exchange, Snapshot, tell_decided};
 use crate::stations::admit::{AdmitRefusal, Admitted, Certificate, Head, READ_WITH_BODY, admit, bearer, find};
 use crate::stations::check::{check, check_head};
 use crate::stations::decide::{Decision, decide};
@@ -208,6 +208,7 @@ async fn read(
         candidate.decide(&intent, &facts, &decision.grounds().verdict, &gate.metrics);
     }
     let operation = intent.operation().clone();
+    tell_decided(trace, &decision.grounds().verdict);
     gate.metrics.decided(gate.environment.as_str(), operation.id.as_str(), &decision.grounds().verdict);
     let allowed = match decision {
         Decision::Allowed(allowed) => allowed,

@@ -6,6 +6,7 @@ use http::HeaderMap;
 use tokio::sync::watch;
 
 use super::Books;
+use super::approve::progress_of;
 use super::books::{NotBegun, TRIES};
 use crate::adapters::random::hold_id;
 use crate::base::ids::{Environment, HoldId, TraceId};
@@ -13,7 +14,7 @@ use crate::commit::{CommitError, Content, Index, Kind, Record, RecordKey, Step, 
 use crate::policy::Policies;
 use crate::stations::check::Intent;
 use crate::stations::claim::{self, Claim, Decline, Declined, Owner, Standpoint, State};
-use crate::stations::decide::{Held, progress};
+use crate::stations::decide::Held;
 use crate::stations::forward::passed_on;
 use crate::stations::hold::{self, Here, Hold, Note};
 use crate::stations::reply::{Reply, Waiting, held};
@@ -77,6 +78,9 @@ impl Books {
         let Some(record) = record else { return Ok(None) };
         let Content::Whole(bytes) = &record.content else { return Ok(None) };
         let hold = hold::read(bytes).map_err(|unreadable| self.unreadable(&unreadable))?;
+        if hold.id.as_str() != key.name {
+            return Err(self.unreadable(&hold::UnreadableHold("it is the record of another")));
+        }
         Ok(Some((record, hold)))
     }
 
@@ -166,7 +170,7 @@ impl Books {
         as_refusal: bool,
     ) -> Result<Option<Reply>, StoreFault> {
         let Some((record, hold)) = self.find_hold(key).await? else { return Ok(None) };
-        let progress = progress(hold.fingerprint, &hold.asked, policies, &hold.consent(&self.owners));
+        let progress = progress_of(self, key.environment, &hold, policies).await?;
         Ok(Some(held(Waiting { hold: &hold, at: record.at, progress: &progress }, as_refusal)))
     }
 

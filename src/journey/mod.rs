@@ -5,6 +5,7 @@ mod candidate;
 mod exchange;
 mod facts;
 mod in_force;
+mod promised;
 mod remember;
 mod road;
 
@@ -21,11 +22,12 @@ pub mod release;
 pub mod roll;
 pub mod sessions;
 pub mod setback;
+pub mod stand_ins;
 pub mod submit;
 pub mod upkeep;
 
 pub use books::{Books, Drained};
 pub use candidate::Candidate;
-pub use exchange::Exchange;
+pub use exchange::{Exchange, tell_decided};
 pub use in_force::{InForce, Snapshot};
 pub use road::Road;

@@ -6,10 +6,11 @@ use http::HeaderMap;
 
 use crate::adapters::rate::{Open, Slot};
 use crate::base::digest::Fingerprint;
-use crate::base::ids::TraceId;
+use crate::base::ids::{Environment, TraceId};
+use crate::catalog::Operation;
 use crate::policy::{Bound, Call, Mark, Rate};
 use crate::ports::{RateLimiter, Take};
-use crate::stations::admit::Admitted;
+use crate::stations::admit::{Admitted, Caller};
 use crate::stations::reply::{Exceeded, Rated, exceeded, rate_fields};
 use crate::telemetry::{Metrics, RateCounters};
 
@@ -55,15 +56,17 @@ impl Rates {
 
     /// Takes the call from every rate that is about it; from none if one refuses.
     pub async fn take(&self, admitted: &Admitted, trace: &TraceId) -> Limited {
-        let caller = admitted.caller();
-        let call = Call {
-            environment: admitted.environment(),
-            operation: admitted.operation(),
-            issuer: caller.issuer(),
-            subject: caller.subject(),
-            roles: caller.roles(),
-        };
-        let (wishes, takes) = self.buckets(&call);
+        let (environment, operation) = (admitted.environment(), Some(admitted.operation()));
+        self.take_of(&call(environment, operation.map(|operation| &**operation), admitted.caller()), trace).await
+    }
+
+    /// The same for what is asked of holds.
+    pub async fn take_for_hold(&self, environment: Environment, caller: &Caller, trace: &TraceId) -> Limited {
+        self.take_of(&call(environment, None, caller), trace).await
+    }
+
+    async fn take_of(&self, call: &Call<'_>, trace: &TraceId) -> Limited {
+        let (wishes, takes) = self.buckets(call);
         if wishes.is_empty() && takes.is_empty() {
             return Limited::default();
         }
@@ -115,6 +118,10 @@ impl Rates {
             }
         }
     }
+}
+
+fn call<'c>(environment: Environment, operation: Option<&'c Operation>, caller: &'c Caller) -> Call<'c> {
+    Call { environment, operation, issuer: caller.issuer(), subject: caller.subject(), roles: caller.roles() }
 }
 
 /// Each rate with what is counted of it.

@@ -167,6 +167,7 @@ impl Releasing {
         let of_claim =
             Standpoint { key: &claim_key, version: claim_record.version, at: claim_record.at, claim: &claim };
         let policies = &self.in_force.now().policies;
+        let (stand_ins, _) = books.stand_ins(self.road.environment).await?;
         let mut facts = books.facts(&intent, policies);
         let exchange = self.exchange(hold);
         for _ in 0..DECISIONS {
@@ -174,7 +175,8 @@ impl Releasing {
                 // The expiry has it, by the store's own time.
                 return Ok(Released::Stands);
             }
-            let allowed = match decide_again(&intent, policies, &facts, &hold.consent(&books.owners)) {
+            let consent = hold.consent(&books.hearing(policies, &stand_ins, facts.now));
+            let allowed = match decide_again(&intent, policies, &facts, &consent) {
                 Again::Released(allowed) => allowed,
                 Again::Waits(progress) => return self.reopen(here, &progress, policies).await,
                 Again::Denied(denied) if denied.is_for_a_full_window() => {
@@ -183,7 +185,9 @@ impl Releasing {
                 }
                 Again::Denied(denied) => return self.block(here, &denied).await,
             };
-            let Some(steps) = hold::released(here, &books.terms) else { return Ok(Released::Over) };
+            let Some(mut steps) = hold::released(here, &books.terms) else { return Ok(Released::Over) };
+            let voters = hold.votes.iter().map(|vote| &vote.person);
+            steps.extend(stand_ins.guards(self.road.environment, voters, facts.now));
             let from = From::Held { here: of_claim, hold: &hold.id, steps };
             match books.begin(&intent, &allowed, &exchange, from).await {
                 Ok(attempt) => {

@@ -11,7 +11,7 @@ use http::header::HeaderName;
 use super::books::{Attempt, Books, NotBegun};
 use super::holds::key;
 use super::operate::standing;
-use super::{Exchange, Road, Snapshot};
+use super::{Exchange, Road, Snapshot, tell_decided};
 use crate::adapters::clock::Stopwatch;
 use crate::base::ids::{Environment, HoldId};
 use crate::catalog::Operation;
@@ -169,6 +169,7 @@ async fn decided(
         let deciding = exchange.spans.enter(Station::Decide);
         let decision = decide(intent, &snapshot.policies, &facts);
         drop(deciding);
+        tell_decided(&exchange.id, &decision.grounds().verdict);
         books.metrics.decided(intent.environment().as_str(), operation.id.as_str(), &decision.grounds().verdict);
         let done = match &decision {
             Decision::Allowed(allowed) => {

@@ -42,7 +42,7 @@ pub use invariant::{Claim, Invariant};
 pub use kept::{Kept, Operands, Stated, operands};
 pub use limit::{Limit, Max, Reservation};
 pub use meaning::{Changes, Meaning};
-pub use quorum::{Groups, Progress};
+pub use quorum::{Groups, Progress, Voices, each_alone};
 pub use quota::{Mark, Quota};
 pub use rate::{Bound, Call, Key, Mode, Rate};
 pub use replay::{Recorded, Replay, Replayed, Undecided};

@@ -1,7 +1,7 @@
 //! Whether people are enough for an approval: so many members of groups, any or all of several such.
 //!
-//! Within one approval a person stands for one requirement alone. People are written as members of groups are: the name
-//! of their issuer, a colon, their subject.
+//! Within one approval a person stands for one requirement alone, whomever they speak for; and a member sits once, whoever
+//! speaks for them. People are written as members of groups are: the name of their issuer, a colon, their subject.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,6 +16,8 @@ use crate::base::ids::Environment;
 
 /// People by the names of their groups.
 pub type Groups = BTreeMap<String, BTreeSet<String>>;
+/// Who speaks, and for which members: for one of them at a time.
+pub type Voices = BTreeMap<String, BTreeSet<String>>;
 
 /// An approval with more ways than these to be reached is not read.
 pub(super) const MOST_WAYS: usize = 64;
@@ -43,11 +45,11 @@ impl Progress {
 }
 
 impl Rules {
-    /// How far these people bring an approval; `None` if there is none of the name.
-    pub fn progress(&self, approval: &str, people: &BTreeSet<String>) -> Option<Progress> {
+    /// How far these voices bring an approval; `None` if there is none of the name.
+    pub fn progress(&self, approval: &str, voices: &Voices) -> Option<Progress> {
         let (name, approval) = self.approvals.get_key_value(approval)?;
         let ways = approval.need.ways()?;
-        let tried = ways.iter().map(|way| (needed(way), missing(way, &self.groups, people)));
+        let tried = ways.iter().map(|way| (needed(way), missing(way, &self.groups, voices)));
         let lacking = |missing: &[(String, u64)]| missing.iter().map(|(_, count)| *count).fold(0, u64::saturating_add);
         let (needed, missing) = tried.min_by_key(|(_, missing)| lacking(missing))?;
         Some(Progress { name: name.clone(), needed, given: needed.saturating_sub(lacking(&missing)), missing })
@@ -73,6 +75,11 @@ impl Rules {
         let groups = self.approvals.get(approval).map(|approval| approval.need.groups()).unwrap_or_default();
         groups.iter().any(|group| self.groups.get(*group).is_some_and(|members| members.contains(person)))
     }
+}
+
+/// People who speak for themselves alone.
+pub fn each_alone(people: impl IntoIterator<Item = String>) -> Voices {
+    people.into_iter().map(|person| (person.clone(), BTreeSet::from([person]))).collect()
 }
 
 impl Need {
@@ -110,18 +117,13 @@ fn needed(way: &Way<'_>) -> u64 {
     way.iter().map(|(_, count)| *count).fold(0, u64::saturating_add)
 }
 
-/// What the best choice of who stands for what leaves open.
-pub(super) fn missing(way: &Way<'_>, groups: &Groups, people: &BTreeSet<String>) -> Vec<(String, u64)> {
+/// What the best choice of who speaks for whom, and who stands for what, leaves open.
+pub(super) fn missing(way: &Way<'_>, groups: &Groups, voices: &Voices) -> Vec<(String, u64)> {
     let seats: Vec<&str> = way.iter().flat_map(|(group, count)| (0..*count).map(|_| *group)).collect();
-    let fits = |person: &str, group: &str| groups.get(group).is_some_and(|members| members.contains(person));
-    let mut taken: Vec<Option<&str>> = vec![None; seats.len()];
-    for person in people {
-        let mut seen = BTreeSet::new();
-        sit(person, &seats, &mut taken, &mut seen, &fits);
-    }
+    let table = Table::of(&seats, groups, voices).seated();
     let mut open: BTreeMap<&str, u64> = BTreeMap::new();
-    for (seat, who) in seats.iter().zip(&taken) {
-        if who.is_none() {
+    for (seat, sits) in seats.iter().zip(&table.sitting) {
+        if sits.is_none() {
             let count = open.entry(seat).or_default();
             *count = count.saturating_add(1);
         }
@@ -129,27 +131,101 @@ pub(super) fn missing(way: &Way<'_>, groups: &Groups, people: &BTreeSet<String>)
     open.into_iter().map(|(group, count)| (group.to_owned(), count)).collect()
 }
 
-/// Finds a seat for a person, moving others where they fit elsewhere too.
-fn sit<'p>(
-    person: &'p str,
-    seats: &[&str],
-    taken: &mut Vec<Option<&'p str>>,
-    seen: &mut BTreeSet<usize>,
-    fits: &impl Fn(&str, &str) -> bool,
-) -> bool {
-    for (at, seat) in seats.iter().enumerate() {
-        if !fits(person, seat) || !seen.insert(at) {
-            continue;
-        }
-        let sitting = taken.get(at).copied().flatten();
-        if sitting.is_none_or(|other| sit(other, seats, taken, seen, fits)) {
-            if let Some(place) = taken.get_mut(at) {
-                *place = Some(person);
-            }
-            return true;
+/// Who speaks for which member, and which member sits where: everyone once at most. As many seats are filled as can be,
+/// for whoever finds no place lets others move.
+#[derive(Debug)]
+struct Table {
+    /// By voice, the members that it may speak for.
+    may_speak: Vec<Vec<usize>>,
+    /// By member, the seats that fit.
+    may_sit: Vec<Vec<usize>>,
+    /// By member, who speaks for them: none who does not sit.
+    spoken_for: Vec<Option<usize>>,
+    /// By seat, the member.
+    sitting: Vec<Option<usize>>,
+}
+
+/// What a search has looked at already.
+#[derive(Debug, Default)]
+struct Seen {
+    members: BTreeSet<usize>,
+    seats: BTreeSet<usize>,
+}
+
+impl Table {
+    fn of(seats: &[&str], groups: &Groups, voices: &Voices) -> Table {
+        let members: BTreeSet<&String> = voices.values().flatten().collect();
+        let place = |member: &String| members.iter().position(|one| *one == member);
+        let fits = |member: &String| {
+            let fit = |(_, group): &(usize, &&str)| groups.get(**group).is_some_and(|people| people.contains(member));
+            seats.iter().enumerate().filter(fit).map(|(at, _)| at).collect()
+        };
+        Table {
+            may_speak: voices.values().map(|spoken| spoken.iter().filter_map(place).collect()).collect(),
+            may_sit: members.iter().map(|member| fits(member)).collect(),
+            spoken_for: vec![None; members.len()],
+            sitting: vec![None; seats.len()],
         }
     }
-    false
+
+    fn seated(mut self) -> Table {
+        for voice in 0..self.may_speak.len() {
+            self.speak(voice, &mut Seen::default());
+        }
+        self
+    }
+
+    /// Finds a member for a voice that has none now.
+    fn speak(&mut self, voice: usize, seen: &mut Seen) -> bool {
+        for member in self.may_speak.get(voice).cloned().unwrap_or_default() {
+            if !seen.members.insert(member) {
+                continue;
+            }
+            let found = match self.spoken_for.get(member).copied().flatten() {
+                None => self.sit(member, seen),
+                Some(other) => self.speak(other, seen),
+            };
+            if found {
+                self.hear(member, Some(voice));
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Finds a seat for a member, which leaves any that it has.
+    fn sit(&mut self, member: usize, seen: &mut Seen) -> bool {
+        for seat in self.may_sit.get(member).cloned().unwrap_or_default() {
+            if !seen.seats.insert(seat) {
+                continue;
+            }
+            let is_free = match self.sitting.get(seat).copied().flatten() {
+                None => true,
+                Some(other) => self.sit(other, seen) || self.is_let_go(other, seen),
+            };
+            if is_free && let Some(place) = self.sitting.get_mut(seat) {
+                *place = Some(member);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether whoever speaks for a member may speak for another instead.
+    fn is_let_go(&mut self, member: usize, seen: &mut Seen) -> bool {
+        let Some(voice) = self.spoken_for.get(member).copied().flatten() else { return false };
+        let is_let_go = seen.members.insert(member) && self.speak(voice, seen);
+        if is_let_go {
+            self.hear(member, None);
+        }
+        is_let_go
+    }
+
+    fn hear(&mut self, member: usize, voice: Option<usize>) {
+        if let Some(place) = self.spoken_for.get_mut(member) {
+            *place = voice;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -177,8 +253,11 @@ mod tests {
     }
 
     fn counted(need: Need, people: &[&str]) -> (u64, u64, bool) {
-        let people = people.iter().map(|one| format!("p:{one}")).collect();
-        let progress = rules(need).progress("dual", &people).unwrap();
+        counted_of(need, &each_alone(people.iter().map(|one| format!("p:{one}"))))
+    }
+
+    fn counted_of(need: Need, voices: &Voices) -> (u64, u64, bool) {
+        let progress = rules(need).progress("dual", voices).unwrap();
         (progress.given, progress.needed, progress.is_reached())
     }
 
@@ -194,6 +273,62 @@ mod tests {
     }
 
     #[test]
+    fn who_speaks_for_others_is_one_and_so_is_who_is_spoken_for() {
+        let dual = || Need::All(vec![of("ops", 2), of("finance", 1)]);
+        let counted = |voices: &[(&str, &[&str])]| {
+            let name = |one: &&str| format!("p:{one}");
+            let voices = voices.iter().map(|(who, members)| (name(who), members.iter().map(name).collect()));
+            counted_of(dual(), &voices.collect()).0
+        };
+        assert_eq!(counted(&[("x", &["x", "a"])]), 1, "a stand-in who is no member");
+        assert_eq!(counted(&[("x", &["x", "a", "b", "d"])]), 1, "one person, whomever they speak for");
+        assert_eq!(counted(&[("x", &["x", "a"]), ("a", &["a"])]), 1, "a sits once");
+        assert_eq!(counted(&[("x", &["x", "a"]), ("y", &["a"])]), 1, "and has one stand-in at a time");
+        assert_eq!(counted(&[("b", &["a", "b"])]), 1, "a member and stand-in fills one seat");
+        assert_eq!(counted(&[("a", &["a"]), ("b", &["a", "b"])]), 2, "and here their own");
+        assert_eq!(counted(&[("b", &["a", "b"]), ("a", &["a", "d"])]), 2);
+        assert_eq!(counted(&[("c", &["a", "c"]), ("b", &["b"]), ("a", &["a", "c"])]), 3, "c sits for finance");
+        assert_eq!(counted(&[("a", &["a", "d"]), ("b", &["b"]), ("x", &["x", "a"])]), 3, "a speaks for d, x for a");
+        assert_eq!(counted(&[("x", &["a"]), ("a", &["a", "d"]), ("b", &["b"])]), 3, "in whatever order");
+    }
+
+    /// As many as the best of all choices fill.
+    #[test]
+    fn no_choice_fills_more_seats() {
+        let names = ["p:a", "p:b", "p:c", "p:d"];
+        let way = vec![("ops", 2_u64), ("finance", 1)];
+        let groups = rules(of("ops", 1)).groups;
+        let left = |voices: &Voices| missing(&way, &groups, voices).iter().map(|(_, count)| *count).sum::<u64>();
+        for case in 0..4096_usize {
+            let spoken = |voice: usize| {
+                let members = names.iter().enumerate().filter(|(at, _)| case >> (voice * 4 + at) & 1 == 1);
+                members.map(|(_, name)| (*name).to_owned()).collect::<BTreeSet<_>>()
+            };
+            let voices: Voices = (0..3).map(|voice| (format!("v{voice}"), spoken(voice))).collect();
+            let choices = |voice: usize| {
+                let each = voices[&format!("v{voice}")].iter().map(|member| Some(member.clone()));
+                each.chain([None]).collect::<Vec<_>>()
+            };
+            let mut least = 3;
+            for (x, y, z) in each_choice(&choices(0), &choices(1), &choices(2)) {
+                let said: Vec<&String> = [x, y, z].into_iter().flatten().collect();
+                let members: BTreeSet<String> = said.iter().map(|one| (*one).clone()).collect();
+                if members.len() == said.len() {
+                    least = least.min(left(&each_alone(members)));
+                }
+            }
+            assert_eq!(left(&voices), least, "{voices:?}");
+        }
+    }
+
+    type Choice = Option<String>;
+
+    fn each_choice<'c>(x: &'c [Choice], y: &'c [Choice], z: &'c [Choice]) -> Vec<(&'c Choice, &'c Choice, &'c Choice)> {
+        let pairs = x.iter().flat_map(|x| y.iter().map(move |y| (x, y)));
+        pairs.flat_map(|(x, y)| z.iter().map(move |z| (x, y, z))).collect()
+    }
+
+    #[test]
     fn any_of_several_ways_is_enough_and_they_nest() {
         let any = || Need::Any(vec![of("finance", 2), Need::All(vec![of("ops", 1), of("finance", 1)])]);
         assert_eq!(counted(any(), &["a"]), (1, 2, false));
@@ -206,9 +341,9 @@ mod tests {
     #[test]
     fn what_is_missing_is_told_by_group() {
         let rules = rules(Need::All(vec![of("ops", 2), of("finance", 1)]));
-        let progress = rules.progress("dual", &["p:a".to_owned()].into()).unwrap();
+        let progress = rules.progress("dual", &each_alone(["p:a".to_owned()])).unwrap();
         assert_eq!(progress.missing, [("finance".to_owned(), 1), ("ops".to_owned(), 1)]);
-        assert_eq!(rules.progress("other", &BTreeSet::new()), None);
+        assert_eq!(rules.progress("other", &Voices::new()), None);
         assert!(rules.may_say("dual", "p:d") && !rules.may_say("dual", "q:d") && !rules.may_say("other", "p:d"));
     }
 
@@ -219,6 +354,6 @@ mod tests {
         assert_eq!(six(6).ways().map(|ways| ways.len()), Some(MOST_WAYS));
         assert_eq!(six(7).ways(), None);
         assert_eq!(of("ops", u64::MAX).ways(), None);
-        assert_eq!(rules(six(7)).progress("dual", &BTreeSet::new()), None);
+        assert_eq!(rules(six(7)).progress("dual", &Voices::new()), None);
     }
 }

@@ -12,6 +12,8 @@ use crate::base::ids::{Environment, OperationId};
 use crate::catalog::{Class, Operation};
 
 const MOST_CONCURRENT: u64 = 100_000;
+/// The bucket of what is asked of holds, where each operation has its own; no operation is called so.
+const OF_HOLDS: &[u8] = b"/holds";
 pub(super) const CLASSES: [(&str, Class); 3] =
     [("@read", Class::Read), ("@change", Class::Change), ("@money", Class::Money)];
 pub(super) const MODES: [(&str, Mode); 2] = [("enforce", Mode::Enforce), ("shadow", Mode::Shadow)];
@@ -77,6 +79,8 @@ pub enum Key {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fits {
     pub operations: BTreeSet<OperationId>,
+    /// Every read is among them, and so is asking how a call stands that waits.
+    pub reads: bool,
     pub environments: Option<Vec<Environment>>,
     pub issuers: Option<BTreeSet<String>>,
     pub roles: Option<BTreeSet<String>>,
@@ -88,7 +92,8 @@ pub(super) struct Fits {
 #[derive(Clone, Copy, Debug)]
 pub struct Call<'c> {
     pub environment: Environment,
-    pub operation: &'c Operation,
+    /// `None`: how a call stands that waits is asked for, or that it be cancelled.
+    pub operation: Option<&'c Operation>,
     /// The name of the caller's issuer.
     pub issuer: &'c str,
     pub subject: &'c str,
@@ -123,8 +128,12 @@ impl Rate {
                     None => parts.push(b"no role"),
                 },
                 Key::Issuer => parts.push(call.issuer.as_bytes()),
-                Key::Operation => parts.push(call.operation.id.as_str().as_bytes()),
-                Key::Class => parts.push(call.operation.class.as_str().as_bytes()),
+                Key::Operation => {
+                    parts.push(call.operation.map_or(OF_HOLDS, |operation| operation.id.as_str().as_bytes()))
+                }
+                Key::Class => {
+                    parts.push(call.operation.map_or(Class::Read, |operation| operation.class).as_str().as_bytes())
+                }
                 Key::Environment => parts.push(call.environment.as_str().as_bytes()),
             }
         }
@@ -138,7 +147,7 @@ impl Rate {
 
 impl Fits {
     fn call(&self, call: &Call<'_>) -> bool {
-        self.operations.contains(&call.operation.id)
+        call.operation.map_or(self.reads, |operation| self.operations.contains(&operation.id))
             && self.environments.as_ref().is_none_or(|all| all.contains(&call.environment))
             && self.issuers.as_ref().is_none_or(|all| all.contains(call.issuer))
             && self.roles.as_ref().is_none_or(|all| !all.is_disjoint(call.roles))
@@ -194,7 +203,10 @@ fn fits(table: &mut Table<'_>, known: &Known<'_>) -> Option<Fits> {
     });
     let roles = table.texts("role", false).map(|texts| texts.into_iter().map(|(_, text)| text).collect());
     let callers = table.texts("caller", false).map(|texts| callers(table, texts, known));
-    Some(Fits { operations: operations?, environments, issuers, roles, callers })
+    let operations = operations?;
+    let mut all = known.catalog.operations().iter().filter(|operation| !operation.is_write());
+    let reads = all.all(|operation| operations.contains(&operation.id));
+    Some(Fits { operations, reads, environments, issuers, roles, callers })
 }
 
 pub(super) fn operations(table: &mut Table<'_>, ops: &[(Place, String)], known: &Known<'_>) -> BTreeSet<OperationId> {

@@ -58,7 +58,7 @@ fn buckets(rate: &Rate, who: &Who) -> Vec<crate::base::digest::Fingerprint> {
     let catalog = catalog();
     let operation = catalog.operation(&OperationId::new(who.operation)).unwrap();
     let Who { environment, issuer, subject, ref roles, .. } = *who;
-    rate.buckets(&Call { environment, operation, issuer, subject, roles })
+    rate.buckets(&Call { environment, operation: Some(operation), issuer, subject, roles })
 }
 
 #[test]
@@ -69,6 +69,19 @@ fn a_rate_is_read() {
     assert_eq!(rate.bound, Bound::Quota(Quota::parse("100/s burst 200").unwrap()));
     let plain = good(&self::rate("concurrent = 32"));
     assert_eq!((plain.bound, plain.is_shared, plain.mode), (Bound::Concurrent(32), false, Mode::Enforce));
+}
+
+/// What is asked of holds takes from the rates that are about every read.
+#[test]
+fn asking_of_holds_is_a_read() {
+    let takes = |ops: &str| {
+        let text = format!("[[rate]]\nid = \"r\"\nops = {ops}\nper = [\"operation\"]\nquota = \"1/s\"\n");
+        let rate = good(&text);
+        let roles = BTreeSet::new();
+        let environment = Environment::Sandbox;
+        rate.buckets(&Call { environment, operation: None, issuer: "main", subject: "x", roles: &roles }).len()
+    };
+    assert_eq!([r#"["*"]"#, r#"["@read"]"#, r#"["@money"]"#, r#"["listUsers"]"#].map(takes), [1, 1, 0, 0]);
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::base::pointer::Pointer;
 use crate::catalog::Class;
 use crate::commit::{Index, Step, StoreTime, WindowKey};
 use crate::policy::{
-    Asked, Cause, Effect, Facts, Mode, Policies, Progress, Reason, Reservation, Stated, Verdict, View, operands,
+    Asked, Cause, Effect, Facts, Mode, Policies, Progress, Reason, Reservation, Stated, Verdict, View, Voices, operands,
 };
 
 /// A decision holds for this long before and after the time that it assumed.
@@ -49,8 +49,8 @@ pub struct Consent {
     pub fingerprint: Fingerprint,
     /// Approvals that were asked for before; each is asked for still, as long as there is one of the name.
     pub asked: BTreeSet<Arc<str>>,
-    /// Who agreed, as groups name their members; nobody twice.
-    pub people: BTreeSet<String>,
+    /// Who agreed, and for whom, as groups name their members; nobody twice.
+    pub people: Voices,
 }
 
 /// What becomes of a call that waited for people.
@@ -125,7 +125,7 @@ pub fn progress(
     policies: &Policies,
     consent: &Consent,
 ) -> Vec<Progress> {
-    let nobody = BTreeSet::new();
+    let nobody = Voices::new();
     let people = if consent.fingerprint == fingerprint { &consent.people } else { &nobody };
     consent.asked.union(now).filter_map(|approval| policies.rules.progress(approval, people)).collect()
 }

@@ -54,6 +54,9 @@ pub enum What {
     Cancelled,
     /// People agreed, and the rules do not let it pass any more.
     Blocked,
+    /// A member named a person who votes in their place for a time.
+    StandIn,
+    StandInRevoked,
     /// A person has a session at the console.
     SignedIn,
     /// A session was used, and goes on.
@@ -116,6 +119,8 @@ impl What {
             What::Expired => "expired",
             What::Cancelled => "cancelled",
             What::Blocked => "blocked",
+            What::StandIn => "stand-in",
+            What::StandInRevoked => "stand-in-revoked",
             What::SignedIn => "signed-in",
             What::StayedIn => "stayed-in",
             What::SignedOut => "signed-out",

@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn a_challenge_is_the_digest_of_the_verifier() {
         let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest("dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"));
-        assert_eq!(challenge, "E9Melhoa2OwvFrEMTJguCMt1pjYBa-5PUmfmMwiv-FU");
+        assert_eq!(challenge, "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM");
     }
 
     #[test]

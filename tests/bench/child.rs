@@ -117,6 +117,12 @@ impl Child {
              algorithms = [\"HS256\"]\nshared_secret = \"{SECRET}\"\n{sections}"
         );
         std::fs::write(&file, written)?;
+        Child::configured(pinning, program, folder)
+    }
+
+    /// A gate by the `sluice.toml` of this folder.
+    pub(crate) fn configured(pinning: &Pinning, program: &Path, folder: TempDir) -> anyhow::Result<Child> {
+        let file = folder.path().join("sluice.toml");
         let mut command = pinning.command(program);
         Child::start("gate", command.args(["serve", "--config"]).arg(&file), Some(folder))
     }

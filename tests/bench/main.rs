@@ -6,6 +6,7 @@
 //! cargo bench -- --seconds 10 --rounds 9 --json figures.json
 //! cargo bench -- store --folder DIR            # commits on the embedded store, on the disk of that folder
 //! cargo bench -- redis                         # commits in a Redis, and swaps by a gate that has its store there
+//! cargo bench -- holds                         # looking at calls that wait and judging them, many beside few
 //! ```
 //!
 //! The release binary of the same build serves with one thread on core 0, its log on as in production; so does the
@@ -28,6 +29,7 @@
 //! | `tokens` | of these, believing tokens |
 //! | `store` | commits on the embedded store |
 //! | `redis` | commits in a Redis |
+//! | `holds` | what people wait for at the console |
 //! | `report` | the table, and the same as JSON |
 //!
 //! It is a report: nothing here passes or fails by a figure. Pinning needs `taskset` of util-linux and two cores;
@@ -38,6 +40,7 @@ mod token;
 mod bare;
 mod child;
 mod exchange;
+mod holds;
 mod load;
 mod micro;
 mod redis;
@@ -103,6 +106,15 @@ enum Role {
     },
     /// What a claim and its settlement take in a Redis over loopback, and a swap by a gate that has its store there
     Redis,
+    /// What a page, one hold and a vote take at the console, where many calls wait and where few do
+    Holds {
+        /// How many wait
+        #[arg(long, default_value_t = 10_000)]
+        many: usize,
+        /// How often each act is done
+        #[arg(long, default_value_t = 500)]
+        acts: usize,
+    },
 }
 
 fn main() -> anyhow::Result<()> {
@@ -119,6 +131,10 @@ fn main() -> anyhow::Result<()> {
             let store = format!("[store]\nkind = \"redis\"\nnode = \"bench\"\n[redis]\nurl = \"{}\"\n", redis.url());
             println!("\nthe store in a Redis, appendfsync everysec\n");
             bench(&arguments, &store, vec![Exchange::create_swap()?])
+        }
+        Some(Role::Holds { many, acts }) => {
+            print!("{}", holds::report(&arguments.gate, many, acts)?);
+            Ok(())
         }
         None => bench(&arguments, "", Exchange::all()?.into()),
     }

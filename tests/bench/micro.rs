@@ -51,7 +51,7 @@ pub(crate) fn steps() -> anyhow::Result<Vec<Step>> {
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let roles = BTreeSet::new();
     let environment = Environment::Production;
-    let call = Call { environment, operation, issuer: "main", subject: "payroll", roles: &roles };
+    let call = Call { environment, operation: Some(operation), issuer: "main", subject: "payroll", roles: &roles };
     let take = || {
         let takes: Vec<Take<'_>> = takes(&rates, black_box(&call));
         runtime.block_on(limiter.take(&takes))

@@ -13,7 +13,8 @@ const ROLES = ["approver", "operator", "policy-admin"];
 let chromium, gate, hold;
 
 before(async () => {
-  [chromium, gate] = await Promise.all([browser(), Gate.start({ sandbox: true, rules: BUSY })]);
+  gate = await Gate.start({ sandbox: true, rules: BUSY });
+  chromium = await browser();
   hold = await enough(gate, 40);
 });
 

@@ -10,7 +10,8 @@ import { approve, calm, go, open, press, signedIn } from "./support/people.mjs";
 let chromium, gate;
 
 before(async () => {
-  [chromium, gate] = await Promise.all([browser(), Gate.start()]);
+  gate = await Gate.start();
+  chromium = await browser();
 });
 
 after(async () => {

@@ -11,7 +11,8 @@ import { calm, signedIn } from "./support/people.mjs";
 let chromium, gate;
 
 before(async () => {
-  [chromium, gate] = await Promise.all([browser(), Gate.start({ sandbox: true, rules: BUSY })]);
+  gate = await Gate.start({ sandbox: true, rules: BUSY });
+  chromium = await browser();
   await enough(gate, 250);
 });
 

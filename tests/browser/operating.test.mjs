@@ -13,8 +13,8 @@ const NOBODY = [/ERR_CONNECTION_REFUSED/, /ERR_INCOMPLETE_CHUNKED_ENCODING/, /ER
 let chromium, gate;
 
 before(async () => {
-  const more = '[activation]\nloosening = "two-people"\n';
-  [chromium, gate] = await Promise.all([browser(), Gate.start({ more })]);
+  gate = await Gate.start({ general: 'loosening = "two-people"' });
+  chromium = await browser();
 });
 
 after(async () => {

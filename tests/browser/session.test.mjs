@@ -14,7 +14,8 @@ const REFUSED = /status of (401|403)/;
 let chromium, gate;
 
 before(async () => {
-  [chromium, gate] = await Promise.all([browser(), Gate.start()]);
+  gate = await Gate.start();
+  chromium = await browser();
 });
 
 after(async () => {

@@ -9,7 +9,8 @@ import { Gate } from "./support/gate.mjs";
 let chromium, gate;
 
 before(async () => {
-  [chromium, gate] = await Promise.all([browser(), Gate.start()]);
+  gate = await Gate.start();
+  chromium = await browser();
 });
 
 after(async () => {

@@ -106,7 +106,7 @@ quota = "100/s burst 200"
 fn many_users_subjects_paths_and_wallets_make_no_series() {
     let upstream = Upstream::start();
     upstream.always(Act::json(200, r#"{"status":"ACTIVE","message":"approved"}"#));
-    let gate = Setup::of(&upstream).set("log", "level", "warn").file("policies/limits.toml", LIMITS).start();
+    let gate = Setup::of(&upstream).file("policies/limits.toml", LIMITS).start();
     let names = || -> BTreeSet<String> {
         let text = gate.probe("/metrics").text();
         let series = text.lines().filter(|line| !line.starts_with('#'));

@@ -10,7 +10,7 @@ use crate::commit::{
     Commit, CommitError, Committed, Index, NodeId, Number, Outstanding, Record, RecordKey, Span, StoreFault, StoreTime,
     WindowKey,
 };
-use crate::ports::Store;
+use crate::ports::{Part, Store};
 
 /// See the module.
 #[derive(Debug)]
@@ -51,6 +51,15 @@ impl Store for Awaited {
         count: usize,
     ) -> Result<Vec<(StoreTime, String)>, StoreFault> {
         self.inner()?.due(environment, index, until, count).await
+    }
+
+    async fn part(
+        &self,
+        environment: Environment,
+        index: Index,
+        part: Part,
+    ) -> Result<Vec<(StoreTime, String)>, StoreFault> {
+        self.inner()?.part(environment, index, part).await
     }
 
     async fn used(&self, environment: Environment, window: &WindowKey, span: Span) -> Result<u64, StoreFault> {

@@ -5,6 +5,7 @@ use crate::base::ids::Environment;
 use crate::commit::{
     Content, Index, NodeId, Number, Outstanding, Record, RecordKey, Span, StoreFault, StoreTime, WindowKey,
 };
+use crate::ports::Part;
 
 /// How much of the outbox is looked at in one go.
 const OUTBOX_STRIDE: usize = 256;
@@ -18,6 +19,9 @@ pub(super) trait View {
 
     /// What stands from `from` on and before `to`, in order, at most `count`.
     fn range(&self, from: &[u8], to: &[u8], count: usize) -> Result<Vec<Pair>, StoreFault>;
+
+    /// The same from its end, the last first.
+    fn range_back(&self, from: &[u8], to: &[u8], count: usize) -> Result<Vec<Pair>, StoreFault>;
 
     fn item(&self, key: &[u8]) -> Result<Option<Item>, StoreFault> {
         self.get(key)?.map(|value| Item::read(key, &value)).transpose()
@@ -94,6 +98,30 @@ pub(super) fn due(
     let all = layout::due_all(environment, index);
     let end = until.map_or_else(|| layout::behind(&all), |until| layout::with_time(&all, until));
     view.range(&all, &end, count)?.iter().map(|(key, _)| layout::read_due(key)).collect()
+}
+
+/// A part of an index.
+pub(super) fn part(
+    view: &impl View,
+    environment: Environment,
+    index: Index,
+    part: &Part,
+) -> Result<Vec<(StoreTime, String)>, StoreFault> {
+    let all = layout::due_all(environment, index);
+    let (begin, end) = (all.clone(), layout::behind(&all));
+    let last = part.behind.as_ref().map(|(at, member)| layout::due(environment, index, *at, member));
+    let found = match last {
+        _ if part.count == 0 => Vec::new(),
+        Some(last) if part.backwards => view.range_back(&begin, &last, part.count)?,
+        Some(mut last) => {
+            // The first key behind it.
+            last.push(0);
+            view.range(&last, &end, part.count)?
+        }
+        None if part.backwards => view.range_back(&begin, &end, part.count)?,
+        None => view.range(&begin, &end, part.count)?,
+    };
+    found.iter().map(|(key, _)| layout::read_due(key)).collect()
 }
 
 /// What counts in a window at a time.

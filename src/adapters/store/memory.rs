@@ -15,7 +15,7 @@ use crate::commit::{
     Commit, CommitError, Committed, Index, NodeId, Number, Outstanding, Record, RecordKey, Span, StoreFault, StoreTime,
     WindowKey,
 };
-use crate::ports::{Clock, Store};
+use crate::ports::{Clock, Part, Store};
 
 /// Forgets everything when it goes. The same calls at the same times always give the same answers.
 #[derive(Debug)]
@@ -56,6 +56,14 @@ impl View for Map {
         let found = BTreeMap::range::<[u8], _>(self, (std::ops::Bound::Included(from), std::ops::Bound::Excluded(to)));
         Ok(found.take(count).map(|(key, value)| (key.clone(), value.clone())).collect())
     }
+
+    fn range_back(&self, from: &[u8], to: &[u8], count: usize) -> Result<Vec<Pair>, StoreFault> {
+        if from >= to {
+            return Ok(Vec::new());
+        }
+        let found = BTreeMap::range::<[u8], _>(self, (std::ops::Bound::Included(from), std::ops::Bound::Excluded(to)));
+        Ok(found.rev().take(count).map(|(key, value)| (key.clone(), value.clone())).collect())
+    }
 }
 
 fn make(map: &mut Map, changes: Vec<Change>) {
@@ -90,6 +98,15 @@ impl Store for Memory {
         count: usize,
     ) -> Result<Vec<(StoreTime, String)>, StoreFault> {
         look::due(&*self.called(), environment, index, until, count)
+    }
+
+    async fn part(
+        &self,
+        environment: Environment,
+        index: Index,
+        part: Part,
+    ) -> Result<Vec<(StoreTime, String)>, StoreFault> {
+        look::part(&*self.called(), environment, index, &part)
     }
 
     async fn used(&self, environment: Environment, window: &WindowKey, span: Span) -> Result<u64, StoreFault> {

@@ -233,6 +233,14 @@ pub(super) fn sweep(view: &impl View, now: StoreTime, count: usize) -> Result<(u
     let end = layout::with_time(&all, StoreTime::of_micros(now.as_micros().saturating_add(1)));
     let turned = view.range(&all, &end, count)?;
     let mut changes = Vec::new();
+    let mut left = 0_usize;
+    for environment in Environment::ALL {
+        let room = count.saturating_sub(turned.len()).saturating_sub(left);
+        let ended = look::due(view, environment, Index::Ended, Some(now), room)?;
+        left = left.saturating_add(ended.len());
+        let gone = |(due, member)| removes(&Item::Member { environment, index: Index::Ended, member, due });
+        changes.extend(ended.into_iter().flat_map(gone));
+    }
     for (expiry, _) in &turned {
         let (_, key) = layout::read_expiry(expiry)?;
         changes.push(Change::Remove(expiry.clone()));
@@ -246,7 +254,7 @@ pub(super) fn sweep(view: &impl View, now: StoreTime, count: usize) -> Result<(u
             None => {}
         }
     }
-    Ok((turned.len(), changes))
+    Ok((turned.len().saturating_add(left), changes))
 }
 
 pub(super) fn puts(item: &Item) -> Vec<Change> {

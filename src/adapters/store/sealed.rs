@@ -25,7 +25,7 @@ use crate::commit::{
     Commit, CommitError, Committed, Content, Found, Index, NodeId, Number, Obstacle, Outstanding, Record, RecordKey,
     Span, Step, StoreFault, StoreTime, WindowKey,
 };
-use crate::ports::Store;
+use crate::ports::{Part, Store};
 
 /// What a sealed value begins with: format version 1. No value that Sluice writes begins so by itself.
 const MAGIC: &[u8] = b"\0sealed\x01";
@@ -180,6 +180,15 @@ impl Store for Sealed {
         count: usize,
     ) -> Result<Vec<(StoreTime, String)>, StoreFault> {
         self.inner.due(environment, index, until, count).await
+    }
+
+    async fn part(
+        &self,
+        environment: Environment,
+        index: Index,
+        part: Part,
+    ) -> Result<Vec<(StoreTime, String)>, StoreFault> {
+        self.inner.part(environment, index, part).await
     }
 
     async fn used(&self, environment: Environment, window: &WindowKey, span: Span) -> Result<u64, StoreFault> {

@@ -65,7 +65,8 @@ fn authorities_without_tls(written: &Written, issuer: &WrittenIssuer) -> Option<
 /// Without a secret that all nodes know, none understands what another began.
 fn sign_ins_of_one_node(written: &Written) -> Option<Wrong> {
     let (client, nodes) = (written.console.oidc_client_id.as_ref()?, written.redis_nodes.as_ref()?);
-    if written.console.oidc_client_secret.is_some() || nodes.value < 2 {
+    let is_alone = nodes.value < 2 || (written.redis_url.is_none() && written.redis_sentinels.is_none());
+    if written.console.oidc_client_secret.is_some() || is_alone {
         return None;
     }
     let text = "`console.oidc_client_id` without `oidc_client_secret`: a sign-in ends only at the node where it began";

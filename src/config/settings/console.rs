@@ -58,7 +58,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     Setting {
         name: "oidc_client_id",
         kind: Kind::Text(|w| &mut w.console.oidc_client_id),
-        absent: Absent::Nothing { example: r#""sluice-console""# },
+        absent: Absent::Nothing { example: r#""sluice""# },
         doc: "Lets people sign in at their OpenID provider, which is the issuer above, under this name. The provider must\n\
               allow `/sluice/v1/session/callback` of `public_url`, and this name must stand in the issuer's `audience`.",
     },

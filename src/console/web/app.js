@@ -14,6 +14,8 @@ import { ago, left, person, when } from "./words.js";
 
 /** Views look at most so often. */
 const REST_MS = 2_000;
+/** They look by themselves so often, whatever they hear. */
+const LOOK_MS = 15_000;
 /** Who is told that their time here ends. */
 const ENDS_SOON_MS = 3 * 60_000;
 
@@ -283,4 +285,6 @@ document.getElementById("skip").addEventListener("click", (event) => {
 });
 addEventListener("sluice-signed-in", () => tabs?.postMessage("person"));
 setInterval(tick, 1_000);
+// Limits roll over and rules are loaded without anything being written.
+setInterval(() => document.hidden || refresh(), LOOK_MS);
 begin();

@@ -29,6 +29,8 @@ const WHAT = {
   expired: ["Expired", "bad"],
   cancelled: ["Cancelled by its caller", "bad"],
   blocked: ["Blocked by today's rules", "bad"],
+  "signed-in": ["Signed in", "note"],
+  "signed-out": ["Signed out", "note"],
 };
 
 export function view(desk, [environment, request]) {
@@ -47,14 +49,19 @@ function search() {
   const form = h(
     "form",
     { class: "search", role: "search", novalidate: true },
+    field("requestId", inputs.requestId),
     h(
-      "div",
-      { class: "grid" },
-      field("requestId", inputs.requestId),
-      field("Destination", inputs.destination, "Wallet or account, whole."),
-      field("Person", inputs.person, "The subject of who asked or acted."),
-      field("Day", inputs.day, "Of UTC."),
-      field("Environment", environment),
+      "details",
+      { open: Object.values(kept).some(Boolean) || matchMedia("(min-width: 40rem)").matches },
+      h("summary", {}, "More to search by"),
+      h(
+        "div",
+        { class: "grid" },
+        field("Destination", inputs.destination, "Wallet or account, whole."),
+        field("Person", inputs.person, "The subject of who asked or acted."),
+        field("Day", inputs.day, "Of UTC."),
+        field("Environment", environment),
+      ),
     ),
     h("div", { class: "acts" }, h("button", { type: "reset" }, "Clear"), h("button", { type: "submit", class: "primary" }, "Search")),
   );
@@ -143,7 +150,7 @@ function line({ environment, number, at, node, what, words, name, entry }, isLin
   return h(
     "li",
     { class: `entry ${kind}` },
-    h("p", { class: "first" }, badge(word, kind), who && h("strong", {}, who), h("span", { class: "at muted" }, moment(when(at), at), ` · ${number}`)),
+    h("p", { class: "first" }, badge(word, kind), who && h("strong", {}, who), h("span", { class: "at muted" }, moment(when(at), at), `, no. ${number}`)),
     isLinked &&
       h(
         "p",

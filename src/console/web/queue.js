@@ -30,7 +30,7 @@ export function view(desk) {
   const choices = [
     ["mine", "For me"],
     ["open", "All"],
-    ["approved", "To be sent"],
+    ["approved", "Approved"],
     ["ended", "Over"],
   ].filter(([word]) => word !== "mine" || isJudge);
   for (const [word, label] of choices) {
@@ -62,8 +62,7 @@ export function view(desk) {
     "div",
     { class: "queue" },
     h("div", { class: "heading" }, heading, count),
-    whose,
-    h("div", { class: "filters" }, environment, operation, words),
+    h("div", { class: "tools" }, whose, h("div", { class: "filters" }, environment, operation, words)),
     list,
     told,
   );
@@ -175,10 +174,10 @@ function row(hold, desk) {
       { href: `#/hold/${hold.id}`, class: "row", "data-id": hold.id },
       h("span", { class: moves.hasAmount ? "amount" : "amount words" }, moves.headline),
       h("span", { class: "due" }, hold.endedAt ? h("span", { class: "left" }, when(hold.endedAt)) : h("span", { class: "left", "data-left": hold.expiresAt, "data-press": press }, due)),
-      h("span", { class: "what" }, moves.direction && h("span", {}, moves.direction), moves.hasAmount && h("span", { class: "muted" }, hold.operation)),
+      h("span", { class: "what" }, moves.direction || hold.operation),
       moves.destination && h("span", { class: "to" }, h("span", { class: "muted" }, `to ${moves.destination.what} `), h("span", { class: "code", title: moves.destination.name }, shortened(moves.destination.name))),
       h("span", { class: "who" }, h("span", { class: "muted" }, "asked by "), hold.requester ?? hold.owner.subject, h("span", { class: "muted age" }, ", ", h("span", { "data-ago": hold.createdAt }, ago(hold.createdAt)))),
-      h("span", { class: "why" }, hold.reasons.map((reason, at) => [at > 0 && "; ", reason.rule && `${reason.rule}: `, prose(reason.text)])),
+      h("span", { class: "why" }, moves.direction && `${hold.operation} · `, hold.reasons.map((reason, at) => [at > 0 && "; ", reason.rule && `${reason.rule}: `, prose(reason.text)])),
       h(
         "span",
         { class: "votes" },

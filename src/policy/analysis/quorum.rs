@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::base::finding::Finding;
 use crate::policy::Policies;
-use crate::policy::quorum::{Groups, missing};
+use crate::policy::quorum::{Groups, each_alone, missing};
 use crate::policy::words::Need;
 
 /// Approvals that could never be reached for what some member asks.
@@ -38,8 +38,8 @@ fn reach(need: &Need, groups: &Groups) -> Reach {
     let members: BTreeSet<&String> = named.flatten().collect();
     let subjects: BTreeSet<&str> = members.iter().map(|member| subject(member)).collect();
     for person in subjects {
-        let others =
-            members.iter().filter(|member| subject(member) != person).map(|member| (*member).clone()).collect();
+        let others = members.iter().filter(|member| subject(member) != person).map(|member| (*member).clone());
+        let others = each_alone(others);
         if !ways.iter().any(|way| missing(way, groups, &others).is_empty()) {
             return Reach::NotFor(person.to_owned());
         }

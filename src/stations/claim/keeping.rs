@@ -246,7 +246,7 @@ pub fn standing(commit: &Commit, at: StoreTime, obstacles: Vec<Obstacle>) -> Sta
                 learnt.push(Learnt::Time(at))
             }
             (Some(Step::Reserve { window, .. }), _) => learnt.push(Learnt::Full(window.clone())),
-            (Some(Step::Replace { .. }), _) => return Standing::Moved,
+            (Some(Step::Replace { .. } | Step::Version { .. }), _) => return Standing::Moved,
             _ => {}
         }
     }

@@ -20,6 +20,8 @@ use crate::stations::record::{Entry, What};
 /// From the moment that it certainly was not sent to the next attempt: so long, then ever twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// Longer than any list reaches back.
+const FOR_GOOD: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
 /// A hold as the store knows it.
 #[derive(Clone, Copy, Debug)]
@@ -94,11 +96,19 @@ pub fn hold(
     Commit { environment, node: node.clone(), steps, entry: entry.to_bytes() }
 }
 
-/// A person agrees. `complete`: with this vote every approval is reached.
-pub fn vote(here: Here<'_>, vote: Vote, complete: bool, asked: BTreeSet<Arc<str>>, node: &NodeId) -> Commit {
+/// A person agrees, for these members. `complete`: with this vote every approval is reached.
+pub fn vote(
+    here: Here<'_>,
+    vote: Vote,
+    voice: BTreeSet<String>,
+    complete: bool,
+    asked: BTreeSet<Arc<str>>,
+    node: &NodeId,
+) -> Commit {
     let mut hold = Hold { asked, ..here.next() };
     let entry = entry(What::Voted, here).by(&vote.person.issuer, &vote.person.subject).with("complete", complete);
-    let entry = entry.with("comment", vote.comment.clone());
+    let entry = entry.with("comment", vote.comment.clone()).with("for", voice.into_iter().collect::<Vec<_>>());
+    hold.votes.retain(|before| before.person.subject != vote.person.subject);
     hold.votes.push(vote);
     let mut steps = vec![Step::Before(here.deadline())];
     if complete && let Ok(state) = after(&hold.state, Event::Completed, None) {
@@ -135,7 +145,7 @@ pub fn forget(here: Here<'_>, of_claim: Option<Standpoint<'_>>, node: &NodeId, t
     let state = after(&here.hold.state, Event::Declined(Decline::Forgotten), None).ok()?;
     let mut steps = vec![here.replace(&Hold { state, ..here.next() }, ended(terms))];
     steps.extend(of_claim.and_then(|of_claim| claim::decline(of_claim, declined, terms)));
-    steps.extend(no_longer(&here.hold.id));
+    steps.extend(no_longer(&here.hold.id, terms));
     Some(here.commit(
         steps,
         &entry(What::Expired, here).with("reason", "the store may have forgotten what was said of it"),
@@ -173,7 +183,7 @@ pub fn decline(
     }
     let of_claim = claim::decline(of_claim, declined, terms)?;
     let mut steps = vec![guard, of_claim, here.replace(&hold, ended(terms))];
-    steps.extend(no_longer(&here.hold.id));
+    steps.extend(no_longer(&here.hold.id, terms));
     Some(here.commit(steps, &entry, node))
 }
 
@@ -184,7 +194,7 @@ pub fn released(here: Here<'_>, terms: &Terms) -> Option<Vec<Step>> {
     // What a store does not know that has forgotten may be that this was sent already.
     let whole = Step::Absent(Freeze::Restored.key(here.key.environment));
     let mut steps = vec![Step::Before(here.deadline()), whole, here.replace(&hold, ended(terms))];
-    steps.extend(no_longer(&hold.id));
+    steps.extend(no_longer(&hold.id, terms));
     Some(steps)
 }
 
@@ -197,6 +207,7 @@ pub fn approve_again(here: Here<'_>, now: StoreTime) -> Result<Vec<Step>, Imposs
     Ok(vec![
         here.replace(&hold, Keep::Forever),
         Step::IndexAdd { index: Index::Held, member: member.clone(), due: left },
+        Step::IndexRemove { index: Index::Ended, member: member.clone() },
         Step::IndexAdd { index: Index::Approved, member, due: doubled.min(LONGEST_PAUSE).min(left) },
     ])
 }
@@ -223,8 +234,14 @@ fn shortest(asked: &BTreeSet<Arc<str>>, rules: &Rules) -> Duration {
     expires.min().unwrap_or_default()
 }
 
-fn no_longer(id: &HoldId) -> [Step; 2] {
-    [Index::Held, Index::Approved].map(|index| Step::IndexRemove { index, member: id.to_string() })
+fn no_longer(id: &HoldId, terms: &Terms) -> Vec<Step> {
+    let kept = match ended(terms) {
+        Keep::For { whole, .. } => whole,
+        Keep::Forever => FOR_GOOD,
+    };
+    let open = [Index::Held, Index::Approved].map(|index| Step::IndexRemove { index, member: id.to_string() });
+    let over = Step::IndexAdd { index: Index::Ended, member: id.to_string(), due: kept };
+    open.into_iter().chain([over]).collect()
 }
 
 /// As long as the answer is kept, and no longer.

@@ -12,18 +12,21 @@
 //! ```
 //!
 //! A vote is for the bytes that its voter saw: it names their fingerprint. What is released is decided anew, by the rules
-//! and groups of that moment, and read again from the bytes that were stored. Nobody agrees to what they asked for.
+//! and groups of that moment, and read again from the bytes that were stored. Nobody agrees to what they asked for,
+//! nor does anybody in their place.
 
 mod again;
 mod keeping;
 mod people;
+mod stand_ins;
 mod state;
 mod words;
 mod written;
 
 pub use again::{read_again, read_bytes};
 pub use keeping::{Here, approve_again, decline, forget, hold, note, released, reopen, vote, withdraw};
-pub use people::{Owners, Say, Unheard, may_say};
+pub use people::{Hearing, Owners, Say, Stuck, Unheard, may_say, member_of};
+pub use stand_ins::{NotNamed, StandIn, StandIns};
 pub use state::{Event, Hold, ImpossibleEvent, Note, State, Vote, after};
 pub use words::in_words;
 pub use written::{UnreadableHold, read, write};

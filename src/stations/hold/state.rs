@@ -7,10 +7,11 @@ use std::time::Duration;
 use http::{HeaderMap, Method};
 use serde_json::Value;
 
-use super::people::Owners;
+use super::people::{Hearing, Owners, member_of};
 use crate::base::digest::Fingerprint;
 use crate::base::ids::{HoldId, OperationId, RequestId, TraceId};
 use crate::commit::StoreTime;
+use crate::policy::Voices;
 use crate::stations::admit::Known;
 use crate::stations::claim::{Decline, Declined, Owner, SentForm};
 use crate::stations::decide::Consent;
@@ -142,18 +143,14 @@ impl Hold {
     }
 
     /// What people said of it, as it counts.
-    pub fn consent(&self, owners: &Owners) -> Consent {
-        let (mut subjects, mut people) = (BTreeSet::new(), BTreeSet::new());
+    pub fn consent(&self, hearing: &Hearing<'_>) -> Consent {
+        let (mut subjects, mut people) = (BTreeSet::new(), Voices::new());
         for Vote { person, .. } in &self.votes {
-            if !self.is_asked_by(&person.subject, owners) && subjects.insert(person.subject.as_str()) {
-                people.insert(member(person));
+            let voice = hearing.voice(self, person);
+            if !voice.is_empty() && subjects.insert(person.subject.as_str()) {
+                people.insert(member_of(person), voice);
             }
         }
         Consent { fingerprint: self.fingerprint, asked: self.asked.clone(), people }
     }
-}
-
-/// A person as groups name their members.
-pub(super) fn member(person: &Owner) -> String {
-    format!("{}:{}", person.issuer, person.subject)
 }

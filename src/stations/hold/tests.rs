@@ -1,7 +1,7 @@
 //! The table of a hold, whole; whose word counts; how holds are written and read again.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,8 +13,8 @@ use super::*;
 use crate::base::digest::Fingerprint;
 use crate::base::ids::{Environment, HoldId, OperationId, RequestId, TraceId};
 use crate::catalog::{Catalog, SchemaFiles};
-use crate::commit::{Commit, Index, Keep, Kind, NodeId, Number, RecordKey, Step, StoreTime};
-use crate::policy::{Facts, Known as KnownNames, Policies, read as read_policies};
+use crate::commit::{Commit, Content, Index, Keep, Kind, NodeId, Number, Record, RecordKey, Step, StoreTime};
+use crate::policy::{Facts, Known as KnownNames, Policies, Rules, read as read_policies};
 use crate::stations::admit::Known;
 use crate::stations::claim::{Decline, Declined, Owner, SentForm, Terms};
 use crate::stations::decide::{Again, Consent, decide_again};
@@ -142,17 +142,23 @@ fn holds_are_read_as_they_were_written_and_newer_ones_are_refused() {
     }
 }
 
+static NOBODY: LazyLock<StandIns> = LazyLock::new(StandIns::default);
+
+fn hearing<'h>(rules: &'h Rules, owners: &'h Owners) -> Hearing<'h> {
+    Hearing { rules, owners, stand_ins: &NOBODY, now: StoreTime::of_micros(1) }
+}
+
+fn consent(hold: &Hold) -> Consent {
+    hold.consent(&hearing(&Rules::default(), &Owners::default()))
+}
+
 /// What could be said of a hold by this person.
 fn heard(hold: &Hold, say: Say, who: &Owner, seen: Option<Fingerprint>, now: i64) -> Result<(), Unheard> {
     let policies = policies(RULES);
-    may_say(
-        (hold, StoreTime::of_micros(0)),
-        say,
-        who,
-        seen,
-        StoreTime::of_micros(now),
-        (&policies.rules, &hold.asked, &Owners::default()),
-    )
+    let (owners, stand_ins) = (Owners::default(), StandIns::default());
+    let now = StoreTime::of_micros(now);
+    let hearing = Hearing { rules: &policies.rules, owners: &owners, stand_ins: &stand_ins, now };
+    may_say((hold, StoreTime::of_micros(0)), say, who, seen, &hold.asked, &hearing)
 }
 
 #[test]
@@ -185,9 +191,9 @@ fn whoever_owns_a_service_does_not_judge_what_it_asks_for() {
     let owners = |texts: &[&str]| Owners::parse(&texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>());
     let (hold, policies) = (waits("500"), policies(RULES));
     let heard = |owners: &Owners| {
-        let by = (&policies.rules, &hold.asked, owners);
-        let (who, now) = (person("people", "ops-1"), StoreTime::of_micros(1));
-        may_say((&hold, StoreTime::of_micros(0)), Say::Approve, &who, Some(hold.fingerprint), now, by)
+        let (who, seen) = (person("people", "ops-1"), Some(hold.fingerprint));
+        let hearing = hearing(&policies.rules, owners);
+        may_say((&hold, StoreTime::of_micros(0)), Say::Approve, &who, seen, &hold.asked, &hearing)
     };
     for (text, is_heard) in [
         ("main:test=ops-1", false),
@@ -201,11 +207,70 @@ fn whoever_owns_a_service_does_not_judge_what_it_asks_for() {
         assert_eq!(heard(&owners).is_ok(), is_heard, "{text}");
         // Votes that were given before it was configured do not count either.
         let voted = voted(&[("people", "ops-1")]);
-        assert_eq!(voted.consent(&owners).people.len(), usize::from(is_heard), "{text}");
+        assert_eq!(voted.consent(&hearing(&policies.rules, &owners)).people.len(), usize::from(is_heard), "{text}");
     }
     for odd in ["", "main", "main:test", "main=ops-1", ":test=ops-1", "main:=ops-1", "main:test="] {
         assert_eq!(owners(&[odd]), None, "{odd}");
     }
+}
+
+fn stands_in(member: &str, who: &str) -> StandIns {
+    let named = StandIn {
+        member: person("people", member),
+        person: person("people", who),
+        from: StoreTime::of_micros(0),
+        until: StoreTime::of_micros(10),
+        reason: "away".to_owned(),
+    };
+    let (now, node) = (StoreTime::of_micros(0), NodeId::parse("gate").unwrap());
+    let commit = StandIns::default().name(named, now, Environment::Production, &node).unwrap();
+    let Some(Step::Create { value, .. }) = commit.steps.into_iter().next() else { panic!("it is not created") };
+    StandIns::read(Some(&Record { version: Number::new(1), at: now, content: Content::Whole(value) })).unwrap()
+}
+
+#[test]
+fn a_stand_in_is_heard_for_a_member_in_their_time_and_never_for_whoever_asked() {
+    let (policies, owners) = (policies(RULES), Owners::default());
+    let heard = |member: &str, who: &str, now: i64| {
+        let stand_ins = stands_in(member, who);
+        let now = StoreTime::of_micros(now);
+        let hearing = Hearing { rules: &policies.rules, owners: &owners, stand_ins: &stand_ins, now };
+        let hold = voted(&[("people", who)]);
+        let (seen, who) = (Some(hold.fingerprint), person("people", who));
+        let said = may_say((&hold, StoreTime::of_micros(0)), Say::Approve, &who, seen, &hold.asked, &hearing);
+        let progress = policies.rules.progress("dual", &hold.consent(&hearing).people).unwrap();
+        assert_eq!(said.is_ok(), progress.given == 1);
+        said
+    };
+    assert_eq!(heard("ops-1", "dora", 9), Ok(()));
+    assert_eq!(heard("ops-1", "dora", 10), Err(Unheard::NotAsked), "its time is over");
+    assert_eq!(heard("stranger", "dora", 9), Err(Unheard::NotAsked), "for one who is no member");
+    // `test` asked for it, and so did `ann` behind its token.
+    assert_eq!(heard("test", "dora", 9), Err(Unheard::NotAsked), "in the place of whoever asked");
+    assert_eq!(heard("test", "ops-1", 9), Ok(()), "who has a seat of their own");
+    for asked in ["test", "ann"] {
+        assert_eq!(heard("ops-1", asked, 9), Err(Unheard::Asked), "whoever asked, in another's place");
+    }
+}
+
+#[test]
+fn what_nobody_can_complete_is_known_and_every_approver_may_reject_it() {
+    let (hold, policies) = (waits("500"), policies(RULES));
+    let look = |owners: &[&str], asked: &[&str]| {
+        let asked: BTreeSet<Arc<str>> = asked.iter().map(|name| Arc::from(*name)).collect();
+        let owners = Owners::parse(&owners.iter().map(|owner| (*owner).to_owned()).collect::<Vec<_>>()).unwrap();
+        let hearing = hearing(&policies.rules, &owners);
+        let says = |say| {
+            let (who, seen) = (person("people", "stranger"), Some(hold.fingerprint));
+            may_say((&hold, StoreTime::of_micros(0)), say, &who, seen, &asked, &hearing).is_ok()
+        };
+        (hearing.stuck(&hold, &asked), says(Say::Reject), says(Say::Approve))
+    };
+    assert_eq!(look(&[], &["dual"]), (None, false, false));
+    assert_eq!(look(&[], &[]), (Some(Stuck::NoApproval), true, false));
+    assert_eq!(look(&["main:test=ops-1"], &["dual"]), (None, false, false));
+    // One is left who could sit for either group, and no other.
+    assert_eq!(look(&["main:test=ops-1", "main:ann=finance-1"], &["dual"]), (Some(Stuck::TooFew), true, false));
 }
 
 /// What becomes of a hold with these votes, by these rules.
@@ -232,7 +297,7 @@ fn votes_are_counted_anew_and_nobody_counts_twice() {
     let facts = Facts::default();
     let came = |votes: &[(&str, &str)]| {
         let hold = voted(votes);
-        again(&hold, RULES, &facts, &hold.consent(&Owners::default()))
+        again(&hold, RULES, &facts, &consent(&hold))
     };
     let enough = [("people", "ops-1"), ("people", "finance-1")];
     assert_eq!(came(&[]), "waits");
@@ -248,7 +313,7 @@ fn votes_are_counted_anew_and_nobody_counts_twice() {
 #[test]
 fn today_s_rules_and_groups_have_the_word() {
     let (hold, facts) = (voted(&[("people", "ops-1"), ("people", "finance-1")]), Facts::default());
-    let by = |rules: &str| again(&hold, rules, &facts, &hold.consent(&Owners::default()));
+    let by = |rules: &str| again(&hold, rules, &facts, &consent(&hold));
     assert_eq!(by(RULES), "forced");
     assert_eq!(by(&RULES.replace("\"people:ops-1\", ", "")), "waits", "a voter was removed");
     assert_eq!(by(&RULES.replace("of = \"ops\", n = 1", "of = \"ops\", n = 2")), "waits", "one more is asked for");
@@ -257,24 +322,21 @@ fn today_s_rules_and_groups_have_the_word() {
     assert_eq!(by(&loosened), "forced");
     // What was asked for once is asked for still, though the rules would let it pass by now.
     let fewer = voted(&[("people", "ops-1")]);
-    assert_eq!(again(&fewer, &loosened, &facts, &fewer.consent(&Owners::default())), "waits");
+    assert_eq!(again(&fewer, &loosened, &facts, &consent(&fewer)), "waits");
     let full = Facts { exceeded: [("often".to_owned(), "[\"production\"]".to_owned())].into(), ..Facts::default() };
-    assert_eq!(again(&hold, RULES, &full, &hold.consent(&Owners::default())), "forced", "its approval may exceed it");
+    assert_eq!(again(&hold, RULES, &full, &consent(&hold)), "forced", "its approval may exceed it");
     let denying = RULES.replace("over = \"hold\"\napproval = \"dual\"\n[approval", "over = \"deny\"\n[approval");
-    assert_eq!(again(&hold, &denying, &full, &hold.consent(&Owners::default())), "full");
-    assert_eq!(again(&hold, &denying, &facts, &hold.consent(&Owners::default())), "released");
+    assert_eq!(again(&hold, &denying, &full, &consent(&hold)), "full");
+    assert_eq!(again(&hold, &denying, &facts, &consent(&hold)), "released");
 }
 
 #[test]
 fn consent_to_other_bytes_is_none() {
     let (hold, facts) = (voted(&[("people", "ops-1"), ("people", "finance-1")]), Facts::default());
-    let other = Consent { fingerprint: waits("501").fingerprint, ..hold.consent(&Owners::default()) };
+    let other = Consent { fingerprint: waits("501").fingerprint, ..consent(&hold) };
     assert_eq!(again(&hold, RULES, &facts, &other), "waits");
     let small = Hold { asked: BTreeSet::new(), ..waits("50") };
-    assert_eq!(
-        again(&small, RULES, &facts, &Consent { fingerprint: hold.fingerprint, ..small.consent(&Owners::default()) }),
-        "waits"
-    );
+    assert_eq!(again(&small, RULES, &facts, &Consent { fingerprint: hold.fingerprint, ..consent(&small) }), "waits");
 }
 
 #[test]
@@ -304,7 +366,10 @@ fn nothing_but_the_expiry_happens_behind_the_deadline_and_that_not_before() {
     let here = Here { key: &key, version: Number::new(3), at: StoreTime::of_micros(1_000_000), hold: &hold };
     let deadline = StoreTime::of_micros(1_000_000).plus(hold.lasts);
     let before = vec![Step::Before(deadline)];
-    assert_eq!(guards(&vote(here, vote_of("people", "ops-1"), false, hold.asked.clone(), &node)), before);
+    assert_eq!(
+        guards(&vote(here, vote_of("people", "ops-1"), BTreeSet::new(), false, hold.asked.clone(), &node)),
+        before
+    );
     assert!(withdraw(here, &person("people", "ops-1"), &node).is_none(), "there is no vote");
     let approved = Hold { state: State::Approved, created: Some(StoreTime::of_micros(1_000_000)), ..hold.clone() };
     // However often it was written since.
@@ -317,6 +382,9 @@ fn nothing_but_the_expiry_happens_behind_the_deadline_and_that_not_before() {
     assert!(released(here, &terms).is_none(), "it is not approved");
     let out = |index| Step::IndexRemove { index, member: hold.id.to_string() };
     assert!(steps.contains(&out(Index::Held)) && steps.contains(&out(Index::Approved)));
+    // As long as its record is kept.
+    let ended = Step::IndexAdd { index: Index::Ended, member: hold.id.to_string(), due: Duration::from_secs(1) };
+    assert!(steps.contains(&ended));
 }
 
 #[test]

@@ -15,7 +15,7 @@ const ARGUMENTS = [
   "--disable-sync",
 ];
 /** How long anything may take on a crowded machine. */
-export const PATIENCE_MS = 30_000;
+export const PATIENCE_MS = Number(process.env.PATIENCE_MS ?? 30_000);
 
 export const DESK = { width: 1280, height: 860 };
 export const PHONE = { width: 360, height: 740 };
@@ -61,7 +61,10 @@ function watch(page, wanted) {
     if (["error", "warning"].includes(message.type())) note(`${message.text()} (${message.location().url})`);
   });
   page.on("pageerror", (error) => note(String(error)));
-  page.on("requestfailed", (request) => note(`${request.url()}: ${request.failure()?.errorText}`));
+  // Who leaves ends what they waited for.
+  page.on("requestfailed", (request) => {
+    if (request.failure()?.errorText !== "net::ERR_ABORTED") note(`${request.url()}: ${request.failure()?.errorText}`);
+  });
   // Nothing that data says may ever run.
   page.on("dialog", (dialog) => {
     note(`a dialog: ${dialog.message()}`);

@@ -128,7 +128,7 @@ class Running {
 
   async stop(signal = "SIGTERM") {
     const timer = setTimeout(() => this.child.kill("SIGKILL"), 5_000);
-    this.child.kill(signal);
+    if (this.child.exitCode === null && this.child.signalCode === null) this.child.kill(signal);
     await this.ended;
     clearTimeout(timer);
   }
@@ -137,13 +137,13 @@ class Running {
 export class Gate {
   /**
    * Options: `rules`, the text of its policies; `people`, their issuer;
-   * `console`, lines that stand in `[console]`; `more`, sections of their own;
+   * `console`, lines that stand in `[console]`; `general`, settings of no section;
    * `sandbox`, whether it serves that too.
    */
   static async start(options = {}) {
     const gate = new Gate();
     gate.folder = await mkdtemp(path.join(os.tmpdir(), "sluice-browser-"));
-    gate.options = { rules: RULES, people: ISSUER_OF_PEOPLE, console: "", more: "", sandbox: false, ...options };
+    gate.options = { rules: RULES, people: ISSUER_OF_PEOPLE, console: "", general: "", sandbox: false, ...options };
     gate.simulators = [];
     gate.upstreams = {};
     for (const environment of gate.options.sandbox ? ["production", "sandbox"] : ["production"]) {
@@ -154,7 +154,12 @@ export class Gate {
     gate.ports = {};
     await mkdir(path.join(gate.folder, "policies"));
     await gate.rules(gate.options.rules);
-    await gate.again();
+    try {
+      await gate.again();
+    } catch (failure) {
+      await gate.stop();
+      throw failure;
+    }
     return gate;
   }
 
@@ -235,6 +240,7 @@ export class Gate {
     const at = (name) => this.ports[name] ?? "127.0.0.1:0";
     const sandbox = `[sandbox]\nlisten = "${at("sandbox")}"\nupstream = "http://${this.upstreams.sandbox}"\ncredential = "the-sandbox-s-own-token"\n`;
     return `policies = "policies"
+${this.options.general}
 [production]
 listen = "${at("production")}"
 upstream = "http://${this.upstreams.production}"
@@ -260,6 +266,6 @@ answer_ms = 500
 first_look_ms = 100
 [log]
 format = "json"
-${this.options.more}`;
+`;
   }
 }

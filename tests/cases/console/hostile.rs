@@ -95,7 +95,7 @@ fn addresses_have_one_reading_or_none() {
         ("GET", "/sluice/v1/freezes%2Flift", 400),
         ("GET", "/sluice/v1/freezes;x=y", 400),
         ("GET", "/SLUICE/v1/freezes", 404),
-        ("GET", "/", 404),
+        ("GET", "/", 200),
         ("GET", "/sluice/v1/requests/production", 404),
         ("GET", "/sluice/v1/requests/production/a/b", 404),
         ("GET", "/sluice/v1/requests/production/..", 400),

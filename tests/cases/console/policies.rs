@@ -172,3 +172,55 @@ fn what_limits_have_used_is_told() {
     let (code, text) = run(&["--limit", "none"]);
     assert!(code == Some(4) && text.contains("the id of a limit in force"), "{text}");
 }
+
+/// Small swaps go, larger ones wait; what is in doubt stays spent until it is known.
+#[test]
+fn usage_tells_what_is_in_flight_and_what_waits() {
+    let rules = r#"
+[[rule]]
+id = "small"
+effect = "allow"
+when = { op = ["createSwap"], amount = "(0, 50] USD" }
+[[rule]]
+id = "larger"
+effect = "hold"
+approval = "one"
+when = { op = ["createSwap"], amount = "(50, inf) USD" }
+[[limit]]
+id = "day"
+ops = ["createSwap"]
+window = "rolling 24h"
+per = ["environment"]
+max = "500 USD"
+over = "deny"
+[[limit]]
+id = "calls"
+ops = ["createSwap"]
+window = "rolling 24h"
+per = ["environment"]
+max = "40 calls"
+over = "deny"
+[approval.one]
+of = "ops"
+n = 1
+expires = "1h"
+[group.ops]
+members = ["people:ops-1", "people:ops-2"]
+"#;
+    let upstream = Upstream::start();
+    let setup = console(Setup::of(&upstream)).file("policies/everything.toml", rules);
+    let gate = setup.set("production", "credential", "of-the-gate-itself").start();
+    assert_eq!(pay(&gate, "60"), 202);
+    let told = |limit: &str| {
+        let answer = ask(&gate, "GET", &format!("usage?limit={limit}"), &viewer(), None);
+        assert_described(&answer, "usage");
+        let all = answer.json()["usage"].clone();
+        ["used", "inFlight", "pending", "left"].map(|name| all[0][name].as_u64().unwrap())
+    };
+    assert_eq!(told("calls"), [0, 0, 1, 40], "what waits alone is told as well");
+    assert_eq!(pay(&gate, "20"), 200);
+    upstream.next(crate::support::Act::silence().close());
+    assert_eq!(pay(&gate, "30"), 502);
+    assert_eq!(told("calls"), [2, 1, 1, 38]);
+    assert_eq!(told("day"), [50_000_000, 30_000_000, 60_000_000, 450_000_000]);
+}

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Barrier};
 use std::thread;
 
-use super::{RULES, answered, approver, ask_at, gate, held, say, sent, state, swap, text};
+use super::{RULES, answered, approver, ask, ask_at, body, gate, held, person, say, sent, state, swap, text};
 use crate::support::gate::sluice;
 use crate::support::{Redis, Setup, Upstream};
 
@@ -151,4 +151,125 @@ fn whoever_owns_a_service_does_not_judge_what_it_asks_for() {
     let output = sluice(&["check", "--config", wrong.write().to_str().unwrap()]).output().unwrap();
     let told = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.code() == Some(3) && told.contains("`console.owners` cannot hold `test=ops-1`"), "{told}");
+}
+
+/// What is stored of a hold, where whoever reaches the Redis finds it.
+fn stored(hold: &serde_json::Value) -> String {
+    format!("sluice:{{production}}:r:hold:{}", text(hold, "id"))
+}
+
+fn frozen(gate: &crate::support::Gate, path: &str) {
+    let body = serde_json::json!({"environment": "production", "scope": "all", "reason": "a drill"});
+    assert!(ask(gate, "POST", path, &person("op", &["operator"]), Some(body)).status < 300);
+}
+
+/// People agreed to one call; its record is another's, or has another body, by the time that it is to be sent.
+#[test]
+fn records_that_were_swapped_or_altered_in_the_store_are_not_sent() {
+    let swap_them = "local a, b = redis.call('HGET', KEYS[1], 'c'), redis.call('HGET', KEYS[2], 'c') \
+                     redis.call('HSET', KEYS[1], 'c', b) redis.call('HSET', KEYS[2], 'c', a) return 'OK'";
+    let alter = "local c = redis.call('HGET', KEYS[1], 'c') local at, to = string.find(c, ARGV[1], 1, true) \
+                 redis.call('HSET', KEYS[1], 'c', string.sub(c, 1, at - 1) .. ARGV[2] .. string.sub(c, to + 1)) return 'OK'";
+    for seal_key in [None, Some("5e".repeat(32))] {
+        let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+        let setup = gate(&upstream, RULES).set("store", "kind", "redis").set("store", "node", "left");
+        let setup = setup.set("redis", "url", &redis.url());
+        let is_sealed = seal_key.is_some();
+        let gate = match &seal_key {
+            Some(key) => setup.set("store", "seal_key", key).start(),
+            None => setup.start(),
+        };
+        let [first, second, third] = ["a-1", "a-2", "a-3"].map(|request_id| held(&gate, request_id));
+        frozen(&gate, "freezes");
+        for hold in [&first, &third] {
+            super::all_agree(&gate, hold);
+            assert_eq!(state(&gate, hold), "approved");
+        }
+        redis.ask(&["EVAL", swap_them, "2", &stored(&first), &stored(&second)]);
+        if !is_sealed {
+            use base64::Engine as _;
+            let base64 = |text: String| base64::engine::general_purpose::STANDARD.encode(text);
+            let (was, is) = (base64(body("a-3", "500")), base64(body("a-3", "900")));
+            redis.ask(&["EVAL", alter, "1", &stored(&third), &was, &is]);
+        }
+        for hold in [&first, &second] {
+            let path = format!("holds/{}", text(hold, "id"));
+            assert_eq!(ask(&gate, "GET", &path, &approver("ops-1"), None).status, 503, "it is not what it was");
+            assert_eq!(say(&gate, "approve", hold, "ops-3").status, 503);
+        }
+        frozen(&gate, "freezes/lift");
+        let answer = answered(&gate, &swap("a-3", "500"));
+        match is_sealed {
+            true => assert_eq!((answer.status, sent(&upstream)), (201, 1), "what was left alone is sent"),
+            false => assert_eq!((answer.code().as_str(), sent(&upstream)), ("APPROVAL_BLOCKED", 0)),
+        }
+        let looked = r#"sluice_store_failures_total{kind="broken"}"#;
+        assert!(gate.metric(looked) > 0, "{}", gate.probe("/metrics").text());
+        assert!(upstream.seen().iter().all(|seen| seen.text() == body("a-3", "500")));
+    }
+}
+
+/// What waits takes nothing from anybody: a limit is not filled by asking.
+#[test]
+fn holds_that_are_made_to_fill_a_limit_fill_nothing() {
+    let upstream = Upstream::start();
+    let limit = "[[limit]]\nid = \"hour\"\nops = [\"createSwap\"]\nwindow = \"rolling 1h\"\nper = [\"environment\"]\nmax = \"700 USD\"\nover = \"deny\"\n";
+    let gate = gate(&upstream, &format!("{RULES}{limit}")).start();
+    let holds: Vec<_> = (0..20).map(|n| held(&gate, &format!("f-{n}"))).collect();
+    let usage = ask(&gate, "GET", "usage", &person("v", &["viewer"]), None).json();
+    assert_eq!(usage["usage"], serde_json::json!([]), "nothing is used");
+    for n in 0..2 {
+        assert_eq!(swap(&format!("small-{n}"), "100").send(gate.production()).status, 201, "{n}");
+    }
+    super::all_agree(&gate, &holds[7]);
+    assert_eq!(answered(&gate, &swap("f-7", "500")).status, 201);
+    let answer = swap("small-2", "100").send(gate.production());
+    assert_eq!((answer.status, answer.code().as_str()), (403, "LIMIT_EXCEEDED"), "{answer}");
+    assert_eq!(sent(&upstream), 3);
+}
+
+/// Neither another issuer's word, nor another role, nor what a request says of itself makes an approver.
+#[test]
+fn nobody_becomes_an_approver_by_what_they_show() {
+    use crate::support::token::{claims, signed};
+    let upstream = Upstream::start();
+    let gate = gate(&upstream, RULES).start();
+    let hold = held(&gate, "e-1");
+    let path = format!("holds/{}/approve", text(&hold, "id"));
+    let with = |change: &dyn Fn(&mut serde_json::Value)| {
+        let mut claims = claims();
+        claims["iss"] = super::PEOPLE.into();
+        claims["sub"] = "ops-1".into();
+        change(&mut claims);
+        signed(&claims)
+    };
+    let mut of_callers = claims();
+    of_callers["sub"] = "ops-1".into();
+    of_callers["roles"] = serde_json::json!(["approver"]);
+    let tokens = [
+        ("the callers' issuer", signed(&of_callers), 401),
+        ("no roles", with(&|_| {}), 403),
+        (
+            "another role",
+            with(&|claims| claims["roles"] = serde_json::json!(["viewer", "operator", "policy-admin"])),
+            403,
+        ),
+        ("another case", with(&|claims| claims["roles"] = serde_json::json!(["Approver", "approver "])), 403),
+        ("another claim", with(&|claims| claims["role"] = "approver".into()), 403),
+        ("a nested claim", with(&|claims| claims["roles"] = serde_json::json!({"roles": ["approver"]})), 403),
+    ];
+    for (what, token, status) in &tokens {
+        let answer = ask(&gate, "POST", &path, token, Some(json_of(&hold)));
+        let is_refused = answer.status == *status || answer.status == 401;
+        assert!(is_refused, "{what}: {answer}");
+    }
+    let mut loud = json_of(&hold);
+    loud["roles"] = serde_json::json!(["approver"]);
+    assert_eq!(ask(&gate, "POST", &path, &person("ops-1", &["viewer"]), Some(loud.clone())).status, 403);
+    assert_eq!(ask(&gate, "POST", &path, &approver("ops-1"), Some(loud)).status, 400, "nothing unlisted in a vote");
+    // The callers' listener has no such act, whoever asks.
+    let call = crate::support::post(format!("/sluice/v1/{path}")).json(json_of(&hold).to_string());
+    assert_eq!(call.send(gate.production()).status, 404);
+    let shown = ask(&gate, "GET", &format!("holds/{}", text(&hold, "id")), &approver("ops-1"), None).json();
+    assert_eq!((&shown["state"], &shown["votes"]), (&"pending".into(), &serde_json::json!([])));
 }

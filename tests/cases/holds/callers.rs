@@ -110,3 +110,23 @@ fn calls_that_nothing_names_wait_too_and_are_known_by_themselves() {
     assert_eq!(call.send(gate.production()).header("sluice-replayed").as_deref(), Some("true"));
     assert_eq!(upstream.seen().len(), 1);
 }
+
+/// Asking again and again how a call stands takes from the rates of reads.
+#[test]
+fn asking_how_it_stands_is_rate_limited_as_reads_are() {
+    let upstream = Upstream::start();
+    let rate = "[[rate]]\nid = \"reads\"\nops = [\"@read\"]\nper = [\"caller\"]\nquota = \"3/h\"\n";
+    let gate = gate(&upstream, &format!("{RULES}{rate}")).start();
+    let hold = held(&gate, "r-1");
+    let (id, at) = (text(&hold, "id"), gate.production());
+    for _ in 0..3 {
+        assert_eq!(show(id, at).status, 200);
+    }
+    let answer = show(id, at);
+    assert_eq!((answer.status, answer.code().as_str()), (429, "RATE_LIMITED"), "{answer}");
+    assert!(answer.header("retry-after").is_some() && answer.header("ratelimit").is_some(), "{answer}");
+    assert_eq!(cancel(id).send(at).status, 429);
+    assert_eq!(as_other(get(format!("/sluice/v1/holds/{id}"))).send(at).status, 404, "another has its own");
+    assert_eq!(get(format!("/sluice/v1/holds/{id}")).without("Authorization").send(at).status, 401);
+    assert_eq!(state(&gate, &hold), "pending");
+}

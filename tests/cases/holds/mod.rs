@@ -4,9 +4,13 @@ mod attacks;
 mod callers;
 mod judging;
 mod path;
+mod queue;
+mod races;
 mod releasing;
 mod replayed;
 mod restored;
+mod stand_ins;
+mod watching;
 
 use std::net::SocketAddr;
 

@@ -49,6 +49,26 @@ fn who_was_removed_from_a_group_does_not_count_any_more() {
     assert_eq!(sent(&upstream), 1);
 }
 
+/// Their vote stands, and is a vote again as soon as they are a member again: said again, it completes.
+#[test]
+fn who_is_a_member_again_says_it_again() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream, RULES).start();
+    let hold = held(&gate, "h-1");
+    for who in ["ops-1", "finance-1"] {
+        assert_eq!(say(&gate, "approve", &hold, who).status, 200);
+    }
+    let without = RULES.replace("\"people:ops-1\", ", "");
+    let gate = gate.end().file("policies/everything.toml", &without).start();
+    assert_eq!(say(&gate, "approve", &hold, "ops-2").status, 200);
+    assert_eq!(state(&gate, &hold), "pending", "one of ops is missing");
+    let gate = gate.end().file("policies/everything.toml", RULES).start();
+    assert_eq!(state(&gate, &hold), "pending");
+    assert_eq!(say(&gate, "approve", &hold, "ops-1").json()["changed"], true);
+    assert_eq!(answered(&gate, &swap("h-1", "500")).status, 201);
+    assert_eq!(sent(&upstream), 1);
+}
+
 #[test]
 fn a_full_window_is_obeyed_and_only_its_own_approval_exceeds_it() {
     let limit = "[[limit]]\nid = \"hour\"\nops = [\"createSwap\"]\nwindow = \"rolling 1h\"\nper = [\"environment\"]\nmax = \"700 USD\"\n";

@@ -10,7 +10,7 @@ use sluice::commit::{
     Commit, CommitError, Committed, Index, NodeId, Number, Outstanding, Record, RecordKey, Span, StoreFault, StoreTime,
     WindowKey,
 };
-use sluice::ports::{Clock, Store};
+use sluice::ports::{Clock, Part, Store};
 use tokio::runtime::Handle;
 
 use super::super::store::{BEGIN, Hand};
@@ -61,6 +61,15 @@ impl Store for Elsewhere {
         count: usize,
     ) -> Result<Vec<(StoreTime, String)>, StoreFault> {
         there!(self, store => store.due(environment, index, until, count))
+    }
+
+    async fn part(
+        &self,
+        environment: Environment,
+        index: Index,
+        part: Part,
+    ) -> Result<Vec<(StoreTime, String)>, StoreFault> {
+        there!(self, store => store.part(environment, index, part))
     }
 
     async fn used(&self, environment: Environment, window: &WindowKey, span: Span) -> Result<u64, StoreFault> {

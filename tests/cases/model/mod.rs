@@ -10,6 +10,7 @@ mod fate;
 mod holds;
 mod limits;
 mod ports;
+mod quorum;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -15,7 +15,7 @@ use sluice::commit::{
     Commit, CommitError, Committed, Index, NodeId, Number, Outstanding, Record, RecordKey, Span, StoreFault, StoreTime,
     WindowKey,
 };
-use sluice::ports::{AuditFault, AuditSink, Lease, Store, Upstream};
+use sluice::ports::{AuditFault, AuditSink, Lease, Part, Store, Upstream};
 use sluice::stations::forward::{AnswerBody, Loss, Outgoing, Sent};
 use tokio::time::sleep;
 
@@ -86,6 +86,16 @@ impl Store for FlakyStore {
     ) -> Result<Vec<(StoreTime, String)>, StoreFault> {
         self.there().await?;
         self.back(self.store.due(environment, index, until, count).await).await
+    }
+
+    async fn part(
+        &self,
+        environment: Environment,
+        index: Index,
+        part: Part,
+    ) -> Result<Vec<(StoreTime, String)>, StoreFault> {
+        self.there().await?;
+        self.back(self.store.part(environment, index, part).await).await
     }
 
     async fn used(&self, environment: Environment, window: &WindowKey, span: Span) -> Result<u64, StoreFault> {

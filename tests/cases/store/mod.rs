@@ -132,7 +132,8 @@ mod contract {
             another_environments_record_is_refused any_name_and_any_value_is_kept;
         racing: one_creator_wins one_replacer_wins numbers_have_no_gap windows_hold_under_crowds;
         time: never_runs_back before_and_after;
-        indexes: members_are_due_in_order a_member_moves_and_goes membership_guards;
+        indexes: members_are_due_in_order a_member_moves_and_goes membership_guards a_part_of_an_index
+            what_has_ended_leaves_its_index;
         windows: a_fixed_span_ends a_rolling_window_forgets_whole_buckets max_is_exact force_passes_the_limit
             settle_and_give_back_once one_reservation_for_each_holder windows_are_apart senseless_spans_are_refused
             what_is_given_back_late_counts_no_longer nothing_counts_beyond_the_most windows_are_found;

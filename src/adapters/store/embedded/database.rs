@@ -158,6 +158,18 @@ impl<T: ReadableTable<&'static [u8], &'static [u8]>> View for Map<'_, T> {
             .map(|pair| pair.map(|(key, value)| (key.value().to_vec(), value.value().to_vec())).map_err(fault))
             .collect()
     }
+
+    fn range_back(&self, from: &[u8], to: &[u8], count: usize) -> Result<Vec<Pair>, StoreFault> {
+        if from >= to {
+            return Ok(Vec::new());
+        }
+        let found = self.0.range::<&[u8]>(from..to).map_err(fault)?;
+        found
+            .rev()
+            .take(count)
+            .map(|pair| pair.map(|(key, value)| (key.value().to_vec(), value.value().to_vec())).map_err(fault))
+            .collect()
+    }
 }
 
 pub(super) type Table<'t> = redb::Table<'t, &'static [u8], &'static [u8]>;

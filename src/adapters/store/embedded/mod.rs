@@ -31,7 +31,7 @@ use crate::commit::{
     Commit, CommitError, Committed, Index, NodeId, Number, Outstanding, Record, RecordKey, Span, StoreFault, StoreTime,
     WindowKey,
 };
-use crate::ports::{Clock, Store};
+use crate::ports::{Clock, Part, Store};
 use database::{Map, Opened, TABLE, locked};
 use medium::Trouble;
 use writer::{Job, Shared, Ticket, Writer};
@@ -191,6 +191,15 @@ impl Store for Embedded {
         count: usize,
     ) -> Result<Vec<(StoreTime, String)>, StoreFault> {
         self.look(move |map, _| look::due(map, environment, index, until, count)).await
+    }
+
+    async fn part(
+        &self,
+        environment: Environment,
+        index: Index,
+        part: Part,
+    ) -> Result<Vec<(StoreTime, String)>, StoreFault> {
+        self.look(move |map, _| look::part(map, environment, index, &part)).await
     }
 
     async fn used(&self, environment: Environment, window: &WindowKey, span: Span) -> Result<u64, StoreFault> {

@@ -12,6 +12,7 @@
 //! nodes meet a Redis, and what comes after a loss, stands in `roll` and in the journey of that name.
 
 mod belief;
+mod order;
 mod reader;
 mod roll;
 mod sure;
@@ -31,6 +32,7 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 
 use self::belief::Beliefs;
+use self::order::due_of;
 use self::reader::{Reader, stood, unreadable};
 pub use self::roll::{Heard, LAPSE, Life, Member, Verdict};
 pub use self::transfer::import;
@@ -44,7 +46,7 @@ use crate::commit::{
     WindowKey,
 };
 use crate::config::Durability;
-use crate::ports::{Clock, Store};
+use crate::ports::{Clock, Part, Store};
 
 const SCRIPT: &str = include_str!("script.lua");
 /// The Redis does not know the script, for the first time or since it was started again.
@@ -258,19 +260,22 @@ impl Store for RedisStore {
         command.arg(format!("{}:i:{}", root(environment), index.as_str())).arg("-inf").arg(before);
         command.arg("WITHSCORES").arg("LIMIT").arg(0).arg(i64::try_from(count).unwrap_or(i64::MAX));
         let told = self.redis.ask(async |mut connection, _| command.query_async(&mut connection).await).await;
-        let mut told = Reader::of(told.map_err(|unanswered| fault(unanswered, StoreFault::Away))?);
-        let mut due = Vec::new();
-        while !told.is_at_end() {
-            let member = told.text()?;
-            due.push((told.time()?, member));
-        }
-        Ok(due)
+        due_of(told.map_err(|unanswered| fault(unanswered, StoreFault::Away))?)
     }
 
     async fn last(&self, environment: Environment) -> Result<Number, StoreFault> {
         let mut told = Reader::of(self.look(environment, "last", &Words::default()).await?);
         self.hear(told.time()?);
         told.number()
+    }
+
+    async fn part(
+        &self,
+        environment: Environment,
+        index: Index,
+        part: Part,
+    ) -> Result<Vec<(StoreTime, String)>, StoreFault> {
+        self.part_of(environment, index, part).await
     }
 
     async fn used(&self, environment: Environment, window: &WindowKey, span: Span) -> Result<u64, StoreFault> {

@@ -628,8 +628,13 @@ local operations = {
   end,
   sweep = function()
     local expiries = root .. ':x'
-    local turned = redis.call('ZRANGEBYSCORE', expiries, '-inf', text(now), 'LIMIT', 0, take())
-    return { tell(), text(#turned) }, function()
+    local most = take()
+    local turned = redis.call('ZRANGEBYSCORE', expiries, '-inf', text(now), 'LIMIT', 0, most)
+    local ended = redis.call('ZRANGEBYSCORE', root .. ':i:ended', '-inf', '(' .. text(now), 'LIMIT', 0, most - #turned)
+    return { tell(), text(#turned + #ended) }, function()
+      for _, one in ipairs(ended) do
+        alter('ZREM', root .. ':i:ended', one)
+      end
       for _, one in ipairs(turned) do
         local name = string.sub(one, 2)
         alter('ZREM', expiries, one)

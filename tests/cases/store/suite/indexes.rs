@@ -2,6 +2,7 @@
 
 use sluice::base::ids::Environment;
 use sluice::commit::{Commit, Found, Index, Step};
+use sluice::ports::Part;
 
 use super::super::asked::*;
 use super::super::{BEGIN, Subject};
@@ -63,4 +64,52 @@ pub async fn membership_guards(subject: &Subject) {
     assert_eq!(stands(store, vec![member("none")]).await, found());
     let other = Step::Member { index: Index::Sending, member: "all".to_owned() };
     assert_eq!(stands(store, vec![other]).await, found());
+}
+
+pub async fn a_part_of_an_index(subject: &Subject) {
+    let store = &*subject.store;
+    for (member, after) in [("c", 3), ("a", 1), ("d", 3), ("b", 2), ("", 3), ("e", 4)] {
+        does(store, vec![add(Index::Sending, member, micros(after))]).await;
+    }
+    does(store, vec![add(Index::Unknown, "other", micros(2))]).await;
+    let forward = [(1, "a"), (2, "b"), (3, ""), (3, "c"), (3, "d"), (4, "e")];
+    let mut back = forward;
+    back.reverse();
+    for (backwards, all) in [(false, forward), (true, back)] {
+        let part = async |behind: Option<(i64, &str)>, count: usize| {
+            let behind = behind.map(|(after, member)| (at(BEGIN + after), member.to_owned()));
+            let found = store.part(ENVIRONMENT, Index::Sending, Part { backwards, behind, count }).await.unwrap();
+            found.into_iter().map(|(due, member)| (due.as_micros() - BEGIN, member)).collect::<Vec<_>>()
+        };
+        let told = |part: &[(i64, &str)]| part.iter().map(|(at, name)| (*at, (*name).to_owned())).collect::<Vec<_>>();
+        assert_eq!(part(None, 9).await, told(&all));
+        assert_eq!(part(None, 2).await, told(&all[..2]));
+        assert_eq!(part(None, 0).await, []);
+        for place in 0..all.len() {
+            for count in 1..4 {
+                let end = (place + 1 + count).min(all.len());
+                assert_eq!(
+                    part(Some(all[place]), count).await,
+                    told(&all[place + 1..end]),
+                    "{backwards} {place} {count}"
+                );
+            }
+        }
+        // The member of the place may be gone meanwhile.
+        let [gone, next] = if backwards { [(3, "cc"), (3, "c")] } else { [(3, "cc"), (3, "d")] };
+        assert_eq!(part(Some(gone), 1).await, told(&[next]));
+    }
+}
+
+pub async fn what_has_ended_leaves_its_index(subject: &Subject) {
+    let store = &*subject.store;
+    does(store, vec![add(Index::Ended, "a", micros(5))]).await;
+    does(store, vec![add(Index::Ended, "b", secs(9))]).await;
+    does(store, vec![add(Index::Held, "a", micros(5))]).await;
+    subject.clock.advance(micros(100));
+    assert_eq!(store.sweep().await, Ok(1));
+    let left = async |index| store.due(ENVIRONMENT, index, None, 9).await.unwrap().len();
+    assert_eq!((left(Index::Ended).await, left(Index::Held).await), (1, 1));
+    assert_eq!(store.member(ENVIRONMENT, Index::Ended, "a").await, Ok(None));
+    assert_eq!(store.sweep().await, Ok(0));
 }
