@@ -59,13 +59,18 @@ impl Crowd {
         Crowd { callers: callers.collect(), paid, all }
     }
 
-    /// Until so many hundredths are paid.
+    /// Until so many hundredths are paid, however slowly, as long as it goes on.
     fn paid(&self, hundredths: usize) {
         let wanted = self.all * hundredths / 100;
-        wait_until("the crowd to be so far", || {
-            let is_over = self.callers.iter().any(JoinHandle::is_finished);
-            self.paid.load(Ordering::Relaxed) >= wanted || is_over
-        });
+        let is_over = || self.callers.iter().any(JoinHandle::is_finished);
+        let mut now = self.paid.load(Ordering::Relaxed);
+        while now < wanted && !is_over() {
+            let before = now;
+            wait_until("the crowd to go on", || {
+                now = self.paid.load(Ordering::Relaxed);
+                now > before || is_over()
+            });
+        }
     }
 
     /// All that was heard.
