@@ -30,7 +30,10 @@ const WHAT = {
   cancelled: ["Cancelled by its caller", "bad"],
   blocked: ["Blocked by today's rules", "bad"],
   "signed-in": ["Signed in", "note"],
+  "stayed-in": ["Stayed signed in", "note"],
   "signed-out": ["Signed out", "note"],
+  "stand-in": ["Named a stand-in", "note"],
+  "stand-in-revoked": ["Took a stand-in back", "note"],
 };
 
 export function view(desk, [environment, request]) {

@@ -5,6 +5,7 @@ import { decisions, limitBar } from "./charts.js";
 import { fill, h, select, trouble } from "./dom.js";
 import * as doubts from "./doubts.js";
 import * as freezes from "./freezes.js";
+import * as standIns from "./standins.js";
 import { counted } from "./words.js";
 
 export function view(desk) {
@@ -12,11 +13,12 @@ export function view(desk) {
   const inDoubt = doubts.section(desk);
   const limits = limitsSection();
   const decided = decisionsSection();
+  const stands = standIns.section(desk);
   const element = h(
     "div",
     { class: "page" },
     h("h1", {}, "Overview"),
-    h("div", { class: "cards" }, h("div", { class: "stack" }, money, inDoubt.element), h("div", { class: "stack" }, limits.element, decided.element)),
+    h("div", { class: "cards" }, h("div", { class: "stack" }, money, inDoubt.element), h("div", { class: "stack" }, limits.element, decided.element, stands.element)),
   );
 
   async function tellMoney() {
@@ -37,6 +39,7 @@ export function view(desk) {
     inDoubt.refresh();
     limits.refresh();
     decided.refresh();
+    stands.refresh();
   }
 
   /** After an act here: the bar at the top shows it as well. */
