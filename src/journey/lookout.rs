@@ -108,9 +108,10 @@ async fn doubt_since(books: &Books, environment: Environment, name: &str) -> Res
 
 /// What each limit has used in its fullest window.
 async fn limits(books: &Arc<Books>, in_force: &InForce, environments: &[Environment]) -> Result<(), StoreFault> {
-    let policies = in_force.now().policies.clone();
+    let now = in_force.now();
+    let policies = &now.policies;
     for limit in &policies.rules.limits {
-        let (used, _) = usage(books, &policies, environments, Some(&limit.id)).await?;
+        let (used, _) = usage(books, &now.catalog, policies, environments, Some(&*limit.id)).await?;
         for environment in environments {
             // The fullest comes first.
             let fullest = used.iter().find(|one| one.environment == *environment).map_or(0, |one| one.used);

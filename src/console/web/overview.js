@@ -76,13 +76,25 @@ function limitsSection() {
       limitBar({
         ...one,
         environment: both ? undefined : one.environment,
-        words: `${counted(one.left, one.unit)} left${one.over === "hold" ? "; what goes beyond waits for people" : "; what goes beyond is denied"}.`,
+        adds: one.pending,
+        words: [
+          `${counted(one.left, one.unit)} left`,
+          one.inFlight > 0 && `${counted(one.inFlight, one.unit)} of what is used in flight or in doubt`,
+          one.pending > 0 && `${counted(one.pending, one.unit)} more wait for people`,
+          one.over === "hold" ? "what goes beyond waits for people" : "what goes beyond is denied",
+        ]
+          .filter(Boolean)
+          .join("; ")
+          .concat("."),
       });
     fill(
       place,
       usage.usage.length === 0
         ? h("p", { class: "muted" }, "Nothing counts under any limit now. What is spent, in flight or in doubt shows here; what waits for people takes nothing yet.")
-        : [h("p", { class: "muted" }, "What is in flight or in doubt counts until it certainly was not done."), usage.usage.map(bar)],
+        : [
+            h("p", { class: "legend muted" }, [["used", "used"], ["flying", "in flight or in doubt"], ["adds", "waits for people"]].map(([kind, word]) => h("span", { class: `key ${kind}` }, h("span", { class: "swatch", "aria-hidden": "true" }), word))),
+            usage.usage.map(bar),
+          ],
       usage.more && h("p", { class: "muted" }, "There are more than are shown: `sluice policy usage --limit ID` shows one limit whole."),
     );
   }
