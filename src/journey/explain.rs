@@ -100,6 +100,16 @@ pub struct Usage<'p> {
     pub promised: Promised,
 }
 
+/// What the fullest of a limit's windows holds now, of as many as are looked at.
+pub async fn fullest(books: &Books, environment: Environment, limit: &Limit) -> Result<u64, StoreFault> {
+    let Some(span) = limit.span(books.time().await?) else { return Ok(0) };
+    let mut most = 0;
+    for window in books.store.windows(environment, Some(&limit.id), MOST_WINDOWS).await? {
+        most = most.max(books.store.used(environment, &window, span).await?);
+    }
+    Ok(most)
+}
+
 /// What limits in force have used now, the fullest first; and whether there is more than was looked at.
 pub async fn usage<'p>(
     books: &Arc<Books>,

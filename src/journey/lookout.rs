@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::explain::usage;
+use super::explain;
 use super::{Books, InForce};
 use crate::base::ids::{Environment, HoldId};
 use crate::commit::{Index, Kind, RecordKey, StoreFault, StoreTime};
@@ -108,13 +108,10 @@ async fn doubt_since(books: &Books, environment: Environment, name: &str) -> Res
 
 /// What each limit has used in its fullest window.
 async fn limits(books: &Arc<Books>, in_force: &InForce, environments: &[Environment]) -> Result<(), StoreFault> {
-    let now = in_force.now();
-    let policies = &now.policies;
+    let policies = in_force.now().policies.clone();
     for limit in &policies.rules.limits {
-        let (used, _) = usage(books, &now.catalog, policies, environments, Some(&*limit.id)).await?;
         for environment in environments {
-            // The fullest comes first.
-            let fullest = used.iter().find(|one| one.environment == *environment).map_or(0, |one| one.used);
+            let fullest = explain::fullest(books, *environment, limit).await?;
             books.metrics.limit_used(environment.as_str(), &limit.id, limit.mode, limit.max, fullest);
         }
     }
