@@ -20,7 +20,7 @@ use crate::support::clock::wait_until;
 use crate::support::gate::sluice;
 use crate::support::shape::{examples, operation};
 use crate::support::token::{SECRET, claims, signed};
-use crate::support::{Act, Answer, Call, Gate, Setup, Upstream, post};
+use crate::support::{Act, Answer, Call, Gate, Redis, Setup, Upstream, post};
 
 /// What tokens of people say in `iss`.
 const PEOPLE: &str = "https://people.test";
@@ -75,6 +75,12 @@ pub(super) fn gate(upstream: &Upstream, rules: &str) -> Setup {
         .set("console", "issuer", "people")
         .timeout_ms("answer_ms", 500)
         .set_raw("reconcile", "first_look_ms", "100")
+}
+
+/// One of the gates on a Redis; a busy machine may take its time.
+fn on_redis(setup: Setup, redis: &Redis, node: &str) -> Setup {
+    let setup = setup.set("store", "kind", "redis").set("store", "node", node);
+    setup.set("redis", "url", &redis.url()).set_raw("redis", "timeout_ms", "10000")
 }
 
 /// The token of a person with these roles.
