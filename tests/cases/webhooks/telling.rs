@@ -125,10 +125,10 @@ fn while_secrets_change_each_of_them_signs() {
 }
 
 #[test]
-fn other_environments_and_a_gate_without_webhooks_tell_nothing() {
-    let (upstream, hooks) = (Upstream::start(), Upstream::start());
+fn what_happens_in_another_environment_is_not_told() {
+    let (upstream, hooks, upstream_of_sandbox) = (Upstream::start(), Upstream::start(), Upstream::start());
     let setup = hooked(&upstream, &hooks).set_raw("webhook.approvals", "environments", r#"["sandbox"]"#);
-    let silent = setup.sandbox(&Upstream::start()).start();
+    let silent = setup.sandbox(&upstream_of_sandbox).set("sandbox", "credential", "another-token-of-its-own").start();
     let told = hook(gate(&upstream, crate::cases::holds::RULES), "approvals", &hooks).start();
     held(&silent, "e-1");
     let hold = held(&told, "e-2");
