@@ -214,7 +214,7 @@ fn holds_that_are_made_to_fill_a_limit_fill_nothing() {
     let gate = gate(&upstream, &format!("{RULES}{limit}")).start();
     let holds: Vec<_> = (0..20).map(|n| held(&gate, &format!("f-{n}"))).collect();
     let usage = ask(&gate, "GET", "usage", &person("v", &["viewer"]), None).json();
-    assert_eq!(usage["usage"], serde_json::json!([]), "nothing is used");
+    assert!(usage["usage"].as_array().unwrap().iter().all(|window| window["used"] == 0), "{usage}");
     for n in 0..2 {
         assert_eq!(swap(&format!("small-{n}"), "100").send(gate.production()).status, 201, "{n}");
     }

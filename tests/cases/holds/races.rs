@@ -257,25 +257,30 @@ fn a_vote_against_the_expiry(is_redis: bool) {
     let waiting = waiting.into_inner().unwrap();
     let moment = |hold: &Value| text(hold, "expiresAt").parse::<Timestamp>().unwrap();
     let ends = Mutex::new(BTreeMap::<(bool, String), usize>::new());
-    let executed = Mutex::new(Vec::new());
+    let (executed, said) = (Mutex::new(Vec::new()), Mutex::new(BTreeMap::new()));
     field.each(waiting.len(), |at| {
         let (n, hold) = &waiting[at];
-        // Some a little before, some a little after.
-        let early = Duration::from_millis(u64::try_from((n * 7919) % 120).unwrap());
-        let due = moment(hold) - early + Duration::from_millis(20);
+        // Some before, some a little after.
+        let early = Duration::from_millis(u64::try_from((n * 7919) % 900).unwrap());
+        let due = moment(hold) - early + Duration::from_millis(50);
         while let Ok(left) = Duration::try_from(due.duration_since(now()))
             && !left.is_zero()
         {
             thread::park_timeout(left);
         }
         let told = field.say(*n, hold, ("approve", "finance-1"));
-        let end = field.end(*n, &format!("race-{n}"), "500");
+        said.lock().unwrap().insert(*n, told);
+    });
+    let said = said.into_inner().unwrap();
+    field.each(waiting.len(), |at| {
+        let n = &waiting[at].0;
+        let (told, end) = (&said[n], field.end(*n, &format!("race-{n}"), "500"));
         assert!(["executed", "APPROVAL_EXPIRED"].contains(&end.as_str()), "{n}: {told:?}, and {end}");
-        assert!(is_heard(&told) || end == "APPROVAL_EXPIRED", "{n}: sent without its quorum: {told:?}");
+        assert!(is_heard(told) || end == "APPROVAL_EXPIRED", "{n}: sent without its quorum: {told:?}");
         if end == "executed" {
             executed.lock().unwrap().push(body(&format!("race-{n}"), "500"));
         }
-        *ends.lock().unwrap().entry((is_heard(&told), end)).or_default() += 1;
+        *ends.lock().unwrap().entry((is_heard(told), end)).or_default() += 1;
     });
     let (arrived, executed) = (field.arrived(), executed.into_inner().unwrap());
     assert!(arrived.values().all(|times| *times == 1), "sent twice");
