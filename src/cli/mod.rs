@@ -102,11 +102,10 @@ const EXIT_CODES: &str = "Exit codes:
   0  done; a gate: it ended in order, and all that it was doing had ended
   1  it could not be done, and standard error says why; `doctor` found something
   2  the command line is wrong
-  3  `check`, `policy` or `audit verify` found something; a gate: its configuration, contract or policies are faulty
+  3  `check`, `policy` or `audit verify` found something; a gate: what it reads at a start is faulty
   4  the console, or a webhook, refused
   5  a gate: a part of it died, so that it ended in order; start it again
-  6  a gate: it ended before all that it was doing had ended (a second signal, or `timeouts.grace_ms` was over); what was
-     being sent is in doubt";
+  6  a gate: it ended before its work had: a second signal, or `timeouts.grace_ms` was over";
 
 impl Ending {
     fn code(self) -> u8 {

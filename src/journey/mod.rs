@@ -6,7 +6,6 @@ mod exchange;
 mod facts;
 mod in_force;
 mod outlets;
-mod promised;
 mod remember;
 mod road;
 
@@ -18,6 +17,7 @@ pub mod fetch;
 pub mod holds;
 pub mod lookout;
 pub mod operate;
+pub mod promised;
 pub mod rates;
 pub mod reconcile;
 pub mod release;
