@@ -138,7 +138,7 @@ function tellLive() {
   if (!isLost) fill(live, h("span", {}, h("span", { class: "dot", "aria-hidden": "true" }), changes.state === "live" ? "Live" : "Connecting…"));
   else {
     const again = h("button", { type: "button", class: "quiet", onclick: () => changes.retry() }, "Try now");
-    const since = h("span", {}, h("span", { class: "dot", "aria-hidden": "true" }), `Connection lost at ${when(new Date().toISOString())}. This may be old.`);
+    const since = h("span", {}, h("span", { class: "dot", "aria-hidden": "true" }), `Connection lost at ${when(new Date().toISOString())}.`, h("span", { class: "wordy" }, " This may be old."));
     fill(live, since, again);
   }
 }
