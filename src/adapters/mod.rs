@@ -17,3 +17,4 @@ pub mod store;
 pub mod supervisor;
 pub mod unsettled;
 pub mod upstream;
+pub mod webhook;

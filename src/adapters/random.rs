@@ -37,6 +37,11 @@ pub fn key() -> Secret {
     Secret::new(format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple()))
 }
 
+/// Of a message that is sent to try it.
+pub fn trial_id() -> String {
+    format!("msg_{}", Uuid::new_v4().simple())
+}
+
 /// What a cookie of the console is: 256 bits that nobody guesses. Nothing where the machine has no randomness.
 pub fn session_id() -> Option<SessionId> {
     let mut bytes = [0_u8; 32];

@@ -24,6 +24,7 @@ mod stand_ins;
 mod store;
 mod token;
 mod watch;
+mod webhook;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -76,6 +77,7 @@ enum Command {
     Simulate(simulate::Simulate),
     Store(store::Arguments),
     Token(token::Arguments),
+    Webhook(webhook::Arguments),
 }
 
 /// How a command ended that could do its work.
@@ -86,7 +88,7 @@ pub enum Ending {
     Faulty,
     /// `doctor` found something that a person should look at.
     Unwell,
-    /// The console did not do it, and the reason is told.
+    /// The console, or a webhook, did not do it, and the reason is told.
     Refused,
     /// A part of the gate died while it served.
     Died,
@@ -101,7 +103,7 @@ const EXIT_CODES: &str = "Exit codes:
   1  it could not be done, and standard error says why; `doctor` found something
   2  the command line is wrong
   3  `check`, `policy` or `audit verify` found something; a gate: what it reads at a start is faulty
-  4  the console refused
+  4  the console, or a webhook, refused
   5  a gate: a part of it died, so that it ended in order; start it again
   6  a gate: it ended before its work had: a second signal, or `timeouts.grace_ms` was over";
 
@@ -137,6 +139,7 @@ pub fn run(cli: Cli) -> anyhow::Result<Ending> {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Store(arguments) => store::run(&arguments),
         Command::Token(arguments) => token::run(arguments),
+        Command::Webhook(arguments) => webhook::run(&arguments),
         Command::Simulate(simulate) => simulate.run().map(|()| Ending::Done).map_err(anyhow::Error::msg),
     }
 }

@@ -85,6 +85,8 @@ pub enum Kind {
     Hold,
     /// Who agreed that a set of policies takes force.
     Agreement,
+    /// What a webhook is to be told.
+    Message,
     /// Who votes in another's place.
     StandIns,
     /// What a cookie of the console stands for, and which of them are one person's.
@@ -92,7 +94,8 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub const ALL: [Kind; 6] = [Kind::Claim, Kind::Freeze, Kind::Hold, Kind::Agreement, Kind::StandIns, Kind::Session];
+    pub const ALL: [Kind; 7] =
+        [Kind::Claim, Kind::Freeze, Kind::Hold, Kind::Agreement, Kind::Message, Kind::StandIns, Kind::Session];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -100,6 +103,7 @@ impl Kind {
             Kind::Freeze => "freeze",
             Kind::Hold => "hold",
             Kind::Agreement => "agreement",
+            Kind::Message => "message",
             Kind::StandIns => "stand-ins",
             Kind::Session => "session",
         }
@@ -157,13 +161,23 @@ pub enum Index {
     Held,
     /// Holds that people approved, by when they are to be sent next.
     Approved,
+    /// What webhooks are to be told, by when it happened.
+    Message,
     /// Holds that are over, by when nothing of them is kept any more; then they leave it by themselves.
     Ended,
 }
 
 impl Index {
-    pub const ALL: [Index; 7] =
-        [Index::Sending, Index::Unknown, Index::Frozen, Index::Paid, Index::Held, Index::Approved, Index::Ended];
+    pub const ALL: [Index; 8] = [
+        Index::Sending,
+        Index::Unknown,
+        Index::Frozen,
+        Index::Paid,
+        Index::Held,
+        Index::Approved,
+        Index::Message,
+        Index::Ended,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -173,6 +187,7 @@ impl Index {
             Index::Paid => "paid",
             Index::Held => "held",
             Index::Approved => "approved",
+            Index::Message => "message",
             Index::Ended => "ended",
         }
     }

@@ -3,6 +3,7 @@
 mod console;
 mod issuers;
 mod redis;
+mod webhooks;
 
 use std::net::SocketAddr;
 
@@ -39,6 +40,7 @@ pub(super) fn findings(file: &str, written: &Written) -> Vec<Finding> {
     faults.extend(seal_keys(written));
     faults.extend(operand_key(written));
     faults.extend(redis::wrong(written));
+    faults.extend(webhooks::wrong(written));
     faults.extend(nobody_to_agree(written));
     faults.into_iter().map(|(severity, place, fault)| Finding { severity, ..fault.error(file, &place) }).collect()
 }

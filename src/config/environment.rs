@@ -61,7 +61,9 @@ fn raw(kind: &Kind, text: &str) -> Raw {
         | Kind::Hosts(_)
         | Kind::Environments(_)
         | Kind::Algorithms(_)
-        | Kind::FieldPaths(_) => {
+        | Kind::FieldPaths(_)
+        | Kind::SigningSecrets(_)
+        | Kind::Events(_) => {
             let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
             let found = |name: &str| Found { place: Place::Default, raw: Raw::Text(name.to_owned()) };
             Raw::List(names.map(found).collect())
@@ -79,6 +81,8 @@ fn raw(kind: &Kind, text: &str) -> Raw {
         | Kind::Text(_)
         | Kind::FieldPath(_)
         | Kind::KeysUrl(_)
+        | Kind::WebhookUrl(_)
+        | Kind::MessageFormat(_)
         | Kind::CollectorUrl(_)
         | Kind::Origin(_)
         | Kind::RedisUrl(_)

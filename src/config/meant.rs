@@ -1,5 +1,6 @@
 //! What the configuration means, once nothing is wrong with it: complete, typed, with every file read.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,6 +11,7 @@ use crate::commit::NodeId;
 use crate::stations::admit::{Algorithm, FieldPath};
 use crate::stations::hold::Owners;
 use crate::stations::session::SessionTerms;
+use crate::stations::tell::{Event, Format};
 
 /// All that is configured.
 #[derive(Clone, Debug)]
@@ -19,6 +21,8 @@ pub struct Config {
     /// At least one for each environment; no two with the same name or the same `iss`.
     pub issuers: Vec<IssuerConfig>,
     pub console: Option<ConsoleConfig>,
+    /// No two with the same name.
+    pub webhooks: Vec<WebhookConfig>,
     pub probes: ProbesConfig,
     pub catalog: CatalogConfig,
     pub answers: AnswerMode,
@@ -161,6 +165,8 @@ pub struct ConsoleConfig {
     /// Whether a browser may sign in with a token.
     pub token_sign_in: bool,
     pub oidc: Option<OidcConfig>,
+    /// How long before a hold expires people are reminded.
+    pub remind_before: Duration,
 }
 
 /// The OpenID provider that people sign in at.
@@ -178,6 +184,27 @@ pub struct OidcConfig {
     pub ca_pem: Option<Vec<u8>>,
     /// What browsers call the console.
     pub origin: String,
+}
+
+/// Who is told what happens.
+#[derive(Clone, Debug)]
+pub struct WebhookConfig {
+    pub name: String,
+    /// What stands in its path may be a secret.
+    pub url: Secret,
+    /// As Standard Webhooks has them; none is only where a chat is told.
+    pub secrets: Vec<Secret>,
+    pub events: BTreeSet<Event>,
+    pub environments: BTreeSet<Environment>,
+    pub format: Format,
+    /// Whether amounts and requesters are told.
+    pub details: bool,
+    /// Its host may be on no public address.
+    pub allow_private: bool,
+    pub ca_pem: Option<Vec<u8>>,
+    pub timeout: Duration,
+    /// How long a message is tried.
+    pub keep: Duration,
 }
 
 /// When upstream is asked what became of calls in doubt.

@@ -33,7 +33,7 @@ pub use meant::{
     AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Config, ConsoleConfig, CredentialConfig, CredentialSource,
     Demands, Durability, EnvironmentConfig, HoldsMode, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig,
     LogFormat, LogLevel, Login, Loosening, OidcConfig, ProbesConfig, ReconcileConfig, RedisConfig, RedisPlace,
-    SentinelsConfig, StoreConfig, StoreKind, TelemetryConfig, TimeoutsConfig, UpstreamConfig,
+    SentinelsConfig, StoreConfig, StoreKind, TelemetryConfig, TimeoutsConfig, UpstreamConfig, WebhookConfig,
 };
 pub use reference::{first, reference};
 pub use revocations::{Revocations, RevocationsFault};
@@ -43,7 +43,7 @@ pub use value::credential_in;
 
 use crate::base::digest::Fingerprint;
 use crate::base::finding::{Finding, Severity};
-use document::{Document, Found};
+use document::{Document, Found, Raw};
 use fault::{Fault, Place};
 use settings::{Absent, Heading, Presence, SECTIONS, Section, Setting};
 use value::Source;
@@ -118,9 +118,9 @@ impl<'r> Reader<'r> {
                 }
                 Presence::Named { .. } => {
                     let written = self.document.headings.keys().filter(|heading| heading.section == section.name);
-                    for heading in written.cloned().collect::<Vec<_>>() {
-                        self.section(section, &heading);
-                        self.written.end_issuer(&heading.name);
+                    for heading in &written.cloned().collect::<Vec<_>>() {
+                        self.section(section, heading);
+                        self.written.end_named(heading);
                     }
                 }
             }
@@ -144,6 +144,7 @@ impl<'r> Reader<'r> {
         }
         self.pairs(heading, &found);
         self.alternatives(heading, &found);
+        self.unsigned(heading, &found);
         for (setting, found) in &found {
             self.setting(heading, setting, found.as_ref());
         }
@@ -170,7 +171,7 @@ impl<'r> Reader<'r> {
                 None => return self.fault(&Place::Default, Fault::new(format!("the default of `{path}` is broken"))),
             },
         };
-        self.variables.extend(value::variable_named(found).map(str::to_owned));
+        self.variables.extend(value::variables_named(found).into_iter().map(str::to_owned));
         if value::is_plain(&setting.kind, found) {
             let warning = Finding::warning(self.file, format!("`{path}` is a secret, and stands here for all to read"))
                 .remedy("write it as `{ file = \"path\" }` or `{ env = \"NAME\" }`");
@@ -266,6 +267,19 @@ impl<'r> Reader<'r> {
             }
             [] | [_] => {}
         }
+    }
+
+    /// A webhook has secrets, whether or not they can be read; a chat asks for none.
+    fn unsigned(&mut self, heading: &Heading, found: &[(&Setting, Option<Found>)]) {
+        let of = |name: &str| found.iter().find(|(s, _)| s.name == name).and_then(|(_, found)| found.as_ref());
+        let is_chat = of("format").is_some_and(|format| matches!(&format.raw, Raw::Text(text) if text == "chat"));
+        if heading.section != "webhook" || is_chat || of("secrets").is_some() {
+            return;
+        }
+        let fault = Fault::new(format!("`{}` has no `secrets`: nobody could tell who sends to it", heading.path("")));
+        let remedy = "make one with `echo \"whsec_$(openssl rand -base64 32)\"`, and name its file: `secrets = [{ file = \
+                      \"path\" }]`";
+        self.fault(&self.place(heading), fault.remedy(remedy));
     }
 
     fn fault(&mut self, place: &Place, fault: Fault) {

@@ -20,7 +20,7 @@ Names of files and folders are relative to the folder of this file.
 A secret is written as `{ file = \"path\" }` or as `{ env = \"NAME\" }`; written as text, it earns a warning.
 Each setting can be given, or overridden, by an environment variable: `SLUICE_`, section and name in capitals,
 joined by `_`. `body_ms` of `[timeouts]` is `SLUICE_TIMEOUTS_BODY_MS`; lists are separated by commas there, and a
-secret is its text. Issuers are written here alone; their secrets may be in variables. Other variables of that
+secret is its text. Issuers and webhooks are written here alone; their secrets may be in variables. Other variables of that
 beginning are refused, besides those that a secret names here, those that Kubernetes sets, and:";
 
 fn file(title: &str, for_whom: Used) -> String {
@@ -30,9 +30,9 @@ fn file(title: &str, for_whom: Used) -> String {
         if !section.name.is_empty() {
             let name = match section.presence {
                 Presence::Always | Presence::IfWritten | Presence::Optional => "",
-                Presence::Named { example } => example,
+                Presence::Named { example, .. } => example,
             };
-            let mark = if section.presence == Presence::Optional { "# " } else { "" };
+            let mark = if section.is_optional() { "# " } else { "" };
             let heading = section.heading_of(name).path("");
             out.push_str(&format!("\n\n{}{mark}[{heading}]\n", comment(section.doc)));
         }
@@ -48,7 +48,7 @@ fn entry(section: &Section, setting: &Setting, for_whom: Used) -> String {
     let gap = if is_first && !section.name.is_empty() { "" } else { "\n" };
     let (doc, name) = (comment(setting.doc), setting.name);
     match setting.absent {
-        Absent::Fault { example, .. } if section.presence == Presence::Optional => {
+        Absent::Fault { example, .. } if section.is_optional() => {
             format!("{gap}{doc}# {name} = {example}\n")
         }
         Absent::Fault { first, .. } if for_whom == Used::InFirst => format!("{gap}{doc}{name} = {first}\n"),

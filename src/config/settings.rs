@@ -13,6 +13,7 @@ use crate::base::ids::Environment;
 use crate::base::secret::Secret;
 use crate::commit::NodeId;
 use crate::stations::admit::{Algorithm, FieldPath};
+use crate::stations::tell::{Event, Format};
 
 mod books;
 mod console;
@@ -22,6 +23,7 @@ mod heading;
 mod issuer;
 mod redis;
 mod timeouts;
+mod webhook;
 
 pub(super) use heading::Heading;
 pub use issuer::FIRST_SECRET;
@@ -42,8 +44,9 @@ pub(super) enum Presence {
     IfWritten,
     /// The same, and nothing needs it: files for people have it as a comment.
     Optional,
-    /// There are any number, each with a name that its writer chose; `example` is one.
-    Named { example: &'static str },
+    /// There are any number, each with a name that its writer chose; `example` is one. Where none is needed, files for
+    /// people have it as a comment.
+    Named { example: &'static str, is_needed: bool },
 }
 
 pub(super) struct Setting {
@@ -93,6 +96,8 @@ pub(super) enum Kind {
     RevokedFile(Slot<RevokedFile>),
     Folder(Slot<PathBuf>),
     Secret(Slot<Secret>),
+    /// `whsec_…`; at least one.
+    SigningSecrets(Slot<Vec<Secret>>),
     /// A secret that is sent in a header; from a file it is read again.
     Credential(Slot<CredentialSource>),
     Text(Slot<String>),
@@ -105,6 +110,11 @@ pub(super) enum Kind {
     FieldPath(Slot<FieldPath>),
     FieldPaths(Slot<Vec<FieldPath>>),
     KeysUrl(Slot<String>),
+    /// A secret: what stands in its path may be one.
+    WebhookUrl(Slot<Secret>),
+    /// At least one.
+    Events(Slot<Vec<Event>>),
+    MessageFormat(Slot<Format>),
     CollectorUrl(Slot<String>),
     /// A URL without a path.
     Origin(Slot<String>),
@@ -159,6 +169,8 @@ pub(super) const DURABILITIES: &[(&str, DurabilityWord)] = &[
     ("fsynced", DurabilityWord::Fsynced),
 ];
 
+pub(super) const MESSAGE_FORMATS: &[(&str, Format)] = &[("standard", Format::Standard), ("chat", Format::Chat)];
+
 pub(super) const LOG_FORMATS: &[(&str, LogFormat)] =
     &[("auto", LogFormat::Auto), ("json", LogFormat::Json), ("human", LogFormat::Human)];
 
@@ -203,7 +215,7 @@ pub(super) static SECTIONS: &[Section] = &[
         name: "issuer",
         doc: "Whose tokens are taken, and where; sections `[issuer.NAME]`, at least one for each environment.\n\
               Logs, metrics and policies call it by that name: up to 32 of `a-z`, `0-9` and `-`.",
-        presence: Presence::Named { example: "main" },
+        presence: Presence::Named { example: "main", is_needed: true },
         settings: issuer::SETTINGS,
     },
     Section {
@@ -211,6 +223,13 @@ pub(super) static SECTIONS: &[Section] = &[
         doc: "Where people freeze, and say what became of calls in doubt. There is none unless this section is written.",
         presence: Presence::Optional,
         settings: console::SETTINGS,
+    },
+    Section {
+        name: "webhook",
+        doc: "Who is told what happens to calls that wait for people, or are in doubt; any number of sections\n\
+              `[webhook.NAME]`. `sluice webhook test NAME` tries one.",
+        presence: Presence::Named { example: "approvals", is_needed: false },
+        settings: webhook::SETTINGS,
     },
     Section {
         name: "probes",
@@ -422,6 +441,11 @@ impl Section {
 
     pub fn heading_of(&self, name: &str) -> Heading {
         Heading { section: self.name, name: name.to_owned() }
+    }
+
+    /// Whether files for people have it as a comment.
+    pub fn is_optional(&self) -> bool {
+        matches!(self.presence, Presence::Optional | Presence::Named { is_needed: false, .. })
     }
 
     /// How its heading is written: `[timeouts]`, `[issuer.NAME]`.

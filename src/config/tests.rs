@@ -15,6 +15,7 @@ mod clients;
 mod console;
 mod issuers;
 mod shared_store;
+mod webhooks;
 
 /// Reads a text as `etc/sluice.toml`, beside files and under variables.
 fn read_in(text: &str, files: &[(&str, &str)], variables: &[(&str, &str)]) -> Result<Reading, Vec<Finding>> {
@@ -96,6 +97,8 @@ fn every_example_of_the_reference_is_of_the_right_type() {
         ("seal-before.key", "the key before"),
         ("checkpoint.pem", &key),
         ("operand.key", "a key of operands"),
+        ("webhook.secret", "whsec_c2x1aWNlLXRlc3Qtc2VjcmV0LW51bWJlci1vbmU=\n"),
+        ("tls/webhook-ca.pem", &certificate),
         ("oidc.secret", "of the provider and of us"),
     ];
     let is_setting = |line: &str| line.split_once(" = ").is_some_and(|(name, _)| !name.contains(['`', ' ']));

@@ -1,4 +1,4 @@
-//! URLs: of an upstream, of an issuer's keys, of a Redis. A fault never repeats one: it may hold a password, wrongly.
+//! URLs: of an upstream, of an issuer's keys, of a page, of a webhook, of a Redis. A fault never repeats one: it may hold a password, wrongly.
 
 use std::net::IpAddr;
 
@@ -66,6 +66,15 @@ pub(super) fn origin(url: &str) -> Result<String, Fault> {
     };
     let host = if host.contains(':') { format!("[{host}]") } else { host };
     Ok(format!("{}://{host}{port}", if tls { "https" } else { "http" }))
+}
+
+/// Where a webhook is; whether it may be there is seen together with what is allowed.
+pub(super) fn webhook(url: &str) -> Result<(), Fault> {
+    let whole = |fault: Fault| fault.remedy("write `https://host/path`");
+    let (tls, _, authority) = parts(url).map_err(whole)?;
+    host(authority.host()).map_err(whole)?;
+    port(&authority, tls).map_err(whole)?;
+    Ok(())
 }
 
 /// The address of a Redis: whether it is reached by TLS, and its host. User, password and database may be in it.

@@ -13,7 +13,7 @@ use super::meant::CredentialSource;
 use super::pem::{self, PublicKey};
 use super::revocations::Revocations;
 use super::settings::{
-    ANSWERS, DURABILITIES, HOLDS, Kind, LOG_FORMATS, LOG_LEVELS, LOOSENINGS, MOST_MILLIS, STORE_KINDS,
+    ANSWERS, DURABILITIES, HOLDS, Kind, LOG_FORMATS, LOG_LEVELS, LOOSENINGS, MESSAGE_FORMATS, MOST_MILLIS, STORE_KINDS,
 };
 use super::url;
 use super::written::{Placed, RevokedFile, Slot, Written};
@@ -23,6 +23,7 @@ use crate::base::ids::Environment;
 use crate::base::secret::Secret;
 use crate::commit::NodeId;
 use crate::stations::admit::{Algorithm, FieldPath, KeySet};
+use crate::stations::tell::{Event, SigningSecret};
 
 /// What values may lead to: the environment, and files relative to the folder of the configuration.
 pub(super) struct Source<'s> {
@@ -57,6 +58,15 @@ pub(super) fn store(kind: &Kind, found: &Found, source: &Source<'_>, written: &m
         Kind::FieldPath(slot) => put(*slot, written, place, field_path(&found.raw)),
         Kind::FieldPaths(slot) => put(*slot, written, place, list(&found.raw, field_path)),
         Kind::KeysUrl(slot) => put(*slot, written, place, keys_url(&found.raw)),
+        Kind::WebhookUrl(slot) => put(*slot, written, place, webhook_url(&found.raw, source)),
+        Kind::SigningSecrets(slot) => {
+            put(*slot, written, place, some_of(&found.raw, |raw| signing_secret(raw, source)))
+        }
+        Kind::Events(slot) => {
+            let words = Event::ALL.map(|event| (event.as_str(), event));
+            put(*slot, written, place, some_of(&found.raw, |raw| choice(raw, &words)))
+        }
+        Kind::MessageFormat(slot) => put(*slot, written, place, choice(&found.raw, MESSAGE_FORMATS)),
         Kind::CollectorUrl(slot) => put(*slot, written, place, collector_url(&found.raw)),
         Kind::Origin(slot) => put(*slot, written, place, text(&found.raw, "a URL as text").and_then(url::origin)),
         Kind::RedisUrl(slot) => put(*slot, written, place, redis_url(&found.raw, source)),
@@ -134,6 +144,19 @@ fn sentinel(raw: &Raw) -> Result<(String, u16), Fault> {
 
 fn keys_url(raw: &Raw) -> Result<String, Fault> {
     url::keys(text(raw, "a URL as text")?)
+}
+
+fn webhook_url(raw: &Raw, source: &Source<'_>) -> Result<Secret, Fault> {
+    let secret = secret(raw, source)?;
+    url::webhook(secret.reveal())?;
+    Ok(secret)
+}
+
+fn signing_secret(raw: &Raw, source: &Source<'_>) -> Result<Secret, Fault> {
+    let secret = secret(raw, source)?;
+    let fault = || Fault::new("a secret of a webhook is `whsec_` and 24 to 64 random bytes in base64");
+    let made = "make one with `echo \"whsec_$(openssl rand -base64 32)\"`, and name its file";
+    SigningSecret::parse(secret.reveal()).map(|_| secret).ok_or_else(|| fault().remedy(made))
 }
 
 fn collector_url(raw: &Raw) -> Result<String, Fault> {
@@ -347,19 +370,26 @@ impl Source<'_> {
     }
 }
 
-/// The environment variable that a secret is to be taken from.
-pub(super) fn variable_named(found: &Found) -> Option<&str> {
-    let Raw::Table(table) = &found.raw else { return None };
-    match &table.get("env")?.raw {
-        Raw::Text(name) => Some(name),
-        _ => None,
+/// The environment variables that hold what is found.
+pub(super) fn variables_named(found: &Found) -> Vec<&str> {
+    match &found.raw {
+        Raw::Table(table) => match table.get("env").map(|env| &env.raw) {
+            Some(Raw::Text(name)) => vec![name],
+            _ => Vec::new(),
+        },
+        Raw::List(items) => items.iter().flat_map(variables_named).collect(),
+        _ => Vec::new(),
     }
 }
 
 /// Whether a secret stands in the file itself.
 pub(super) fn is_plain(kind: &Kind, found: &Found) -> bool {
     let in_file = matches!(found.place, Place::File { .. });
+    let is_text = |found: &Found| matches!(found.raw, Raw::Text(_));
     in_file
-        && matches!(kind, Kind::Secret(_) | Kind::Credential(_) | Kind::RedisUrl(_))
-        && matches!(found.raw, Raw::Text(_))
+        && match (kind, &found.raw) {
+            (Kind::Secret(_) | Kind::Credential(_) | Kind::RedisUrl(_), _) => is_text(found),
+            (Kind::SigningSecrets(_), Raw::List(items)) => items.iter().any(is_text),
+            _ => false,
+        }
 }

@@ -9,15 +9,17 @@ use super::meant::{
     AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Config, ConsoleConfig, CredentialConfig, CredentialSource,
     Demands, Durability, EnvironmentConfig, HoldsMode, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig,
     LogFormat, LogLevel, Login, Loosening, OidcConfig, ProbesConfig, ReconcileConfig, RedisConfig, RedisPlace,
-    SentinelsConfig, StoreConfig, StoreKind, TelemetryConfig, TimeoutsConfig, UpstreamConfig,
+    SentinelsConfig, StoreConfig, StoreKind, TelemetryConfig, TimeoutsConfig, UpstreamConfig, WebhookConfig,
 };
 use super::pem::PublicKey;
+use super::settings::Heading;
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
 use crate::commit::NodeId;
 use crate::stations::admit::{Algorithm, FieldPath};
 use crate::stations::hold::Owners;
 use crate::stations::session::SessionTerms;
+use crate::stations::tell::{Event, Format};
 
 /// Every setting that has a value, from the file, from the environment or by default.
 #[derive(Default)]
@@ -28,6 +30,9 @@ pub(super) struct Written {
     /// The one whose section is being read; then it goes to the others.
     pub issuer: WrittenIssuer,
     pub console: WrittenConsole,
+    pub webhooks: Vec<WrittenWebhook>,
+    /// As that of an issuer.
+    pub webhook: WrittenWebhook,
     pub answers: Option<Placed<AnswerMode>>,
     pub policies: Option<Placed<PathBuf>>,
     pub loosening: Option<Placed<Loosening>>,
@@ -129,6 +134,7 @@ pub(super) struct WrittenConsole {
     pub issuer: Option<Placed<String>>,
     pub owners: Option<Placed<Vec<String>>>,
     pub public_url: Option<Placed<String>>,
+    pub remind_before: Option<Placed<Duration>>,
     pub session_idle: Option<Placed<Duration>>,
     pub session_longest: Option<Placed<Duration>>,
     pub token_sign_in: Option<Placed<bool>>,
@@ -163,6 +169,21 @@ pub(super) struct WrittenIssuer {
     pub holds: Option<Placed<HoldsMode>>,
 }
 
+#[derive(Default)]
+pub(super) struct WrittenWebhook {
+    pub name: String,
+    pub url: Option<Placed<Secret>>,
+    pub secrets: Option<Placed<Vec<Secret>>>,
+    pub events: Option<Placed<Vec<Event>>>,
+    pub environments: Option<Placed<Vec<Environment>>>,
+    pub format: Option<Placed<Format>>,
+    pub details: Option<Placed<bool>>,
+    pub allow_private: Option<Placed<bool>>,
+    pub ca: Option<Placed<Vec<u8>>>,
+    pub timeout: Option<Placed<Duration>>,
+    pub keep_days: Option<Placed<usize>>,
+}
+
 impl Written {
     pub fn environment(&self, environment: Environment) -> &WrittenEnvironment {
         match environment {
@@ -171,10 +192,13 @@ impl Written {
         }
     }
 
-    /// The section of an issuer has been read.
-    pub fn end_issuer(&mut self, name: &str) {
-        let issuer = std::mem::take(&mut self.issuer);
-        self.issuers.push(WrittenIssuer { name: name.to_owned(), ..issuer });
+    /// A section of those that there are several of has been read.
+    pub fn end_named(&mut self, heading: &Heading) {
+        let name = heading.name.clone();
+        match heading.section {
+            "webhook" => self.webhooks.push(WrittenWebhook { name, ..std::mem::take(&mut self.webhook) }),
+            _ => self.issuers.push(WrittenIssuer { name, ..std::mem::take(&mut self.issuer) }),
+        }
     }
 
     /// The whole; nothing if a setting that must have a value has none.
@@ -218,6 +242,7 @@ impl Written {
             environments: environments.map(|(environment, of)| of.meant(environment)).collect::<Option<_>>()?,
             issuers: self.issuers.into_iter().map(WrittenIssuer::meant).collect::<Option<_>>()?,
             console,
+            webhooks: self.webhooks.into_iter().map(WrittenWebhook::meant).collect::<Option<_>>()?,
             probes: ProbesConfig { listen: self.probes_listen?.value },
             catalog: CatalogConfig {
                 schemas: self.schemas.map(|s| s.value),
@@ -334,7 +359,28 @@ impl WrittenConsole {
             sessions: SessionTerms { idle: self.session_idle?.value, longest: self.session_longest?.value },
             token_sign_in: self.token_sign_in?.value,
             oidc,
+            remind_before: self.remind_before?.value,
         }))
+    }
+}
+
+impl WrittenWebhook {
+    fn meant(self) -> Option<WebhookConfig> {
+        let events = self.events.map_or_else(|| Event::ALL.to_vec(), |events| events.value);
+        let environments = self.environments.map_or_else(|| Environment::ALL.to_vec(), |all| all.value);
+        Some(WebhookConfig {
+            name: self.name,
+            url: self.url?.value,
+            secrets: self.secrets.map(|secrets| secrets.value).unwrap_or_default(),
+            events: events.into_iter().collect(),
+            environments: environments.into_iter().collect(),
+            format: self.format?.value,
+            details: self.details?.value,
+            allow_private: self.allow_private?.value,
+            ca_pem: self.ca.map(|ca| ca.value),
+            timeout: self.timeout?.value,
+            keep: days(self.keep_days?.value),
+        })
     }
 }
 

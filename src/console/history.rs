@@ -174,7 +174,8 @@ impl Sought {
     fn is_it(&self, outstanding: &Outstanding, entry: &Value) -> bool {
         let text = |pointer: &str| entry.pointer(pointer).and_then(Value::as_str);
         // Of no interest but to who looks for the person.
-        let is_quiet = text("/what") == Some(What::StayedIn.as_str());
+        let quiet = [What::StayedIn, What::Telling, What::Told].map(What::as_str);
+        let is_quiet = text("/what").is_some_and(|what| quiet.contains(&what));
         let is_there = ["user", "wallet", "externalWallet", "account"].into_iter().any(|way| {
             let stated = text(&format!("/operands/destination/{way}"));
             stated.is_some_and(|stated| self.destination.iter().any(|name| name == stated))

@@ -5,11 +5,13 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{HeaderValue, LOCATION, SET_COOKIE};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::timeout;
 
 use super::asked::Asked;
 use super::browser::{Cookie, Shown};
@@ -27,6 +29,8 @@ use crate::stations::sign_in::{LONGEST_SECS, SignIn, SignInKey, is_answer};
 
 /// Questions to the provider at one time.
 const MOST_QUESTIONS: usize = 8;
+/// How long one waits to be asked.
+const PATIENCE: Duration = Duration::from_secs(3);
 /// Sign-ins that ended lately and are remembered, so that none ends twice.
 const MOST_ENDED: usize = 4096;
 const COOKIE: Cookie = Cookie::SignIn { secs: LONGEST_SECS };
@@ -86,14 +90,21 @@ impl Door {
         &self.provider.config().name
     }
 
+    /// To ask the provider something; nothing if too many wait to.
+    async fn room(&self) -> Option<SemaphorePermit<'_>> {
+        timeout(PATIENCE, self.questions.acquire()).await.ok()?.ok()
+    }
+
     /// `false`: it ended before.
     fn ends(&self, sign_in: &SignIn, now_secs: i64) -> bool {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         if ended.len() >= MOST_ENDED {
             ended.retain(|_, until| now_secs < *until);
         }
-        if ended.len() >= MOST_ENDED {
-            return false;
+        // The provider takes no code twice: what is forgotten here is still of no use.
+        let soonest = ended.iter().min_by_key(|(_, until)| **until).map(|(digest, _)| digest.clone());
+        if let (true, Some(soonest)) = (ended.len() >= MOST_ENDED, soonest) {
+            ended.remove(&soonest);
         }
         ended.insert(Fingerprint::of(&[sign_in.kept().as_bytes()]).to_hex(), sign_in.until_secs()).is_none()
     }
@@ -101,7 +112,7 @@ impl Door {
 
 pub(super) async fn start(desk: &Desk) -> Reply {
     let Some(door) = &desk.door else { return no_provider() };
-    let Ok(_room) = door.questions.try_acquire() else { return fail(desk, Word::Busy) };
+    let Some(_room) = door.room().await else { return fail(desk, Word::Busy) };
     let Some(seed) = random::session_id() else { return fail(desk, Word::Busy) };
     let sign_in = SignIn::begin(&door.key, seed.secret().reveal(), desk.inside.books.clock.now().as_second());
     match door.provider.address(&sign_in).await {
@@ -140,7 +151,7 @@ pub(super) async fn end(desk: &Desk, asked: &Asked) -> Reply {
 
 /// The cookie of a new session.
 async fn signed_in(desk: &Desk, door: &Door, answer: &Answer, sign_in: &SignIn) -> Result<Option<HeaderValue>, Word> {
-    let Ok(_room) = door.questions.try_acquire() else { return Err(Word::Busy) };
+    let Some(_room) = door.room().await else { return Err(Word::Busy) };
     let told = |fault: ProviderFault| {
         tracing::warn!(%fault, "a sign-in at the OpenID provider did not end well");
         if matches!(fault, ProviderFault::Code) { Word::Expired } else { Word::Provider }

@@ -12,6 +12,7 @@ use crate::catalog::{Operation, Place, Violation};
 use crate::commit::StoreTime;
 use crate::gateway::Inside;
 use crate::journey::explain::{self, Explained, Usage};
+use crate::journey::promised::{Promised, with_promised};
 use crate::policy::{Explanation, Given, Limit, key_as_json, key_in_words};
 use crate::stations::reply::{Reply, said};
 
@@ -61,7 +62,15 @@ pub(super) async fn usage(inside: &Inside, asked: &Asked) -> Reply {
             other => return violated(vec![told::unknown_parameter(other)]),
         }
     }
-    match explain::usage(&inside.books, &inside.catalog(), policies, &environments, limit).await {
+    let catalog = inside.catalog();
+    let told = match explain::usage(&inside.books, policies, &environments, limit).await {
+        Ok((usage, is_more)) => {
+            let told = with_promised(&inside.books, &catalog, policies, &environments, limit, usage).await;
+            told.map(|told| (told, is_more))
+        }
+        Err(fault) => Err(fault),
+    };
+    match told {
         Ok((usage, is_more)) => {
             let usage: Vec<Value> = usage.iter().map(told_of).collect();
             said(200, &json!({ "version": policies.version(), "usage": usage, "more": is_more }))
@@ -70,8 +79,8 @@ pub(super) async fn usage(inside: &Inside, asked: &Asked) -> Reply {
     }
 }
 
-fn told_of(usage: &Usage<'_>) -> Value {
-    let Usage { environment, limit, key, used, promised } = usage;
+fn told_of((usage, promised): &(Usage<'_>, Promised)) -> Value {
+    let Usage { environment, limit, key, used } = usage;
     let (max, units) = (limit.max, limit.max.units());
     let mut members = standing(limit, key, *used);
     let words = format!(

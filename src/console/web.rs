@@ -67,6 +67,7 @@ pub(super) const FILES: &[File] = &files![
     "/page/charts.js" SCRIPT "charts.js",
     "/page/freezes.js" SCRIPT "freezes.js",
     "/page/doubts.js" SCRIPT "doubts.js",
+    "/page/standins.js" SCRIPT "standins.js",
     "/page/policy.js" SCRIPT "policy.js",
     "/page/history.js" SCRIPT "history.js",
 ];

@@ -25,14 +25,15 @@ use crate::adapters::unsettled::Unsettled;
 use crate::base::ids::Environment;
 use crate::chain::Highest;
 use crate::commit::{Keep, StoreFault};
-use crate::config::{Config, LongestWrite, StoreKind, TimeoutsConfig};
+use crate::config::{Config, LongestWrite, StoreKind, TimeoutsConfig, WebhookConfig};
 use crate::journey::holds::Changes;
 use crate::journey::roll::{NotJoined, Roll};
 use crate::journey::setback::close_if_set_back;
 use crate::journey::upkeep::{RecoverError, drain, flush, recover, search_and_sweep, watch_leases};
-use crate::journey::{Books, InForce};
+use crate::journey::{Books, InForce, Outlets};
 use crate::ports::Store;
 use crate::stations::claim::Terms;
+use crate::stations::tell::Outlet;
 use crate::telemetry::Metrics;
 
 /// Entries that are on their way to the disk and that nobody waits for.
@@ -163,6 +164,7 @@ pub(super) fn open(
         stopping: stopping.clone(),
         changes: Changes::default(),
         owners: Arc::new(config.console.as_ref().map(|console| console.owners.clone()).unwrap_or_default()),
+        outlets: Arc::new(outlets(config)),
         drain: entries,
     });
     let environments: Vec<Environment> = config.environments.iter().map(|one| one.environment).collect();
@@ -333,6 +335,16 @@ fn audit_settings(config: &Config) -> Result<AuditSettings, BooksError> {
         checkpoints: checkpoints.transpose()?,
         ..AuditSettings::of(&config.audit.folder, config.store.node.clone())
     })
+}
+
+fn outlets(config: &Config) -> Outlets {
+    let outlet = |webhook: &WebhookConfig| Outlet {
+        name: webhook.name.clone(),
+        events: webhook.events.clone(),
+        environments: webhook.environments.clone(),
+        keep: webhook.keep,
+    };
+    Outlets::new(config.webhooks.iter().map(outlet).collect())
 }
 
 fn terms(config: &Config) -> Terms {

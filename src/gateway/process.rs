@@ -38,12 +38,15 @@ use crate::adapters::rate::{Local, Shared};
 use crate::adapters::redis::Redis;
 use crate::adapters::supervisor::Supervisor;
 use crate::adapters::upstream::PinnedUpstream;
+use crate::adapters::webhook::Webhook;
 use crate::base::ids::Environment;
 use crate::config::{Config, ConsoleConfig, EnvironmentConfig};
+use crate::journey::deliver::{Delivering, deliver};
 use crate::journey::rates::Rates;
 use crate::journey::reconcile::{Pauses, reconcile};
 use crate::journey::release::{Releasing, release};
-use crate::journey::{InForce, Road};
+use crate::journey::remind::remind;
+use crate::journey::{Books, InForce, Road};
 use crate::policy::Policies;
 use crate::ports::RateLimiter;
 use crate::telemetry::Metrics;
@@ -202,6 +205,9 @@ impl Process {
                 tracer: tracer.clone(),
             };
             workers.keep("releases", release(releasing, stopping.clone()));
+            if let Some(console) = &config.console {
+                workers.keep("reminders", remind(books.clone(), one.environment, console.remind_before));
+            }
             let speak = |tls| Speaking::new(one.environment.as_str(), Some(one.environment), tls, &metrics);
             let tls = one.tls.as_ref().map(speak).transpose()?;
             if let Some(speaking) = &tls {
@@ -233,6 +239,8 @@ impl Process {
             let door = Door { app, tls, guard, limits, phase, connections };
             server.add_service(Listening::new(bound, door, runtime.handle().clone()));
         }
+        let delivering = delivering(config, &books, &in_force)?;
+        workers.keep("webhooks", deliver(delivering));
         let mut people = None;
         if let (Some(wanted), Some(bound)) = (&config.console, sockets.console) {
             people = Some(bound.address());
@@ -394,6 +402,18 @@ fn rates(config: &Config, policies: &Policies, metrics: &Metrics, redis: Option<
         _ => Arc::new(Local::new(count)),
     };
     Rates::new(policies.rates.clone(), limiter, metrics)
+}
+
+fn delivering(config: &Config, books: &Arc<Books>, in_force: &Arc<InForce>) -> Result<Delivering, StartError> {
+    let webhooks = config.webhooks.iter().map(|webhook| Webhook::new(webhook).map(Arc::new));
+    let console = config.console.as_ref().and_then(|console| console.origin.as_deref());
+    Ok(Delivering {
+        books: books.clone(),
+        environments: config.environments.iter().map(|one| one.environment).collect(),
+        webhooks: webhooks.collect::<Result<_, _>>()?,
+        in_force: in_force.clone(),
+        console: console.map(Arc::from),
+    })
 }
 
 fn upstream(config: &Config, one: &EnvironmentConfig) -> Result<Arc<PinnedUpstream>, StartError> {

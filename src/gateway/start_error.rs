@@ -9,6 +9,7 @@ use crate::adapters::credential::CredentialError;
 use crate::adapters::identity::KeyringError;
 use crate::adapters::redis::RedisFault;
 use crate::adapters::upstream::UpstreamError;
+use crate::adapters::webhook::WebhookError;
 use crate::base::ids::Environment;
 
 /// See the module.
@@ -27,6 +28,7 @@ pub enum StartError {
     Books(BooksError),
     Policies(String),
     Console(String),
+    Webhook(WebhookError),
     Traces(reqwest::Error),
 }
 
@@ -58,6 +60,7 @@ impl fmt::Display for StartError {
             StartError::Books(error) => error.fmt(f),
             StartError::Policies(why) => f.write_str(why),
             StartError::Console(why) => write!(f, "the console cannot be set up: {why}"),
+            StartError::Webhook(error) => error.fmt(f),
             StartError::Traces(error) => write!(f, "traces cannot be exported: {error}"),
             StartError::Runtime(error) => write!(f, "the runtime cannot be started: {error}"),
         }
@@ -69,6 +72,12 @@ impl std::error::Error for StartError {}
 impl From<KeyringError> for StartError {
     fn from(error: KeyringError) -> StartError {
         StartError::Keys(error)
+    }
+}
+
+impl From<WebhookError> for StartError {
+    fn from(error: WebhookError) -> StartError {
+        StartError::Webhook(error)
     }
 }
 

@@ -13,6 +13,7 @@ use tokio_util::task::TaskTracker;
 use super::Exchange;
 use super::facts::Heard;
 use super::holds::Changes;
+use super::outlets::Outlets;
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::random::nonce;
 use crate::adapters::unsettled::Unsettled;
@@ -63,6 +64,8 @@ pub struct Books {
     pub changes: Changes,
     /// Who does not judge what their services ask for.
     pub owners: Arc<Owners>,
+    /// Who is told what happens.
+    pub outlets: Arc<Outlets>,
     /// To whom entries go that are not waited for.
     pub drain: mpsc::Sender<Drained>,
 }
@@ -135,7 +138,7 @@ impl Books {
         let beginning = claim::begin(intent, allowed, by, from);
         let commit = beginning.commit.clone();
         let committing = exchange.spans.enter(Station::Commit);
-        let committed = self.store.commit(commit).await;
+        let committed = self.to_store(commit).await;
         drop(committing);
         let committed = match committed {
             Ok(committed) => committed,
@@ -300,11 +303,23 @@ impl Books {
     /// The same, and says what stood in the way.
     pub(super) async fn try_commit(&self, commit: Commit) -> Result<Committed, CommitError> {
         let (environment, entry) = (commit.environment, commit.entry.clone());
-        let committed = self.store.commit(commit).await?;
+        let committed = self.to_store(commit).await?;
         self.heard.time(committed.at, self.clock.elapsed());
         let outstanding = self.outstanding(committed, environment, entry);
         // What finds no room stays in the outbox, where it is found again.
         self.drain.try_send(Drained::Waiting(outstanding)).ok();
+        Ok(committed)
+    }
+
+    /// Whatever happens goes to the store through here, with what is told of it behind its own steps.
+    async fn to_store(&self, mut commit: Commit) -> Result<Committed, CommitError> {
+        let told = self.outlets.filed(&commit, &self.metrics);
+        let has_news = !told.is_empty();
+        commit.steps.extend(told);
+        let committed = self.store.commit(commit).await?;
+        if has_news {
+            self.outlets.has_news();
+        }
         Ok(committed)
     }
 

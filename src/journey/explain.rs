@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Books;
-pub use super::promised::Promised;
-use super::promised::promised;
 use crate::base::ids::Environment;
 use crate::catalog::Catalog;
 use crate::commit::{Index, StoreFault, StoreTime, WindowKey};
@@ -95,9 +93,7 @@ pub struct Usage<'p> {
     pub environment: Environment,
     pub limit: &'p Limit,
     pub key: String,
-    /// What is promised included, as far as the window holds it.
     pub used: u64,
-    pub promised: Promised,
 }
 
 /// What the fullest of a limit's windows holds now, of as many as are looked at.
@@ -113,7 +109,6 @@ pub async fn fullest(books: &Books, environment: Environment, limit: &Limit) -> 
 /// What limits in force have used now, the fullest first; and whether there is more than was looked at.
 pub async fn usage<'p>(
     books: &Arc<Books>,
-    catalog: &Catalog,
     policies: &'p Policies,
     environments: &[Environment],
     limit: Option<&str>,
@@ -124,17 +119,12 @@ pub async fn usage<'p>(
         let mut windows = books.store.windows(environment, limit, MOST_WINDOWS.saturating_add(1)).await?;
         is_more |= windows.len() > MOST_WINDOWS;
         windows.truncate(MOST_WINDOWS);
-        let mut promised = promised(books, catalog, policies, environment).await?;
-        promised.retain(|window, _| limit.is_none_or(|limit| window.limit == limit));
-        // Where nothing counts yet, something may wait to.
-        windows.extend(promised.keys().filter(|window| !windows.contains(window)).cloned().collect::<Vec<_>>());
         for window in windows {
             let Some(limit) = policies.rules.limits.iter().find(|limit| *limit.id == *window.limit) else { continue };
             let Some(span) = limit.span(now) else { continue };
             let used = books.store.used(environment, &window, span).await?;
-            let promised = promised.get(&window).copied().unwrap_or_default();
-            if used > 0 || promised.pending > 0 {
-                all.push(Usage { environment, limit, key: window.key, used, promised });
+            if used > 0 {
+                all.push(Usage { environment, limit, key: window.key, used });
             }
         }
     }

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::Books;
+use super::explain::Usage;
 use super::holds::key;
 use crate::base::ids::{Environment, HoldId};
 use crate::catalog::Catalog;
@@ -27,7 +28,39 @@ pub struct Promised {
     pub pending: u64,
 }
 
-pub async fn promised(
+/// What limits have used, as it was told, with what is promised besides; where nothing is used yet, something may wait.
+pub async fn with_promised<'p>(
+    books: &Books,
+    catalog: &Catalog,
+    policies: &'p Policies,
+    environments: &[Environment],
+    limit: Option<&str>,
+    usage: Vec<Usage<'p>>,
+) -> Result<Vec<(Usage<'p>, Promised)>, StoreFault> {
+    let mut all = Vec::new();
+    for environment in environments.iter().copied() {
+        let promised = promised(books, catalog, policies, environment).await?;
+        let wanted = promised.into_iter().filter(|(window, _)| limit.is_none_or(|limit| window.limit == limit));
+        all.extend(wanted.map(|(window, promised)| (environment, window, promised)));
+    }
+    let mut told: Vec<(Usage<'p>, Promised)> = Vec::new();
+    for one in usage {
+        let of_it = |(environment, window, _): &(Environment, WindowKey, Promised)| {
+            *environment == one.environment && *window.limit == *one.limit.id && window.key == one.key
+        };
+        let promised = all.iter().position(of_it).map(|at| all.swap_remove(at).2);
+        told.push((one, promised.unwrap_or_default()));
+    }
+    for (environment, window, promised) in all {
+        let limit = policies.rules.limits.iter().find(|limit| *limit.id == *window.limit);
+        if let (Some(limit), true) = (limit, promised.pending > 0) {
+            told.push((Usage { environment, limit, key: window.key, used: 0 }, promised));
+        }
+    }
+    Ok(told)
+}
+
+async fn promised(
     books: &Books,
     catalog: &Catalog,
     policies: &Policies,

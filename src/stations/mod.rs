@@ -19,3 +19,4 @@ pub mod reply;
 pub mod session;
 pub mod settle;
 pub mod sign_in;
+pub mod tell;

@@ -54,6 +54,12 @@ pub enum What {
     Cancelled,
     /// People agreed, and the rules do not let it pass any more.
     Blocked,
+    /// Whom webhooks lead to is told that a call expires soon.
+    Reminded,
+    /// Webhooks are about to be told what happened.
+    Telling,
+    /// Webhooks were told, or what they were to be told is not kept any longer.
+    Told,
     /// A member named a person who votes in their place for a time.
     StandIn,
     StandInRevoked,
@@ -65,7 +71,7 @@ pub enum What {
 }
 
 impl What {
-    pub const ALL: [What; 26] = [
+    pub const ALL: [What; 31] = [
         What::Sending,
         What::Refused,
         What::Executed,
@@ -89,6 +95,11 @@ impl What {
         What::Expired,
         What::Cancelled,
         What::Blocked,
+        What::Reminded,
+        What::Telling,
+        What::Told,
+        What::StandIn,
+        What::StandInRevoked,
         What::SignedIn,
         What::StayedIn,
         What::SignedOut,
@@ -119,6 +130,9 @@ impl What {
             What::Expired => "expired",
             What::Cancelled => "cancelled",
             What::Blocked => "blocked",
+            What::Reminded => "reminded",
+            What::Telling => "telling",
+            What::Told => "told",
             What::StandIn => "stand-in",
             What::StandInRevoked => "stand-in-revoked",
             What::SignedIn => "signed-in",

@@ -80,6 +80,25 @@ impl Metrics {
         self.all.hold_wait.0.with_label_values(&[environment, ending]).observe(waited.as_secs_f64());
     }
 
+    pub fn holds_expiring(&self, environment: &str, count: usize) {
+        self.all.holds_expiring.with_label_values(&[environment]).set(integer(count));
+    }
+
+    /// A message was sent to a webhook.
+    pub fn told(&self, webhook: &str, outcome: &str) {
+        self.all.told.with_label_values(&[webhook, outcome]).inc();
+    }
+
+    /// So many messages are told nobody any more.
+    pub fn untold(&self, webhook: &str, why: &str, count: usize) {
+        self.all.untold.with_label_values(&[webhook, why]).inc_by(u64::try_from(count).unwrap_or(u64::MAX));
+    }
+
+    pub fn untold_waiting(&self, environment: &str, webhook: &str, count: usize, oldest: Duration) {
+        self.all.untold_waiting.with_label_values(&[environment, webhook]).set(integer(count));
+        self.all.untold_oldest.with_label_values(&[environment, webhook]).set(integer(oldest.as_secs()));
+    }
+
     pub fn started(&self) {
         self.all.in_flight.inc();
     }

@@ -113,6 +113,23 @@ test("tighter rules take force by themselves, looser ones when two policy admins
   calm(first, second);
 });
 
+test("an approver names who votes in their place, and takes it back", async () => {
+  const page = await signedIn(chromium, gate, "ops-1");
+  await go(page, gate, "#/overview");
+  await page.getByRole("button", { name: "Name a stand-in…" }).click();
+  await press(page, "Let them stand in for me");
+  await page.getByText("Say who.").waitFor();
+  await page.getByLabel("Person").fill("visitor");
+  await page.getByLabel("Why").fill("two weeks at sea");
+  await press(page, "Let them stand in for me");
+  await page.getByText("visitor votes in the place of ops-1").waitFor();
+  await page.getByRole("button", { name: "Take it back…" }).click();
+  await page.getByLabel("Why").fill("back ashore");
+  await press(page, "Take it back");
+  await page.getByText("Nobody stands in for anybody.").waitFor();
+  calm(page);
+});
+
 test("one call's whole story is found", async () => {
   await gate.swap("storied", "12");
   const page = await signedIn(chromium, gate, "vera", ["viewer"]);

@@ -6,7 +6,7 @@ import { mkdir } from "node:fs/promises";
 import path from "node:path";
 
 import { DESK, PHONE, browser, visit } from "./support/browser.mjs";
-import { Gate, person } from "./support/gate.mjs";
+import { Gate, RULES, person } from "./support/gate.mjs";
 import { BUSY, enough } from "./support/scenes.mjs";
 import { TARGET } from "./support/tools.mjs";
 
@@ -54,8 +54,21 @@ const hold = await one.held("invoice-2026-11-0042", "2500");
 await shoot(one, "queue-one", "#/queue");
 await shoot(one, "hold", `#/hold/${hold.id}`, { whole: true });
 await shoot(one, "approve", `#/hold/${hold.id}`, { act: (page) => page.getByRole("button", { name: "Approve…" }).click() });
-await shoot(one, "rules", "#/policy", { whole: true });
+await shoot(one, "reject", `#/hold/${hold.id}`, { act: (page) => page.getByRole("button", { name: "Reject…" }).click() });
+await shoot(one, "freeze", "#/overview", { act: (page) => page.getByRole("button", { name: "Freeze…" }).click() });
+await shoot(one, "lost", "#/queue", {
+  act: async (page) => {
+    await page.route("**/sluice/v1/**", (route) => route.abort());
+    await page.evaluate(() => dispatchEvent(new Event("offline")));
+    await page.locator("#live").getByText("Connection lost").waitFor();
+  },
+});
 await one.stop();
+
+const waiting = await Gate.start({ general: 'loosening = "two-people"' });
+await waiting.rules(RULES.replace("(0, 1000]", "(0, 5000]").replace("(1000, inf)", "(5000, inf)"));
+await shoot(waiting, "rules", "#/policy", { whole: true, act: (page) => page.getByRole("heading", { name: "A new set waits" }).waitFor() });
+await waiting.stop();
 
 const many = await Gate.start({ sandbox: true, rules: BUSY });
 const long = await enough(many, MANY);

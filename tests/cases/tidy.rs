@@ -38,7 +38,8 @@ const IMPURE: [&str; 11] = [
     "tracing",
 ];
 /// The stations in the order in which a request meets them.
-const STATIONS: [&str; 9] = ["admit", "check", "decide", "record", "claim", "hold", "forward", "settle", "reply"];
+const STATIONS: [&str; 10] =
+    ["admit", "check", "decide", "record", "claim", "hold", "tell", "forward", "settle", "reply"];
 const LONGEST_FILE: usize = 450;
 
 #[test]

@@ -1,10 +1,11 @@
-//! Fetching what an issuer tells, first of all its keys: one host, no redirects, with a deadline and a bound.
+//! Fetching what an issuer tells, first of all its keys: one host, no redirects, with a deadline and a bound. Webhooks are
+//! reached in the same way.
 
 use std::error::Error;
 use std::time::Duration;
 use std::{fmt, io};
 
-use reqwest::{Certificate, Client, Response, redirect};
+use reqwest::{Certificate, Client, ClientBuilder, Response, redirect};
 use rustls::CertificateError;
 
 use crate::stations::admit::{KeyFault, KeySet};
@@ -55,11 +56,20 @@ impl FetchFault {
 
 /// A client for one issuer.
 pub(super) fn client(authorities_pem: Option<&[u8]>) -> Result<Client, reqwest::Error> {
+    builder(authorities_pem, DEADLINE, DEADLINE)?.build()
+}
+
+/// No redirect is followed, and no proxy is used that the environment names.
+pub(in crate::adapters) fn builder(
+    authorities_pem: Option<&[u8]>,
+    whole: Duration,
+    connect: Duration,
+) -> Result<ClientBuilder, reqwest::Error> {
     let builder =
-        Client::builder().redirect(redirect::Policy::none()).no_proxy().timeout(DEADLINE).connect_timeout(DEADLINE);
+        Client::builder().redirect(redirect::Policy::none()).no_proxy().timeout(whole).connect_timeout(connect);
     match authorities_pem {
-        None => builder.build(),
-        Some(pem) => builder.tls_certs_only(Certificate::from_pem_bundle(pem)?).build(),
+        None => Ok(builder),
+        Some(pem) => Ok(builder.tls_certs_only(Certificate::from_pem_bundle(pem)?)),
     }
 }
 
@@ -92,19 +102,23 @@ pub(super) async fn whole(mut answer: Response) -> Result<Vec<u8>, FetchFault> {
     Ok(whole)
 }
 
-/// TLS says who it was that could not be reached.
 pub(super) fn unreachable(error: &(dyn Error + 'static)) -> FetchFault {
+    why_untrusted(error).map_or(FetchFault::Unreachable, FetchFault::Untrusted)
+}
+
+/// TLS says who it was that could not be reached; nothing where that is not why.
+pub(in crate::adapters) fn why_untrusted(error: &(dyn Error + 'static)) -> Option<&'static str> {
     let mut next = Some(error);
     while let Some(error) = next {
         let inner = error.downcast_ref::<io::Error>().and_then(|error| error.get_ref());
         let tls = error.downcast_ref::<rustls::Error>().or(inner.and_then(|inner| inner.downcast_ref()));
         match tls {
-            Some(rustls::Error::InvalidCertificate(why)) => return FetchFault::Untrusted(untrusted(why)),
-            Some(_) => return FetchFault::Untrusted("no TLS can be agreed on with it"),
+            Some(rustls::Error::InvalidCertificate(why)) => return Some(untrusted(why)),
+            Some(_) => return Some("no TLS can be agreed on with it"),
             None => next = inner.map(|inner| inner as &(dyn Error + 'static)).or(error.source()),
         }
     }
-    FetchFault::Unreachable
+    None
 }
 
 fn untrusted(why: &CertificateError) -> &'static str {

@@ -1,6 +1,6 @@
 //! Who a token's bearer is: the keys of the issuers as they are known now, and the tokens that were believed already.
 
-mod fetch;
+pub(super) mod fetch;
 mod kept;
 mod keyring;
 mod provider;

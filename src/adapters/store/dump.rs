@@ -88,6 +88,8 @@ impl Header {
 pub(super) fn line(item: &Item) -> Option<String> {
     let value = match item {
         Item::Format(_) | Item::Time(_) | Item::Last(..) | Item::Derived => return None,
+        // Whoever has signed out since then would be in again.
+        Item::Record(key, _) if key.kind == Kind::Session => return None,
         Item::Record(key, stored) => {
             let until = |time| (time != FOREVER).then_some(StoreTime::as_micros(time));
             let value = match &stored.content {

@@ -35,7 +35,14 @@ pub(super) const SETTINGS: &[Setting] = &[
         kind: Kind::Origin(|w| &mut w.console.public_url),
         absent: Absent::Nothing { example: r#""https://sluice.example.com""# },
         doc: "What people's browsers call it, where that is another address: the scheme, the host and the port, no path. A\n\
-              browser that names another is refused. Needed for `oidc_client_id`.",
+              browser that names another is refused; links that webhooks are told lead there. Needed for `oidc_client_id`.",
+    },
+    Setting {
+        name: "remind_before_secs",
+        kind: Kind::Seconds { least: 60, most: 604_800, slot: |w| &mut w.console.remind_before },
+        absent: Absent::Means("3_600"),
+        doc: "So long before a call that waits expires, webhooks are told `hold.reminder`; where people have less than twice\n\
+              that time, when half of it is over.",
     },
     Setting {
         name: "session_idle_secs",

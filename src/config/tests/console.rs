@@ -78,7 +78,12 @@ fn a_provider_is_the_issuer_of_the_console() {
         ]
     );
     let nowhere = told(PEOPLE, provider);
-    assert_eq!(nowhere, ["21:18 `issuer.people.issuer` is no address of an OpenID provider: this is not a URL"]);
+    assert_eq!(
+        nowhere,
+        [
+            "21:18 `issuer.people.issuer` is no address of an OpenID provider: the URL does not say `https://` or `http://`"
+        ]
+    );
     let homeless = told(&people, "oidc_client_id = \"a\"\n");
     assert!(
         homeless.contains(&"20:18 `console.oidc_client_id` has no use without `console.public_url`".to_owned()),
@@ -86,7 +91,7 @@ fn a_provider_is_the_issuer_of_the_console() {
     );
     for (setting, needs) in [("oidc_name = \"x\"", "oidc_client_id"), ("oidc_client_secret = \"x\"", "oidc_client_id")]
     {
-        let lonely = told(&people, setting);
+        let lonely = told(&people, &format!("{setting}\n"));
         assert!(lonely.iter().any(|one| one.contains(&format!("has no use without `console.{needs}`"))), "{lonely:?}");
     }
     for url in [

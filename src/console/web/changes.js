@@ -13,6 +13,7 @@ export class Changes extends EventTarget {
     this.seen = () => (document.hidden ? this.pause() : this.begin());
     document.addEventListener("visibilitychange", this.seen);
     addEventListener("online", () => this.state === "lost" && this.retry());
+    addEventListener("offline", () => this.retry());
   }
 
   start() {

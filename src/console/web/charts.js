@@ -3,10 +3,11 @@
 import { h, svg } from "./dom.js";
 import { counted, when } from "./words.js";
 
-/** A limit: what is used, what a call would add, what is left. */
-export function limitBar({ limit, key, unit, used, max, adds = 0, mode, words, isShort = false, environment }) {
+/** A limit: what is used and of it in flight, what a call would add or what waits to, what is left. */
+export function limitBar({ limit, key, unit, used, max, inFlight = 0, adds = 0, mode, words, isShort = false, environment }) {
   const share = (units) => (max === 0 ? 0 : Math.min(100, (units / max) * 100));
-  const [taken, more] = [share(used), share(adds)];
+  const [taken, flying] = [share(used), Math.min(share(used), share(inFlight))];
+  const more = Math.min(share(adds), 100 - taken);
   const isFull = used >= max;
   const of = Object.entries(key).filter(([name]) => name !== "environment" || environment === undefined).map(([name, value]) => `${name} ${value}`).join(", ");
   return h(
@@ -19,7 +20,8 @@ export function limitBar({ limit, key, unit, used, max, adds = 0, mode, words, i
       { class: "bar-chart", "aria-hidden": "true", width: "100%", height: "10", preserveAspectRatio: "none" },
       svg("rect", { class: "room", width: "100%", height: "10", rx: "3" }),
       svg("rect", { class: "used", width: `${taken}%`, height: "10", rx: "3" }),
-      more > 0 && svg("rect", { class: "adds", x: `${taken}%`, width: `${Math.min(more, 100 - taken)}%`, height: "10" }),
+      flying > 0 && svg("rect", { class: "flying", x: `${taken - flying}%`, width: `${flying}%`, height: "10" }),
+      more > 0 && svg("rect", { class: "adds", x: `${taken}%`, width: `${more}%`, height: "10" }),
     ),
     h("p", { class: "muted words" }, words),
   );

@@ -29,8 +29,12 @@ const WHAT = {
   expired: ["Expired", "bad"],
   cancelled: ["Cancelled by its caller", "bad"],
   blocked: ["Blocked by today's rules", "bad"],
+  reminded: ["Reminded that it expires soon", "note"],
   "signed-in": ["Signed in", "note"],
+  "stayed-in": ["Stayed signed in", "note"],
   "signed-out": ["Signed out", "note"],
+  "stand-in": ["Named a stand-in", "note"],
+  "stand-in-revoked": ["Took a stand-in back", "note"],
 };
 
 export function view(desk, [environment, request]) {

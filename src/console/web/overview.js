@@ -5,6 +5,7 @@ import { decisions, limitBar } from "./charts.js";
 import { fill, h, select, trouble } from "./dom.js";
 import * as doubts from "./doubts.js";
 import * as freezes from "./freezes.js";
+import * as standIns from "./standins.js";
 import { counted } from "./words.js";
 
 export function view(desk) {
@@ -12,11 +13,12 @@ export function view(desk) {
   const inDoubt = doubts.section(desk);
   const limits = limitsSection();
   const decided = decisionsSection();
+  const stands = standIns.section(desk);
   const element = h(
     "div",
     { class: "page" },
     h("h1", {}, "Overview"),
-    h("div", { class: "cards" }, h("div", { class: "stack" }, money, inDoubt.element), h("div", { class: "stack" }, limits.element, decided.element)),
+    h("div", { class: "cards" }, h("div", { class: "stack" }, money, inDoubt.element), h("div", { class: "stack" }, limits.element, decided.element, stands.element)),
   );
 
   async function tellMoney() {
@@ -37,6 +39,7 @@ export function view(desk) {
     inDoubt.refresh();
     limits.refresh();
     decided.refresh();
+    stands.refresh();
   }
 
   /** After an act here: the bar at the top shows it as well. */
@@ -73,13 +76,25 @@ function limitsSection() {
       limitBar({
         ...one,
         environment: both ? undefined : one.environment,
-        words: `${counted(one.left, one.unit)} left${one.over === "hold" ? "; what goes beyond waits for people" : "; what goes beyond is denied"}.`,
+        adds: one.pending,
+        words: [
+          `${counted(one.left, one.unit)} left`,
+          one.inFlight > 0 && `${counted(one.inFlight, one.unit)} of what is used in flight or in doubt`,
+          one.pending > 0 && `${counted(one.pending, one.unit)} more wait for people`,
+          one.over === "hold" ? "what goes beyond waits for people" : "what goes beyond is denied",
+        ]
+          .filter(Boolean)
+          .join("; ")
+          .concat("."),
       });
     fill(
       place,
       usage.usage.length === 0
         ? h("p", { class: "muted" }, "Nothing counts under any limit now. What is spent, in flight or in doubt shows here; what waits for people takes nothing yet.")
-        : [h("p", { class: "muted" }, "What is in flight or in doubt counts until it certainly was not done."), usage.usage.map(bar)],
+        : [
+            h("p", { class: "legend muted" }, [["used", "used"], ["flying", "in flight or in doubt"], ["adds", "waits for people"]].map(([kind, word]) => h("span", { class: `key ${kind}` }, h("span", { class: "swatch", "aria-hidden": "true" }), word))),
+            usage.usage.map(bar),
+          ],
       usage.more && h("p", { class: "muted" }, "There are more than are shown: `sluice policy usage --limit ID` shows one limit whole."),
     );
   }

@@ -8,6 +8,8 @@ const PAGE = 100;
 const COUNTED = { mine: "for you", open: "open", approved: "approved", ended: "over" };
 /** So many pages are looked at again when something has changed. */
 const FRESH_PAGES = 3;
+/** So many more are asked for where they hold next to nothing. */
+const SPARE_PAGES = 5;
 
 export function view(desk) {
   const isJudge = desk.may("approver");
@@ -84,7 +86,8 @@ export function view(desk) {
     const found = [];
     let after;
     try {
-      for (let page = 0; page < upTo; page += 1) {
+      // Pages that had to be searched may hold few.
+      for (let page = 0; page < upTo + SPARE_PAGES && found.length < (upTo - 1) * PAGE + 1; page += 1) {
         const { body } = await get("holds", { ...query, after });
         if (mine !== turn) return;
         found.push(...body.holds);

@@ -82,6 +82,7 @@ pub fn hold(
         notes: Vec::new(),
         created: None,
         tries: 0,
+        reminded: false,
         state: State::Pending,
     };
     let environment = intent.environment();
@@ -226,6 +227,16 @@ pub fn reopen(here: Here<'_>, asked: BTreeSet<Arc<str>>, rules: &Rules, node: &N
         Step::IndexAdd { index: Index::Held, member: hold.id.to_string(), due },
     ];
     Some(here.commit(steps, &entry, node))
+}
+
+/// People are told that it expires soon; nothing if they were, or nothing is left to decide.
+pub fn remind(here: Here<'_>, node: &NodeId) -> Option<Commit> {
+    if here.hold.reminded || !here.hold.state.is_open() {
+        return None;
+    }
+    let hold = Hold { reminded: true, ..here.next() };
+    let steps = vec![Step::Before(here.deadline()), here.replace(&hold, Keep::Forever)];
+    Some(here.commit(steps, &entry(What::Reminded, here), node))
 }
 
 /// The shortest time that any of these approvals gives; none of them gives none.

@@ -24,7 +24,7 @@ mod words;
 mod written;
 
 pub use again::{read_again, read_bytes};
-pub use keeping::{Here, approve_again, decline, forget, hold, note, released, reopen, vote, withdraw};
+pub use keeping::{Here, approve_again, decline, forget, hold, note, released, remind, reopen, vote, withdraw};
 pub use people::{Hearing, Owners, Say, Stuck, Unheard, may_say, member_of};
 pub use stand_ins::{NotNamed, StandIn, StandIns};
 pub use state::{Event, Hold, ImpossibleEvent, Note, State, Vote, after};

@@ -45,6 +45,8 @@ pub struct Hold {
     pub lasts: Duration,
     /// How often it was sent in vain.
     pub tries: u32,
+    /// Whether people were reminded that it expires soon.
+    pub reminded: bool,
     pub state: State,
 }
 

@@ -91,6 +91,7 @@ fn waits(amount: &str) -> Hold {
         created: None,
         lasts: Duration::from_secs(8 * 3600),
         tries: 0,
+        reminded: false,
         state: State::Pending,
     }
 }
@@ -129,7 +130,7 @@ fn every_event_has_its_place_in_every_state_or_none() {
 #[test]
 fn holds_are_read_as_they_were_written_and_newer_ones_are_refused() {
     for state in states() {
-        let mut hold = Hold { state, created: Some(StoreTime::of_micros(5)), tries: 3, ..waits("500") };
+        let mut hold = Hold { state, created: Some(StoreTime::of_micros(5)), tries: 3, reminded: true, ..waits("500") };
         hold.votes.push(vote_of("people", "ops-1"));
         hold.notes.push(Note { person: person("people", "ops-1"), text: "é".to_owned(), at: StoreTime::of_micros(9) });
         let written = write(&hold);

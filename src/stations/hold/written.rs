@@ -62,6 +62,7 @@ pub fn write(hold: &Hold) -> Bytes {
         "createdMicros": hold.created.map(StoreTime::as_micros),
         "lastsSecs": hold.lasts.as_secs(),
         "tries": hold.tries,
+        "reminded": hold.reminded,
         "state": hold.state.as_str(),
         "reason": reason,
     });
@@ -120,6 +121,7 @@ impl Fields<'_> {
             created: self.optional("createdMicros", micros)?,
             lasts: Duration::from_secs(self.number("lastsSecs")?),
             tries: u32::try_from(self.number("tries")?).ok()?,
+            reminded: self.0.get("reminded")?.as_bool()?,
             state: self.state()?,
         })
     }

@@ -85,6 +85,16 @@ metrics! {
         "Since when the oldest of them waits; no line while none does.";
     holds_expire: Gauges "sluice_holds_expire_timestamp_seconds" ["environment"]
         "When the next of them expires; no line while none waits.";
+    holds_expiring: Gauges "sluice_holds_expiring" ["environment"]
+        "Calls that wait for people and expire within `console.remind_before_secs`.";
+    told: Counters "sluice_webhook_deliveries_total" ["webhook", "outcome"]
+        "Messages that were sent to a webhook, by what came of it; what is not `delivered` is sent again.";
+    untold: Counters "sluice_webhook_dropped_total" ["webhook", "why"]
+        "Messages that nobody is told any more: they waited too long (`late`), or too many waited (`full`).";
+    untold_waiting: Gauges "sluice_webhook_waiting" ["environment", "webhook"]
+        "Messages that wait to be delivered to a webhook; past 4096 no more are taken.";
+    untold_oldest: Gauges "sluice_webhook_oldest_seconds" ["environment", "webhook"]
+        "How long the oldest message waits that is to be delivered to a webhook.";
     hold_wait: Waits "sluice_hold_wait_seconds" ["environment", "ending"]
         "How long calls waited for people until they were released, or went no further.";
 

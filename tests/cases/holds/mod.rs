@@ -20,13 +20,13 @@ use crate::support::clock::wait_until;
 use crate::support::gate::sluice;
 use crate::support::shape::{examples, operation};
 use crate::support::token::{SECRET, claims, signed};
-use crate::support::{Act, Answer, Call, Gate, Setup, Upstream, post};
+use crate::support::{Act, Answer, Call, Gate, Redis, Setup, Upstream, post};
 
 /// What tokens of people say in `iss`.
 const PEOPLE: &str = "https://people.test";
 
 /// Small swaps go; larger ones wait for two of ops and one of finance.
-const RULES: &str = r#"
+pub(super) const RULES: &str = r#"
 [[rule]]
 id = "reads"
 effect = "allow"
@@ -59,7 +59,7 @@ members = ["people:finance-1", "people:finance-2", "people:ops-3"]
 "#;
 
 /// A gate with a console and a credential of its own, by these rules.
-fn gate(upstream: &Upstream, rules: &str) -> Setup {
+pub(super) fn gate(upstream: &Upstream, rules: &str) -> Setup {
     let answer = examples(operation("createSwap"), "answer-good-").remove(0).1;
     upstream.always(Act::json(201, answer));
     Setup::of(upstream)
@@ -75,6 +75,12 @@ fn gate(upstream: &Upstream, rules: &str) -> Setup {
         .set("console", "issuer", "people")
         .timeout_ms("answer_ms", 500)
         .set_raw("reconcile", "first_look_ms", "100")
+}
+
+/// One of the gates on a Redis; a busy machine may take its time.
+fn on_redis(setup: Setup, redis: &Redis, node: &str) -> Setup {
+    let setup = setup.set("store", "kind", "redis").set("store", "node", node);
+    setup.set("redis", "url", &redis.url()).set_raw("redis", "timeout_ms", "10000")
 }
 
 /// The token of a person with these roles.
@@ -97,18 +103,18 @@ fn body(request_id: &str, amount: &str) -> String {
     )
 }
 
-fn swap(request_id: &str, amount: &str) -> Call {
+pub(super) fn swap(request_id: &str, amount: &str) -> Call {
     post("/v2/wallets/swaps").json(body(request_id, amount))
 }
 
 /// A larger swap that waits; the hold as its caller is told of it.
-fn held(gate: &Gate, request_id: &str) -> Value {
+pub(super) fn held(gate: &Gate, request_id: &str) -> Value {
     let answer = swap(request_id, "500").send(gate.production());
     assert_eq!((answer.status, answer.outcome()), (202, "held".to_owned()), "{answer}");
     answer.json()["hold"].clone()
 }
 
-fn text<'v>(hold: &'v Value, name: &str) -> &'v str {
+pub(super) fn text<'v>(hold: &'v Value, name: &str) -> &'v str {
     hold[name].as_str().unwrap_or_else(|| panic!("no `{name}` in {hold}"))
 }
 
@@ -127,7 +133,7 @@ fn ask(gate: &Gate, method: &str, path: &str, token: &str, body: Option<Value>) 
 }
 
 /// A person's word, for the bytes that the hold tells.
-fn say(gate: &Gate, act: &str, hold: &Value, who: &str) -> Answer {
+pub(super) fn say(gate: &Gate, act: &str, hold: &Value, who: &str) -> Answer {
     let mut body = json!({ "fingerprint": hold["fingerprint"] });
     if act == "reject" {
         body["reason"] = json!("a wrong account");
@@ -136,20 +142,20 @@ fn say(gate: &Gate, act: &str, hold: &Value, who: &str) -> Answer {
 }
 
 /// Everyone who is needed agrees.
-fn all_agree(gate: &Gate, hold: &Value) {
+pub(super) fn all_agree(gate: &Gate, hold: &Value) {
     for who in ["ops-1", "finance-1", "ops-2"] {
         let answer = say(gate, "approve", hold, who);
         assert_eq!(answer.status, 200, "{who}: {answer}");
     }
 }
 
-fn state(gate: &Gate, hold: &Value) -> String {
+pub(super) fn state(gate: &Gate, hold: &Value) -> String {
     let answer = ask(gate, "GET", &format!("holds/{}", text(hold, "id")), &approver("ops-1"), None);
     text(&answer.json(), "state").to_owned()
 }
 
 /// Repeats a call until it is answered otherwise than that it waits or is being sent.
-fn answered(gate: &Gate, call: &Call) -> Answer {
+pub(super) fn answered(gate: &Gate, call: &Call) -> Answer {
     let mut last = call.send(gate.production());
     wait_until("a call that waited to be answered", || {
         last = call.send(gate.production());

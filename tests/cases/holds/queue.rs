@@ -17,7 +17,8 @@ fn the_queue_is_filtered_by_what_it_waits_for_and_by_whom() {
     let upstream = Upstream::start();
     let gate = gate(&upstream, RULES).start();
     let holds: Vec<Value> = (0..3).map(|n| held(&gate, &format!("q-{n}"))).collect();
-    let other = post("/v2/wallets/w-1/offers/o-1/accept").send(gate.production());
+    let id = "9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11";
+    let other = post(format!("/v2/wallets/{id}/offers/{id}/accept")).send(gate.production());
     assert_eq!(other.status, 202, "{other}");
     let swaps = ["q-0", "q-1", "q-2"];
     assert_eq!(listed(&gate, "operation=createSwap", "ops-1"), swaps);

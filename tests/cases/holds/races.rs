@@ -14,7 +14,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{RULES, approver, body, gate, swap, text};
+use super::{RULES, approver, body, gate, on_redis, swap, text};
 use crate::support::clock::wait_until;
 use crate::support::{Answer, Call, Caller, Gate, Redis, Setup, Upstream, post};
 
@@ -55,12 +55,7 @@ impl Field {
         let redis = is_redis.then(Redis::start_kept);
         let setups: Vec<Setup> = match &redis {
             None => vec![gate(&upstream, rules)],
-            Some(redis) => ["left", "right"]
-                .map(|node| {
-                    let setup = gate(&upstream, rules).set("store", "kind", "redis").set("store", "node", node);
-                    setup.set("redis", "url", &redis.url())
-                })
-                .into(),
+            Some(redis) => ["left", "right"].map(|node| on_redis(gate(&upstream, rules), redis, node)).into(),
         };
         let gates: Vec<Gate> = setups.into_iter().map(Setup::start).collect();
         let places = Mutex::new(gates.iter().map(place).collect());

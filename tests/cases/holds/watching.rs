@@ -75,5 +75,5 @@ fn who_may_not_look_is_told_so() {
     let mut command = sluice(&["approvals", "watch", "--console", &url]);
     let output = command.env("SLUICE_TOKEN", super::person("x", &[])).output().unwrap();
     let told = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.code() == Some(1) && told.contains("403 FORBIDDEN"), "{:?} {told}", output.status);
+    assert!(output.status.code() == Some(4) && told.contains("403 FORBIDDEN"), "{:?} {told}", output.status);
 }

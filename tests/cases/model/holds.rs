@@ -16,6 +16,7 @@ use sluice::journey::approve::{Said, say};
 use sluice::journey::holds::{Cancelled, key};
 use sluice::journey::rates::Rates;
 use sluice::journey::release::{Releasing, release};
+use sluice::journey::remind::remind;
 use sluice::journey::stand_ins::{Period, name, revoke};
 use sluice::journey::submit::submit;
 use sluice::journey::upkeep::recover;
@@ -33,15 +34,16 @@ use super::fate::{Fate, ModelClock};
 use super::ports::{AuditFile, ModelUpstream};
 use super::quorum::{SETS, without_quorum};
 use super::world::{BEGIN_WITHIN, CATALOG, ENVIRONMENT, LEASE, Node, in_memory, node};
-use super::{in_model_time, variable};
+use super::{in_model_time, told, variable};
 
 const EXPIRES: Duration = Duration::from_secs(600);
+const REMINDS_BEFORE: Duration = Duration::from_secs(120);
 const HISTORIES: u64 = 80;
 const REQUEST_IDS: u64 = 3;
 /// Their own call, by a second credential, is among what they try.
 const PEOPLE: [&str; 5] = ["ops-1", "ops-2", "finance-1", "service", "dora"];
 
-static SHARED: LazyLock<Arc<Catalog>> =
+pub(super) static SHARED: LazyLock<Arc<Catalog>> =
     LazyLock::new(|| Arc::new(Catalog::build(&SchemaFiles::built_in(), &[]).unwrap()));
 
 /// What became of calls, over all histories: each end must have been met.
@@ -60,6 +62,8 @@ struct World {
     files: Vec<AuditFile>,
     in_force: Arc<InForce>,
     nodes: Vec<Mutex<Node>>,
+    /// It looks every second, and so many histories are enough.
+    reminds: bool,
     /// The requestIds of which somebody was told that they are rejected or cancelled.
     refused: Mutex<Vec<String>>,
     /// Nothing begins that is never told to stop.
@@ -130,6 +134,7 @@ impl World {
             files,
             in_force,
             nodes: Vec::new(),
+            reminds: seed.is_multiple_of(4),
             refused: Mutex::default(),
             _running: running,
             stopping,
@@ -148,6 +153,9 @@ impl World {
             tracer: None,
         };
         made.work.push(tokio::spawn(release(releasing, self.stopping.clone())));
+        if self.reminds {
+            made.work.push(tokio::spawn(remind(made.books.clone(), ENVIRONMENT, REMINDS_BEFORE)));
+        }
         made
     }
 
@@ -288,6 +296,7 @@ impl World {
         let wrong = self.upstream.wrong.lock().unwrap().clone();
         assert!(wrong.is_empty(), "{wrong:?}");
         let refused = self.refused.lock().unwrap().clone();
+        told::check(&self.store, &self.files).await;
         let mut seen = BTreeMap::new();
         for request_id in (0..REQUEST_IDS).map(|n| format!("request-{n}")) {
             let effects = self.upstream.effects_of(&request_id);

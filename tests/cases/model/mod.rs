@@ -11,6 +11,7 @@ mod holds;
 mod limits;
 mod ports;
 mod quorum;
+mod told;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

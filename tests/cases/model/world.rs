@@ -33,6 +33,7 @@ use super::callers::{CALLERS, admitted, exchange};
 use super::fate::{Fate, Life, ModelClock};
 use super::limits::SNAPSHOT;
 use super::ports::{ANSWER_WITHIN, Asked, AuditFile, Effect, FlakyAudit, FlakyStore, FlakyUpstream, ModelUpstream};
+use super::told::outlets;
 
 pub const ENVIRONMENT: Environment = Environment::Production;
 /// Callers' own tokens go on.
@@ -374,6 +375,7 @@ pub fn node(
         stopping: tokio::sync::watch::channel(false).1,
         changes: Changes::default(),
         owners: Arc::default(),
+        outlets: outlets(Duration::from_hours(24 * 365)),
         metrics: Metrics::new().unwrap(),
         heard: Arc::default(),
         operand_key: OperandKey::of(&[7; 32]).unwrap(),

@@ -1,0 +1,56 @@
+//! What is looked up when a message is told: how many people are missing by the rules of now, and, for a webhook that
+//! asks for details, what moves.
+
+use super::Delivering;
+use crate::adapters::webhook::Webhook;
+use crate::base::ids::Environment;
+use crate::commit::StoreFault;
+use crate::journey::approve::progress_of;
+use crate::journey::holds;
+use crate::policy::Progress;
+use crate::stations::hold::{Hold, member_of, read_again};
+use crate::stations::tell::{self, Details, Message, Telling};
+
+/// What cannot be looked up is not told; that it happened is.
+pub(super) async fn body(with: &Delivering, webhook: &Webhook, environment: Environment, message: &Message) -> String {
+    let told_of = |fault: &StoreFault| with.books.told_of(fault);
+    let hold = hold(with, environment, message).await.inspect_err(told_of).unwrap_or_default();
+    let progress = match &hold {
+        Some(hold) => progress(with, environment, message, hold).await.inspect_err(told_of).unwrap_or_default(),
+        None => Vec::new(),
+    };
+    let details = hold.filter(|_| webhook.details).map(|hold| details(with, environment, hold));
+    let telling = Telling {
+        message,
+        environment,
+        written: message.happened.unwrap_or_default(),
+        progress: &progress,
+        console: with.console.as_deref(),
+        details: details.as_ref(),
+    };
+    tell::body(webhook.format, telling)
+}
+
+async fn hold(with: &Delivering, environment: Environment, message: &Message) -> Result<Option<Hold>, StoreFault> {
+    let Some(id) = &message.hold else { return Ok(None) };
+    Ok(with.books.find_hold(&holds::key(environment, id)).await?.map(|(_, hold)| hold))
+}
+
+/// With the votes that were there when it happened.
+async fn progress(
+    with: &Delivering,
+    environment: Environment,
+    message: &Message,
+    hold: &Hold,
+) -> Result<Vec<Progress>, StoreFault> {
+    let Some(waited) = &message.waited else { return Ok(Vec::new()) };
+    let mut then = Hold { asked: waited.asked.clone(), ..hold.clone() };
+    then.votes.retain(|vote| waited.voters.contains(&member_of(&vote.person)));
+    progress_of(&with.books, environment, &then, &with.in_force.now().policies).await
+}
+
+fn details(with: &Delivering, environment: Environment, hold: Hold) -> Details {
+    let intent = read_again(&with.in_force.now().catalog, environment, &hold);
+    let movement = intent.and_then(|intent| intent.movement().cloned());
+    Details { requester: Some(hold.by.requester.unwrap_or(hold.by.subject)), movement }
+}
