@@ -12,7 +12,6 @@ use crate::support::clock::wait_until;
 use crate::support::{Act, Answer, Caller, Gate, Redis, Setup, Upstream};
 
 /// So many swaps; `SLUICE_SWAPS` asks for more.
-#[expect(clippy::disallowed_methods, reason = "a count is given by who runs it")]
 fn count() -> usize {
     std::env::var_os("SLUICE_SWAPS").map_or(300, |text| text.to_str().unwrap().parse().unwrap())
 }
