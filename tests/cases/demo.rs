@@ -64,6 +64,7 @@ fn the_demo_s_links_lead_people_to_the_console() {
         let page = Call::new("GET", "/").without("Authorization").send(console);
         assert_eq!((page.status, page.header("Content-Type")), (200, Some("text/html; charset=utf-8".to_owned())));
         let sign_in = post("/sluice/v1/session").without("Authorization").header("Sluice-Console", "1");
+        let sign_in = sign_in.without("Host").header("Host", console.to_string());
         let sign_in = sign_in.header("Origin", format!("http://{console}")).json(json!({ "token": token }).to_string());
         let answer = sign_in.send(console);
         assert_eq!(answer.status, 200, "{answer}");

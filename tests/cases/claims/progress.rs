@@ -142,23 +142,6 @@ fn the_answer_is_kept_for_a_caller_who_hung_up() {
 }
 
 #[test]
-fn an_ending_gate_answers_who_waits() {
-    let upstream = Upstream::start();
-    let gate = Setup::of(&upstream).start();
-    let mut begun = begin(&upstream, &gate, Act::json(201, r#"{"id":"1"}"#));
-    let go = begun.go.clone();
-    let waited = waiting(&gate, &begun.call, &["wait=60"], || {
-        gate.terminate();
-        gate.log.wait("the gate to begin its end", |lines| {
-            lines.iter().any(|l| l["message"].as_str().is_some_and(|m| m.starts_with("ending"))).then_some(())
-        });
-        go.give();
-    });
-    assert_again(&begun.first.answer(), &waited[0]);
-    assert_eq!(gate.wait_end().code(), Some(0));
-}
-
-#[test]
 fn of_many_at_once_one_is_sent() {
     const CALLERS: usize = 64;
     let upstream = Upstream::start();

@@ -132,8 +132,9 @@ fn two_gates_do_not_share_a_folder() {
     let first = Setup::of(&upstream).start();
     let (store, audit) = (first.path("sluice-data"), first.path("sluice-audit"));
     let (store, audit) = (store.to_str().unwrap(), audit.to_str().unwrap());
-    assert_refuses(Setup::of(&upstream).set("store", "folder", store), &[store, "another process"]);
-    assert_refuses(Setup::of(&upstream).set("audit", "folder", audit), &[audit, "another process"]);
+    let second = || Setup::of(&upstream).set_raw("store", "wait_secs", "0");
+    assert_refuses(second().set("store", "folder", store), &[store, "another process"]);
+    assert_refuses(second().set("audit", "folder", audit), &[audit, "another process"]);
     assert_eq!(told(&swap().send(first.production())), "200 - executed");
     first.end().start();
 }

@@ -40,8 +40,15 @@ fn swaps() -> usize {
 /// Gates where they listen now; empty while one is down.
 type Places = Arc<Mutex<Vec<Option<SocketAddr>>>>;
 
+/// What became of a swap; a store that is slow for a moment says nothing of it.
 fn asked(address: SocketAddr, name: &str) -> String {
-    swap_of(name, &EACH.to_string()).send(address).outcome()
+    let call = swap_of(name, &EACH.to_string());
+    let mut answer = call.send(address);
+    wait_until("an answer of the store", || {
+        answer = if answer.status == 503 { call.send(address) } else { answer.clone() };
+        answer.status != 503
+    });
+    answer.outcome()
 }
 
 /// Every caller asks for its swaps, at any gate, until each was answered for good.
