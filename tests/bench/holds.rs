@@ -122,7 +122,7 @@ fn folder(console: SocketAddr, redis: Option<&Redis>) -> anyhow::Result<TempDir>
     });
     let written = format!(
         "policies = \"policies\"\n[sandbox]\nlisten = \"127.0.0.1:0\"\nupstream = \"http://127.0.0.1:9\"\n\
-         credential = \"of nobody\"\n[probes]\nlisten = \"127.0.0.1:0\"\n[console]\nlisten = \"{console}\"\n\
+         credential = \"of-nobody\"\n[probes]\nlisten = \"127.0.0.1:0\"\n[console]\nlisten = \"{console}\"\n\
          issuer = \"people\"\n[log]\nformat = \"json\"\n[server]\nthreads = 1\n{}{}{store}",
         issuer("bench", ISSUER, "\"sandbox\""),
         issuer("people", PEOPLE, ""),

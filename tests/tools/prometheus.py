@@ -351,6 +351,9 @@ def main():
                     scraped = until(lambda: prometheus.query("sluice_store_up == 1")[1] == 1)
                     report.check("a gate is scraped", "" if scraped else (folders[2] / "log").read_text(encoding="utf-8"))
                     traffic(gate_)
+                    # What grows is seen where something was there before it grew.
+                    until(lambda: prometheus.query("sum(sluice_requests_total) > 10")[1] == 1)
+                    traffic(gate_)
                     promtool(report, "its metrics are as they should be", ["check", "metrics"], gate_.metrics())
                     check_queries(report, prometheus)
                     check_firing(report, prometheus, gate_, redis, upstream)
