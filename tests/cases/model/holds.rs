@@ -38,7 +38,7 @@ use super::{in_model_time, told, variable};
 
 const EXPIRES: Duration = Duration::from_secs(600);
 const REMINDS_BEFORE: Duration = Duration::from_secs(120);
-const HISTORIES: u64 = 80;
+const HISTORIES: u64 = 40;
 const REQUEST_IDS: u64 = 3;
 /// Their own call, by a second credential, is among what they try.
 const PEOPLE: [&str; 5] = ["ops-1", "ops-2", "finance-1", "service", "dora"];
