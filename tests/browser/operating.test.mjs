@@ -154,6 +154,24 @@ test("a lost connection is shown, and what changed meanwhile stands there when i
   calm(page);
 });
 
+test("what could not be had for a moment stands there again, changed or not", async () => {
+  const page = await signedIn(chromium, gate, "ops-1", ["approver"], { expects: [/status of 503/] });
+  await go(page, gate, "#/overview");
+  const cards = ["doubts", "limits", "decisions", "stand-ins"].map((id) => page.locator(`section[aria-labelledby="${id}"]`));
+  for (const card of cards) await card.locator(".waiting").waitFor({ state: "detached" });
+  const lost = /\/sluice\/v1\/(requests|usage|decisions|stand-ins)/;
+  await page.route(lost, (route) => route.fulfill({ status: 503, json: {} }));
+  await gate.swap("seen-by-nobody", "10");
+  for (const card of cards) await card.locator(".trouble").waitFor();
+  await page.unroute(lost);
+  for (const card of cards) {
+    // It may look again by itself before that.
+    await card.getByRole("button", { name: "Try again" }).click({ timeout: 1_000 }).catch(() => {});
+    await card.locator(".trouble").waitFor({ state: "detached" });
+  }
+  calm(page);
+});
+
 /** Waits for what the gate does by itself. */
 async function until(isSo) {
   const end = Date.now() + 30_000;

@@ -91,3 +91,33 @@ export function trouble(failure, again) {
     again && h("button", { type: "button", class: "quiet", onclick: again }, "Try again"),
   );
 }
+
+/**
+ * A part of a page under a title. What `load` gives is drawn when it is new; where nothing can be had, that stands there
+ * until something can.
+ */
+export function card(id, title, load, draw, ...more) {
+  const place = h("div", {}, h("p", { class: "waiting" }, "One moment…"));
+  const heading = h("h2", { id }, title);
+  const element = h("section", { class: "card", "aria-labelledby": id }, more.length > 0 ? h("div", { class: "heading" }, heading, more) : heading, place);
+  let last = "";
+
+  async function refresh() {
+    let all;
+    try {
+      all = await load();
+    } catch (failure) {
+      last = "";
+      fill(place, trouble(failure, refresh));
+      return;
+    }
+    const print = JSON.stringify(all);
+    if (print === last) return;
+    last = print;
+    const isOpen = place.querySelector("details")?.open ?? false;
+    fill(place, draw(all, refresh));
+    if (isOpen && place.querySelector("details")) place.querySelector("details").open = true;
+  }
+
+  return { element, refresh };
+}

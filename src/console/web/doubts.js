@@ -2,7 +2,7 @@
 
 import { get, post } from "./api.js";
 import { ask, reasonField } from "./dialog.js";
-import { badge, field, fill, h, moment, toast, trouble } from "./dom.js";
+import { badge, card, field, h, moment, toast } from "./dom.js";
 import { ago, person } from "./words.js";
 
 const WHY = {
@@ -13,33 +13,16 @@ const WHY = {
 };
 
 export function section(desk) {
-  const place = h("div", {}, h("p", { class: "waiting" }, "One moment…"));
-  const element = h("section", { class: "card", "aria-labelledby": "doubts" }, h("h2", { id: "doubts" }, "In doubt"), place);
-  let last = "";
-
-  async function refresh() {
-    let all;
-    try {
-      all = (await get("requests", { state: "unknown", limit: 50 })).body;
-    } catch (failure) {
-      return fill(place, trouble(failure, refresh));
-    }
-    const print = JSON.stringify(all);
-    if (print === last) return;
-    last = print;
-    fill(
-      place,
-      all.requests.length === 0
-        ? h("p", { class: "muted" }, "None. Calls whose outcome nobody knows appear here; limits count them until somebody does.")
-        : [
-            h("p", { class: "muted" }, "It may have been done or not, so it counts, and is never sent again by itself. Find out from upstream what became of it."),
-            h("ul", { class: "plain" }, all.requests.map((request) => one(desk, request, refresh))),
-            all.next && h("p", { class: "muted" }, "There are more; `sluice requests list` lists them all."),
-          ],
-    );
-  }
-
-  return { element, refresh };
+  const load = async () => (await get("requests", { state: "unknown", limit: 50 })).body;
+  return card("doubts", "In doubt", load, (all, refresh) =>
+    all.requests.length === 0
+      ? h("p", { class: "muted" }, "None. Calls whose outcome nobody knows appear here; limits count them until somebody does.")
+      : [
+          h("p", { class: "muted" }, "It may have been done or not, so it counts, and is never sent again by itself. Find out from upstream what became of it."),
+          h("ul", { class: "plain" }, all.requests.map((request) => one(desk, request, refresh))),
+          all.next && h("p", { class: "muted" }, "There are more; `sluice requests list` lists them all."),
+        ],
+  );
 }
 
 function one(desk, request, refresh) {

@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { decisions, limitBar } from "./charts.js";
-import { fill, h, select, trouble } from "./dom.js";
+import { card, fill, h, select, trouble } from "./dom.js";
 import * as doubts from "./doubts.js";
 import * as freezes from "./freezes.js";
 import * as standIns from "./standins.js";
@@ -52,25 +52,8 @@ export function view(desk) {
   return { title: "Overview", element, refresh };
 }
 
-function section(id, title, ...more) {
-  const place = h("div", {}, h("p", { class: "waiting" }, "One moment…"));
-  return [h("section", { class: "card", "aria-labelledby": id }, h("div", { class: "heading" }, h("h2", { id }, title), more), place), place];
-}
-
 function limitsSection() {
-  const [element, place] = section("limits", "Limits");
-  let last = "";
-  async function refresh() {
-    let usage;
-    try {
-      usage = (await get("usage")).body;
-    } catch (failure) {
-      last = "";
-      return fill(place, trouble(failure, refresh));
-    }
-    const print = JSON.stringify(usage);
-    if (print === last) return;
-    last = print;
+  return card("limits", "Limits", async () => (await get("usage")).body, (usage) => {
     const both = new Set(usage.usage.map((one) => one.environment)).size > 1;
     const bar = (one) =>
       limitBar({
@@ -87,8 +70,7 @@ function limitsSection() {
           .join("; ")
           .concat("."),
       });
-    fill(
-      place,
+    return [
       usage.usage.length === 0
         ? h("p", { class: "muted" }, "Nothing counts under any limit now. What is spent, in flight or in doubt shows here; what waits for people takes nothing yet.")
         : [
@@ -96,31 +78,18 @@ function limitsSection() {
             usage.usage.map(bar),
           ],
       usage.more && h("p", { class: "muted" }, "There are more than are shown: `sluice policy usage --limit ID` shows one limit whole."),
-    );
-  }
-  return { element, refresh };
+    ];
+  });
 }
 
 function decisionsSection() {
   const hours = select([["24", "24 hours"], ["72", "3 days"], ["168", "7 days"]], "24", { "aria-label": "How far back" });
-  const [element, place] = section("decisions", "Decisions", hours);
-  let last = "";
-  async function refresh() {
-    let told;
-    try {
-      told = (await get("decisions", { hours: hours.value })).body;
-    } catch (failure) {
-      last = "";
-      return fill(place, trouble(failure, refresh));
-    }
-    const print = JSON.stringify(told);
-    if (print === last) return;
-    last = print;
-    const isOpen = place.querySelector("details")?.open ?? false;
+  const load = async () => (await get("decisions", { hours: hours.value })).body;
+  const draw = (told) => {
     const total = told.buckets.reduce((sum, bucket) => sum + bucket.allowed + bucket.held + bucket.denied, 0);
-    fill(place, total === 0 ? h("p", { class: "muted" }, "No decision in this time.") : decisions(told.buckets));
-    if (isOpen && place.querySelector("details")) place.querySelector("details").open = true;
-  }
-  hours.addEventListener("change", refresh);
-  return { element, refresh };
+    return total === 0 ? h("p", { class: "muted" }, "No decision in this time.") : decisions(told.buckets);
+  };
+  const made = card("decisions", "Decisions", load, draw, hours);
+  hours.addEventListener("change", made.refresh);
+  return made;
 }

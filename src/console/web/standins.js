@@ -2,7 +2,7 @@
 
 import { get, now, post } from "./api.js";
 import { ask, reasonField } from "./dialog.js";
-import { badge, field, fill, h, moment, select, toast, trouble } from "./dom.js";
+import { badge, card, field, h, moment, select, toast } from "./dom.js";
 import { when } from "./words.js";
 
 const DAY_MS = 86_400_000;
@@ -10,29 +10,11 @@ const DAY_MS = 86_400_000;
 const LONGEST_DAYS = 31;
 
 export function section(desk) {
-  const place = h("div", {}, h("p", { class: "waiting" }, "One moment…"));
-  const element = h("section", { class: "card", "aria-labelledby": "stand-ins" }, h("h2", { id: "stand-ins" }, "Stand-ins"), place);
-  let last = "";
-
-  async function refresh() {
-    let all;
-    try {
-      all = (await get("stand-ins")).body.standIns;
-    } catch (failure) {
-      last = "";
-      return fill(place, trouble(failure, refresh));
-    }
-    const print = JSON.stringify(all);
-    if (print === last) return;
-    last = print;
-    fill(
-      place,
-      all.length === 0 ? h("p", { class: "muted" }, "Nobody stands in for anybody.") : h("ul", { class: "plain" }, all.map((one) => shown(desk, one, refresh))),
-      desk.may("approver") && h("p", {}, h("button", { type: "button", id: "stand-in", onclick: () => name(refresh) }, "Name a stand-in…")),
-    );
-  }
-
-  return { element, refresh };
+  const load = async () => (await get("stand-ins")).body.standIns;
+  return card("stand-ins", "Stand-ins", load, (all, refresh) => [
+    all.length === 0 ? h("p", { class: "muted" }, "Nobody stands in for anybody.") : h("ul", { class: "plain" }, all.map((one) => shown(desk, one, refresh))),
+    desk.may("approver") && h("p", {}, h("button", { type: "button", id: "stand-in", onclick: () => name(refresh) }, "Name a stand-in…")),
+  ]);
 }
 
 function shown(desk, one, refresh) {
