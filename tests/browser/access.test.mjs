@@ -1,35 +1,26 @@
 // Nobody is kept out: every view, light and dark, on a phone and at a desk, by what axe knows.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 
-import { DESK, PHONE, barriers, browser, visit } from "./support/browser.mjs";
-import { Gate, person } from "./support/gate.mjs";
+import { DESK, PHONE, barriers, visit } from "./support/browser.mjs";
+import { person } from "./support/gate.mjs";
 import { BUSY, enough } from "./support/scenes.mjs";
 import { calm, go, signedIn } from "./support/people.mjs";
+import { stage } from "./support/stage.mjs";
 
 const ROLES = ["approver", "operator", "policy-admin"];
 
-let chromium, gate, hold;
-
-before(async () => {
-  gate = await Gate.start({ sandbox: true, rules: BUSY });
-  chromium = await browser();
-  hold = await enough(gate, 40);
-});
-
-after(async () => {
-  await chromium?.close();
-  await gate?.stop();
-});
+const { browser, gate } = await stage({ sandbox: true, rules: BUSY });
+const hold = await enough(gate, 40);
 
 for (const [size, viewport] of Object.entries({ desk: DESK, phone: PHONE, narrow: { width: 320, height: 640 } })) {
   for (const scheme of ["light", "dark"]) {
     test(`no barrier, and nothing wider than the screen: ${size}, ${scheme}`, async () => {
-      const outside = await visit(chromium, gate.url, { viewport, scheme });
+      const outside = await visit(browser, gate.url, { viewport, scheme });
       await outside.getByLabel("Token").waitFor();
       await sound(outside, "sign-in");
-      const page = await signedIn(chromium, gate, "ops-1", ROLES, { viewport, scheme });
+      const page = await signedIn(browser, gate, "ops-1", ROLES, { viewport, scheme });
       for (const place of ["#/queue", `#/hold/${hold.id}`, "#/overview", "#/policy", "#/history", "#/history/production/paid-1", "#/nowhere"]) {
         await go(page, gate, place);
         await settled(page);
@@ -51,7 +42,7 @@ for (const [size, viewport] of Object.entries({ desk: DESK, phone: PHONE, narrow
 }
 
 test("each view has a title, and going there is heard", async () => {
-  const page = await signedIn(chromium, gate, "ops-1", ROLES);
+  const page = await signedIn(browser, gate, "ops-1", ROLES);
   const titles = new Set();
   for (const place of ["#/queue", "#/overview", "#/policy", "#/history"]) {
     await go(page, gate, place);

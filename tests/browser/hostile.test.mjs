@@ -1,11 +1,11 @@
 // Whatever callers, people and policies write is text, in every view.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 
-import { browser } from "./support/browser.mjs";
-import { Gate, person } from "./support/gate.mjs";
+import { person } from "./support/gate.mjs";
 import { calm, go, signedIn } from "./support/people.mjs";
+import { stage } from "./support/stage.mjs";
 
 const EVIL = [
   '<img src=x onerror="document.title=`pwned`">',
@@ -17,17 +17,7 @@ const EVIL = [
 ];
 const NAME = EVIL[0];
 
-let chromium, gate;
-
-before(async () => {
-  gate = await Gate.start();
-  chromium = await browser();
-});
-
-after(async () => {
-  await chromium?.close();
-  await gate?.stop();
-});
+const { browser, gate } = await stage();
 
 test("no field of a body, no name, reason or comment becomes markup", async () => {
   const offers = [];
@@ -47,7 +37,7 @@ test("no field of a body, no name, reason or comment becomes markup", async () =
   }
   await gate.act("POST", `holds/${hold.id}/approve`, person("ops-1"), { fingerprint: hold.fingerprint, comment: NAME });
   await gate.act("POST", "freezes", person(NAME, ["operator"]), { environment: "production", scope: { caller: { issuer: "callers", subject: NAME } }, reason: NAME });
-  const page = await signedIn(chromium, gate, "finance-1", ["approver", "operator", "policy-admin"]);
+  const page = await signedIn(browser, gate, "finance-1", ["approver", "operator", "policy-admin"]);
   const waiting = (await gate.act("GET", "holds?limit=100", person("ops-1"))).body.holds;
   assert.ok(waiting.length > 1, JSON.stringify(offers));
   const places = ["#/queue", "#/overview", "#/policy", "#/history", "#/history/production/evil", ...waiting.map((one) => `#/hold/${one.id}`)];
@@ -66,7 +56,7 @@ test("no field of a body, no name, reason or comment becomes markup", async () =
 
 test("what a gate would never say becomes no markup either", async () => {
   const hold = await gate.held("beyond", "5000");
-  const page = await signedIn(chromium, gate, "ops-1", ["approver", "operator", "policy-admin"]);
+  const page = await signedIn(browser, gate, "ops-1", ["approver", "operator", "policy-admin"]);
   // Every text of every answer, as if groups, rules, keys and nodes were called so.
   const spoil = (value, name) => {
     if (typeof value === "string") return ["id", "state", "issuer", "subject", "fingerprint", "environment", "createdAt", "expiresAt", "idleUntil", "at", "since", "what", "effect", "from", "to", "unit"].includes(name) ? value : `${NAME}${value}`;
@@ -89,7 +79,7 @@ test("what a gate would never say becomes no markup either", async () => {
 });
 
 test("markup that a script of the page made from a text would be refused by the browser", async () => {
-  const page = await signedIn(chromium, gate, "ops-1", ["approver"], { expects: [/TrustedHTML|Trusted Type|Content Security Policy/] });
+  const page = await signedIn(browser, gate, "ops-1", ["approver"], { expects: [/TrustedHTML|Trusted Type|Content Security Policy/] });
   const refused = await page.evaluate(() => {
     try {
       document.createElement("p").innerHTML = "<b>x</b>";

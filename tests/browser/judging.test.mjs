@@ -1,27 +1,18 @@
 // People judge what waits: two agree and it is sent, one rejects and it is not, and nobody does it by accident.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 
-import { PHONE, browser, tab } from "./support/browser.mjs";
-import { Gate, person } from "./support/gate.mjs";
+import { PHONE, tab } from "./support/browser.mjs";
+import { person } from "./support/gate.mjs";
 import { approve, calm, go, open, press, signedIn } from "./support/people.mjs";
+import { stage } from "./support/stage.mjs";
 
-let chromium, gate;
-
-before(async () => {
-  gate = await Gate.start();
-  chromium = await browser();
-});
-
-after(async () => {
-  await chromium?.close();
-  await gate?.stop();
-});
+const { browser, gate } = await stage();
 
 test("two people agree, on a phone and at a desk, and see that it was executed", async () => {
   const hold = await gate.held("two-agree", "2500");
-  const [first, second] = await Promise.all([signedIn(chromium, gate, "ops-1", ["approver"], { viewport: PHONE }), signedIn(chromium, gate, "finance-1")]);
+  const [first, second] = await Promise.all([signedIn(browser, gate, "ops-1", ["approver"], { viewport: PHONE }), signedIn(browser, gate, "finance-1")]);
   await open(first, hold);
   const seen = await first.locator("article.hold").innerText();
   for (const told of ["2,500 USDT", "USDT on POLYGON → USDC on POLYGON", "callers/payroll", "larger", "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed", hold.fingerprint]) {
@@ -45,7 +36,7 @@ test("two people agree, on a phone and at a desk, and see that it was executed",
 
 test("a rejection needs a reason, is final, and its caller hears why", async () => {
   const hold = await gate.held("rejected", "3000");
-  const page = await signedIn(chromium, gate, "finance-1");
+  const page = await signedIn(browser, gate, "finance-1");
   await open(page, hold);
   await page.getByRole("button", { name: "Reject…" }).click();
   await press(page, "Reject 3,000 USDT");
@@ -61,7 +52,7 @@ test("a rejection needs a reason, is final, and its caller hears why", async () 
 
 test("neither two quick taps nor two presses of Enter agree to anything", async () => {
   const hold = await gate.held("by-accident", "4000");
-  const page = await signedIn(chromium, gate, "ops-1");
+  const page = await signedIn(browser, gate, "ops-1");
   await open(page, hold);
   const first = page.getByRole("button", { name: "Approve…" });
   await first.focus();
@@ -81,7 +72,7 @@ test("neither two quick taps nor two presses of Enter agree to anything", async 
 
 test("all of it goes by keyboard alone", async () => {
   const hold = await gate.held("by-keyboard", "4100");
-  const page = await signedIn(chromium, gate, "ops-2");
+  const page = await signedIn(browser, gate, "ops-2");
   const row = page.locator(`a[data-id="${hold.id}"]`);
   await row.focus();
   await page.keyboard.press("Enter");
@@ -100,7 +91,7 @@ test("all of it goes by keyboard alone", async () => {
 
 test("a vote is taken back, and a remark is left", async () => {
   const hold = await gate.held("taken-back", "4200");
-  const page = await signedIn(chromium, gate, "ops-3");
+  const page = await signedIn(browser, gate, "ops-3");
   await open(page, hold);
   await approve(page, "4,200 USDT");
   await page.getByRole("button", { name: "Take back…" }).click();
@@ -115,7 +106,7 @@ test("a vote is taken back, and a remark is left", async () => {
 
 test("what somebody else decided meanwhile closes the question, and is told", async () => {
   const hold = await gate.held("meanwhile", "5000");
-  const page = await signedIn(chromium, gate, "ops-1");
+  const page = await signedIn(browser, gate, "ops-1");
   await open(page, hold);
   await page.getByRole("button", { name: "Approve…" }).click();
   await page.getByRole("dialog").waitFor();
@@ -130,7 +121,7 @@ test("what somebody else decided meanwhile closes the question, and is told", as
 
 test("a second tab shows what was done in the first", async () => {
   const hold = await gate.held("two-tabs", "5100");
-  const page = await signedIn(chromium, gate, "finance-2");
+  const page = await signedIn(browser, gate, "finance-2");
   const other = await tab(page, `${gate.url}/#/hold/${hold.id}`);
   await other.locator("article.hold h2").waitFor();
   await open(page, hold);
@@ -143,7 +134,7 @@ test("a second tab shows what was done in the first", async () => {
 
 test("bytes that are not what the gate says are not voted for", async () => {
   const hold = await gate.held("altered", "6000");
-  const page = await signedIn(chromium, gate, "ops-1");
+  const page = await signedIn(browser, gate, "ops-1");
   await page.route(`**/sluice/v1/holds/${hold.id}`, async (route) => {
     const answer = await route.fetch();
     const told = await answer.json();
@@ -159,7 +150,7 @@ test("bytes that are not what the gate says are not voted for", async () => {
 
 test("words that tell another amount than the bytes are not believed", async () => {
   const hold = await gate.held("other-words", "6100");
-  const page = await signedIn(chromium, gate, "ops-1");
+  const page = await signedIn(browser, gate, "ops-1");
   await page.route(`**/sluice/v1/holds/${hold.id}`, async (route) => {
     const answer = await route.fetch();
     const told = await answer.json();
@@ -178,7 +169,7 @@ test("who may not judge is told why, and has no button", async () => {
     ["finance-1", ["viewer"], "Whoever judges it has the role approver."],
     ["stranger", ["approver"], "you are in none of the groups"],
   ]) {
-    const page = await signedIn(chromium, gate, subject, roles);
+    const page = await signedIn(browser, gate, subject, roles);
     await go(page, gate, `#/hold/${hold.id}`);
     await page.getByText(why).waitFor();
     assert.equal(await page.getByRole("button", { name: "Approve…" }).count(), 0);

@@ -1,28 +1,17 @@
 // A long list stays in order and in hand.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 
-import { browser } from "./support/browser.mjs";
-import { Gate } from "./support/gate.mjs";
 import { BUSY, enough } from "./support/scenes.mjs";
 import { calm, signedIn } from "./support/people.mjs";
+import { stage } from "./support/stage.mjs";
 
-let chromium, gate;
-
-before(async () => {
-  gate = await Gate.start({ sandbox: true, rules: BUSY });
-  chromium = await browser();
-  await enough(gate, 250);
-});
-
-after(async () => {
-  await chromium?.close();
-  await gate?.stop();
-});
+const { browser, gate } = await stage({ sandbox: true, rules: BUSY });
+await enough(gate, 250);
 
 test("a hundred are shown, more when asked for, each once, and those found that are looked for", async () => {
-  const page = await signedIn(chromium, gate, "finance-1");
+  const page = await signedIn(browser, gate, "finance-1");
   const rows = page.locator(".rows a");
   await page.getByText("100+ for you").waitFor();
   await page.getByRole("button", { name: "Show 100 more" }).click();

@@ -1,29 +1,19 @@
 // Operators stop money and settle doubts, two people put rules in force, and the page says whether it is fresh.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 
-import { browser } from "./support/browser.mjs";
-import { Gate, RULES, person } from "./support/gate.mjs";
+import { RULES, person } from "./support/gate.mjs";
 import { calm, go, press, signedIn } from "./support/people.mjs";
+import { stage } from "./support/stage.mjs";
 
 /** What a browser notes while nobody answers. */
-const NOBODY = [/ERR_CONNECTION_REFUSED/, /ERR_INCOMPLETE_CHUNKED_ENCODING/, /ERR_CONNECTION_RESET/, /ERR_EMPTY_RESPONSE/, /net::ERR/];
+const NOBODY = [/net::ERR_/, /NS_ERROR_/];
 
-let chromium, gate;
-
-before(async () => {
-  gate = await Gate.start({ general: 'loosening = "two-people"' });
-  chromium = await browser();
-});
-
-after(async () => {
-  await chromium?.close();
-  await gate?.stop();
-});
+const { browser, gate } = await stage({ general: 'loosening = "two-people"' });
 
 test("an operator freezes money and lets it go again, and everyone sees it", async () => {
-  const [operator, viewer] = await Promise.all([signedIn(chromium, gate, "olga", ["operator"]), signedIn(chromium, gate, "vera", ["viewer"])]);
+  const [operator, viewer] = await Promise.all([signedIn(browser, gate, "olga", ["operator"]), signedIn(browser, gate, "vera", ["viewer"])]);
   await go(operator, gate, "#/overview");
   await operator.getByRole("button", { name: "Freeze…" }).click();
   await press(operator, "Freeze now");
@@ -46,7 +36,7 @@ test("an operator freezes money and lets it go again, and everyone sees it", asy
 test("two operators settle a doubt; one is not enough", async () => {
   await gate.fault({ operation: "createSwap", kind: "html500", effect: false, times: 1 });
   assert.equal((await gate.swap("doubtful", "70")).body.error, "OUTCOME_UNKNOWN");
-  const [first, second] = await Promise.all([signedIn(chromium, gate, "olga", ["operator"]), signedIn(chromium, gate, "otto", ["operator"])]);
+  const [first, second] = await Promise.all([signedIn(browser, gate, "olga", ["operator"]), signedIn(browser, gate, "otto", ["operator"])]);
   for (const page of [first, second]) await go(page, gate, "#/overview");
   for (const [page, told] of [
     [first, "You say that it was not executed. One more operator has to."],
@@ -67,7 +57,7 @@ test("two operators settle a doubt; one is not enough", async () => {
 test("limits and decisions are told in words and in pictures", async () => {
   await gate.swap("counted", "900");
   await gate.swap("too-much", "900000");
-  const page = await signedIn(chromium, gate, "vera", ["viewer"]);
+  const page = await signedIn(browser, gate, "vera", ["viewer"]);
   await go(page, gate, "#/overview");
   await page.getByText(/ of 100,000\.00 USD$/).waitFor();
   await page.getByRole("img", { name: /^Decisions over time: [0-9]+ allowed, [0-9]+ held, [1-9][0-9]* denied\.$/ }).waitFor();
@@ -75,7 +65,7 @@ test("limits and decisions are told in words and in pictures", async () => {
 });
 
 test("the rules are told, and explain what would become of a call", async () => {
-  const page = await signedIn(chromium, gate, "vera", ["viewer"]);
+  const page = await signedIn(browser, gate, "vera", ["viewer"]);
   await go(page, gate, "#/policy");
   await page.getByRole("heading", { name: "In force" }).waitFor();
   await page.getByLabel("Caller's issuer").fill("callers");
@@ -88,7 +78,7 @@ test("the rules are told, and explain what would become of a call", async () => 
 });
 
 test("tighter rules take force by themselves, looser ones when two policy admins agree", async () => {
-  const [first, second] = await Promise.all([signedIn(chromium, gate, "paula", ["policy-admin"]), signedIn(chromium, gate, "pete", ["policy-admin"])]);
+  const [first, second] = await Promise.all([signedIn(browser, gate, "paula", ["policy-admin"]), signedIn(browser, gate, "pete", ["policy-admin"])]);
   for (const page of [first, second]) await go(page, gate, "#/policy");
   const version = () => gate.act("GET", "policies", person("vera", ["viewer"])).then(({ body }) => body.version);
   const before = await version();
@@ -114,7 +104,7 @@ test("tighter rules take force by themselves, looser ones when two policy admins
 });
 
 test("an approver names who votes in their place, and takes it back", async () => {
-  const page = await signedIn(chromium, gate, "ops-1");
+  const page = await signedIn(browser, gate, "ops-1");
   await go(page, gate, "#/overview");
   await page.getByRole("button", { name: "Name a stand-in…" }).click();
   await press(page, "Let them stand in for me");
@@ -132,7 +122,7 @@ test("an approver names who votes in their place, and takes it back", async () =
 
 test("one call's whole story is found", async () => {
   await gate.swap("storied", "12");
-  const page = await signedIn(chromium, gate, "vera", ["viewer"]);
+  const page = await signedIn(browser, gate, "vera", ["viewer"]);
   await go(page, gate, "#/history");
   await page.getByLabel("requestId").fill("storied");
   await page.getByRole("button", { name: "Search" }).click();
@@ -143,7 +133,7 @@ test("one call's whole story is found", async () => {
 });
 
 test("a lost connection is shown, and what changed meanwhile stands there when it is back", async () => {
-  const page = await signedIn(chromium, gate, "ops-1", ["approver"], { expects: NOBODY });
+  const page = await signedIn(browser, gate, "ops-1", ["approver"], { expects: NOBODY });
   await page.locator("#live").getByText("Live", { exact: true }).waitFor();
   await gate.down("SIGKILL");
   await page.locator("#live").getByText("Connection lost").waitFor();
@@ -155,7 +145,7 @@ test("a lost connection is shown, and what changed meanwhile stands there when i
 });
 
 test("what could not be had for a moment stands there again, changed or not", async () => {
-  const page = await signedIn(chromium, gate, "ops-1", ["approver"], { expects: [/status of 503/] });
+  const page = await signedIn(browser, gate, "ops-1", ["approver"], { expects: [/status of 503/] });
   await go(page, gate, "#/overview");
   const cards = ["doubts", "limits", "decisions", "stand-ins"].map((id) => page.locator(`section[aria-labelledby="${id}"]`));
   for (const card of cards) await card.locator(".waiting").waitFor({ state: "detached" });

@@ -5,7 +5,7 @@
 import { mkdir } from "node:fs/promises";
 import path from "node:path";
 
-import { DESK, PHONE, browser, visit } from "./support/browser.mjs";
+import { DESK, PHONE, openBrowser, visit } from "./support/browser.mjs";
 import { Gate, RULES, person } from "./support/gate.mjs";
 import { BUSY, enough } from "./support/scenes.mjs";
 import { TARGET } from "./support/tools.mjs";
@@ -15,7 +15,7 @@ const MANY = Number(process.env.HOLDS ?? 10_000);
 const SIZES = { desk: DESK, phone: PHONE, narrow: { width: 320, height: 640 } };
 const ROLES = ["approver", "operator", "policy-admin"];
 
-const chromium = await browser();
+const browser = await openBrowser();
 await mkdir(FOLDER, { recursive: true });
 const wanted = process.argv.slice(2);
 
@@ -26,7 +26,7 @@ async function shoot(gate, name, hash, { act, whole = false } = {}) {
     for (const scheme of ["light", "dark"]) {
       if (size === "narrow" && scheme === "dark") continue;
       const address = hash === "signed out" ? gate.url : `${gate.url}/#token=${person("ops-1", ROLES)}`;
-      const page = await visit(chromium, address, { viewport, scheme });
+      const page = await visit(browser, address, { viewport, scheme });
       if (hash !== "signed out") {
         await page.locator("#places a").first().waitFor();
         await page.goto(`${gate.url}/${hash}`);
@@ -78,4 +78,4 @@ await shoot(many, "overview-busy", "#/overview", { whole: true });
 await shoot(many, "history-busy", "#/history");
 await shoot(many, "story", "#/history/production/paid-1");
 await many.stop();
-await chromium.close();
+await browser.close();

@@ -2,29 +2,20 @@
 
 import assert from "node:assert/strict";
 import http from "node:http";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 
-import { browser, tab, visit } from "./support/browser.mjs";
-import { Gate, person } from "./support/gate.mjs";
+import { tab, visit } from "./support/browser.mjs";
+import { person } from "./support/gate.mjs";
 import { calm, go, open, press, signedIn } from "./support/people.mjs";
+import { stage } from "./support/stage.mjs";
 
 /** A browser notes every refusal. */
 const REFUSED = /status of (401|403)/;
 
-let chromium, gate;
-
-before(async () => {
-  gate = await Gate.start();
-  chromium = await browser();
-});
-
-after(async () => {
-  await chromium?.close();
-  await gate?.stop();
-});
+const { browser, gate } = await stage();
 
 test("a token signs in, its link leaves no trace of it, and the cookie is no script's", async () => {
-  const page = await signedIn(chromium, gate, "ops-1");
+  const page = await signedIn(browser, gate, "ops-1");
   assert.equal(page.url(), `${gate.url}/#/queue`);
   const traces = await page.evaluate(() => JSON.stringify([location.href, history.state, document.cookie, { ...localStorage }, { ...sessionStorage }, document.documentElement.outerHTML]));
   assert.doesNotMatch(traces, /eyJ|sluice-session/);
@@ -36,7 +27,7 @@ test("a token signs in, its link leaves no trace of it, and the cookie is no scr
 });
 
 test("a token is typed in; one that is none is told so", async () => {
-  const page = await visit(chromium, gate.url, { expects: [REFUSED] });
+  const page = await visit(browser, gate.url, { expects: [REFUSED] });
   await page.getByLabel("Token").fill("not.a.token");
   await page.getByRole("button", { name: "Sign in" }).click();
   await page.getByRole("alert").waitFor();
@@ -48,7 +39,7 @@ test("a token is typed in; one that is none is told so", async () => {
 
 test("who signs out is out, in every tab, and going back shows nothing", async () => {
   const hold = await gate.held("left-behind", "2600");
-  const page = await signedIn(chromium, gate, "ops-1", ["approver"], { expects: [REFUSED] });
+  const page = await signedIn(browser, gate, "ops-1", ["approver"], { expects: [REFUSED] });
   const other = await tab(page, `${gate.url}/#/hold/${hold.id}`, [REFUSED]);
   await other.locator("article.hold h2").waitFor();
   await page.bringToFront();
@@ -65,7 +56,7 @@ test("who signs out is out, in every tab, and going back shows nothing", async (
 
 test("who signs in as somebody else is told in every tab, before anything is said in the wrong name", async () => {
   const hold = await gate.held("who-am-i", "2700");
-  const page = await signedIn(chromium, gate, "ops-1");
+  const page = await signedIn(browser, gate, "ops-1");
   await open(page, hold);
   // Another tab of the same browser, and nobody told the first.
   await page.context().request.post(`${gate.url}/sluice/v1/session`, {
@@ -82,7 +73,7 @@ test("who signs in as somebody else is told in every tab, before anything is sai
 
 test("a session that has ended is said so, and signing in again leads back", async () => {
   const hold = await gate.held("ended", "2800");
-  const page = await signedIn(chromium, gate, "ops-1", ["approver"], { expects: [REFUSED] });
+  const page = await signedIn(browser, gate, "ops-1", ["approver"], { expects: [REFUSED] });
   await open(page, hold);
   // Ended elsewhere. The page asks by itself soon, or when somebody does something.
   const cookies = await page.context().cookies();
@@ -103,7 +94,7 @@ test("another site can neither frame the page nor act in its name", async () => 
   });
   await new Promise((done) => elsewhere.listen(0, "127.0.0.1", done));
   const other = `http://localhost:${elsewhere.address().port}`;
-  const page = await signedIn(chromium, gate, "ops-1");
+  const page = await signedIn(browser, gate, "ops-1");
   const evil = await tab(page, other, [/./]);
   const framed = await evil.frames()[1].evaluate(() => document.body?.innerText ?? "").catch(() => "");
   assert.doesNotMatch(framed, /Queue|Sign in/);
@@ -140,7 +131,7 @@ test("another site can neither frame the page nor act in its name", async () => 
 });
 
 test("nothing that is anybody's is kept by a browser", async () => {
-  const page = await signedIn(chromium, gate, "ops-1");
+  const page = await signedIn(browser, gate, "ops-1");
   const kept = [];
   page.on("response", (answer) => {
     if (answer.url().includes("/sluice/v1/") && answer.headers()["cache-control"] !== "no-store") kept.push(answer.url());

@@ -1,22 +1,12 @@
 // How the page is served, and what it may do.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 
-import { browser, visit } from "./support/browser.mjs";
-import { Gate } from "./support/gate.mjs";
+import { visit } from "./support/browser.mjs";
+import { stage } from "./support/stage.mjs";
 
-let chromium, gate;
-
-before(async () => {
-  gate = await Gate.start();
-  chromium = await browser();
-});
-
-after(async () => {
-  await chromium.close();
-  await gate.stop();
-});
+const { browser, gate } = await stage();
 
 test("the page runs nothing but what is here, stands in no frame, and is asked after each time", async () => {
   for (const path of ["/", "/page/app.js", "/page/style.css"]) {
@@ -39,7 +29,7 @@ test("the page runs nothing but what is here, stands in no frame, and is asked a
 });
 
 test("whoever comes without a session is asked to sign in", async () => {
-  const page = await visit(chromium, gate.url);
+  const page = await visit(browser, gate.url);
   await page.getByRole("heading", { name: "Sluice" }).waitFor();
   assert.deepEqual(page.complaints.filter((text) => !text.includes("/session/ways")), []);
 });

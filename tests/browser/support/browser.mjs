@@ -1,8 +1,8 @@
-// A real Chromium, and people in it: each has cookies of their own.
+// A real browser, and people in it: each has cookies of their own.
 
 import { readFile } from "node:fs/promises";
 
-import { AXE, chromium } from "./tools.mjs";
+import { AXE, chromium, firefox } from "./tools.mjs";
 
 const ARGUMENTS = [
   "--headless",
@@ -20,9 +20,10 @@ export const PATIENCE_MS = Number(process.env.PATIENCE_MS ?? 30_000);
 export const DESK = { width: 1280, height: 860 };
 export const PHONE = { width: 360, height: 740 };
 
-export async function browser() {
-  const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
-  return chromium.launch({ executablePath, args: ARGUMENTS });
+/** Chromium, or the Firefox that `FIREFOX` names. */
+export async function openBrowser() {
+  if (process.env.FIREFOX) return firefox.launch({ channel: "moz-firefox", executablePath: process.env.FIREFOX });
+  return chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ARGUMENTS });
 }
 
 /**
@@ -49,6 +50,8 @@ export async function tab(page, url, expects = []) {
   return other;
 }
 
+/** Who leaves ends what they waited for; as Chromium and Firefox say it. */
+const LEFT = ["net::ERR_ABORTED", "NS_BINDING_ABORTED"];
 /** A browser notes every 401; the first question of the page is whether anybody is signed in. */
 const NOBODY_YET = /401 \(Unauthorized\) \(.*\/sluice\/v1\/session\)/;
 
@@ -61,9 +64,9 @@ function watch(page, wanted) {
     if (["error", "warning"].includes(message.type())) note(`${message.text()} (${message.location().url})`);
   });
   page.on("pageerror", (error) => note(String(error)));
-  // Who leaves ends what they waited for.
   page.on("requestfailed", (request) => {
-    if (request.failure()?.errorText !== "net::ERR_ABORTED") note(`${request.url()}: ${request.failure()?.errorText}`);
+    const { errorText } = request.failure() ?? {};
+    if (!LEFT.includes(errorText)) note(`${request.url()}: ${errorText}`);
   });
   // Nothing that data says may ever run.
   page.on("dialog", (dialog) => {

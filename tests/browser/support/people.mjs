@@ -6,8 +6,8 @@ import { visit } from "./browser.mjs";
 import { person } from "./gate.mjs";
 
 /** Somebody who has signed in by a link, as the demo prints them. */
-export async function signedIn(chromium, gate, subject, roles = ["approver"], options = {}) {
-  const page = await visit(chromium, `${gate.url}/${options.at ?? ""}#token=${person(subject, roles, options.claims)}`, options);
+export async function signedIn(browser, gate, subject, roles = ["approver"], options = {}) {
+  const page = await visit(browser, `${gate.url}/${options.at ?? ""}#token=${person(subject, roles, options.claims)}`, options);
   await page.locator("#places a").first().waitFor();
   return page;
 }

@@ -13,6 +13,6 @@ export const SLUICE = process.env.SLUICE ?? path.join(TARGET, "debug", "sluice")
 
 export const installed = createRequire(path.join(TARGET, "tools", "browser", "package.json"));
 
-export const { chromium } = installed("playwright-core");
+export const { chromium, firefox } = installed("playwright-core");
 /** What looks for faults that keep people out; it runs in the page. */
 export const AXE = installed.resolve("axe-core/axe.min.js");

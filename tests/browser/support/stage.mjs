@@ -1,0 +1,15 @@
+// What the tests of a file play on.
+
+import { after } from "node:test";
+
+import { openBrowser } from "./browser.mjs";
+import { Gate } from "./gate.mjs";
+
+/** A browser and a gate of these settings; both end with the file's tests. */
+export async function stage(settings) {
+  const gate = await Gate.start(settings);
+  after(() => gate.stop());
+  const browser = await openBrowser();
+  after(() => browser.close());
+  return { browser, gate };
+}
