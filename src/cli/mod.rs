@@ -19,6 +19,7 @@ mod policies;
 mod policy;
 mod requests;
 mod serve;
+mod sessions;
 mod simulate;
 mod stand_ins;
 mod store;
@@ -74,6 +75,7 @@ enum Command {
     Policy(policy::Arguments),
     Requests(requests::Arguments),
     Serve(serve::Arguments),
+    Sessions(sessions::Arguments),
     Simulate(simulate::Simulate),
     Store(store::Arguments),
     Token(token::Arguments),
@@ -137,6 +139,7 @@ pub fn run(cli: Cli) -> anyhow::Result<Ending> {
         Command::Operations(arguments) => operations::run(&arguments),
         Command::Policy(arguments) => policy::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Sessions(arguments) => sessions::run(&arguments),
         Command::Store(arguments) => store::run(&arguments),
         Command::Token(arguments) => token::run(arguments),
         Command::Webhook(arguments) => webhook::run(&arguments),

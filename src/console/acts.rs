@@ -34,6 +34,7 @@ pub(super) enum Act {
     SignOut,
     StartSignIn,
     EndSignIn,
+    EndSessions,
     SearchHistory,
     TellRequest,
     CountDecisions,
@@ -43,7 +44,7 @@ pub(super) enum Act {
 pub(super) type Acts = &'static [(Method, Act)];
 
 /// Every path, as the router reads it.
-pub(super) const PATHS: [(&str, Acts); 26] = [
+pub(super) const PATHS: [(&str, Acts); 27] = [
     ("/sluice/v1/openapi.json", &[(Method::GET, Act::Describe)]),
     ("/sluice/v1/explain", &[(Method::POST, Act::Explain)]),
     ("/sluice/v1/usage", &[(Method::GET, Act::Usage)]),
@@ -64,6 +65,7 @@ pub(super) const PATHS: [(&str, Acts); 26] = [
     ("/sluice/v1/holds/{hold}/withdraw", &[(Method::POST, Act::Withdraw)]),
     ("/sluice/v1/holds/{hold}/comment", &[(Method::POST, Act::Comment)]),
     ("/sluice/v1/session/ways", &[(Method::GET, Act::WaysIn)]),
+    ("/sluice/v1/sessions/end", &[(Method::POST, Act::EndSessions)]),
     ("/sluice/v1/history", &[(Method::GET, Act::SearchHistory)]),
     ("/sluice/v1/history/{environment}/{request}", &[(Method::GET, Act::TellRequest)]),
     ("/sluice/v1/decisions", &[(Method::GET, Act::CountDecisions)]),
@@ -76,7 +78,7 @@ pub(super) const PATHS: [(&str, Acts); 26] = [
 ];
 
 impl Act {
-    pub const ALL: [Act; 30] = [
+    pub const ALL: [Act; 31] = [
         Act::Describe,
         Act::Explain,
         Act::Usage,
@@ -104,6 +106,7 @@ impl Act {
         Act::SignOut,
         Act::StartSignIn,
         Act::EndSignIn,
+        Act::EndSessions,
         Act::SearchHistory,
         Act::TellRequest,
         Act::CountDecisions,
@@ -139,6 +142,7 @@ impl Act {
             Act::SignOut => "signOut",
             Act::StartSignIn => "startSignIn",
             Act::EndSignIn => "endSignIn",
+            Act::EndSessions => "endSessions",
             Act::SearchHistory => "searchHistory",
             Act::TellRequest => "tellRequest",
             Act::CountDecisions => "countDecisions",
@@ -155,7 +159,7 @@ impl Act {
             }
             Act::ListHolds | Act::WatchHolds | Act::ShowHold => Needs::AnyRole,
             // Whose, is looked at by the act.
-            Act::ListStandIns | Act::RevokeStandIn => Needs::AnyRole,
+            Act::ListStandIns | Act::RevokeStandIn | Act::EndSessions => Needs::AnyRole,
             Act::Approve | Act::Reject | Act::Withdraw | Act::Comment | Act::NameStandIn => Needs::Role(Role::Approver),
             Act::SearchHistory | Act::TellRequest | Act::CountDecisions => Needs::AnyRole,
             Act::Agree => Needs::Role(Role::PolicyAdmin),
@@ -180,6 +184,7 @@ impl Act {
             Act::SearchHistory | Act::TellRequest | Act::CountDecisions => None,
             Act::WaysIn | Act::ShowSession | Act::SignOut | Act::StartSignIn | Act::EndSignIn => None,
             Act::SignIn => Some("signInRequest"),
+            Act::EndSessions => Some("endSessionsRequest"),
             Act::Explain => Some("explainRequest"),
             Act::ListHolds | Act::WatchHolds | Act::ShowHold | Act::ListStandIns => None,
             Act::Approve => Some("approveRequest"),

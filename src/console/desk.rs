@@ -103,6 +103,7 @@ impl Desk {
         let trace = trace_id(request.headers().get(reply::REQUEST_ID).and_then(|h| h.to_str().ok()));
         let act = acts.iter().find(|(method, _)| method == request.method()).map(|(_, act)| *act);
         let name = act.map_or("none", Act::as_str);
+        let shown = self.browsers.session(request.headers());
         // What was begun ends, also where nobody waits for the answer any more.
         let answering = tokio::spawn(answer(self.clone(), acts, act, request));
         let reply = answering.await.unwrap_or_else(|error| {
@@ -120,7 +121,7 @@ impl Desk {
             Ok(room) => {
                 let mut response = self.finish(reply, &trace);
                 response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-                *response.body_mut() = changes::stream(self.inside.clone(), room);
+                *response.body_mut() = changes::stream(self.clone(), shown, room);
                 response
             }
             Err(_) => self.finish(unsaid(Code::Overloaded, "as many are listening as may be.", None), &trace),
@@ -288,6 +289,7 @@ async fn perform(desk: &Desk, act: Act, asked: Asked) -> Reply {
         Act::SignOut => session::sign_out(desk, &asked).await,
         Act::StartSignIn => oidc::start(desk).await,
         Act::EndSignIn => oidc::end(desk, &asked).await,
+        Act::EndSessions => session::end_all(desk, &asked).await,
         Act::SearchHistory => history::search(desk, &asked).await,
         Act::TellRequest => history::tell(desk, &asked).await,
         Act::CountDecisions => decisions::count(desk, &asked).await,

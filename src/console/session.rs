@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::asked::{Asked, store_failed};
 use super::browser::{Browsers, Cookie, Shown};
 use super::desk::Desk;
-use super::person::{Needs, Person};
+use super::person::{Needs, Person, Role};
 use super::told;
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
@@ -86,6 +86,21 @@ pub(super) async fn sign_out(desk: &Desk, asked: &Asked) -> Reply {
             reply.headers.extend(gone.map(|value| (SET_COOKIE, value)));
             reply
         }
+        Err(fault) => store_failed(&desk.inside, &fault),
+    }
+}
+
+/// One's own, or anybody's for an operator.
+pub(super) async fn end_all(desk: &Desk, asked: &Asked) -> Reply {
+    let text = |name: &str| asked.body.get(name).and_then(Value::as_str);
+    let by = &asked.person.who;
+    let who = text("person").map_or_else(|| by.clone(), |subject| by.beside(subject));
+    if who != *by && !asked.person.has(Role::Operator) {
+        return unsaid(Code::Forbidden, "it takes the role `operator` to end another person's sessions.", None);
+    }
+    let why = (by, text("reason").unwrap_or_default());
+    match sessions::end_all(&desk.inside.books, environment(desk), &who, why).await {
+        Ok(ended) => said(200, &json!({ "ended": ended })),
         Err(fault) => store_failed(&desk.inside, &fault),
     }
 }

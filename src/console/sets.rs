@@ -1,11 +1,13 @@
 //! The set of policies in force, and the one that waits until two people agree.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::asked::{Asked, store_failed, violated};
 use super::told;
 use crate::base::ids::Environment;
-use crate::catalog::{Place, Violation};
+use crate::catalog::{Operation, Place, Violation};
 use crate::commit::{StoreFault, StoreTime};
 use crate::config::Loosening;
 use crate::gateway::Inside;
@@ -31,11 +33,23 @@ pub(super) async fn show(inside: &Inside, asked: &Asked) -> Reply {
         Loosening::Free => "free",
         Loosening::TwoPeople => "two-people",
     };
-    let mut told = json!({ "version": now.policies.version(), "loosening": loosening, "candidate": candidate });
+    let catalog = inside.catalog();
+    let operations: Vec<Value> = catalog.operations().iter().filter(|one| one.enabled).map(told_of).collect();
+    let mut told = json!({
+        "version": now.policies.version(),
+        "loosening": loosening,
+        "candidate": candidate,
+        "operations": operations,
+    });
     if let Some(members) = told.as_object_mut() {
         members.extend(now.policies.rules.recited().map(|(name, words)| (name.to_owned(), words)));
     }
     said(200, &told)
+}
+
+fn told_of(operation: &Arc<Operation>) -> Value {
+    let Operation { id, class, summary, .. } = &**operation;
+    json!({ "operation": id.as_str(), "class": class.as_str(), "summary": summary })
 }
 
 pub(super) async fn agree(inside: &Inside, asked: &Asked) -> Reply {

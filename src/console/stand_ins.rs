@@ -11,7 +11,6 @@ use crate::catalog::Violation;
 use crate::commit::{StoreFault, StoreTime};
 use crate::gateway::Inside;
 use crate::journey::stand_ins::{self, Period, Unnamed};
-use crate::stations::claim::Owner;
 use crate::stations::hold::{NotNamed, StandIn};
 use crate::stations::reply::{Code, Reply, said, unsaid};
 
@@ -46,7 +45,7 @@ pub(super) async fn name(inside: &Inside, asked: &Asked) -> Reply {
         (_, Ok(None)) => return violated(vec![Violation::new("/until", "required", "a time with its zone")]),
     };
     let (member, policies) = (&asked.person.who, &inside.in_force.now().policies);
-    let person = of_console(member, text("person").unwrap_or_default());
+    let person = member.beside(text("person").unwrap_or_default());
     let reason = text("reason").unwrap_or_default();
     let pair = (member, &person);
     match stand_ins::name(&inside.books, policies, environment, pair, period, reason).await {
@@ -77,8 +76,8 @@ pub(super) async fn revoke(inside: &Inside, asked: &Asked) -> Reply {
         return violated(vec![told::not_served()]);
     };
     let who = &asked.person.who;
-    let member = text("for").map_or_else(|| who.clone(), |subject| of_console(who, subject));
-    let person = of_console(who, text("person").unwrap_or_default());
+    let member = text("for").map_or_else(|| who.clone(), |subject| who.beside(subject));
+    let person = who.beside(text("person").unwrap_or_default());
     let is_theirs = *who == member || *who == person;
     if !is_theirs && !asked.person.has(Role::Operator) && !asked.person.has(Role::PolicyAdmin) {
         let message = "it is the member, the stand-in, an `operator` or a `policy-admin` who revokes one.";
@@ -89,11 +88,6 @@ pub(super) async fn revoke(inside: &Inside, asked: &Asked) -> Reply {
         Ok(changed) => said(200, &json!({ "changed": changed })),
         Err(fault) => store_failed(inside, &fault),
     }
-}
-
-/// People are those of the console's issuer.
-fn of_console(asker: &Owner, subject: &str) -> Owner {
-    Owner { issuer: asker.issuer.clone(), subject: subject.to_owned() }
 }
 
 fn moment(body: &Value, name: &str) -> Result<Option<StoreTime>, Violation> {

@@ -64,6 +64,7 @@ pub(super) fn words(entry: &Value) -> String {
         "signed-in" => "a person signed in at the console",
         "stayed-in" => "a person used their session at the console",
         "signed-out" => "a person signed out at the console",
+        "sessions-ended" => "all sessions of a person at the console were ended",
         other => other,
     }
     .to_owned();

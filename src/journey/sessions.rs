@@ -8,7 +8,7 @@ use super::books::TRIES;
 use super::operate::changing;
 use crate::adapters::random::session_id;
 use crate::base::ids::Environment;
-use crate::commit::StoreFault;
+use crate::commit::{Number, StoreFault};
 use crate::stations::claim::Owner;
 use crate::stations::session::{self, Before, MOST, Session, SessionId, SessionTerms, Standing};
 
@@ -96,17 +96,49 @@ pub async fn end(
     Err(changing())
 }
 
+/// Ends all that a person has open, on every node; how many they were.
+pub async fn end_all(
+    books: &Books,
+    environment: Environment,
+    who: &Owner,
+    why: (&Owner, &str),
+) -> Result<usize, StoreFault> {
+    for _ in 0..TRIES {
+        // The list is read first: whoever signs in after it was read changes it.
+        let (list, _) = books.store.read(&session::list_key(environment, who)).await?;
+        let Some(version) = list.as_ref().map(|record| record.version) else { return Ok(0) };
+        let open = open(books, environment, session::of_person(list.as_ref())).await?;
+        let count = open.len();
+        let commit = session::end_all(who, version, open, why, (environment, &books.node));
+        if books.commit(commit).await?.is_some() {
+            books.changes.happened();
+            return Ok(count);
+        }
+    }
+    Err(changing())
+}
+
+/// Those of these that the store still holds.
+async fn open(
+    books: &Books,
+    environment: Environment,
+    names: Vec<String>,
+) -> Result<Vec<(String, Number)>, StoreFault> {
+    let mut open = Vec::new();
+    for name in names {
+        if let (Some(record), _) = books.store.read(&session::key_of(environment, &name)).await? {
+            open.push((name, record.version));
+        }
+    }
+    Ok(open)
+}
+
 /// Those that are over are forgotten; then the oldest end until there is room for one more.
 async fn make_room(books: &Books, environment: Environment, mut before: Before) -> Result<Before, StoreFault> {
     if before.names.len() < MOST {
         return Ok(before);
     }
-    let mut standing = Vec::new();
-    for name in std::mem::take(&mut before.names) {
-        if let (Some(record), _) = books.store.read(&session::key_of(environment, &name)).await? {
-            standing.push((name, record.version));
-        }
-    }
+    let mut standing = open(books, environment, std::mem::take(&mut before.names)).await?;
     let too_many = standing.len().saturating_sub(MOST.saturating_sub(1));
     let stay = standing.split_off(too_many);
     (before.ending, before.names) = (standing, stay.into_iter().map(|(name, _)| name).collect());

@@ -68,10 +68,12 @@ pub enum What {
     /// A session was used, and goes on.
     StayedIn,
     SignedOut,
+    /// All sessions of a person were ended.
+    SessionsEnded,
 }
 
 impl What {
-    pub const ALL: [What; 31] = [
+    pub const ALL: [What; 32] = [
         What::Sending,
         What::Refused,
         What::Executed,
@@ -103,6 +105,7 @@ impl What {
         What::SignedIn,
         What::StayedIn,
         What::SignedOut,
+        What::SessionsEnded,
     ];
 
     pub fn as_str(self) -> &'static str {
@@ -138,6 +141,7 @@ impl What {
             What::SignedIn => "signed-in",
             What::StayedIn => "stayed-in",
             What::SignedOut => "signed-out",
+            What::SessionsEnded => "sessions-ended",
         }
     }
 }

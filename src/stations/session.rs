@@ -13,6 +13,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::claim::Owner;
+use super::hold::member_of;
 use super::record::{Entry, What};
 use crate::base::digest::Fingerprint;
 use crate::base::ids::Environment;
@@ -173,6 +174,23 @@ pub fn end(key: &RecordKey, standing: &Standing, node: &NodeId) -> Commit {
     let step = Step::Delete { key: key.clone(), version: standing.version };
     let entry = of(What::SignedOut, key, &standing.session).to_bytes();
     Commit { environment: key.environment, node: node.clone(), steps: vec![step], entry }
+}
+
+/// All that a person has open end. Guarded: these are all, and each stands as it was seen.
+pub fn end_all(
+    who: &Owner,
+    list: Number,
+    open: Vec<(String, Number)>,
+    (by, reason): (&Owner, &str),
+    (environment, node): (Environment, &NodeId),
+) -> Commit {
+    let ended: Vec<Value> = open.iter().map(|(name, _)| Value::from(told(name))).collect();
+    let delete = |key, version| Step::Delete { key, version };
+    let mut steps = vec![delete(list_key(environment, who), list)];
+    steps.extend(open.into_iter().map(|(name, version)| delete(key_of(environment, &name), version)));
+    let entry = Entry::of(What::SessionsEnded).by(&by.issuer, &by.subject).with("person", member_of(who));
+    let entry = entry.with("reason", reason).with("ended", ended);
+    Commit { environment, node: node.clone(), steps, entry: entry.to_bytes() }
 }
 
 fn keep(session: &Session, now: StoreTime, terms: SessionTerms) -> Keep {

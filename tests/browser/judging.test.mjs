@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { PHONE, tab } from "./support/browser.mjs";
+import { PHONE, PLAIN_HOST, tab } from "./support/browser.mjs";
 import { person } from "./support/gate.mjs";
 import { approve, calm, go, open, press, signedIn } from "./support/people.mjs";
 import { stage } from "./support/stage.mjs";
@@ -104,6 +104,19 @@ test("a vote is taken back, and a remark is left", async () => {
   calm(page);
 });
 
+test("what was asked for a destination before is one tap away", async () => {
+  await gate.swap("sent-before", "120");
+  const hold = await gate.held("sent-again", "4300");
+  const page = await signedIn(browser, gate, "ops-1");
+  await open(page, hold);
+  await page.getByText("last paid").first().waitFor();
+  await page.getByRole("link", { name: "all that was asked for it" }).first().click();
+  await page.locator(".entry").getByRole("link", { name: "sent-before" }).first().waitFor();
+  await page.goBack();
+  await page.locator("article.hold").getByText("last paid").first().waitFor();
+  calm(page);
+});
+
 test("what somebody else decided meanwhile closes the question, and is told", async () => {
   const hold = await gate.held("meanwhile", "5000");
   const page = await signedIn(browser, gate, "ops-1");
@@ -160,6 +173,17 @@ test("words that tell another amount than the bytes are not believed", async () 
   await go(page, gate, `#/hold/${hold.id}`);
   await page.getByRole("alert").getByText("does not stand in the bytes").first().waitFor();
   assert.equal(await page.getByRole("button", { name: "Approve…" }).count(), 0);
+  calm(page);
+});
+
+test("a browser that cannot compute the fingerprint lets nobody vote, and says what to do", async () => {
+  const hold = await gate.held("unprotected", "6150");
+  const url = gate.url.replace("127.0.0.1", PLAIN_HOST);
+  const page = await signedIn(browser, { url }, "ops-1", ["approver"], { expects: [/origin was untrustworthy/] });
+  await go(page, { url }, `#/hold/${hold.id}`);
+  await page.getByRole("alert").getByText("This page came without HTTPS").waitFor();
+  assert.equal(await page.getByRole("button", { name: "Approve…" }).count(), 0);
+  assert.equal(await page.getByRole("button", { name: "Reject…" }).count(), 0);
   calm(page);
 });
 

@@ -33,6 +33,26 @@ test("an operator freezes money and lets it go again, and everyone sees it", asy
   calm(operator, viewer);
 });
 
+test("one operation is frozen, chosen from those that move money", async () => {
+  const page = await signedIn(browser, gate, "olga", ["operator"]);
+  await go(page, gate, "#/overview");
+  await page.getByRole("button", { name: "Freeze…" }).click();
+  await page.getByLabel("What").selectOption("operation");
+  const operations = page.getByLabel("Operation");
+  await operations.selectOption("createOfframp");
+  const offered = await operations.locator("option").evaluateAll((options) => options.map(({ value }) => value));
+  assert.ok(offered.includes("createSwap") && !offered.includes("getUser"), offered.join());
+  await page.getByLabel("Why").fill("the bank is closed");
+  await press(page, "Freeze now");
+  await page.getByText("Frozen in production: the operation createOfframp", { exact: true }).waitFor();
+  assert.equal((await gate.swap("beside-frozen", "10")).status, 201);
+  await page.getByRole("button", { name: "Let it go again…" }).click();
+  await page.getByLabel("Why").fill("it opened");
+  await press(page, "Let it go again in production");
+  await page.getByText("Nothing is frozen").waitFor();
+  calm(page);
+});
+
 test("two operators settle a doubt; one is not enough", async () => {
   await gate.fault({ operation: "createSwap", kind: "html500", effect: false, times: 1 });
   assert.equal((await gate.swap("doubtful", "70")).body.error, "OUTCOME_UNKNOWN");
@@ -65,12 +85,16 @@ test("limits and decisions are told in words and in pictures", async () => {
 });
 
 test("the rules are told, and explain what would become of a call", async () => {
-  const page = await signedIn(browser, gate, "vera", ["viewer"]);
+  const page = await signedIn(browser, gate, "vera", ["viewer"], { expects: [/status of 400/] });
   await go(page, gate, "#/policy");
   await page.getByRole("heading", { name: "In force" }).waitFor();
   await page.getByLabel("Caller's issuer").fill("callers");
   await page.getByRole("button", { name: "Explain" }).click();
   await page.getByText("Waits for people, worth 2,500.00 USD; to agree: payment.").waitFor();
+  await page.getByLabel("Operation").selectOption("createOfframp");
+  await page.getByRole("button", { name: "Explain" }).click();
+  // The body is of another one.
+  await page.locator(".card").getByRole("alert").waitFor();
   await page.getByLabel("Body, as JSON").fill("{");
   await page.getByRole("button", { name: "Explain" }).click();
   await page.getByRole("alert").getByText("The body is no JSON").waitFor();

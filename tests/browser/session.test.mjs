@@ -5,8 +5,8 @@ import http from "node:http";
 import { test } from "node:test";
 
 import { tab, visit } from "./support/browser.mjs";
-import { person } from "./support/gate.mjs";
-import { calm, go, open, press, signedIn } from "./support/people.mjs";
+import { Gate, person } from "./support/gate.mjs";
+import { approve, calm, go, open, press, signedIn } from "./support/people.mjs";
 import { stage } from "./support/stage.mjs";
 
 /** A browser notes every refusal. */
@@ -84,6 +84,50 @@ test("a session that has ended is said so, and signing in again leads back", asy
   await page.getByRole("button", { name: "Sign in" }).click();
   await page.locator("article.hold").getByRole("heading", { name: "2,800 USDT" }).waitFor();
   calm(page);
+});
+
+test("who has lost a phone is signed out everywhere, by an operator or at another browser", async () => {
+  const [lost, operator] = await Promise.all([
+    signedIn(browser, gate, "ops-2", ["approver"], { expects: [REFUSED] }),
+    signedIn(browser, gate, "olga", ["operator"]),
+  ]);
+  const end = async (page, whose) => {
+    await page.locator(".person summary").click();
+    await page.getByRole("button", { name: "End all sessions…" }).click();
+    if (whose) await page.getByLabel("Person").fill(whose);
+    await press(page, "End all sessions");
+    await page.getByText("Say why first").waitFor();
+    await page.getByLabel("Why").fill("a lost phone");
+    await press(page, "End all sessions");
+  };
+  await end(operator, "ops-2");
+  await operator.getByText("1 session was ended.").waitFor();
+  await lost.getByText("Your time here has ended.").waitFor();
+  const other = await signedIn(browser, gate, "ops-2", ["approver"]);
+  await end(other);
+  await other.getByText("All your sessions have ended.").waitFor();
+  assert.equal((await other.context().request.get(`${gate.url}/sluice/v1/session`)).status(), 401);
+  calm(lost, operator, other);
+});
+
+test("over TLS the cookie is of this very host and for encrypted connections alone", async () => {
+  const secured = await Gate.start({ tls: true });
+  try {
+    const hold = await secured.held("by-tls", "2500");
+    const page = await signedIn(browser, secured, "ops-1", ["approver"], { ignoreHTTPSErrors: true });
+    const cookies = (await page.context().cookies()).map(({ name, secure, httpOnly, sameSite, path }) => ({ name, secure, httpOnly, sameSite, path }));
+    assert.deepEqual(cookies, [{ name: "__Host-sluice-session", secure: true, httpOnly: true, sameSite: "Strict", path: "/" }]);
+    await open(page, hold);
+    await approve(page, "2,500 USDT");
+    await page.getByText("You agreed.").waitFor();
+    const answer = await page.context().request.get(`${secured.url}/`);
+    assert.match(answer.headers()["strict-transport-security"], /^max-age=[0-9]{7,}/);
+    await page.context().request.delete(`${secured.url}/sluice/v1/session`, { headers: { "sluice-console": "1", origin: secured.url } });
+    assert.deepEqual(await page.context().cookies(), []);
+    calm(page);
+  } finally {
+    await secured.stop();
+  }
 });
 
 test("another site can neither frame the page nor act in its name", async () => {

@@ -1,8 +1,9 @@
 // The page: who is signed in, which view is shown, and whether what is shown is fresh.
 
-import { call, get, now, session } from "./api.js";
+import { call, get, now, post, session } from "./api.js";
 import { Changes } from "./changes.js";
-import { fill, h, toast, trouble } from "./dom.js";
+import { ask, reasonField } from "./dialog.js";
+import { field, fill, h, toast, trouble } from "./dom.js";
 import * as freezes from "./freezes.js";
 import * as history from "./history.js";
 import * as hold from "./hold.js";
@@ -101,6 +102,29 @@ async function signOut() {
   leave("You are signed out.");
 }
 
+/** All sessions of whoever is signed in; an operator says whose. */
+async function endSessions() {
+  const me = desk.me.person.subject;
+  const who = h("input", { type: "text", value: me, autocomplete: "off", autocapitalize: "off", spellcheck: "false", maxlength: "512" });
+  const reason = reasonField("Why", "It stands in the audit chain.");
+  const answer = await ask({
+    title: "End all sessions?",
+    content: [
+      h("p", {}, desk.may("operator") ? "Every browser in which this person is signed in is signed out." : "Every browser in which you are signed in is signed out, this one too."),
+      h("p", { class: "muted" }, "Tokens stay good until they expire: who must stay out is shut out where tokens are made."),
+      desk.may("operator") && field("Person", who, "Their subject, as `finance-2`."),
+      reason.element,
+    ],
+    label: "End all sessions",
+    kind: "bad",
+    check: () => (who.value.trim() === "" ? "Say whose." : reason.check()),
+    perform: async () => (await post("sessions/end", { person: who.value.trim(), reason: reason.text() })).body,
+  });
+  if (!answer) return;
+  if (who.value.trim() === me) leave("All your sessions have ended.");
+  else toast(answer.ended === 1 ? "1 session was ended." : `${answer.ended} sessions were ended.`);
+}
+
 /** The bar at the top, and that of places. */
 function head() {
   const live = h("p", { class: "live", role: "status", id: "live" });
@@ -117,9 +141,9 @@ function head() {
       h("p", {}, me.roles.length > 0 ? `May act as ${me.roles.join(", ")}.` : "Has no role here: ask who runs the gate for one."),
       me.expiresAt && h("p", { class: "muted" }, `Signed in until ${when(me.expiresAt)}.`),
       h("button", { type: "button", onclick: signOut }, "Sign out"),
+      h("button", { type: "button", onclick: endSessions }, "End all sessions…"),
     ),
   );
-  addEventListener("click", ({ target }) => !menu.contains(target) && menu.removeAttribute("open"));
   fill(top, h("a", { href: "#/queue", class: "brand" }, mark(), "Sluice"), live, menu);
   fill(places, links);
   places.hidden = false;
@@ -141,6 +165,12 @@ function tellLive() {
     const since = h("span", {}, h("span", { class: "dot", "aria-hidden": "true" }), `Connection lost at ${when(new Date().toISOString())}.`, h("span", { class: "wordy" }, " This may be old."));
     fill(live, since, again);
   }
+}
+
+/** A menu closes when something else is touched. */
+function closeMenu({ target }) {
+  const menu = top.querySelector("details[open]");
+  if (menu && !menu.contains(target)) menu.removeAttribute("open");
 }
 
 /** What is frozen stands above everything. */
@@ -279,6 +309,7 @@ document.addEventListener("visibilitychange", async () => {
   await desk.isStillMe().catch(() => {});
 });
 if (tabs) tabs.onmessage = () => (desk.me ? desk.isStillMe().catch(() => {}) : begin());
+addEventListener("click", closeMenu);
 document.getElementById("skip").addEventListener("click", (event) => {
   event.preventDefault();
   main.focus();

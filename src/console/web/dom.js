@@ -58,6 +58,14 @@ export function select(options, value, props) {
   return chosen;
 }
 
+/** Lets choose among these operations; what was chosen stays if it is among them. */
+export function offer(chosen, operations, isWanted) {
+  const { value } = chosen;
+  const wanted = operations.filter(isWanted);
+  fill(chosen, wanted.map(({ operation, summary }) => h("option", { value: operation }, `${operation}: ${summary}`)));
+  if (wanted.some(({ operation }) => operation === value)) chosen.value = value;
+}
+
 /** A text whose `names` stand out. */
 export function prose(text) {
   return text.split("`").map((part, at) => (at % 2 === 1 ? h("code", {}, part) : part));

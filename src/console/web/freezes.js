@@ -1,8 +1,8 @@
 // Money that is stopped: said above everything, and done or lifted with a second look.
 
-import { post } from "./api.js";
+import { get, post } from "./api.js";
 import { ask, reasonField } from "./dialog.js";
-import { field, h, moment, select, toast } from "./dom.js";
+import { field, h, moment, offer, select, toast } from "./dom.js";
 import { when } from "./words.js";
 
 /** What a freeze stops. */
@@ -58,12 +58,14 @@ export function section(desk, redraw) {
 async function freeze(redraw) {
   const environment = select([["production", "Production"], ["sandbox", "Sandbox"]], "production");
   const of = select([["all", "All money"], ["operation", "One operation"], ["caller", "One caller"]], "all");
-  const which = h("input", { type: "text", autocomplete: "off", autocapitalize: "off", spellcheck: "false" });
-  const whichField = field("Which", which, "An operation as createSwap, or a caller as issuer/subject.");
-  whichField.hidden = true;
-  of.addEventListener("change", () => {
-    whichField.hidden = of.value === "all";
-  });
+  const operation = select([], "");
+  const caller = h("input", { type: "text", autocomplete: "off", autocapitalize: "off", spellcheck: "false" });
+  const fields = { operation: field("Operation", operation), caller: field("Caller", caller, "As issuer/subject.") };
+  const choose = () => Object.entries(fields).forEach(([name, element]) => (element.hidden = of.value !== name));
+  of.addEventListener("change", choose);
+  choose();
+  // Who freezes all money waits for no list.
+  get("policies").then(({ body }) => offer(operation, body.operations, (one) => one.class === "money"), () => {});
   const reason = reasonField("Why", "Everyone who looks here reads it.");
   const answer = await ask({
     title: "Freeze money?",
@@ -71,15 +73,16 @@ async function freeze(redraw) {
       h("p", {}, "What has not begun gets 503 FROZEN on every node at once. What was done is answered as ever, and reads go on."),
       field("Environment", environment),
       field("What", of),
-      whichField,
+      fields.operation,
+      fields.caller,
       reason.element,
     ],
     label: "Freeze now",
     kind: "bad",
-    check: () => (of.value !== "all" && which.value.trim() === "" ? "Say which one." : reason.check()),
+    check: () => ({ all: "all", operation: operation.value, caller: caller.value.trim() })[of.value] === "" ? "Say which one." : reason.check(),
     perform: async () => {
-      const [issuer, ...subject] = which.value.trim().split("/");
-      const scopes = { all: "all", operation: { operation: which.value.trim() }, caller: { caller: { issuer, subject: subject.join("/") } } };
+      const [issuer, ...subject] = caller.value.trim().split("/");
+      const scopes = { all: "all", operation: { operation: operation.value }, caller: { caller: { issuer, subject: subject.join("/") } } };
       return (await post("freezes", { environment: environment.value, scope: scopes[of.value], reason: reason.text() })).body;
     },
   });

@@ -33,15 +33,25 @@ const WHAT = {
   "signed-in": ["Signed in", "note"],
   "stayed-in": ["Stayed signed in", "note"],
   "signed-out": ["Signed out", "note"],
+  "sessions-ended": ["Sessions ended", "note"],
   "stand-in": ["Named a stand-in", "note"],
   "stand-in-revoked": ["Took a stand-in back", "note"],
 };
 
-export function view(desk, [environment, request]) {
-  return request ? story(environment, request) : search();
+/** The address of all that went to a destination, as a hold names it: what it is, a colon, its name. */
+export function sentTo(destination) {
+  return `#/history/to/${encodeURIComponent(destination.slice(destination.indexOf(":") + 1))}`;
 }
 
-const kept = { environment: "", requestId: "", destination: "", person: "", day: "" };
+export function view(desk, [first, second]) {
+  if (!second) return search();
+  if (first !== "to") return story(first, second);
+  Object.assign(kept, NOTHING, { destination: second });
+  return search();
+}
+
+const NOTHING = { environment: "", requestId: "", destination: "", person: "", day: "" };
+const kept = { ...NOTHING };
 
 function search() {
   const text = (name, props) => h("input", { type: "text", name, value: kept[name], autocomplete: "off", autocapitalize: "off", spellcheck: "false", ...props });

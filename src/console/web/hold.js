@@ -4,6 +4,7 @@ import { get } from "./api.js";
 import { limitBar } from "./charts.js";
 import { badge, fill, h, moment, prose, trouble } from "./dom.js";
 import { doubts } from "./fingerprint.js";
+import { sentTo } from "./history.js";
 import { acts, remarkButton } from "./vote.js";
 import { ago, counted, grouped, left, missing, movement, person, state, when } from "./words.js";
 
@@ -211,7 +212,15 @@ function paid(before) {
     "ul",
     { class: "paid" },
     before.map(({ destination, at }) =>
-      h("li", {}, h("span", { class: "code" }, destination), h("br"), at ? h("span", { class: "muted" }, "last paid ", moment(when(at), at)) : h("strong", { class: "warn" }, "never paid from here")),
+      h(
+        "li",
+        {},
+        h("span", { class: "code" }, destination),
+        h("br"),
+        at ? h("span", { class: "muted" }, "last paid ", moment(when(at), at)) : h("strong", { class: "warn" }, "never paid from here"),
+        ", ",
+        h("a", { href: sentTo(destination) }, "all that was asked for it"),
+      ),
     ),
   );
 }

@@ -2,15 +2,15 @@
 
 import { get, post } from "./api.js";
 import { ask, reasonField } from "./dialog.js";
-import { badge, field, fill, h, moment, prose, select, toast, trouble } from "./dom.js";
+import { badge, field, fill, h, moment, offer, prose, select, toast, trouble } from "./dom.js";
 import { ago, counted, person, usd } from "./words.js";
 
 const EFFECTS = { allow: ["Allowed", "good"], hold: ["Waits for people", "waits"], deny: ["Denied", "bad"] };
 
 export function view(desk) {
   const place = h("div", { class: "cards" }, h("p", { class: "waiting" }, "One moment…"));
-  const explain = explainSection(desk);
-  const element = h("div", { class: "page" }, h("h1", {}, "Rules"), place, explain);
+  const explain = explainSection();
+  const element = h("div", { class: "page" }, h("h1", {}, "Rules"), place, explain.element);
   let last = "";
 
   async function refresh() {
@@ -25,6 +25,7 @@ export function view(desk) {
     if (print === last) return;
     last = print;
     fill(place, waiting(desk, told, refresh), inForce(told));
+    explain.offer(told.operations);
   }
 
   refresh();
@@ -108,7 +109,7 @@ const EXAMPLE = `{
 function explainSection() {
   const text = (value, props) => h("input", { type: "text", value, autocomplete: "off", autocapitalize: "off", spellcheck: "false", ...props });
   const environment = select([["production", "Production"], ["sandbox", "Sandbox"]], "production");
-  const operation = text("createSwap");
+  const operation = select([["createSwap", "createSwap"]], "createSwap");
   const issuer = text("");
   const subject = text("somebody");
   const roles = text("");
@@ -124,7 +125,7 @@ function explainSection() {
       "div",
       { class: "grid" },
       field("Environment", environment),
-      field("Operation", operation, "As createSwap; `sluice operations` lists them."),
+      field("Operation", operation),
       field("Caller's issuer", issuer, "Its name in the configuration."),
       field("Caller", subject),
       field("Roles", roles, "With commas between."),
@@ -150,7 +151,7 @@ function explainSection() {
     }
     button.disabled = false;
   });
-  return h(
+  const element = h(
     "section",
     { class: "card", "aria-labelledby": "explain" },
     h("h2", { id: "explain" }, "What would become of a call?"),
@@ -158,6 +159,7 @@ function explainSection() {
     form,
     told,
   );
+  return { element, offer: (operations) => offer(operation, operations, (one) => one.class !== "read") };
 }
 
 function explained(answer) {

@@ -24,6 +24,11 @@ impl Owner {
     pub fn of(caller: &Caller) -> Owner {
         Owner { issuer: caller.issuer().to_owned(), subject: caller.subject().to_owned() }
     }
+
+    /// Another of the same issuer.
+    pub fn beside(&self, subject: &str) -> Owner {
+        Owner { issuer: self.issuer.clone(), subject: subject.to_owned() }
+    }
 }
 
 /// As the audit chain and operators read it. The name of an issuer holds no slash.

@@ -4,7 +4,10 @@ import { readFile } from "node:fs/promises";
 
 import { AXE, chromium, firefox } from "./tools.mjs";
 
+/** A name of this machine that no browser takes for one: without TLS, what it serves is not trusted. */
+export const PLAIN_HOST = "console.test";
 const ARGUMENTS = [
+  `--host-resolver-rules=MAP ${PLAIN_HOST} 127.0.0.1`,
   "--headless",
   "--no-sandbox",
   "--disable-gpu",
@@ -22,7 +25,10 @@ export const PHONE = { width: 360, height: 740 };
 
 /** Chromium, or the Firefox that `FIREFOX` names. */
 export async function openBrowser() {
-  if (process.env.FIREFOX) return firefox.launch({ channel: "moz-firefox", executablePath: process.env.FIREFOX });
+  if (process.env.FIREFOX) {
+    const firefoxUserPrefs = { "network.dns.localDomains": PLAIN_HOST };
+    return firefox.launch({ channel: "moz-firefox", executablePath: process.env.FIREFOX, firefoxUserPrefs });
+  }
   return chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ARGUMENTS });
 }
 
@@ -30,8 +36,8 @@ export async function openBrowser() {
  * A person's page at this address; all that it complains of is kept in `complaints`. What is expected to be complained of
  * is named by `expects`, a list of patterns.
  */
-export async function visit(browser, url, { viewport = DESK, scheme = "light", expects = [] } = {}) {
-  const context = await browser.newContext({ viewport, colorScheme: scheme, reducedMotion: "reduce" });
+export async function visit(browser, url, { viewport = DESK, scheme = "light", expects = [], ignoreHTTPSErrors = false } = {}) {
+  const context = await browser.newContext({ viewport, colorScheme: scheme, reducedMotion: "reduce", ignoreHTTPSErrors });
   const page = await context.newPage();
   page.setDefaultTimeout(PATIENCE_MS);
   page.complaints = [];

@@ -1,11 +1,12 @@
 // A gate before simulators, on free ports, with a console; all of it ends with `stop`.
 
-import { spawn } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { createHmac } from "node:crypto";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createInterface } from "node:readline";
 import os from "node:os";
 import path from "node:path";
+import { promisify } from "node:util";
 
 import { SLUICE } from "./tools.mjs";
 
@@ -138,12 +139,12 @@ export class Gate {
   /**
    * Options: `rules`, the text of its policies; `people`, their issuer;
    * `console`, lines that stand in `[console]`; `general`, settings of no section;
-   * `sandbox`, whether it serves that too.
+   * `sandbox`, whether it serves that too; `tls`, whether people reach it by TLS alone.
    */
   static async start(options = {}) {
     const gate = new Gate();
     gate.folder = await mkdtemp(path.join(os.tmpdir(), "sluice-browser-"));
-    gate.options = { rules: RULES, people: ISSUER_OF_PEOPLE, console: "", general: "", sandbox: false, ...options };
+    gate.options = { rules: RULES, people: ISSUER_OF_PEOPLE, console: "", general: "", sandbox: false, tls: false, ...options };
     gate.simulators = [];
     gate.upstreams = {};
     for (const environment of gate.options.sandbox ? ["production", "sandbox"] : ["production"]) {
@@ -154,6 +155,7 @@ export class Gate {
     gate.ports = {};
     await mkdir(path.join(gate.folder, "policies"));
     await gate.rules(gate.options.rules);
+    if (gate.options.tls) await gate.certify();
     try {
       await gate.again();
     } catch (failure) {
@@ -166,6 +168,13 @@ export class Gate {
   /** Writes the policies; a gate that runs reads them by itself. */
   async rules(text) {
     await writeFile(path.join(this.folder, "policies", "everything.toml"), text);
+  }
+
+  /** Makes the key and the certificate that people see. */
+  async certify() {
+    const files = ["-keyout", path.join(this.folder, "key.pem"), "-out", path.join(this.folder, "certificate.pem")];
+    const made = ["-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=console"];
+    await promisify(execFile)("openssl", ["req", ...made, "-addext", "subjectAltName=IP:127.0.0.1", ...files]);
   }
 
   /** Starts it where it was before. */
@@ -184,7 +193,7 @@ export class Gate {
       return told.probes && told.console && told.production ? true : undefined;
     });
     this.ports = told;
-    this.url = `http://${told.console}`;
+    this.url = `${this.options.tls ? "https" : "http"}://${told.console}`;
   }
 
   async down(signal) {
@@ -257,6 +266,7 @@ ${this.options.people}
 [console]
 listen = "${at("console")}"
 issuer = "people"
+${this.options.tls ? 'tls_certificate = "certificate.pem"\ntls_key = { file = "key.pem" }' : ""}
 ${this.options.console}
 [probes]
 listen = "${at("probes")}"

@@ -224,6 +224,60 @@ fn who_signs_out_is_out() {
 }
 
 #[test]
+fn all_sessions_of_a_person_are_ended_by_them_or_by_an_operator() {
+    let upstream = Upstream::start();
+    let gate = console(Setup::of(&upstream)).start();
+    let viewer = token_of(PEOPLE, "vera", &["viewer"]);
+    let [first, second, third] = [(); 3].map(|()| signed_in(&gate, &viewer));
+    let of_olga = signed_in(&gate, &operator("olga"));
+    let end = |cookie: &str, body: Value| send(&gate, &page("POST", "sessions/end", cookie).json(body.to_string()));
+    let of_another = end(&first, json!({"person": "olga", "reason": "a prank"}));
+    assert_eq!(told(&of_another), (403, "FORBIDDEN".to_owned()));
+    assert_eq!(shown(&gate, &of_olga).status, 200);
+    assert_eq!(end(&first, json!({"person": "vera"})).status, 400, "nobody said why");
+
+    let answer = end(&of_olga, json!({"person": "vera", "reason": "a lost phone"}));
+    assert_described(&answer, "endSessionsAnswer");
+    assert_eq!(answer.json(), json!({"ended": 3}));
+    let stand = [&first, &second, &third, &of_olga].map(|cookie| shown(&gate, cookie).status);
+    assert_eq!(stand, [401, 401, 401, 200]);
+    let entry = audited(&gate, &[("/what", json!("sessions-ended"))]);
+    assert_eq!((&entry["by"]["subject"], &entry["person"]), (&json!("olga"), &json!("people:vera")));
+    assert_eq!((&entry["reason"], entry["ended"].as_array().unwrap().len()), (&json!("a lost phone"), 3));
+
+    let again = signed_in(&gate, &viewer);
+    assert_eq!(end(&again, json!({"reason": "I leave this place"})).json(), json!({"ended": 1}));
+    assert_eq!(shown(&gate, &again).status, 401);
+    assert_eq!(end(&of_olga, json!({"person": "nobody", "reason": "to see"})).json(), json!({"ended": 0}));
+}
+
+/// Whoever signs in while their sessions are ended is out or in, and never in a session that nobody can end.
+#[test]
+fn who_signs_in_meanwhile_has_a_session_that_can_be_ended() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let gates = ["left", "right"].map(|node| console(nodes::setup(&upstream, &redis.url(), node)).start());
+    let [left, right] = &gates;
+    let viewer = token_of(PEOPLE, "vera", &["viewer"]);
+    let end =
+        || act("POST", "sessions/end", &operator("olga")).json(json!({"person": "vera", "reason": "x"}).to_string());
+    let come = || {
+        let answer = send(left, &with_token(&viewer, ""));
+        (answer.status == 200).then(|| cookie_of(&answer))
+    };
+    let cookies: Vec<String> = std::thread::scope(|threads| {
+        let ending = threads.spawn(|| (0..20).map(|_| send(right, &end()).status).collect::<Vec<_>>());
+        let came = (0..20).filter_map(|_| come()).collect();
+        // Two that change the same at one time may both be told to come again, and nothing is half done.
+        assert!(ending.join().unwrap().iter().all(|status| [200, 503].contains(status)));
+        came
+    });
+    assert!(!cookies.is_empty());
+    assert_eq!(send(right, &end()).status, 200);
+    let standing = cookies.iter().filter(|cookie| shown(left, cookie).status == 200).count();
+    assert_eq!(standing, 0);
+}
+
+#[test]
 fn one_person_has_so_many_sessions_and_the_oldest_ends() {
     let upstream = Upstream::start();
     let gate = console(Setup::of(&upstream)).start();
