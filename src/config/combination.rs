@@ -3,6 +3,7 @@
 mod console;
 mod issuers;
 mod redis;
+mod traces;
 mod webhooks;
 
 use std::net::SocketAddr;
@@ -41,6 +42,7 @@ pub(super) fn findings(file: &str, written: &Written) -> Vec<Finding> {
     faults.extend(operand_key(written));
     faults.extend(redis::wrong(written));
     faults.extend(webhooks::wrong(written));
+    faults.extend(traces::wrong(written));
     faults.extend(nobody_to_agree(written));
     faults.into_iter().map(|(severity, place, fault)| Finding { severity, ..fault.error(file, &place) }).collect()
 }

@@ -38,7 +38,8 @@ pub struct Config {
     pub limits: LimitsConfig,
     pub timeouts: TimeoutsConfig,
     pub log: LogConfig,
-    pub telemetry: TelemetryConfig,
+    /// Without it nothing is traced.
+    pub traces: Option<Collector>,
     /// Threads that serve; 0 means one for each core.
     pub threads: usize,
 }
@@ -382,11 +383,12 @@ pub struct TimeoutsConfig {
     pub grace: Duration,
 }
 
-/// Traces of requests.
+/// Where traces of requests go.
 #[derive(Clone, Debug)]
-pub struct TelemetryConfig {
-    /// The collector's URL; without it nothing is traced.
-    pub otlp: Option<String>,
+pub struct Collector {
+    pub url: String,
+    /// What each batch says for itself; it is fit for a header.
+    pub authorization: Option<Secret>,
     /// Of requests that come without a trace, one in so many begins one.
     pub one_in: u64,
 }

@@ -333,6 +333,12 @@ pub(super) static SECTIONS: &[Section] = &[
                       and what callers say of their traces passes as it came.",
             },
             Setting {
+                name: "otlp_authorization",
+                kind: Kind::Secret(|w| &mut w.otlp_authorization),
+                absent: Absent::Nothing { example: r#"{ file = "otlp.secret" }"# },
+                doc: "What each batch says in `Authorization`, whole: `Bearer …` or `Basic …`.",
+            },
+            Setting {
                 name: "trace_one_in",
                 kind: Kind::Number { least: 1, most: 1_000_000, unit: "requests", slot: |w| &mut w.trace_one_in },
                 absent: Absent::Means("1"),

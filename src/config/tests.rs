@@ -15,6 +15,7 @@ mod clients;
 mod console;
 mod issuers;
 mod shared_store;
+mod traces;
 mod webhooks;
 
 /// Reads a text as `etc/sluice.toml`, beside files and under variables.
@@ -100,6 +101,7 @@ fn every_example_of_the_reference_is_of_the_right_type() {
         ("webhook.secret", "whsec_c2x1aWNlLXRlc3Qtc2VjcmV0LW51bWJlci1vbmU=\n"),
         ("tls/webhook-ca.pem", &certificate),
         ("oidc.secret", "of the provider and of us"),
+        ("otlp.secret", "Bearer of-the-collector"),
     ];
     let is_setting = |line: &str| line.split_once(" = ").is_some_and(|(name, _)| !name.contains(['`', ' ']));
     let instead_of_another = SECTIONS.iter().flat_map(|section| section.settings).filter_map(|s| match s.absent {

@@ -35,7 +35,7 @@ pub(super) fn keys(url: &str) -> Result<String, Fault> {
     Ok(url.to_owned())
 }
 
-/// The address of a collector of traces. Nothing secret goes there.
+/// The address of a collector of traces.
 pub(super) fn collector(url: &str) -> Result<String, Fault> {
     let whole = |fault: Fault| fault.remedy("write `http://host:4318`, or `https://`, and a path where needed");
     let (tls, uri, authority) = parts(url).map_err(whole)?;
@@ -47,7 +47,7 @@ pub(super) fn collector(url: &str) -> Result<String, Fault> {
     Ok(url.to_owned())
 }
 
-/// Whether nobody between could alter what is asked there.
+/// Whether nobody between could read or alter what is asked there.
 pub fn is_safe(url: &str) -> bool {
     keys(url).is_ok()
 }

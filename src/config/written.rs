@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use super::fault::Place;
 use super::meant::{
-    AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Config, ConsoleConfig, CredentialConfig, CredentialSource,
-    Demands, Durability, EnvironmentConfig, HoldsMode, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig,
-    LogFormat, LogLevel, Login, Loosening, OidcConfig, ProbesConfig, ReconcileConfig, RedisConfig, RedisPlace,
-    SentinelsConfig, StoreConfig, StoreKind, TelemetryConfig, TimeoutsConfig, UpstreamConfig,
+    AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Collector, Config, ConsoleConfig, CredentialConfig,
+    CredentialSource, Demands, Durability, EnvironmentConfig, HoldsMode, IssuerConfig, KeySource, LimitsConfig,
+    ListenerTls, LogConfig, LogFormat, LogLevel, Login, Loosening, OidcConfig, ProbesConfig, ReconcileConfig,
+    RedisConfig, RedisPlace, SentinelsConfig, StoreConfig, StoreKind, TimeoutsConfig, UpstreamConfig,
 };
 use super::pem::PublicKey;
 use super::settings::Heading;
@@ -99,6 +99,7 @@ pub(super) struct Written {
     pub log_format: Option<Placed<LogFormat>>,
     pub log_level: Option<Placed<LogLevel>>,
     pub otlp: Option<Placed<String>>,
+    pub otlp_authorization: Option<Placed<Secret>>,
     pub trace_one_in: Option<Placed<usize>>,
     pub threads: Option<Placed<usize>>,
 }
@@ -291,9 +292,13 @@ impl Written {
                 grace: self.grace?.value,
             },
             log: LogConfig { format: self.log_format?.value, level: self.log_level?.value },
-            telemetry: TelemetryConfig {
-                otlp: self.otlp.map(|url| url.value),
-                one_in: u64::try_from(self.trace_one_in?.value).ok()?,
+            traces: match self.otlp {
+                None => None,
+                Some(url) => Some(Collector {
+                    url: url.value,
+                    authorization: self.otlp_authorization.map(|authorization| authorization.value),
+                    one_in: u64::try_from(self.trace_one_in?.value).ok()?,
+                }),
             },
             threads: self.threads?.value,
         })

@@ -33,6 +33,7 @@ use crate::adapters::clock::SystemClock;
 use crate::adapters::credential::Credential;
 use crate::adapters::handed_over::HandedOver;
 use crate::adapters::identity::{Identity, Keyring};
+use crate::adapters::otlp::Tracer;
 use crate::adapters::policies::Archive;
 use crate::adapters::rate::{Local, Shared};
 use crate::adapters::redis::Redis;
@@ -64,6 +65,7 @@ pub struct Process {
     workers: Workers,
     opened: Opened,
     supervisor: Supervisor,
+    tracer: Option<Tracer>,
     /// Becomes true when the end cut something off.
     cut: watch::Receiver<bool>,
 }
@@ -309,7 +311,7 @@ impl Process {
             supervisor: supervisor.clone(),
             cut,
         };
-        Ok(Process { server, runtime, addresses, ending, sending, workers, opened, supervisor, cut: was_cut })
+        Ok(Process { server, runtime, addresses, ending, sending, workers, opened, supervisor, tracer, cut: was_cut })
     }
 
     pub fn addresses(&self) -> &Addresses {
@@ -318,7 +320,7 @@ impl Process {
 
     /// Serves until SIGTERM or SIGINT, or until a part of it dies, and returns when all that ran has ended.
     pub fn serve(self) -> Result<Served, Died> {
-        let Process { server, runtime, addresses, ending, sending, workers, opened, supervisor, cut } = self;
+        let Process { server, runtime, addresses, ending, sending, workers, opened, supervisor, tracer, cut } = self;
         let environments: Vec<Environment> = addresses.environments.iter().map(|(one, _)| *one).collect();
         supervisor.ready();
         server.run(RunArgs { shutdown_signal: Box::new(ending) });
@@ -330,6 +332,9 @@ impl Process {
             );
         }
         let has_died = *workers.died().borrow();
+        if let Some(tracer) = tracer {
+            runtime.block_on(tracer.flush());
+        }
         runtime.block_on(workers.end());
         bookkeeping::close(opened.clone(), &environments, &runtime);
         // What else holds the books is gone with it; the last to let go writes the last checkpoint, and that is here.

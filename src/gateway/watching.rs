@@ -45,8 +45,8 @@ pub(super) fn watch_over(
     let [louder, usual] = signals;
     let (louder, usual) = (louder.map_err(StartError::Runtime)?, usual.map_err(StartError::Runtime)?);
     workers.keep("the log's level", keep_level(config.log.level, louder, usual));
-    let Some(url) = &config.telemetry.otlp else { return Ok(None) };
-    let traced = Tracer::new(url, config.telemetry.one_in, config.store.node.as_str(), metrics);
+    let Some(collector) = &config.traces else { return Ok(None) };
+    let traced = Tracer::new(collector, config.store.node.as_str(), metrics);
     let (tracer, exporter) = traced.map_err(StartError::Traces)?;
     workers.help("traces", exporter.run());
     Ok(Some(tracer))

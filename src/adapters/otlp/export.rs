@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use reqwest::{Client, redirect};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
-use super::{Span, Trace};
+use super::{Span, Trace, Waiting};
+use crate::config::Collector;
 use crate::telemetry::{Metrics, Station};
 
 /// How long the first of a batch waits for others.
@@ -27,19 +29,26 @@ pub struct Exporter {
     client: Client,
     url: String,
     node: String,
-    waiting: mpsc::Receiver<Trace>,
+    waiting: mpsc::Receiver<Waiting>,
     metrics: Metrics,
 }
 
 impl Exporter {
     pub(super) fn new(
-        url: &str,
+        to: &Collector,
         node: &str,
-        waiting: mpsc::Receiver<Trace>,
+        waiting: mpsc::Receiver<Waiting>,
         metrics: Metrics,
     ) -> Result<Exporter, reqwest::Error> {
-        let client = Client::builder().redirect(redirect::Policy::none()).no_proxy().timeout(DEADLINE).build()?;
-        let url = format!("{}/v1/traces", url.trim_end_matches('/'));
+        let mut headers = HeaderMap::new();
+        let said = to.authorization.as_ref().and_then(|said| HeaderValue::from_str(said.reveal()).ok());
+        if let Some(mut value) = said {
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        let client = Client::builder().redirect(redirect::Policy::none()).no_proxy().timeout(DEADLINE);
+        let client = client.default_headers(headers).build()?;
+        let url = format!("{}/v1/traces", to.url.trim_end_matches('/'));
         Ok(Exporter { client, url, node: node.to_owned(), waiting, metrics })
     }
 
@@ -47,12 +56,22 @@ impl Exporter {
     pub async fn run(mut self) {
         let mut was_taken = true;
         while let Some(first) = self.waiting.recv().await {
-            let mut batch = vec![first];
+            let (mut batch, mut teller) = (Vec::new(), None);
+            match first {
+                Waiting::Trace(trace) => batch.push(trace),
+                // All before it is gone.
+                Waiting::Teller(_) => continue,
+            }
             let gathering = async {
-                while batch.len() < MOST_TRACES
-                    && let Some(next) = self.waiting.recv().await
-                {
-                    batch.push(next);
+                while batch.len() < MOST_TRACES {
+                    match self.waiting.recv().await {
+                        Some(Waiting::Trace(next)) => batch.push(next),
+                        Some(Waiting::Teller(next)) => {
+                            teller = Some(next);
+                            return;
+                        }
+                        None => return,
+                    }
                 }
             };
             // What came until then is in the batch.
@@ -60,6 +79,7 @@ impl Exporter {
             let count = batch.iter().fold(0_usize, |sum, trace| sum.saturating_add(trace.count()));
             let is_taken = self.send(&batch).await;
             self.metrics.spans(if is_taken { "exported" } else { "dropped" }, count);
+            drop(teller);
             if is_taken != was_taken {
                 was_taken = is_taken;
                 match is_taken {

@@ -14,11 +14,13 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use http::header::{HeaderName, HeaderValue};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
 
 use crate::adapters::clock::{Stopwatch, SystemClock};
 use crate::adapters::random;
 use crate::base::traceparent::TraceParent;
+use crate::config::Collector;
 use crate::ports::Clock as _;
 use crate::telemetry::{Metrics, RequestLine, Station};
 
@@ -26,12 +28,14 @@ pub use export::Exporter;
 
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 /// So many requests may wait to be exported.
-const WAITING: usize = 2_048;
+const MOST_WAITING: usize = 2_048;
+/// A process that ends waits no longer for its collector.
+const LAST: Duration = Duration::from_secs(2);
 
 /// Begins traces, or goes on with those of callers.
 #[derive(Clone, Debug)]
 pub struct Tracer {
-    queue: mpsc::Sender<Trace>,
+    queue: mpsc::Sender<Waiting>,
     metrics: Metrics,
     /// Of requests without a trace, one in so many begins one.
     one_in: u64,
@@ -46,10 +50,18 @@ pub struct Spans(Option<Arc<Open>>);
 struct Open {
     /// The span of the whole request, as those inside it name their parent.
     root: TraceParent,
-    queue: mpsc::Sender<Trace>,
+    queue: mpsc::Sender<Waiting>,
     metrics: Metrics,
     watch: Stopwatch,
     trace: Mutex<Trace>,
+}
+
+/// What stands in the queue.
+#[derive(Debug)]
+enum Waiting {
+    Trace(Trace),
+    /// Whoever is told when all before it is gone.
+    Teller(oneshot::Sender<()>),
 }
 
 /// What a collector is told of one request.
@@ -92,10 +104,21 @@ struct Inside {
 
 impl Tracer {
     /// The tracer, and what exports what it traces.
-    pub fn new(url: &str, one_in: u64, node: &str, metrics: Metrics) -> Result<(Tracer, Exporter), reqwest::Error> {
-        let (queue, waiting) = mpsc::channel(WAITING);
-        let exporter = Exporter::new(url, node, waiting, metrics.clone())?;
-        Ok((Tracer { queue, metrics, one_in: one_in.max(1) }, exporter))
+    pub fn new(to: &Collector, node: &str, metrics: Metrics) -> Result<(Tracer, Exporter), reqwest::Error> {
+        let (queue, waiting) = mpsc::channel(MOST_WAITING);
+        let exporter = Exporter::new(to, node, waiting, metrics.clone())?;
+        Ok((Tracer { queue, metrics, one_in: to.one_in.max(1) }, exporter))
+    }
+
+    /// Returns when what was traced until now is gone, or when that takes too long.
+    pub async fn flush(&self) {
+        let (teller, told) = oneshot::channel();
+        let flushed = async {
+            if self.queue.send(Waiting::Teller(teller)).await.is_ok() {
+                told.await.ok();
+            }
+        };
+        timeout(LAST, flushed).await.ok();
     }
 
     /// Goes on with the trace that the headers name, if its caller keeps one; begins one where they name none.
@@ -195,7 +218,7 @@ impl Drop for Open {
         let mut trace = std::mem::take(self.trace.get_mut().unwrap_or_else(PoisonError::into_inner));
         trace.ended.get_or_insert(self.watch.elapsed());
         let count = trace.count();
-        if self.queue.try_send(trace).is_err() {
+        if self.queue.try_send(Waiting::Trace(trace)).is_err() {
             self.metrics.spans("dropped", count);
         }
     }

@@ -158,3 +158,16 @@ fn a_collector_that_is_away_or_refuses_costs_spans_and_nothing_else() {
         assert_eq!(gate.metric("sluice_spans_total{outcome=\"exported\"}"), 0);
     }
 }
+
+#[test]
+fn a_collector_is_told_who_speaks_and_what_was_traced_last_before_the_process_ends() {
+    let (upstream, collector) = (Upstream::start(), Upstream::start());
+    let setup = traced(&upstream, &collector).file("otlp.secret", "Bearer of-the-collector\n");
+    let gate = setup.set_raw("telemetry", "otlp_authorization", r#"{ file = "otlp.secret" }"#).start();
+    get("/v2/users").send(gate.production());
+    gate.end();
+    let seen = collector.seen();
+    assert!(seen.iter().any(|batch| batch.text().contains("\"listUsers\"")), "the last spans are lost");
+    let said = |name: &str| seen[0].head.header(name);
+    assert_eq!(said("authorization").as_deref(), Some("Bearer of-the-collector"));
+}
