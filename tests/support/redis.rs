@@ -82,9 +82,12 @@ impl Redis {
         }
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("redis-server is missing");
         let watch = Watch::start();
+        // Somebody else's may have come to the same port first.
+        let mine = format!("process_id:{}\r", child.id());
+        let is_mine = || self.try_ask(&["INFO", "server"]).is_some_and(|told| told.concat().contains(&mine));
         let is_there = || match self.is_tls {
             true => TcpStream::connect(("127.0.0.1", self.port)).is_ok(),
-            false => self.try_ask(&["PING"]).is_some(),
+            false => is_mine(),
         };
         while !is_there() {
             assert!(watch.elapsed() < PATIENCE, "waited in vain for the Redis");
