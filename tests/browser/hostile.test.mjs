@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { tellOtherwise } from "./support/browser.mjs";
 import { person } from "./support/gate.mjs";
 import { calm, go, signedIn } from "./support/people.mjs";
 import { stage } from "./support/stage.mjs";
@@ -64,10 +65,7 @@ test("what a gate would never say becomes no markup either", async () => {
     if (value === null || typeof value !== "object") return value;
     return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, spoil(one, key)]));
   };
-  await page.route(/\/sluice\/v1\/(?!session|holds\/changes)/, async (route) => {
-    const answer = await route.fetch();
-    await route.fulfill({ response: answer, json: spoil(await answer.json()) });
-  });
+  await tellOtherwise(page, /\/sluice\/v1\/(?!session|holds\/changes)/, (told) => spoil(told));
   for (const place of ["#/overview", "#/policy", "#/history", "#/history/production/beyond", "#/queue", `#/hold/${hold.id}`]) {
     await go(page, gate, place);
     await page.locator("h1:visible, h2:visible").first().waitFor();

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { PHONE, PLAIN_HOST, tab } from "./support/browser.mjs";
+import { PHONE, PLAIN_HOST, tab, tellOtherwise } from "./support/browser.mjs";
 import { person } from "./support/gate.mjs";
 import { approve, calm, go, open, press, signedIn } from "./support/people.mjs";
 import { stage } from "./support/stage.mjs";
@@ -148,11 +148,9 @@ test("a second tab shows what was done in the first", async () => {
 test("bytes that are not what the gate says are not voted for", async () => {
   const hold = await gate.held("altered", "6000");
   const page = await signedIn(browser, gate, "ops-1");
-  await page.route(`**/sluice/v1/holds/${hold.id}`, async (route) => {
-    const answer = await route.fetch();
-    const told = await answer.json();
+  await tellOtherwise(page, `**/sluice/v1/holds/${hold.id}`, (told) => {
     told.sent.body = told.sent.body.replace("0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359");
-    await route.fulfill({ response: answer, json: told });
+    return told;
   });
   await go(page, gate, `#/hold/${hold.id}`);
   await page.getByRole("alert").getByText("Do not judge this").first().waitFor();
@@ -164,11 +162,9 @@ test("bytes that are not what the gate says are not voted for", async () => {
 test("words that tell another amount than the bytes are not believed", async () => {
   const hold = await gate.held("other-words", "6100");
   const page = await signedIn(browser, gate, "ops-1");
-  await page.route(`**/sluice/v1/holds/${hold.id}`, async (route) => {
-    const answer = await route.fetch();
-    const told = await answer.json();
+  await tellOtherwise(page, `**/sluice/v1/holds/${hold.id}`, (told) => {
     for (const word of told.words) word.text = word.text.replace("6100", "61");
-    await route.fulfill({ response: answer, json: told });
+    return told;
   });
   await go(page, gate, `#/hold/${hold.id}`);
   await page.getByRole("alert").getByText("does not stand in the bytes").first().waitFor();

@@ -29,3 +29,19 @@ test("a hundred are shown, more when asked for, each once, and those found that 
   await page.getByText("100+ for you").waitFor();
   calm(page);
 });
+
+test("who asked for more gets it, also where something changes meanwhile and answers are slow", async () => {
+  const page = await signedIn(browser, gate, "finance-2");
+  await page.getByText("100+ for you").waitFor();
+  await page.route("**/sluice/v1/holds?*", async (route) => {
+    await new Promise((resolve) => setTimeout(resolve, 700));
+    await route.continue().catch(() => {});
+  });
+  await page.getByRole("button", { name: "Show 100 more" }).click();
+  await gate.held("meanwhile-1", "1999");
+  await page.getByText("200+ for you").waitFor();
+  await gate.held("meanwhile-2", "1999");
+  await page.getByRole("button", { name: "Show 100 more" }).click();
+  await page.getByText(/^25[0-9] for you$/).waitFor();
+  calm(page);
+});

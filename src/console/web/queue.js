@@ -6,8 +6,8 @@ import { ago, left, missing, movement, person, shortened, state, tally, when } f
 
 const PAGE = 100;
 const COUNTED = { mine: "for you", open: "open", approved: "approved", ended: "over" };
-/** So many pages are looked at again when something has changed. */
-const FRESH_PAGES = 3;
+/** So many pages are looked at again when something has changed; what is further down stays as it was. */
+const FRESH_PAGES = 5;
 /** So many more are asked for where they hold next to nothing. */
 const SPARE_PAGES = 5;
 
@@ -20,6 +20,8 @@ export function view(desk) {
   let pages = 1;
   let chosen = null;
   let turn = 0;
+  let loading = null;
+  let isWaiting = false;
 
   const rows = new Map();
   const list = h("ol", { class: "rows" });
@@ -71,12 +73,30 @@ export function view(desk) {
 
   function anew() {
     holds = [];
+    pages = 1;
     rows.clear();
     fill(list);
     load(1);
   }
 
-  async function load(upTo) {
+  function load(upTo) {
+    loading = look(upTo);
+  }
+
+  /** What somebody asked for is not cut off by a look at what has changed: that comes after it. */
+  async function refresh() {
+    if (isWaiting) return;
+    isWaiting = true;
+    let last;
+    do {
+      last = loading;
+      await last;
+    } while (last !== loading);
+    isWaiting = false;
+    load(Math.min(pages, FRESH_PAGES));
+  }
+
+  async function look(upTo) {
     turn += 1;
     const mine = turn;
     const query = { limit: PAGE, environment: asked.environment, operation: asked.operation };
@@ -98,7 +118,10 @@ export function view(desk) {
       if (mine === turn) fill(told, trouble(failure, () => load(upTo)));
       return;
     }
-    [holds, next, pages] = [found, after ?? null, upTo];
+    if (upTo < pages) {
+      const fresh = new Set(found.map((hold) => hold.id));
+      holds = [...found, ...holds.slice(found.length).filter((hold) => !fresh.has(hold.id))];
+    } else [holds, next, pages] = [found, after ?? null, upTo];
     draw();
   }
 
@@ -139,7 +162,7 @@ export function view(desk) {
   return {
     title: "Queue",
     element,
-    refresh: () => load(Math.min(pages, FRESH_PAGES)),
+    refresh,
     choose(id) {
       chosen = id;
       mark();

@@ -23,6 +23,18 @@ export const PATIENCE_MS = Number(process.env.PATIENCE_MS ?? 30_000);
 export const DESK = { width: 1280, height: 860 };
 export const PHONE = { width: 360, height: 740 };
 
+/** Alters what the page is told at these addresses; what is under way when the page closes is nobody's. */
+export async function tellOtherwise(page, addresses, alter) {
+  await page.route(addresses, async (route) => {
+    try {
+      const answer = await route.fetch();
+      await route.fulfill({ response: answer, json: alter(await answer.json()) });
+    } catch (failure) {
+      if (!page.isClosed()) page.complaints.push(`told otherwise: ${failure}`);
+    }
+  });
+}
+
 /** Chromium, or the Firefox that `FIREFOX` names. */
 export async function openBrowser() {
   if (process.env.FIREFOX) {
