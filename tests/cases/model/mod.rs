@@ -33,7 +33,7 @@ use crate::support::Redis;
 
 /// Histories that failed once.
 const COMMITTED_SEEDS: [u64; 0] = [];
-const HISTORIES: u64 = 600;
+const HISTORIES: u64 = 400;
 /// Those that are told by a real Redis as well.
 const REDIS_HISTORIES: u64 = 12;
 const REQUEST_IDS: u64 = 4;
