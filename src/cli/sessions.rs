@@ -41,7 +41,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     if let (Some(person), Some(members)) = (person, body.as_object_mut()) {
         members.insert("person".to_owned(), json!(person));
     }
-    let whose = person.as_deref().unwrap_or("you");
+    let whose = person.as_deref().unwrap_or("yours");
     way.ask(&Ask::post("sessions/end", body), |answer| match answer["ended"].as_u64() {
         Some(0) => format!("No session of {whose} was open.\n"),
         Some(1) => format!("1 session of {whose} was ended.\n"),
