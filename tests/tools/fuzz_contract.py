@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SCHEMAS = ROOT / "schemas"
 METHODS = ("get", "put", "post", "delete", "patch")
 # Seeds and calls per operation. Fixed, so that a failure comes again.
-USUAL = {"production": (20, [1]), "sandbox": (60, [2])}
+USUAL = {"production": (20, [1]), "sandbox": (30, [2])}
 LONG = {"production": (300, [1, 5]), "sandbox": (300, [2, 4])}
 # Statuses of a swap stay as they are for the whole run, so that it can be cancelled.
 SLOW_MS = "3600000"
