@@ -332,7 +332,8 @@ impl Process {
             );
         }
         let has_died = *workers.died().borrow();
-        if let Some(tracer) = tracer {
+        // Who ends it at once waits for no collector.
+        if let Some(tracer) = tracer.filter(|_| !*cut.borrow()) {
             runtime.block_on(tracer.flush());
         }
         runtime.block_on(workers.end());

@@ -41,6 +41,7 @@ impl Exporter {
         metrics: Metrics,
     ) -> Result<Exporter, reqwest::Error> {
         let mut headers = HeaderMap::new();
+        // INVARIANT: what no header may hold was refused with the configuration.
         let said = to.authorization.as_ref().and_then(|said| HeaderValue::from_str(said.reveal()).ok());
         if let Some(mut value) = said {
             value.set_sensitive(true);

@@ -30,7 +30,7 @@ const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 /// So many requests may wait to be exported.
 const MOST_WAITING: usize = 2_048;
 /// A process that ends waits no longer for its collector.
-const LAST: Duration = Duration::from_secs(2);
+const LAST: Duration = Duration::from_secs(1);
 
 /// Begins traces, or goes on with those of callers.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@
 
 import { get, post } from "./api.js";
 import { ask, reasonField } from "./dialog.js";
-import { field, h, moment, offer, select, toast } from "./dom.js";
+import { field, h, moment, offer, select, toast, trouble } from "./dom.js";
 import { when } from "./words.js";
 
 /** What a freeze stops. */
@@ -65,7 +65,7 @@ async function freeze(redraw) {
   of.addEventListener("change", choose);
   choose();
   // Who freezes all money waits for no list.
-  get("policies").then(({ body }) => offer(operation, body.operations, (one) => one.class === "money"), () => {});
+  get("policies").then(({ body }) => offer(operation, body.operations, (one) => one.class === "money"), (failure) => fields.operation.append(trouble(failure)));
   const reason = reasonField("Why", "Everyone who looks here reads it.");
   const answer = await ask({
     title: "Freeze money?",

@@ -6,8 +6,6 @@ import { ago, left, missing, movement, person, shortened, state, tally, when } f
 
 const PAGE = 100;
 const COUNTED = { mine: "for you", open: "open", approved: "approved", ended: "over" };
-/** So many pages are looked at again when something has changed; what is further down stays as it was. */
-const FRESH_PAGES = 5;
 /** So many more are asked for where they hold next to nothing. */
 const SPARE_PAGES = 5;
 
@@ -73,7 +71,6 @@ export function view(desk) {
 
   function anew() {
     holds = [];
-    pages = 1;
     rows.clear();
     fill(list);
     load(1);
@@ -93,7 +90,7 @@ export function view(desk) {
       await last;
     } while (last !== loading);
     isWaiting = false;
-    load(Math.min(pages, FRESH_PAGES));
+    load(pages);
   }
 
   async function look(upTo) {
@@ -118,10 +115,7 @@ export function view(desk) {
       if (mine === turn) fill(told, trouble(failure, () => load(upTo)));
       return;
     }
-    if (upTo < pages) {
-      const fresh = new Set(found.map((hold) => hold.id));
-      holds = [...found, ...holds.slice(found.length).filter((hold) => !fresh.has(hold.id))];
-    } else [holds, next, pages] = [found, after ?? null, upTo];
+    [holds, next, pages] = [found, after ?? null, upTo];
     draw();
   }
 

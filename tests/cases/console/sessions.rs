@@ -1,13 +1,16 @@
 //! Sessions of browsers: how they begin, what they may do, and how they end.
 
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpStream;
+
 use serde_json::{Value, json};
-use sluice::adapters::clock::SystemClock;
+use sluice::adapters::clock::{Stopwatch, SystemClock};
 use sluice::ports::Clock as _;
 
 use super::policies::assert_described;
 use super::{PEOPLE, act, ask, audited, console, operator, token_of, told};
 use crate::cases::nodes;
-use crate::support::clock::wait_until;
+use crate::support::clock::{PATIENCE, wait_until};
 use crate::support::token::{claims, signed};
 use crate::support::{Answer, Call, Gate, Redis, Setup, Upstream, canary};
 
@@ -249,6 +252,28 @@ fn all_sessions_of_a_person_are_ended_by_them_or_by_an_operator() {
     assert_eq!(end(&again, json!({"reason": "I leave this place"})).json(), json!({"ended": 1}));
     assert_eq!(shown(&gate, &again).status, 401);
     assert_eq!(end(&of_olga, json!({"person": "nobody", "reason": "to see"})).json(), json!({"ended": 0}));
+}
+
+#[test]
+fn what_a_session_listens_to_ends_with_it() {
+    let upstream = Upstream::start();
+    let gate = console(Setup::of(&upstream)).start();
+    let cookie = signed_in(&gate, &token_of(PEOPLE, "vera", &["viewer"]));
+    let mut listener = TcpStream::connect(gate.console().unwrap()).unwrap();
+    listener.set_read_timeout(Some(PATIENCE)).unwrap();
+    let head = format!("Host: c\r\nCookie: {cookie}\r\nSec-Fetch-Site: same-origin\r\nConnection: close\r\n");
+    listener.write_all(format!("GET /sluice/v1/holds/changes HTTP/1.1\r\n{head}\r\n").as_bytes()).unwrap();
+    let mut lines = BufReader::new(listener).lines();
+    assert!(lines.any(|line| line.unwrap().starts_with("data: ")), "it is told where it stands");
+    assert_eq!(
+        send(&gate, &page("POST", "sessions/end", &cookie).json(json!({"reason": "x"}).to_string())).status,
+        200
+    );
+    let until = Stopwatch::start();
+    for line in lines {
+        line.expect("it ends, and before anybody loses patience");
+        assert!(until.elapsed() < PATIENCE, "it goes on");
+    }
 }
 
 /// Whoever signs in while their sessions are ended is out or in, and never in a session that nobody can end.
