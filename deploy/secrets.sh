@@ -1,14 +1,14 @@
 #!/bin/sh
-# Makes what compose.yaml keeps secret, in deploy/secrets. What is there already is never made anew: a lost seal key
-# is a lost store.
+# Creates the secrets of compose.yaml in deploy/secrets. Existing secrets are never replaced: without its seal key, a
+# store cannot be read.
 set -eu
 
 cd "$(dirname "$0")"
 if [ -e secrets ]; then
-    echo "deploy/secrets is there already" >&2
+    echo "deploy/secrets already exists" >&2
     exit 1
 fi
-# Containers read the files as users of their own; on this machine nobody else enters the folder.
+# Containers read the files as other users; on this machine, only the owner can enter the folder.
 umask 022
 mkdir -m 700 secrets
 password=$(openssl rand -hex 32)

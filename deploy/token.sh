@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prints a token for the gates of compose.yaml, good for an hour: deploy/token.sh SUBJECT
+# Prints a token for the gates of compose.yaml, valid for an hour: deploy/token.sh SUBJECT
 set -eu
 
 secret=$(cat "$(dirname "$0")/secrets/token")

@@ -1,4 +1,4 @@
-//! Parse, run, exit code.
+//! The `sluice` program: parses the command line, runs the command and returns its exit code.
 
 use std::process::ExitCode;
 

@@ -1,178 +1,250 @@
-//! What the pure parts and the journeys need of the world, as traits; `adapters` fulfil them.
+//! Traits through which the pure modules and the journeys reach the outside world; `adapters` implements them.
 
 use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use thiserror::Error;
 
+use crate::audit::OnDisk;
 use crate::base::digest::Fingerprint;
 use crate::base::ids::Environment;
-use crate::commit::{
-    Commit, CommitError, Committed, Index, NodeId, Number, Outstanding, Record, RecordKey, Span, StoreFault, StoreTime,
-    WindowKey,
+use crate::ledger::{
+    Commit, CommitError, Index, IndexPart, Number, Outstanding, Query, QueryAnswer, Receipt, Record, RecordKey, Sender,
+    StoreFault, StoreTime, WindowKey, WindowSpan, WriteRefusal,
 };
 use crate::policy::{Mark, Quota, Rate};
 use crate::stations::forward::{Outgoing, Sent};
 
-/// The time of day, and a time that never runs back.
+/// Tells the time of day, and a monotonic time.
 pub trait Clock: fmt::Debug + Send + Sync {
     fn now(&self) -> Timestamp;
 
-    /// Since some moment before this process did anything; it does not follow the time of day.
+    /// Returns the monotonic time since some moment before this process began; it does not follow the time of day.
     fn elapsed(&self) -> Duration;
 }
 
-/// How long a claim may still begin to be sent, by this node's own clock.
-#[derive(Clone, Debug)]
-pub struct Lease {
-    clock: Arc<dyn Clock>,
-    until: Duration,
-}
-
-impl Lease {
-    /// From now on; asked for before the commit that makes the claim.
-    pub fn starting(clock: Arc<dyn Clock>, length: Duration) -> Lease {
-        let until = clock.elapsed().saturating_add(length);
-        Lease { clock, until }
-    }
-
-    pub fn is_live(&self) -> bool {
-        self.clock.elapsed() < self.until
-    }
-}
-
-/// Which part of an index.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
-    /// From its end, the latest first.
-    pub backwards: bool,
-    /// What stands behind this place, in that order; the member may be gone.
-    pub behind: Option<(StoreTime, String)>,
-    pub count: usize,
-}
-
-/// What was decided and done, kept and shared: see [`crate::commit`].
+/// The shared, durable state of the gates: see [`crate::ledger`].
 ///
-/// Every call ends by a deadline of its own.
+/// A store implements the first four methods. The others are `query` with typed answers. Every call ends by a deadline
+/// of its own.
 #[async_trait]
 pub trait Store: fmt::Debug + Send + Sync {
-    /// All of it or nothing.
-    async fn commit(&self, commit: Commit) -> Result<Committed, CommitError>;
+    /// Makes the whole commit or nothing of it.
+    async fn commit(&self, commit: Commit) -> Result<Receipt, CommitError>;
 
-    /// The record as it stands, and the store's time.
-    async fn read(&self, key: &RecordKey) -> Result<(Option<Record>, StoreTime), StoreFault>;
+    async fn query(&self, query: Query) -> Result<QueryAnswer, StoreFault>;
 
-    /// The members of an index that are due before `until`, the earliest first, at most `count`; all of them for `None`.
+    /// Tells that a journal has every entry up to this number on its disk. Entries that every journal has leave the
+    /// outbox.
+    async fn kept(&self, environment: Environment, by: &Sender, up_to: Number) -> Result<(), StoreFault>;
+
+    /// Removes a bounded number of expired records, and returns how many it removed.
+    async fn sweep(&self) -> Result<usize, StoreFault>;
+
+    /// Returns the record as it is now, and the store's time.
+    async fn read(&self, key: &RecordKey) -> Result<(Option<Record>, StoreTime), StoreFault> {
+        match self.query(Query::Record(key.clone())).await? {
+            QueryAnswer::Record(record, now) => Ok((record, now)),
+            other => Err(other.unexpected()),
+        }
+    }
+
+    /// Returns the members of an index that are due before `until`, the earliest first; for `None`, all members.
     async fn due(
         &self,
         environment: Environment,
         index: Index,
         until: Option<StoreTime>,
         count: usize,
-    ) -> Result<Vec<(StoreTime, String)>, StoreFault>;
+    ) -> Result<Vec<(StoreTime, String)>, StoreFault> {
+        match self.query(Query::Due { environment, index, until, count }).await? {
+            QueryAnswer::Members(members) => Ok(members),
+            other => Err(other.unexpected()),
+        }
+    }
 
-    /// A part of an index in its order, which is that of `due`; or from its end, the latest first.
+    /// Returns a part of an index in the order of `due`, or backwards.
     async fn part(
         &self,
         environment: Environment,
         index: Index,
-        part: Part,
-    ) -> Result<Vec<(StoreTime, String)>, StoreFault>;
+        part: IndexPart,
+    ) -> Result<Vec<(StoreTime, String)>, StoreFault> {
+        match self.query(Query::Part { environment, index, part }).await? {
+            QueryAnswer::Members(members) => Ok(members),
+            other => Err(other.unexpected()),
+        }
+    }
 
-    /// What a window holds now.
-    async fn used(&self, environment: Environment, window: &WindowKey, span: Span) -> Result<u64, StoreFault>;
-
-    /// When a member of an index is due, if the index has it.
+    /// Returns the due time of a member, if the index contains it.
     async fn member(
         &self,
         environment: Environment,
         index: Index,
         member: &str,
-    ) -> Result<Option<StoreTime>, StoreFault>;
+    ) -> Result<Option<StoreTime>, StoreFault> {
+        match self.query(Query::Member { environment, index, member: member.to_owned() }).await? {
+            QueryAnswer::Due(due) => Ok(due),
+            other => Err(other.unexpected()),
+        }
+    }
 
-    /// The windows, of one limit or of all, in which something was reserved that may still count: in no order, at most
-    /// `count`.
+    /// Returns the units that a window holds now.
+    async fn used(&self, environment: Environment, window: &WindowKey, span: WindowSpan) -> Result<u64, StoreFault> {
+        match self.query(Query::Used { environment, window: window.clone(), span }).await? {
+            QueryAnswer::Units(units) => Ok(units),
+            other => Err(other.unexpected()),
+        }
+    }
+
+    /// Returns the windows, of one limit or of all, with reservations that may still count, in no order.
     async fn windows(
         &self,
         environment: Environment,
         limit: Option<&str>,
         count: usize,
-    ) -> Result<Vec<WindowKey>, StoreFault>;
+    ) -> Result<Vec<WindowKey>, StoreFault> {
+        match self.query(Query::Windows { environment, limit: limit.map(str::to_owned), count }).await? {
+            QueryAnswer::Windows(windows) => Ok(windows),
+            other => Err(other.unexpected()),
+        }
+    }
 
-    /// The entries of a node that are not on its disk yet, in the order of their numbers, at most `count`.
+    /// Returns the entries of all nodes behind a number that not every journal has yet, in the order of their numbers.
     async fn outbox(
         &self,
         environment: Environment,
-        node: &NodeId,
+        after: Number,
         count: usize,
-    ) -> Result<Vec<Outstanding>, StoreFault>;
+    ) -> Result<Vec<Outstanding>, StoreFault> {
+        match self.query(Query::Outbox { environment, after, count }).await? {
+            QueryAnswer::Entries(entries) => Ok(entries),
+            other => Err(other.unexpected()),
+        }
+    }
 
-    /// Entries of nodes that are gone, at most `count`: from now on this node has them too, and brings them to its disk.
-    async fn take_over(
-        &self,
-        environment: Environment,
-        node: &NodeId,
-        count: usize,
-    ) -> Result<Vec<Outstanding>, StoreFault>;
+    /// Returns the number of the latest commit; 0 before the first.
+    async fn last(&self, environment: Environment) -> Result<Number, StoreFault> {
+        match self.query(Query::Last(environment)).await? {
+            QueryAnswer::Number(number) => Ok(number),
+            other => Err(other.unexpected()),
+        }
+    }
 
-    /// These entries are on disk.
-    async fn drained(&self, environment: Environment, numbers: &[Number]) -> Result<(), StoreFault>;
+    /// Returns why the store refuses writes, if it does; queries may be answered all the same.
+    async fn refusal(&self) -> Result<Option<WriteRefusal>, StoreFault> {
+        match self.query(Query::Refusal).await? {
+            QueryAnswer::Refusal(refusal) => Ok(refusal),
+            other => Err(other.unexpected()),
+        }
+    }
 
-    /// The number of the latest commit; 0 before the first.
-    async fn last(&self, environment: Environment) -> Result<Number, StoreFault>;
-
-    /// Removes what is past its time, a bounded part of it; says how many records went.
-    async fn sweep(&self) -> Result<usize, StoreFault>;
-
-    /// The store's time.
-    async fn time(&self) -> Result<StoreTime, StoreFault>;
-}
-
-/// The audit chain of this node.
-#[async_trait]
-pub trait AuditSink: fmt::Debug + Send + Sync {
-    /// On disk when it returns. An Entry that stands there already is not written again.
-    async fn append(&self, entries: Vec<Outstanding>) -> Result<(), AuditFault>;
-
-    /// Whether the last append went well: asked before anything is committed for money.
-    fn is_well(&self) -> bool;
-}
-
-/// Why entries are not on disk.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AuditFault {
-    /// One of them can never stand there: it contradicts the chain, or has no form that fits.
-    Refused(String),
-    /// The disk, or what writes to it, does not work now.
-    Disk(String),
-}
-
-impl fmt::Display for AuditFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            AuditFault::Refused(why) => write!(f, "the audit chain takes no such Entry: {why}"),
-            AuditFault::Disk(why) => write!(f, "the audit chain cannot be written: {why}"),
+    /// Returns the store's time.
+    async fn time(&self) -> Result<StoreTime, StoreFault> {
+        match self.query(Query::Time).await? {
+            QueryAnswer::Time(time) => Ok(time),
+            other => Err(other.unexpected()),
         }
     }
 }
 
-impl std::error::Error for AuditFault {}
+/// The audit log of this node: its journal of the commits of all nodes, in the order of their numbers.
+#[async_trait]
+pub trait AuditSink: fmt::Debug + Send + Sync {
+    /// Appends entries; they are on disk when this returns, and so is every entry before them. An entry that the log
+    /// already has is not written again.
+    async fn append(&self, entries: Vec<Outstanding>) -> Result<OnDisk, AuditFault>;
+
+    /// Returns the number up to which the log has every entry on disk, apart from those that it was told to skip.
+    fn highest(&self, environment: Environment) -> Number;
+
+    /// Goes on behind this number: the entries up to it that the log does not have can be had no more.
+    async fn skip(&self, environment: Environment, up_to: Number) -> Result<(), AuditFault>;
+
+    /// Refuses the entries of an environment, whose store lost its memory, until `resume`. When this returns, every entry
+    /// whose append succeeded is counted in `highest`, and none is added to it.
+    async fn suspend(&self, environment: Environment) -> Result<(), AuditFault>;
+
+    /// Takes entries of the environment again.
+    fn resume(&self, environment: Environment);
+
+    /// Completes when an entry waits for one before it, which the log does not have.
+    async fn gap(&self);
+
+    /// Whether the last append succeeded; checked before each commit for money.
+    fn is_well(&self) -> bool;
+}
+
+/// Why entries are not on disk.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum AuditFault {
+    /// The log can never take one of the entries: it contradicts the chain, or does not fit the format.
+    #[error("the audit chain rejects an entry: {0}")]
+    Refused(String),
+    /// The entry is on disk, and its commit contradicts the journal: the store that made it forgot something, or was
+    /// changed.
+    #[error("the store contradicts the journal: {0}")]
+    Contradicted(String),
+    /// The store no longer stands for the entry, or did not give the entries before it in time.
+    #[error("the store does not stand for an entry: {0}")]
+    Store(String),
+    /// The disk, or the thread that writes to it, fails at present.
+    #[error("the audit chain cannot be written: {0}")]
+    Disk(String),
+}
 
 /// The API behind the gate, in one environment.
 #[async_trait]
 pub trait Upstream: fmt::Debug + Send + Sync {
-    /// Sends once, never again, and says what is known afterwards. It ends by its own deadlines. Where there is a lease,
-    /// it is looked at just before the first byte: what begins too late is not written.
-    async fn send(&self, outgoing: Outgoing, lease: Option<Lease>) -> Sent;
+    /// Sends a request once, without a retry, and returns what is known of its outcome. It ends by its own deadlines.
+    /// Just before the first byte it checks the request's own deadline; a request that is too late is not written.
+    async fn send(&self, outgoing: Outgoing) -> SendResult;
 }
 
-/// What a call takes from one bucket of a rate.
+/// What is known of a send at its deadline, and what may still be heard of it.
+#[derive(Debug)]
+pub struct SendResult {
+    pub sent: Sent,
+    /// Where the request was delivered whole, but its answer was not.
+    pub late: Option<LateAnswer>,
+}
+
+impl SendResult {
+    /// Nothing more will be heard.
+    pub fn only(sent: Sent) -> SendResult {
+        SendResult { sent, late: None }
+    }
+}
+
+/// An answer that is still waited for, until upstream can act no more. Dropping it gives the request up for good.
+pub struct LateAnswer(Pin<Box<dyn Future<Output = Sent> + Send>>);
+
+impl LateAnswer {
+    pub fn new(answer: impl Future<Output = Sent> + Send + 'static) -> LateAnswer {
+        LateAnswer(Box::pin(answer))
+    }
+
+    /// Waits for the answer; [`Sent::Lost`] where none came.
+    pub async fn heard(self) -> Sent {
+        self.0.await
+    }
+}
+
+impl fmt::Debug for LateAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LateAnswer")
+    }
+}
+
+/// One call's demand on one bucket of a rate.
 #[derive(Clone, Copy, Debug)]
 pub struct Take<'r> {
     pub rate: &'r Rate,
-    /// The place of the rate among all.
+    /// The index of the rate among all rates.
     pub at: usize,
     pub quota: Quota,
     pub bucket: Fingerprint,
@@ -181,10 +253,11 @@ pub struct Take<'r> {
 /// The buckets of all rates that have a quota.
 #[async_trait]
 pub trait RateLimiter: fmt::Debug + Send + Sync {
-    /// Takes one call from every bucket that has room; but from none at all if an enforced one has none. What each
-    /// says, in the order of the takes: nothing where it was not asked, because another had refused already.
+    /// Takes one call from each bucket that has room, or from none if an enforced bucket is empty. Returns a mark for
+    /// each take, in order; `None` where a bucket was not asked because another had already refused.
     async fn take(&self, takes: &[Take<'_>]) -> Vec<Option<Mark>>;
 
-    /// Buckets for other rates: each of them goes on with those of the rate that had this place before, if any.
+    /// Returns buckets for other rates; each continues with the buckets of the previous rate at its index in `places`,
+    /// if any.
     fn followed_by(&self, places: &[Option<usize>]) -> Arc<dyn RateLimiter>;
 }

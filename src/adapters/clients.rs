@@ -1,8 +1,8 @@
-//! Callers' certificates on one listener: whose are accepted, and which are revoked.
+//! Callers' certificates on one listener: which authorities are accepted, and which certificates are revoked.
 //!
-//! A certificate is looked at in the handshake, and again while its connection is used: at once when the lists of
-//! revoked ones change, and every few seconds, for certificates and lists expire. Sessions are never resumed: what is
-//! resumed is not verified again.
+//! A certificate is verified in the handshake, and again while its connection is used: at once when a revocation list
+//! changes, and every few seconds because certificates and lists expire. Sessions are never resumed, because a resumed
+//! session is not verified again.
 
 use std::cell::Cell;
 use std::fmt;
@@ -30,15 +30,15 @@ use rustls::{
     CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore, ServerConfig, SignatureScheme,
 };
 
-/// How long a certificate of an open connection is accepted without being looked at.
-const VERIFY_EVERY_SECS: i64 = 10;
+/// How long a certificate of an open connection is accepted without another check.
+const VERIFY_INTERVAL_SECS: i64 = 10;
 
 tokio::task_local! {
-    /// Why the certificate of the handshake that this task is in was refused: its error comes back without it.
+    /// Why the certificate of this task's handshake was refused: the handshake's own error does not carry it.
     static REFUSED: Cell<Option<&'static str>>;
 }
 
-/// What is asked of callers' certificates.
+/// The checks of callers' certificates on one listener.
 pub struct Clients {
     environment: Environment,
     authorities: Vec<CertificateDer<'static>>,
@@ -50,14 +50,14 @@ pub struct Clients {
     metrics: Metrics,
 }
 
-/// What they are verified by now.
+/// The current verifier and its inputs.
 struct Current {
     verifier: Arc<dyn ClientCertVerifier>,
     revocations: Option<Revocations>,
     generation: u64,
 }
 
-/// The certificate that a connection was opened with, with those that vouch for it.
+/// The certificate that a connection was opened with, and its chain.
 #[derive(Debug)]
 pub struct Presented {
     certificate: Arc<Certificate>,
@@ -65,7 +65,7 @@ pub struct Presented {
     verified: Mutex<Verified>,
 }
 
-/// When it was last found good, and by which lists.
+/// When the certificate was last verified, and with which lists.
 #[derive(Clone, Copy, Debug)]
 struct Verified {
     generation: u64,
@@ -97,23 +97,24 @@ impl Clients {
         let current = ArcSwap::from_pointee(Current { verifier, revocations, generation: 0 });
         let revoked = config.revoked.clone();
         let clients = Clients { environment, authorities, roots, names, revoked, current, clock, metrics };
-        clients.tell();
+        clients.set_metrics();
         Ok(clients)
     }
 
-    /// Has this asked of all who connect, each time anew.
+    /// Makes a TLS configuration demand a certificate of every caller, in full each time.
     pub fn ask_of_all(config: &mut ServerConfig) {
         config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
     }
 
-    /// Shakes hands with a caller that has a good certificate; if not, a word for the reason.
+    /// Completes the handshake with a caller that has a valid certificate; if not, returns the reason's name.
     pub async fn handshake(
         &self,
         acceptor: &Acceptor,
         stream: Stream,
     ) -> Result<(TlsStream<Stream>, Presented), &'static str> {
-        // INVARIANT: taken before the handshake. If the lists change meanwhile, it was verified by outdated ones.
+        // INVARIANT: read before the handshake. If the lists change meanwhile, the certificate counts as verified by
+        // outdated ones.
         let verified = Verified { generation: self.current.load().generation, at_secs: self.now_secs() };
         let handshake = async {
             let shaken = acceptor.tls_handshake(stream).await;
@@ -126,12 +127,12 @@ impl Clients {
         Ok((stream, Presented { certificate, chain, verified: Mutex::new(verified) }))
     }
 
-    /// The certificate, if it is still good; if not, a word for the reason.
+    /// Returns the certificate if it is still valid; if not, the reason's name.
     pub fn accepts(&self, presented: &Presented) -> Result<Arc<Certificate>, &'static str> {
         let (current, now_secs) = (self.current.load(), self.now_secs());
         let mut verified = presented.verified.lock().unwrap_or_else(PoisonError::into_inner);
         let age_secs = now_secs.saturating_sub(verified.at_secs);
-        if verified.generation != current.generation || !(0..VERIFY_EVERY_SECS).contains(&age_secs) {
+        if verified.generation != current.generation || !(0..VERIFY_INTERVAL_SECS).contains(&age_secs) {
             let (own, others) = presented.chain.split_first().ok_or(MISSING)?;
             let since_1970 = Duration::from_secs(u64::try_from(now_secs).unwrap_or_default());
             let now = UnixTime::since_unix_epoch(since_1970);
@@ -141,7 +142,7 @@ impl Clients {
         Ok(presented.certificate.clone())
     }
 
-    /// The same, asking for others; certificates of connections that are open are looked at anew.
+    /// Returns checks for a new configuration; certificates of open connections are verified again.
     pub fn followed_by(&self, config: &ClientsConfig) -> Result<Clients, String> {
         let next = Clients::new(self.environment, config, self.clock.clone(), self.metrics.clone())?;
         let Current { verifier, revocations, .. } = &*next.current.load_full();
@@ -151,17 +152,17 @@ impl Clients {
         Ok(next)
     }
 
-    /// Reads the lists again if they have changed; the last good ones stay while they cannot be used.
-    pub async fn look(&self) {
+    /// Reads the lists again if they have changed; the last good ones stay while the new ones cannot be used.
+    pub async fn reload(&self) {
         let Some(path) = &self.revoked else { return };
         let read = tokio::fs::read(path).await.map_err(|error| error.to_string());
         let taken = read.and_then(|content| self.take(&content));
         if let Err(why) = taken {
-            tracing::error!(environment = %self.environment, why, "the lists of revoked certificates cannot be used; the last good ones stay");
+            tracing::error!(environment = %self.environment, why, "the lists of revoked certificates cannot be used; the last good ones stay in use: correct the files");
         }
         let current = self.current.load();
         if current.revocations.as_ref().is_some_and(|lists| self.now_secs() >= lists.until_secs()) {
-            tracing::error!(environment = %self.environment, "the lists of revoked certificates have expired; callers are refused until there are newer ones");
+            tracing::error!(environment = %self.environment, "the lists of revoked certificates have expired; callers are refused until newer ones are written");
         }
     }
 
@@ -177,12 +178,12 @@ impl Clients {
         let verifier = verifier(&self.roots, Some(&read)).map_err(|error| error.to_string())?;
         let generation = current.generation.wrapping_add(1);
         self.current.store(Arc::new(Current { verifier, revocations: Some(read), generation }));
-        self.tell();
+        self.set_metrics();
         tracing::info!(environment = %self.environment, "the lists of revoked certificates changed");
         Ok(())
     }
 
-    fn tell(&self) {
+    fn set_metrics(&self) {
         if let Some(lists) = &self.current.load().revocations {
             self.metrics.revocations_expire(self.environment.as_str(), lists.until_secs());
         }
@@ -193,7 +194,7 @@ impl Clients {
     }
 }
 
-/// Where there are lists, every certificate of a chain must be of an authority that has one, and not be on it.
+/// Builds the verifier. If there are lists, every authority of a chain needs one, and no certificate may be on it.
 fn verifier(
     roots: &Arc<RootCertStore>,
     revocations: Option<&Revocations>,
@@ -207,13 +208,13 @@ fn verifier(
 
 const MISSING: &str = "certificate_missing";
 
-/// A handshake that failed before there was a certificate to look at.
+/// Returns the reason's name for a handshake that failed before there was a certificate.
 fn otherwise(error: &pingora::Error) -> &'static str {
     let none = error.to_string().contains(&Error::NoCertificatesPresented.to_string());
     if none { MISSING } else { "handshake" }
 }
 
-/// As metrics and logs call it.
+/// Returns the reason's name in metrics and logs.
 fn reason(error: &Error) -> &'static str {
     match error {
         Error::InvalidCertificate(why) => match why {
@@ -232,7 +233,7 @@ fn reason(error: &Error) -> &'static str {
     }
 }
 
-/// By what is current at each handshake.
+/// Verifies with the current verifier at each handshake.
 impl ClientCertVerifier for Clients {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         &self.names
@@ -248,7 +249,7 @@ impl ClientCertVerifier for Clients {
         if let Err(error) = &verified
             && REFUSED.try_with(|refused| refused.set(Some(reason(error)))).is_err()
         {
-            tracing::debug!("a certificate is verified outside a handshake");
+            tracing::debug!("a certificate was verified outside a handshake");
         }
         verified
     }

@@ -1,4 +1,4 @@
-//! The machine's own clocks.
+//! The machine's clocks.
 #![expect(clippy::disallowed_methods, reason = "this is the place where time comes in")]
 
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ impl Clock for SystemClock {
     }
 
     fn elapsed(&self) -> Duration {
-        // It goes on while the machine sleeps: what leases are measured by must.
+        // This clock also runs while the machine sleeps, which leases need.
         let time = clock_gettime(ClockId::Boottime);
         let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
         Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))

@@ -1,4 +1,4 @@
-//! What this process takes of its machine, as Linux tells it; nothing where it does not.
+//! The resources that this process uses, as Linux reports them; zero where it does not.
 
 use std::fs;
 use std::str::FromStr;
@@ -8,13 +8,13 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::telemetry::Usage;
 
-/// What it takes now.
+/// Returns the current usage.
 pub fn usage() -> Usage {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    // Reading the folder takes a descriptor of its own.
+    // Reading the folder itself opens a file descriptor.
     let files = fs::read_dir("/proc/self/fd").map_or(0, |open| open.count().saturating_sub(1));
     let kilobytes = |name| number::<u64>(&status, name).unwrap_or(0).saturating_mul(1024);
     Usage {
@@ -27,7 +27,7 @@ pub fn usage() -> Usage {
     }
 }
 
-/// The number behind a name that begins a line.
+/// Parses the number after a name at the beginning of a line.
 fn number<T: FromStr>(text: &str, name: &str) -> Option<T> {
     let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
     rest.split_whitespace().next()?.parse().ok()

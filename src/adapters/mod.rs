@@ -1,11 +1,11 @@
-//! The world outside: what `ports` promises, kept with real clocks, sockets and files.
+//! The outside world: implements `ports` with real clocks, sockets and files.
 
 pub mod audit;
 pub mod clients;
 pub mod clock;
 pub mod credential;
-pub mod glance;
-pub mod handed_over;
+pub mod file_stamp;
+pub mod inherited_sockets;
 pub mod identity;
 pub mod machine;
 pub mod otlp;
@@ -15,6 +15,6 @@ pub mod rate;
 pub mod redis;
 pub mod store;
 pub mod supervisor;
-pub mod unsettled;
+pub mod unsettled_outcomes;
 pub mod upstream;
 pub mod webhook;

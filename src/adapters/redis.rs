@@ -1,20 +1,26 @@
 //! The connection to the Redis that nodes share.
 //!
-//! Nobody waits for it longer than its deadline, and nobody waits for it at all while it is away: the first call that
-//! waits in vain closes the connection, and until another stands, all are told at once. One task connects, again and
-//! again, and looks after a connection that nobody uses. It lives on the runtime that the process owns.
+//! No call waits for the Redis longer than its deadline, and none waits at all while it is away. One late answer fails
+//! its own call alone: others on the same connection go on. After it the connection is checked at once, and it is given
+//! up when two checks in a row are late, or at the first real error. Until there is a new one, calls fail at once. One
+//! task connects repeatedly, and checks the connection every second. It lives on the runtime that the process owns.
 //!
-//! What waits for more than the Redis itself (replicas, a disk) is asked over a connection of its own, so that nothing
-//! else waits behind it, and so that what it counts is its own write.
+//! Calls that wait for more than the Redis itself (replicas, a disk) use a connection of their own, so that no other
+//! call waits behind them, and the count is of their own write.
 //!
-//! Every connection leads to one process with one history, which is its *run*: whoever asks is told over which, so that
-//! another one that stands at the same address is never taken for it. A Redis whose run changes is connected to anew.
+//! Every connection leads to one process with one history, its *run*: each call gets the run of its connection, so that
+//! another Redis at the same address is never mistaken for it. If the run changes, the connection is made anew.
+//!
+//! A Redis that answers may refuse writes: each check of the connection finds out, and so does each call.
 
-mod allowed;
+mod permissions;
 mod fitness;
-mod place;
+mod endpoint;
+mod faults;
+mod refusal;
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -25,110 +31,77 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::error::Elapsed;
 use tokio::time::{sleep, timeout};
 
-use self::fitness::Unfit;
-use self::place::{Address, Place, plain};
+use self::endpoint::{Address, Endpoint, without_deadlines};
+pub use self::faults::{NotReady, RedisFault, Unanswered};
+use self::fitness::UnfitRedis;
+pub use self::refusal::refusal;
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::random::jittered;
 use crate::config::{Demands, RedisConfig};
+use crate::ledger::WriteRefusal;
 use crate::telemetry::Metrics;
 
-/// How long connecting may take. No call waits for it.
+/// The deadline of a connection attempt. No call waits for it.
 const CONNECT: Duration = Duration::from_secs(1);
-/// Between attempts to connect, at first and at most.
+/// The pause between connection attempts: the first, and the longest.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// How often a connection is tried out.
+/// How often a connection is checked, if no answer is late.
 const TRY_OUT: Duration = Duration::from_secs(1);
+/// A connection is given up when so many checks in a row are late.
+const MAX_LATE: u32 = 2;
 
 pub struct Redis {
-    place: Place,
+    place: Endpoint,
     deadline: Duration,
     demands: Option<Demands>,
-    /// The connection that stands; none while the Redis is away.
-    current: ArcSwapOption<Standing>,
-    /// Counts the connections that stood.
+    /// The current connection; `None` while the Redis is away.
+    current: ArcSwapOption<ConnectionStanding>,
+    /// Counts the connections.
     stood: watch::Sender<u64>,
     lost: Notify,
+    /// An answer was late.
+    late: Notify,
     waiting: Semaphore,
-    /// Those that may wait over connections of their own.
+    /// Limits the connections that wait for replicas or a disk.
     alone: Semaphore,
-    /// Why it does not stand although it is there.
-    unfit: ArcSwapOption<Unfit>,
+    /// Why a Redis that answers is not used.
+    unfit: ArcSwapOption<UnfitRedis>,
+    /// Why it refuses writes, if it does.
+    refusal: watch::Sender<Option<WriteRefusal>>,
     metrics: Metrics,
 }
 
-/// What stands, for as long as nothing is lost.
-struct Standing {
+/// A connection, as long as it is not lost.
+struct ConnectionStanding {
     client: Client,
-    /// Where its Sentinels said that it is, if it has any.
+    /// The address from its Sentinels, if it has any.
     address: Option<Address>,
     shared: MultiplexedConnection,
     run: String,
-    /// Connections that nobody uses now.
+    /// Set from a late answer until the next check succeeds.
+    is_late: AtomicBool,
+    /// Dedicated connections that are idle.
     alone: Mutex<Vec<MultiplexedConnection>>,
 }
 
-/// Why the store cannot begin.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NotReady {
-    Unfit(Unfit),
-    Away,
-}
-
-impl fmt::Display for NotReady {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            NotReady::Unfit(unfit) => unfit.fmt(f),
-            NotReady::Away => f.write_str(
-                "the Redis of `redis.url` or `redis.sentinels` does not answer, or not in time (`redis.timeout_ms`); \
-                 without it nobody knows what was paid",
-            ),
-        }
-    }
-}
-
-impl std::error::Error for NotReady {}
-
-/// Why no connection came about.
+/// Why a connection failed.
 enum NotConnected {
     Error(String),
-    Unfit(Unfit),
-}
-
-/// Why there is no answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unanswered {
-    /// It was not asked: it is away, or too many wait for it already.
-    Away(&'static str),
-    /// It was asked, and may have done it.
-    Lost(String),
-    /// It answered with an error: the first word of it, and the rest.
-    Refused(String, String),
+    Unfit(UnfitRedis),
 }
 
 /// Errors after which another connection may lead to a Redis that can do more.
 const ELSEWHERE: [&str; 7] = ["READONLY", "LOADING", "MASTERDOWN", "NOAUTH", "NOPERM", "DENIED", "WRONGPASS"];
-/// So many wait for an answer at one time.
+/// How many calls may wait for an answer at one time.
 const WAITING: usize = 1_024;
-/// So many at one time have connections of their own.
+/// How many dedicated connections may be in use at one time.
 const ALONE: usize = 64;
 
-/// Why a Redis cannot be used at all. It does not repeat an URL, which may hold a password.
-#[derive(Debug)]
-pub struct RedisFault;
-
-impl fmt::Display for RedisFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the address or the authorities of `[redis]` cannot be used")
-    }
-}
-
-impl std::error::Error for RedisFault {}
-
 impl Redis {
-    /// Nothing is connected yet.
+    /// Creates the connection; it is not connected yet.
     pub fn new(config: &RedisConfig, metrics: Metrics) -> Result<Redis, RedisFault> {
-        let place = Place::of(config)?;
+        let place = Endpoint::of(config)?;
         metrics.redis_up(false);
         Ok(Redis {
             place,
@@ -137,23 +110,30 @@ impl Redis {
             current: ArcSwapOption::empty(),
             stood: watch::Sender::new(0),
             lost: Notify::new(),
+            late: Notify::new(),
             waiting: Semaphore::new(WAITING),
             alone: Semaphore::new(ALONE),
             unfit: ArcSwapOption::empty(),
+            refusal: watch::Sender::new(None),
             metrics,
         })
     }
 
-    /// How long a question waits for its answer.
+    /// Returns the deadline of a call.
     pub fn deadline(&self) -> Duration {
         self.deadline
+    }
+
+    /// Returns why it refuses writes, as far as is known.
+    pub fn refusal(&self) -> Option<WriteRefusal> {
+        *self.refusal.borrow()
     }
 
     pub fn demands(&self) -> Option<Demands> {
         self.demands
     }
 
-    /// Returns when it is there, and fit for what is demanded of it.
+    /// Returns when the Redis is connected and meets all demands.
     pub async fn ready_within(&self, time: Duration) -> Result<(), NotReady> {
         let ready = async {
             while self.current.load().is_none() {
@@ -167,84 +147,106 @@ impl Redis {
         timeout(time, ready).await.unwrap_or(Err(NotReady::Away))
     }
 
-    /// What it says of itself under these names, as far as it does.
-    pub async fn says<const N: usize>(&self, names: [&str; N]) -> Result<[Option<String>; N], Unanswered> {
+    /// Returns fields of its `INFO`, by name.
+    pub async fn info<const N: usize>(&self, names: [&str; N]) -> Result<[Option<String>; N], Unanswered> {
         let info = async |mut connection: MultiplexedConnection, _: &str| {
             ::redis::cmd("INFO").query_async::<String>(&mut connection).await
         };
         let info = self.ask(info).await?;
-        Ok(names.map(|name| fitness::said(&info, name).ok().map(str::to_owned)))
+        Ok(names.map(|name| fitness::info_field(&info, name).ok().map(str::to_owned)))
     }
 
-    /// Changes with every new connection.
+    /// Returns a value that changes with every new connection.
     pub fn connections(&self) -> watch::Receiver<u64> {
         self.stood.subscribe()
     }
 
-    /// Asks over the connection that stands, within the deadline; the question is told its run.
+    /// Sends a command over the shared connection, within the deadline; the command is built from the run.
     pub async fn ask<T>(
         &self,
         question: impl AsyncFnOnce(MultiplexedConnection, &str) -> RedisResult<T>,
     ) -> Result<T, Unanswered> {
         let standing = self.standing()?;
-        let _waiting = self.waiting.try_acquire().map_err(|_| Unanswered::Away("too many wait for it"))?;
+        let _waiting = self.waiting.try_acquire().map_err(|_| Unanswered::Away("too many calls wait for it"))?;
         self.answered(&standing, timeout(self.deadline, question(standing.shared.clone(), &standing.run)).await)
     }
 
-    /// Asks over a connection that nobody else uses meanwhile, within the deadline.
+    /// As `ask`, but fails at once while an answer is late: for callers that can do without the Redis.
+    pub async fn ask_if_prompt<T>(
+        &self,
+        question: impl AsyncFnOnce(MultiplexedConnection, &str) -> RedisResult<T>,
+    ) -> Result<T, Unanswered> {
+        match self.standing()?.is_late.load(Ordering::SeqCst) {
+            true => Err(Unanswered::Away("an answer is late")),
+            false => self.ask(question).await,
+        }
+    }
+
+    /// Sends a command over a dedicated connection, within the deadline.
     pub async fn ask_alone<T>(
         &self,
         question: impl AsyncFnOnce(MultiplexedConnection, &str) -> RedisResult<T>,
     ) -> Result<T, Unanswered> {
         let standing = self.standing()?;
-        let _waiting = self.alone.try_acquire().map_err(|_| Unanswered::Away("too many wait for it"))?;
+        let _waiting = self.alone.try_acquire().map_err(|_| Unanswered::Away("too many calls wait for it"))?;
         let unused = standing.unused().pop();
         let asked = Stopwatch::start();
         let connection = match unused {
             Some(connection) => connection,
             None => match timeout(self.deadline, self.connect_alone(&standing)).await {
                 Ok(Ok(Some(connection))) => connection,
-                Ok(Ok(None) | Err(_)) | Err(_) => {
+                Ok(Ok(None) | Err(_)) => {
                     self.lose(&standing);
-                    return Err(Unanswered::Away("no further connection came about"));
+                    return Err(Unanswered::Away("no further connection could be made"));
+                }
+                Err(_) => {
+                    self.be_late(&standing);
+                    return Err(Unanswered::Away("no further connection could be made in time"));
                 }
             },
         };
         let left = self.deadline.saturating_sub(asked.elapsed());
         let answer = self.answered(&standing, timeout(left, question(connection.clone(), &standing.run)).await);
-        // INVARIANT: one on which an answer is still to come is used by nobody.
+        // INVARIANT: a connection with an outstanding answer is never used again.
         if !matches!(answer, Err(Unanswered::Lost(_))) {
             standing.unused().push(connection);
         }
         answer
     }
 
-    fn standing(&self) -> Result<Arc<Standing>, Unanswered> {
+    fn standing(&self) -> Result<Arc<ConnectionStanding>, Unanswered> {
         self.current.load_full().ok_or(Unanswered::Away("it is away"))
     }
 
-    fn answered<T>(&self, standing: &Arc<Standing>, answer: Result<RedisResult<T>, Elapsed>) -> Result<T, Unanswered> {
+    fn answered<T>(
+        &self,
+        standing: &Arc<ConnectionStanding>,
+        answer: Result<RedisResult<T>, Elapsed>,
+    ) -> Result<T, Unanswered> {
         match answer {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => {
-                tracing::debug!(kind = ?error.kind(), "the Redis did not do what it was asked");
+                tracing::debug!(kind = ?error.kind(), "the Redis refused a command");
                 let Some(code) = error.code() else {
                     self.lose(standing);
                     return Err(Unanswered::Lost(format!("{:?}", error.kind())));
                 };
+                if let Some(refusal) = refusal(code) {
+                    self.writes(Some(refusal));
+                }
                 if ELSEWHERE.contains(&code) {
                     self.lose(standing);
                 }
                 Err(Unanswered::Refused(code.to_owned(), error.detail().unwrap_or_default().to_owned()))
             }
             Err(_) => {
-                self.lose(standing);
+                self.be_late(standing);
                 Err(Unanswered::Lost("no answer in time".to_owned()))
             }
         }
     }
 
-    /// Connects, and connects again, for as long as it is run.
+    /// Connects, and reconnects, as long as it is run.
     pub async fn keep_connected(self: Arc<Redis>) {
         let (mut pause, mut was_up) = (FIRST_PAUSE, true);
         loop {
@@ -253,126 +255,188 @@ impl Redis {
                 Ok(connection) => {
                     self.current.store(Some(connection.clone()));
                     self.stood.send_modify(|count| *count = count.wrapping_add(1));
-                    self.metrics.redis_up(true);
-                    tracing::info!("the Redis is there");
+                    self.tell_up();
+                    tracing::info!("the Redis is connected");
                     was_up = true;
                     self.watch(&connection).await;
-                    self.metrics.redis_up(false);
+                    self.tell_up();
                     tracing::warn!("the Redis is away or slow");
                 }
                 Err(NotConnected::Unfit(unfit)) => {
+                    if unfit == UnfitRedis::Replica {
+                        self.writes(Some(WriteRefusal::Replica));
+                    }
                     if self.unfit.swap(Some(Arc::new(unfit.clone()))).is_none_or(|known| *known != unfit) {
                         tracing::error!(%unfit, "the Redis is not used");
                     }
                     was_up = false;
                 }
-                Err(NotConnected::Error(kind)) if was_up => {
-                    tracing::warn!(kind, "the Redis cannot be reached");
+                Err(NotConnected::Error(kind)) => {
+                    // It is not known any more.
+                    self.refusal.send_replace(None);
+                    if was_up {
+                        tracing::warn!(kind, "the Redis cannot be reached");
+                    }
                     was_up = false;
                 }
-                Err(NotConnected::Error(_)) => {}
             }
-            // One that comes and goes is asked no more often than one that stays away.
+            // A Redis that comes and goes is asked no more often than one that stays away.
             pause =
                 if since.elapsed() > LONGEST_PAUSE { FIRST_PAUSE } else { pause.saturating_mul(2).min(LONGEST_PAUSE) };
             sleep(jittered(pause)).await;
         }
     }
 
-    /// A connection over which an answer came in time: one that is always slow never stands.
-    async fn connect(&self) -> Result<Arc<Standing>, NotConnected> {
+    /// Returns a connection that answered in time: a Redis that is always slow is never used.
+    async fn connect(&self) -> Result<Arc<ConnectionStanding>, NotConnected> {
         let address = self.place.address().await.map_err(|untold| NotConnected::Error(untold.to_string()))?;
         let failed = |error: RedisError| NotConnected::Error(format!("{:?}", error.kind()));
         let client = self.place.client(address.as_ref()).map_err(failed)?;
         let connecting = async {
-            let mut shared = client.get_multiplexed_async_connection_with_config(&plain()).await?;
-            let answered = timeout(self.deadline, self.try_out(&mut shared)).await;
+            let mut shared = client.get_multiplexed_async_connection_with_config(&without_deadlines()).await?;
+            let answered = timeout(self.deadline, async {
+                let fit = self.try_out(&mut shared).await?;
+                Ok(match fit {
+                    Ok(run) => Ok((run, refusal::check(&mut shared).await?)),
+                    Err(unfit) => Err(unfit),
+                })
+            });
+            let answered = answered.await;
             Ok::<_, RedisError>(answered.map(|answer| (shared, answer)))
         };
         let silent = || NotConnected::Error("silent".to_owned());
         let tried = timeout(CONNECT, connecting).await.map_err(|_| silent())?.map_err(failed)?;
         let (shared, fit) = tried.map_err(|_| silent())?;
-        let run = fit.map_err(failed)?.map_err(|unfit| match unfit {
-            // It is no longer what its Sentinels say, or not yet.
-            Unfit::Replica if self.place.may_change() => NotConnected::Error("its Sentinels name a replica".to_owned()),
+        let (run, refusal) = fit.map_err(failed)?.map_err(|unfit| match unfit {
+            // The Redis is no longer the primary that its Sentinels name, or not yet.
+            UnfitRedis::Replica if self.place.may_change() => {
+                NotConnected::Error("its Sentinels name a Redis that is a replica".to_owned())
+            }
             unfit => NotConnected::Unfit(unfit),
         })?;
         self.unfit.store(None);
-        Ok(Arc::new(Standing { client, address, shared, run, alone: Mutex::default() }))
+        self.writes(refusal);
+        Ok(Arc::new(ConnectionStanding {
+            client,
+            address,
+            shared,
+            run,
+            is_late: AtomicBool::new(false),
+            alone: Mutex::default(),
+        }))
     }
 
-    /// None where it leads elsewhere.
-    async fn connect_alone(&self, standing: &Standing) -> RedisResult<Option<MultiplexedConnection>> {
-        let mut connection = standing.client.get_multiplexed_async_connection_with_config(&plain()).await?;
+    /// Opens a dedicated connection; `None` if it leads to another run.
+    async fn connect_alone(&self, standing: &ConnectionStanding) -> RedisResult<Option<MultiplexedConnection>> {
+        let mut connection = standing.client.get_multiplexed_async_connection_with_config(&without_deadlines()).await?;
         let is_the_same = self.run_of(&mut connection).await?.is_ok_and(|found| found == standing.run);
         Ok(is_the_same.then_some(connection))
     }
 
-    /// The run to which it leads, where that is fit and its user may do all that is needed.
-    async fn try_out(&self, connection: &mut MultiplexedConnection) -> RedisResult<Result<String, Unfit>> {
+    /// Returns the run of a connection, if the Redis and its user meet all demands.
+    async fn try_out(&self, connection: &mut MultiplexedConnection) -> RedisResult<Result<String, UnfitRedis>> {
         match (self.run_of(connection).await?, self.demands) {
-            (Ok(run), Some(demands)) => Ok(allowed::check(connection, demands).await?.map(|()| run)),
+            (Ok(run), Some(demands)) => Ok(permissions::check(connection, demands).await?.map(|()| run)),
             (run, _) => Ok(run),
         }
     }
 
-    /// The run to which it leads; without demands nobody asks for it.
-    async fn run_of(&self, connection: &mut MultiplexedConnection) -> RedisResult<Result<String, Unfit>> {
-        if let Err(error) = ping(connection).await {
-            return Ok(allowed::denied(error)?.map(|()| String::new()));
+    /// Returns the run of a connection; without demands the run is not read.
+    async fn run_of(&self, connection: &mut MultiplexedConnection) -> RedisResult<Result<String, UnfitRedis>> {
+        if let Err(error) = refusal::ping(connection).await {
+            return Ok(permissions::denied(error)?.map(|()| String::new()));
         }
         if self.demands.is_none() && !self.place.may_change() {
             return Ok(Ok(String::new()));
         }
         match ::redis::cmd("INFO").query_async::<String>(connection).await {
             Ok(info) => Ok(fitness::check(&info, self.demands).and_then(|()| fitness::run(&info))),
-            Err(error) if error.code() == Some("NOPERM") => Ok(Err(Unfit::Silent)),
+            Err(error) if error.code() == Some("NOPERM") => Ok(Err(UnfitRedis::Silent)),
             Err(error) => Err(error),
         }
     }
 
     /// Ends when the connection is lost.
-    async fn watch(&self, standing: &Arc<Standing>) {
+    async fn watch(&self, standing: &Arc<ConnectionStanding>) {
+        let mut late = 0_u32;
         while self.is_current(standing) {
-            tokio::select! {
-                () = self.lost.notified() => {}
-                () = sleep(TRY_OUT) => {
-                    let mut trial = standing.shared.clone();
-                    let tried = timeout(self.deadline, self.run_of(&mut trial)).await;
-                    if !matches!(tried, Ok(Ok(Ok(run))) if run == standing.run) {
-                        self.lose(standing);
-                    } else if self.is_elsewhere(standing).await {
-                        tracing::warn!("the Sentinels name another Redis");
+            // A check that was late is repeated at once: its answer stands before that of the next one.
+            if late == 0 {
+                tokio::select! {
+                    () = self.lost.notified() => continue,
+                    () = self.late.notified() => {}
+                    () = sleep(TRY_OUT) => {}
+                }
+            }
+            let mut trial = standing.shared.clone();
+            let checked = timeout(self.deadline, async {
+                let run = self.run_of(&mut trial).await?;
+                Ok::<_, RedisError>((run, refusal::check(&mut trial).await?))
+            });
+            match checked.await {
+                Err(_) => {
+                    late = late.saturating_add(1);
+                    standing.is_late.store(true, Ordering::SeqCst);
+                    if late >= MAX_LATE {
                         self.lose(standing);
                     }
                 }
+                Ok(Ok((Ok(run), refusal))) if run == standing.run => {
+                    late = 0;
+                    standing.is_late.store(false, Ordering::SeqCst);
+                    self.writes(refusal);
+                    if self.is_elsewhere(standing).await {
+                        tracing::warn!("the Sentinels name another Redis: reconnecting");
+                        self.lose(standing);
+                    }
+                }
+                Ok(_) => self.lose(standing),
             }
         }
     }
 
-    /// Whether its Sentinels say so; an old one that was cut off does not know it itself.
-    async fn is_elsewhere(&self, standing: &Standing) -> bool {
+    /// Whether its Sentinels name another Redis; an old primary that was cut off does not know it itself.
+    async fn is_elsewhere(&self, standing: &ConnectionStanding) -> bool {
         matches!(self.place.address().await, Ok(address) if address != standing.address)
     }
 
-    fn is_current(&self, standing: &Arc<Standing>) -> bool {
+    fn is_current(&self, standing: &Arc<ConnectionStanding>) -> bool {
         self.current.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, standing))
     }
 
-    fn lose(&self, standing: &Arc<Standing>) {
+    /// Has the connection checked at once.
+    fn be_late(&self, standing: &ConnectionStanding) {
+        standing.is_late.store(true, Ordering::SeqCst);
+        self.late.notify_one();
+    }
+
+    /// Notes whether it takes writes.
+    fn writes(&self, refusal: Option<WriteRefusal>) {
+        let has_changed = self.refusal.send_if_modified(|known| std::mem::replace(known, refusal) != refusal);
+        if !has_changed {
+            return;
+        }
+        match refusal {
+            Some(refusal) => tracing::warn!(why = refusal.explanation(), "the Redis refuses writes"),
+            None => tracing::info!("the Redis accepts writes again"),
+        }
+        self.tell_up();
+    }
+
+    fn tell_up(&self) {
+        self.metrics.redis_up(self.current.load().is_some() && self.refusal().is_none());
+    }
+
+    fn lose(&self, standing: &Arc<ConnectionStanding>) {
         self.current.rcu(|current| current.clone().filter(|current| !Arc::ptr_eq(current, standing)));
         self.lost.notify_one();
     }
 }
 
-impl Standing {
+impl ConnectionStanding {
     fn unused(&self) -> MutexGuard<'_, Vec<MultiplexedConnection>> {
         self.alone.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-async fn ping(connection: &mut MultiplexedConnection) -> RedisResult<()> {
-    ::redis::cmd("PING").query_async(connection).await
 }
 
 impl fmt::Debug for Redis {

@@ -1,6 +1,6 @@
-//! Whoever supervises this process, and asked to be told how it is: systemd's protocol, a datagram for each change.
+//! The supervisor of this process, if it wants to be notified: systemd's protocol, one datagram for each change.
 //!
-//! Nothing is waited for, and nothing fails by it: who does not listen is not told.
+//! Nothing waits for the supervisor, and no failure to notify it has an effect.
 
 use std::ffi::OsStr;
 use std::io;
@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// See the module.
+/// The socket of the supervisor.
 #[derive(Clone, Debug, Default)]
 pub struct Supervisor {
     ear: Option<Arc<Ear>>,
-    /// It wants a sign of life within this time.
+    /// The interval within which the supervisor wants a sign of life.
     watchdog: Option<Duration>,
 }
 
@@ -26,7 +26,7 @@ struct Ear {
 }
 
 impl Supervisor {
-    /// The one whose socket has this name, with `@` before it where it is in no folder.
+    /// Returns the supervisor whose socket has this name; `@` before it stands for an abstract socket.
     pub fn called(name: &OsStr, watchdog: Option<Duration>) -> io::Result<Supervisor> {
         let address = match name.as_encoded_bytes() {
             [b'@', rest @ ..] => SocketAddr::from_abstract_name(rest)?,
@@ -38,37 +38,37 @@ impl Supervisor {
     }
 
     pub fn ready(&self) {
-        self.tell("READY=1\nSTATUS=serving");
+        self.notify("READY=1\nSTATUS=serving");
     }
 
-    /// All that can be reloaded is being read again; then it is ready again.
+    /// Notifies that the process reloads; it must notify again when it is ready.
     pub fn reloading(&self) {
         let now = clock_gettime(ClockId::Monotonic);
         let micros = now.tv_sec.saturating_mul(1_000_000).saturating_add(now.tv_nsec / 1_000);
-        self.tell(&format!("RELOADING=1\nMONOTONIC_USEC={micros}"));
+        self.notify(&format!("RELOADING=1\nMONOTONIC_USEC={micros}"));
     }
 
     pub fn waiting(&self, what: &str) {
-        self.tell(&format!("STATUS=waiting for {what}"));
+        self.notify(&format!("STATUS=waiting for {what}"));
     }
 
     pub fn stopping(&self) {
-        self.tell("STOPPING=1\nSTATUS=ending: what runs is waited for");
+        self.notify("STOPPING=1\nSTATUS=stopping: waiting for open requests");
     }
 
-    /// Gives signs of life, as long as this is run and anybody wants them.
+    /// Sends signs of life, as long as this is run and the supervisor wants them.
     pub async fn live(self) {
         let Some(within) = self.watchdog else { return };
         loop {
-            self.tell("WATCHDOG=1");
+            self.notify("WATCHDOG=1");
             tokio::time::sleep(within / 3).await;
         }
     }
 
-    fn tell(&self, state: &str) {
+    fn notify(&self, state: &str) {
         let Some(ear) = &self.ear else { return };
         if let Err(error) = ear.socket.send_to_addr(state.as_bytes(), &ear.address) {
-            tracing::debug!(%error, "the supervisor cannot be told");
+            tracing::debug!(%error, "the supervisor cannot be notified");
         }
     }
 }

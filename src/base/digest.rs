@@ -4,7 +4,9 @@ use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 
-/// What identifies the exact request: operation, method, path and body bytes.
+use super::json::written_as_text;
+
+/// The identity of an exact request: operation, method, path and body bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fingerprint([u8; 32]);
 
@@ -19,13 +21,13 @@ impl Fingerprint {
         Fingerprint(hash.finalize().into())
     }
 
-    /// As good as any other byte, for who sorts digests into heaps.
+    /// The first byte, for sorting digests into shards.
     pub fn first_byte(self) -> u8 {
         let [first, ..] = self.0;
         first
     }
 
-    /// From what [`Fingerprint::to_hex`] writes.
+    /// Parses the output of [`Fingerprint::to_hex`].
     pub fn of_hex(text: &str) -> Option<Fingerprint> {
         let mut bytes = [0_u8; 32];
         if text.len() != 64 || !text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'a'..=b'f')) {
@@ -41,6 +43,8 @@ impl Fingerprint {
         hex(&self.0)
     }
 }
+
+written_as_text!(Fingerprint, to_hex, Fingerprint::of_hex, "a digest");
 
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,25 +1,25 @@
-//! What a check of configuration, schemas or policies has to say.
+//! Findings of checks: of configuration, schemas and policies.
 
 use std::fmt;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// It cannot run so.
+    /// The gate cannot run like this.
     Error,
-    /// It can run so, but hardly as meant.
+    /// The gate can run like this, but hardly as intended.
     Warning,
 }
 
-/// One thing that is wrong: where, what, and what to do.
+/// One finding: the place, the fault and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub severity: Severity,
     pub file: String,
-    /// A line of the file, a JSON pointer in it, or nothing where the file as a whole is meant.
+    /// A line of the file, a JSON pointer in it, or `None` for the whole file.
     pub place: Option<String>,
     pub text: String,
     pub remedy: Option<String>,
-    /// A request that shows it, as `[[test]]` gives it.
+    /// A request that shows the fault, in the form of `[[test]]`.
     pub example: Option<Box<str>>,
 }
 
@@ -72,7 +72,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// The nearest of the known names, where one is near enough to have been meant.
+/// Returns the nearest known name, if one is near enough to have been meant.
 pub fn nearest<'n>(written: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let near = known.into_iter().map(|name| (strsim::damerau_levenshtein(written, name), name)).min();
     near.filter(|(distance, name)| *distance <= name.len().div_ceil(3).max(1)).map(|(_, name)| name)

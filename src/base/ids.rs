@@ -1,36 +1,24 @@
-//! Names for things that are easily mistaken for one another.
+//! A type for each kind of name that is easily mistaken for another.
 
+use crate::base::json::written_as_text;
+use crate::base::word_enum::word_enum;
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// Which of upstream's two deployments a call is for; fixed by the address that it came in on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Environment {
-    Production,
-    Sandbox,
-}
-
-impl Environment {
-    pub const ALL: [Environment; 2] = [Environment::Production, Environment::Sandbox];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Environment::Production => "production",
-            Environment::Sandbox => "sandbox",
-        }
-    }
-}
-
-impl fmt::Display for Environment {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+word_enum! {
+    /// The upstream deployment that a call is for; the address that the call came in on decides it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Environment {
+        Production = "production",
+        Sandbox = "sandbox",
     }
 }
 
 /// The name of an operation in the catalogue (`createSwap`).
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct OperationId(Arc<str>);
 
 impl OperationId {
@@ -49,7 +37,7 @@ impl fmt::Display for OperationId {
     }
 }
 
-/// The identifier that a caller gives to one swap, offramp or rule set, and that has at most one effect.
+/// The identifier that a caller gives to one swap, offramp or rule set, which has at most one effect.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestId(String);
 
@@ -73,7 +61,7 @@ impl TraceId {
         TraceId(uuid.to_string())
     }
 
-    /// Takes the caller's own if it can stand in a log and a header without harm.
+    /// Accepts the caller's own id if it is safe in logs and headers.
     pub fn parse(text: &str) -> Option<TraceId> {
         is_identifier(text).then(|| TraceId(text.to_owned()))
     }
@@ -89,7 +77,7 @@ impl fmt::Display for TraceId {
     }
 }
 
-/// The name of what waits for people; nobody guesses one.
+/// The id of a hold; nobody can guess one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HoldId(String);
 
@@ -115,8 +103,12 @@ impl fmt::Display for HoldId {
     }
 }
 
-/// The form of identifiers that callers choose: 1 to 128 of `A-Za-z0-9._-`. That `.` and `..` do not climb in a path is
-/// the affair of whoever reads paths.
+written_as_text!(RequestId, as_str, RequestId::parse, "a requestId");
+written_as_text!(TraceId, as_str, TraceId::parse, "an X-Request-Id");
+written_as_text!(HoldId, as_str, HoldId::parse, "a hold id");
+
+/// Returns whether a text has the form of callers' identifiers: 1 to 128 of `A-Za-z0-9._-`. Path parsers must refuse
+/// `.` and `..` themselves.
 pub fn is_identifier(text: &str) -> bool {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
     (1..=128).contains(&text.len()) && text.bytes().all(allowed)

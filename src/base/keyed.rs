@@ -1,31 +1,31 @@
-//! Names that tell nobody what they are names of, unless one has the key.
+//! Keyed names: digests that reveal nothing without the key.
 
-use aws_lc_rs::hmac;
+use ring::hmac;
 
 use super::digest::hex;
 
-/// Shorter keys could be guessed.
+/// The shortest key, in bytes: shorter ones could be guessed.
 pub const SHORTEST_KEY: usize = 16;
-/// What is kept of a digest: enough that no two names are ever taken for one.
+/// The bytes kept of a digest: enough that no two names ever collide.
 const KEPT_BYTES: usize = 12;
 const KEY_ID_BYTES: usize = 4;
 
-/// The key that personal operands are kept under.
+/// The key for personal operands.
 #[derive(Clone, Debug)]
 pub struct OperandKey(hmac::Key);
 
 impl OperandKey {
-    /// Nothing if it is too short.
+    /// Returns `None` where the key is too short.
     pub fn of(bytes: &[u8]) -> Option<OperandKey> {
         (bytes.len() >= SHORTEST_KEY).then(|| OperandKey(hmac::Key::new(hmac::HMAC_SHA256, bytes)))
     }
 
-    /// A name under this key. Equal names have equal ones, and `#` before it no identifier has.
+    /// The keyed form of a name: equal names have equal forms. No identifier begins with `#`, as these forms do.
     pub fn name(&self, kind: &str, text: &str) -> String {
         format!("#{}", self.digest(kind, text, KEPT_BYTES))
     }
 
-    /// By which the key is known where it was used: says nothing of it.
+    /// The id of the key, which reveals nothing of it.
     pub fn id(&self) -> String {
         self.digest("key", "", KEY_ID_BYTES)
     }

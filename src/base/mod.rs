@@ -1,8 +1,9 @@
-//! Values with no behaviour of their own: what every other part speaks in.
+//! Values without behaviour: the words that every other module uses.
 //!
 //! Nothing here reads a clock, the environment, a file or a socket.
 
 pub mod digest;
+pub mod ed25519;
 pub mod finding;
 pub mod ids;
 pub mod json;
@@ -11,5 +12,7 @@ pub mod money;
 pub mod normal;
 pub mod pointer;
 pub mod secret;
+pub mod secret_search;
 pub mod spanned;
 pub mod traceparent;
+pub mod word_enum;

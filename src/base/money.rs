@@ -1,55 +1,50 @@
-//! Money, exactly: decimals as they are written, units of assets, and micro-USD.
+//! Exact money: decimals as written, units of assets, and micro-USD.
 //!
-//! Nothing here is rounded but a value in micro-USD, and that always upwards. What has no exact meaning is refused with
-//! the reason: there is no float, no guess and no default.
+//! Only a value in micro-USD is rounded, and always up. A text without an exact meaning is refused with the reason:
+//! there is no float, no guess and no default.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The most that is counted, in micro-USD: what every store counts exactly.
+use thiserror::Error;
+
+/// The largest amount in micro-USD: every store counts up to it exactly.
 pub const MAX_MICRO_USD: u64 = (1 << 53) - 1;
 /// The most decimals that an asset may have.
-pub const MOST_DECIMALS: u32 = 18;
+pub const MAX_DECIMALS: u32 = 18;
 /// The most decimals that the value of an asset may have. With 18 decimals of the asset, every value below
 /// [`MAX_MICRO_USD`] is still computed in 128 bits.
-const MOST_VALUE_DECIMALS: u32 = 8;
+const MAX_VALUE_DECIMALS: u32 = 8;
 const LONGEST_TEXT: usize = 64;
 const MICRO: u32 = 6;
 const SHIPPED: [(&str, u32); 4] = [("usdc", 6), ("usdt", 6), ("usdcx", 6), ("usd", 2)];
 
-/// Why a text is no amount, or an amount has no value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why a text is not an amount, or an amount has no value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum MoneyFault {
+    #[error("it is empty")]
     Empty,
+    #[error("it has a sign")]
     Sign,
+    #[error("it has an exponent")]
     Exponent,
+    #[error("it is not made of the digits 0 to 9 and one point between them")]
     NotDigits,
+    #[error("it has a leading zero")]
     LeadingZero,
+    #[error("it has more than {most} decimals")]
     TooManyDecimals { most: u32 },
+    #[error("it is too large")]
     TooLarge,
+    #[error("it is zero")]
     Zero,
+    #[error("its asset is not known")]
     UnknownAsset,
+    #[error("its asset has no value in USD")]
     NotValued,
+    #[error("the value of its asset is too old")]
     StaleValue,
-}
-
-impl fmt::Display for MoneyFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            MoneyFault::Empty => "it is empty",
-            MoneyFault::Sign => "it has a sign",
-            MoneyFault::Exponent => "it has an exponent",
-            MoneyFault::NotDigits => "it is not made of the digits 0 to 9 and one point between them",
-            MoneyFault::LeadingZero => "it begins with a zero that says nothing",
-            MoneyFault::TooManyDecimals { most } => return write!(f, "it has more than {most} decimals"),
-            MoneyFault::TooLarge => "it is larger than can be counted",
-            MoneyFault::Zero => "it is zero",
-            MoneyFault::UnknownAsset => "its asset is not known",
-            MoneyFault::NotValued => "its asset has no value in USD",
-            MoneyFault::StaleValue => "the value of its asset is too old",
-        })
-    }
 }
 
 /// A decimal as it was written: `digits` divided by ten to the power of `scale`.
@@ -60,7 +55,14 @@ pub struct Decimal {
 }
 
 impl Decimal {
-    /// ASCII digits, with at most one point between them. No sign, no exponent, no blank, no zero before the first digit.
+    /// Parses ASCII digits with at most one point between them. No sign, no exponent, no blank, no zero before the first digit.
+    ///
+    /// ```
+    /// use sluice::base::money::Decimal;
+    ///
+    /// assert_eq!(Decimal::parse("12.5").unwrap().units(6), Ok(12_500_000));
+    /// assert!(Decimal::parse("1e6").is_err() && Decimal::parse("-1").is_err());
+    /// ```
     pub fn parse(text: &str) -> Result<Decimal, MoneyFault> {
         let (whole, fraction) = match text.split_once('.') {
             Some((whole, fraction)) => (whole, Some(fraction)),
@@ -80,7 +82,7 @@ impl Decimal {
         self.digits == 0
     }
 
-    /// In units of which ten to the power of `scale` make one; nothing is rounded.
+    /// The amount in units, where one asset has ten to the power of `scale` of them. Nothing is rounded.
     pub fn units(self, scale: u32) -> Result<u128, MoneyFault> {
         let missing = scale.checked_sub(self.scale).ok_or(MoneyFault::TooManyDecimals { most: scale })?;
         power(missing).and_then(|p| self.digits.checked_mul(p)).ok_or(MoneyFault::TooLarge)
@@ -127,7 +129,7 @@ impl MicroUsd {
         self.0
     }
 
-    /// So many millionths more, rounded up.
+    /// Adds this many millionths, rounded up.
     pub fn and_millionths(self, millionths: u64) -> Result<MicroUsd, MoneyFault> {
         let more = u128::from(self.0).checked_mul(u128::from(millionths)).ok_or(MoneyFault::TooLarge)?;
         let sum = more.div_ceil(1_000_000).checked_add(u128::from(self.0)).ok_or(MoneyFault::TooLarge)?;
@@ -146,12 +148,12 @@ impl fmt::Display for MicroUsd {
     }
 }
 
-/// What one asset is worth.
+/// The value of one asset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Worth {
     /// One USD.
     Par,
-    /// So many USD, from one time to another, both in seconds since 1970.
+    /// A rate in USD, valid from one time to another, both in seconds since 1970.
     Rate {
         usd: Decimal,
         from_secs: i64,
@@ -166,30 +168,30 @@ pub struct Asset {
     pub worth: Worth,
 }
 
-/// Every asset that amounts may be in.
+/// The assets that amounts may be in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assets(BTreeMap<String, Asset>);
 
 impl Default for Assets {
-    /// Those of the interface, at par.
+    /// The assets of the interface, at par.
     fn default() -> Assets {
         let asset = |(name, decimals): (&str, u32)| (name.to_owned(), Asset { decimals, worth: Worth::Par });
         Assets(SHIPPED.into_iter().map(asset).collect())
     }
 }
 
-/// The one form of a name of an asset.
+/// The normal form of an asset's name.
 pub fn asset_name(name: &str) -> Cow<'_, str> {
     if name.bytes().any(|b| b.is_ascii_uppercase()) { name.to_ascii_lowercase().into() } else { name.into() }
 }
 
-/// Whether the value of an asset may be written so.
+/// Returns whether a text can be the value of an asset.
 pub fn is_exact_value(usd: Decimal) -> bool {
-    !usd.is_zero() && usd.scale <= MOST_VALUE_DECIMALS
+    !usd.is_zero() && usd.scale <= MAX_VALUE_DECIMALS
 }
 
 impl Assets {
-    /// Adds one, or replaces it.
+    /// Adds an asset, or replaces it.
     pub fn insert(&mut self, name: &str, asset: Asset) {
         self.0.insert(asset_name(name).into_owned(), asset);
     }
@@ -198,7 +200,7 @@ impl Assets {
         self.0.keys().map(String::as_str)
     }
 
-    /// When the values of assets begin to count, where they are not always the same.
+    /// The times at which rates begin.
     pub fn rate_times(&self) -> impl Iterator<Item = i64> {
         self.0.values().filter_map(|asset| match asset.worth {
             Worth::Rate { from_secs, .. } => Some(from_secs),
@@ -224,7 +226,7 @@ impl Assets {
         self.value_of_units(self.units(amount, asset)?, asset, now_secs)
     }
 
-    /// The value of so many units, rounded up.
+    /// Returns the value of a number of units, rounded up.
     pub fn value_of_units(&self, units: u128, asset: &str, now_secs: i64) -> Result<MicroUsd, MoneyFault> {
         let asset = self.asset(asset).ok_or(MoneyFault::UnknownAsset)?;
         let usd = match asset.worth {

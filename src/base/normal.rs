@@ -1,12 +1,12 @@
-//! One normal form per identifier, so that a list, a limit or a claim cannot be passed by another spelling.
+//! One normal form per identifier, so that another spelling cannot pass a list, a limit or a claim.
 //!
-//! What is sent and fingerprinted keeps the spelling of the caller.
+//! Requests and fingerprints keep the caller's spelling.
 
 use sha3::{Digest as _, Keccak256};
 
 use super::digest::hex;
 
-/// How a chain writes its addresses.
+/// The address format of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressKind {
     Evm,
@@ -15,7 +15,7 @@ pub enum AddressKind {
 }
 
 impl AddressKind {
-    /// By the chain's name in the interface; `None` for a chain that Sluice does not know.
+    /// Returns the format by the chain's name in the interface; `None` for an unknown chain.
     pub fn of_chain(chain: &str) -> Option<AddressKind> {
         match chain.to_ascii_uppercase().as_str() {
             "ETHEREUM" | "POLYGON" | "POLYGON_MAINNET" | "BASE" => Some(AddressKind::Evm),
@@ -25,22 +25,22 @@ impl AddressKind {
         }
     }
 
-    /// By its look alone, where no chain is stated: nothing but EVM writes addresses so.
+    /// Returns the format by the look of an address, where no chain is stated: only EVM addresses look like this.
     pub fn of_address(address: &str) -> Option<AddressKind> {
         let digits = address.strip_prefix("0x")?;
         (digits.len() == 40 && digits.bytes().all(|b| b.is_ascii_hexdigit())).then_some(AddressKind::Evm)
     }
 
-    /// What an address of this kind looks like, in words.
+    /// The format in words.
     pub fn expected(self) -> &'static str {
         match self {
-            AddressKind::Evm => "an EVM address: 0x and 40 hex digits, with a right checksum where the case is mixed",
+            AddressKind::Evm => "an EVM address: 0x and 40 hex digits, with a valid checksum where the case is mixed",
             AddressKind::Solana => "a Solana address: 32 bytes in base58",
-            AddressKind::Tron => "a Tron address: base58 with a right checksum, starting with T",
+            AddressKind::Tron => "a Tron address: base58 with a valid checksum, starting with T",
         }
     }
 
-    /// The normal form, or `None` if the text is no such address.
+    /// Returns the normal form; `None` if the text is not such an address.
     pub fn normal(self, address: &str) -> Option<String> {
         match self {
             AddressKind::Evm => evm(address),
@@ -50,7 +50,7 @@ impl AddressKind {
     }
 }
 
-/// An address of this kind, or of the one that it looks like; what is none stays as it is.
+/// Normalises an address of this kind, or of the kind it looks like; other text stays as it is.
 ///
 /// No text is an address of two kinds: their lengths in bytes differ.
 pub fn wallet(kind: Option<AddressKind>, text: String) -> String {
@@ -61,12 +61,12 @@ pub fn wallet(kind: Option<AddressKind>, text: String) -> String {
     normal.unwrap_or(text)
 }
 
-/// A UUID in any case, in lower case; other text stays as it is.
+/// Normalises a UUID to lower case; other text stays as it is.
 pub fn uuid(text: &str) -> String {
     if is_uuid(text) { text.to_ascii_lowercase() } else { text.to_owned() }
 }
 
-/// Eight, four, four, four and twelve hex digits.
+/// Returns whether a text is eight, four, four, four and twelve hex digits.
 pub fn is_uuid(text: &str) -> bool {
     let groups: Vec<&str> = text.split('-').collect();
     groups.iter().map(|g| g.len()).eq([8, 4, 4, 4, 12])

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-/// A place in a body, as the catalogue writes it.
+/// The pointer to a field of a body, as the catalogue writes it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pointer {
     text: String,
@@ -22,30 +22,30 @@ impl Pointer {
         &self.text
     }
 
-    /// The place that this one is in; nothing for a place in the body itself.
+    /// The pointer to the parent; `None` at the top of the body.
     pub fn parent(&self) -> Option<Pointer> {
         let (parent, _) = self.text.rsplit_once('/')?;
         Pointer::parse(parent)
     }
 
-    /// Whether it may name several places.
+    /// Returns whether it may match several fields.
     pub fn has_star(&self) -> bool {
         self.steps.iter().any(|step| step == "*")
     }
 
-    /// Takes what is there out of a body.
+    /// Removes the field from a body, and returns its value.
     pub fn take(&self, body: &mut Value) -> Option<Value> {
         let (last, way) = self.steps.split_last()?;
         let inside = way.iter().try_fold(body, |value, step| value.as_object_mut()?.get_mut(step))?;
         inside.as_object_mut()?.remove(last)
     }
 
-    /// The value there, if the body has it and the pointer names a single place.
+    /// Returns the value, if the body has it and the pointer matches a single field.
     pub fn get<'v>(&self, body: &'v Value) -> Option<&'v Value> {
         self.steps.iter().try_fold(body, |value, step| child(value, step))
     }
 
-    /// Every value there, each with its exact place.
+    /// Returns every matching value with its exact pointer.
     pub fn all<'v>(&self, body: &'v Value) -> Vec<(String, &'v Value)> {
         let mut found = vec![(String::new(), body)];
         for step in &self.steps {

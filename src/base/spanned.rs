@@ -1,4 +1,4 @@
-//! TOML as it was written, each thing with its place: serde stops at the first fault, and people are to hear of all.
+//! TOML with the place of each value: serde stops at the first fault, and people are to hear of all.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -6,82 +6,84 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::DeValue;
 
-/// Something written, before it is known whether it is of the right type.
+/// A written value before its type is checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found<P> {
+pub struct SpannedValue<P> {
     pub place: P,
-    pub raw: Raw<P>,
+    pub raw: SpannedRaw<P>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Raw<P> {
+pub enum SpannedRaw<P> {
     Text(String),
-    /// Nothing where the number is too large, or below zero.
+    /// `None` where the number is too large or negative.
     Number(Option<u64>),
     Truth(bool),
-    List(Vec<Found<P>>),
-    Table(BTreeMap<String, Found<P>>),
-    /// A type that nothing here takes.
+    List(Vec<SpannedValue<P>>),
+    Table(BTreeMap<String, SpannedValue<P>>),
+    /// A type that no setting has.
     Other(&'static str),
 }
 
-impl<P> Found<P> {
-    /// A value of the tree, and all that is in it; `place_of` makes places of spans.
-    pub fn of(value: &DeValue<'_>, place_of: &dyn Fn(Range<usize>) -> P, place: P) -> Found<P> {
-        let inner = |v: &Spanned<DeValue<'_>>| Found::of(v.get_ref(), place_of, place_of(v.span()));
+impl<P> SpannedValue<P> {
+    /// Converts a value and everything in it; `place_of` turns spans into places.
+    pub fn of(value: &DeValue<'_>, place_of: &dyn Fn(Range<usize>) -> P, place: P) -> SpannedValue<P> {
+        let inner = |v: &Spanned<DeValue<'_>>| SpannedValue::of(v.get_ref(), place_of, place_of(v.span()));
         let raw = match value {
-            DeValue::String(text) => Raw::Text(text.to_string()),
-            DeValue::Integer(number) => Raw::Number(u64::from_str_radix(number.as_str(), number.radix()).ok()),
-            DeValue::Boolean(truth) => Raw::Truth(*truth),
-            DeValue::Array(items) => Raw::List(items.iter().map(inner).collect()),
+            DeValue::String(text) => SpannedRaw::Text(text.to_string()),
+            DeValue::Integer(number) => SpannedRaw::Number(u64::from_str_radix(number.as_str(), number.radix()).ok()),
+            DeValue::Boolean(truth) => SpannedRaw::Truth(*truth),
+            DeValue::Array(items) => SpannedRaw::List(items.iter().map(inner).collect()),
             DeValue::Table(table) => {
-                Raw::Table(table.iter().map(|(k, v)| (k.get_ref().to_string(), inner(v))).collect())
+                SpannedRaw::Table(table.iter().map(|(k, v)| (k.get_ref().to_string(), inner(v))).collect())
             }
-            DeValue::Float(_) => Raw::Other("a number with a fraction"),
-            DeValue::Datetime(_) => Raw::Other("a date or time"),
+            DeValue::Float(_) => SpannedRaw::Other("a number with a fraction"),
+            DeValue::Datetime(_) => SpannedRaw::Other("a date or time"),
         };
-        Found { place, raw }
+        SpannedValue { place, raw }
     }
 }
 
-impl<P> Raw<P> {
-    /// The same for the same, wherever it stands.
+impl<P> SpannedRaw<P> {
+    /// A text that is equal for equal values, wherever they stand.
     pub fn plainly(&self) -> String {
         match self {
-            Raw::Text(text) => format!("{text:?}"),
-            Raw::Number(number) => format!("{number:?}"),
-            Raw::Truth(truth) => truth.to_string(),
-            Raw::List(items) => items.iter().map(|item| format!("{},", item.raw.plainly())).collect(),
-            Raw::Table(table) => table.iter().map(|(key, item)| format!("{key:?}={},", item.raw.plainly())).collect(),
-            Raw::Other(word) => (*word).to_owned(),
+            SpannedRaw::Text(text) => format!("{text:?}"),
+            SpannedRaw::Number(number) => format!("{number:?}"),
+            SpannedRaw::Truth(truth) => truth.to_string(),
+            SpannedRaw::List(items) => items.iter().map(|item| format!("{},", item.raw.plainly())).collect(),
+            SpannedRaw::Table(table) => {
+                table.iter().map(|(key, item)| format!("{key:?}={},", item.raw.plainly())).collect()
+            }
+            SpannedRaw::Other(word) => (*word).to_owned(),
         }
     }
 
-    /// What is wrong where something else was expected.
+    /// The fault where another type was expected.
     pub fn instead_of(&self, expected: &str) -> String {
         let written = match self {
-            Raw::Text(_) => "a text",
-            Raw::Number(_) => "a number",
-            Raw::Truth(_) => "`true` or `false`",
-            Raw::List(_) => "a list",
-            Raw::Table(_) => "a table",
-            Raw::Other(word) => word,
+            SpannedRaw::Text(_) => "a text",
+            SpannedRaw::Number(_) => "a number",
+            SpannedRaw::Truth(_) => "`true` or `false`",
+            SpannedRaw::List(_) => "a list",
+            SpannedRaw::Table(_) => "a table",
+            SpannedRaw::Other(word) => word,
         };
         format!("{written} is written; {expected} is expected")
     }
 }
 
-/// Where the lines of a text begin, so that places in a long one are found at once.
+/// The line starts of a text, so that places are found fast.
 #[derive(Debug)]
-pub struct Lines<'t> {
+pub struct LineIndex<'t> {
     text: &'t str,
     starts: Vec<usize>,
 }
 
-impl<'t> Lines<'t> {
-    pub fn of(text: &'t str) -> Lines<'t> {
+impl<'t> LineIndex<'t> {
+    pub fn of(text: &'t str) -> LineIndex<'t> {
         let after = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at.saturating_add(1));
-        Lines { text, starts: [0].into_iter().chain(after).collect() }
+        LineIndex { text, starts: [0].into_iter().chain(after).collect() }
     }
 
     /// The line and the column where a span starts, counted from 1.
@@ -96,7 +98,7 @@ impl<'t> Lines<'t> {
 
 /// The line and the column where a span starts, counted from 1.
 pub fn line_and_column(text: &str, span: Range<usize>) -> (usize, usize) {
-    Lines::of(text).place(span)
+    LineIndex::of(text).place(span)
 }
 
 #[cfg(test)]

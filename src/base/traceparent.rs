@@ -1,8 +1,8 @@
-//! W3C trace context: which trace a request belongs to, and which span of it made it.
+//! W3C trace context: the trace of a request, and the span that made it.
 
 use std::fmt;
 
-/// A `traceparent` that can be believed.
+/// A valid `traceparent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceParent {
     /// Not zero.
@@ -13,7 +13,7 @@ pub struct TraceParent {
 }
 
 impl TraceParent {
-    /// As version 00 writes it; of a later version, what is known of it.
+    /// Parses version 00, and the known part of a later version.
     pub fn parse(text: &str) -> Option<TraceParent> {
         let (known, rest) = text.split_at_checked(55)?;
         let mut parts = known.split('-');

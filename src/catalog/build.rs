@@ -1,4 +1,4 @@
-//! From `openapi.json` and its schema files to operations.
+//! Builds operations from `openapi.json` and its schema files.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,13 @@ use serde_json::Value;
 
 use super::contract::{BASE, Contract};
 use super::files::SchemaFiles;
-use super::operation::{Answer, Claim, Class, Fees, Money, Operation, Parameter, Reconcile, Shape, Side, Statuses};
-use super::read::{Faults, Node};
+use super::operation::{
+    AnswerContract, AnsweredRecord, ClaimSource, Class, ErrorShape, Fees, Money, Operation, Parameter, Reconcile, Side,
+    Statuses,
+};
+use super::read::{ContractFaults, ContractNode};
+use super::refusals::RefusalLists;
+use super::request_id_place::place_in_answer;
 use super::template::Template;
 use crate::base::digest::Fingerprint;
 use crate::base::finding::{Finding, nearest};
@@ -18,10 +23,8 @@ use crate::base::json::{self, Limits};
 
 const FILE: &str = "openapi.json";
 const METHODS: [&str; 5] = ["get", "put", "post", "patch", "delete"];
-/// What may stand beside the methods of a path.
+/// The other members that a path item may have.
 const BESIDE_METHODS: [&str; 4] = ["summary", "description", "servers", "parameters"];
-/// By which statuses upstream proves that nothing was executed, unless an operation says otherwise.
-const NOT_EXECUTED: [u16; 8] = [400, 401, 403, 404, 413, 415, 422, 429];
 
 pub(super) fn operations(
     files: &SchemaFiles,
@@ -35,8 +38,10 @@ pub(super) fn operations(
                 .remedy("a contract needs openapi.json and the schema files that it names"),
         ]);
     };
-    let faults = Faults::new(FILE);
-    let operations = Reader { registry: &registry, enable }.document(&Node::root(document, &faults));
+    let faults = ContractFaults::new(FILE);
+    let root = ContractNode::root(document, &faults);
+    let operations =
+        ContractReader { registry: &registry, files: &parsed, enable, shared: shared_refusals(&root) }.document(&root);
     let mut findings = faults.into_findings();
     findings.extend(unknown_names(&operations, enable));
     findings.extend(same_twice(&operations));
@@ -75,13 +80,16 @@ fn registry<'v>(parsed: &'v [(&str, Value)]) -> Result<Registry<'v>, Vec<Finding
     Registry::new().extend(resources).map_err(fault)?.prepare().map_err(fault)
 }
 
-struct Reader<'r> {
+struct ContractReader<'r> {
     registry: &'r Registry<'r>,
+    files: &'r [(&'r str, Value)],
     enable: &'r [String],
+    /// The lists of refusals for all operations.
+    shared: RefusalLists,
 }
 
-impl Reader<'_> {
-    fn document(&self, root: &Node<'_>) -> Vec<Operation> {
+impl ContractReader<'_> {
+    fn document(&self, root: &ContractNode<'_>) -> Vec<Operation> {
         let paths = root.required("paths").map(|p| p.members()).unwrap_or_default();
         let mut operations = Vec::new();
         for (path, item) in paths {
@@ -100,17 +108,25 @@ impl Reader<'_> {
         operations
     }
 
-    fn operation(&self, method: &str, template: &Template, item: &Node<'_>, node: &Node<'_>) -> Option<Operation> {
+    fn operation(
+        &self,
+        method: &str,
+        template: &Template,
+        item: &ContractNode<'_>,
+        node: &ContractNode<'_>,
+    ) -> Option<Operation> {
         let id = OperationId::new(node.required("operationId")?.text()?);
         let summary = node.required("summary")?.text()?.to_owned();
         let notes = node.required("x-sluice")?;
-        notes.only(&["class", "enabled", "claim", "money", "reconcile", "notExecuted"]);
+        notes.only(&["class", "enabled", "claim", "money", "reconcile", "notExecuted", "record"]);
         let shipped_on = notes.optional("enabled").and_then(|n| n.boolean()).unwrap_or(true);
         let (path_parameters, query_parameters) = self.parameters(template, item, node);
         let class = class(&notes.required("class")?)?;
         if (class == Class::Read) != (method == "get") {
             node.note("what is read is read with GET, and nothing else is: a read may be sent a second time");
         }
+        let claim = notes.optional("claim").and_then(|n| claim(&n, template));
+        let own = notes.optional("notExecuted").map(|n| RefusalLists::read(&n)).unwrap_or_default();
         Some(Operation {
             enabled: shipped_on || self.enable.iter().any(|wanted| wanted == id.as_str()),
             class,
@@ -121,16 +137,23 @@ impl Reader<'_> {
             query_parameters,
             body: node.optional("requestBody").and_then(|n| self.json_content(&n)),
             answers: self.answers(node),
-            claim: notes.optional("claim").and_then(|n| claim(&n, template)),
+            answered_request_id: place_in_answer(self.files, node.value, claim.as_ref()),
+            answered_record: notes.optional("record").and_then(|n| answered_record(&n, template)),
+            claim,
             money: notes.optional("money").map(|n| money(&n)),
             reconcile: notes.optional("reconcile").and_then(|n| reconcile(&n)),
             further: Vec::new(),
-            not_executed: notes.optional("notExecuted").map_or_else(|| NOT_EXECUTED.to_vec(), |n| statuses(&n)),
+            refusals: own.before(&self.shared),
             id,
         })
     }
 
-    fn parameters(&self, template: &Template, item: &Node<'_>, node: &Node<'_>) -> (Vec<Parameter>, Vec<Parameter>) {
+    fn parameters(
+        &self,
+        template: &Template,
+        item: &ContractNode<'_>,
+        node: &ContractNode<'_>,
+    ) -> (Vec<Parameter>, Vec<Parameter>) {
         let (mut path, mut query) = (Vec::new(), Vec::new());
         let shared = item.optional("parameters").map(|n| n.items()).unwrap_or_default();
         let own = node.optional("parameters").map(|n| n.items()).unwrap_or_default();
@@ -148,7 +171,7 @@ impl Reader<'_> {
         (path, query)
     }
 
-    fn parameter<'f>(&self, node: &Node<'f>) -> Option<(&'f str, Parameter)> {
+    fn parameter<'f>(&self, node: &ContractNode<'f>) -> Option<(&'f str, Parameter)> {
         let name = node.required("name")?.text()?.to_owned();
         let place = node.required("in")?.text()?;
         let required = node.optional("required").and_then(|n| n.boolean()).unwrap_or(false);
@@ -156,25 +179,25 @@ impl Reader<'_> {
         Some((place, Parameter { name, required, contract }))
     }
 
-    fn answers(&self, node: &Node<'_>) -> Vec<Answer> {
+    fn answers(&self, node: &ContractNode<'_>) -> Vec<AnswerContract> {
         let responses = node.required("responses").map(|n| n.members()).unwrap_or_default();
-        let answer = |(word, response): (&str, Node<'_>)| {
+        let answer = |(word, response): (&str, ContractNode<'_>)| {
             let Some(statuses) = statuses_of(word) else {
                 response.note("a status is three digits, `2XX` or `default`");
                 return None;
             };
             let contract = self.json_content(&response)?;
-            Some(Answer { statuses, shape: shape(contract.reference(), &response), contract })
+            Some(AnswerContract { statuses, shape: shape(contract.reference(), &response), contract })
         };
         responses.into_iter().filter_map(answer).collect()
     }
 
     /// The schema of a body or an answer.
-    fn json_content(&self, node: &Node<'_>) -> Option<Contract> {
+    fn json_content(&self, node: &ContractNode<'_>) -> Option<Contract> {
         self.contract(&node.required("content")?.required("application/json")?.required("schema")?)
     }
 
-    fn contract(&self, node: &Node<'_>) -> Option<Contract> {
+    fn contract(&self, node: &ContractNode<'_>) -> Option<Contract> {
         let reference = match node.value.get("$ref").and_then(Value::as_str) {
             Some(target) if target.starts_with('#') => format!("{FILE}{target}"),
             Some(target) => target.to_owned(),
@@ -190,12 +213,12 @@ impl Reader<'_> {
     }
 }
 
-/// A JSON pointer as it stands behind the `#` of an address.
+/// Encodes a JSON pointer for the fragment of a URI.
 fn uri_fragment(pointer: &str) -> String {
     pointer.replace('%', "%25").replace('{', "%7B").replace('}', "%7D")
 }
 
-fn class(node: &Node<'_>) -> Option<Class> {
+fn class(node: &ContractNode<'_>) -> Option<Class> {
     match node.text()? {
         "read" => Some(Class::Read),
         "change" => Some(Class::Change),
@@ -215,13 +238,13 @@ fn statuses_of(word: &str) -> Option<Statuses> {
     }
 }
 
-fn shape(reference: &str, response: &Node<'_>) -> Option<Shape> {
+fn shape(reference: &str, response: &ContractNode<'_>) -> Option<ErrorShape> {
     let name = reference.strip_prefix("error.json#/$defs/")?;
     match name {
-        "A" => Some(Shape::A),
-        "B" => Some(Shape::B),
-        "C" => Some(Shape::C),
-        "D" => Some(Shape::D),
+        "A" => Some(ErrorShape::A),
+        "B" => Some(ErrorShape::B),
+        "C" => Some(ErrorShape::C),
+        "D" => Some(ErrorShape::D),
         "any" => None,
         _ => {
             response.note("an error shape is `A`, `B`, `C`, `D` or `any`");
@@ -230,27 +253,23 @@ fn shape(reference: &str, response: &Node<'_>) -> Option<Shape> {
     }
 }
 
-fn statuses(node: &Node<'_>) -> Vec<u16> {
-    let status = |n: &Node<'_>| {
-        let read = n.value.as_u64().and_then(|s| u16::try_from(s).ok()).filter(|s| (400..500).contains(s));
-        if read.is_none() {
-            n.note("a status from 400 to 499 is expected here: no other can prove that nothing was executed");
-        }
-        read
-    };
-    node.items().iter().filter_map(status).collect()
+/// The lists of refusals for all operations: `x-sluice` of the document.
+fn shared_refusals(root: &ContractNode<'_>) -> RefusalLists {
+    let Some(notes) = root.optional("x-sluice") else { return RefusalLists::default() };
+    notes.only(&["notExecuted"]);
+    notes.optional("notExecuted").map(|n| RefusalLists::read(&n)).unwrap_or_default()
 }
 
-fn claim(node: &Node<'_>, template: &Template) -> Option<Claim> {
+fn claim(node: &ContractNode<'_>, template: &Template) -> Option<ClaimSource> {
     node.only(&["body", "path"]);
     match (node.optional("body"), node.optional("path")) {
-        (Some(body), None) => body.pointer().map(Claim::Body),
+        (Some(body), None) => body.pointer().map(ClaimSource::Body),
         (None, Some(path)) => {
             let names: Vec<String> = path.items().iter().filter_map(|n| n.text()).map(str::to_owned).collect();
             for unknown in names.iter().filter(|n| !template.parameters().any(|p| p == n.as_str())) {
-                path.note(format!("`{unknown}` is no parameter of the path"));
+                path.note(format!("`{unknown}` is not a parameter of the path"));
             }
-            Some(Claim::Path(names))
+            Some(ClaimSource::Path(names))
         }
         _ => {
             node.note("a claim has either `body` or `path`");
@@ -259,7 +278,18 @@ fn claim(node: &Node<'_>, template: &Template) -> Option<Claim> {
     }
 }
 
-fn money(node: &Node<'_>) -> Money {
+/// The record of the path that the answer is: `{"path": "offerId", "answer": "/id"}`.
+fn answered_record(node: &ContractNode<'_>, template: &Template) -> Option<AnsweredRecord> {
+    node.only(&["path", "answer"]);
+    let path = node.required("path")?;
+    let parameter = path.text()?.to_owned();
+    if !template.parameters().any(|name| name == parameter) {
+        path.note(format!("`{parameter}` is not a parameter of the path"));
+    }
+    Some(AnsweredRecord { parameter, id: node.required("answer")?.pointer()? })
+}
+
+fn money(node: &ContractNode<'_>) -> Money {
     node.only(&["source", "destination", "fees", "price"]);
     Money {
         source: node.optional("source").map(|n| side(&n)).unwrap_or_default(),
@@ -269,7 +299,7 @@ fn money(node: &Node<'_>) -> Money {
     }
 }
 
-fn side(node: &Node<'_>) -> Side {
+fn side(node: &ContractNode<'_>) -> Side {
     node.only(&["amount", "currency", "chain", "party", "wallet", "externalWallet", "account"]);
     let pointer = |name: &str| node.optional(name).and_then(|n| n.pointer());
     Side {
@@ -283,7 +313,7 @@ fn side(node: &Node<'_>) -> Side {
     }
 }
 
-fn fees(node: &Node<'_>) -> Fees {
+fn fees(node: &ContractNode<'_>) -> Fees {
     node.only(&["wallet", "value", "chain"]);
     let pointers = |name: &str| node.optional(name).map(|n| n.pointers()).unwrap_or_default();
     Fees {
@@ -293,7 +323,7 @@ fn fees(node: &Node<'_>) -> Fees {
     }
 }
 
-fn reconcile(node: &Node<'_>) -> Option<Reconcile> {
+fn reconcile(node: &ContractNode<'_>) -> Option<Reconcile> {
     node.only(&["operation", "records", "requestId", "absenceProves"]);
     Some(Reconcile {
         operation: OperationId::new(node.required("operation")?.text()?),
@@ -313,7 +343,7 @@ fn unknown_names(operations: &[Operation], enable: &[String]) -> Vec<Finding> {
     unknown
         .map(|(name, place)| {
             let finding =
-                Finding::error(FILE, format!("{place} names `{name}`, which is no operation of the contract"));
+                Finding::error(FILE, format!("{place} names `{name}`, which is not an operation of the contract"));
             match nearest(name, names()) {
                 Some(near) => finding.remedy(format!("did you mean `{near}`?")),
                 None => finding,
@@ -326,7 +356,7 @@ fn same_twice(operations: &[Operation]) -> Vec<Finding> {
     let (mut ids, mut forms, mut findings) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
     for operation in operations {
         if !ids.insert(operation.id.as_str()) {
-            findings.push(Finding::error(FILE, format!("the operationId `{}` stands twice", operation.id)));
+            findings.push(Finding::error(FILE, format!("the operationId `{}` appears twice", operation.id)));
         }
         let form = (operation.method.as_str(), form(&operation.template));
         if !forms.insert(form) {

@@ -1,9 +1,9 @@
-//! Whether a contract is complete: what `sluice check --schemas` and the tests ask of every operation alike.
+//! The completeness of a contract: the checks that `sluice check --schemas` and the tests make on every operation.
 
 use serde_json::Value;
 
 use super::files::SchemaFiles;
-use super::operation::{Claim, Money, Operation, Side};
+use super::operation::{ClaimSource, Money, Operation, Side};
 use super::{Catalog, Contract};
 use crate::base::finding::Finding;
 use crate::base::json::{self, Limits};
@@ -17,7 +17,7 @@ const GOOD_ANSWERS: usize = 1;
 #[derive(Debug)]
 pub struct Example {
     pub file: String,
-    /// For a request body or for a successful answer.
+    /// For a successful answer instead of a request body.
     pub answer: bool,
     pub good: bool,
     pub value: Value,
@@ -46,7 +46,7 @@ pub fn examples(files: &SchemaFiles, operation: &Operation) -> Result<Vec<Exampl
     if findings.is_empty() { Ok(examples) } else { Err(findings) }
 }
 
-/// Everything that is missing or does not hold.
+/// Returns everything that is missing or does not hold.
 pub fn completeness(files: &SchemaFiles, catalog: &Catalog) -> Vec<Finding> {
     catalog.operations().iter().flat_map(|operation| complete(files, operation)).collect()
 }
@@ -60,13 +60,15 @@ fn complete(files: &SchemaFiles, operation: &Operation) -> Vec<Finding> {
     if let Some(body) = &operation.body {
         let bodies: Vec<&Example> = examples.iter().filter(|e| !e.answer).collect();
         findings.extend(tried(operation, "request body", body, &bodies, GOOD_BODIES, BAD_BODIES));
-        findings.extend(unreached(operation, &bodies));
+        findings.extend(unreached(operation, pointers(operation), &bodies));
     }
     match operation.success() {
         None => findings.push(fault(operation, "no successful answer is described")),
         Some(answer) => {
             let answers: Vec<&Example> = examples.iter().filter(|e| e.answer).collect();
             findings.extend(tried(operation, "answer", &answer.contract, &answers, GOOD_ANSWERS, 0));
+            let id = operation.answered_record.iter().map(|record| record.id.clone());
+            findings.extend(unreached(operation, id, &answers));
         }
     }
     if operation.answer(599).is_none() {
@@ -114,10 +116,10 @@ fn tried(
     findings
 }
 
-/// Pointers of `x-sluice` that no good example has: they may be misspelt.
-fn unreached(operation: &Operation, bodies: &[&Example]) -> Vec<Finding> {
+/// Returns the pointers of `x-sluice` that no good example has: they may be misspelt.
+fn unreached(operation: &Operation, pointers: impl IntoIterator<Item = Pointer>, bodies: &[&Example]) -> Vec<Finding> {
     let good = || bodies.iter().filter(|e| e.good);
-    let missing = pointers(operation).into_iter().filter(|p| !good().any(|e| !p.all(&e.value).is_empty()));
+    let missing = pointers.into_iter().filter(|p| !good().any(|e| !p.all(&e.value).is_empty()));
     missing
         .map(|p| fault(operation, format!("no good example has anything at `{p}`, which `x-sluice` names")))
         .collect()
@@ -125,8 +127,8 @@ fn unreached(operation: &Operation, bodies: &[&Example]) -> Vec<Finding> {
 
 fn pointers(operation: &Operation) -> Vec<Pointer> {
     let claim = match &operation.claim {
-        Some(Claim::Body(pointer)) => vec![pointer.clone()],
-        Some(Claim::Path(_)) | None => Vec::new(),
+        Some(ClaimSource::Body(pointer)) => vec![pointer.clone()],
+        Some(ClaimSource::Path(_)) | None => Vec::new(),
     };
     let money = operation.money.iter().flat_map(money_pointers).cloned();
     claim.into_iter().chain(money).collect()

@@ -1,4 +1,4 @@
-//! A compiled JSON Schema, and what it says of a value.
+//! A compiled JSON Schema, and its violations.
 
 use std::fmt;
 
@@ -7,44 +7,37 @@ use jsonschema::{PatternOptions, Registry, Resource, ValidationError, Validator}
 use serde_json::{Value, json};
 
 use crate::base::pointer::escape;
+use crate::base::word_enum::word_enum;
 
 /// The most violations that one answer names.
-const MOST_VIOLATIONS: usize = 32;
+const MAX_VIOLATIONS: usize = 32;
 /// The longest name of an unknown field that is repeated to its sender.
 const LONGEST_NAME: usize = 64;
 
 /// One schema of the contract.
 pub struct Contract {
     validator: Validator,
-    /// Where the schema stands: `swap.json#/$defs/create`.
+    /// The place of the schema: `swap.json#/$defs/create`.
     reference: String,
 }
 
-/// The part of a request that a violation is in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    Body,
-    Path,
-    Query,
-}
-
-impl Place {
-    fn as_str(self) -> &'static str {
-        match self {
-            Place::Body => "body",
-            Place::Path => "path",
-            Place::Query => "query",
-        }
+word_enum! {
+    /// The part of a request that a violation is in.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum BodyPlace {
+        Body = "body",
+        Path = "path",
+        Query = "query",
     }
 }
 
-/// One breach of a schema. It never holds a value of the request.
+/// One violation of a schema. It never contains a value of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    pub place: Place,
-    /// A JSON pointer into the body, empty for the whole; or the name of a parameter.
+    pub place: BodyPlace,
+    /// A JSON pointer into the body, empty for the whole body; or the name of a parameter.
     pub pointer: String,
-    /// The keyword of JSON Schema that was broken.
+    /// The violated keyword of JSON Schema.
     pub keyword: String,
     pub expected: String,
 }
@@ -52,14 +45,14 @@ pub struct Violation {
 impl Violation {
     pub fn new(pointer: impl Into<String>, keyword: &str, expected: impl Into<String>) -> Violation {
         Violation {
-            place: Place::Body,
+            place: BodyPlace::Body,
             pointer: pointer.into(),
             keyword: keyword.to_owned(),
             expected: expected.into(),
         }
     }
 
-    pub fn inside(self, place: Place) -> Violation {
+    pub fn inside(self, place: BodyPlace) -> Violation {
         Violation { place, ..self }
     }
 
@@ -80,7 +73,7 @@ impl Contract {
         Ok(Contract { validator, reference: reference.to_owned() })
     }
 
-    /// Compiles a schema of a document that stands by itself, by its place there: `#/components/schemas/freeze`.
+    /// Compiles a schema of a self-contained document by its pointer: `#/components/schemas/freeze`.
     pub fn within(document: &Value, place: &str) -> Result<Contract, String> {
         let alone = [(format!("{BASE}alone.json"), Resource::from_contents(document.clone()))];
         let registry = Registry::new().extend(alone).map_err(|e| e.to_string())?;
@@ -95,7 +88,7 @@ impl Contract {
         self.validator.is_valid(value)
     }
 
-    /// Every breach, in the order of the schema; none if the value is as the contract says.
+    /// Returns every violation, in the order of the schema.
     pub fn violations(&self, value: &Value) -> Vec<Violation> {
         if self.accepts(value) {
             return Vec::new();
@@ -103,7 +96,7 @@ impl Contract {
         let mut all: Vec<Violation> = self.validator.iter_errors(value).flat_map(|e| described(&e)).collect();
         all.sort_by(|a, b| a.pointer.cmp(&b.pointer));
         all.dedup();
-        all.truncate(MOST_VIOLATIONS);
+        all.truncate(MAX_VIOLATIONS);
         all
     }
 }
@@ -114,7 +107,7 @@ impl fmt::Debug for Contract {
     }
 }
 
-/// The address under which the schema files are known to one another.
+/// The base URI under which the schema files know one another.
 pub(super) const BASE: &str = "sluice:///";
 
 fn described(error: &ValidationError<'_>) -> Vec<Violation> {
@@ -165,7 +158,7 @@ fn expected(kind: &ValidationErrorKind) -> String {
     }
 }
 
-/// What each of several forms would have wanted first.
+/// The first demand of each of several alternatives.
 fn either(branches: &[Vec<ValidationError<'static>>]) -> String {
     let mut wanted: Vec<String> = Vec::new();
     for first in branches.iter().filter_map(|errors| errors.first()) {

@@ -6,7 +6,7 @@ use include_dir::{Dir, include_dir};
 
 static BUILT_IN: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/schemas");
 
-/// The contract of the console, which is no part of upstream's.
+/// The console's own contract, beside upstream's.
 const CONSOLE: &str = "console.json";
 
 /// The contents of a `schemas` folder: names relative to it, with `/` between folders.
@@ -23,7 +23,7 @@ impl SchemaFiles {
         SchemaFiles { files }
     }
 
-    /// What the console's API is, as OpenAPI: always that which this binary was built with.
+    /// The console's API as OpenAPI: always the built-in one.
     pub fn of_console() -> &'static [u8] {
         BUILT_IN.get_file(CONSOLE).map_or(&[], |file| file.contents())
     }
@@ -36,7 +36,7 @@ impl SchemaFiles {
         self.files.get(name).map(Vec::as_slice)
     }
 
-    /// The schema files: those that stand beside `openapi.json`, and that file itself.
+    /// The schema files: those beside `openapi.json`, and that file itself.
     pub fn schemas(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.all().filter(|(name, _)| !name.contains('/') && name.ends_with(".json") && *name != CONSOLE)
     }

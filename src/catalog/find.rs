@@ -1,4 +1,4 @@
-//! From a method and a path to an operation.
+//! Finds the operation of a method and a path.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use super::operation::Operation;
 
 /// An operation, and the values of its path parameters as the caller wrote them.
 #[derive(Debug)]
-pub struct Found {
+pub struct Route {
     pub operation: Arc<Operation>,
     pub path_parameters: Vec<(String, String)>,
 }
@@ -21,8 +21,8 @@ pub enum NotFound {
     Method { allowed: Vec<Method> },
 }
 
-/// `operations` need no order: a literal beats a parameter at the first place where two templates differ.
-pub(super) fn find(operations: &[Arc<Operation>], method: &Method, path: &str) -> Result<Found, NotFound> {
+/// Finds among operations in any order: a literal beats a parameter at the first segment where two templates differ.
+pub(super) fn find(operations: &[Arc<Operation>], method: &Method, path: &str) -> Result<Route, NotFound> {
     let segments: Vec<&str> = path.strip_prefix('/').ok_or(NotFound::Path)?.split('/').collect();
     let fitting = || operations.iter().filter(|o| o.enabled && o.template.fits(&segments));
     let best = fitting().map(|o| o.template.precedence()).min().ok_or(NotFound::Path)?;
@@ -30,5 +30,5 @@ pub(super) fn find(operations: &[Arc<Operation>], method: &Method, path: &str) -
     let Some(operation) = same_path().find(|o| o.method == *method) else {
         return Err(NotFound::Method { allowed: same_path().map(|o| o.method.clone()).collect() });
     };
-    Ok(Found { operation: operation.clone(), path_parameters: operation.template.values(&segments) })
+    Ok(Route { operation: operation.clone(), path_parameters: operation.template.values(&segments) })
 }

@@ -1,7 +1,7 @@
 //! The contract as data: `openapi.json` and its schemas, read once into [`Operation`]s.
 //!
-//! Routing, checks, the shapes of answers, the simulator and the docs all derive from here; nothing about a
-//! single operation of upstream is written anywhere else. A call that matches no operation does not exist.
+//! Routing, checks, error shapes, the simulator and the docs derive from here; nothing about a single operation of
+//! upstream is written anywhere else. A call that matches no operation does not exist.
 
 mod build;
 mod completeness;
@@ -11,16 +11,22 @@ mod find;
 mod movement;
 mod operation;
 mod read;
+mod refusals;
+mod request_id_place;
 mod template;
 
 use std::sync::Arc;
 
 pub use completeness::{completeness, examples};
-pub use contract::{Contract, Place, Violation};
+pub use contract::{BodyPlace, Contract, Violation};
 pub use files::SchemaFiles;
-pub use find::{Found, NotFound};
+pub use find::{NotFound, Route};
 pub use movement::{Movement, Party, chain_kind};
-pub use operation::{Answer, Claim, Class, Fees, Money, Operation, Parameter, Reconcile, Shape, Side, Statuses};
+pub use operation::{
+    AnswerContract, AnsweredRecord, ClaimSource, Class, ErrorShape, Fees, Money, Operation, Parameter, Reconcile, Side,
+    Statuses,
+};
+pub use refusals::{Listing, RefusalLists};
 pub use template::{Segment, Template};
 
 use crate::base::digest::Fingerprint;
@@ -36,14 +42,14 @@ pub struct Catalog {
 }
 
 impl Catalog {
-    /// Reads the contract. `enable` names operations that are off as shipped and wanted nevertheless.
+    /// Builds the catalogue. `enable` names operations that are off as shipped.
     pub fn build(files: &SchemaFiles, enable: &[String]) -> Result<Catalog, Vec<Finding>> {
         let (operations, digest) = build::operations(files, enable)?;
         Ok(Catalog { operations: operations.into_iter().map(Arc::new).collect(), digest })
     }
 
-    /// With places of bodies that the contract does not know, each written as `operation:/pointer`. They may be stated;
-    /// a rule must name them. `file` is where they are written.
+    /// Adds body fields that the contract does not know, each written as `operation:/pointer`. A body may have them,
+    /// but a rule must name them. `file` is the file that lists them.
     pub fn with_further(mut self, further: &[String], file: &str) -> Result<Catalog, Vec<Finding>> {
         let (mut findings, mut parts) = (Vec::new(), vec![self.digest.to_hex()]);
         for text in further {
@@ -52,15 +58,18 @@ impl Catalog {
             let operation = self.operations.iter_mut().find(|operation| operation.id.as_str() == id);
             match (operation.filter(|operation| operation.body.is_some()), pointer) {
                 (Some(operation), Some(pointer)) => {
-                    // INVARIANT: nobody shares a catalogue that is being made.
+                    // INVARIANT: nobody shares a catalogue that is still being built.
                     if let Some(operation) = Arc::get_mut(operation) {
                         operation.further.push(pointer);
                     }
                     parts.push(text.clone());
                 }
                 _ => findings.push(
-                    Finding::error(file, format!("`catalog.further`: `{}` is no place of a body", text.escape_debug()))
-                        .remedy("write an operation that has a body and a JSON pointer: `createOfframp:/memo`"),
+                    Finding::error(
+                        file,
+                        format!("`catalog.further`: `{}` is not a field of a body", text.escape_debug()),
+                    )
+                    .remedy("write an operation that has a body and a JSON pointer: `createOfframp:/memo`"),
                 ),
             }
         }
@@ -71,7 +80,7 @@ impl Catalog {
         if findings.is_empty() { Ok(self) } else { Err(findings) }
     }
 
-    /// The digest of what its files say and of which operations are on; how the files are laid out says nothing.
+    /// The digest of the contract's content and of the enabled operations; the layout of the files does not count.
     pub fn digest(&self) -> Fingerprint {
         self.digest
     }
@@ -84,8 +93,18 @@ impl Catalog {
         self.operations.iter().find(|o| o.id == *id)
     }
 
-    /// The operation that a method and a path name, and the parameters in the path.
-    pub fn find(&self, method: &http::Method, path: &str) -> Result<Found, NotFound> {
+    /// Finds the operation of a method and a path, with the path's parameters.
+    ///
+    /// ```
+    /// use http::Method;
+    /// use sluice::catalog::{Catalog, SchemaFiles};
+    ///
+    /// let catalog = Catalog::build(&SchemaFiles::built_in(), &[]).unwrap();
+    /// let route = catalog.find(&Method::POST, "/v2/wallets/swaps").unwrap();
+    /// assert_eq!(route.operation.id.as_str(), "createSwap");
+    /// assert!(catalog.find(&Method::PATCH, "/v2/wallets/swaps").is_err());
+    /// ```
+    pub fn find(&self, method: &http::Method, path: &str) -> Result<Route, NotFound> {
         find::find(&self.operations, method, path)
     }
 }

@@ -1,4 +1,4 @@
-//! What a body moves, read by the places that the contract names.
+//! The money of a body, read by the pointers of the contract.
 
 use serde_json::Value;
 
@@ -6,13 +6,13 @@ use super::operation::{Fees, Operation, Side};
 use crate::base::normal::{self, AddressKind};
 use crate::base::pointer::Pointer;
 
-/// What moves, as the body states it. Identifiers are in their normal form, amounts as written.
+/// The movement that a body states: identifiers in their normal form, amounts as written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Movement {
     pub source: Party,
     pub destination: Party,
     pub fee_wallets: Vec<String>,
-    /// The price that was asked for: units of the destination's currency for one of the source's.
+    /// The limit price: units of the destination's currency for one of the source's.
     pub price: Option<String>,
 }
 
@@ -29,7 +29,7 @@ pub struct Party {
 }
 
 impl Operation {
-    /// What a body moves; nothing if the operation moves nothing.
+    /// The movement of a body; `None` if the operation moves nothing.
     pub fn movement(&self, body: &Value) -> Option<Movement> {
         let money = self.money.as_ref()?;
         Some(Movement {
@@ -40,13 +40,13 @@ impl Operation {
         })
     }
 
-    /// Whether its bodies can say how much moves.
+    /// Returns whether its bodies can state an amount.
     pub fn has_amount(&self) -> bool {
         self.money.as_ref().is_some_and(|m| m.source.amount.is_some() || m.destination.amount.is_some())
     }
 }
 
-/// How the chain that a body names writes its addresses.
+/// The address format of the chain that a body names.
 pub fn chain_kind(chain: Option<&Pointer>, body: &Value) -> Option<AddressKind> {
     AddressKind::of_chain(chain?.get(body)?.as_str()?)
 }

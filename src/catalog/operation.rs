@@ -1,11 +1,13 @@
-//! What Sluice knows of one operation.
+//! An operation of the contract.
 
 use http::Method;
 
 use super::contract::Contract;
+use super::refusals::RefusalLists;
 use super::template::Template;
 use crate::base::ids::OperationId;
 use crate::base::pointer::Pointer;
+use crate::base::word_enum::word_enum;
 
 /// One call of the upstream API.
 #[derive(Debug)]
@@ -21,14 +23,19 @@ pub struct Operation {
     pub query_parameters: Vec<Parameter>,
     /// `None`: the operation has no body; none or `{}` is accepted and none is forwarded.
     pub body: Option<Contract>,
-    pub answers: Vec<Answer>,
-    pub claim: Option<Claim>,
+    pub answers: Vec<AnswerContract>,
+    pub claim: Option<ClaimSource>,
     pub money: Option<Money>,
     pub reconcile: Option<Reconcile>,
-    /// Places of its body that the contract does not know and the configuration lists: a rule must name what stands there.
+    /// Body fields that the configuration lists and the contract does not know: a rule must name each one that is
+    /// present.
     pub further: Vec<Pointer>,
-    /// The statuses by which upstream proves that nothing was executed.
-    pub not_executed: Vec<u16>,
+    /// The statuses and codes by which upstream proves, or does not prove, that nothing was executed.
+    pub refusals: RefusalLists,
+    /// The place of the call's requestId in a successful answer; `None` if the call has none in its body.
+    pub answered_request_id: Option<Pointer>,
+    /// The record that the path names and a successful answer is.
+    pub answered_record: Option<AnsweredRecord>,
 }
 
 impl Operation {
@@ -36,16 +43,26 @@ impl Operation {
         self.class != Class::Read
     }
 
-    /// What the contract says of an answer with this status: its own entry, else its range, else the default.
-    pub fn answer(&self, status: u16) -> Option<&Answer> {
+    /// The documented answer of this status: its own entry, else its range, else the default.
+    pub fn answer(&self, status: u16) -> Option<&AnswerContract> {
         let fits = |wanted: fn(&Statuses, u16) -> bool| self.answers.iter().find(|a| wanted(&a.statuses, status));
         fits(|s, status| *s == Statuses::One(status))
             .or_else(|| fits(|s, status| *s == Statuses::Hundred(status / 100)))
             .or_else(|| fits(|s, _| *s == Statuses::Default))
     }
 
-    /// What the contract says of success.
-    pub fn success(&self) -> Option<&Answer> {
+    /// The shape of errors with this status: the documented one, else the usual one.
+    pub fn error_shape(&self, status: u16) -> ErrorShape {
+        self.answer(status).and_then(|answer| answer.shape).unwrap_or_else(|| ErrorShape::usual(status))
+    }
+
+    /// The documented form of an answer with this 2xx status: its own, else that of any success.
+    pub fn success_of(&self, status: u16) -> Option<&AnswerContract> {
+        self.answer(status).filter(|answer| answer.statuses != Statuses::Default).or_else(|| self.success())
+    }
+
+    /// The documented success.
+    pub fn success(&self) -> Option<&AnswerContract> {
         self.answers.iter().find(|a| match a.statuses {
             Statuses::One(status) => (200..300).contains(&status),
             Statuses::Hundred(hundred) => hundred == 2,
@@ -54,23 +71,15 @@ impl Operation {
     }
 }
 
-/// How much an operation can do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Class {
-    Read,
-    /// Alters state, diverts no money.
-    Change,
-    /// Moves or diverts money.
-    Money,
-}
-
-impl Class {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Class::Read => "read",
-            Class::Change => "change",
-            Class::Money => "money",
-        }
+word_enum! {
+    /// The class of an operation: how much it can do.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Class {
+        Read = "read",
+        /// Alters state and diverts no money.
+        Change = "change",
+        /// Moves or diverts money.
+        Money = "money",
     }
 }
 
@@ -84,10 +93,10 @@ pub struct Parameter {
 
 /// An answer that the contract documents.
 #[derive(Debug)]
-pub struct Answer {
+pub struct AnswerContract {
     pub statuses: Statuses,
     /// The one error shape that is documented for these statuses; `None` for success and for the default.
-    pub shape: Option<Shape>,
+    pub shape: Option<ErrorShape>,
     pub contract: Contract,
 }
 
@@ -101,7 +110,7 @@ pub enum Statuses {
 
 /// The API's four error shapes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Shape {
+pub enum ErrorShape {
     /// `code` (integer), `error`, `errorDetails`.
     A,
     /// `status: "error"`, `error: {code, message}`.
@@ -112,27 +121,36 @@ pub enum Shape {
     D,
 }
 
-impl Shape {
-    /// What is built where the interface maps no shape to a status.
-    pub fn usual(status: u16) -> Shape {
+impl ErrorShape {
+    /// The shape where the interface maps none to a status.
+    pub fn usual(status: u16) -> ErrorShape {
         match status {
-            401 | 500..=599 => Shape::A,
-            404 => Shape::B,
-            _ => Shape::C,
+            401 | 500..=599 => ErrorShape::A,
+            404 => ErrorShape::B,
+            _ => ErrorShape::C,
         }
     }
 }
 
-/// What makes two requests the same one.
+/// A record that the path names and a successful answer is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Claim {
-    /// The requestId at this place of the body.
+pub struct AnsweredRecord {
+    /// The parameter of the path with its id.
+    pub parameter: String,
+    /// The place of its id in the answer.
+    pub id: Pointer,
+}
+
+/// The source of a claim's name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ClaimSource {
+    /// The requestId in this body field.
     Body(Pointer),
     /// These parameters of the path.
     Path(Vec<String>),
 }
 
-/// Where a body says what moves, from where, to where.
+/// The body fields of the money: how much, from where, to where.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Money {
     pub source: Side,
@@ -153,12 +171,12 @@ pub struct Side {
     pub account: Option<Pointer>,
 }
 
-/// Who takes a part of what moves.
+/// The body fields of fees.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fees {
     pub wallets: Vec<Pointer>,
     pub values: Vec<Pointer>,
-    /// The chain that the wallets are on.
+    /// The field of the wallets' chain.
     pub chain: Option<Pointer>,
 }
 

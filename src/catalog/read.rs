@@ -1,4 +1,4 @@
-//! Reading a JSON file that people write: every fault is noted with its place, and reading goes on.
+//! Reads JSON files that people write: every fault is noted with its place, and reading goes on.
 
 use std::cell::RefCell;
 
@@ -7,15 +7,15 @@ use serde_json::{Map, Value};
 use crate::base::finding::{Finding, nearest};
 use crate::base::pointer::{Pointer, escape};
 
-/// Collects what is wrong with one file.
-pub(super) struct Faults<'f> {
+/// Collects the faults of one file.
+pub(super) struct ContractFaults<'f> {
     file: &'f str,
     found: RefCell<Vec<Finding>>,
 }
 
-impl<'f> Faults<'f> {
-    pub(super) fn new(file: &'f str) -> Faults<'f> {
-        Faults { file, found: RefCell::new(Vec::new()) }
+impl<'f> ContractFaults<'f> {
+    pub(super) fn new(file: &'f str) -> ContractFaults<'f> {
+        ContractFaults { file, found: RefCell::new(Vec::new()) }
     }
 
     pub(super) fn into_findings(self) -> Vec<Finding> {
@@ -29,27 +29,27 @@ impl<'f> Faults<'f> {
 
 /// A value in the file, and its place.
 #[derive(Clone)]
-pub(super) struct Node<'f> {
+pub(super) struct ContractNode<'f> {
     pub(super) value: &'f Value,
     pub(super) place: String,
-    faults: &'f Faults<'f>,
+    faults: &'f ContractFaults<'f>,
 }
 
-impl<'f> Node<'f> {
-    pub(super) fn root(value: &'f Value, faults: &'f Faults<'f>) -> Node<'f> {
-        Node { value, place: String::new(), faults }
+impl<'f> ContractNode<'f> {
+    pub(super) fn root(value: &'f Value, faults: &'f ContractFaults<'f>) -> ContractNode<'f> {
+        ContractNode { value, place: String::new(), faults }
     }
 
     pub(super) fn note(&self, text: impl Into<String>) {
         self.faults.note(&self.place, text);
     }
 
-    pub(super) fn optional(&self, name: &str) -> Option<Node<'f>> {
+    pub(super) fn optional(&self, name: &str) -> Option<ContractNode<'f>> {
         let value = self.value.get(name)?;
-        Some(Node { value, place: format!("{}/{}", self.place, escape(name)), faults: self.faults })
+        Some(ContractNode { value, place: format!("{}/{}", self.place, escape(name)), faults: self.faults })
     }
 
-    pub(super) fn required(&self, name: &str) -> Option<Node<'f>> {
+    pub(super) fn required(&self, name: &str) -> Option<ContractNode<'f>> {
         let node = self.optional(name);
         if node.is_none() {
             self.note(format!("`{name}` is missing"));
@@ -57,7 +57,7 @@ impl<'f> Node<'f> {
         node
     }
 
-    pub(super) fn members(&self) -> Vec<(&'f str, Node<'f>)> {
+    pub(super) fn members(&self) -> Vec<(&'f str, ContractNode<'f>)> {
         match self.value {
             Value::Object(members) => {
                 members.iter().map(|(name, value)| (name.as_str(), self.child(name, value))).collect()
@@ -69,7 +69,7 @@ impl<'f> Node<'f> {
         }
     }
 
-    pub(super) fn items(&self) -> Vec<Node<'f>> {
+    pub(super) fn items(&self) -> Vec<ContractNode<'f>> {
         match self.value {
             Value::Array(items) => items.iter().enumerate().map(|(at, v)| self.child(&at.to_string(), v)).collect(),
             _ => {
@@ -106,12 +106,12 @@ impl<'f> Node<'f> {
     /// One pointer or a list of them.
     pub(super) fn pointers(&self) -> Vec<Pointer> {
         match self.value {
-            Value::Array(_) => self.items().iter().filter_map(Node::pointer).collect(),
+            Value::Array(_) => self.items().iter().filter_map(ContractNode::pointer).collect(),
             _ => self.pointer().into_iter().collect(),
         }
     }
 
-    /// Notes every member that is not one of the known.
+    /// Notes every unknown member.
     pub(super) fn only(&self, known: &[&str]) {
         let empty = Map::new();
         let members = self.value.as_object().unwrap_or(&empty);
@@ -122,7 +122,7 @@ impl<'f> Node<'f> {
         }
     }
 
-    fn child(&self, name: &str, value: &'f Value) -> Node<'f> {
-        Node { value, place: format!("{}/{}", self.place, escape(name)), faults: self.faults }
+    fn child(&self, name: &str, value: &'f Value) -> ContractNode<'f> {
+        ContractNode { value, place: format!("{}/{}", self.place, escape(name)), faults: self.faults }
     }
 }

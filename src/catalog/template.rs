@@ -15,7 +15,7 @@ pub enum Segment {
 }
 
 impl Template {
-    /// `None` if the text is no path of whole literals and whole parameters.
+    /// Returns `None` if the text is not a path of whole literals and whole parameters.
     pub fn parse(text: &str) -> Option<Template> {
         let segments = text.strip_prefix('/')?.split('/').map(Segment::parse).collect::<Option<Vec<_>>>()?;
         Some(Template { segments })
@@ -32,7 +32,7 @@ impl Template {
         })
     }
 
-    /// Whether a path with these segments has this form.
+    /// Returns whether a path with these segments matches.
     pub fn fits(&self, path: &[&str]) -> bool {
         let fits = |(segment, found): (&Segment, &&str)| match segment {
             Segment::Literal(text) => text == found,
@@ -41,7 +41,7 @@ impl Template {
         self.segments.len() == path.len() && self.segments.iter().zip(path).all(fits)
     }
 
-    /// The parameters of a path that fits, with their values.
+    /// Returns the parameters of a matching path.
     pub fn values(&self, path: &[&str]) -> Vec<(String, String)> {
         let value = |(segment, found): (&Segment, &&str)| match segment {
             Segment::Literal(_) => None,
@@ -50,7 +50,7 @@ impl Template {
         self.segments.iter().zip(path).filter_map(value).collect()
     }
 
-    /// The path with these values in it, in the template's own words.
+    /// Fills the parameters in.
     pub fn fill(&self, values: &[(String, String)]) -> String {
         let value_of = |name: &str| values.iter().find(|(n, _)| n == name).map_or("", |(_, v)| v.as_str());
         self.segments.iter().fold(String::new(), |mut path, segment| {

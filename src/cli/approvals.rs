@@ -1,7 +1,7 @@
-//! `sluice approvals`: what waits for people, and what you say of it.
+//! `sluice approvals`: lists held calls, shows them, and casts your votes on them.
 //!
-//! What is shown of a call is made here, from the bytes that would be sent, and a vote is for the fingerprint that is
-//! computed here: a console that told something else would be noticed.
+//! This program computes the words and the fingerprint of a call itself, from the bytes that would be sent. A console
+//! that shows something else is noticed, because the vote names the fingerprint computed here.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
@@ -11,66 +11,66 @@ use clap::{Args, Subcommand, ValueEnum};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::console::{Ask, Way, refusal};
-use super::hold::{Shown, line, plain, standing};
-use super::pages::{Pages, listed};
-use super::stand_ins::StandIn;
-use super::watch::Watch;
-use super::{Ending, print, read_contract};
+use super::console::{ConsoleCall, ConsoleOptions, refusal};
+use super::hold::{ShownHold, list_line, state_in_words, without_control_characters};
+use super::pages::{Pages, list_in_words};
+use super::stand_ins::StandInArgs;
+use super::watch::WatchArgs;
+use super::{ExitReason, print, read_contract};
 use crate::base::ids::{Environment as Where, HoldId};
 use crate::catalog::Catalog;
-use crate::stations::admit::Known;
+use crate::stations::admit::KnownCaller;
 use crate::stations::check::Intent;
 use crate::stations::hold::read_bytes;
 
-/// See calls that wait for people, and judge them
+/// List, show, approve and reject calls that wait for approval
 ///
-/// What is shown is made from the very bytes that would be sent, and a vote is for their fingerprint as it is computed
-/// here. Judging takes the role `approver`, and to be a member of a group that is asked.
+/// The words and the fingerprint of a call are computed here from the bytes that would be sent, and your vote names
+/// that fingerprint. Voting takes the role `approver` and membership in one of the groups that must approve.
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
+pub(super) struct ApprovalsArgs {
     #[command(subcommand)]
-    what: What,
+    what: ApprovalsCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
-    List(List),
-    Show(Show),
+enum ApprovalsCommand {
+    List(ListHoldsArgs),
+    Show(ShowHoldArgs),
     Approve(Approve),
     Reject(Reject),
     Withdraw(Withdraw),
-    Watch(Watch),
+    Watch(WatchArgs),
     #[command(name = "stand-in")]
-    StandIn(StandIn),
+    StandIn(StandInArgs),
 }
 
-/// List what waits, those first that expire first
+/// List held calls, the first to expire first
 #[derive(Debug, Args)]
-struct List {
+struct ListHoldsArgs {
     #[command(flatten)]
-    way: Way,
+    way: ConsoleOptions,
     #[command(flatten)]
     pages: Pages,
-    /// In which state; those that are over stand with the latest first
+    /// Only holds in this state; closed holds are listed latest first
     #[arg(long, value_enum, default_value = "open")]
-    state: State,
-    /// Of one operation alone, by its id
+    state: HoldStateArg,
+    /// Only holds of this operation, by its id
     #[arg(long, value_name = "ID")]
     operation: Option<String>,
-    /// That this caller asked for, or this person behind one, by its subject
+    /// Only requests of this subject, as caller or as the person behind a caller
     #[arg(long, value_name = "SUBJECT")]
     by: Option<String>,
-    /// That wait, or waited, for this approval
+    /// Only holds that need, or needed, this approval
     #[arg(long, value_name = "NAME")]
     approval: Option<String>,
-    /// That wait for your own vote
+    /// Only holds that wait for your vote
     #[arg(long)]
     mine: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum State {
+enum HoldStateArg {
     Open,
     Pending,
     Approved,
@@ -80,146 +80,146 @@ enum State {
 }
 
 #[derive(Debug, Args)]
-struct Which {
+struct OneHoldArgs {
     #[command(flatten)]
-    way: Way,
-    /// The name of the hold, as `sluice approvals list` shows it
+    way: ConsoleOptions,
+    /// The id of the hold, as `sluice approvals list` shows it
     #[arg(value_name = "HOLD")]
     hold: String,
-    /// The folder of the contract that the gate uses, where it is not the one that is built in
+    /// The gate's contract folder, unless the gate uses the built-in contract
     #[arg(long, value_name = "DIR")]
     schemas: Option<PathBuf>,
 }
 
-/// Show one: what it would send, from where to where, why it waits, and who has agreed
+/// Show one hold: what it would send, from where to where, why it is held, and who approved it
 #[derive(Debug, Args)]
-struct Show {
+struct ShowHoldArgs {
     #[command(flatten)]
-    which: Which,
+    which: OneHoldArgs,
 }
 
-/// Agree to one, for exactly the bytes that are shown
+/// Approve a hold, for exactly the bytes that are shown
 #[derive(Debug, Args)]
 struct Approve {
     #[command(flatten)]
-    which: Which,
-    /// What to remark; whoever judges and whoever reads the audit chain sees it
+    which: OneHoldArgs,
+    /// A comment for the other approvers; it is kept in the audit log
     #[arg(long, value_name = "TEXT")]
     comment: Option<String>,
-    /// Do not ask whether you are sure
+    /// Do not ask for confirmation
     #[arg(long)]
     yes: bool,
 }
 
-/// Reject one: it is never sent, and its caller hears why
+/// Reject a hold: it is never sent, and its caller is told your reason
 #[derive(Debug, Args)]
 struct Reject {
     #[command(flatten)]
-    which: Which,
-    /// Why; its caller hears it
+    which: OneHoldArgs,
+    /// The reason; the caller is told it
     #[arg(long, value_name = "TEXT")]
     reason: String,
 }
 
-/// Take your vote back, as long as people enough have not agreed
+/// Withdraw your vote, unless the hold is already fully approved
 #[derive(Debug, Args)]
 struct Withdraw {
     #[command(flatten)]
-    which: Which,
+    which: OneHoldArgs,
 }
 
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
+pub(super) fn run(arguments: &ApprovalsArgs) -> anyhow::Result<ExitReason> {
     match &arguments.what {
-        What::List(list) => list.run(),
-        What::Show(show) => show.run(),
-        What::Approve(approve) => approve.run(),
-        What::Reject(reject) => {
-            let told = |changed| if changed { "Rejected." } else { "It was rejected already." };
-            reject.which.judge("reject", json!({ "reason": reject.reason }), told)
+        ApprovalsCommand::List(list) => list.run(),
+        ApprovalsCommand::Show(show) => show.run(),
+        ApprovalsCommand::Approve(approve) => approve.run(),
+        ApprovalsCommand::Reject(reject) => {
+            let message = |changed| if changed { "Rejected." } else { "It was already rejected." };
+            reject.which.judge("reject", json!({ "reason": reject.reason }), message)
         }
-        What::Withdraw(withdraw) => {
-            let told = |changed| if changed { "Your vote is taken back." } else { "There was no vote of yours." };
-            withdraw.which.judge("withdraw", json!({}), told)
+        ApprovalsCommand::Withdraw(withdraw) => {
+            let message = |changed| if changed { "Vote withdrawn." } else { "You had not voted." };
+            withdraw.which.judge("withdraw", json!({}), message)
         }
-        What::Watch(watch) => watch.run(),
-        What::StandIn(stand_in) => stand_in.run(),
+        ApprovalsCommand::Watch(watch) => watch.run(),
+        ApprovalsCommand::StandIn(stand_in) => stand_in.run(),
     }
 }
 
-impl List {
-    fn run(&self) -> anyhow::Result<Ending> {
+impl ListHoldsArgs {
+    fn run(&self) -> anyhow::Result<ExitReason> {
         let state = match self.state {
-            State::Open => "open",
-            State::Pending => "pending",
-            State::Approved => "approved",
-            State::Released => "released",
-            State::Declined => "declined",
-            State::Ended => "ended",
+            HoldStateArg::Open => "open",
+            HoldStateArg::Pending => "pending",
+            HoldStateArg::Approved => "approved",
+            HoldStateArg::Released => "released",
+            HoldStateArg::Declined => "declined",
+            HoldStateArg::Ended => "ended",
         };
         let ask = self.pages.of("holds").with("state", Some(state.to_owned()));
         let ask = ask.with("operation", self.operation.clone()).with("by", self.by.clone());
         let ask = ask.with("approval", self.approval.clone()).with("mine", self.mine.then(|| "true".to_owned()));
         let none = match self.state {
-            State::Open | State::Pending | State::Approved => "Nothing waits.",
-            State::Released | State::Declined | State::Ended => "Nothing that waited is kept.",
+            HoldStateArg::Open | HoldStateArg::Pending | HoldStateArg::Approved => "No holds match these filters.",
+            HoldStateArg::Released | HoldStateArg::Declined | HoldStateArg::Ended => "No holds match these filters.",
         };
-        self.way.ask(&ask, |answer| listed(answer, "holds", line, none))
+        self.way.ask(&ask, |answer| list_in_words(answer, "holds", list_line, none))
     }
 }
 
-impl Show {
-    fn run(&self) -> anyhow::Result<Ending> {
+impl ShowHoldArgs {
+    fn run(&self) -> anyhow::Result<ExitReason> {
         let shown = match self.which.look()? {
             Ok(shown) => shown,
-            Err(refused) => return told(&refused),
+            Err(refused) => return report_refusal(&refused),
         };
         match self.which.way.wants_json() {
             true => print(&format!("{:#}\n", shown.hold))?,
             false => print(&shown.in_words())?,
         }
-        Ok(Ending::Done)
+        Ok(ExitReason::Done)
     }
 }
 
 impl Approve {
-    fn run(&self) -> anyhow::Result<Ending> {
+    fn run(&self) -> anyhow::Result<ExitReason> {
         let shown = match self.which.look()? {
             Ok(shown) => shown,
-            Err(refused) => return told(&refused),
+            Err(refused) => return report_refusal(&refused),
         };
         if !self.which.way.wants_json() {
             print(&shown.in_words())?;
         }
-        if !self.yes && io::stdin().is_terminal() && !sure()? {
-            bail!("nothing was said of it");
+        if !self.yes && io::stdin().is_terminal() && !is_confirmed()? {
+            bail!("cancelled: no vote was cast");
         }
         let body = match &self.comment {
             Some(comment) => json!({ "comment": comment }),
             None => json!({}),
         };
-        let said = |changed| if changed { "You agreed." } else { "You had agreed already." };
-        self.which.send("approve", body, &shown, said)
+        let message = |changed| if changed { "Approved." } else { "You had already approved it." };
+        self.which.send("approve", body, &shown, message)
     }
 }
 
-fn sure() -> anyhow::Result<bool> {
-    print("Agree to exactly this? [y/N] ")?;
-    io::stdout().flush().context("standard output cannot be written")?;
+fn is_confirmed() -> anyhow::Result<bool> {
+    print("Approve exactly this call? [y/N] ")?;
+    io::stdout().flush().context("cannot write to standard output")?;
     let mut answer = String::new();
-    io::stdin().read_line(&mut answer).context("standard input cannot be read")?;
+    io::stdin().read_line(&mut answer).context("cannot read standard input")?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-impl Which {
+impl OneHoldArgs {
     fn path(&self) -> anyhow::Result<String> {
         let id = HoldId::parse(&self.hold);
-        let id = id.ok_or_else(|| anyhow!("`{}` is no name of a hold: 32 of `0-9a-f`", self.hold.escape_debug()))?;
+        let id = id.ok_or_else(|| anyhow!("`{}` is not a hold id (32 hex digits)", self.hold.escape_debug()))?;
         Ok(format!("holds/{id}"))
     }
 
-    /// Looks at it, and reads its bytes; or what the console says instead.
-    fn look(&self) -> anyhow::Result<Result<Shown, String>> {
-        let (status, hold) = self.way.send(&Ask::get(self.path()?))?;
+    /// Fetches the hold and parses its bytes; returns the console's message if it refuses.
+    fn look(&self) -> anyhow::Result<Result<ShownHold, String>> {
+        let (status, hold) = self.way.send(&ConsoleCall::get(self.path()?))?;
         if status != 200 {
             return Ok(Err(refusal(status, &hold)));
         }
@@ -228,59 +228,63 @@ impl Which {
         })?;
         let intent = match hold.get("sent") {
             None => None,
-            Some(_) => Some(read(&catalog, &hold).ok_or_else(|| {
-                anyhow!("the bytes that would be sent are no call of this contract: name the gate's with `--schemas`")
+            Some(_) => Some(intent_of_hold(&catalog, &hold).ok_or_else(|| {
+                anyhow!("the bytes that would be sent are not a call of this contract; name the gate's contract with `--schemas`")
             })?),
         };
-        let told = hold.get("fingerprint").and_then(Value::as_str).unwrap_or_default();
-        if let Some(intent) = intent.as_ref().filter(|intent| intent.fingerprint().to_hex() != told) {
+        let claimed = hold.get("fingerprint").and_then(Value::as_str).unwrap_or_default();
+        if let Some(intent) = intent.as_ref().filter(|intent| intent.fingerprint().to_hex() != claimed) {
             bail!(
-                "the console tells the fingerprint `{}`, and that of its bytes is `{}`: do not trust it, and tell who runs it",
-                plain(told),
+                "the console shows the fingerprint `{}`, but its bytes have `{}`: do not trust it, and report this to its operators",
+                without_control_characters(claimed),
                 intent.fingerprint()
             );
         }
-        Ok(Ok(Shown { hold, intent }))
+        Ok(Ok(ShownHold { hold, intent }))
     }
 
-    fn judge(&self, act: &str, body: Value, said: impl Fn(bool) -> &'static str) -> anyhow::Result<Ending> {
+    fn judge(&self, act: &str, body: Value, message: impl Fn(bool) -> &'static str) -> anyhow::Result<ExitReason> {
         match self.look()? {
-            Ok(shown) => self.send(act, body, &shown, said),
-            Err(refused) => told(&refused),
+            Ok(shown) => self.send(act, body, &shown, message),
+            Err(refused) => report_refusal(&refused),
         }
     }
 
-    /// With the fingerprint that was computed here.
+    /// Sends the vote with the fingerprint that was computed here.
     fn send(
         &self,
         act: &str,
         mut body: Value,
-        shown: &Shown,
-        said: impl Fn(bool) -> &'static str,
-    ) -> anyhow::Result<Ending> {
+        shown: &ShownHold,
+        message: impl Fn(bool) -> &'static str,
+    ) -> anyhow::Result<ExitReason> {
         let intent = shown.intent.as_ref();
-        let intent = intent.context("you are not shown what would be sent: that takes the role `approver`")?;
+        let intent =
+            intent.context("the console does not show you what would be sent; that takes the role `approver`")?;
         if let Some(members) = body.as_object_mut() {
             members.insert("fingerprint".to_owned(), json!(intent.fingerprint().to_hex()));
         }
-        self.way.ask(&Ask::post(format!("{}/{act}", self.path()?), body), |answer| {
+        self.way.ask(&ConsoleCall::post(format!("{}/{act}", self.path()?), body), |answer| {
             let hold = &answer["hold"];
-            format!("{} {}\n", said(answer["changed"] == true), standing(hold))
+            match hold["state"] == "rejected" {
+                true => format!("{}\n", message(answer["changed"] == true)),
+                false => format!("{} {}\n", message(answer["changed"] == true), state_in_words(hold)),
+            }
         })
     }
 }
 
-fn told(refused: &str) -> anyhow::Result<Ending> {
+fn report_refusal(refused: &str) -> anyhow::Result<ExitReason> {
     eprintln!("sluice: {refused}");
-    Ok(Ending::Refused)
+    Ok(ExitReason::Refused)
 }
 
-/// The call that the bytes of a hold are.
-fn read(catalog: &Catalog, hold: &Value) -> Option<Intent> {
+/// Parses the bytes of a hold into the call that they are.
+fn intent_of_hold(catalog: &Catalog, hold: &Value) -> Option<Intent> {
     let text = |pointer: &str| hold.pointer(pointer).and_then(Value::as_str);
-    let environment = Where::ALL.into_iter().find(|one| Some(one.as_str()) == text("/environment"))?;
+    let environment = Where::parse(text("/environment")?)?;
     let method = Method::from_bytes(text("/sent/method")?.as_bytes()).ok()?;
-    let by = Known {
+    let by = KnownCaller {
         issuer: text("/owner/issuer")?.to_owned(),
         subject: text("/owner/subject")?.to_owned(),
         requester: None,

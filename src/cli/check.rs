@@ -1,57 +1,57 @@
-//! `sluice check`: everything that is wrong, before it is run.
+//! `sluice check`: reports every error in configuration, contract and policies before a gate starts.
 
 use std::path::Path;
 
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use super::{Ending, Sources, in_folder, is_error, print, read_contract};
+use super::{ExitReason, Sources, in_folder, is_error, print, read_contract};
 use crate::base::finding::{Finding, Severity};
 use crate::catalog::completeness;
 
-/// Say everything that is wrong with configuration and contract
+/// Check configuration, contract and policies, and report every error and warning
 ///
-/// With `--schemas` and no `--config`, the contract alone is checked: that it can be read, and that every operation
+/// With `--schemas` and without `--config`, only the contract is checked: that it can be read, and that every operation
 /// has the schemas and examples it needs.
 ///
-/// Ends with 3 if there are errors, with 0 if there are only warnings.
+/// Exits with 3 if there are errors, with 0 if there are only warnings.
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
+pub(super) struct CheckArgs {
     #[command(flatten)]
     sources: Sources,
     /// Lines for people, or JSON for programs
     #[arg(long, value_enum, default_value = "lines")]
-    output: Output,
+    output: CheckOutput,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-pub(super) enum Output {
+pub(super) enum CheckOutput {
     Lines,
     Json,
 }
 
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
+pub(super) fn run(arguments: &CheckArgs) -> anyhow::Result<ExitReason> {
     let findings = findings(&arguments.sources);
-    print(&told(&findings, arguments.output))?;
-    Ok(if findings.iter().any(is_error) { Ending::Faulty } else { Ending::Done })
+    print(&findings_as(&findings, arguments.output))?;
+    Ok(if findings.iter().any(is_error) { ExitReason::Faulty } else { ExitReason::Done })
 }
 
-pub(super) fn told(findings: &[Finding], output: Output) -> String {
+pub(super) fn findings_as(findings: &[Finding], output: CheckOutput) -> String {
     match output {
-        Output::Lines => lines(findings),
-        Output::Json => format!("{}\n", as_json(findings)),
+        CheckOutput::Lines => lines(findings),
+        CheckOutput::Json => format!("{}\n", as_json(findings)),
     }
 }
 
-/// All findings, configuration first.
+/// Returns all findings, those of the configuration first.
 pub(super) fn findings(sources: &Sources) -> Vec<Finding> {
     match (&sources.schemas, &sources.config) {
-        (Some(folder), None) => contract(folder, &[]),
-        _ => everything(sources),
+        (Some(folder), None) => contract_findings(folder, &[]),
+        _ => all_findings(sources),
     }
 }
 
-fn everything(sources: &Sources) -> Vec<Finding> {
+fn all_findings(sources: &Sources) -> Vec<Finding> {
     match sources.load() {
         Ok(loaded) => {
             let odd = loaded.folder.oddities(&loaded.policies.policies);
@@ -61,7 +61,7 @@ fn everything(sources: &Sources) -> Vec<Finding> {
     }
 }
 
-fn contract(folder: &Path, enable: &[String]) -> Vec<Finding> {
+fn contract_findings(folder: &Path, enable: &[String]) -> Vec<Finding> {
     match read_contract(Some(folder), enable) {
         Ok((files, catalog)) => in_folder(Some(folder), completeness(&files, &catalog)),
         Err(findings) => findings,
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn findings_are_told_as_lines_and_as_json() {
+    fn findings_are_printed_as_lines_and_as_json() {
         let findings = [
             Finding::error("sluice.toml", "`production.listen` is missing").at("12:3").remedy("write it"),
             Finding::warning("sluice.toml", "odd"),

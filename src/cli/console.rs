@@ -1,4 +1,4 @@
-//! The way of a command to the console: address, token, request, and what is told of an answer.
+//! The console client of the commands: finds the address and the token, sends the request and prints the answer.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -12,61 +12,63 @@ use reqwest::{Certificate, Client, Method, Response, redirect};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use super::{Ending, Sources, print, read_config};
+use super::{ExitReason, Sources, print, read_config};
+use crate::base::json::{self as strict, Limits};
 use crate::base::secret::Secret;
 
 const DEADLINE: Duration = Duration::from_secs(30);
-/// The console ends one before.
-const LONGEST_STREAM: Duration = Duration::from_secs(900);
-/// The largest answer that is read.
-const MOST_BYTES: usize = 8 * 1024 * 1024;
+/// The longest time to read one stream; the console ends a stream earlier than this.
+const MAX_STREAM_TIME: Duration = Duration::from_secs(900);
+/// The largest answer that is read, in bytes.
+const MAX_ANSWER_BYTES: usize = 8 * 1024 * 1024;
 const TOKEN: &str = "SLUICE_TOKEN";
 
-/// Where the console is, and who asks.
+/// The console's address and the token of the person who runs the command.
 #[derive(Clone, Debug, Args)]
-pub(super) struct Way {
-    /// The console's address, as `https://sluice.example:8083` [default: `[console]` of the configuration]
+pub(super) struct ConsoleOptions {
+    /// The console's address, such as `https://sluice.example:8083` [default: `[console]` of the configuration]
     #[arg(long, value_name = "URL")]
     console: Option<String>,
-    /// The configuration that names the console [default: the variable SLUICE_CONFIG, else sluice.toml]
+    /// The configuration that names the console [default: the environment variable SLUICE_CONFIG, otherwise
+    /// sluice.toml]
     #[arg(long, value_name = "FILE", conflicts_with = "console")]
     config: Option<PathBuf>,
-    /// A file with your token [default: the variable SLUICE_TOKEN]
+    /// A file with your token [default: the environment variable SLUICE_TOKEN]
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// The authorities that the console's certificate may come from, as a PEM file, instead of the system's
+    /// A PEM file with the certificate authorities to trust for the console, instead of the system's
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
     /// Words for people, or the console's answer as JSON
     #[arg(long, value_enum, default_value = "words")]
-    output: Output,
+    output: ConsoleOutput,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Output {
+pub(super) enum ConsoleOutput {
     Words,
     Json,
 }
 
-/// What a command asks of the console.
+/// A request of a command to the console.
 #[derive(Clone, Debug)]
-pub(super) struct Ask {
+pub(super) struct ConsoleCall {
     method: Method,
     path: String,
     query: Vec<(&'static str, String)>,
     body: Option<Value>,
 }
 
-impl Ask {
-    pub fn get(path: impl Into<String>) -> Ask {
-        Ask { method: Method::GET, path: path.into(), query: Vec::new(), body: None }
+impl ConsoleCall {
+    pub fn get(path: impl Into<String>) -> ConsoleCall {
+        ConsoleCall { method: Method::GET, path: path.into(), query: Vec::new(), body: None }
     }
 
-    pub fn post(path: impl Into<String>, body: Value) -> Ask {
-        Ask { method: Method::POST, path: path.into(), query: Vec::new(), body: Some(body) }
+    pub fn post(path: impl Into<String>, body: Value) -> ConsoleCall {
+        ConsoleCall { method: Method::POST, path: path.into(), query: Vec::new(), body: Some(body) }
     }
 
-    pub fn with(mut self, name: &'static str, value: Option<String>) -> Ask {
+    pub fn with(mut self, name: &'static str, value: Option<String>) -> ConsoleCall {
         self.query.extend(value.map(|value| (name, value)));
         self
     }
@@ -78,72 +80,74 @@ impl Ask {
     }
 }
 
-/// An answer that does not end soon.
+/// A streamed answer.
 pub(super) struct Stream(Response);
 
 impl Stream {
-    /// What comes next; nothing if it has ended.
+    /// Returns the next chunk; nothing if the stream has ended.
     pub async fn piece(&mut self) -> anyhow::Result<Option<Bytes>> {
-        self.0.chunk().await.context("the console broke off its stream")
+        self.0.chunk().await.context("the console closed the stream early")
     }
 }
 
-async fn whole(base: &str, answer: &mut Response) -> anyhow::Result<Value> {
+async fn read_answer(base: &str, answer: &mut Response) -> anyhow::Result<Value> {
     let (status, mut whole) = (answer.status(), Vec::new());
-    while let Some(piece) = answer.chunk().await.with_context(|| format!("`{base}` broke off its answer"))? {
+    while let Some(piece) =
+        answer.chunk().await.with_context(|| format!("`{base}` closed the connection before the end of its answer"))?
+    {
         whole.extend_from_slice(&piece);
-        if whole.len() > MOST_BYTES {
-            bail!("`{base}` answers with more than {MOST_BYTES} bytes: this is not a console of Sluice");
+        if whole.len() > MAX_ANSWER_BYTES {
+            bail!("`{base}` answers with more than {MAX_ANSWER_BYTES} bytes: this is not a Sluice console");
         }
     }
-    serde_json::from_slice(&whole)
-        .map_err(|_| anyhow!("`{base}` answers {} without JSON: this is not a console of Sluice", status.as_u16()))
+    strict::parse(&whole, Limits::ANSWER)
+        .map_err(|_| anyhow!("`{base}` answers {} without JSON: this is not a Sluice console", status.as_u16()))
 }
 
-impl Way {
-    /// Asks, and tells the answer: as it is, or in the words that the command has for it.
-    pub fn ask(&self, ask: &Ask, words: impl Fn(&Value) -> String) -> anyhow::Result<Ending> {
+impl ConsoleOptions {
+    /// Sends the request and prints the answer, as JSON or in the words that the command supplies.
+    pub fn ask(&self, ask: &ConsoleCall, words: impl Fn(&Value) -> String) -> anyhow::Result<ExitReason> {
         let (status, body) = self.send(ask)?;
         let is_done = (200..300).contains(&status);
-        if self.output == Output::Json {
+        if self.output == ConsoleOutput::Json {
             print(&format!("{body:#}\n"))?;
         } else if is_done {
             print(&words(&body))?;
         } else {
             eprintln!("sluice: {}", refusal(status, &body));
         }
-        Ok(if is_done { Ending::Done } else { Ending::Refused })
+        Ok(if is_done { ExitReason::Done } else { ExitReason::Refused })
     }
 
     pub fn wants_json(&self) -> bool {
-        self.output == Output::Json
+        self.output == ConsoleOutput::Json
     }
 
-    /// Asks, and gives status and answer.
-    pub fn send(&self, ask: &Ask) -> anyhow::Result<(u16, Value)> {
-        let runtime = Runtime::new().context("no threads to run on")?;
+    /// Sends the request; returns the status and the answer.
+    pub fn send(&self, ask: &ConsoleCall) -> anyhow::Result<(u16, Value)> {
+        let runtime = Runtime::new().context("the async runtime cannot start")?;
         runtime.block_on(self.fetch(ask))
     }
 
-    pub async fn fetch(&self, ask: &Ask) -> anyhow::Result<(u16, Value)> {
+    pub async fn fetch(&self, ask: &ConsoleCall) -> anyhow::Result<(u16, Value)> {
         let base = self.base()?;
         let mut answer = self.begin(&base, ask, DEADLINE).await?;
         let status = answer.status().as_u16();
-        Ok((status, whole(&base, &mut answer).await?))
+        Ok((status, read_answer(&base, &mut answer).await?))
     }
 
-    /// Opens a stream; or what the console answers instead.
+    /// Opens a stream; returns the console's answer if it refuses.
     pub async fn listen(&self, path: &str) -> anyhow::Result<Result<Stream, (u16, Value)>> {
         let base = self.base()?;
-        let mut answer = self.begin(&base, &Ask::get(path), LONGEST_STREAM).await?;
+        let mut answer = self.begin(&base, &ConsoleCall::get(path), MAX_STREAM_TIME).await?;
         match answer.status().as_u16() {
             200 => Ok(Ok(Stream(answer))),
-            status => Ok(Err((status, whole(&base, &mut answer).await?))),
+            status => Ok(Err((status, read_answer(&base, &mut answer).await?))),
         }
     }
 
-    async fn begin(&self, base: &str, ask: &Ask, deadline: Duration) -> anyhow::Result<Response> {
-        // The first provider that is installed is the one that everybody gets.
+    async fn begin(&self, base: &str, ask: &ConsoleCall, deadline: Duration) -> anyhow::Result<Response> {
+        // Only the first installed provider counts, so a second call is harmless.
         rustls::crypto::ring::default_provider().install_default().ok();
         let (client, token) = (self.client()?, self.token()?);
         let request = client.request(ask.method.clone(), ask.url(base)).bearer_auth(token.reveal());
@@ -151,7 +155,7 @@ impl Way {
         if let Some(body) = &ask.body {
             request = request.header("content-type", "application/json").body(body.to_string());
         }
-        request.send().await.map_err(|error| unreachable(base, &error))
+        request.send().await.map_err(|error| describe_request_error(base, &error))
     }
 
     fn client(&self) -> anyhow::Result<Client> {
@@ -161,29 +165,31 @@ impl Way {
             Some(file) => {
                 let pem = std::fs::read(file).with_context(|| format!("`{}` cannot be read", file.display()))?;
                 let authorities = Certificate::from_pem_bundle(&pem)
-                    .with_context(|| format!("`{}` holds no certificates as PEM", file.display()))?;
+                    .with_context(|| format!("`{}` does not contain PEM certificates", file.display()))?;
                 builder.tls_certs_only(authorities)
             }
         };
-        builder.build().context("no request can be made")
+        builder.build().context("the HTTP client cannot be built")
     }
 
     fn base(&self) -> anyhow::Result<String> {
         if let Some(url) = &self.console {
             let is_url = url.starts_with("https://") || url.starts_with("http://");
             if !is_url {
-                bail!("`--console {url}` is no URL: write `https://` and the host, and its port where it has one");
+                bail!(
+                    "`--console {url}` is not a URL: write `https://`, the host, and the port if it is not the default"
+                );
             }
             return Ok(url.trim_end_matches('/').to_owned());
         }
         let file = Sources { config: self.config.clone(), schemas: None }.config_file();
         let reading = read_config(&file).map_err(|findings| {
-            let told: Vec<String> = findings.iter().map(ToString::to_string).collect();
-            anyhow!("name the console with `--console URL`, or its configuration:\n{}", told.join("\n"))
+            let lines: Vec<String> = findings.iter().map(ToString::to_string).collect();
+            anyhow!("name the console with `--console URL`, or correct its configuration:\n{}", lines.join("\n"))
         })?;
         let console = reading.config.console;
         console.as_ref().map(|console| address(console.listen, console.tls.is_some())).ok_or_else(|| {
-            anyhow!("`{}` has no `[console]`: write one, or name one with `--console URL`", file.display())
+            anyhow!("`{}` has no `[console]` section: add one, or name a console with `--console URL`", file.display())
         })
     }
 
@@ -192,7 +198,10 @@ impl Way {
             Some(file) => match std::fs::read_to_string(file) {
                 Ok(text) => text,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    bail!("there is no file `{}`: `--token-file` names one with your token", file.display())
+                    bail!(
+                        "the file `{}` of `--token-file` does not exist; name a file that contains your token",
+                        file.display()
+                    )
                 }
                 Err(error) => bail!("`{}` cannot be read: {error}", file.display()),
             },
@@ -200,7 +209,7 @@ impl Way {
         };
         let text = text.trim();
         if text.is_empty() || !text.bytes().all(|b| b.is_ascii_graphic()) {
-            bail!("this is no token: one line of printable characters is expected");
+            bail!("this is not a token: one line of printable characters is expected");
         }
         Ok(Secret::new(text.to_owned()))
     }
@@ -208,11 +217,12 @@ impl Way {
 
 #[expect(clippy::disallowed_methods, reason = "the environment is read in cli alone")]
 fn token_of_environment() -> anyhow::Result<String> {
-    std::env::var(TOKEN)
-        .map_err(|_| anyhow!("who are you? Name a file with your token by `--token-file`, or set `{TOKEN}`"))
+    std::env::var(TOKEN).map_err(|_| {
+        anyhow!("no token: name a file that contains it with `--token-file`, or set the environment variable `{TOKEN}`")
+    })
 }
 
-/// Where a console is reached that listens there.
+/// Returns the URL of a console that listens at this address.
 fn address(listen: SocketAddr, is_tls: bool) -> String {
     let scheme = if is_tls { "https" } else { "http" };
     let here: IpAddr = match listen.ip() {
@@ -223,7 +233,7 @@ fn address(listen: SocketAddr, is_tls: bool) -> String {
     format!("{scheme}://{}", SocketAddr::new(here, listen.port()))
 }
 
-fn unreachable(base: &str, error: &reqwest::Error) -> anyhow::Error {
+fn describe_request_error(base: &str, error: &reqwest::Error) -> anyhow::Error {
     let mut causes = Vec::new();
     let mut cause = std::error::Error::source(error);
     while let Some(inner) = cause {
@@ -233,27 +243,31 @@ fn unreachable(base: &str, error: &reqwest::Error) -> anyhow::Error {
     let why = causes.last().map_or_else(|| error.to_string(), Clone::clone);
     let all = causes.join(" ").to_lowercase();
     if error.is_timeout() {
-        anyhow!("the console at {base} did not answer in time; what was asked for may have been done: look")
+        anyhow!(
+            "the console at {base} did not answer in time; the action may have been done: check before you repeat it"
+        )
     } else if all.contains("certificate") {
         anyhow!(
-            "the certificate of {base} is not accepted: {why}; name its authorities with `--ca`, and the host that it is \
-             made for with `--console`"
+            "the certificate of {base} is not trusted: {why}; name its certificate authorities with `--ca`, and use the \
+             host name of the certificate in `--console`"
         )
     } else if error.is_connect() {
         anyhow!("the console at {base} cannot be reached: {why}; is Sluice running, and is this its `[console]`?")
     } else {
-        anyhow!("the console at {base} broke off: {why}; what was asked for may have been done: look")
+        anyhow!(
+            "the connection to the console at {base} broke: {why}; the action may have been done: check before you repeat it"
+        )
     }
 }
 
-/// What a refusal says, for whoever reads it.
+/// Describes a refusal of the console: status, code, message, violations and remedy.
 pub(super) fn refusal(status: u16, body: &Value) -> String {
     let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str);
     let code = text("/error/code").or_else(|| text("/error")).unwrap_or("-");
-    let message = text("/error/message").or_else(|| text("/errorDetails")).unwrap_or("the console says nothing more");
+    let message = text("/error/message").or_else(|| text("/errorDetails")).unwrap_or("the console gives no reason");
     let remedy = match status {
-        401 => "\n  remedy: show a token of the console's issuer that has not expired",
-        403 if code == "FORBIDDEN" => "\n  remedy: ask someone who may, or whoever gives roles to people",
+        401 => "\n  remedy: use a token of the console's issuer that has not expired",
+        403 if code == "FORBIDDEN" => "\n  remedy: ask someone with the role, or the administrator who assigns roles",
         _ => "",
     };
     let violations = body.pointer("/error/details/violations").and_then(Value::as_array);
@@ -265,7 +279,7 @@ pub(super) fn refusal(status: u16, body: &Value) -> String {
     format!("the console refused ({status} {code}): {message}{violations}{remedy}")
 }
 
-/// What operators freeze, as the console reads it.
+/// Returns the scope of a freeze in the console's JSON.
 pub(super) fn scope(operation: Option<&str>, caller: Option<&str>, restored: bool) -> anyhow::Result<Value> {
     match (operation, caller, restored) {
         (None, None, false) => Ok(json!("all")),
@@ -277,11 +291,11 @@ pub(super) fn scope(operation: Option<&str>, caller: Option<&str>, restored: boo
                 .ok_or_else(|| anyhow!("`--caller {caller}`: write the issuer's name, `/`, and the subject"))?;
             Ok(json!({ "caller": { "issuer": issuer, "subject": subject } }))
         }
-        _ => bail!("freeze one thing at a time"),
+        _ => bail!("name one of `--operation`, `--caller` and `--restored`, not several"),
     }
 }
 
-/// A scope in words.
+/// Describes a scope in words.
 pub(super) fn scope_in_words(scope: &Value) -> String {
     let text = |pointer: &str| scope.pointer(pointer).and_then(Value::as_str);
     match (scope.as_str(), text("/operation")) {
@@ -306,7 +320,7 @@ mod tests {
         assert_eq!(plain("0.0.0.0:8083"), "http://127.0.0.1:8083");
         assert_eq!(plain("[::]:8083"), "http://[::1]:8083");
         assert_eq!(plain("10.0.0.7:8083"), "http://10.0.0.7:8083");
-        let ask = Ask::get("requests").with("limit", Some("5".into())).with("after", None);
+        let ask = ConsoleCall::get("requests").with("limit", Some("5".into())).with("after", None);
         assert_eq!(ask.url("http://a"), "http://a/sluice/v1/requests?limit=5");
     }
 
@@ -329,6 +343,6 @@ mod tests {
             "the console refused (400 INVALID_REQUEST): no.\n  /reason: at least 1 characters"
         );
         let body = json!({"code": 401, "error": "UNAUTHORIZED", "errorDetails": "the token has expired."});
-        assert!(refusal(401, &body).contains("remedy: show a token"));
+        assert!(refusal(401, &body).contains("remedy: use a token"));
     }
 }

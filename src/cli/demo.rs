@@ -1,4 +1,4 @@
-//! `sluice demo`: simulator and gate on loopback, with something to try.
+//! `sluice demo`: runs a simulator and a gate on loopback, and prints calls to try.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -10,71 +10,72 @@ use clap::Args;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
-use super::token::{Signer, Wanted, token};
-use super::{Ending, policies, print, random_secret};
+use super::create_store::create_now;
+use super::token::{TokenSigner, WantedToken, make_token};
+use super::{ExitReason, policies, print, random_secret};
 use crate::adapters::clock::SystemClock;
 use crate::adapters::policies::PolicyFolder;
 use crate::base::finding::Finding;
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
 use crate::catalog::{Catalog, SchemaFiles};
-use crate::config::{self, Config, World};
-use crate::console::Console;
-use crate::gateway::process::{Addresses, Given, Process};
-use crate::gateway::{Read, ReadAgain};
+use crate::config::{self, Config, ConfigWorld};
 use crate::ports::Clock as _;
+use crate::serve::process::{Addresses, Process, StartInputs};
+use crate::serve::{ReadAgain, StartConfig};
 use crate::simulator::{Settings, Simulator};
 use crate::telemetry;
 
-/// Try the gate: simulator and gate on loopback, nothing to install
+/// Try the gate: runs a simulator and a gate on loopback, with nothing to install
 ///
-/// Prints ready-made calls and what each will show. Ctrl-C ends it; nothing is left behind.
+/// Prints ready-made calls and the result of each. Ctrl-C ends the demo and removes its files.
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
-    /// Port of the production gate; sandbox, probes and console take the next three. 0 takes any free ones
+pub(super) struct DemoArgs {
+    /// Port of the production gate; sandbox, probes and console use the next three. With 0, any free ports are used
     #[arg(long, default_value_t = 8080)]
     port: u16,
-    /// Keep the store in this Redis, as many gates do: `redis://127.0.0.1:6379/1`. It stays there when the demo has ended
+    /// Keep the store in this Redis: `redis://127.0.0.1:6379/1`. The data stays there when the demo ends
     #[arg(long, value_name = "URL")]
     redis: Option<String>,
 }
 
-/// What the demo's tokens say in `iss`.
+/// The `iss` of the callers' tokens.
 const ISSUER: &str = "sluice-demo";
-/// What they say in `aud`.
+/// The `aud` of all tokens.
 const AUDIENCE: &str = "sluice";
-/// What tokens of people say in `iss`.
+/// The `iss` of people's tokens.
 const PEOPLE: &str = "sluice-demo-people";
-/// What the secrets that they are signed with are called in the demo's own environment.
+/// The variables that hold the signing secrets, in the demo's own environment.
 const SECRET: &str = "TOKEN_SECRET";
 const SECRET_OF_PEOPLE: &str = "TOKEN_SECRET_OF_PEOPLE";
-/// The folder of the policies, in that of the demo.
+/// The policy folder inside the demo's folder.
 const POLICIES: &str = "policies";
-/// What the URL of the Redis is called there.
+/// The variable that holds the URL of the Redis, in the demo's own environment.
 const REDIS_URL: &str = "REDIS_URL";
 
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
+pub(super) fn run(arguments: &DemoArgs) -> anyhow::Result<ExitReason> {
     let files = SchemaFiles::built_in();
-    let catalog = Catalog::build(&files, &[]).map_err(|findings| told(&findings))?;
-    let runtime = Runtime::new().context("no threads to run on")?;
+    let catalog = Catalog::build(&files, &[]).map_err(|findings| join_findings(&findings))?;
+    let runtime = Runtime::new().context("the async runtime cannot start")?;
     let production = runtime.block_on(simulator(&files))?;
     let sandbox = runtime.block_on(simulator(&files))?;
     let secrets = [random_secret()?, random_secret()?];
     let folder = Folder::new()?;
     let config = configuration(arguments, production, sandbox, &secrets, &folder.0)?;
-    policies::write(&folder.0.join(POLICIES), "people").context("the demo's policies cannot be written")?;
+    create_now(&config)?;
+    policies::write_shipped(&folder.0.join(POLICIES), "people").context("the demo's policies cannot be written")?;
     let catalog = Arc::new(catalog);
-    let policies = PolicyFolder::of(&config, catalog.clone(), "demo").map_err(|findings| told(&findings))?;
-    let loaded = policies.load().map_err(|findings| told(&findings))?;
+    let policies = PolicyFolder::of(&config, catalog.clone(), "demo").map_err(|findings| join_findings(&findings))?;
+    let loaded = policies.load().map_err(|findings| join_findings(&findings))?;
     let (files, written) = Default::default();
-    let read = Read { config: config.clone(), written, folder: policies, policies: loaded, files };
+    let read = StartConfig { config: config.clone(), written, folder: policies, policies: loaded, files };
     let read_again = {
         let read = read.clone();
-        ReadAgain(Arc::new(move || Ok(Read { policies: read.folder.load()?, ..read.clone() })))
+        ReadAgain(Arc::new(move || Ok(StartConfig { policies: read.folder.load()?, ..read.clone() })))
     };
     let (handed, supervisor) = Default::default();
-    let process = Process::start(Given { read, read_again, handed, supervisor }, Console::new)
-        .context("the demo cannot start; `--port` chooses other ports")?;
+    let process = Process::start(StartInputs { read, read_again, handed, supervisor })
+        .context("the demo cannot start; if a port is in use, choose others with `--port`")?;
     let tokens = Tokens {
         caller: token_of(&config, "demo", "you", &[])?,
         operators: [
@@ -93,16 +94,16 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
     let _log = telemetry::init(&config.log);
     process.serve()?;
     print("The demo has ended.\n")?;
-    Ok(Ending::Done)
+    Ok(ExitReason::Done)
 }
 
-/// Where the demo keeps its books; it goes with it.
+/// The folder of the demo's store, audit log and policies; it is removed when the demo ends.
 struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> anyhow::Result<Folder> {
         let path = std::env::temp_dir().join(format!("sluice-demo-{}", std::process::id()));
-        std::fs::create_dir(&path).with_context(|| format!("`{}` cannot be made", path.display()))?;
+        std::fs::create_dir(&path).with_context(|| format!("`{}` cannot be created", path.display()))?;
         Ok(Folder(path))
     }
 }
@@ -114,24 +115,24 @@ impl Drop for Folder {
 }
 
 async fn simulator(files: &SchemaFiles) -> anyhow::Result<SocketAddr> {
-    let simulator =
-        Simulator::of_files(files, Arc::new(SystemClock), Settings::default()).map_err(|findings| told(&findings))?;
+    let simulator = Simulator::of_files(files, Arc::new(SystemClock), Settings::default())
+        .map_err(|findings| join_findings(&findings))?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.context("the simulator cannot listen")?;
     let address = listener.local_addr().context("the simulator's address is unknown")?;
     tokio::spawn(simulator.serve(listener));
     Ok(address)
 }
 
-/// The tokens of callers and those of people are signed each with a secret of their own.
+/// Builds the configuration. The tokens of callers and of people are signed with two different secrets.
 fn configuration(
-    Arguments { port, redis }: &Arguments,
+    DemoArgs { port, redis }: &DemoArgs,
     production: SocketAddr,
     sandbox: SocketAddr,
     [callers, people]: &[Secret; 2],
     folder: &Path,
 ) -> anyhow::Result<Config> {
     let port = *port;
-    // Whatever it keeps is worth nothing; and no other demo has this name now.
+    // Losing the demo's data is harmless, and no other running demo has this node name.
     let shared = redis.as_ref().map_or_else(String::new, |_| {
         format!(
             "kind = \"redis\"\nnode = \"demo-{}\"\n[redis]\nurl = {{ env = \"{REDIS_URL}\" }}\nallow_unsafe = true\n\
@@ -158,8 +159,8 @@ fn configuration(
         folder.join("audit").display(),
         folder.join("store").display(),
     );
-    // The demo runs on what stands here alone, whatever the environment says.
-    let world = World {
+    // The demo uses only these variables, not the environment of the process.
+    let world = ConfigWorld {
         environment: BTreeMap::from([
             (SECRET.to_owned(), callers.reveal().into()),
             (SECRET_OF_PEOPLE.to_owned(), people.reveal().into()),
@@ -168,11 +169,11 @@ fn configuration(
         read_file: &|_| Err(std::io::ErrorKind::NotFound.into()),
         is_folder: &|asked| asked == folder || asked == folder.join(POLICIES),
     };
-    let reading = config::read(&text, "demo", &world).map_err(|findings| told(&findings))?;
+    let reading = config::parse_config(&text, "demo", &world).map_err(|findings| join_findings(&findings))?;
     Ok(reading.config)
 }
 
-/// For whoever tries the demo.
+/// The tokens that the demo prints.
 struct Tokens {
     caller: String,
     operators: [String; 2],
@@ -180,14 +181,15 @@ struct Tokens {
 }
 
 fn token_of(config: &Config, issuer: &str, subject: &str, roles: &[&str]) -> anyhow::Result<String> {
-    let issuer = config.issuers.iter().find(|one| one.name == issuer).context("the demo lacks an issuer")?;
+    let issuer =
+        config.issuers.iter().find(|one| one.name == issuer).context("the demo's configuration lacks an issuer")?;
     let roles = roles.iter().map(|role| (*role).to_owned()).collect();
     let lifetime_secs = 8 * 60 * 60;
-    let wanted = Wanted { subject: subject.to_owned(), roles, lifetime_secs, ..Wanted::default() };
-    token(issuer, &Signer::of(issuer, None)?, &wanted, SystemClock.now())
+    let wanted = WantedToken { subject: subject.to_owned(), roles, lifetime_secs, ..WantedToken::default() };
+    make_token(issuer, &TokenSigner::of(issuer, None)?, &wanted, SystemClock.now())
 }
 
-fn told(findings: &[Finding]) -> anyhow::Error {
+fn join_findings(findings: &[Finding]) -> anyhow::Error {
     anyhow!(findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
 }
 
@@ -204,14 +206,14 @@ fn welcome(addresses: &Addresses, simulator: SocketAddr, tokens: &Tokens, polici
     let call = "curl -i -H \"Authorization: Bearer $TOKEN\"";
     let json = "-H 'Content-Type: application/json'";
     format!(
-        r#"Sluice's demo: a gate for production and one for sandbox, each before a simulator of the payments API.
+        r#"Sluice demo: one gate for production and one for sandbox, each in front of a simulator of the payments API.
 
   production  {production}
   sandbox     {sandbox}
   console     {console}
-  probes      http://{probes}/readyz and /metrics
+  probes      http://{probes}/readyz, /readyz/money and /metrics
 
-The console has a page. These links sign in, as one person in a browser at a time: private windows make others of you.
+These links sign in at the console's page. One user per browser; use private windows for the others.
 
   ops-3, who approves      {console}/#token={of_ops}
 
@@ -219,23 +221,23 @@ The console has a page. These links sign in, as one person in a browser at a tim
 
   ops-1, who operates      {console}/#token={first}
 
-Try, in another terminal; first the token, which is good for this run of the demo:
+Try these calls in another terminal. First set the token, which is valid for this run of the demo:
 
   TOKEN={token}
 
-1. A read. The answer streams through: 200, `sluice-origin: upstream`.
+1. A read. The answer streams through: 200 with `sluice-origin: upstream`.
 
   {call} '{production}/v2/offramps?limit=2'
 
-2. A good swap. 201, `sluice-outcome: executed`, and the record of the swap. Send it again: the same answer, with
-   `sluice-replayed: true`, and the simulator sees nothing.
+2. A valid swap. 201 with `sluice-outcome: executed` and the record of the swap. Send it again: the same answer, with
+   `sluice-replayed: true`, and nothing is sent to the simulator.
 
   {call} {json} \
     -d '{{"requestId": "demo-1", "source": {{"chain": "POLYGON", "currency": "usdt", "amount": "25.50"}}, "destination": {{"chain": "POLYGON", "currency": "usdc", "walletAddress": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"}}}}' \
     '{production}/v2/wallets/swaps'
 
-3. Rules and limits. A larger swap waits for people (202; 9 goes on with such a one), the largest goes nowhere (403 `POLICY_DENIED`),
-   and what passes unseen is 5000 USD a day for each caller: the last of the six gets 403 `LIMIT_EXCEEDED`.
+3. Rules and limits. A larger swap is held for approval (202; see step 9), and the largest is denied (403 `POLICY_DENIED`).
+   Without approval, each caller may swap 5000 USD a day: the last of the six swaps gets 403 `LIMIT_EXCEEDED`.
 
   swap() {{ {call} {json} \
     -d "{{\"requestId\": \"$1\", \"source\": {{\"chain\": \"POLYGON\", \"currency\": \"usdt\", \"amount\": \"$2\"}}, \"destination\": {{\"chain\": \"POLYGON\", \"currency\": \"usdc\", \"walletAddress\": \"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed\"}}}}" \
@@ -244,40 +246,41 @@ Try, in another terminal; first the token, which is good for this run of the dem
   swap demo-3-largest 30000
   for n in 1 2 3 4 5 6; do swap demo-3-$n 90$n; done
 
-   The rules stand in {policies}; change one, and a few seconds later it decides.
-   Why a call is decided so, in words:
+   The rules are in {policies}; a change applies a few seconds later.
+   To see which rules decide a call:
 
   sluice policy explain {policies} --issuer demo --issuer people --given 'op = "createSwap", amount = "5000 usdt"'
 
-   What is used of each limit, as people with a role may see it:
+   To see the usage of each limit, as a person with any role of the console:
 
   SLUICE_TOKEN={first} sluice policy usage --console {console}
 
-4. A bad body. 400; every violation is named with its place, and nothing is sent.
+4. An invalid body. 400 with the place of every violation, and nothing is sent.
 
   {call} {json} \
     -d '{{"requestId": "demo-4", "source": {{"chain": "POLYGON", "currency": "usdt", "amount": "-1"}}, "destination": {{"walletAddress": 7}}, "limitPrice": "1.00005"}}' \
     '{production}/v2/wallets/swaps'
 
-5. An unknown path. 404: nothing that the contract does not list goes further.
+5. An unknown path. 404: only operations of the contract are forwarded.
 
   {call} '{production}/v2/everything'
 
-6. No token, and one that somebody has altered. 401, and nothing goes further.
+6. No token, and an altered token. 401, and nothing is sent.
 
   curl -i '{sandbox}/v2/users'
   curl -i -H "Authorization: Bearer ${{TOKEN}}x" '{sandbox}/v2/users'
 
-7. Stop money. As an operator; `sluice` is this very program.
+7. Freeze all money, as an operator. `sluice` is this program.
 
   export SLUICE_TOKEN={first}
   sluice freeze --console {console} --environment production --reason 'trying it out'
 
-   Now a new swap gets 503 `FROZEN`, and nothing is sent; reads go on, and swap 2, sent again, is answered as before.
+   Now a new swap gets 503 `FROZEN`, and nothing is sent; reads still work, and the swap of step 2, sent again, gets the same
+   answer as before.
 
   sluice unfreeze --console {console} --environment production --reason 'seen it'
 
-8. A call in doubt. Upstream answers a swap with 500, which proves nothing: nobody knows what became of it.
+8. A call with an unknown outcome. Upstream answers a swap with 500, which does not show whether it was executed.
 
   curl -d '{{"operation": "createSwap", "kind": "html500", "effect": false, "times": 1}}' 'http://{simulator}/simulator/faults'
   {call} {json} \
@@ -285,37 +288,36 @@ Try, in another terminal; first the token, which is good for this run of the dem
     '{production}/v2/wallets/swaps'
   sluice requests list --console {console}
 
-   The simulator's journal, below, shows that it was not executed. That takes the word of two people, and six
-   seconds in which upstream might still have done it; one word is not enough:
+   The simulator's journal, below, shows that it was not executed. Two people must confirm this, at least six seconds after the
+   call, because upstream could execute it late. The first:
 
   sluice requests resolve --console {console} --environment production --outcome absent --reason 'not in its journal' demo-8
 
-   The second is. Then the same swap, sent again, is executed.
+   The second. Then the same swap, sent again, is executed.
 
   export SLUICE_TOKEN={second}
   sluice requests resolve --console {console} --environment production --outcome absent --reason 'nor did I find it' demo-8
 
-9. A payment that waits for people: 2500 USD is more than the rules let pass unseen. 202, `sluice-outcome: held`, and the
-   hold's id, which the list has as well.
+9. A payment that needs approval: the rules hold a swap of 2500 USD. 202 with `sluice-outcome: held` and the hold's id, which
+   the list shows as well.
 
   {call} {json} \
     -d '{{"requestId": "demo-9", "source": {{"chain": "POLYGON", "currency": "usdt", "amount": "2500"}}, "destination": {{"chain": "POLYGON", "currency": "usdc", "walletAddress": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"}}}}' \
     '{production}/v2/wallets/swaps'
   SLUICE_TOKEN={of_ops} sluice approvals list --console {console}
 
-   One of ops and one of finance must agree: on the page, by the links above, or here, with the id in the place of HOLD:
+   One of ops and one of finance must approve: on the page, by the links above, or here, with the id in place of HOLD:
 
   SLUICE_TOKEN={of_ops} sluice approvals approve --console {console} HOLD
   SLUICE_TOKEN={of_finance} sluice approvals approve --console {console} HOLD
 
-   Then it is sent, once, and the same call, sent again, is answered with the record of the swap.
+   Then it is sent once, and the same call, sent again, gets the record of the swap.
 
 What the simulator of production received and did:
 
   curl 'http://{simulator}/simulator/journal'
 
-Make it fail, and see what the gate makes of a swap with another requestId, twice (`html500`, `hang`,
-`resetAfterReceiving`, …):
+Make upstream fail (`html500`, `hang`, `resetAfterReceiving`, …), and send a swap with a new requestId twice:
 
   curl -d '{{"operation": "createSwap", "kind": "resetAfterReceiving", "times": 1}}' 'http://{simulator}/simulator/faults'
 
@@ -325,7 +327,8 @@ Ctrl-C ends the demo.
     )
 }
 
-const OF_REDIS: &str = "The store is in the Redis: what an earlier demo there paid is still known, and told again.
+const OF_REDIS: &str =
+    "The store is in the Redis: a swap that an earlier demo executed there gets its recorded answer again.
 
 ";
 
@@ -340,7 +343,7 @@ mod tests {
         let there = Path::new("/there");
         let secrets = [random_secret().unwrap(), random_secret().unwrap()];
         assert_ne!(secrets[0], secrets[1]);
-        let config = configuration(&Arguments { port: 0, redis: None }, production, sandbox, &secrets, there).unwrap();
+        let config = configuration(&DemoArgs { port: 0, redis: None }, production, sandbox, &secrets, there).unwrap();
         for (name, iss, secret, environments) in [("demo", ISSUER, &secrets[0], 2), ("people", PEOPLE, &secrets[1], 0)]
         {
             let issuer = config.issuers.iter().find(|issuer| issuer.name == name).unwrap();

@@ -1,6 +1,7 @@
-//! `sluice doctor`: how the store and the gates are that share it, for whoever is woken by it.
+//! `sluice doctor`: checks the store and the gates that share it, and reports each problem with its remedy.
 
-mod told;
+mod refusals;
+mod report;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,119 +9,144 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use clap::Args;
-use serde_json::Value;
 use tokio::runtime::Runtime;
 
-use self::told::{Report, Way};
-use super::check::Output;
-use super::{Ending, Sources, is_error, print};
+use self::report::{DoctorReport, NodeState};
+use super::check::CheckOutput;
+use super::{ExitReason, Sources, is_error, print};
 use crate::adapters::clock::SystemClock;
 use crate::adapters::redis::Redis;
 use crate::adapters::store::embedded::{Embedded, FILE, OpenError, Options};
-use crate::adapters::store::redis::{Heard, LAPSE, Member, RedisStore, Verdict};
-use crate::adapters::store::sealed::{Sealed, SealingKey};
+use crate::adapters::store::redis::{HeartbeatReply, HeartbeatVerdict, LAPSE, Member, RedisStore};
+use crate::adapters::store::sealed::{Sealed, SealingKey, Seals};
 use crate::base::ids::Environment;
-use crate::commit::{Content, Index, NodeId, StoreFault, StoreTime};
 use crate::config::{Config, RedisConfig, StoreKind};
+use crate::ledger::{Content, Index, NodeId, StoreFault, StoreTime, WriteRefusal};
+use crate::node::membership::NodeFacts;
 use crate::ports::Store;
 use crate::stations::claim::{self, Forgotten, Freeze};
 use crate::telemetry::Metrics;
 
-/// How long a Redis is waited for.
-const REDIS_COMES: Duration = Duration::from_secs(5);
-/// As many freezes, and entries of a node, are looked at.
-const MOST: usize = 1_000;
-/// Clocks that are further apart are worth a look: tokens and days go by them.
-const CLOCKS_APART_MICROS: i64 = 1_000_000;
+/// How long to wait for a Redis.
+const REDIS_WAIT: Duration = Duration::from_secs(5);
+/// How many entries a live gate's journal may lack at a moment.
+const MAX_BEHIND: u64 = 1_000;
+/// How many freezes are read at most.
+const MAX_LISTED: usize = 1_000;
+/// A larger clock difference is reported: token expiry and the days of limits depend on clocks.
+const MAX_CLOCK_DIFFERENCE_MICROS: i64 = 1_000_000;
 
-/// Say how the store is, whether money is open, and how the gates are that share it
+/// Check the store, whether money is open, and the gates that share the store
 ///
-/// Reads the configuration, connects to its store, and changes nothing. Ends with 0 if all is well, with 1 if it found
-/// something; every finding says what to do.
+/// Reads the configuration and connects to its store; changes nothing. Exits with 0 if there are no problems, with 1
+/// otherwise; every problem has a remedy.
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
+pub(super) struct DoctorArgs {
     #[command(flatten)]
     sources: Sources,
     /// Lines for people, or JSON for programs
     #[arg(long, value_enum, default_value = "lines")]
-    output: Output,
+    output: CheckOutput,
 }
 
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
+pub(super) fn run(arguments: &DoctorArgs) -> anyhow::Result<ExitReason> {
     let loaded = arguments.sources.load().map_err(|findings| {
         let lines: Vec<String> = findings.iter().filter(|one| is_error(one)).map(ToString::to_string).collect();
-        anyhow!("the configuration cannot be used; `sluice check` tells more:\n{}", lines.join("\n"))
+        anyhow!("the configuration cannot be used; `sluice check` shows more:\n{}", lines.join("\n"))
     })?;
     let (config, runtime) = (loaded.config, Runtime::new()?);
-    let mut report = Report::default();
+    let mut report = DoctorReport::default();
     match (config.store.kind, &config.redis) {
-        (StoreKind::Redis, Some(of)) => runtime.block_on(look_at_redis(&config, of, &mut report))?,
-        (StoreKind::Redis, None) => report.find("no Redis is configured", "write `redis.url`"),
-        (StoreKind::Embedded, _) => runtime.block_on(look_at_embedded(&config, &mut report))?,
+        (StoreKind::Redis, Some(of)) => runtime.block_on(check_redis(&config, of, &mut report))?,
+        (StoreKind::Redis, None) => report.find("no Redis is configured", "set `redis.url`"),
+        (StoreKind::Embedded, _) => runtime.block_on(check_embedded(&config, &mut report))?,
     }
     print(&match arguments.output {
-        Output::Lines => report.lines(),
-        Output::Json => format!("{:#}\n", report.json()),
+        CheckOutput::Lines => report.lines(),
+        CheckOutput::Json => format!("{:#}\n", report.json()),
     })?;
-    Ok(if report.is_well() { Ending::Done } else { Ending::Unwell })
+    Ok(if report.is_healthy() { ExitReason::Done } else { ExitReason::Unwell })
 }
 
-async fn look_at_redis(config: &Config, of: &RedisConfig, report: &mut Report) -> anyhow::Result<()> {
+async fn check_redis(config: &Config, of: &RedisConfig, report: &mut DoctorReport) -> anyhow::Result<()> {
     report.kind = "redis";
     let redis = Arc::new(Redis::new(of, Metrics::new()?)?);
     tokio::spawn(redis.clone().keep_connected());
-    if let Err(why) = redis.ready_within(REDIS_COMES).await {
+    if let Err(why) = redis.ready_within(REDIS_WAIT).await {
         report.store = "cannot be used".to_owned();
         report.find(
             &why.to_string(),
-            "money and changes get 503 until it is there and fit; look at its process, its disk and the network",
+            "money and changes get 503 until the Redis is reachable and usable; check its process, its disk and the network",
         );
         return Ok(());
     }
-    let says = redis.says(["redis_version", "aof_enabled", "connected_slaves"]).await;
+    let says = redis.info(["redis_version", "aof_enabled", "connected_slaves"]).await;
     let [version, keeps, replicas] = says.unwrap_or_default();
-    let said = |text: Option<String>| text.unwrap_or_else(|| "unknown".to_owned());
+    let or_unknown = |text: Option<String>| text.unwrap_or_else(|| "unknown".to_owned());
     let keeps = if keeps.as_deref() == Some("1") { "on disk" } else { "NOT on disk" };
-    report.store = format!("Redis {}, reachable, kept {keeps}, replicas {}", said(version), said(replicas));
+    report.store =
+        format!("Redis {}, reachable, persisted {keeps}, replicas {}", or_unknown(version), or_unknown(replicas));
+    let refusal = redis.refusal();
+    if let Some(refusal) = refusal {
+        report.store = format!("{}; it REFUSES WRITES", report.store);
+        report.find(
+            &format!("the store refuses writes: {}; money and changes get 503, reads go on", refusal.explanation()),
+            refusal.remedy(),
+        );
+    }
     let store = RedisStore::new(redis.clone());
     let sealed = sealed(Arc::new(RedisStore::new(redis)), config)?;
     for environment in Environment::ALL {
-        let looked = look_at_nodes(&store, &sealed, environment, report).await;
-        tell(looked, environment, report);
+        let is_served = config.environments.iter().any(|one| one.environment == environment);
+        if environment == Environment::Production
+            && is_served
+            && store.create(environment, None).await.is_ok_and(|found| found.is_none())
+        {
+            report.money(environment, false);
+            report.find(
+                "the store of production is empty, and nobody created it",
+                "create it once with `sluice store create`; if gates of this installation have paid before, start one of those that \
+                 still have their `audit.folder`",
+            );
+        }
+        let checked = check_nodes(&store, &sealed, environment, refusal, report).await;
+        report_fault(checked, environment, report);
     }
     Ok(())
 }
 
-async fn look_at_embedded(config: &Config, report: &mut Report) -> anyhow::Result<()> {
+async fn check_embedded(config: &Config, report: &mut DoctorReport) -> anyhow::Result<()> {
     report.kind = "embedded";
     let folder = &config.store.folder;
     if !folder.join(FILE).exists() {
-        report.store = format!("none in `{}` yet", folder.display());
+        report.store = format!("no store in `{}` yet", folder.display());
         report.find(
             "there is no store yet",
-            "the first start of the gate makes one; if this gate served before, the folder is the wrong one: do not start it",
+            "create it once with `sluice store create`; if this gate has served before, this is the wrong folder",
         );
         return Ok(());
     }
     match Embedded::open(folder, Arc::new(SystemClock), Options::default()) {
         Ok(store) => {
-            report.store = format!("`{}`, whole; no gate serves from it", folder.display());
+            report.store = format!("`{}`, intact; no gate serves from it", folder.display());
             let sealed = sealed(Arc::new(store), config)?;
             for environment in Environment::ALL {
-                let looked = look_at_money(&sealed, environment, report).await;
-                tell(looked.map(|_| ()), environment, report);
+                let checked = check_money(&sealed, environment, report).await;
+                report_fault(checked.map(|_| ()), environment, report);
             }
         }
         Err(OpenError::Locked(_)) => {
-            report.store = format!(
-                "`{}`, a gate serves from it; `sluice freezes` asks that gate what is frozen",
-                folder.display()
-            );
+            report.store =
+                format!("`{}`, a gate serves from it; `sluice freezes` lists that gate's freezes", folder.display());
+            let of_gate = refusals::of_running_gate(config.probes.listen).await;
+            refusals::report(of_gate.unwrap_or_default(), report);
         }
         Err(error) => {
             report.store = "cannot be opened".to_owned();
-            report
-                .find(&error.to_string(), "put the right store back; an empty one in its place forgets what was paid");
+            report.find(
+                &error.to_string(),
+                "restore the right store; with an empty store, the gate does not know what was paid",
+            );
         }
     }
     Ok(())
@@ -129,126 +155,151 @@ async fn look_at_embedded(config: &Config, report: &mut Report) -> anyhow::Resul
 fn sealed(store: Arc<dyn Store>, config: &Config) -> anyhow::Result<Sealed> {
     let keys = config.store.seal_keys.iter().map(|(id, key)| SealingKey::new(id, key));
     let keys = keys.collect::<Result<Vec<_>, _>>().map_err(|error| anyhow!("`store.seal_key`: {error}"))?;
-    Ok(Sealed::new(store, keys))
+    Ok(Sealed::new(store, Seals::new(keys)))
 }
 
-fn tell(looked: Result<(), StoreFault>, environment: Environment, report: &mut Report) {
-    if let Err(fault) = looked {
-        report.find(&format!("{environment}: {fault}"), "money and changes get 503 for as long as that is so");
+fn report_fault(checked: Result<(), StoreFault>, environment: Environment, report: &mut DoctorReport) {
+    if let Err(fault) = checked {
+        report.find(&format!("{environment}: {fault}"), "money and changes get 503 until this is resolved");
     }
 }
 
-/// The nodes of which each still has to tell what it knows.
-async fn look_at_money(
+/// Reports the freezes; returns the nodes that must still restore their records from their audit logs.
+async fn check_money(
     store: &Sealed,
     environment: Environment,
-    report: &mut Report,
+    report: &mut DoctorReport,
 ) -> Result<Vec<NodeId>, StoreFault> {
     let now = store.time().await?;
     let mut waited_for = Vec::new();
     let mut is_open = true;
-    for (since, name) in store.due(environment, Index::Frozen, None, MOST).await? {
+    for (since, name) in store.due(environment, Index::Frozen, None, MAX_LISTED).await? {
         let Some(freeze) = Freeze::parse(&name) else { continue };
-        // One that cannot be read freezes all the same.
+        // A freeze whose record cannot be read still freezes.
         let record = store.read(&freeze.key(environment)).await.ok().and_then(|(record, _)| record);
         let content = record.map(|record| record.content);
         let bytes = match &content {
             Some(Content::Whole(bytes)) => bytes.as_ref(),
             Some(Content::Spent) | None => b"",
         };
-        let told = claim::frozen(bytes);
-        let reason = told.reason.unwrap_or_else(|| "unknown".to_owned());
-        report.freeze(environment, &name, age(now, since), told.by, &reason);
+        let details = claim::frozen(bytes);
+        let reason = details.reason.unwrap_or_else(|| "unknown".to_owned());
+        report.freeze(environment, &name, age(now, since), details.by, &reason);
         is_open &= !matches!(freeze, Freeze::Restored | Freeze::All);
-        let (what, way) = match freeze {
+        let (problem, remedy) = match freeze {
             Freeze::Restored => {
                 let forgotten = Forgotten::read(bytes);
-                let way = restored(&forgotten);
+                let remedy = restored_remedy(&forgotten);
                 waited_for = forgotten.nodes.into_keys().collect();
-                ("money is closed: the store may have forgotten payments".to_owned(), way)
+                ("money is closed: the store may have lost payments".to_owned(), remedy)
             }
-            Freeze::All => ("money is frozen".to_owned(), "`sluice unfreeze` opens it".to_owned()),
-            Freeze::Operation(_) | Freeze::Caller(_) => {
-                (format!("`{name}` is frozen"), "`sluice unfreeze` opens it".to_owned())
-            }
+            Freeze::All => ("money is frozen".to_owned(), unfreeze_remedy(environment, "")),
+            Freeze::Operation(operation) => (
+                format!("operation `{operation}` is frozen"),
+                unfreeze_remedy(environment, &format!(" --operation {operation}")),
+            ),
+            Freeze::Caller(caller) => (
+                format!("caller `{}/{}` is frozen", caller.issuer, caller.subject),
+                unfreeze_remedy(environment, &format!(" --caller {}/{}", caller.issuer, caller.subject)),
+            ),
         };
-        report.find(&format!("{environment}: {what} ({reason})"), &way);
+        report.find(&format!("{environment}: {problem} ({reason})"), &remedy);
     }
     report.money(environment, is_open);
     Ok(waited_for)
 }
 
-fn restored(forgotten: &Forgotten) -> String {
-    const OPEN: &str = "or, when you know what was paid that it does not know: `sluice unfreeze --restored`; what no gate has \
-                        given back may then be paid again";
+fn unfreeze_remedy(environment: Environment, which: &str) -> String {
+    format!("unfreeze with `sluice unfreeze --environment {environment}{which} --reason TEXT`")
+}
+
+fn restored_remedy(forgotten: &Forgotten) -> String {
+    const OPEN: &str = "or, if you know every payment that the store has lost: `sluice unfreeze --restored`; a payment that no \
+                        gate has restored may then be paid again";
     let names: Vec<&str> = forgotten.nodes.keys().map(NodeId::as_str).collect();
     match (names.is_empty(), forgotten.by_person) {
-        (true, _) => format!("a person opens it: {}", OPEN.trim_start_matches("or, ")),
-        (false, true) => format!("waits for {} and then for a person; {OPEN}", names.join(", ")),
+        (true, _) => format!("a person must open it: {}", OPEN.trim_start_matches("or, ")),
+        (false, true) => {
+            format!("it waits until {} have restored their records, and then for a person; {OPEN}", names.join(", "))
+        }
         (false, false) => format!(
-            "it opens by itself when these gates have given back what their audit chains know: {}. Start those that do not \
-             run; {OPEN}",
+            "it opens automatically when these gates have restored the records of their audit logs: {}. Start those that do \
+             not run; {OPEN}",
             names.join(", ")
         ),
     }
 }
 
-async fn look_at_nodes(
+async fn check_nodes(
     store: &RedisStore,
     sealed: &Sealed,
     environment: Environment,
-    report: &mut Report,
+    refusal: Option<WriteRefusal>,
+    report: &mut DoctorReport,
 ) -> Result<(), StoreFault> {
     let heard = store.roll(environment).await?;
-    let waited_for = look_at_money(sealed, environment, report).await?;
-    if heard.verdict == Verdict::Lost {
+    let waited_for = check_money(sealed, environment, report).await?;
+    if heard.verdict == HeartbeatVerdict::Lost {
         report.money(environment, false);
         report.find(
             &format!(
-                "{environment}: a gate found that the store has forgotten something; all is closed until they have met"
+                "{environment}: a gate found that the store has lost data; money is closed until all gates have registered again"
             ),
-            "wait some seconds; if it stays so, see whether the gates run and reach this Redis",
+            "wait a few seconds; if it stays closed, check that the gates run and reach this Redis",
         );
     }
-    let mut of_all = OfAll::default();
+    let mut live = LiveGates::default();
+    let mut unlisted = Vec::new();
+    // Whether a gate runs, as far as is known.
+    let mut runs = false;
     for member in &heard.members {
-        let outbox = sealed.outbox(environment, &member.node, MOST).await?.len();
-        let told: Value = serde_json::from_str(&member.told).unwrap_or_default();
-        let text = |name| told.get(name).and_then(Value::as_str).unwrap_or("unknown").to_owned();
-        let (software, policies) = (text("software"), text("policies"));
-        let clock = told.get("clockMicros").and_then(Value::as_i64);
-        let clock_off = clock.map(|clock| clock.saturating_sub(member.beat.as_micros()));
-        let way = way(&heard, member);
-        if way == Way::Live {
-            let node = member.node.as_str();
-            of_all.software.entry(software.clone()).or_default().push(node.to_owned());
-            of_all.policies.entry(policies.clone()).or_default().push(node.to_owned());
-            of_all.contract.entry(text("contract")).or_default().push(node.to_owned());
-            if let Some(off) = clock_off.filter(|off| off.abs() > CLOCKS_APART_MICROS) {
+        let lacks = heard.last.as_u64().saturating_sub(member.kept.as_u64());
+        let facts = NodeFacts::read(&member.told);
+        unlisted.extend(facts.iter().flat_map(|facts| facts.unlisted.iter().cloned()));
+        let text = |of: fn(&NodeFacts) -> &String| {
+            facts.as_ref().map_or_else(|| "unknown".to_owned(), |facts| of(facts).clone())
+        };
+        let (software, policies) = (text(|facts| &facts.software), text(|facts| &facts.policies));
+        let clock_off = facts.as_ref().map(|facts| facts.clock_micros.saturating_sub(member.beat.as_micros()));
+        let state = match node_state(&heard, member) {
+            // A store that refuses writes refuses heartbeats.
+            NodeState::Missing if refusal.is_some() => NodeState::Unknown,
+            state => state,
+        };
+        runs |= matches!(state, NodeState::Live | NodeState::Unknown);
+        if state == NodeState::Live {
+            // A gate of another version may state its facts in another format: it is not compared.
+            if let Some(facts) = &facts {
+                let node = member.node.as_str();
+                live.software.entry(facts.software.clone()).or_default().push(node.to_owned());
+                live.policies.entry(facts.policies.clone()).or_default().push(node.to_owned());
+                live.contract.entry(facts.contract.clone()).or_default().push(node.to_owned());
+            }
+            if let Some(off) = clock_off.filter(|off| off.abs() > MAX_CLOCK_DIFFERENCE_MICROS) {
                 report.find(
                     &format!(
-                        "{environment}: the clock of `{}` is {} ms off that of the Redis",
+                        "{environment}: the clock of `{}` differs by {} ms from that of the Redis",
                         member.node,
                         off / 1_000
                     ),
-                    "let its machine keep the time (NTP)",
+                    "synchronize the clock of its machine (NTP)",
                 );
             }
         }
-        if way == Way::Gone {
+        if state == NodeState::Missing {
             report.find(
                 &format!(
-                    "{environment}: `{}` has not been heard of for {}",
+                    "{environment}: `{}` has sent no heartbeat for {}",
                     member.node,
-                    told::ago(age(heard.at, member.beat))
+                    report::in_units(age(heard.at, member.beat))
                 ),
-                "start it again if it should run; other gates take over what it was doing",
+                "start it again if it should run; other gates take over its work",
             );
         }
-        if outbox >= MOST || (outbox > 0 && way != Way::Live) {
+        if state == NodeState::Live && lacks >= MAX_BEHIND {
             report.find(
-                &format!("{environment}: {outbox} audit entries of `{}` wait in the store", member.node),
-                "they are brought to disk by it, or by another gate when it is gone; look at `audit.folder` of the gates",
+                &format!("{environment}: the journal of `{}` lacks the newest {lacks} entries", member.node),
+                "its disk may be full or slow: check its `audit.folder` and its log",
             );
         }
         let is_waited_for = waited_for.contains(&member.node);
@@ -256,61 +307,62 @@ async fn look_at_nodes(
         report.node(
             environment,
             member.node.as_str(),
-            way,
+            state,
             age,
             (&software, &policies),
             clock_off,
-            outbox,
+            lacks,
             is_waited_for,
         );
     }
-    of_all.compare(environment, report);
-    if !heard.members.iter().any(|member| way(&heard, member) == Way::Live) && !heard.generation.is_empty() {
+    live.compare(environment, report);
+    refusals::report(unlisted, report);
+    if !runs && !heard.generation.is_empty() {
         report.find(&format!("{environment}: no gate runs on this store"), "start one: `sluice serve`");
     }
     Ok(())
 }
 
-/// What gates that live say of themselves, and which of them do.
+/// The versions, policies and contracts of live gates, each with the gates that have it.
 #[derive(Debug, Default)]
-struct OfAll {
+struct LiveGates {
     software: BTreeMap<String, Vec<String>>,
     policies: BTreeMap<String, Vec<String>>,
     contract: BTreeMap<String, Vec<String>>,
 }
 
-impl OfAll {
-    /// Gates that differ are named.
-    fn compare(&self, environment: Environment, report: &mut Report) {
-        let ways = [
-            ("run different versions", &self.software, "well for the time of an upgrade; finish it"),
+impl LiveGates {
+    /// Reports gates that differ.
+    fn compare(&self, environment: Environment, report: &mut DoctorReport) {
+        let checks = [
+            ("run different versions", &self.software, "this is normal during an upgrade; finish it"),
             (
                 "decide by different policies",
                 &self.policies,
-                "give them the same folder of policies; where some wait for two people, `sluice policy candidate` shows it",
+                "give them the same policy folder; if a new version waits for two approvals, `sluice policy candidate` shows it",
             ),
             ("have different contracts", &self.contract, "give them the same `catalog.schemas`"),
         ];
-        for (what, by, way) in ways {
+        for (problem, by, remedy) in checks {
             if by.len() > 1 {
-                let told = by.iter().map(|(version, nodes)| format!("{} ({})", short(version), nodes.join(", ")));
-                let told: Vec<String> = told.collect();
-                report.find(&format!("{environment}: gates {what}: {}", told.join("; ")), way);
+                let versions = by.iter().map(|(version, nodes)| format!("{} ({})", short(version), nodes.join(", ")));
+                let versions: Vec<String> = versions.collect();
+                report.find(&format!("{environment}: gates {problem}: {}", versions.join("; ")), remedy);
             }
         }
     }
 }
 
-/// Digests are long.
+/// Shortens a digest.
 fn short(version: &str) -> &str {
     version.get(..12).unwrap_or(version)
 }
 
-fn way(heard: &Heard, member: &Member) -> Way {
+fn node_state(heard: &HeartbeatReply, member: &Member) -> NodeState {
     match member.beat.as_micros() {
-        0 => Way::Ended,
-        _ if heard.at.since(member.beat) < LAPSE => Way::Live,
-        _ => Way::Gone,
+        0 => NodeState::Stopped,
+        _ if heard.at.since(member.beat) < LAPSE => NodeState::Live,
+        _ => NodeState::Missing,
     }
 }
 

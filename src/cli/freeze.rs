@@ -1,115 +1,116 @@
-//! `sluice freeze`, `sluice freezes` and `sluice unfreeze`: stopping money, and letting it go again.
+//! `sluice freeze`, `sluice freezes` and `sluice unfreeze`: stop money, list freezes and lift them.
 
+use crate::base::word_enum::word_enum;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use super::Ending;
-use super::console::{Ask, Way, scope, scope_in_words};
+use super::ExitReason;
+use super::console::{ConsoleCall, ConsoleOptions, scope, scope_in_words};
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(super) enum Environment {
-    Production,
-    Sandbox,
-}
-
-impl Environment {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Environment::Production => "production",
-            Environment::Sandbox => "sandbox",
-        }
+word_enum! {
+    #[derive(Clone, Copy, Debug, ValueEnum)]
+    pub(super) enum EnvironmentArg {
+        Production = "production",
+        Sandbox = "sandbox",
     }
 }
 
-/// Stop money at once, on every node
+/// Stop money immediately, on every node
 ///
-/// All money of an environment, or one operation, or the money of one caller. What has begun goes on; what was done
-/// before is answered as ever. Takes the role `operator`; it is in the audit chain with your name.
+/// Freezes all money of an environment, one operation, or the money of one caller. Calls that are being sent
+/// continue, and a repeated request still gets its recorded answer. Takes the role `operator`; the audit log keeps
+/// your name.
 #[derive(Debug, Args)]
-pub(super) struct Freeze {
+pub(super) struct FreezeArgs {
     #[command(flatten)]
-    way: Way,
-    /// Where
+    way: ConsoleOptions,
+    /// The environment
     #[arg(long, value_enum)]
-    environment: Environment,
-    /// One operation alone, by its id; whatever its class
+    environment: EnvironmentArg,
+    /// Freeze only this operation, by its id, whatever its class
     #[arg(long, value_name = "ID", conflicts_with = "caller")]
     operation: Option<String>,
-    /// One caller alone
+    /// Freeze only this caller
     #[arg(long, value_name = "ISSUER/SUBJECT")]
     caller: Option<String>,
-    /// Why; whoever reads the audit chain sees it
+    /// The reason; it is kept in the audit log
     #[arg(long, value_name = "TEXT")]
     reason: String,
 }
 
-/// Let money go again
+/// Lift a freeze
 ///
-/// Takes the role `operator`; it is in the audit chain with your name.
+/// Takes the role `operator`; the audit log keeps your name.
 #[derive(Debug, Args)]
 pub(super) struct Unfreeze {
     #[command(flatten)]
-    way: Way,
-    /// Where
+    way: ConsoleOptions,
+    /// The environment
     #[arg(long, value_enum)]
-    environment: Environment,
+    environment: EnvironmentArg,
     /// The operation that was frozen
     #[arg(long, value_name = "ID", conflicts_with_all = ["caller", "restored"])]
     operation: Option<String>,
     /// The caller that was frozen
     #[arg(long, value_name = "ISSUER/SUBJECT", conflicts_with = "restored")]
     caller: Option<String>,
-    /// Open a store that was taken in from elsewhere, or that forgot: first make sure what was paid that it does not know, for
-    /// that may then be paid again. `sluice doctor` says which gates have still to give back what they know
+    /// Open a store that was imported or that lost data. First find out which payments it does not know, because they
+    /// could be paid again. `sluice doctor` shows which gates must still restore their records
     #[arg(long)]
     restored: bool,
-    /// Why; whoever reads the audit chain sees it
+    /// The reason; it is kept in the audit log
     #[arg(long, value_name = "TEXT")]
     reason: String,
 }
 
-/// List what is frozen
+/// List freezes
 #[derive(Debug, Args)]
 pub(super) struct Freezes {
     #[command(flatten)]
-    way: Way,
+    way: ConsoleOptions,
 }
 
-impl Freeze {
-    pub fn run(&self) -> anyhow::Result<Ending> {
+impl FreezeArgs {
+    pub fn run(&self) -> anyhow::Result<ExitReason> {
         let scope = scope(self.operation.as_deref(), self.caller.as_deref(), false)?;
         let body = json!({ "environment": self.environment.as_str(), "scope": scope, "reason": self.reason });
-        self.way.ask(&Ask::post("freezes", body), |answer| {
+        self.way.ask(&ConsoleCall::post("freezes", body), |answer| {
             let freeze = answer.get("freeze").unwrap_or(&Value::Null);
-            let words = if answer["changed"] == true { "Frozen" } else { "It was frozen already" };
-            format!("{words}: {}\n", line(freeze))
+            let words = if answer["changed"] == true { "Frozen" } else { "Already frozen" };
+            format!("{words}: {}\n", freeze_line(freeze))
         })
     }
 }
 
 impl Unfreeze {
-    pub fn run(&self) -> anyhow::Result<Ending> {
+    pub fn run(&self) -> anyhow::Result<ExitReason> {
         let scope = scope(self.operation.as_deref(), self.caller.as_deref(), self.restored)?;
         let environment = self.environment.as_str();
         let body = json!({ "environment": environment, "scope": scope, "reason": self.reason });
-        self.way.ask(&Ask::post("freezes/lift", body), |answer| {
-            let words = if answer["changed"] == true { "No longer frozen" } else { "It was not frozen" };
+        self.way.ask(&ConsoleCall::post("freezes/lift", body), |answer| {
+            let words = if answer["changed"] == true { "Unfrozen" } else { "Not frozen" };
             format!("{words}: {environment}, {}\n", scope_in_words(&scope))
         })
     }
 }
 
 impl Freezes {
-    pub fn run(&self) -> anyhow::Result<Ending> {
-        self.way.ask(&Ask::get("freezes"), |answer| {
-            let lines: String =
-                answer["freezes"].as_array().into_iter().flatten().map(|one| format!("{}\n", line(one))).collect();
-            if lines.is_empty() { "Nothing is frozen.\n".to_owned() } else { lines }
+    pub fn run(&self) -> anyhow::Result<ExitReason> {
+        self.way.ask(&ConsoleCall::get("freezes"), |answer| {
+            let lines: String = answer["freezes"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(|one| format!("{}\n", freeze_line(one)))
+                .collect();
+            let stops = answer["stops"].as_array().into_iter().flatten().filter_map(|stop| stop["text"].as_str());
+            let stops: String = stops.map(|text| format!("No money moves: {text}\n")).collect();
+            if lines.is_empty() { format!("{stops}Nothing is frozen.\n") } else { format!("{stops}{lines}") }
         })
     }
 }
 
-fn line(freeze: &Value) -> String {
+fn freeze_line(freeze: &Value) -> String {
     let text = |name: &str| freeze.get(name).and_then(Value::as_str).unwrap_or("-");
     let scope = scope_in_words(freeze.get("scope").unwrap_or(&Value::Null));
     format!("{}, {scope}, since {}, by {}: {}", text("environment"), text("at"), text("by"), text("reason"))

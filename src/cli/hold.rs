@@ -1,4 +1,4 @@
-//! A hold in words: what it would send, from its bytes; why it waits, for whom, and what is known beside it.
+//! A hold in words: what it would send, why it is held, whose approval it needs, and what else is known.
 
 use serde_json::Value;
 
@@ -6,38 +6,42 @@ use crate::policy::Max;
 use crate::stations::check::Intent;
 use crate::stations::hold::in_words;
 
-/// A hold as the console tells it, and the call that its bytes are.
-pub(super) struct Shown {
+/// A hold as the console returns it, and the call that its bytes are.
+pub(super) struct ShownHold {
     pub hold: Value,
-    /// `None`: this person is not shown the bytes.
+    /// `None` if the console does not show the bytes to this person.
     pub intent: Option<Intent>,
 }
 
-impl Shown {
+impl ShownHold {
     pub fn in_words(&self) -> String {
-        let mut lines = vec![line(&self.hold)];
+        let mut lines = vec![list_line(&self.hold)];
         match &self.intent {
             Some(intent) => {
                 lines.extend(in_words(intent).into_iter().map(|(name, text)| format!("  {name:<7} {text}")))
             }
-            None => lines.push("  You are not shown what would be sent: that takes the role `approver`.".to_owned()),
+            None => lines
+                .push("  The console does not show you what would be sent; that takes the role `approver`.".to_owned()),
         }
         for reason in list(&self.hold, "reasons") {
             let rule = reason["rule"].as_str().map_or_else(String::new, |rule| format!(" ({rule})"));
             lines.push(format!("  why     {}{rule}", reason["text"].as_str().unwrap_or("-")));
         }
         for approval in list(&self.hold, "approvals") {
-            lines.push(format!("  needs   {}", needed(approval)));
+            lines.push(format!("  needs   {}", approval_in_words(approval)));
         }
         if let Some(stuck) = self.hold.get("stuck").and_then(Value::as_str) {
-            lines.push(format!("  stuck   {}; any approver may reject it", plain(stuck)));
+            lines.push(format!("  stuck   {}; any approver may reject it", without_control_characters(stuck)));
         }
-        lines.extend(list(&self.hold, "paidBefore").map(paid));
-        lines.extend(list(&self.hold, "limits").map(limit));
-        for (name, words) in [("agreed", "votes"), ("said", "notes")] {
+        lines.extend(list(&self.hold, "paidBefore").map(last_payment));
+        lines.extend(list(&self.hold, "limits").map(limit_in_words));
+        for (name, words) in [("voted", "votes"), ("noted", "notes")] {
             for word in list(&self.hold, words) {
-                let text = word["text"].as_str().map_or_else(String::new, |text| format!(": {}", plain(text)));
-                let places: Vec<String> = list(word, "for").filter_map(Value::as_str).map(plain).collect();
+                let text = word["text"]
+                    .as_str()
+                    .map_or_else(String::new, |text| format!(": {}", without_control_characters(text)));
+                let places: Vec<String> =
+                    list(word, "for").filter_map(Value::as_str).map(without_control_characters).collect();
                 let places =
                     if places.is_empty() { String::new() } else { format!(", also for {}", places.join(" or ")) };
                 lines.push(format!("  {name:<7} {}{places}{text}", word["subject"].as_str().unwrap_or("-")));
@@ -53,50 +57,52 @@ impl Shown {
     }
 }
 
-/// When something was paid there last.
-fn paid(destination: &Value) -> String {
-    let name = plain(destination["destination"].as_str().unwrap_or("-"));
+/// Describes the last payment to a destination.
+fn last_payment(destination: &Value) -> String {
+    let name = without_control_characters(destination["destination"].as_str().unwrap_or("-"));
     match destination["at"].as_str() {
-        Some(at) => format!("  before  {name} was last paid {}", plain(at)),
-        None => format!("  before  {name} was never paid by this gate"),
+        Some(at) => format!("  before  {name} was last paid {}", without_control_characters(at)),
+        None => format!("  before  {name} was never paid before through Sluice"),
     }
 }
 
-/// What a limit has left, now and then.
-fn limit(limit: &Value) -> String {
+/// Describes what a limit has left before and after the call.
+fn limit_in_words(limit: &Value) -> String {
     let key = limit["key"].as_object().into_iter().flatten();
-    let key: Vec<String> =
-        key.map(|(name, value)| format!("{name} {}", plain(value.as_str().unwrap_or("-")))).collect();
+    let key: Vec<String> = key
+        .map(|(name, value)| format!("{name} {}", without_control_characters(value.as_str().unwrap_or("-"))))
+        .collect();
     let key = if key.is_empty() { String::new() } else { format!(" for {}", key.join(", ")) };
-    let told = |name: &str| {
+    let amount = |name: &str| {
         let units = limit[name].as_u64().unwrap_or_default();
         let max = if limit["unit"] == "calls" { Max::Calls(units) } else { Max::MicroUsd(units) };
-        max.told(units)
+        max.describe(units)
     };
     let (name, shadow) = (limit["limit"].as_str().unwrap_or("-"), limit["mode"] == "shadow");
-    let shadow = if shadow { " (in shadow)" } else { "" };
-    let (adds, left, after, max) = (told("adds"), told("left"), told("leftAfter"), told("max"));
-    format!("  limit   {name}{key}: takes {adds} of {max}; {left} left before, {after} after{shadow}")
+    let shadow = if shadow { " (shadow mode)" } else { "" };
+    let (adds, left, after, max) = (amount("adds"), amount("left"), amount("leftAfter"), amount("max"));
+    format!("  limit   {name}{key}: uses {adds} of {max}; {left} left before, {after} after{shadow}")
 }
 
-fn needed(approval: &Value) -> String {
+fn approval_in_words(approval: &Value) -> String {
     let missing: Vec<String> = list(approval, "missing")
         .map(|one| format!("{} of {}", one["count"], one["group"].as_str().unwrap_or("-")))
         .collect();
-    let missing = if missing.is_empty() { "nobody more".to_owned() } else { format!("{} more", missing.join(" and ")) };
+    let missing =
+        if missing.is_empty() { "complete".to_owned() } else { format!("needs {} more", missing.join(" and ")) };
     let name = approval["name"].as_str().unwrap_or("-");
-    format!("{name}: {} of {}, {missing}", approval["given"], approval["needed"])
+    format!("{name}: {} of {} approvals, {missing}", approval["given"], approval["needed"])
 }
 
-/// One line of a list.
-pub(super) fn line(hold: &Value) -> String {
+/// Formats a hold as one line of a list.
+pub(super) fn list_line(hold: &Value) -> String {
     let text = |pointer: &str| hold.pointer(pointer).and_then(Value::as_str).unwrap_or("-");
     let moves = list(hold, "words").filter(|word| matches!(word["name"].as_str(), Some("from" | "to")));
     let moves: Vec<String> = moves
         .map(|word| format!("{} {}", word["name"].as_str().unwrap_or(""), word["text"].as_str().unwrap_or("")))
         .collect();
     let moves = if moves.is_empty() { String::new() } else { format!(": {}", moves.join(" ")) };
-    let stuck = if hold.get("stuck").is_some() { " (nobody can complete it)" } else { "" };
+    let stuck = if hold.get("stuck").is_some() { " (stuck: it can never be fully approved)" } else { "" };
     let (until, time) = match hold.get("endedAt") {
         Some(_) => ("since", text("/endedAt")),
         None => ("until", text("/expiresAt")),
@@ -112,14 +118,20 @@ pub(super) fn line(hold: &Value) -> String {
     )
 }
 
-/// How it stands with one.
-pub(super) fn standing(hold: &Value) -> String {
+/// Describes the state of a hold.
+pub(super) fn state_in_words(hold: &Value) -> String {
     match hold["state"].as_str() {
         Some("pending") => {
-            format!("It waits: {}.", list(hold, "approvals").map(needed).collect::<Vec<_>>().join("; "))
+            format!("Pending: {}.", list(hold, "approvals").map(approval_in_words).collect::<Vec<_>>().join("; "))
         }
-        Some("approved" | "released") => "People enough have agreed: it is being sent.".to_owned(),
-        state => format!("It is {}.", state.unwrap_or("-")),
+        Some("approved") => "Fully approved; not sent yet.".to_owned(),
+        Some("released") => "Fully approved and sent.".to_owned(),
+        Some("rejected") => "Rejected.".to_owned(),
+        Some("expired") => "Expired: too few approvals.".to_owned(),
+        Some("cancelled") => "Cancelled by the caller.".to_owned(),
+        Some("blocked") => "Fully approved, but the rules at release denied it; nothing was sent.".to_owned(),
+        Some("forgotten") => "No longer stored.".to_owned(),
+        state => format!("State: {}.", state.unwrap_or("-")),
     }
 }
 
@@ -127,7 +139,7 @@ pub(super) fn list<'v>(value: &'v Value, name: &str) -> impl Iterator<Item = &'v
     value.get(name).and_then(Value::as_array).into_iter().flatten()
 }
 
-/// What others wrote does not move the cursor.
-pub(super) fn plain(text: &str) -> String {
+/// Replaces control characters by spaces, so that other people's text cannot control the terminal.
+pub(super) fn without_control_characters(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

@@ -1,4 +1,4 @@
-//! `sluice init`: a first configuration to start from.
+//! `sluice init`: writes a first configuration.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
@@ -8,19 +8,19 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use clap::Args;
 
-use super::{Ending, policies, print, random_secret};
+use super::{ExitReason, policies, print, random_secret};
 use crate::config;
 
-/// Write a first configuration, every setting explained
+/// Write a first configuration in which every setting is explained
 ///
-/// Its upstreams are on this machine, for something to start with; put the real ones in. Its issuer signs with a fresh
-/// random secret, in the file `token.secret` beside it; its policies are in the folder `policies`.
+/// Its upstreams are on this machine; replace them with the real ones. Its issuer signs with a new random secret, in
+/// the file `token.secret` beside it; its policies are in the folder `policies`.
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
+pub(super) struct InitArgs {
     /// The file to write
     #[arg(long, value_name = "FILE", default_value = "sluice.toml")]
     output: PathBuf,
-    /// Overwrite a file that is there
+    /// Overwrite an existing file
     #[arg(long)]
     force: bool,
     /// Print the reference of all settings instead of writing a file
@@ -30,36 +30,36 @@ pub(super) struct Arguments {
 
 /// The environments of the first configuration.
 const ENVIRONMENTS: [&str; 2] = ["production", "sandbox"];
-/// What stands in the place of a token that only upstream can give; a simulator takes it.
+/// A placeholder for a token that only upstream can issue; the simulator accepts it.
 const PLACEHOLDER: &str = "put-here-the-token-that-upstream-gave-you";
 
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
+pub(super) fn run(arguments: &InitArgs) -> anyhow::Result<ExitReason> {
     print(&if arguments.reference { config::reference() } else { start(arguments)? })?;
-    Ok(Ending::Done)
+    Ok(ExitReason::Done)
 }
 
-/// Writes the file, and says what to do next.
-fn start(arguments: &Arguments) -> anyhow::Result<String> {
+/// Writes the files; returns the next steps in words.
+fn start(arguments: &InitArgs) -> anyhow::Result<String> {
     let file = arguments.output.display();
-    let written = write(&arguments.output, arguments.force);
+    let written = write_configuration(&arguments.output, arguments.force);
     if written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists) {
-        bail!("`{file}` is there already; name another file with `--output`, or overwrite it with `--force`");
+        bail!("`{file}` already exists; name another file with `--output`, or overwrite it with `--force`");
     }
     written.with_context(|| format!("`{file}` cannot be written"))?;
     let policies = arguments.output.with_file_name("policies");
     let policies_are =
         if write_policies(&policies).with_context(|| format!("`{}` cannot be written", policies.display()))? {
-            "Wrote first policies to"
+            "Wrote first policies to the folder"
         } else {
-            "Left as they are the policies in"
+            "Kept the existing policies in"
         };
     let policies = policies.display();
     let secret = arguments.output.with_file_name(config::FIRST_SECRET);
     let secret_file = secret.display();
     let secret_is = if write_secret(&secret).with_context(|| format!("`{secret_file}` cannot be written"))? {
-        "Wrote a secret that tokens are signed with to"
+        "Wrote a secret that signs tokens to"
     } else {
-        "Left as it is the secret that tokens are signed with in"
+        "Kept the existing secret that signs tokens in"
     };
     for environment in ENVIRONMENTS {
         let token = arguments.output.with_file_name(format!("{environment}.token"));
@@ -68,34 +68,36 @@ fn start(arguments: &Arguments) -> anyhow::Result<String> {
     Ok(format!(
         "Wrote `{file}`.\n{secret_is} `{secret_file}`.\n{policies_are} `{policies}`.\n\n\
          Next:\n  \
-         1. Put your upstreams into `[production]` and `[sandbox]`, and the tokens that they know you by into\n     \
-         `production.token` and `sandbox.token` beside it; or take a section out.\n  \
-         2. Put who issues your tokens into `[issuer.main]`, with its keys instead of the secret.\n  \
+         1. Set your upstreams in `[production]` and `[sandbox]`, and put the tokens that they gave you into\n     \
+         `production.token` and `sandbox.token` beside it; or delete a section that you do not use.\n  \
+         2. Set the issuer of your tokens in `[issuer.main]`, with its keys instead of the secret.\n  \
          3. sluice check --config {file}\n  \
-         4. sluice serve --config {file}\n"
+         4. sluice store create --config {file}\n     \
+         once for an installation: it creates the store of production.\n  \
+         5. sluice serve --config {file}\n"
     ))
 }
 
-fn write(path: &Path, force: bool) -> io::Result<()> {
+fn write_configuration(path: &Path, force: bool) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create(force).truncate(force).create_new(!force).open(path)?;
     file.write_all(config::first().as_bytes())
 }
 
-/// Whether they were written: a folder that is there is somebody's own.
+/// Writes the policies; returns `false` if the folder exists, which is then left as it is.
 fn write_policies(folder: &Path) -> io::Result<bool> {
-    match policies::write(folder, "main") {
+    match policies::write_shipped(folder, "main") {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-/// Whether it was written: a secret that is there already may have signed tokens, and stays.
+/// Writes the secret; returns `false` if the file exists, because that secret may have signed tokens.
 fn write_secret(path: &Path) -> anyhow::Result<bool> {
     Ok(write_new(path, random_secret()?.reveal())?)
 }
 
-/// A file for its owner alone, of one line; one that is there stays.
+/// Writes a file of one line that only its owner can read; returns `false` if it exists.
 fn write_new(path: &Path, line: &str) -> io::Result<bool> {
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Ok(mut file) => file.write_all(format!("{line}\n").as_bytes())?,
@@ -116,10 +118,10 @@ mod tests {
     fn what_it_writes_passes_check_and_is_not_overwritten_unasked() {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("sluice.toml");
-        let arguments = |force| Arguments { output: output.clone(), force, reference: false };
+        let arguments = |force| InitArgs { output: output.clone(), force, reference: false };
         assert!(start(&arguments(false)).unwrap().contains("sluice check"));
         let found = check::findings(&Sources { config: Some(output.clone()), schemas: None });
-        // Whoever puts real upstreams in decides where the key is kept.
+        // Whether to seal the store is decided when real upstreams are set.
         let [finding] = found.as_slice() else { panic!("{found:?}") };
         assert!(finding.text.contains("`store.seal_key` is not set"), "{finding}");
 
@@ -131,7 +133,7 @@ mod tests {
         std::fs::write(&output, "mine").unwrap();
         assert!(start(&arguments(false)).unwrap_err().to_string().contains("--force"));
         assert_eq!(std::fs::read_to_string(&output).unwrap(), "mine");
-        assert!(start(&arguments(true)).unwrap().contains("Left as it is"));
+        assert!(start(&arguments(true)).unwrap().contains("Kept the existing secret"));
         assert_eq!(std::fs::read_to_string(&secret).unwrap(), held);
         assert_eq!(std::fs::read_to_string(&output).unwrap(), config::first());
     }

@@ -1,62 +1,62 @@
-//! `sluice metrics`: what can be watched.
+//! `sluice metrics`: lists metrics, log fields and spans.
 
 use std::fmt::Write as _;
 
 use clap::Args;
 
-use super::{Ending, print};
+use super::{ExitReason, print};
 use crate::telemetry::{ATTRIBUTES, Described, FIELDS, METRICS, Station};
 
 /// List every metric, log field and span, in Markdown
 ///
 /// Metrics are served on the listener of `[probes]`, under `/metrics`.
 #[derive(Debug, Args)]
-pub(super) struct Arguments {}
+pub(super) struct MetricsArgs {}
 
-pub(super) fn run(_: &Arguments) -> anyhow::Result<Ending> {
+pub(super) fn run(_: &MetricsArgs) -> anyhow::Result<ExitReason> {
     print(&document())?;
-    Ok(Ending::Done)
+    Ok(ExitReason::Done)
 }
 
-const HEAD: &str = "# What can be watched
+const HEAD: &str = "# Metrics, logs and traces
 
-This is what `sluice metrics` prints.
+`sluice metrics` prints this page.
 
 ## Metrics
 
-On the listener of `[probes]`, under `/metrics`, in Prometheus' text format. Labels are bounded: they are names of
-operations, rules, limits, rates and issuers, which are configured, and words of Sluice's own; never a path, a person, a
-wallet or an amount. Latencies have buckets from 100 µs to 60 s; the waiting of calls for people, from a minute to a week.
+The listener of `[probes]` serves them under `/metrics`, in the Prometheus text format. Labels are bounded: their values are
+configured names of operations, rules, limits, rates and issuers, Sluice's own words, and at most 64 error codes of upstream;
+never a path, a person, a wallet or an amount. Latency buckets go from 100 µs to 60 s; buckets of the time that calls are held, from a minute to a week.
 
-| metric | kind | labels | what it says |
+| metric | kind | labels | meaning |
 |---|---|---|---|
 ";
 
 const LOG: &str = "
 ## Log fields
 
-A line says `timestamp`, `level`, `target` and `message`, and of these what it has to say. There is one line per request,
-and its message is `request`. Bodies, tokens and paths stand in none, at any level.
+Every line has `timestamp`, `level`, `target` and `message`, and those of the fields below that apply. There is one line per
+request, with the message `request`. No line contains bodies, tokens or paths, at any level.
 
-SIGUSR1 has the log say one level more, SIGUSR2 what is configured.
+SIGUSR1 raises the log level by one step; SIGUSR2 restores the configured level.
 
-| field | what it says |
+| field | meaning |
 |---|---|
 ";
 
 const SPANS: &str = "
 ## Traces
 
-With `[telemetry] otlp`, a request that its caller traces, or that begins a trace here, has a span of its own, named by its
-operation; upstream sees as its parent the span `forward`. A call that people released is a span `release` of the trace that
-it came with. Without `otlp`, a caller's `traceparent` and `tracestate` pass as they came. Malformed ones are dropped.
+With `[telemetry] otlp`, a request that its caller traces, or that starts a trace here, has its own span, named after its
+operation; the span `forward` is the parent that upstream sees. The release of a held call is a span `release` in the trace of
+its request. Without `otlp`, a caller's `traceparent` and `tracestate` are forwarded unchanged. Malformed ones are dropped.
 
-| inside it | what takes its time |
+| child span | what it measures |
 |---|---|
 ";
 
-const TOLD: &str = "
-| attribute | what it says |
+const ATTRIBUTE_HEAD: &str = "
+| attribute | meaning |
 |---|---|
 ";
 
@@ -64,15 +64,17 @@ fn document() -> String {
     let mut text = HEAD.to_owned();
     for Described { name, kind, labels, help } in METRICS {
         let labels = labels.iter().map(|label| format!("`{label}`")).collect::<Vec<_>>().join(", ");
-        // Writing to a text cannot fail.
+        // Writing to a `String` cannot fail.
         writeln!(text, "| `{name}` | {kind} | {labels} | {help} |").ok();
     }
     text.push_str(LOG);
-    FIELDS.iter().for_each(|(name, told)| writeln!(text, "| `{name}` | {told} |").unwrap_or_default());
+    FIELDS.iter().for_each(|(name, meaning)| writeln!(text, "| `{name}` | {meaning} |").unwrap_or_default());
     text.push_str(SPANS);
-    Station::ALL.iter().for_each(|(name, told)| writeln!(text, "| `{}` | {told} |", name.as_str()).unwrap_or_default());
-    text.push_str(TOLD);
-    ATTRIBUTES.iter().for_each(|(name, told)| writeln!(text, "| `{name}` | {told} |").unwrap_or_default());
+    Station::ALL
+        .iter()
+        .for_each(|station| writeln!(text, "| `{station}` | {} |", station.covers()).unwrap_or_default());
+    text.push_str(ATTRIBUTE_HEAD);
+    ATTRIBUTES.iter().for_each(|(name, meaning)| writeln!(text, "| `{name}` | {meaning} |").unwrap_or_default());
     text
 }
 
@@ -82,7 +84,7 @@ mod tests {
 
     #[test]
     fn the_document_is_current() {
-        // Wrong? `sluice metrics > deploy/docs/metrics.md`.
+        // To update the page: `sluice metrics > deploy/docs/metrics.md`.
         assert_eq!(include_str!("../../deploy/docs/metrics.md"), document());
     }
 }

@@ -1,12 +1,14 @@
-//! The command line: what is asked for, and what the answer is as text and exit code.
+//! The command line: parses arguments, runs a command, and prints its result and exit code.
 //!
-//! The only place, with the adapters, that reads the environment and files: [`world`] gives them to those that
-//! may not. A new command is a module, a variant of [`Command`] and a line in [`run`].
+//! Apart from the adapters, only this module reads the environment and files; [`world`] passes them to modules that
+//! must not read them. A new command is a module, a variant of [`Command`] and a line in [`run`].
 
 mod approvals;
 mod audit;
 mod check;
+mod conformance;
 mod console;
+mod create_store;
 mod demo;
 mod doctor;
 mod freeze;
@@ -17,6 +19,7 @@ mod operations;
 mod pages;
 mod policies;
 mod policy;
+mod nodes;
 mod requests;
 mod serve;
 mod sessions;
@@ -38,15 +41,19 @@ use anyhow::Context as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use clap::{Args, Parser, Subcommand};
+use ring::signature::Ed25519KeyPair;
+use zeroize::Zeroizing;
 
 use crate::adapters::policies::{LoadedPolicies, PolicyFolder};
+use crate::adapters::random;
 use crate::base::digest::Fingerprint;
+use crate::base::ed25519;
 use crate::base::finding::{Finding, Severity};
 use crate::base::secret::Secret;
 use crate::catalog::{Catalog, SchemaFiles, completeness};
-use crate::config::{self, Config, World};
+use crate::config::{self, Config, ConfigWorld};
 
-/// The gate between an organization's own services and a stablecoin payments API.
+/// A policy gateway between an organization's own services and a stablecoin payments API
 #[derive(Debug, Parser)]
 #[command(
     name = "sluice",
@@ -61,78 +68,82 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Approvals(approvals::Arguments),
-    Audit(audit::Arguments),
-    Demo(demo::Arguments),
-    Doctor(doctor::Arguments),
-    Freeze(freeze::Freeze),
+    Approvals(approvals::ApprovalsArgs),
+    Audit(audit::AuditArgs),
+    Conformance(conformance::ConformanceArgs),
+    Demo(demo::DemoArgs),
+    Doctor(doctor::DoctorArgs),
+    Freeze(freeze::FreezeArgs),
     Freezes(freeze::Freezes),
     Unfreeze(freeze::Unfreeze),
-    Init(init::Arguments),
-    Metrics(metrics::Arguments),
-    Check(check::Arguments),
-    Operations(operations::Arguments),
-    Policy(policy::Arguments),
-    Requests(requests::Arguments),
-    Serve(serve::Arguments),
-    Sessions(sessions::Arguments),
+    Init(init::InitArgs),
+    Metrics(metrics::MetricsArgs),
+    Check(check::CheckArgs),
+    Operations(operations::OperationsArgs),
+    Policy(policy::PolicyArgs),
+    Requests(requests::RequestsArgs),
+    Nodes(nodes::NodesArgs),
+    Serve(serve::ServeArgs),
+    Sessions(sessions::SessionsArgs),
     Simulate(simulate::Simulate),
-    Store(store::Arguments),
-    Token(token::Arguments),
-    Webhook(webhook::Arguments),
+    Store(store::StoreArgs),
+    Token(token::TokenArgs),
+    Webhook(webhook::WebhookArgs),
 }
 
-/// How a command ended that could do its work.
+/// How a command ended that was able to do its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum ExitReason {
     Done,
-    /// `check`, `serve`, `policy` or `audit verify` found something.
+    /// `check`, `serve`, `policy`, `conformance` or `audit verify` found errors.
     Faulty,
-    /// `doctor` found something that a person should look at.
+    /// `doctor` found a problem.
     Unwell,
-    /// The console, or a webhook, did not do it, and the reason is told.
+    /// The console or a webhook refused, and the reason was printed.
     Refused,
-    /// A part of the gate died while it served.
+    /// A part of the gate failed while it served.
     Died,
-    /// The gate ended before all that it was doing had ended.
+    /// The gate ended before its work was finished.
     Cut,
 }
 
-/// What a command that could not do its work ends with; clap's own, where it is not understood, is 2.
+/// The exit code of a command that failed; clap uses 2 for a wrong command line.
 const FAILED: u8 = 1;
 const EXIT_CODES: &str = "Exit codes:
-  0  done; a gate: it ended in order, and all that it was doing had ended
-  1  it could not be done, and standard error says why; `doctor` found something
-  2  the command line is wrong
-  3  `check`, `policy` or `audit verify` found something; a gate: what it reads at a start is faulty
-  4  the console, or a webhook, refused
-  5  a gate: a part of it died, so that it ended in order; start it again
-  6  a gate: it ended before its work had: a second signal, or `timeouts.grace_ms` was over";
+    0  success; `serve`: the gate ended regularly and finished its work
+    1  failure, described on standard error; `doctor`: it found a problem
+    2  the command line is wrong
+    3  `check`, `policy`, `conformance` or `audit verify` found errors; `serve`: the files it reads have errors
+    4  the console or a webhook refused
+    5  `serve`: a part of the gate failed, and the gate ended; start it again
+    6  `serve`: the gate was cut off: a second signal came, or `timeouts.grace_ms` was over";
 
-impl Ending {
+impl ExitReason {
     fn code(self) -> u8 {
         match self {
-            Ending::Done => 0,
-            Ending::Unwell => FAILED,
-            Ending::Faulty => 3,
-            Ending::Refused => 4,
-            Ending::Died => 5,
-            Ending::Cut => 6,
+            ExitReason::Done => 0,
+            ExitReason::Unwell => FAILED,
+            ExitReason::Faulty => 3,
+            ExitReason::Refused => 4,
+            ExitReason::Died => 5,
+            ExitReason::Cut => 6,
         }
     }
 }
 
-/// Does what the command line asks for.
-pub fn run(cli: Cli) -> anyhow::Result<Ending> {
+/// Runs the command.
+pub fn run(cli: Cli) -> anyhow::Result<ExitReason> {
     match cli.command {
         Command::Approvals(arguments) => approvals::run(&arguments),
         Command::Audit(arguments) => audit::run(arguments),
+        Command::Conformance(arguments) => conformance::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Freeze(freeze) => freeze.run(),
         Command::Freezes(freezes) => freezes.run(),
         Command::Unfreeze(unfreeze) => unfreeze.run(),
         Command::Requests(arguments) => requests::run(&arguments),
+        Command::Nodes(arguments) => nodes::run(&arguments),
         Command::Init(arguments) => init::run(&arguments),
         Command::Metrics(arguments) => metrics::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
@@ -143,12 +154,12 @@ pub fn run(cli: Cli) -> anyhow::Result<Ending> {
         Command::Store(arguments) => store::run(&arguments),
         Command::Token(arguments) => token::run(arguments),
         Command::Webhook(arguments) => webhook::run(&arguments),
-        Command::Simulate(simulate) => simulate.run().map(|()| Ending::Done).map_err(anyhow::Error::msg),
+        Command::Simulate(simulate) => simulate.run().map(|()| ExitReason::Done).map_err(anyhow::Error::msg),
     }
 }
 
-/// The exit code, after an error has been told in plain words.
-pub fn exit_code(ended: anyhow::Result<Ending>) -> ExitCode {
+/// Returns the exit code, after printing the error if there is one.
+pub fn exit_code(ended: anyhow::Result<ExitReason>) -> ExitCode {
     match ended {
         Ok(ending) => ExitCode::from(ending.code()),
         Err(error) => {
@@ -158,18 +169,18 @@ pub fn exit_code(ended: anyhow::Result<Ending>) -> ExitCode {
     }
 }
 
-/// Which configuration and which contract, for commands that need them.
+/// The configuration and the contract, for commands that need them.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Sources {
-    /// The configuration file [default: the variable SLUICE_CONFIG, else sluice.toml]
+    /// The configuration file [default: the environment variable SLUICE_CONFIG, otherwise sluice.toml]
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// The folder of a contract to use instead of the built-in or configured one
+    /// A contract folder to use instead of the built-in or configured contract
     #[arg(long, value_name = "DIR")]
     pub schemas: Option<PathBuf>,
 }
 
-/// What a gate runs on.
+/// Everything that a gate starts with.
 #[derive(Debug)]
 pub struct Loaded {
     pub config: Config,
@@ -178,9 +189,9 @@ pub struct Loaded {
     pub folder: PolicyFolder,
     pub policies: LoadedPolicies,
     pub warnings: Vec<Finding>,
-    /// The settings that are written, each with a digest.
+    /// The settings of the file, each with a digest.
     pub written: BTreeMap<String, Fingerprint>,
-    /// What was looked at besides the policies: files, and folders of files.
+    /// The files and folders that were read besides the policies.
     pub looked_at: Vec<PathBuf>,
 }
 
@@ -190,7 +201,7 @@ impl Sources {
         self.config.clone().or_else(named).unwrap_or_else(|| PathBuf::from("sluice.toml"))
     }
 
-    /// Reads configuration and contract, or tells everything that is wrong with either.
+    /// Reads configuration, contract and policies; returns every error if there is one.
     pub fn load(&self) -> Result<Loaded, Vec<Finding>> {
         let read = read_config(&self.config_file());
         let configured = read.as_ref().ok().map(|reading| &reading.config.catalog);
@@ -199,7 +210,7 @@ impl Sources {
         let in_schemas = folders_of(schemas);
         match (read, contract) {
             (Ok(reading), Ok((files, catalog))) => {
-                let config::Reading { config, warnings, written, files: named } = reading;
+                let config::ConfigReading { config, warnings, written, files: named } = reading;
                 let looked_at = [vec![self.config_file()], named, in_schemas].concat();
                 let file = self.config_file().display().to_string();
                 let catalog = Arc::new(catalog.with_further(&config.catalog.further, &file)?);
@@ -219,20 +230,20 @@ impl Sources {
     }
 }
 
-/// The environment and the files of this process.
-pub fn world<'w>() -> World<'w> {
+/// Returns access to the environment and the files of this process.
+pub fn world<'w>() -> ConfigWorld<'w> {
     let environment = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value))).collect();
-    World { environment, read_file: &|path| fs::read(path), is_folder: &|path| fs::read_dir(path).is_ok() }
+    ConfigWorld { environment, read_file: &|path| fs::read(path), is_folder: &|path| fs::read_dir(path).is_ok() }
 }
 
-/// A contract that has all it needs. The built-in one was complete when it was built in.
+/// Reads a contract and checks that it is complete. The built-in contract was checked when it was built in.
 fn complete_contract(folder: Option<&Path>, enable: &[String]) -> Result<(SchemaFiles, Catalog), Vec<Finding>> {
     let (files, catalog) = read_contract(folder, enable)?;
     let missing = folder.map_or_else(Vec::new, |_| in_folder(folder, completeness(&files, &catalog)));
     if missing.is_empty() { Ok((files, catalog)) } else { Err(missing) }
 }
 
-/// A contract from a folder, or the built-in one; names of files in findings have the folder before them.
+/// Reads a contract from a folder, or the built-in one; findings name files with the folder's path.
 pub fn read_contract(folder: Option<&Path>, enable: &[String]) -> Result<(SchemaFiles, Catalog), Vec<Finding>> {
     let files = match folder {
         Some(folder) => read_schemas(folder).map_err(|finding| vec![finding])?,
@@ -242,17 +253,17 @@ pub fn read_contract(folder: Option<&Path>, enable: &[String]) -> Result<(Schema
     Ok((files, catalog))
 }
 
-/// The files of a contract: the JSON files of a folder and of the folders in it.
+/// Reads the JSON files of a contract folder and its subfolders.
 pub fn read_schemas(folder: &Path) -> Result<SchemaFiles, Finding> {
     let mut files = SchemaFiles::default();
     gather(folder, "", &mut files).map_err(|error| {
         Finding::error(&folder.display().to_string(), format!("the contract cannot be read: {error}"))
-            .remedy("name a folder with `openapi.json` and the schema files that it refers to")
+            .remedy("name a folder that contains `openapi.json` and the schema files that it refers to")
     })?;
     Ok(files)
 }
 
-/// A folder, all folders in it, and their files.
+/// Returns a folder with all its subfolders and files.
 fn folders_of(folder: Option<&Path>) -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> = folder.map(Path::to_owned).into_iter().collect();
     let mut at = 0;
@@ -276,17 +287,17 @@ fn gather(folder: &Path, prefix: &str, files: &mut SchemaFiles) -> io::Result<()
     Ok(())
 }
 
-fn read_config(file: &Path) -> Result<config::Reading, Vec<Finding>> {
+fn read_config(file: &Path) -> Result<config::ConfigReading, Vec<Finding>> {
     let name = file.display().to_string();
     let text = fs::read(file).map_err(|error| {
         vec![
             Finding::error(&name, format!("the configuration cannot be read: {error}"))
-                .remedy("name it with `--config FILE`, or write a first one with `sluice init`"),
+                .remedy("name the file with `--config FILE`, or write a first configuration with `sluice init`"),
         ]
     })?;
     let text =
-        String::from_utf8(text).map_err(|_| vec![Finding::error(&name, "the configuration is not text in UTF-8")])?;
-    config::read(&text, &name, &world())
+        String::from_utf8(text).map_err(|_| vec![Finding::error(&name, "the configuration is not UTF-8 text")])?;
+    config::parse_config(&text, &name, &world())
 }
 
 fn in_folder(folder: Option<&Path>, findings: Vec<Finding>) -> Vec<Finding> {
@@ -295,16 +306,28 @@ fn in_folder(folder: Option<&Path>, findings: Vec<Finding>) -> Vec<Finding> {
     findings.into_iter().map(named).collect()
 }
 
-/// A secret that nobody can guess: 384 bits, as 64 characters; long enough for every algorithm with a shared secret.
+/// Generates a random secret: 384 bits as 64 characters, long enough for every algorithm with a shared secret.
 fn random_secret() -> anyhow::Result<Secret> {
-    let mut bytes = [0; 48];
-    aws_lc_rs::rand::fill(&mut bytes).ok().context("the system gives no random bytes")?;
+    let bytes = random::bytes::<48>().context("the system provides no random bytes")?;
     Ok(Secret::new(URL_SAFE_NO_PAD.encode(bytes)))
 }
 
-/// Writes to standard output; a reader that went away is an error, not a panic.
+/// Generates a key pair; returns it with its private key as the text of a PEM file.
+fn new_ed25519_key() -> anyhow::Result<(Secret, Ed25519KeyPair)> {
+    let seed = Zeroizing::new(random::bytes::<32>().context("the system provides no random bytes")?);
+    let private = ed25519::to_pem(&seed);
+    let pair = ed25519::of_pem(private.reveal().as_bytes()).context("a key cannot be generated")?;
+    Ok((private, pair))
+}
+
+/// Writes to standard output; a closed pipe is an error, not a panic.
 fn print(text: &str) -> anyhow::Result<()> {
-    io::stdout().write_all(text.as_bytes()).context("standard output cannot be written")
+    io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")
+}
+
+fn configuration_error(findings: &[Finding]) -> anyhow::Error {
+    let lines: Vec<String> = findings.iter().filter(|finding| is_error(finding)).map(Finding::to_string).collect();
+    anyhow::anyhow!("the configuration cannot be used:\n{}", lines.join("\n"))
 }
 
 fn is_error(finding: &Finding) -> bool {

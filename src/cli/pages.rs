@@ -1,35 +1,35 @@
-//! Which part of a list a command asks for, and where the next one begins: the same for every list.
+//! Paging options and output that are the same for every list.
 
 use clap::Args;
 use serde_json::Value;
 
-use super::console::Ask;
-use super::freeze::Environment;
+use super::console::ConsoleCall;
+use super::freeze::EnvironmentArg;
 
 #[derive(Debug, Args)]
 pub(super) struct Pages {
-    /// Of one environment alone
+    /// Only this environment
     #[arg(long, value_enum)]
-    environment: Option<Environment>,
-    /// At most so many, up to 100
+    environment: Option<EnvironmentArg>,
+    /// How many to list at most, up to 100
     #[arg(long)]
     limit: Option<u16>,
-    /// Where the page before ended
+    /// Continue a list: the value that the previous page printed
     #[arg(long, value_name = "NEXT")]
     after: Option<String>,
 }
 
 impl Pages {
-    pub fn of(&self, path: &str) -> Ask {
-        Ask::get(path)
+    pub fn of(&self, path: &str) -> ConsoleCall {
+        ConsoleCall::get(path)
             .with("environment", self.environment.map(|environment| environment.as_str().to_owned()))
             .with("limit", self.limit.map(|limit| limit.to_string()))
             .with("after", self.after.clone())
     }
 }
 
-/// A list in words; `none` if nothing is in it.
-pub(super) fn listed(answer: &Value, name: &str, line: impl Fn(&Value) -> String, none: &str) -> String {
+/// Formats a list as lines, followed by how to get the next page; returns `none` for an empty list.
+pub(super) fn list_in_words(answer: &Value, name: &str, line: impl Fn(&Value) -> String, none: &str) -> String {
     let all = answer.get(name).and_then(Value::as_array);
     let lines: String = all.into_iter().flatten().map(|one| format!("{}\n", line(one))).collect();
     let more = answer["next"].as_str().map_or_else(String::new, |next| format!("more: --after {next}\n"));

@@ -1,10 +1,10 @@
-//! The policies that ship, as files.
+//! Writes the shipped policies as files.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-/// The files of the set, and what they say.
+/// The shipped files and their text.
 const SHIPPED: [(&str, &str); 5] = [
     ("default.toml", include_str!("../../policies/default.toml")),
     ("invariants.toml", include_str!("../../policies/invariants.toml")),
@@ -13,8 +13,8 @@ const SHIPPED: [(&str, &str); 5] = [
     ("schema.json", include_str!("../../policies/schema.json")),
 ];
 
-/// Writes them to a folder that is not there yet. The people in them are of this issuer.
-pub(super) fn write(folder: &Path, issuer: &str) -> io::Result<()> {
+/// Writes the shipped policies to a new folder, with people of this issuer.
+pub(super) fn write_shipped(folder: &Path, issuer: &str) -> io::Result<()> {
     fs::create_dir(folder)?;
     for (name, text) in SHIPPED {
         fs::write(folder.join(name), text.replace("\"main:", &format!("\"{issuer}:")))?;

@@ -1,4 +1,4 @@
-//! `sluice requests`: calls in doubt, and what became of them.
+//! `sluice requests`: lists calls with an unknown outcome, shows them and resolves them.
 
 use std::path::PathBuf;
 
@@ -6,149 +6,172 @@ use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 
-use super::Ending;
-use super::console::{Ask, Way};
-use super::freeze::Environment;
-use super::pages::{Pages, listed};
+use super::ExitReason;
+use super::console::{ConsoleCall, ConsoleOptions};
+use super::freeze::EnvironmentArg;
+use super::pages::{Pages, list_in_words};
 use crate::base::json::{self as strict, Limits};
 
-/// See calls in doubt, and say what became of them
+/// List, show and resolve calls with an unknown outcome
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
+pub(super) struct RequestsArgs {
     #[command(subcommand)]
-    what: What,
+    what: RequestsCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
-    List(List),
-    Show(Show),
+enum RequestsCommand {
+    List(ListRequestsArgs),
+    Show(ShowRequestArgs),
     Resolve(Resolve),
 }
 
-/// List calls whose outcome nobody knows, or that are being sent
+/// List calls with an unknown outcome, or calls that are being sent
 #[derive(Debug, Args)]
-struct List {
+struct ListRequestsArgs {
     #[command(flatten)]
-    way: Way,
+    way: ConsoleOptions,
     #[command(flatten)]
     pages: Pages,
-    /// In which state
+    /// Only calls in this state
     #[arg(long, value_enum, default_value = "unknown")]
-    state: State,
+    state: RequestStateArg,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum State {
+enum RequestStateArg {
     Unknown,
     Sending,
 }
 
-/// Show one call; to operators, also what was sent
+/// Show one call; operators also see the bytes that were sent
 #[derive(Debug, Args)]
-struct Show {
+struct ShowRequestArgs {
     #[command(flatten)]
-    way: Way,
+    way: ConsoleOptions,
     #[command(flatten)]
-    which: Which,
+    which: OneRequestArgs,
 }
 
 #[derive(Debug, Args)]
-struct Which {
-    /// Where it came in
+struct OneRequestArgs {
+    /// The environment
     #[arg(long, value_enum)]
-    environment: Environment,
-    /// Its requestId; or, where its path names it, the operation and the path's parameters: `acceptOffer:w-1:o-2`
+    environment: EnvironmentArg,
+    /// Its requestId; or, for an operation named by its path, the operation and the path parameters:
+    /// `acceptOffer:w-1:o-2`
     #[arg(value_name = "REQUEST")]
     request: String,
 }
 
-/// Say what became of a call in doubt
+/// Record the outcome of a call with an unknown outcome
 ///
-/// `executed` takes upstream's record, which its caller then hears. `absent` takes two people, neither of whom asked for
-/// it; then it may be sent again: be sure. Takes the role `operator`; it is in the audit chain with your name.
+/// `executed` needs upstream's record, which the caller then gets. `absent` needs two people who did not request the
+/// call; afterwards it may be sent again, so be sure. `abandoned` needs two people, too: nobody will ever know, so it is
+/// never sent again, and limits keep counting it. Takes the role `operator`; the audit log keeps your name.
 #[derive(Debug, Args)]
 struct Resolve {
     #[command(flatten)]
-    way: Way,
+    way: ConsoleOptions,
     #[command(flatten)]
-    which: Which,
-    /// What became of it
+    which: OneRequestArgs,
+    /// The outcome
     #[arg(long, value_enum)]
-    outcome: Outcome,
-    /// A file with upstream's record, as JSON; with `executed`
+    outcome: ResolutionArg,
+    /// A file with upstream's record as JSON, for `executed`
     #[arg(long, value_name = "FILE", required_if_eq("outcome", "executed"))]
     record: Option<PathBuf>,
-    /// Why, and how you know; whoever reads the audit chain sees it
+    /// The reason, and how you know; it is kept in the audit log
     #[arg(long, value_name = "TEXT")]
     reason: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Outcome {
+enum ResolutionArg {
     Executed,
     Absent,
+    Abandoned,
 }
 
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
+pub(super) fn run(arguments: &RequestsArgs) -> anyhow::Result<ExitReason> {
     match &arguments.what {
-        What::List(list) => list.run(),
-        What::Show(show) => show.way.ask(&Ask::get(show.which.path()?), |request| format!("{request:#}\n")),
-        What::Resolve(resolve) => resolve.run(),
+        RequestsCommand::List(list) => list.run(),
+        RequestsCommand::Show(show) => {
+            show.way.ask(&ConsoleCall::get(show.which.path()?), |request| format!("{request:#}\n"))
+        }
+        RequestsCommand::Resolve(resolve) => resolve.run(),
     }
 }
 
-impl Which {
+impl OneRequestArgs {
     fn path(&self) -> anyhow::Result<String> {
         let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-' | b':');
         if self.request.is_empty() || !self.request.bytes().all(is_plain) {
-            bail!("`{}` is no requestId: it is made of `A-Za-z0-9._-`", self.request.escape_debug());
+            bail!("`{}` is not a requestId: use only `A-Za-z0-9._-`", self.request.escape_debug());
         }
         Ok(format!("requests/{}/{}", self.environment.as_str(), self.request))
     }
 }
 
-impl List {
-    fn run(&self) -> anyhow::Result<Ending> {
+impl ListRequestsArgs {
+    fn run(&self) -> anyhow::Result<ExitReason> {
         let state = match self.state {
-            State::Unknown => "unknown",
-            State::Sending => "sending",
+            RequestStateArg::Unknown => "unknown",
+            RequestStateArg::Sending => "sending",
         };
         let ask = self.pages.of("requests").with("state", Some(state.to_owned()));
-        self.way.ask(&ask, |answer| listed(answer, "requests", line, &format!("No call is `{state}`.")))
+        self.way.ask(&ask, |answer| {
+            list_in_words(answer, "requests", request_line, &format!("No calls are in state `{state}`."))
+        })
     }
 }
 
 impl Resolve {
-    fn run(&self) -> anyhow::Result<Ending> {
+    fn run(&self) -> anyhow::Result<ExitReason> {
         let body = match (self.outcome, &self.record) {
-            (Outcome::Executed, Some(file)) => {
+            (ResolutionArg::Executed, Some(file)) => {
                 let text = std::fs::read(file).with_context(|| format!("`{}` cannot be read", file.display()))?;
                 let record = strict::parse(&text, Limits::ANSWER)
                     .with_context(|| format!("`{}` is not one JSON value", file.display()))?;
                 json!({ "outcome": "executed", "record": record, "reason": self.reason })
             }
-            (Outcome::Executed, None) => bail!("`executed` takes `--record`, upstream's record of the call"),
-            (Outcome::Absent, None) => json!({ "outcome": "absent", "reason": self.reason }),
-            (Outcome::Absent, Some(_)) => bail!("there is no record of what was not executed: leave `--record` out"),
+            (ResolutionArg::Executed, None) => bail!("`executed` needs `--record` with upstream's record of the call"),
+            (ResolutionArg::Absent, None) => json!({ "outcome": "absent", "reason": self.reason }),
+            (ResolutionArg::Abandoned, None) => json!({ "outcome": "abandoned", "reason": self.reason }),
+            (ResolutionArg::Absent | ResolutionArg::Abandoned, Some(_)) => {
+                bail!(
+                    "only `executed` takes a `--record`: whoever has upstream's record knows that the call was executed"
+                )
+            }
         };
-        let ask = Ask::post(format!("{}/resolve", self.which.path()?), body);
+        let ask = ConsoleCall::post(format!("{}/resolve", self.which.path()?), body);
         self.way.ask(&ask, |answer| match answer["state"].as_str() {
-            Some("executed") => "It is executed: its caller hears the record from now on.\n".to_owned(),
-            Some("absent") => "It was not executed, as two people say: its caller may send it again.\n".to_owned(),
-            _ => "Noted. It stays in doubt until one more person says so.\n".to_owned(),
+            Some("executed") => "Resolved as executed: the caller gets the record from now on.\n".to_owned(),
+            Some("absent") => "Resolved as not executed, by two people: the caller may send it again.\n".to_owned(),
+            Some("abandoned") => {
+                "Given up by two people: the call is never sent again, and limits count it.\n".to_owned()
+            }
+            _ => "Recorded. The outcome stays unknown until one more person confirms it.\n".to_owned(),
         })
     }
 }
 
-fn line(request: &Value) -> String {
+fn request_line(request: &Value) -> String {
     let text = |name: &str| request.get(name).and_then(Value::as_str).unwrap_or("-");
     let owner = |name: &str| request.pointer(&format!("/owner/{name}")).and_then(Value::as_str).unwrap_or("-");
     let since = if text("since") == "-" { text("at") } else { text("since") };
-    let said = request.get("saidAbsent").and_then(Value::as_str);
-    let said = said.map_or_else(String::new, |who| format!(", absent as {who} says"));
+    let absent = request.get("saidAbsent").and_then(Value::as_str);
+    let absent = absent.map_or_else(String::new, |who| format!(", absent according to {who}"));
+    let looks = request.get("looks").and_then(Value::as_u64).unwrap_or_default();
+    let tried = match (request.get("lookup"), request.get("lookup").and_then(Value::as_str)) {
+        (Some(_), Some(read)) => format!(", looked for with {read} {looks} times"),
+        (Some(_), None) => ", no read finds it".to_owned(),
+        (None, _) => String::new(),
+    };
+    let abandoned = request.get("saidAbandoned").and_then(Value::as_str);
+    let abandoned = abandoned.map_or_else(String::new, |who| format!(", given up by {who}"));
     format!(
-        "{} {} {} {} by {}/{} since {since} ({}{said})",
+        "{} {} {} {} by {}/{} since {since} ({}{tried}{absent}{abandoned})",
         text("environment"),
         text("name"),
         text("state"),

@@ -7,31 +7,31 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Args;
 
-use super::{Ending, Loaded, Sources};
-use crate::adapters::handed_over::HandedOver;
+use super::{ExitReason, Loaded, Sources};
+use crate::adapters::inherited_sockets::HandedOver;
 use crate::adapters::supervisor::Supervisor;
-use crate::console::Console;
-use crate::gateway::process::{Addresses, Given, Process, Served};
-use crate::gateway::{Read, ReadAgain};
+use crate::serve::process::{Addresses, Process, ServeEnd, StartInputs};
+use crate::serve::{ReadAgain, StartConfig};
 use crate::telemetry;
 
 /// Run the gate
 ///
-/// Every address is bound before anything is served: a taken one ends the process at once. Listening sockets that are handed
-/// over (`LISTEN_FDS`, as systemd does) are taken for the addresses that they listen on.
+/// Every address is bound before anything is served: if one is in use, the process ends at once. Listening sockets that
+/// are passed in (`LISTEN_FDS`, as systemd does) are used for the addresses that they listen on.
 ///
-/// SIGTERM and Ctrl-C end it in order: `/readyz` fails for `timeouts.notice_secs`, who waits hears what is known, listeners
-/// close, what runs is waited for; a second one ends it at once. SIGHUP reads policies, contract, certificates, keys and
-/// credentials again, as a change of their files does by itself. `NOTIFY_SOCKET` is told how it is.
+/// SIGTERM and Ctrl-C end the gate regularly: `/readyz` fails for `timeouts.notice_secs`, waiting callers get the
+/// state of their call, listeners close, and running requests finish; a second signal ends the gate at once. SIGHUP
+/// reloads policies, contract, certificates, keys and credentials, which the gate also does when their files change.
+/// The service manager of `NOTIFY_SOCKET` is told the gate's state.
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
+pub(super) struct ServeArgs {
     #[command(flatten)]
     sources: Sources,
 }
 
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
-    // Before there is a second thread.
-    let handed = HandedOver::of_environment().context("a listening socket was handed over that cannot be used")?;
+pub(super) fn run(arguments: &ServeArgs) -> anyhow::Result<ExitReason> {
+    // This must run before a second thread exists.
+    let handed = HandedOver::of_environment().context("an inherited listening socket cannot be used")?;
     let supervisor = supervisor().context("`NOTIFY_SOCKET` cannot be used")?;
     let loaded = match arguments.sources.load() {
         Ok(loaded) => loaded,
@@ -39,8 +39,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
             for finding in &findings {
                 eprintln!("{finding}");
             }
-            eprintln!("sluice: the gate does not start with these errors; `sluice check` tells them too");
-            return Ok(Ending::Faulty);
+            eprintln!("sluice: the gate does not start with these errors; `sluice check` shows them too");
+            return Ok(ExitReason::Faulty);
         }
     };
     let _log = telemetry::init(&loaded.config.log);
@@ -48,26 +48,26 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
         tracing::warn!(%warning, "configuration");
     }
     let sources = arguments.sources.clone();
-    let read_again = ReadAgain(Arc::new(move || sources.load().map(read)));
-    let given = Given { read: read(loaded), read_again, handed, supervisor };
-    let process = Process::start(given, Console::new).context("the gate cannot start")?;
-    announce(process.addresses());
+    let read_again = ReadAgain(Arc::new(move || sources.load().map(start_config)));
+    let given = StartInputs { read: start_config(loaded), read_again, handed, supervisor };
+    let process = Process::start(given).context("the gate cannot start")?;
+    log_addresses(process.addresses());
     let served = match process.serve() {
         Ok(served) => served,
         Err(died) => {
             tracing::error!("{died}");
             eprintln!("sluice: {died}");
-            return Ok(Ending::Died);
+            return Ok(ExitReason::Died);
         }
     };
     tracing::info!("ended");
     Ok(match served {
-        Served::Whole => Ending::Done,
-        Served::Cut => Ending::Cut,
+        ServeEnd::Whole => ExitReason::Done,
+        ServeEnd::Cut => ExitReason::Cut,
     })
 }
 
-/// Whom the environment names, if anybody.
+/// Returns the service manager that the environment names, or one that does nothing.
 fn supervisor() -> io::Result<Supervisor> {
     let Some(name) = std::env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty()) else {
         return Ok(Supervisor::default());
@@ -78,12 +78,12 @@ fn supervisor() -> io::Result<Supervisor> {
     Supervisor::called(&name, micros.filter(|micros| *micros > 0).map(Duration::from_micros))
 }
 
-fn read(loaded: Loaded) -> Read {
+fn start_config(loaded: Loaded) -> StartConfig {
     let Loaded { config, folder, policies, written, looked_at: files, .. } = loaded;
-    Read { config, written, folder, policies, files }
+    StartConfig { config, written, folder, policies, files }
 }
 
-fn announce(addresses: &Addresses) {
+fn log_addresses(addresses: &Addresses) {
     for (environment, address) in &addresses.environments {
         tracing::info!(%environment, %address, "listening for callers");
     }

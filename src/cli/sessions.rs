@@ -1,50 +1,51 @@
-//! `sluice sessions`: what people have open at the console.
+//! `sluice sessions`: ends people's sessions at the console.
 
 use clap::{Args, Subcommand};
 use serde_json::json;
 
-use super::Ending;
-use super::console::{Ask, Way};
+use super::ExitReason;
+use super::console::{ConsoleCall, ConsoleOptions};
 
-/// End what people have open at the console
+/// End people's sessions at the console
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true)]
-pub(super) struct Arguments {
+pub(super) struct SessionsArgs {
     #[command(subcommand)]
-    what: What,
+    what: SessionsCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
-    End(End),
+enum SessionsCommand {
+    End(EndSessionsArgs),
 }
 
 /// End all sessions of a person, on every node
 ///
-/// Yours, or another's with the role `operator`; it is in the audit chain with your name. Tokens that they hold are good
-/// until they expire: whoever must stay out is shut out where tokens are made, and leaves their groups.
+/// Ends your own sessions, or another person's with the role `operator`; the audit log keeps your name. The person's
+/// tokens stay valid until they expire: to lock someone out, also disable them at the issuer and remove them from
+/// their groups.
 #[derive(Debug, Args)]
-struct End {
+struct EndSessionsArgs {
     #[command(flatten)]
-    way: Way,
-    /// Whose, by their subject as their tokens say it [default: yours]
+    way: ConsoleOptions,
+    /// The person, by the subject of their tokens [default: you]
     #[arg(value_name = "PERSON")]
     person: Option<String>,
-    /// Why; whoever reads the audit chain sees it
+    /// The reason; it is kept in the audit log
     #[arg(long, value_name = "TEXT")]
     reason: String,
 }
 
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
-    let What::End(End { way, person, reason }) = &arguments.what;
+pub(super) fn run(arguments: &SessionsArgs) -> anyhow::Result<ExitReason> {
+    let SessionsCommand::End(EndSessionsArgs { way, person, reason }) = &arguments.what;
     let mut body = json!({ "reason": reason });
     if let (Some(person), Some(members)) = (person, body.as_object_mut()) {
         members.insert("person".to_owned(), json!(person));
     }
     let whose = person.as_deref().unwrap_or("yours");
-    way.ask(&Ask::post("sessions/end", body), |answer| match answer["ended"].as_u64() {
-        Some(0) => format!("No session of {whose} was open.\n"),
-        Some(1) => format!("1 session of {whose} was ended.\n"),
-        count => format!("{} sessions of {whose} were ended.\n", count.unwrap_or_default()),
+    way.ask(&ConsoleCall::post("sessions/end", body), |answer| match answer["ended"].as_u64() {
+        Some(0) => format!("There was no session of {whose}.\n"),
+        Some(1) => format!("Ended 1 session of {whose}.\n"),
+        count => format!("Ended {} sessions of {whose}.\n", count.unwrap_or_default()),
     })
 }

@@ -1,4 +1,4 @@
-//! `sluice simulate`: the simulator on a port of its own.
+//! `sluice simulate`: runs the simulator of upstream on a port.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,29 +10,29 @@ use crate::adapters::clock::SystemClock;
 use crate::catalog::SchemaFiles;
 use crate::simulator::{Settings, Simulator};
 
-/// Serve a stand-in for upstream, from memory
+/// Run a simulator of upstream, from memory
 #[derive(Debug, clap::Args)]
 pub struct Simulate {
     /// Address to listen on
     #[arg(long, default_value = "127.0.0.1:9080", value_name = "ADDRESS")]
     listen: SocketAddr,
-    /// Give the first record again when a requestId comes again
+    /// Answer a repeated requestId with its first record
     #[arg(long)]
     idempotent: bool,
-    /// How long every answer waits
+    /// Delay of every answer
     #[arg(long, default_value_t = 0, value_name = "MS")]
     latency_ms: u64,
     /// Time from one status of a swap or an offramp to the next
     #[arg(long, default_value_t = 2000, value_name = "MS")]
     pace_ms: u64,
-    /// What identifiers derive from
+    /// The seed of generated identifiers
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     seed: u64,
 }
 
 impl Simulate {
     pub fn run(self) -> Result<(), String> {
-        let runtime = tokio::runtime::Runtime::new().map_err(|e| format!("no threads to run on: {e}"))?;
+        let runtime = tokio::runtime::Runtime::new().map_err(|e| format!("the async runtime cannot start: {e}"))?;
         runtime.block_on(self.serve())
     }
 
@@ -47,7 +47,7 @@ impl Simulate {
             .map_err(|findings| findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
         let listener = TcpListener::bind(self.listen)
             .await
-            .map_err(|e| format!("cannot listen on `{}`: {e}; choose another with --listen", self.listen))?;
+            .map_err(|e| format!("cannot listen on `{}`: {e}; choose another address with `--listen`", self.listen))?;
         let address = listener.local_addr().map_err(|e| format!("the address of the listener is unknown: {e}"))?;
         print!("{}", welcome(address));
         tokio::select! {

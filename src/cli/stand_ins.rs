@@ -1,92 +1,92 @@
-//! `sluice approvals stand-in`: who votes in your place, and for how long.
+//! `sluice approvals stand-in`: names, lists and revokes people who vote in your place.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::Ending;
-use super::console::{Ask, Way};
-use super::freeze::Environment;
-use super::pages::listed;
+use super::ExitReason;
+use super::console::{ConsoleCall, ConsoleOptions};
+use super::freeze::EnvironmentArg;
+use super::pages::list_in_words;
 
-/// Name who votes in your place for a time, list who does, and take it back
+/// Name a stand-in who votes in your place for a time, list stand-ins, and revoke them
 ///
-/// Your seat is filled once, by either of you; they vote by their own token, and take the role `approver` for it. Of what
-/// either of you asked for, they fill no seat of yours.
+/// Either of you fills your seat, once. Stand-ins vote with their own token and need the role `approver`. On requests
+/// that either of you made, they cannot fill your seat.
 #[derive(Debug, Args)]
-pub(super) struct StandIn {
+pub(super) struct StandInArgs {
     #[command(subcommand)]
-    what: What,
+    what: StandInsCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
-    Name(Name),
-    List(List),
+enum StandInsCommand {
+    Name(NameStandInArgs),
+    List(ListStandInsArgs),
     Revoke(Revoke),
 }
 
-/// Name a person, or name them for another time; at most 31 days at one stroke
+/// Name a stand-in, or change their time; at most 31 days at once
 #[derive(Debug, Args)]
-struct Name {
+struct NameStandInArgs {
     #[command(flatten)]
-    way: Way,
-    /// Where
+    way: ConsoleOptions,
+    /// The environment
     #[arg(long, value_enum)]
-    environment: Environment,
-    /// Their subject, as their tokens say it
+    environment: EnvironmentArg,
+    /// The subject of their tokens
     #[arg(value_name = "PERSON")]
     person: String,
-    /// From when on, as `2026-07-01T08:00:00+02:00` [default: now]
+    /// The start, such as `2026-07-01T08:00:00+02:00` [default: now]
     #[arg(long, value_name = "TIME")]
     from: Option<String>,
-    /// Until when, as `2026-07-14T18:00:00+02:00`
+    /// The end, such as `2026-07-14T18:00:00+02:00`
     #[arg(long, value_name = "TIME")]
     until: String,
-    /// Why; whoever reads the audit chain sees it
+    /// The reason; it is kept in the audit log
     #[arg(long, value_name = "TEXT")]
     reason: String,
 }
 
-/// List who stands in for whom, now and later
+/// List current and future stand-ins
 #[derive(Debug, Args)]
-struct List {
+struct ListStandInsArgs {
     #[command(flatten)]
-    way: Way,
+    way: ConsoleOptions,
 }
 
-/// Take it back: votes that they gave in your place count no more, unless the call has gone
+/// Revoke a stand-in: their votes in your place no longer count, unless the call was already released
 #[derive(Debug, Args)]
 struct Revoke {
     #[command(flatten)]
-    way: Way,
-    /// Where
+    way: ConsoleOptions,
+    /// The environment
     #[arg(long, value_enum)]
-    environment: Environment,
-    /// Their subject
+    environment: EnvironmentArg,
+    /// The subject of their tokens
     #[arg(value_name = "PERSON")]
     person: String,
-    /// In whose place they vote, if it is not yours: takes the role `operator` or `policy-admin`, or to be PERSON
+    /// The member in whose place they vote, if not you: takes the role `operator` or `policy-admin`, or to be PERSON
     #[arg(long = "for", value_name = "MEMBER")]
     member: Option<String>,
-    /// Why; whoever reads the audit chain sees it
+    /// The reason; it is kept in the audit log
     #[arg(long, value_name = "TEXT")]
     reason: String,
 }
 
-impl StandIn {
-    pub fn run(&self) -> anyhow::Result<Ending> {
+impl StandInArgs {
+    pub fn run(&self) -> anyhow::Result<ExitReason> {
         match &self.what {
-            What::Name(name) => name.run(),
-            What::List(List { way }) => {
-                way.ask(&Ask::get("stand-ins"), |answer| listed(answer, "standIns", line, "Nobody stands in."))
-            }
-            What::Revoke(revoke) => revoke.run(),
+            StandInsCommand::Name(name) => name.run(),
+            StandInsCommand::List(ListStandInsArgs { way }) => way.ask(&ConsoleCall::get("stand-ins"), |answer| {
+                list_in_words(answer, "standIns", stand_in_line, "No stand-ins are named.")
+            }),
+            StandInsCommand::Revoke(revoke) => revoke.run(),
         }
     }
 }
 
-impl Name {
-    fn run(&self) -> anyhow::Result<Ending> {
+impl NameStandInArgs {
+    fn run(&self) -> anyhow::Result<ExitReason> {
         let mut body = json!({
             "environment": self.environment.as_str(),
             "person": self.person,
@@ -96,25 +96,27 @@ impl Name {
         if let (Some(from), Some(members)) = (&self.from, body.as_object_mut()) {
             members.insert("from".to_owned(), json!(from));
         }
-        self.way.ask(&Ask::post("stand-ins", body), |answer| format!("Named: {}\n", line(&answer["standIn"])))
+        self.way.ask(&ConsoleCall::post("stand-ins", body), |answer| {
+            format!("Named: {}\n", stand_in_line(&answer["standIn"]))
+        })
     }
 }
 
 impl Revoke {
-    fn run(&self) -> anyhow::Result<Ending> {
+    fn run(&self) -> anyhow::Result<ExitReason> {
         let mut body =
             json!({ "environment": self.environment.as_str(), "person": self.person, "reason": self.reason });
         if let (Some(member), Some(members)) = (&self.member, body.as_object_mut()) {
             members.insert("for".to_owned(), json!(member));
         }
-        self.way.ask(&Ask::post("stand-ins/revoke", body), |answer| {
-            let words = if answer["changed"] == true { "No longer a stand-in" } else { "It was no stand-in" };
+        self.way.ask(&ConsoleCall::post("stand-ins/revoke", body), |answer| {
+            let words = if answer["changed"] == true { "No longer a stand-in" } else { "Not a stand-in" };
             format!("{words}: {}\n", self.person)
         })
     }
 }
 
-fn line(one: &Value) -> String {
+fn stand_in_line(one: &Value) -> String {
     let text = |name: &str| one.get(name).and_then(Value::as_str).unwrap_or("-");
     format!(
         "{} {} for {}, from {} until {}: {}",

@@ -1,7 +1,7 @@
-//! `sluice store`: a store as a whole, while no gate serves from it.
+//! `sluice store`: exports, imports and backs up a whole store while no gate serves from it.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal as _, Write as _};
+use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal as _, Write};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,194 +11,275 @@ use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
 use tokio::runtime::Runtime;
 
-use super::{Ending, Sources, is_error, print};
+use super::create_store::create;
+use super::{ExitReason, Sources, configuration_error, print};
 use crate::adapters::clock::SystemClock;
 use crate::adapters::redis::Redis;
 use crate::adapters::store::embedded::{self, TransferError};
+use crate::adapters::store::sealed::{SealingKey, Seals};
 use crate::adapters::store::{self, redis::RedisStore};
-use crate::base::finding::Finding;
-use crate::commit::{NodeId, StoreTime};
+use crate::config::RedisConfig;
+use crate::ledger::{NodeId, StoreTime};
 use crate::ports::Clock as _;
 use crate::telemetry::Metrics;
 
-/// How often it is said how far it is.
-const PROGRESS: u64 = 10_000;
-/// The node of a configuration that names none.
-const USUAL_NODE: &str = "gate";
-/// How long a Redis is waited for.
-const REDIS_COMES: Duration = Duration::from_secs(10);
+/// The number of lines between two updates of the progress.
+const PROGRESS_INTERVAL: u64 = 10_000;
+/// The node name of a configuration that sets none.
+const DEFAULT_NODE: &str = "gate";
+/// How long to wait for a Redis.
+const REDIS_WAIT: Duration = Duration::from_secs(10);
 
-/// Export, import or back up the embedded store, or move it into a Redis
+/// Create the store of production; export, import or back up a store, embedded or in a Redis
 ///
-/// Stop the gate first: a store belongs to one process at a time. What is sealed stays sealed: keep the keys as well, for
-/// without them nobody can read the copy.
+/// Stop all gates first: only one process at a time can open an embedded store, and a Redis is read only while no gate
+/// uses it. Sealed values stay sealed: keep the keys too, because a copy cannot be read without them.
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
+pub(super) struct StoreArgs {
     #[command(subcommand)]
-    what: What,
+    what: StoreCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
-    /// Write everything out as lines of JSON
+enum StoreCommand {
+    /// Create the store of production, once for an installation
     ///
-    /// Records, windows, indexes and the outbox, with their versions, numbers and times. Values that are not sealed stand
-    /// in it as they are.
+    /// A gate never creates it: an empty store in the place of a lost one would let every earlier payment be made again.
+    /// Repeating the command changes nothing. The store of the sandbox needs no creation.
+    Create {
+        #[command(flatten)]
+        sources: Sources,
+    },
+    /// Write the whole store as lines of JSON
+    ///
+    /// The export holds records, windows, indexes, the outbox, and how far each journal reaches, with their versions,
+    /// numbers and times. It lacks the sessions of people. Values that are not sealed are readable in it.
     Export {
-        /// The store's folder
-        #[arg(long, value_name = "DIR")]
-        folder: PathBuf,
-        /// A new file [default: standard output]
+        #[command(flatten)]
+        store: StorePlace,
+        /// The file to create [default: standard output]
         #[arg(long, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Take an export into an empty store
+    /// Import an export, or the backup of a Redis, into an empty store
     ///
-    /// All of it or nothing. The store then starts closed for money, in every environment: what was done since the export
-    /// is not in it. Open it with `sluice unfreeze` when you know what became of that.
+    /// Imports everything or nothing: a file is verified first, and no gate can use a Redis until its import is
+    /// complete. Afterwards money is closed in every environment, because the store does not contain what was done since
+    /// the export. Open it with `sluice unfreeze --restored` when you know what was done.
     Import {
-        /// The folder of a new store
-        #[arg(long, value_name = "DIR", required_unless_present = "redis")]
-        folder: Option<PathBuf>,
-        /// Instead of a folder: the Redis that is the store in a configuration. It must not hold one yet; until all of it is
-        /// in, no gate can use it
-        #[arg(long, conflicts_with = "folder")]
-        redis: bool,
         #[command(flatten)]
-        sources: Sources,
+        store: StorePlace,
         /// The export [default: standard input]
         #[arg(long, value_name = "FILE")]
         input: Option<PathBuf>,
-        /// The node whose audit chain tells of it: the one that will serve from this store [default: of the configuration,
-        /// or `gate`]
+        /// The node whose audit log records the import: the one that will serve from this store [default: the node of
+        /// the configuration, or `gate`]
         #[arg(long, value_name = "NAME", value_parser = node)]
         node: Option<NodeId>,
     },
-    /// Copy the store's file, and see that the copy is whole
+    /// Copy the store to a file, and verify the copy
     ///
-    /// To go back to it, put it into an empty folder as `store.redb`. The copy starts closed for money, as an import does,
-    /// for what was done since then is not in it.
+    /// Of an embedded store it is a copy of its file. To restore it, put it into an empty folder as `store.redb`.
+    ///
+    /// Of a Redis it has the lines of `sluice store export`: claims with their stored answers, held calls with their
+    /// votes, freezes, windows, indexes, entries that not every journal has, and how far each journal reaches. The
+    /// sessions of people are not in it. The file is read back and compared. To restore it, use `sluice store import`.
+    ///
+    /// Sealed values stay sealed in both. Money is closed after a restore, because the copy does not contain what was
+    /// done since.
     Backup {
-        /// The store's folder
-        #[arg(long, value_name = "DIR")]
-        folder: PathBuf,
-        /// The file to write; one that is there is not overwritten
+        #[command(flatten)]
+        store: StorePlace,
+        /// The file to create; an existing file is not overwritten
         #[arg(long, value_name = "FILE")]
         output: PathBuf,
-        /// The node whose audit chain tells of it: the one that would serve from the copy
-        #[arg(long, value_name = "NAME", value_parser = node, default_value = USUAL_NODE)]
+        /// The node whose audit log records the restore of an embedded store: the one that would serve from the copy
+        #[arg(long, value_name = "NAME", value_parser = node, default_value = DEFAULT_NODE)]
         node: NodeId,
     },
 }
 
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
-    let usual = node(USUAL_NODE)?;
-    match &arguments.what {
-        What::Export { folder, output } => export(folder, output.as_deref())?,
-        What::Import { folder, redis: _, sources, input, node } => match folder {
-            Some(folder) => import(input.as_deref(), &mut |lines, told| {
-                embedded::import(folder, lines, node.as_ref().unwrap_or(&usual), now(), told)
-            })?,
-            None => {
-                let redis = ToRedis::connect(sources)?;
-                import(input.as_deref(), &mut |lines, told| redis.import(lines, node.as_ref(), told))?;
-            }
-        },
-        What::Backup { folder, output, node } => {
-            let bytes = embedded::backup(folder, output, node, now())
-                .with_context(|| format!("the backup to `{}` failed", output.display()))?;
-            print(&format!("Wrote `{}`: {bytes} bytes, and read them back.\n", output.display()))?;
-        }
-    }
-    Ok(Ending::Done)
+/// A folder, or the Redis of a configuration.
+#[derive(Debug, Args)]
+struct StorePlace {
+    /// The folder of an embedded store
+    #[arg(long, value_name = "DIR", required_unless_present = "redis")]
+    folder: Option<PathBuf>,
+    /// Use the Redis that the configuration names as its store, instead of a folder
+    #[arg(long, conflicts_with = "folder")]
+    redis: bool,
+    #[command(flatten)]
+    sources: Sources,
 }
 
-fn export(folder: &Path, output: Option<&Path>) -> anyhow::Result<()> {
-    let mut progress = Progress::new("written");
+pub(super) fn run(arguments: &StoreArgs) -> anyhow::Result<ExitReason> {
+    match &arguments.what {
+        StoreCommand::Create { sources } => create(sources)?,
+        StoreCommand::Export { store, output } => export(store, output.as_deref())?,
+        StoreCommand::Import { store, input, node } => import(store, input.as_deref(), node.as_ref())?,
+        StoreCommand::Backup { store, output, node } => {
+            let failed = || format!("the backup to `{}` failed", output.display());
+            match &store.folder {
+                Some(folder) => {
+                    let bytes = embedded::backup(folder, output, node, now()).with_context(failed)?;
+                    print(&format!("Wrote `{}`: {bytes} bytes, verified.\n", output.display()))?;
+                }
+                None => {
+                    let count = RedisTransfer::connect(&store.sources)?.backup(output).with_context(failed)?;
+                    print(&format!("Wrote `{}`: {count} lines and an end line, verified.\n", output.display()))?;
+                }
+            }
+        }
+    }
+    Ok(ExitReason::Done)
+}
+
+/// Writes the lines of a store, and reports progress; returns how many.
+type ExportLines<'e> = &'e mut dyn FnMut(&mut dyn Write, &mut dyn FnMut(u64)) -> Result<u64, TransferError>;
+/// Imports lines into an empty store, and reports progress; returns how many.
+type ImportLines<'i> = &'i mut dyn FnMut(&mut dyn BufRead, &mut dyn FnMut(u64)) -> Result<u64, TransferError>;
+
+fn export(store: &StorePlace, output: Option<&Path>) -> anyhow::Result<()> {
+    match &store.folder {
+        Some(folder) => export_by(output, &mut |out, progress| embedded::export(folder, out, progress)),
+        None => {
+            let redis = RedisTransfer::connect(&store.sources)?;
+            export_by(output, &mut |out, progress| redis.export(out, progress))
+        }
+    }
+}
+
+fn export_by(output: Option<&Path>, lines: ExportLines<'_>) -> anyhow::Result<()> {
     let Some(output) = output else {
-        let mut out = BufWriter::new(io::stdout().lock());
-        embedded::export(folder, &mut out, &mut |count| progress.tell(count))?;
+        let mut progress = StoreProgress::new("written");
+        lines(&mut BufWriter::new(io::stdout().lock()), &mut |count| progress.show(count))?;
         progress.end();
         return Ok(());
     };
+    let count = write_new(output, lines)?;
+    print(&format!("Wrote `{}`: {count} lines and an end line.\n", output.display()))
+}
+
+/// Writes a new file, which is on disk when this returns; a file that is not whole is removed.
+fn write_new(output: &Path, lines: ExportLines<'_>) -> anyhow::Result<u64> {
     let file = OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o600)
         .open(output)
         .with_context(|| format!("`{}` cannot be written", output.display()))?;
+    let mut progress = StoreProgress::new("written");
     let mut out = BufWriter::new(&file);
-    let exported = embedded::export(folder, &mut out, &mut |count| progress.tell(count));
+    let written = lines(&mut out, &mut |count| progress.show(count));
     progress.end();
-    let exported = exported.map_err(anyhow::Error::new).and_then(|count| {
+    let written = written.map_err(anyhow::Error::new).and_then(|count| {
         out.flush()?;
         file.sync_all()?;
+        let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        File::open(folder)?.sync_all()?;
         Ok(count)
     });
-    match exported {
-        Ok(count) => print(&format!("Wrote `{}`: {count} lines and the one that ends them.\n", output.display())),
-        Err(error) => {
-            fs::remove_file(output).with_context(|| format!("`{}` is incomplete; remove it", output.display()))?;
-            Err(error)
-        }
+    if written.is_err() {
+        fs::remove_file(output).with_context(|| format!("`{}` is incomplete; remove it", output.display()))?;
     }
+    written
 }
 
-/// Into an empty store: from these lines, telling how far it is.
-type Into<'i> = &'i mut dyn FnMut(&mut dyn BufRead, &mut dyn FnMut(u64)) -> Result<u64, TransferError>;
-
-fn import(input: Option<&Path>, into: Into<'_>) -> anyhow::Result<()> {
-    let mut progress = Progress::new("read");
-    let mut tell = |count| progress.tell(count);
-    let imported = match input {
-        Some(input) => {
-            let file = File::open(input).with_context(|| format!("`{}` cannot be read", input.display()))?;
-            into(&mut BufReader::new(file), &mut tell)
+fn import(store: &StorePlace, input: Option<&Path>, node: Option<&NodeId>) -> anyhow::Result<()> {
+    let count = match &store.folder {
+        Some(folder) => {
+            let default = self::node(DEFAULT_NODE)?;
+            let node = node.unwrap_or(&default);
+            import_by(input, &mut |lines, progress| embedded::import(folder, lines, node, now(), progress))?
         }
-        None => into(&mut io::stdin().lock(), &mut tell),
+        None => {
+            let redis = RedisTransfer::connect(&store.sources)?;
+            // A part of an export would have to be removed by hand.
+            if let Some(input) = input {
+                read_by(input, "verified", &mut embedded::verify)?;
+            }
+            import_by(input, &mut |lines, progress| redis.import(lines, node, progress))?
+        }
     };
-    progress.end();
-    let count = imported?;
     print(&format!(
-        "Took in {count} lines.\nThe store is closed for money in every environment (freeze `restored`): open it with \
+        "Imported {count} lines.\nMoney is closed in every environment (freeze `restored`): open it with \
          `sluice unfreeze --restored` when you know what was done since the export.\n"
     ))
 }
 
-/// The Redis of a configuration.
-struct ToRedis {
+fn import_by(input: Option<&Path>, into: ImportLines<'_>) -> anyhow::Result<u64> {
+    let Some(input) = input else {
+        let mut progress = StoreProgress::new("imported");
+        let imported = into(&mut io::stdin().lock(), &mut |count| progress.show(count));
+        progress.end();
+        return imported.context("the standard input is not imported");
+    };
+    read_by(input, "imported", into)
+}
+
+fn read_by(input: &Path, word: &'static str, into: ImportLines<'_>) -> anyhow::Result<u64> {
+    let file = File::open(input).with_context(|| format!("`{}` cannot be read", input.display()))?;
+    let mut progress = StoreProgress::new(word);
+    let read = into(&mut BufReader::new(file), &mut |count| progress.show(count));
+    progress.end();
+    read.with_context(|| format!("`{}` is not imported", input.display()))
+}
+
+/// The Redis of a configuration, while no gate uses it.
+struct RedisTransfer {
     runtime: Runtime,
     store: RedisStore,
     node: NodeId,
+    seals: Seals,
 }
 
-impl ToRedis {
-    fn connect(sources: &Sources) -> anyhow::Result<ToRedis> {
-        let config = sources.load().map_err(|findings| told(&findings))?.config;
+impl RedisTransfer {
+    fn connect(sources: &Sources) -> anyhow::Result<RedisTransfer> {
+        let config = sources.load().map_err(|findings| configuration_error(&findings))?.config;
         let of = config.redis.filter(|of| of.demands.is_some());
         let of =
-            of.ok_or_else(|| anyhow!("the configuration names no Redis as its store (`store.kind = \"redis\"`)"))?;
+            of.ok_or_else(|| anyhow!("the store of the configuration is not a Redis; set `store.kind = \"redis\"`"))?;
+        // No caller waits for an answer.
+        let of = RedisConfig { timeout: of.timeout.max(REDIS_WAIT), ..of };
         let runtime = Runtime::new()?;
         let redis = Arc::new(Redis::new(&of, Metrics::new()?)?);
         runtime.spawn(redis.clone().keep_connected());
-        runtime.block_on(redis.ready_within(REDIS_COMES))?;
-        Ok(ToRedis { runtime, store: RedisStore::new(redis), node: config.store.node })
+        runtime.block_on(redis.ready_within(REDIS_WAIT))?;
+        let keys = config.store.seal_keys.iter().map(|(id, key)| SealingKey::new(id, key));
+        let keys = keys.collect::<Result<Vec<_>, _>>().context("`store.seal_key`")?;
+        Ok(RedisTransfer { runtime, store: RedisStore::new(redis), node: config.store.node, seals: Seals::new(keys) })
     }
 
     fn import(
         &self,
         lines: &mut dyn BufRead,
         node: Option<&NodeId>,
-        told: &mut dyn FnMut(u64),
+        progress: &mut dyn FnMut(u64),
     ) -> Result<u64, TransferError> {
         let node = node.unwrap_or(&self.node);
-        store::redis::import(&self.store, self.runtime.handle(), lines, node, told)
+        store::redis::import(&self.store, self.runtime.handle(), lines, (node, &self.seals), progress)
     }
-}
 
-fn told(findings: &[Finding]) -> anyhow::Error {
-    let lines: Vec<String> = findings.iter().filter(|finding| is_error(finding)).map(Finding::to_string).collect();
-    anyhow!("the configuration cannot be used:\n{}", lines.join("\n"))
+    fn export(&self, out: &mut dyn Write, progress: &mut dyn FnMut(u64)) -> Result<u64, TransferError> {
+        store::redis::export(&self.store, self.runtime.handle(), out, progress)
+    }
+
+    /// Writes an export into a new file, and reads it back.
+    fn backup(&self, output: &Path) -> anyhow::Result<u64> {
+        let written = write_new(output, &mut |out, progress| self.export(out, progress))?;
+        let mut progress = StoreProgress::new("verified");
+        let read = File::open(output)
+            .map_err(TransferError::File)
+            .and_then(|file| embedded::verify(&mut BufReader::new(file), &mut |count| progress.show(count)));
+        progress.end();
+        let why = match read {
+            Ok(read) if read == written => return Ok(written),
+            Ok(read) => anyhow!("it has {read} lines, but {written} were written"),
+            Err(error) => anyhow!(error),
+        };
+        fs::remove_file(output)?;
+        Err(why.context("what was written cannot be read back: check the disk, or write to another one"))
+    }
 }
 
 fn now() -> StoreTime {
@@ -206,31 +287,32 @@ fn now() -> StoreTime {
 }
 
 fn node(text: &str) -> anyhow::Result<NodeId> {
-    NodeId::parse(text)
-        .ok_or_else(|| anyhow!("a node is 1 to 64 of `A-Za-z0-9._-`, beginning with a letter or a digit"))
+    NodeId::parse(text).ok_or_else(|| {
+        anyhow!("a node name has 1 to 64 characters of `A-Za-z0-9._-` and begins with a letter or a digit")
+    })
 }
 
-/// How far it is, on one line of a terminal.
-struct Progress {
+/// A progress line on a terminal.
+struct StoreProgress {
     word: &'static str,
     is_shown: bool,
-    has_told: bool,
+    was_shown: bool,
 }
 
-impl Progress {
-    fn new(word: &'static str) -> Progress {
-        Progress { word, is_shown: io::stderr().is_terminal(), has_told: false }
+impl StoreProgress {
+    fn new(word: &'static str) -> StoreProgress {
+        StoreProgress { word, is_shown: io::stderr().is_terminal(), was_shown: false }
     }
 
-    fn tell(&mut self, count: u64) {
-        if self.is_shown && count.is_multiple_of(PROGRESS) {
-            self.has_told = true;
+    fn show(&mut self, count: u64) {
+        if self.is_shown && count.is_multiple_of(PROGRESS_INTERVAL) {
+            self.was_shown = true;
             eprint!("\r{count} lines {}", self.word);
         }
     }
 
     fn end(self) {
-        if self.has_told {
+        if self.was_shown {
             eprintln!();
         }
     }

@@ -1,4 +1,4 @@
-//! `sluice token`: keys and tokens to try things with.
+//! `sluice token`: makes keys and tokens for development.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -7,18 +7,16 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
-use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
-use aws_lc_rs::hmac;
-use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
-use rustls::pki_types::PrivateKeyDer;
-use rustls::pki_types::pem::PemObject as _;
+use ring::hmac;
+use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use serde_json::{Map, Value, json};
 
-use super::{Ending, Sources, print};
+use super::{ExitReason, Sources, new_ed25519_key, print};
+use crate::base::ed25519;
 use crate::base::secret::Secret;
 use crate::config::{Config, IssuerConfig, KeySource};
 use crate::ports::Clock as _;
@@ -29,22 +27,22 @@ const SET_FILE: &str = "jwks.json";
 
 /// Make keys and tokens for development
 ///
-/// Refused where a listener or an upstream is not on this machine: whoever can make tokens is everybody.
+/// Refused unless all listeners and upstreams are on this machine: anyone who can mint tokens can impersonate anyone.
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
+pub(super) struct TokenArgs {
     #[command(subcommand)]
-    what: What,
+    what: TokenCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
-    /// Make a key pair: `signing-key.pem`, which signs, and `jwks.json`, which an issuer's `jwks_file` can name
+enum TokenCommand {
+    /// Make a key pair: the private key `signing-key.pem`, and `jwks.json` for an issuer's `jwks_file`
     Keys {
-        /// Where they are written
+        /// The folder for both files
         #[arg(long, default_value = ".", value_name = "DIR")]
         folder: PathBuf,
     },
-    /// Print a token of an issuer of the configuration
+    /// Print a token of a configured issuer
     Make(Make),
 }
 
@@ -52,103 +50,109 @@ enum What {
 struct Make {
     #[command(flatten)]
     sources: Sources,
-    /// The issuer's name in the configuration; not needed where there is one only
+    /// The issuer's name in the configuration; needed only if there are several issuers
     #[arg(long)]
     issuer: Option<String>,
-    /// Who calls
+    /// The subject of the token (the caller)
     #[arg(long, default_value = "developer")]
     subject: String,
-    /// The person behind it
+    /// The person behind the caller
     #[arg(long)]
     requester: Option<String>,
-    /// A role; may stand several times
+    /// A role; may be given several times
     #[arg(long = "role")]
     roles: Vec<String>,
-    /// How long it is good
+    /// How long the token is valid
     #[arg(long, default_value_t = 3600, value_name = "SECONDS")]
     lifetime_secs: i64,
-    /// The key that `sluice token keys` made, where the issuer has no shared secret
+    /// The private key written by `sluice token keys`, if the issuer has no shared secret
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
 }
 
-/// What a token is to say.
+/// The contents of a token.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Wanted {
+pub(super) struct WantedToken {
     pub subject: String,
     pub requester: Option<String>,
     pub roles: Vec<String>,
     pub lifetime_secs: i64,
 }
 
-pub(super) fn run(arguments: Arguments) -> anyhow::Result<Ending> {
+pub(super) fn run(arguments: TokenArgs) -> anyhow::Result<ExitReason> {
     match arguments.what {
-        What::Keys { folder } => keys(&folder)?,
-        What::Make(make) => {
+        TokenCommand::Keys { folder } => write_keys(&folder)?,
+        TokenCommand::Make(make) => {
             let loaded =
-                make.sources.load().map_err(|_| anyhow!("the configuration is wrong; `sluice check` says where"))?;
-            on_this_machine(&loaded.config)?;
+                make.sources.load().map_err(|_| anyhow!("the configuration has errors; `sluice check` shows them"))?;
+            require_loopback(&loaded.config)?;
             let issuer = issuer(&loaded.config, make.issuer.as_deref())?;
-            let signer = Signer::of(issuer, make.key.as_deref())?;
+            let signer = TokenSigner::of(issuer, make.key.as_deref())?;
             let Make { subject, requester, roles, lifetime_secs, .. } = make;
-            let wanted = Wanted { subject, requester, roles, lifetime_secs };
-            print(&format!("{}\n", token(issuer, &signer, &wanted, crate::adapters::clock::SystemClock.now())?))?;
+            let wanted = WantedToken { subject, requester, roles, lifetime_secs };
+            print(&format!("{}\n", make_token(issuer, &signer, &wanted, crate::adapters::clock::SystemClock.now())?))?;
         }
     }
-    Ok(Ending::Done)
+    Ok(ExitReason::Done)
 }
 
-/// What signs.
-pub(super) enum Signer {
+/// The key that signs.
+pub(super) enum TokenSigner {
     Shared(Algorithm, Secret),
     Key(Ed25519KeyPair),
 }
 
-impl Signer {
-    pub(super) fn of(issuer: &IssuerConfig, key: Option<&Path>) -> anyhow::Result<Signer> {
+impl TokenSigner {
+    pub(super) fn of(issuer: &IssuerConfig, key: Option<&Path>) -> anyhow::Result<TokenSigner> {
         match (&issuer.keys, key) {
             (KeySource::Shared(secret), None) => {
                 let algorithm =
                     issuer.algorithms.first().copied().ok_or_else(|| anyhow!("the issuer has no algorithm"))?;
-                Ok(Signer::Shared(algorithm, secret.clone()))
+                Ok(TokenSigner::Shared(algorithm, secret.clone()))
             }
             (KeySource::Shared(_), Some(_)) => bail!("the issuer has a shared secret; leave `--key` out"),
             (_, Some(path)) if issuer.algorithms.contains(&Algorithm::EdDsa) => {
                 let pem = std::fs::read(path).with_context(|| format!("`{}` cannot be read", path.display()))?;
-                let broken = || anyhow!("`{}` is not a key that `sluice token keys` made", path.display());
-                let der = PrivateKeyDer::from_pem_slice(&pem).map_err(|_| broken())?;
-                Ed25519KeyPair::from_pkcs8(der.secret_der()).map(Signer::Key).map_err(|_| broken())
+                let pair = ed25519::of_pem(&pem);
+                pair.map(TokenSigner::Key).with_context(|| {
+                    format!("`{}` is not a private key written by `sluice token keys`", path.display())
+                })
             }
-            (_, Some(_)) => bail!("the issuer does not take `EdDSA`; add it to its `algorithms`"),
-            (_, None) => bail!("the issuer's own key is not here; name one with `--key`"),
+            (_, Some(_)) => bail!("the issuer does not accept `EdDSA`; add it to the issuer's `algorithms`"),
+            (_, None) => bail!("the issuer has no shared secret; name a private key with `--key`"),
         }
     }
 
     fn algorithm(&self) -> Algorithm {
         match self {
-            Signer::Shared(algorithm, _) => *algorithm,
-            Signer::Key(_) => Algorithm::EdDsa,
+            TokenSigner::Shared(algorithm, _) => *algorithm,
+            TokenSigner::Key(_) => Algorithm::EdDsa,
         }
     }
 
     fn sign(&self, message: &[u8]) -> anyhow::Result<Vec<u8>> {
         match self {
-            Signer::Key(pair) => Ok(pair.sign(message).as_ref().to_vec()),
-            Signer::Shared(algorithm, secret) => {
+            TokenSigner::Key(pair) => Ok(pair.sign(message).as_ref().to_vec()),
+            TokenSigner::Shared(algorithm, secret) => {
                 let hash = algorithm
                     .hmac()
-                    .ok_or_else(|| anyhow!("`{}` does not go with a shared secret", algorithm.as_str()))?;
+                    .ok_or_else(|| anyhow!("`{}` cannot be used with a shared secret", algorithm.as_str()))?;
                 Ok(hmac::sign(&hmac::Key::new(hash, secret.reveal().as_bytes()), message).as_ref().to_vec())
             }
         }
     }
 }
 
-/// A token that the issuer's rules take.
-pub(super) fn token(issuer: &IssuerConfig, signer: &Signer, wanted: &Wanted, now: Timestamp) -> anyhow::Result<String> {
+/// Makes a token that the issuer's rules accept.
+pub(super) fn make_token(
+    issuer: &IssuerConfig,
+    signer: &TokenSigner,
+    wanted: &WantedToken,
+    now: Timestamp,
+) -> anyhow::Result<String> {
     let longest = i64::try_from(issuer.longest_lifetime.as_secs()).unwrap_or(i64::MAX);
     if !(1..=longest).contains(&wanted.lifetime_secs) {
-        bail!("a token of this issuer is good for 1 to {longest} seconds");
+        bail!("the lifetime of this issuer's tokens must be 1 to {longest} seconds");
     }
     let now = now.as_second();
     let mut claims = Map::new();
@@ -163,7 +167,7 @@ pub(super) fn token(issuer: &IssuerConfig, signer: &Signer, wanted: &Wanted, now
     }
     match (&issuer.roles, wanted.roles.is_empty()) {
         (Some(path), false) => put(&mut claims, path, json!(wanted.roles)),
-        (None, false) => bail!("the issuer's tokens have no roles; set its `roles`"),
+        (None, false) => bail!("the issuer's tokens have no roles; set `roles` of the issuer"),
         (_, true) => {}
     }
     if let Some(requester) = &wanted.requester {
@@ -190,53 +194,55 @@ fn put(claims: &mut Value, path: &FieldPath, value: Value) {
 fn issuer<'c>(config: &'c Config, name: Option<&str>) -> anyhow::Result<&'c IssuerConfig> {
     match (config.issuers.as_slice(), name) {
         ([only], None) => Ok(only),
-        (all, Some(name)) => all.iter().find(|i| i.name == name).ok_or_else(|| anyhow!("there is no issuer `{name}`")),
-        (_, None) => bail!("there are several issuers; name one with `--issuer`"),
+        (all, Some(name)) => {
+            all.iter().find(|i| i.name == name).ok_or_else(|| anyhow!("the configuration has no issuer `{name}`"))
+        }
+        (_, None) => bail!("the configuration does not have exactly one issuer; name one with `--issuer`"),
     }
 }
 
-fn on_this_machine(config: &Config) -> anyhow::Result<()> {
+fn require_loopback(config: &Config) -> anyhow::Result<()> {
     if !config.probes.listen.ip().is_loopback() {
-        bail!("`probes` is not on this machine alone: tokens are made for development only");
+        bail!("`probes` is reachable from other machines: tokens can be made only for development on this machine");
     }
     if config.console.as_ref().is_some_and(|console| !console.listen.ip().is_loopback()) {
-        bail!("`console` is not on this machine alone: tokens are made for development only");
+        bail!("`console` is reachable from other machines: tokens can be made only for development on this machine");
     }
     for one in &config.environments {
         let host = &one.upstream.host;
         let upstream_here = host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback());
         if !one.listen.ip().is_loopback() || !upstream_here {
-            bail!("`{}` is not on this machine alone: tokens are made for development only", one.environment);
+            bail!(
+                "`{}` is reachable from other machines: tokens can be made only for development on this machine",
+                one.environment
+            );
         }
     }
     Ok(())
 }
 
-fn keys(folder: &Path) -> anyhow::Result<()> {
-    let pair = Ed25519KeyPair::generate().map_err(|_| anyhow!("no key can be made"))?;
-    let der: Pkcs8V1Der<'_> = pair.as_der().map_err(|_| anyhow!("the key cannot be written"))?;
-    let text = base64::engine::general_purpose::STANDARD.encode(der.as_ref());
+fn write_keys(folder: &Path) -> anyhow::Result<()> {
+    let (private, pair) = new_ed25519_key()?;
     let key_file = folder.join(KEY_FILE);
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&key_file)
-        .with_context(|| format!("`{}` cannot be written; a key is never replaced", key_file.display()))?;
-    file.write_all(format!("-----BEGIN PRIVATE KEY-----\n{text}\n-----END PRIVATE KEY-----\n").as_bytes())?;
+    let mut file =
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&key_file).with_context(|| {
+            format!("`{}` cannot be written; an existing key is never overwritten", key_file.display())
+        })?;
+    file.write_all(private.reveal().as_bytes())?;
     let x = URL_SAFE_NO_PAD.encode(pair.public_key());
     let set = json!({ "keys": [{ "kty": "OKP", "crv": "Ed25519", "use": "sig", "alg": "EdDSA", "x": x }] });
     let set_file = folder.join(SET_FILE);
     std::fs::write(&set_file, format!("{set:#}\n"))
         .with_context(|| format!("`{}` cannot be written", set_file.display()))?;
     print(&format!(
-        "Wrote `{}`, which signs, and `{}`, which an issuer's `jwks_file` can name; its `algorithms` need `EdDSA`.\n",
+        "Wrote the private key to `{}` and the public key to `{}`. Name the second in an issuer's `jwks_file`, and add \
+         `EdDSA` to its `algorithms`.\n",
         key_file.display(),
         set_file.display()
     ))
 }
 
-impl std::fmt::Debug for Signer {
+impl std::fmt::Debug for TokenSigner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Signer(…)")
     }

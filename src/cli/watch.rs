@@ -1,7 +1,7 @@
-//! `sluice approvals watch`: what begins to wait, and what becomes of it.
+//! `sluice approvals watch`: prints each new hold and each change of a hold.
 //!
-//! The console tells by a stream when to look again. Where the stream breaks off, that is said, and it is looked at by
-//! turns until there is one again: nothing that still waits then is missed.
+//! A stream of the console says when to fetch the list of holds again. If the stream breaks, the command reports it
+//! and polls until there is a stream again, so that it misses no hold that is still open.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,105 +12,106 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 use tokio::time::{sleep, timeout};
 
-use super::console::{Ask, Stream, Way, refusal};
-use super::hold::{line, list, standing};
-use super::{Ending, print};
+use super::console::{ConsoleCall, ConsoleOptions, Stream, refusal};
+use super::hold::{list, list_line, state_in_words};
+use super::{ExitReason, print};
 
-/// Where there is no stream.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
-/// What happens in one moment is looked at once.
-const GATHER: Duration = Duration::from_millis(300);
-/// A stream that gives no sign of life for so long is dead.
-const SILENCE: Duration = Duration::from_secs(45);
-/// No more than so many pages are looked at.
-const MOST_PAGES: usize = 20;
+/// How often to poll without a stream.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
+/// How long to wait after an event, so that one fetch covers events that come together.
+const GATHER_TIME: Duration = Duration::from_millis(300);
+/// A stream that is silent for this long is treated as broken.
+const MAX_SILENCE: Duration = Duration::from_secs(45);
+/// How many pages of holds are fetched at most.
+const MAX_PAGES: usize = 20;
 
-/// Tell what begins to wait, and what becomes of it, until you end it
+/// Print each new hold and each change of a hold, until Ctrl-C
 #[derive(Debug, Args)]
-pub(super) struct Watch {
+pub(super) struct WatchArgs {
     #[command(flatten)]
-    way: Way,
+    way: ConsoleOptions,
 }
 
-/// Why it cannot go on.
-enum Stop {
-    /// The console said so, and would say so again.
+/// Why the watch stopped.
+enum WatchEnd {
+    /// The console refused, and would refuse again.
     Refused(String),
-    /// It may come back.
+    /// The connection broke, and may recover.
     Lost(String),
 }
 
-impl Watch {
-    pub fn run(&self) -> anyhow::Result<Ending> {
-        let runtime = Runtime::new().context("no threads to run on")?;
+impl WatchArgs {
+    pub fn run(&self) -> anyhow::Result<ExitReason> {
+        let runtime = Runtime::new().context("the async runtime cannot start")?;
         runtime.block_on(self.watch())
     }
 
-    async fn watch(&self) -> anyhow::Result<Ending> {
+    async fn watch(&self) -> anyhow::Result<ExitReason> {
         let (mut known, mut is_lost) = (BTreeMap::new(), false);
         loop {
             let why = match self.follow(&mut known, &mut is_lost).await {
                 Ok(()) => continue,
-                Err(Stop::Refused(why)) => {
+                Err(WatchEnd::Refused(why)) => {
                     eprintln!("sluice: {why}");
-                    return Ok(Ending::Refused);
+                    return Ok(ExitReason::Refused);
                 }
-                Err(Stop::Lost(why)) => why,
+                Err(WatchEnd::Lost(why)) => why,
             };
             if !is_lost {
                 eprintln!("sluice: the connection is lost: {why}; trying again");
                 is_lost = true;
             }
-            sleep(LOOK_EVERY).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 
-    /// As long as one stream lasts.
-    async fn follow(&self, known: &mut BTreeMap<String, String>, is_lost: &mut bool) -> Result<(), Stop> {
-        let mut stream = match self.way.listen("holds/changes").await.map_err(|error| Stop::Lost(error.to_string()))? {
-            Ok(stream) => stream,
-            // As many are listening as may be: it is looked at by turns.
-            Err((503, _)) => {
-                self.look(known).await?;
-                sleep(LOOK_EVERY).await;
-                return Ok(());
-            }
-            Err((status, answer)) => return Err(Stop::Refused(refusal(status, &answer))),
-        };
-        self.look(known).await?;
+    /// Follows one stream to its end.
+    async fn follow(&self, known: &mut BTreeMap<String, String>, is_lost: &mut bool) -> Result<(), WatchEnd> {
+        let mut stream =
+            match self.way.listen("holds/changes").await.map_err(|error| WatchEnd::Lost(error.to_string()))? {
+                Ok(stream) => stream,
+                // The console has no free stream: poll instead.
+                Err((503, _)) => {
+                    self.print_changes(known).await?;
+                    sleep(POLL_INTERVAL).await;
+                    return Ok(());
+                }
+                Err((status, answer)) => return Err(WatchEnd::Refused(refusal(status, &answer))),
+            };
+        self.print_changes(known).await?;
         if std::mem::take(is_lost) {
             eprintln!("sluice: connected again");
         }
-        while hears(&mut stream).await? {
-            sleep(GATHER).await;
-            self.look(known).await?;
+        while next_event(&mut stream).await? {
+            sleep(GATHER_TIME).await;
+            self.print_changes(known).await?;
         }
-        // It ends by itself after a while, and a token is shown anew.
+        // The console ends each stream after a while, so that the token is checked again.
         Ok(())
     }
 
-    async fn look(&self, known: &mut BTreeMap<String, String>) -> Result<(), Stop> {
+    async fn print_changes(&self, known: &mut BTreeMap<String, String>) -> Result<(), WatchEnd> {
         let (mut now, mut after) = (BTreeMap::new(), None);
-        for _ in 0..MOST_PAGES {
-            let ask = Ask::get("holds").with("limit", Some("100".to_owned())).with("after", after);
-            let answer = self.told(&ask).await?;
+        for _ in 0..MAX_PAGES {
+            let ask = ConsoleCall::get("holds").with("limit", Some("100".to_owned())).with("after", after);
+            let answer = self.fetch(&ask).await?;
             for hold in list(&answer, "holds") {
                 let id = hold["id"].as_str().unwrap_or("-").to_owned();
-                let stands = format!("{} {}", line(hold), standing(hold));
-                if known.get(&id) != Some(&stands) {
-                    say(&stands)?;
+                let shown = format!("{} {}", list_line(hold), state_in_words(hold));
+                if known.get(&id) != Some(&shown) {
+                    print_line(&shown)?;
                 }
-                now.insert(id, stands);
+                now.insert(id, shown);
             }
             after = answer.get("next").and_then(Value::as_str).map(str::to_owned);
             if after.is_none() {
                 break;
             }
         }
-        for gone in known.keys().filter(|id| !now.contains_key(*id)) {
-            match self.told(&Ask::get(format!("holds/{gone}"))).await {
-                Ok(hold) => say(&format!("{gone} {}", standing(&hold)))?,
-                Err(Stop::Refused(_)) => say(&format!("{gone} Nothing of it is kept."))?,
+        for id in known.keys().filter(|id| !now.contains_key(*id)) {
+            match self.fetch(&ConsoleCall::get(format!("holds/{id}"))).await {
+                Ok(hold) => print_line(&format!("{id} {}", state_in_words(&hold)))?,
+                Err(WatchEnd::Refused(_)) => print_line(&format!("{id} The console no longer has it."))?,
                 Err(lost) => return Err(lost),
             }
         }
@@ -118,22 +119,22 @@ impl Watch {
         Ok(())
     }
 
-    async fn told(&self, ask: &Ask) -> Result<Value, Stop> {
+    async fn fetch(&self, ask: &ConsoleCall) -> Result<Value, WatchEnd> {
         match self.way.fetch(ask).await {
             Ok((200, answer)) => Ok(answer),
-            Ok((status @ 500.., answer)) => Err(Stop::Lost(refusal(status, &answer))),
-            Ok((status, answer)) => Err(Stop::Refused(refusal(status, &answer))),
-            Err(error) => Err(Stop::Lost(error.to_string())),
+            Ok((status @ 500.., answer)) => Err(WatchEnd::Lost(refusal(status, &answer))),
+            Ok((status, answer)) => Err(WatchEnd::Refused(refusal(status, &answer))),
+            Err(error) => Err(WatchEnd::Lost(error.to_string())),
         }
     }
 }
 
-/// `false`: the stream has ended in order.
-async fn hears(stream: &mut Stream) -> Result<bool, Stop> {
+/// Waits for the next event; returns `false` if the stream has ended regularly.
+async fn next_event(stream: &mut Stream) -> Result<bool, WatchEnd> {
     loop {
-        let piece = timeout(SILENCE, stream.piece()).await;
-        let piece = piece.map_err(|_| Stop::Lost("the console gives no sign of life".to_owned()))?;
-        match piece.map_err(|error| Stop::Lost(format!("{error:#}")))? {
+        let piece = timeout(MAX_SILENCE, stream.piece()).await;
+        let piece = piece.map_err(|_| WatchEnd::Lost("the console has been silent for 45 s".to_owned()))?;
+        match piece.map_err(|error| WatchEnd::Lost(format!("{error:#}")))? {
             None => return Ok(false),
             Some(piece) if piece.windows(6).any(|part| part == b"event:") => return Ok(true),
             Some(_) => {}
@@ -141,6 +142,6 @@ async fn hears(stream: &mut Stream) -> Result<bool, Stop> {
     }
 }
 
-fn say(text: &str) -> Result<(), Stop> {
-    print(&format!("{text}\n")).map_err(|error| Stop::Refused(error.to_string()))
+fn print_line(text: &str) -> Result<(), WatchEnd> {
+    print(&format!("{text}\n")).map_err(|error| WatchEnd::Refused(error.to_string()))
 }

@@ -1,4 +1,4 @@
-//! What is right setting by setting, and wrong together.
+//! Checks of settings that are valid on their own but wrong together.
 
 mod console;
 mod issuers;
@@ -8,19 +8,20 @@ mod webhooks;
 
 use std::net::SocketAddr;
 
-use super::fault::{Fault, Place};
-use super::longest::LongestWrite;
-use super::meant::Loosening;
+use super::fault::{SettingFault, SettingPlace};
+use super::longest_write::LongestWrite;
+use super::meant::{Loosening, StoreKind};
 use super::revocations::Revocations;
-use super::written::{Placed, Written, WrittenEnvironment};
+use super::written::{Placed, WrittenConfig, WrittenEnvironment};
 use super::{pem, url};
 use crate::base::finding::{Finding, Severity};
 use crate::base::ids::Environment;
 use crate::base::keyed::SHORTEST_KEY;
 use crate::base::secret::Secret;
+use crate::ledger::{InstallationId, NodeId};
 
-/// Everything that does not go together.
-pub(super) fn findings(file: &str, written: &Written) -> Vec<Finding> {
+/// Returns a finding for every combination that is wrong.
+pub(super) fn findings(file: &str, written: &WrittenConfig) -> Vec<Finding> {
     let mut faults = Vec::new();
     for environment in Environment::ALL {
         let of = written.environment(environment);
@@ -36,9 +37,12 @@ pub(super) fn findings(file: &str, written: &Written) -> Vec<Finding> {
     faults.extend(same_address(written));
     faults.extend(same_upstream(written));
     faults.extend(short_grace(written));
+    faults.extend(short_upstream_max(written));
     faults.extend(short_longest_pause(written));
     faults.extend(no_room_for_one(written));
     faults.extend(seal_keys(written));
+    faults.extend(installation(written));
+    faults.extend(list_of_nodes(written));
     faults.extend(operand_key(written));
     faults.extend(redis::wrong(written));
     faults.extend(webhooks::wrong(written));
@@ -47,41 +51,45 @@ pub(super) fn findings(file: &str, written: &Written) -> Vec<Finding> {
     faults.into_iter().map(|(severity, place, fault)| Finding { severity, ..fault.error(file, &place) }).collect()
 }
 
-type Wrong = (Severity, Place, Fault);
+type Wrong = (Severity, SettingPlace, SettingFault);
 
-fn error(place: &Place, fault: Fault) -> Wrong {
+fn error(place: &SettingPlace, fault: SettingFault) -> Wrong {
     (Severity::Error, place.clone(), fault)
 }
 
-/// Where nobody can agree, no set could ever loosen.
-fn nobody_to_agree(written: &Written) -> Option<Wrong> {
+/// Checks that a console exists if two people must approve a loosening; without one, none could be approved.
+fn nobody_to_agree(written: &WrittenConfig) -> Option<Wrong> {
     let loosening = written.loosening.as_ref().filter(|loosening| loosening.value == Loosening::TwoPeople)?;
-    let fault = Fault::new("`loosening` is `two-people`, and there is no `[console]` at which they could agree");
-    let fault = fault.remedy("write `[console]`, with the issuer of people's tokens");
+    let fault = SettingFault::new("`loosening` is `two-people`, but without `[console]` nobody can approve policies");
+    let fault = fault.remedy("add `[console]`, with the issuer of people's tokens");
     written.console.listen.is_none().then(|| error(&loosening.place, fault))
 }
 
 fn tls(section: &str, certificate: &Option<Placed<Vec<u8>>>, key: &Option<Placed<Secret>>) -> Option<Wrong> {
     let (certificate, key) = (certificate.as_ref()?, key.as_ref()?);
     let fault = pem::fit(&certificate.value, key.value.reveal()).err()?;
-    Some(error(&key.place, Fault { text: format!("`{section}.tls_key`: {}", fault.text), ..fault }))
+    Some(error(&key.place, SettingFault { text: format!("`{section}.tls_key`: {}", fault.text), ..fault }))
 }
 
 fn authorities_of_callers(environment: Environment, of: &WrittenEnvironment) -> Option<Wrong> {
     let authorities = of.client_ca.as_ref()?;
     let fault = pem::authorities(&authorities.value).err()?;
-    Some(error(&authorities.place, Fault { text: format!("`{environment}.client_ca`: {}", fault.text), ..fault }))
+    Some(error(
+        &authorities.place,
+        SettingFault { text: format!("`{environment}.client_ca`: {}", fault.text), ..fault },
+    ))
 }
 
 fn revocations(environment: Environment, of: &WrittenEnvironment) -> Option<Wrong> {
     let (authorities, file) = (of.client_ca.as_ref()?, of.client_revoked.as_ref()?);
     let certificates = pem::certificates(&authorities.value).ok()?;
     let fault = Revocations::read(&file.value.content, &certificates).err()?;
-    let fault = Fault::new(format!("`{environment}.client_revoked`: {fault}"));
-    Some(error(&file.place, fault.remedy("put the newest list of each authority into the file")))
+    let fault = SettingFault::new(format!("`{environment}.client_revoked`: {fault}"));
+    Some(error(&file.place, fault.remedy("write the newest list of each authority to the file")))
 }
 
-/// In production a warning would not be enough: whoever stands between could send money elsewhere.
+/// Checks that calls to another machine are encrypted. An error, not a warning: anyone in between could redirect
+/// payments.
 fn plain_upstream(environment: Environment, of: &WrittenEnvironment) -> Option<Wrong> {
     let upstream = of.upstream.as_ref()?;
     let allowed = of.allow_plain_upstream.as_ref().is_none_or(|allow| allow.value);
@@ -92,21 +100,20 @@ fn plain_upstream(environment: Environment, of: &WrittenEnvironment) -> Option<W
         Environment::Production => Severity::Error,
         Environment::Sandbox => Severity::Warning,
     };
-    let fault = Fault::new(format!(
+    let fault = SettingFault::new(format!(
         "`{environment}.upstream` is plain HTTP to another machine: anyone between can read and alter calls"
     ));
-    let remedy = "write `https://`, or, where the way there is protected otherwise, `allow_plain_upstream = true`";
+    let remedy = "use `https://`, or set `allow_plain_upstream = true` if the network path is protected by other means";
     Some((severity, upstream.place.clone(), fault.remedy(remedy)))
 }
 
 fn authorities_without_tls(environment: Environment, of: &WrittenEnvironment) -> Option<Wrong> {
     let (upstream, authorities) = (of.upstream.as_ref()?, of.upstream_ca.as_ref()?);
-    let fault = Fault::new(format!("`{environment}.upstream_ca` has no use: `upstream` is plain HTTP"));
-    (!upstream.value.tls)
-        .then(|| error(&authorities.place, fault.remedy("write `https://`, or leave `upstream_ca` out")))
+    let fault = SettingFault::new(format!("`{environment}.upstream_ca` has no effect: `upstream` is plain HTTP"));
+    (!upstream.value.tls).then(|| error(&authorities.place, fault.remedy("use `https://`, or remove `upstream_ca`")))
 }
 
-fn same_address(written: &Written) -> Vec<Wrong> {
+fn same_address(written: &WrittenConfig) -> Vec<Wrong> {
     let listeners: Vec<(&str, &Placed<SocketAddr>)> = [
         ("production.listen", &written.production.listen),
         ("sandbox.listen", &written.sandbox.listen),
@@ -119,38 +126,41 @@ fn same_address(written: &Written) -> Vec<Wrong> {
     let mut wrong = Vec::new();
     for (at, (name, listen)) in listeners.iter().enumerate() {
         for (other_name, other) in listeners.iter().take(at).filter(|(_, other)| collide(listen.value, other.value)) {
-            let fault = Fault::new(format!(
+            let fault = SettingFault::new(format!(
                 "`{name}` and `{other_name}` are the same address, {} and {}",
                 listen.value, other.value
             ));
-            let place = if listen.place == Place::Default { &other.place } else { &listen.place };
-            wrong.push(error(place, fault.remedy("give each a port of its own")));
+            let place = if listen.place == SettingPlace::Default { &other.place } else { &listen.place };
+            wrong.push(error(place, fault.remedy("give each its own port")));
         }
     }
     wrong
 }
 
-/// Port 0 is any free port, so never the same one twice.
+/// Whether two listeners collide. Port 0 is any free port, so it never collides.
 fn collide(one: SocketAddr, other: SocketAddr) -> bool {
     let same_ip = one.ip() == other.ip() || one.ip().is_unspecified() || other.ip().is_unspecified();
     one.port() != 0 && one.port() == other.port() && same_ip
 }
 
-fn same_upstream(written: &Written) -> Option<Wrong> {
+fn same_upstream(written: &WrittenConfig) -> Option<Wrong> {
     let (production, sandbox) = (written.production.upstream.as_ref()?, written.sandbox.upstream.as_ref()?);
     let (one, other) = (&production.value, &sandbox.value);
     let same = (&one.host, one.port, &one.base_path) == (&other.host, other.port, &other.base_path);
-    let fault = Fault::new("`sandbox.upstream` and `production.upstream` are the same: what is tried would be real");
+    let fault = SettingFault::new(
+        "`sandbox.upstream` and `production.upstream` are the same: sandbox calls would move real money",
+    );
     same.then(|| error(&sandbox.place, fault.remedy("give each environment its own upstream")))
 }
 
-fn short_grace(written: &Written) -> Option<Wrong> {
+fn short_grace(written: &WrittenConfig) -> Option<Wrong> {
     let (grace, answer) = (written.grace.as_ref()?, written.answer.as_ref()?);
     let (connect, handshake) = (written.connect.as_ref()?.value, written.tls_handshake.as_ref()?.value);
-    let longest = LongestWrite::of(connect, handshake, written.write.as_ref()?.value, answer.value).whole;
-    let place = if grace.place == Place::Default { &answer.place } else { &grace.place };
-    let fault = Fault::new(format!(
-        "`timeouts.grace_ms` ({}) is shorter than a write may take ({} ms by the other timeouts): a shutdown would cut \
+    let (commit, write) = (written.commit.as_ref()?.value, written.write.as_ref()?.value);
+    let longest = LongestWrite::of(commit, connect, handshake, write, answer.value).whole;
+    let place = if grace.place == SettingPlace::Default { &answer.place } else { &grace.place };
+    let fault = SettingFault::new(format!(
+        "`timeouts.grace_ms` ({}) is shorter than the longest write ({} ms by the other timeouts): a shutdown would cut \
          payments off",
         grace.value.as_millis(),
         longest.as_millis()
@@ -159,54 +169,97 @@ fn short_grace(written: &Written) -> Option<Wrong> {
     (grace.value < longest).then(|| error(place, fault.remedy(remedy)))
 }
 
-fn short_longest_pause(written: &Written) -> Option<Wrong> {
+fn short_upstream_max(written: &WrittenConfig) -> Option<Wrong> {
+    let (upstream_max, answer) = (written.upstream_max.as_ref()?, written.answer.as_ref()?);
+    let place = if upstream_max.place == SettingPlace::Default { &answer.place } else { &upstream_max.place };
+    let fault = SettingFault::new(format!(
+        "`timeouts.upstream_max_ms` ({}) is shorter than `timeouts.answer_ms` ({}): upstream may act as long as the gate \
+         waits for its answer",
+        upstream_max.value.as_millis(),
+        answer.value.as_millis()
+    ));
+    let remedy = format!("make `upstream_max_ms` at least {}", answer.value.as_millis());
+    (upstream_max.value < answer.value).then(|| error(place, fault.remedy(remedy)))
+}
+
+fn short_longest_pause(written: &WrittenConfig) -> Option<Wrong> {
     let (longest, first) = (written.longest_pause.as_ref()?, written.pause.as_ref()?);
-    let place = if longest.place == Place::Default { &first.place } else { &longest.place };
-    let fault = Fault::new(format!(
+    let place = if longest.place == SettingPlace::Default { &first.place } else { &longest.place };
+    let fault = SettingFault::new(format!(
         "`reconcile.longest_pause_ms` ({}) is shorter than `reconcile.pause_ms` ({})",
         longest.value.as_millis(),
         first.value.as_millis()
     ));
-    (longest.value < first.value).then(|| error(place, fault.remedy("make `longest_pause_ms` the longer one")))
+    (longest.value < first.value)
+        .then(|| error(place, fault.remedy("make `longest_pause_ms` at least as long as `pause_ms`")))
 }
 
-fn no_room_for_one(written: &Written) -> Option<Wrong> {
+fn no_room_for_one(written: &WrittenConfig) -> Option<Wrong> {
     let (all, one) = (written.bodies_bytes.as_ref()?, written.body_bytes.as_ref()?);
-    let place = if all.place == Place::Default { &one.place } else { &all.place };
-    let fault = Fault::new(format!(
-        "`limits.bodies_bytes` ({}) is less than `limits.body_bytes` ({}): the longest body could never be taken",
+    let place = if all.place == SettingPlace::Default { &one.place } else { &all.place };
+    let fault = SettingFault::new(format!(
+        "`limits.bodies_bytes` ({}) is less than `limits.body_bytes` ({}): the longest body would always be refused",
         all.value, one.value
     ));
-    (all.value < one.value).then(|| error(place, fault.remedy("make `bodies_bytes` the larger one")))
+    (all.value < one.value).then(|| error(place, fault.remedy("make `bodies_bytes` at least as large as `body_bytes`")))
 }
 
-fn operand_key(written: &Written) -> Option<Wrong> {
+fn operand_key(written: &WrittenConfig) -> Option<Wrong> {
     let key = written.operand_key.as_ref()?;
     let fault =
-        Fault::new(format!("`audit.operand_key` is shorter than {SHORTEST_KEY} characters: it could be guessed"));
-    let remedy = "make a key with `openssl rand -hex 32`, and name its file";
+        SettingFault::new(format!("`audit.operand_key` is shorter than {SHORTEST_KEY} characters: it can be guessed"));
+    let remedy = "create a key with `openssl rand -hex 32`, and name its file";
     (key.value.reveal().len() < SHORTEST_KEY).then(|| error(&key.place, fault.remedy(remedy)))
 }
 
-fn seal_keys(written: &Written) -> Option<Wrong> {
+fn seal_keys(written: &WrittenConfig) -> Option<Wrong> {
     let Some(key) = &written.seal_key else {
         let place = written.production.listen.as_ref()?.place.clone();
-        let fault =
-            Fault::new("`store.seal_key` is not set: bank and personal data of production are stored in the clear");
+        let fault = SettingFault::new(
+            "`store.seal_key` is not set: bank and personal data of production are stored unencrypted",
+        );
         return Some((
             Severity::Warning,
             place,
-            fault.remedy("make a key with `openssl rand -hex 32`, and name its file"),
+            fault.remedy("create a key with `openssl rand -hex 32`, and name its file"),
         ));
     };
     let former = written.former_seal_key.as_ref()?;
     let (id, former_id) = (written.seal_key_id.as_ref()?, written.former_seal_key_id.as_ref()?);
-    let place = if former_id.place == Place::Default { &id.place } else { &former_id.place };
-    let place = if *place == Place::Default { &former.place } else { place };
-    let fault = Fault::new(format!(
-        "`store.seal_key_id` and `store.former_seal_key_id` are the same, `{}`: which key sealed what?",
+    let place = if former_id.place == SettingPlace::Default { &id.place } else { &former_id.place };
+    let place = if *place == SettingPlace::Default { &former.place } else { place };
+    let fault = SettingFault::new(format!(
+        "`store.seal_key_id` and `store.former_seal_key_id` are the same, `{}`: records could not be matched to their key",
         id.value
     ));
     let same_key = key.value.reveal() == former.value.reveal();
     (id.value == former_id.value && !same_key).then(|| error(place, fault.remedy("give the new key a new name")))
+}
+
+/// Checks the form of the installation's id; gates that share a Redis should have one.
+fn installation(written: &WrittenConfig) -> Option<Wrong> {
+    let Some(id) = &written.installation else {
+        let is_shared = written.store_kind.as_ref().is_some_and(|kind| kind.value == StoreKind::Redis);
+        let place = written.production.listen.as_ref().filter(|_| is_shared)?.place.clone();
+        let fault = SettingFault::new(
+            "`store.installation` is not set: a gate with a new audit folder would not notice another store in the place of its \
+             own",
+        );
+        return Some((Severity::Warning, place, fault.remedy("set the id that `sluice store create` shows")));
+    };
+    let fault = SettingFault::new("`store.installation` is not the id of an installation");
+    let is_one = InstallationId::parse(&id.value).is_some();
+    (!is_one).then(|| error(&id.place, fault.remedy("take what `sluice store create` shows: 8 to 64 of `a-z0-9-`")))
+}
+
+/// Checks that the list of all gates names this one, and only names of gates.
+fn list_of_nodes(written: &WrittenConfig) -> Option<Wrong> {
+    let (all, node) = (written.all_nodes.as_ref()?, written.node.as_ref()?);
+    if let Some(name) = all.value.iter().find(|name| NodeId::parse(name).is_none()) {
+        let fault = SettingFault::new(format!("`store.all_nodes` has `{name}`, which is not the name of a gate"));
+        return Some(error(&all.place, fault.remedy("a name has 1 to 64 of `A-Za-z0-9._-`")));
+    }
+    let fault = SettingFault::new(format!("`store.all_nodes` does not list this gate, `{}`", node.value));
+    let is_listed = all.value.iter().any(|name| name == node.value.as_str());
+    (!is_listed).then(|| error(&all.place, fault.remedy("list the `store.node` of every gate")))
 }

@@ -1,11 +1,11 @@
-//! What is wrong with what was written, and where it stands.
+//! Faults of settings, and their places.
 
 use crate::base::finding::Finding;
 
-/// Where something was written.
+/// The place where a setting was written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Place {
-    /// By nobody: it is the default.
+pub(super) enum SettingPlace {
+    /// The default: nobody wrote it.
     Default,
     File {
         line: usize,
@@ -15,39 +15,41 @@ pub(super) enum Place {
     Variable(String),
 }
 
-impl Place {
+impl SettingPlace {
     pub fn locate(&self, file: &str, finding: Finding) -> Finding {
         match self {
-            Place::Default => Finding { file: file.to_owned(), ..finding },
-            Place::File { line, column } => Finding { file: file.to_owned(), ..finding }.at(format!("{line}:{column}")),
-            Place::Variable(name) => Finding { file: "environment".to_owned(), ..finding }.at(name.clone()),
+            SettingPlace::Default => Finding { file: file.to_owned(), ..finding },
+            SettingPlace::File { line, column } => {
+                Finding { file: file.to_owned(), ..finding }.at(format!("{line}:{column}"))
+            }
+            SettingPlace::Variable(name) => Finding { file: "environment".to_owned(), ..finding }.at(name.clone()),
         }
     }
 }
 
-/// What is wrong with one thing that was written.
+/// A fault of one setting.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(super) struct SettingFault {
     pub text: String,
     pub remedy: Option<String>,
-    /// Where it is not at the value's own place.
-    pub place: Option<Place>,
+    /// The place of the fault, if it is not that of the value.
+    pub place: Option<SettingPlace>,
 }
 
-impl Fault {
-    pub fn new(text: impl Into<String>) -> Fault {
-        Fault { text: text.into(), remedy: None, place: None }
+impl SettingFault {
+    pub fn new(text: impl Into<String>) -> SettingFault {
+        SettingFault { text: text.into(), remedy: None, place: None }
     }
 
-    pub fn remedy(self, remedy: impl Into<String>) -> Fault {
-        Fault { remedy: Some(remedy.into()), ..self }
+    pub fn remedy(self, remedy: impl Into<String>) -> SettingFault {
+        SettingFault { remedy: Some(remedy.into()), ..self }
     }
 
-    pub fn at(self, place: &Place) -> Fault {
-        Fault { place: Some(place.clone()), ..self }
+    pub fn at(self, place: &SettingPlace) -> SettingFault {
+        SettingFault { place: Some(place.clone()), ..self }
     }
 
-    pub fn error(self, file: &str, value_place: &Place) -> Finding {
+    pub fn error(self, file: &str, value_place: &SettingPlace) -> Finding {
         let finding = Finding { remedy: self.remedy, ..Finding::error(file, self.text) };
         self.place.as_ref().unwrap_or(value_place).locate(file, finding)
     }

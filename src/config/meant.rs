@@ -1,24 +1,26 @@
-//! What the configuration means, once nothing is wrong with it: complete, typed, with every file read.
+//! The validated configuration: complete, typed, with every file read.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::belief::BeliefConfig;
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
-use crate::commit::NodeId;
+use crate::base::word_enum::word_enum;
+use crate::ledger::{InstallationId, NodeId};
+use crate::people::session::SessionTerms;
 use crate::stations::admit::{Algorithm, FieldPath};
 use crate::stations::hold::Owners;
-use crate::stations::session::SessionTerms;
 
 mod webhook;
 
 pub use webhook::WebhookConfig;
 
-/// All that is configured.
+/// The whole configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// At least one, production first, none twice.
+    /// At least one, production first, without duplicates.
     pub environments: Vec<EnvironmentConfig>,
     /// At least one for each environment; no two with the same name or the same `iss`.
     pub issuers: Vec<IssuerConfig>,
@@ -38,22 +40,24 @@ pub struct Config {
     pub limits: LimitsConfig,
     pub timeouts: TimeoutsConfig,
     pub log: LogConfig,
-    /// Without it nothing is traced.
+    /// The collector of traces; `None` if nothing is traced.
     pub traces: Option<Collector>,
-    /// Threads that serve; 0 means one for each core.
+    /// The number of worker threads; 0 means one for each core.
     pub threads: usize,
 }
 
-/// What callers hear of a call that waits for people.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HoldsMode {
-    /// 202.
-    Wait,
-    /// 403: their clients take any 2xx for done.
-    Refuse,
+word_enum! {
+    /// The answer to a caller whose call waits for approval.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum HoldsMode {
+        /// 202.
+        Wait = "wait",
+        /// 403: for clients that take any 2xx for success.
+        Refuse = "refuse",
+    }
 }
 
-/// One environment: where callers reach it, and where it leads.
+/// One environment: its listener and its upstream.
 #[derive(Clone, Debug)]
 pub struct EnvironmentConfig {
     pub environment: Environment,
@@ -61,91 +65,92 @@ pub struct EnvironmentConfig {
     pub tls: Option<ListenerTls>,
     pub upstream: UpstreamConfig,
     pub credential: CredentialConfig,
+    pub belief: BeliefConfig,
 }
 
-/// Whose token upstream sees.
+/// The token that upstream gets.
 #[derive(Clone, Debug)]
 pub enum CredentialConfig {
     /// The caller's own.
     Forward,
-    /// Ours, in the place of the caller's.
+    /// The gate's own, in place of the caller's.
     Inject(CredentialSource),
 }
 
 #[derive(Clone, Debug)]
 pub enum CredentialSource {
-    /// From a variable, or as it was written.
+    /// From a variable, or from the configuration itself.
     Given(Secret),
     /// From a file, read again when it changes.
     File(PathBuf),
 }
 
-/// Whose tokens are taken.
+/// An issuer whose tokens are accepted.
 #[derive(Clone, Debug)]
 pub struct IssuerConfig {
-    /// What policies, metrics and logs call it.
+    /// The name in policies, metrics and logs.
     pub name: String,
-    /// What its tokens say in `iss`.
+    /// The `iss` of its tokens.
     pub issuer: String,
-    /// Of these a token must name one in `aud`.
+    /// A token must name one of these in `aud`.
     pub audiences: Vec<String>,
-    /// Where its tokens may be used; nowhere if it is the console's alone.
+    /// Where its tokens are accepted; empty if only the console accepts them.
     pub environments: Vec<Environment>,
-    /// The algorithms that its signatures may have; they fit the kind of its keys.
+    /// The accepted signature algorithms; they fit the kind of its keys.
     pub algorithms: Vec<Algorithm>,
     pub keys: KeySource,
-    /// How long keys that may change are used since they were last seen to be good.
+    /// How long keys that may change are used after they were last known to be good.
     pub longest_stale: Duration,
-    /// How far clocks may be apart.
+    /// The accepted difference between clocks.
     pub leeway: Duration,
     /// The longest time from a token's issue to its expiry.
     pub longest_lifetime: Duration,
-    /// Fields that must be there, each a path such as `client_id` or `act.sub`.
+    /// Fields that a token must have, each a path such as `client_id` or `act.sub`.
     pub required: Vec<FieldPath>,
-    /// Where the roles are.
+    /// The field of the roles.
     pub roles: Option<FieldPath>,
-    /// Where the person behind a service's token is.
+    /// The field of the person for whom a service acts.
     pub requester: FieldPath,
-    /// What its callers hear of a call that waits for people.
+    /// The answer to its callers whose calls wait for approval.
     pub holds: HoldsMode,
 }
 
-/// Where an issuer's keys come from.
+/// The source of an issuer's keys.
 #[derive(Clone, Debug)]
 pub enum KeySource {
-    /// A JWKS document, fetched; `ca_pem` replaces the system's authorities, `keep` is where the last good one is kept.
+    /// A JWKS document, fetched; `ca_pem` replaces the system's authorities, `keep` is the file of the last good one.
     Url { url: String, ca_pem: Option<Vec<u8>>, keep: Option<PathBuf> },
     /// A JWKS document in a file, read again when it changes.
     File(PathBuf),
     /// One public key or certificate, as PEM.
     Pem(Vec<u8>),
-    /// A secret that both sides know.
+    /// A secret that the issuer and the gate share.
     Shared(Secret),
 }
 
-/// What a listener shows to callers; certificate and key fit each other.
+/// The certificate of a listener and its key; they fit each other.
 #[derive(Clone, Debug)]
 pub struct ListenerTls {
     pub certificates_pem: Vec<u8>,
     pub key_pem: Secret,
-    /// What callers must show, if they must.
+    /// The certificates that callers must have, if any.
     pub clients: Option<ClientsConfig>,
 }
 
-/// Whose certificates callers must show.
+/// The authorities of callers' certificates.
 #[derive(Clone, Debug)]
 pub struct ClientsConfig {
-    /// The authorities that they come from; at least one.
+    /// The authorities that issue the certificates; at least one.
     pub ca_pem: Vec<u8>,
-    /// A file with lists of those that are revoked, read again when it changes.
+    /// A file with revocation lists, read again when it changes.
     pub revoked: Option<PathBuf>,
 }
 
-/// The one host that an environment's calls go to.
+/// The one host that an environment's calls are sent to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamConfig {
     pub tls: bool,
-    /// Never empty: an empty name would switch the check of upstream's certificate off. An IPv6 address has no brackets.
+    /// Never empty: an empty name would disable the check of upstream's certificate. An IPv6 address has no brackets.
     pub host: String,
     pub port: u16,
     /// Empty, or `/x` without a slash at the end.
@@ -154,46 +159,46 @@ pub struct UpstreamConfig {
     pub ca_pem: Option<Vec<u8>>,
 }
 
-/// Where people come in.
+/// The console.
 #[derive(Clone, Debug)]
 pub struct ConsoleConfig {
     pub listen: SocketAddr,
     pub tls: Option<ListenerTls>,
-    /// The name of the one issuer whose tokens are taken; it has a field for roles.
+    /// The name of the one issuer whose tokens are accepted; it has a field for roles.
     pub issuer: String,
     pub owners: Owners,
-    /// What browsers call it, to the letter, where that was said.
+    /// The exact origin that browsers use, if configured.
     pub origin: Option<String>,
     pub sessions: SessionTerms,
     /// Whether a browser may sign in with a token.
     pub token_sign_in: bool,
     pub oidc: Option<OidcConfig>,
-    /// How long before a hold expires people are reminded.
+    /// How long before the expiry of a hold a reminder is sent.
     pub remind_before: Duration,
 }
 
-/// The OpenID provider that people sign in at.
+/// The OpenID provider where people sign in.
 #[derive(Clone, Debug)]
 pub struct OidcConfig {
-    /// Where it is, and what its tokens say in `iss`, of the console's issuer.
+    /// Its URL, which is also the `iss` of the console's issuer.
     pub issuer: String,
-    /// Among the audiences of the console's issuer.
+    /// One of the audiences of the console's issuer.
     pub client_id: String,
     pub client_secret: Option<Secret>,
     pub scopes: Vec<String>,
-    /// What people call it.
+    /// The name shown to people.
     pub name: String,
     /// The authorities to trust instead of the system's.
     pub ca_pem: Option<Vec<u8>>,
-    /// What browsers call the console.
+    /// The origin of the console in browsers.
     pub origin: String,
 }
 
-/// When upstream is asked what became of calls in doubt.
+/// When upstream is asked about calls with an unknown outcome.
 #[derive(Clone, Copy, Debug)]
 pub struct ReconcileConfig {
     pub first_look: Duration,
-    /// From the first look to the second; then ever twice as long.
+    /// The pause between the first two queries; it doubles from then on.
     pub pause: Duration,
     pub longest_pause: Duration,
 }
@@ -207,9 +212,9 @@ pub struct ProbesConfig {
 pub struct CatalogConfig {
     /// The folder of a contract that replaces the built-in one.
     pub schemas: Option<PathBuf>,
-    /// Operations that are off as shipped and wanted nevertheless.
+    /// Operations that are off by default and enabled here.
     pub enable: Vec<String>,
-    /// Places of bodies that the contract does not know, as `operation:/pointer`.
+    /// Fields of bodies that the contract does not know, as `operation:/pointer`.
     pub further: Vec<String>,
 }
 
@@ -219,15 +224,15 @@ pub struct RedisConfig {
     pub place: RedisPlace,
     /// The authorities to trust instead of the system's.
     pub ca_pem: Option<Vec<u8>>,
-    /// How long a call waits for it.
+    /// The deadline of a call to it.
     pub timeout: Duration,
     /// How many nodes share it; at least 1.
     pub nodes: u64,
-    /// What it must do as the store; nothing where it is none.
+    /// The demands on it as the store; `None` if it is not the store.
     pub demands: Option<Demands>,
 }
 
-/// Where a Redis is.
+/// The address of a Redis.
 #[derive(Clone, Debug)]
 pub enum RedisPlace {
     /// `redis://` or `rediss://`.
@@ -235,18 +240,18 @@ pub enum RedisPlace {
     Sentinels(SentinelsConfig),
 }
 
-/// Those who say where a Redis is.
+/// The Sentinels that name the Redis.
 #[derive(Clone, Debug)]
 pub struct SentinelsConfig {
     /// Hosts and ports, at least one.
     pub addresses: Vec<(String, u16)>,
-    /// What they call the Redis.
+    /// The name of the Redis at the Sentinels.
     pub master: String,
-    /// At the Redis.
+    /// The login at the Redis.
     pub login: Login,
-    /// At the Sentinels.
+    /// The login at the Sentinels.
     pub sentinel_login: Login,
-    /// To both.
+    /// Whether both are reached by TLS.
     pub tls: bool,
 }
 
@@ -256,100 +261,108 @@ pub struct Login {
     pub password: Option<Secret>,
 }
 
-/// What a Redis that is the store must do.
+/// The demands on a Redis that is the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demands {
     pub durability: Durability,
-    /// It may evict, and keep nothing on disk.
+    /// Whether it may evict records, and keep nothing on disk.
     pub allow_unsafe: bool,
 }
 
-/// How sure a write must be before money leaves.
+/// How durable a write must be before money leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// The Redis has done it.
+    /// The primary has confirmed it.
     Acknowledged,
-    /// So many replicas have it as well.
+    /// This many replicas have it as well.
     Replicated { replicas: u64 },
     /// It is on the disk of the Redis.
     Fsynced,
 }
 
-/// Where the store is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StoreKind {
-    /// In a folder of this process alone.
-    Embedded,
-    /// In the Redis that nodes share.
-    Redis,
+word_enum! {
+    /// The kind of store.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum StoreKind {
+        /// In a folder of this process alone.
+        Embedded = "embedded",
+        /// In the Redis that nodes share.
+        Redis = "redis",
+    }
 }
 
-/// What is kept of requestIds.
+/// The store of requestIds.
 #[derive(Clone, Debug)]
 pub struct StoreConfig {
     pub kind: StoreKind,
-    /// Of the embedded store; and where outcomes wait that the store could not be told.
+    /// The folder of the embedded store; and of outcomes that could not be written to any store.
     pub folder: PathBuf,
-    /// How long a start waits for it while another process has it.
+    /// How long a start waits while another process has the store open.
     pub wait: Duration,
-    /// The name of this gate.
     pub node: NodeId,
-    /// How long answers are kept.
+    /// The id that the store of production must have, if it is set.
+    pub installation: Option<InstallationId>,
+    /// All gates that share the store, if they are listed.
+    pub nodes: Vec<NodeId>,
     pub answers: Duration,
-    /// How long after that it is kept that there was one.
+    /// How long after that a used requestId is remembered.
     pub spent: Duration,
-    /// What is stored is encrypted with the first; the others are of former times.
+    /// The first key encrypts; the others are former keys.
     pub seal_keys: Vec<(String, Secret)>,
 }
 
-/// The audit chain of this node.
+/// The audit log of this node.
 #[derive(Clone, Debug)]
 pub struct AuditConfig {
     pub folder: PathBuf,
-    /// From this size on a new file is begun.
+    /// The size at which a new file is begun.
     pub file_bytes: usize,
-    /// What its state is signed with.
+    /// The key that signs checkpoints.
     pub checkpoint_key: Option<Secret>,
-    /// What personal operands of decisions are kept under; without one, a random one in the folder.
+    /// The key that digests personal operands of decisions; if `None`, a random one in the folder.
     pub operand_key: Option<Secret>,
 }
 
-/// What happens when upstream's answer breaks the contract.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AnswerMode {
-    /// It passes; the drift is counted and logged.
-    Observe,
-    /// A read's answer is held back until checked, and refused.
-    Enforce,
+word_enum! {
+    /// The reaction to an upstream answer that breaks the contract.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum AnswerMode {
+        /// The answer passes; the drift is counted and logged.
+        Observe = "observe",
+        /// A read's answer is held back until it is checked, and refused if it breaks the contract.
+        Enforce = "enforce",
+    }
 }
 
-/// What it takes for a set of policies to take force that is not proved to let no more pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Loosening {
-    /// Nothing: whoever may write the folder decides.
-    Free,
-    /// Two people agree at the console.
-    TwoPeople,
+word_enum! {
+    /// The condition for a policy set that may allow more than the current one to take force.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Loosening {
+        /// None: whoever may write the folder decides.
+        Free = "free",
+        /// Two people approve it at the console.
+        TwoPeople = "two-people",
+    }
 }
 
 #[derive(Clone, Debug)]
 pub struct LimitsConfig {
-    /// The longest request body.
+    /// The maximum size of a request body.
     pub body_bytes: usize,
-    /// All request bodies that are held at one time; at least `body_bytes`.
+    /// The maximum size of all request bodies in memory; at least `body_bytes`.
     pub bodies_bytes: usize,
-    /// The longest head of a request.
+    /// The maximum size of a request head.
     pub head_bytes: usize,
-    /// The most headers of a request.
+    /// The maximum number of headers in a request.
     pub headers: usize,
-    /// The most connections of a listener at one time.
+    /// The maximum number of connections to a listener.
     pub connections: usize,
     pub connections_per_peer: usize,
-    /// After so many requests a connection is closed.
+    /// The number of requests after which a connection is closed.
     pub requests_per_connection: usize,
-    /// The most requests at one time on an HTTP/2 connection.
+    /// The maximum number of concurrent requests on an HTTP/2 connection.
     pub streams_per_connection: usize,
-    /// The most of an upstream answer that is read whole.
+    /// The maximum size of an upstream answer that is read whole.
     pub answer_bytes: usize,
 }
 
@@ -359,18 +372,22 @@ pub struct TimeoutsConfig {
     pub head: Duration,
     /// For the whole body of a request.
     pub body: Duration,
-    /// For what a caller still sends after a refusal.
+    /// For the rest of a request after its refusal.
     pub drain: Duration,
     /// For the TLS handshake with a caller.
     pub client_handshake: Duration,
-    /// To reach upstream.
+    /// For connecting to upstream.
     pub connect: Duration,
     /// For the TLS handshake with upstream.
     pub tls_handshake: Duration,
     /// For one write to upstream.
     pub write: Duration,
-    /// From the last byte sent to the whole answer of a write; to each piece of the answer to a read.
+    /// For the store and the audit log, before the first byte of a write is sent.
+    pub commit: Duration,
+    /// From the last byte sent to the whole answer.
     pub answer: Duration,
+    /// The longest that upstream may take to act on a request whose last byte has arrived; at least `answer`.
+    pub upstream_max: Duration,
     /// For one write to a caller.
     pub client_write: Duration,
     /// How long a caller's connection may be idle.
@@ -379,17 +396,17 @@ pub struct TimeoutsConfig {
     pub upstream_idle: Duration,
     /// How long a shutdown is announced before it begins.
     pub notice: Duration,
-    /// How long a shutdown waits for what runs; at least a [`super::LongestWrite`].
+    /// How long a shutdown waits for open requests; at least a [`super::LongestWrite`].
     pub grace: Duration,
 }
 
-/// Where traces of requests go.
+/// The collector of traces.
 #[derive(Clone, Debug)]
 pub struct Collector {
     pub url: String,
-    /// What each batch says for itself; it is fit for a header.
+    /// The `Authorization` header of each batch; a valid header value.
     pub authorization: Option<Secret>,
-    /// Of requests that come without a trace, one in so many begins one.
+    /// One in this many requests without a trace begins one.
     pub one_in: u64,
 }
 
@@ -399,41 +416,35 @@ pub struct LogConfig {
     pub level: LogLevel,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
-    /// For people on a terminal, JSON elsewhere.
-    Auto,
-    Json,
-    Human,
+word_enum! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum LogFormat {
+        /// `human` on a terminal, JSON elsewhere.
+        Auto = "auto",
+        Json = "json",
+        Human = "human",
+    }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogLevel {
-    Error,
-    Warn,
-    Info,
-    Debug,
-    Trace,
+word_enum! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum LogLevel {
+        Error = "error",
+        Warn = "warn",
+        Info = "info",
+        Debug = "debug",
+        Trace = "trace",
+    }
 }
 
 impl LogLevel {
-    /// The one that says a little more; none says more than the last.
+    /// Returns the next more verbose level; the last one returns itself.
     pub fn louder(self) -> LogLevel {
         match self {
             LogLevel::Error => LogLevel::Warn,
             LogLevel::Warn => LogLevel::Info,
             LogLevel::Info => LogLevel::Debug,
             LogLevel::Debug | LogLevel::Trace => LogLevel::Trace,
-        }
-    }
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            LogLevel::Error => "error",
-            LogLevel::Warn => "warn",
-            LogLevel::Info => "info",
-            LogLevel::Debug => "debug",
-            LogLevel::Trace => "trace",
         }
     }
 }

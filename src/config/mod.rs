@@ -1,17 +1,19 @@
-//! Configuration: from what was written to what is meant.
+//! Configuration: from the written file to checked values.
 //!
-//! One table (`settings`) says which settings there are; the parser, the names of environment variables and the
-//! reference file derive from it. All that is wrong is told at once, each thing with its place and a remedy.
-//! Nothing here reads the environment or a file by itself: both come in through [`World`].
+//! One table (`settings`) lists all settings; the parser, the names of environment variables and the reference file
+//! derive from it. All faults are reported at once, each with its place and a remedy. Nothing here reads the
+//! environment or a file directly: both come in through [`ConfigWorld`].
 //!
-//! The way of a value: `document` finds it in the file, or `environment` in a variable, which wins; `value`
-//! gives it its type and keeps it in `written`; `combination` looks at what goes together; `meant` is the result.
+//! The path of a value: `document` finds it in the file, or `environment` in a variable, which wins; `value` checks its
+//! type and stores it in `written`; `combination` checks settings together; `meant` is the result.
 
+mod belief;
 mod combination;
 mod document;
 mod environment;
 mod fault;
-mod longest;
+mod heading;
+mod longest_write;
 mod meant;
 mod pem;
 mod reference;
@@ -28,7 +30,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use longest::LongestWrite;
+pub use belief::{BeliefConfig, UnlistedMode};
+pub use longest_write::{LongestWrite, QuietTime};
 pub use meant::{
     AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Collector, Config, ConsoleConfig, CredentialConfig,
     CredentialSource, Demands, Durability, EnvironmentConfig, HoldsMode, IssuerConfig, KeySource, LimitsConfig,
@@ -43,58 +46,59 @@ pub use value::credential_in;
 
 use crate::base::digest::Fingerprint;
 use crate::base::finding::{Finding, Severity};
-use document::{Document, Found, Raw};
-use fault::{Fault, Place};
-use settings::{Absent, Heading, Presence, SECTIONS, Section, Setting};
-use value::Source;
-use written::Written;
+use document::{ConfigDocument, FoundValue, RawValue};
+use fault::{SettingFault, SettingPlace};
+use heading::Heading;
+use settings::{Absent, Presence, SECTIONS, Section, Setting};
+use value::ValueSource;
+use written::WrittenConfig;
 
-/// What configuration may look at besides its own text.
-pub struct World<'w> {
+/// The environment and the files that a configuration may read.
+pub struct ConfigWorld<'w> {
     pub environment: BTreeMap<String, OsString>,
     pub read_file: &'w dyn Fn(&Path) -> io::Result<Vec<u8>>,
-    /// Whether there is a folder of that name, and it can be read.
+    /// Whether a folder of that name exists and is readable.
     pub is_folder: &'w dyn Fn(&Path) -> bool,
 }
 
-impl fmt::Debug for World<'_> {
-    /// The environment may hold secrets.
+impl fmt::Debug for ConfigWorld<'_> {
+    /// Shows no field: the environment may contain secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("World").finish_non_exhaustive()
     }
 }
 
-/// A configuration that can be run, and what is odd about it.
+/// A valid configuration, and its warnings.
 #[derive(Clone, Debug)]
-pub struct Reading {
+pub struct ConfigReading {
     pub config: Config,
     pub warnings: Vec<Finding>,
-    /// The settings that are written, each with a digest of its value and of the files that it names.
+    /// The settings that are set, each with a digest of its value and of the files that it names.
     pub written: BTreeMap<String, Fingerprint>,
     /// Every file that a setting names and that was read.
     pub files: Vec<PathBuf>,
 }
 
-/// Reads the text of the configuration file called `file`, or tells everything that is wrong with it.
-pub fn read(text: &str, file: &str, world: &World<'_>) -> Result<Reading, Vec<Finding>> {
+/// Parses and checks the text of the configuration file called `file`, or returns every fault.
+pub fn parse_config(text: &str, file: &str, world: &ConfigWorld<'_>) -> Result<ConfigReading, Vec<Finding>> {
     let folder = Path::new(file).parent().unwrap_or(Path::new(""));
     let document = document::document(text, file);
     if document.is_broken {
         return Err(document.findings);
     }
-    let mut reader = Reader::new(file, Source { world, folder, read: RefCell::default() }, document);
+    let mut reader = ConfigReader::new(file, ValueSource { world, folder, read: RefCell::default() }, document);
     reader.sections();
     reader.findings.extend(combination::findings(file, &reader.written));
     reader.findings.extend(environment::unknown(world, &reader.variables));
     reader.finish()
 }
 
-/// Goes through the table, setting by setting.
-struct Reader<'r> {
+/// Reads the table, setting by setting.
+struct ConfigReader<'r> {
     file: &'r str,
-    source: Source<'r>,
-    document: Document,
-    written: Written,
+    source: ValueSource<'r>,
+    document: ConfigDocument,
+    written: WrittenConfig,
     /// The environments that are configured.
     present: BTreeSet<&'static str>,
     /// Environment variables that the configuration names.
@@ -103,11 +107,11 @@ struct Reader<'r> {
     findings: Vec<Finding>,
 }
 
-impl<'r> Reader<'r> {
-    fn new(file: &'r str, source: Source<'r>, mut document: Document) -> Reader<'r> {
+impl<'r> ConfigReader<'r> {
+    fn new(file: &'r str, source: ValueSource<'r>, mut document: ConfigDocument) -> ConfigReader<'r> {
         let findings = std::mem::take(&mut document.findings);
         let (written, present, variables, digests) = Default::default();
-        Reader { file, source, document, written, present, variables, digests, findings }
+        ConfigReader { file, source, document, written, present, variables, digests, findings }
     }
 
     fn sections(&mut self) {
@@ -126,13 +130,13 @@ impl<'r> Reader<'r> {
             }
         }
         if self.present.is_empty() {
-            let finding = Finding::error(self.file, "there is neither a `[production]` nor a `[sandbox]` section");
-            self.findings.push(finding.remedy("write at least one, with `listen` and `upstream`"));
+            let finding = Finding::error(self.file, "the file has neither a `[production]` nor a `[sandbox]` section");
+            self.findings.push(finding.remedy("add at least one, with `listen` and `upstream`"));
         }
     }
 
     fn section(&mut self, section: &Section, heading: &Heading) {
-        let found: Vec<(&Setting, Option<Found>)> =
+        let found: Vec<(&Setting, Option<FoundValue>)> =
             section.settings.iter().map(|setting| (setting, self.found(heading, setting))).collect();
         let is_written = self.document.headings.contains_key(heading) || found.iter().any(|(_, found)| found.is_some());
         match section.presence {
@@ -150,12 +154,12 @@ impl<'r> Reader<'r> {
         }
     }
 
-    fn found(&mut self, heading: &Heading, setting: &Setting) -> Option<Found> {
+    fn found(&mut self, heading: &Heading, setting: &Setting) -> Option<FoundValue> {
         let in_file = self.document.found.remove(&(heading.clone(), setting.name));
         environment::found(heading, setting, self.source.world).or(in_file)
     }
 
-    fn setting(&mut self, heading: &Heading, setting: &Setting, found: Option<&Found>) {
+    fn setting(&mut self, heading: &Heading, setting: &Setting, found: Option<&FoundValue>) {
         let (is_written, before) = (found.is_some(), self.source.read.borrow().len());
         let path = heading.path(setting.name);
         let by_default;
@@ -163,22 +167,27 @@ impl<'r> Reader<'r> {
             (Some(found), _) => found,
             (None, Absent::Nothing { .. } | Absent::First { .. } | Absent::Another { .. }) => return,
             (None, Absent::Fault { example, .. }) => return self.missing(heading, setting, example),
-            (None, Absent::Means(text)) => match document::value(text, &Place::Default) {
+            (None, Absent::Means(text)) => match document::value(text, &SettingPlace::Default) {
                 Some(found) => {
                     by_default = found;
                     &by_default
                 }
-                None => return self.fault(&Place::Default, Fault::new(format!("the default of `{path}` is broken"))),
+                None => {
+                    return self.fault(
+                        &SettingPlace::Default,
+                        SettingFault::new(format!("the default of `{path}` is invalid")),
+                    );
+                }
             },
         };
         self.variables.extend(value::variables_named(found).into_iter().map(str::to_owned));
         if value::is_plain(&setting.kind, found) {
-            let warning = Finding::warning(self.file, format!("`{path}` is a secret, and stands here for all to read"))
+            let warning = Finding::warning(self.file, format!("`{path}` is a secret in plain text in this file"))
                 .remedy("write it as `{ file = \"path\" }` or `{ env = \"NAME\" }`");
             self.findings.push(found.place.locate(self.file, warning));
         }
         if let Err(fault) = value::store(&setting.kind, found, &self.source, &mut self.written) {
-            self.fault(&found.place, Fault { text: format!("`{path}`: {}", fault.text), ..fault });
+            self.fault(&found.place, SettingFault { text: format!("`{path}`: {}", fault.text), ..fault });
         }
         if is_written {
             let read = self.source.read.borrow();
@@ -191,26 +200,29 @@ impl<'r> Reader<'r> {
 
     fn missing(&mut self, heading: &Heading, setting: &Setting, example: &str) {
         let name = setting.name;
-        let fault = Fault::new(format!("`{}` is missing", heading.path(name)));
+        let fault = SettingFault::new(format!("`{}` is missing", heading.path(name)));
         let variable = heading.variable(name).map_or_else(String::new, |variable| format!(", or set `{variable}`"));
         self.fault(&self.place(heading), fault.remedy(format!("write for example `{name} = {example}`{variable}")));
     }
 
-    fn place(&self, heading: &Heading) -> Place {
-        self.document.headings.get(heading).cloned().unwrap_or(Place::Default)
+    fn place(&self, heading: &Heading) -> SettingPlace {
+        self.document.headings.get(heading).cloned().unwrap_or(SettingPlace::Default)
     }
 
-    /// Settings that mean nothing without each other, whether or not they can be read.
-    fn pairs(&mut self, heading: &Heading, found: &[(&Setting, Option<Found>)]) {
+    /// Checks pairs of settings that need or exclude each other, whether or not their values are valid.
+    fn pairs(&mut self, heading: &Heading, found: &[(&Setting, Option<FoundValue>)]) {
         let of = |name: &str| found.iter().find(|(s, _)| s.name == name).and_then(|(_, found)| found.as_ref());
         let fault = |has: &str, lacks: &str| {
-            Fault::new(format!("`{}` has no use without `{}`", heading.path(has), heading.path(lacks)))
-                .remedy(format!("write `{lacks}` as well, or leave `{has}` out"))
+            SettingFault::new(format!("`{}` has no effect without `{}`", heading.path(has), heading.path(lacks)))
+                .remedy(format!("set `{lacks}` as well, or remove `{has}`"))
         };
         if let (Some(_), Some(sentinels)) = (of("url"), of("sentinels")) {
-            let fault =
-                Fault::new(format!("`{}` does not go with `{}`", heading.path("sentinels"), heading.path("url")));
-            self.fault(&sentinels.place, fault.remedy("write the one that says where the Redis is"));
+            let fault = SettingFault::new(format!(
+                "`{}` cannot be combined with `{}`",
+                heading.path("sentinels"),
+                heading.path("url")
+            ));
+            self.fault(&sentinels.place, fault.remedy("keep the one that says where the Redis is"));
         }
         match (of("tls_certificate"), of("tls_key")) {
             (Some(certificate), None) => self.fault(&certificate.place, fault("tls_certificate", "tls_key")),
@@ -250,60 +262,63 @@ impl<'r> Reader<'r> {
         }
     }
 
-    /// Of settings that stand for each other there is one, whether or not it can be read.
-    fn alternatives(&mut self, heading: &Heading, found: &[(&Setting, Option<Found>)]) {
+    /// Checks that exactly one of several alternative settings is set, whether or not its value is valid.
+    fn alternatives(&mut self, heading: &Heading, found: &[(&Setting, Option<FoundValue>)]) {
         let all: Vec<_> = found.iter().filter(|(s, _)| matches!(s.absent, Absent::Another { .. })).collect();
         let written: Vec<_> = all.iter().filter_map(|(s, found)| Some((s.name, found.as_ref()?))).collect();
         let names: Vec<String> = all.iter().map(|(s, _)| format!("`{}`", s.name)).collect();
-        let remedy = format!("write exactly one of {}", names.join(", "));
+        let remedy = format!("set exactly one of {}", names.join(", "));
         match written.as_slice() {
             [] if !all.is_empty() => {
-                let fault = Fault::new(format!("`{}` has none of {}", heading.path(""), names.join(", ")));
+                let fault = SettingFault::new(format!("`{}` needs one of {}", heading.path(""), names.join(", ")));
                 self.fault(&self.place(heading), fault.remedy(remedy));
             }
             [(first, _), .., (last, found)] => {
-                let fault = Fault::new(format!("`{}` does not go with `{first}`", heading.path(last)));
+                let fault = SettingFault::new(format!("`{}` cannot be combined with `{first}`", heading.path(last)));
                 self.fault(&found.place, fault.remedy(remedy));
             }
             [] | [_] => {}
         }
     }
 
-    /// A webhook has secrets, whether or not they can be read; a chat asks for none.
-    fn unsigned(&mut self, heading: &Heading, found: &[(&Setting, Option<Found>)]) {
+    /// Checks that a webhook has secrets, whether or not they are valid; only a chat needs none.
+    fn unsigned(&mut self, heading: &Heading, found: &[(&Setting, Option<FoundValue>)]) {
         let of = |name: &str| found.iter().find(|(s, _)| s.name == name).and_then(|(_, found)| found.as_ref());
-        let is_chat = of("format").is_some_and(|format| matches!(&format.raw, Raw::Text(text) if text == "chat"));
+        let is_chat = of("format").is_some_and(|format| matches!(&format.raw, RawValue::Text(text) if text == "chat"));
         if heading.section != "webhook" || is_chat || of("secrets").is_some() {
             return;
         }
-        let fault = Fault::new(format!("`{}` has no `secrets`: nobody could tell who sends to it", heading.path("")));
-        let remedy = "make one with `echo \"whsec_$(openssl rand -base64 32)\"`, and name its file: `secrets = [{ file = \
+        let fault = SettingFault::new(format!(
+            "`{}` has no `secrets`: its receiver could not verify the sender",
+            heading.path("")
+        ));
+        let remedy = "create one with `echo \"whsec_$(openssl rand -base64 32)\"`, and name its file: `secrets = [{ file = \
                       \"path\" }]`";
         self.fault(&self.place(heading), fault.remedy(remedy));
     }
 
-    fn fault(&mut self, place: &Place, fault: Fault) {
+    fn fault(&mut self, place: &SettingPlace, fault: SettingFault) {
         self.findings.push(fault.error(self.file, place));
     }
 
-    fn finish(mut self) -> Result<Reading, Vec<Finding>> {
+    fn finish(mut self) -> Result<ConfigReading, Vec<Finding>> {
         self.findings.sort_by_key(|finding| order(self.file, finding));
         if self.findings.iter().any(|finding| finding.severity == Severity::Error) {
             return Err(self.findings);
         }
         match self.written.meant() {
-            Some(config) => Ok(Reading {
+            Some(config) => Ok(ConfigReading {
                 config,
                 warnings: self.findings,
                 written: self.digests,
                 files: self.source.read.into_inner().into_iter().map(|(path, _)| path).collect(),
             }),
-            None => Err(vec![Finding::error(self.file, "a setting has no value; this is a fault of Sluice itself")]),
+            None => Err(vec![Finding::error(self.file, "a setting has no value: this is a bug in Sluice")]),
         }
     }
 }
 
-/// As one reads the file, then the rest.
+/// Sorts findings in the order of the file, then the rest.
 fn order(file: &str, finding: &Finding) -> (bool, usize, usize) {
     let place = finding.place.as_deref().and_then(|place| place.split_once(':'));
     let number = |text: &str| text.parse().unwrap_or(usize::MAX);

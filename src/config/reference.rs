@@ -3,25 +3,25 @@
 use super::environment::OTHERS;
 use super::settings::{Absent, Presence, SECTIONS, Section, Setting, Used};
 
-/// `deploy/sluice.toml`: the settings that must be written with examples, all others as comments.
+/// Returns `deploy/sluice.toml`: required settings with examples, all others as comments.
 pub fn reference() -> String {
-    file("Sluice: every setting, what it means, and what it is where it is not written.", Used::InReference)
+    file("Sluice: every setting, its meaning, and its default.", Used::InReference)
 }
 
-/// What `sluice init` writes: the same, leading to this machine instead of the examples.
+/// Returns the file that `sluice init` writes: the same settings, with local values instead of the examples.
 pub fn first() -> String {
-    file("The configuration of Sluice. `sluice check` says what is wrong with it.", Used::InFirst)
+    file("The configuration of Sluice. `sluice check` reports its errors.", Used::InFirst)
 }
 
 const GENERAL: &str = "\
-A setting after `#` has that value by default, or is an example where it says so; take the `#` away to set it.
+A setting after `#` has that value by default, or an example value if it says so; remove the `#` to set it.
 
 Names of files and folders are relative to the folder of this file.
-A secret is written as `{ file = \"path\" }` or as `{ env = \"NAME\" }`; written as text, it earns a warning.
-Each setting can be given, or overridden, by an environment variable: `SLUICE_`, section and name in capitals,
-joined by `_`. `body_ms` of `[timeouts]` is `SLUICE_TIMEOUTS_BODY_MS`; lists are separated by commas there, and a
-secret is its text. Issuers and webhooks are written here alone; their secrets may be in variables. Other variables of that
-beginning are refused, besides those that a secret names here, those that Kubernetes sets, and:";
+A secret is written as `{ file = \"path\" }` or as `{ env = \"NAME\" }`; a secret in plain text causes a warning.
+An environment variable can set or override each setting: `SLUICE_`, section and name in capitals, joined by `_`.
+`body_ms` of `[timeouts]` is `SLUICE_TIMEOUTS_BODY_MS`; lists are separated by commas there, and a secret is its text.
+Issuers and webhooks can only be written here; their secrets may be in variables. Other variables with that prefix
+are refused, except those that a secret names here, those that Kubernetes sets, and:";
 
 fn file(title: &str, for_whom: Used) -> String {
     let others = OTHERS.iter().map(|(name, doc)| format!("# `{name}`: {doc}.\n"));

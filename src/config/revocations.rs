@@ -1,6 +1,5 @@
-//! Lists of revoked certificates: what a file of them holds, read when it is configured and again when it changes.
+//! Certificate revocation lists: parsed from a file when it is configured and again when it changes.
 
-use std::fmt;
 use std::sync::Arc;
 
 use rustls::RootCertStore;
@@ -8,6 +7,7 @@ use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 use rustls::server::{VerifierBuilderError, WebPkiClientVerifier};
+use thiserror::Error;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer as _;
 use x509_parser::revocation_list::CertificateRevocationList;
@@ -15,53 +15,42 @@ use x509_parser::revocation_list::CertificateRevocationList;
 /// The lists of a file, at most one of each authority.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Revocations {
-    lists: Vec<List>,
+    lists: Vec<RevocationList>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct List {
+struct RevocationList {
     der: CertificateRevocationListDer<'static>,
-    /// Its authority's name, as it is encoded.
+    /// The encoded name of its authority.
     authority: Vec<u8>,
     /// In seconds since 1970.
     from_secs: i64,
     until_secs: i64,
 }
 
-/// Why lists cannot be used. Nothing of what they hold stands in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why lists cannot be used. It repeats nothing of their content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum RevocationsFault {
+    #[error("its content is neither a PEM file of revocation lists nor one in DER, or is cut off")]
     Unreadable,
+    #[error("it contains no revocation list")]
     NoList,
-    /// Which of them is meant?
+    /// Two lists of one authority: the valid one is ambiguous.
+    #[error("it contains two lists of one authority")]
     SameAuthority,
-    /// Of an authority that vouches for callers there is no list: nobody could tell which of its certificates are good.
+    /// An authority that issues callers' certificates has no list: its revoked certificates are unknown.
+    #[error("it contains no list of an authority in `client_ca`")]
     Lacking,
+    #[error("one of its lists has expired")]
     Expired,
-    /// Somebody whom the lists in force name would be good again.
+    /// A list is older than the one in force: a revoked certificate would be accepted again.
+    #[error("one of its lists is older than the one in force")]
     Older,
 }
 
-impl fmt::Display for RevocationsFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            RevocationsFault::Unreadable => {
-                "it is neither PEM nor DER with lists of revoked certificates, or is cut off"
-            }
-            RevocationsFault::NoList => "it holds no list of revoked certificates",
-            RevocationsFault::SameAuthority => "it holds two lists of one authority",
-            RevocationsFault::Lacking => "it holds no list of an authority that stands in `client_ca`",
-            RevocationsFault::Expired => "a list in it has expired",
-            RevocationsFault::Older => "a list in it is older than the one in force",
-        })
-    }
-}
-
-impl std::error::Error for RevocationsFault {}
-
 impl Revocations {
-    /// Reads one list in DER, or any number in PEM, for these authorities; with none, that is left to be seen. Whether
-    /// they have expired is not looked at.
+    /// Parses one list in DER, or any number in PEM, for these authorities; without authorities, that is not checked.
+    /// Expiry is not checked here.
     pub fn read(content: &[u8], authorities: &[CertificateDer<'_>]) -> Result<Revocations, RevocationsFault> {
         let unreadable = |_| RevocationsFault::Unreadable;
         let lists: Vec<CertificateRevocationListDer<'static>> = match content {
@@ -72,7 +61,7 @@ impl Revocations {
         if lists.is_empty() {
             return Err(RevocationsFault::NoList);
         }
-        let lists = lists.into_iter().map(List::read).collect::<Result<Vec<_>, _>>()?;
+        let lists = lists.into_iter().map(RevocationList::read).collect::<Result<Vec<_>, _>>()?;
         let read = Revocations { lists };
         read.check(authorities)?;
         Ok(read)
@@ -95,7 +84,7 @@ impl Revocations {
             }
             roots.add(authority.clone().into_owned()).map_err(|_| RevocationsFault::Lacking)?;
         }
-        // Who verifies by them reads them more strictly.
+        // The verifier parses them more strictly.
         let provider = Arc::new(ring::default_provider());
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
         match verifier.with_crls(self.lists()).build() {
@@ -108,14 +97,14 @@ impl Revocations {
         self.lists.iter().map(|list| list.der.clone())
     }
 
-    /// Until when all of them are good, in seconds since 1970.
+    /// Returns the earliest expiry of the lists, in seconds since 1970.
     pub fn until_secs(&self) -> i64 {
         self.lists.iter().map(|list| list.until_secs).min().unwrap_or(i64::MIN)
     }
 
-    /// Whether they may take the place of these.
+    /// Checks that these lists may replace the former ones.
     pub fn can_follow(&self, former: &Revocations, now_secs: i64) -> Result<(), RevocationsFault> {
-        let is_older = |list: &List| {
+        let is_older = |list: &RevocationList| {
             former.lists.iter().any(|other| other.authority == list.authority && other.from_secs > list.from_secs)
         };
         if self.lists.iter().any(is_older) {
@@ -125,11 +114,11 @@ impl Revocations {
     }
 }
 
-impl List {
-    fn read(der: CertificateRevocationListDer<'static>) -> Result<List, RevocationsFault> {
+impl RevocationList {
+    fn read(der: CertificateRevocationListDer<'static>) -> Result<RevocationList, RevocationsFault> {
         let (rest, read) = CertificateRevocationList::from_der(&der).map_err(|_| RevocationsFault::Unreadable)?;
         let until = read.next_update().filter(|_| rest.is_empty()).ok_or(RevocationsFault::Unreadable)?;
         let (authority, from_secs) = (read.issuer().as_raw().to_vec(), read.last_update().timestamp());
-        Ok(List { authority, from_secs, until_secs: until.timestamp(), der })
+        Ok(RevocationList { authority, from_secs, until_secs: until.timestamp(), der })
     }
 }

@@ -1,35 +1,35 @@
-//! The table of settings: one entry a setting, from which parser, environment variables and reference derive.
+//! The table of settings: one entry for each; the parser, the environment variables and the reference derive from it.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::belief::UnlistedMode;
+use super::heading::Heading;
 use super::meant::{
     AnswerMode, CredentialSource, HoldsMode, LogFormat, LogLevel, Loosening, StoreKind, UpstreamConfig,
 };
-use super::pem::PublicKey;
-use super::written::{DurabilityWord, RevokedFile, Slot};
+use super::pem::PemKey;
+use super::written::{DurabilityWord, RevokedFile, SettingSlot};
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
-use crate::commit::NodeId;
+use crate::ledger::NodeId;
+use crate::notify::{NoticeEvent, PayloadFormat};
 use crate::stations::admit::{Algorithm, FieldPath};
-use crate::stations::tell::{Event, Format};
 
-mod books;
+mod store_and_audit;
 mod console;
 mod environment;
 mod general;
-mod heading;
 mod issuer;
 mod limits;
 mod redis;
 mod timeouts;
 mod webhook;
 
-pub(super) use heading::Heading;
 pub use issuer::FIRST_SECRET;
 
-/// Settings under one heading; the first section has no name: its settings stand above all headings.
+/// The settings under one heading. The first section has no name: its settings are above all headings.
 pub(super) struct Section {
     pub name: &'static str,
     pub doc: &'static str,
@@ -39,27 +39,27 @@ pub(super) struct Section {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Presence {
-    /// Its settings hold whether anything is written or not.
+    /// Its settings apply whether or not the section is written.
     Always,
-    /// It holds only if something in it is written: an environment.
+    /// The section exists only if one of its settings is written: an environment.
     IfWritten,
-    /// The same, and nothing needs it: files for people have it as a comment.
+    /// Like `IfWritten`, but never required: files for people have it as a comment.
     Optional,
-    /// There are any number, each with a name that its writer chose; `example` is one. Where none is needed, files for
-    /// people have it as a comment.
+    /// Any number of sections, each with a name that its writer chooses; `example` is one. If none is required, files
+    /// for people have it as a comment.
     Named { example: &'static str, is_needed: bool },
 }
 
 pub(super) struct Setting {
     pub name: &'static str,
-    pub kind: Kind,
+    pub kind: SettingKind,
     pub absent: Absent,
     pub doc: &'static str,
 }
 
-/// What it means that a setting is not written; examples and defaults are TOML.
+/// The meaning of a setting that is not set; examples and defaults are TOML.
 pub(super) enum Absent {
-    /// The section cannot be without it. `first` is what `sluice init` writes.
+    /// The section requires it. `first` is the value that `sluice init` writes.
     Fault {
         example: &'static str,
         first: &'static str,
@@ -68,18 +68,18 @@ pub(super) enum Absent {
     Nothing {
         example: &'static str,
     },
-    /// Nothing, but `sluice init` writes it.
+    /// No value, but `sluice init` writes it.
     First {
         example: &'static str,
     },
-    /// Of all such settings of a section exactly one is written; `used` says where the example is it.
+    /// Exactly one of all such settings of a section is set; `used` says in which files the example is it.
     Another {
         example: &'static str,
         used: Used,
     },
 }
 
-/// Which file for people has an example as a setting, not as a comment.
+/// The files for people in which an example is a setting instead of a comment.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Used {
     Nowhere,
@@ -87,112 +87,87 @@ pub(super) enum Used {
     InFirst,
 }
 
-/// What may be written, and where the value goes.
-pub(super) enum Kind {
-    Address(Slot<SocketAddr>),
-    Upstream(Slot<UpstreamConfig>),
+/// The type of a value, and where it is stored.
+pub(super) enum SettingKind {
+    Address(SettingSlot<SocketAddr>),
+    Upstream(SettingSlot<UpstreamConfig>),
     /// A PEM file with at least one certificate.
-    Certificates(Slot<Vec<u8>>),
-    /// A file with lists of revoked certificates, read again when it changes.
-    RevokedFile(Slot<RevokedFile>),
-    Folder(Slot<PathBuf>),
-    Secret(Slot<Secret>),
+    Certificates(SettingSlot<Vec<u8>>),
+    /// A file with revocation lists, read again when it changes.
+    RevokedFile(SettingSlot<RevokedFile>),
+    Folder(SettingSlot<PathBuf>),
+    Secret(SettingSlot<Secret>),
     /// `whsec_…`; at least one.
-    SigningSecrets(Slot<Vec<Secret>>),
-    /// A secret that is sent in a header; from a file it is read again.
-    Credential(Slot<CredentialSource>),
-    Text(Slot<String>),
-    Names(Slot<Vec<String>>),
+    SigningSecrets(SettingSlot<Vec<Secret>>),
+    /// A secret that is sent in a header; if it comes from a file, the file is read again.
+    Credential(SettingSlot<CredentialSource>),
+    Text(SettingSlot<String>),
+    Names(SettingSlot<Vec<String>>),
     /// At least one.
-    Texts(Slot<Vec<String>>),
-    Environments(Slot<Vec<Environment>>),
+    Texts(SettingSlot<Vec<String>>),
+    Environments(SettingSlot<Vec<Environment>>),
     /// At least one.
-    Algorithms(Slot<Vec<Algorithm>>),
-    FieldPath(Slot<FieldPath>),
-    FieldPaths(Slot<Vec<FieldPath>>),
-    KeysUrl(Slot<String>),
-    /// A secret: what stands in its path may be one.
-    WebhookUrl(Slot<Secret>),
+    Algorithms(SettingSlot<Vec<Algorithm>>),
+    FieldPath(SettingSlot<FieldPath>),
+    FieldPaths(SettingSlot<Vec<FieldPath>>),
+    KeysUrl(SettingSlot<String>),
+    /// A secret, because its path may contain one.
+    WebhookUrl(SettingSlot<Secret>),
     /// At least one.
-    Events(Slot<Vec<Event>>),
-    MessageFormat(Slot<Format>),
-    CollectorUrl(Slot<String>),
+    Events(SettingSlot<Vec<NoticeEvent>>),
+    MessageFormat(SettingSlot<PayloadFormat>),
+    CollectorUrl(SettingSlot<String>),
     /// A URL without a path.
-    Origin(Slot<String>),
-    /// A secret: it may hold a password.
-    RedisUrl(Slot<Secret>),
-    /// At least one host, each with a port or the one that Sentinels have.
-    Hosts(Slot<Vec<(String, u16)>>),
+    Origin(SettingSlot<String>),
+    /// A secret, because it may contain a password.
+    RedisUrl(SettingSlot<Secret>),
+    /// At least one host, each with a port or the default port of Sentinels.
+    Hosts(SettingSlot<Vec<(String, u16)>>),
     /// A file with a JWKS document, read again when it changes.
-    KeysFile(Slot<PathBuf>),
-    /// A file that Sluice writes itself; its folder is there.
-    KeptFile(Slot<PathBuf>),
-    /// A folder that Sluice makes itself; the one that it stands in is there.
-    KeptFolder(Slot<PathBuf>),
-    Node(Slot<NodeId>),
+    KeysFile(SettingSlot<PathBuf>),
+    /// A file that Sluice writes; its folder must exist.
+    KeptFile(SettingSlot<PathBuf>),
+    /// A folder that Sluice creates; its parent must exist.
+    KeptFolder(SettingSlot<PathBuf>),
+    Node(SettingSlot<NodeId>),
     /// A PEM file with one public key or certificate.
-    PublicKey(Slot<PublicKey>),
-    Truth(Slot<bool>),
+    PublicKey(SettingSlot<PemKey>),
+    Truth(SettingSlot<bool>),
     Number {
         least: u64,
         most: u64,
         unit: &'static str,
-        slot: Slot<usize>,
+        slot: SettingSlot<usize>,
     },
-    Millis(Slot<Duration>),
+    Millis(SettingSlot<Duration>),
     Seconds {
         least: u64,
         most: u64,
-        slot: Slot<Duration>,
+        slot: SettingSlot<Duration>,
     },
-    Answers(Slot<AnswerMode>),
-    Holds(Slot<HoldsMode>),
-    Loosening(Slot<Loosening>),
-    Store(Slot<StoreKind>),
-    Durability(Slot<DurabilityWord>),
-    LogFormat(Slot<LogFormat>),
-    LogLevel(Slot<LogLevel>),
+    Answers(SettingSlot<AnswerMode>),
+    Unlisted(SettingSlot<UnlistedMode>),
+    Holds(SettingSlot<HoldsMode>),
+    Loosening(SettingSlot<Loosening>),
+    Store(SettingSlot<StoreKind>),
+    Durability(SettingSlot<DurabilityWord>),
+    LogFormat(SettingSlot<LogFormat>),
+    LogLevel(SettingSlot<LogLevel>),
 }
 
-/// The longest time that can be set: a day. Longer ones are slips of the pen.
-pub(super) const MOST_MILLIS: u64 = 86_400_000;
+/// The longest time that can be set: a day. A longer one is probably a mistake.
+pub(super) const MAX_MILLIS: u64 = 86_400_000;
 
-pub(super) const ANSWERS: &[(&str, AnswerMode)] = &[("observe", AnswerMode::Observe), ("enforce", AnswerMode::Enforce)];
-
-pub(super) const HOLDS: &[(&str, HoldsMode)] = &[("wait", HoldsMode::Wait), ("refuse", HoldsMode::Refuse)];
-pub(super) const LOOSENINGS: &[(&str, Loosening)] = &[("free", Loosening::Free), ("two-people", Loosening::TwoPeople)];
-
-pub(super) const STORE_KINDS: &[(&str, StoreKind)] = &[("embedded", StoreKind::Embedded), ("redis", StoreKind::Redis)];
-
-pub(super) const DURABILITIES: &[(&str, DurabilityWord)] = &[
-    ("acknowledged", DurabilityWord::Acknowledged),
-    ("replicated", DurabilityWord::Replicated),
-    ("fsynced", DurabilityWord::Fsynced),
-];
-
-pub(super) const MESSAGE_FORMATS: &[(&str, Format)] = &[("standard", Format::Standard), ("chat", Format::Chat)];
-
-pub(super) const LOG_FORMATS: &[(&str, LogFormat)] =
-    &[("auto", LogFormat::Auto), ("json", LogFormat::Json), ("human", LogFormat::Human)];
-
-pub(super) const LOG_LEVELS: &[(&str, LogLevel)] = &[
-    ("error", LogLevel::Error),
-    ("warn", LogLevel::Warn),
-    ("info", LogLevel::Info),
-    ("debug", LogLevel::Debug),
-    ("trace", LogLevel::Trace),
-];
-
-const fn millis(name: &'static str, default: &'static str, slot: Slot<Duration>, doc: &'static str) -> Setting {
-    Setting { name, kind: Kind::Millis(slot), absent: Absent::Means(default), doc }
+const fn millis(name: &'static str, default: &'static str, slot: SettingSlot<Duration>, doc: &'static str) -> Setting {
+    Setting { name, kind: SettingKind::Millis(slot), absent: Absent::Means(default), doc }
 }
 
-/// All settings, in the order in which they are explained.
+/// All settings, in the order of the reference.
 pub(super) static SECTIONS: &[Section] = &[
     Section { name: "", doc: "", presence: Presence::Always, settings: general::SETTINGS },
     Section {
         name: "production",
-        doc: "The environment where real money moves. This section or the next is needed.",
+        doc: "The environment where real money moves. At least one of this section and the next is required.",
         presence: Presence::IfWritten,
         settings: environment::settings!(
             production,
@@ -203,7 +178,7 @@ pub(super) static SECTIONS: &[Section] = &[
     },
     Section {
         name: "sandbox",
-        doc: "The environment to try things in.",
+        doc: "The environment for tests.",
         presence: Presence::IfWritten,
         settings: environment::settings!(
             sandbox,
@@ -214,58 +189,60 @@ pub(super) static SECTIONS: &[Section] = &[
     },
     Section {
         name: "issuer",
-        doc: "Whose tokens are taken, and where; sections `[issuer.NAME]`, at least one for each environment.\n\
-              Logs, metrics and policies call it by that name: up to 32 of `a-z`, `0-9` and `-`.",
+        doc: "The issuers of accepted tokens: sections `[issuer.NAME]`, at least one for each environment. The\n\
+              name is used in logs, metrics and policies: up to 32 of `a-z`, `0-9` and `-`.",
         presence: Presence::Named { example: "main", is_needed: true },
         settings: issuer::SETTINGS,
     },
     Section {
         name: "console",
-        doc: "Where people freeze, and say what became of calls in doubt. There is none unless this section is written.",
+        doc: "The console, where people approve calls, freeze money, and resolve unknown outcomes. Without this section\n\
+              there is none.",
         presence: Presence::Optional,
         settings: console::SETTINGS,
     },
     Section {
         name: "webhook",
-        doc: "Who is told what happens to calls that wait for people, or are in doubt; any number of sections\n\
-              `[webhook.NAME]`. `sluice webhook test NAME` tries one.",
+        doc: "Webhooks that get the events of holds and of unknown outcomes; any number of sections\n\
+              `[webhook.NAME]`. `sluice webhook test NAME` sends a test message.",
         presence: Presence::Named { example: "approvals", is_needed: false },
         settings: webhook::SETTINGS,
     },
     Section {
         name: "probes",
-        doc: "What watches Sluice.",
+        doc: "The listener for probes and metrics.",
         presence: Presence::Always,
         settings: &[Setting {
             name: "listen",
-            kind: Kind::Address(|w| &mut w.probes_listen),
+            kind: SettingKind::Address(|w| &mut w.probes_listen),
             absent: Absent::Means(r#""127.0.0.1:9090""#),
-            doc: "Where `/livez`, `/readyz` and `/metrics` are; not for callers.",
+            doc: "Where `/livez`, `/readyz`, `/readyz/money` and `/metrics` are served; not for callers.",
         }],
     },
     Section {
         name: "catalog",
-        doc: "The contract: which operations there are, and what their bodies look like.",
+        doc: "The contract: the operations, and the schemas of their bodies.",
         presence: Presence::Always,
         settings: &[
             Setting {
                 name: "schemas",
-                kind: Kind::Folder(|w| &mut w.schemas),
+                kind: SettingKind::Folder(|w| &mut w.schemas),
                 absent: Absent::Nothing { example: r#""schemas""# },
-                doc: "A folder with `openapi.json` and its schemas, instead of the contract that is built in.",
+                doc: "A folder with `openapi.json` and its schemas, instead of the built-in contract.",
             },
             Setting {
                 name: "enable",
-                kind: Kind::Names(|w| &mut w.enable),
+                kind: SettingKind::Names(|w| &mut w.enable),
                 absent: Absent::Means("[]"),
-                doc: "Operations, by their ids, that are off unless they are named here.",
+                doc: "Operations, by id, that are off by default and enabled here.",
             },
             Setting {
                 name: "further",
-                kind: Kind::Names(|w| &mut w.further),
+                kind: SettingKind::Names(|w| &mut w.further),
                 absent: Absent::Means("[]"),
-                doc: "Places of bodies that the contract does not know and that may be stated all the same, such as\n\
-                      `\"createOfframp:/memo\"`. One that is stated and that no matching rule names is denied.",
+                doc: "Fields of bodies that the contract does not know and that are accepted anyway, such as\n\
+                      `\"createOfframp:/memo\"`. A call with such a field is denied unless a matching rule names the\n\
+                      field.",
             },
         ],
     },
@@ -277,27 +254,27 @@ pub(super) static SECTIONS: &[Section] = &[
     },
     Section {
         name: "store",
-        doc: "What is kept of requestIds, so that none is paid twice.",
+        doc: "The store of requestIds, which keeps each from being paid twice.",
         presence: Presence::Always,
-        settings: books::STORE,
+        settings: store_and_audit::STORE,
     },
-    Section { name: "audit", doc: "What auditors read.", presence: Presence::Always, settings: books::AUDIT },
+    Section { name: "audit", doc: "The audit chain.", presence: Presence::Always, settings: store_and_audit::AUDIT },
     Section {
         name: "reconcile",
-        doc: "Finding out what became of calls in doubt: upstream is asked again and again, where it can tell and an\n\
-              environment has a `credential`.",
+        doc: "Resolving unknown outcomes: upstream is asked repeatedly, if the operation allows it and the environment\n\
+              has a `credential`.",
         presence: Presence::Always,
-        settings: books::RECONCILE,
+        settings: store_and_audit::RECONCILE,
     },
     Section {
         name: "limits",
-        doc: "How much is read of what others send.",
+        doc: "Limits on requests, answers and connections.",
         presence: Presence::Always,
         settings: limits::SETTINGS,
     },
     Section {
         name: "timeouts",
-        doc: "How long anything may take, in milliseconds.",
+        doc: "Timeouts, in milliseconds unless the name says otherwise.",
         presence: Presence::Always,
         settings: timeouts::SETTINGS,
     },
@@ -308,13 +285,13 @@ pub(super) static SECTIONS: &[Section] = &[
         settings: &[
             Setting {
                 name: "format",
-                kind: Kind::LogFormat(|w| &mut w.log_format),
+                kind: SettingKind::LogFormat(|w| &mut w.log_format),
                 absent: Absent::Means(r#""auto""#),
-                doc: "`json`, `human`, or `auto`: for people on a terminal, JSON elsewhere.",
+                doc: "`json`, `human`, or `auto`: human on a terminal, JSON elsewhere.",
             },
             Setting {
                 name: "level",
-                kind: Kind::LogLevel(|w| &mut w.log_level),
+                kind: SettingKind::LogLevel(|w| &mut w.log_level),
                 absent: Absent::Means(r#""info""#),
                 doc: "`error`, `warn`, `info`, `debug` or `trace`.",
             },
@@ -322,40 +299,45 @@ pub(super) static SECTIONS: &[Section] = &[
     },
     Section {
         name: "telemetry",
-        doc: "Traces of requests, by W3C trace context. The metrics are where `[probes]` says.",
+        doc: "Traces of requests, by W3C trace context. Metrics are served by `[probes]`.",
         presence: Presence::Always,
         settings: &[
             Setting {
                 name: "otlp",
-                kind: Kind::CollectorUrl(|w| &mut w.otlp),
+                kind: SettingKind::CollectorUrl(|w| &mut w.otlp),
                 absent: Absent::Nothing { example: r#""http://127.0.0.1:4318""# },
-                doc: "Where spans are sent, by OTLP over HTTP; `/v1/traces` is added. Without it, requests are not traced,\n\
-                      and what callers say of their traces passes as it came.",
+                doc: "Where spans are sent, by OTLP over HTTP; `/v1/traces` is appended. Without it, requests are\n\
+                      not traced, and callers' trace headers pass unchanged.",
             },
             Setting {
                 name: "otlp_authorization",
-                kind: Kind::Secret(|w| &mut w.otlp_authorization),
+                kind: SettingKind::Secret(|w| &mut w.otlp_authorization),
                 absent: Absent::Nothing { example: r#"{ file = "otlp.secret" }"# },
-                doc: "What each batch says in `Authorization`, whole: `Bearer …` or `Basic …`.",
+                doc: "The whole `Authorization` header of each batch: `Bearer …` or `Basic …`.",
             },
             Setting {
                 name: "trace_one_in",
-                kind: Kind::Number { least: 1, most: 1_000_000, unit: "requests", slot: |w| &mut w.trace_one_in },
+                kind: SettingKind::Number {
+                    least: 1,
+                    most: 1_000_000,
+                    unit: "requests",
+                    slot: |w| &mut w.trace_one_in,
+                },
                 absent: Absent::Means("1"),
-                doc: "Of requests that come without a trace, one in so many begins one. A trace that a caller began is gone\n\
-                      on with if it says that it is kept.",
+                doc: "One in this many requests without a trace begins one. A trace that a caller began is\n\
+                      continued if the caller samples it.",
             },
         ],
     },
     Section {
         name: "server",
-        doc: "The process itself.",
+        doc: "The process.",
         presence: Presence::Always,
         settings: &[Setting {
             name: "threads",
-            kind: Kind::Number { least: 0, most: 1_024, unit: "threads", slot: |w| &mut w.threads },
+            kind: SettingKind::Number { least: 0, most: 1_024, unit: "threads", slot: |w| &mut w.threads },
             absent: Absent::Means("0"),
-            doc: "Threads that serve; 0 is one for each core.",
+            doc: "The number of worker threads; 0 is one for each core.",
         }],
     },
 ];
@@ -369,12 +351,12 @@ impl Section {
         self.settings.iter().find(|setting| setting.name == name)
     }
 
-    /// The names of all sections that have a heading.
+    /// Returns the names of all sections that have a heading.
     pub fn names() -> impl Iterator<Item = &'static str> {
         SECTIONS.iter().map(|section| section.name).filter(|name| !name.is_empty())
     }
 
-    /// The heading of a section that is there once.
+    /// Returns the heading of a section that exists once.
     pub fn heading(&self) -> Heading {
         self.heading_of("")
     }
@@ -388,7 +370,7 @@ impl Section {
         matches!(self.presence, Presence::Optional | Presence::Named { is_needed: false, .. })
     }
 
-    /// How its heading is written: `[timeouts]`, `[issuer.NAME]`.
+    /// Returns its heading: `[timeouts]`, `[issuer.NAME]`.
     pub fn bracketed(&self) -> String {
         match self.presence {
             Presence::Always | Presence::IfWritten | Presence::Optional => format!("[{}]", self.name),

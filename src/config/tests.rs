@@ -19,7 +19,7 @@ mod traces;
 mod webhooks;
 
 /// Reads a text as `etc/sluice.toml`, beside files and under variables.
-fn read_in(text: &str, files: &[(&str, &str)], variables: &[(&str, &str)]) -> Result<Reading, Vec<Finding>> {
+fn read_in(text: &str, files: &[(&str, &str)], variables: &[(&str, &str)]) -> Result<ConfigReading, Vec<Finding>> {
     let read_file = |path: &Path| {
         let files = files.iter().chain(&[("seal.key", "a key")]);
         let named = files.clone().find(|(name, _)| path == Path::new("etc").join(name));
@@ -30,7 +30,7 @@ fn read_in(text: &str, files: &[(&str, &str)], variables: &[(&str, &str)]) -> Re
     let store = if text.contains("[store") { "" } else { STORE };
     let text = &format!("{text}{issuer}{store}");
     let environment = variables.iter().map(|(name, value)| ((*name).to_owned(), OsString::from(value))).collect();
-    read(text, "etc/sluice.toml", &World { environment, read_file: &read_file, is_folder: &is_folder })
+    parse_config(text, "etc/sluice.toml", &ConfigWorld { environment, read_file: &read_file, is_folder: &is_folder })
 }
 
 fn good(text: &str) -> Config {
@@ -57,6 +57,9 @@ fn a_small_file_means_the_defaults() {
     assert!(production.tls.is_none());
     assert_eq!((config.limits.body_bytes, config.limits.answer_bytes), (1 << 20, 4 << 20));
     assert_eq!((config.timeouts.answer.as_secs(), config.timeouts.grace.as_secs()), (30, 95));
+    // The last byte may arrive 22 s (reach upstream) + 30 s (write) + 30 s (acknowledgement) after the commit.
+    let quiet = QuietTime::of(&config.timeouts);
+    assert_eq!((quiet.from_first_byte.as_secs(), quiet.from_commit.as_secs()), (180, 202));
     assert_eq!((config.answers, config.log.format, config.threads), (AnswerMode::Observe, LogFormat::Auto, 0));
 }
 
@@ -121,7 +124,7 @@ fn every_example_of_the_reference_is_of_the_right_type() {
     assert_eq!(settings + left_out.len(), SECTIONS.iter().map(|section| section.settings.len()).sum::<usize>());
     let reading = read_in(&text, &files, &[]).unwrap();
     let [warning] = reading.warnings.as_slice() else { panic!("{:?}", reading.warnings) };
-    assert!(warning.text.contains("have a store each"), "the examples have a Redis for rates alone: {warning}");
+    assert!(warning.text.contains("have separate stores"), "the examples have a Redis for rates alone: {warning}");
     assert!(reading.config.console.is_some_and(|console| console.tls.is_some()));
     assert!(
         reading
@@ -146,11 +149,11 @@ fn each_fault_is_told_with_its_place() {
         ),
         (
             "[timeouts]\nbody_ms = 0",
-            "5:11 `timeouts.body_ms`: the number is out of range: 1 to 86400000 milliseconds are possible",
+            "5:11 `timeouts.body_ms`: the number is out of range: it must be 1 to 86400000 milliseconds",
         ),
         (
             "[timeouts]\nbody_ms = -1",
-            "5:11 `timeouts.body_ms`: the number is out of range: 1 to 86400000 milliseconds are possible",
+            "5:11 `timeouts.body_ms`: the number is out of range: it must be 1 to 86400000 milliseconds",
         ),
         (
             "[timeouts]\nbody_ms = 1.5",
@@ -158,12 +161,15 @@ fn each_fault_is_told_with_its_place() {
         ),
         (
             "[limits]\nbody_bytes = 99999999999999999999",
-            "5:14 `limits.body_bytes`: the number is out of range: 1 to 67108864 bytes are possible",
+            "5:14 `limits.body_bytes`: the number is out of range: it must be 1 to 67108864 bytes",
         ),
-        ("[log]\nlevel = \"inof\"", "5:9 `log.level`: `inof` is not a choice here"),
+        ("[log]\nlevel = \"inof\"", "5:9 `log.level`: `inof` is not a valid choice"),
         ("[probes]\nlisten = \"localhost:1\"", "5:10 `probes.listen`: `localhost:1` is not an address and a port"),
         ("[catalog]\nenable = [\"a\",\n  1]", "6:3 `catalog.enable`: a number is written; a text is expected"),
-        ("[catalog]\nschemas = \"none\"", "5:11 `catalog.schemas`: there is no folder `etc/none` that can be read"),
+        (
+            "[catalog]\nschemas = \"none\"",
+            "5:11 `catalog.schemas`: the folder `etc/none` does not exist or is not readable",
+        ),
         (
             "allow_plain_upstream = \"yes\"",
             "4:24 `production.allow_plain_upstream`: a text is written; `true` or `false` is expected",
@@ -172,11 +178,11 @@ fn each_fault_is_told_with_its_place() {
             "upstream_ca = \"none.pem\"",
             "4:15 `production.upstream_ca`: the file `etc/none.pem` cannot be read: entity not found",
         ),
-        ("upstream_ca = \"text.pem\"", "4:15 `production.upstream_ca`: `text.pem`: it holds no certificate"),
+        ("upstream_ca = \"text.pem\"", "4:15 `production.upstream_ca`: `text.pem`: it contains no certificate"),
         ("[[sandbox]]", "4:3 `sandbox` is a section"),
         ("[sandbox]\nlisten = \"127.0.0.1:8081\"", "4:2 `sandbox.upstream` is missing"),
-        ("[production]", "4:2 this is not TOML: duplicate key"),
-        ("x = ", "4:5 this is not TOML: string values must be quoted, expected literal string"),
+        ("[production]", "4:2 the file is not valid TOML: duplicate key"),
+        ("x = ", "4:5 the file is not valid TOML: string values must be quoted, expected literal string"),
         // Together:
         (
             "[probes]\nlisten = \"0.0.0.0:8080\"",
@@ -184,18 +190,22 @@ fn each_fault_is_told_with_its_place() {
         ),
         (
             "[timeouts]\nanswer_ms = 45_000",
-            "5:13 `timeouts.grace_ms` (95000) is shorter than a write may take (107000 ms by the other timeouts): a shutdown would cut payments off",
+            "5:13 `timeouts.grace_ms` (95000) is shorter than the longest write (107000 ms by the other timeouts): a shutdown would cut payments off",
         ),
-        ("tls_certificate = \"x\"", "4:19 `production.tls_certificate` has no use without `production.tls_key`"),
+        (
+            "[timeouts]\nanswer_ms = 15_000\nupstream_max_ms = 14_000",
+            "6:19 `timeouts.upstream_max_ms` (14000) is shorter than `timeouts.answer_ms` (15000): upstream may act as long as the gate waits for its answer",
+        ),
+        ("tls_certificate = \"x\"", "4:19 `production.tls_certificate` has no effect without `production.tls_key`"),
         (
             "[sandbox]\nlisten = \"127.0.0.1:1\"\nupstream = \"https://API.example.com:443/\"",
-            "6:12 `sandbox.upstream` and `production.upstream` are the same: what is tried would be real",
+            "6:12 `sandbox.upstream` and `production.upstream` are the same: sandbox calls would move real money",
         ),
     ] {
         let found = wrong(&format!("{MINIMAL}{added}\n"), &[("text.pem", "no certificate")], &[]);
         assert_eq!(found.first().map(String::as_str), Some(told), "{added}: {found:?}");
     }
-    assert_eq!(wrong("", &[], &[]), ["- there is neither a `[production]` nor a `[sandbox]` section"]);
+    assert_eq!(wrong("", &[], &[]), ["- the file has neither a `[production]` nor a `[sandbox]` section"]);
 }
 
 #[test]
@@ -211,8 +221,8 @@ fn all_faults_are_told_at_once_in_the_order_of_the_file() {
     error: etc/sluice.toml:3:10: `production.listen`: a number is written; an address and a port as text is expected
     error: etc/sluice.toml:5:9: `log.level`: a number is written; one of `error`, `warn`, `info`, `debug`, `trace` is expected
     error: etc/sluice.toml:7:10: `probes.listen`: `x` is not an address and a port
-      remedy: write an IP address and a port, as `127.0.0.1:8080`, `0.0.0.0:8080` or `[::1]:8080`
-    error: environment:SLUICE_LOG_LEVLE: there is no such setting
+      remedy: write an IP address and a port, such as `127.0.0.1:8080`, `0.0.0.0:8080` or `[::1]:8080`
+    error: environment:SLUICE_LOG_LEVLE: no setting has this name
       remedy: did you mean `SLUICE_LOG_LEVEL`?
     "#);
 }
@@ -221,12 +231,12 @@ fn all_faults_are_told_at_once_in_the_order_of_the_file() {
 fn an_unknown_name_is_answered_with_what_may_have_been_meant() {
     for (added, remedy) in [
         ("[timeouts]\nbdoy_ms = 5", "did you mean `body_ms`?"),
-        ("[log]\nbody_ms = 5", "`body_ms` stands in `[timeouts]`"),
-        ("[log]\nanswers = 5", "`answers` stands at the top, above all sections"),
+        ("[log]\nbody_ms = 5", "`body_ms` belongs in `[timeouts]`"),
+        ("[log]\nanswers = 5", "`answers` belongs at the top, above all sections"),
         ("[log]\nquux = 5", "the settings here are: format, level"),
         ("[timeout]", "did you mean `[timeouts]`?"),
         ("[isuer.main]", "did you mean `[issuer.NAME]`?"),
-        ("[log]\naudience = []", "`audience` stands in `[issuer.NAME]`"),
+        ("[log]\naudience = []", "`audience` belongs in `[issuer.NAME]`"),
         ("[log]\nformat = \"jsno\"", "did you mean `json`?"),
     ] {
         let findings = read_in(&format!("{MINIMAL}{added}\n"), &[], &[]).unwrap_err();
@@ -270,10 +280,10 @@ fn a_variable_beats_the_file_and_may_be_all_there_is() {
 #[test]
 fn variables_that_look_like_settings_are_settings() {
     for (name, value, told) in [
-        ("SLUICE_PRODUCTION_LISTN", "x", Some("SLUICE_PRODUCTION_LISTN there is no such setting")),
-        ("SLUICE_QUUX", "x", Some("SLUICE_QUUX there is no such setting")),
-        ("SLUICE_PRODUCTION_PORT", "8080", Some("SLUICE_PRODUCTION_PORT there is no such setting")),
-        ("SLUICE_ANSWERS", "maybe", Some("SLUICE_ANSWERS `answers`: `maybe` is not a choice here")),
+        ("SLUICE_PRODUCTION_LISTN", "x", Some("SLUICE_PRODUCTION_LISTN no setting has this name")),
+        ("SLUICE_QUUX", "x", Some("SLUICE_QUUX no setting has this name")),
+        ("SLUICE_PRODUCTION_PORT", "8080", Some("SLUICE_PRODUCTION_PORT no setting has this name")),
+        ("SLUICE_ANSWERS", "maybe", Some("SLUICE_ANSWERS `answers`: `maybe` is not a valid choice")),
         (
             "SLUICE_TIMEOUTS_BODY_MS",
             "5s",
@@ -331,12 +341,12 @@ fn a_secret_that_cannot_be_is_told_without_what_it_says() {
         ("{ env = \"EMPTY\" }", "5:11 `production.tls_key`: the secret is empty"),
         ("{ env = \"UNSET\" }", "5:19 `production.tls_key`: the environment variable `UNSET` is not set"),
         ("{ file = \"none\" }", "5:20 `production.tls_key`: the file `etc/none` cannot be read: entity not found"),
-        ("{ file = \"text\", env = \"EMPTY\" }", "5:11 `production.tls_key`: a secret comes from one place"),
-        ("{ }", "5:11 `production.tls_key`: a secret comes from one place"),
+        ("{ file = \"text\", env = \"EMPTY\" }", "5:11 `production.tls_key`: a secret must have exactly one source"),
+        ("{ }", "5:11 `production.tls_key`: a secret must have exactly one source"),
         ("{ path = \"text\" }", "5:20 `production.tls_key`: a secret has no `path`"),
         ("[\"hunter2\"]", "5:11 `production.tls_key`: a list is written; a secret is expected"),
-        ("{ file = \"text\" }", "5:11 `production.tls_key`: there is not exactly one private key"),
-        ("{ file = \"two\" }", "5:11 `production.tls_key`: there is not exactly one private key"),
+        ("{ file = \"text\" }", "5:11 `production.tls_key`: it does not contain exactly one private key"),
+        ("{ file = \"two\" }", "5:11 `production.tls_key`: it does not contain exactly one private key"),
         ("{ file = \"other\" }", "5:11 `production.tls_key`: the key does not belong to the first certificate"),
     ] {
         let text = format!("{MINIMAL}tls_certificate = \"c.pem\"\ntls_key = {written}\n");

@@ -1,4 +1,5 @@
-//! URLs: of an upstream, of an issuer's keys, of a page, of a webhook, of a Redis. A fault never repeats one: it may hold a password, wrongly.
+//! URLs of upstreams, key sets, pages, webhooks and Redis. A fault never repeats a URL, which may contain a password by
+//! mistake.
 
 use std::net::IpAddr;
 
@@ -6,58 +7,64 @@ use http::Uri;
 use http::uri::Authority;
 use rustls::pki_types::ServerName;
 
-use super::fault::Fault;
+use super::fault::SettingFault;
 use super::meant::UpstreamConfig;
 
 const SENTINEL_PORT: u16 = 26_379;
 
-/// Reads `http://` or `https://`, a host, and where written a port and a path.
-pub(super) fn upstream(url: &str) -> Result<UpstreamConfig, Fault> {
-    let plain = |fault: Fault| fault.remedy("write `https://host`, and `:port` and `/path` where needed, nothing else");
+/// Parses `http://` or `https://`, a host, and an optional port and path.
+pub(super) fn upstream(url: &str) -> Result<UpstreamConfig, SettingFault> {
+    let plain = |fault: SettingFault| {
+        fault.remedy("write `https://host`, if needed with `:port` and `/path`, and nothing else")
+    };
     let (tls, uri, authority) = parts(url).map_err(plain)?;
     if uri.query().is_some() {
-        return Err(plain(Fault::new("the URL has a query (`?…`)")));
+        return Err(plain(SettingFault::new("the URL has a query (`?…`)")));
     }
     let host = host(authority.host()).map_err(plain)?;
     let port = port(&authority, tls).map_err(plain)?;
     Ok(UpstreamConfig { tls, host, port, base_path: base_path(uri.path()).map_err(plain)?, ca_pem: None })
 }
 
-/// The address of a key set: whoever could alter it on its way could make tokens.
-pub(super) fn keys(url: &str) -> Result<String, Fault> {
-    let whole = |fault: Fault| fault.remedy("write `https://host/path`; plain `http://` leads to this machine alone");
+/// Checks the URL of a key set: anyone who can alter its answer can forge tokens.
+pub(super) fn keys(url: &str) -> Result<String, SettingFault> {
+    let whole = |fault: SettingFault| {
+        fault.remedy("write `https://host/path`; plain `http://` is allowed for this machine only")
+    };
     let (tls, _, authority) = parts(url).map_err(whole)?;
     let host = host(authority.host()).map_err(whole)?;
     port(&authority, tls).map_err(whole)?;
     if !tls && !is_loopback(&host) {
-        return Err(whole(Fault::new("the URL is plain HTTP to another machine: anyone between can put in keys")));
+        return Err(whole(SettingFault::new(
+            "the URL is plain HTTP to another machine: anyone on the network path can insert keys",
+        )));
     }
     Ok(url.to_owned())
 }
 
-/// The address of a collector of traces.
-pub(super) fn collector(url: &str) -> Result<String, Fault> {
-    let whole = |fault: Fault| fault.remedy("write `http://host:4318`, or `https://`, and a path where needed");
+/// Checks the URL of a trace collector.
+pub(super) fn collector(url: &str) -> Result<String, SettingFault> {
+    let whole = |fault: SettingFault| fault.remedy("write `http://host:4318` or `https://…`, if needed with a path");
     let (tls, uri, authority) = parts(url).map_err(whole)?;
     if uri.query().is_some() {
-        return Err(whole(Fault::new("the URL has a query (`?…`)")));
+        return Err(whole(SettingFault::new("the URL has a query (`?…`)")));
     }
     host(authority.host()).map_err(whole)?;
     port(&authority, tls).map_err(whole)?;
     Ok(url.to_owned())
 }
 
-/// Whether nobody between could read or alter what is asked there.
+/// Whether nobody on the network path can read or alter requests to this URL.
 pub fn is_safe(url: &str) -> bool {
     keys(url).is_ok()
 }
 
-/// What a browser calls an address, to the letter: scheme, host, and the port where it is not the usual one.
-pub(super) fn origin(url: &str) -> Result<String, Fault> {
-    let whole = |fault: Fault| fault.remedy("write `https://host`, and `:port` where needed, nothing else");
+/// Returns the origin of a URL as a browser sends it: scheme, host, and the port unless it is the default.
+pub(super) fn origin(url: &str) -> Result<String, SettingFault> {
+    let whole = |fault: SettingFault| fault.remedy("write `https://host`, if needed with `:port`, and nothing else");
     let (tls, uri, authority) = parts(url).map_err(whole)?;
     if uri.query().is_some() || !matches!(uri.path(), "" | "/") {
-        return Err(whole(Fault::new("the URL has a path or a query")));
+        return Err(whole(SettingFault::new("the URL has a path or a query")));
     }
     let host = host(authority.host()).map_err(whole)?;
     let port = match (port(&authority, tls).map_err(whole)?, tls) {
@@ -68,19 +75,19 @@ pub(super) fn origin(url: &str) -> Result<String, Fault> {
     Ok(format!("{}://{host}{port}", if tls { "https" } else { "http" }))
 }
 
-/// Where a webhook is; whether it may be there is seen together with what is allowed.
-pub(super) fn webhook(url: &str) -> Result<(), Fault> {
-    let whole = |fault: Fault| fault.remedy("write `https://host/path`");
+/// Checks the URL of a webhook; `combination` checks whether plain HTTP is allowed.
+pub(super) fn webhook(url: &str) -> Result<(), SettingFault> {
+    let whole = |fault: SettingFault| fault.remedy("write `https://host/path`");
     let (tls, _, authority) = parts(url).map_err(whole)?;
     host(authority.host()).map_err(whole)?;
     port(&authority, tls).map_err(whole)?;
     Ok(())
 }
 
-/// The address of a Redis: whether it is reached by TLS, and its host. User, password and database may be in it.
-pub(super) fn redis(url: &str) -> Result<(bool, String), Fault> {
-    let fault = |text: &str| Fault::new(text).remedy("write `rediss://user:password@host:6379/0`");
-    // Behind `#` stands what would switch the check of the certificate off.
+/// Parses the URL of a Redis: whether it uses TLS, and its host. It may contain user, password and database.
+pub(super) fn redis(url: &str) -> Result<(bool, String), SettingFault> {
+    let fault = |text: &str| SettingFault::new(text).remedy("write `rediss://user:password@host:6379/0`");
+    // A fragment (`#insecure`) would disable the check of the certificate.
     if url.contains(['#', '?']) {
         return Err(fault("the URL has a query or a fragment (`?…`, `#…`)"));
     }
@@ -91,22 +98,23 @@ pub(super) fn redis(url: &str) -> Result<(bool, String), Fault> {
     };
     let (place, database) = rest.split_once('/').unwrap_or((rest, ""));
     if !database.bytes().all(|b| b.is_ascii_digit()) {
-        return Err(fault("what follows the host is not the number of a database"));
+        return Err(fault("the path after the host is not the number of a database"));
     }
     let place = place.rsplit_once('@').map_or(place, |(_, place)| place);
-    let authority: Authority = place.parse().map_err(|_| fault("the URL has no host that can be read"))?;
+    let authority: Authority = place.parse().map_err(|_| fault("the URL has no valid host"))?;
     let host = host(authority.host()).map_err(|problem| fault(&problem.text))?;
     port(&authority, tls).map_err(|problem| fault(&problem.text))?;
     if ::redis::parse_redis_url(url).is_none_or(|url| ::redis::IntoConnectionInfo::into_connection_info(url).is_err()) {
-        return Err(fault("this is not the URL of a Redis"));
+        return Err(fault("the value is not the URL of a Redis"));
     }
     Ok((tls, host))
 }
 
-/// A Sentinel: its host, and its port if it is not the one that all have.
-pub(super) fn sentinel(written: &str) -> Result<(String, u16), Fault> {
-    let fault = |fault: Fault| Fault::new(fault.text.replace("the URL", "it")).remedy("write `host:26379`");
-    let odd = || fault(Fault::new("this is not a host and a port"));
+/// Parses a Sentinel: its host, and its port unless it is the default.
+pub(super) fn sentinel(written: &str) -> Result<(String, u16), SettingFault> {
+    let fault =
+        |fault: SettingFault| SettingFault::new(fault.text.replace("the URL", "it")).remedy("write `host:26379`");
+    let odd = || fault(SettingFault::new("the value is not a host and a port"));
     if written.contains(['@', '/', '?', '#']) {
         return Err(odd());
     }
@@ -116,22 +124,22 @@ pub(super) fn sentinel(written: &str) -> Result<(String, u16), Fault> {
     Ok((host, authority.port_u16().unwrap_or(SENTINEL_PORT)))
 }
 
-/// What every URL has, and nothing that none should have.
-fn parts(url: &str) -> Result<(bool, Uri, Authority), Fault> {
-    // `http::Uri` drops a fragment without a word.
+/// Splits a URL, and refuses parts that no setting may have.
+fn parts(url: &str) -> Result<(bool, Uri, Authority), SettingFault> {
+    // `http::Uri` drops a fragment silently.
     if url.contains('#') {
-        return Err(Fault::new("the URL has a fragment (`#…`)"));
+        return Err(SettingFault::new("the URL has a fragment (`#…`)"));
     }
-    let uri: Uri = url.parse().map_err(|_| Fault::new("this is not a URL"))?;
+    let uri: Uri = url.parse().map_err(|_| SettingFault::new("the value is not a URL"))?;
     let tls = match uri.scheme_str() {
         Some("https") => true,
         Some("http") => false,
-        Some(_) => return Err(Fault::new("the URL is neither `https://` nor `http://`")),
-        None => return Err(Fault::new("the URL does not say `https://` or `http://`")),
+        Some(_) => return Err(SettingFault::new("the URL is neither `https://` nor `http://`")),
+        None => return Err(SettingFault::new("the URL does not begin with `https://` or `http://`")),
     };
-    let authority = uri.authority().cloned().ok_or_else(|| Fault::new("the URL has no host"))?;
+    let authority = uri.authority().cloned().ok_or_else(|| SettingFault::new("the URL has no host"))?;
     if authority.as_str().contains('@') {
-        return Err(Fault::new("the URL has a user or password"));
+        return Err(SettingFault::new("the URL has a user or password"));
     }
     Ok((tls, uri, authority))
 }
@@ -141,32 +149,32 @@ pub(super) fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-/// INVARIANT: never empty, and a name that upstream's certificate can be checked for.
-fn host(written: &str) -> Result<String, Fault> {
+/// INVARIANT: the result is never empty, and is a name that upstream's certificate can be checked for.
+fn host(written: &str) -> Result<String, SettingFault> {
     let bare = written.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(written);
     let host = bare.to_ascii_lowercase();
     if host.is_empty() {
-        return Err(Fault::new("the URL has no host"));
+        return Err(SettingFault::new("the URL has no host"));
     }
     if host.ends_with('.') || ServerName::try_from(host.as_str()).is_err() {
-        return Err(Fault::new("the URL's host is neither a name nor an IP address"));
+        return Err(SettingFault::new("the URL's host is neither a name nor an IP address"));
     }
     Ok(host)
 }
 
-fn port(authority: &Authority, tls: bool) -> Result<u16, Fault> {
+fn port(authority: &Authority, tls: bool) -> Result<u16, SettingFault> {
     match authority.port_u16() {
-        Some(0) => Err(Fault::new("the URL's port is 0")),
+        Some(0) => Err(SettingFault::new("the URL's port is 0")),
         Some(port) => Ok(port),
-        // A colon after the host, outside the brackets of an IPv6 address: a port stands there, and cannot be read.
+        // A colon after the host, outside the brackets of an IPv6 address, begins a port that is invalid here.
         None if authority.as_str().rsplit(']').next().is_some_and(|rest| rest.contains(':')) => {
-            Err(Fault::new("the URL's port is not a number up to 65535"))
+            Err(SettingFault::new("the URL's port is not a number up to 65535"))
         }
         None => Ok(if tls { 443 } else { 80 }),
     }
 }
 
-fn base_path(path: &str) -> Result<String, Fault> {
+fn base_path(path: &str) -> Result<String, SettingFault> {
     let path = path.strip_suffix('/').unwrap_or(path);
     let plain = |segment: &str| {
         let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~');
@@ -175,7 +183,7 @@ fn base_path(path: &str) -> Result<String, Fault> {
     match path.strip_prefix('/') {
         None => Ok(String::new()),
         Some(segments) if segments.split('/').all(plain) => Ok(path.to_owned()),
-        Some(_) => Err(Fault::new("the URL's path is more than names of `A-Za-z0-9._~-` between slashes")),
+        Some(_) => Err(SettingFault::new("the URL's path contains more than `A-Za-z0-9._~-` between slashes")),
     }
 }
 
@@ -203,8 +211,8 @@ mod tests {
     fn what_leads_nowhere_or_astray_is_refused() {
         for (url, what) in [
             ("", "not a URL"),
-            ("api.example.com", "does not say"),
-            ("/path", "does not say"),
+            ("api.example.com", "does not begin with"),
+            ("/path", "does not begin with"),
             ("ftp://api.example.com", "neither `https://` nor `http://`"),
             ("https://", ""),
             ("https:///path", ""),
@@ -242,7 +250,7 @@ mod tests {
         for (url, what) in [
             ("http://issuer.example.com/jwks.json", "plain HTTP to another machine"),
             ("http://localhost.example.com/", "plain HTTP to another machine"),
-            ("issuer.example.com", "does not say"),
+            ("issuer.example.com", "does not begin with"),
             ("file:///etc/jwks.json", ""),
             ("https://me:hunter2@issuer.example.com/", "user or password"),
             ("https://issuer.example.com/#hunter2", "fragment"),

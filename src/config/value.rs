@@ -1,4 +1,4 @@
-//! From something written to the value of a setting: type, range, form, and the files that it names.
+//! Parses and checks values: type, range, form, and the files that they name.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -6,267 +6,277 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::World;
-use super::document::{Found, Raw};
-use super::fault::{Fault, Place};
-use super::meant::CredentialSource;
-use super::pem::{self, PublicKey};
+use super::ConfigWorld;
+use super::belief::UnlistedMode;
+use super::document::{FoundValue, RawValue};
+use super::fault::{SettingFault, SettingPlace};
+use super::meant::{AnswerMode, CredentialSource, HoldsMode, LogFormat, LogLevel, Loosening, StoreKind};
+use super::pem::{self, PemKey};
 use super::revocations::Revocations;
-use super::settings::{
-    ANSWERS, DURABILITIES, HOLDS, Kind, LOG_FORMATS, LOG_LEVELS, LOOSENINGS, MESSAGE_FORMATS, MOST_MILLIS, STORE_KINDS,
-};
+use super::settings::{MAX_MILLIS, SettingKind};
 use super::url;
-use super::written::{Placed, RevokedFile, Slot, Written};
+use super::written::{DurabilityWord, Placed, RevokedFile, SettingSlot, WrittenConfig};
 use crate::base::digest::Fingerprint;
 use crate::base::finding::nearest;
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
-use crate::commit::NodeId;
+use crate::ledger::NodeId;
+use crate::notify::{NoticeEvent, PayloadFormat, SigningSecret};
 use crate::stations::admit::{Algorithm, FieldPath, KeySet};
-use crate::stations::tell::{Event, SigningSecret};
 
-/// What values may lead to: the environment, and files relative to the folder of the configuration.
-pub(super) struct Source<'s> {
-    pub world: &'s World<'s>,
+/// The sources that values refer to: the environment, and files relative to the folder of the configuration.
+pub(super) struct ValueSource<'s> {
+    pub world: &'s ConfigWorld<'s>,
     pub folder: &'s Path,
-    /// The files that were read, and what stood in them.
+    /// The files that were read, with a digest of their content.
     pub read: RefCell<Vec<(PathBuf, Fingerprint)>>,
 }
 
-/// Puts what was written where the setting's value is kept.
-pub(super) fn store(kind: &Kind, found: &Found, source: &Source<'_>, written: &mut Written) -> Result<(), Fault> {
+/// Parses a value and stores it in its slot.
+pub(super) fn store(
+    kind: &SettingKind,
+    found: &FoundValue,
+    source: &ValueSource<'_>,
+    written: &mut WrittenConfig,
+) -> Result<(), SettingFault> {
     let place = &found.place;
     match kind {
-        Kind::Address(slot) => put(*slot, written, place, address(&found.raw)),
-        Kind::Upstream(slot) => put(*slot, written, place, upstream_url(&found.raw)),
-        Kind::Certificates(slot) => put(*slot, written, place, certificates(&found.raw, source)),
-        Kind::RevokedFile(slot) => put(*slot, written, place, revoked_file(&found.raw, source)),
-        Kind::Folder(slot) => put(*slot, written, place, folder(&found.raw, source)),
-        Kind::Secret(slot) => put(*slot, written, place, secret(&found.raw, source)),
-        Kind::Credential(slot) => put(*slot, written, place, credential(&found.raw, source)),
-        Kind::Text(slot) => put(*slot, written, place, plain_text(&found.raw)),
-        Kind::Names(slot) => put(*slot, written, place, names(&found.raw)),
-        Kind::Texts(slot) => put(*slot, written, place, some_of(&found.raw, plain_text)),
-        Kind::Environments(slot) => {
-            let words = Environment::ALL.map(|environment| (environment.as_str(), environment));
-            put(*slot, written, place, list(&found.raw, |raw| choice(raw, &words)))
+        SettingKind::Address(slot) => put(*slot, written, place, address(&found.raw)),
+        SettingKind::Upstream(slot) => put(*slot, written, place, upstream_url(&found.raw)),
+        SettingKind::Certificates(slot) => put(*slot, written, place, certificates(&found.raw, source)),
+        SettingKind::RevokedFile(slot) => put(*slot, written, place, revoked_file(&found.raw, source)),
+        SettingKind::Folder(slot) => put(*slot, written, place, folder(&found.raw, source)),
+        SettingKind::Secret(slot) => put(*slot, written, place, secret(&found.raw, source)),
+        SettingKind::Credential(slot) => put(*slot, written, place, credential(&found.raw, source)),
+        SettingKind::Text(slot) => put(*slot, written, place, plain_text(&found.raw)),
+        SettingKind::Names(slot) => put(*slot, written, place, names(&found.raw)),
+        SettingKind::Texts(slot) => put(*slot, written, place, some_of(&found.raw, plain_text)),
+        SettingKind::Environments(slot) => {
+            put(*slot, written, place, list(&found.raw, |raw| choice(raw, &Environment::WORDS)))
         }
-        Kind::Algorithms(slot) => {
-            let words = Algorithm::ALL.map(|algorithm| (algorithm.as_str(), algorithm));
-            put(*slot, written, place, some_of(&found.raw, |raw| choice(raw, &words)))
-        }
-        Kind::FieldPath(slot) => put(*slot, written, place, field_path(&found.raw)),
-        Kind::FieldPaths(slot) => put(*slot, written, place, list(&found.raw, field_path)),
-        Kind::KeysUrl(slot) => put(*slot, written, place, keys_url(&found.raw)),
-        Kind::WebhookUrl(slot) => put(*slot, written, place, webhook_url(&found.raw, source)),
-        Kind::SigningSecrets(slot) => {
+        SettingKind::Algorithms(slot) => put(*slot, written, place, some_of(&found.raw, algorithm)),
+        SettingKind::FieldPath(slot) => put(*slot, written, place, field_path(&found.raw)),
+        SettingKind::FieldPaths(slot) => put(*slot, written, place, list(&found.raw, field_path)),
+        SettingKind::KeysUrl(slot) => put(*slot, written, place, keys_url(&found.raw)),
+        SettingKind::WebhookUrl(slot) => put(*slot, written, place, webhook_url(&found.raw, source)),
+        SettingKind::SigningSecrets(slot) => {
             put(*slot, written, place, some_of(&found.raw, |raw| signing_secret(raw, source)))
         }
-        Kind::Events(slot) => {
-            let words = Event::ALL.map(|event| (event.as_str(), event));
-            put(*slot, written, place, some_of(&found.raw, |raw| choice(raw, &words)))
+        SettingKind::Events(slot) => {
+            put(*slot, written, place, some_of(&found.raw, |raw| choice(raw, &NoticeEvent::WORDS)))
         }
-        Kind::MessageFormat(slot) => put(*slot, written, place, choice(&found.raw, MESSAGE_FORMATS)),
-        Kind::CollectorUrl(slot) => put(*slot, written, place, collector_url(&found.raw)),
-        Kind::Origin(slot) => put(*slot, written, place, text(&found.raw, "a URL as text").and_then(url::origin)),
-        Kind::RedisUrl(slot) => put(*slot, written, place, redis_url(&found.raw, source)),
-        Kind::Hosts(slot) => put(*slot, written, place, some_of(&found.raw, sentinel)),
-        Kind::KeysFile(slot) => put(*slot, written, place, keys_file(&found.raw, source)),
-        Kind::KeptFile(slot) => put(*slot, written, place, kept_file(&found.raw, source)),
-        Kind::KeptFolder(slot) => put(*slot, written, place, kept_folder(&found.raw, source)),
-        Kind::Node(slot) => put(*slot, written, place, node(&found.raw)),
-        Kind::PublicKey(slot) => put(*slot, written, place, public_key(&found.raw, source)),
-        Kind::Truth(slot) => put(*slot, written, place, truth(&found.raw)),
-        Kind::Number { least, most, unit, slot } => {
-            let number = number(&found.raw, *least, *most, unit)
-                .and_then(|n| usize::try_from(n).map_err(|_| Fault::new("the number is too large for this machine")));
+        SettingKind::MessageFormat(slot) => put(*slot, written, place, choice(&found.raw, &PayloadFormat::WORDS)),
+        SettingKind::CollectorUrl(slot) => put(*slot, written, place, collector_url(&found.raw)),
+        SettingKind::Origin(slot) => {
+            put(*slot, written, place, text(&found.raw, "a URL as text").and_then(url::origin))
+        }
+        SettingKind::RedisUrl(slot) => put(*slot, written, place, redis_url(&found.raw, source)),
+        SettingKind::Hosts(slot) => put(*slot, written, place, some_of(&found.raw, sentinel)),
+        SettingKind::KeysFile(slot) => put(*slot, written, place, keys_file(&found.raw, source)),
+        SettingKind::KeptFile(slot) => put(*slot, written, place, kept_file(&found.raw, source)),
+        SettingKind::KeptFolder(slot) => put(*slot, written, place, kept_folder(&found.raw, source)),
+        SettingKind::Node(slot) => put(*slot, written, place, node(&found.raw)),
+        SettingKind::PublicKey(slot) => put(*slot, written, place, public_key(&found.raw, source)),
+        SettingKind::Truth(slot) => put(*slot, written, place, truth(&found.raw)),
+        SettingKind::Number { least, most, unit, slot } => {
+            let number = number(&found.raw, *least, *most, unit).and_then(|n| {
+                usize::try_from(n).map_err(|_| SettingFault::new("the number is too large for this platform"))
+            });
             put(*slot, written, place, number)
         }
-        Kind::Millis(slot) => {
-            let millis = number(&found.raw, 1, MOST_MILLIS, "milliseconds");
+        SettingKind::Millis(slot) => {
+            let millis = number(&found.raw, 1, MAX_MILLIS, "milliseconds");
             put(*slot, written, place, millis.map(Duration::from_millis))
         }
-        Kind::Seconds { least, most, slot } => {
+        SettingKind::Seconds { least, most, slot } => {
             let seconds = number(&found.raw, *least, *most, "seconds");
             put(*slot, written, place, seconds.map(Duration::from_secs))
         }
-        Kind::Store(slot) => put(*slot, written, place, choice(&found.raw, STORE_KINDS)),
-        Kind::Durability(slot) => put(*slot, written, place, choice(&found.raw, DURABILITIES)),
-        Kind::Loosening(slot) => put(*slot, written, place, choice(&found.raw, LOOSENINGS)),
-        Kind::Answers(slot) => put(*slot, written, place, choice(&found.raw, ANSWERS)),
-        Kind::Holds(slot) => put(*slot, written, place, choice(&found.raw, HOLDS)),
-        Kind::LogFormat(slot) => put(*slot, written, place, choice(&found.raw, LOG_FORMATS)),
-        Kind::LogLevel(slot) => put(*slot, written, place, choice(&found.raw, LOG_LEVELS)),
+        SettingKind::Store(slot) => put(*slot, written, place, choice(&found.raw, &StoreKind::WORDS)),
+        SettingKind::Durability(slot) => put(*slot, written, place, choice(&found.raw, &DurabilityWord::WORDS)),
+        SettingKind::Loosening(slot) => put(*slot, written, place, choice(&found.raw, &Loosening::WORDS)),
+        SettingKind::Answers(slot) => put(*slot, written, place, choice(&found.raw, &AnswerMode::WORDS)),
+        SettingKind::Unlisted(slot) => put(*slot, written, place, choice(&found.raw, &UnlistedMode::WORDS)),
+        SettingKind::Holds(slot) => put(*slot, written, place, choice(&found.raw, &HoldsMode::WORDS)),
+        SettingKind::LogFormat(slot) => put(*slot, written, place, choice(&found.raw, &LogFormat::WORDS)),
+        SettingKind::LogLevel(slot) => put(*slot, written, place, choice(&found.raw, &LogLevel::WORDS)),
     }
 }
 
-fn put<T>(slot: Slot<T>, written: &mut Written, place: &Place, value: Result<T, Fault>) -> Result<(), Fault> {
+fn put<T>(
+    slot: SettingSlot<T>,
+    written: &mut WrittenConfig,
+    place: &SettingPlace,
+    value: Result<T, SettingFault>,
+) -> Result<(), SettingFault> {
     *slot(written) = Some(Placed { value: value?, place: place.clone() });
     Ok(())
 }
 
-fn address(raw: &Raw) -> Result<SocketAddr, Fault> {
+fn address(raw: &RawValue) -> Result<SocketAddr, SettingFault> {
     let text = text(raw, "an address and a port as text")?;
     text.parse().map_err(|_| {
-        Fault::new(format!("`{text}` is not an address and a port"))
-            .remedy("write an IP address and a port, as `127.0.0.1:8080`, `0.0.0.0:8080` or `[::1]:8080`")
+        SettingFault::new(format!("`{text}` is not an address and a port"))
+            .remedy("write an IP address and a port, such as `127.0.0.1:8080`, `0.0.0.0:8080` or `[::1]:8080`")
     })
 }
 
-fn upstream_url(raw: &Raw) -> Result<super::UpstreamConfig, Fault> {
+fn upstream_url(raw: &RawValue) -> Result<super::UpstreamConfig, SettingFault> {
     url::upstream(text(raw, "a URL as text")?)
 }
 
-fn certificates(raw: &Raw, source: &Source<'_>) -> Result<Vec<u8>, Fault> {
+fn certificates(raw: &RawValue, source: &ValueSource<'_>) -> Result<Vec<u8>, SettingFault> {
     let name = text(raw, "the name of a file as text")?;
     let content = source.file(name)?;
-    pem::certificates(&content).map_err(|fault| Fault { text: format!("`{name}`: {}", fault.text), ..fault })?;
+    pem::certificates(&content).map_err(|fault| SettingFault { text: format!("`{name}`: {}", fault.text), ..fault })?;
     Ok(content)
 }
 
-/// Whether they go with the authorities is seen when both are there.
-fn revoked_file(raw: &Raw, source: &Source<'_>) -> Result<RevokedFile, Fault> {
+/// Reads a file of revocation lists; `combination` checks them against the authorities.
+fn revoked_file(raw: &RawValue, source: &ValueSource<'_>) -> Result<RevokedFile, SettingFault> {
     let name = text(raw, "the name of a file as text")?;
     let content = source.file(name)?;
-    Revocations::read(&content, &[]).map_err(|fault| Fault::new(format!("`{name}`: {fault}")))?;
+    Revocations::read(&content, &[]).map_err(|fault| SettingFault::new(format!("`{name}`: {fault}")))?;
     Ok(RevokedFile { path: source.folder.join(name), content })
 }
 
-fn redis_url(raw: &Raw, source: &Source<'_>) -> Result<Secret, Fault> {
+fn redis_url(raw: &RawValue, source: &ValueSource<'_>) -> Result<Secret, SettingFault> {
     let secret = secret(raw, source)?;
     url::redis(secret.reveal())?;
     Ok(secret)
 }
 
-fn sentinel(raw: &Raw) -> Result<(String, u16), Fault> {
+fn sentinel(raw: &RawValue) -> Result<(String, u16), SettingFault> {
     url::sentinel(text(raw, "a host and a port as text")?)
 }
 
-fn keys_url(raw: &Raw) -> Result<String, Fault> {
+fn keys_url(raw: &RawValue) -> Result<String, SettingFault> {
     url::keys(text(raw, "a URL as text")?)
 }
 
-fn webhook_url(raw: &Raw, source: &Source<'_>) -> Result<Secret, Fault> {
+fn webhook_url(raw: &RawValue, source: &ValueSource<'_>) -> Result<Secret, SettingFault> {
     let secret = secret(raw, source)?;
     url::webhook(secret.reveal())?;
     Ok(secret)
 }
 
-fn signing_secret(raw: &Raw, source: &Source<'_>) -> Result<Secret, Fault> {
+fn signing_secret(raw: &RawValue, source: &ValueSource<'_>) -> Result<Secret, SettingFault> {
     let secret = secret(raw, source)?;
-    let fault = || Fault::new("a secret of a webhook is `whsec_` and 24 to 64 random bytes in base64");
-    let made = "make one with `echo \"whsec_$(openssl rand -base64 32)\"`, and name its file";
+    let fault = || SettingFault::new("a webhook secret must be `whsec_` and 24 to 64 random bytes in base64");
+    let made = "create one with `echo \"whsec_$(openssl rand -base64 32)\"`, and name its file";
     SigningSecret::parse(secret.reveal()).map(|_| secret).ok_or_else(|| fault().remedy(made))
 }
 
-fn collector_url(raw: &Raw) -> Result<String, Fault> {
+fn collector_url(raw: &RawValue) -> Result<String, SettingFault> {
     url::collector(text(raw, "a URL as text")?)
 }
 
-/// The keys themselves are read by those that use them, again and again.
-fn keys_file(raw: &Raw, source: &Source<'_>) -> Result<PathBuf, Fault> {
+/// Checks a file of keys; the keyring reads it again from time to time.
+fn keys_file(raw: &RawValue, source: &ValueSource<'_>) -> Result<PathBuf, SettingFault> {
     let name = text(raw, "the name of a file as text")?;
     match KeySet::from_jwks(&source.file(name)?) {
         Ok(_) => Ok(source.folder.join(name)),
-        Err(fault) => Err(Fault::new(format!("`{name}`: {fault}")).remedy(
-            "it is an object in JSON, with the keys as a list: `{\"keys\": […]}`; `sluice token keys` makes one",
+        Err(fault) => Err(SettingFault::new(format!("`{name}`: {fault}")).remedy(
+            "the file must be a JSON object with a list of keys: `{\"keys\": […]}`; `sluice token keys` creates one",
         )),
     }
 }
 
-fn kept_file(raw: &Raw, source: &Source<'_>) -> Result<PathBuf, Fault> {
+fn kept_file(raw: &RawValue, source: &ValueSource<'_>) -> Result<PathBuf, SettingFault> {
     let path = source.folder.join(text(raw, "the name of a file as text")?);
     let of_the_file = |folder: &Path| if folder.as_os_str().is_empty() { Path::new(".") } else { folder }.to_owned();
     let folder = path.file_name().and(path.parent()).map(of_the_file);
     if folder.is_some_and(|folder| (source.world.is_folder)(&folder)) && !(source.world.is_folder)(&path) {
         return Ok(path);
     }
-    Err(Fault::new(format!("`{}` names no file in a folder that is there", path.display()))
+    Err(SettingFault::new(format!("`{}` is not a file name in an existing folder", path.display()))
         .remedy("names are relative to the folder of the configuration file"))
 }
 
-fn kept_folder(raw: &Raw, source: &Source<'_>) -> Result<PathBuf, Fault> {
+fn kept_folder(raw: &RawValue, source: &ValueSource<'_>) -> Result<PathBuf, SettingFault> {
     let path = source.folder.join(text(raw, "the name of a folder as text")?);
     if (source.world.is_folder)(&path) {
         return Ok(path);
     }
     kept_file(raw, source).map_err(|_| {
-        Fault::new(format!("`{}` is no folder, and names none in a folder that is there", path.display()))
+        SettingFault::new(format!("`{}` is not a folder, and its parent folder does not exist", path.display()))
             .remedy("names are relative to the folder of the configuration file")
     })
 }
 
-fn node(raw: &Raw) -> Result<NodeId, Fault> {
+fn node(raw: &RawValue) -> Result<NodeId, SettingFault> {
     NodeId::parse(text(raw, "a name as text")?).ok_or_else(|| {
-        Fault::new("the name of a node is 1 to 64 of `A-Za-z0-9._-`, and begins with a letter or a digit")
+        SettingFault::new("the name of a node must be 1 to 64 of `A-Za-z0-9._-`, beginning with a letter or a digit")
     })
 }
 
-fn public_key(raw: &Raw, source: &Source<'_>) -> Result<PublicKey, Fault> {
+fn public_key(raw: &RawValue, source: &ValueSource<'_>) -> Result<PemKey, SettingFault> {
     let name = text(raw, "the name of a file as text")?;
-    pem::public_key(source.file(name)?).map_err(|fault| Fault { text: format!("`{name}`: {}", fault.text), ..fault })
+    pem::public_key(source.file(name)?)
+        .map_err(|fault| SettingFault { text: format!("`{name}`: {}", fault.text), ..fault })
 }
 
-fn folder(raw: &Raw, source: &Source<'_>) -> Result<PathBuf, Fault> {
+fn folder(raw: &RawValue, source: &ValueSource<'_>) -> Result<PathBuf, SettingFault> {
     let name = text(raw, "the name of a folder as text")?;
     let path = source.folder.join(name);
     if !name.is_empty() && (source.world.is_folder)(&path) {
         return Ok(path);
     }
-    Err(Fault::new(format!("there is no folder `{}` that can be read", path.display()))
+    Err(SettingFault::new(format!("the folder `{}` does not exist or is not readable", path.display()))
         .remedy("names are relative to the folder of the configuration file"))
 }
 
-fn names(raw: &Raw) -> Result<Vec<String>, Fault> {
+fn names(raw: &RawValue) -> Result<Vec<String>, SettingFault> {
     list(raw, |item| text(item, "a text").map(str::to_owned))
 }
 
-/// What tokens are compared with: blanks at its ends, or characters that nobody sees, would be slips of the pen.
-fn plain_text(raw: &Raw) -> Result<String, Fault> {
+/// Parses a text that tokens are compared with: blanks at its ends or invisible characters are mistakes.
+fn plain_text(raw: &RawValue) -> Result<String, SettingFault> {
     let text = text(raw, "a text")?;
     match text {
-        "" => Err(Fault::new("the text is empty")),
+        "" => Err(SettingFault::new("the text is empty")),
         _ if text.trim() != text || text.contains(char::is_control) => {
-            Err(Fault::new("the text has blanks at its ends, or control characters").remedy("take them out"))
+            Err(SettingFault::new("the text has blanks at its ends, or control characters").remedy("remove them"))
         }
         _ => Ok(text.to_owned()),
     }
 }
 
-fn field_path(raw: &Raw) -> Result<FieldPath, Fault> {
+fn field_path(raw: &RawValue) -> Result<FieldPath, SettingFault> {
     let text = text(raw, "a field as text")?;
     let remedy = "write the name of a field, with dots between the steps to an inner one: `act.sub`; a name that has \
-                  dots, slashes or blanks of its own stands in quotes: `'\"https://example.com/roles\".x'`";
-    FieldPath::parse(text)
-        .ok_or_else(|| Fault::new(format!("`{}` leads to no field", text.escape_debug())).remedy(remedy))
+                  dots, slashes or blanks of its own is written in quotes: `'\"https://example.com/roles\".x'`";
+    FieldPath::parse(text).ok_or_else(|| {
+        SettingFault::new(format!("`{}` is not the path of a field", text.escape_debug())).remedy(remedy)
+    })
 }
 
-fn list<T>(raw: &Raw, item: impl Fn(&Raw) -> Result<T, Fault>) -> Result<Vec<T>, Fault> {
-    let Raw::List(items) = raw else { return Err(wrong_type(raw, "a list of texts")) };
+fn list<T>(raw: &RawValue, item: impl Fn(&RawValue) -> Result<T, SettingFault>) -> Result<Vec<T>, SettingFault> {
+    let RawValue::List(items) = raw else { return Err(wrong_type(raw, "a list of texts")) };
     items.iter().map(|found| item(&found.raw).map_err(|fault| fault.at(&found.place))).collect()
 }
 
-/// A list that means nothing when it is empty.
-fn some_of<T>(raw: &Raw, item: impl Fn(&Raw) -> Result<T, Fault>) -> Result<Vec<T>, Fault> {
+/// Parses a list that must not be empty.
+fn some_of<T>(raw: &RawValue, item: impl Fn(&RawValue) -> Result<T, SettingFault>) -> Result<Vec<T>, SettingFault> {
     let list = list(raw, item)?;
-    if list.is_empty() { Err(Fault::new("the list is empty").remedy("write at least one")) } else { Ok(list) }
+    if list.is_empty() { Err(SettingFault::new("the list is empty").remedy("add at least one")) } else { Ok(list) }
 }
 
-fn truth(raw: &Raw) -> Result<bool, Fault> {
+fn truth(raw: &RawValue) -> Result<bool, SettingFault> {
     match raw {
-        Raw::Truth(truth) => Ok(*truth),
+        RawValue::Truth(truth) => Ok(*truth),
         other => Err(wrong_type(other, "`true` or `false`")),
     }
 }
 
-fn number(raw: &Raw, least: u64, most: u64, unit: &str) -> Result<u64, Fault> {
-    let Raw::Number(number) = raw else { return Err(wrong_type(raw, &format!("a whole number of {unit}"))) };
+fn number(raw: &RawValue, least: u64, most: u64, unit: &str) -> Result<u64, SettingFault> {
+    let RawValue::Number(number) = raw else { return Err(wrong_type(raw, &format!("a whole number of {unit}"))) };
     number
         .filter(|n| (least..=most).contains(n))
-        .ok_or_else(|| Fault::new(format!("the number is out of range: {least} to {most} {unit} are possible")))
+        .ok_or_else(|| SettingFault::new(format!("the number is out of range: it must be {least} to {most} {unit}")))
 }
 
-fn choice<T: Copy>(raw: &Raw, words: &[(&str, T)]) -> Result<T, Fault> {
+fn choice<T: Copy>(raw: &RawValue, words: &[(&str, T)]) -> Result<T, SettingFault> {
     let all = || words.iter().map(|(word, _)| *word);
     let listed = || all().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ");
     let text = text(raw, &format!("one of {}", listed()))?;
@@ -278,91 +288,114 @@ fn choice<T: Copy>(raw: &Raw, words: &[(&str, T)]) -> Result<T, Fault> {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("choose one of {}", listed()),
     };
-    Err(Fault::new(format!("`{text}` is not a choice here")).remedy(remedy))
+    Err(SettingFault::new(format!("`{text}` is not a valid choice")).remedy(remedy))
 }
 
-/// What a secret says is never part of a fault.
-fn secret(raw: &Raw, source: &Source<'_>) -> Result<Secret, Fault> {
+/// Reads an algorithm. For an unsupported one the fault lists all that are supported: the nearest name may not be what
+/// the issuer signs with.
+fn algorithm(raw: &RawValue) -> Result<Algorithm, SettingFault> {
+    let words = Algorithm::WORDS;
+    let fault = match choice(raw, &words) {
+        Ok(algorithm) => return Ok(algorithm),
+        Err(fault) => fault,
+    };
+    let RawValue::Text(text) = raw else { return Err(fault) };
+    if words.iter().any(|(word, _)| word.eq_ignore_ascii_case(text)) {
+        return Err(fault);
+    }
+    let supported = words.map(|(word, _)| format!("`{word}`")).join(", ");
+    Err(SettingFault::new(format!("`{text}` is not a supported algorithm"))
+        .remedy(format!("supported are {supported}")))
+}
+
+/// Reads a secret. A fault never repeats it.
+fn secret(raw: &RawValue, source: &ValueSource<'_>) -> Result<Secret, SettingFault> {
     let text = match raw {
-        Raw::Text(text) => text.clone(),
-        Raw::Table(table) => secret_from(table, source)?,
+        RawValue::Text(text) => text.clone(),
+        RawValue::Table(table) => secret_from(table, source)?,
         other => return Err(wrong_type(other, "a secret").remedy(WAYS)),
     };
-    if text.trim().is_empty() { Err(Fault::new("the secret is empty").remedy(WAYS)) } else { Ok(Secret::new(text)) }
+    if text.trim().is_empty() {
+        Err(SettingFault::new("the secret is empty").remedy(WAYS))
+    } else {
+        Ok(Secret::new(text))
+    }
 }
 
-fn credential(raw: &Raw, source: &Source<'_>) -> Result<CredentialSource, Fault> {
+fn credential(raw: &RawValue, source: &ValueSource<'_>) -> Result<CredentialSource, SettingFault> {
     let secret = fit_for_a_header(secret(raw, source)?)?;
-    let Raw::Table(table) = raw else { return Ok(CredentialSource::Given(secret)) };
+    let RawValue::Table(table) = raw else { return Ok(CredentialSource::Given(secret)) };
     match table.get("file").map(|file| text(&file.raw, "the name of a file as text")) {
         Some(name) => Ok(CredentialSource::File(source.folder.join(name?))),
         None => Ok(CredentialSource::Given(secret)),
     }
 }
 
-fn fit_for_a_header(secret: Secret) -> Result<Secret, Fault> {
+fn fit_for_a_header(secret: Secret) -> Result<Secret, SettingFault> {
     if secret.reveal().bytes().all(|b| b.is_ascii_graphic()) {
         return Ok(secret);
     }
-    Err(Fault::new("the secret holds something other than printable ASCII without spaces")
+    Err(SettingFault::new("the secret contains something other than printable ASCII without spaces")
         .remedy("write the token alone, without `Bearer` before it and without line breaks"))
 }
 
-/// The credential that a file holds, read when it is configured and again when it changes.
+/// Parses the content of a credential file.
 pub fn credential_in(content: Vec<u8>) -> Option<Secret> {
     let secret = Secret::new(text_in(content)?);
     fit_for_a_header(secret).ok().filter(|secret| !secret.reveal().is_empty())
 }
 
-/// The text of a file, without the line break at its end.
+/// Returns the text of a file, without the line break at its end.
 fn text_in(content: Vec<u8>) -> Option<String> {
     Some(String::from_utf8(content).ok()?.trim_end_matches(['\r', '\n']).to_owned())
 }
 
 const WAYS: &str = "write it as `{ file = \"path\" }` or `{ env = \"NAME\" }`";
 
-fn secret_from(table: &BTreeMap<String, Found>, source: &Source<'_>) -> Result<String, Fault> {
+fn secret_from(table: &BTreeMap<String, FoundValue>, source: &ValueSource<'_>) -> Result<String, SettingFault> {
     if let Some((name, found)) = table.iter().find(|(name, _)| !matches!(name.as_str(), "file" | "env")) {
-        return Err(Fault::new(format!("a secret has no `{name}`")).remedy(WAYS).at(&found.place));
+        return Err(SettingFault::new(format!("a secret has no `{name}`")).remedy(WAYS).at(&found.place));
     }
     match (table.get("file"), table.get("env")) {
         (Some(file), None) => {
             let name = text(&file.raw, "the name of a file as text").map_err(|fault| fault.at(&file.place))?;
             let content = source.file(name).map_err(|fault| fault.at(&file.place))?;
-            text_in(content)
-                .ok_or_else(|| Fault::new(format!("what the file `{name}` holds is not text")).at(&file.place))
+            text_in(content).ok_or_else(|| {
+                SettingFault::new(format!("the content of the file `{name}` is not UTF-8 text")).at(&file.place)
+            })
         }
         (None, Some(variable)) => {
             let name =
                 text(&variable.raw, "the name of a variable as text").map_err(|fault| fault.at(&variable.place))?;
             let value = source.world.environment.get(name).ok_or_else(|| {
-                Fault::new(format!("the environment variable `{name}` is not set")).at(&variable.place)
+                SettingFault::new(format!("the environment variable `{name}` is not set")).at(&variable.place)
             })?;
             let value = value.to_str().ok_or_else(|| {
-                Fault::new(format!("what the environment variable `{name}` holds is not text")).at(&variable.place)
+                SettingFault::new(format!("the value of the environment variable `{name}` is not UTF-8 text"))
+                    .at(&variable.place)
             })?;
             Ok(value.to_owned())
         }
-        _ => Err(Fault::new("a secret comes from one place").remedy(WAYS)),
+        _ => Err(SettingFault::new("a secret must have exactly one source").remedy(WAYS)),
     }
 }
 
-fn text<'r>(raw: &'r Raw, expected: &str) -> Result<&'r str, Fault> {
+fn text<'r>(raw: &'r RawValue, expected: &str) -> Result<&'r str, SettingFault> {
     match raw {
-        Raw::Text(text) => Ok(text),
+        RawValue::Text(text) => Ok(text),
         other => Err(wrong_type(other, expected)),
     }
 }
 
-fn wrong_type(raw: &Raw, expected: &str) -> Fault {
-    Fault::new(raw.instead_of(expected))
+fn wrong_type(raw: &RawValue, expected: &str) -> SettingFault {
+    SettingFault::new(raw.instead_of(expected))
 }
 
-impl Source<'_> {
-    fn file(&self, name: &str) -> Result<Vec<u8>, Fault> {
+impl ValueSource<'_> {
+    fn file(&self, name: &str) -> Result<Vec<u8>, SettingFault> {
         let path = self.folder.join(name);
         let content = (self.world.read_file)(&path).map_err(|error| {
-            Fault::new(format!("the file `{}` cannot be read: {error}", path.display()))
+            SettingFault::new(format!("the file `{}` cannot be read: {error}", path.display()))
                 .remedy("names are relative to the folder of the configuration file")
         })?;
         self.read.borrow_mut().push((path, Fingerprint::of(&[&content])));
@@ -370,26 +403,26 @@ impl Source<'_> {
     }
 }
 
-/// The environment variables that hold what is found.
-pub(super) fn variables_named(found: &Found) -> Vec<&str> {
+/// Returns the environment variables that a value names.
+pub(super) fn variables_named(found: &FoundValue) -> Vec<&str> {
     match &found.raw {
-        Raw::Table(table) => match table.get("env").map(|env| &env.raw) {
-            Some(Raw::Text(name)) => vec![name],
+        RawValue::Table(table) => match table.get("env").map(|env| &env.raw) {
+            Some(RawValue::Text(name)) => vec![name],
             _ => Vec::new(),
         },
-        Raw::List(items) => items.iter().flat_map(variables_named).collect(),
+        RawValue::List(items) => items.iter().flat_map(variables_named).collect(),
         _ => Vec::new(),
     }
 }
 
-/// Whether a secret stands in the file itself.
-pub(super) fn is_plain(kind: &Kind, found: &Found) -> bool {
-    let in_file = matches!(found.place, Place::File { .. });
-    let is_text = |found: &Found| matches!(found.raw, Raw::Text(_));
+/// Whether a secret is in plain text in the file itself.
+pub(super) fn is_plain(kind: &SettingKind, found: &FoundValue) -> bool {
+    let in_file = matches!(found.place, SettingPlace::File { .. });
+    let is_text = |found: &FoundValue| matches!(found.raw, RawValue::Text(_));
     in_file
         && match (kind, &found.raw) {
-            (Kind::Secret(_) | Kind::Credential(_) | Kind::RedisUrl(_), _) => is_text(found),
-            (Kind::SigningSecrets(_), Raw::List(items)) => items.iter().any(is_text),
+            (SettingKind::Secret(_) | SettingKind::Credential(_) | SettingKind::RedisUrl(_), _) => is_text(found),
+            (SettingKind::SigningSecrets(_), RawValue::List(items)) => items.iter().any(is_text),
             _ => false,
         }
 }

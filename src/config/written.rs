@@ -1,24 +1,27 @@
-//! What was written, setting by setting: each value of the right type, with the place that it comes from.
+//! The settings as written: each value of the right type, with the place that it comes from.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::fault::Place;
+use super::belief::{BeliefConfig, UnlistedMode};
+use super::fault::SettingPlace;
+use super::heading::Heading;
 use super::meant::{
     AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Collector, Config, ConsoleConfig, CredentialConfig,
     CredentialSource, Demands, Durability, EnvironmentConfig, HoldsMode, IssuerConfig, KeySource, LimitsConfig,
     ListenerTls, LogConfig, LogFormat, LogLevel, Login, Loosening, OidcConfig, ProbesConfig, ReconcileConfig,
     RedisConfig, RedisPlace, SentinelsConfig, StoreConfig, StoreKind, TimeoutsConfig, UpstreamConfig,
 };
-use super::pem::PublicKey;
-use super::settings::Heading;
+use super::pem::PemKey;
+use super::url::is_loopback;
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
-use crate::commit::NodeId;
+use crate::base::word_enum::word_enum;
+use crate::ledger::{InstallationId, NodeId};
+use crate::people::session::SessionTerms;
 use crate::stations::admit::{Algorithm, FieldPath};
 use crate::stations::hold::Owners;
-use crate::stations::session::SessionTerms;
 
 mod webhook;
 
@@ -26,15 +29,15 @@ pub(super) use webhook::WrittenWebhook;
 
 /// Every setting that has a value, from the file, from the environment or by default.
 #[derive(Default)]
-pub(super) struct Written {
+pub(super) struct WrittenConfig {
     pub production: WrittenEnvironment,
     pub sandbox: WrittenEnvironment,
     pub issuers: Vec<WrittenIssuer>,
-    /// The one whose section is being read; then it goes to the others.
+    /// The issuer whose section is being read; `end_named` moves it to the list.
     pub issuer: WrittenIssuer,
     pub console: WrittenConsole,
     pub webhooks: Vec<WrittenWebhook>,
-    /// As that of an issuer.
+    /// The webhook whose section is being read; `end_named` moves it to the list.
     pub webhook: WrittenWebhook,
     pub answers: Option<Placed<AnswerMode>>,
     pub policies: Option<Placed<PathBuf>>,
@@ -61,6 +64,8 @@ pub(super) struct Written {
     pub store_folder: Option<Placed<PathBuf>>,
     pub store_wait: Option<Placed<Duration>>,
     pub node: Option<Placed<NodeId>>,
+    pub installation: Option<Placed<String>>,
+    pub all_nodes: Option<Placed<Vec<String>>>,
     pub answers_days: Option<Placed<usize>>,
     pub spent_days: Option<Placed<usize>>,
     pub seal_key: Option<Placed<Secret>>,
@@ -87,10 +92,12 @@ pub(super) struct Written {
     pub body: Option<Placed<Duration>>,
     pub drain: Option<Placed<Duration>>,
     pub client_handshake: Option<Placed<Duration>>,
+    pub commit: Option<Placed<Duration>>,
     pub connect: Option<Placed<Duration>>,
     pub tls_handshake: Option<Placed<Duration>>,
     pub write: Option<Placed<Duration>>,
     pub answer: Option<Placed<Duration>>,
+    pub upstream_max: Option<Placed<Duration>>,
     pub client_write: Option<Placed<Duration>>,
     pub keepalive: Option<Placed<Duration>>,
     pub upstream_idle: Option<Placed<Duration>>,
@@ -104,12 +111,14 @@ pub(super) struct Written {
     pub threads: Option<Placed<usize>>,
 }
 
-/// A durability as it is written, without its number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DurabilityWord {
-    Acknowledged,
-    Replicated,
-    Fsynced,
+word_enum! {
+    /// A durability as written, without its number.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(super) enum DurabilityWord {
+        Acknowledged = "acknowledged",
+        Replicated = "replicated",
+        Fsynced = "fsynced",
+    }
 }
 
 #[derive(Default)]
@@ -119,14 +128,16 @@ pub(super) struct WrittenEnvironment {
     pub tls_key: Option<Placed<Secret>>,
     pub client_ca: Option<Placed<Vec<u8>>>,
     pub client_revoked: Option<Placed<RevokedFile>>,
-    /// Without its authorities, which are a setting of their own.
+    /// Without its authorities, which are a separate setting.
     pub upstream: Option<Placed<UpstreamConfig>>,
     pub upstream_ca: Option<Placed<Vec<u8>>>,
     pub allow_plain_upstream: Option<Placed<bool>>,
+    pub upstream_behind_proxy: Option<Placed<bool>>,
+    pub unlisted: Option<Placed<UnlistedMode>>,
     pub credential: Option<Placed<CredentialSource>>,
 }
 
-/// Where lists of revoked certificates are, and what stood there when the configuration was read.
+/// The path of a file of revocation lists, and its content when the configuration was read.
 pub(super) struct RevokedFile {
     pub path: PathBuf,
     pub content: Vec<u8>,
@@ -162,7 +173,7 @@ pub(super) struct WrittenIssuer {
     pub jwks_ca: Option<Placed<Vec<u8>>>,
     pub jwks_keep: Option<Placed<PathBuf>>,
     pub jwks_file: Option<Placed<PathBuf>>,
-    pub public_key: Option<Placed<PublicKey>>,
+    pub public_key: Option<Placed<PemKey>>,
     pub shared_secret: Option<Placed<Secret>>,
     pub longest_stale: Option<Placed<Duration>>,
     pub leeway: Option<Placed<Duration>>,
@@ -173,7 +184,7 @@ pub(super) struct WrittenIssuer {
     pub holds: Option<Placed<HoldsMode>>,
 }
 
-impl Written {
+impl WrittenConfig {
     pub fn environment(&self, environment: Environment) -> &WrittenEnvironment {
         match environment {
             Environment::Production => &self.production,
@@ -181,7 +192,7 @@ impl Written {
         }
     }
 
-    /// A section of those that there are several of has been read.
+    /// Ends a section of a kind that may occur several times.
     pub fn end_named(&mut self, heading: &Heading) {
         let name = heading.name.clone();
         match heading.section {
@@ -190,7 +201,7 @@ impl Written {
         }
     }
 
-    /// The whole; nothing if a setting that must have a value has none.
+    /// Returns the complete configuration; `None` if a required setting has no value.
     pub fn meant(self) -> Option<Config> {
         let console = self.console.meant(&self.issuers)?;
         let is_sandbox_alone = self.production.listen.is_none();
@@ -204,7 +215,7 @@ impl Written {
             }
             DurabilityWord::Fsynced => Durability::Fsynced,
         };
-        // In the sandbox nothing is lost that is worth anything.
+        // The sandbox holds nothing of value.
         let allow_unsafe = self.redis_allow_unsafe?.value || is_sandbox_alone;
         let demands = (kind == StoreKind::Redis).then_some(Demands { durability, allow_unsafe });
         let sentinels = match self.redis_sentinels {
@@ -247,6 +258,8 @@ impl Written {
                 folder: self.store_folder?.value,
                 wait: self.store_wait?.value,
                 node: self.node?.value,
+                installation: self.installation.and_then(|id| InstallationId::parse(&id.value)),
+                nodes: self.all_nodes.map_or_else(Vec::new, |all| node_ids(&all.value)),
                 answers: days(self.answers_days?.value),
                 spent: days(self.spent_days?.value),
                 seal_keys: named_keys([
@@ -281,10 +294,12 @@ impl Written {
                 body: self.body?.value,
                 drain: self.drain?.value,
                 client_handshake: self.client_handshake?.value,
+                commit: self.commit?.value,
                 connect: self.connect?.value,
                 tls_handshake: self.tls_handshake?.value,
                 write: self.write?.value,
                 answer: self.answer?.value,
+                upstream_max: self.upstream_max?.value,
                 client_write: self.client_write?.value,
                 keepalive: self.keepalive?.value,
                 upstream_idle: self.upstream_idle?.value,
@@ -320,12 +335,17 @@ impl WrittenEnvironment {
             Some(credential) => CredentialConfig::Inject(credential.value),
             None => CredentialConfig::Forward,
         };
-        Some(EnvironmentConfig { environment, listen: self.listen?.value, tls, upstream, credential })
+        let is_own_line = upstream.tls || is_loopback(&upstream.host);
+        let belief = BeliefConfig {
+            is_direct: is_own_line && !self.upstream_behind_proxy?.value,
+            unlisted: self.unlisted?.value,
+        };
+        Some(EnvironmentConfig { environment, listen: self.listen?.value, tls, upstream, credential, belief })
     }
 }
 
 impl WrittenConsole {
-    /// Nothing where it cannot be meant; within, nothing where it is not written.
+    /// Returns `None` if the section is invalid, `Some(None)` if it is not written.
     fn meant(self, issuers: &[WrittenIssuer]) -> Option<Option<ConsoleConfig>> {
         if self.listen.is_none() && self.issuer.is_none() {
             return Some(None);
@@ -357,7 +377,7 @@ impl WrittenConsole {
     }
 }
 
-/// A listener that was to speak TLS, or to look at certificates, never speaks without.
+/// Returns the TLS of a listener; one that was to use TLS or check certificates never runs without.
 fn tls(
     certificate: Option<Placed<Vec<u8>>>,
     key: Option<Placed<Secret>>,
@@ -404,10 +424,10 @@ fn login(user: Option<Placed<String>>, password: Option<Placed<Secret>>) -> Logi
     Login { user: user.map(|user| user.value), password: password.map(|password| password.value) }
 }
 
-/// A name and a key, each of which may not be written.
+/// A name and a key, either of which may not be set.
 type NamedKey = (Option<Placed<String>>, Option<Placed<Secret>>);
 
-/// Those that are written, with their names.
+/// Returns the keys that are set, with their names.
 fn named_keys(written: [NamedKey; 2]) -> Vec<(String, Secret)> {
     written.into_iter().filter_map(|(id, key)| Some((id?.value, key?.value))).collect()
 }
@@ -416,10 +436,15 @@ fn days(count: usize) -> Duration {
     Duration::from_hours(u64::try_from(count).unwrap_or(u64::MAX).saturating_mul(24))
 }
 
-/// Where the value of a setting is kept.
-pub(super) type Slot<T> = fn(&mut Written) -> &mut Option<Placed<T>>;
+/// Where the value of a setting is stored.
+pub(super) type SettingSlot<T> = fn(&mut WrittenConfig) -> &mut Option<Placed<T>>;
 
 pub(super) struct Placed<T> {
     pub value: T,
-    pub place: Place,
+    pub place: SettingPlace,
+}
+
+/// Names that are none are refused where combinations are checked.
+fn node_ids(names: &[String]) -> Vec<NodeId> {
+    names.iter().filter_map(|name| NodeId::parse(name)).collect()
 }

@@ -1,203 +1,257 @@
-//! Every act there is: where it is done, who may do it, and what its body must be.
+//! The table of all acts of the console: path, role, body and handler of each.
+//!
+//! Routing, permission checks, the names in metrics and logs, and the schemas of bodies come from this table; a test
+//! compares it with the document of the API (`schemas/console.json`).
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::pin::Pin;
 
 use http::Method;
 
 use super::person::{Needs, Role};
+use super::request::ActRequest;
+use super::server::ConsoleServer;
+use super::{changes, decisions, freezes, history, holds, nodes, oidc, policies, requests, session, sets, stand_ins};
+use crate::base::json::{self, Limits};
+use crate::catalog::{Contract, SchemaFiles};
+use crate::stations::hold::VoteAction;
+use crate::stations::reply::{Code, Reply, error_json, ok_json};
 
-/// What can be done at the desk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Act {
-    Describe,
-    Explain,
-    ListFreezes,
-    Freeze,
-    Lift,
-    ListRequests,
-    ShowRequest,
-    Resolve,
-    ListHolds,
-    WatchHolds,
-    ShowHold,
-    Approve,
-    Reject,
-    Withdraw,
-    Comment,
-    ShowPolicies,
-    Agree,
-    Usage,
-    ListStandIns,
-    NameStandIn,
-    RevokeStandIn,
-    WaysIn,
-    ShowSession,
-    SignIn,
-    SignOut,
-    StartSignIn,
-    EndSignIn,
-    EndSessions,
-    SearchHistory,
-    TellRequest,
-    CountDecisions,
+/// The function that performs an act for an authorized person.
+type Handler = for<'a> fn(&'a ConsoleServer, &'a ActRequest) -> Pin<Box<dyn Future<Output = Reply> + Send + 'a>>;
+
+/// One act of the console.
+pub(super) struct Act {
+    /// The `operationId`, also in metrics and logs.
+    pub name: &'static str,
+    /// The description of the act, in one line.
+    pub summary: &'static str,
+    /// A browser's session must prove its origin for everything but `GET`.
+    pub method: Method,
+    /// The path, in the router's notation.
+    pub path: &'static str,
+    /// The role that it needs.
+    pub needs: Needs,
+    /// The name of its body's schema; `None` if it has no body.
+    pub body: Option<&'static str>,
+    /// Only the console's own page may do it, whatever credentials come with the request.
+    pub is_for_pages: bool,
+    /// The query can contain any characters; the act parses it.
+    pub takes_any_query: bool,
+    /// The answer is a stream of events.
+    pub is_stream: bool,
+    pub handler: Handler,
 }
 
-/// The acts of one path, by their methods.
-pub(super) type Acts = &'static [(Method, Act)];
+const NO_TOKEN: Needs = Needs::Nothing;
+const ANY_ROLE: Needs = Needs::AnyRole;
+const APPROVER: Needs = Needs::Role(Role::Approver);
+const OPERATOR: Needs = Needs::Role(Role::Operator);
+const POLICY_ADMIN: Needs = Needs::Role(Role::PolicyAdmin);
 
-/// Every path, as the router reads it.
-pub(super) const PATHS: [(&str, Acts); 27] = [
-    ("/sluice/v1/openapi.json", &[(Method::GET, Act::Describe)]),
-    ("/sluice/v1/explain", &[(Method::POST, Act::Explain)]),
-    ("/sluice/v1/usage", &[(Method::GET, Act::Usage)]),
-    ("/sluice/v1/policies", &[(Method::GET, Act::ShowPolicies)]),
-    ("/sluice/v1/policies/{version}/agree", &[(Method::POST, Act::Agree)]),
-    ("/sluice/v1/freezes", &[(Method::GET, Act::ListFreezes), (Method::POST, Act::Freeze)]),
-    ("/sluice/v1/freezes/lift", &[(Method::POST, Act::Lift)]),
-    ("/sluice/v1/requests", &[(Method::GET, Act::ListRequests)]),
-    ("/sluice/v1/requests/{environment}/{request}", &[(Method::GET, Act::ShowRequest)]),
-    ("/sluice/v1/requests/{environment}/{request}/resolve", &[(Method::POST, Act::Resolve)]),
-    ("/sluice/v1/stand-ins", &[(Method::GET, Act::ListStandIns), (Method::POST, Act::NameStandIn)]),
-    ("/sluice/v1/stand-ins/revoke", &[(Method::POST, Act::RevokeStandIn)]),
-    ("/sluice/v1/holds", &[(Method::GET, Act::ListHolds)]),
-    ("/sluice/v1/holds/changes", &[(Method::GET, Act::WatchHolds)]),
-    ("/sluice/v1/holds/{hold}", &[(Method::GET, Act::ShowHold)]),
-    ("/sluice/v1/holds/{hold}/approve", &[(Method::POST, Act::Approve)]),
-    ("/sluice/v1/holds/{hold}/reject", &[(Method::POST, Act::Reject)]),
-    ("/sluice/v1/holds/{hold}/withdraw", &[(Method::POST, Act::Withdraw)]),
-    ("/sluice/v1/holds/{hold}/comment", &[(Method::POST, Act::Comment)]),
-    ("/sluice/v1/session/ways", &[(Method::GET, Act::WaysIn)]),
-    ("/sluice/v1/sessions/end", &[(Method::POST, Act::EndSessions)]),
-    ("/sluice/v1/history", &[(Method::GET, Act::SearchHistory)]),
-    ("/sluice/v1/history/{environment}/{request}", &[(Method::GET, Act::TellRequest)]),
-    ("/sluice/v1/decisions", &[(Method::GET, Act::CountDecisions)]),
-    ("/sluice/v1/session/start", &[(Method::GET, Act::StartSignIn)]),
-    ("/sluice/v1/session/callback", &[(Method::GET, Act::EndSignIn)]),
-    (
-        "/sluice/v1/session",
-        &[(Method::GET, Act::ShowSession), (Method::POST, Act::SignIn), (Method::DELETE, Act::SignOut)],
+/// A handler that takes the console's state.
+macro_rules! with_state {
+    ($handler:path) => {
+        |server, request| Box::pin($handler(&server.inside, request))
+    };
+}
+
+/// A handler that takes the console's server.
+macro_rules! with_server {
+    ($handler:path) => {
+        |server, request| Box::pin($handler(server, request))
+    };
+}
+
+/// Every act.
+pub(super) static ACTS: [Act; 33] = [
+    get("describe", "This document", "/sluice/v1/openapi.json", NO_TOKEN, |_, _| Box::pin(async { document() })),
+    post("explain", "Explain a request", "/sluice/v1/explain", ANY_ROLE, with_state!(policies::explain))
+        .taking("explainRequest"),
+    get("usage", "Show the usage of limits", "/sluice/v1/usage", ANY_ROLE, with_state!(policies::usage)),
+    get("showPolicies", "Show policies", "/sluice/v1/policies", ANY_ROLE, with_state!(sets::show)),
+    post(
+        "agree",
+        "Agree to a waiting policy set",
+        "/sluice/v1/policies/{version}/agree",
+        POLICY_ADMIN,
+        with_state!(sets::agree),
+    )
+    .taking("agreeRequest"),
+    get("listFreezes", "List freezes", "/sluice/v1/freezes", ANY_ROLE, with_state!(freezes::list)),
+    post("freeze", "Freeze money", "/sluice/v1/freezes", OPERATOR, with_state!(freezes::freeze))
+        .taking("freezeRequest"),
+    post("lift", "Lift a freeze", "/sluice/v1/freezes/lift", OPERATOR, with_state!(freezes::lift))
+        .taking("liftRequest"),
+    get("listNodes", "List the gates", "/sluice/v1/nodes", ANY_ROLE, with_state!(nodes::list)),
+    post("sayGone", "Declare a gate gone", "/sluice/v1/nodes/gone", OPERATOR, with_state!(nodes::say_gone))
+        .taking("goneRequest"),
+    get(
+        "listRequests",
+        "List calls with an unknown outcome, or in progress",
+        "/sluice/v1/requests",
+        ANY_ROLE,
+        with_state!(requests::list),
     ),
+    get(
+        "showRequest",
+        "Show a call",
+        "/sluice/v1/requests/{environment}/{request}",
+        ANY_ROLE,
+        with_state!(requests::show),
+    ),
+    post(
+        "resolveRequest",
+        "Resolve an unknown outcome",
+        "/sluice/v1/requests/{environment}/{request}/resolve",
+        OPERATOR,
+        with_state!(requests::resolve),
+    )
+    .taking("resolveRequest"),
+    get("listHolds", "List holds", "/sluice/v1/holds", ANY_ROLE, with_state!(holds::list)),
+    get("watchHolds", "Watch holds", "/sluice/v1/holds/changes", ANY_ROLE, |_, request| {
+        Box::pin(async move { changes::open(request) })
+    })
+    .streamed(),
+    get("showHold", "Show a hold", "/sluice/v1/holds/{hold}", ANY_ROLE, with_state!(holds::show)),
+    post("approveHold", "Approve a hold", "/sluice/v1/holds/{hold}/approve", APPROVER, |server, request| {
+        Box::pin(holds::vote(&server.inside, request, VoteAction::Approve))
+    })
+    .taking("approveRequest"),
+    post("rejectHold", "Reject a hold", "/sluice/v1/holds/{hold}/reject", APPROVER, |server, request| {
+        Box::pin(holds::vote(&server.inside, request, VoteAction::Reject))
+    })
+    .taking("rejectRequest"),
+    post("withdrawVote", "Withdraw a vote", "/sluice/v1/holds/{hold}/withdraw", APPROVER, |server, request| {
+        Box::pin(holds::vote(&server.inside, request, VoteAction::Withdraw))
+    })
+    .taking("withdrawRequest"),
+    post("commentHold", "Comment on a hold", "/sluice/v1/holds/{hold}/comment", APPROVER, |server, request| {
+        Box::pin(holds::vote(&server.inside, request, VoteAction::Comment))
+    })
+    .taking("commentRequest"),
+    get("listStandIns", "List stand-ins", "/sluice/v1/stand-ins", ANY_ROLE, with_state!(stand_ins::list)),
+    post("nameStandIn", "Name a stand-in", "/sluice/v1/stand-ins", APPROVER, with_state!(stand_ins::name))
+        .taking("standInRequest"),
+    // The act itself checks whose it is.
+    post("revokeStandIn", "Revoke a stand-in", "/sluice/v1/stand-ins/revoke", ANY_ROLE, with_state!(stand_ins::revoke))
+        .taking("standInRevokeRequest"),
+    get("searchHistory", "Search the history", "/sluice/v1/history", ANY_ROLE, with_server!(history::search))
+        .with_any_query(),
+    get(
+        "tellRequest",
+        "Show the history of a call",
+        "/sluice/v1/history/{environment}/{request}",
+        ANY_ROLE,
+        with_server!(history::of_request),
+    ),
+    get(
+        "countDecisions",
+        "Count decisions over time",
+        "/sluice/v1/decisions",
+        ANY_ROLE,
+        with_server!(decisions::count),
+    ),
+    get("waysIn", "List the ways to sign in", "/sluice/v1/session/ways", NO_TOKEN, |server, _| {
+        Box::pin(async move { session::ways(server) })
+    }),
+    // The act itself checks the cookie.
+    get("showSession", "Show the session", "/sluice/v1/session", NO_TOKEN, with_server!(session::show)),
+    post("signIn", "Sign in with a token", "/sluice/v1/session", NO_TOKEN, with_server!(session::sign_in))
+        .taking("signInRequest")
+        .for_pages(),
+    delete("signOut", "Sign out", "/sluice/v1/session", NO_TOKEN, with_server!(session::sign_out)).for_pages(),
+    get("startSignIn", "Start a sign-in at the OpenID provider", "/sluice/v1/session/start", NO_TOKEN, |server, _| {
+        Box::pin(oidc::start(server))
+    }),
+    get(
+        "endSignIn",
+        "Complete a sign-in at the OpenID provider",
+        "/sluice/v1/session/callback",
+        NO_TOKEN,
+        with_server!(oidc::end),
+    )
+    .with_any_query(),
+    // The act itself checks whose it is.
+    post(
+        "endSessions",
+        "End all sessions of a person",
+        "/sluice/v1/sessions/end",
+        ANY_ROLE,
+        with_server!(session::end_all),
+    )
+    .taking("endSessionsRequest"),
 ];
 
+const fn get(name: &'static str, summary: &'static str, path: &'static str, needs: Needs, handler: Handler) -> Act {
+    act(Method::GET, name, summary, path, needs, handler)
+}
+
+const fn post(name: &'static str, summary: &'static str, path: &'static str, needs: Needs, handler: Handler) -> Act {
+    act(Method::POST, name, summary, path, needs, handler)
+}
+
+const fn delete(name: &'static str, summary: &'static str, path: &'static str, needs: Needs, handler: Handler) -> Act {
+    act(Method::DELETE, name, summary, path, needs, handler)
+}
+
+const fn act(
+    method: Method,
+    name: &'static str,
+    summary: &'static str,
+    path: &'static str,
+    needs: Needs,
+    handler: Handler,
+) -> Act {
+    let (body, is_for_pages, takes_any_query, is_stream) = (None, false, false, false);
+    Act { name, summary, method, path, needs, body, is_for_pages, takes_any_query, is_stream, handler }
+}
+
 impl Act {
-    pub const ALL: [Act; 31] = [
-        Act::Describe,
-        Act::Explain,
-        Act::Usage,
-        Act::ShowPolicies,
-        Act::Agree,
-        Act::ListFreezes,
-        Act::Freeze,
-        Act::Lift,
-        Act::ListRequests,
-        Act::ShowRequest,
-        Act::Resolve,
-        Act::ListHolds,
-        Act::WatchHolds,
-        Act::ShowHold,
-        Act::Approve,
-        Act::Reject,
-        Act::Withdraw,
-        Act::Comment,
-        Act::ListStandIns,
-        Act::NameStandIn,
-        Act::RevokeStandIn,
-        Act::WaysIn,
-        Act::ShowSession,
-        Act::SignIn,
-        Act::SignOut,
-        Act::StartSignIn,
-        Act::EndSignIn,
-        Act::EndSessions,
-        Act::SearchHistory,
-        Act::TellRequest,
-        Act::CountDecisions,
-    ];
-
-    /// Its `operationId`; metrics and logs call it so too.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Act::Describe => "describe",
-            Act::Explain => "explain",
-            Act::Usage => "usage",
-            Act::ListFreezes => "listFreezes",
-            Act::ShowPolicies => "showPolicies",
-            Act::Agree => "agree",
-            Act::Freeze => "freeze",
-            Act::Lift => "lift",
-            Act::ListRequests => "listRequests",
-            Act::ShowRequest => "showRequest",
-            Act::Resolve => "resolveRequest",
-            Act::ListHolds => "listHolds",
-            Act::WatchHolds => "watchHolds",
-            Act::ShowHold => "showHold",
-            Act::Approve => "approveHold",
-            Act::Reject => "rejectHold",
-            Act::Withdraw => "withdrawVote",
-            Act::Comment => "commentHold",
-            Act::ListStandIns => "listStandIns",
-            Act::NameStandIn => "nameStandIn",
-            Act::RevokeStandIn => "revokeStandIn",
-            Act::WaysIn => "waysIn",
-            Act::ShowSession => "showSession",
-            Act::SignIn => "signIn",
-            Act::SignOut => "signOut",
-            Act::StartSignIn => "startSignIn",
-            Act::EndSignIn => "endSignIn",
-            Act::EndSessions => "endSessions",
-            Act::SearchHistory => "searchHistory",
-            Act::TellRequest => "tellRequest",
-            Act::CountDecisions => "countDecisions",
-        }
+    const fn taking(mut self, schema: &'static str) -> Act {
+        self.body = Some(schema);
+        self
     }
 
-    pub fn needs(self) -> Needs {
-        match self {
-            Act::Describe | Act::WaysIn => Needs::Nothing,
-            // These look at the cookie themselves.
-            Act::ShowSession | Act::SignIn | Act::SignOut | Act::StartSignIn | Act::EndSignIn => Needs::Nothing,
-            Act::Explain | Act::Usage | Act::ShowPolicies | Act::ListFreezes | Act::ListRequests | Act::ShowRequest => {
-                Needs::AnyRole
-            }
-            Act::ListHolds | Act::WatchHolds | Act::ShowHold => Needs::AnyRole,
-            // Whose, is looked at by the act.
-            Act::ListStandIns | Act::RevokeStandIn | Act::EndSessions => Needs::AnyRole,
-            Act::Approve | Act::Reject | Act::Withdraw | Act::Comment | Act::NameStandIn => Needs::Role(Role::Approver),
-            Act::SearchHistory | Act::TellRequest | Act::CountDecisions => Needs::AnyRole,
-            Act::Agree => Needs::Role(Role::PolicyAdmin),
-            Act::Freeze | Act::Lift | Act::Resolve => Needs::Role(Role::Operator),
-        }
+    const fn for_pages(mut self) -> Act {
+        self.is_for_pages = true;
+        self
     }
 
-    /// Whether it is for pages of the console alone, whatever is shown with it.
-    pub fn is_for_pages(self) -> bool {
-        matches!(self, Act::SignIn | Act::SignOut)
+    const fn with_any_query(mut self) -> Act {
+        self.takes_any_query = true;
+        self
     }
 
-    /// The name of its body's schema, where it has a body.
-    pub fn body(self) -> Option<&'static str> {
-        match self {
-            Act::Describe
-            | Act::Usage
-            | Act::ShowPolicies
-            | Act::ListFreezes
-            | Act::ListRequests
-            | Act::ShowRequest => None,
-            Act::SearchHistory | Act::TellRequest | Act::CountDecisions => None,
-            Act::WaysIn | Act::ShowSession | Act::SignOut | Act::StartSignIn | Act::EndSignIn => None,
-            Act::SignIn => Some("signInRequest"),
-            Act::EndSessions => Some("endSessionsRequest"),
-            Act::Explain => Some("explainRequest"),
-            Act::ListHolds | Act::WatchHolds | Act::ShowHold | Act::ListStandIns => None,
-            Act::Approve => Some("approveRequest"),
-            Act::Reject => Some("rejectRequest"),
-            Act::Withdraw => Some("withdrawRequest"),
-            Act::Comment => Some("commentRequest"),
-            Act::NameStandIn => Some("standInRequest"),
-            Act::RevokeStandIn => Some("standInRevokeRequest"),
-            Act::Agree => Some("agreeRequest"),
-            Act::Freeze => Some("freezeRequest"),
-            Act::Lift => Some("liftRequest"),
-            Act::Resolve => Some("resolveRequest"),
-        }
+    const fn streamed(mut self) -> Act {
+        self.is_stream = true;
+        self
+    }
+}
+
+impl fmt::Debug for Act {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} (`{}`: {})", self.method, self.path, self.name, self.summary)
+    }
+}
+
+/// Returns the acts of a path, in the order of the table.
+pub(super) fn acts_at(path: &str) -> impl Iterator<Item = &'static Act> {
+    ACTS.iter().filter(move |act| act.path == path)
+}
+
+/// Reads the contract of each body from the document, by the name of its schema.
+pub(super) fn contracts() -> Result<BTreeMap<&'static str, Contract>, String> {
+    let document = json::parse(SchemaFiles::of_console(), Limits::ANSWER).map_err(|e| e.to_string())?;
+    let contract = |name| Ok((name, Contract::within(&document, &format!("#/components/schemas/{name}"))?));
+    ACTS.iter().filter_map(|act| act.body).map(contract).collect()
+}
+
+fn document() -> Reply {
+    match json::parse(SchemaFiles::of_console(), Limits::ANSWER) {
+        Ok(document) => ok_json(200, &document),
+        Err(_) => error_json(Code::StoreUnavailable, "the API document cannot be read.", None),
     }
 }
 
@@ -206,31 +260,41 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::catalog::SchemaFiles;
+
+    /// Method, path, name, summary, the schema of its body, and whether it needs a role.
+    type Described = (String, String, String, String, Option<String>, bool);
 
     #[test]
     fn the_document_describes_these_acts_and_no_others() {
         let document: Value = serde_json::from_slice(SchemaFiles::of_console()).unwrap();
-        let mut described = Vec::new();
+        let mut described: Vec<Described> = Vec::new();
         for (path, item) in document["paths"].as_object().unwrap() {
             for (method, operation) in item.as_object().unwrap().iter().filter(|(name, _)| *name != "parameters") {
                 let schema = operation.pointer("/requestBody/content/application~1json/schema/$ref");
                 let schema = schema.map(|schema| schema.as_str().unwrap().rsplit('/').next().unwrap().to_owned());
-                let id = operation["operationId"].as_str().unwrap().to_owned();
-                described.push((path.clone(), method.to_uppercase(), id, schema));
+                let text = |name: &str| operation[name].as_str().unwrap().to_owned();
+                let needs_role = operation.get("security").is_none();
+                let method = method.to_uppercase();
+                described.push((method, path.clone(), text("operationId"), text("summary"), schema, needs_role));
             }
         }
-        let mut served: Vec<_> = PATHS
-            .iter()
-            .flat_map(|(path, acts)| acts.iter().map(move |(method, act)| (path, method, act)))
-            .map(|(path, method, act)| {
-                let body = act.body().map(str::to_owned);
-                ((*path).to_owned(), method.to_string(), act.as_str().to_owned(), body)
-            })
-            .collect();
+        let served = ACTS.iter().map(|act| {
+            let (method, path) = (act.method.to_string(), act.path.to_owned());
+            let (name, summary, body) = (act.name.to_owned(), act.summary.to_owned(), act.body.map(str::to_owned));
+            (method, path, name, summary, body, act.needs != Needs::Nothing)
+        });
+        let mut served: Vec<Described> = served.collect();
         described.sort();
         served.sort();
         assert_eq!(described, served);
-        assert_eq!(served.len(), Act::ALL.len());
+    }
+
+    #[test]
+    fn an_act_has_its_name_and_its_address_for_itself() {
+        for (at, act) in ACTS.iter().enumerate() {
+            for other in &ACTS[at + 1..] {
+                assert!(act.name != other.name && (act.path != other.path || act.method != other.method), "{act:?}");
+            }
+        }
     }
 }

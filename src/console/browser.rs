@@ -1,45 +1,47 @@
-//! What a browser shows besides the request itself: its cookies, and where the request comes from.
+//! Cookies of the console, and the check that a request comes from the console's own page.
 //!
-//! A browser sends cookies along whoever made it ask. So what does more than read says by a header that no other site can
-//! set, and by where the browser says that it comes from, that a page of the console asked.
+//! A browser sends cookies whichever site made it send the request. Therefore a request that changes something must
+//! carry a header that no other site can set, and the browser must state that the request comes from the console's
+//! origin.
 
 use http::header::{COOKIE, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
 
 use crate::config::ConsoleConfig;
-use crate::stations::session::SessionId;
+use crate::people::session::SessionId;
 
-/// Says that a page of the console asks.
+/// The header that only the console's page sends.
 const OF_THE_PAGE: HeaderName = HeaderName::from_static("sluice-console");
-/// Says that nobody does anything at the page: it asks by itself.
+/// The header of requests that the page sends by itself, without an action of the user.
 const BACKGROUND: HeaderName = HeaderName::from_static("sluice-background");
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// How browsers reach the console, and so which cookies they may have.
+/// How browsers reach the console, and therefore which cookies they get.
 #[derive(Clone, Debug)]
 pub(super) struct Browsers {
     is_tls: bool,
-    /// Cookies are for encrypted connections alone, and of this very host.
+    /// Whether cookies are restricted to encrypted connections and to this host.
     is_secure: bool,
-    /// What browsers call the console, where that was said.
+    /// The configured origin of the console.
     origin: Option<String>,
 }
 
-/// The cookies that there are.
+/// The console's cookies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cookie {
     Session,
-    /// While a person is at the provider: it must come along from there, which the other one must not.
+    /// The cookie of a sign-in that is under way at the provider. The redirect from the provider must carry it, which
+    /// `SameSite=Strict` would prevent.
     SignIn {
         secs: u32,
     },
 }
 
-/// What of a cookie a head shows.
+/// The cookie that a request carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Shown<T> {
+pub(super) enum CookieValue<T> {
     Nothing,
-    /// It cannot be what was given, or stands there twice.
-    Odd,
+    /// The value is malformed, or the cookie appears twice.
+    Invalid,
     One(T),
 }
 
@@ -50,28 +52,29 @@ impl Browsers {
         Browsers { is_tls, is_secure: is_tls || is_https, origin: config.origin.clone() }
     }
 
-    pub fn session(&self, headers: &HeaderMap) -> Shown<SessionId> {
+    pub fn session(&self, headers: &HeaderMap) -> CookieValue<SessionId> {
         match self.cookie(headers, Cookie::Session) {
-            Shown::One(text) => SessionId::parse(text).map_or(Shown::Odd, Shown::One),
-            Shown::Nothing => Shown::Nothing,
-            Shown::Odd => Shown::Odd,
+            CookieValue::One(text) => SessionId::parse(text).map_or(CookieValue::Invalid, CookieValue::One),
+            CookieValue::Nothing => CookieValue::Nothing,
+            CookieValue::Invalid => CookieValue::Invalid,
         }
     }
 
-    pub fn cookie<'h>(&self, headers: &'h HeaderMap, cookie: Cookie) -> Shown<&'h str> {
-        let mut found = Shown::Nothing;
+    pub fn cookie<'h>(&self, headers: &'h HeaderMap, cookie: Cookie) -> CookieValue<&'h str> {
+        let mut found = CookieValue::Nothing;
         for value in headers.get_all(COOKIE) {
-            let Ok(text) = value.to_str() else { return Shown::Odd };
+            let Ok(text) = value.to_str() else { return CookieValue::Invalid };
             let pairs = text.split(';').filter_map(|pair| pair.trim_matches(' ').split_once('='));
             for (_, value) in pairs.filter(|(name, _)| *name == self.name(cookie)) {
-                found = if found == Shown::Nothing { Shown::One(value) } else { return Shown::Odd };
+                found =
+                    if found == CookieValue::Nothing { CookieValue::One(value) } else { return CookieValue::Invalid };
             }
         }
         found
     }
 
-    /// The header that gives it to the browser.
-    pub fn give(&self, cookie: Cookie, value: &str) -> Option<HeaderValue> {
+    /// Returns the header that sets the cookie.
+    pub fn set_cookie(&self, cookie: Cookie, value: &str) -> Option<HeaderValue> {
         let life = match cookie {
             Cookie::Session => "SameSite=Strict".to_owned(),
             Cookie::SignIn { secs } => format!("SameSite=Lax; Max-Age={secs}"),
@@ -79,8 +82,8 @@ impl Browsers {
         self.header(cookie, value, &life)
     }
 
-    /// The header that takes it from the browser.
-    pub fn take(&self, cookie: Cookie) -> Option<HeaderValue> {
+    /// Returns the header that deletes the cookie.
+    pub fn delete_cookie(&self, cookie: Cookie) -> Option<HeaderValue> {
         let site = match cookie {
             Cookie::Session => "Strict",
             Cookie::SignIn { .. } => "Lax",
@@ -96,7 +99,7 @@ impl Browsers {
         Some(header)
     }
 
-    /// With the prefix no other host, and nothing on the way, can put one in; browsers take it over TLS alone.
+    /// Returns the cookie's name. With the prefix `__Host-`, browsers accept it only over TLS and only from this host.
     fn name(&self, cookie: Cookie) -> &'static str {
         match (cookie, self.is_secure) {
             (Cookie::Session, true) => "__Host-sluice-session",
@@ -106,17 +109,17 @@ impl Browsers {
         }
     }
 
-    /// Whether a page of the console itself asks; else why it is refused.
+    /// Checks that the console's own page sends the request; returns the reason if not.
     pub fn is_own(&self, headers: &HeaderMap) -> Result<(), &'static str> {
         if one(headers, &OF_THE_PAGE)? != Some("1") {
-            return Err("this takes the header `Sluice-Console: 1`, which only a page of the console sends");
+            return Err("the header `Sluice-Console: 1` is missing; only the console's own page may do this");
         }
         let (origin, site) = (one(headers, &ORIGIN)?, one(headers, &FETCH_SITE)?);
         if origin.is_none() && site.is_none() {
-            return Err("nothing says which page asks: an `Origin` or a `Sec-Fetch-Site` is needed");
+            return Err("the origin of the request is missing: send `Origin` or `Sec-Fetch-Site`");
         }
         if site.is_some_and(|site| site != "same-origin") {
-            return Err("another site asks for it");
+            return Err("the request comes from another site");
         }
         let own = match &self.origin {
             Some(origin) => Some(origin.clone()),
@@ -126,12 +129,14 @@ impl Browsers {
             }),
         };
         if origin.is_some_and(|origin| Some(origin) != own.as_deref()) {
-            return Err("another site asks for it, or the console is reached otherwise than `console.public_url` says");
+            return Err(
+                "the request comes from another site, or the console is reached at another address than `console.public_url`",
+            );
         }
         Ok(())
     }
 
-    /// Whether somebody does something with it.
+    /// Returns whether the request is an action of the user.
     pub fn is_use(headers: &HeaderMap) -> bool {
         !headers.contains_key(BACKGROUND)
     }
@@ -141,8 +146,8 @@ fn one<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h str>,
     let mut all = headers.get_all(name).iter();
     match (all.next(), all.next()) {
         (None, _) => Ok(None),
-        (Some(value), None) => value.to_str().map(Some).map_err(|_| "a header is not readable"),
-        (Some(_), Some(_)) => Err("a header stands there twice"),
+        (Some(value), None) => value.to_str().map(Some).map_err(|_| "a header is not valid text"),
+        (Some(_), Some(_)) => Err("a header appears twice"),
     }
 }
 
@@ -165,7 +170,7 @@ mod tests {
 
     #[test]
     fn cookies_are_of_this_host_and_encrypted_wherever_they_can_be() {
-        let given = |of: Browsers, cookie| of.give(cookie, "v").unwrap().to_str().unwrap().to_owned();
+        let given = |of: Browsers, cookie| of.set_cookie(cookie, "v").unwrap().to_str().unwrap().to_owned();
         let proxied = || browsers(false, Some("https://sluice.example"));
         for of in [browsers(true, None), proxied(), browsers(true, Some("https://sluice.example"))] {
             let text = given(of, Cookie::Session);
@@ -175,7 +180,7 @@ mod tests {
         assert_eq!(text, "__Host-sluice-sign-in=v; Path=/; HttpOnly; SameSite=Lax; Max-Age=600; Secure");
         let text = given(browsers(false, None), Cookie::Session);
         assert_eq!(text, "sluice-session=v; Path=/; HttpOnly; SameSite=Strict");
-        assert!(browsers(true, None).take(Cookie::Session).unwrap().to_str().unwrap().contains("=; Path=/;"));
+        assert!(browsers(true, None).delete_cookie(Cookie::Session).unwrap().to_str().unwrap().contains("=; Path=/;"));
     }
 
     #[test]
@@ -184,16 +189,16 @@ mod tests {
         let id = "A".repeat(43);
         let shown = |of: &Browsers, lines: &[&str]| {
             let pairs: Vec<_> = lines.iter().map(|line| ("cookie", *line)).collect();
-            matches!(of.session(&headers(&pairs)), Shown::One(_))
+            matches!(of.session(&headers(&pairs)), CookieValue::One(_))
         };
         assert!(shown(&plain, &[&format!("a=b; sluice-session={id}; c=d")]));
         assert!(shown(&plain, &["a=b", &format!("sluice-session={id}")]));
         assert!(shown(&secure, &[&format!("__Host-sluice-session={id}")]));
-        assert!(!shown(&secure, &[&format!("sluice-session={id}")]), "anybody could have put that in");
+        assert!(!shown(&secure, &[&format!("sluice-session={id}")]), "anyone could have set that cookie");
         assert!(!shown(&plain, &[&format!("xsluice-session={id}")]));
         let twice = format!("sluice-session={id}; sluice-session={}", "B".repeat(43));
         for odd in [twice.as_str(), "sluice-session=", "sluice-session=x"] {
-            assert!(matches!(plain.session(&headers(&[("cookie", odd)])), Shown::Odd), "{odd}");
+            assert!(matches!(plain.session(&headers(&[("cookie", odd)])), CookieValue::Invalid), "{odd}");
         }
     }
 

@@ -1,7 +1,7 @@
-//! A stream that tells its reader when to look again, as server-sent events.
+//! A stream of server-sent events that tells a client when to fetch data again.
 //!
-//! It says that something was written in an environment, on whatever node, and not what: whoever may see it asks for it. It
-//! ends soon after the session that it was opened with.
+//! An event says only that something was written in an environment, on any node; the client fetches what it may see.
+//! The stream ends soon after the session that opened it.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -12,92 +12,103 @@ use std::time::Duration;
 use axum::body::Body;
 use bytes::Bytes;
 use hyper::body::Frame;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{sleep, timeout};
 
-use super::browser::Shown;
-use super::desk::Desk;
+use super::browser::CookieValue;
+use super::render;
+use super::request::{ActRequest, violated};
+use super::server::ConsoleServer;
 use super::session;
 use crate::adapters::clock::Stopwatch;
 use crate::base::ids::Environment;
-use crate::commit::Number;
-use crate::stations::session::SessionId;
+use crate::ledger::Number;
+use crate::people::session::SessionId;
+use crate::stations::reply::{Reply, ok_json};
 
-/// How often other nodes' work is looked for.
-const EVERY: Duration = Duration::from_secs(1);
-/// A reader that hears nothing for longer would take the stream for dead.
-const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
-/// How often the session is looked at.
-const LOOK: Duration = Duration::from_secs(5);
-/// Then its reader comes again, with a token that is still good.
-const LONGEST: Duration = Duration::from_secs(600);
+/// How often writes of other nodes are looked for.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// How often a silent stream sends a comment, so that the client does not take it for broken.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
+/// How often the session is checked.
+const SESSION_CHECK_INTERVAL: Duration = Duration::from_secs(5);
+/// The longest time of a stream; then the client reconnects, and its token is checked again.
+const MAX_STREAM_TIME: Duration = Duration::from_secs(600);
 
-/// The body of an answer that does not end soon. `room`: it is one of those that are open.
-pub(super) fn stream(desk: Arc<Desk>, shown: Shown<SessionId>, room: OwnedSemaphorePermit) -> Body {
-    let (events, told) = mpsc::channel(8);
-    tokio::spawn(async move {
-        tell(&desk, &shown, &events).await;
-        drop(room);
-    });
-    Body::new(Events(told))
+/// Checks a request for the stream; the stream follows the answer if its status is 200.
+pub(super) fn open(request: &ActRequest) -> Reply {
+    match request.query.first() {
+        Some((name, _)) => violated(vec![render::unknown_parameter(name)]),
+        None => ok_json(200, &Value::Null),
+    }
 }
 
-/// Until its reader is gone, its time or session is over, or the process ends.
-async fn tell(desk: &Desk, shown: &Shown<SessionId>, events: &mpsc::Sender<Bytes>) {
-    let inside = &desk.inside;
-    let mut looked = Stopwatch::start();
+/// Returns the body of a streamed answer. It holds `room`, one of the permitted streams, until it ends.
+pub(super) fn stream(server: Arc<ConsoleServer>, shown: CookieValue<SessionId>, room: OwnedSemaphorePermit) -> Body {
+    let (events, receiver) = mpsc::channel(8);
+    tokio::spawn(async move {
+        send_changes(&server, &shown, &events).await;
+        drop(room);
+    });
+    Body::new(Events(receiver))
+}
+
+/// Sends events until the client disconnects, the stream's time or the session ends, or the process stops.
+async fn send_changes(server: &ConsoleServer, shown: &CookieValue<SessionId>, events: &mpsc::Sender<Bytes>) {
+    let inside = &server.inside;
+    let mut checked = Stopwatch::start();
     let (begun, mut stopping) = (Stopwatch::start(), inside.stopping.clone());
-    let mut changes = inside.books.changes.heard();
+    let mut changes = inside.node.changes.subscribe();
     let mut known: Vec<(Environment, Option<Number>)> = inside.environments.iter().map(|one| (*one, None)).collect();
     let mut silent = Stopwatch::start();
-    while begun.elapsed() < LONGEST && !*stopping.borrow() {
+    while begun.elapsed() < MAX_STREAM_TIME && !*stopping.borrow() {
         for (environment, last) in &mut known {
-            let now = match inside.books.store.last(*environment).await {
+            let now = match inside.node.store.last(*environment).await {
                 Ok(now) => now,
                 Err(fault) => {
-                    inside.books.told_of(&fault);
+                    inside.node.told_of(&fault);
                     continue;
                 }
             };
             if last.replace(now) != Some(now) {
                 let data = json!({ "environment": environment.as_str(), "number": now.as_u64() });
-                if !say(events, format!("event: changed\ndata: {data}\n\n")).await {
+                if !send_event(events, format!("event: changed\ndata: {data}\n\n")).await {
                     return;
                 }
                 silent = Stopwatch::start();
             }
         }
-        if silent.elapsed() >= SIGN_OF_LIFE {
-            if !say(events, ":\n\n".to_owned()).await {
+        if silent.elapsed() >= HEARTBEAT_INTERVAL {
+            if !send_event(events, ":\n\n".to_owned()).await {
                 return;
             }
             silent = Stopwatch::start();
         }
-        if looked.elapsed() >= LOOK {
-            if is_over(desk, shown).await {
+        if checked.elapsed() >= SESSION_CHECK_INTERVAL {
+            if is_over(server, shown).await {
                 return;
             }
-            looked = Stopwatch::start();
+            checked = Stopwatch::start();
         }
         tokio::select! {
             _changed = changes.changed() => {}
             _stopped = stopping.changed() => {}
             () = events.closed() => return,
-            () = sleep(EVERY) => {}
+            () = sleep(POLL_INTERVAL) => {}
         }
     }
 }
 
-/// Where the store is away, nobody can say so.
-async fn is_over(desk: &Desk, shown: &Shown<SessionId>) -> bool {
-    let Shown::One(id) = shown else { return false };
-    session::person(desk, id, false).await.is_err_and(|reply| reply.status == 401)
+/// Returns whether the session has ended; `false` while the store cannot be reached.
+async fn is_over(server: &ConsoleServer, shown: &CookieValue<SessionId>) -> bool {
+    let CookieValue::One(id) = shown else { return false };
+    session::person(server, id, false).await.is_err_and(|reply| reply.status == 401)
 }
 
-/// `false`: its reader does not read any more.
-async fn say(events: &mpsc::Sender<Bytes>, text: String) -> bool {
-    matches!(timeout(SIGN_OF_LIFE, events.send(Bytes::from(text))).await, Ok(Ok(())))
+/// Sends an event; returns `false` if the client no longer reads.
+async fn send_event(events: &mpsc::Sender<Bytes>, text: String) -> bool {
+    matches!(timeout(HEARTBEAT_INTERVAL, events.send(Bytes::from(text))).await, Ok(Ok(())))
 }
 
 struct Events(mpsc::Receiver<Bytes>);

@@ -1,6 +1,6 @@
-//! Names and values as a form writes them, where they may hold anything.
+//! Parses form-encoded names and values.
 
-/// Each name once; nothing where one stands there twice, or something cannot be read.
+/// Parses a query; returns nothing if a name appears twice or something is malformed.
 pub(super) fn pairs(query: &str) -> Option<Vec<(String, String)>> {
     let mut found: Vec<(String, String)> = Vec::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
@@ -14,7 +14,7 @@ pub(super) fn pairs(query: &str) -> Option<Vec<(String, String)>> {
     Some(found)
 }
 
-/// A name or a value.
+/// Decodes a name or a value.
 pub(super) fn unescaped(text: &str) -> Option<String> {
     let (mut bytes, mut rest) = (Vec::new(), text.bytes());
     while let Some(byte) = rest.next() {

@@ -1,73 +1,83 @@
-//! Freezing and lifting.
+//! The acts that list, set and lift freezes.
 
 use serde_json::{Value, json};
 
-use super::asked::{Asked, environment as served, store_failed, violated};
-use super::told;
+use super::render;
+use super::request::{ActRequest, environment as served, store_failed, violated};
+use super::state::ConsoleState;
 use crate::base::ids::{Environment, OperationId};
 use crate::catalog::Violation;
-use crate::commit::StoreFault;
-use crate::gateway::Inside;
-use crate::journey::operate::{self, Standing};
+use crate::ledger::StoreFault;
+use crate::node::operate;
+use crate::node::operate::StandingFreeze;
 use crate::stations::claim::{Freeze, Owner};
-use crate::stations::reply::{Reply, said};
+use crate::stations::reply::{Reply, ok_json};
 
-pub(super) async fn list(inside: &Inside, asked: &Asked) -> Reply {
+pub(super) async fn list(inside: &ConsoleState, asked: &ActRequest) -> Reply {
     if let Some((name, _)) = asked.query.first() {
-        return violated(vec![told::unknown_parameter(name)]);
+        return violated(vec![render::unknown_parameter(name)]);
     }
     match all(inside).await {
-        Ok(all) => said(200, &json!({ "freezes": all.iter().map(told::freeze).collect::<Vec<_>>() })),
-        Err(fault) => store_failed(inside, &fault),
-    }
-}
-
-pub(super) async fn freeze(inside: &Inside, asked: &Asked) -> Reply {
-    let (environment, what, reason) = match wanted(inside, &asked.body) {
-        Ok(wanted) => wanted,
-        Err(violation) => return violated(vec![violation]),
-    };
-    // A name that nobody has would freeze nothing, and its freezer would believe otherwise.
-    if let Some(violation) = of_nothing(inside, &what) {
-        return violated(vec![violation]);
-    }
-    let books = &inside.books;
-    let changed = match operate::freeze(books, environment, &what, &asked.person.who, reason).await {
-        Ok(changed) => changed,
-        Err(fault) => return store_failed(inside, &fault),
-    };
-    match operate::standing(books, environment, what).await {
-        Ok(standing) => {
-            let freeze = standing.as_ref().map(told::freeze);
-            said(if changed { 201 } else { 200 }, &json!({ "changed": changed, "freeze": freeze }))
+        Ok(all) => {
+            let freezes: Vec<Value> = all.iter().map(render::freeze).collect();
+            ok_json(200, &json!({ "freezes": freezes, "stops": store_stops(inside) }))
         }
         Err(fault) => store_failed(inside, &fault),
     }
 }
 
-pub(super) async fn lift(inside: &Inside, asked: &Asked) -> Reply {
-    let (environment, what, reason) = match wanted(inside, &asked.body) {
+pub(super) async fn freeze(inside: &ConsoleState, asked: &ActRequest) -> Reply {
+    let (environment, what, reason) = match parse_freeze(inside, &asked.body) {
         Ok(wanted) => wanted,
         Err(violation) => return violated(vec![violation]),
     };
-    match operate::unfreeze(&inside.books, environment, &what, &asked.person.who, reason).await {
-        Ok(changed) => said(200, &json!({ "changed": changed })),
+    // An unknown name would freeze nothing, although the operator believes that it does.
+    if let Some(violation) = unknown_scope(inside, &what) {
+        return violated(vec![violation]);
+    }
+    let node = &inside.node;
+    let changed = match operate::freeze(node, environment, &what, &asked.person.who, reason).await {
+        Ok(changed) => changed,
+        Err(fault) => return store_failed(inside, &fault),
+    };
+    match operate::standing(node, environment, what).await {
+        Ok(standing) => {
+            let freeze = standing.as_ref().map(render::freeze);
+            ok_json(if changed { 201 } else { 200 }, &json!({ "changed": changed, "freeze": freeze }))
+        }
         Err(fault) => store_failed(inside, &fault),
     }
 }
 
-async fn all(inside: &Inside) -> Result<Vec<Standing>, StoreFault> {
+pub(super) async fn lift(inside: &ConsoleState, asked: &ActRequest) -> Reply {
+    let (environment, what, reason) = match parse_freeze(inside, &asked.body) {
+        Ok(wanted) => wanted,
+        Err(violation) => return violated(vec![violation]),
+    };
+    match operate::unfreeze(&inside.node, environment, &what, &asked.person.who, reason).await {
+        Ok(changed) => ok_json(200, &json!({ "changed": changed })),
+        Err(fault) => store_failed(inside, &fault),
+    }
+}
+
+/// Returns why the store stops money, besides freezes.
+fn store_stops(inside: &ConsoleState) -> Vec<Value> {
+    let stops = inside.node.watched.stops().into_iter().filter(|stop| stop.environment.is_none());
+    stops.map(|stop| json!({ "reason": stop.reason.as_str(), "text": stop.text })).collect()
+}
+
+async fn all(inside: &ConsoleState) -> Result<Vec<StandingFreeze>, StoreFault> {
     let mut all = Vec::new();
     for environment in &inside.environments {
-        all.extend(operate::frozen(&inside.books, *environment).await?);
+        all.extend(operate::frozen(&inside.node, *environment).await?);
     }
     Ok(all)
 }
 
-/// What a body wants that is as the document says.
-fn wanted<'b>(inside: &Inside, body: &'b Value) -> Result<(Environment, Freeze, &'b str), Violation> {
+/// Returns the environment, the scope and the reason of a valid body.
+fn parse_freeze<'b>(inside: &ConsoleState, body: &'b Value) -> Result<(Environment, Freeze, &'b str), Violation> {
     let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str);
-    let environment = text("/environment").and_then(|name| served(inside, name)).ok_or_else(told::not_served)?;
+    let environment = text("/environment").and_then(|name| served(inside, name)).ok_or_else(render::not_served)?;
     let what = match (text("/scope"), text("/scope/operation")) {
         (Some("all"), _) => Some(Freeze::All),
         (Some("restored"), _) => Some(Freeze::Restored),
@@ -80,12 +90,12 @@ fn wanted<'b>(inside: &Inside, body: &'b Value) -> Result<(Environment, Freeze, 
     Ok((environment, what, text("/reason").unwrap_or_default()))
 }
 
-fn of_nothing(inside: &Inside, what: &Freeze) -> Option<Violation> {
+fn unknown_scope(inside: &ConsoleState, what: &Freeze) -> Option<Violation> {
     match what {
         Freeze::All | Freeze::Restored => None,
         Freeze::Operation(id) => {
             let known = inside.catalog().operation(id).is_some_and(|operation| operation.is_write());
-            let expected = "the id of an operation that changes something, as `sluice operations` lists them";
+            let expected = "the id of a write operation, as listed by `sluice operations`";
             (!known).then(|| Violation::new("/scope/operation", "enum", expected))
         }
         Freeze::Caller(owner) => {

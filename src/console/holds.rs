@@ -1,96 +1,103 @@
-//! Calls that wait for people: seen, and judged.
+//! The acts on held calls: list, show, vote and comment.
 
 use serde_json::{Value, json};
 
-use super::asked::{Asked, store_failed, violated};
 use super::queue::Queue;
-use super::view::Look;
+use super::request::{ActRequest, store_failed, violated};
+use super::state::ConsoleState;
+use super::view::HoldViewer;
 use crate::base::digest::Fingerprint;
 use crate::base::ids::HoldId;
-use crate::commit::{Record, RecordKey, StoreFault};
-use crate::gateway::Inside;
-use crate::journey::approve::{self, Said, Unsaid};
-use crate::stations::hold::{Hold, Say, Unheard};
-use crate::stations::reply::{Code, Reply, said, unsaid};
+use crate::ledger::{Record, RecordKey, StoreFault};
+use crate::node::approve;
+use crate::node::approve::{VoteError, VoteRequest};
+use crate::stations::hold::{Hold, VoteAction, VoteRefusal};
+use crate::stations::reply::{Code, Reply, error_json, ok_json};
 
-pub(super) async fn list(inside: &Inside, asked: &Asked) -> Reply {
+pub(super) async fn list(inside: &ConsoleState, asked: &ActRequest) -> Reply {
     let queue = match Queue::of(inside, asked) {
         Ok(queue) => queue,
         Err(violation) => return violated(vec![violation]),
     };
     match queue.read(inside, asked).await {
-        Ok((holds, next)) => said(200, &json!({ "holds": holds, "next": next })),
+        Ok((holds, next)) => ok_json(200, &json!({ "holds": holds, "next": next })),
         Err(fault) => store_failed(inside, &fault),
     }
 }
 
-pub(super) async fn show(inside: &Inside, asked: &Asked) -> Reply {
-    match shown(inside, asked).await {
-        Ok(Some(hold)) => said(200, &hold),
+pub(super) async fn show(inside: &ConsoleState, asked: &ActRequest) -> Reply {
+    match hold_json(inside, asked).await {
+        Ok(Some(hold)) => ok_json(200, &hold),
         Ok(None) => unknown(),
         Err(fault) => store_failed(inside, &fault),
     }
 }
 
-/// Whatever a person says of a hold.
-pub(super) async fn say(inside: &Inside, asked: &Asked, say: Say) -> Reply {
+/// Votes on a hold, withdraws a vote, or adds a comment.
+pub(super) async fn vote(inside: &ConsoleState, asked: &ActRequest, say: VoteAction) -> Reply {
     let text = |name: &str| asked.body.get(name).and_then(Value::as_str);
-    let (key, person) = match found(inside, asked).await {
+    let (key, person) = match find_hold(inside, asked).await {
         Ok(Some((key, ..))) => (key, &asked.person.who),
         Ok(None) => return unknown(),
         Err(fault) => return store_failed(inside, &fault),
     };
     let words = text("comment").or(text("reason")).or(text("text"));
-    let spoken = Said { say, person, seen: text("fingerprint").and_then(Fingerprint::of_hex), text: words };
-    match approve::say(&inside.books, &inside.catalog(), &inside.in_force.now().policies, &key, spoken).await {
-        Ok(changed) => match shown(inside, asked).await {
-            Ok(Some(hold)) => said(200, &json!({ "changed": changed, "hold": hold })),
+    let spoken = VoteRequest { say, person, seen: text("fingerprint").and_then(Fingerprint::of_hex), text: words };
+    match approve::vote(&inside.node, &inside.catalog(), &inside.in_force.now().policies, &key, spoken).await {
+        Ok(changed) => match hold_json(inside, asked).await {
+            Ok(Some(hold)) => ok_json(200, &json!({ "changed": changed, "hold": hold })),
             Ok(None) => unknown(),
             Err(fault) => store_failed(inside, &fault),
         },
-        Err(Unsaid::Store(fault)) => store_failed(inside, &fault),
-        Err(Unsaid::NoSuchHold) => unknown(),
-        Err(Unsaid::Unheard(why)) => unheard(&why),
+        Err(VoteError::Store(fault)) => store_failed(inside, &fault),
+        Err(VoteError::NoSuchHold) => unknown(),
+        Err(VoteError::Refused(why)) => vote_refused(&why),
     }
 }
 
-fn unheard(why: &Unheard) -> Reply {
+fn vote_refused(why: &VoteRefusal) -> Reply {
     match why {
-        Unheard::OtherBytes => {
-            let message = "this is not the fingerprint of what waits here: look at it again. Nothing was changed.";
-            unsaid(Code::OtherBytes, message, None)
+        VoteRefusal::OtherBytes => {
+            let message =
+                "this is not the fingerprint of the held call: reload it and check it again. Nothing was changed.";
+            error_json(Code::OtherBytes, message, None)
         }
-        Unheard::Asked => {
-            let message = "whoever asked for a call does not judge it: others have to. Nothing was changed.";
-            unsaid(Code::Forbidden, message, None)
+        VoteRefusal::Asked => {
+            let message = "you requested this call, so that others must approve or reject it. Nothing was changed.";
+            error_json(Code::Forbidden, message, None)
         }
-        Unheard::NotAsked => {
-            let message = "you are in none of the groups that are asked here. Nothing was changed.";
-            unsaid(Code::Forbidden, message, None)
+        VoteRefusal::NotAsked => {
+            let message = "you are in none of the groups that must approve this call. Nothing was changed.";
+            error_json(Code::Forbidden, message, None)
         }
-        Unheard::Over(state) => {
-            let message = format!("this waits for nobody any more: it is `{state}`. Nothing was changed.");
-            unsaid(Code::HoldOver, &message, Some(json!({ "state": state })))
+        VoteRefusal::Over(state) => {
+            let message =
+                format!("this hold is already closed or fully approved: it is `{state}`. Nothing was changed.");
+            error_json(Code::HoldOver, &message, Some(json!({ "state": state })))
         }
-        Unheard::Full => unsaid(Code::HoldOver, "no more words are kept of this one. Nothing was changed.", None),
+        VoteRefusal::Full => error_json(
+            Code::HoldOver,
+            "this hold has the maximum number of votes and comments. Nothing was changed.",
+            None,
+        ),
     }
 }
 
 fn unknown() -> Reply {
-    unsaid(Code::HoldNotFound, "nothing waits here under this name, and nothing that did is kept.", None)
+    error_json(Code::HoldNotFound, "there is no hold with this id, or it is no longer stored.", None)
 }
 
-async fn found(inside: &Inside, asked: &Asked) -> Result<Option<(RecordKey, Record, Hold)>, StoreFault> {
+async fn find_hold(inside: &ConsoleState, asked: &ActRequest) -> Result<Option<(RecordKey, Record, Hold)>, StoreFault> {
     let id = asked.path.first().and_then(|id| HoldId::parse(id));
     let Some(id) = id else { return Ok(None) };
-    approve::find(&inside.books, &inside.environments, &id).await
+    approve::find(&inside.node, &inside.environments, &id).await
 }
 
-async fn shown(inside: &Inside, asked: &Asked) -> Result<Option<Value>, StoreFault> {
-    let Some((key, record, hold)) = found(inside, asked).await? else { return Ok(None) };
-    let look = Look::of(inside, &asked.person, &[key.environment]).await?;
-    match look.at(&key, &record, &hold) {
-        Some(seen) => look.whole(&seen).await.map(Some),
+async fn hold_json(inside: &ConsoleState, asked: &ActRequest) -> Result<Option<Value>, StoreFault> {
+    let Some((key, record, hold)) = find_hold(inside, asked).await? else { return Ok(None) };
+    let viewer = HoldViewer::of(inside, &asked.person, &[key.environment]).await?;
+    match viewer.view(&key, &record, &hold) {
+        Some(view) => viewer.details(&view).await.map(Some),
         None => Ok(None),
     }
 }

@@ -1,47 +1,54 @@
-//! The console: what people do to the gate, on a listener of their own.
+//! The console: the API and the page through which people operate the gate, on a listener of their own.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `acts` | every act there is: its address, who may do it, what its body must be |
-//! | `asked` | what an act is given |
-//! | `browser` | what a browser shows: cookies, and which page asks |
-//! | `changes` | a stream that tells when to look again |
-//! | `decisions`, `history`, `story` | what happened, over time and one by one, from the audit chain |
-//! | `desk` | the one way of a request: token, role, body, act, answer |
-//! | `freezes`, `holds`, `policies`, `requests`, `sets`, `stand_ins` | what the acts do |
-//! | `queue`, `view` | which holds are listed, and how one is seen |
-//! | `oidc` | signing in at an OpenID provider |
-//! | `session` | signing in and out |
-//! | `told` | how records are told |
-//! | `web` | the page, which does nothing but these acts |
+//! | `acts` | the table of all acts: path, role, body and handler |
+//! | `browser` | cookies, and the check that a request comes from the console's own page |
+//! | `changes` | the stream that tells clients when to fetch data again |
+//! | `decisions`, `history`, `story` | past decisions and entries, from the audit log |
+//! | `form`, `page` | query parsing: form-encoded values, and paging |
+//! | `freezes`, `holds`, `policies`, `requests`, `sets`, `stand_ins` | the acts themselves |
+//! | `oidc`, `provider` | sign-in at an OpenID provider |
+//! | `person` | people and their roles |
+//! | `queue`, `view` | the list of holds, and a hold as a person may see it |
+//! | `render` | JSON of records |
+//! | `request`, `server`, `state` | the request of an act, the parts of every answer, and what the console shares |
+//! | `router` | the path of a request: credentials, role, body, act, answer |
+//! | `session` | sign-in, sessions and sign-out |
+//! | `web` | the page, which uses only these acts |
 //!
-//! There is no side door: page and command line go this way as well. HTTP/1.1 comes through the same guard as everything
-//! else; what is kept between requests, sessions, is in the store; and no answer may be kept by anybody.
+//! There is no other way in: the page and the command line use the same acts. HTTP/1.1 connections pass the same
+//! guard as callers' connections; sessions are kept in the store; no answer may be cached.
 
 mod acts;
-mod asked;
+mod request;
+mod router;
 mod browser;
 mod changes;
 mod decisions;
-mod desk;
+mod server;
 mod form;
 mod freezes;
 mod history;
 mod holds;
+mod nodes;
 mod oidc;
 mod page;
 mod person;
 mod policies;
+mod provider;
 mod queue;
 mod requests;
 mod session;
 mod sets;
 mod stand_ins;
+mod state;
 mod story;
-mod told;
+mod render;
 mod view;
 mod web;
 
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
@@ -63,50 +70,55 @@ use pingora::protocols::Stream;
 use pingora::server::ShutdownWatch;
 
 use crate::config::ConsoleConfig;
-use crate::gateway::Inside;
-use crate::gateway::guard::Watch;
-use acts::PATHS;
-use desk::Desk;
+
+use crate::edge::guard::ConnectionWatch;
+use acts::{ACTS, acts_at};
+use server::ConsoleServer;
+pub use state::ConsoleState;
 use web::FILES;
 
-/// See the module.
+/// The console's server.
 pub struct Console {
-    desk: Arc<Desk>,
+    server: Arc<ConsoleServer>,
     router: TowerToHyperService<Router>,
-    /// After so many requests a connection ends.
+    /// How many requests a connection may carry.
     requests_per_connection: usize,
 }
 
 impl Console {
-    pub fn new(config: &ConsoleConfig, inside: Inside) -> Result<Console, String> {
+    pub fn new(config: &ConsoleConfig, inside: ConsoleState) -> Result<Console, String> {
         let requests_per_connection = inside.limits.requests_per_connection;
-        let desk = Arc::new(Desk::new(config, inside)?);
+        let server = Arc::new(ConsoleServer::new(config, inside, acts::contracts()?)?);
         let mut router = Router::new();
-        for (path, acts) in PATHS {
-            let serve =
-                move |State(desk): State<Arc<Desk>>, request: Request| async move { desk.serve(acts, request).await };
+        for path in ACTS.iter().map(|act| act.path).collect::<BTreeSet<_>>() {
+            let serve = move |State(server): State<Arc<ConsoleServer>>, request: Request| async move {
+                server.serve(acts_at(path).collect(), request).await
+            };
             router = router.route(path, any(serve));
         }
         for file in FILES {
-            let serve =
-                move |State(desk): State<Arc<Desk>>, request: Request| async move { desk.file(*file, &request) };
+            let serve = move |State(server): State<Arc<ConsoleServer>>, request: Request| async move {
+                server.file(*file, &request)
+            };
             router = router.route(file.path, any(serve));
         }
-        let nowhere = |State(desk): State<Arc<Desk>>, request: Request| async move { desk.serve(&[], request).await };
-        let router = TowerToHyperService::new(router.fallback(nowhere).with_state(desk.clone()));
-        Ok(Console { desk, router, requests_per_connection })
+        let nowhere = |State(server): State<Arc<ConsoleServer>>, request: Request| async move {
+            server.serve(Vec::new(), request).await
+        };
+        let router = TowerToHyperService::new(router.fallback(nowhere).with_state(server.clone()));
+        Ok(Console { server, router, requests_per_connection })
     }
 
-    async fn answer(&self, request: hyper::Request<Incoming>, watch: Option<&Watch>, nth: usize) -> Response {
-        let refusal = watch.and_then(Watch::refusal);
+    async fn answer(&self, request: hyper::Request<Incoming>, watch: Option<&ConnectionWatch>, nth: usize) -> Response {
+        let refusal = watch.and_then(ConnectionWatch::refusal);
         let mut response = match refusal {
-            Some(why) => self.desk.unreadable(why),
+            Some(why) => self.server.unreadable(why),
             None => match self.router.call(request.map(Body::new)).await {
                 Ok(response) => response,
                 Err(never) => match never {},
             },
         };
-        let is_last = nth >= self.requests_per_connection || watch.is_some_and(Watch::is_crowded);
+        let is_last = nth >= self.requests_per_connection || watch.is_some_and(ConnectionWatch::is_crowded);
         if refusal.is_some() || is_last {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
@@ -120,13 +132,13 @@ impl Console {
 #[async_trait]
 impl ServerApp for Console {
     async fn process_new(self: &Arc<Self>, stream: Stream, shutdown: &ShutdownWatch) -> Option<Stream> {
-        let (watch, count) = (Watch::of(&stream), AtomicUsize::new(0));
+        let (watch, count) = (ConnectionWatch::of(&stream), AtomicUsize::new(0));
         let service = service_fn(|request| {
             let nth = count.fetch_add(1, Ordering::Relaxed).saturating_add(1);
             let watch = watch.as_ref();
             async move { Ok::<_, Infallible>(self.answer(request, watch, nth).await) }
         });
-        // The guard keeps the times of heads and of silence. Who has ended its sending side can still read.
+        // The guard enforces the time limits. A client that has closed its sending side can still read the answer.
         let http = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(None)
@@ -137,7 +149,7 @@ impl ServerApp for Console {
             _ended = http.as_mut() => return None,
             _told = stop.wait_for(|stopped| *stopped) => http.as_mut().graceful_shutdown(),
         }
-        // A connection that breaks is the other side's affair.
+        // A connection that breaks is no error of the console.
         drop(http.await);
         None
     }

@@ -1,43 +1,44 @@
-//! Which page of a list is asked for: one reading of the query for every list.
+//! The paging parameters of a list, parsed in the same way for every list.
 
-use super::asked::environment as served;
-use super::told;
+use super::render;
+use super::request::environment as served;
+use super::state::ConsoleState;
 use crate::base::ids::Environment;
-use crate::catalog::{Place, Violation};
-use crate::gateway::Inside;
+use crate::catalog::{BodyPlace, Violation};
 
-const USUAL: usize = 50;
-const LONGEST: usize = 100;
+const DEFAULT_LIMIT: usize = 50;
+const MAX_LIMIT: usize = 100;
 
-/// `S` is what is listed, `A` where the page before ended.
+/// The page of a list that a query names. `S` selects what is listed, `A` is a position in the list.
 #[derive(Debug)]
-pub(super) struct Page<S, A> {
+pub(super) struct PageParameters<S, A> {
     pub environments: Vec<Environment>,
     pub state: S,
     pub limit: usize,
-    /// Of the page before, the last.
+    /// The last item of the previous page.
     pub after: Option<(Environment, A)>,
 }
 
-impl<S: Copy, A> Page<S, A> {
-    /// `states` are those that may be asked for, by their words, and `state` is meant if none is. `ended` reads where the
-    /// page before ended, behind its environment; `further` takes the parameters of one list alone, if it knows them.
+impl<S: Copy, A> PageParameters<S, A> {
+    /// Parses a query. `states` are the permitted states by their words, and `state` is the default. `ended` parses
+    /// the position after its environment; `further` handles parameters that only one list has, and returns whether
+    /// it knows them.
     pub(super) fn of(
-        inside: &Inside,
+        inside: &ConsoleState,
         query: &[(String, String)],
         states: &[(&str, S)],
         mut state: S,
         ended: impl Fn(&str) -> Option<A>,
         mut further: impl FnMut(&str, &str) -> Result<bool, Violation>,
-    ) -> Result<Page<S, A>, Violation> {
-        let (mut environments, mut limit, mut after) = (inside.environments.clone(), USUAL, None);
+    ) -> Result<PageParameters<S, A>, Violation> {
+        let (mut environments, mut limit, mut after) = (inside.environments.clone(), DEFAULT_LIMIT, None);
         for (name, value) in query {
-            let wrong = |keyword, expected: &str| Violation::new(name, keyword, expected).inside(Place::Query);
+            let wrong = |keyword, expected: &str| Violation::new(name, keyword, expected).inside(BodyPlace::Query);
             match name.as_str() {
                 "environment" => {
                     let environment = served(inside, value);
                     environments =
-                        vec![environment.ok_or_else(|| wrong("enum", "an environment that is served here"))?];
+                        vec![environment.ok_or_else(|| wrong("enum", "an environment that this gate serves"))?];
                 }
                 "state" => {
                     let known = states.iter().find(|(word, _)| word == value).map(|(_, known)| *known);
@@ -45,20 +46,20 @@ impl<S: Copy, A> Page<S, A> {
                     state = known.ok_or_else(|| wrong("enum", &words.join(" or ")))?;
                 }
                 "limit" => {
-                    let number = value.parse().ok().filter(|number| (1..=LONGEST).contains(number));
+                    let number = value.parse().ok().filter(|number| (1..=MAX_LIMIT).contains(number));
                     limit = number.ok_or_else(|| wrong("maximum", "a number from 1 to 100"))?;
                 }
                 "after" => {
                     let read = value.split_once(':').and_then(|(at, rest)| Some((served(inside, at)?, ended(rest)?)));
-                    after = Some(read.ok_or_else(|| wrong("pattern", "`next` of the page before"))?);
+                    after = Some(read.ok_or_else(|| wrong("pattern", "`next` of the previous page"))?);
                 }
                 other => {
                     if !further(other, value)? {
-                        return Err(told::unknown_parameter(other));
+                        return Err(render::unknown_parameter(other));
                     }
                 }
             }
         }
-        Ok(Page { environments, state, limit, after })
+        Ok(PageParameters { environments, state, limit, after })
     }
 }

@@ -1,35 +1,25 @@
-//! Who stands at the desk, and what their roles let them do.
+//! People of the console, and what their roles permit.
 
+use crate::base::word_enum::word_enum;
+use crate::people::session::Session;
 use crate::stations::admit::Caller;
 use crate::stations::claim::Owner;
-use crate::stations::session::Session;
 
-/// What a token of the console's issuer may say of a person.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
-    Viewer,
-    Approver,
-    PolicyAdmin,
-    Operator,
-}
-
-impl Role {
-    const ALL: [Role; 4] = [Role::Viewer, Role::Approver, Role::PolicyAdmin, Role::Operator];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Role::Viewer => "viewer",
-            Role::Approver => "approver",
-            Role::PolicyAdmin => "policy-admin",
-            Role::Operator => "operator",
-        }
+word_enum! {
+    /// A role in a token of the console's issuer.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(super) enum Role {
+        Viewer = "viewer",
+        Approver = "approver",
+        PolicyAdmin = "policy-admin",
+        Operator = "operator",
     }
 }
 
-/// What an act asks of whoever does it.
+/// The role that an act needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Needs {
-    /// Not even a token.
+    /// Nothing, not even a token.
     Nothing,
     /// Any role at all.
     AnyRole,
@@ -37,19 +27,19 @@ pub(super) enum Needs {
 }
 
 impl Needs {
-    /// What is told to who lacks it.
-    pub fn told(self) -> String {
+    /// Returns the message for a person who lacks it.
+    pub fn refusal_text(self) -> String {
         match self {
             Needs::Nothing | Needs::AnyRole => {
                 let roles: Vec<String> = Role::ALL.iter().map(|role| format!("`{}`", role.as_str())).collect();
-                format!("your token says none of the roles {}", roles.join(", "))
+                format!("your token has none of the roles {}", roles.join(", "))
             }
-            Needs::Role(role) => format!("this takes the role `{}`, which your token does not say", role.as_str()),
+            Needs::Role(role) => format!("this needs the role `{}`, which your token does not have", role.as_str()),
         }
     }
 }
 
-/// A person whose token was believed.
+/// A person whose token or session is valid.
 #[derive(Clone, Debug)]
 pub(super) struct Person {
     pub who: Owner,
@@ -58,8 +48,8 @@ pub(super) struct Person {
 
 impl Person {
     pub fn of(caller: &Caller) -> Person {
-        let said = caller.roles();
-        let roles = Role::ALL.into_iter().filter(|role| said.contains(role.as_str())).collect();
+        let claimed = caller.roles();
+        let roles = Role::ALL.into_iter().filter(|role| claimed.contains(role.as_str())).collect();
         Person { who: Owner::of(caller), roles }
     }
 
@@ -72,7 +62,7 @@ impl Person {
         self.roles.iter().map(|role| role.as_str())
     }
 
-    /// Whoever asks for what needs no token.
+    /// Returns the anonymous person of acts that need no token.
     pub fn nobody() -> Person {
         Person { who: Owner { issuer: String::new(), subject: String::new() }, roles: Vec::new() }
     }

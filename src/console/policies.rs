@@ -1,35 +1,36 @@
-//! What rules would say of a request, and what limits have left. Nothing is done by asking.
+//! The acts that explain how a request would be decided and show the usage of limits. They change nothing.
 
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::asked::{Asked, environment as served, store_failed, violated};
-use super::told;
+use super::render;
+use super::request::{ActRequest, environment as served, store_failed, violated};
+use super::state::ConsoleState;
 use crate::base::ids::{Environment, OperationId};
-use crate::catalog::{Operation, Place, Violation};
-use crate::commit::StoreTime;
-use crate::gateway::Inside;
-use crate::journey::explain::{self, Explained, Usage};
-use crate::journey::promised::{Promised, with_promised};
-use crate::policy::{Explanation, Given, Limit, key_as_json, key_in_words};
-use crate::stations::reply::{Reply, said};
+use crate::catalog::{BodyPlace, Operation, Violation};
+use crate::ledger::StoreTime;
+use crate::node::explain;
+use crate::node::explain::{ExplainedCall, LimitUsage};
+use crate::node::exposure::{Exposure, with_promised};
+use crate::policy::{Explanation, Limit, TestRequest, key_as_json, key_in_words};
+use crate::stations::reply::{Reply, ok_json};
 
-pub(super) async fn explain(inside: &Inside, asked: &Asked) -> Reply {
+pub(super) async fn explain(inside: &ConsoleState, asked: &ActRequest) -> Reply {
     let snapshot = inside.in_force.now();
     let policies = &*snapshot.policies;
-    let now = match inside.books.time().await {
+    let now = match inside.node.time().await {
         Ok(now) => now,
         Err(fault) => return store_failed(inside, &fault),
     };
-    let given = match given(inside, &asked.body, now) {
+    let given = match test_request(inside, &asked.body, now) {
         Ok(given) => given,
         Err(violations) => return violated(violations),
     };
     let by_store = asked.body.get("byStore").and_then(Value::as_bool).unwrap_or(false);
-    match explain::explain(&inside.books, policies, &inside.catalog(), &given, by_store).await {
-        Ok(Some(Explained { verdict, near, counts, used })) => {
+    match explain::explain(&inside.node, policies, &inside.catalog(), &given, by_store).await {
+        Ok(Some(ExplainedCall { verdict, near, counts, used })) => {
             let (rules, verdict) = (&policies.rules, &verdict);
             let explanation = Explanation { rules, verdict, near: &near, counts: &counts, used: &used };
             let mut body = explanation.as_json();
@@ -37,59 +38,59 @@ pub(super) async fn explain(inside: &Inside, asked: &Asked) -> Reply {
                 members.insert("version".to_owned(), policies.version().into());
                 members.insert("words".to_owned(), explanation.to_string().into());
             }
-            said(200, &body)
+            ok_json(200, &body)
         }
         Ok(None) => violated(vec![no_such_operation()]),
         Err(fault) => store_failed(inside, &fault),
     }
 }
 
-pub(super) async fn usage(inside: &Inside, asked: &Asked) -> Reply {
+pub(super) async fn usage(inside: &ConsoleState, asked: &ActRequest) -> Reply {
     let snapshot = inside.in_force.now();
     let policies = &*snapshot.policies;
     let (mut environments, mut limit) = (inside.environments.clone(), None);
     for (name, value) in &asked.query {
-        let wrong = |expected: &str| violated(vec![Violation::new(name, "enum", expected).inside(Place::Query)]);
+        let wrong = |expected: &str| violated(vec![Violation::new(name, "enum", expected).inside(BodyPlace::Query)]);
         match name.as_str() {
             "environment" => match served(inside, value) {
                 Some(environment) => environments = vec![environment],
-                None => return wrong("an environment that is served here"),
+                None => return wrong("an environment that this gate serves"),
             },
             "limit" => match policies.rules.limits.iter().find(|limit| *limit.id == **value) {
                 Some(_) => limit = Some(value.as_str()),
                 None => return wrong("the id of a limit in force"),
             },
-            other => return violated(vec![told::unknown_parameter(other)]),
+            other => return violated(vec![render::unknown_parameter(other)]),
         }
     }
     let catalog = inside.catalog();
-    let told = match explain::usage(&inside.books, policies, &environments, limit).await {
+    let usage = match explain::usage(&inside.node, policies, &environments, limit).await {
         Ok((usage, is_more)) => {
-            let told = with_promised(&inside.books, &catalog, policies, &environments, limit, usage).await;
-            told.map(|told| (told, is_more))
+            let usage = with_promised(&inside.node, &catalog, policies, &environments, limit, usage).await;
+            usage.map(|usage| (usage, is_more))
         }
         Err(fault) => Err(fault),
     };
-    match told {
+    match usage {
         Ok((usage, is_more)) => {
-            let usage: Vec<Value> = usage.iter().map(told_of).collect();
-            said(200, &json!({ "version": policies.version(), "usage": usage, "more": is_more }))
+            let usage: Vec<Value> = usage.iter().map(usage_json).collect();
+            ok_json(200, &json!({ "version": policies.version(), "usage": usage, "more": is_more }))
         }
         Err(fault) => store_failed(inside, &fault),
     }
 }
 
-fn told_of((usage, promised): &(Usage<'_>, Promised)) -> Value {
-    let Usage { environment, limit, key, used } = usage;
+fn usage_json((usage, promised): &(LimitUsage<'_>, Exposure)) -> Value {
+    let LimitUsage { environment, limit, key, used } = usage;
     let (max, units) = (limit.max, limit.max.units());
-    let mut members = standing(limit, key, *used);
+    let mut members = window_json(limit, key, *used);
     let words = format!(
         "{}{}: {} of {} used, {} left",
         limit.id,
         key_in_words(limit, key),
-        max.told(*used),
-        max.told(units),
-        max.told(units.saturating_sub(*used))
+        max.describe(*used),
+        max.describe(units),
+        max.describe(units.saturating_sub(*used))
     );
     members.insert("environment".to_owned(), environment.as_str().into());
     members.insert("inFlight".to_owned(), promised.in_flight.into());
@@ -98,8 +99,8 @@ fn told_of((usage, promised): &(Usage<'_>, Promised)) -> Value {
     Value::Object(members)
 }
 
-/// How one window of a limit stands.
-pub(super) fn standing(limit: &Limit, key: &str, used: u64) -> Map<String, Value> {
+/// Returns the JSON of one window of a limit.
+pub(super) fn window_json(limit: &Limit, key: &str, used: u64) -> Map<String, Value> {
     let (max, units) = (limit.max, limit.max.units());
     let members = [
         ("limit", json!(&*limit.id)),
@@ -114,11 +115,11 @@ pub(super) fn standing(limit: &Limit, key: &str, used: u64) -> Map<String, Value
     members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// The request of a body that its schema allows.
-fn given(inside: &Inside, body: &Value, now: StoreTime) -> Result<Given, Vec<Violation>> {
+/// Builds the request that a valid body describes.
+fn test_request(inside: &ConsoleState, body: &Value, now: StoreTime) -> Result<TestRequest, Vec<Violation>> {
     let text = |name: &str| body.get(name).and_then(Value::as_str);
     let environment = text("environment").and_then(|name| served(inside, name));
-    let environment: Environment = environment.ok_or_else(|| vec![told::not_served()])?;
+    let environment: Environment = environment.ok_or_else(|| vec![render::not_served()])?;
     let catalog = inside.catalog();
     let operation = text("operation").map(OperationId::new).and_then(|id| catalog.operation(&id));
     let operation = operation.ok_or_else(|| vec![no_such_operation()])?;
@@ -132,15 +133,15 @@ fn given(inside: &Inside, body: &Value, now: StoreTime) -> Result<Given, Vec<Vio
         None => now,
         Some(time) => match time.parse::<Timestamp>() {
             Ok(time) => StoreTime::of_micros(time.as_microsecond()),
-            Err(_) => return Err(vec![Violation::new("/time", "format", "a time with its zone")]),
+            Err(_) => return Err(vec![Violation::new("/time", "format", "a time with its time zone")]),
         },
     };
     let sent = body.get("body").cloned().unwrap_or_else(|| json!({}));
-    let violations = unfit(operation, &sent);
+    let violations = body_violations(operation, &sent);
     if !violations.is_empty() {
         return Err(violations);
     }
-    Ok(Given {
+    Ok(TestRequest {
         operation: operation.id.clone(),
         environment,
         issuer: issuer.to_owned(),
@@ -155,19 +156,19 @@ fn given(inside: &Inside, body: &Value, now: StoreTime) -> Result<Given, Vec<Vio
     })
 }
 
-/// What a gate would refuse before any rule is asked.
-fn unfit(operation: &Operation, sent: &Value) -> Vec<Violation> {
+/// Returns the violations for which a gate refuses the request before it applies any rule.
+fn body_violations(operation: &Operation, sent: &Value) -> Vec<Violation> {
     let violations = operation.body.as_ref().map(|contract| contract.violations(sent)).unwrap_or_default();
     let inside = |violation: Violation| Violation { pointer: format!("/body{}", violation.pointer), ..violation };
     violations.into_iter().map(inside).collect()
 }
 
-/// Those of the operation's path; what is not said is `x`.
+/// Returns the parameters of the operation's path; one that the body does not give is `x`.
 fn path_parameters(operation: &Operation, body: &Value) -> Vec<(String, String)> {
-    let said = |name: &str| body.get("path").and_then(|path| path.get(name)).and_then(Value::as_str);
-    operation.template.parameters().map(|name| (name.to_owned(), said(name).unwrap_or("x").to_owned())).collect()
+    let given = |name: &str| body.get("path").and_then(|path| path.get(name)).and_then(Value::as_str);
+    operation.template.parameters().map(|name| (name.to_owned(), given(name).unwrap_or("x").to_owned())).collect()
 }
 
 fn no_such_operation() -> Violation {
-    Violation::new("/operation", "enum", "the id of an operation; `sluice operations` lists them")
+    Violation::new("/operation", "enum", "the id of an operation, as listed by `sluice operations`")
 }

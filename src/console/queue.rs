@@ -1,26 +1,25 @@
-//! Which holds are listed: those that wait, those that expire first before all others; or those that are over, the latest
-//! first. However many there are, one page looks at a bounded part of them.
+//! The list of holds: open holds, the first to expire first; or closed holds, the latest first. One page examines a
+//! bounded number of them.
 
 use serde_json::Value;
 
-use super::asked::Asked;
-use super::page::Page;
-use super::view::{Look, Seen};
+use super::page::PageParameters;
+use super::request::ActRequest;
+use super::state::ConsoleState;
+use super::view::{HoldView, HoldViewer};
 use crate::base::ids::{Environment, HoldId};
-use crate::catalog::{Place, Violation};
-use crate::commit::{Index, StoreFault, StoreTime};
-use crate::gateway::Inside;
-use crate::journey::holds::key;
-use crate::ports::Part;
-use crate::stations::hold::{Hold, State};
+use crate::catalog::{BodyPlace, Violation};
+use crate::ledger::{Index, IndexPart, StoreFault, StoreTime};
+use crate::node::holds::key;
+use crate::stations::hold::{Hold, HoldState};
 
-/// So many are looked at for one page, if they have to be searched.
-const SEARCHED: usize = 1_000;
-/// So many names are fetched at one stroke.
-const STRIDE: usize = 128;
+/// How many holds are examined for one page.
+const MAX_EXAMINED: usize = 1_000;
+/// How many names are fetched at once.
+const BATCH: usize = 128;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum WantedHolds {
     Open,
     Pending,
     Approved,
@@ -29,65 +28,65 @@ pub(super) enum Wanted {
     Ended,
 }
 
-const STATES: [(&str, Wanted); 6] = [
-    ("open", Wanted::Open),
-    ("pending", Wanted::Pending),
-    ("approved", Wanted::Approved),
-    ("released", Wanted::Released),
-    ("declined", Wanted::Declined),
-    ("ended", Wanted::Ended),
+const STATES: [(&str, WantedHolds); 6] = [
+    ("open", WantedHolds::Open),
+    ("pending", WantedHolds::Pending),
+    ("approved", WantedHolds::Approved),
+    ("released", WantedHolds::Released),
+    ("declined", WantedHolds::Declined),
+    ("ended", WantedHolds::Ended),
 ];
 
-/// What they must be besides.
+/// The filters of the list.
 #[derive(Debug, Default)]
-struct Filter {
+struct QueueFilter {
     operation: Option<String>,
     /// The subject of the caller, or of the person behind it.
     by: Option<String>,
     approval: Option<String>,
-    /// They wait for the vote of whoever asks.
+    /// Only holds that wait for this person's vote.
     mine: bool,
 }
 
-/// Of the page before, the last: its place in the index.
+/// The position in the index of the last hold of the previous page.
 type Last = (i64, String);
 
-/// What is asked for.
+/// A page of the list and its filters.
 pub(super) struct Queue {
-    page: Page<Wanted, Last>,
-    filter: Filter,
+    page: PageParameters<WantedHolds, Last>,
+    filter: QueueFilter,
 }
 
-impl Wanted {
-    /// Where they stand, and whether the latest come first.
+impl WantedHolds {
+    /// Returns the index that has them, and whether the latest come first.
     fn index(self) -> (Index, bool) {
         match self {
-            Wanted::Open | Wanted::Pending => (Index::Held, false),
-            Wanted::Approved => (Index::Approved, false),
-            Wanted::Released | Wanted::Declined | Wanted::Ended => (Index::Ended, true),
+            WantedHolds::Open | WantedHolds::Pending => (Index::Held, false),
+            WantedHolds::Approved => (Index::Approved, false),
+            WantedHolds::Released | WantedHolds::Declined | WantedHolds::Ended => (Index::Ended, true),
         }
     }
 
-    fn is(self, state: &State) -> bool {
+    fn is(self, state: &HoldState) -> bool {
         match self {
-            Wanted::Open => state.is_open(),
-            Wanted::Pending => *state == State::Pending,
-            Wanted::Approved => *state == State::Approved,
-            Wanted::Released => *state == State::Released,
-            Wanted::Declined => matches!(state, State::Declined(_)),
-            Wanted::Ended => !state.is_open(),
+            WantedHolds::Open => state.is_open(),
+            WantedHolds::Pending => *state == HoldState::Pending,
+            WantedHolds::Approved => *state == HoldState::Approved,
+            WantedHolds::Released => *state == HoldState::Released,
+            WantedHolds::Declined => matches!(state, HoldState::Declined(_)),
+            WantedHolds::Ended => !state.is_open(),
         }
     }
 }
 
-impl Filter {
+impl QueueFilter {
     fn set(&mut self, name: &str, value: &str) -> Result<bool, Violation> {
         let place = match name {
             "operation" => &mut self.operation,
             "by" => &mut self.by,
             "approval" => &mut self.approval,
             "mine" => {
-                let wrong = || Violation::new(name, "enum", "`true` or `false`").inside(Place::Query);
+                let wrong = || Violation::new(name, "enum", "`true` or `false`").inside(BodyPlace::Query);
                 self.mine = value.parse().map_err(|_| wrong())?;
                 return Ok(true);
             }
@@ -97,8 +96,8 @@ impl Filter {
         Ok(true)
     }
 
-    /// By what stands in the record alone.
-    fn lets_pass(&self, hold: &Hold) -> bool {
+    /// Applies the filters that need only the record.
+    fn matches(&self, hold: &Hold) -> bool {
         let is = |wanted: &Option<String>, has: &dyn Fn(&str) -> bool| wanted.as_deref().is_none_or(has);
         is(&self.operation, &|id| hold.operation.as_str() == id)
             && is(&self.by, &|who| hold.by.subject == who || hold.by.requester.as_deref() == Some(who))
@@ -107,17 +106,22 @@ impl Filter {
 }
 
 impl Queue {
-    pub fn of(inside: &Inside, asked: &Asked) -> Result<Queue, Violation> {
-        let mut filter = Filter::default();
+    pub fn of(inside: &ConsoleState, asked: &ActRequest) -> Result<Queue, Violation> {
+        let mut filter = QueueFilter::default();
         let further = |name: &str, value: &str| filter.set(name, value);
-        let page = Page::of(inside, &asked.query, &STATES, Wanted::Open, last, further)?;
+        let page = PageParameters::of(inside, &asked.query, &STATES, WantedHolds::Open, last, further)?;
         Ok(Queue { page, filter })
     }
 
-    /// A page of them, and where the next one begins: it may hold fewer than were asked for, and still not be the last.
-    pub async fn read(&self, inside: &Inside, asked: &Asked) -> Result<(Vec<Value>, Option<String>), StoreFault> {
-        let Page { environments, state, limit, after } = &self.page;
-        let look = Look::of(inside, &asked.person, environments).await?;
+    /// Reads a page and returns the position of the next one. A page may have fewer holds than its limit without
+    /// being the last.
+    pub async fn read(
+        &self,
+        inside: &ConsoleState,
+        asked: &ActRequest,
+    ) -> Result<(Vec<Value>, Option<String>), StoreFault> {
+        let PageParameters { environments, state, limit, after } = &self.page;
+        let viewer = HoldViewer::of(inside, &asked.person, environments).await?;
         let (index, backwards) = state.index();
         let (mut holds, mut searched, mut last) = (Vec::new(), 0_usize, None);
         for environment in environments {
@@ -127,15 +131,15 @@ impl Queue {
                 Some(_) | None => None,
             };
             loop {
-                let part = Part { backwards, behind: behind.take(), count: STRIDE };
-                let part = inside.books.store.part(*environment, index, part).await?;
-                let is_last = part.len() < STRIDE;
+                let part = IndexPart { backwards, behind: behind.take(), count: BATCH };
+                let part = inside.node.store.part(*environment, index, part).await?;
+                let is_last = part.len() < BATCH;
                 for (due, name) in part {
-                    if holds.len() >= *limit || searched >= SEARCHED {
+                    if holds.len() >= *limit || searched >= MAX_EXAMINED {
                         return Ok((holds, last));
                     }
                     searched = searched.saturating_add(1);
-                    holds.extend(self.one(inside, &look, *environment, &name).await?);
+                    holds.extend(self.one(inside, &viewer, *environment, &name).await?);
                     last = Some(format!("{environment}:{}:{name}", due.as_micros()));
                     behind = Some((due, name));
                 }
@@ -147,32 +151,32 @@ impl Queue {
         Ok((holds, None))
     }
 
-    /// One of them, if it is what is asked for.
+    /// Reads one hold, and returns it if it matches.
     async fn one(
         &self,
-        inside: &Inside,
-        look: &Look<'_>,
+        inside: &ConsoleState,
+        viewer: &HoldViewer<'_>,
         environment: Environment,
         name: &str,
     ) -> Result<Option<Value>, StoreFault> {
         let Some(id) = HoldId::parse(name) else { return Ok(None) };
         let key = key(environment, &id);
-        let (record, hold) = match inside.books.find_hold(&key).await {
+        let (record, hold) = match inside.node.find_hold(&key).await {
             Ok(Some(found)) => found,
             Ok(None) => return Ok(None),
-            // One that cannot be read does not hide the others.
+            // A hold that cannot be read does not hide the others.
             Err(fault @ StoreFault::Broken(_)) => {
-                inside.books.told_of(&fault);
+                inside.node.told_of(&fault);
                 return Ok(None);
             }
             Err(fault) => return Err(fault),
         };
-        if !self.page.state.is(&hold.state) || !self.filter.lets_pass(&hold) {
+        if !self.page.state.is(&hold.state) || !self.filter.matches(&hold) {
             return Ok(None);
         }
-        let seen = look.at(&key, &record, &hold);
-        let is_wanted = |seen: &Seen<'_>| !self.filter.mine || look.is_mine(seen);
-        Ok(seen.filter(is_wanted).map(|seen| Value::Object(look.summary(&seen))))
+        let view = viewer.view(&key, &record, &hold);
+        let is_wanted = |view: &HoldView<'_>| !self.filter.mine || viewer.is_mine(view);
+        Ok(view.filter(is_wanted).map(|view| Value::Object(viewer.summary(&view))))
     }
 }
 

@@ -1,42 +1,44 @@
-//! Calls that are being sent, and calls in doubt.
+//! The acts on calls that are being sent and on calls with an unknown outcome.
 
 use serde_json::{Value, json};
 
-use super::asked::{Asked, environment as served, store_failed, violated};
-use super::page::Page;
+use super::page::PageParameters;
 use super::person::Role;
-use super::told::{self, name_of, shown_as};
+use super::render;
+use super::render::{name_of, shown_as};
+use super::request::{ActRequest, environment as served, store_failed, violated};
+use super::state::ConsoleState;
 use crate::catalog::Violation;
-use crate::commit::{Content, Index, Kind, RecordKey, StoreFault};
-use crate::gateway::Inside;
-use crate::journey::operate::{self, Resolved, Unresolved, Word};
-use crate::stations::claim::{NotTaken, Otherwise};
-use crate::stations::reply::{Code, Reply, said, unsaid};
+use crate::ledger::{Content, Index, Kind, Record, RecordKey, StoreFault};
+use crate::node::operate;
+use crate::node::operate::{Resolution, Resolved, Unresolved};
+use crate::stations::claim::{Claim, ClaimState, JointWord, RecordMismatch, ResolveRefusal};
+use crate::stations::reply::{Code, Reply, error_json, ok_json};
 
-pub(super) async fn list(inside: &Inside, asked: &Asked) -> Reply {
-    let page = match Page::of(inside, &asked.query, &STATES, Index::Unknown, name_of, |_, _| Ok(false)) {
+pub(super) async fn list(inside: &ConsoleState, asked: &ActRequest) -> Reply {
+    let page = match PageParameters::of(inside, &asked.query, &STATES, Index::Unknown, name_of, |_, _| Ok(false)) {
         Ok(page) => page,
         Err(violation) => return violated(vec![violation]),
     };
     match page.read(inside).await {
-        Ok((requests, next)) => said(200, &json!({ "requests": requests, "next": next })),
+        Ok((requests, next)) => ok_json(200, &json!({ "requests": requests, "next": next })),
         Err(fault) => store_failed(inside, &fault),
     }
 }
 
-pub(super) async fn show(inside: &Inside, asked: &Asked) -> Reply {
+pub(super) async fn show(inside: &ConsoleState, asked: &ActRequest) -> Reply {
     let Some(key) = key(inside, asked) else { return unknown() };
-    let books = &inside.books;
-    match books.find(&key).await {
+    let node = &inside.node;
+    match node.find(&key).await {
         Ok(Some((record, claim))) => {
-            let mut request = told::request(&key, &record, &claim);
+            let mut request = rendered(inside, &key, &record, &claim);
             if let (Some(members), true) = (request.as_object_mut(), asked.person.has(Role::Operator)) {
-                members.extend(told::sent(&claim).map(|sent| ("sent".to_owned(), sent)));
+                members.extend(render::sent(&claim).map(|sent| ("sent".to_owned(), sent)));
             }
-            said(200, &request)
+            ok_json(200, &request)
         }
-        Ok(None) => match books.store.read(&key).await {
-            Ok((Some(record), _)) if record.content == Content::Spent => said(200, &told::spent(&key)),
+        Ok(None) => match node.store.read(&key).await {
+            Ok((Some(record), _)) if record.content == Content::Spent => ok_json(200, &render::spent(&key)),
             Ok(_) => unknown(),
             Err(fault) => store_failed(inside, &fault),
         },
@@ -44,7 +46,20 @@ pub(super) async fn show(inside: &Inside, asked: &Asked) -> Reply {
     }
 }
 
-pub(super) async fn resolve(inside: &Inside, asked: &Asked) -> Reply {
+/// Returns the JSON of a call; where its outcome is unknown, with the read that may find it.
+fn rendered(inside: &ConsoleState, key: &RecordKey, record: &Record, claim: &Claim) -> Value {
+    let mut request = render::request(key, record, claim);
+    if let (Some(members), ClaimState::Unknown { .. }) = (request.as_object_mut(), &claim.state) {
+        let catalog = inside.catalog();
+        let reconcile = catalog.operation(&claim.operation).and_then(|operation| operation.reconcile.as_ref());
+        let is_found_by =
+            reconcile.filter(|_| claim.request_id.is_some()).map(|reconcile| reconcile.operation.as_str());
+        members.insert("lookup".to_owned(), json!(is_found_by));
+    }
+    request
+}
+
+pub(super) async fn resolve(inside: &ConsoleState, asked: &ActRequest) -> Reply {
     let Some(key) = key(inside, asked) else { return unknown() };
     let reason = asked.body.get("reason").and_then(Value::as_str).unwrap_or_default();
     let word = match asked.body.get("record") {
@@ -52,15 +67,19 @@ pub(super) async fn resolve(inside: &Inside, asked: &Asked) -> Reply {
             if let Some(violations) = not_in_form(inside, &key, record).await {
                 return violated(violations);
             }
-            Word::Executed(record)
+            Resolution::Executed(record)
         }
-        None => Word::Absent,
+        None => match asked.body.get("outcome").and_then(Value::as_str) {
+            Some("abandoned") => Resolution::Joint(JointWord::Abandoned),
+            _ => Resolution::Joint(JointWord::Absent),
+        },
     };
-    let resolved = operate::resolve(&inside.books, &inside.catalog(), &key, &asked.person.who, reason, word).await;
+    let resolved = operate::resolve(&inside.node, &inside.catalog(), &key, &asked.person.who, reason, word).await;
     match resolved {
-        Ok(Resolved::Executed) => said(200, &json!({ "state": "executed", "missing": 0 })),
-        Ok(Resolved::Absent) => said(200, &json!({ "state": "absent", "missing": 0 })),
-        Ok(Resolved::SaidOnce) => said(202, &json!({ "state": "unknown", "missing": 1 })),
+        Ok(Resolved::Executed) => ok_json(200, &json!({ "state": "executed", "missing": 0 })),
+        Ok(Resolved::Absent) => ok_json(200, &json!({ "state": "absent", "missing": 0 })),
+        Ok(Resolved::Abandoned) => ok_json(200, &json!({ "state": "abandoned", "missing": 0 })),
+        Ok(Resolved::SaidOnce) => ok_json(202, &json!({ "state": "unknown", "missing": 1 })),
         Err(Unresolved::Store(fault)) => store_failed(inside, &fault),
         Err(why) => not_resolved(&why),
     }
@@ -68,39 +87,49 @@ pub(super) async fn resolve(inside: &Inside, asked: &Asked) -> Reply {
 
 fn not_resolved(why: &Unresolved) -> Reply {
     let not_in_doubt = |state: &str| {
-        let message = format!("this call is not in doubt: it is `{state}`. Nothing was changed.");
-        unsaid(Code::NotInDoubt, &message, Some(json!({ "state": state })))
+        let message = format!("the outcome of this call is not unknown: it is `{state}`. Nothing was changed.");
+        error_json(Code::NotInDoubt, &message, Some(json!({ "state": state })))
     };
     match why {
         Unresolved::NoSuchClaim => unknown(),
         Unresolved::NotInDoubt(state) => not_in_doubt(state),
-        Unresolved::NotTaken(NotTaken::NotInDoubt) => not_in_doubt("changing"),
-        Unresolved::NotTaken(NotTaken::TooEarly(from)) => {
-            let message = "upstream may still execute this call; say so when that time is over.";
-            unsaid(Code::TooEarly, message, Some(json!({ "from": told::moment(*from) })))
+        Unresolved::Refused(ResolveRefusal::NotInDoubt) => not_in_doubt("changing"),
+        Unresolved::Refused(ResolveRefusal::TooEarly(from)) => {
+            let from = render::moment(*from);
+            let time = from.as_str().unwrap_or("a later time");
+            let message = format!("too early: upstream may still execute this call; retry at {time}.");
+            error_json(Code::TooEarly, &message, Some(json!({ "from": from })))
         }
-        Unresolved::NotTaken(NotTaken::Owner) => {
-            let message = "whoever asked for a call does not say what became of it: others have to.";
-            unsaid(Code::Forbidden, message, None)
+        Unresolved::Refused(ResolveRefusal::SenderAway(sender)) => {
+            let message = format!(
+                "the gate `{}` sent this call and has not been heard since, so that it may hold the proof that it was executed:                  start that gate again with its `audit.folder`, or have two people declare it gone (`sluice nodes gone {sender}`).",
+                sender.node
+            );
+            let details = json!({ "node": sender.node.as_str(), "journal": sender.journal.as_str() });
+            error_json(Code::SenderAway, &message, Some(details))
         }
-        Unresolved::NotTaken(NotTaken::SaidAlready) => {
-            let message = "you have said so already, and it is noted. It takes the word of one more person.";
-            unsaid(Code::TwoPeopleNeeded, message, Some(json!({ "missing": 1 })))
+        Unresolved::Refused(ResolveRefusal::Owner) => {
+            let message = "you requested this call, so that others must confirm its outcome.";
+            error_json(Code::Forbidden, message, None)
         }
-        Unresolved::NotItsRecord(Otherwise::RequestId) => {
-            violated(vec![Violation::new("/record", "const", "the record that bears this requestId")])
+        Unresolved::Refused(ResolveRefusal::SaidAlready) => {
+            let message = "you have already confirmed this; one more person must confirm it.";
+            error_json(Code::TwoPeopleNeeded, message, Some(json!({ "missing": 1 })))
         }
-        Unresolved::NotItsRecord(Otherwise::Money) => {
-            let expected = "the record of this call: it moves what was asked for, from there, to there";
+        Unresolved::NotItsRecord(RecordMismatch::RequestId) => {
+            violated(vec![Violation::new("/record", "const", "a record with this requestId")])
+        }
+        Unresolved::NotItsRecord(RecordMismatch::Money) => {
+            let expected = "the record of this call, with the same amount, source and destination";
             violated(vec![Violation::new("/record", "const", expected)])
         }
-        Unresolved::Store(_) => unsaid(Code::StoreUnavailable, "the store does not answer at this moment.", None),
+        Unresolved::Store(_) => error_json(Code::StoreUnavailable, "the store does not answer at the moment.", None),
     }
 }
 
-/// What of a record is not as the contract says of the operation's answers.
-async fn not_in_form(inside: &Inside, key: &RecordKey, record: &Value) -> Option<Vec<Violation>> {
-    let (_, claim) = inside.books.find(key).await.ok()??;
+/// Returns the violations of a record against the contract of the operation's answers.
+async fn not_in_form(inside: &ConsoleState, key: &RecordKey, record: &Value) -> Option<Vec<Violation>> {
+    let (_, claim) = inside.node.find(key).await.ok()??;
     let catalog = inside.catalog();
     let operation = catalog.operation(&claim.operation)?;
     let violations = operation.success()?.contract.violations(record);
@@ -110,12 +139,12 @@ async fn not_in_form(inside: &Inside, key: &RecordKey, record: &Value) -> Option
 
 fn unknown() -> Reply {
     let message =
-        "there is no such call here: it never came, or certainly nothing was executed and it may be sent again.";
-    unsaid(Code::RequestNotFound, message, None)
+        "this call is not known: the gate never got it, or it was certainly not executed and may be sent again.";
+    error_json(Code::RequestNotFound, message, None)
 }
 
-/// Where the claim stands that a path names.
-fn key(inside: &Inside, asked: &Asked) -> Option<RecordKey> {
+/// Returns the key of the claim that a path names.
+fn key(inside: &ConsoleState, asked: &ActRequest) -> Option<RecordKey> {
     let [environment, request, ..] = asked.path.as_slice() else { return None };
     let environment = served(inside, environment)?;
     Some(RecordKey { environment, kind: Kind::Claim, name: name_of(request)? })
@@ -123,8 +152,8 @@ fn key(inside: &Inside, asked: &Asked) -> Option<RecordKey> {
 
 const STATES: [(&str, Index); 2] = [("unknown", Index::Unknown), ("sending", Index::Sending)];
 
-impl Page<Index, String> {
-    async fn read(&self, inside: &Inside) -> Result<(Vec<Value>, Option<String>), StoreFault> {
+impl PageParameters<Index, String> {
+    async fn read(&self, inside: &ConsoleState) -> Result<(Vec<Value>, Option<String>), StoreFault> {
         let mut requests = Vec::new();
         let mut last = None;
         for environment in &self.environments {
@@ -134,9 +163,9 @@ impl Page<Index, String> {
                 _ => None,
             };
             let room = self.limit.saturating_sub(requests.len());
-            let (found, more) = operate::claims(&inside.books, *environment, self.state, after, room).await?;
+            let (found, more) = operate::claims(&inside.node, *environment, self.state, after, room).await?;
             for (key, record, claim) in &found {
-                requests.push(told::request(key, record, claim));
+                requests.push(rendered(inside, key, record, claim));
                 last = Some(format!("{environment}:{}", shown_as(&key.name)));
             }
             if more {

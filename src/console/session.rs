@@ -1,4 +1,4 @@
-//! Signing in, staying, signing out.
+//! The acts that sign in, check, end and list sessions.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -6,154 +6,155 @@ use std::time::Duration;
 use http::header::{HeaderValue, SET_COOKIE};
 use serde_json::{Value, json};
 
-use super::asked::{Asked, store_failed};
-use super::browser::{Browsers, Cookie, Shown};
-use super::desk::Desk;
+use super::browser::{Browsers, Cookie, CookieValue};
 use super::person::{Needs, Person, Role};
-use super::told;
+use super::render;
+use super::request::{ActRequest, store_failed};
+use super::server::ConsoleServer;
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
-use crate::commit::StoreFault;
-use crate::journey::sessions::{self, Newcomer};
+use crate::ledger::StoreFault;
+use crate::node::sessions;
+use crate::node::sessions::NewSession;
+use crate::people::session::{SessionId, StandingSession};
 use crate::stations::admit::{AdmitRefusal, TokenFault, is_token};
-use crate::stations::reply::{Code, Refusal, Reply, refused, said, unsaid};
-use crate::stations::session::{SessionId, Standing};
+use crate::stations::reply::{Code, Refusal, Reply, error_json, ok_json, refused};
 
-const OVER: &str = "there is no session, or it is over: sign in";
+const OVER: &str = "there is no session, or it has ended: sign in";
 
-pub(super) fn ways(desk: &Desk) -> Reply {
-    let provider = desk.door.as_ref().map(|door| json!({ "name": door.name() }));
-    said(200, &json!({ "token": desk.token_sign_in, "oidc": provider }))
+pub(super) fn ways(server: &ConsoleServer) -> Reply {
+    let provider = server.oidc.as_ref().map(|oidc| json!({ "name": oidc.name() }));
+    ok_json(200, &json!({ "token": server.token_sign_in, "oidc": provider }))
 }
 
-pub(super) async fn sign_in(desk: &Desk, asked: &Asked) -> Reply {
-    let told = |outcome: &str| desk.inside.metrics.signed_in("token", outcome);
-    if !desk.token_sign_in {
-        told("off");
-        return unsaid(Code::Forbidden, "nobody signs in with a token here; nothing was done.", None);
+pub(super) async fn sign_in(server: &ConsoleServer, asked: &ActRequest) -> Reply {
+    let count = |outcome: &str| server.inside.metrics.signed_in("token", outcome);
+    if !server.token_sign_in {
+        count("off");
+        return error_json(Code::Forbidden, "sign-in with a token is switched off here; nothing was done.", None);
     }
     let token = asked.body.get("token").and_then(Value::as_str).unwrap_or_default().trim();
     let believed = if is_token(token) {
-        desk.believe(&Secret::new(token.to_owned())).await
+        server.verify_token(&Secret::new(token.to_owned())).await
     } else {
         Err(AdmitRefusal::NotBelieved(TokenFault::Malformed))
     };
     let (caller, until_secs) = match believed {
         Ok(believed) => believed,
         Err(refusal) => {
-            told("not-believed");
+            count("invalid-token");
             return refused(&Refusal::Admit(refusal), None);
         }
     };
     let person = Person::of(&caller);
     if !person.may(Needs::AnyRole) {
-        told("no-role");
-        let message = format!("{}; nobody is signed in.", Needs::AnyRole.told());
-        return unsaid(Code::Forbidden, &message, None);
+        count("no-role");
+        let message = format!("{}; you are not signed in.", Needs::AnyRole.refusal_text());
+        return error_json(Code::Forbidden, &message, None);
     }
-    match begin(desk, &person, until_secs, "token").await {
+    match begin(server, &person, until_secs, "token").await {
         Ok((id, standing)) => {
-            told("signed-in");
-            let mut reply = said(200, &shown(desk, &standing));
-            reply.headers.extend(cookie(&desk.browsers, &id).map(|value| (SET_COOKIE, value)));
+            count("signed-in");
+            let mut reply = ok_json(200, &session_json(server, &standing));
+            reply.headers.extend(cookie(&server.browsers, &id).map(|value| (SET_COOKIE, value)));
             reply
         }
         Err(fault) => {
-            told("store");
-            store_failed(&desk.inside, &fault)
+            count("store");
+            store_failed(&server.inside, &fault)
         }
     }
 }
 
-pub(super) async fn show(desk: &Desk, asked: &Asked) -> Reply {
-    let Shown::One(id) = desk.browsers.session(&asked.headers) else { return over() };
-    match find(desk, &id, Browsers::is_use(&asked.headers)).await {
-        Ok(Some(standing)) => said(200, &shown(desk, &standing)),
+pub(super) async fn show(server: &ConsoleServer, asked: &ActRequest) -> Reply {
+    let CookieValue::One(id) = server.browsers.session(&asked.headers) else { return over() };
+    match find(server, &id, Browsers::is_use(&asked.headers)).await {
+        Ok(Some(standing)) => ok_json(200, &session_json(server, &standing)),
         Ok(None) => over(),
-        Err(fault) => store_failed(&desk.inside, &fault),
+        Err(fault) => store_failed(&server.inside, &fault),
     }
 }
 
-pub(super) async fn sign_out(desk: &Desk, asked: &Asked) -> Reply {
-    let changed = match desk.browsers.session(&asked.headers) {
-        Shown::One(id) => sessions::end(&desk.inside.books, environment(desk), &id, desk.terms).await,
-        Shown::Nothing | Shown::Odd => Ok(false),
+pub(super) async fn sign_out(server: &ConsoleServer, asked: &ActRequest) -> Reply {
+    let changed = match server.browsers.session(&asked.headers) {
+        CookieValue::One(id) => sessions::end(&server.inside.node, environment(server), &id, server.terms).await,
+        CookieValue::Nothing | CookieValue::Invalid => Ok(false),
     };
     match changed {
         Ok(changed) => {
-            let mut reply = said(200, &json!({ "changed": changed }));
-            let gone = desk.browsers.take(Cookie::Session);
-            reply.headers.extend(gone.map(|value| (SET_COOKIE, value)));
+            let mut reply = ok_json(200, &json!({ "changed": changed }));
+            let deleted = server.browsers.delete_cookie(Cookie::Session);
+            reply.headers.extend(deleted.map(|value| (SET_COOKIE, value)));
             reply
         }
-        Err(fault) => store_failed(&desk.inside, &fault),
+        Err(fault) => store_failed(&server.inside, &fault),
     }
 }
 
-/// One's own, or anybody's for an operator.
-pub(super) async fn end_all(desk: &Desk, asked: &Asked) -> Reply {
+/// Ends the person's own sessions, or for an operator those of any person.
+pub(super) async fn end_all(server: &ConsoleServer, asked: &ActRequest) -> Reply {
     let text = |name: &str| asked.body.get(name).and_then(Value::as_str);
     let by = &asked.person.who;
     let who = text("person").map_or_else(|| by.clone(), |subject| by.beside(subject));
     if who != *by && !asked.person.has(Role::Operator) {
-        return unsaid(Code::Forbidden, "it takes the role `operator` to end another person's sessions.", None);
+        return error_json(Code::Forbidden, "ending another person's sessions needs the role `operator`.", None);
     }
     let why = (by, text("reason").unwrap_or_default());
-    match sessions::end_all(&desk.inside.books, environment(desk), &who, why).await {
-        Ok(ended) => said(200, &json!({ "ended": ended })),
-        Err(fault) => store_failed(&desk.inside, &fault),
+    match sessions::end_all(&server.inside.node, environment(server), &who, why).await {
+        Ok(ended) => ok_json(200, &json!({ "ended": ended })),
+        Err(fault) => store_failed(&server.inside, &fault),
     }
 }
 
-/// The person of a session that stands; sessions of an issuer whose tokens are no people any more do not.
-pub(super) async fn person(desk: &Desk, id: &SessionId, is_use: bool) -> Result<Person, Box<Reply>> {
-    match find(desk, id, is_use).await {
+/// Returns the person of a valid session. Sessions of an issuer that is no longer the console's are not valid.
+pub(super) async fn person(server: &ConsoleServer, id: &SessionId, is_use: bool) -> Result<Person, Box<Reply>> {
+    match find(server, id, is_use).await {
         Ok(Some(standing)) => Ok(Person::in_session(&standing.session)),
         Ok(None) => Err(Box::new(over())),
-        Err(fault) => Err(Box::new(store_failed(&desk.inside, &fault))),
+        Err(fault) => Err(Box::new(store_failed(&server.inside, &fault))),
     }
 }
 
-/// A new session of a believed person, whatever was shown before; their token ends then, in seconds since 1970.
+/// Starts a new session for a person whose token, which expires at `until_secs` (seconds since 1970), was verified.
 pub(super) async fn begin(
-    desk: &Desk,
+    server: &ConsoleServer,
     person: &Person,
     until_secs: i64,
     way: &'static str,
-) -> Result<(SessionId, Standing), StoreFault> {
-    let books = &desk.inside.books;
-    let left = until_secs.saturating_sub(books.clock.now().as_second());
+) -> Result<(SessionId, StandingSession), StoreFault> {
+    let node = &server.inside.node;
+    let left = until_secs.saturating_sub(node.clock.now().as_second());
     let token_for = Duration::from_secs(u64::try_from(left).unwrap_or(0));
     let roles: BTreeSet<String> = person.roles().map(str::to_owned).collect();
-    let newcomer = Newcomer { who: person.who.clone(), roles, token_for, way };
-    sessions::begin(books, environment(desk), &newcomer, desk.terms).await
+    let newcomer = NewSession { who: person.who.clone(), roles, token_for, way };
+    sessions::begin(node, environment(server), &newcomer, server.terms).await
 }
 
-/// The header that gives a session to its browser.
+/// Returns the header that sets the session cookie.
 pub(super) fn cookie(browsers: &Browsers, id: &SessionId) -> Option<HeaderValue> {
-    browsers.give(Cookie::Session, id.secret().reveal())
+    browsers.set_cookie(Cookie::Session, id.secret().reveal())
 }
 
 pub(super) fn over() -> Reply {
     refused(&Refusal::Admit(AdmitRefusal::Unauthorized(OVER)), None)
 }
 
-async fn find(desk: &Desk, id: &SessionId, is_use: bool) -> Result<Option<Standing>, StoreFault> {
-    let found = sessions::find(&desk.inside.books, environment(desk), id, desk.terms, is_use).await?;
-    Ok(found.filter(|standing| standing.session.who.issuer == desk.issuer))
+async fn find(server: &ConsoleServer, id: &SessionId, is_use: bool) -> Result<Option<StandingSession>, StoreFault> {
+    let found = sessions::find(&server.inside.node, environment(server), id, server.terms, is_use).await?;
+    Ok(found.filter(|standing| standing.session.who.issuer == server.issuer))
 }
 
-fn shown(desk: &Desk, standing: &Standing) -> Value {
+fn session_json(server: &ConsoleServer, standing: &StandingSession) -> Value {
     let person = Person::in_session(&standing.session);
     json!({
         "person": { "issuer": person.who.issuer, "subject": person.who.subject },
         "roles": person.roles().collect::<Vec<_>>(),
-        "expiresAt": told::moment(standing.session.until),
-        "idleUntil": told::moment(standing.idle_until(desk.terms)),
+        "expiresAt": render::moment(standing.session.until),
+        "idleUntil": render::moment(standing.idle_until(server.terms)),
     })
 }
 
-/// Where sessions stand is the same for all nodes that serve the same environments.
-fn environment(desk: &Desk) -> Environment {
-    desk.inside.environments.first().copied().unwrap_or(Environment::Production)
+/// Returns the environment whose store has the sessions: the same on all nodes that serve the same environments.
+fn environment(server: &ConsoleServer) -> Environment {
+    server.inside.environments.first().copied().unwrap_or(Environment::Production)
 }

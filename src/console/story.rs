@@ -1,70 +1,83 @@
-//! What an Entry of the audit chain means, in words.
+//! Audit entries in words.
 
 use serde_json::{Value, json};
 
-use super::told::{moment, shown_as};
-use crate::commit::Outstanding;
+use super::render::{moment, shown_as};
+use crate::ledger::Outstanding;
 
-/// An Entry as the console tells it.
-pub(super) fn as_told(outstanding: &Outstanding, entry: Value) -> Value {
+/// Returns the JSON of an entry.
+pub(super) fn entry_json(outstanding: &Outstanding, entry: Value) -> Value {
     let text = |name: &str| entry.get(name).and_then(Value::as_str);
-    let mut told = json!({
+    let mut json = json!({
         "environment": outstanding.environment.as_str(),
         "number": outstanding.number.as_u64(),
         "at": moment(outstanding.at),
         "node": outstanding.node.as_str(),
         "what": text("what"),
-        "words": words(&entry),
+        "words": entry_in_words(&entry),
     });
     let name = text("claim").map(shown_as);
-    if let Some(members) = told.as_object_mut() {
+    if let Some(members) = json.as_object_mut() {
         members.extend(name.map(|name| ("name".to_owned(), Value::from(name))));
         members.insert("entry".to_owned(), entry);
     }
-    told
+    json
 }
 
-/// One sentence, without a full stop.
-pub(super) fn words(entry: &Value) -> String {
+/// Describes an entry in one sentence, without a full stop.
+pub(super) fn entry_in_words(entry: &Value) -> String {
     let what = entry.get("what").and_then(Value::as_str).unwrap_or_default();
     let waited = entry.get("hold").is_some();
     let mut text = match what {
-        "sending" if waited => "what people approved was let go upstream",
-        "sending" => "it was allowed, and let go upstream",
-        "refused" => "the rules did not let it pass: nothing was sent",
-        "executed" => "upstream executed it",
-        "not-executed" => "upstream refused it: nothing was executed",
-        "undone" => "certainly nothing was executed: it may be tried again",
-        "unknown" => "whether upstream executed it is not known",
-        "late" => "an answer came after the call had moved on",
-        "said-absent" => "one person says that upstream did not execute it",
+        "sending" if waited => "the approved call was sent upstream",
+        "sending" => "the call was allowed and sent upstream",
+        "refused" => "the rules denied the call, and it was not sent",
+        "executed" if entry.get("executions").and_then(Value::as_str).is_some_and(|word| word != "at-most-once") => {
+            "upstream executed this attempt as well: the call was paid twice, or may have been"
+        }
+        "executed" if entry.get("late") == Some(&Value::Bool(true)) => {
+            "proof arrived that upstream had executed the call, whatever was said of it before"
+        }
+        "executed" => "upstream executed the call",
+        "not-executed" => "upstream refused the call without executing it",
+        "undone" => "the call was certainly not executed and may be sent again",
+        "unknown" => "the outcome is unknown: upstream may have executed the call",
+        "late" => "an answer arrived after the state of the call had changed",
+        "said-absent" => "confirmed once that upstream did not execute the call",
+        "said-abandoned" => "confirmed once that nobody will ever know the outcome",
+        "abandoned" => "given up: the call is never sent again, and limits count it",
+        "said-gone" => "confirmed once that a gate is gone for good",
+        "gone" => "a gate was declared gone for good",
         "frozen" => "money was frozen",
         "unfrozen" => "a freeze was lifted",
-        "agreed" => "a person agreed that other policies take force",
-        "took-force" => "other policies took force",
-        "remembered" => "what the store had forgotten was put back from this chain",
-        "held" => "it waits for people",
+        "agreed" => "a person approved new policies",
+        "took-force" => "new policies came into force",
+        "rebuilt" => "the store had lost its memory and was rebuilt from a journal",
+        "remembered" => "a record that the store had lost was restored from this audit log",
+        "held" => "the call was held for approval",
         "voted" if entry.get("complete") == Some(&Value::Bool(true)) => {
-            "a person approved it, and it needs nobody else"
+            "a person approved the call, and no other approval is needed"
         }
-        "voted" => "a person approved it",
-        "withdrawn" => "a person took their vote back",
-        "noted" => "a person remarked something",
-        "approved" => "people enough approved it: it is to be sent",
-        "reopened" => "it takes more people than approved it",
-        "rejected" => "it was rejected: nothing was sent",
-        "expired" => "its time was over before people enough approved it: nothing was sent",
-        "cancelled" => "whoever asked for it took it back: nothing was sent",
-        "blocked" => "people approved it, and the rules of that moment did not let it pass: nothing was sent",
-        "reminded" => "people were reminded that its time is over soon",
-        "telling" => "webhooks are about to be told what happened",
-        "told" => "webhooks were told what happened, or it is not kept for them any longer",
-        "stand-in" => "a member named a person who votes in their place for a time",
-        "stand-in-revoked" => "a member took back that a person votes in their place",
-        "signed-in" => "a person signed in at the console",
-        "stayed-in" => "a person used their session at the console",
-        "signed-out" => "a person signed out at the console",
-        "sessions-ended" => "all sessions of a person at the console were ended",
+        "voted" => "a person approved the call",
+        "withdrawn" => "a vote was withdrawn",
+        "noted" => "a comment was added",
+        "approved" => "fully approved: the call will be sent",
+        "reopened" => "more approvals are needed than were given",
+        "rejected" => "the call was rejected and not sent",
+        "expired" => "expired with too few approvals, and was not sent",
+        "cancelled" => "the caller cancelled the call, and it was not sent",
+        "blocked" => {
+            "the hold was blocked: the rules in force at release denied its call, or its call ended without it"
+        }
+        "reminded" => "approvers were reminded that the hold expires soon",
+        "telling" => "notices to webhooks are being sent",
+        "told" => "notices to webhooks were delivered or dropped",
+        "stand-in" => "a stand-in was named",
+        "stand-in-revoked" => "a stand-in was revoked",
+        "signed-in" => "signed in at the console",
+        "stayed-in" => "used a session at the console",
+        "signed-out" => "signed out at the console",
+        "sessions-ended" => "all console sessions of a person were ended",
         other => other,
     }
     .to_owned();
@@ -76,7 +89,7 @@ pub(super) fn words(entry: &Value) -> String {
         }
     }
     if let Some(status) = entry.get("status").and_then(Value::as_u64) {
-        text.push_str(&format!(", with {status}"));
+        text.push_str(&format!(" (status {status})"));
     }
     text.extend(text_of("doubt").map(|doubt| format!(" ({doubt})")));
     text.extend(text_of("freeze").map(|freeze| format!(": {freeze}")));
@@ -88,14 +101,14 @@ pub(super) fn words(entry: &Value) -> String {
     text
 }
 
-/// Those who did it.
+/// Returns the people who did it.
 fn people(entry: &Value) -> Vec<&str> {
     let subject = |one| Value::pointer(one, "/subject").or(Some(one)).and_then(Value::as_str);
-    let said = entry.get("saidBy").and_then(Value::as_array).into_iter().flatten();
-    entry.get("by").into_iter().chain(said).filter_map(subject).collect()
+    let confirmed = entry.get("saidBy").and_then(Value::as_array).into_iter().flatten();
+    entry.get("by").into_iter().chain(confirmed).filter_map(subject).collect()
 }
 
-/// Everybody who asked for it or did it, as subjects.
+/// Returns whether this subject requested the call or took part in the event.
 pub(super) fn is_about(entry: &Value, person: &str) -> bool {
     let is_subject = |value: Option<&Value>| value.and_then(Value::as_str) == Some(person);
     let is_named = |value: &Value| {
@@ -111,12 +124,12 @@ pub(super) fn is_about(entry: &Value, person: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stations::record::What;
+    use crate::audit::EntryKind;
 
     #[test]
     fn whatever_happens_has_words() {
-        for what in What::ALL {
-            let text = words(&json!({ "what": what.as_str() }));
+        for what in EntryKind::ALL {
+            let text = entry_in_words(&json!({ "what": what.as_str() }));
             assert!(text.len() > what.as_str().len() + 4, "{text}");
         }
     }
@@ -125,11 +138,11 @@ mod tests {
     fn words_say_who_and_why() {
         let by = json!({"issuer": "people", "subject": "ann"});
         let rejected = json!({"what": "rejected", "by": by, "reason": "too <b>much</b>"});
-        assert_eq!(words(&rejected), "it was rejected: nothing was sent, by ann: “too <b>much</b>”");
+        assert_eq!(entry_in_words(&rejected), "the call was rejected and not sent, by ann: “too <b>much</b>”");
         let sending = json!({"what": "sending", "decision": {"by": ["small", "day"], "effect": "allow"}});
-        assert_eq!(words(&sending), "it was allowed, and let go upstream, by small and day");
+        assert_eq!(entry_in_words(&sending), "the call was allowed and sent upstream, by small and day");
         let said = json!({"what": "executed", "status": 200, "saidBy": ["people/bob"], "reason": "seen"});
-        assert_eq!(words(&said), "upstream executed it, with 200, by people/bob: “seen”");
+        assert_eq!(entry_in_words(&said), "upstream executed the call (status 200), by people/bob: “seen”");
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! The page for people: files that are part of the program, and what a browser may do with them.
+//! The page: files that are built into the program, and the headers that restrict what a browser does with them.
 //!
-//! The files are the same for everybody and say nothing of anybody: they may be kept, and are asked after each time. What
-//! they show comes from the acts, which nobody may keep. No script, style or picture comes from elsewhere, none stands in
-//! the page itself, and nothing that is data becomes markup.
+//! The files are the same for everyone and contain no data: browsers may keep them, and revalidate them each time.
+//! The data comes from the acts, whose answers may not be cached. No script, style or picture comes from elsewhere or
+//! is inline, and data never becomes markup.
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -13,17 +13,17 @@ use http::header::{
 };
 use http::{Method, StatusCode};
 
-use super::desk::Desk;
+use super::server::ConsoleServer;
 use crate::adapters::random::trace_id;
 use crate::base::digest::Fingerprint;
 use crate::stations::admit::AdmitRefusal;
-use crate::stations::reply::{self, Origin, Refusal, Reply, refused};
+use crate::stations::reply::{self, Refusal, Reply, ReplyOrigin, refused};
 
-/// What the page may do: run, show and call what is here, in no other page's frame, and make no markup of texts.
+/// The content security policy: only resources of this origin, no framing, and no markup from strings.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
      manifest-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'; \
      require-trusted-types-for 'script'; trusted-types 'none'";
-/// Nothing of the machine that the page runs on.
+/// The page gets no access to devices.
 const PERMISSIONS: &str = "camera=(), microphone=(), geolocation=(), payment=(), usb=(), browsing-topics=()";
 const PERMISSIONS_POLICY: HeaderName = HeaderName::from_static("permissions-policy");
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
@@ -47,7 +47,7 @@ macro_rules! files {
     };
 }
 
-/// Every file, by its address.
+/// Every file, by its path.
 pub(super) const FILES: &[File] = &files![
     "/" HTML "index.html",
     "/page/style.css" STYLE "style.css",
@@ -72,7 +72,7 @@ pub(super) const FILES: &[File] = &files![
     "/page/history.js" SCRIPT "history.js",
 ];
 
-impl Desk {
+impl ConsoleServer {
     /// Answers a request for a file.
     pub(super) fn file(&self, file: File, request: &Request) -> Response {
         let trace = trace_id(request.headers().get(reply::REQUEST_ID).and_then(|h| h.to_str().ok()));
@@ -91,7 +91,7 @@ impl Desk {
             status: status.as_u16(),
             headers: HeaderMap::new(),
             body,
-            origin: Origin::Gateway,
+            origin: ReplyOrigin::Gateway,
             executed: None,
             code: None,
         };
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_is_small_and_none_of_its_files_is_forgotten() {
+    fn the_page_is_small_and_serves_all_its_files() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/console/web");
         let mut there: Vec<String> =
             std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();

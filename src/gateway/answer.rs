@@ -1,18 +1,19 @@
-//! Writing an answer that Sluice holds whole.
+//! Writes an answer that Sluice holds whole.
 
 use http::header::{CONTENT_LENGTH, HeaderValue};
 use pingora::Result;
 use pingora::http::ResponseHeader;
 use pingora::proxy::Session;
 
-use super::{Ctx, guard};
-use crate::stations::reply::{self, Executed, Origin, Reply};
+use super::Ctx;
+use crate::edge::guard;
+use crate::stations::reply::{self, Executed, Reply, ReplyOrigin};
 
-/// Always `true`: nothing is left for the proxy phases.
-pub(super) async fn write(session: &mut Session, ctx: &mut Ctx, reply: Reply) -> Result<bool> {
+/// Writes an answer. Always returns `true`: nothing is left for the proxy phases.
+pub(super) async fn write_answer(session: &mut Session, ctx: &mut Ctx, reply: Reply) -> Result<bool> {
     respond(session, ctx, reply).await?;
     if !session.is_body_done() {
-        // The guard reads on for a while when the connection ends, so that its caller reads the answer.
+        // The guard goes on reading for a while, so that the caller can read the answer.
         session.set_keepalive(None);
     }
     Ok(true)
@@ -36,20 +37,25 @@ pub(super) async fn respond(session: &mut Session, ctx: &mut Ctx, reply: Reply) 
     Ok(())
 }
 
-/// An answer that ends its connection says so.
+/// Marks an answer that ends its connection.
 pub(super) fn end_if_crowded(session: &mut Session) {
     if guard::is_crowded(session.digest()) {
         session.set_keepalive(None);
     }
 }
 
-/// What stands on every answer.
-pub(super) fn mark(head: &mut ResponseHeader, origin: Origin, executed: Option<Executed>, ctx: &Ctx) -> Result<()> {
+/// Adds the headers of every answer.
+pub(super) fn mark(
+    head: &mut ResponseHeader,
+    origin: ReplyOrigin,
+    executed: Option<Executed>,
+    ctx: &Ctx,
+) -> Result<()> {
     head.insert_header(reply::ORIGIN, HeaderValue::from_static(origin.as_str()))?;
     if let Some(executed) = executed {
         head.insert_header(reply::OUTCOME, HeaderValue::from_static(executed.as_str()))?;
     }
-    // Upstream may have rates of its own: these stand beside.
+    // Upstream may send its own rate headers; these are added.
     for (name, value) in &ctx.limited.fields {
         head.append_header(name, value)?;
     }

@@ -6,13 +6,14 @@ use http::StatusCode;
 use pingora::Error;
 use pingora::proxy::Session;
 
-use super::{Ctx, Gate, guard};
-use crate::stations::reply::{Code, Executed, Origin};
+use super::{Ctx, Gate};
+use crate::edge::guard;
+use crate::stations::reply::{Code, Executed, ReplyOrigin};
 use crate::telemetry::{RequestLine, Times};
 
 pub(super) fn done(gate: &Gate, session: &mut Session, error: Option<&Error>, ctx: &mut Ctx) {
     guard::answered(session.digest());
-    // Whoever asks next over this connection finds its slot free.
+    // The next request on this connection finds the place free.
     ctx.limited.slots.clear();
     let whole = ctx.watch.elapsed();
     let traced = ctx.spans.id();
@@ -25,7 +26,7 @@ pub(super) fn done(gate: &Gate, session: &mut Session, error: Option<&Error>, ct
         operation: operation.map_or("none", |o| o.id.as_str()),
         method: operation.map_or("none", |o| o.method.as_str()),
         status: status.as_ref().map_or("none", StatusCode::as_str),
-        origin: ctx.answered.origin.map_or("none", Origin::as_str),
+        origin: ctx.answered.origin.map_or("none", ReplyOrigin::as_str),
         outcome: ctx.answered.executed.map_or("none", Executed::as_str),
         code: ctx.answered.code.map_or("none", Code::as_str),
         bytes_in: session.body_bytes_read(),
@@ -39,7 +40,7 @@ pub(super) fn done(gate: &Gate, session: &mut Session, error: Option<&Error>, ct
     line.write(times);
 }
 
-/// What is left when the caller's sending and upstream are taken out. A stream counts until it starts.
+/// The gate's own time: without the caller's sending and upstream's answering. A stream counts until it starts.
 fn own_time(ctx: &Ctx, whole: Duration) -> Duration {
     whole.saturating_sub(ctx.body_time).saturating_sub(ctx.upstream_time.unwrap_or_default())
 }

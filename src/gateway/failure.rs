@@ -1,4 +1,4 @@
-//! What the caller of a read hears when upstream fails.
+//! The answer to a read when upstream fails.
 
 use pingora::proxy::{FailToProxy, Session};
 use pingora::{Error, ErrorSource, ErrorType};
@@ -6,16 +6,10 @@ use pingora::{Error, ErrorSource, ErrorType};
 use super::{Ctx, answer};
 use crate::stations::reply::{ReadFailure, Refusal, read_failed, refused};
 
-/// A read may be tried once more when nothing was sent.
-pub(super) fn to_connect(ctx: &mut Ctx, mut error: Box<Error>) -> Box<Error> {
-    error.set_retry(ctx.attempts < 2);
-    error
-}
-
 /// Answers if the head is not out yet and the caller is still there.
 pub(super) async fn to_proxy(session: &mut Session, error: &Error, ctx: &mut Ctx) -> FailToProxy {
     if ctx.read.is_none() && ctx.answered.status != 0 {
-        // An answer of our own could not be written: nothing failed but the way back, and what was noted stays.
+        // Only the way back failed: the noted answer stays.
         return FailToProxy { error_code: 0, can_reuse_downstream: false };
     }
     let gone = *error.esource() == ErrorSource::Downstream

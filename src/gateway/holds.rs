@@ -1,6 +1,7 @@
-//! What callers ask of their own calls that wait for people: how they stand, and that they be cancelled.
+//! The API for callers on their own holds: status and cancellation.
 //!
-//! `GET /sluice/v1/holds/{id}` and `POST /sluice/v1/holds/{id}/cancel`. Nobody learns whether another's is there.
+//! `GET /sluice/v1/holds/{id}` and `POST /sluice/v1/holds/{id}/cancel`. Nobody learns whether another caller's hold
+//! exists.
 
 use std::sync::Arc;
 
@@ -8,17 +9,18 @@ use http::Method;
 use pingora::proxy::Session;
 use serde_json::json;
 
-use super::{Ctx, Gate, request};
+use super::caller::certificate;
+use super::{Ctx, Gate};
 use crate::base::ids::HoldId;
-use crate::journey::approve::progress_of;
-use crate::journey::holds::{Cancelled, key};
+use crate::node::approve::progress_of;
+use crate::node::holds::{Cancelled, key};
 use crate::stations::admit::{AdmitRefusal, Caller, READ_WITH_BODY, bearer};
 use crate::stations::claim::Owner;
-use crate::stations::reply::{Code, Refusal, Reply, Waiting, refused, said, unsaid};
+use crate::stations::reply::{Code, HeldCall, Refusal, Reply, error_json, ok_json, refused};
 
 const PREFIX: &[u8] = b"/sluice/v1/holds/";
 
-/// Whether a request is about a hold; no operation of the contract has such a path.
+/// Returns whether a request is about a hold; no operation of the contract has such a path.
 pub(super) fn is_about(session: &Session) -> bool {
     session.req_header().raw_path().starts_with(PREFIX)
 }
@@ -35,15 +37,15 @@ pub(super) async fn answer(gate: &Gate, session: &mut Session, ctx: &mut Ctx) ->
     }
 }
 
-/// What is asked for.
+/// The request of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ask {
+enum HoldRequest {
     Show,
     Cancel,
 }
 
 async fn answered(gate: &Gate, session: &mut Session, ctx: &mut Ctx) -> Result<Reply, AdmitRefusal> {
-    let (id, ask) = asked(session.req_header().raw_path(), &session.req_header().method)?;
+    let (id, ask) = parse_request(session.req_header().raw_path(), &session.req_header().method)?;
     if !session.is_body_empty() {
         return Err(AdmitRefusal::Malformed(READ_WITH_BODY));
     }
@@ -56,44 +58,45 @@ async fn answered(gate: &Gate, session: &mut Session, ctx: &mut Ctx) -> Result<R
         return Ok(refused(&Refusal::Exceeded(exceeded), None));
     }
     let Some(id) = id else { return Ok(unknown()) };
-    let (books, key) = (&gate.books, key(gate.environment, &id));
+    let (node, key) = (&gate.node, key(gate.environment, &id));
     let cancelled = match ask {
-        Ask::Show => Ok(None),
-        Ask::Cancel => books.cancel(&key, &asker).await,
+        HoldRequest::Show => Ok(None),
+        HoldRequest::Cancel => node.cancel(&key, &asker).await,
     };
     match cancelled {
         Ok(Some(Cancelled::TooLate)) => {
-            let message = "this does not wait any more; repeat the call for what became of it. Nothing was changed.";
-            return Ok(unsaid(Code::HoldOver, message, None));
+            let message = "this hold is closed; repeat the original call for its outcome. Nothing was changed.";
+            return Ok(error_json(Code::HoldOver, message, None));
         }
         Ok(Some(Cancelled::Now) | None) => {}
         Err(fault) => {
-            books.told_of(&fault);
+            node.told_of(&fault);
             return Ok(away());
         }
     }
-    Ok(match books.find_hold(&key).await {
+    Ok(match node.find_hold(&key).await {
         Ok(Some((record, hold))) if hold.owner() == asker => {
-            match progress_of(books, gate.environment, &hold, &snapshot.policies).await {
-                Ok(progress) => {
-                    said(200, &json!({ "hold": Waiting { hold: &hold, at: record.at, progress: &progress }.told() }))
-                }
+            match progress_of(node, gate.environment, &hold, &snapshot.policies).await {
+                Ok(progress) => ok_json(
+                    200,
+                    &json!({ "hold": HeldCall { hold: &hold, at: record.at, progress: &progress }.to_json() }),
+                ),
                 Err(fault) => {
-                    books.told_of(&fault);
+                    node.told_of(&fault);
                     away()
                 }
             }
         }
         Ok(_) => unknown(),
         Err(fault) => {
-            books.told_of(&fault);
+            node.told_of(&fault);
             away()
         }
     })
 }
 
 async fn asker(gate: &Gate, session: &Session, ctx: &mut Ctx) -> Result<Arc<Caller>, AdmitRefusal> {
-    let certificate = request::certificate(gate, session, ctx)?;
+    let certificate = certificate(gate, session, ctx)?;
     let token = bearer(&session.req_header().headers)?;
     let believed = gate.identity.believe(&token).await.map_err(AdmitRefusal::NotBelieved)?;
     let caller = believed.caller_with(certificate.as_ref()).map_err(AdmitRefusal::NotBelieved)?;
@@ -103,12 +106,12 @@ async fn asker(gate: &Gate, session: &Session, ctx: &mut Ctx) -> Result<Arc<Call
     Ok(caller)
 }
 
-/// Which hold, if the path could name one, and what of it.
-fn asked(path: &[u8], method: &Method) -> Result<(Option<HoldId>, Ask), AdmitRefusal> {
+/// Reads the hold's id, if the path has one, and the request.
+fn parse_request(path: &[u8], method: &Method) -> Result<(Option<HoldId>, HoldRequest), AdmitRefusal> {
     let rest = path.strip_prefix(PREFIX).and_then(|rest| std::str::from_utf8(rest).ok()).unwrap_or_default();
     let (id, allowed, ask) = match rest.split_once('/') {
-        None => (rest, Method::GET, Ask::Show),
-        Some((id, "cancel")) => (id, Method::POST, Ask::Cancel),
+        None => (rest, Method::GET, HoldRequest::Show),
+        Some((id, "cancel")) => (id, Method::POST, HoldRequest::Cancel),
         Some(_) => return Err(AdmitRefusal::UnknownPath),
     };
     if method != allowed {
@@ -118,11 +121,15 @@ fn asked(path: &[u8], method: &Method) -> Result<(Option<HoldId>, Ask), AdmitRef
 }
 
 fn unknown() -> Reply {
-    unsaid(Code::HoldNotFound, "no call of yours waits here under this name, and none that did is kept.", None)
+    error_json(Code::HoldNotFound, "you have no hold with this id.", None)
 }
 
 fn away() -> Reply {
-    unsaid(Code::StoreUnavailable, "the store does not answer at this moment; nothing was changed: repeat it.", None)
+    error_json(
+        Code::StoreUnavailable,
+        "the store does not answer right now; nothing was changed. Repeat the request.",
+        None,
+    )
 }
 
 #[cfg(test)]
@@ -133,10 +140,10 @@ mod tests {
     fn a_path_names_a_hold_or_nothing() {
         let id = "0a".repeat(16);
         let path = |rest: &str| format!("/sluice/v1/holds/{rest}").into_bytes();
-        let read = |rest: &str, method| asked(&path(rest), &method);
+        let read = |rest: &str, method| parse_request(&path(rest), &method);
         let named = HoldId::parse(&id);
-        assert_eq!(read(&id, Method::GET), Ok((named.clone(), Ask::Show)));
-        assert_eq!(read(&format!("{id}/cancel"), Method::POST), Ok((named, Ask::Cancel)));
+        assert_eq!(read(&id, Method::GET), Ok((named.clone(), HoldRequest::Show)));
+        assert_eq!(read(&format!("{id}/cancel"), Method::POST), Ok((named, HoldRequest::Cancel)));
         for odd in ["", "x", "../x", &format!("{id}?a=b"), &id.to_uppercase()] {
             assert!(!matches!(read(odd, Method::GET), Ok((Some(_), _))), "{odd}");
         }

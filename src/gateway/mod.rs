@@ -1,69 +1,54 @@
-//! The shell: pingora's hooks, a file each, thin.
+//! Pingora's hooks for callers, a file each.
 //!
 //! | file | hook |
 //! |---|---|
-//! | `request` | `request_filter`: admit, and for writes the whole way |
-//! | `holds` | the same, for what callers ask of their own calls that wait for people |
-//! | `read` | `upstream_peer`, `upstream_request_filter`: a read on its way out |
-//! | `response` | `upstream_response_filter`, `upstream_response_body_filter`: a read's answer on its way back |
-//! | `failure` | `fail_to_connect`, `fail_to_proxy`: what a read's caller hears when upstream fails |
+//! | `request` | `request_filter`: admits; carries every request to its answer |
+//! | `holds` | the same for callers' requests about their holds |
+//! | `read` | sends a read, and streams its answer |
+//! | `response` | head and body of a read's answer on their way back |
+//! | `failure` | `fail_to_proxy`: the answer when upstream fails |
 //! | `done` | `logging`: metrics and the log line |
 //!
-//! Reads stream through the proxy phases. Writes, and reads whose answer must be checked first, are sent by a call
-//! of our own (`journey`): the phases cannot hold a body back, and give up when the caller leaves.
+//! Nothing goes through the engine's proxy phases. They cannot hold a body back, they give up when the caller leaves, and
+//! they bound each piece of an answer, not the whole. `journey` sends writes, and reads whose answer must be checked
+//! first.
 
 mod answer;
 mod body;
-mod bookkeeping;
+mod caller;
 mod done;
-mod ending;
 mod failure;
-pub mod guard;
 mod holds;
-mod limits;
-pub mod listen;
-mod live;
 mod observe;
-pub mod process;
-pub mod probes;
 mod read;
-mod reload;
 mod request;
 mod response;
-mod start_error;
-mod tls;
-mod watching;
-mod workers;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::Bytes;
-use pingora::http::{RequestHeader, ResponseHeader};
 use pingora::proxy::{FailToProxy, ProxyHttp, Session};
 use pingora::upstreams::peer::HttpPeer;
-use pingora::{Error, Result};
+use pingora::{Error, ErrorType, Result};
 use tokio::sync::{Semaphore, watch};
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-pub use ending::Phase;
 pub use observe::Observer;
-pub use reload::{Read, ReadAgain};
-pub use tls::Speaking;
 
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::identity::Identity;
 use crate::adapters::otlp::{Spans, Tracer};
 use crate::adapters::upstream::PinnedUpstream;
 use crate::base::ids::{Environment, TraceId};
-use crate::catalog::{Catalog, Operation};
-use crate::config::{AnswerMode, LimitsConfig, Loosening, TimeoutsConfig};
-use crate::journey::rates::Limited;
-use crate::journey::{Books, InForce, Road};
-use crate::stations::reply::{Code, Executed, Origin, Reply};
+use crate::catalog::Operation;
+use crate::config::{AnswerMode, LimitsConfig, TimeoutsConfig};
+use crate::edge::{Phase, Speaking};
+use crate::journey::Egress;
+use crate::node::rates::RateOutcome;
+use crate::node::{InForce, Node};
+use crate::stations::reply::{Code, Executed, Reply, ReplyOrigin};
 use crate::telemetry::{Metrics, RequestMeters};
 
 /// The gate of one environment.
@@ -71,14 +56,14 @@ use crate::telemetry::{Metrics, RequestMeters};
 pub struct Gate {
     pub environment: Environment,
     pub identity: Arc<Identity>,
-    /// What callers are shown, and what they must show, where it is not in plain text.
+    /// The listener's TLS, unless it is plain text.
     pub tls: Option<Speaking>,
     /// How far the process is from its end.
     pub phase: watch::Receiver<Phase>,
-    pub road: Road,
-    pub books: Arc<Books>,
+    pub egress: Egress,
+    pub node: Arc<Node>,
     pub upstream: Arc<PinnedUpstream>,
-    /// The same for all environments.
+    /// The policies in force, the same for all environments.
     pub in_force: Arc<InForce>,
     pub answers: AnswerMode,
     pub limits: LimitsConfig,
@@ -89,40 +74,11 @@ pub struct Gate {
     pub observer: Observer,
     /// The room for the bodies of writes, in bytes.
     pub bodies: Arc<Semaphore>,
-    /// Every request that is being answered; a shutdown waits for it.
+    /// The requests that are being answered; a shutdown waits for them.
     pub requests: TaskTracker,
 }
 
-/// What the console shares with the gates.
-#[derive(Clone, Debug)]
-pub struct Inside {
-    pub books: Arc<Books>,
-    pub identity: Arc<Identity>,
-    pub in_force: Arc<InForce>,
-    /// Those that are served.
-    pub environments: Vec<Environment>,
-    /// The names of all issuers.
-    pub issuers: Vec<String>,
-    pub loosening: Loosening,
-    /// Where this node's audit chain is.
-    pub audit_folder: PathBuf,
-    pub limits: LimitsConfig,
-    pub timeouts: TimeoutsConfig,
-    pub metrics: Metrics,
-    /// Every request that is being answered; a shutdown waits for it.
-    pub requests: TaskTracker,
-    /// Becomes true when the process is to end.
-    pub stopping: watch::Receiver<bool>,
-}
-
-impl Inside {
-    /// The contract of now.
-    pub fn catalog(&self) -> Arc<Catalog> {
-        self.in_force.now().catalog.clone()
-    }
-}
-
-/// What is known of one request while it is being answered.
+/// The state of one request while it is being answered.
 #[derive(Debug)]
 pub struct Ctx {
     watch: Stopwatch,
@@ -130,25 +86,26 @@ pub struct Ctx {
     trace: Option<TraceId>,
     spans: Spans,
     operation: Option<Arc<Operation>>,
-    limited: Limited,
+    limited: RateOutcome,
     /// The time that the caller took for its body.
     body_time: Duration,
     upstream_watch: Option<Stopwatch>,
     upstream_time: Option<Duration>,
-    attempts: usize,
-    /// A connection to upstream stood: something may have been sent.
+    /// The interim (1xx) answers of upstream so far.
+    interim_answers: u32,
+    /// A connection to upstream existed: something may have been sent.
     connected: bool,
-    read: Option<read::Read>,
-    /// What went wrong below HTTP, where the engine saw nothing of it.
+    read: Option<read::StreamedRead>,
+    /// The fault below HTTP that the engine did not see.
     fault: &'static str,
     answered: Answered,
 }
 
-/// What was answered, for the log and the metrics.
+/// The answer, for the log and the metrics.
 #[derive(Clone, Copy, Debug, Default)]
 struct Answered {
     status: u16,
-    origin: Option<Origin>,
+    origin: Option<ReplyOrigin>,
     executed: Option<Executed>,
     code: Option<Code>,
 }
@@ -165,11 +122,11 @@ impl ProxyHttp for Gate {
             trace: None,
             spans: Spans::default(),
             operation: None,
-            limited: Limited::default(),
+            limited: RateOutcome::default(),
             body_time: Duration::ZERO,
             upstream_watch: None,
             upstream_time: None,
-            attempts: 0,
+            interim_answers: 0,
             connected: false,
             read: None,
             fault: "",
@@ -181,48 +138,9 @@ impl ProxyHttp for Gate {
         request::filter(self, session, ctx).await
     }
 
-    async fn upstream_peer(&self, _session: &mut Session, ctx: &mut Ctx) -> Result<Box<HttpPeer>> {
-        read::peer(self, ctx)
-    }
-
-    async fn upstream_request_filter(
-        &self,
-        _session: &mut Session,
-        head: &mut RequestHeader,
-        ctx: &mut Ctx,
-    ) -> Result<()> {
-        ctx.connected = true;
-        read::head(head, ctx)
-    }
-
-    async fn upstream_response_filter(
-        &self,
-        session: &mut Session,
-        head: &mut ResponseHeader,
-        ctx: &mut Ctx,
-    ) -> Result<()> {
-        response::head(self, session, head, ctx)
-    }
-
-    fn upstream_response_body_filter(
-        &self,
-        _session: &mut Session,
-        body: &mut Option<Bytes>,
-        end: bool,
-        ctx: &mut Ctx,
-    ) -> Result<Option<Duration>> {
-        response::body(self, body, end, ctx);
-        Ok(None)
-    }
-
-    fn fail_to_connect(
-        &self,
-        _session: &mut Session,
-        _peer: &HttpPeer,
-        ctx: &mut Ctx,
-        error: Box<Error>,
-    ) -> Box<Error> {
-        failure::to_connect(ctx, error)
+    /// The engine sends nothing itself: `request_filter` answers every request.
+    async fn upstream_peer(&self, _session: &mut Session, _ctx: &mut Ctx) -> Result<Box<HttpPeer>> {
+        Err(Error::explain(ErrorType::InternalError, "this request was not answered"))
     }
 
     async fn fail_to_proxy(&self, session: &mut Session, error: &Error, ctx: &mut Ctx) -> FailToProxy {
@@ -233,7 +151,7 @@ impl ProxyHttp for Gate {
         done::done(self, session, error, ctx);
     }
 
-    /// The engine's own lines quote what it read; `done` says what matters.
+    /// The engine's own log lines quote callers' bytes; `done` logs what matters.
     fn suppress_error_log(&self, _session: &Session, _ctx: &Ctx, _error: &Error) -> bool {
         true
     }

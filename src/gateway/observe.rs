@@ -1,4 +1,4 @@
-//! Checking answers beside the stream: they are handed over whole, and checked where no caller waits.
+//! Checks answers beside the stream, on a thread where no caller waits.
 
 use std::sync::Arc;
 
@@ -11,25 +11,25 @@ use crate::catalog::{Operation, Violation};
 use crate::stations::settle::drift;
 use crate::telemetry::Metrics;
 
-/// How many answers may wait to be checked.
+/// The most answers that wait to be checked.
 const WAITING: usize = 256;
-/// The most bytes of answers that are kept at one time, arriving or waiting.
+/// The most bytes of answers that are kept at once, arriving or waiting.
 const KEPT_BYTES: usize = 64 * 1024 * 1024;
 
-/// An answer that has passed.
+/// An answer that was passed on.
 #[derive(Debug)]
 pub struct Observed {
     pub environment: Environment,
     pub operation: Arc<Operation>,
     pub status: u16,
     pub headers: HeaderMap,
-    /// `None` if it was too large to be kept, or there was no room for it.
+    /// The body; `None` if it was too large, or there was no room for it.
     pub body: Option<Bytes>,
     /// The room that the body takes up.
     pub room: Option<OwnedSemaphorePermit>,
 }
 
-/// Where answers are handed over.
+/// The queue of answers to check.
 #[derive(Clone, Debug)]
 pub struct Observer {
     queue: mpsc::Sender<Observed>,
@@ -38,7 +38,7 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// The observer, and the work of checking, which some thread has to do: it takes time, and nobody waits for it.
+    /// Makes the observer and its work, which one thread must run.
     pub fn new(metrics: Metrics) -> (Observer, impl FnOnce() + Send + 'static) {
         let (queue, mut waiting) = mpsc::channel(WAITING);
         let counted = metrics.clone();
@@ -50,12 +50,12 @@ impl Observer {
         (Observer { queue, metrics, room: Arc::new(Semaphore::new(KEPT_BYTES)) }, work)
     }
 
-    /// Room for so many bytes more, if there is any.
+    /// Reserves room for this many bytes, if there is any.
     pub fn room(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         self.room.clone().try_acquire_many_owned(u32::try_from(bytes).ok()?).ok()
     }
 
-    /// Never waits: where checking falls behind, the answer goes unchecked, and is counted so.
+    /// Queues an answer and never waits: where checking falls behind, the answer is counted as unchecked.
     pub fn observe(&self, observed: Observed) {
         if self.queue.try_send(observed).is_err() {
             self.metrics.left_unchecked();
@@ -69,12 +69,12 @@ fn check(observed: &Observed, metrics: &Metrics) {
         return;
     };
     if let Some(violation) = drift(&observed.operation, observed.status, &observed.headers, body) {
-        tell(observed.environment, &observed.operation, observed.status, &violation, metrics);
+        report_violations(observed.environment, &observed.operation, observed.status, &violation, metrics);
     }
 }
 
-/// Counts and logs an answer that is not what the contract says.
-pub(super) fn tell(
+/// Counts and logs an answer that violates the contract.
+pub(super) fn report_violations(
     environment: Environment,
     operation: &Operation,
     status: u16,
@@ -90,6 +90,6 @@ pub(super) fn tell(
         pointer = violation.pointer,
         keyword = violation.keyword,
         expected = violation.expected,
-        "an answer of upstream is not what the contract says"
+        "an answer of upstream violates the contract"
     );
 }

@@ -1,30 +1,33 @@
-//! `request_filter`: who asks for what, how often, and for writes the whole way to the answer.
+//! `request_filter`: admission and rate limits, and for writes the whole way to the answer.
 
 use std::sync::Arc;
 
-use http::header::CONNECTION;
+use http::header::{CONNECTION, EXPECT};
 use pingora::proxy::Session;
 use pingora::{Error, ErrorType, Result};
 
-use super::guard::{self, Unreadable};
+use super::caller::admit_caller;
 use super::observe::Observed;
-use super::{Ctx, Gate, Phase, Speaking, answer, body, holds, observe, read};
+use super::{Ctx, Gate, answer, body, holds, observe, read};
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::random::trace_id;
 use crate::base::ids::TraceId;
-use crate::catalog::Found;
 use crate::config::AnswerMode;
-use crate::journey::fetch::fetch;
+use crate::edge::Phase;
+use crate::edge::guard;
+use crate::edge::guard::Unreadable;
+use crate::journey::read::fetch;
 use crate::journey::submit::submit;
-use crate::journey::{Exchange, Snapshot, tell_decided};
-use crate::stations::admit::{AdmitRefusal, Admitted, Certificate, Head, READ_WITH_BODY, admit, bearer, find};
+use crate::node::{Exchange, Snapshot, tell_decided};
+use crate::stations::admit::{AdmitRefusal, Admitted, READ_WITH_BODY, RequestHead, find};
 use crate::stations::check::{check, check_head};
+use crate::stations::claim::Earlier;
 use crate::stations::decide::{Decision, decide};
 use crate::stations::forward::clear_read;
-use crate::stations::reply::{self, Earlier, Refusal, Reply};
+use crate::stations::reply::{self, Refusal, Reply};
 use crate::telemetry::Station;
 
-/// `true`: the answer is written. `false`: a read that the proxy phases carry on.
+/// Answers the request. Always returns `true`: nothing is left for the proxy phases.
 pub(super) async fn filter(gate: &Gate, session: &mut Session, ctx: &mut Ctx) -> Result<bool> {
     time(gate, session);
     let trace = trace_id(session.get_header(reply::REQUEST_ID).and_then(|h| h.to_str().ok()));
@@ -39,7 +42,7 @@ pub(super) async fn filter(gate: &Gate, session: &mut Session, ctx: &mut Ctx) ->
     }
     if holds::is_about(session) {
         let reply = holds::answer(gate, session, ctx).await;
-        return answer::write(session, ctx, reply).await;
+        return answer::write_answer(session, ctx, reply).await;
     }
     let admitting = ctx.spans.enter(Station::Admit);
     let snapshot = gate.in_force.now();
@@ -54,34 +57,36 @@ pub(super) async fn filter(gate: &Gate, session: &mut Session, ctx: &mut Ctx) ->
     }
     if admitted.operation().is_write() {
         let exchange = Exchange { id: trace, spans: ctx.spans.clone() };
-        write(gate, session, ctx, admitted, &snapshot, &exchange).await
+        carry_write(gate, session, ctx, admitted, &snapshot, &exchange).await
     } else {
-        read(gate, session, ctx, admitted, &snapshot, &trace).await
+        carry_read(gate, session, ctx, admitted, &snapshot, &trace).await
     }
 }
 
-/// Of HTTP/1.1, the guard keeps the times; the engine's own would cut what it allows.
+/// The guard times HTTP/1.1; the engine's own timeouts would cut what it allows.
 fn time(gate: &Gate, session: &mut Session) {
     if session.is_http2() {
         session.set_write_timeout(Some(gate.timeouts.client_write));
     } else {
-        // Whether the connection goes on, its caller and the engine have said.
+        // The caller and the engine have said whether the connection goes on.
         if session.get_keepalive().is_some() {
             session.set_keepalive(Some(0));
         }
         session.set_read_timeout(None);
-        // Who ends its sending side can still read.
+        // A caller who has ended its sending side can still read.
         session.set_abort_on_close(false);
-        // It has said whether the connection goes on. What else it names is not for the engine to strip or to refuse.
+        // A client may take an interim answer of upstream for the final one, and this call's answer for its next one's.
+        session.set_ignore_info_resp(true);
+        // The header has said whether the connection goes on; the engine must not act on the other names in it.
         session.req_header_mut().remove_header(&CONNECTION);
     }
 }
 
 fn unreadable(why: Unreadable) -> AdmitRefusal {
     match why {
-        Unreadable::HeadTooLarge | Unreadable::TooManyHeaders => AdmitRefusal::HeadTooLarge(why.told()),
+        Unreadable::HeadTooLarge | Unreadable::TooManyHeaders => AdmitRefusal::HeadTooLarge(why.message()),
         Unreadable::HeadSlow => AdmitRefusal::HeadSlow,
-        other => AdmitRefusal::Malformed(other.told()),
+        other => AdmitRefusal::Malformed(other.message()),
     }
 }
 
@@ -97,57 +102,24 @@ async fn admitted(
     if *gate.phase.borrow() >= Phase::Refusing {
         return Err(Refusal::Draining);
     }
-    believed(gate, session, ctx, found, head).await.map_err(Refusal::Admit)
+    admit_caller(gate, session, ctx, found, head).await.map_err(Refusal::Admit)
 }
 
-fn head<'s>(gate: &Gate, session: &'s Session) -> std::result::Result<Head<'s>, AdmitRefusal> {
+fn head<'s>(gate: &Gate, session: &'s Session) -> std::result::Result<RequestHead<'s>, AdmitRefusal> {
     let request = session.req_header();
     if !session.is_http2() && request.uri.authority().is_some() {
         return Err(AdmitRefusal::Malformed("the request target is not a path"));
     }
-    // Of HTTP/1.1 the guard has counted them.
+    // The guard has counted the headers of HTTP/1.1.
     if request.headers.len() > gate.limits.headers {
         return Err(unreadable(Unreadable::TooManyHeaders));
     }
     let target = std::str::from_utf8(request.raw_path())
         .map_err(|_| AdmitRefusal::Malformed("the request target is not UTF-8"))?;
-    Ok(Head { method: &request.method, target, headers: &request.headers })
+    Ok(RequestHead { method: &request.method, target, headers: &request.headers })
 }
 
-async fn believed(
-    gate: &Gate,
-    session: &Session,
-    ctx: &mut Ctx,
-    found: Found,
-    head: Head<'_>,
-) -> std::result::Result<Admitted, AdmitRefusal> {
-    let certificate = certificate(gate, session, ctx)?;
-    let token = bearer(head.headers)?;
-    let believed = gate.identity.believe(&token).await.map_err(AdmitRefusal::NotBelieved);
-    let admitted =
-        believed.and_then(|believed| admit(gate.environment, found, head, token, &believed, certificate.as_ref()));
-    if let Err(AdmitRefusal::NotBelieved(fault)) = &admitted {
-        gate.metrics.token_refused(gate.environment.as_str(), fault.as_str());
-    }
-    admitted
-}
-
-/// The certificate of the connection, which may have been revoked since; nobody comes without where one must be shown.
-pub(super) fn certificate(
-    gate: &Gate,
-    session: &Session,
-    ctx: &mut Ctx,
-) -> std::result::Result<Option<Arc<Certificate>>, AdmitRefusal> {
-    let Some(clients) = gate.tls.as_ref().and_then(Speaking::clients) else { return Ok(None) };
-    let refusal = |ctx: &mut Ctx, reason| {
-        ctx.fault = reason;
-        AdmitRefusal::Unauthorized("the certificate of this connection is not accepted any more")
-    };
-    let presented = guard::presented(session.digest()).ok_or_else(|| refusal(ctx, "certificate_missing"))?;
-    clients.accepts(presented).map(Some).map_err(|reason| refusal(ctx, reason))
-}
-
-async fn write(
+async fn carry_write(
     gate: &Gate,
     session: &mut Session,
     ctx: &mut Ctx,
@@ -167,20 +139,20 @@ async fn write(
     };
     let operation = admitted.operation().clone();
     let submitted =
-        submit(&gate.road, &gate.books, snapshot, admitted, &session.req_header().headers, &body, exchange).await;
+        submit(&gate.egress, &gate.node, snapshot, admitted, &session.req_header().headers, &body, exchange).await;
     ctx.upstream_time = submitted.upstream_time;
     if submitted.unchecked {
-        // What was executed passes whatever its answer looks like: it is checked beside, in every mode.
+        // An executed call's answer passes whatever it looks like; it is checked beside, in every mode.
         let Reply { status, ref headers, ref body, .. } = submitted.reply;
         let room = gate.observer.room(body.len());
         let body = room.is_some().then(|| body.clone());
         let (environment, headers) = (gate.environment, headers.clone());
         gate.observer.observe(Observed { environment, operation, status, headers, body, room });
     }
-    answer::write(session, ctx, submitted.reply).await
+    answer::write_answer(session, ctx, submitted.reply).await
 }
 
-async fn read(
+async fn carry_read(
     gate: &Gate,
     session: &mut Session,
     ctx: &mut Ctx,
@@ -189,9 +161,11 @@ async fn read(
     trace: &TraceId,
 ) -> Result<bool> {
     if !session.is_body_empty() {
-        // Over HTTP/2 a body needs no header to announce it.
+        // Over HTTP/2 a body needs no header that announces it.
         return refuse(session, ctx, &Refusal::Admit(AdmitRefusal::Malformed(READ_WITH_BODY))).await;
     }
+    // A read has no body to wait for, so no `100` of upstream's may pass either.
+    session.req_header_mut().remove_header(&EXPECT);
     let headers = &session.req_header().headers;
     let checking = ctx.spans.enter(Station::Check);
     let checked = check(admitted, headers, b"");
@@ -200,48 +174,51 @@ async fn read(
         Ok(intent) => intent,
         Err(unfit) => return refuse(session, ctx, &Refusal::Check(unfit.refusal)).await,
     };
-    let facts = gate.books.facts_of_read();
+    let facts = gate.node.facts_of_read();
     let deciding = ctx.spans.enter(Station::Decide);
-    let decision = decide(&intent, &snapshot.policies, &facts);
+    let decision = decide(intent, &snapshot.policies, &facts);
     drop(deciding);
     if let Some(candidate) = &snapshot.candidate {
-        candidate.decide(&intent, &facts, &decision.grounds().verdict, &gate.metrics);
+        candidate.decide(decision.intent(), &facts, &decision.grounds().verdict, &gate.metrics);
     }
-    let operation = intent.operation().clone();
+    let operation = decision.intent().operation().clone();
     tell_decided(trace, &decision.grounds().verdict);
     gate.metrics.decided(gate.environment.as_str(), operation.id.as_str(), &decision.grounds().verdict);
     let allowed = match decision {
         Decision::Allowed(allowed) => allowed,
         Decision::Held(held) => {
-            return answer::write(session, ctx, reply::not_held(&held, &operation, Earlier::None)).await;
+            return answer::write_answer(session, ctx, reply::not_held(&held, &operation, Earlier::None)).await;
         }
         Decision::Denied(denied) => {
-            return answer::write(session, ctx, reply::denied(&denied, &operation, Earlier::None)).await;
+            return answer::write_answer(session, ctx, reply::denied(&denied, &operation, Earlier::None)).await;
         }
     };
-    let Some(cleared) = clear_read(intent, &allowed) else {
-        return Err(Error::explain(ErrorType::InternalError, "only reads go this way"));
+    let Some(cleared) = clear_read(allowed) else {
+        return Err(Error::explain(ErrorType::InternalError, "only reads may take this path"));
     };
     let forwarding = ctx.spans.enter(Station::Forward);
     match gate.answers {
-        AnswerMode::Observe => {
-            ctx.read = Some(read::Read::new(gate, cleared, headers, trace, forwarding)?);
-            Ok(false)
-        }
+        AnswerMode::Observe => read::carry(gate, session, ctx, cleared, trace, forwarding).await,
         AnswerMode::Enforce => {
             let since = Stopwatch::start();
-            let fetched = fetch(&gate.road, cleared, &forwarding.headers(headers), trace).await;
+            let fetched = fetch(&gate.egress, cleared, &forwarding.headers(headers), trace).await;
             drop(forwarding);
             ctx.upstream_time = Some(since.elapsed());
             if let Some(violation) = &fetched.drift {
-                observe::tell(gate.environment, &operation, fetched.reply.status, violation, &gate.metrics);
+                observe::report_violations(
+                    gate.environment,
+                    &operation,
+                    fetched.reply.status,
+                    violation,
+                    &gate.metrics,
+                );
             }
-            answer::write(session, ctx, fetched.reply).await
+            answer::write_answer(session, ctx, fetched.reply).await
         }
     }
 }
 
 async fn refuse(session: &mut Session, ctx: &mut Ctx, refusal: &Refusal) -> Result<bool> {
     let reply: Reply = reply::refused(refusal, ctx.operation.as_deref());
-    answer::write(session, ctx, reply).await
+    answer::write_answer(session, ctx, reply).await
 }

@@ -1,5 +1,5 @@
-//! A read's answer on its way back: success streams and is checked beside the stream, errors are held and said in
-//! the API's shapes.
+//! A read's answer on its way back: a success streams and is checked beside the stream; an error is held and rewritten
+//! in the API's shapes.
 
 use std::sync::Arc;
 
@@ -13,23 +13,28 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::observe::Observed;
 use super::{Answered, Ctx, Gate, answer};
+use crate::base::secret_search::Revealed;
 use crate::catalog::Operation;
-use crate::stations::reply::{Code, Origin, ReadError, ReadFailure, Reply, is_passed, read_error, read_failed};
+use crate::journey::SentCredential;
+use crate::stations::reply::{Code, ReadError, ReadFailure, Reply, ReplyOrigin, is_passed, read_error, read_failed};
 use crate::stations::settle::media_drift;
 
-/// What came back of a read so far.
+/// The most interim (1xx) answers before a final one. One or two are usual.
+const MAX_INTERIM_ANSWERS: u32 = 16;
+
+/// The answer to a read so far.
 #[derive(Debug)]
 pub(super) enum Incoming {
     Nothing,
-    /// Success: it streams, and is kept beside for the check.
-    Streaming(Kept),
-    /// An error: it is held until it is whole.
-    Held(Kept),
+    /// A success: it streams, and a copy is kept for the check.
+    Streaming(KeptBody),
+    /// An error: it is held until it is complete.
+    Held(KeptBody),
 }
 
-/// Pieces of a body, up to a bound.
+/// The pieces of a body, up to a bound.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct KeptBody {
     operation: Arc<Operation>,
     status: u16,
     headers: HeaderMap,
@@ -41,25 +46,41 @@ pub(super) struct Kept {
 pub(super) fn head(gate: &Gate, session: &mut Session, head: &mut ResponseHeader, ctx: &mut Ctx) -> Result<()> {
     let status = head.status.as_u16();
     if (100..200).contains(&status) && status != 101 {
-        strip(head);
-        return Ok(());
+        // The engine drops interim answers; without a bound upstream could send them for ever.
+        ctx.interim_answers = ctx.interim_answers.saturating_add(1);
+        return match ctx.interim_answers <= MAX_INTERIM_ANSWERS {
+            true => Ok(()),
+            false => Err(Error::explain(ErrorType::InvalidHTTPHeader, "too many interim answers").into_up()),
+        };
     }
     ctx.upstream_time = ctx.upstream_watch.map(|w| w.elapsed());
     let (Some(operation), Some(read)) = (ctx.operation.clone(), ctx.read.as_mut()) else {
-        return Err(Error::explain(ErrorType::InternalError, "an answer to a request that was not checked"));
+        return Err(Error::explain(ErrorType::InternalError, "an answer to this request was not checked"));
     };
-    // What is neither success nor an error is no answer: a redirect, an upgrade that nobody asked for.
+    for name in read.credential.revealing_headers(&head.headers) {
+        head.remove_header(&name);
+    }
+    // A status that is neither success nor error, such as a redirect or an upgrade, is not a valid answer.
     if !matches!(status, 200..300 | 400..600) {
         return Err(instead(&mut read.instead, read_failed(ReadFailure::of_status(status))));
     }
-    if status == 401 && gate.road.credential.is_injected() {
+    if status == 401 && gate.egress.credential.is_injected() {
         return Err(instead(&mut read.instead, read_failed(ReadFailure::CredentialRefused)));
     }
-    let kept =
-        Kept { operation, status, headers: head.headers.clone(), whole: BytesMut::new(), room: None, too_large: false };
+    if status < 400 && read.credential.cannot_be_searched_for(&head.headers) {
+        return Err(instead(&mut read.instead, read_failed(ReadFailure::Withheld)));
+    }
+    let kept = KeptBody {
+        operation,
+        status,
+        headers: head.headers.clone(),
+        whole: BytesMut::new(),
+        room: None,
+        too_large: false,
+    };
     if status >= 400 && head.headers.get(CONTENT_LENGTH).is_some_and(|l| l.as_bytes() == b"0") {
-        // Without a body there is no later step at which one could be given.
-        let rebuilt = kept.error().into_reply(status, &kept.headers);
+        // Without a body there is no later step that could write one.
+        let rebuilt = kept.error(&read.credential).into_reply(status, &kept.headers);
         return Err(instead(&mut read.instead, rebuilt));
     }
     strip(head);
@@ -67,7 +88,7 @@ pub(super) fn head(gate: &Gate, session: &mut Session, head: &mut ResponseHeader
         head.remove_header(&CONTENT_LENGTH);
         head.set_reason_phrase(None)?;
         if media_drift(&kept.headers).is_some() {
-            // The body will be ours, so nothing that describes upstream's stays.
+            // The body will be the gate's, so no header that describes upstream's stays.
             retain(head, |name, _| *name == TRANSFER_ENCODING);
             head.insert_header(CONTENT_TYPE, "application/json")?;
         }
@@ -79,15 +100,25 @@ pub(super) fn head(gate: &Gate, session: &mut Session, head: &mut ResponseHeader
         read.incoming = Incoming::Streaming(kept);
     }
     answer::end_if_crowded(session);
-    ctx.answered = Answered { status, origin: Some(Origin::Upstream), executed: None, code: None };
-    answer::mark(head, Origin::Upstream, None, ctx)
+    ctx.answered = Answered { status, origin: Some(ReplyOrigin::Upstream), executed: None, code: None };
+    answer::mark(head, ReplyOrigin::Upstream, None, ctx)
 }
 
-pub(super) fn body(gate: &Gate, body: &mut Option<Bytes>, end: bool, ctx: &mut Ctx) {
-    let Some(read) = ctx.read.as_mut() else { return };
+pub(super) fn body(gate: &Gate, body: &mut Option<Bytes>, end: bool, ctx: &mut Ctx) -> Result<()> {
+    let Some(read) = ctx.read.as_mut() else { return Ok(()) };
     match &mut read.incoming {
         Incoming::Nothing => {}
         Incoming::Streaming(kept) => {
+            if let Some(search) = &mut read.search {
+                match search.pass(body.take().unwrap_or_default(), end) {
+                    Ok(piece) => *body = (!piece.is_empty()).then_some(piece),
+                    Err(Revealed) => {
+                        read.credential.log_found();
+                        let why = "the answer contains the gate's credential";
+                        return Err(Error::explain(ErrorType::Custom("answer withheld"), why).into_up());
+                    }
+                }
+            }
             kept.keep(body.as_ref(), gate);
             if end && let Incoming::Streaming(kept) = std::mem::replace(&mut read.incoming, Incoming::Nothing) {
                 gate.observer.observe(kept.observed(gate));
@@ -96,7 +127,7 @@ pub(super) fn body(gate: &Gate, body: &mut Option<Bytes>, end: bool, ctx: &mut C
         Incoming::Held(kept) => {
             kept.keep(body.take().as_ref(), gate);
             if end {
-                let error = kept.error();
+                let error = kept.error(&read.credential);
                 if matches!(error, ReadError::Rebuilt(_)) {
                     ctx.answered.code = Some(Code::UpstreamError);
                 }
@@ -104,9 +135,10 @@ pub(super) fn body(gate: &Gate, body: &mut Option<Bytes>, end: bool, ctx: &mut C
             }
         }
     }
+    Ok(())
 }
 
-impl Kept {
+impl KeptBody {
     fn keep(&mut self, piece: Option<&Bytes>, gate: &Gate) {
         let Some(piece) = piece else { return };
         if self.too_large || self.whole.len().saturating_add(piece.len()) > gate.limits.answer_bytes {
@@ -124,8 +156,9 @@ impl Kept {
         (self.too_large, self.whole, self.room) = (true, BytesMut::new(), None);
     }
 
-    fn error(&self) -> ReadError {
-        let whole = (!self.too_large).then(|| Bytes::copy_from_slice(&self.whole));
+    fn error(&self, credential: &SentCredential) -> ReadError {
+        let may_pass = !self.too_large && !credential.is_in(&self.whole);
+        let whole = may_pass.then(|| Bytes::copy_from_slice(&self.whole));
         read_error(&self.operation, self.status, &self.headers, whole.as_ref())
     }
 
@@ -141,7 +174,7 @@ impl Kept {
     }
 }
 
-/// Takes out what does not go on, except the framing, which the engine needs.
+/// Removes the headers that do not pass, but keeps the framing, which the engine needs.
 fn strip(head: &mut ResponseHeader) {
     let status = head.status.as_u16();
     retain(head, |name, all| *name == CONTENT_LENGTH || *name == TRANSFER_ENCODING || is_passed(name, status, all));
@@ -156,5 +189,5 @@ fn retain(head: &mut ResponseHeader, stays: impl Fn(&HeaderName, &HeaderMap) -> 
 
 fn instead(place: &mut Option<Reply>, reply: Reply) -> Box<Error> {
     *place = Some(reply);
-    Error::explain(ErrorType::Custom("answered instead"), "upstream's answer is not passed on")
+    Error::explain(ErrorType::Custom("answered instead"), "upstream's answer is withheld")
 }

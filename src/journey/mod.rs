@@ -1,37 +1,22 @@
-//! The journeys: the only places that join the stations to the world.
+//! A call's journey: the places that join the stations to the outside world.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `submit` | carries a write from its checked head to its answer |
+//! | `read` | carries a read: sends it, or prepares it for the engine to stream |
+//! | `release` | sends what people have approved |
+//! | `reconcile` | asks upstream what became of calls whose outcome is unknown |
+//! | `judge` | the outcome of an answer, and what operators should know of it |
+//! | `sent_credential` | the gate's own credential, which no answer may repeat |
+//! | `egress` | the one door out: every byte to upstream passes here |
 
-mod books;
-mod candidate;
-mod exchange;
-mod facts;
-mod in_force;
-mod outlets;
-mod remember;
-mod road;
-
-pub mod approve;
-pub mod activate;
-pub mod explain;
-pub mod deliver;
-pub mod fetch;
-pub mod holds;
-pub mod lookout;
-pub mod operate;
-pub mod promised;
-pub mod rates;
+mod egress;
+mod judge;
+pub mod read;
 pub mod reconcile;
 pub mod release;
-pub mod remind;
-pub mod roll;
-pub mod sessions;
-pub mod setback;
-pub mod stand_ins;
+mod sent_credential;
 pub mod submit;
-pub mod upkeep;
 
-pub use books::{Books, Drained};
-pub use candidate::Candidate;
-pub use exchange::{Exchange, tell_decided};
-pub use in_force::{InForce, Snapshot};
-pub use outlets::Outlets;
-pub use road::Road;
+pub use egress::Egress;
+pub use sent_credential::SentCredential;

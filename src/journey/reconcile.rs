@@ -1,7 +1,7 @@
-//! Finding out what became of a call in doubt, by the read that the catalogue names.
+//! Finds out what became of calls with an unknown outcome, by the read that the catalogue names.
 //!
-//! It shows that a call was executed, and nothing else: that no record is found proves nothing. Everything else is for
-//! people to say.
+//! A record found proves that the call was executed. A record not found proves nothing; the rest is for people to
+//! resolve.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,61 +10,68 @@ use http::HeaderMap;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{Books, InForce, Road};
+use super::Egress;
 use crate::adapters::random::trace_id;
 use crate::catalog::{Catalog, Operation, Reconcile};
-use crate::commit::{Index, Kind, Record, RecordKey, StoreFault, StoreTime};
+use crate::ledger::{Index, Kind, Record, RecordKey, StoreFault, StoreTime, Versioned};
+use crate::node::{InForce, Node};
+use crate::ports::SendResult;
 use crate::stations::admit::Admitted;
 use crate::stations::check::check;
-use crate::stations::claim::{self, Claim, Event, Looked, SentForm, Standpoint, State};
+use crate::stations::claim::{self, Claim, ClaimEvent, ClaimState, LookupResult, SentRequest};
 use crate::stations::forward::{AnswerBody, Sent, clear_own_read};
 
-const EVERY: Duration = Duration::from_secs(1);
-const HANDFUL: usize = 32;
-/// What no read can find is not looked for again.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+const BATCH: usize = 32;
+/// The pause for calls that no read can find.
 const NEVER: Duration = Duration::from_hours(24 * 365 * 100);
-/// How far upstream's clock may be from the store's.
+/// The largest difference between upstream's clock and the store's.
 const CLOCKS_APART: Duration = Duration::from_secs(900);
-/// How long after it was sent a record may still be made.
+/// How long after the send upstream may still make the record.
 const LATEST_RECORD: Duration = Duration::from_hours(24);
-/// Records may be made in the same moment: a page begins a little inside the one before.
+/// Records may share one moment, so each page overlaps the one before.
 const OVERLAP: Duration = Duration::from_millis(1);
 const PAGE: usize = 100;
-const MOST_PAGES: usize = 100;
+const MAX_PAGES: usize = 100;
 
-/// From one look to the next: so long, then ever twice as long.
+/// The pauses between lookups; each is twice the one before, up to the longest.
 #[derive(Clone, Copy, Debug)]
-pub struct Pauses {
+pub struct LookupPauses {
     pub first: Duration,
     pub longest: Duration,
 }
 
-impl Pauses {
+impl LookupPauses {
     fn after(self, looks: u32) -> Duration {
         self.first.saturating_mul(1_u32.checked_shl(looks).unwrap_or(u32::MAX)).min(self.longest)
     }
 }
 
-/// Looks, as long as the process lives, for what became of the calls of an environment that are in doubt.
-pub async fn reconcile(books: Arc<Books>, road: Road, in_force: Arc<InForce>, pauses: Pauses) {
+/// Reconciles the unknown outcomes of an environment as long as the process lives.
+pub async fn reconcile(node: Arc<Node>, egress: Egress, in_force: Arc<InForce>, pauses: LookupPauses) {
     loop {
-        if let Err(fault) = look_at_all(&books, &road, &in_force.now().catalog, pauses).await {
-            books.told_of(&fault);
+        if let Err(fault) = look_at_all(&node, &egress, &in_force.now().catalog, pauses).await {
+            node.told_of(&fault);
         }
-        tokio::time::sleep(EVERY.min(pauses.first)).await;
+        tokio::time::sleep(POLL_INTERVAL.min(pauses.first)).await;
     }
 }
 
-/// One look at all that are due.
-pub async fn look_at_all(books: &Arc<Books>, road: &Road, catalog: &Catalog, pauses: Pauses) -> Result<(), StoreFault> {
-    let now = books.store.time().await?;
-    for (_, name) in books.store.due(road.environment, Index::Unknown, Some(now), HANDFUL).await? {
-        let key = RecordKey { environment: road.environment, kind: Kind::Claim, name };
-        match books.find(&key).await {
-            Ok(Some((record, claim))) => look_at(books, road, catalog, &key, &record, &claim, pauses).await?,
+/// Makes one lookup for each call that is due.
+pub async fn look_at_all(
+    node: &Arc<Node>,
+    egress: &Egress,
+    catalog: &Catalog,
+    pauses: LookupPauses,
+) -> Result<(), StoreFault> {
+    let now = node.store.time().await?;
+    for (_, name) in node.store.due(egress.environment, Index::Unknown, Some(now), BATCH).await? {
+        let key = RecordKey { environment: egress.environment, kind: Kind::Claim, name };
+        match node.find(&key).await {
+            Ok(Some((record, claim))) => look_at(node, egress, catalog, &key, &record, &claim, pauses).await?,
             Ok(None) => {}
-            // One that cannot be read does not stand in the way of the others.
-            Err(fault @ StoreFault::Broken(_)) => books.told_of(&fault),
+            // A record that cannot be read does not stop the others.
+            Err(fault @ StoreFault::Broken(_)) => node.told_of(&fault),
             Err(fault) => return Err(fault),
         }
     }
@@ -72,80 +79,91 @@ pub async fn look_at_all(books: &Arc<Books>, road: &Road, catalog: &Catalog, pau
 }
 
 async fn look_at(
-    books: &Arc<Books>,
-    road: &Road,
+    node: &Arc<Node>,
+    egress: &Egress,
     catalog: &Catalog,
     key: &RecordKey,
     record: &Record,
     claim: &Claim,
-    pauses: Pauses,
+    pauses: LookupPauses,
 ) -> Result<(), StoreFault> {
-    let State::Unknown { looks, attempt, since, sent, .. } = &claim.state else { return Ok(()) };
-    let here = Standpoint { key, version: record.version, at: record.at, claim };
-    let environment = road.environment.as_str();
+    let (ClaimState::Unknown { looks, sent, .. }, Some(past)) = (&claim.state, claim.in_doubt()) else { return Ok(()) };
+    let (attempt, since) = (past.number, past.since);
+    let here = Versioned { key, version: record.version, at: record.at, value: claim };
+    let environment = egress.environment.as_str();
     let operation = catalog.operation(&claim.operation);
     let way = operation.and_then(|operation| Some((operation, operation.reconcile.as_ref()?)));
     let (Some((operation, reconcile)), Some(request_id)) = (way, &claim.request_id) else {
-        return commit(books, claim::look_again(here, NEVER, &books.node)).await.map(|_| ());
+        return commit(node, claim::look_again(here, NEVER, &node.id)).await.map(|_| ());
     };
-    // A read of our own needs a credential of our own. One may be configured later.
-    if !road.credential.is_injected() {
-        return commit(books, claim::look_again(here, pauses.longest, &books.node)).await.map(|_| ());
+    // The gate's own read needs its own credential. One may be configured later.
+    if !egress.credential.is_injected() {
+        return commit(node, claim::look_again(here, pauses.longest, &node.id)).await.map(|_| ());
     }
-    let looked = Search { road, catalog, operation, reconcile, request_id: request_id.as_str(), sent };
-    let looked = looked.around(*since, books.clock.now()).await;
-    books.metrics.reconciled(environment, word(&looked));
+    let looked = RecordSearch { egress, catalog, operation, reconcile, request_id: request_id.as_str(), sent };
+    let looked = looked.around(since, node.clock.now()).await;
+    node.metrics.reconciled(environment, word(&looked));
     match looked {
-        Looked::Found(answer) => {
-            let settled = claim::settle(here, *attempt, Event::Found(answer), &books.node, &books.terms);
-            if commit(books, settled.ok().map(|(commit, _)| commit)).await? {
-                tracing::info!(attempt = attempt.as_u64(), "a call in doubt was executed: its record was found");
-                books.metrics.claim_settled(environment, "found");
+        LookupResult::Found(answer) => {
+            let settled = claim::settle(here, attempt, ClaimEvent::Found(answer), &node.id, &node.terms);
+            if commit(node, settled.ok().map(|(commit, _)| commit)).await? {
+                tracing::info!(
+                    attempt = attempt.as_u64(),
+                    "a call with an unknown outcome was executed: upstream has its record"
+                );
+                node.metrics.claim_settled(environment, "found");
             }
             Ok(())
         }
         looked => {
-            if let Looked::Alarming(why) = looked {
-                tracing::error!(attempt = attempt.as_u64(), why, "a call in doubt needs people to look");
+            if let LookupResult::Alarming(why) = looked {
+                tracing::error!(
+                    attempt = attempt.as_u64(),
+                    why,
+                    "a call with an unknown outcome needs a person to look"
+                );
             }
-            commit(books, claim::look_again(here, pauses.after(*looks), &books.node)).await.map(|_| ())
+            commit(node, claim::look_again(here, pauses.after(*looks), &node.id)).await.map(|_| ())
         }
     }
 }
 
-/// What is looked for, and where.
-struct Search<'s> {
-    road: &'s Road,
+/// The lookup of one record.
+struct RecordSearch<'s> {
+    egress: &'s Egress,
     catalog: &'s Catalog,
     operation: &'s Operation,
     reconcile: &'s Reconcile,
     request_id: &'s str,
-    sent: &'s SentForm,
+    sent: &'s SentRequest,
 }
 
-impl Search<'_> {
-    /// Reads the records of the time of an attempt, from the latest on, page by page: all of them, for there may be two.
+impl RecordSearch<'_> {
+    /// Reads the records around the time of an attempt, the latest first, page by page. It reads all of them, for there
+    /// may be two.
     ///
-    /// Upstream documents the earlier end of a list as a date and the later one as a moment too, so that only that one is
-    /// asked for, and the pages are read until they are early enough.
-    async fn around(&self, since: StoreTime, now: Timestamp) -> Looked {
+    /// Upstream documents the earlier bound of a list as a date, and the later bound as a moment too. So only the later
+    /// bound is set, and pages are read until they are early enough.
+    async fn around(&self, since: StoreTime, now: Timestamp) -> LookupResult {
         let (Some(earliest), Some(latest)) = (
             moment(since).and_then(|since| since.checked_sub(CLOCKS_APART).ok()),
             moment(since).and_then(|since| since.checked_add(LATEST_RECORD).ok()),
         ) else {
-            return Looked::Unreadable;
+            return LookupResult::Unreadable;
         };
         let mut before = (latest < now).then_some(latest);
         let mut bearing = Vec::new();
-        for _ in 0..MOST_PAGES {
-            let Some(page) = self.read(before).await else { return Looked::Unreadable };
-            let Some(page) = claim::page_of(self.reconcile, self.request_id, &page) else { return Looked::Unreadable };
+        for _ in 0..MAX_PAGES {
+            let Some(page) = self.read(before).await else { return LookupResult::Unreadable };
+            let Some(page) = claim::page_of(self.reconcile, self.request_id, &page) else {
+                return LookupResult::Unreadable;
+            };
             bearing.extend(page.records);
             if page.count < PAGE {
                 return self.judged(bearing);
             }
             let Some(oldest) = page.oldest.and_then(|oldest| oldest.parse::<Timestamp>().ok()) else {
-                return Looked::Unreadable;
+                return LookupResult::Unreadable;
             };
             if oldest < earliest {
                 return self.judged(bearing);
@@ -153,16 +171,16 @@ impl Search<'_> {
             let next = oldest.checked_add(OVERLAP).ok().filter(|next| before.is_none_or(|before| *next < before));
             before = match (next, before) {
                 (Some(next), _) => Some(next),
-                // A whole page of one moment: what more it holds cannot be read.
-                (None, Some(before)) if oldest >= before => return Looked::Unreadable,
+                // A whole page of one moment: what more that moment holds cannot be read.
+                (None, Some(before)) if oldest >= before => return LookupResult::Unreadable,
                 (None, _) => Some(oldest),
             };
         }
-        // Pages that were not read may hold another one.
-        Looked::Unreadable
+        // Pages that were not read may hold a second record.
+        LookupResult::Unreadable
     }
 
-    fn judged(&self, bearing: Vec<Value>) -> Looked {
+    fn judged(&self, bearing: Vec<Value>) -> LookupResult {
         claim::judge(self.operation, self.reconcile, self.request_id, self.sent, bearing)
     }
 
@@ -170,10 +188,15 @@ impl Search<'_> {
         let operation = self.catalog.operation(&self.reconcile.operation)?;
         let before = before.map_or_else(String::new, |before| format!("&createdBefore={before}"));
         let query = format!("limit={PAGE}{before}");
-        let admitted = Admitted::of_the_gate(self.road.environment, operation.clone(), query)?;
+        let admitted = Admitted::of_the_gate(self.egress.environment, operation.clone(), query)?;
         let headers = HeaderMap::new();
         let cleared = clear_own_read(check(admitted, &headers, b"").ok()?)?;
-        match self.road.send(cleared, None, &headers, &trace_id(None)).await {
+        let (SendResult { sent, .. }, credential) = self.egress.send(cleared, &headers, &trace_id(None)).await;
+        // A record that is found is stored as the answer.
+        if credential.is_in_answer(&sent) {
+            return None;
+        }
+        match sent {
             Sent::Answered { status: 200, body: AnswerBody::Complete(body), .. } => Some(body),
             Sent::Answered { .. } | Sent::Lost(_) | Sent::NotWritten => None,
         }
@@ -184,19 +207,19 @@ fn moment(time: StoreTime) -> Option<Timestamp> {
     Timestamp::from_microsecond(time.as_micros()).ok()
 }
 
-fn word(looked: &Looked) -> &'static str {
+fn word(looked: &LookupResult) -> &'static str {
     match looked {
-        Looked::Found(_) => "found",
-        Looked::Nothing => "nothing",
-        Looked::Alarming(_) => "alarming",
-        Looked::Unreadable => "unreadable",
+        LookupResult::Found(_) => "found",
+        LookupResult::Nothing => "nothing",
+        LookupResult::Alarming(_) => "alarming",
+        LookupResult::Unreadable => "unreadable",
     }
 }
 
-/// Whether it was done. Where a guard does not hold, something else has happened to the claim.
-async fn commit(books: &Books, commit: Option<crate::commit::Commit>) -> Result<bool, StoreFault> {
+/// Commits, and returns whether it was done; a guard that does not hold means that the claim changed meanwhile.
+async fn commit(node: &Node, commit: Option<crate::ledger::Commit>) -> Result<bool, StoreFault> {
     match commit {
-        Some(commit) => books.commit(commit).await.map(|committed| committed.is_some()),
+        Some(commit) => node.commit(commit).await.map(|committed| committed.is_some()),
         None => Ok(false),
     }
 }
@@ -207,7 +230,7 @@ mod tests {
 
     #[test]
     fn pauses_double_up_to_the_longest() {
-        let pauses = Pauses { first: Duration::from_secs(15), longest: Duration::from_secs(3600) };
+        let pauses = LookupPauses { first: Duration::from_secs(15), longest: Duration::from_secs(3600) };
         let secs = [0, 1, 2, 7, 8, 31, 32, u32::MAX].map(|looks| pauses.after(looks).as_secs());
         assert_eq!(secs, [15, 30, 60, 1920, 3600, 3600, 3600, 3600]);
     }

@@ -1,7 +1,8 @@
-//! Sending what people agreed to: every node looks for it, and one of them does it.
+//! Releases approved holds: every node looks for them, and one node sends each.
 //!
-//! It is decided anew, by the rules, groups and limits of now, and read again from its bytes. From its commit on it goes
-//! the way of every write. A node that dies before that commit loses nothing; after it, the claim tells what is known.
+//! The call is read again from its stored bytes and decided on again, by the rules, groups and limits of this moment.
+//! From its commit on it goes the way of every write. A node that dies before that commit loses nothing; after it, the
+//! claim tells what is known.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,64 +11,67 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 
-use super::books::NotBegun;
-use super::holds::key;
+use super::Egress;
 use super::submit::carry_on;
-use super::{Books, Exchange, InForce, Road};
 use crate::adapters::otlp::{Spans, Tracer};
 use crate::base::ids::{Environment, HoldId};
-use crate::commit::{Index, Record, StoreFault};
+use crate::ledger::{Index, Record, StoreFault, Versioned};
+use crate::node::holds::key;
+use crate::node::{Exchange, InForce, Node, NotBegun};
 use crate::policy::{Policies, Progress};
 use crate::stations::check::Intent;
-use crate::stations::claim::{Decline, Declined, From, Standpoint};
-use crate::stations::decide::{Again, Denied, decide_again};
-use crate::stations::hold::{self, Here, Hold, State, read_again};
+use crate::stations::claim::{AttemptSource, Decline, Declined};
+use crate::stations::decide::{Denied, ReleaseDecision, decide_release};
+use crate::stations::hold::{self, Hold, HoldState, read_again};
 
-/// How often is looked for what other nodes approved, and for what expires.
-const EVERY: Duration = Duration::from_secs(1);
-/// How many are looked at in one go.
-const HANDFUL: usize = 256;
-/// How many are sent at one time.
+/// The poll interval for holds that other nodes approved, and for expiries.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// The most holds of one pass.
+const BATCH: usize = 256;
+/// The most releases at once.
 const AT_ONCE: usize = 16;
-/// What has no way now, as its window is full or money is frozen, is looked at again after so long.
+/// The pause for a hold that cannot be sent now, because a window is full or money is frozen.
 const STANDS: Duration = Duration::from_secs(5);
 const DECISIONS: usize = 4;
 
-/// All that releasing takes.
+/// The parts that releasing needs.
 #[derive(Clone, Debug)]
 pub struct Releasing {
-    pub books: Arc<Books>,
-    pub road: Road,
+    pub node: Arc<Node>,
+    pub egress: Egress,
     pub in_force: Arc<InForce>,
     pub tracer: Option<Tracer>,
 }
 
-/// What came of one.
+/// The result of one release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Released {
-    /// It is over for this node: sent, declined, reopened, or another's.
+    /// This node is done with it: sent, ended, reopened, or another node's.
     Over,
-    /// It stays approved, and is tried again.
+    /// The hold stays approved, and is tried again.
     Stands,
 }
 
-/// As long as the process lives, until it is to stop.
+/// Releases as long as the process lives, until it is to stop.
 pub async fn release(releasing: Releasing, mut stopping: watch::Receiver<bool>) {
-    let environment = releasing.road.environment;
-    let mut changes = releasing.books.changes.heard();
+    let environment = releasing.egress.environment;
+    let mut changes = releasing.node.changes.subscribe();
     let mut later: HashMap<HoldId, Duration> = HashMap::new();
     let mut under_way: JoinSet<(HoldId, Result<Released, JoinError>)> = JoinSet::new();
     let mut busy: Vec<HoldId> = Vec::new();
     loop {
+        // An orderly stop waits for this pass, so that no release begins after the stop has looked for the last one.
+        let pass = releasing.egress.sending.token();
         if *stopping.borrow() {
-            // What was begun goes on in tasks of its own.
+            drop(pass);
+            // Releases that have begun go on in tasks of their own.
             return std::future::pending().await;
         }
-        let now = releasing.books.clock.elapsed();
+        let now = releasing.node.clock.elapsed();
         later.retain(|_, at| *at > now);
-        // Those that stand do not keep the others from being seen.
-        let count = HANDFUL.saturating_add(later.len()).saturating_add(busy.len());
-        match due(&releasing.books, environment, Index::Approved, count).await {
+        // Holds that wait for a retry do not hide the others.
+        let count = BATCH.saturating_add(later.len()).saturating_add(busy.len());
+        match due(&releasing.node, environment, Index::Approved, count).await {
             Ok(due) => {
                 for id in due {
                     if busy.contains(&id) || later.contains_key(&id) || under_way.len() >= AT_ONCE {
@@ -75,52 +79,57 @@ pub async fn release(releasing: Releasing, mut stopping: watch::Receiver<bool>) 
                     }
                     busy.push(id.clone());
                     let (mine, of) = (releasing.clone(), id.clone());
-                    // What is begun ends: an end of the process waits for it, as for every write.
-                    let sending = &releasing.road.sending;
-                    let going = sending.spawn_on(async move { mine.one(&of).await }, &releasing.road.runtime);
+                    // A release that has begun ends: an orderly stop waits for it, as for every write.
+                    let sending = &releasing.egress.sending;
+                    let going = sending.spawn_on(async move { mine.one(&of).await }, &releasing.egress.runtime);
                     under_way.spawn(async move { (id, going.await) });
                 }
             }
-            Err(fault) => releasing.books.told_of(&fault),
+            Err(fault) => releasing.node.told_of(&fault),
         }
-        if let Err(fault) = expire(&releasing.books, environment).await {
-            releasing.books.told_of(&fault);
+        if let Err(fault) = expire(&releasing.node, environment).await {
+            releasing.node.told_of(&fault);
         }
+        drop(pass);
         tokio::select! {
             Some(Ok((id, came))) = under_way.join_next() => {
                 busy.retain(|one| *one != id);
-                // Whatever came of it, it is not looked at again at once.
-                let pause = if matches!(came, Ok(Released::Over)) { EVERY } else { STANDS };
-                later.insert(id, releasing.books.clock.elapsed().saturating_add(pause));
+                // Whatever the result, the hold rests for a while.
+                let pause = if matches!(came, Ok(Released::Over)) { POLL_INTERVAL } else { STANDS };
+                later.insert(id, releasing.node.clock.elapsed().saturating_add(pause));
                 if let Err(error) = came {
-                    tracing::error!(%error, "a release did not end; if it had begun, its outcome is unknown");
+                    tracing::error!(%error, "the task of a release ended early; if it had begun to send, the outcome is unknown");
                 }
             }
             _changed = changes.changed() => {}
             _stopped = stopping.changed() => {}
-            () = tokio::time::sleep(EVERY) => {}
+            () = tokio::time::sleep(POLL_INTERVAL) => {}
         }
     }
 }
 
-async fn due(books: &Books, environment: Environment, index: Index, count: usize) -> Result<Vec<HoldId>, StoreFault> {
-    let now = books.time().await?;
-    let due = books.store.due(environment, index, Some(now), count).await?;
+async fn due(node: &Node, environment: Environment, index: Index, count: usize) -> Result<Vec<HoldId>, StoreFault> {
+    let now = node.time().await?;
+    let due = node.store.due(environment, index, Some(now), count).await?;
     Ok(due.into_iter().filter_map(|(_, name)| HoldId::parse(&name)).collect())
 }
 
-/// One look at what people did not decide in time.
-pub async fn expire(books: &Books, environment: Environment) -> Result<(), StoreFault> {
-    for id in due(books, environment, Index::Held, HANDFUL).await? {
+/// Expires the holds whose time is over, once.
+pub async fn expire(node: &Node, environment: Environment) -> Result<(), StoreFault> {
+    for id in due(node, environment, Index::Held, BATCH).await? {
         let key = key(environment, &id);
-        match books.find_hold(&key).await {
+        match node.find_hold(&key).await {
             Ok(Some((record, hold))) => {
-                let here = Here { key: &key, version: record.version, at: record.at, hold: &hold };
-                books.decline(here, Declined { how: Decline::Expired, reason: None }, None).await?;
+                let here = Versioned { key: &key, version: record.version, at: record.at, value: &hold };
+                match node.decline(here, Declined { how: Decline::Expired, reason: None }, None).await {
+                    Ok(_) => {}
+                    Err(fault @ StoreFault::Broken(_)) => node.told_of(&fault),
+                    Err(fault) => return Err(fault),
+                }
             }
             Ok(None) => {}
-            // One that cannot be read does not stand in the way of the others.
-            Err(fault @ StoreFault::Broken(_)) => books.told_of(&fault),
+            // A record that cannot be read does not stop the others.
+            Err(fault @ StoreFault::Broken(_)) => node.told_of(&fault),
             Err(fault) => return Err(fault),
         }
     }
@@ -128,118 +137,136 @@ pub async fn expire(books: &Books, environment: Environment) -> Result<(), Store
 }
 
 impl Releasing {
-    /// Tries to send one that was approved.
+    /// Tries to send one approved hold.
     async fn one(&self, id: &HoldId) -> Released {
         match self.try_one(id).await {
             Ok(came) => came,
             Err(fault) => {
-                self.books.told_of(&fault);
+                self.node.told_of(&fault);
                 Released::Stands
             }
         }
     }
 
     async fn try_one(&self, id: &HoldId) -> Result<Released, StoreFault> {
-        let (books, key) = (&self.books, key(self.road.environment, id));
-        let Some((record, hold)) = books.find_hold(&key).await? else { return Ok(Released::Over) };
-        let here = Here { key: &key, version: record.version, at: record.at, hold: &hold };
-        if hold.state != State::Approved {
+        let (node, key) = (&self.node, key(self.egress.environment, id));
+        let Some((record, hold)) = node.find_hold(&key).await? else { return Ok(Released::Over) };
+        let here = Versioned { key: &key, version: record.version, at: record.at, value: &hold };
+        if hold.state != HoldState::Approved {
             return Ok(Released::Over);
         }
-        if !self.road.credential.is_injected() {
-            tracing::error!(hold = %id, "people agreed to a call, and the gate has no credential of its own to send it with");
+        if !self.egress.credential.is_injected() {
+            tracing::error!(hold = %id, "an approved call cannot be sent: the gate has no credential of its own (`credential`)");
             return Ok(Released::Stands);
         }
-        let Some(intent) = read_again(&self.in_force.now().catalog, self.road.environment, &hold) else {
-            tracing::error!(hold = %id, "what people agreed to is no call of the contract any more, or not what they saw");
-            let reason = Some("it is no call of today's contract".to_owned());
-            books.decline(here, Declined { how: Decline::Blocked, reason }, None).await?;
+        let Some(intent) = read_again(&self.in_force.now().catalog, self.egress.environment, &hold) else {
+            tracing::error!(hold = %id, "an approved call is blocked: today's contract has no such call, or its bytes are not those that were approved");
+            let reason = Some("today's contract has no such call".to_owned());
+            node.decline(here, Declined { how: Decline::Blocked, reason }, None).await?;
             return Ok(Released::Over);
         };
         self.decide_and_send(here, &record, intent).await
     }
 
-    async fn decide_and_send(&self, here: Here<'_>, record: &Record, intent: Intent) -> Result<Released, StoreFault> {
-        let (books, hold) = (&self.books, here.hold);
-        let Some((claim_key, claim_record, claim)) = books.claim_of(self.road.environment, hold).await? else {
+    async fn decide_and_send(
+        &self,
+        here: Versioned<'_, Hold>,
+        record: &Record,
+        intent: Intent,
+    ) -> Result<Released, StoreFault> {
+        let (node, hold) = (&self.node, here.value);
+        let Some((claim_key, claim_record, claim)) = node.claim_of(self.egress.environment, hold).await? else {
+            node.end_orphan(here).await?;
             return Ok(Released::Over);
         };
-        let of_claim =
-            Standpoint { key: &claim_key, version: claim_record.version, at: claim_record.at, claim: &claim };
+        let of_claim = Versioned { key: &claim_key, version: claim_record.version, at: claim_record.at, value: &claim };
         let policies = &self.in_force.now().policies;
-        let (stand_ins, _) = books.stand_ins(self.road.environment).await?;
-        let mut facts = books.facts(&intent, policies);
+        let (stand_ins, _) = node.stand_ins(self.egress.environment).await?;
+        let mut facts = node.facts(&intent, policies);
         let exchange = self.exchange(hold);
+        let mut intent = intent;
         for _ in 0..DECISIONS {
             if here.deadline() <= facts.now {
-                // The expiry has it, by the store's own time.
+                // The hold has expired by the store's own time: `expire` ends it.
                 return Ok(Released::Stands);
             }
-            let consent = hold.consent(&books.hearing(policies, &stand_ins, facts.now));
-            let allowed = match decide_again(&intent, policies, &facts, &consent) {
-                Again::Released(allowed) => allowed,
-                Again::Waits(progress) => return self.reopen(here, &progress, policies).await,
-                Again::Denied(denied) if denied.is_for_a_full_window() => {
-                    books.metrics.hold(self.road.environment.as_str(), "full");
+            let consent = hold.consent(&node.hearing(policies, &stand_ins, facts.now));
+            let allowed = match decide_release(intent, policies, &facts, &consent) {
+                ReleaseDecision::Released(allowed) => allowed,
+                ReleaseDecision::Waits(progress) => return self.reopen(here, &progress, policies).await,
+                ReleaseDecision::Denied(denied) if denied.is_for_a_full_window() => {
+                    node.metrics.hold(self.egress.environment.as_str(), "full");
                     return Ok(Released::Stands);
                 }
-                Again::Denied(denied) => return self.block(here, &denied).await,
+                ReleaseDecision::Denied(denied) => return self.block(here, &denied).await,
             };
-            let Some(mut steps) = hold::released(here, &books.terms) else { return Ok(Released::Over) };
+            let Some(mut steps) = hold::released(here, &node.terms) else { return Ok(Released::Over) };
             let voters = hold.votes.iter().map(|vote| &vote.person);
-            steps.extend(stand_ins.guards(self.road.environment, voters, facts.now));
-            let from = From::Held { here: of_claim, hold: &hold.id, steps };
-            match books.begin(&intent, &allowed, &exchange, from).await {
+            steps.extend(stand_ins.guards(self.egress.environment, voters, facts.now));
+            let from = AttemptSource::Held { here: of_claim, hold: &hold.id, steps };
+            match node.begin(allowed, &exchange, from).await {
                 Ok(attempt) => {
-                    books.hold_ended(here, "released");
-                    books.changes.happened();
+                    node.hold_ended(here, "released");
+                    node.changes.happened();
                     let headers = hold.headers.clone();
-                    carry_on(self.road.clone(), books.clone(), intent, attempt, headers, exchange).await;
-                    books.changes.happened();
+                    carry_on(self.egress.clone(), node.clone(), attempt, headers, exchange).await;
+                    node.changes.happened();
                     return Ok(Released::Over);
                 }
-                Err(NotBegun::Otherwise(learnt)) => books.learn(self.road.environment, &mut facts, learnt),
-                Err(NotBegun::Moved) => return Ok(Released::Over),
-                // Its own claim is what stands there, where nothing can be begun.
-                Err(
-                    NotBegun::Claimed(..)
-                    | NotBegun::Frozen
-                    | NotBegun::Forgotten
-                    | NotBegun::StoreAway
-                    | NotBegun::AuditAway,
-                ) => return Ok(Released::Stands),
+                Err(withdrawn) => match (withdrawn.why, withdrawn.intent) {
+                    (NotBegun::StaleFacts(learnt), Some(back)) => {
+                        node.learn(self.egress.environment, &mut facts, learnt);
+                        intent = back;
+                    }
+                    (NotBegun::Raced, _) => return Ok(Released::Over),
+                    // The hold's own claim is there, where nothing can begin.
+                    (
+                        NotBegun::StaleFacts(_)
+                        | NotBegun::Claimed(..)
+                        | NotBegun::Frozen
+                        | NotBegun::Forgotten
+                        | NotBegun::StoreAway
+                        | NotBegun::AuditAway,
+                        _,
+                    ) => return Ok(Released::Stands),
+                },
             }
         }
-        tracing::warn!(hold = %hold.id, version = record.version.as_u64(), "what decisions stand on changed again and again");
+        tracing::warn!(hold = %hold.id, version = record.version.as_u64(), "the facts that decisions assumed changed again and again");
         Ok(Released::Stands)
     }
 
-    /// It goes on with the trace of the call that waited.
+    /// Continues the trace of the held call.
     fn exchange(&self, hold: &Hold) -> Exchange {
         let traced = self.tracer.as_ref().map(|tracer| tracer.begin(&hold.headers)).unwrap_or_default();
-        Exchange { id: hold.trace.clone(), spans: Spans::named(traced, "release", self.road.environment.as_str()) }
+        Exchange { id: hold.trace.clone(), spans: Spans::named(traced, "release", self.egress.environment.as_str()) }
     }
 
-    /// It takes more people than agreed.
-    async fn reopen(&self, here: Here<'_>, progress: &[Progress], policies: &Policies) -> Result<Released, StoreFault> {
+    /// Reopens a hold that needs more approvals by today's rules.
+    async fn reopen(
+        &self,
+        here: Versioned<'_, Hold>,
+        progress: &[Progress],
+        policies: &Policies,
+    ) -> Result<Released, StoreFault> {
         let asked = progress.iter().map(|one| one.name.clone()).collect();
-        if let Some(commit) = hold::reopen(here, asked, &policies.rules, &self.books.node)
-            && self.books.commit(commit).await?.is_some()
+        if let Some(commit) = hold::reopen(here, asked, &policies.rules, &self.node.id)
+            && self.node.commit(commit).await?.is_some()
         {
-            self.books.metrics.hold(here.key.environment.as_str(), "reopened");
-            self.books.changes.happened();
+            self.node.metrics.hold(here.key.environment.as_str(), "reopened");
+            self.node.changes.happened();
         }
         Ok(Released::Over)
     }
 
-    async fn block(&self, here: Here<'_>, denied: &Denied) -> Result<Released, StoreFault> {
+    async fn block(&self, here: Versioned<'_, Hold>, denied: &Denied) -> Result<Released, StoreFault> {
         let reasons = denied.grounds().verdict.reasons.iter();
         let told = reasons.map(|reason| match reason.cause.name() {
             Some(name) => format!("{} (`{name}`)", reason.text),
             None => reason.text.clone(),
         });
         let reason = Some(told.collect::<Vec<_>>().join("; "));
-        self.books.decline(here, Declined { how: Decline::Blocked, reason }, None).await?;
+        self.node.decline(here, Declined { how: Decline::Blocked, reason }, None).await?;
         Ok(Released::Over)
     }
 }

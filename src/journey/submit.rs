@@ -1,6 +1,6 @@
 //! A write, from its checked head to its answer.
 //!
-//! Reads downward. From the commit on it runs in a task of its own, which the caller's hanging up does not cancel.
+//! It reads downward. From the commit on it runs in a task of its own, which a caller that hangs up does not cancel.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,43 +8,47 @@ use std::time::Duration;
 use http::HeaderMap;
 use http::header::HeaderName;
 
-use super::books::{Attempt, Books, NotBegun};
-use super::holds::key;
-use super::operate::standing;
-use super::{Exchange, Road, Snapshot, tell_decided};
+use super::Egress;
+use super::judge::SentCall;
 use crate::adapters::clock::Stopwatch;
 use crate::base::ids::{Environment, HoldId};
 use crate::catalog::Operation;
-use crate::policy::Effect;
+use crate::ledger::{Number, Record, RecordKey, StoreTime, Versioned};
+use crate::node::holds::key;
+use crate::node::operate::standing;
+use crate::node::{Attempt, Node, NotBegun, OpenAttempt, Withdrawn};
+use crate::node::{Exchange, Snapshot, tell_decided};
+use crate::policy::{Effect, Policies};
+use crate::ports::{LateAnswer, SendResult};
 use crate::stations::admit::Admitted;
-use crate::stations::check::{Intent, Named, Unfit, check};
-use crate::stations::claim::{Freeze, From, Owner, Said};
-use crate::stations::decide::{Decision, decide};
+use crate::stations::check::{CallName, CheckFailure, Intent, check};
+use crate::stations::claim::{self, AttemptSource, Claim, ClaimState, ClaimStatus, Earlier, Freeze, Owner, Settlement};
+use crate::stations::decide::{Decision, Grounds, decide};
 use crate::stations::forward::{AnswerBody, clear};
 use crate::stations::reply::{self, Closed, Refusal, Reply, refused, refused_unclaimed, settled};
-use crate::stations::settle::{Doubt, Outcome, event, settle};
+use crate::stations::settle::{CallIds, Doubt, Outcome, event};
 use crate::telemetry::Station;
 
 const PREFER: HeaderName = HeaderName::from_static("prefer");
-/// The longest that a caller may wait for the answer to a call that is being sent.
+/// The longest that `Prefer: wait` lets a caller wait for its outcome.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-const FIRST_LOOK: Duration = Duration::from_millis(20);
-const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// How often a decision is made at most: each time on what the store said instead of what was assumed.
+const FIRST_POLL: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
+/// The most decisions on one call, each on corrected facts.
 const DECISIONS: usize = 4;
 
-/// The answer to a write, and how long upstream took for its part.
+/// The answer to a write, and upstream's share of the time.
 #[derive(Debug)]
 pub struct Submitted {
     pub reply: Reply,
-    /// It is upstream's own answer to an executed call, whole, and not checked.
+    /// The body is upstream's own answer to an executed call, complete and not yet checked.
     pub unchecked: bool,
     pub upstream_time: Option<Duration>,
 }
 
 pub async fn submit(
-    road: &Road,
-    books: &Arc<Books>,
+    egress: &Egress,
+    node: &Arc<Node>,
     snapshot: &Arc<Snapshot>,
     admitted: Admitted,
     headers: &HeaderMap,
@@ -65,168 +69,289 @@ pub async fn submit(
     drop(checking);
     let intent = match checked {
         Ok(intent) => intent,
-        Err(unfit) => return not_sent(unfit_answer(books, &operation, &asker, unfit).await),
+        Err(unfit) => return not_sent(unfit_answer(node, &operation, &asker, unfit).await),
     };
     let named = intent.name();
 
-    let carried = carry(road.clone(), books.clone(), snapshot.clone(), intent, headers.clone(), exchange.clone());
-    match road.sending.spawn_on(carried, &road.runtime).await {
+    let carried = carry(egress.clone(), node.clone(), snapshot.clone(), intent, headers.clone(), exchange.clone());
+    match egress.sending.spawn_on(carried, &egress.runtime).await {
         Ok(Ok(Carried::Submitted(submitted))) => submitted,
-        Ok(Ok(Carried::Held(id))) => not_sent(claimed_answer(books, &operation, &asker, &named, Said::Held(id)).await),
-        Ok(Err(not_begun)) => not_sent(not_begun_answer(books, &operation, &asker, &named, not_begun).await),
+        Ok(Ok(Carried::Held(id))) => {
+            not_sent(claimed_answer(node, &operation, &asker, &named, ClaimStatus::Held(id)).await)
+        }
+        Ok(Err(refused)) => not_sent(not_begun_answer(node, &operation, &asker, &named, refused).await),
         Err(error) => {
-            tracing::error!(%error, "a task that was sending did not end; its outcome is unknown");
-            not_sent(settled(&Outcome::Unknown(Doubt::Broken), &operation, None))
+            tracing::error!(%error, "the task of a write ended early; its outcome is unknown");
+            not_sent(settled(&Outcome::Unknown(Doubt::Broken), &operation, None, Earlier::None))
         }
     }
 }
 
-/// What came of a write whose caller may have left.
+/// The result of a write whose caller may have left.
 enum Carried {
     Submitted(Submitted),
-    /// It waits for people.
+    /// The call waits for people.
     Held(HoldId),
 }
 
-/// Decide, commit, and what follows: once it has begun, it ends.
+/// Decides, commits, sends and settles: a write that has begun ends.
 async fn carry(
-    road: Road,
-    books: Arc<Books>,
+    egress: Egress,
+    node: Arc<Node>,
     snapshot: Arc<Snapshot>,
     intent: Intent,
     headers: HeaderMap,
     exchange: Exchange,
-) -> Result<Carried, NotBegun> {
-    match decided(&road, &books, &snapshot, &intent, &headers, &exchange).await? {
-        Decided::Begun(attempt) => {
-            Ok(Carried::Submitted(carry_on(road, books, intent, attempt, headers, exchange).await))
+) -> Result<Carried, (NotBegun, Earlier)> {
+    match decided(&egress, &node, &snapshot, intent, &headers, &exchange).await? {
+        CommittedDecision::Begun(attempt) => {
+            Ok(Carried::Submitted(carry_on(egress, node, *attempt, headers, exchange).await))
         }
-        Decided::Held(id) => Ok(Carried::Held(id)),
-        Decided::Refused(reply) => Ok(Carried::Submitted(not_sent(reply))),
+        CommittedDecision::Held(id) => Ok(Carried::Held(id)),
+        CommittedDecision::Refused(reply) => Ok(Carried::Submitted(not_sent(reply))),
     }
 }
 
-/// Forward and settle what the store and the audit chain know of: of a caller that waits, or of people who agreed.
+/// Sends and settles an attempt, for a caller that waits or for approved holds.
 pub(super) async fn carry_on(
-    road: Road,
-    books: Arc<Books>,
-    intent: Intent,
+    egress: Egress,
+    node: Arc<Node>,
     attempt: Attempt,
     headers: HeaderMap,
     exchange: Exchange,
 ) -> Submitted {
-    let operation = intent.operation().clone();
-    let request_id = intent.named().and_then(|named| named.request_id.clone());
-    let number = attempt.begun.attempt();
-    let cleared = clear(intent, &attempt.begun);
+    let Attempt { recorded, settlement, open } = attempt;
+    let operation = recorded.intent().operation().clone();
+    let ids = CallIds::of(recorded.intent());
+    let earlier_are_proven = recorded.earlier_are_proven();
+    let cleared = clear(recorded);
 
     let since = Stopwatch::start();
     let forwarding = exchange.spans.enter(Station::Forward);
-    let sent = road.send(cleared, Some(attempt.lease), &forwarding.headers(&headers), &exchange.id).await;
+    let (SendResult { sent, late }, credential) =
+        egress.send(cleared, &forwarding.headers(&headers), &exchange.id).await;
     drop(forwarding);
     let upstream_time = Some(since.elapsed());
 
-    let outcome = settle(&operation, road.credential.is_injected(), sent);
+    let call = SentCall { operation, ids, earlier_are_proven, credential };
+    let (outcome, reply) = call.outcome(&egress, &node, sent);
     let unchecked = matches!(outcome, Outcome::Executed { body: AnswerBody::Complete(_), .. });
-    let happened = |reply: &Reply| event(&outcome, reply.kept());
-    let reply = settled(&outcome, &operation, request_id.as_ref());
     let settling = exchange.spans.enter(Station::Settle);
-    books.settle(&attempt.place, number, happened(&reply)).await;
+    node.settle(&settlement, event(&outcome, reply.kept())).await;
     drop(settling);
+    if let Some(late) = late {
+        let (listening, runtime) = (egress.listening.clone(), egress.runtime.clone());
+        listening.spawn_on(listen(call, (egress, node), settlement, open, late), &runtime);
+    }
     Submitted { unchecked, reply, upstream_time }
 }
 
-/// What came of deciding: it may be sent, or it is answered.
+/// Waits for the late answer to a call whose outcome is unknown, and settles the call again if it proves anything.
+async fn listen(
+    call: SentCall,
+    (egress, node): (Egress, Arc<Node>),
+    settlement: Settlement,
+    open: OpenAttempt,
+    late: LateAnswer,
+) {
+    let sent = egress.hear(late, &call.credential).await;
+    let (outcome, reply) = call.outcome(&egress, &node, sent);
+    if matches!(outcome, Outcome::Unknown(_)) {
+        return;
+    }
+    tracing::info!(
+        attempt = settlement.attempt.as_u64(),
+        environment = %egress.environment,
+        "upstream's late answer settles a call whose outcome was unknown"
+    );
+    node.settle(&settlement, event(&outcome, reply.kept())).await;
+    drop(open);
+    node.changes.happened();
+}
+
+/// A committed decision.
 #[derive(Debug)]
-enum Decided {
-    Begun(Attempt),
+enum CommittedDecision {
+    Begun(Box<Attempt>),
     Held(HoldId),
     Refused(Reply),
 }
 
-impl Decided {
+impl CommittedDecision {
     fn effect(&self) -> Effect {
         match self {
-            Decided::Begun(_) => Effect::Allow,
-            Decided::Held(_) => Effect::Hold,
-            Decided::Refused(_) => Effect::Deny,
+            CommittedDecision::Begun(_) => Effect::Allow,
+            CommittedDecision::Held(_) => Effect::Hold,
+            CommittedDecision::Refused(_) => Effect::Deny,
         }
     }
 }
 
-/// Decides, and commits to what was decided; again, where the store says that what was assumed is otherwise.
+/// Decides, and commits the decision; again where the store corrects an assumed fact. A refusal says what is known of
+/// earlier attempts.
 async fn decided(
-    road: &Road,
-    books: &Arc<Books>,
+    egress: &Egress,
+    node: &Arc<Node>,
     snapshot: &Snapshot,
-    intent: &Intent,
+    mut intent: Intent,
     headers: &HeaderMap,
     exchange: &Exchange,
-) -> Result<Decided, NotBegun> {
-    let operation = intent.operation();
-    let mut facts = books.facts(intent, &snapshot.policies);
+) -> Result<CommittedDecision, (NotBegun, Earlier)> {
+    let (environment, operation) = (intent.environment(), intent.operation().clone());
+    let mut facts = node.facts(&intent, &snapshot.policies);
+    let mut again = None;
     for _ in 0..DECISIONS {
         let deciding = exchange.spans.enter(Station::Decide);
         let decision = decide(intent, &snapshot.policies, &facts);
         drop(deciding);
         tell_decided(&exchange.id, &decision.grounds().verdict);
-        books.metrics.decided(intent.environment().as_str(), operation.id.as_str(), &decision.grounds().verdict);
-        let done = match &decision {
-            Decision::Allowed(allowed) => {
-                books.begin(intent, allowed, exchange, From::Nothing).await.map(Decided::Begun)
-            }
-            Decision::Held(held) if road.credential.is_injected() => {
-                let _committing = exchange.spans.enter(Station::Commit);
-                books.hold(intent, held, &snapshot.policies, headers, &exchange.id).await.map(Decided::Held)
-            }
-            // What only its caller's own token could send cannot be sent later.
-            Decision::Held(held) => {
-                let _committing = exchange.spans.enter(Station::Commit);
-                let refused = books.refuse(intent, held.grounds(), &exchange.id).await;
-                refused.map(|earlier| Decided::Refused(reply::not_held(held, operation, earlier)))
-            }
-            Decision::Denied(denied) => {
-                let _committing = exchange.spans.enter(Station::Commit);
-                let refused = books.refuse(intent, denied.grounds(), &exchange.id).await;
-                refused.map(|earlier| Decided::Refused(reply::denied(denied, operation, earlier)))
+        node.metrics.decided(environment.as_str(), operation.id.as_str(), &decision.grounds().verdict);
+        let compare = |intent: &Intent, grounds: &Grounds| {
+            if let Some(candidate) = &snapshot.candidate {
+                candidate.decide(intent, &facts, &grounds.verdict, &node.metrics);
             }
         };
-        match done {
-            Err(NotBegun::Otherwise(learnt)) => books.learn(intent.environment(), &mut facts, learnt),
-            done => {
-                if let Ok(done) = &done {
-                    books.metrics.tally().count(intent.environment(), done.effect(), books.clock.now());
+        let again_from = again.as_ref().map(Absence::versioned);
+        let earlier = again_from.map_or(Earlier::None, |here| here.value.earlier());
+        let deciding = Deciding { egress, node, policies: &snapshot.policies, headers, exchange, again: again_from };
+        match deciding.commit(decision, compare).await {
+            Ok(done) => {
+                node.metrics.tally().count(environment, done.effect(), node.clock.now());
+                return Ok(done);
+            }
+            Err(Withdrawn { why: NotBegun::StaleFacts(learnt), intent: Some(back) }) => {
+                node.learn(environment, &mut facts, learnt);
+                intent = back;
+            }
+            Err(Withdrawn { why: NotBegun::Claimed(record, now), intent: Some(back) }) => {
+                // Two people said that it was not executed: it is decided on by today's rules, and may be sent again.
+                match Absence::of(&back, &record) {
+                    Some(absence) => again = Some(absence),
+                    None => return Err((NotBegun::Claimed(record, now), earlier)),
                 }
-                if let Some(candidate) = &snapshot.candidate {
-                    candidate.decide(intent, &facts, &decision.grounds().verdict, &books.metrics);
+                intent = back;
+            }
+            Err(Withdrawn { why: NotBegun::Raced, intent: Some(back) }) if again.is_some() => {
+                again = None;
+                intent = back;
+            }
+            Err(Withdrawn { why, .. }) => return Err((why, earlier)),
+        }
+    }
+    tracing::error!("the facts that decisions assumed changed again and again");
+    Err((NotBegun::StoreAway, Earlier::None))
+}
+
+/// The claim of a call of which people said that it was not executed.
+struct Absence {
+    key: RecordKey,
+    version: Number,
+    at: StoreTime,
+    claim: Claim,
+}
+
+impl Absence {
+    /// Only the same call by the same owner may be sent again.
+    fn of(intent: &Intent, record: &Record) -> Option<Absence> {
+        let claim = claim::whole(record)?;
+        let is_its_own = claim.owner == Owner::of(intent.caller()) && claim.fingerprint == intent.fingerprint();
+        (claim.state == ClaimState::Absent && is_its_own).then(|| Absence {
+            key: intent.name().key,
+            version: record.version,
+            at: record.at,
+            claim,
+        })
+    }
+
+    fn versioned(&self) -> Versioned<'_, Claim> {
+        Versioned { key: &self.key, version: self.version, at: self.at, value: &self.claim }
+    }
+}
+
+/// The parts that committing a decision needs.
+struct Deciding<'d> {
+    egress: &'d Egress,
+    node: &'d Arc<Node>,
+    policies: &'d Policies,
+    headers: &'d HeaderMap,
+    exchange: &'d Exchange,
+    again: Option<Versioned<'d, Claim>>,
+}
+
+impl Deciding<'_> {
+    /// Commits a decision: begins the attempt, makes the hold, or records the refusal. `compare` sees each decision that
+    /// was committed.
+    async fn commit(
+        &self,
+        decision: Decision,
+        compare: impl Fn(&Intent, &Grounds),
+    ) -> Result<CommittedDecision, Withdrawn> {
+        let Deciding { egress, node, policies, headers, exchange, again } = self;
+        match decision {
+            Decision::Allowed(allowed) => {
+                let from = again.map_or(AttemptSource::Nothing, AttemptSource::Again);
+                let attempt = node.begin(allowed, exchange, from).await?;
+                compare(attempt.recorded.intent(), attempt.recorded.grounds());
+                Ok(CommittedDecision::Begun(Box::new(attempt)))
+            }
+            Decision::Held(held) => {
+                let committing = exchange.spans.enter(Station::Commit);
+                let done = if egress.credential.is_injected() {
+                    node.hold(&held, policies, headers, &exchange.id, *again).await.map(CommittedDecision::Held)
+                } else {
+                    // The gate has no credential of its own, and the caller's token is no longer there when people have approved.
+                    let refused = node.refuse(held.intent(), held.grounds(), &exchange.id, *again).await;
+                    refused.map(|earlier| {
+                        CommittedDecision::Refused(reply::not_held(&held, held.intent().operation(), earlier))
+                    })
+                };
+                drop(committing);
+                match done {
+                    Ok(done) => {
+                        compare(held.intent(), held.grounds());
+                        Ok(done)
+                    }
+                    Err(why) => Err(Withdrawn { why, intent: Some(held.into_intent()) }),
                 }
-                return done;
+            }
+            Decision::Denied(denied) => {
+                let committing = exchange.spans.enter(Station::Commit);
+                let refused = node.refuse(denied.intent(), denied.grounds(), &exchange.id, *again).await;
+                drop(committing);
+                match refused {
+                    Ok(earlier) => {
+                        compare(denied.intent(), denied.grounds());
+                        let reply = reply::denied(&denied, denied.intent().operation(), earlier);
+                        Ok(CommittedDecision::Refused(reply))
+                    }
+                    Err(why) => Err(Withdrawn { why, intent: Some(denied.into_intent()) }),
+                }
             }
         }
     }
-    tracing::error!("what decisions stand on changed again and again");
-    Err(NotBegun::StoreAway)
 }
 
-/// Who asks, and how long it would wait for the answer to a call that is being sent.
+/// The caller, and how long it waits for an outcome.
 struct Asker {
     owner: Owner,
     patience: Duration,
     snapshot: Arc<Snapshot>,
     environment: Environment,
-    /// It takes any 2xx for done.
+    /// Its issuer chose `holds = "refuse"`.
     refuses_holds: bool,
 }
 
-/// A call that is not what the contract says. If it was made already, in whatever form was right then, that is told.
-async fn unfit_answer(books: &Arc<Books>, operation: &Operation, asker: &Asker, unfit: Unfit) -> Reply {
+/// Answers a call that violates the contract. If its requestId was used already, the claim is answered instead.
+async fn unfit_answer(node: &Arc<Node>, operation: &Operation, asker: &Asker, unfit: CheckFailure) -> Reply {
     let refusal = Refusal::Check(unfit.refusal);
     let Some(named) = unfit.named else { return refused(&refusal, Some(operation)) };
-    match books.said(&named, &asker.owner).await {
-        Ok(Some(said)) => claimed_answer(books, operation, asker, &named, said).await,
-        Ok(None) => match standing(books, named.key.environment, Freeze::Restored).await {
-            Ok(None) => refused_unclaimed(&refusal, operation),
-            // What the store does not know, it may have forgotten.
+    match node.claim_status(&named, &asker.owner).await {
+        // A call that was not executed may be corrected only under another requestId: this one belongs to its attempts.
+        Ok(Some(ClaimStatus::Absent(earlier))) => refused_unclaimed(&refusal, operation, earlier),
+        Ok(Some(said)) => claimed_answer(node, operation, asker, &named, said).await,
+        Ok(None) => match standing(node, named.key.environment, Freeze::Restored).await {
+            Ok(None) => refused_unclaimed(&refusal, operation, Earlier::None),
+            // A claim that the store does not know may be one that it forgot.
             Ok(Some(_)) => refused(&refusal, Some(operation)),
             Err(_) => reply::closed(Closed::Store, operation),
         },
@@ -235,61 +360,61 @@ async fn unfit_answer(books: &Arc<Books>, operation: &Operation, asker: &Asker, 
 }
 
 async fn not_begun_answer(
-    books: &Arc<Books>,
+    node: &Arc<Node>,
     operation: &Operation,
     asker: &Asker,
-    named: &Named,
-    why: NotBegun,
+    named: &CallName,
+    (why, earlier): (NotBegun, Earlier),
 ) -> Reply {
     match why {
-        NotBegun::Claimed(record, now) => match books.said_by(&record, named, &asker.owner, now) {
-            Ok(said) => claimed_answer(books, operation, asker, named, said).await,
+        NotBegun::Claimed(record, now) => match node.claim_status_of(&record, named, &asker.owner, now) {
+            Ok(said) => claimed_answer(node, operation, asker, named, said).await,
             Err(_) => reply::closed(Closed::Store, operation),
         },
-        NotBegun::StoreAway | NotBegun::Moved | NotBegun::Otherwise(_) => reply::closed(Closed::Store, operation),
-        NotBegun::AuditAway => reply::closed(Closed::Audit, operation),
-        NotBegun::Frozen => reply::closed(Closed::Frozen, operation),
+        NotBegun::StoreAway | NotBegun::Raced | NotBegun::StaleFacts(_) => reply::closed(Closed::Store, operation),
+        NotBegun::AuditAway => reply::closed(Closed::Audit(earlier), operation),
+        NotBegun::Frozen => reply::closed(Closed::Frozen(earlier), operation),
         NotBegun::Forgotten => reply::closed(Closed::Forgotten, operation),
     }
 }
 
-/// What the claim says; while it waits or is being sent, what it says when that is over, if its asker will wait.
+/// Answers by the claim. While the call is held or being sent, a patient asker waits for the outcome.
 async fn claimed_answer(
-    books: &Arc<Books>,
+    node: &Arc<Node>,
     operation: &Operation,
     asker: &Asker,
-    named: &Named,
-    mut said: Said,
+    named: &CallName,
+    mut said: ClaimStatus,
 ) -> Reply {
-    books.metrics.claim_met(named.key.environment.as_str(), said.as_str());
-    let until = books.clock.elapsed().saturating_add(asker.patience);
-    let mut pause = FIRST_LOOK;
-    while matches!(said, Said::InProgress | Said::Held(_)) {
-        let left = until.saturating_sub(books.clock.elapsed());
-        if left.is_zero() || *books.stopping.borrow() {
+    node.metrics.claim_met(named.key.environment.as_str(), said.as_str());
+    let until = node.clock.elapsed().saturating_add(asker.patience);
+    let mut pause = FIRST_POLL;
+    while matches!(said, ClaimStatus::InProgress | ClaimStatus::Held(_)) {
+        let left = until.saturating_sub(node.clock.elapsed());
+        if left.is_zero() || *node.stopping.borrow() {
             break;
         }
         tokio::select! {
             () = tokio::time::sleep(pause.min(left)) => {}
-            () = books.stopped() => {}
+            () = node.stopped() => {}
         }
-        pause = pause.saturating_mul(2).min(LOOK_EVERY);
-        match books.said(named, &asker.owner).await {
+        pause = pause.saturating_mul(2).min(POLL_INTERVAL);
+        match node.claim_status(named, &asker.owner).await {
             Ok(Some(now)) => said = now,
-            // It is free again: whoever asks anew may send it.
+            // The requestId is free again: the caller may send it again.
             Ok(None) => break,
             Err(_) => return reply::closed(Closed::Store, operation),
         }
     }
-    let Said::Held(id) = &said else { return reply::claimed(said, operation) };
-    match books.waiting(&key(asker.environment, id), &asker.snapshot.policies, asker.refuses_holds).await {
+    let ClaimStatus::Held(id) = &said else { return reply::claimed(said, operation) };
+    match node.waiting(&key(asker.environment, id), &asker.snapshot.policies, asker.refuses_holds).await {
         Ok(Some(reply)) => reply,
         Ok(None) => reply::claimed(said, operation),
         Err(_) => reply::closed(Closed::Store, operation),
     }
 }
 
-/// `Prefer: wait=N`, in seconds (RFC 7240).
+/// The seconds of `Prefer: wait=N` (RFC 7240).
 fn patience(headers: &HeaderMap) -> Duration {
     let texts = headers.get_all(PREFER).iter().filter_map(|h| h.to_str().ok());
     let wait = texts.flat_map(|text| text.split(',')).find_map(wait_secs);

@@ -1,4 +1,4 @@
-//! What a rule asks of a request: sets, intervals and presence, and nothing else.
+//! The conditions of a rule: sets, intervals and presence, and nothing else.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,40 +6,39 @@ use std::fmt;
 use jiff::Timestamp;
 use jiff::civil::Weekday;
 use jiff::tz::TimeZone;
-use serde_json::Value;
 
-use super::asked::{Facts, Field, View};
+use super::body_facts::{NOT_KNOWN_PAID, Stated};
 use super::interval::Interval;
-use super::kept::{NOT_KNOWN_PAID, Stated};
+use super::literal::{Literal, MissingFact};
+use super::request::{Facts, Field, View};
 use crate::base::money::{Decimal, MicroUsd};
-use crate::base::normal;
 use crate::base::pointer::Pointer;
 
-/// The decimals that prices are compared with.
+/// The decimals of prices in comparisons.
 pub(super) const PRICE_DECIMALS: u32 = 8;
 
-/// One thing that is asked.
+/// One condition.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Condition {
-    /// What stands there is in the set.
+    /// The name in the field is in the set.
     Names(Field, BTreeSet<String>),
-    /// The destination is one of these, in every way in which it is named.
+    /// The destination is one of these, by every field that names it.
     Destination(Ways),
-    /// Nothing was paid to the destination before; or something was.
+    /// Whether the destination must be new: nothing was paid to it before.
     NewDestination(bool),
-    /// The value, in micro-USD; and what to say of an operation without one.
+    /// The value in micro-USD, and whether an operation without one matches.
     Amount {
         within: Interval,
         without: bool,
     },
     /// The limit price.
     Price(Interval),
-    Body(Pointer, Sought),
+    Body(Pointer, SoughtValue),
     Weekday(Vec<Weekday>, TimeZone),
     Hour(Interval, TimeZone),
 }
 
-/// The ways in which a destination may be named; nothing where it must not be named so.
+/// The fields that may name a destination; `None` for a field that must not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ways {
     pub user: BTreeSet<String>,
@@ -47,24 +46,16 @@ pub struct Ways {
     pub external_wallet: BTreeSet<String>,
 }
 
-/// What is asked of a place of the body.
+/// The condition on a field of the body.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sought {
+pub enum SoughtValue {
     Present,
     Absent,
     Among(BTreeSet<Literal>),
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Literal {
-    /// In the normal form, if it is an identifier that has one.
-    Text(String),
-    Number(u64),
-    Truth(bool),
-}
-
-/// Whether a rule lets pass or holds up: where several values stand in one place, all of them must fit for the one, and
-/// any of them for the other.
+/// Whether a rule allows or stops: if a field has several values, all of them must match to allow, and any of them to
+/// stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sense {
     Permits,
@@ -80,12 +71,8 @@ impl Sense {
     }
 }
 
-/// What could not be told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Untold(pub &'static str);
-
 impl Condition {
-    pub fn holds(&self, view: &View<'_>, facts: &Facts, sense: Sense) -> Result<bool, Untold> {
+    pub fn holds(&self, view: &View<'_>, facts: &Facts, sense: Sense) -> Result<bool, MissingFact> {
         Ok(match self {
             Condition::Names(field, set) => {
                 let sense = if field.is_of_caller() { Sense::Restricts } else { sense };
@@ -103,31 +90,33 @@ impl Condition {
             Condition::Amount { within, without } => match view.value {
                 None => *without,
                 Some(Ok(value)) => within.contains(value.as_u64().into()),
-                Some(Err(_)) => return Err(Untold("the amount has no value")),
+                Some(Err(_)) => return Err(MissingFact("the amount has no value")),
             },
             Condition::Price(within) => match view.asked.movement.and_then(|movement| movement.price.as_deref()) {
                 None => false,
                 Some(price) => {
                     let units = Decimal::parse(price).and_then(|price| price.units(PRICE_DECIMALS));
-                    within.contains(units.map_err(|_| Untold("the limit price cannot be read"))?)
+                    within.contains(units.map_err(|_| MissingFact("the limit price is invalid"))?)
                 }
             },
             Condition::Body(pointer, sought) => sought.fits(pointer, view.asked.body, sense)?,
             Condition::Weekday(days, zone) => days.contains(&local(facts, zone)?.weekday()),
             Condition::Hour(within, zone) => {
-                let hour = u128::try_from(local(facts, zone)?.hour()).map_err(|_| Untold("there is no such hour"))?;
+                let hour =
+                    u128::try_from(local(facts, zone)?.hour()).map_err(|_| MissingFact("the hour is out of range"))?;
                 within.contains(hour)
             }
         })
     }
 }
 
-fn local(facts: &Facts, zone: &TimeZone) -> Result<jiff::Zoned, Untold> {
-    let now = Timestamp::from_microsecond(facts.now.as_micros()).map_err(|_| Untold("there is no such time"))?;
+fn local(facts: &Facts, zone: &TimeZone) -> Result<jiff::Zoned, MissingFact> {
+    let now =
+        Timestamp::from_microsecond(facts.now.as_micros()).map_err(|_| MissingFact("the time is out of range"))?;
     Ok(now.to_zoned(zone.clone()))
 }
 
-/// What is asked, in words.
+/// Formats the condition in words.
 impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -148,12 +137,12 @@ impl fmt::Display for Condition {
                 write!(f, "the value is {}", between(*within, usd))
             }
             Condition::Price(within) => {
-                let price = |units| plain(units, PRICE_DECIMALS);
+                let price = |units| decimal_text(units, PRICE_DECIMALS);
                 write!(f, "the limit price is {}", between(*within, price))
             }
-            Condition::Body(pointer, Sought::Present) => write!(f, "`{pointer}` is stated"),
-            Condition::Body(pointer, Sought::Absent) => write!(f, "`{pointer}` is not stated"),
-            Condition::Body(pointer, Sought::Among(set)) => {
+            Condition::Body(pointer, SoughtValue::Present) => write!(f, "`{pointer}` is stated"),
+            Condition::Body(pointer, SoughtValue::Absent) => write!(f, "`{pointer}` is not stated"),
+            Condition::Body(pointer, SoughtValue::Among(set)) => {
                 let literal = |literal: &Literal| match literal {
                     Literal::Text(text) => text.clone(),
                     Literal::Number(number) => number.to_string(),
@@ -171,7 +160,7 @@ impl fmt::Display for Condition {
     }
 }
 
-/// An interval in words, its ends told by `tell`.
+/// Formats an interval in words, with `tell` for its ends.
 fn between(within: Interval, tell: impl Fn(u128) -> String) -> String {
     match within.most {
         u128::MAX => format!("{} or more", tell(within.least)),
@@ -180,8 +169,8 @@ fn between(within: Interval, tell: impl Fn(u128) -> String) -> String {
     }
 }
 
-/// So many units with so many decimals, as people write it.
-fn plain(units: u128, decimals: u32) -> String {
+/// Formats units with decimals, as people write them.
+fn decimal_text(units: u128, decimals: u32) -> String {
     let digits = usize::try_from(decimals).unwrap_or(0);
     let text = format!("{units:0>width$}", width = digits.saturating_add(1));
     let (whole, fraction) = text.split_at_checked(text.len().saturating_sub(digits)).unwrap_or((&text, ""));
@@ -209,36 +198,15 @@ impl Ways {
     }
 }
 
-impl Sought {
-    fn fits(&self, pointer: &Pointer, body: Stated<'_>, sense: Sense) -> Result<bool, Untold> {
+impl SoughtValue {
+    fn fits(&self, pointer: &Pointer, body: Stated<'_>, sense: Sense) -> Result<bool, MissingFact> {
         let found = body.literals(pointer)?;
         Ok(match self {
-            Sought::Present => !found.is_empty(),
-            Sought::Absent => found.is_empty(),
-            Sought::Among(set) => {
+            SoughtValue::Present => !found.is_empty(),
+            SoughtValue::Absent => found.is_empty(),
+            SoughtValue::Among(set) => {
                 sense.fits(found.into_iter(), |literal| literal.is_some_and(|literal| set.contains(&literal)))
             }
         })
-    }
-}
-
-impl Literal {
-    pub fn text(text: &str) -> Literal {
-        Literal::Text(normal::wallet(None, normal::uuid(text)))
-    }
-
-    pub(super) fn of(value: &Value) -> Option<Literal> {
-        match value {
-            Value::String(text) => Some(Literal::text(text)),
-            Value::Bool(truth) => Some(Literal::Truth(*truth)),
-            Value::Number(number) => {
-                let whole = number.to_string();
-                let whole = whole.split_once('.').map_or(whole.as_str(), |(whole, fraction)| {
-                    if fraction.bytes().all(|b| b == b'0') { whole } else { "" }
-                });
-                whole.parse().ok().map(Literal::Number)
-            }
-            Value::Null | Value::Array(_) | Value::Object(_) => None,
-        }
     }
 }

@@ -1,33 +1,37 @@
-//! From the text of a file to its tables: which kinds there are, and the fields of each with their places.
+//! Parses the text of a file into its tables, and their fields with their places.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
 
+use super::field_form::{FieldValue, PolicyField, PolicyTable};
 use crate::base::finding::{Finding, nearest};
-use crate::base::spanned::{self, Found, Lines};
+use crate::base::spanned::{self, LineIndex, SpannedValue};
+use crate::base::word_enum::word_enum;
 
 /// A line and a column.
-pub(super) type Place = (usize, usize);
-pub(super) type Raw = spanned::Raw<Place>;
+pub(super) type PolicyPlace = (usize, usize);
+pub(super) type RawItem = spanned::SpannedRaw<PolicyPlace>;
 
-/// The kinds of tables that there are, in the order in which they are read: each names only what stands before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
-    Rate,
-    Asset,
-    Value,
-    Group,
-    List,
-    Approval,
-    Rule,
-    Limit,
-    Invariant,
-    Test,
+word_enum! {
+    /// The kinds of tables, in the order in which they are read: each uses names only of those before it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub(super) enum ValueKind {
+        Rate = "rate",
+        Asset = "asset",
+        Value = "value",
+        Group = "group",
+        List = "list",
+        Approval = "approval",
+        Rule = "rule",
+        Limit = "limit",
+        Invariant = "invariant",
+        Test = "test",
+    }
 }
 
-/// How the tables of a kind are written.
+/// The TOML form of a kind of table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// `[[kind]]`, any number of them.
@@ -38,65 +42,62 @@ pub(super) enum Form {
     Single,
 }
 
-/// Each kind with its name.
-pub(super) const KINDS: [(&str, Kind, Form); 10] = [
-    ("rate", Kind::Rate, Form::Listed),
-    ("rule", Kind::Rule, Form::Listed),
-    ("limit", Kind::Limit, Form::Listed),
-    ("approval", Kind::Approval, Form::Named),
-    ("group", Kind::Group, Form::Named),
-    ("list", Kind::List, Form::Named),
-    ("asset", Kind::Asset, Form::Named),
-    ("value", Kind::Value, Form::Single),
-    ("invariant", Kind::Invariant, Form::Listed),
-    ("test", Kind::Test, Form::Listed),
-];
-
-impl Kind {
-    pub(super) fn as_str(self) -> &'static str {
-        KINDS.iter().find(|(_, kind, _)| *kind == self).map_or("", |(name, _, _)| name)
-    }
-}
-
-impl Form {
-    /// The heading of a table.
-    fn written(self, name: &str) -> String {
+impl ValueKind {
+    pub(super) fn form(self) -> Form {
         match self {
-            Form::Listed => format!("[[{name}]]"),
-            Form::Named => format!("[{name}.NAME]"),
-            Form::Single => format!("[{name}]"),
+            ValueKind::Rate | ValueKind::Rule | ValueKind::Limit | ValueKind::Invariant | ValueKind::Test => {
+                Form::Listed
+            }
+            ValueKind::Approval | ValueKind::Group | ValueKind::List | ValueKind::Asset => Form::Named,
+            ValueKind::Value => Form::Single,
+        }
+    }
+
+    /// The heading of one of its tables.
+    pub(super) fn heading(self) -> String {
+        match self.form() {
+            Form::Listed => format!("[[{self}]]"),
+            Form::Named => format!("[{self}.NAME]"),
+            Form::Single => format!("[{self}]"),
         }
     }
 }
 
-/// One table of a kind, as it stands in a file.
-pub(super) struct Entry<'f> {
+/// One table of a kind, as written in a file.
+pub(super) struct DocumentEntry<'f> {
     pub file: &'f str,
-    pub kind: Kind,
-    /// What stands behind the kind in `[kind.name]`.
+    pub kind: ValueKind,
+    /// The name after the kind in `[kind.name]`.
     pub name: String,
-    pub table: Table<'f>,
+    pub table: DocumentTable<'f>,
 }
 
-/// Fields that are taken out one by one; what is left at the end is known to nobody.
-pub(super) struct Table<'f> {
+/// A table whose fields are taken out one by one; what is left at the end is unknown.
+pub(super) struct DocumentTable<'f> {
     file: &'f str,
-    pub place: Place,
-    fields: BTreeMap<String, (Place, Found<Place>)>,
-    /// Every name that was asked for.
+    pub place: PolicyPlace,
+    fields: BTreeMap<String, (PolicyPlace, SpannedValue<PolicyPlace>)>,
+    /// Every field name that was requested.
     asked: Vec<&'static str>,
+    /// The fields that it may have.
+    form: &'static PolicyTable,
     findings: Vec<Finding>,
 }
 
-/// The tables of a file, in their order; what is no table of a known kind becomes a finding.
-pub(super) fn entries<'f>(file: &'f str, text: &str, findings: &mut Vec<Finding>) -> Vec<Entry<'f>> {
-    let lines = Lines::of(text);
+/// Returns the tables of a file, in order; everything that is not a table of a known kind becomes a finding.
+pub(super) fn entries<'f>(
+    file: &'f str,
+    text: &str,
+    form_of: fn(ValueKind) -> &'static PolicyTable,
+    findings: &mut Vec<Finding>,
+) -> Vec<DocumentEntry<'f>> {
+    let lines = LineIndex::of(text);
     let place = |span: Range<usize>| lines.place(span);
     let (tree, errors) = DeTable::parse_recoverable(text);
     if !errors.is_empty() {
-        // What a broken text goes on to say is guesswork.
+        // The rest of a broken text cannot be read reliably.
         findings.extend(errors.iter().map(|error| {
-            let text = format!("this is not TOML: {}", error.message());
+            let text = format!("the file is not valid TOML: {}", error.message());
             located(Finding::error(file, text), place(error.span().unwrap_or_default()))
         }));
         return Vec::new();
@@ -104,19 +105,19 @@ pub(super) fn entries<'f>(file: &'f str, text: &str, findings: &mut Vec<Finding>
     let mut entries = Vec::new();
     for (key, value) in tree.get_ref() {
         let name = key.get_ref().as_ref();
-        let Some((name, kind, form)) = KINDS.into_iter().find(|(known, _, _)| *known == name) else {
+        let Some(kind) = ValueKind::parse(name) else {
             findings.push(located(unknown(file, name), place(key.span())));
             continue;
         };
-        let mut add = |name: &str, at: Place, value: &DeValue<'_>| match value {
+        let mut add = |name: &str, at: PolicyPlace, value: &DeValue<'_>| match value {
             DeValue::Table(fields) => {
-                let table = table(file, fields, &place, at);
-                entries.push(Entry { file, kind, name: name.to_owned(), table });
+                let table = table(file, fields, &place, at, form_of(kind));
+                entries.push(DocumentEntry { file, kind, name: name.to_owned(), table });
                 None
             }
             _ => Some(at),
         };
-        let wrong: Vec<Place> = match (form, value.get_ref()) {
+        let wrong: Vec<PolicyPlace> = match (kind.form(), value.get_ref()) {
             (Form::Listed, DeValue::Array(items)) => {
                 items.iter().filter_map(|item| add("", place(item.span()), item.get_ref())).collect()
             }
@@ -126,42 +127,55 @@ pub(super) fn entries<'f>(file: &'f str, text: &str, findings: &mut Vec<Finding>
             (Form::Single, value) => add("", place(key.span()), value).into_iter().collect(),
             _ => vec![place(key.span())],
         };
-        findings.extend(wrong.into_iter().map(|at| located(otherwise(file, name, form), at)));
+        findings.extend(wrong.into_iter().map(|at| located(otherwise(file, kind), at)));
     }
     entries.sort_by_key(|entry| entry.table.place);
     entries
 }
 
-fn table<'f>(file: &'f str, fields: &DeTable<'_>, place: &dyn Fn(Range<usize>) -> Place, at: Place) -> Table<'f> {
+fn table<'f>(
+    file: &'f str,
+    fields: &DeTable<'_>,
+    place: &dyn Fn(Range<usize>) -> PolicyPlace,
+    at: PolicyPlace,
+    form: &'static PolicyTable,
+) -> DocumentTable<'f> {
     let field = |(key, value): (&toml::Spanned<toml::de::DeString<'_>>, &toml::Spanned<DeValue<'_>>)| {
-        let found = Found::of(value.get_ref(), place, place(value.span()));
+        let found = SpannedValue::of(value.get_ref(), place, place(value.span()));
         (key.get_ref().to_string(), (place(key.span()), found))
     };
-    Table { file, place: at, fields: fields.iter().map(field).collect(), asked: Vec::new(), findings: Vec::new() }
+    DocumentTable {
+        file,
+        place: at,
+        fields: fields.iter().map(field).collect(),
+        asked: Vec::new(),
+        form,
+        findings: Vec::new(),
+    }
 }
 
 fn unknown(file: &str, name: &str) -> Finding {
-    let listed = KINDS.map(|(name, _, form)| format!("`{}`", form.written(name))).join(", ");
-    let near = nearest(name, KINDS.map(|(name, _, _)| name));
-    let remedy = match KINDS.into_iter().find(|(known, _, _)| Some(*known) == near) {
-        Some((near, _, form)) => format!("did you mean `{}`?", form.written(near)),
+    let listed = ValueKind::ALL.map(|kind| format!("`{}`", kind.heading())).join(", ");
+    let near = nearest(name, ValueKind::ALL.map(ValueKind::as_str));
+    let remedy = match near.and_then(ValueKind::parse) {
+        Some(near) => format!("did you mean `{}`?", near.heading()),
         None => format!("there is: {listed}"),
     };
-    Finding::error(file, format!("nothing in policies is called `{}`", name.escape_debug())).remedy(remedy)
+    Finding::error(file, format!("policies have no table `{}`", name.escape_debug())).remedy(remedy)
 }
 
-fn otherwise(file: &str, name: &str, form: Form) -> Finding {
-    Finding::error(file, format!("`{name}` is written otherwise"))
-        .remedy(format!("write `{}` above each, and its fields below", form.written(name)))
+fn otherwise(file: &str, kind: ValueKind) -> Finding {
+    Finding::error(file, format!("`{kind}` has the wrong form"))
+        .remedy(format!("write `{}` above each, and its fields below", kind.heading()))
 }
 
-fn located(finding: Finding, (line, column): Place) -> Finding {
+fn located(finding: Finding, (line, column): PolicyPlace) -> Finding {
     finding.at(format!("{line}:{column}"))
 }
 
-impl<'f> Table<'f> {
-    /// Something wrong, and where.
-    pub(super) fn fault(&mut self, place: Place, text: impl Into<String>, remedy: impl Into<String>) {
+impl<'f> DocumentTable<'f> {
+    /// Adds an error with its place.
+    pub(super) fn fault(&mut self, place: PolicyPlace, text: impl Into<String>, remedy: impl Into<String>) {
         self.findings.push(located(Finding::error(self.file, text).remedy(remedy), place));
     }
 
@@ -170,12 +184,12 @@ impl<'f> Table<'f> {
     }
 
     /// Takes a field out.
-    pub(super) fn take(&mut self, name: &'static str) -> Option<Found<Place>> {
+    pub(super) fn take(&mut self, name: &'static str) -> Option<SpannedValue<PolicyPlace>> {
         self.asked.push(name);
         self.fields.remove(name).map(|(_, found)| found)
     }
 
-    pub(super) fn text(&mut self, name: &'static str) -> Option<(Place, String)> {
+    pub(super) fn text(&mut self, name: &'static str) -> Option<(PolicyPlace, String)> {
         let found = self.take(name)?;
         self.text_of(name, found)
     }
@@ -183,43 +197,59 @@ impl<'f> Table<'f> {
     pub(super) fn truth(&mut self, name: &'static str) -> Option<bool> {
         let found = self.take(name)?;
         match found.raw {
-            Raw::Truth(truth) => Some(truth),
+            RawItem::Truth(truth) => Some(truth),
             other => self.wrong(name, found.place, &other, "`true` or `false`"),
         }
     }
 
-    /// A table inside of this one; its own end is told to [`Table::include`].
-    pub(super) fn nested(&mut self, name: &'static str) -> Option<Table<'f>> {
+    /// Takes out an inner table; [`DocumentTable::include`] ends it.
+    pub(super) fn nested(&mut self, name: &'static str) -> Option<DocumentTable<'f>> {
         let found = self.take(name)?;
         self.nested_of(name, found)
     }
 
-    pub(super) fn nested_of(&mut self, name: &str, found: Found<Place>) -> Option<Table<'f>> {
+    pub(super) fn nested_of(&mut self, name: &str, found: SpannedValue<PolicyPlace>) -> Option<DocumentTable<'f>> {
         match found.raw {
-            Raw::Table(fields) => {
+            RawItem::Table(fields) => {
                 let fields = fields.into_iter().map(|(name, found)| (name, (found.place, found))).collect();
-                Some(Table { file: self.file, place: found.place, fields, asked: Vec::new(), findings: Vec::new() })
+                Some(DocumentTable {
+                    file: self.file,
+                    place: found.place,
+                    fields,
+                    asked: Vec::new(),
+                    form: self.form.inside(name),
+                    findings: Vec::new(),
+                })
             }
             other => self.wrong(name, found.place, &other, "a table"),
         }
     }
 
-    /// Ends a table inside of this one.
-    pub(super) fn include(&mut self, nested: Table<'_>) {
+    /// Ends an inner table.
+    pub(super) fn include(&mut self, nested: DocumentTable<'_>) {
         nested.end(&mut self.findings);
     }
 
-    /// Takes out all that was not asked for yet.
-    pub(super) fn rest(&mut self) -> Vec<(String, Found<Place>)> {
+    /// Takes out all fields that were not requested yet.
+    pub(super) fn rest(&mut self) -> Vec<(String, SpannedValue<PolicyPlace>)> {
         std::mem::take(&mut self.fields).into_iter().map(|(name, (_, found))| (name, found)).collect()
     }
 
-    /// A whole number from one to another.
-    pub(super) fn number(&mut self, name: &'static str, range: std::ops::RangeInclusive<u64>) -> Option<u64> {
+    /// Returns the fields that it may have.
+    pub(super) fn form(&self) -> &'static PolicyTable {
+        self.form
+    }
+
+    /// Takes a whole number in the range of its field.
+    pub(super) fn number(&mut self, name: &'static str) -> Option<u64> {
         let found = self.take(name)?;
+        let range = match self.form.field(name).map(|field| &field.value) {
+            Some(FieldValue::Number { least, most }) => *least..=*most,
+            _ => 0..=u64::MAX,
+        };
         match found.raw {
-            Raw::Number(Some(number)) if range.contains(&number) => Some(number),
-            Raw::Number(_) => {
+            RawItem::Number(Some(number)) if range.contains(&number) => Some(number),
+            RawItem::Number(_) => {
                 let remedy = format!("write {} to {}", range.start(), range.end());
                 self.fault(found.place, format!("`{name}` is out of range"), remedy);
                 None
@@ -228,68 +258,72 @@ impl<'f> Table<'f> {
         }
     }
 
-    /// A field that must be there; `read` says what is wrong if it is there and wrong.
+    /// Takes out a required field; `read` reports it if it is invalid.
     pub(super) fn required<T>(
         &mut self,
         name: &'static str,
-        remedy: &str,
-        read: impl FnOnce(&mut Table<'f>, &'static str) -> Option<T>,
+        read: impl FnOnce(&mut DocumentTable<'f>, &'static str) -> Option<T>,
     ) -> Option<T> {
         if !self.has(name) {
             let place = self.place;
             self.take(name);
+            let remedy = self.form.field(name).map_or("write it", PolicyField::remedy);
             self.fault(place, format!("`{name}` is missing"), remedy);
             return None;
         }
         read(self, name)
     }
 
-    /// A text, or a list of them: each with its place.
-    pub(super) fn one_or_more(&mut self, name: &'static str) -> Option<Vec<(Place, String)>> {
+    /// Takes out a text or a list of texts, each with its place.
+    pub(super) fn one_or_more(&mut self, name: &'static str) -> Option<Vec<(PolicyPlace, String)>> {
         let found = self.take(name)?;
         self.one_or_more_of(name, found)
     }
 
-    pub(super) fn one_or_more_of(&mut self, name: &str, found: Found<Place>) -> Option<Vec<(Place, String)>> {
+    pub(super) fn one_or_more_of(
+        &mut self,
+        name: &str,
+        found: SpannedValue<PolicyPlace>,
+    ) -> Option<Vec<(PolicyPlace, String)>> {
         match found.raw {
-            Raw::Text(_) => self.text_of(name, found).map(|text| vec![text]),
-            Raw::List(items) if items.is_empty() => {
-                let fault = format!("`{name}` is empty: it would fit nothing");
-                self.fault(found.place, fault, "name at least one, or leave it out");
+            RawItem::Text(_) => self.text_of(name, found).map(|text| vec![text]),
+            RawItem::List(items) if items.is_empty() => {
+                let fault = format!("`{name}` is empty: nothing would match");
+                self.fault(found.place, fault, "add at least one, or remove it");
                 None
             }
-            Raw::List(items) => items.into_iter().map(|item| self.text_of(name, item)).collect(),
+            RawItem::List(items) => items.into_iter().map(|item| self.text_of(name, item)).collect(),
             other => self.wrong(name, found.place, &other, "a text, or a list of texts"),
         }
     }
 
-    /// A list of texts, none of them twice; an empty one is a fault unless it may be `empty`.
-    pub(super) fn texts(&mut self, name: &'static str, empty: bool) -> Option<Vec<(Place, String)>> {
+    /// Takes out a list of texts without duplicates; an empty list is an error unless `empty` allows it.
+    pub(super) fn texts(&mut self, name: &'static str, empty: bool) -> Option<Vec<(PolicyPlace, String)>> {
         let found = self.take(name)?;
         let items = match found.raw {
-            Raw::List(items) => items,
+            RawItem::List(items) => items,
             other => return self.wrong(name, found.place, &other, "a list of texts"),
         };
         if items.is_empty() && !empty {
             self.fault(
                 found.place,
-                format!("`{name}` is empty: it would fit nothing"),
-                "name at least one, or leave it out",
+                format!("`{name}` is empty: nothing would match"),
+                "add at least one, or remove it",
             );
             return None;
         }
-        let mut texts: Vec<(Place, String)> = Vec::new();
+        let mut texts: Vec<(PolicyPlace, String)> = Vec::new();
         for item in items {
             let (place, text) = self.text_of(name, item)?;
             if texts.iter().any(|(_, other)| *other == text) {
-                self.fault(place, format!("`{name}` names `{}` twice", text.escape_debug()), "take one of them out");
+                self.fault(place, format!("`{name}` names `{}` twice", text.escape_debug()), "remove one of them");
             }
             texts.push((place, text));
         }
         Some(texts)
     }
 
-    /// One of these words.
+    /// Takes out one of these words.
     pub(super) fn choice<T: Copy>(&mut self, name: &'static str, words: &[(&str, T)]) -> Option<T> {
         let (place, text) = self.text(name)?;
         self.choice_of(name, place, &text, words)
@@ -298,7 +332,7 @@ impl<'f> Table<'f> {
     pub(super) fn choice_of<T: Copy>(
         &mut self,
         name: &'static str,
-        place: Place,
+        place: PolicyPlace,
         text: &str,
         words: &[(&str, T)],
     ) -> Option<T> {
@@ -309,10 +343,10 @@ impl<'f> Table<'f> {
         found
     }
 
-    /// A name that is none of these.
+    /// Adds an error for an unknown name.
     pub(super) fn unknown_name<'n>(
         &mut self,
-        place: Place,
+        place: PolicyPlace,
         what: &str,
         text: &str,
         known: impl Iterator<Item = &'n str> + Clone,
@@ -325,7 +359,7 @@ impl<'f> Table<'f> {
         self.fault(place, format!("{what} cannot be `{}`", text.escape_debug()), remedy);
     }
 
-    /// Ends the reading: what is left becomes findings. Whether nothing was wrong with the table.
+    /// Ends the reading: fields that are left become findings. Returns whether the table had no error.
     pub(super) fn end(mut self, findings: &mut Vec<Finding>) -> bool {
         for (name, (place, _)) in std::mem::take(&mut self.fields) {
             let remedy = match nearest(&name, self.asked.iter().copied()) {
@@ -339,19 +373,19 @@ impl<'f> Table<'f> {
         is_good
     }
 
-    fn text_of(&mut self, name: &str, found: Found<Place>) -> Option<(Place, String)> {
+    fn text_of(&mut self, name: &str, found: SpannedValue<PolicyPlace>) -> Option<(PolicyPlace, String)> {
         match found.raw {
-            Raw::Text(text) if text.is_empty() || text.trim() != text || text.contains(char::is_control) => {
+            RawItem::Text(text) if text.is_empty() || text.trim() != text || text.contains(char::is_control) => {
                 let fault = format!("`{name}` is empty, or has blanks at its ends or control characters");
-                self.fault(found.place, fault, "take them out");
+                self.fault(found.place, fault, "remove them");
                 None
             }
-            Raw::Text(text) => Some((found.place, text)),
+            RawItem::Text(text) => Some((found.place, text)),
             other => self.wrong(name, found.place, &other, "a text"),
         }
     }
 
-    pub(super) fn wrong<T>(&mut self, name: &str, place: Place, raw: &Raw, expected: &str) -> Option<T> {
+    pub(super) fn wrong<T>(&mut self, name: &str, place: PolicyPlace, raw: &RawItem, expected: &str) -> Option<T> {
         self.fault(place, format!("`{name}`: {}", raw.instead_of(expected)), format!("write {expected}"));
         None
     }

@@ -1,4 +1,4 @@
-//! Why a verdict is what it is: in words for people, and as JSON for programs. Command line and console tell the same.
+//! Explains a verdict: in words for people, and as JSON for programs. Command line and console use the same text.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,21 +6,21 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use super::limit::{Limit, Max, Reservation};
+use super::policy_test::NearMiss;
 use super::rate::Mode;
 use super::rules::{Cause, Reason, Rules, Verdict};
-use super::trial::NearMiss;
 use crate::base::money::MicroUsd;
-use crate::commit::WindowKey;
+use crate::ledger::WindowKey;
 
-/// A verdict, and all that can be said of it.
+/// A verdict with its details.
 #[derive(Clone, Copy, Debug)]
 pub struct Explanation<'v> {
     pub rules: &'v Rules,
     pub verdict: &'v Verdict,
     pub near: &'v [NearMiss],
-    /// What it would count in, if it went on.
+    /// The windows that the request would count in.
     pub counts: &'v [Reservation],
-    /// What windows hold already, as far as a store was asked.
+    /// The units in windows, as far as a store was read.
     pub used: &'v BTreeMap<WindowKey, u64>,
 }
 
@@ -31,8 +31,8 @@ impl Max {
         }
     }
 
-    /// So many of what is counted, in words.
-    pub fn told(self, units: u64) -> String {
+    /// Formats a number of what is counted.
+    pub fn describe(self, units: u64) -> String {
         match self {
             Max::MicroUsd(_) => {
                 MicroUsd::new(units).map_or_else(|_| format!("{units} millionths of a USD"), |usd| usd.to_string())
@@ -88,12 +88,12 @@ impl Explanation<'_> {
     fn counted(&self, reservation: &Reservation) -> Option<String> {
         let limit = self.limit(reservation)?;
         let (max, adds) = (limit.max, reservation.units);
-        let used = self.used.get(&reservation.window).map(|used| format!(", {} used", max.told(*used)));
+        let used = self.used.get(&reservation.window).map(|used| format!(", {} used", max.describe(*used)));
         let shadow = if reservation.mode == Mode::Shadow { " (in shadow)" } else { "" };
         Some(format!(
             "{} of {}{} in limit {}{}{shadow}",
-            max.told(adds),
-            max.told(reservation.max),
+            max.describe(adds),
+            max.describe(reservation.max),
             used.unwrap_or_default(),
             limit.id,
             key_in_words(limit, &reservation.window.key),
@@ -101,15 +101,15 @@ impl Explanation<'_> {
     }
 }
 
-/// A key of a window by the names of what it is made of.
+/// Returns the key of a window by the names of its parts.
 pub fn key_as_json(limit: &Limit, key: &str) -> Value {
     Value::Object(limit.named(key).map(|(name, value)| (name.to_owned(), Value::from(value))).collect())
 }
 
-/// ` for environment production, caller main:payroll`; nothing where all count together.
+/// Formats ` for environment production, caller main:payroll`; empty if all requests count together.
 pub fn key_in_words(limit: &Limit, key: &str) -> String {
     let short = |value: String| match value.get(..8) {
-        // A digest says no more to people than its beginning.
+        // People only need the beginning of a digest.
         Some(start) if value.len() == 64 && value.bytes().all(|b| b.is_ascii_hexdigit()) => format!("{start}…"),
         _ if value.is_empty() => "none".to_owned(),
         _ => value,

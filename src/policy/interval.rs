@@ -1,8 +1,8 @@
-//! Intervals as people write them: `(0, 5000]`, `[22, 24)`, `(5000, inf)`.
+//! Parses intervals as people write them: `(0, 5000]`, `[22, 24)`, `(5000, inf)`.
 
 use std::fmt;
 
-/// From one whole number to another, both of them in it.
+/// A range of whole numbers, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
     pub least: u128,
@@ -10,16 +10,17 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Reads one; `number` reads an end of it. What it could hold nothing of is refused.
+    /// Parses an interval; `number` parses an end. An empty interval is refused.
     pub fn parse(text: &str, number: impl Fn(&str) -> Result<u128, String>) -> Result<Interval, String> {
         let inner = text.strip_prefix(['(', '[']).and_then(|rest| rest.strip_suffix([')', ']']));
-        let (least, most) = inner.and_then(|inner| inner.split_once(',')).ok_or("it is not two numbers in brackets")?;
+        let (least, most) =
+            inner.and_then(|inner| inner.split_once(',')).ok_or("an interval must be two numbers in brackets")?;
         let (least, most) = (least.trim(), most.trim());
         let low = number(least).map_err(|why| format!("`{}`: {why}", least.escape_debug()))?;
         let low = if text.starts_with('(') { low.checked_add(1) } else { Some(low) };
         let high = match most {
             "inf" if text.ends_with(')') => Some(u128::MAX),
-            "inf" => return Err("nothing reaches `inf`: write `inf)`".to_owned()),
+            "inf" => return Err("`inf` is never included: write `inf)`".to_owned()),
             most => {
                 let high = number(most).map_err(|why| format!("`{}`: {why}", most.escape_debug()))?;
                 if text.ends_with(')') { high.checked_sub(1) } else { Some(high) }
@@ -27,7 +28,7 @@ impl Interval {
         };
         match low.zip(high) {
             Some((least, most)) if least <= most => Ok(Interval { least, most }),
-            _ => Err("nothing is in it".to_owned()),
+            _ => Err("the interval is empty".to_owned()),
         }
     }
 

@@ -1,51 +1,45 @@
-//! `[[invariant]]`: what must be so of every request, whatever the rules say; to be proved when a set is loaded.
+//! `[[invariant]]`: a claim about every request, proved when a set is loaded.
 
 use std::sync::Arc;
 
-use super::Known;
+use super::KnownNames;
 use super::condition::{Condition, Sense};
-use super::document::Table;
+use super::document::DocumentTable;
 use super::rate;
-use super::rule::{EFFECTS, Effect};
+use super::rule::Effect;
 use super::when::{self, Vocabulary, When};
 use crate::base::finding::Finding;
+use crate::base::word_enum::word_enum;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Invariant {
     pub id: Arc<str>,
     pub file: String,
-    /// The line and the column that it stands in.
+    /// The line and the column of the table.
     pub place: (usize, usize),
-    pub claim: Claim,
+    pub claim: InvariantClaim,
     pub effect: Effect,
     pub(super) when: When,
 }
 
-/// What is claimed of the requests that it is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claim {
-    /// None of them has the effect.
-    Never,
-    /// Each of them has it.
-    Always,
-}
-
-impl Claim {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Claim::Never => "never",
-            Claim::Always => "always",
-        }
+word_enum! {
+    /// The claim about the requests that the invariant matches.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum InvariantClaim {
+        /// No such request has the effect.
+        Never = "never",
+        /// Every such request has the effect.
+        Always = "always",
     }
 }
 
 impl Invariant {
-    /// One that promises passage is about requests of which every name fits, as a rule that allows is; all others
-    /// about those of which any fits.
+    /// An invariant that promises passage matches requests whose every name fits, like a rule that allows; all others
+    /// match if any name fits.
     pub(super) fn sense(&self) -> Sense {
         match (self.claim, self.effect) {
-            (Claim::Always, Effect::Allow) | (Claim::Never, Effect::Deny) => Sense::Permits,
-            (Claim::Always | Claim::Never, _) => Sense::Restricts,
+            (InvariantClaim::Always, Effect::Allow) | (InvariantClaim::Never, Effect::Deny) => Sense::Permits,
+            (InvariantClaim::Always | InvariantClaim::Never, _) => Sense::Restricts,
         }
     }
 
@@ -54,11 +48,11 @@ impl Invariant {
     }
 }
 
-/// Reads one; what is wrong goes to the findings.
-pub(super) fn read(
+/// Reads an invariant; errors go to the findings.
+pub(super) fn read_invariant(
     file: &str,
-    mut table: Table<'_>,
-    known: &Known<'_>,
+    mut table: DocumentTable<'_>,
+    known: &KnownNames<'_>,
     words: &Vocabulary,
     findings: &mut Vec<Finding>,
 ) -> Option<Invariant> {
@@ -67,17 +61,16 @@ pub(super) fn read(
     let remedy = "write for example `never = { effect = \"allow\", op = [\"@money\"], amount = \"(5000, inf) USD\" }`";
     let (never, always) = (table.nested("never"), table.nested("always"));
     let claimed = match (never, always) {
-        (Some(never), None) => Some((Claim::Never, never)),
-        (None, Some(always)) => Some((Claim::Always, always)),
+        (Some(never), None) => Some((InvariantClaim::Never, never)),
+        (None, Some(always)) => Some((InvariantClaim::Always, always)),
         _ => {
-            table.fault(place, "it is not said what is never or always so: one of `never` and `always`", remedy);
+            table.fault(place, "exactly one of `never` and `always` is required", remedy);
             None
         }
     };
     let claimed = claimed.map(|(claim, mut nested)| {
-        let effects = "write `effect = \"allow\"`, `\"hold\"` or `\"deny\"`";
-        let effect = nested.required("effect", effects, |table, name| table.choice(name, &EFFECTS));
-        let when = when::read(&mut nested, known, words);
+        let effect = nested.required("effect", |table, name| table.choice(name, &Effect::WORDS));
+        let when = when::read_when(&mut nested, known, words);
         table.include(nested);
         (claim, effect, when)
     });

@@ -1,4 +1,4 @@
-//! `[[limit]]`: how much, or how often, in how long, and what counts together.
+//! `[[limit]]`: how much money or how many calls in a window, and what counts together.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,52 +8,53 @@ use jiff::civil::Weekday;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _, Zoned};
 
-use super::Known;
-use super::asked::{Facts, Field, View};
-use super::condition::{Condition, Sense, Untold};
-use super::document::Table;
+use super::KnownNames;
+use super::condition::{Condition, Sense};
+use super::document::DocumentTable;
+use super::literal::MissingFact;
 use super::rate::{self, Mode};
+use super::request::{Facts, Field, View};
 use super::rule::{self, all_hold};
 use super::when::{self, Vocabulary};
 use super::words;
 use crate::base::finding::Finding;
 use crate::base::ids::OperationId;
-use crate::commit::{MAX_UNITS, Span, StoreTime, WindowKey};
+use crate::base::json::{self, Limits};
+use crate::base::word_enum::word_enum;
+use crate::ledger::{MAX_UNITS, StoreTime, WindowKey, WindowSpan};
 
-/// Into how many buckets a rolling window is cut.
+/// How many buckets a rolling window is divided into.
 const BUCKETS: u32 = 60;
-/// More windows than these are no payment but an attempt.
-const MOST_WINDOWS: usize = 64;
-pub(super) const KEYS: [(&str, Key); 10] = [
-    ("environment", Key::Names(Field::Environment)),
-    ("caller", Key::Names(Field::Caller)),
-    ("issuer", Key::Names(Field::Issuer)),
-    ("role", Key::Names(Field::Role)),
-    ("user", Key::Names(Field::User)),
-    ("chain", Key::Names(Field::Chain)),
-    ("currency", Key::Names(Field::Currency)),
-    ("operation", Key::Operation),
-    ("destination", Key::Destination),
-    ("payment", Key::Payment),
+/// A request that counts in more windows is not a payment but an attack.
+const MAX_WINDOWS: usize = 64;
+pub(super) const KEYS: [(&str, LimitKey); 10] = [
+    ("environment", LimitKey::Names(Field::Environment)),
+    ("caller", LimitKey::Names(Field::Caller)),
+    ("issuer", LimitKey::Names(Field::Issuer)),
+    ("role", LimitKey::Names(Field::Role)),
+    ("user", LimitKey::Names(Field::User)),
+    ("chain", LimitKey::Names(Field::Chain)),
+    ("currency", LimitKey::Names(Field::Currency)),
+    ("operation", LimitKey::Operation),
+    ("destination", LimitKey::Destination),
+    ("payment", LimitKey::Payment),
 ];
-pub(super) const PERIODS: [(&str, Period); 3] =
-    [("day", Period::Day), ("week", Period::Week), ("month", Period::Month)];
 pub(super) const OVERS: [(&str, bool); 2] = [("deny", false), ("hold", true)];
 pub(super) const WITHOUT: [(&str, bool); 2] = [("deny", true), ("skip", false)];
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
     pub id: Arc<str>,
-    /// The line and the column that it stands in.
+    /// The line and the column of the table.
     pub place: (usize, usize),
     pub max: Max,
-    /// The approval that may exceed it; nothing where nobody may.
+    /// The approval that may exceed it; `None` if nothing may.
     pub over: Option<Arc<str>>,
     pub mode: Mode,
     pub(super) operations: BTreeSet<OperationId>,
     pub(super) conditions: Vec<Condition>,
     pub(super) window: Window,
-    pub(super) per: BTreeSet<Key>,
+    pub(super) per: BTreeSet<LimitKey>,
     /// Whether an operation without an amount is denied; otherwise it does not count.
     pub(super) denies_without: bool,
 }
@@ -65,7 +66,7 @@ pub enum Max {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Key {
+pub(super) enum LimitKey {
     Names(Field),
     Operation,
     Destination,
@@ -78,18 +79,20 @@ pub(super) enum Window {
     Calendar(Period, TimeZone),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Period {
-    Day,
-    Week,
-    Month,
+word_enum! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(super) enum Period {
+        Day = "day",
+        Week = "week",
+        Month = "month",
+    }
 }
 
-/// What must be reserved before a request is sent: the material of a step of the commit.
+/// The units to reserve before a request is sent, for a step of the commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reservation {
     pub window: WindowKey,
-    pub span: Span,
+    pub span: WindowSpan,
     pub units: u64,
     pub max: u64,
     /// The approval that may exceed the limit.
@@ -97,27 +100,29 @@ pub struct Reservation {
     pub mode: Mode,
 }
 
-impl Key {
-    /// Whether the caller cannot choose it anew with each request.
+impl LimitKey {
+    /// Whether the caller cannot choose the key anew with each request.
     fn is_given(self) -> bool {
         match self {
-            Key::Names(field) => field.is_of_caller(),
-            Key::Operation => true,
-            Key::Destination | Key::Payment => false,
+            LimitKey::Names(field) => field.is_of_caller(),
+            LimitKey::Operation => true,
+            LimitKey::Destination | LimitKey::Payment => false,
         }
     }
 }
 
 impl Limit {
-    /// The windows that a request of one of its operations counts in.
-    pub(super) fn reservations(&self, view: &View<'_>, facts: &Facts) -> Result<Vec<Reservation>, Untold> {
+    /// Returns the windows that a request counts in.
+    pub(super) fn reservations(&self, view: &View<'_>, facts: &Facts) -> Result<Vec<Reservation>, MissingFact> {
         if !all_hold(&self.conditions, view, facts, Sense::Restricts)? {
             return Ok(Vec::new());
         }
         let (units, max) = match (self.max, view.value) {
             (Max::Calls(max), _) => (1, max),
-            (Max::MicroUsd(max), Some(value)) => (value.map_err(|_| Untold("the amount has no value"))?.as_u64(), max),
-            (Max::MicroUsd(_), None) if self.denies_without => return Err(Untold("the operation has no amount")),
+            (Max::MicroUsd(max), Some(value)) => {
+                (value.map_err(|_| MissingFact("the amount has no value"))?.as_u64(), max)
+            }
+            (Max::MicroUsd(_), None) if self.denies_without => return Err(MissingFact("the operation has no amount")),
             (Max::MicroUsd(_), None) => return Ok(Vec::new()),
         };
         let span = self.window.span(facts)?;
@@ -132,56 +137,56 @@ impl Limit {
         Ok(self.keys(view)?.into_iter().map(reservation).collect())
     }
 
-    /// One value for each key; where a key has several, the request counts under each.
-    fn keys(&self, view: &View<'_>) -> Result<BTreeSet<Vec<String>>, Untold> {
+    /// Returns each key of a request; where a field has several values, the request counts under each.
+    fn keys(&self, view: &View<'_>) -> Result<BTreeSet<Vec<String>>, MissingFact> {
         let mut keys = BTreeSet::from([Vec::new()]);
         for key in &self.per {
             let values: BTreeSet<String> = match key {
-                Key::Names(field) => view.names(*field).map(str::to_owned).collect(),
-                Key::Operation => BTreeSet::from([view.asked.operation.id.to_string()]),
-                Key::Destination => view.destinations().into_iter().collect(),
-                Key::Payment => BTreeSet::from([view.payment().to_hex()]),
+                LimitKey::Names(field) => view.names(*field).map(str::to_owned).collect(),
+                LimitKey::Operation => BTreeSet::from([view.asked.operation.id.to_string()]),
+                LimitKey::Destination => view.destinations().into_iter().collect(),
+                LimitKey::Payment => BTreeSet::from([view.payment().to_hex()]),
             };
-            // Who names nothing counts together with all who name nothing.
+            // All requests without a value count together.
             let values = if values.is_empty() { BTreeSet::from([String::new()]) } else { values };
             let with = |key: &Vec<String>| {
                 let longer = |value: &String| key.iter().chain([value]).cloned().collect::<Vec<_>>();
                 values.iter().map(longer).collect::<Vec<_>>()
             };
             keys = keys.iter().flat_map(with).collect();
-            if keys.len() > MOST_WINDOWS {
-                return Err(Untold("the request counts in too many windows"));
+            if keys.len() > MAX_WINDOWS {
+                return Err(MissingFact("the request counts in too many windows"));
             }
         }
         Ok(keys)
     }
 
-    /// Over which time its windows count now.
-    pub fn span(&self, now: StoreTime) -> Option<Span> {
+    /// Returns the span of its windows now.
+    pub fn span(&self, now: StoreTime) -> Option<WindowSpan> {
         self.window.span(&Facts { now, ..Facts::default() }).ok()
     }
 
-    /// The parts of the key of a window, by their names.
+    /// Returns the parts of a window's key, by name.
     pub(super) fn named(&self, key: &str) -> impl Iterator<Item = (&'static str, String)> {
-        let values: Vec<String> = serde_json::from_str(key).unwrap_or_default();
-        let name = |key: &Key| KEYS.iter().find(|(_, other)| other == key).map_or("", |(name, _)| *name);
+        let values: Vec<String> = json::from_slice(key.as_bytes(), Limits::ANSWER).unwrap_or_default();
+        let name = |key: &LimitKey| KEYS.iter().find(|(_, other)| other == key).map_or("", |(name, _)| *name);
         self.per.iter().map(name).zip(values).collect::<Vec<_>>().into_iter()
     }
 
-    /// Whether the caller could be in a fresh window with every request.
+    /// Whether the caller could use a fresh window for every request.
     pub(super) fn is_open(&self) -> bool {
         !self.per.is_empty() && self.per.iter().all(|key| !key.is_given())
     }
 
-    /// The operations that need an enclosing limit, if it is open. A payment without an amount has nothing to bound but
-    /// its repetition.
-    pub(super) fn to_enclose<'l>(&'l self, known: &'l Known<'_>) -> impl Iterator<Item = &'l OperationId> {
+    /// Returns the operations that need an enclosing limit, if the limit is open. A payment without an amount can only
+    /// be bounded by number.
+    pub(super) fn to_enclose<'l>(&'l self, known: &'l KnownNames<'_>) -> impl Iterator<Item = &'l OperationId> {
         let has_amount =
             |id: &&OperationId| known.catalog.operation(id).is_some_and(|operation| operation.has_amount());
-        self.operations.iter().filter(move |id| !self.per.contains(&Key::Payment) || has_amount(id))
+        self.operations.iter().filter(move |id| !self.per.contains(&LimitKey::Payment) || has_amount(id))
     }
 
-    /// Whether it bounds what a caller does with an operation, whatever the caller writes.
+    /// Whether it bounds a caller's use of an operation, whatever the caller writes.
     pub(super) fn encloses(&self, operation: &OperationId) -> bool {
         self.mode == Mode::Enforce
             && self.conditions.is_empty()
@@ -191,15 +196,16 @@ impl Limit {
 }
 
 impl Window {
-    fn span(&self, facts: &Facts) -> Result<Span, Untold> {
+    fn span(&self, facts: &Facts) -> Result<WindowSpan, MissingFact> {
         match self {
-            Window::Rolling(length) => Ok(Span::Rolling { bucket: *length / BUCKETS, count: BUCKETS }),
+            Window::Rolling(length) => Ok(WindowSpan::Rolling { bucket: *length / BUCKETS, count: BUCKETS }),
             Window::Calendar(period, zone) => {
-                let now =
-                    Timestamp::from_microsecond(facts.now.as_micros()).map_err(|_| Untold("there is no such time"))?;
-                let (from, to) = period.around(&now.to_zoned(zone.clone())).ok_or(Untold("the calendar ends here"))?;
+                let now = Timestamp::from_microsecond(facts.now.as_micros())
+                    .map_err(|_| MissingFact("the time is out of range"))?;
+                let (from, to) =
+                    period.around(&now.to_zoned(zone.clone())).ok_or(MissingFact("the time is beyond the calendar"))?;
                 let time = |zoned: Zoned| StoreTime::of_micros(zoned.timestamp().as_microsecond());
-                Ok(Span::Fixed { from: time(from), to: time(to) })
+                Ok(WindowSpan::Fixed { from: time(from), to: time(to) })
             }
         }
     }
@@ -221,17 +227,16 @@ impl Period {
     }
 }
 
-/// Reads one; what is wrong goes to the findings.
-pub(super) fn read(
-    mut table: Table<'_>,
-    known: &Known<'_>,
+/// Reads a limit; errors go to the findings.
+pub(super) fn read_limit(
+    mut table: DocumentTable<'_>,
+    known: &KnownNames<'_>,
     words: &Vocabulary,
     findings: &mut Vec<Finding>,
 ) -> Option<Limit> {
     let place = table.place;
     let id = rate::id(&mut table);
-    let remedy = "write `ops = [\"@money\"]`, or operations by their ids";
-    let ops = table.required("ops", remedy, Table::one_or_more);
+    let ops = table.required("ops", DocumentTable::one_or_more);
     let operations = ops.map(|ops| rate::operations(&mut table, &ops, known)).unwrap_or_default();
     let reads = known.catalog.operations().iter().find(|o| !o.is_write() && operations.contains(&o.id));
     if let Some(read) = reads {
@@ -243,13 +248,13 @@ pub(super) fn read(
         table.include(nested);
         conditions
     });
-    let window = table.required("window", "write for example `window = \"rolling 24h\"`", window);
+    let window = table.required("window", window);
     let per = table.texts("per", true).unwrap_or_default();
     let per = per.iter().filter_map(|(place, text)| table.choice_of("per", *place, text, &KEYS)).collect();
-    let max = table.required("max", "write for example `max = \"250000 USD\"` or `\"10 calls\"`", max);
+    let max = table.required("max", max);
     let denies_without = without(&mut table, max, &operations, known);
     let over = over(&mut table, words);
-    let mode = table.choice("mode", &rate::MODES).unwrap_or(Mode::Enforce);
+    let mode = table.choice("mode", &Mode::WORDS).unwrap_or(Mode::Enforce);
     let is_good = table.end(findings);
     let conditions = conditions.unwrap_or_default();
     let read =
@@ -257,40 +262,45 @@ pub(super) fn read(
     is_good.then_some(read)
 }
 
-fn without(table: &mut Table<'_>, max: Option<Max>, operations: &BTreeSet<OperationId>, known: &Known<'_>) -> bool {
+fn without(
+    table: &mut DocumentTable<'_>,
+    max: Option<Max>,
+    operations: &BTreeSet<OperationId>,
+    known: &KnownNames<'_>,
+) -> bool {
     let place = table.place;
     let without = table.choice("without_amount", &WITHOUT);
     match (max, without, when::first_without_amount(operations, known)) {
         (Some(Max::MicroUsd(_)), None, Some(name)) => {
             let fault = format!("`{name}` has no amount, and the limit counts amounts");
-            table.fault(place, fault, "leave it out of `ops`, or write `without_amount = \"deny\"` or `\"skip\"`");
+            table.fault(place, fault, "remove it from `ops`, or add `without_amount = \"deny\"` or `\"skip\"`");
         }
         (Some(Max::Calls(_)), Some(_), _) => {
-            table.fault(place, "`without_amount` says nothing where calls are counted", "take it out");
+            table.fault(place, "`without_amount` has no effect where calls are counted", "remove it");
         }
         _ => {}
     }
     without.unwrap_or(true)
 }
 
-fn over(table: &mut Table<'_>, words: &Vocabulary) -> Option<Arc<str>> {
+fn over(table: &mut DocumentTable<'_>, words: &Vocabulary) -> Option<Arc<str>> {
     let place = table.place;
     let approval = rule::approval(table, words);
     let remedy = "write `over = \"deny\"`, or `over = \"hold\"` and `approval`";
-    let holds = table.required("over", remedy, |table, name| table.choice(name, &OVERS))?;
+    let holds = table.required("over", |table, name| table.choice(name, &OVERS))?;
     if holds != approval.is_some() {
-        table.fault(place, "`approval` goes with `over = \"hold\"`, and only with it", remedy);
+        table.fault(place, "`approval` needs `over = \"hold\"`, and `over = \"hold\"` needs it", remedy);
     }
     approval
 }
 
-fn max(table: &mut Table<'_>, name: &'static str) -> Option<Max> {
+fn max(table: &mut DocumentTable<'_>, name: &'static str) -> Option<Max> {
     let (place, text) = table.text(name)?;
     let calls = text.strip_suffix(" calls").or_else(|| text.strip_suffix(" call"));
     let read = match calls {
         Some(number) if !number.starts_with('+') => match number.parse() {
             Ok(calls) if (1..=MAX_UNITS).contains(&calls) => Ok(Max::Calls(calls)),
-            _ => Err("it is no number of calls".to_owned()),
+            _ => Err("it is not a number of calls".to_owned()),
         },
         _ => when::usd(&text).map(|usd| Max::MicroUsd(usd.as_u64())),
     };
@@ -301,19 +311,16 @@ fn max(table: &mut Table<'_>, name: &'static str) -> Option<Max> {
     read.ok()
 }
 
-fn window(table: &mut Table<'_>, name: &'static str) -> Option<Window> {
+fn window(table: &mut DocumentTable<'_>, name: &'static str) -> Option<Window> {
     let (place, text) = table.text(name)?;
     let remedy = "write `rolling 24h`, or `calendar day`, `week` or `month` and a zone: `calendar day Europe/Berlin`";
     let mut words = text.split(' ');
     let found = match (words.next(), words.next(), words.next(), words.next()) {
         (Some("rolling"), Some(length), None, None) => words::span(length).map(Window::Rolling),
-        (Some("calendar"), Some(period), Some(zone), None) => {
-            let period = PERIODS.into_iter().find(|(name, _)| *name == period).map(|(_, period)| period);
-            match period {
-                Some(period) => return Some(Window::Calendar(period, when::zone_of(table, place, zone)?)),
-                None => None,
-            }
-        }
+        (Some("calendar"), Some(period), Some(zone), None) => match Period::parse(period) {
+            Some(period) => return Some(Window::Calendar(period, when::zone_of(table, place, zone)?)),
+            None => None,
+        },
         _ => None,
     };
     if found.is_none() {

@@ -1,7 +1,7 @@
-//! What a set means, apart from how it is written: its version, and what two sets differ in.
+//! The meaning of a set, independent of its text: its version, and the differences of two sets.
 //!
-//! Order, comments, names of lists, classes instead of ids and the forms of numbers and addresses say nothing here; whatever
-//! could decide a request otherwise does, the catalogue included. Tests decide nothing and are not in it.
+//! Order, comments, names of lists, classes in place of ids and the forms of numbers and addresses make no difference;
+//! everything that could change a decision does, including the catalogue. Tests decide nothing and are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -10,11 +10,12 @@ use jiff::civil::Weekday;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-use super::asked::Valuation;
-use super::condition::{Condition, Literal, Sought, Ways};
+use super::condition::{Condition, SoughtValue, Ways};
 use super::interval::Interval;
 use super::limit::{self, Limit, Max, Window};
-use super::rate::{self, Bound, Rate};
+use super::literal::Literal;
+use super::rate::{Rate, RateBound, RateKey};
+use super::request::Valuation;
 use super::rule::Rule;
 use super::rules::Rules;
 use super::words::{Approval, Need};
@@ -22,17 +23,17 @@ use crate::base::digest::Fingerprint;
 use crate::base::money::Worth;
 use crate::catalog::Catalog;
 
-/// The decimals that values of assets are compared with: the most that they may have.
+/// The decimals of asset values in comparisons: the most that they may have.
 const VALUE_DECIMALS: u32 = 8;
 
-/// Everything that a set says, by kind and name, in one form.
+/// The whole meaning of a set, by kind and name, in one normal form.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Meaning {
     parts: BTreeMap<String, Value>,
     version: String,
 }
 
-/// How one set differs from another: kinds and names.
+/// The differences of two sets: kinds and names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
     pub added: Vec<String>,
@@ -61,17 +62,17 @@ impl Meaning {
         Meaning { parts, version }
     }
 
-    /// The digest of all of it: sets with one version decide alike.
+    /// Returns the digest of the meaning: sets with one version decide alike.
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// All of it, by kind and name: what the version is the digest of.
-    pub fn told(&self) -> Value {
+    /// Returns the meaning by kind and name: the input of the digest.
+    pub fn to_json(&self) -> Value {
         Value::Object(self.parts.iter().map(|(name, part)| (name.clone(), part.clone())).collect())
     }
 
-    /// What is otherwise than it was.
+    /// Returns the changes since an earlier set.
     pub fn since(&self, before: &Meaning) -> Changes {
         let only = |of: &Meaning, other: &Meaning| {
             of.parts.keys().filter(|name| !other.parts.contains_key(*name)).cloned().collect()
@@ -111,10 +112,10 @@ fn of_rate(rate: &Rate) -> Value {
         "issuers": fits.issuers,
         "roles": fits.roles,
         "callers": fits.callers,
-        "per": names(&rate::KEYS, &rate.per),
+        "per": names(&RateKey::WORDS, &rate.per),
         "bound": match rate.bound {
-            Bound::Quota(quota) => json!({"calls": quota.calls(), "secs": quota.period_secs(), "burst": quota.burst()}),
-            Bound::Concurrent(most) => json!({"concurrent": most}),
+            RateBound::Quota(quota) => json!({"calls": quota.calls(), "secs": quota.period_secs(), "burst": quota.burst()}),
+            RateBound::Concurrent(most) => json!({"concurrent": most}),
         },
         "shared": rate.is_shared,
         "mode": rate.mode.as_str(),
@@ -138,8 +139,7 @@ fn of_limit(limit: &Limit) -> Value {
         "window": match &limit.window {
             Window::Rolling(length) => json!({"rolling_secs": length.as_secs()}),
             Window::Calendar(period, zone) => {
-                let name = limit::PERIODS.iter().find(|(_, other)| other == period).map(|(name, _)| name);
-                json!({"calendar": name, "zone": zone_name(zone)})
+                json!({"calendar": period.as_str(), "zone": zone_name(zone)})
             }
         },
         "per": names(&limit::KEYS, &limit.per),
@@ -185,7 +185,7 @@ fn assets(valuation: &Valuation) -> Vec<(String, Value)> {
     valuation.assets.names().filter_map(of).collect()
 }
 
-/// Conditions in one order: all of them must hold.
+/// Sorts conditions: all of them must hold, so their order has no meaning.
 fn conditions(conditions: &[Condition]) -> Value {
     let mut all: Vec<Value> = conditions.iter().map(of_condition).collect();
     all.sort_by_key(Value::to_string);
@@ -202,9 +202,9 @@ fn of_condition(condition: &Condition) -> Value {
         Condition::Amount { within, without } => json!({"amount": of_interval(*within), "without": without}),
         Condition::Price(within) => json!({"price": of_interval(*within)}),
         Condition::Body(pointer, sought) => json!({"body": pointer.as_str(), "is": match sought {
-            Sought::Present => json!("present"),
-            Sought::Absent => json!("absent"),
-            Sought::Among(set) => json!(set.iter().map(of_literal).collect::<Vec<_>>()),
+            SoughtValue::Present => json!("present"),
+            SoughtValue::Absent => json!("absent"),
+            SoughtValue::Among(set) => json!(set.iter().map(of_literal).collect::<Vec<_>>()),
         }}),
         Condition::Weekday(days, zone) => {
             let days: BTreeSet<i8> = days.iter().copied().map(Weekday::to_monday_one_offset).collect();
@@ -230,7 +230,7 @@ fn zone_name(zone: &TimeZone) -> &str {
     zone.iana_name().unwrap_or("UTC")
 }
 
-/// The words of some keys.
+/// Returns the words of some keys.
 fn names<'n, K: Ord>(words: &[(&'n str, K)], keys: &BTreeSet<K>) -> Vec<&'n str> {
     words.iter().filter(|(_, key)| keys.contains(key)).map(|(name, _)| *name).collect()
 }

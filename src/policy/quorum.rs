@@ -1,40 +1,33 @@
-//! Whether people are enough for an approval: so many members of groups, any or all of several such.
+//! Decides whether enough people approved: numbers of members of groups, any or all of several such.
 //!
-//! Within one approval a person stands for one requirement alone, whomever they speak for; and a member sits once, whoever
-//! speaks for them. People are written as members of groups are: the name of their issuer, a colon, their subject.
+//! Within one approval a person counts for one requirement only, whomever they stand in for; and a member counts once,
+//! whoever stands in for them. People are written as in groups: the name of their issuer, a colon, their subject.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::asked::Field;
 use super::condition::Condition;
 use super::rate::Mode;
+use super::request::Field;
 use super::rule::Effect;
 use super::rules::Rules;
-use super::words::Need;
+use super::words::{Groups, MAX_WAYS, Need, Voices};
 use crate::base::ids::Environment;
 
-/// People by the names of their groups.
-pub type Groups = BTreeMap<String, BTreeSet<String>>;
-/// Who speaks, and for which members: for one of them at a time.
-pub type Voices = BTreeMap<String, BTreeSet<String>>;
+/// The most people that one requirement may demand.
+const MAX_PEOPLE: u64 = 1_000;
 
-/// An approval with more ways than these to be reached is not read.
-pub(super) const MOST_WAYS: usize = 64;
-/// As many people as one requirement may ask for.
-const MOST_PEOPLE: u64 = 1_000;
+/// A number of members of each group.
+type QuorumWay<'n> = Vec<(&'n str, u64)>;
 
-/// So many of each group.
-type Way<'n> = Vec<(&'n str, u64)>;
-
-/// How far an approval has come.
+/// The progress of an approval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
     pub name: Arc<str>,
-    /// In the way to it that lacks the fewest people.
+    /// The number of people in the option that lacks the fewest.
     pub needed: u64,
     pub given: u64,
-    /// Which groups they would come from, and how many of each.
+    /// The groups of the missing people, and how many of each.
     pub missing: Vec<(String, u64)>,
 }
 
@@ -45,7 +38,7 @@ impl Progress {
 }
 
 impl Rules {
-    /// How far these voices bring an approval; `None` if there is none of the name.
+    /// Returns the progress that these voices make; `None` if there is no approval of that name.
     pub fn progress(&self, approval: &str, voices: &Voices) -> Option<Progress> {
         let (name, approval) = self.approvals.get_key_value(approval)?;
         let ways = approval.need.ways()?;
@@ -55,7 +48,7 @@ impl Rules {
         Some(Progress { name: name.clone(), needed, given: needed.saturating_sub(lacking(&missing)), missing })
     }
 
-    /// The first rule or limit in force that could let a call of an environment wait for people.
+    /// Returns the first rule or limit in force that could hold a call of an environment.
     pub fn holding_in(&self, environment: Environment) -> Option<&str> {
         let elsewhere = |condition: &Condition| match condition {
             Condition::Names(Field::Environment, names) => !names.contains(environment.as_str()),
@@ -70,39 +63,39 @@ impl Rules {
         rule.map(|rule| &*rule.id).or(limit.map(|limit| &*limit.id))
     }
 
-    /// Whether a person may have a say in an approval.
+    /// Whether a person may vote on an approval.
     pub fn may_say(&self, approval: &str, person: &str) -> bool {
         let groups = self.approvals.get(approval).map(|approval| approval.need.groups()).unwrap_or_default();
         groups.iter().any(|group| self.groups.get(*group).is_some_and(|members| members.contains(person)))
     }
 }
 
-/// People who speak for themselves alone.
+/// Returns voices of people who only stand for themselves.
 pub fn each_alone(people: impl IntoIterator<Item = String>) -> Voices {
     people.into_iter().map(|person| (person.clone(), BTreeSet::from([person]))).collect()
 }
 
 impl Need {
-    /// Every way to reach it; `None` if there are too many to count.
-    pub(super) fn ways(&self) -> Option<Vec<Way<'_>>> {
+    /// Returns every option to complete it; `None` if there are too many.
+    pub(super) fn ways(&self) -> Option<Vec<QuorumWay<'_>>> {
         let ways = match self {
-            Need::People { count, .. } if *count > MOST_PEOPLE => return None,
+            Need::People { count, .. } if *count > MAX_PEOPLE => return None,
             Need::People { group, count } => vec![vec![(group.as_str(), *count)]],
             Need::Any(needs) => needs.iter().map(Need::ways).collect::<Option<Vec<_>>>()?.concat(),
             Need::All(needs) => {
-                let mut all: Vec<Way<'_>> = vec![Vec::new()];
+                let mut all: Vec<QuorumWay<'_>> = vec![Vec::new()];
                 for need in needs {
                     let ways = need.ways()?;
                     let pairs = all.iter().flat_map(|so_far| ways.iter().map(move |way| (so_far, way)));
                     all = pairs.map(|(so_far, way)| [so_far.as_slice(), way.as_slice()].concat()).collect();
-                    if all.len() > MOST_WAYS {
+                    if all.len() > MAX_WAYS {
                         return None;
                     }
                 }
                 all
             }
         };
-        (ways.len() <= MOST_WAYS).then_some(ways)
+        (ways.len() <= MAX_WAYS).then_some(ways)
     }
 
     fn groups(&self) -> Vec<&str> {
@@ -113,14 +106,14 @@ impl Need {
     }
 }
 
-fn needed(way: &Way<'_>) -> u64 {
+fn needed(way: &QuorumWay<'_>) -> u64 {
     way.iter().map(|(_, count)| *count).fold(0, u64::saturating_add)
 }
 
-/// What the best choice of who speaks for whom, and who stands for what, leaves open.
-pub(super) fn missing(way: &Way<'_>, groups: &Groups, voices: &Voices) -> Vec<(String, u64)> {
+/// Returns what the best assignment of voices to members, and members to groups, leaves open.
+pub(super) fn missing(way: &QuorumWay<'_>, groups: &Groups, voices: &Voices) -> Vec<(String, u64)> {
     let seats: Vec<&str> = way.iter().flat_map(|(group, count)| (0..*count).map(|_| *group)).collect();
-    let table = Table::of(&seats, groups, voices).seated();
+    let table = QuorumTable::of(&seats, groups, voices).seated();
     let mut open: BTreeMap<&str, u64> = BTreeMap::new();
     for (seat, sits) in seats.iter().zip(&table.sitting) {
         if sits.is_none() {
@@ -131,36 +124,36 @@ pub(super) fn missing(way: &Way<'_>, groups: &Groups, voices: &Voices) -> Vec<(S
     open.into_iter().map(|(group, count)| (group.to_owned(), count)).collect()
 }
 
-/// Who speaks for which member, and which member sits where: everyone once at most. As many seats are filled as can be,
-/// for whoever finds no place lets others move.
+/// Assigns voices to members and members to seats, each at most once. It fills as many seats as possible, by moving
+/// earlier assignments.
 #[derive(Debug)]
-struct Table {
-    /// By voice, the members that it may speak for.
+struct QuorumTable {
+    /// For each voice, the members that it may stand for.
     may_speak: Vec<Vec<usize>>,
-    /// By member, the seats that fit.
+    /// For each member, the seats that fit.
     may_sit: Vec<Vec<usize>>,
-    /// By member, who speaks for them: none who does not sit.
+    /// For each member, the voice that stands for it; `None` without a seat.
     spoken_for: Vec<Option<usize>>,
-    /// By seat, the member.
+    /// For each seat, the member.
     sitting: Vec<Option<usize>>,
 }
 
-/// What a search has looked at already.
+/// The nodes that a search has visited.
 #[derive(Debug, Default)]
-struct Seen {
+struct SeenQuorums {
     members: BTreeSet<usize>,
     seats: BTreeSet<usize>,
 }
 
-impl Table {
-    fn of(seats: &[&str], groups: &Groups, voices: &Voices) -> Table {
+impl QuorumTable {
+    fn of(seats: &[&str], groups: &Groups, voices: &Voices) -> QuorumTable {
         let members: BTreeSet<&String> = voices.values().flatten().collect();
         let place = |member: &String| members.iter().position(|one| *one == member);
         let fits = |member: &String| {
             let fit = |(_, group): &(usize, &&str)| groups.get(**group).is_some_and(|people| people.contains(member));
             seats.iter().enumerate().filter(fit).map(|(at, _)| at).collect()
         };
-        Table {
+        QuorumTable {
             may_speak: voices.values().map(|spoken| spoken.iter().filter_map(place).collect()).collect(),
             may_sit: members.iter().map(|member| fits(member)).collect(),
             spoken_for: vec![None; members.len()],
@@ -168,15 +161,15 @@ impl Table {
         }
     }
 
-    fn seated(mut self) -> Table {
+    fn seated(mut self) -> QuorumTable {
         for voice in 0..self.may_speak.len() {
-            self.speak(voice, &mut Seen::default());
+            self.speak(voice, &mut SeenQuorums::default());
         }
         self
     }
 
-    /// Finds a member for a voice that has none now.
-    fn speak(&mut self, voice: usize, seen: &mut Seen) -> bool {
+    /// Finds a member for a voice that has none.
+    fn speak(&mut self, voice: usize, seen: &mut SeenQuorums) -> bool {
         for member in self.may_speak.get(voice).cloned().unwrap_or_default() {
             if !seen.members.insert(member) {
                 continue;
@@ -193,8 +186,8 @@ impl Table {
         false
     }
 
-    /// Finds a seat for a member, which leaves any that it has.
-    fn sit(&mut self, member: usize, seen: &mut Seen) -> bool {
+    /// Finds a seat for a member, which gives up its former one.
+    fn sit(&mut self, member: usize, seen: &mut SeenQuorums) -> bool {
         for seat in self.may_sit.get(member).cloned().unwrap_or_default() {
             if !seen.seats.insert(seat) {
                 continue;
@@ -211,8 +204,8 @@ impl Table {
         false
     }
 
-    /// Whether whoever speaks for a member may speak for another instead.
-    fn is_let_go(&mut self, member: usize, seen: &mut Seen) -> bool {
+    /// Whether the voice of a member can stand for another instead.
+    fn is_let_go(&mut self, member: usize, seen: &mut SeenQuorums) -> bool {
         let Some(voice) = self.spoken_for.get(member).copied().flatten() else { return false };
         let is_let_go = seen.members.insert(member) && self.speak(voice, seen);
         if is_let_go {
@@ -292,7 +285,7 @@ mod tests {
         assert_eq!(counted(&[("x", &["a"]), ("a", &["a", "d"]), ("b", &["b"])]), 3, "in whatever order");
     }
 
-    /// As many as the best of all choices fill.
+    /// Compares with the best of all assignments.
     #[test]
     fn no_choice_fills_more_seats() {
         let names = ["p:a", "p:b", "p:c", "p:d"];
@@ -351,7 +344,7 @@ mod tests {
     fn ways_without_end_are_not_counted() {
         let pair = || Need::Any(vec![of("ops", 1), of("finance", 1)]);
         let six = |count| Need::All((0..count).map(|_| pair()).collect());
-        assert_eq!(six(6).ways().map(|ways| ways.len()), Some(MOST_WAYS));
+        assert_eq!(six(6).ways().map(|ways| ways.len()), Some(MAX_WAYS));
         assert_eq!(six(7).ways(), None);
         assert_eq!(of("ops", u64::MAX).ways(), None);
         assert_eq!(rules(six(7)).progress("dual", &Voices::new()), None);

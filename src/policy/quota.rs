@@ -1,19 +1,19 @@
-//! How many calls in how long, and the arithmetic of a bucket: GCRA, the generic cell rate algorithm.
+//! A number of calls in a period, and the arithmetic of a bucket: GCRA, the generic cell rate algorithm.
 //!
 //! A bucket is one number, its mark: the time at which it is full again. Each call moves the mark by one interval; a
-//! call that would move it further ahead than a full bucket lasts is one too many. Times are nanoseconds of any clock.
+//! call that would move it further ahead than a full bucket lasts is refused. Times are nanoseconds of any clock.
 
 use std::fmt;
 use std::time::Duration;
 
-/// The shortest interval between two calls of a quota that nodes share: their store counts in microseconds.
+/// The shortest interval between two calls of a shared quota: the shared store counts in microseconds.
 const SHORTEST_SHARED_NANOS: u64 = 100_000;
-/// The longest time in which a bucket fills. Longer ones are slips of the pen.
+/// The longest time in which a bucket fills. A longer one is probably a mistake.
 const LONGEST_FILL_NANOS: u64 = 366 * 86_400 * NANOS_PER_SEC;
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 pub(super) const PERIODS: [(&str, u64); 4] = [("s", 1), ("m", 60), ("h", 3_600), ("day", 86_400)];
 
-/// So many calls in each period; `burst` of them at once when none were made for long.
+/// A number of calls in each period; `burst` of them at once after a pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
     calls: u64,
@@ -22,21 +22,21 @@ pub struct Quota {
     interval_nanos: u64,
 }
 
-/// What a quota says of a call.
+/// The state of a bucket after a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// The bucket had room for the call, or would have had it, if another refused.
+    /// Whether the bucket had room for the call, even if another bucket refused.
     pub has_room: bool,
     /// The calls that the bucket has room for now.
     pub left: u64,
-    /// Until it has room for one more than that; nothing where time alone makes no room.
+    /// The time until it has room for one more; `None` if no time makes room.
     pub more_in: Option<Duration>,
-    /// More than four fifths of it are used.
+    /// Whether more than four fifths are used.
     pub is_near: bool,
 }
 
 impl Quota {
-    /// Reads `100/s`, `100/s burst 200`: a number of calls per `s`, `m`, `h` or `day`.
+    /// Parses `100/s`, `100/s burst 200`: a number of calls per `s`, `m`, `h` or `day`.
     pub fn parse(text: &str) -> Result<Quota, String> {
         let words: Vec<&str> = text.split(' ').collect();
         let (rate, burst) = match words.as_slice() {
@@ -44,31 +44,31 @@ impl Quota {
             [rate, "burst", burst] => (*rate, Some(*burst)),
             _ => return Err("it is not a number of calls per time, and a burst".to_owned()),
         };
-        let (calls, unit) = rate.split_once('/').ok_or("it does not say `/` and how long")?;
+        let (calls, unit) = rate.split_once('/').ok_or("the `/` and the period are missing")?;
         let calls = number(calls)?;
         let (_, period_secs) = PERIODS
             .into_iter()
             .find(|(name, _)| *name == unit)
-            .ok_or_else(|| format!("`{}` is none of `s`, `m`, `h`, `day`", unit.escape_debug()))?;
+            .ok_or_else(|| format!("`{}` is not one of `s`, `m`, `h`, `day`", unit.escape_debug()))?;
         Quota::new(calls, period_secs, burst.map_or(Ok(calls), number)?)
     }
 
     fn new(calls: u64, period_secs: u64, burst: u64) -> Result<Quota, String> {
-        // Rounded up, so that never more pass than are meant.
+        // Rounded up, so that never too many calls pass.
         let interval_nanos = period_secs.saturating_mul(NANOS_PER_SEC).div_ceil(calls.max(1));
         if interval_nanos.checked_mul(burst).is_none_or(|fill| fill > LONGEST_FILL_NANOS) {
-            return Err("the burst would take more than a year to be there again".to_owned());
+            return Err("the burst would take more than a year to refill".to_owned());
         }
         Ok(Quota { calls, period_secs, burst, interval_nanos })
     }
 
-    /// The same for nodes that share it, in whole microseconds; nothing if it is too fast for them.
+    /// Returns the quota in whole microseconds, for nodes that share it; `None` if it is too fast.
     pub fn for_sharing(self) -> Option<Quota> {
         let interval_nanos = self.interval_nanos.div_ceil(1_000).saturating_mul(1_000);
         (interval_nanos >= SHORTEST_SHARED_NANOS).then_some(Quota { interval_nanos, ..self })
     }
 
-    /// The part of one among so many nodes, each of which counts for itself. Never nothing.
+    /// Returns the part of one among several nodes that count separately. Never zero.
     pub fn part(self, nodes: u64) -> Quota {
         let nodes = nodes.max(1);
         let burst = (self.burst / nodes).max(1);
@@ -87,7 +87,7 @@ impl Quota {
         self.burst
     }
 
-    /// How far one call moves the mark.
+    /// Returns how far one call moves the mark.
     pub fn interval(self) -> Duration {
         Duration::from_nanos(self.interval_nanos)
     }
@@ -96,35 +96,35 @@ impl Quota {
         self.interval_nanos.saturating_mul(self.burst)
     }
 
-    /// Where the mark stands now. One that is further ahead than it can come was made by another quota.
+    /// Returns the mark as it is now. A mark too far ahead was made by another quota.
     fn settled(self, mark: u64, now: u64) -> u64 {
         mark.clamp(now, now.saturating_add(self.fill_nanos()))
     }
 
-    /// The mark after one call more, if there is room for it.
+    /// Returns the mark after one more call, if there is room for it.
     pub fn after(self, mark: u64, now: u64) -> Option<u64> {
         let after = self.settled(mark, now).saturating_add(self.interval_nanos);
         (after <= now.saturating_add(self.fill_nanos())).then_some(after)
     }
 
-    /// The mark after one call more, which was made whether there was room or not.
+    /// Returns the mark after one more call, which was made whether or not there was room.
     pub fn after_all(self, mark: u64, now: u64) -> u64 {
         self.after(mark, now).unwrap_or_else(|| now.saturating_add(self.fill_nanos()))
     }
 
-    /// How many calls still count, rounded up.
+    /// Returns how many calls still count, rounded up.
     pub fn used(self, mark: u64, now: u64) -> u64 {
         self.settled(mark, now).saturating_sub(now).div_ceil(self.interval_nanos.max(1))
     }
 
-    /// The mark when the call that moved it to `after` is taken back. A bucket that has been full since owes nothing
-    /// for it any more; then, marks are no longer whole intervals apart.
+    /// Returns the mark after taking back the call that moved it to `after`. A bucket that has been full since then no
+    /// longer counts the call; from then on, marks are not whole intervals apart.
     pub fn before(self, mark: u64, after: u64) -> u64 {
         let is_owed = mark.abs_diff(after).is_multiple_of(self.interval_nanos);
         if is_owed { mark.saturating_sub(self.interval_nanos) } else { mark }
     }
 
-    /// What a bucket says whose mark is so far ahead.
+    /// Returns the state of a bucket whose mark is `ahead` of now.
     pub fn read(self, has_room: bool, ahead: Duration) -> Mark {
         let fill = self.fill_nanos();
         let ahead = u64::try_from(ahead.as_nanos()).unwrap_or(u64::MAX).min(fill);
@@ -159,7 +159,7 @@ mod tests {
         Quota::parse(text).unwrap()
     }
 
-    /// Whether each call passes that comes at these times, and the mark at the end.
+    /// Returns whether each call at these times passes, and the mark at the end.
     fn passes(quota: Quota, times: &[u64]) -> (Vec<bool>, u64) {
         let mut mark = 0;
         let pass = |now: &u64| match quota.after(mark, *now) {
@@ -214,7 +214,7 @@ mod tests {
         let quota = quota("10/s burst 3");
         let (passed, mark) = passes(quota, &[0, 0, 0, 0, SECOND / 10 - 1, SECOND / 10, SECOND / 10]);
         assert_eq!(passed, [true, true, true, false, false, true, false]);
-        // Idle for long: the burst, and no more.
+        // After a long pause: the burst, and no more.
         let later = mark + 100 * SECOND;
         assert_eq!(passes(quota, &[later; 5]).0, [true, true, true, false, false]);
     }
@@ -231,7 +231,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Between any two calls that pass, no more pass than the burst and what time gives.
+        /// Checks that between any two passing calls, no more pass than the burst plus the rate.
         #[test]
         fn no_window_holds_more(
             calls in 1_u64..5_000, period in 0_usize..4, burst in 1_u64..20,
@@ -284,7 +284,7 @@ mod tests {
         let one = quota.after(0, 0).unwrap();
         let two = quota.after(one, 0).unwrap();
         assert_eq!(quota.before(two, one), one);
-        // Full again since: nothing is owed, and nothing is given.
+        // The bucket has been full since: nothing changes.
         let later = quota.after(one, 7 * SECOND + 5).unwrap();
         assert_eq!(quota.before(later, one), later);
     }

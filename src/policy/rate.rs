@@ -1,85 +1,72 @@
-//! `[[rate]]`: how many calls may be made in how long, or at one time, by whom, and what counts together.
+//! `[[rate]]`: how many calls may be made in a period, or at one time, by whom, and what counts together.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::Known;
-use super::document::{Place, Raw, Table};
+use super::KnownNames;
+use super::document::{DocumentTable, PolicyPlace, RawItem};
 use super::quota::Quota;
 use crate::base::digest::Fingerprint;
 use crate::base::finding::Finding;
 use crate::base::ids::{Environment, OperationId};
+use crate::base::word_enum::word_enum;
 use crate::catalog::{Class, Operation};
 
-const MOST_CONCURRENT: u64 = 100_000;
-/// The bucket of what is asked of holds, where each operation has its own; no operation is called so.
+pub(super) const MAX_CONCURRENT: u64 = 100_000;
+/// The bucket of requests about holds, for rates with a bucket for each operation; no operation has this name.
 const OF_HOLDS: &[u8] = b"/holds";
 pub(super) const CLASSES: [(&str, Class); 3] =
     [("@read", Class::Read), ("@change", Class::Change), ("@money", Class::Money)];
-pub(super) const MODES: [(&str, Mode); 2] = [("enforce", Mode::Enforce), ("shadow", Mode::Shadow)];
-pub(super) const KEYS: [(&str, Key); 6] = [
-    ("caller", Key::Caller),
-    ("role", Key::Role),
-    ("issuer", Key::Issuer),
-    ("operation", Key::Operation),
-    ("class", Key::Class),
-    ("environment", Key::Environment),
-];
 
-/// One limit on calls.
+/// One limit on the number of calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rate {
     pub id: Arc<str>,
-    /// The line and the column that it stands in.
+    /// The line and the column of the table.
     pub place: (usize, usize),
     pub(super) fits: Fits,
-    pub(super) per: BTreeSet<Key>,
-    pub bound: Bound,
+    pub(super) per: BTreeSet<RateKey>,
+    pub bound: RateBound,
     pub is_shared: bool,
     pub mode: Mode,
 }
 
-/// What is bounded.
+/// The bound of a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bound {
-    /// Calls in a time.
+pub enum RateBound {
+    /// Calls in a period.
     Quota(Quota),
     /// Calls at one time.
     Concurrent(u64),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    Enforce,
-    /// Counted and logged, not in force.
-    Shadow,
-}
-
-impl Mode {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Mode::Enforce => "enforce",
-            Mode::Shadow => "shadow",
-        }
+word_enum! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Mode {
+        Enforce = "enforce",
+        /// Counted and logged, but not enforced.
+        Shadow = "shadow",
     }
 }
 
-/// What has a bucket of its own for each of its values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Key {
-    Caller,
-    Role,
-    Issuer,
-    Operation,
-    Class,
-    Environment,
+word_enum! {
+    /// A property with a bucket for each of its values.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum RateKey {
+        Caller = "caller",
+        Role = "role",
+        Issuer = "issuer",
+        Operation = "operation",
+        Class = "class",
+        Environment = "environment",
+    }
 }
 
-/// Which calls a rate is about; nothing where all fit.
+/// The calls that a rate matches; `None` in a field matches all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fits {
     pub operations: BTreeSet<OperationId>,
-    /// Every read is among them, and so is asking how a call stands that waits.
+    /// Whether every read matches, including requests for the state of a hold.
     pub reads: bool,
     pub environments: Option<Vec<Environment>>,
     pub issuers: Option<BTreeSet<String>>,
@@ -88,9 +75,9 @@ pub(super) struct Fits {
     pub callers: Option<BTreeSet<(String, String)>>,
 }
 
-/// A call, as far as rates look at it.
+/// A call, as far as rates need it.
 #[derive(Clone, Copy, Debug)]
-pub struct Call<'c> {
+pub struct RateCall<'c> {
     pub environment: Environment,
     /// `None`: how a call stands that waits is asked for, or that it be cancelled.
     pub operation: Option<&'c Operation>,
@@ -101,15 +88,15 @@ pub struct Call<'c> {
 }
 
 impl Rate {
-    /// The buckets that a call takes from; none if the rate is not about it.
+    /// Returns the buckets that a call takes from; none if the rate does not match it.
     ///
-    /// Per role, a caller takes from the bucket of each of its roles that fits; who has no role shares a bucket with
-    /// all who have none, so that a role is never what makes a caller limited.
-    pub fn buckets(&self, call: &Call<'_>) -> Vec<Fingerprint> {
+    /// Per role, a caller takes from the bucket of each matching role; callers without a role share one bucket, so that
+    /// having a role never makes a caller more limited.
+    pub fn buckets(&self, call: &RateCall<'_>) -> Vec<Fingerprint> {
         if !self.fits.call(call) {
             return Vec::new();
         }
-        if !self.per.contains(&Key::Role) {
+        if !self.per.contains(&RateKey::Role) {
             return vec![self.bucket(call, None)];
         }
         let fitting =
@@ -118,23 +105,23 @@ impl Rate {
         if buckets.is_empty() { vec![self.bucket(call, None)] } else { buckets }
     }
 
-    fn bucket(&self, call: &Call<'_>, role: Option<&str>) -> Fingerprint {
+    fn bucket(&self, call: &RateCall<'_>, role: Option<&str>) -> Fingerprint {
         let mut parts: Vec<&[u8]> = vec![self.id.as_bytes()];
         for key in &self.per {
             match key {
-                Key::Caller => parts.extend([call.issuer.as_bytes(), call.subject.as_bytes()]),
-                Key::Role => match role {
+                RateKey::Caller => parts.extend([call.issuer.as_bytes(), call.subject.as_bytes()]),
+                RateKey::Role => match role {
                     Some(role) => parts.extend([&b"role"[..], role.as_bytes()]),
                     None => parts.push(b"no role"),
                 },
-                Key::Issuer => parts.push(call.issuer.as_bytes()),
-                Key::Operation => {
+                RateKey::Issuer => parts.push(call.issuer.as_bytes()),
+                RateKey::Operation => {
                     parts.push(call.operation.map_or(OF_HOLDS, |operation| operation.id.as_str().as_bytes()))
                 }
-                Key::Class => {
+                RateKey::Class => {
                     parts.push(call.operation.map_or(Class::Read, |operation| operation.class).as_str().as_bytes())
                 }
-                Key::Environment => parts.push(call.environment.as_str().as_bytes()),
+                RateKey::Environment => parts.push(call.environment.as_str().as_bytes()),
             }
         }
         Fingerprint::of(&parts)
@@ -146,7 +133,7 @@ impl Rate {
 }
 
 impl Fits {
-    fn call(&self, call: &Call<'_>) -> bool {
+    fn call(&self, call: &RateCall<'_>) -> bool {
         call.operation.map_or(self.reads, |operation| self.operations.contains(&operation.id))
             && self.environments.as_ref().is_none_or(|all| all.contains(&call.environment))
             && self.issuers.as_ref().is_none_or(|all| all.contains(call.issuer))
@@ -158,42 +145,43 @@ impl Fits {
     }
 }
 
-/// Reads one; what is wrong goes to the findings.
-pub(super) fn read(mut table: Table<'_>, known: &Known<'_>, findings: &mut Vec<Finding>) -> Option<Rate> {
+/// Reads a rate; errors go to the findings.
+pub(super) fn read_rate(
+    mut table: DocumentTable<'_>,
+    known: &KnownNames<'_>,
+    findings: &mut Vec<Finding>,
+) -> Option<Rate> {
     let id = id(&mut table);
     let fits = fits(&mut table, known);
     let per = per(&mut table);
     let bound = bound(&mut table);
     let is_shared = table.truth("shared") == Some(true);
     let bound = bound.and_then(|bound| if is_shared { shared(&mut table, bound, known) } else { Some(bound) });
-    let mode = table.choice("mode", &MODES).unwrap_or(Mode::Enforce);
+    let mode = table.choice("mode", &Mode::WORDS).unwrap_or(Mode::Enforce);
     let place = table.place;
     let is_good = table.end(findings);
     let read = Rate { id: id?, place, fits: fits?, per, bound: bound?, is_shared, mode };
     is_good.then_some(read)
 }
 
-pub(super) fn id(table: &mut Table<'_>) -> Option<Arc<str>> {
-    let (place, id) = table.required("id", "write for example `id = \"per-caller\"`", Table::text)?;
+pub(super) fn id(table: &mut DocumentTable<'_>) -> Option<Arc<str>> {
+    let (place, id) = table.required("id", DocumentTable::text)?;
     let allowed = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
     if id.len() > 32 || !id.bytes().all(allowed) {
-        table.fault(
-            place,
-            format!("`id` cannot be `{}`", id.escape_debug()),
-            "an id is up to 32 of `a-z`, `0-9` and `-`",
-        );
+        table.fault(place, format!("`id` cannot be `{}`", id.escape_debug()), "use up to 32 of `a-z`, `0-9` and `-`");
         return None;
     }
     Some(id.into())
 }
 
-fn fits(table: &mut Table<'_>, known: &Known<'_>) -> Option<Fits> {
-    let remedy = "write `ops = [\"*\"]` for all, classes as `\"@money\"`, or operations by their ids";
-    let ops = table.required("ops", remedy, |table, name| table.texts(name, false));
+fn fits(table: &mut DocumentTable<'_>, known: &KnownNames<'_>) -> Option<Fits> {
+    let ops = table.required("ops", |table, name| table.texts(name, false));
     let operations = ops.map(|ops| operations(table, &ops, known));
-    let words = Environment::ALL.map(|environment| (environment.as_str(), environment));
     let environments = table.texts("environment", false).map(|texts| {
-        texts.iter().filter_map(|(place, text)| table.choice_of("environment", *place, text, &words)).collect()
+        texts
+            .iter()
+            .filter_map(|(place, text)| table.choice_of("environment", *place, text, &Environment::WORDS))
+            .collect()
     });
     let issuers = table.texts("issuer", false).map(|texts| {
         for (place, text) in &texts {
@@ -209,7 +197,11 @@ fn fits(table: &mut Table<'_>, known: &Known<'_>) -> Option<Fits> {
     Some(Fits { operations, reads, environments, issuers, roles, callers })
 }
 
-pub(super) fn operations(table: &mut Table<'_>, ops: &[(Place, String)], known: &Known<'_>) -> BTreeSet<OperationId> {
+pub(super) fn operations(
+    table: &mut DocumentTable<'_>,
+    ops: &[(PolicyPlace, String)],
+    known: &KnownNames<'_>,
+) -> BTreeSet<OperationId> {
     let all = known.catalog.operations();
     let mut found = BTreeSet::new();
     for (place, text) in ops {
@@ -227,9 +219,9 @@ pub(super) fn operations(table: &mut Table<'_>, ops: &[(Place, String)], known: 
 }
 
 pub(super) fn callers(
-    table: &mut Table<'_>,
-    texts: Vec<(Place, String)>,
-    known: &Known<'_>,
+    table: &mut DocumentTable<'_>,
+    texts: Vec<(PolicyPlace, String)>,
+    known: &KnownNames<'_>,
 ) -> BTreeSet<(String, String)> {
     let mut callers = BTreeSet::new();
     for (place, text) in texts {
@@ -240,7 +232,7 @@ pub(super) fn callers(
             }
             _ => table.fault(
                 place,
-                format!("`{}` names no caller", text.escape_debug()),
+                format!("`{}` is not a caller", text.escape_debug()),
                 "write the name of its issuer and its subject, with `:` between: `main:payroll`",
             ),
         }
@@ -248,30 +240,30 @@ pub(super) fn callers(
     callers
 }
 
-pub(super) fn known_issuer(table: &mut Table<'_>, place: Place, name: &str, known: &Known<'_>) {
+pub(super) fn known_issuer(table: &mut DocumentTable<'_>, place: PolicyPlace, name: &str, known: &KnownNames<'_>) {
     if !known.issuers.contains(&name) {
         table.unknown_name(place, "an issuer", name, known.issuers.iter().copied());
     }
 }
 
-fn per(table: &mut Table<'_>) -> BTreeSet<Key> {
+fn per(table: &mut DocumentTable<'_>) -> BTreeSet<RateKey> {
     let texts = table.texts("per", true).unwrap_or_default();
-    texts.iter().filter_map(|(place, text)| table.choice_of("per", *place, text, &KEYS)).collect()
+    texts.iter().filter_map(|(place, text)| table.choice_of("per", *place, text, &RateKey::WORDS)).collect()
 }
 
-fn bound(table: &mut Table<'_>) -> Option<Bound> {
+fn bound(table: &mut DocumentTable<'_>) -> Option<RateBound> {
     let (quota, concurrent) = (table.take("quota"), table.take("concurrent"));
     let place = table.place;
     let remedy = "write `quota = \"100/s burst 200\"` for calls in a time, or `concurrent = 32` for calls at one time";
     match (quota, concurrent) {
-        (None, None) => table.fault(place, "there is neither `quota` nor `concurrent`", remedy),
-        (Some(_), Some(found)) => table.fault(found.place, "`concurrent` does not go with `quota`", remedy),
+        (None, None) => table.fault(place, "one of `quota` and `concurrent` is required", remedy),
+        (Some(_), Some(found)) => table.fault(found.place, "`concurrent` cannot be combined with `quota`", remedy),
         (None, Some(found)) => match found.raw {
-            Raw::Number(Some(most)) if (1..=MOST_CONCURRENT).contains(&most) => {
-                return Some(Bound::Concurrent(most));
+            RawItem::Number(Some(most)) if (1..=MAX_CONCURRENT).contains(&most) => {
+                return Some(RateBound::Concurrent(most));
             }
-            Raw::Number(_) => {
-                table.fault(found.place, "`concurrent` is out of range", format!("write 1 to {MOST_CONCURRENT}"));
+            RawItem::Number(_) => {
+                table.fault(found.place, "`concurrent` is out of range", format!("write 1 to {MAX_CONCURRENT}"));
             }
             other => {
                 let fault = format!("`concurrent`: {}", other.instead_of("a whole number"));
@@ -279,8 +271,8 @@ fn bound(table: &mut Table<'_>) -> Option<Bound> {
             }
         },
         (Some(found), None) => match &found.raw {
-            Raw::Text(text) => match Quota::parse(text) {
-                Ok(quota) => return Some(Bound::Quota(quota)),
+            RawItem::Text(text) => match Quota::parse(text) {
+                Ok(quota) => return Some(RateBound::Quota(quota)),
                 Err(why) => {
                     let fault = format!("`quota` cannot be `{}`: {why}", text.escape_debug());
                     table.fault(found.place, fault, "write calls per `s`, `m`, `h` or `day`, as `100/s burst 200`");
@@ -295,18 +287,19 @@ fn bound(table: &mut Table<'_>) -> Option<Bound> {
     None
 }
 
-/// What is bounded, when nodes share it.
-fn shared(table: &mut Table<'_>, bound: Bound, known: &Known<'_>) -> Option<Bound> {
+/// Checks a bound that nodes share.
+fn shared(table: &mut DocumentTable<'_>, bound: RateBound, known: &KnownNames<'_>) -> Option<RateBound> {
     let place = table.place;
     if !known.can_share {
-        let remedy = "write `[redis]` with `url` in the configuration, or leave `shared` out: each node counts then";
-        table.fault(place, "`shared` needs a Redis that all nodes know, and none is configured", remedy);
+        let remedy =
+            "set `url` in `[redis]` of the configuration, or remove `shared`: each node then counts on its own";
+        table.fault(place, "`shared` needs a Redis that all nodes share, but none is configured", remedy);
     }
     let shared = match bound {
-        Bound::Concurrent(_) => Err(("calls at one time are counted by each node for itself", "leave `shared` out")),
-        Bound::Quota(quota) => quota
+        RateBound::Concurrent(_) => Err(("calls at one time are counted by each node on its own", "remove `shared`")),
+        RateBound::Quota(quota) => quota
             .for_sharing()
-            .map(Bound::Quota)
+            .map(RateBound::Quota)
             .ok_or(("nodes can share at most 10000 calls a second", "write a smaller `quota`")),
     };
     shared.map_err(|(fault, remedy)| table.fault(place, fault, remedy)).ok()

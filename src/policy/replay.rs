@@ -1,71 +1,64 @@
-//! Recorded decisions, made again by another set of rules, limits included.
+//! Decides recorded calls again by another policy set, limits included.
 //!
-//! Requests come in the order of their numbers. A window holds what this set let pass: a call counts from its decision
-//! on, and no longer once the record says that it was certainly not executed. What was refused then and would pass now
-//! counts as executed: nothing says otherwise. What waits for people counts nothing until the record says that it went;
-//! people agreed to it then, and nothing says that they would not now.
+//! Requests come in the order of their numbers. A window holds what the new set allows: a call counts from its decision
+//! on, and no longer once the record says that it was certainly not executed. A call that was refused then and would
+//! pass now counts as executed, because nothing says otherwise. A hold counts nothing until the record says that it was
+//! released; people approved it then, and are assumed to approve it again.
 //!
-//! What hangs on something that is not kept is told as such, and never guessed.
+//! A decision that depends on a fact that was not recorded is reported as undecided, and never guessed.
 
 use std::collections::BTreeMap;
 
-use super::asked::{Asked, Facts};
-use super::kept::{NOT_KEPT, NOT_KNOWN_PAID, Operands, Stated};
+use super::body_facts::{NOT_KEPT, NOT_KNOWN_PAID, Stated};
 use super::limit::Reservation;
+use super::operands::Operands;
+use super::request::{Facts, PolicyRequest};
 use super::rule::Effect;
 use super::rules::{Cause, Rules, Verdict};
 use crate::base::ids::{Environment, OperationId};
 use crate::base::keyed::OperandKey;
+use crate::base::word_enum::word_enum;
 use crate::catalog::Catalog;
-use crate::commit::{Span, StoreTime, WindowKey};
+use crate::ledger::{StoreTime, WindowKey, WindowSpan};
 
-/// A decision as the record tells it.
+/// A recorded decision.
 #[derive(Clone, Debug)]
-pub struct Recorded {
+pub struct RecordedCall {
     pub environment: Environment,
-    /// Of its commit.
+    /// The number of its commit.
     pub number: u64,
     pub at: StoreTime,
     pub operation: OperationId,
     pub issuer: String,
     pub subject: String,
     pub requester: Option<String>,
-    /// The hold under which it waited, or went.
+    /// The hold in which it waited, or from which it was released.
     pub hold: Option<String>,
     pub operands: Operands,
 }
 
-/// What becomes of a recorded request.
+/// The result for a recorded request.
 #[derive(Clone, Debug)]
 pub enum Replayed {
     Decided(Verdict),
     Undecided(Undecided),
 }
 
-/// Why it cannot be said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Undecided {
-    /// Its names stand under another key.
-    OtherKey,
-    NoSuchOperation,
-    /// A rule reads a place of the body that no rule read then.
-    NotKept,
-    /// A rule asks whether its destination was paid before, and none did then.
-    NotKnownPaid,
-}
-
-impl Undecided {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Undecided::OtherKey => "its personal names stand under another key",
-            Undecided::NoSuchOperation => "the contract has no such operation",
-            Undecided::NotKept => "a rule reads a place of the body that no rule read then",
-            Undecided::NotKnownPaid => "a rule asks whether its destination was paid before, and none did then",
-        }
+word_enum! {
+    /// Why a request cannot be decided.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Undecided {
+        /// Its names are digested under another key.
+        OtherKey = "its personal names are digested under another key",
+        NoSuchOperation = "the contract has no such operation",
+        /// A rule reads a field of the body that no rule read then.
+        NotKept = "a rule reads a field of the body that no rule read then",
+        /// A rule asks whether its destination was paid before, and none did then.
+        NotKnownPaid = "a rule asks whether its destination was paid before, and none did then",
     }
 }
 
-/// A set of rules on its way through a record.
+/// A policy set and its windows, on the way through a record.
 #[derive(Debug)]
 pub struct Replay<'c> {
     rules: Rules,
@@ -74,11 +67,11 @@ pub struct Replay<'c> {
     windows: BTreeMap<(Environment, WindowKey), BTreeMap<u64, Share>>,
     /// The windows that a call counts in, by its number.
     held: BTreeMap<(Environment, u64), Vec<WindowKey>>,
-    /// The numbers of calls that waited then and count already, by their holds.
+    /// The numbers of calls that waited then but count already, by their holds.
     early: BTreeMap<(Environment, String), u64>,
 }
 
-/// What a call holds of a window: from when to when it stands there.
+/// A call's share of a window: from when to when it counts.
 #[derive(Clone, Copy, Debug)]
 struct Share {
     begin: i64,
@@ -99,9 +92,9 @@ impl<'c> Replay<'c> {
         }
     }
 
-    /// Decides the next one, and lets it count if it passes.
-    pub fn decide(&mut self, recorded: &Recorded) -> Replayed {
-        let replayed = self.look(recorded, |effect| effect == Effect::Allow);
+    /// Decides the next call, and counts it if it passes.
+    pub fn decide(&mut self, recorded: &RecordedCall) -> Replayed {
+        let replayed = self.verdict(recorded, |effect| effect == Effect::Allow);
         if let Replayed::Decided(verdict) = &replayed
             && verdict.effect == Effect::Allow
         {
@@ -113,22 +106,22 @@ impl<'c> Replay<'c> {
         replayed
     }
 
-    /// What waited for people goes: it counts from now on under the number of its attempt, and not twice. It was decided
-    /// when it was asked for.
-    pub fn release(&mut self, recorded: &Recorded) {
+    /// Releases a hold: it counts from now on under the number of its attempt, and not twice. It was decided when it
+    /// was requested.
+    pub fn release(&mut self, recorded: &RecordedCall) {
         let early = recorded.hold.clone().and_then(|hold| self.early.remove(&(recorded.environment, hold)));
         if let Some(number) = early {
             self.give_back(recorded.environment, number);
         }
-        if let Replayed::Decided(verdict) = self.look(recorded, |effect| effect != Effect::Deny)
+        if let Replayed::Decided(verdict) = self.verdict(recorded, |effect| effect != Effect::Deny)
             && verdict.effect != Effect::Deny
         {
             self.reserve(recorded, &verdict.reservations);
         }
     }
 
-    /// What these rules say of it, by what `passes`.
-    fn look(&self, recorded: &Recorded, passes: impl Fn(Effect) -> bool) -> Replayed {
+    /// Returns the verdict of these rules; `passes` decides which effects count.
+    fn verdict(&self, recorded: &RecordedCall, passes: impl Fn(Effect) -> bool) -> Replayed {
         if recorded.operands.key != self.key_id {
             return Replayed::Undecided(Undecided::OtherKey);
         }
@@ -136,7 +129,7 @@ impl<'c> Replay<'c> {
             return Replayed::Undecided(Undecided::NoSuchOperation);
         };
         let Operands { now, roles, path_parameters, movement, paid, body, .. } = &recorded.operands;
-        let asked = Asked {
+        let asked = PolicyRequest {
             environment: recorded.environment,
             operation,
             issuer: &recorded.issuer,
@@ -150,7 +143,7 @@ impl<'c> Replay<'c> {
         };
         let mut facts = Facts { now: *now, paid: paid.clone(), ..Facts::default() };
         let mut verdict = self.rules.decide(&asked, &facts);
-        // Windows are asked for what passes, and for nothing else; full ones may hold it up in steps.
+        // Windows are read only for a call that passes; full ones may then stop it, step by step.
         while passes(verdict.effect) {
             let full = verdict.reservations.iter().filter(|share| self.is_full(recorded, share));
             let full: Vec<_> = full.map(|share| (share.window.limit.clone(), share.window.key.clone())).collect();
@@ -167,7 +160,7 @@ impl<'c> Replay<'c> {
         }
     }
 
-    /// The record says that nothing of this call was executed.
+    /// Takes a call back: the record says that it was not executed.
     pub fn give_back(&mut self, environment: Environment, attempt: u64) {
         for window in self.held.remove(&(environment, attempt)).unwrap_or_default() {
             if let Some(shares) = self.windows.get_mut(&(environment, window)) {
@@ -176,12 +169,12 @@ impl<'c> Replay<'c> {
         }
     }
 
-    /// What it would be worth to these rules.
-    pub fn value(&self, recorded: &Recorded, verdict: &Verdict) -> Option<u64> {
+    /// Returns the value of the call by these rules.
+    pub fn value(&self, recorded: &RecordedCall, verdict: &Verdict) -> Option<u64> {
         verdict.value.map(|value| value.as_u64()).or(recorded.operands.value)
     }
 
-    fn is_full(&self, recorded: &Recorded, reservation: &Reservation) -> bool {
+    fn is_full(&self, recorded: &RecordedCall, reservation: &Reservation) -> bool {
         let Reservation { window, span, units, max, .. } = reservation;
         let Some((from, to)) = reach(*span, recorded.at) else { return true };
         let shares = self.windows.get(&(recorded.environment, window.clone()));
@@ -189,8 +182,8 @@ impl<'c> Replay<'c> {
         counting.fold(*units, |sum, share| sum.saturating_add(share.units)) > *max
     }
 
-    fn reserve(&mut self, recorded: &Recorded, reservations: &[Reservation]) {
-        let Recorded { environment, number, at, .. } = recorded;
+    fn reserve(&mut self, recorded: &RecordedCall, reservations: &[Reservation]) {
+        let RecordedCall { environment, number, at, .. } = recorded;
         for Reservation { window, span, units, .. } in reservations {
             let Some((begin, end)) = slot(*span, *at) else { continue };
             let shares = self.windows.entry((*environment, window.clone())).or_default();
@@ -201,7 +194,7 @@ impl<'c> Replay<'c> {
     }
 }
 
-/// A rule that could not be told denies; where nothing else denies for certain, that says nothing.
+/// Returns the missing fact, if only a missing fact denies.
 fn undecided(verdict: &Verdict) -> Option<Undecided> {
     let why = |text: &str| match text {
         text if text == NOT_KEPT.0 => Some(Undecided::NotKept),
@@ -213,26 +206,26 @@ fn undecided(verdict: &Verdict) -> Option<Undecided> {
     (!is_certain).then_some(found)
 }
 
-/// From where to where a window reaches, in microseconds.
-fn reach(span: Span, now: StoreTime) -> Option<(i64, i64)> {
+/// Returns the reach of a window, in microseconds.
+fn reach(span: WindowSpan, now: StoreTime) -> Option<(i64, i64)> {
     match span {
-        Span::Rolling { count, .. } => {
+        WindowSpan::Rolling { count, .. } => {
             let (begin, end) = slot(span, now)?;
             let length = end.checked_sub(begin)?;
             Some((begin.saturating_sub(length.saturating_mul(i64::from(count))), i64::MAX))
         }
-        Span::Fixed { from, to } => Some((from.as_micros(), to.as_micros())),
+        WindowSpan::Fixed { from, to } => Some((from.as_micros(), to.as_micros())),
     }
 }
 
-/// From when to when a share stands that is taken now.
-fn slot(span: Span, now: StoreTime) -> Option<(i64, i64)> {
+/// Returns from when to when a share counts that is taken now.
+fn slot(span: WindowSpan, now: StoreTime) -> Option<(i64, i64)> {
     match span {
-        Span::Rolling { bucket, .. } => {
+        WindowSpan::Rolling { bucket, .. } => {
             let length = i64::try_from(bucket.as_micros()).ok()?;
             let begin = now.as_micros().saturating_sub(now.as_micros().checked_rem_euclid(length)?);
             Some((begin, begin.saturating_add(length)))
         }
-        Span::Fixed { from, to } => Some((from.as_micros(), to.as_micros())),
+        WindowSpan::Fixed { from, to } => Some((from.as_micros(), to.as_micros())),
     }
 }

@@ -1,24 +1,24 @@
-//! The compiled set, and what it says of a request.
+//! The compiled set, and its verdict on a request.
 //!
-//! Every rule counts, and their order means nothing: Deny beats Hold beats Allow, nothing matched is Deny, and what could
-//! not be told is Deny. Rules are found by operation and by the names that they ask for, so that a set of thousands costs
-//! what the few cost that could be about the request.
+//! Every rule counts, and their order has no meaning: Deny beats Hold beats Allow; no match is Deny, and a missing fact
+//! is Deny. Rules are indexed by operation and by the names in their conditions, so that a decision costs only as much
+//! as the few rules that could match.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::asked::{Asked, Facts, Field, Valuation, View};
 use super::condition::{Condition, Sense};
 use super::limit::{Limit, Reservation};
-use super::quorum::Groups;
 use super::rate::Mode;
+use super::request::{Facts, Field, PolicyRequest, Valuation, View};
 use super::rule::{Effect, Rule};
 use super::words::Approval;
+use super::words::Groups;
 use crate::base::ids::OperationId;
 use crate::base::money::MicroUsd;
 use crate::base::pointer::Pointer;
 
-/// The fields that rules are found by.
+/// The fields that rules are indexed by.
 const FOUND_BY: [Field; 11] = [
     Field::Caller,
     Field::Requester,
@@ -42,41 +42,41 @@ pub struct Rules {
     /// Who may approve.
     pub groups: Groups,
     pub valuation: Valuation,
-    index: HashMap<OperationId, Found>,
+    index: HashMap<OperationId, FoundDestination>,
 }
 
-/// The rules and limits of one operation, by their places.
+/// The rules and limits of one operation, by index.
 #[derive(Clone, Debug, Default)]
-struct Found {
+struct FoundDestination {
     always: Vec<usize>,
     by_name: HashMap<Field, HashMap<String, Vec<usize>>>,
     limits: Vec<usize>,
-    /// The places of bodies that they name.
+    /// The fields of bodies that they name.
     places: Vec<Pointer>,
 }
 
-/// What is to become of a request, and why.
+/// The effect on a request, and its reasons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     pub effect: Effect,
-    /// What made the effect, sorted.
+    /// The reasons of the effect, sorted.
     pub reasons: Vec<Reason>,
-    /// What was about the request too, and asked for less.
+    /// Rules that matched too, with a weaker effect.
     pub outweighed: Vec<Reason>,
-    /// Every one of these must be reached, if it is held.
+    /// The approvals that must all be completed, if it is held.
     pub approvals: BTreeSet<Arc<str>>,
-    /// What must be reserved before it is sent.
+    /// The reservations to make before it is sent.
     pub reservations: Vec<Reservation>,
-    /// The stored facts that were looked at: destinations, and whether they were paid before.
+    /// The stored facts that were used: destinations, and whether they were paid before.
     pub assumed: BTreeMap<String, bool>,
-    /// What rules and limits in shadow mode would have done.
+    /// The effects that rules and limits in shadow mode would have had.
     pub shadows: Vec<Reason>,
     pub value: Option<MicroUsd>,
-    /// Each way in which the destination is named.
+    /// Each name of the destination.
     pub destinations: Vec<String>,
 }
 
-/// One rule or limit that had a say, or what went wrong.
+/// A rule or limit that took part, or a fault.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reason {
     pub effect: Effect,
@@ -88,12 +88,12 @@ pub struct Reason {
 pub enum Cause {
     Rule(Arc<str>),
     Limit(Arc<str>),
-    /// No rule: how the gate decides by itself.
+    /// No rule: the gate's own default.
     Gate,
 }
 
 impl Cause {
-    /// The rule or limit; no two have the same name.
+    /// Returns the name of the rule or limit; no two have the same.
     pub fn name(&self) -> Option<&str> {
         match self {
             Cause::Rule(id) | Cause::Limit(id) => Some(id),
@@ -111,7 +111,7 @@ impl Rules {
         valuation: Valuation,
     ) -> Rules {
         let common = Common::of(&rules);
-        let mut index: HashMap<OperationId, Found> = HashMap::new();
+        let mut index: HashMap<OperationId, FoundDestination> = HashMap::new();
         for (at, rule) in rules.iter().enumerate() {
             for operation in &rule.when.operations {
                 let found = index.entry(operation.clone()).or_default();
@@ -129,10 +129,10 @@ impl Rules {
         Rules { rules, limits, approvals, groups, valuation, index }
     }
 
-    /// What becomes of a request.
-    pub fn decide(&self, asked: &Asked<'_>, facts: &Facts) -> Verdict {
+    /// Decides a request.
+    pub fn decide(&self, asked: &PolicyRequest<'_>, facts: &Facts) -> Verdict {
         let view = View::of(asked, &self.valuation, facts);
-        let mut draft = Draft::default();
+        let mut draft = VerdictDraft::default();
         if let Some(Err(fault)) = view.value {
             draft.say(Mode::Enforce, Effect::Deny, Cause::Gate, fault.to_string());
         }
@@ -160,13 +160,13 @@ impl Rules {
         draft.verdict(&view)
     }
 
-    /// The places of bodies that rules and limits of an operation name.
+    /// Returns the fields of bodies that the rules and limits of an operation name.
     pub fn places(&self, operation: &OperationId) -> &[Pointer] {
         self.index.get(operation).map_or(&[], |found| &found.places)
     }
 
-    /// The rules that one condition alone keeps from being about a request, with that condition.
-    pub fn near(&self, asked: &Asked<'_>, facts: &Facts) -> Vec<(&Rule, &Condition)> {
+    /// Returns the rules that fail by one condition only, with that condition.
+    pub fn near(&self, asked: &PolicyRequest<'_>, facts: &Facts) -> Vec<(&Rule, &Condition)> {
         let view = View::of(asked, &self.valuation, facts);
         let about = |rule: &&Rule| rule.when.operations.contains(&asked.operation.id);
         let near = |rule| Some((rule, Rule::near(rule, &view, facts)?));
@@ -174,7 +174,7 @@ impl Rules {
     }
 }
 
-/// How many rules ask for each name: what most of them share finds none of them.
+/// How many rules name each name: a name that most of them share is a poor index.
 #[derive(Debug, Default)]
 struct Common(HashMap<(Field, String), usize>);
 
@@ -197,8 +197,8 @@ impl Common {
     }
 }
 
-impl Found {
-    /// Puts a rule where its rarest names are: it can be about no request that has none of them.
+impl FoundDestination {
+    /// Indexes a rule by its rarest names: it cannot match a request without one of them.
     fn add(&mut self, at: usize, conditions: &[Condition], common: &Common) {
         let names = conditions.iter().filter_map(sought_names);
         let Some(rarest) = names.min_by_key(|names| common.rules_with(names)) else {
@@ -223,7 +223,7 @@ impl Found {
         }
     }
 
-    /// The rules that could be about a request, each once.
+    /// Returns the rules that could match a request, each once.
     fn candidates(&self, view: &View<'_>) -> Vec<usize> {
         let mut found = self.always.clone();
         for (field, by_name) in &self.by_name {
@@ -235,8 +235,8 @@ impl Found {
     }
 }
 
-/// Places that the contract does not know, that stand in the body, and that no matched rule names.
-fn unnamed(matched: &[&Rule], asked: &Asked<'_>, draft: &mut Draft) {
+/// Denies fields that the contract does not know, that the body has, and that no matched rule names.
+fn unnamed(matched: &[&Rule], asked: &PolicyRequest<'_>, draft: &mut VerdictDraft) {
     for pointer in &asked.operation.further {
         let names = |rule: &&Rule| {
             let named = |condition: &Condition| matches!(condition, Condition::Body(place, _) if place == pointer);
@@ -250,13 +250,13 @@ fn unnamed(matched: &[&Rule], asked: &Asked<'_>, draft: &mut Draft) {
             }
         };
         if is_stated && !matched.iter().any(names) {
-            let text = format!("`{pointer}` is stated, and no rule that is about the request names it");
+            let text = format!("`{pointer}` is stated, but no matching rule names it");
             draft.say(Mode::Enforce, Effect::Deny, Cause::Gate, text);
         }
     }
 }
 
-/// The names of which a request must have one for the condition to hold, where rules are found by them.
+/// Returns the names of which a request must have one for the condition to hold, if rules are indexed by them.
 fn sought_names(condition: &Condition) -> Option<Vec<(Field, &BTreeSet<String>)>> {
     match condition {
         Condition::Names(field, set) if FOUND_BY.contains(field) => Some(vec![(*field, set)]),
@@ -269,9 +269,9 @@ fn sought_names(condition: &Condition) -> Option<Vec<(Field, &BTreeSet<String>)>
     }
 }
 
-/// A verdict that is being made.
+/// A verdict in progress.
 #[derive(Debug, Default)]
-struct Draft {
+struct VerdictDraft {
     reasons: BTreeSet<Reason>,
     shadows: BTreeSet<Reason>,
     approvals: BTreeSet<Arc<str>>,
@@ -279,7 +279,7 @@ struct Draft {
     assumed: BTreeMap<String, bool>,
 }
 
-impl Draft {
+impl VerdictDraft {
     fn say(&mut self, mode: Mode, effect: Effect, cause: Cause, text: String) {
         let reasons = match mode {
             Mode::Enforce => &mut self.reasons,
@@ -299,8 +299,7 @@ impl Draft {
         }
     }
 
-    /// Notes the stored facts that conditions lean on: where they hold, and where nothing but those facts keeps them
-    /// from it.
+    /// Records the stored facts that conditions use: where they hold, and where only those facts make them fail.
     fn assume(&mut self, conditions: &[Condition], sense: Sense, view: &View<'_>, facts: &Facts) {
         let (stored, others): (Vec<_>, Vec<_>) =
             conditions.iter().partition(|condition| matches!(condition, Condition::NewDestination(_)));
@@ -336,10 +335,10 @@ impl Draft {
     }
 
     fn verdict(mut self, view: &View<'_>) -> Verdict {
-        // A limit holds up what a rule lets pass; by itself it lets nothing pass.
+        // A limit stops what a rule allows; by itself it allows nothing.
         let is_named = self.reasons.iter().any(|reason| matches!(reason.cause, Cause::Rule(_)));
         if !is_named {
-            self.say(Mode::Enforce, Effect::Deny, Cause::Gate, "no rule is about the request".to_owned());
+            self.say(Mode::Enforce, Effect::Deny, Cause::Gate, "no rule matches (denied by default)".to_owned());
         }
         let effect = self.reasons.iter().map(|reason| reason.effect).max().unwrap_or(Effect::Deny);
         let (reasons, outweighed) = self.reasons.into_iter().partition(|reason| reason.effect == effect);
@@ -366,7 +365,7 @@ mod tests {
     use crate::policy::rate::Mode;
     use crate::policy::when::When;
 
-    /// However many rules there are for others, a request meets its own.
+    /// However many rules there are for others, a request is compared only with its own.
     #[test]
     fn rules_are_found_by_the_names_that_they_ask_for() {
         let operation = OperationId::new("createOfframp");
@@ -380,7 +379,7 @@ mod tests {
                 operations: [operation.clone()].into(),
                 conditions: vec![
                     Condition::Names(Field::Environment, ["production".to_owned()].into()),
-                    // What all of them ask for tells none from another.
+                    // A name that all rules share distinguishes none.
                     Condition::Names(Field::Role, ["payroll".to_owned()].into()),
                     Condition::Names(Field::DestinationAccount, [format!("account-{}", at / 2)].into()),
                 ],

@@ -18,8 +18,8 @@ fn catalog() -> &'static Catalog {
 fn read_with(texts: &[&str], can_share: bool) -> Result<Policies, Vec<Finding>> {
     let files: Vec<(String, String)> =
         texts.iter().enumerate().map(|(at, text)| (format!("{at}.toml"), (*text).to_owned())).collect();
-    let known = Known { catalog: catalog(), issuers: &["main", "console"], can_share };
-    read(&files, &known).map(|reading| reading.policies)
+    let known = KnownNames { catalog: catalog(), issuers: &["main", "console"], can_share };
+    read_policies(&files, &known).map(|reading| reading.policies)
 }
 
 fn good(text: &str) -> Rate {
@@ -58,7 +58,7 @@ fn buckets(rate: &Rate, who: &Who) -> Vec<crate::base::digest::Fingerprint> {
     let catalog = catalog();
     let operation = catalog.operation(&OperationId::new(who.operation)).unwrap();
     let Who { environment, issuer, subject, ref roles, .. } = *who;
-    rate.buckets(&Call { environment, operation: Some(operation), issuer, subject, roles })
+    rate.buckets(&RateCall { environment, operation: Some(operation), issuer, subject, roles })
 }
 
 #[test]
@@ -66,9 +66,9 @@ fn a_rate_is_read() {
     let rate =
         good(&rate("per = [\"caller\", \"operation\"]\nquota = \"100/s burst 200\"\nshared = true\nmode = \"shadow\""));
     assert_eq!((&*rate.id, rate.is_shared, rate.mode), ("r", true, Mode::Shadow));
-    assert_eq!(rate.bound, Bound::Quota(Quota::parse("100/s burst 200").unwrap()));
+    assert_eq!(rate.bound, RateBound::Quota(Quota::parse("100/s burst 200").unwrap()));
     let plain = good(&self::rate("concurrent = 32"));
-    assert_eq!((plain.bound, plain.is_shared, plain.mode), (Bound::Concurrent(32), false, Mode::Enforce));
+    assert_eq!((plain.bound, plain.is_shared, plain.mode), (RateBound::Concurrent(32), false, Mode::Enforce));
 }
 
 /// What is asked of holds takes from the rates that are about every read.
@@ -79,7 +79,7 @@ fn asking_of_holds_is_a_read() {
         let rate = good(&text);
         let roles = BTreeSet::new();
         let environment = Environment::Sandbox;
-        rate.buckets(&Call { environment, operation: None, issuer: "main", subject: "x", roles: &roles }).len()
+        rate.buckets(&RateCall { environment, operation: None, issuer: "main", subject: "x", roles: &roles }).len()
     };
     assert_eq!([r#"["*"]"#, r#"["@read"]"#, r#"["@money"]"#, r#"["listUsers"]"#].map(takes), [1, 1, 0, 0]);
 }

@@ -1,70 +1,24 @@
-//! `when`: from what is written to conditions; and the names of groups, lists and assets that it may use.
+//! `when`: reads conditions, and the names of groups, lists and assets in them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::civil::Weekday;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 
-use super::Known;
-use super::asked::{Field, Valuation, chain_name};
-use super::condition::{Condition, Literal, PRICE_DECIMALS, Sought, Ways};
-use super::document::{Place, Raw, Table};
+use super::KnownNames;
+use super::condition::{Condition, PRICE_DECIMALS, SoughtValue, Ways};
+use super::document::{DocumentTable, PolicyPlace, RawItem};
+use super::field_form::{FieldValue, Sort};
 use super::interval::Interval;
+use super::literal::Literal;
 use super::rate;
+use super::request::{Valuation, chain_name};
 use crate::base::ids::{Environment, OperationId};
 use crate::base::money::{Decimal, MicroUsd, asset_name};
 use crate::base::normal::{self, is_uuid};
 use crate::base::pointer::Pointer;
-use crate::base::spanned::Found;
+use crate::base::spanned::SpannedValue;
 
-/// What the names in a list are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Sort {
-    User,
-    Wallet,
-    ExternalWallet,
-    Account,
-    Chain,
-    Currency,
-    Caller,
-    Issuer,
-    Environment,
-    Text,
-}
-
-pub(super) const SORTS: [(&str, Sort); 7] = [
-    ("user", Sort::User),
-    ("wallet", Sort::Wallet),
-    ("external_wallet", Sort::ExternalWallet),
-    ("account", Sort::Account),
-    ("chain", Sort::Chain),
-    ("currency", Sort::Currency),
-    ("text", Sort::Text),
-];
-pub(super) const TOP: [(&str, Field, Sort); 10] = [
-    ("environment", Field::Environment, Sort::Environment),
-    ("issuer", Field::Issuer, Sort::Issuer),
-    ("caller", Field::Caller, Sort::Caller),
-    ("role", Field::Role, Sort::Text),
-    ("requester", Field::Requester, Sort::Text),
-    ("user", Field::User, Sort::User),
-    ("chain", Field::Chain, Sort::Chain),
-    ("currency", Field::Currency, Sort::Currency),
-    ("wallet", Field::Wallet, Sort::Wallet),
-    ("account", Field::Account, Sort::Account),
-];
-pub(super) const SOURCE: [(&str, Field, Sort); 5] = [
-    ("user", Field::SourceUser, Sort::User),
-    ("chain", Field::SourceChain, Sort::Chain),
-    ("currency", Field::SourceCurrency, Sort::Currency),
-    ("wallet", Field::SourceWallet, Sort::Wallet),
-    ("account", Field::SourceAccount, Sort::Account),
-];
-pub(super) const DESTINATION: [(&str, Field, Sort); 3] = [
-    ("chain", Field::DestinationChain, Sort::Chain),
-    ("currency", Field::DestinationCurrency, Sort::Currency),
-    ("account", Field::DestinationAccount, Sort::Account),
-];
 pub(super) const DAYS: [(&str, Weekday); 7] = [
     ("mon", Weekday::Monday),
     ("tue", Weekday::Tuesday),
@@ -76,7 +30,7 @@ pub(super) const DAYS: [(&str, Weekday); 7] = [
 ];
 pub(super) const WITHOUT: [(&str, bool); 2] = [("match", true), ("skip", false)];
 
-/// What rules may use that is written elsewhere in the set.
+/// The definitions of the set that rules may use.
 #[derive(Debug, Default)]
 pub(super) struct Vocabulary {
     pub valuation: Valuation,
@@ -92,29 +46,25 @@ pub(super) struct When {
     pub conditions: Vec<Condition>,
 }
 
-/// Reads what a table asks; the table is `when` itself, or one that has its fields among others.
-pub(super) fn read(table: &mut Table<'_>, known: &Known<'_>, words: &Vocabulary) -> Option<When> {
-    let remedy = "write `op = [\"*\"]` for all, classes as `\"@money\"`, or operations by their ids";
-    let ops = table.required("op", remedy, Table::one_or_more)?;
+/// Reads the conditions of a table; the table is `when` itself, or one that has its fields among others.
+pub(super) fn read_when(table: &mut DocumentTable<'_>, known: &KnownNames<'_>, words: &Vocabulary) -> Option<When> {
+    let ops = table.required("op", DocumentTable::one_or_more)?;
     let operations = rate::operations(table, &ops, known);
     let conditions = conditions(table, &operations, known, words);
     Some(When { operations, conditions })
 }
 
-/// Every condition but the operations.
+/// Reads every condition but the operations.
 pub(super) fn conditions(
-    table: &mut Table<'_>,
+    table: &mut DocumentTable<'_>,
     operations: &BTreeSet<OperationId>,
-    known: &Known<'_>,
+    known: &KnownNames<'_>,
     words: &Vocabulary,
 ) -> Vec<Condition> {
     let mut found = Vec::new();
-    fields(table, &TOP, known, words, &mut found);
-    if let Some(wallets) = names(table, "fee_wallet", Sort::Wallet, known, words) {
-        found.push(Condition::Names(Field::FeeWallet, wallets));
-    }
+    fields(table, known, words, &mut found);
     if let Some(mut source) = table.nested("source") {
-        fields(&mut source, &SOURCE, known, words, &mut found);
+        fields(&mut source, known, words, &mut found);
         table.include(source);
     }
     if let Some(mut side) = table.nested("destination") {
@@ -133,20 +83,16 @@ pub(super) fn conditions(
     found
 }
 
-fn fields(
-    table: &mut Table<'_>,
-    fields: &[(&'static str, Field, Sort)],
-    known: &Known<'_>,
-    words: &Vocabulary,
-    found: &mut Vec<Condition>,
-) {
-    for (name, field, sort) in fields {
-        found.extend(names(table, name, *sort, known, words).map(|set| Condition::Names(*field, set)));
+fn fields(table: &mut DocumentTable<'_>, known: &KnownNames<'_>, words: &Vocabulary, found: &mut Vec<Condition>) {
+    for form in table.form().all_fields() {
+        if let FieldValue::Names(sort, Some(field)) = &form.value {
+            found.extend(names(table, form.name, *sort, known, words).map(|set| Condition::Names(*field, set)));
+        }
     }
 }
 
-fn destination(table: &mut Table<'_>, known: &Known<'_>, words: &Vocabulary, found: &mut Vec<Condition>) {
-    fields(table, &DESTINATION, known, words, found);
+fn destination(table: &mut DocumentTable<'_>, known: &KnownNames<'_>, words: &Vocabulary, found: &mut Vec<Condition>) {
+    fields(table, known, words, found);
     let user = names(table, "user", Sort::User, known, words);
     let wallet = names(table, "wallet", Sort::Wallet, known, words);
     let external_wallet = names(table, "external_wallet", Sort::ExternalWallet, known, words);
@@ -160,12 +106,12 @@ fn destination(table: &mut Table<'_>, known: &Known<'_>, words: &Vocabulary, fou
     found.extend(table.truth("new").map(Condition::NewDestination));
 }
 
-/// A set of names in their normal forms: texts, and lists as `@name`.
+/// Reads a set of names in their normal forms: texts, and lists as `@name`.
 pub(super) fn names(
-    table: &mut Table<'_>,
+    table: &mut DocumentTable<'_>,
     name: &'static str,
     sort: Sort,
-    known: &Known<'_>,
+    known: &KnownNames<'_>,
     words: &Vocabulary,
 ) -> Option<BTreeSet<String>> {
     let texts = table.one_or_more(name)?;
@@ -180,8 +126,8 @@ pub(super) fn names(
 }
 
 fn listed<'w>(
-    table: &mut Table<'_>,
-    place: Place,
+    table: &mut DocumentTable<'_>,
+    place: PolicyPlace,
     list: &str,
     sort: Sort,
     words: &'w Vocabulary,
@@ -192,21 +138,20 @@ fn listed<'w>(
     };
     let found = sorts.get(&sort);
     if found.is_none() {
-        let sort = SORTS.iter().find(|(_, other)| *other == sort).map_or("text", |(name, _)| name);
         let remedy = format!("write `{sort} = [...]` in `[list.{list}]`");
         table.fault(place, format!("the list `{list}` has no `{sort}`"), remedy);
     }
     found
 }
 
-/// The normal form of one name; what cannot be one is a fault.
+/// Returns the normal form of a name; an invalid name is an error.
 pub(super) fn normal_name(
-    table: &mut Table<'_>,
+    table: &mut DocumentTable<'_>,
     field: &str,
-    place: Place,
+    place: PolicyPlace,
     text: &str,
     sort: Sort,
-    known: &Known<'_>,
+    known: &KnownNames<'_>,
     words: &Vocabulary,
 ) -> Option<String> {
     let what = format!("`{field}`");
@@ -223,7 +168,7 @@ pub(super) fn normal_name(
             let is_address = normal != text || normal::AddressKind::of_address(text).is_some();
             if !is_address {
                 let fault = format!("{what} cannot be `{}`", text.escape_debug());
-                table.fault(place, fault, "write an EVM, Solana or Tron address, with a right checksum");
+                table.fault(place, fault, "write an EVM, Solana or Tron address, with a valid checksum");
             }
             is_address.then_some(normal)
         }
@@ -243,10 +188,9 @@ pub(super) fn normal_name(
             }
             Some(asset_name(text).into_owned())
         }
-        Sort::Environment => {
-            let words = Environment::ALL.map(|environment| (environment.as_str(), environment));
-            table.choice_of("environment", place, text, &words).map(|environment| environment.as_str().to_owned())
-        }
+        Sort::Environment => table
+            .choice_of("environment", place, text, &Environment::WORDS)
+            .map(|environment| environment.as_str().to_owned()),
         Sort::Issuer => {
             rate::known_issuer(table, place, text, known);
             Some(text.to_owned())
@@ -258,30 +202,34 @@ pub(super) fn normal_name(
     }
 }
 
-fn amount(table: &mut Table<'_>, operations: &BTreeSet<OperationId>, known: &Known<'_>) -> Option<Condition> {
+fn amount(
+    table: &mut DocumentTable<'_>,
+    operations: &BTreeSet<OperationId>,
+    known: &KnownNames<'_>,
+) -> Option<Condition> {
     let (place, is_asked) = (table.place, table.has("amount"));
     let without = table.choice("without_amount", &WITHOUT);
     let remedy = "write for example `amount = \"(0, 5000] USD\"`";
     let within = interval(table, "amount", remedy, |text| decimal(text, 6));
     if !is_asked && without.is_some() {
-        table.fault(place, "`without_amount` says nothing without `amount`", "take it out, or write `amount`");
+        table.fault(place, "`without_amount` has no effect without `amount`", "remove it, or add `amount`");
     }
     let within = within?;
     if let (None, Some(name)) = (without, first_without_amount(operations, known)) {
-        let fault = format!("`{name}` has no amount, and `amount` is asked of it");
-        table.fault(place, fault, "leave it out of `op`, or write `without_amount = \"match\"` or `\"skip\"`");
+        let fault = format!("`{name}` has no amount, but `amount` is a condition");
+        table.fault(place, fault, "remove it from `op`, or add `without_amount = \"match\"` or `\"skip\"`");
     }
     Some(Condition::Amount { within, without: without.unwrap_or(false) })
 }
 
-/// The first of these operations whose bodies state no amount.
-pub(super) fn first_without_amount(operations: &BTreeSet<OperationId>, known: &Known<'_>) -> Option<String> {
+/// Returns the first of these operations whose bodies state no amount.
+pub(super) fn first_without_amount(operations: &BTreeSet<OperationId>, known: &KnownNames<'_>) -> Option<String> {
     let named = known.catalog.operations().iter().filter(|operation| operations.contains(&operation.id));
     named.filter(|operation| !operation.has_amount()).map(|operation| operation.id.to_string()).next()
 }
 
 fn interval(
-    table: &mut Table<'_>,
+    table: &mut DocumentTable<'_>,
     name: &'static str,
     remedy: &str,
     number: impl Fn(&str) -> Result<u128, String>,
@@ -308,11 +256,11 @@ pub(super) fn usd(text: &str) -> Result<MicroUsd, String> {
     Decimal::parse(amount).and_then(MicroUsd::of).map_err(|fault| fault.to_string())
 }
 
-fn pointers<'f>(mut body: Table<'f>, words: &Vocabulary, found: &mut Vec<Condition>) -> Table<'f> {
+fn pointers<'f>(mut body: DocumentTable<'f>, words: &Vocabulary, found: &mut Vec<Condition>) -> DocumentTable<'f> {
     for (name, value) in body.rest() {
         let place = value.place;
         let Some(pointer) = Pointer::parse(&name) else {
-            let fault = format!("`{}` is no JSON pointer", name.escape_debug());
+            let fault = format!("`{}` is not a JSON pointer", name.escape_debug());
             body.fault(place, fault, "write for example `\"/developerFee\" = \"absent\"`");
             continue;
         };
@@ -322,15 +270,20 @@ fn pointers<'f>(mut body: Table<'f>, words: &Vocabulary, found: &mut Vec<Conditi
 }
 
 /// `"present"`, `"absent"`, `{ equals = 5 }` or `{ in = ["a", "@list"] }`.
-fn sought(body: &mut Table<'_>, name: &str, value: Found<Place>, words: &Vocabulary) -> Option<Sought> {
+fn sought(
+    body: &mut DocumentTable<'_>,
+    name: &str,
+    value: SpannedValue<PolicyPlace>,
+    words: &Vocabulary,
+) -> Option<SoughtValue> {
     let place = value.place;
     let remedy = "write `\"present\"`, `\"absent\"`, `{ equals = \"x\" }` or `{ in = [\"x\", \"@list\"] }`";
     match &value.raw {
-        Raw::Text(word) if word == "present" => return Some(Sought::Present),
-        Raw::Text(word) if word == "absent" => return Some(Sought::Absent),
-        Raw::Table(_) => {}
+        RawItem::Text(word) if word == "present" => return Some(SoughtValue::Present),
+        RawItem::Text(word) if word == "absent" => return Some(SoughtValue::Absent),
+        RawItem::Table(_) => {}
         _ => {
-            body.fault(place, format!("`{name}` is asked otherwise"), remedy);
+            body.fault(place, format!("`{name}` has an unknown condition"), remedy);
             return None;
         }
     }
@@ -341,10 +294,10 @@ fn sought(body: &mut Table<'_>, name: &str, value: Found<Place>, words: &Vocabul
     }
     if let Some(found) = asked.take("in") {
         match found.raw {
-            Raw::List(items) => {
+            RawItem::List(items) => {
                 for item in items {
                     match &item.raw {
-                        Raw::Text(text) if text.starts_with('@') => {
+                        RawItem::Text(text) if text.starts_with('@') => {
                             let list = text.trim_start_matches('@').to_owned();
                             let texts = listed(&mut asked, item.place, &list, Sort::Text, words);
                             set.extend(texts.into_iter().flatten().map(|text| Literal::text(text)));
@@ -357,25 +310,25 @@ fn sought(body: &mut Table<'_>, name: &str, value: Found<Place>, words: &Vocabul
         }
     }
     if set.is_empty() {
-        asked.fault(place, format!("`{name}` is asked for nothing"), remedy);
+        asked.fault(place, format!("`{name}` has no condition"), remedy);
     }
     body.include(asked);
-    Some(Sought::Among(set))
+    Some(SoughtValue::Among(set))
 }
 
-fn literal(table: &mut Table<'_>, found: Found<Place>) -> Option<Literal> {
+fn literal(table: &mut DocumentTable<'_>, found: SpannedValue<PolicyPlace>) -> Option<Literal> {
     match found.raw {
-        Raw::Text(text) => Some(Literal::text(&text)),
-        Raw::Number(Some(number)) => Some(Literal::Number(number)),
-        Raw::Truth(truth) => Some(Literal::Truth(truth)),
+        RawItem::Text(text) => Some(Literal::text(&text)),
+        RawItem::Number(Some(number)) => Some(Literal::Number(number)),
+        RawItem::Truth(truth) => Some(Literal::Truth(truth)),
         other => table.wrong("equals", found.place, &other, "a text, a whole number, `true` or `false`"),
     }
 }
 
-fn times(table: &mut Table<'_>, found: &mut Vec<Condition>) {
+fn times(table: &mut DocumentTable<'_>, found: &mut Vec<Condition>) {
     let place = table.place;
     let days = table.one_or_more("weekday").map(|texts| {
-        let day = |(place, text): &(Place, String)| table.choice_of("weekday", *place, text, &DAYS);
+        let day = |(place, text): &(PolicyPlace, String)| table.choice_of("weekday", *place, text, &DAYS);
         texts.iter().filter_map(day).collect::<Vec<_>>()
     });
     let number = |text: &str| match text.parse::<u128>() {
@@ -388,7 +341,7 @@ fn times(table: &mut Table<'_>, found: &mut Vec<Condition>) {
         Some((place, name)) => {
             let Some(zone) = zone_of(table, place, &name) else { return };
             if days.is_none() && hours.is_none() {
-                table.fault(place, "`zone` says nothing alone", "write `weekday` or `hour` beside it");
+                table.fault(place, "`zone` has no effect alone", "add `weekday` or `hour`");
             }
             found.extend(days.map(|days| Condition::Weekday(days, zone.clone())));
             found.extend(hours.map(|hours| Condition::Hour(hours, zone)));
@@ -400,15 +353,15 @@ fn times(table: &mut Table<'_>, found: &mut Vec<Condition>) {
     }
 }
 
-/// A zone of the database that is built in: the same on every machine.
-pub(super) fn zone_of(table: &mut Table<'_>, place: Place, name: &str) -> Option<TimeZone> {
+/// Returns a zone of the built-in database: the same on every machine.
+pub(super) fn zone_of(table: &mut DocumentTable<'_>, place: PolicyPlace, name: &str) -> Option<TimeZone> {
     let database = TimeZoneDatabase::bundled();
     let found = database.get(name).ok();
     if found.is_none() {
         let known: Vec<String> = database.available().map(|name| name.to_string()).collect();
         let near = crate::base::finding::nearest(name, known.iter().map(String::as_str));
-        let remedy =
-            near.map_or("write a name of the IANA database".to_owned(), |near| format!("did you mean `{near}`?"));
+        let remedy = near
+            .map_or("write a name of the IANA time zone database".to_owned(), |near| format!("did you mean `{near}`?"));
         table.fault(place, format!("there is no zone `{}`", name.escape_debug()), remedy);
     }
     found

@@ -1,19 +1,26 @@
-//! `[asset]`, `[value]`, `[group]`, `[list]` and `[approval]`: what rules and limits call by name.
+//! `[asset]`, `[value]`, `[group]`, `[list]` and `[approval]`: the definitions that rules and limits name.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::Known;
-use super::document::{Place, Raw, Table};
-use super::quorum::MOST_WAYS;
-use super::when::{SORTS, Vocabulary, normal_name};
+use super::KnownNames;
+use super::document::{DocumentTable, PolicyPlace, RawItem};
+use super::field_form::FieldValue;
+use super::when::{Vocabulary, normal_name};
 use crate::base::finding::Finding;
-use crate::base::money::{Asset, Decimal, MOST_DECIMALS, Worth, is_exact_value};
-use crate::base::spanned::Found;
+use crate::base::money::{Asset, Decimal, Worth, is_exact_value};
+use crate::base::spanned::SpannedValue;
 
-/// What people must agree to, and for how long they may.
+/// The members of each group.
+pub type Groups = BTreeMap<String, BTreeSet<String>>;
+/// The people who approved, and the members that each may stand for.
+pub type Voices = BTreeMap<String, BTreeSet<String>>;
+
+/// The most options for completing an approval.
+pub(super) const MAX_WAYS: usize = 64;
+/// An approval: the people who must approve, and how long they have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Approval {
     pub need: Need,
@@ -24,7 +31,7 @@ pub struct Approval {
 pub enum Need {
     All(Vec<Need>),
     Any(Vec<Need>),
-    /// So many members of a group, no person twice in one approval.
+    /// A number of members of a group, no person twice in one approval.
     People {
         group: String,
         count: u64,
@@ -32,7 +39,7 @@ pub enum Need {
 }
 
 impl Need {
-    /// How many people it takes at the least.
+    /// Returns the fewest people that can complete it.
     pub fn fewest(&self) -> u64 {
         match self {
             Need::People { count, .. } => *count,
@@ -43,11 +50,9 @@ impl Need {
 }
 
 /// `[asset.weth]`: decimals, and a value with its age.
-pub(super) fn asset(name: &str, mut table: Table<'_>, words: &mut Vocabulary, findings: &mut Vec<Finding>) {
+pub(super) fn asset(name: &str, mut table: DocumentTable<'_>, words: &mut Vocabulary, findings: &mut Vec<Finding>) {
     let place = table.place;
-    let most = u64::from(MOST_DECIMALS);
-    let decimals =
-        table.required("decimals", "write for example `decimals = 6`", |table, name| table.number(name, 0..=most));
+    let decimals = table.required("decimals", DocumentTable::number);
     let par = table.truth("par");
     let usd = table.text("value");
     let as_of = table.text("as_of");
@@ -73,7 +78,7 @@ pub(super) fn asset(name: &str, mut table: Table<'_>, words: &mut Vocabulary, fi
         _ => {
             let remedy =
                 "write `par = true`; or `value`, `as_of` and `good_for`; or none of them: it has no value then";
-            table.fault(place, "the value of the asset is written otherwise", remedy);
+            table.fault(place, "the value of the asset has the wrong form", remedy);
             None
         }
     };
@@ -90,8 +95,8 @@ pub(super) fn asset(name: &str, mut table: Table<'_>, words: &mut Vocabulary, fi
     }
 }
 
-/// `[value]`: what is assumed where a body leaves something open.
-pub(super) fn value(mut table: Table<'_>, words: &mut Vocabulary, findings: &mut Vec<Finding>) {
+/// `[value]`: the assumptions for bodies that leave something open.
+pub(super) fn value(mut table: DocumentTable<'_>, words: &mut Vocabulary, findings: &mut Vec<Finding>) {
     if let Some((place, text)) = table.text("slippage") {
         let percent = text.strip_suffix('%').and_then(|text| Decimal::parse(text).ok()?.units(4).ok());
         let millionths = percent.and_then(|percent| u64::try_from(percent).ok()).filter(|m| *m <= 1_000_000);
@@ -107,13 +112,12 @@ pub(super) fn value(mut table: Table<'_>, words: &mut Vocabulary, findings: &mut
 /// `[group.ops]`: people.
 pub(super) fn group(
     name: &str,
-    mut table: Table<'_>,
-    known: &Known<'_>,
+    mut table: DocumentTable<'_>,
+    known: &KnownNames<'_>,
     words: &mut Vocabulary,
     findings: &mut Vec<Finding>,
 ) {
-    let remedy = "write for example `members = [\"console:anna\"]`";
-    let members = table.required("members", remedy, |table, name| table.texts(name, false));
+    let members = table.required("members", |table, name| table.texts(name, false));
     let mut set = BTreeSet::new();
     for (place, member) in members.unwrap_or_default() {
         super::rate::callers(&mut table, vec![(place, member.clone())], known);
@@ -123,18 +127,21 @@ pub(super) fn group(
     words.groups.insert(name.to_owned(), set);
 }
 
-/// `[list.payout-accounts]`: names by what they are names of.
+/// `[list.payout-accounts]`: names by sort.
 pub(super) fn list(
     name: &str,
-    mut table: Table<'_>,
-    known: &Known<'_>,
+    mut table: DocumentTable<'_>,
+    known: &KnownNames<'_>,
     words: &mut Vocabulary,
     findings: &mut Vec<Finding>,
 ) {
     let mut sorts = std::collections::BTreeMap::new();
-    for (field, sort) in SORTS {
+    for form in table.form().all_fields() {
+        let (field, FieldValue::List(FieldValue::Name(sort))) = (form.name, &form.value) else { continue };
+        let sort = *sort;
         let Some(texts) = table.texts(field, false) else { continue };
-        let normal = |(place, text): (Place, String)| normal_name(&mut table, field, place, &text, sort, known, words);
+        let normal =
+            |(place, text): (PolicyPlace, String)| normal_name(&mut table, field, place, &text, sort, known, words);
         let set: BTreeSet<String> = texts.into_iter().filter_map(normal).collect();
         sorts.insert(sort, set);
     }
@@ -147,20 +154,24 @@ pub(super) fn list(
 }
 
 /// `[approval.dual]`.
-pub(super) fn approval(mut table: Table<'_>, words: &Vocabulary, findings: &mut Vec<Finding>) -> Option<Approval> {
+pub(super) fn approval(
+    mut table: DocumentTable<'_>,
+    words: &Vocabulary,
+    findings: &mut Vec<Finding>,
+) -> Option<Approval> {
     let need = need(&mut table, words);
     if need.as_ref().is_some_and(|need| need.ways().is_none()) {
-        let (place, fault) = (table.place, format!("there are more than {MOST_WAYS} ways to reach it"));
-        table.fault(place, fault, "write fewer `any` beside one another");
+        let (place, fault) = (table.place, format!("there are more than {MAX_WAYS} ways to complete it"));
+        table.fault(place, fault, "use fewer `any` together");
     }
-    let expires = table.required("expires", "write for example `expires = \"8h\"`", duration);
+    let expires = table.required("expires", duration);
     let is_good = table.end(findings);
     let read = Approval { need: need?, expires: expires? };
     is_good.then_some(read)
 }
 
 /// `all = [...]`, `any = [...]`, or `of` and `n`.
-fn need(table: &mut Table<'_>, words: &Vocabulary) -> Option<Need> {
+fn need(table: &mut DocumentTable<'_>, words: &Vocabulary) -> Option<Need> {
     let (place, all, any) = (table.place, table.take("all"), table.take("any"));
     let has_people = table.has("of") || table.has("n");
     let remedy = "write one of `all = [...]`, `any = [...]` and `of = \"group\", n = 1`";
@@ -169,19 +180,24 @@ fn need(table: &mut Table<'_>, words: &Vocabulary) -> Option<Need> {
         (None, Some(any), false) => needs(table, "any", any, words).map(Need::Any),
         (None, None, true) => people(table, words),
         _ => {
-            table.fault(place, "it is not said who must agree", remedy);
+            table.fault(place, "the people who must approve are missing", remedy);
             None
         }
     }
 }
 
-fn needs(table: &mut Table<'_>, name: &str, found: Found<Place>, words: &Vocabulary) -> Option<Vec<Need>> {
+fn needs(
+    table: &mut DocumentTable<'_>,
+    name: &str,
+    found: SpannedValue<PolicyPlace>,
+    words: &Vocabulary,
+) -> Option<Vec<Need>> {
     let place = found.place;
-    let Raw::List(items) = found.raw else {
+    let RawItem::List(items) = found.raw else {
         return table.wrong(name, place, &found.raw, "a list of tables");
     };
     if items.is_empty() {
-        table.fault(place, format!("`{name}` is empty: nobody would have to agree"), "write at least one");
+        table.fault(place, format!("`{name}` is empty: nobody would have to approve"), "add at least one");
         return None;
     }
     let mut needs = Vec::new();
@@ -194,22 +210,22 @@ fn needs(table: &mut Table<'_>, name: &str, found: Found<Place>, words: &Vocabul
     Some(needs)
 }
 
-fn people(table: &mut Table<'_>, words: &Vocabulary) -> Option<Need> {
-    let (place, group) = table.required("of", "write the name of a group", Table::text)?;
-    let count = table.required("n", "write how many of them", |table, name| table.number(name, 1..=100))?;
+fn people(table: &mut DocumentTable<'_>, words: &Vocabulary) -> Option<Need> {
+    let (place, group) = table.required("of", DocumentTable::text)?;
+    let count = table.required("n", DocumentTable::number)?;
     let Some(members) = words.groups.get(&group) else {
         table.unknown_name(place, "a group", &group, words.groups.keys().map(String::as_str));
         return None;
     };
     if u64::try_from(members.len()).is_ok_and(|members| members < count) {
-        let fault = format!("`{group}` has {} members, and {count} of them must agree", members.len());
+        let fault = format!("`{group}` has {} members, but {count} of them must approve", members.len());
         table.fault(place, fault, "write a smaller `n`, or more `members`");
     }
     Some(Need::People { group, count })
 }
 
 /// `30m`, `24h`, `7d`.
-pub(super) fn duration(table: &mut Table<'_>, name: &'static str) -> Option<Duration> {
+pub(super) fn duration(table: &mut DocumentTable<'_>, name: &'static str) -> Option<Duration> {
     let (place, text) = table.text(name)?;
     let read = span(&text);
     if read.is_none() {

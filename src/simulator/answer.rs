@@ -1,22 +1,22 @@
-//! What the simulator says, before any fault spoils it.
+//! The simulator's answers, before a fault changes them.
 
 use serde_json::Value;
 
 /// A whole answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct SimulatorAnswer {
     pub(super) status: u16,
     pub(super) headers: Vec<(&'static str, String)>,
     pub(super) body: Value,
 }
 
-impl Answer {
-    pub(super) fn new(status: u16, body: Value) -> Answer {
-        Answer { status, headers: Vec::new(), body }
+impl SimulatorAnswer {
+    pub(super) fn new(status: u16, body: Value) -> SimulatorAnswer {
+        SimulatorAnswer { status, headers: Vec::new(), body }
     }
 }
 
-/// What carrying out a call came to.
+/// The result of executing a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Done {
     pub(super) status: u16,
@@ -38,7 +38,7 @@ impl Done {
         Done { status: 201, body, effect: true }
     }
 
-    /// The record that an earlier call with the same requestId made.
+    /// Returns the record that an earlier call with the same requestId made.
     pub(super) fn repeated(body: Value) -> Done {
         Done { status: 201, body, effect: false }
     }

@@ -1,4 +1,4 @@
-//! From a request to a call that satisfies the contract.
+//! Parses a request into a call that satisfies the contract.
 
 use std::sync::Arc;
 
@@ -6,20 +6,20 @@ use http::Method;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::refusal::Refusal;
+use super::refusal::SimulatorRefusal;
 use crate::base::json::{self, Limits};
-use crate::catalog::{Catalog, Claim, NotFound, Operation, Parameter, Violation};
+use crate::catalog::{Catalog, ClaimSource, NotFound, Operation, Parameter, Violation};
 
 /// The head of a request, as it arrived.
 #[derive(Clone, Debug)]
-pub(super) struct Head {
+pub(super) struct CallHead {
     pub(super) method: Method,
     /// Path and query, undecoded.
     pub(super) target: String,
     pub(super) headers: Vec<(String, Vec<u8>)>,
 }
 
-impl Head {
+impl CallHead {
     pub(super) fn path(&self) -> &str {
         self.target.split('?').next().unwrap_or_default()
     }
@@ -30,7 +30,7 @@ impl Head {
         pairs.map(|pair| pair.split_once('=').unwrap_or((pair, ""))).map(|(n, v)| (decoded(n), decoded(v))).collect()
     }
 
-    /// The first header of this name, which is written in lower case.
+    /// Returns the first header of this name, given in lower case.
     pub(super) fn header(&self, name: &str) -> Option<String> {
         let (_, value) = self.headers.iter().find(|(n, _)| n == name)?;
         Some(String::from_utf8_lossy(value).into_owned())
@@ -39,7 +39,7 @@ impl Head {
 
 /// A call that the interface allows.
 #[derive(Clone, Debug)]
-pub(super) struct Call {
+pub(super) struct SimulatedCall {
     pub(super) operation: Arc<Operation>,
     path: Vec<(String, String)>,
     query: Vec<(String, String)>,
@@ -48,22 +48,27 @@ pub(super) struct Call {
     pub(super) now: Timestamp,
 }
 
-impl Call {
+impl SimulatedCall {
     /// Checks credentials, route, parameters and body, in this order.
-    pub(super) fn check(catalog: &Catalog, head: &Head, body: &[u8], now: Timestamp) -> Result<Call, Refusal> {
+    pub(super) fn check(
+        catalog: &Catalog,
+        head: &CallHead,
+        body: &[u8],
+        now: Timestamp,
+    ) -> Result<SimulatedCall, SimulatorRefusal> {
         let found = catalog.find(&head.method, head.path()).map_err(|absent| match absent {
-            NotFound::Path => Refusal::UnknownPath,
-            NotFound::Method { allowed } => Refusal::WrongMethod { allowed },
+            NotFound::Path => SimulatorRefusal::UnknownPath,
+            NotFound::Method { allowed } => SimulatorRefusal::WrongMethod { allowed },
         })?;
         credentials(head)?;
         let (operation, path, query) = (found.operation, found.path_parameters, head.query());
         let mut violations = parameters("path", &operation.path_parameters, &path);
         violations.extend(parameters("query", &operation.query_parameters, &query));
         if !violations.is_empty() {
-            return Err(Refusal::Violations(violations));
+            return Err(SimulatorRefusal::Violations(violations));
         }
         let body = checked_body(&operation, head, body)?;
-        Ok(Call { operation, path, query, body, now })
+        Ok(SimulatedCall { operation, path, query, body, now })
     }
 
     pub(super) fn path(&self, name: &str) -> &str {
@@ -74,26 +79,26 @@ impl Call {
         self.query.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
     }
 
-    /// The text at a place of the body.
+    /// Returns the text at a pointer of the body.
     pub(super) fn text(&self, pointer: &str) -> Option<&str> {
         self.body.pointer(pointer).and_then(Value::as_str)
     }
 
-    /// What makes two calls the same one: the requestId, or the claimed path parameters joined with `/`.
+    /// Returns what makes two calls the same: the requestId, or the claimed path parameters joined with `/`.
     pub(super) fn claim(&self) -> Option<String> {
         match self.operation.claim.as_ref()? {
-            Claim::Body(pointer) => pointer.get(&self.body).and_then(Value::as_str).map(str::to_owned),
-            Claim::Path(names) => Some(names.iter().map(|n| self.path(n)).collect::<Vec<_>>().join("/")),
+            ClaimSource::Body(pointer) => pointer.get(&self.body).and_then(Value::as_str).map(str::to_owned),
+            ClaimSource::Path(names) => Some(names.iter().map(|n| self.path(n)).collect::<Vec<_>>().join("/")),
         }
     }
 }
 
-fn credentials(head: &Head) -> Result<(), Refusal> {
-    let written = head.header("authorization").ok_or(Refusal::NoCredentials)?;
+fn credentials(head: &CallHead) -> Result<(), SimulatorRefusal> {
+    let written = head.header("authorization").ok_or(SimulatorRefusal::NoCredentials)?;
     let (scheme, token) = written.split_once(' ').unwrap_or((&written, ""));
     match (scheme.eq_ignore_ascii_case("bearer"), token.trim()) {
-        (false, _) => Err(Refusal::NoCredentials),
-        (true, "" | "invalid") => Err(Refusal::BadCredentials),
+        (false, _) => Err(SimulatorRefusal::NoCredentials),
+        (true, "" | "invalid") => Err(SimulatorRefusal::BadCredentials),
         (true, _) => Ok(()),
     }
 }
@@ -117,22 +122,26 @@ fn parameters(place: &str, known: &[Parameter], given: &[(String, String)]) -> V
     violations
 }
 
-fn checked_body(operation: &Operation, head: &Head, body: &[u8]) -> Result<Value, Refusal> {
+fn checked_body(operation: &Operation, head: &CallHead, body: &[u8]) -> Result<Value, SimulatorRefusal> {
     let Some(contract) = &operation.body else {
         let nothing = body.trim_ascii().is_empty()
             || json::parse(body, Limits::ANSWER) == Ok(Value::Object(serde_json::Map::new()));
-        return if nothing { Ok(Value::Null) } else { Err(Refusal::violation("", "body", "no body, or `{}`")) };
+        return if nothing {
+            Ok(Value::Null)
+        } else {
+            Err(SimulatorRefusal::violation("", "body", "no body, or `{}`"))
+        };
     };
     let media_type = head.header("content-type").unwrap_or_default();
     if !media_type.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json") {
-        return Err(Refusal::NotJson);
+        return Err(SimulatorRefusal::NotJson);
     }
-    let value = json::parse(body, Limits::ANSWER).map_err(Refusal::Unreadable)?;
+    let value = json::parse(body, Limits::ANSWER).map_err(SimulatorRefusal::Unreadable)?;
     let violations = contract.violations(&value);
-    if violations.is_empty() { Ok(value) } else { Err(Refusal::Violations(violations)) }
+    if violations.is_empty() { Ok(value) } else { Err(SimulatorRefusal::Violations(violations)) }
 }
 
-/// Undoes percent encoding and `+`; what is no encoding stays as it is.
+/// Decodes percent encoding and `+`; invalid encoding stays as it is.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -163,8 +172,11 @@ mod tests {
 
     #[test]
     fn a_query_is_decoded() {
-        let head =
-            Head { method: Method::GET, target: "/v2/users?email=a%2Bb%40x.com&type=&lost".into(), headers: vec![] };
+        let head = CallHead {
+            method: Method::GET,
+            target: "/v2/users?email=a%2Bb%40x.com&type=&lost".into(),
+            headers: vec![],
+        };
         let pairs = [("email", "a+b@x.com"), ("type", ""), ("lost", "")];
         assert_eq!(head.query(), pairs.map(|(n, v)| (n.to_owned(), v.to_owned())));
         assert_eq!(head.path(), "/v2/users");

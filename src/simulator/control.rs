@@ -1,6 +1,6 @@
-//! The simulator's own addresses, under `/simulator/`.
+//! The simulator's control interface, under `/simulator/`.
 
-mod wish;
+mod fault_request;
 
 use std::collections::BTreeMap;
 
@@ -8,47 +8,49 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::Simulator;
-use super::answer::Answer;
-use super::call::Head;
-use super::faults::Fault;
+use super::answer::SimulatorAnswer;
+use super::call::CallHead;
+use super::faults::WaitingFault;
 use super::journal::{Journal, Received};
 use crate::base::ids::OperationId;
 use crate::catalog::Violation;
 
 const PREFIX: &str = "/simulator/";
-/// How many of the last calls and swaps the journal shows when not asked for another number.
+/// How many of the last calls and swaps the journal shows by default.
 const SHOWN: usize = 20;
 
-pub(super) fn is_control(head: &Head) -> bool {
+pub(super) fn is_control(head: &CallHead) -> bool {
     head.path().starts_with(PREFIX)
 }
 
-pub(super) fn answer(simulator: &Simulator, head: &Head, body: &[u8]) -> Answer {
+pub(super) fn answer(simulator: &Simulator, head: &CallHead, body: &[u8]) -> SimulatorAnswer {
     let page = head.path().strip_prefix(PREFIX).unwrap_or_default();
     match (page, &head.method) {
         ("journal", &Method::GET) => show_journal(simulator, head),
         ("journal", &Method::DELETE) => {
             simulator.clear_journal();
-            Answer::new(200, json!({"cleared": "journal"}))
+            SimulatorAnswer::new(200, json!({"cleared": "journal"}))
         }
-        ("data", &Method::GET) => Answer::new(200, simulator.data()),
-        ("faults", &Method::GET) => Answer::new(200, json!({"waiting": waiting(simulator)})),
+        ("data", &Method::GET) => SimulatorAnswer::new(200, simulator.data()),
+        ("faults", &Method::GET) => SimulatorAnswer::new(200, json!({"waiting": waiting(simulator)})),
         ("faults", &Method::POST) => add_fault(simulator, body),
         ("faults", &Method::DELETE) => {
             simulator.clear_faults();
-            Answer::new(200, json!({"cleared": "faults"}))
+            SimulatorAnswer::new(200, json!({"cleared": "faults"}))
         }
-        ("journal" | "data" | "faults", method) => refused(405, &format!("`{method}` is not for {PREFIX}{page}")),
-        _ => refused(404, "known are /simulator/journal, /simulator/data and /simulator/faults"),
+        ("journal" | "data" | "faults", method) => {
+            refused(405, &format!("`{method}` is not supported for {PREFIX}{page}"))
+        }
+        _ => refused(404, "there are /simulator/journal, /simulator/data and /simulator/faults"),
     }
 }
 
-fn show_journal(simulator: &Simulator, head: &Head) -> Answer {
+fn show_journal(simulator: &Simulator, head: &CallHead) -> SimulatorAnswer {
     let asked = head.query().into_iter().find(|(name, _)| name == "last");
     let last = match asked.map(|(_, text)| text.parse::<usize>()) {
         None => SHOWN,
         Some(Ok(last)) => last,
-        Some(Err(_)) => return refused(400, "`last` is how many calls and swaps to show: a number"),
+        Some(Err(_)) => return refused(400, "`last` must be a number: how many calls and swaps to show"),
     };
     let mut shown = journal_json(&simulator.journal(), last);
     if let Some(members) = shown.as_object_mut() {
@@ -56,7 +58,7 @@ fn show_journal(simulator: &Simulator, head: &Head) -> Answer {
         let skipped = swaps.len().saturating_sub(last);
         members.insert("swaps".to_owned(), swaps.into_iter().skip(skipped).collect());
     }
-    Answer::new(200, shown)
+    SimulatorAnswer::new(200, shown)
 }
 
 fn journal_json(journal: &Journal, last: usize) -> Value {
@@ -93,29 +95,35 @@ fn received_json(received: &Received) -> Value {
     })
 }
 
-fn add_fault(simulator: &Simulator, body: &[u8]) -> Answer {
-    match wish::fault(body, simulator.catalog()) {
+fn add_fault(simulator: &Simulator, body: &[u8]) -> SimulatorAnswer {
+    match fault_request::fault(body, simulator.catalog()) {
         Ok(fault) => {
             simulator.fault(fault);
-            Answer::new(201, json!({"waiting": waiting(simulator)}))
+            SimulatorAnswer::new(201, json!({"waiting": waiting(simulator)}))
         }
         Err(violations) => {
             let details: Vec<Value> = violations.iter().map(Violation::to_json).collect();
-            let message = "this is no fault that the simulator knows";
+            let message = "the simulator does not know this fault";
             let error = json!({"code": "BAD_FAULT", "message": message, "details": {"violations": details}});
-            Answer::new(400, json!({"status": "error", "error": error}))
+            SimulatorAnswer::new(400, json!({"status": "error", "error": error}))
         }
     }
 }
 
 fn waiting(simulator: &Simulator) -> Vec<Value> {
-    let show = |fault: &Fault| {
+    let show = |WaitingFault { fault, struck }: &WaitingFault| {
         let operation = fault.operation.as_ref().map(ToString::to_string);
-        json!({"operation": operation, "kind": fault.kind.name(), "times": fault.times, "percent": fault.percent})
+        json!({
+            "operation": operation,
+            "kind": fault.kind.name(),
+            "times": fault.times,
+            "percent": fault.percent,
+            "struck": struck,
+        })
     };
     simulator.waiting_faults().iter().map(show).collect()
 }
 
-fn refused(status: u16, message: &str) -> Answer {
-    Answer::new(status, json!({"status": "error", "error": {"code": "SIMULATOR", "message": message}}))
+fn refused(status: u16, message: &str) -> SimulatorAnswer {
+    SimulatorAnswer::new(status, json!({"status": "error", "error": {"code": "SIMULATOR", "message": message}}))
 }

@@ -7,19 +7,19 @@ use serde_json::{Number, Value};
 const UNIT: i128 = 1_000_000;
 const DECIMALS: usize = 6;
 
-/// A decimal of six places, as stablecoins have them. What a caller wrote beyond those is cut off.
+/// A decimal of six places, as stablecoins have. Further digits are cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Decimal(i128);
+pub(super) struct SimulatorDecimal(i128);
 
-impl Decimal {
-    pub(super) const ZERO: Decimal = Decimal(0);
+impl SimulatorDecimal {
+    pub(super) const ZERO: SimulatorDecimal = SimulatorDecimal(0);
 
-    pub(super) const fn from_millionths(millionths: i128) -> Decimal {
-        Decimal(millionths)
+    pub(super) const fn from_millionths(millionths: i128) -> SimulatorDecimal {
+        SimulatorDecimal(millionths)
     }
 
-    /// Reads plain digits with or without a fraction; `None` for anything else and for what is too large.
-    pub(super) fn parse(text: &str) -> Option<Decimal> {
+    /// Parses plain digits with or without a fraction; `None` for anything else and for numbers that are too large.
+    pub(super) fn parse(text: &str) -> Option<SimulatorDecimal> {
         let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
         let all_digits = |t: &str| !t.is_empty() && t.bytes().all(|b| b.is_ascii_digit());
         if !all_digits(whole) || !all_digits(fraction) {
@@ -27,37 +27,37 @@ impl Decimal {
         }
         let kept: String = fraction.chars().chain(std::iter::repeat('0')).take(DECIMALS).collect();
         let whole: i128 = whole.parse().ok()?;
-        whole.checked_mul(UNIT)?.checked_add(kept.parse().ok()?).map(Decimal)
+        whole.checked_mul(UNIT)?.checked_add(kept.parse().ok()?).map(SimulatorDecimal)
     }
 
-    pub(super) fn minus(self, other: Decimal) -> Decimal {
-        Decimal(self.0.saturating_sub(other.0).max(0))
+    pub(super) fn minus(self, other: SimulatorDecimal) -> SimulatorDecimal {
+        SimulatorDecimal(self.0.saturating_sub(other.0).max(0))
     }
 
-    pub(super) fn plus(self, other: Decimal) -> Decimal {
-        Decimal(self.0.saturating_add(other.0))
+    pub(super) fn plus(self, other: SimulatorDecimal) -> SimulatorDecimal {
+        SimulatorDecimal(self.0.saturating_add(other.0))
     }
 
-    pub(super) fn times(self, factor: Decimal) -> Option<Decimal> {
-        scaled(self.0, factor.0, UNIT).map(Decimal)
+    pub(super) fn times(self, factor: SimulatorDecimal) -> Option<SimulatorDecimal> {
+        scaled(self.0, factor.0, UNIT).map(SimulatorDecimal)
     }
 
-    pub(super) fn divided_by(self, divisor: Decimal) -> Option<Decimal> {
-        scaled(self.0, UNIT, divisor.0).map(Decimal)
+    pub(super) fn divided_by(self, divisor: SimulatorDecimal) -> Option<SimulatorDecimal> {
+        scaled(self.0, UNIT, divisor.0).map(SimulatorDecimal)
     }
 
     pub(super) fn to_number(self) -> Value {
         self.to_string().parse::<Number>().map_or(Value::Null, Value::Number)
     }
 
-    /// How many of the token's smallest unit this is.
+    /// Returns the number of the token's smallest units.
     pub(super) fn millionths(self) -> i128 {
         self.0
     }
 }
 
-impl fmt::Display for Decimal {
-    /// At least two places, and no further zeros at the end.
+impl fmt::Display for SimulatorDecimal {
+    /// Formats at least two places, without further zeros at the end.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (whole, fraction) = (self.0 / UNIT, format!("{:06}", self.0 % UNIT));
         let (cents, rest) = fraction.split_at(2);
@@ -65,7 +65,7 @@ impl fmt::Display for Decimal {
     }
 }
 
-/// The number that a text or a number of a body states, digit for digit.
+/// Returns the number that a text or a number of a body states, digit for digit.
 pub(super) fn as_written(value: &Value) -> Option<Value> {
     match value {
         Value::Number(_) => Some(value.clone()),
@@ -79,11 +79,11 @@ pub(super) fn as_written(value: &Value) -> Option<Value> {
     }
 }
 
-/// The amount that a text or a number of a body states.
-pub(super) fn amount(value: &Value) -> Option<Decimal> {
+/// Returns the amount that a text or a number of a body states.
+pub(super) fn amount(value: &Value) -> Option<SimulatorDecimal> {
     match value {
-        Value::Number(number) => Decimal::parse(&number.to_string()),
-        Value::String(text) => Decimal::parse(text),
+        Value::Number(number) => SimulatorDecimal::parse(&number.to_string()),
+        Value::String(text) => SimulatorDecimal::parse(text),
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
     }
 }
@@ -100,8 +100,8 @@ mod tests {
 
     use super::*;
 
-    fn decimal(text: &str) -> Decimal {
-        Decimal::parse(text).unwrap()
+    fn decimal(text: &str) -> SimulatorDecimal {
+        SimulatorDecimal::parse(text).unwrap()
     }
 
     #[test]
@@ -110,16 +110,16 @@ mod tests {
             assert_eq!(decimal(text).to_string(), shown);
         }
         for bad in ["", ".", "1.", ".5", "-1", "1e3", "1 ", &"9".repeat(40)] {
-            assert_eq!(Decimal::parse(bad), None, "{bad}");
+            assert_eq!(SimulatorDecimal::parse(bad), None, "{bad}");
         }
     }
 
     #[test]
     fn products_and_quotients_round_down_and_never_overflow() {
         assert_eq!(decimal("100").times(decimal("0.9998")), Some(decimal("99.98")));
-        assert_eq!(decimal("0.000001").times(decimal("0.9998")), Some(Decimal::ZERO));
+        assert_eq!(decimal("0.000001").times(decimal("0.9998")), Some(SimulatorDecimal::ZERO));
         assert_eq!(decimal("99.98").divided_by(decimal("0.9998")), Some(decimal("100")));
-        assert_eq!(decimal("1").divided_by(Decimal::ZERO), None);
+        assert_eq!(decimal("1").divided_by(SimulatorDecimal::ZERO), None);
         let longest = decimal(&"9".repeat(30));
         assert!(longest.times(decimal("0.9998")).is_some());
         assert_eq!(longest.times(longest), None);

@@ -1,50 +1,54 @@
-//! Faults on request: which call one strikes, and what it does to that call.
+//! Injected faults: the call that a fault strikes, and its effect on that call.
 //!
-//! [`Strike::deliver`] is the one place that knows what a fault does. It is given the call as a function:
-//! a fault that happens before the effect does not call it.
+//! [`Strike::deliver`] is the one place that implements faults. It gets the call as a function: a fault before the
+//! effect does not call it.
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::answer::Answer;
-use super::naming::Naming;
+use super::answer::SimulatorAnswer;
+use super::delivery::{Delivery, Then, faultless, json_headers, wire};
+use super::faulty_answers::{
+    already_exists, echo, garbage, half, html_500, padded, whole, with_foreign_id, wrong_shape,
+};
+use super::naming::NameSource;
 use crate::base::ids::OperationId;
 use crate::base::json;
 use crate::catalog::Operation;
 
-/// What goes wrong, for which calls, how often.
+/// A fault, its calls, and how often it strikes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct InjectedFault {
     /// `None`: every call, those that name no operation as well.
     pub operation: Option<OperationId>,
     pub kind: FaultKind,
     /// How many calls it strikes; `None`: until faults are cleared.
     pub times: Option<u32>,
-    /// Strikes about this many in a hundred of its calls, by the simulator's seed; `None`: all of them.
+    /// The share of its calls that it strikes, chosen by the simulator's seed; `None`: all of them.
     pub percent: Option<u8>,
 }
 
-impl Fault {
-    /// Strikes every call until faults are cleared.
-    pub fn always(kind: FaultKind) -> Fault {
-        Fault { operation: None, kind, times: None, percent: None }
+impl InjectedFault {
+    /// Returns a fault that strikes every call until faults are cleared.
+    pub fn always(kind: FaultKind) -> InjectedFault {
+        InjectedFault { operation: None, kind, times: None, percent: None }
     }
 
-    /// Strikes the next call.
-    pub fn once(kind: FaultKind) -> Fault {
-        Fault { times: Some(1), ..Fault::always(kind) }
+    /// Returns a fault that strikes the next call.
+    pub fn once(kind: FaultKind) -> InjectedFault {
+        InjectedFault { times: Some(1), ..InjectedFault::always(kind) }
     }
 
-    /// Strikes calls of this operation alone.
-    pub fn on(self, operation: &str) -> Fault {
-        Fault { operation: Some(OperationId::new(operation)), ..self }
+    /// Restricts the fault to calls of this operation.
+    pub fn on(self, operation: &str) -> InjectedFault {
+        InjectedFault { operation: Some(OperationId::new(operation)), ..self }
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// The effect happens at once, the answer comes later. Adds to any other fault.
+    /// The effect happens at once, the answer comes later. Can be combined with another fault.
     Delay { ms: u64 },
     /// TCP reset before the body is read. No effect.
     ResetBeforeReading,
@@ -52,9 +56,9 @@ pub enum FaultKind {
     ResetAfterReceiving,
     /// The effect happens, then the connection is closed in order before any byte of the answer.
     CloseAfterReceiving,
-    /// The effect happens; nothing more is ever said.
+    /// The effect happens; no answer ever comes.
     Hang,
-    /// No effect; nothing is ever said.
+    /// No effect; no answer ever comes.
     HangBeforeEffect,
     /// The effect happens; a head and half of its body, then a TCP reset.
     CutBody,
@@ -66,18 +70,31 @@ pub enum FaultKind {
     Html500 { effect: bool },
     /// Bytes that are not HTTP, then the connection is closed.
     Garbage { effect: bool },
-    /// The effect happens; the answer's JSON ends in the middle, its head says nothing of it.
+    /// The effect happens; the answer's JSON ends in the middle, but its head promises no more.
     BrokenJson,
-    /// 302 to this place.
+    /// 302 to this location.
     Redirect { location: String, effect: bool },
     /// The effect happens; the answer is JSON that the contract does not allow.
     WrongShape,
     /// The effect happens; the answer is padded to more than this many bytes.
     Oversize { bytes: usize },
+    /// The connection is closed at once; the effect happens this much later.
+    LateEffect { ms: u64 },
+    /// The effect happens; the record in the answer bears another requestId.
+    ForeignRecord,
+    /// The effect happens; so many interim answers (103) come before the final one.
+    Interim { count: u32 },
+    /// The effect happens; the answer comes byte by byte, with this pause before each.
+    Drip { ms: u64 },
+    /// The effect happens; the answer repeats the caller's credential in a header and in its body.
+    EchoCredential,
+    /// A repeated requestId has no second effect: it is answered with the first record if the status is 200, else refused
+    /// with this status. The first is answered as usual.
+    AlreadyExists { status: u16 },
 }
 
 impl FaultKind {
-    /// The name that the control interface gives it.
+    /// Returns its name in the control interface.
     pub fn name(&self) -> &'static str {
         match self {
             FaultKind::Delay { .. } => "delay",
@@ -95,50 +112,65 @@ impl FaultKind {
             FaultKind::Redirect { .. } => "redirect",
             FaultKind::WrongShape => "wrongShape",
             FaultKind::Oversize { .. } => "oversize",
+            FaultKind::LateEffect { .. } => "lateEffect",
+            FaultKind::ForeignRecord => "foreignRecord",
+            FaultKind::Interim { .. } => "interim",
+            FaultKind::Drip { .. } => "drip",
+            FaultKind::EchoCredential => "echoCredential",
+            FaultKind::AlreadyExists { .. } => "alreadyExists",
         }
     }
 }
 
+/// A fault that waits for its calls.
+#[derive(Clone, Debug)]
+pub(super) struct WaitingFault {
+    pub fault: InjectedFault,
+    /// How many calls it struck.
+    pub struck: u64,
+}
+
 /// The faults that wait for their calls.
 #[derive(Debug)]
-pub(super) struct Faults {
-    naming: Naming,
-    waiting: Vec<Fault>,
-    /// Counts the chances taken, so that each is another one.
+pub(super) struct FaultPlan {
+    naming: NameSource,
+    waiting: Vec<WaitingFault>,
+    /// Counts the random choices, so that each is different.
     chances: u64,
 }
 
-impl Faults {
-    pub(super) fn new(naming: Naming) -> Faults {
-        Faults { naming, waiting: Vec::new(), chances: 0 }
+impl FaultPlan {
+    pub(super) fn new(naming: NameSource) -> FaultPlan {
+        FaultPlan { naming, waiting: Vec::new(), chances: 0 }
     }
 
-    pub(super) fn add(&mut self, fault: Fault) {
-        self.waiting.push(fault);
+    pub(super) fn add(&mut self, fault: InjectedFault) {
+        self.waiting.push(WaitingFault { fault, struck: 0 });
     }
 
     pub(super) fn clear(&mut self) {
         self.waiting.clear();
     }
 
-    pub(super) fn waiting(&self) -> &[Fault] {
+    pub(super) fn waiting(&self) -> &[WaitingFault] {
         &self.waiting
     }
 
-    /// What strikes this call: every delay, and the first other fault.
+    /// Returns the faults of this call: every delay, and the first other fault.
     pub(super) fn strike(&mut self, operation: Option<&OperationId>) -> Strike {
         let mut strike = Strike { delay: Duration::ZERO, kind: None };
         let mut kept = Vec::with_capacity(self.waiting.len());
-        for mut fault in std::mem::take(&mut self.waiting) {
+        for WaitingFault { mut fault, mut struck } in std::mem::take(&mut self.waiting) {
             if fault.times != Some(0) && (fault.operation.is_none() || fault.operation.as_ref() == operation) {
                 let wanted = matches!(fault.kind, FaultKind::Delay { .. }) || strike.kind.is_none();
                 if wanted && self.chance(fault.percent) {
                     strike.take(&fault.kind);
+                    struck = struck.saturating_add(1);
                     fault.times = fault.times.map(|n| n.saturating_sub(1));
                 }
             }
             if fault.times != Some(0) {
-                kept.push(fault);
+                kept.push(WaitingFault { fault, struck });
             }
         }
         self.waiting = kept;
@@ -152,28 +184,21 @@ impl Faults {
     }
 }
 
-/// What strikes one call.
+/// The faults of one call.
 #[derive(Clone, Debug)]
 pub(super) struct Strike {
     delay: Duration,
     kind: Option<FaultKind>,
 }
 
-/// What goes to the wire.
-#[derive(Clone, Debug)]
-pub(super) enum Delivery {
-    /// A well-formed HTTP answer.
-    Http { status: u16, headers: Vec<(&'static str, String)>, body: Vec<u8> },
-    /// These bytes as they are, then an end.
-    Wire { bytes: Vec<u8>, then: Then },
-}
-
-/// How a connection ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Then {
-    Reset,
-    Close,
-    Silence,
+/// What a fault may look at besides the call itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StruckCall<'c> {
+    pub operation: Option<&'c Operation>,
+    /// The caller's credential, as its header has it.
+    pub credential: &'c str,
+    /// The record that an earlier call with its requestId made.
+    pub earlier: Option<&'c Value>,
 }
 
 impl Strike {
@@ -185,6 +210,14 @@ impl Strike {
         self.kind != Some(FaultKind::ResetBeforeReading)
     }
 
+    /// Returns when the effect happens, where the connection is closed before it.
+    pub(super) fn late_effect(&self) -> Option<Duration> {
+        match self.kind {
+            Some(FaultKind::LateEffect { ms }) => Some(Duration::from_millis(ms)),
+            _ => None,
+        }
+    }
+
     pub(super) fn name(&self) -> Option<&'static str> {
         match &self.kind {
             Some(kind) => Some(kind.name()),
@@ -192,11 +225,29 @@ impl Strike {
         }
     }
 
-    /// Answers the call as the fault wants it; `execute` carries the call out.
-    pub(super) fn deliver(self, operation: Option<&Operation>, execute: impl FnOnce() -> Answer) -> Delivery {
-        let Some(kind) = self.kind else { return plain(&execute()) };
+    /// Answers the call with its fault; `execute` executes the call.
+    pub(super) fn deliver(self, call: StruckCall<'_>, execute: impl FnOnce() -> SimulatorAnswer) -> Delivery {
+        let Some(kind) = self.kind else { return faultless(&execute()) };
         match kind {
-            FaultKind::Delay { .. } => plain(&execute()),
+            // A late effect has closed its connection by now.
+            FaultKind::Delay { .. } | FaultKind::LateEffect { .. } => faultless(&execute()),
+            FaultKind::AlreadyExists { status } => match call.earlier {
+                Some(record) => already_exists(status, record),
+                None => faultless(&execute()),
+            },
+            FaultKind::ForeignRecord => {
+                let answer = execute();
+                faultless(&SimulatorAnswer { body: with_foreign_id(&answer.body), ..answer })
+            }
+            FaultKind::Interim { count } => {
+                let interim = "HTTP/1.1 103 Early Hints\r\nlink: </style.css>\r\n\r\n"
+                    .repeat(usize::try_from(count).unwrap_or(0));
+                wire([interim.into_bytes(), whole(&execute())].concat(), Then::Close)
+            }
+            FaultKind::Drip { ms } => {
+                Delivery::Wire { bytes: whole(&execute()), pause: Duration::from_millis(ms), then: Then::Close }
+            }
+            FaultKind::EchoCredential => echo(&execute(), call.credential),
             FaultKind::ResetBeforeReading => wire(Vec::new(), Then::Reset),
             FaultKind::HangBeforeEffect => wire(Vec::new(), Then::Silence),
             FaultKind::ResetAfterReceiving => after(execute, wire(Vec::new(), Then::Reset)),
@@ -222,11 +273,11 @@ impl Strike {
             }
             FaultKind::WrongShape => {
                 let answer = execute();
-                plain(&Answer { body: wrong_shape(operation, answer.status), ..answer })
+                faultless(&SimulatorAnswer { body: wrong_shape(call.operation, answer.status), ..answer })
             }
             FaultKind::Oversize { bytes } => {
                 let answer = execute();
-                plain(&Answer { body: padded(&answer.body, bytes), ..answer })
+                faultless(&SimulatorAnswer { body: padded(&answer.body, bytes), ..answer })
             }
         }
     }
@@ -247,77 +298,26 @@ impl Strike {
             | FaultKind::BrokenJson
             | FaultKind::Redirect { .. }
             | FaultKind::WrongShape
-            | FaultKind::Oversize { .. } => self.kind = Some(kind.clone()),
+            | FaultKind::Oversize { .. }
+            | FaultKind::LateEffect { .. }
+            | FaultKind::ForeignRecord
+            | FaultKind::Interim { .. }
+            | FaultKind::Drip { .. }
+            | FaultKind::EchoCredential
+            | FaultKind::AlreadyExists { .. } => self.kind = Some(kind.clone()),
         }
     }
 }
 
-/// An answer as it should be.
-pub(super) fn plain(answer: &Answer) -> Delivery {
-    Delivery::Http { status: answer.status, headers: json_headers(answer), body: json::to_bytes(&answer.body) }
-}
-
-fn wire(bytes: Vec<u8>, then: Then) -> Delivery {
-    Delivery::Wire { bytes, then }
-}
-
-fn after(execute: impl FnOnce() -> Answer, delivery: Delivery) -> Delivery {
+fn after(execute: impl FnOnce() -> SimulatorAnswer, delivery: Delivery) -> Delivery {
     maybe_after(true, execute, delivery)
 }
 
-fn maybe_after(effect: bool, execute: impl FnOnce() -> Answer, delivery: Delivery) -> Delivery {
+fn maybe_after(effect: bool, execute: impl FnOnce() -> SimulatorAnswer, delivery: Delivery) -> Delivery {
     if effect {
         drop(execute());
     }
     delivery
-}
-
-fn json_headers(answer: &Answer) -> Vec<(&'static str, String)> {
-    let json = ("content-type", "application/json".to_owned());
-    std::iter::once(json).chain(answer.headers.iter().cloned()).collect()
-}
-
-/// A head that promises the whole body, and the first half of it.
-fn half(answer: &Answer) -> Vec<u8> {
-    let body = json::to_bytes(&answer.body);
-    let head = format!(
-        "HTTP/1.1 {} Simulated\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
-        answer.status,
-        body.len()
-    );
-    let mut bytes = head.into_bytes();
-    bytes.extend(body.iter().take(body.len() / 2));
-    bytes
-}
-
-fn html_500() -> Delivery {
-    let page = "<html><head><title>500 Internal Server Error</title></head><body>worker-7.internal: upstream connect error</body></html>";
-    let headers = vec![("content-type", "text/html".to_owned())];
-    Delivery::Http { status: 500, headers, body: page.as_bytes().to_vec() }
-}
-
-fn garbage() -> Vec<u8> {
-    b"\x16\x03\x01\x02\x00\x01\x00 this is not HTTP\r\n\r\n".to_vec()
-}
-
-/// The first of some odd values that the contract does not allow as an answer.
-fn wrong_shape(operation: Option<&Operation>, status: u16) -> Value {
-    let odd = [json!({"unexpected": true}), json!(["unexpected"])];
-    let contract = operation.and_then(|o| o.answer(status)).map(|a| &a.contract);
-    let refused = odd.into_iter().find(|value| contract.is_none_or(|c| !c.accepts(value)));
-    refused.unwrap_or(Value::Null)
-}
-
-fn padded(body: &Value, bytes: usize) -> Value {
-    let padding = Value::String("x".repeat(bytes));
-    let mut padded = body.clone();
-    match padded.as_object_mut() {
-        Some(members) => {
-            members.insert("padding".to_owned(), padding);
-            padded
-        }
-        None => json!([body, padding]),
-    }
 }
 
 #[cfg(test)]
@@ -326,9 +326,9 @@ mod tests {
 
     #[test]
     fn delays_add_to_the_first_other_fault() {
-        let mut faults = Faults::new(Naming::new(1));
+        let mut faults = FaultPlan::new(NameSource::new(1));
         for kind in [FaultKind::Delay { ms: 5 }, FaultKind::Hang, FaultKind::CutBody, FaultKind::Delay { ms: 7 }] {
-            faults.add(Fault::once(kind));
+            faults.add(InjectedFault::once(kind));
         }
         let strike = faults.strike(None);
         assert_eq!((strike.delay(), strike.name()), (Duration::from_millis(12), Some("hang")));
@@ -338,10 +338,10 @@ mod tests {
 
     #[test]
     fn a_fault_strikes_its_operation_alone() {
-        let mut faults = Faults::new(Naming::new(1));
+        let mut faults = FaultPlan::new(NameSource::new(1));
         let swap = OperationId::new("createSwap");
-        faults.add(Fault::once(FaultKind::Hang).on("createSwap"));
-        faults.add(Fault { times: Some(0), ..Fault::always(FaultKind::CutBody) });
+        faults.add(InjectedFault::once(FaultKind::Hang).on("createSwap"));
+        faults.add(InjectedFault { times: Some(0), ..InjectedFault::always(FaultKind::CutBody) });
         assert_eq!(faults.strike(None).name(), None);
         assert_eq!(faults.strike(Some(&OperationId::new("listUsers"))).name(), None);
         assert_eq!(faults.strike(Some(&swap)).name(), Some("hang"));
@@ -349,9 +349,10 @@ mod tests {
 
     #[test]
     fn a_percentage_strikes_about_so_many() {
-        let mut faults = Faults::new(Naming::new(1));
-        faults.add(Fault { percent: Some(30), ..Fault::always(FaultKind::BrokenJson) });
+        let mut faults = FaultPlan::new(NameSource::new(1));
+        faults.add(InjectedFault { percent: Some(30), ..InjectedFault::always(FaultKind::BrokenJson) });
         let struck = (0..1_000).filter(|_| faults.strike(None).name().is_some()).count();
         assert!((230..370).contains(&struck), "{struck}");
+        assert_eq!(faults.waiting()[0].struck, struck as u64);
     }
 }

@@ -1,27 +1,27 @@
-//! What arrived, byte for byte, and what it came to.
+//! The journal: the requests that arrived, byte for byte, and their results.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
-use super::call::{Call, Head};
+use super::call::{CallHead, SimulatedCall};
 use crate::base::digest::hex;
 use crate::base::ids::OperationId;
 
 /// How many of the last calls are kept whole.
 const KEPT: usize = 1_000;
 
-/// A snapshot of the journal. Counts are of the whole time since the start, or since the journal was cleared.
+/// A snapshot of the journal. It counts everything since the start, or since the journal was cleared.
 #[derive(Clone, Debug, Default)]
 pub struct Journal {
-    /// Calls that arrived, by operation, whatever became of them.
+    /// Calls that arrived, by operation, whatever their result.
     pub calls: BTreeMap<OperationId, u64>,
     /// Calls that named no operation.
     pub strays: u64,
-    /// What was carried out and changed something, by operation.
+    /// Executed calls that changed something, by operation.
     pub effects: BTreeMap<OperationId, u64>,
-    /// What was carried out, by requestId, or by the claimed path parameters joined with `/`.
+    /// Executed calls, by requestId, or by the claimed path parameters joined with `/`.
     pub effects_by_request: BTreeMap<String, u64>,
     /// The last calls, oldest first.
     pub received: VecDeque<Received>,
@@ -42,22 +42,22 @@ pub struct Received {
     pub headers: Vec<(String, Vec<u8>)>,
     pub authorization: Option<String>,
     pub body: Vec<u8>,
-    /// False where a fault came before the body was read.
+    /// Whether the body was read; a fault may come before.
     pub body_read: bool,
     /// The name of the fault that struck the call.
     pub fault: Option<&'static str>,
-    /// The status that the call came to, even if a fault kept it from being said.
+    /// The status of the call's result, even if a fault kept it from being sent.
     pub status: Option<u16>,
     pub effect: bool,
 }
 
 impl Received {
-    /// The first header of this name, which is written in lower case.
+    /// Returns the first header of this name, given in lower case.
     pub fn header(&self, name: &str) -> Option<&[u8]> {
         self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_slice())
     }
 
-    /// SHA-256 in hexadecimal.
+    /// Returns the SHA-256 of the body in hexadecimal.
     pub fn body_digest(&self) -> String {
         hex(&Sha256::digest(&self.body))
     }
@@ -68,7 +68,7 @@ impl Journal {
         self.calls.get(&OperationId::new(operation)).copied().unwrap_or(0)
     }
 
-    /// How often what this requestId asked for was carried out.
+    /// Returns how often the call of this requestId was executed.
     pub fn effects_of(&self, request_id: &str) -> u64 {
         self.effects_by_request.get(request_id).copied().unwrap_or(0)
     }
@@ -83,7 +83,7 @@ impl Journal {
 
     pub(super) fn arrived(
         &mut self,
-        head: &Head,
+        head: &CallHead,
         operation: Option<&OperationId>,
         body: Option<&[u8]>,
         fault: Option<&'static str>,
@@ -121,7 +121,7 @@ impl Journal {
         }
     }
 
-    pub(super) fn carried_out(&mut self, call: &Call) {
+    pub(super) fn carried_out(&mut self, call: &SimulatedCall) {
         count(&mut self.effects, call.operation.id.clone());
         if let Some(claim) = call.claim() {
             count(&mut self.effects_by_request, claim);

@@ -1,21 +1,21 @@
-//! Identifiers, hashes and addresses that look random and are not: the same seed and name always give the same.
+//! Identifiers, hashes and addresses that look random but are not: the same seed and name always give the same result.
 
 use sha2::{Digest as _, Sha256};
 
 use crate::base::digest::hex;
 
-/// What all names of one simulator derive from.
+/// The seed of all names of one simulator.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Naming {
+pub(super) struct NameSource {
     seed: u64,
 }
 
-impl Naming {
-    pub(super) fn new(seed: u64) -> Naming {
-        Naming { seed }
+impl NameSource {
+    pub(super) fn new(seed: u64) -> NameSource {
+        NameSource { seed }
     }
 
-    /// A UUID in the form of version 4.
+    /// Returns a UUID in the form of version 4.
     pub(super) fn uuid(self, name: &str) -> String {
         let digest = self.digest("uuid", name);
         let bytes = digest.first_chunk::<16>().copied().unwrap_or_default();
@@ -33,14 +33,14 @@ impl Naming {
         format!("0x{}", hex(bytes.first_chunk::<20>().map_or(&[][..], |b| &b[..])))
     }
 
-    /// A number below a hundred, for chances.
+    /// Returns a number below a hundred, for chances.
     pub(super) fn percentile(self, name: &str) -> u8 {
         let bytes = self.digest("percentile", name);
         let number = u64::from_be_bytes(bytes.first_chunk::<8>().copied().unwrap_or_default());
         u8::try_from(number % 100).unwrap_or(0)
     }
 
-    /// As many decimal digits as wanted, at most 32: account numbers and references of banks.
+    /// Returns decimal digits, at most 32: for account numbers and bank references.
     pub(super) fn digits(self, name: &str, count: usize) -> String {
         self.digest("digits", name).iter().take(count).map(|b| char::from(b'0' + b % 10)).collect()
     }
@@ -57,11 +57,11 @@ mod tests {
 
     #[test]
     fn names_are_stable_and_well_formed() {
-        let naming = Naming::new(1);
+        let naming = NameSource::new(1);
         let id = naming.uuid("user/ada");
         assert_eq!(id, naming.uuid("user/ada"));
         assert_ne!(id, naming.uuid("user/ben"));
-        assert_ne!(id, Naming::new(2).uuid("user/ada"));
+        assert_ne!(id, NameSource::new(2).uuid("user/ada"));
         assert!(crate::base::normal::is_uuid(&id) && id.chars().nth(14) == Some('4'), "{id}");
         assert_eq!(naming.evm_address("x").len(), 42);
         assert_eq!(naming.transaction_hash("x").len(), 66);

@@ -3,8 +3,9 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::records::Record;
+use super::records::SimulatorRecord;
 use crate::base::normal;
+use crate::base::word_enum::word_enum;
 
 #[derive(Clone, Debug)]
 pub(super) struct Offer {
@@ -17,50 +18,41 @@ pub(super) struct Offer {
     pub(super) creation_hash: String,
     pub(super) created_at: Timestamp,
     pub(super) expires_at: Option<Timestamp>,
-    pub(super) end: Option<End>,
+    pub(super) end: Option<OfferEnd>,
 }
 
-/// The statuses that the simulator uses, of those that the interface lists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Status {
-    Received,
-    Accepted,
-    Withdrawn,
-    Expired,
-}
-
-impl Status {
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Status::Received => "RECEIVED",
-            Status::Accepted => "ACCEPTED",
-            Status::Withdrawn => "WITHDRAWN",
-            Status::Expired => "EXPIRED",
-        }
+word_enum! {
+    /// The statuses that the simulator uses, of those that the interface lists.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(super) enum OfferStatus {
+        Received = "RECEIVED",
+        Accepted = "ACCEPTED",
+        Withdrawn = "WITHDRAWN",
+        Expired = "EXPIRED",
     }
 }
 
-/// How an offer came to its end other than by time.
+/// How an offer ended other than by time.
 #[derive(Clone, Debug)]
-pub(super) enum End {
+pub(super) enum OfferEnd {
     Accepted { at: Timestamp, hash: String },
     Withdrawn { at: Timestamp },
 }
 
 impl Offer {
-    pub(super) fn status(&self, now: Timestamp) -> Status {
+    pub(super) fn status(&self, now: Timestamp) -> OfferStatus {
         match &self.end {
-            Some(End::Accepted { .. }) => Status::Accepted,
-            Some(End::Withdrawn { .. }) => Status::Withdrawn,
-            None if self.expires_at.is_some_and(|at| at <= now) => Status::Expired,
-            None => Status::Received,
+            Some(OfferEnd::Accepted { .. }) => OfferStatus::Accepted,
+            Some(OfferEnd::Withdrawn { .. }) => OfferStatus::Withdrawn,
+            None if self.expires_at.is_some_and(|at| at <= now) => OfferStatus::Expired,
+            None => OfferStatus::Received,
         }
     }
 
     pub(super) fn to_json(&self, now: Timestamp) -> Value {
         let (updated_at, hash) = match &self.end {
-            Some(End::Accepted { at, hash }) => (*at, Some(hash)),
-            Some(End::Withdrawn { at }) => (*at, None),
+            Some(OfferEnd::Accepted { at, hash }) => (*at, Some(hash)),
+            Some(OfferEnd::Withdrawn { at }) => (*at, None),
             None => (self.created_at, None),
         };
         json!({
@@ -79,7 +71,7 @@ impl Offer {
     }
 }
 
-impl Record for Offer {
+impl SimulatorRecord for Offer {
     fn id(&self) -> &str {
         &self.id
     }

@@ -1,4 +1,4 @@
-//! Offramps: created with a quote and a deposit instruction, then one status further with every pace.
+//! Offramps: created with a quote and a deposit instruction; each pace moves them one status further.
 
 mod status;
 
@@ -7,13 +7,13 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::naming::Naming;
-use super::outcome::Outcome;
+use super::naming::NameSource;
+use super::outcome::ScriptedOutcome;
 use super::quote::Quote;
-use super::records::Record;
-use status::{Reached, Status};
+use super::records::SimulatorRecord;
+use status::{OfframpStatus, Reached};
 
-/// Where the simulator's offramps pay their deposits to.
+/// The name of the account that collects the deposits of offramps.
 const COLLECTOR: &str = "collector";
 
 #[derive(Clone, Debug)]
@@ -23,19 +23,19 @@ pub(super) struct Offramp {
     pub(super) orchestration_address_id: Option<String>,
     pub(super) created_at: Timestamp,
     pub(super) pace: Duration,
-    pub(super) naming: Naming,
+    pub(super) naming: NameSource,
     pub(super) supporting_information: Option<Value>,
     pub(super) source: Value,
     pub(super) destination: Value,
     pub(super) fees: Option<Vec<Value>>,
     pub(super) quote: Quote,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: ScriptedOutcome,
 }
 
 impl Offramp {
-    /// The status at this time, and since when.
-    fn status(&self, now: Timestamp) -> (Status, Timestamp) {
-        let path = Status::path(self.outcome);
+    /// Returns the status at this time, and its beginning.
+    fn status(&self, now: Timestamp) -> (OfframpStatus, Timestamp) {
+        let path = OfframpStatus::path(self.outcome);
         let last = path.len().saturating_sub(1);
         let elapsed = now.duration_since(self.created_at).as_micros().max(0);
         let pace = i128::try_from(self.pace.as_micros()).unwrap_or(i128::MAX);
@@ -44,13 +44,14 @@ impl Offramp {
             .ok()
             .and_then(|n| SignedDuration::try_from(self.pace).ok()?.checked_mul(i32::try_from(n).ok()?));
         let since = since.and_then(|d| self.created_at.checked_add(d).ok()).unwrap_or(self.created_at);
-        (path.get(step).copied().unwrap_or(Status::Completed), since)
+        (path.get(step).copied().unwrap_or(OfframpStatus::Completed), since)
     }
 
     pub(super) fn to_json(&self, now: Timestamp) -> Value {
         let (status, since) = self.status(now);
         let failure = if status.is_failure() { self.outcome.failure() } else { None };
-        let returned = (status == Status::FiatReturned).then_some("the bank returned the payment: account closed");
+        let returned =
+            (status == OfframpStatus::FiatReturned).then_some("the bank returned the payment: account closed");
         let mut details = json!({
             "id": self.id,
             "requestId": self.request_id,
@@ -80,7 +81,7 @@ impl Offramp {
         json!({"transferType": "OFFRAMP", "transferDetails": details})
     }
 
-    fn receipt(&self, status: Status) -> Value {
+    fn receipt(&self, status: OfframpStatus) -> Value {
         let hash = self.transaction_hash(status);
         if status.reached() < Reached::Bank {
             return json!({"transactionHash": hash});
@@ -99,12 +100,12 @@ impl Offramp {
         json!({"transactionHash": hash, "paymentTracking": tracking})
     }
 
-    fn developer_fee(&self, fees: &[Value], status: Status) -> Value {
+    fn developer_fee(&self, fees: &[Value], status: OfframpStatus) -> Value {
         let hash = self.transaction_hash(status).map(|_| self.naming.transaction_hash(&format!("fee/{}", self.id)));
         json!({"id": self.naming.uuid(&format!("fee/{}", self.id)), "transactionHash": hash, "fees": fees})
     }
 
-    fn deposit(&self, status: Status) -> Value {
+    fn deposit(&self, status: OfframpStatus) -> Value {
         let chain = self.source.get("chain").and_then(Value::as_str).unwrap_or("POLYGON");
         json!({
             "id": self.naming.uuid(&format!("deposit/{}", self.id)),
@@ -122,12 +123,12 @@ impl Offramp {
         })
     }
 
-    fn transaction_hash(&self, status: Status) -> Option<String> {
+    fn transaction_hash(&self, status: OfframpStatus) -> Option<String> {
         (status.reached() >= Reached::Chain).then(|| self.naming.transaction_hash(&self.id))
     }
 }
 
-impl Record for Offramp {
+impl SimulatorRecord for Offramp {
     fn id(&self) -> &str {
         &self.id
     }

@@ -1,4 +1,4 @@
-//! Source amounts that bring bad luck, so that a demo or a test can see every end.
+//! Source amounts that script an outcome, so that a demo or a test can see every end.
 //!
 //! | amount | end |
 //! |---|---|
@@ -9,11 +9,11 @@
 //! | 17.17 | refused with 400 and `INSUFFICIENT_BALANCE`; nothing happens |
 //! | 18.18 | IN_REVIEW, and stays there (a swap: COMPLETED) |
 
-use super::decimal::Decimal;
+use super::decimal::SimulatorDecimal;
 
-/// What becomes of a swap or an offramp.
+/// The scripted outcome of a swap or an offramp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum ScriptedOutcome {
     Completed,
     QuoteFailed,
     CryptoFailed,
@@ -23,23 +23,23 @@ pub(super) enum Outcome {
     InReview,
 }
 
-/// How a failed record explains itself.
+/// The explanation of a failed record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Failure {
+pub(super) struct ScriptedFailure {
     pub(super) code: &'static str,
     pub(super) details: &'static str,
 }
 
-impl Outcome {
-    pub(super) fn of(sent: Decimal) -> Outcome {
+impl ScriptedOutcome {
+    pub(super) fn of(sent: SimulatorDecimal) -> ScriptedOutcome {
         match sent.millionths() {
-            13_130_000 => Outcome::QuoteFailed,
-            14_140_000 => Outcome::CryptoFailed,
-            15_150_000 => Outcome::FiatFailed,
-            16_160_000 => Outcome::FiatReturned,
-            17_170_000 => Outcome::Refused,
-            18_180_000 => Outcome::InReview,
-            _ => Outcome::Completed,
+            13_130_000 => ScriptedOutcome::QuoteFailed,
+            14_140_000 => ScriptedOutcome::CryptoFailed,
+            15_150_000 => ScriptedOutcome::FiatFailed,
+            16_160_000 => ScriptedOutcome::FiatReturned,
+            17_170_000 => ScriptedOutcome::Refused,
+            18_180_000 => ScriptedOutcome::InReview,
+            _ => ScriptedOutcome::Completed,
         }
     }
 
@@ -47,13 +47,16 @@ impl Outcome {
         self.failure().is_some()
     }
 
-    pub(super) fn failure(self) -> Option<Failure> {
+    pub(super) fn failure(self) -> Option<ScriptedFailure> {
         let (code, details) = match self {
-            Outcome::QuoteFailed => ("QUOTE_EXPIRED", "the quote expired before it was accepted"),
-            Outcome::CryptoFailed => ("TRANSACTION_REJECTED", "the chain rejected the transaction"),
-            Outcome::FiatFailed => ("FAILED_TO_CREATE_PAYMENT", "the bank did not take the payment"),
-            Outcome::Completed | Outcome::FiatReturned | Outcome::Refused | Outcome::InReview => return None,
+            ScriptedOutcome::QuoteFailed => ("QUOTE_EXPIRED", "the quote expired before it was accepted"),
+            ScriptedOutcome::CryptoFailed => ("TRANSACTION_REJECTED", "the chain rejected the transaction"),
+            ScriptedOutcome::FiatFailed => ("FAILED_TO_CREATE_PAYMENT", "the bank refused the payment"),
+            ScriptedOutcome::Completed
+            | ScriptedOutcome::FiatReturned
+            | ScriptedOutcome::Refused
+            | ScriptedOutcome::InReview => return None,
         };
-        Some(Failure { code, details })
+        Some(ScriptedFailure { code, details })
     }
 }

@@ -1,52 +1,58 @@
-//! Quotes: what is sent, what arrives, and at which rate.
+//! Quotes: the amount sent, the amount received, and the rate.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::decimal::Decimal;
+use super::decimal::SimulatorDecimal;
 
-/// How long a quote holds.
+/// How long a quote is valid.
 const HOLDS: SignedDuration = SignedDuration::from_secs(300);
 
 #[derive(Clone, Debug)]
 pub(super) struct Quote {
-    pub(super) send_gross: Decimal,
-    pub(super) send_net: Decimal,
-    pub(super) receive_gross: Decimal,
-    pub(super) receive_net: Decimal,
+    pub(super) send_gross: SimulatorDecimal,
+    pub(super) send_net: SimulatorDecimal,
+    pub(super) receive_gross: SimulatorDecimal,
+    pub(super) receive_net: SimulatorDecimal,
     sold: String,
     bought: String,
-    rate: Decimal,
+    rate: SimulatorDecimal,
     expires_at: Timestamp,
 }
 
 impl Quote {
-    /// For a given amount to send; `None` if it is too large to reckon with.
-    pub(super) fn of_sent(sent: Decimal, sold: &str, bought: &str, rate: Decimal, now: Timestamp) -> Option<Quote> {
-        Quote::with_fee(sent, Decimal::ZERO, sold, bought, rate, now)
-    }
-
-    /// For a given amount to arrive.
-    pub(super) fn of_received(
-        received: Decimal,
+    /// Returns the quote for an amount to send; `None` if it is too large.
+    pub(super) fn of_sent(
+        sent: SimulatorDecimal,
         sold: &str,
         bought: &str,
-        rate: Decimal,
+        rate: SimulatorDecimal,
+        now: Timestamp,
+    ) -> Option<Quote> {
+        Quote::with_fee(sent, SimulatorDecimal::ZERO, sold, bought, rate, now)
+    }
+
+    /// Returns the quote for an amount to receive.
+    pub(super) fn of_received(
+        received: SimulatorDecimal,
+        sold: &str,
+        bought: &str,
+        rate: SimulatorDecimal,
         now: Timestamp,
     ) -> Option<Quote> {
         let exact = received.divided_by(rate)?;
         let short = exact.times(rate)? < received;
-        let sent = if short { exact.plus(Decimal::from_millionths(1)) } else { exact };
+        let sent = if short { exact.plus(SimulatorDecimal::from_millionths(1)) } else { exact };
         Some(Quote { receive_gross: received, receive_net: received, ..Quote::of_sent(sent, sold, bought, rate, now)? })
     }
 
-    /// A fee in the sold currency is taken before the exchange.
+    /// Deducts a fee in the sold currency before the exchange.
     pub(super) fn with_fee(
-        sent: Decimal,
-        fee: Decimal,
+        sent: SimulatorDecimal,
+        fee: SimulatorDecimal,
         sold: &str,
         bought: &str,
-        rate: Decimal,
+        rate: SimulatorDecimal,
         now: Timestamp,
     ) -> Option<Quote> {
         let send_net = sent.minus(fee);
@@ -64,7 +70,8 @@ impl Quote {
     }
 
     pub(super) fn to_json(&self) -> Value {
-        let money = |amount: Decimal, currency: &str| json!({"amount": amount.to_string(), "currency": currency});
+        let money =
+            |amount: SimulatorDecimal, currency: &str| json!({"amount": amount.to_string(), "currency": currency});
         json!({
             "sendGross": money(self.send_gross, &self.sold),
             "sendNet": money(self.send_net, &self.sold),
@@ -76,13 +83,13 @@ impl Quote {
     }
 }
 
-/// What one unit of the first currency is worth in the second.
-pub(super) fn market_rate(sold: &str, bought: &str) -> Decimal {
+/// Returns the value of one unit of the first currency in the second.
+pub(super) fn market_rate(sold: &str, bought: &str) -> SimulatorDecimal {
     match (sold, bought) {
-        ("usdt", "usdc") => Decimal::from_millionths(999_800),
-        ("usdc", "usdt") => Decimal::from_millionths(1_000_100),
-        (_, "eur") => Decimal::from_millionths(921_500),
-        _ => Decimal::from_millionths(1_000_000),
+        ("usdt", "usdc") => SimulatorDecimal::from_millionths(999_800),
+        ("usdc", "usdt") => SimulatorDecimal::from_millionths(1_000_100),
+        (_, "eur") => SimulatorDecimal::from_millionths(921_500),
+        _ => SimulatorDecimal::from_millionths(1_000_000),
     }
 }
 
@@ -92,7 +99,7 @@ mod tests {
 
     #[test]
     fn a_quote_for_what_arrives_sends_enough() {
-        let received = Decimal::parse("250").unwrap();
+        let received = SimulatorDecimal::parse("250").unwrap();
         let quote =
             Quote::of_received(received, "usdt", "usdc", market_rate("usdt", "usdc"), Timestamp::UNIX_EPOCH).unwrap();
         assert_eq!(quote.send_gross.to_string(), "250.050011");

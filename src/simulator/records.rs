@@ -1,23 +1,23 @@
-//! Records in the order of their creation, and the pages that lists show of them.
+//! Records in the order of their creation, and the pages of lists.
 
 use std::collections::HashMap;
 
 use jiff::{SignedDuration, Timestamp, civil, tz::TimeZone};
 use serde_json::{Value, json};
 
-use super::call::Call;
-use super::refusal::Refusal;
+use super::call::SimulatedCall;
+use super::refusal::SimulatorRefusal;
 use crate::base::normal;
 
 /// Less than the time between any two records.
 const INSTANT: SignedDuration = SignedDuration::from_nanos(1);
 
-/// What a list, a look-up and a repetition need to know of a record.
-pub(super) trait Record {
+/// The properties of a record that lists, look-ups and repetitions need.
+pub(super) trait SimulatorRecord {
     fn id(&self) -> &str;
     fn created_at(&self) -> Timestamp;
     fn request_id(&self) -> Option<&str>;
-    /// Whether it is one of this user's.
+    /// Whether the record belongs to this user.
     fn concerns(&self, user: &str) -> bool;
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Records<T> {
     by_request: HashMap<String, usize>,
 }
 
-impl<T: Record> Records<T> {
+impl<T: SimulatorRecord> Records<T> {
     pub(super) fn new() -> Records<T> {
         Records { all: Vec::new(), by_id: HashMap::new(), by_request: HashMap::new() }
     }
@@ -38,7 +38,7 @@ impl<T: Record> Records<T> {
         let at = self.all.len();
         self.by_id.insert(normal::uuid(record.id()), at);
         if let Some(request) = record.request_id() {
-            // The first one stays: it is what a repetition is answered with.
+            // The first one stays: a repetition is answered with it.
             self.by_request.entry(request.to_owned()).or_insert(at);
         }
         self.all.push(record);
@@ -60,19 +60,19 @@ impl<T: Record> Records<T> {
         self.by_id.get(&normal::uuid(id)).and_then(|at| self.all.get_mut(*at))
     }
 
-    /// The first record that was made for this requestId.
+    /// Returns the first record that was made for this requestId.
     pub(super) fn of_request(&self, request_id: &str) -> Option<&T> {
         self.by_request.get(request_id).and_then(|at| self.all.get(*at))
     }
 
-    /// The answer of a list: newest first, under `name`.
-    pub(super) fn page(&self, page: &Page<'_>, name: &str, to_json: impl Fn(&T) -> Value) -> Value {
+    /// Returns the answer of a list: newest first, under `name`.
+    pub(super) fn page(&self, page: &RecordPageRequest<'_>, name: &str, to_json: impl Fn(&T) -> Value) -> Value {
         self.page_where(page, name, |_| true, to_json)
     }
 
     pub(super) fn page_where(
         &self,
-        page: &Page<'_>,
+        page: &RecordPageRequest<'_>,
         name: &str,
         wanted: impl Fn(&T) -> bool,
         to_json: impl Fn(&T) -> Value,
@@ -85,9 +85,9 @@ impl<T: Record> Records<T> {
     }
 }
 
-/// Which records of a list are wanted.
+/// The selection of a list.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Page<'c> {
+pub(super) struct RecordPageRequest<'c> {
     limit: usize,
     user: Option<&'c str>,
     before: Option<Timestamp>,
@@ -95,35 +95,35 @@ pub(super) struct Page<'c> {
     now: Timestamp,
 }
 
-impl<'c> Page<'c> {
-    /// By the conventions that the lists of offramps, users and transfers share.
-    pub(super) fn of(call: &'c Call) -> Result<Page<'c>, Refusal> {
-        Page::bounded(call, "createdBefore", 10, 0, 100)
+impl<'c> RecordPageRequest<'c> {
+    /// Parses the parameters that the lists of offramps, users and transfers share.
+    pub(super) fn of(call: &'c SimulatedCall) -> Result<RecordPageRequest<'c>, SimulatorRefusal> {
+        RecordPageRequest::bounded(call, "createdBefore", 10, 0, 100)
     }
 
-    /// With a cursor of another name and other bounds of the limit.
+    /// Parses the parameters, with another name of the cursor and other bounds of the limit.
     pub(super) fn bounded(
-        call: &'c Call,
+        call: &'c SimulatedCall,
         cursor: &str,
         default: usize,
         least: usize,
         most: usize,
-    ) -> Result<Page<'c>, Refusal> {
-        let limit = match call.query("limit") {
-            None => default,
-            Some(text) => text
-                .parse()
-                .ok()
-                .filter(|n| (least..=most).contains(n))
-                .ok_or_else(|| Refusal::violation("/query/limit", "maximum", &format!("{least} to {most}")))?,
-        };
+    ) -> Result<RecordPageRequest<'c>, SimulatorRefusal> {
+        let limit =
+            match call.query("limit") {
+                None => default,
+                Some(text) => text.parse().ok().filter(|n| (least..=most).contains(n)).ok_or_else(|| {
+                    SimulatorRefusal::violation("/query/limit", "maximum", &format!("{least} to {most}"))
+                })?,
+            };
         let before = time(call, cursor, start_of_day)?;
         let after = time(call, "createdAfter", |date| start_of_day(date)?.checked_sub(INSTANT).ok())?;
-        Ok(Page { limit, user: call.query("userId"), before, after, now: call.now })
+        Ok(RecordPageRequest { limit, user: call.query("userId"), before, after, now: call.now })
     }
 
-    /// A bound that is a timestamp is excluded; a date's own day is excluded before it and included after it.
-    fn takes(&self, record: &impl Record) -> bool {
+    /// Whether a record is selected. A bound that is a timestamp is excluded; a date's own day is excluded before it
+    /// and included after it.
+    fn takes(&self, record: &impl SimulatorRecord) -> bool {
         let created = record.created_at();
         self.before.is_none_or(|bound| created < bound)
             && self.after.is_none_or(|bound| created > bound)
@@ -131,11 +131,15 @@ impl<'c> Page<'c> {
     }
 }
 
-fn time(call: &Call, name: &str, of_date: fn(&str) -> Option<Timestamp>) -> Result<Option<Timestamp>, Refusal> {
+fn time(
+    call: &SimulatedCall,
+    name: &str,
+    of_date: fn(&str) -> Option<Timestamp>,
+) -> Result<Option<Timestamp>, SimulatorRefusal> {
     let Some(text) = call.query(name) else { return Ok(None) };
     let moment = text.parse::<Timestamp>().ok().or_else(|| of_date(text));
     let expected = "a date, YYYY-MM-DD, or an ISO 8601 date-time";
-    moment.map(Some).ok_or_else(|| Refusal::violation(&format!("/query/{name}"), "format", expected))
+    moment.map(Some).ok_or_else(|| SimulatorRefusal::violation(&format!("/query/{name}"), "format", expected))
 }
 
 fn start_of_day(text: &str) -> Option<Timestamp> {
@@ -143,16 +147,16 @@ fn start_of_day(text: &str) -> Option<Timestamp> {
     Some(date.to_zoned(TimeZone::UTC).ok()?.timestamp())
 }
 
-/// A record that never changes, as the seed wrote it.
+/// A record that never changes, from the seed.
 #[derive(Clone, Debug)]
-pub(super) struct Document {
+pub(super) struct RecordDocument {
     pub(super) id: String,
     pub(super) users: Vec<String>,
     pub(super) created_at: Timestamp,
     pub(super) body: Value,
 }
 
-impl Record for Document {
+impl SimulatorRecord for RecordDocument {
     fn id(&self) -> &str {
         &self.id
     }

@@ -1,15 +1,15 @@
-//! Everything that the simulator refuses, and the one place that says with which status and in which shape.
+//! All refusals of the simulator, and the one place that gives them a status and a shape.
 
 use http::Method;
 use serde_json::{Value, json};
 
-use super::answer::Answer;
+use super::answer::SimulatorAnswer;
 use crate::base::json::JsonError;
-use crate::catalog::{Operation, Shape, Violation};
+use crate::catalog::{ErrorShape, Operation, Violation};
 
-/// A call that is not carried out.
+/// A call that is not executed.
 #[derive(Clone, Debug)]
-pub(super) enum Refusal {
+pub(super) enum SimulatorRefusal {
     NoCredentials,
     BadCredentials,
     UnknownPath,
@@ -25,134 +25,140 @@ pub(super) enum Refusal {
     NoBehaviour,
 }
 
-impl Refusal {
-    /// A single violation of a parameter or field.
-    pub(super) fn violation(pointer: &str, keyword: &str, expected: &str) -> Refusal {
-        Refusal::Violations(vec![Violation::new(pointer, keyword, expected)])
+impl SimulatorRefusal {
+    /// Returns a single violation of a parameter or field.
+    pub(super) fn violation(pointer: &str, keyword: &str, expected: &str) -> SimulatorRefusal {
+        SimulatorRefusal::Violations(vec![Violation::new(pointer, keyword, expected)])
     }
 
-    /// The answer: its shape is the one that the contract documents for the status, else the usual one.
-    pub(super) fn answer(&self, operation: Option<&Operation>) -> Answer {
+    /// Returns the answer: in the shape that the contract documents for the status, else in the usual one.
+    pub(super) fn answer(&self, operation: Option<&Operation>) -> SimulatorAnswer {
         let status = self.status();
         let documented = operation.and_then(|o| o.answer(status)).and_then(|a| a.shape);
         let body = match documented.unwrap_or_else(|| self.usual_shape()) {
-            Shape::A => json!({"code": status, "error": self.code(), "errorDetails": self.message()}),
-            Shape::B => json!({"status": "error", "error": {"code": self.code(), "message": self.message()}}),
-            Shape::C => {
+            ErrorShape::A => json!({"code": status, "error": self.code(), "errorDetails": self.message()}),
+            ErrorShape::B => json!({"status": "error", "error": {"code": self.code(), "message": self.message()}}),
+            ErrorShape::C => {
                 let error = json!({"code": self.code(), "message": self.message(), "details": self.details()});
                 json!({"status": "error", "error": error})
             }
-            Shape::D => json!({"error": self.message()}),
+            ErrorShape::D => json!({"error": self.message()}),
         };
-        Answer { status, headers: self.headers(), body }
+        SimulatorAnswer { status, headers: self.headers(), body }
     }
 
     fn status(&self) -> u16 {
         match self {
-            Refusal::NoCredentials | Refusal::BadCredentials => 401,
-            Refusal::UnknownPath | Refusal::NotFound { .. } => 404,
-            Refusal::WrongMethod { .. } => 405,
-            Refusal::TooLarge => 413,
-            Refusal::NotJson => 415,
-            Refusal::Unreadable(_)
-            | Refusal::Violations(_)
-            | Refusal::NotCancellable { .. }
-            | Refusal::OfferNotOpen { .. }
-            | Refusal::InsufficientBalance => 400,
-            Refusal::NoBehaviour => 501,
+            SimulatorRefusal::NoCredentials | SimulatorRefusal::BadCredentials => 401,
+            SimulatorRefusal::UnknownPath | SimulatorRefusal::NotFound { .. } => 404,
+            SimulatorRefusal::WrongMethod { .. } => 405,
+            SimulatorRefusal::TooLarge => 413,
+            SimulatorRefusal::NotJson => 415,
+            SimulatorRefusal::Unreadable(_)
+            | SimulatorRefusal::Violations(_)
+            | SimulatorRefusal::NotCancellable { .. }
+            | SimulatorRefusal::OfferNotOpen { .. }
+            | SimulatorRefusal::InsufficientBalance => 400,
+            SimulatorRefusal::NoBehaviour => 501,
         }
     }
 
-    fn usual_shape(&self) -> Shape {
+    fn usual_shape(&self) -> ErrorShape {
         match self {
-            Refusal::NoCredentials | Refusal::NoBehaviour => Shape::A,
-            Refusal::BadCredentials => Shape::D,
-            Refusal::UnknownPath | Refusal::NotFound { .. } | Refusal::WrongMethod { .. } => Shape::B,
-            Refusal::TooLarge
-            | Refusal::NotJson
-            | Refusal::Unreadable(_)
-            | Refusal::Violations(_)
-            | Refusal::NotCancellable { .. }
-            | Refusal::OfferNotOpen { .. }
-            | Refusal::InsufficientBalance => Shape::C,
+            SimulatorRefusal::NoCredentials | SimulatorRefusal::NoBehaviour => ErrorShape::A,
+            SimulatorRefusal::BadCredentials => ErrorShape::D,
+            SimulatorRefusal::UnknownPath
+            | SimulatorRefusal::NotFound { .. }
+            | SimulatorRefusal::WrongMethod { .. } => ErrorShape::B,
+            SimulatorRefusal::TooLarge
+            | SimulatorRefusal::NotJson
+            | SimulatorRefusal::Unreadable(_)
+            | SimulatorRefusal::Violations(_)
+            | SimulatorRefusal::NotCancellable { .. }
+            | SimulatorRefusal::OfferNotOpen { .. }
+            | SimulatorRefusal::InsufficientBalance => ErrorShape::C,
         }
     }
 
     fn code(&self) -> &'static str {
         match self {
-            Refusal::NoCredentials | Refusal::BadCredentials => "UNAUTHORIZED",
-            Refusal::UnknownPath => "ROUTE_NOT_FOUND",
-            Refusal::WrongMethod { .. } => "METHOD_NOT_ALLOWED",
-            Refusal::TooLarge => "PAYLOAD_TOO_LARGE",
-            Refusal::NotJson => "UNSUPPORTED_MEDIA_TYPE",
-            Refusal::Unreadable(_) => "INVALID_JSON",
-            Refusal::Violations(_) => "VALIDATION_ERROR",
-            Refusal::NotFound { .. } => "NOT_FOUND",
-            Refusal::NotCancellable { .. } => "SWAP_NOT_CANCELLABLE",
-            Refusal::OfferNotOpen { .. } => "OFFER_NOT_OPEN",
-            Refusal::InsufficientBalance => "INSUFFICIENT_BALANCE",
-            Refusal::NoBehaviour => "NOT_IMPLEMENTED",
+            SimulatorRefusal::NoCredentials | SimulatorRefusal::BadCredentials => "UNAUTHORIZED",
+            SimulatorRefusal::UnknownPath => "ROUTE_NOT_FOUND",
+            SimulatorRefusal::WrongMethod { .. } => "METHOD_NOT_ALLOWED",
+            SimulatorRefusal::TooLarge => "PAYLOAD_TOO_LARGE",
+            SimulatorRefusal::NotJson => "UNSUPPORTED_MEDIA_TYPE",
+            SimulatorRefusal::Unreadable(_) => "INVALID_JSON",
+            SimulatorRefusal::Violations(_) => "VALIDATION_ERROR",
+            SimulatorRefusal::NotFound { .. } => "NOT_FOUND",
+            SimulatorRefusal::NotCancellable { .. } => "SWAP_NOT_CANCELLABLE",
+            SimulatorRefusal::OfferNotOpen { .. } => "OFFER_NOT_OPEN",
+            SimulatorRefusal::InsufficientBalance => "INSUFFICIENT_BALANCE",
+            SimulatorRefusal::NoBehaviour => "NOT_IMPLEMENTED",
         }
     }
 
     fn message(&self) -> String {
         match self {
-            Refusal::NoCredentials => "missing credentials: send `Authorization: Bearer <ACCESS_TOKEN>`".to_owned(),
-            Refusal::BadCredentials => "API key is invalid or user not found".to_owned(),
-            Refusal::UnknownPath => "no such route".to_owned(),
-            Refusal::WrongMethod { .. } => "the route does not take this method".to_owned(),
-            Refusal::TooLarge => "the body is too large".to_owned(),
-            Refusal::NotJson => "send the body as `Content-Type: application/json`".to_owned(),
-            Refusal::Unreadable(error) => format!("the body is not JSON: {error}"),
-            Refusal::Violations(_) => "the request does not satisfy the interface".to_owned(),
-            Refusal::NotFound { what } => format!("{what} not found"),
-            Refusal::NotCancellable { status, .. } => format!("the swap is {status} and cannot be cancelled"),
-            Refusal::OfferNotOpen { status } => format!("the offer is {status} and cannot be accepted"),
-            Refusal::InsufficientBalance => "the source wallet does not hold this amount".to_owned(),
-            Refusal::NoBehaviour => {
-                "the simulator knows neither a behaviour nor an example of this operation".to_owned()
+            SimulatorRefusal::NoCredentials => {
+                "missing credentials: send `Authorization: Bearer <ACCESS_TOKEN>`".to_owned()
+            }
+            SimulatorRefusal::BadCredentials => "API key is invalid or user not found".to_owned(),
+            SimulatorRefusal::UnknownPath => "no such route".to_owned(),
+            SimulatorRefusal::WrongMethod { .. } => "the route does not take this method".to_owned(),
+            SimulatorRefusal::TooLarge => "the body is too large".to_owned(),
+            SimulatorRefusal::NotJson => "send the body as `Content-Type: application/json`".to_owned(),
+            SimulatorRefusal::Unreadable(error) => format!("the body is not JSON: {error}"),
+            SimulatorRefusal::Violations(_) => "the request does not satisfy the interface".to_owned(),
+            SimulatorRefusal::NotFound { what } => format!("{what} not found"),
+            SimulatorRefusal::NotCancellable { status, .. } => format!("the swap is {status} and cannot be cancelled"),
+            SimulatorRefusal::OfferNotOpen { status } => format!("the offer is {status} and cannot be accepted"),
+            SimulatorRefusal::InsufficientBalance => "the source wallet does not hold this amount".to_owned(),
+            SimulatorRefusal::NoBehaviour => {
+                "the simulator has neither a behaviour nor an example for this operation".to_owned()
             }
         }
     }
 
     fn details(&self) -> Value {
         match self {
-            Refusal::Violations(violations) => {
+            SimulatorRefusal::Violations(violations) => {
                 json!({"violations": violations.iter().map(Violation::to_json).collect::<Vec<_>>()})
             }
-            Refusal::NotCancellable { status, requested } => {
+            SimulatorRefusal::NotCancellable { status, requested } => {
                 json!({"status": status, "cancellable": false, "cancellationRequested": requested})
             }
-            Refusal::OfferNotOpen { status } => json!({"status": status}),
-            Refusal::NoCredentials
-            | Refusal::BadCredentials
-            | Refusal::UnknownPath
-            | Refusal::WrongMethod { .. }
-            | Refusal::TooLarge
-            | Refusal::NotJson
-            | Refusal::Unreadable(_)
-            | Refusal::NotFound { .. }
-            | Refusal::InsufficientBalance
-            | Refusal::NoBehaviour => json!({}),
+            SimulatorRefusal::OfferNotOpen { status } => json!({"status": status}),
+            SimulatorRefusal::NoCredentials
+            | SimulatorRefusal::BadCredentials
+            | SimulatorRefusal::UnknownPath
+            | SimulatorRefusal::WrongMethod { .. }
+            | SimulatorRefusal::TooLarge
+            | SimulatorRefusal::NotJson
+            | SimulatorRefusal::Unreadable(_)
+            | SimulatorRefusal::NotFound { .. }
+            | SimulatorRefusal::InsufficientBalance
+            | SimulatorRefusal::NoBehaviour => json!({}),
         }
     }
 
     fn headers(&self) -> Vec<(&'static str, String)> {
         match self {
-            Refusal::NoCredentials | Refusal::BadCredentials => vec![("www-authenticate", "Bearer".to_owned())],
-            Refusal::WrongMethod { allowed } => {
+            SimulatorRefusal::NoCredentials | SimulatorRefusal::BadCredentials => {
+                vec![("www-authenticate", "Bearer".to_owned())]
+            }
+            SimulatorRefusal::WrongMethod { allowed } => {
                 vec![("allow", allowed.iter().map(Method::as_str).collect::<Vec<_>>().join(", "))]
             }
-            Refusal::UnknownPath
-            | Refusal::TooLarge
-            | Refusal::NotJson
-            | Refusal::Unreadable(_)
-            | Refusal::Violations(_)
-            | Refusal::NotFound { .. }
-            | Refusal::NotCancellable { .. }
-            | Refusal::OfferNotOpen { .. }
-            | Refusal::InsufficientBalance
-            | Refusal::NoBehaviour => Vec::new(),
+            SimulatorRefusal::UnknownPath
+            | SimulatorRefusal::TooLarge
+            | SimulatorRefusal::NotJson
+            | SimulatorRefusal::Unreadable(_)
+            | SimulatorRefusal::Violations(_)
+            | SimulatorRefusal::NotFound { .. }
+            | SimulatorRefusal::NotCancellable { .. }
+            | SimulatorRefusal::OfferNotOpen { .. }
+            | SimulatorRefusal::InsufficientBalance
+            | SimulatorRefusal::NoBehaviour => Vec::new(),
         }
     }
 }

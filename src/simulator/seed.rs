@@ -1,16 +1,16 @@
-//! What the simulator knows from the start. Identifiers depend on the seed alone, times on the clock at the start.
+//! The simulator's initial records. Identifiers depend on the seed only, times on the clock at the start.
 
 mod money;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::records::{Document, Record};
-use super::state::{RAILS, State};
-use super::users::{Name, User, Wallet};
+use super::records::{RecordDocument, SimulatorRecord};
+use super::state::{RAILS, SimulatorState};
+use super::users::{PersonName, User, Wallet};
 
 /// Fills an empty state.
-pub(super) fn plant(state: &mut State, now: Timestamp) {
+pub(super) fn plant(state: &mut SimulatorState, now: Timestamp) {
     users(state, now);
     bank_accounts(state, now);
     virtual_accounts(state, now);
@@ -22,9 +22,9 @@ pub(super) fn plant(state: &mut State, now: Timestamp) {
     money::offers(state, now);
 }
 
-/// The identifiers that are worth knowing for a demo or a test.
-pub(super) fn data(state: &State, now: Timestamp) -> Value {
-    let ids = |records: &mut dyn Iterator<Item = &Document>| -> Vec<Value> {
+/// Returns identifiers that a demo or a test needs.
+pub(super) fn data(state: &SimulatorState, now: Timestamp) -> Value {
+    let ids = |records: &mut dyn Iterator<Item = &RecordDocument>| -> Vec<Value> {
         records.map(|d| json!({"id": d.id, "userIds": d.users})).collect()
     };
     let users: Vec<Value> = state.users.iter().map(User::to_json).collect();
@@ -51,15 +51,15 @@ pub(super) fn data(state: &State, now: Timestamp) -> Value {
     })
 }
 
-/// A moment before the start.
+/// Returns a moment before the start.
 fn ago(now: Timestamp, hours: i64) -> Timestamp {
     let whole = Timestamp::from_second(now.as_second()).unwrap_or(now);
     whole.checked_sub(SignedDuration::from_hours(hours)).unwrap_or(whole)
 }
 
-fn users(state: &mut State, now: Timestamp) {
-    let person = |first: &str, last: &str| Name::Individual { first: first.to_owned(), last: last.to_owned() };
-    let business = |name: &str| Name::Business { name: name.to_owned() };
+fn users(state: &mut SimulatorState, now: Timestamp) {
+    let person = |first: &str, last: &str| PersonName::Individual { first: first.to_owned(), last: last.to_owned() };
+    let business = |name: &str| PersonName::Business { name: name.to_owned() };
     let all = [
         ("ada", person("Ada", "Example"), "ada@example.com"),
         ("ben", person("Ben", "Sample"), "ben@example.com"),
@@ -82,7 +82,7 @@ fn users(state: &mut State, now: Timestamp) {
     }
 }
 
-fn bank_accounts(state: &mut State, now: Timestamp) {
+fn bank_accounts(state: &mut SimulatorState, now: Timestamp) {
     for (index, (user, name)) in (0..).zip(owners(state)) {
         let created_at = ago(now, 2000_i64.saturating_sub(index));
         let nested = nested_account(state, &user, &name, created_at);
@@ -92,12 +92,12 @@ fn bank_accounts(state: &mut State, now: Timestamp) {
     }
 }
 
-fn owners(state: &State) -> Vec<(String, String)> {
+fn owners(state: &SimulatorState) -> Vec<(String, String)> {
     let name = |user: &User| user.to_json().get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
     state.users.iter().map(|user| (user.id().to_owned(), name(user))).collect()
 }
 
-fn nested_account(state: &State, user: &str, name: &str, created_at: Timestamp) -> Document {
+fn nested_account(state: &SimulatorState, user: &str, name: &str, created_at: Timestamp) -> RecordDocument {
     let naming = state.naming();
     let id = naming.uuid(&format!("account/{user}"));
     let address = json!({
@@ -126,10 +126,10 @@ fn nested_account(state: &State, user: &str, name: &str, created_at: Timestamp) 
         },
         "rail": {"currency": "usd", "railType": "offramp", "paymentRail": "ach"},
     });
-    Document { id, users: vec![user.to_owned()], created_at, body }
+    RecordDocument { id, users: vec![user.to_owned()], created_at, body }
 }
 
-fn flat_account(state: &State, user: &str, created_at: Timestamp) -> Document {
+fn flat_account(state: &SimulatorState, user: &str, created_at: Timestamp) -> RecordDocument {
     let naming = state.naming();
     let id = naming.uuid(&format!("account/{user}/flat"));
     let body = json!({
@@ -144,10 +144,10 @@ fn flat_account(state: &State, user: &str, created_at: Timestamp) -> Document {
         "reason": "",
         "rail": {"currency": "usd", "railType": "offramp", "paymentRail": "wire"},
     });
-    Document { id, users: vec![user.to_owned()], created_at, body }
+    RecordDocument { id, users: vec![user.to_owned()], created_at, body }
 }
 
-fn virtual_accounts(state: &mut State, now: Timestamp) {
+fn virtual_accounts(state: &mut SimulatorState, now: Timestamp) {
     let naming = state.naming();
     for (index, (user, name)) in (0_i64..).zip(owners(state)) {
         let created_at = ago(now, 1500_i64.saturating_sub(index));
@@ -177,11 +177,11 @@ fn virtual_accounts(state: &mut State, now: Timestamp) {
             },
             "settlementRuleId": null,
         });
-        state.virtual_accounts.push(Document { id, users: vec![user], created_at, body });
+        state.virtual_accounts.push(RecordDocument { id, users: vec![user], created_at, body });
     }
 }
 
-fn orchestration_addresses(state: &mut State, now: Timestamp) {
+fn orchestration_addresses(state: &mut SimulatorState, now: Timestamp) {
     let naming = state.naming();
     for (index, (user, _)) in (0_i64..).zip(owners(state)) {
         for (turn, status) in (0_i64..).zip(["DEACTIVATED", "ACTIVE"]) {
@@ -204,13 +204,13 @@ fn orchestration_addresses(state: &mut State, now: Timestamp) {
             if let ("DEACTIVATED", Some(members)) = (status, body.as_object_mut()) {
                 members.insert("deactivatedAt".to_owned(), json!(ago(now, 500).to_string()));
             }
-            state.orchestration_addresses.push(Document { id, users: vec![user.clone()], created_at, body });
+            state.orchestration_addresses.push(RecordDocument { id, users: vec![user.clone()], created_at, body });
         }
     }
 }
 
-/// The first user is on every rail with another status; the others are approved for USD.
-fn kyc(state: &mut State) {
+/// Gives the first user another status on every rail; the others are approved for USD.
+fn kyc(state: &mut SimulatorState) {
     let ids: Vec<String> = state.users.iter().map(|u| u.id().to_owned()).collect();
     let statuses = ["ACTIVE", "PENDING", "RFI_PENDING", "INCOMPLETE", "REJECTED", "CREATED"];
     for (index, id) in ids.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The sockets: hyper for what is HTTP, the bare stream for what a fault makes of it.
+//! The sockets: hyper serves HTTP; faults use the bare stream.
 
 use std::convert::Infallible;
 use std::io;
@@ -18,17 +18,17 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::Simulator;
-use super::call::Head;
+use super::call::CallHead;
 use super::control;
-use super::faults::{Delivery, Then, plain};
-use super::refusal::Refusal;
+use super::delivery::{Delivery, Then, faultless, wire};
+use super::refusal::SimulatorRefusal;
 
 /// The longest body that the simulator reads.
 const BODY_LIMIT: usize = 8 << 20;
 /// A pause before a reset, so that the other side can read what was written before it.
 const BEFORE_RESET: Duration = Duration::from_millis(20);
 
-/// Accepts until it is dropped; its connections end with it.
+/// Accepts connections until it is dropped; they end with it.
 pub(super) async fn serve(simulator: Arc<Simulator>, listener: TcpListener) {
     let mut connections = JoinSet::new();
     loop {
@@ -37,7 +37,7 @@ pub(super) async fn serve(simulator: Arc<Simulator>, listener: TcpListener) {
                 Ok((stream, _)) => {
                     connections.spawn(connection(Arc::clone(&simulator), stream));
                 }
-                // Too many open files, most likely: others will close.
+                // Probably too many open files: others will close.
                 Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
             },
             Some(_) = connections.join_next() => {}
@@ -45,18 +45,20 @@ pub(super) async fn serve(simulator: Arc<Simulator>, listener: TcpListener) {
     }
 }
 
-/// What a fault wants of the connection instead of an answer.
+/// The effect of a fault on the connection, in place of an answer.
 #[derive(Debug)]
-struct Ending {
+struct SimulatorExit {
     bytes: Vec<u8>,
+    /// The pause before each byte.
+    pause: Duration,
     then: Then,
 }
 
 async fn connection(simulator: Arc<Simulator>, stream: TcpStream) {
-    // A connection that breaks is the other side's affair, or a fault's.
+    // A connection that breaks is caused by the other side, or by a fault.
     drop(stream.set_nodelay(true));
     let Ok((stream, twin)) = twins(stream) else { return };
-    let (endings, mut wanted) = mpsc::channel::<Ending>(1);
+    let (endings, mut wanted) = mpsc::channel::<SimulatorExit>(1);
     let service = service_fn(move |request| {
         let (simulator, endings) = (Arc::clone(&simulator), endings.clone());
         async move { Ok::<_, Infallible>(exchange(&simulator, request, &endings).await) }
@@ -68,21 +70,28 @@ async fn connection(simulator: Arc<Simulator>, stream: TcpStream) {
         _served = http => None,
         ending = wanted.recv() => ending,
     };
-    // hyper and its half of the socket are gone here; the twin still holds it open.
+    // hyper and its half of the socket are dropped here; the twin still holds the socket open.
     if let Some(ending) = ending {
         drop(end(twin, ending).await);
     }
 }
 
-/// Two handles of one socket.
+/// Returns two handles of one socket.
 fn twins(stream: TcpStream) -> io::Result<(TcpStream, TcpStream)> {
     let stream = stream.into_std()?;
     let twin = stream.try_clone()?;
     Ok((TcpStream::from_std(stream)?, TcpStream::from_std(twin)?))
 }
 
-async fn end(mut stream: TcpStream, ending: Ending) -> io::Result<()> {
-    stream.write_all(&ending.bytes).await?;
+async fn end(mut stream: TcpStream, ending: SimulatorExit) -> io::Result<()> {
+    if ending.pause.is_zero() {
+        stream.write_all(&ending.bytes).await?;
+    } else {
+        for byte in &ending.bytes {
+            tokio::time::sleep(ending.pause).await;
+            stream.write_all(&[*byte]).await?;
+        }
+    }
     match ending.then {
         Then::Reset => {
             if !ending.bytes.is_empty() {
@@ -103,37 +112,45 @@ async fn until_left(stream: &mut TcpStream) -> io::Result<()> {
 }
 
 async fn exchange(
-    simulator: &Simulator,
+    simulator: &Arc<Simulator>,
     request: Request<Incoming>,
-    endings: &mpsc::Sender<Ending>,
+    endings: &mpsc::Sender<SimulatorExit>,
 ) -> Response<Full<Bytes>> {
     match delivery(simulator, request).await {
         Delivery::Http { status, headers, body } => response(status, &headers, body),
-        Delivery::Wire { bytes, then } => {
+        Delivery::Wire { bytes, pause, then } => {
             // The connection takes over and drops this exchange.
-            drop(endings.send(Ending { bytes, then }).await);
+            drop(endings.send(SimulatorExit { bytes, pause, then }).await);
             std::future::pending().await
         }
     }
 }
 
-async fn delivery(simulator: &Simulator, request: Request<Incoming>) -> Delivery {
+async fn delivery(simulator: &Arc<Simulator>, request: Request<Incoming>) -> Delivery {
     let (parts, incoming) = request.into_parts();
     let head = head_of(&parts);
     if control::is_control(&head) {
-        return match read(incoming).await {
-            Ok(body) => plain(&control::answer(simulator, &head, &body)),
-            Err(refusal) => plain(&refusal.answer(None)),
+        return match read_body(incoming).await {
+            Ok(body) => faultless(&control::answer(simulator, &head, &body)),
+            Err(refusal) => faultless(&refusal.answer(None)),
         };
     }
     let (operation, strike) = simulator.strike(&head);
     let body = match strike.reads_body() {
-        true => match read(incoming).await {
+        true => match read_body(incoming).await {
             Ok(body) => Some(body),
-            Err(refusal) => return plain(&refusal.answer(operation.as_deref())),
+            Err(refusal) => return faultless(&refusal.answer(operation.as_deref())),
         },
         false => None,
     };
+    if let Some(wait) = strike.late_effect() {
+        let simulator = Arc::clone(simulator);
+        tokio::spawn(async move {
+            tokio::time::sleep(wait).await;
+            simulator.deliver(&head, operation, body.as_deref(), strike);
+        });
+        return wire(Vec::new(), Then::Close);
+    }
     let wait = simulator.latency().saturating_add(strike.delay());
     let delivery = simulator.deliver(&head, operation, body.as_deref(), strike);
     if !wait.is_zero() {
@@ -142,22 +159,22 @@ async fn delivery(simulator: &Simulator, request: Request<Incoming>) -> Delivery
     delivery
 }
 
-fn head_of(parts: &http::request::Parts) -> Head {
+fn head_of(parts: &http::request::Parts) -> CallHead {
     let headers = parts.headers.iter().map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec()));
     let target = parts.uri.path_and_query().map_or_else(|| parts.uri.to_string(), ToString::to_string);
-    Head { method: parts.method.clone(), target, headers: headers.collect() }
+    CallHead { method: parts.method.clone(), target, headers: headers.collect() }
 }
 
-/// A body that ends too early has nobody left to be told; it is refused like one that is no JSON.
-async fn read(incoming: Incoming) -> Result<Bytes, Refusal> {
+/// Reads a body. One that ends early is refused like one that is not JSON; nobody is left to read the refusal.
+async fn read_body(incoming: Incoming) -> Result<Bytes, SimulatorRefusal> {
     match Limited::new(incoming, BODY_LIMIT).collect().await {
         Ok(whole) => Ok(whole.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(Refusal::TooLarge),
-        Err(_) => Err(Refusal::violation("", "body", "a body that arrives whole")),
+        Err(error) if error.is::<LengthLimitError>() => Err(SimulatorRefusal::TooLarge),
+        Err(_) => Err(SimulatorRefusal::violation("", "body", "a body that arrives whole")),
     }
 }
 
-/// A status or header that HTTP does not know (a fault may ask for one) becomes a bare 500.
+/// Builds a response. A status or header that is invalid in HTTP (a fault may request one) becomes a bare 500.
 fn response(status: u16, headers: &[(&'static str, String)], body: Vec<u8>) -> Response<Full<Bytes>> {
     let builder = Response::builder().status(status);
     let builder = headers.iter().fold(builder, |builder, (name, value)| builder.header(*name, value));

@@ -1,10 +1,10 @@
-//! Settlement rule sets: stored as given, with what was left out filled in.
+//! Settlement rule sets: stored as given, with defaults for missing fields.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::call::Call;
-use super::records::Record;
+use super::call::SimulatedCall;
+use super::records::SimulatorRecord;
 
 #[derive(Clone, Debug)]
 pub(super) struct RuleSet {
@@ -15,8 +15,8 @@ pub(super) struct RuleSet {
 }
 
 impl RuleSet {
-    /// What is asked for, under an identifier and a time of its own.
-    pub(super) fn of(call: &Call, id: String, created_at: Timestamp) -> RuleSet {
+    /// Builds a rule set from a call, with its identifier and time.
+    pub(super) fn of(call: &SimulatedCall, id: String, created_at: Timestamp) -> RuleSet {
         let wanted = call.body.pointer("/rules").and_then(Value::as_array);
         let rules: Vec<Value> = wanted.into_iter().flatten().map(rule).collect();
         let body = json!({
@@ -29,7 +29,7 @@ impl RuleSet {
     }
 }
 
-impl Record for RuleSet {
+impl SimulatorRecord for RuleSet {
     fn id(&self) -> &str {
         &self.id
     }

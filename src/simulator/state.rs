@@ -1,6 +1,6 @@
-//! Everything that the simulator remembers, and what holds between its records: identifiers, times, users and their wallets.
+//! The simulator's state, and what its records share: identifiers, times, users and their wallets.
 //!
-//! It keeps the records and knows no operation; `operations` reads and changes it.
+//! The state stores the records and knows no operation; `operations` reads and changes it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::naming::Naming;
+use super::naming::NameSource;
 use super::offers::Offer;
 use super::offramps::Offramp;
-use super::records::{Document, Record, Records};
+use super::records::{RecordDocument, Records, SimulatorRecord};
 use super::settlement::RuleSet;
 use super::swaps::Swap;
 use super::users::User;
@@ -22,11 +22,11 @@ pub(super) const RAILS: [&str; 6] =
     ["USD", "SOUTH_AMERICA_STANDARD", "AFRICA_GENERAL", "AFRICA_NIGERIA", "GLOBAL_NETWORK", "USD_FIAT"];
 
 #[derive(Debug)]
-pub(super) struct State {
-    naming: Naming,
+pub(super) struct SimulatorState {
+    naming: NameSource,
     idempotent: bool,
     pace: Duration,
-    /// The first good example of each operation's answer, for operations that have no behaviour here.
+    /// The first good example of each operation's answer, for operations without a behaviour.
     examples: BTreeMap<OperationId, Value>,
     last_created_at: Timestamp,
     pub(super) users: Records<User>,
@@ -34,23 +34,23 @@ pub(super) struct State {
     pub(super) swaps: Records<Swap>,
     pub(super) offers: Records<Offer>,
     pub(super) rule_sets: Records<RuleSet>,
-    pub(super) transfers: Records<Document>,
-    pub(super) batches: Records<Document>,
-    pub(super) accounts: Records<Document>,
-    pub(super) virtual_accounts: Records<Document>,
-    pub(super) orchestration_addresses: Records<Document>,
+    pub(super) transfers: Records<RecordDocument>,
+    pub(super) batches: Records<RecordDocument>,
+    pub(super) accounts: Records<RecordDocument>,
+    pub(super) virtual_accounts: Records<RecordDocument>,
+    pub(super) orchestration_addresses: Records<RecordDocument>,
     /// By user and rail.
     pub(super) kyc: BTreeMap<(String, &'static str), &'static str>,
 }
 
-impl State {
+impl SimulatorState {
     pub(super) fn empty(
-        naming: Naming,
+        naming: NameSource,
         idempotent: bool,
         pace: Duration,
         examples: BTreeMap<OperationId, Value>,
-    ) -> State {
-        State {
+    ) -> SimulatorState {
+        SimulatorState {
             naming,
             idempotent,
             pace,
@@ -70,16 +70,24 @@ impl State {
         }
     }
 
-    /// The record of an earlier call with this requestId, if a repetition is to make no second effect.
-    pub(super) fn repeated<'r, T: Record>(&self, records: &'r Records<T>, request_id: &str) -> Option<&'r T> {
+    /// Returns the record of an earlier call with this requestId, if a repetition must not make a second effect.
+    pub(super) fn repeated<'r, T: SimulatorRecord>(&self, records: &'r Records<T>, request_id: &str) -> Option<&'r T> {
         if self.idempotent { records.of_request(request_id) } else { None }
+    }
+
+    /// Returns the first record that was made for this requestId, by whatever operation.
+    pub(super) fn record_of(&self, request_id: &str, now: Timestamp) -> Option<Value> {
+        let swap = self.swaps.of_request(request_id).map(|swap| swap.to_json(now));
+        let offramp = || self.offramps.of_request(request_id).map(|offramp| offramp.to_json(now));
+        let rules = || self.rule_sets.of_request(request_id).map(|rules| rules.body.clone());
+        swap.or_else(offramp).or_else(rules)
     }
 
     pub(super) fn idempotent(&self) -> bool {
         self.idempotent
     }
 
-    pub(super) fn naming(&self) -> Naming {
+    pub(super) fn naming(&self) -> NameSource {
         self.naming
     }
 
@@ -87,32 +95,32 @@ impl State {
         self.pace
     }
 
-    /// The identifier and the time of a new record. No two records share a time, for cursors are times.
+    /// Returns the identifier and the time of a new record. No two records share a time, because cursors are times.
     pub(super) fn next_record(&mut self, kind: &str, now: Timestamp) -> (String, Timestamp) {
         let count = self.offramps.len().saturating_add(self.swaps.len()).saturating_add(self.rule_sets.len());
         let created_at = self.next_moment(now);
         (self.naming.uuid(&format!("{kind}/created/{count}")), created_at)
     }
 
-    /// This time, or the first microsecond after the youngest record's.
+    /// Returns this time, or the first microsecond after the youngest record's.
     pub(super) fn next_moment(&mut self, now: Timestamp) -> Timestamp {
         let after = self.last_created_at.checked_add(SignedDuration::from_micros(1)).unwrap_or(now);
         self.last_created_at = now.max(after);
         self.last_created_at
     }
 
-    /// Who is meant where a call names no user.
+    /// Returns the user of a call that names none.
     pub(super) fn default_user(&self) -> &str {
         self.users.iter().next().map_or("", |user| user.id())
     }
 
-    /// A user's wallet; one that the simulator does not know has one all the same.
+    /// Returns a user's wallet; an unknown user also has one.
     pub(super) fn wallet_of(&self, user: &str) -> String {
         let known = self.users.find(user).and_then(User::wallet_address);
         known.unwrap_or_else(|| self.naming.evm_address(&format!("wallet/{user}")))
     }
 
-    /// How records show a user.
+    /// Returns a user as records show it.
     pub(super) fn person(&self, user: &str) -> Value {
         match self.users.find(user) {
             Some(user) => user.person(),
@@ -120,7 +128,7 @@ impl State {
         }
     }
 
-    /// An answer for an operation that has no behaviour.
+    /// Returns the example answer of an operation without a behaviour.
     pub(super) fn example(&self, operation: &OperationId) -> Option<&Value> {
         self.examples.get(operation)
     }

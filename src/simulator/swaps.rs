@@ -1,41 +1,32 @@
-//! Swaps: quoted at creation, then carried out as time goes by.
+//! Swaps: quoted at creation, then executed over time.
 //!
 //! ```text
 //! CREATED ── pace ──▶ PENDING ── pace ──▶ COMPLETED (or FAILED, for the amounts of `outcome`)
-//!    ├─ cancellation asked for ── pace ──▶ CANCELLED
+//!    ├─ cancellation requested ── pace ──▶ CANCELLED
 //!    └─ autoCancelAt ──▶ CANCELLED
 //! ```
-//! A swap whose `limitPrice` is above the market's rate stays CREATED until somebody or something cancels it.
-//! The state is not stored: it follows from what was recorded and from the time of the question.
+//! A swap whose `limitPrice` is above the market rate stays CREATED until it is cancelled. The status is not stored: it
+//! follows from the record and the current time.
 
+use crate::base::word_enum::word_enum;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::outcome::Outcome;
+use super::outcome::ScriptedOutcome;
 use super::quote::Quote;
-use super::records::Record;
-use super::refusal::Refusal;
+use super::records::SimulatorRecord;
+use super::refusal::SimulatorRefusal;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Status {
-    Created,
-    Pending,
-    Completed,
-    Failed,
-    Cancelled,
-}
-
-impl Status {
-    fn as_str(self) -> &'static str {
-        match self {
-            Status::Created => "CREATED",
-            Status::Pending => "PENDING",
-            Status::Completed => "COMPLETED",
-            Status::Failed => "FAILED",
-            Status::Cancelled => "CANCELLED",
-        }
+word_enum! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum SwapStatus {
+        Created = "CREATED",
+        Pending = "PENDING",
+        Completed = "COMPLETED",
+        Failed = "FAILED",
+        Cancelled = "CANCELLED",
     }
 }
 
@@ -52,24 +43,24 @@ pub(super) struct Swap {
     pub(super) limit_price: Option<String>,
     /// Whether the market never reaches the limit price.
     pub(super) out_of_reach: bool,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: ScriptedOutcome,
     pub(super) auto_cancel_at: Option<Timestamp>,
     pub(super) cancel_requested_at: Option<Timestamp>,
 }
 
 impl Swap {
-    /// Notes that it shall be cancelled, while it can be.
-    pub(super) fn cancel(&mut self, now: Timestamp) -> Result<(), Refusal> {
+    /// Records the cancellation, if it is still possible.
+    pub(super) fn cancel(&mut self, now: Timestamp) -> Result<(), SimulatorRefusal> {
         if !self.cancellable(now) {
             let (status, _) = self.status(now);
             let requested = self.cancel_requested_at.is_some();
-            return Err(Refusal::NotCancellable { status: status.as_str(), requested });
+            return Err(SimulatorRefusal::NotCancellable { status: status.as_str(), requested });
         }
         self.cancel_requested_at = Some(now);
         Ok(())
     }
 
-    /// When carrying out starts; `None` if it never does.
+    /// Returns when execution starts; `None` if it never does.
     fn starts_at(&self) -> Option<Timestamp> {
         if self.out_of_reach {
             return None;
@@ -79,25 +70,25 @@ impl Swap {
         (!stopped).then_some(start)
     }
 
-    /// The state at this time, and since when.
-    fn status(&self, now: Timestamp) -> (Status, Timestamp) {
+    /// Returns the status at this time, and its beginning.
+    fn status(&self, now: Timestamp) -> (SwapStatus, Timestamp) {
         let cancelled_at = match (self.starts_at(), self.cancel_requested_at.map(|at| self.after_pace(at))) {
             (Some(_), _) => None,
             (None, Some(asked)) => Some(self.auto_cancel_at.map_or(asked, |by_itself| by_itself.min(asked))),
             (None, None) => self.auto_cancel_at,
         };
-        let ended = if self.outcome.is_failure() { Status::Failed } else { Status::Completed };
+        let ended = if self.outcome.is_failure() { SwapStatus::Failed } else { SwapStatus::Completed };
         let steps = [
             (self.starts_at().map(|start| self.after_pace(start)), ended),
-            (self.starts_at(), Status::Pending),
-            (cancelled_at, Status::Cancelled),
+            (self.starts_at(), SwapStatus::Pending),
+            (cancelled_at, SwapStatus::Cancelled),
         ];
         let reached = steps.into_iter().find_map(|(at, status)| at.filter(|at| *at <= now).map(|at| (status, at)));
-        reached.unwrap_or((Status::Created, self.cancel_requested_at.unwrap_or(self.created_at)))
+        reached.unwrap_or((SwapStatus::Created, self.cancel_requested_at.unwrap_or(self.created_at)))
     }
 
     fn cancellable(&self, now: Timestamp) -> bool {
-        self.cancel_requested_at.is_none() && self.status(now).0 == Status::Created
+        self.cancel_requested_at.is_none() && self.status(now).0 == SwapStatus::Created
     }
 
     fn after_pace(&self, moment: Timestamp) -> Timestamp {
@@ -109,7 +100,7 @@ impl Swap {
 
     pub(super) fn to_json(&self, now: Timestamp) -> Value {
         let (status, since) = self.status(now);
-        let failure = (status == Status::Failed).then(|| self.outcome.failure()).flatten();
+        let failure = (status == SwapStatus::Failed).then(|| self.outcome.failure()).flatten();
         let mut quote = self.quote.to_json();
         if let (Some(price), Some(members)) = (&self.limit_price, quote.as_object_mut()) {
             members.insert("limitPrice".to_owned(), json!(price));
@@ -136,7 +127,7 @@ impl Swap {
     }
 }
 
-impl Record for Swap {
+impl SimulatorRecord for Swap {
     fn id(&self) -> &str {
         &self.id
     }

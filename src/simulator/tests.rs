@@ -67,7 +67,7 @@ impl Bench {
     fn send(&self, method: &str, target: &str, body: Option<String>, authorization: Option<&str>) -> (u16, Value) {
         let mut headers = vec![("content-type".to_owned(), b"application/json".to_vec())];
         headers.extend(authorization.map(|a| ("authorization".to_owned(), a.as_bytes().to_vec())));
-        let head = Head { method: method.parse().unwrap(), target: target.to_owned(), headers };
+        let head = CallHead { method: method.parse().unwrap(), target: target.to_owned(), headers };
         let (operation, strike) = self.simulator.strike(&head);
         let body = body.unwrap_or_default();
         match self.simulator.deliver(&head, operation, Some(body.as_bytes()), strike) {

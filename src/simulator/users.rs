@@ -1,24 +1,24 @@
-//! Users: individuals and businesses, their wallets, and what an update changes.
+//! Users: individuals and businesses, their wallets, and the fields that an update changes.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::call::Call;
-use super::records::Record;
+use super::call::SimulatedCall;
+use super::records::SimulatorRecord;
 use crate::base::normal;
 
 #[derive(Clone, Debug)]
 pub(super) struct User {
     pub(super) id: String,
     pub(super) created_at: Timestamp,
-    pub(super) name: Name,
+    pub(super) name: PersonName,
     pub(super) email: String,
     pub(super) wallets: Vec<Wallet>,
 }
 
-/// What a user is called, which is also what kind of user it is.
+/// The name of a user, which also determines the kind of user.
 #[derive(Clone, Debug)]
-pub(super) enum Name {
+pub(super) enum PersonName {
     Individual { first: String, last: String },
     Business { name: String },
 }
@@ -33,12 +33,12 @@ pub(super) struct Wallet {
 impl User {
     pub(super) fn kind(&self) -> &'static str {
         match self.name {
-            Name::Individual { .. } => "individual",
-            Name::Business { .. } => "business",
+            PersonName::Individual { .. } => "individual",
+            PersonName::Business { .. } => "business",
         }
     }
 
-    pub(super) fn apply(&mut self, call: &Call) {
+    pub(super) fn apply(&mut self, call: &SimulatedCall) {
         let set = |field: &mut String, pointer: &str| {
             if let Some(text) = call.text(pointer) {
                 text.clone_into(field);
@@ -46,15 +46,15 @@ impl User {
         };
         set(&mut self.email, "/email");
         match &mut self.name {
-            Name::Individual { first, last } => {
+            PersonName::Individual { first, last } => {
                 set(first, "/firstName");
                 set(last, "/lastName");
             }
-            Name::Business { name } => set(name, "/businessName"),
+            PersonName::Business { name } => set(name, "/businessName"),
         }
     }
 
-    pub(super) fn wanted(&self, call: &Call) -> bool {
+    pub(super) fn wanted(&self, call: &SimulatedCall) -> bool {
         let (first, last, business) = self.name.parts();
         let contains = |field: Option<&str>, wanted: &str| {
             field.is_some_and(|text| text.to_lowercase().contains(&wanted.to_lowercase()))
@@ -77,7 +77,7 @@ impl User {
         self.wallets.first().map(|wallet| wallet.address.clone())
     }
 
-    /// How records of money show the user.
+    /// Returns the user as records of money show it.
     pub(super) fn person(&self) -> Value {
         let (first, last, business) = self.name.parts();
         json!({"email": self.email, "lastName": last, "firstName": first, "businessName": business})
@@ -85,8 +85,8 @@ impl User {
 
     pub(super) fn to_json(&self) -> Value {
         let name = match &self.name {
-            Name::Individual { first, last } => format!("{first} {last}"),
-            Name::Business { name } => name.clone(),
+            PersonName::Individual { first, last } => format!("{first} {last}"),
+            PersonName::Business { name } => name.clone(),
         };
         let wallet = |w: &Wallet| (w.chain.to_owned(), json!({"id": w.id, "address": w.address}));
         let wallets: Map<String, Value> = self.wallets.iter().map(wallet).collect();
@@ -101,16 +101,16 @@ impl User {
     }
 }
 
-impl Name {
+impl PersonName {
     fn parts(&self) -> (Option<&str>, Option<&str>, Option<&str>) {
         match self {
-            Name::Individual { first, last } => (Some(first), Some(last), None),
-            Name::Business { name } => (None, None, Some(name)),
+            PersonName::Individual { first, last } => (Some(first), Some(last), None),
+            PersonName::Business { name } => (None, None, Some(name)),
         }
     }
 }
 
-impl Record for User {
+impl SimulatorRecord for User {
     fn id(&self) -> &str {
         &self.id
     }

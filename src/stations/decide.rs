@@ -1,8 +1,9 @@
-//! May it go: every rule on the call and on what is known of it.
+//! Decides on a call: every rule, on the call and on the stored facts.
 //!
-//! Only this station makes an [`Allowed`], and without one no claim is begun and no read is sent: from rules that let a
-//! call pass, or from rules that hold it and people enough who agreed to exactly it. A decision names the rules that made
-//! it and the stored facts that it assumed; the commit that acts on it guards those facts.
+//! Only this station makes an [`Allowed`]: from rules that allow the call, or from rules that hold it and a complete quorum
+//! for exactly that call. An `Allowed` owns its [`Intent`], so that one decision begins one attempt. Without it no claim
+//! begins and no read is sent. A decision names its rules and the stored facts that it assumed; the commit that acts on it
+//! guards these facts.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,77 +16,99 @@ use crate::base::digest::Fingerprint;
 use crate::base::keyed::OperandKey;
 use crate::base::pointer::Pointer;
 use crate::catalog::Class;
-use crate::commit::{Index, Step, StoreTime, WindowKey};
+use crate::ledger::{Index, Step, StoreTime, WindowKey};
 use crate::policy::{
-    Asked, Cause, Effect, Facts, Mode, Policies, Progress, Reason, Reservation, Stated, Verdict, View, Voices, operands,
+    Cause, Effect, Facts, Mode, Policies, PolicyRequest, Progress, Reason, Reservation, Stated, Verdict, View, Voices,
+    operands,
 };
 
 /// A decision holds for this long before and after the time that it assumed.
 const ABOUT: Duration = Duration::from_secs(60);
 
-/// What is to become of a call.
+/// The decision on one call; each form owns the call.
 #[derive(Debug)]
 pub enum Decision {
     Allowed(Allowed),
-    /// It waits for people.
+    /// The call waits for people.
     Held(Held),
     Denied(Denied),
 }
 
-/// The right to be begun, with what must be reserved for it.
+/// The right to begin one attempt of one call.
 #[derive(Debug)]
-pub struct Allowed(Grounds);
+pub struct Allowed {
+    intent: Intent,
+    grounds: Grounds,
+}
 
+/// A call that needs approvals.
 #[derive(Debug)]
-pub struct Held(Grounds);
+pub struct Held {
+    intent: Intent,
+    grounds: Grounds,
+}
 
+/// A call that the rules refuse.
 #[derive(Debug)]
-pub struct Denied(Grounds);
+pub struct Denied {
+    intent: Intent,
+    grounds: Grounds,
+}
 
-/// What people said of one call, as it counts today.
+/// The votes on one call, as they count today.
 #[derive(Clone, Debug)]
 pub struct Consent {
-    /// The call that they saw.
+    /// The call that the voters saw.
     pub fingerprint: Fingerprint,
-    /// Approvals that were asked for before; each is asked for still, as long as there is one of the name.
+    /// Approvals that were asked for before; each is still needed as long as the policies define it.
     pub asked: BTreeSet<Arc<str>>,
-    /// Who agreed, and for whom, as groups name their members; nobody twice.
+    /// The people who approved, and the members they approved for, each once.
     pub people: Voices,
 }
 
-/// What becomes of a call that waited for people.
+/// The decision on a held call when it is to be released.
 #[derive(Debug)]
-pub enum Again {
+pub enum ReleaseDecision {
     Released(Allowed),
-    /// It takes more people, or others.
+    /// More approvals, or other people, are needed.
     Waits(Vec<Progress>),
     Denied(Denied),
 }
 
-/// What a decision stands on.
+/// The verdict of a decision, and the stored facts that it assumed.
 #[derive(Debug)]
 pub struct Grounds {
     pub verdict: Verdict,
     /// The version of the set that made it.
     pub policy: Arc<str>,
-    /// The store's time, as it was assumed.
+    /// The assumed time of the store.
     now: StoreTime,
-    /// The windows that the store was found to have no room in.
+    /// The windows that the store reported as full.
     exceeded: Vec<WindowKey>,
-    /// The places of the body that rules name.
+    /// The body fields that rules name.
     places: Vec<Pointer>,
-    /// The limits that were found to have a full window.
+    /// The limits that have a full window.
     full: BTreeSet<String>,
-    /// The approvals that people have reached: the limits that name them do not bind this call.
+    /// The approvals that are complete: limits that name them do not bind this call.
     reached: BTreeSet<Arc<str>>,
 }
 
-pub fn decide(intent: &Intent, policies: &Policies, facts: &Facts) -> Decision {
-    let asked = asked(intent);
-    let verdict = policies.rules.decide(&asked, facts);
+/// Decides on a call by the rules in force.
+pub fn decide(intent: Intent, policies: &Policies, facts: &Facts) -> Decision {
+    let grounds = evaluate(&intent, policies, facts);
+    match grounds.verdict.effect {
+        Effect::Allow => Decision::Allowed(Allowed { intent, grounds }),
+        Effect::Hold => Decision::Held(Held { intent, grounds }),
+        Effect::Deny => Decision::Denied(Denied { intent, grounds }),
+    }
+}
+
+/// Evaluates the rules on a call without deciding on it: for explanations, forecasts and rules that are not in force.
+pub fn evaluate(intent: &Intent, policies: &Policies, facts: &Facts) -> Grounds {
+    let verdict = policies.rules.decide(&policy_request(intent), facts);
     let is_full = |window: &&WindowKey| facts.exceeded.contains(&(window.limit.clone(), window.key.clone()));
     let exceeded = verdict.reservations.iter().map(|reservation| &reservation.window).filter(is_full).cloned();
-    let grounds = Grounds {
+    Grounds {
         now: facts.now,
         exceeded: exceeded.collect(),
         policy: policies.version().into(),
@@ -93,32 +116,27 @@ pub fn decide(intent: &Intent, policies: &Policies, facts: &Facts) -> Decision {
         full: facts.exceeded.iter().map(|(limit, _)| limit.clone()).collect(),
         reached: BTreeSet::new(),
         verdict,
-    };
-    match grounds.verdict.effect {
-        Effect::Allow => Decision::Allowed(Allowed(grounds)),
-        Effect::Hold => Decision::Held(Held(grounds)),
-        Effect::Deny => Decision::Denied(Denied(grounds)),
     }
 }
 
-/// The same for a call that waits for people: by the rules, facts and groups of now, and by what people said.
-pub fn decide_again(intent: &Intent, policies: &Policies, facts: &Facts, consent: &Consent) -> Again {
-    let mut grounds = match decide(intent, policies, facts) {
-        Decision::Denied(denied) => return Again::Denied(denied),
-        Decision::Allowed(Allowed(grounds)) | Decision::Held(Held(grounds)) => grounds,
+/// Decides again on a held call: by the rules, facts and groups of this moment, and by the votes on it.
+pub fn decide_release(intent: Intent, policies: &Policies, facts: &Facts, consent: &Consent) -> ReleaseDecision {
+    let (intent, mut grounds) = match decide(intent, policies, facts) {
+        Decision::Denied(denied) => return ReleaseDecision::Denied(denied),
+        Decision::Allowed(Allowed { intent, grounds }) | Decision::Held(Held { intent, grounds }) => (intent, grounds),
     };
     let progress = progress(intent.fingerprint(), &grounds.verdict.approvals, policies, consent);
     let is_known = |approval: &Arc<str>| progress.iter().any(|one| one.name == *approval);
     let are_enough = progress.iter().all(Progress::is_reached) && grounds.verdict.approvals.iter().all(is_known);
     if !are_enough || consent.fingerprint != intent.fingerprint() {
-        return Again::Waits(progress);
+        return ReleaseDecision::Waits(progress);
     }
     grounds.reached = progress.into_iter().map(|one| one.name).collect();
-    Again::Released(Allowed(grounds))
+    ReleaseDecision::Released(Allowed { intent, grounds })
 }
 
-/// How far people have brought each approval that a call takes: those that were asked for before, and those that the
-/// rules ask for now. Who agreed to another call has agreed to nothing.
+/// Returns the progress of each approval: those that were asked for before, and those that the rules ask for now. A
+/// vote for another call counts for nothing.
 pub fn progress(
     fingerprint: Fingerprint,
     now: &BTreeSet<Arc<str>>,
@@ -130,19 +148,19 @@ pub fn progress(
     consent.asked.union(now).filter_map(|approval| policies.rules.progress(approval, people)).collect()
 }
 
-/// Each way in which the destination of a call is named: what may have been paid before.
+/// Returns each form of a call's destination, as the index of paid destinations knows them.
 pub fn destinations(intent: &Intent, policies: &Policies) -> Vec<String> {
-    View::of(&asked(intent), &policies.rules.valuation, &Facts::default()).destinations()
+    View::of(&policy_request(intent), &policies.rules.valuation, &Facts::default()).destinations()
 }
 
-/// The name of a destination among those that were paid: it tells nobody where that is.
+/// The name of a destination in that index: a digest, which tells nobody the destination.
 pub fn paid_name(destination: &str) -> String {
     Fingerprint::of(&[destination.as_bytes()]).to_hex()
 }
 
-fn asked(intent: &Intent) -> Asked<'_> {
+fn policy_request(intent: &Intent) -> PolicyRequest<'_> {
     let caller = intent.caller();
-    Asked {
+    PolicyRequest {
         environment: intent.environment(),
         operation: intent.operation(),
         issuer: caller.issuer(),
@@ -157,49 +175,82 @@ fn asked(intent: &Intent) -> Asked<'_> {
 }
 
 impl Decision {
+    pub fn intent(&self) -> &Intent {
+        match self {
+            Decision::Allowed(Allowed { intent, .. })
+            | Decision::Held(Held { intent, .. })
+            | Decision::Denied(Denied { intent, .. }) => intent,
+        }
+    }
+
     pub fn grounds(&self) -> &Grounds {
         match self {
-            Decision::Allowed(Allowed(grounds)) | Decision::Held(Held(grounds)) | Decision::Denied(Denied(grounds)) => {
-                grounds
-            }
+            Decision::Allowed(Allowed { grounds, .. })
+            | Decision::Held(Held { grounds, .. })
+            | Decision::Denied(Denied { grounds, .. }) => grounds,
         }
     }
 }
 
 impl Allowed {
+    pub fn intent(&self) -> &Intent {
+        &self.intent
+    }
+
     pub fn grounds(&self) -> &Grounds {
-        &self.0
+        &self.grounds
+    }
+
+    /// Gives the right up: the call can be decided on again.
+    pub fn into_intent(self) -> Intent {
+        self.intent
     }
 }
 
 impl Held {
+    pub fn intent(&self) -> &Intent {
+        &self.intent
+    }
+
     pub fn grounds(&self) -> &Grounds {
-        &self.0
+        &self.grounds
+    }
+
+    pub fn into_intent(self) -> Intent {
+        self.intent
     }
 }
 
 impl Denied {
-    pub fn grounds(&self) -> &Grounds {
-        &self.0
+    pub fn intent(&self) -> &Intent {
+        &self.intent
     }
 
-    /// It is denied because a window has no room now, and for nothing else.
+    pub fn grounds(&self) -> &Grounds {
+        &self.grounds
+    }
+
+    pub fn into_intent(self) -> Intent {
+        self.intent
+    }
+
+    /// Returns whether a full window is the only reason.
     pub fn is_for_a_full_window(&self) -> bool {
         let is_full = |reason: &Reason| match &reason.cause {
-            Cause::Limit(limit) => self.0.full.contains(&**limit),
+            Cause::Limit(limit) => self.grounds.full.contains(&**limit),
             Cause::Rule(_) | Cause::Gate => false,
         };
-        self.0.verdict.reasons.iter().all(is_full)
+        self.grounds.verdict.reasons.iter().all(is_full)
     }
 
-    /// It is denied for a limit, and for nothing else.
+    /// Returns whether limits are the only reason.
     pub fn is_over_limit(&self) -> bool {
-        self.0.verdict.reasons.iter().all(|reason| matches!(reason.cause, Cause::Limit(_)))
+        self.grounds.verdict.reasons.iter().all(|reason| matches!(reason.cause, Cause::Limit(_)))
     }
 }
 
 impl Grounds {
-    /// The facts that it assumed, as guards.
+    /// The assumed facts, as guards of a commit.
     pub fn guards(&self) -> Vec<Step> {
         let guard = |(destination, is_paid): (&String, &bool)| {
             let (index, member) = (Index::Paid, paid_name(destination));
@@ -209,7 +260,7 @@ impl Grounds {
         times.into_iter().chain(self.verdict.assumed.iter().map(guard)).collect()
     }
 
-    /// What is reserved with the claim, for this holder. A limit in shadow mode counts, and stands in nobody's way.
+    /// The reservations that the claim makes, for this holder. A limit in shadow mode counts and never refuses.
     pub fn reservations(&self, holder: &str) -> Vec<Step> {
         let step = |reservation: &Reservation| {
             let Reservation { window, span, units, max, mode, over } = reservation;
@@ -224,23 +275,23 @@ impl Grounds {
         self.verdict.reservations.iter().map(step).collect()
     }
 
-    pub fn windows(&self) -> impl Iterator<Item = &WindowKey> {
-        self.verdict.reservations.iter().map(|reservation| &reservation.window)
+    pub fn reserved(&self) -> &[Reservation] {
+        &self.verdict.reservations
     }
 
-    /// The destinations that are paid once the call is executed, by their names among those.
+    /// The destinations that count as paid after the execution, by their names in the index.
     pub fn paid(&self, class: Class) -> Vec<String> {
         let names = self.verdict.destinations.iter().map(|destination| paid_name(destination));
         if class == Class::Money { names.collect() } else { Vec::new() }
     }
 
-    /// What the rules read, so that it can be decided again.
+    /// The operands that the rules read, for a later replay of the decision.
     pub fn operands(&self, intent: &Intent, key: &OperandKey) -> Value {
-        operands(&asked(intent), &self.places, self.now, &self.verdict, key)
+        operands(&policy_request(intent), &self.places, self.now, &self.verdict, key)
     }
 
-    /// As an Entry tells it.
-    pub fn told(&self) -> Value {
+    /// The decision as the audit entry has it.
+    pub fn to_json(&self) -> Value {
         let by: Vec<&str> = self.verdict.reasons.iter().filter_map(|reason| reason.cause.name()).collect();
         let mut told = json!({ "effect": self.verdict.effect.as_str(), "by": by, "policy": &*self.policy });
         if let (false, Some(members)) = (self.reached.is_empty(), told.as_object_mut()) {
@@ -250,7 +301,7 @@ impl Grounds {
     }
 }
 
-/// What made a decision, as its caller is told: rules and limits by their ids, and why in words.
+/// The reasons as the caller gets them: rules and limits by id, each with a text.
 pub fn reasons_told(reasons: &[Reason]) -> Vec<Value> {
     let told = |reason: &Reason| match reason.cause.name() {
         Some(name) => json!({ "rule": name, "text": reason.text }),

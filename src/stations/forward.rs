@@ -1,6 +1,8 @@
-//! What leaves: the one form in which a checked call goes to upstream, and what came of sending it.
+//! Writes the request that leaves, from a right to send, and types the result of sending it.
 //!
-//! Headers are named one by one; nothing of the caller's own goes along that is not named here.
+//! Headers are named one by one; no other header of the caller goes along.
+
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::Method;
@@ -10,27 +12,29 @@ use http::header::{
 };
 
 use super::check::Intent;
-use super::claim::Begun;
+use super::claim::{Lease, Recorded};
 use super::decide::Allowed;
 use crate::base::ids::TraceId;
 use crate::base::secret::Secret;
 use crate::base::traceparent::TraceParent;
 use crate::catalog::Class;
 
-/// The callers' headers that go along: W3C trace context.
+/// The caller's headers that go along: W3C trace context.
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
-/// The longest state that goes along.
+/// The longest `tracestate` that goes along.
 const LONGEST_STATE: usize = 512;
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const OURSELVES: HeaderValue = HeaderValue::from_static(concat!("sluice/", env!("CARGO_PKG_VERSION")));
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
 
-/// The right to send one Intent once.
+/// The right to send one call once.
 #[derive(Debug)]
 pub struct Cleared {
     intent: Intent,
+    /// How long the first byte of a write may still leave.
+    lease: Option<Lease>,
 }
 
 impl Cleared {
@@ -39,40 +43,73 @@ impl Cleared {
     }
 }
 
-/// The right to send a read that is allowed: it has no effect that could be had twice.
-pub fn clear_read(intent: Intent, _allowed: &Allowed) -> Option<Cleared> {
-    (intent.operation().class == Class::Read).then_some(Cleared { intent })
+/// Clears a read that is allowed: a read has no effect that could happen twice.
+pub fn clear_read(allowed: Allowed) -> Option<Cleared> {
+    let intent = allowed.into_intent();
+    (intent.operation().class == Class::Read).then_some(Cleared { intent, lease: None })
 }
 
-/// The right to send a read that the gate makes for itself.
+/// Clears a read that the gate makes for itself.
 pub fn clear_own_read(intent: Intent) -> Option<Cleared> {
-    (intent.operation().class == Class::Read && intent.caller().is_the_gate()).then_some(Cleared { intent })
+    (intent.operation().class == Class::Read && intent.caller().is_the_gate())
+        .then_some(Cleared { intent, lease: None })
 }
 
-/// The right to send what the store knows of.
-pub fn clear(intent: Intent, _begun: &Begun) -> Cleared {
-    Cleared { intent }
+/// Clears an attempt that the store knows of and whose audit entry is on disk.
+pub fn clear(recorded: Recorded) -> Cleared {
+    let (intent, lease) = recorded.into_parts();
+    Cleared { intent, lease: Some(lease) }
 }
 
-/// Where upstream is, as headers and paths name it.
+/// The address of upstream, for headers and paths.
 #[derive(Clone, Debug)]
-pub struct Origin {
+pub struct UpstreamOrigin {
     pub host: HeaderValue,
-    /// Before every path: empty, or such as `/api`.
+    /// The prefix of every path: empty, or such as `/api`.
     pub base_path: String,
 }
 
-/// A request, ready to be written.
-#[derive(Clone, Debug)]
+/// A request, ready to be written. Only a [`Cleared`] becomes one, and nobody can copy it.
+#[derive(Debug)]
 pub struct Outgoing {
-    pub method: Method,
-    pub target: String,
-    pub headers: HeaderMap,
-    pub body: Option<Bytes>,
+    method: Method,
+    target: String,
+    headers: HeaderMap,
+    body: Option<Bytes>,
+    lease: Option<Lease>,
 }
 
-/// What of a caller's headers goes along, also where it is sent later. What is malformed does not, and the state of a
-/// trace goes with its parent or not at all.
+impl Outgoing {
+    pub fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// The path with its query.
+    pub fn target(&self) -> &str {
+        &self.target
+    }
+
+    pub fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    pub fn body(&self) -> Option<&Bytes> {
+        self.body.as_ref()
+    }
+
+    /// Whether it may have an effect.
+    pub fn is_write(&self) -> bool {
+        self.lease.is_some()
+    }
+
+    /// Whether its first byte may leave now, by the node's monotonic clock. A read may leave at any time.
+    pub fn may_leave(&self, now: Duration) -> bool {
+        self.lease.is_none_or(|lease| lease.is_live(now))
+    }
+}
+
+/// Returns the caller's headers that go along, now or later. A malformed `traceparent` does not go along, and
+/// `tracestate` goes only beside its parent.
 pub fn passed_on(caller: &HeaderMap) -> HeaderMap {
     let is_parent = |value: &&HeaderValue| value.to_str().is_ok_and(|text| TraceParent::parse(text).is_some());
     let Some(parent) = caller.get(&TRACEPARENT).filter(is_parent) else { return HeaderMap::new() };
@@ -81,15 +118,15 @@ pub fn passed_on(caller: &HeaderMap) -> HeaderMap {
     [(TRACEPARENT, parent.clone())].into_iter().chain(state).collect()
 }
 
-/// Uses up the right to send.
+/// Consumes the right to send, and writes the request that leaves.
 pub fn outgoing(
     cleared: Cleared,
-    origin: &Origin,
+    origin: &UpstreamOrigin,
     injected: Option<&Secret>,
     caller: &HeaderMap,
     trace: &TraceId,
 ) -> Result<Outgoing, InvalidHeaderValue> {
-    let intent = cleared.intent;
+    let Cleared { intent, lease } = cleared;
     let mut headers = HeaderMap::with_capacity(10);
     headers.insert(HOST, origin.host.clone());
     headers.insert(ACCEPT, JSON);
@@ -108,17 +145,17 @@ pub fn outgoing(
         headers.insert(CONTENT_LENGTH, HeaderValue::from(0));
     }
     let target = format!("{}{}", origin.base_path, intent.target());
-    Ok(Outgoing { method: intent.operation().method.clone(), target, headers, body })
+    Ok(Outgoing { method: intent.operation().method.clone(), target, headers, body, lease })
 }
 
-/// What is known after sending was tried.
+/// The result of a send.
 #[derive(Debug)]
 pub enum Sent {
     /// Certainly not one byte was written.
     NotWritten,
-    /// Something was written, and no answer's head came.
+    /// Something was written, and no head came back.
     Lost(Loss),
-    /// A head came.
+    /// A head came back.
     Answered { status: u16, headers: HeaderMap, body: AnswerBody },
 }
 
@@ -126,15 +163,15 @@ pub enum Sent {
 pub enum Loss {
     /// Upstream stayed silent until the deadline.
     Silent,
-    /// The connection broke, or what came is not HTTP.
+    /// The connection broke, or the answer is not HTTP.
     Broken,
 }
 
-/// The body behind an answer's head.
+/// The body of an answer.
 #[derive(Debug)]
 pub enum AnswerBody {
     Complete(Bytes),
-    /// It stalled; or it broke off, or is larger than Sluice reads whole.
+    /// The body stalled, broke off, or is larger than the limit.
     Incomplete(Loss),
 }
 
@@ -144,7 +181,7 @@ mod tests {
     use crate::base::ids::Environment;
     use crate::catalog::{Catalog, SchemaFiles};
     use crate::policy::{Facts, Policies};
-    use crate::stations::admit::{self, Head};
+    use crate::stations::admit::{self, RequestHead};
     use crate::stations::check::check;
     use crate::stations::decide::{Decision, decide};
 
@@ -164,15 +201,15 @@ mod tests {
             caller.insert(name, value.parse().unwrap());
         }
         let method = Method::GET;
-        let head = Head { method: &method, target: "/v2/offramps?limit=5", headers: &caller };
+        let head = RequestHead { method: &method, target: "/v2/offramps?limit=5", headers: &caller };
         let (found, token) = (admit::find(&catalog, head).unwrap(), admit::bearer(&caller).unwrap());
-        let anyone = admit::Believed::of_anyone();
+        let anyone = admit::VerifiedToken::of_anyone();
         let admitted = admit::admit(Environment::Sandbox, found, head, token, &anyone, None).unwrap();
         let intent = check(admitted, &caller, b"").unwrap();
-        let decision = decide(&intent, &Policies::of_everything(&catalog), &Facts::default());
+        let decision = decide(intent, &Policies::of_everything(&catalog), &Facts::default());
         let Decision::Allowed(allowed) = decision else { panic!("{decision:?}") };
-        let cleared = clear_read(intent, &allowed).unwrap();
-        let origin = Origin { host: HeaderValue::from_static("upstream.example"), base_path: "/api".into() };
+        let cleared = clear_read(allowed).unwrap();
+        let origin = UpstreamOrigin { host: HeaderValue::from_static("upstream.example"), base_path: "/api".into() };
         let sent = outgoing(cleared, &origin, None, &caller, &TraceId::parse("t-1").unwrap()).unwrap();
         let mut names: Vec<_> = sent.headers.keys().map(|n| n.as_str()).collect();
         names.sort_unstable();

@@ -1,22 +1,18 @@
-//! The way of a request, one file a station, in the order in which a request meets them.
+//! The stations of a call, one file each, in the order in which a call passes them.
 //!
 //! ```text
-//! socket ─ admit ─ check ─ decide ─ record ─ claim/hold ─ forward ─ settle ─ reply ─ socket
-//!           who     what    may it?   words    whose       once      known    shape
+//! socket ─ admit ─ check ─ decide ─── claim/hold ──── forward ── settle ─── reply ─ socket
+//!          who     what    may it?   one commit       once       outcome    shape
 //! ```
 //!
-//! All of it is pure: no clock, no socket, no randomness. A station knows only those before it.
+//! Everything here is pure: no clock, no socket, no randomness. A station uses only those before it.
 
 pub mod admit;
-pub mod agree;
 pub mod check;
 pub mod claim;
 pub mod decide;
 pub mod forward;
 pub mod hold;
-pub mod record;
+pub mod refusal;
 pub mod reply;
-pub mod session;
 pub mod settle;
-pub mod sign_in;
-pub mod tell;

@@ -1,23 +1,30 @@
-//! What became of a call: it never guesses.
+//! Settles a call: turns the result of its send into an outcome, and never guesses.
+//!
+//! A success is believed if it is the answer to this call; a refusal proves something only on the terms of the call.
 
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
+use serde_json::Value;
 
-use super::claim::{self, Answer, Event};
+use super::check::Intent;
+use super::claim::{self, ClaimEvent, StoredAnswer};
 use super::forward::{AnswerBody, Loss, Sent};
+use super::refusal::{self, ProofTerms};
+use crate::base::ids::RequestId;
 use crate::base::json::{self, Limits};
-use crate::catalog::{Operation, Violation};
+use crate::base::normal;
+use crate::catalog::{AnsweredRecord, Operation, Violation};
 
-/// What became of one call of upstream.
+/// The outcome of one call.
 #[derive(Debug)]
 pub enum Outcome {
-    /// Upstream said so with a 2xx head, whatever became of the body.
+    /// Upstream answered this call with a success; its body may have been cut off.
     Executed {
         status: u16,
         headers: HeaderMap,
         body: AnswerBody,
     },
-    /// Certainly not.
+    /// Certainly not executed.
     NotExecuted(NotExecuted),
     Unknown(Doubt),
 }
@@ -26,21 +33,26 @@ pub enum Outcome {
 pub enum NotExecuted {
     /// Nothing was sent.
     NotSent,
-    /// Upstream did not take the gate's own credential.
+    /// Upstream refused the gate's own credential.
     CredentialRefused,
-    /// Upstream refused, with a status that proves it and a body that says it as documented.
-    Refused { status: u16, headers: HeaderMap, body: Bytes },
+    /// Upstream refused in a way that proves it; `None` where its body must not pass.
+    Refused { status: u16, headers: HeaderMap, body: Option<Bytes> },
 }
 
-/// Why nobody knows.
+/// The causes of an unknown outcome.
 #[derive(Debug)]
 pub enum Doubt {
     Silent,
     Broken,
     Redirected,
-    /// A 401 that proves nothing, to the gate's own credential.
+    /// A 401 to the gate's own credential, which proves nothing.
     CredentialRefused,
-    /// An answer that proves nothing. The body is there if it is well formed.
+    /// A success that is not the answer to this call.
+    Unbelieved {
+        status: u16,
+        violation: Violation,
+    },
+    /// An answer that proves nothing; its body is kept if it is well formed.
     Answered {
         status: u16,
         headers: HeaderMap,
@@ -48,10 +60,27 @@ pub enum Doubt {
     },
 }
 
-/// The outcome, from what is known after sending.
-///
-/// Where the credential is `injected`, upstream's 401 is about the gate and not about the caller.
-pub fn settle(operation: &Operation, injected: bool, sent: Sent) -> Outcome {
+/// The names by which the answer to a call is recognized.
+#[derive(Clone, Debug, Default)]
+pub struct CallIds {
+    pub request_id: Option<RequestId>,
+    /// The id of the record that its path names and its answer is.
+    pub record: Option<String>,
+}
+
+impl CallIds {
+    pub fn of(intent: &Intent) -> CallIds {
+        let parameters = intent.path_parameters().iter();
+        let wanted = intent.operation().answered_record.as_ref().map(|record| &record.parameter);
+        CallIds {
+            request_id: intent.named().and_then(|named| named.request_id.clone()),
+            record: parameters.filter(|(name, _)| Some(name) == wanted).map(|(_, id)| id.clone()).next(),
+        }
+    }
+}
+
+/// Returns the outcome, from the result of the send.
+pub fn settle(operation: &Operation, own: &CallIds, terms: ProofTerms, sent: Sent) -> Outcome {
     let (status, headers, body) = match sent {
         Sent::NotWritten => return Outcome::NotExecuted(NotExecuted::NotSent),
         Sent::Lost(Loss::Silent) => return Outcome::Unknown(Doubt::Silent),
@@ -59,7 +88,10 @@ pub fn settle(operation: &Operation, injected: bool, sent: Sent) -> Outcome {
         Sent::Answered { status, headers, body } => (status, headers, body),
     };
     if (200..300).contains(&status) {
-        return Outcome::Executed { status, headers, body };
+        return match disbelief(operation, own, status, &headers, &body) {
+            Some(violation) => Outcome::Unknown(Doubt::Unbelieved { status, violation }),
+            None => Outcome::Executed { status, headers, body },
+        };
     }
     if (300..400).contains(&status) {
         return Outcome::Unknown(Doubt::Redirected);
@@ -68,41 +100,100 @@ pub fn settle(operation: &Operation, injected: bool, sent: Sent) -> Outcome {
         AnswerBody::Complete(body) if is_documented(operation, status, &headers, &body) => Some(body),
         AnswerBody::Complete(_) | AnswerBody::Incomplete(_) => None,
     };
-    if injected && status == 401 && body.is_none() {
-        return Outcome::Unknown(Doubt::CredentialRefused);
-    }
-    match body {
-        Some(_) if injected && status == 401 && operation.not_executed.contains(&status) => {
-            Outcome::NotExecuted(NotExecuted::CredentialRefused)
-        }
-        Some(body) if operation.not_executed.contains(&status) => {
-            Outcome::NotExecuted(NotExecuted::Refused { status, headers, body })
-        }
-        body => Outcome::Unknown(Doubt::Answered { status, headers, body }),
+    let is_proof = body.as_ref().is_some_and(|body| refusal::is_proof(operation, terms, status, body));
+    match (is_proof, status) {
+        // The caller's own token was not refused.
+        (true, 401) if terms.injected => Outcome::NotExecuted(NotExecuted::CredentialRefused),
+        (false, 401) if terms.injected => Outcome::Unknown(Doubt::CredentialRefused),
+        (true, _) => Outcome::NotExecuted(NotExecuted::Refused { status, headers, body }),
+        (false, _) => Outcome::Unknown(Doubt::Answered { status, headers, body }),
     }
 }
 
-/// What became of it, as it happens to its claim.
-pub fn event(outcome: &Outcome, answer: Answer) -> Event {
+/// Returns why a success is not the answer to this call. A body that was cut off has nothing to check.
+fn disbelief(
+    operation: &Operation,
+    own: &CallIds,
+    status: u16,
+    headers: &HeaderMap,
+    body: &AnswerBody,
+) -> Option<Violation> {
+    if let Some(violation) = media_drift(headers) {
+        return Some(violation);
+    }
+    let AnswerBody::Complete(body) = body else { return None };
+    let value = match json::parse(body, Limits::ANSWER) {
+        Ok(value) => value,
+        Err(error) => return Some(Violation::new("", "json", error.to_string())),
+    };
+    if let (Some(place), Some(ours)) = (&operation.answered_request_id, &own.request_id) {
+        match place.get(&value) {
+            // Whatever else differs from the contract, this is the record of this call.
+            Some(Value::String(theirs)) if normal::uuid(theirs) == normal::uuid(ours.as_str()) => return None,
+            None | Some(Value::Null) => {}
+            Some(_) => return Some(Violation::new(place.as_str(), "requestId", "the requestId of this call")),
+        }
+    }
+    if let (Some(AnsweredRecord { id: place, .. }), Some(ours)) = (&operation.answered_record, &own.record) {
+        match place.get(&value) {
+            Some(Value::String(theirs)) if normal::uuid(theirs) == normal::uuid(ours) => {}
+            _ => return Some(Violation::new(place.as_str(), "record", "the record that the path names")),
+        }
+    }
+    match operation.success_of(status) {
+        Some(answer) => answer.contract.violations(&value).into_iter().next(),
+        None => Some(Violation::new("", "status", "a status of the contract")),
+    }
+}
+
+impl Outcome {
+    /// The same outcome without upstream's bodies and without anything that repeats them.
+    pub fn withheld(self) -> Outcome {
+        match self {
+            Outcome::Executed { status, headers, body: _ } => {
+                Outcome::Executed { status, headers, body: AnswerBody::Incomplete(Loss::Broken) }
+            }
+            Outcome::NotExecuted(NotExecuted::Refused { status, headers, body: _ }) => {
+                Outcome::NotExecuted(NotExecuted::Refused { status, headers, body: None })
+            }
+            Outcome::Unknown(Doubt::Answered { status, headers, body: _ }) => {
+                Outcome::Unknown(Doubt::Answered { status, headers, body: None })
+            }
+            Outcome::Unknown(Doubt::Unbelieved { status, violation }) => {
+                let violation = Violation { pointer: String::new(), ..violation };
+                Outcome::Unknown(Doubt::Unbelieved { status, violation })
+            }
+            Outcome::NotExecuted(NotExecuted::NotSent | NotExecuted::CredentialRefused)
+            | Outcome::Unknown(Doubt::Silent | Doubt::Broken | Doubt::Redirected | Doubt::CredentialRefused) => self,
+        }
+    }
+}
+
+/// The outcome as an event of the claim.
+pub fn event(outcome: &Outcome, answer: StoredAnswer) -> ClaimEvent {
     match outcome {
-        Outcome::Executed { .. } => Event::Executed(answer),
-        Outcome::NotExecuted(NotExecuted::NotSent | NotExecuted::CredentialRefused)
-        | Outcome::NotExecuted(NotExecuted::Refused { status: 401 | 429, .. }) => Event::Undone,
-        Outcome::NotExecuted(NotExecuted::Refused { .. }) => Event::Refused(answer),
-        Outcome::Unknown(Doubt::Silent) => Event::Doubted(claim::Doubt::Silent),
-        Outcome::Unknown(Doubt::Broken) => Event::Doubted(claim::Doubt::Broken),
+        Outcome::Executed { .. } => ClaimEvent::Executed(answer),
+        Outcome::NotExecuted(NotExecuted::NotSent) => ClaimEvent::Undone { status: None },
+        Outcome::NotExecuted(NotExecuted::CredentialRefused) => ClaimEvent::Undone { status: Some(401) },
+        Outcome::NotExecuted(NotExecuted::Refused { status: status @ (401 | 429), .. }) => {
+            ClaimEvent::Undone { status: Some(*status) }
+        }
+        Outcome::NotExecuted(NotExecuted::Refused { .. }) => ClaimEvent::Refused(answer),
+        Outcome::Unknown(Doubt::Silent) => ClaimEvent::Doubted(claim::DoubtCause::Silent),
+        Outcome::Unknown(Doubt::Broken) => ClaimEvent::Doubted(claim::DoubtCause::Broken),
+        Outcome::Unknown(Doubt::Unbelieved { .. }) => ClaimEvent::Doubted(claim::DoubtCause::Unbelieved),
         Outcome::Unknown(Doubt::Redirected | Doubt::CredentialRefused | Doubt::Answered { .. }) => {
-            Event::Doubted(claim::Doubt::Unproven)
+            ClaimEvent::Doubted(claim::DoubtCause::Unproven)
         }
     }
 }
 
-/// Whether an answer is what the contract says of its operation and status.
+/// Returns whether an answer is as the contract documents it.
 pub fn is_documented(operation: &Operation, status: u16, headers: &HeaderMap, body: &[u8]) -> bool {
     drift(operation, status, headers, body).is_none()
 }
 
-/// The first thing in which an answer is not what the contract says.
+/// Returns the first violation of the contract in an answer.
 pub fn drift(operation: &Operation, status: u16, headers: &HeaderMap, body: &[u8]) -> Option<Violation> {
     if let Some(violation) = media_drift(headers) {
         return Some(violation);
@@ -116,7 +207,7 @@ pub fn drift(operation: &Operation, status: u16, headers: &HeaderMap, body: &[u8
     }
 }
 
-/// What the head alone says against a body, whatever stands in it.
+/// Returns the violation that the head alone shows.
 pub fn media_drift(headers: &HeaderMap) -> Option<Violation> {
     let media = |expected: &str| Some(Violation::new("", "contentMediaType", expected));
     if headers.get_all(CONTENT_ENCODING).iter().any(|e| e.as_bytes() != b"identity") {
@@ -128,48 +219,4 @@ pub fn media_drift(headers: &HeaderMap) -> Option<Violation> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::base::ids::OperationId;
-    use crate::catalog::{Catalog, SchemaFiles};
-
-    const SHAPE_A: &str = r#"{"code":400,"error":"X","errorDetails":"y"}"#;
-    const SHAPE_D: &str = r#"{"error":"x"}"#;
-
-    fn outcome(status: u16, content_type: &str, body: Option<&'static str>) -> &'static str {
-        let catalog = Catalog::build(&SchemaFiles::built_in(), &[]).unwrap();
-        let operation = catalog.operation(&OperationId::new("createSwap")).unwrap();
-        let mut headers = HeaderMap::new();
-        headers.insert(CONTENT_TYPE, content_type.parse().unwrap());
-        let body = body
-            .map_or(AnswerBody::Incomplete(Loss::Broken), |b| AnswerBody::Complete(Bytes::from_static(b.as_bytes())));
-        match settle(operation, false, Sent::Answered { status, headers, body }) {
-            Outcome::Executed { .. } => "executed",
-            Outcome::NotExecuted(_) => "not executed",
-            Outcome::Unknown(_) => "unknown",
-        }
-    }
-
-    #[test]
-    fn a_head_of_2xx_is_executed_whatever_follows() {
-        for body in [Some("{}"), Some("not json"), Some(""), None] {
-            assert_eq!(outcome(200, "application/json", body), "executed");
-            assert_eq!(outcome(201, "text/html", body), "executed");
-        }
-    }
-
-    #[test]
-    fn only_a_documented_refusal_proves_that_nothing_happened() {
-        for status in [400, 401, 403, 404, 413, 415, 422, 429] {
-            assert_eq!(outcome(status, "application/json", Some(SHAPE_A)), "not executed", "{status}");
-            assert_eq!(outcome(status, "application/json; charset=utf-8", Some(SHAPE_D)), "not executed", "{status}");
-            assert_eq!(outcome(status, "text/html", Some(SHAPE_A)), "unknown", "{status}");
-            assert_eq!(outcome(status, "application/json", Some("<html>")), "unknown", "{status}");
-            assert_eq!(outcome(status, "application/json", Some("{}")), "unknown", "{status}");
-            assert_eq!(outcome(status, "application/json", None), "unknown", "{status}");
-        }
-        for status in [302, 307, 402, 405, 408, 409, 410, 418, 500, 502, 503, 504] {
-            assert_eq!(outcome(status, "application/json", Some(SHAPE_A)), "unknown", "{status}");
-        }
-    }
-}
+mod tests;

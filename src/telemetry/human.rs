@@ -1,4 +1,4 @@
-//! The log as people read it on a terminal: the time of day, the message, and only fields that say something.
+//! The log format for people on a terminal: the time of day, the message, and the fields that have a value.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ where
     fn format_event(&self, _ctx: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
         let mut time = String::new();
         SystemTime.format_time(&mut Writer::new(&mut time))?;
-        let mut line = Line::default();
+        let mut line = HumanLine::default();
         event.record(&mut line);
         let clock = time.get(11..23).unwrap_or(&time);
         let (faint, plain) = if writer.has_ansi_escapes() { ("\x1b[2m", "\x1b[0m") } else { ("", "") };
@@ -41,12 +41,12 @@ fn level(level: Level) -> &'static str {
 }
 
 #[derive(Default)]
-struct Line {
+struct HumanLine {
     message: String,
     fields: Vec<(&'static str, String)>,
 }
 
-impl Visit for Line {
+impl Visit for HumanLine {
     fn record_str(&mut self, field: &Field, value: &str) {
         if !matches!(value, "" | "none") {
             self.fields.push((field.name(), value.to_owned()));

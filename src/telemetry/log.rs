@@ -1,4 +1,4 @@
-//! The log: one line per request, and what happens to the process.
+//! The log: one line per request, and events of the process.
 
 use std::io::{BufWriter, IsTerminal};
 use std::sync::OnceLock;
@@ -12,10 +12,10 @@ use tracing_subscriber::{EnvFilter, Registry, reload};
 use super::human::Human;
 use crate::config::{LogConfig, LogFormat, LogLevel};
 
-/// How much is said, while the process runs.
+/// The log level, changeable while the process runs.
 static LEVEL: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
 
-/// How long a request took, and of that Sluice itself and upstream.
+/// The duration of a request, and the shares of Sluice itself and of upstream.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
     pub whole: Duration,
@@ -23,7 +23,7 @@ pub struct Times {
     pub upstream: Option<Duration>,
 }
 
-/// What the log says of one request: every field that there is.
+/// The log line of one request, with all its fields.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestLine<'l> {
     pub request_id: &'l str,
@@ -36,9 +36,9 @@ pub struct RequestLine<'l> {
     pub code: &'l str,
     pub bytes_in: usize,
     pub bytes_out: usize,
-    /// What went wrong below HTTP, in the engine's word for it.
+    /// The fault below HTTP, as the engine names it.
     pub fault: &'l str,
-    /// The id of its trace, where it is traced.
+    /// The id of its trace, if it is traced.
     pub trace: Option<&'l str>,
 }
 
@@ -67,7 +67,7 @@ impl RequestLine<'_> {
     }
 }
 
-/// What the log says of one request to the console; who asked stands in the audit chain.
+/// The log line of one request to the console; the audit log has the person's name.
 #[derive(Clone, Copy, Debug)]
 pub struct ConsoleLine<'l> {
     pub request_id: &'l str,
@@ -90,9 +90,9 @@ impl ConsoleLine<'_> {
     }
 }
 
-/// Starts the log. Lines are written by a thread of its own; the guard writes the last ones when it is dropped.
+/// Starts the log. A thread writes the lines; the guard writes the last ones when it is dropped.
 pub fn init(config: &LogConfig) -> WorkerGuard {
-    // The writing thread flushes when no line waits, so that lines that come together are written together.
+    // The writing thread flushes when no line waits, so that lines that arrive together are written together.
     let (writer, guard) = tracing_appender::non_blocking(BufWriter::new(std::io::stdout()));
     let (filter, handle) = reload::Layer::new(filter(config.level));
     let registry = tracing_subscriber::registry().with(filter);
@@ -108,19 +108,19 @@ pub fn init(config: &LogConfig) -> WorkerGuard {
         registry.with(layer.with_ansi(std::io::stdout().is_terminal()).event_format(Human)).try_init()
     };
     if started.is_err() || LEVEL.set(handle).is_err() {
-        tracing::debug!("the log runs already");
+        tracing::debug!("the log is already running");
     }
     guard
 }
 
-/// From now on the log says what this level says.
+/// Sets the log level.
 pub fn set_level(level: LogLevel) {
     if LEVEL.get().is_none_or(|handle| handle.reload(filter(level)).is_err()) {
-        tracing::error!("the level of the log cannot be changed");
+        tracing::error!("the log level cannot be changed");
     }
 }
 
-/// The engine's own lines may carry pieces of requests; what matters of them Sluice says itself.
+/// Excludes the engine's own lines, which may contain parts of requests; Sluice logs what matters of them.
 fn filter(level: LogLevel) -> EnvFilter {
     EnvFilter::new(format!("off,sluice={}", level.as_str()))
 }

@@ -1,11 +1,12 @@
-//! The metrics: what happens is told here, by methods that say what it was.
+//! The metrics: each method records one kind of event.
 //!
-//! Labels are bounded: names of operations, rules, limits, rates and issuers come from what is configured, all else from
-//! this program. What is configured anew takes the place of what was.
+//! Labels are bounded: names of operations, rules, limits, rates and issuers come from the configuration, a few codes
+//! from upstream, all others from this program. A new configuration replaces the names of the former one.
 
 mod family;
 mod list;
 mod meters;
+mod unlisted;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,15 +17,18 @@ use prometheus::core::{Collector, MetricVec, MetricVecBuilder};
 use prometheus::{Encoder, Registry, TextEncoder};
 
 use self::list::All;
+use self::unlisted::UnlistedRefusals;
 use super::tally::Tally;
+use crate::ledger::WriteRefusal;
 use crate::policy::{Changes, Effect, Max, Mode, Policies, Verdict};
 
 pub use list::{Described, METRICS};
 pub use meters::{RateCounters, RequestMeters, StoreMeter};
+pub use unlisted::UnlistedRefusal;
 
-/// As many rules, limits and rates have lines of their own.
-const MOST_NAMES: usize = 1_000;
-/// What all further ones are called; no id has brackets.
+/// The most rules, limits and rates that have their own series.
+const MAX_NAMES: usize = 1_000;
+/// The label of all further ones; no id has parentheses.
 const OTHERS: &str = "(others)";
 
 /// Every metric of Sluice.
@@ -32,12 +36,13 @@ const OTHERS: &str = "(others)";
 pub struct Metrics {
     registry: Registry,
     all: All,
-    /// The rules and limits that have lines of their own.
+    /// The rules and limits that have their own series.
     names: Arc<ArcSwap<HashSet<Arc<str>>>>,
     pub(super) tally: Arc<Tally>,
+    unlisted: Arc<UnlistedRefusals>,
 }
 
-/// What the process takes of its machine.
+/// The resources that the process uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
     pub cpu: Duration,
@@ -49,12 +54,17 @@ pub struct Usage {
 }
 
 impl Metrics {
+    /// Returns the counts of decisions by hour.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
     pub fn new() -> Result<Metrics, prometheus::Error> {
         let registry = Registry::new();
         let all = All::registered(&registry)?;
         all.build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         all.audit_up.set(1);
-        Ok(Metrics { registry, all, names: Arc::default(), tally: Arc::default() })
+        Ok(Metrics { registry, all, names: Arc::default(), tally: Arc::default(), unlisted: Arc::default() })
     }
 
     pub fn hold(&self, environment: &str, what: &str) {
@@ -65,17 +75,17 @@ impl Metrics {
         self.all.holds_open.with_label_values(&[environment]).set(integer(count));
     }
 
-    /// Since when the oldest waits, in seconds since 1970.
+    /// Sets the time when the oldest hold began, in seconds since 1970.
     pub fn holds_open_since(&self, environment: &str, since_secs: Option<i64>) {
         moment(&self.all.holds_open_since, environment, since_secs);
     }
 
-    /// When the next expires, in seconds since 1970.
+    /// Sets the time when the next hold expires, in seconds since 1970.
     pub fn holds_expire(&self, environment: &str, at_secs: Option<i64>) {
         moment(&self.all.holds_expire, environment, at_secs);
     }
 
-    /// It waits no longer.
+    /// Counts a hold that has ended.
     pub fn hold_ended(&self, environment: &str, ending: &str, waited: Duration) {
         self.all.hold_wait.0.with_label_values(&[environment, ending]).observe(waited.as_secs_f64());
     }
@@ -84,13 +94,13 @@ impl Metrics {
         self.all.holds_expiring.with_label_values(&[environment]).set(integer(count));
     }
 
-    /// A message was sent to a webhook.
-    pub fn told(&self, webhook: &str, outcome: &str) {
+    /// Counts a message sent to a webhook.
+    pub fn webhook_sent(&self, webhook: &str, outcome: &str) {
         self.all.told.with_label_values(&[webhook, outcome]).inc();
     }
 
-    /// So many messages are told nobody any more.
-    pub fn untold(&self, webhook: &str, why: &str, count: usize) {
+    /// Counts messages that were dropped.
+    pub fn webhook_dropped(&self, webhook: &str, why: &str, count: usize) {
         self.all.untold.with_label_values(&[webhook, why]).inc_by(u64::try_from(count).unwrap_or(u64::MAX));
     }
 
@@ -108,6 +118,11 @@ impl Metrics {
         self.all.in_flight.dec();
         let labels = [line.environment, line.operation, line.status, line.origin, line.outcome, line.code];
         self.all.requests.with_label_values(&labels).inc();
+    }
+
+    /// Counts events of connections for writes.
+    pub fn upstream_connection(&self, environment: &str, what: &str, count: u64) {
+        self.all.upstream_connections.with_label_values(&[environment, what]).inc_by(count);
     }
 
     pub fn drifted(&self, environment: &str, operation: &str) {
@@ -154,7 +169,7 @@ impl Metrics {
         self.all.redis_up.with_label_values::<&str>(&[]).set(i64::from(is_up));
     }
 
-    /// A call was decided; again, where what was assumed was otherwise.
+    /// Counts a decision; a call that is decided again because a fact had changed counts again.
     pub fn decided(&self, environment: &str, operation: &str, verdict: &Verdict) {
         self.all.decisions.with_label_values(&[environment, operation, verdict.effect.as_str()]).inc();
         let names = self.names.load();
@@ -178,17 +193,38 @@ impl Metrics {
         self.all.claims_met.with_label_values(&[environment, said]).inc();
     }
 
+    /// Counts a call of which a second attempt was executed, or may have been.
+    pub fn paid_twice(&self, environment: &str, executions: &str) {
+        self.all.paid_twice.with_label_values(&[environment, executions]).inc();
+    }
+
     pub fn store_up(&self, is_up: bool) {
         self.all.store_up.set(i64::from(is_up));
     }
 
-    /// The store did its part, and what it holds cannot be read.
+    /// Sets why the store refuses writes, if it does.
+    pub fn store_refuses_writes(&self, refusal: Option<WriteRefusal>) {
+        for cause in WriteRefusal::ALL {
+            let is_so = i64::from(refusal == Some(cause));
+            self.all.store_refuses_writes.with_label_values(&[cause.as_str()]).set(is_so);
+        }
+    }
+
+    /// Counts a record that the store returned but that cannot be parsed.
     pub fn record_unreadable(&self) {
         self.all.store_failures.with_label_values(&["content", "broken"]).inc();
     }
 
     pub fn unsettled(&self, change: i64) {
         self.all.unsettled.add(change);
+    }
+
+    pub fn store_rebuilt(&self, environment: &str) {
+        self.all.store_rebuilt.with_label_values(&[environment]).inc();
+    }
+
+    pub fn store_contradicted(&self, environment: &str) {
+        self.all.store_contradicted.with_label_values(&[environment]).inc();
     }
 
     pub fn audit_refused(&self, environment: &str) {
@@ -199,7 +235,7 @@ impl Metrics {
         self.all.in_doubt.with_label_values(&[environment]).set(integer(count));
     }
 
-    /// Since when the oldest is in doubt, in seconds since 1970.
+    /// Sets the time when the oldest unknown outcome began, in seconds since 1970.
     pub fn in_doubt_since(&self, environment: &str, since_secs: Option<i64>) {
         moment(&self.all.in_doubt_since, environment, since_secs);
     }
@@ -221,13 +257,13 @@ impl Metrics {
         self.all.sign_ins.with_label_values(&[way, outcome]).inc();
     }
 
-    /// Which set decides from now on. What the one before it named, and this one does not, is told no longer.
+    /// Sets the version of the policies in force, and removes the series of names that only the former policies had.
     pub fn policies_in_force(&self, policies: &Policies) {
         self.all.policy_info.reset();
         self.all.policy_info.with_label_values(&[policies.version()]).set(1);
         let rules = policies.rules.rules.iter().map(|rule| &rule.id);
         let limits: HashSet<Arc<str>> = policies.rules.limits.iter().map(|limit| limit.id.clone()).collect();
-        let names: HashSet<Arc<str>> = limits.iter().chain(rules).take(MOST_NAMES).cloned().collect();
+        let names: HashSet<Arc<str>> = limits.iter().chain(rules).take(MAX_NAMES).cloned().collect();
         let rates: HashSet<Arc<str>> = policies.rates.iter().map(|rate| rate.id.clone()).collect();
         forget(&self.all.rule_hits, "rule", |name| name.is_empty() || names.contains(name));
         for gauges in [&self.all.limit_used_ratio, &self.all.limit_used_usd, &self.all.limit_left_usd] {
@@ -242,7 +278,7 @@ impl Metrics {
         self.names.store(Arc::new(names));
     }
 
-    /// What is used of a limit in its fullest window.
+    /// Sets the use of a limit in its fullest window.
     pub fn limit_used(&self, environment: &str, limit: &str, mode: Mode, max: Max, used: u64) {
         if !self.names.load().contains(limit) {
             return;
@@ -266,18 +302,18 @@ impl Metrics {
         self.all.audit_up.set(i64::from(is_up));
     }
 
-    /// How long money waited for its entry.
+    /// Records how long a commit for money waited for its audit entry.
     pub fn recorded(&self, waited: Duration) {
         self.all.audit_seconds.observe(waited.as_secs_f64());
     }
 
-    /// So many entries of this node wait, the oldest for so long.
+    /// Sets the number of this node's waiting entries, and the age of the oldest.
     pub fn outbox(&self, environment: &str, entries: usize, oldest: Duration) {
         self.all.audit_outbox.with_label_values(&[environment]).set(integer(entries));
         self.all.audit_lag.with_label_values(&[environment]).set(integer(oldest.as_secs()));
     }
 
-    /// What a call waited for shared rates.
+    /// Records how long a call waited for shared rates.
     pub fn rated_together(&self, waited: Duration) {
         self.all.rate_shared_seconds.observe(waited.as_secs_f64());
     }
@@ -286,12 +322,12 @@ impl Metrics {
         self.all.spans.with_label_values(&[outcome]).inc_by(u64::try_from(count).unwrap_or(u64::MAX));
     }
 
-    /// When this process was started, in seconds since 1970.
+    /// Sets the start time of this process, in seconds since 1970.
     pub fn process_started(&self, at: Duration) {
         self.all.process_start.set(at.as_secs_f64());
     }
 
-    /// What the process takes now.
+    /// Sets the current resource use of the process.
     pub fn process(&self, usage: Usage) {
         let all = &self.all;
         all.process_cpu.reset();
@@ -323,14 +359,14 @@ impl Metrics {
         self.all.policy_faulty.set(i64::from(are_faulty));
     }
 
-    /// What was read again is in use; so many settings need a restart.
+    /// Counts a reload that took effect; sets how many settings need a restart.
     pub fn reloaded(&self, outcome: &str, need_restart: usize) {
         self.all.reloads.with_label_values(&[outcome]).inc();
         self.all.reload_faulty.set(0);
         self.all.reload_needs_restart.set(integer(need_restart));
     }
 
-    /// What was read again has errors; what was good last stays.
+    /// Counts a reload that was refused; the last good configuration stays.
     pub fn reload_refused(&self) {
         self.all.reloads.with_label_values(&["refused"]).inc();
         self.all.reload_faulty.set(1);
@@ -343,7 +379,7 @@ impl Metrics {
         }
     }
 
-    /// What became of a call, and what the policies that wait would have made of it.
+    /// Counts the decision of a call beside the one that the waiting policies would have made.
     pub fn decided_beside(&self, from: Effect, to: Effect) {
         self.all.candidate_decisions.with_label_values(&[from.as_str(), to.as_str()]).inc();
     }
@@ -352,7 +388,7 @@ impl Metrics {
         self.all.unchecked.inc();
     }
 
-    /// The text that Prometheus reads.
+    /// Returns the text that Prometheus scrapes.
     pub fn text(&self) -> Result<Vec<u8>, prometheus::Error> {
         let mut text = Vec::new();
         TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
@@ -362,7 +398,7 @@ impl Metrics {
 
 const MICROS: u64 = 1_000_000;
 
-/// For those who look at it; nothing is decided by it.
+/// Returns a share as a float, for display only; no decision uses it.
 #[expect(clippy::float_arithmetic, reason = "Prometheus' numbers are floats")]
 fn parts(some: u64, whole: u64) -> f64 {
     if whole == 0 { 1.0 } else { some as f64 / whole as f64 }
@@ -372,16 +408,16 @@ fn integer(number: impl TryInto<i64>) -> i64 {
     number.try_into().unwrap_or(i64::MAX)
 }
 
-/// There is a line only where there is such a moment.
+/// Sets a gauge of a moment; without a moment there is no series.
 fn moment(gauges: &prometheus::IntGaugeVec, environment: &str, at_secs: Option<i64>) {
     match at_secs {
         Some(at) => gauges.with_label_values(&[environment]).set(at),
-        // Where there is none, nothing is to be removed.
+        // There may be no series to remove.
         None => drop(gauges.remove_label_values(&[environment])),
     }
 }
 
-/// Takes out the lines whose label has a value that does not stay.
+/// Removes the series whose label value does not stay.
 fn forget<B: MetricVecBuilder>(metrics: &MetricVec<B>, label: &str, stays: impl Fn(&str) -> bool) {
     for family in metrics.collect() {
         for metric in family.get_metric() {

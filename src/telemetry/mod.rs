@@ -1,4 +1,4 @@
-//! What can be watched: every metric, every field of the log and every span, each named in one place.
+//! Telemetry: every metric, every log field and every span, each defined in one place.
 //!
 //! Labels are bounded: operations, environments and codes, never a path, a person, a wallet or an amount.
 
@@ -6,10 +6,12 @@ mod fields;
 mod human;
 mod log;
 mod metrics;
+mod progress;
 mod spans;
 pub mod tally;
 
 pub use fields::FIELDS;
 pub use log::{ConsoleLine, RequestLine, Times, init, set_level};
-pub use metrics::{Described, METRICS, Metrics, RateCounters, RequestMeters, StoreMeter, Usage};
+pub use metrics::{Described, METRICS, Metrics, RateCounters, RequestMeters, StoreMeter, UnlistedRefusal, Usage};
+pub use progress::{JobProgress, PROGRESS_INTERVAL};
 pub use spans::{ATTRIBUTES, Station};

@@ -7,6 +7,8 @@ use serde_json::Value;
 const OFFRAMPS: &str = include_str!("../../schemas/examples/listOfframps/answer-good-every-status.json");
 const SWAP_ASKED: &str = include_str!("../../schemas/examples/createSwap/good-checksummed-address.json");
 const SWAP_ANSWERED: &str = include_str!("../../schemas/examples/createSwap/answer-good-completed.json");
+/// Where records bear the requestId of their call; every swap gets the same answer, so it bears none.
+const ANSWERED_ID: [&str; 2] = ["/transferDetails", "requestId"];
 /// The requestId in [`SWAP_ASKED`], up to the digits that are counted up: every swap is a new one.
 const REQUEST_ID_START: &str = "05ffb4e0-8e3a-4fb8-9738-";
 const REQUEST_ID_END: &str = "b8781c18eb4a";
@@ -50,7 +52,10 @@ impl Exchange {
             .context("the swap has another requestId")?;
         let head = head("POST", "/v2/wallets/swaps");
         let framing = format!("Content-Type: application/json\r\nContent-Length: {}\r\n", SWAP_ASKED.len());
-        let answer: Value = serde_json::from_str(SWAP_ANSWERED)?;
+        let mut answer: Value = serde_json::from_str(SWAP_ANSWERED)?;
+        let [place, name] = ANSWERED_ID;
+        let details = answer.pointer_mut(place).and_then(Value::as_object_mut).context("the swap has no details")?;
+        details.remove(name);
         Ok(Exchange {
             name: "POST createSwap",
             before: format!("{head}{framing}\r\n{before}").into_bytes(),

@@ -6,6 +6,7 @@
 //! cargo bench -- --seconds 10 --rounds 9 --json figures.json
 //! cargo bench -- store --folder DIR            # commits on the embedded store, on the disk of that folder
 //! cargo bench -- redis                         # commits in a Redis, and swaps by a gate that has its store there
+//! cargo bench -- rebuild                       # the embedded store of 1,000,000 claims from its journal, 11 GB on disk
 //! cargo bench -- holds                         # looking at calls that wait and judging them, many beside few
 //! ```
 //!
@@ -29,6 +30,7 @@
 //! | `tokens` | of these, believing tokens |
 //! | `store` | commits on the embedded store |
 //! | `redis` | commits in a Redis |
+//! | `rebuild` | the embedded store from its journal |
 //! | `holds` | what people wait for at the console |
 //! | `report` | the table, and the same as JSON |
 //!
@@ -43,6 +45,7 @@ mod exchange;
 mod holds;
 mod load;
 mod micro;
+mod rebuild;
 mod redis;
 mod report;
 mod rules;
@@ -106,6 +109,18 @@ enum Role {
     },
     /// What a claim and its settlement take in a Redis over loopback, and a swap by a gate that has its store there
     Redis,
+    /// What it takes to build the embedded store from its journal
+    Rebuild {
+        /// How many claims the journal has
+        #[arg(long, default_value_t = 1_000_000)]
+        claims: u64,
+        /// A folder on the disk to measure
+        #[arg(long, value_name = "DIR", default_value = ".")]
+        folder: PathBuf,
+        /// Keep the journal in this folder, and use the one that an earlier run left there
+        #[arg(long, value_name = "DIR")]
+        journal: Option<PathBuf>,
+    },
     /// What a page, one hold and a vote take at the console, where many calls wait and where few do
     Holds {
         /// How many wait
@@ -131,6 +146,10 @@ fn main() -> anyhow::Result<()> {
             let store = format!("[store]\nkind = \"redis\"\nnode = \"bench\"\n[redis]\nurl = \"{}\"\n", redis.url());
             println!("\nthe store in a Redis, appendfsync everysec\n");
             bench(&arguments, &store, vec![Exchange::create_swap()?])
+        }
+        Some(Role::Rebuild { claims, folder, journal }) => {
+            print!("{}", rebuild::report(&folder, journal, claims)?);
+            Ok(())
         }
         Some(Role::Holds { many, acts }) => {
             print!("{}", holds::report(&arguments.gate, many, acts)?);

@@ -14,8 +14,8 @@ use sluice::base::digest::Fingerprint;
 use sluice::base::ids::{Environment, OperationId};
 use sluice::base::json::{self, Limits};
 use sluice::catalog::{Catalog, SchemaFiles};
-use sluice::commit::{NodeId, Number, Outstanding, StoreTime};
-use sluice::policy::{Bound, Call, Known, Rate, read};
+use sluice::ledger::{NodeId, Number, Outstanding, StoreTime};
+use sluice::policy::{KnownNames, Rate, RateBound, RateCall, read_policies};
 use sluice::ports::AuditSink as _;
 use sluice::ports::{RateLimiter as _, Take};
 
@@ -51,7 +51,7 @@ pub(crate) fn steps() -> anyhow::Result<Vec<Step>> {
     let runtime = tokio::runtime::Builder::new_current_thread().build()?;
     let roles = BTreeSet::new();
     let environment = Environment::Production;
-    let call = Call { environment, operation: Some(operation), issuer: "main", subject: "payroll", roles: &roles };
+    let call = RateCall { environment, operation: Some(operation), issuer: "main", subject: "payroll", roles: &roles };
     let take = || {
         let takes: Vec<Take<'_>> = takes(&rates, black_box(&call));
         runtime.block_on(limiter.take(&takes))
@@ -102,7 +102,8 @@ fn append(tasks: u64) -> anyhow::Result<[Step; 2]> {
         async move {
             let mut took = Vec::new();
             for nth in 0..EACH {
-                let number = task.saturating_mul(EACH).saturating_add(nth).saturating_add(1);
+                // An entry waits for those before it: the tasks take turns.
+                let number = nth.saturating_mul(tasks).saturating_add(task).saturating_add(1);
                 let since = Stopwatch::start();
                 audit.append(vec![entry(number)]).await?;
                 took.push(since.elapsed());
@@ -139,16 +140,16 @@ fn rates(catalog: &Catalog) -> anyhow::Result<Vec<Rate>> {
         )
     };
     let text = rate("per-caller", "*") + &rate("money-per-caller", "@money");
-    let known = Known { catalog, issuers: &["main"], can_share: false };
-    let policies = read(&[("bench.toml".to_owned(), text)], &known);
+    let known = KnownNames { catalog, issuers: &["main"], can_share: false };
+    let policies = read_policies(&[("bench.toml".to_owned(), text)], &known);
     Ok(policies.map_err(|f| anyhow!("the rates are broken: {f:?}"))?.policies.rates)
 }
 
-fn takes<'r>(rates: &'r [Rate], call: &Call<'_>) -> Vec<Take<'r>> {
+fn takes<'r>(rates: &'r [Rate], call: &RateCall<'_>) -> Vec<Take<'r>> {
     let of = |(at, rate): (usize, &'r Rate)| {
         let quota = match rate.bound {
-            Bound::Quota(quota) => Some(quota),
-            Bound::Concurrent(_) => None,
+            RateBound::Quota(quota) => Some(quota),
+            RateBound::Concurrent(_) => None,
         };
         let buckets = rate.buckets(call).into_iter();
         buckets.filter_map(move |bucket| Some(Take { rate, at, quota: quota?, bucket })).collect::<Vec<_>>()

@@ -8,7 +8,7 @@ use serde_json::json;
 use sluice::adapters::clock::Stopwatch;
 use sluice::base::ids::{Environment, OperationId};
 use sluice::catalog::Catalog;
-use sluice::policy::{Asked, Facts, Known, Policies, Stated, difference, read as read_policies};
+use sluice::policy::{Facts, KnownNames, Policies, PolicyRequest, Stated, difference, read_policies};
 
 use crate::micro::{Step, step};
 
@@ -21,7 +21,7 @@ pub(crate) fn steps(catalog: &Catalog) -> anyhow::Result<Vec<Step>> {
     });
     let movement = operation.movement(&body);
     let roles = BTreeSet::from(["payroll".to_owned()]);
-    let asked = Asked {
+    let asked = PolicyRequest {
         environment: Environment::Production,
         operation,
         issuer: "main",
@@ -49,7 +49,7 @@ pub(crate) fn steps(catalog: &Catalog) -> anyhow::Result<Vec<Step>> {
 
 /// What it costs to be sure of a thousand rules, that look alike and that cross each other.
 fn analysis(catalog: &Catalog) -> anyhow::Result<Vec<Step>> {
-    let known = Known { catalog, issuers: &["main"], can_share: false };
+    let known = KnownNames { catalog, issuers: &["main"], can_share: false };
     let invariant = "[[invariant]]\nid = \"large\"\nnever = { effect = \"allow\", op = \"@money\", amount = \
                      \"(5000, inf) USD\", without_amount = \"skip\" }\n";
     let alike = text(1_000) + invariant;
@@ -101,10 +101,10 @@ fn text(count: usize) -> String {
 }
 
 fn load(catalog: &Catalog, count: usize) -> anyhow::Result<Policies> {
-    read(&text(count), &Known { catalog, issuers: &["main"], can_share: false })
+    read(&text(count), &KnownNames { catalog, issuers: &["main"], can_share: false })
 }
 
-fn read(text: &str, known: &Known<'_>) -> anyhow::Result<Policies> {
+fn read(text: &str, known: &KnownNames<'_>) -> anyhow::Result<Policies> {
     let reading = read_policies(&[("bench.toml".to_owned(), text.to_owned())], known);
     Ok(reading.map_err(|f| anyhow!("the rules are broken: {f:?}"))?.policies)
 }

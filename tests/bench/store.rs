@@ -10,7 +10,9 @@ use bytes::Bytes;
 use sluice::adapters::clock::{Stopwatch, SystemClock};
 use sluice::adapters::store::embedded::{Embedded, Options};
 use sluice::base::ids::Environment;
-use sluice::commit::{Commit, Index, Keep, Kind, NodeId, Number, RecordKey, Span, Step, WindowKey};
+use sluice::ledger::{
+    Commit, Index, JournalId, Keep, Kind, NodeId, Number, RecordKey, Sender, Step, WindowKey, WindowSpan,
+};
 use sluice::ports::Store;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
@@ -59,6 +61,8 @@ pub(crate) async fn crowd(store: Arc<dyn Store>, callers: usize, window: Duratio
     let mut tasks = JoinSet::new();
     for caller in 0..callers {
         let (store, node) = (Arc::clone(&store), node.clone());
+        let journal = JournalId::parse(&"0".repeat(32)).map(|journal| Sender { node: node.clone(), journal });
+        let journal = journal.context("the name of a journal")?;
         tasks.spawn(async move {
             let mut taken = Vec::new();
             for at in 0_u64.. {
@@ -70,9 +74,9 @@ pub(crate) async fn crowd(store: Arc<dyn Store>, callers: usize, window: Duratio
                 let claimed = store.commit(claim(&node, &name)).await.map_err(|error| anyhow!("{error:?}"))?;
                 let claim = watch.elapsed();
                 let watch = Stopwatch::start();
-                store.commit(settle(&node, &name, claimed.number)).await.map_err(|error| anyhow!("{error:?}"))?;
+                store.commit(settle(&node, &name, claimed.number())).await.map_err(|error| anyhow!("{error:?}"))?;
                 taken.push((claim, watch.elapsed()));
-                store.drained(Environment::Production, &[claimed.number]).await?;
+                store.kept(Environment::Production, &journal, claimed.number()).await?;
             }
             anyhow::Ok(taken)
         });
@@ -125,6 +129,6 @@ fn window() -> WindowKey {
     WindowKey { limit: "org-day".to_owned(), key: "production".to_owned() }
 }
 
-fn day() -> Span {
-    Span::Rolling { bucket: Duration::from_secs(3600), count: 24 }
+fn day() -> WindowSpan {
+    WindowSpan::Rolling { bucket: Duration::from_secs(3600), count: 24 }
 }

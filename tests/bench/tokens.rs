@@ -1,17 +1,20 @@
 //! Believing a token: the first time, by algorithm, and again.
 
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use aws_lc_rs::encoding::{AsDer, PublicKeyX509Der};
-use aws_lc_rs::hmac;
-use aws_lc_rs::rand::SystemRandom;
-use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize};
-use aws_lc_rs::signature::{self, EcdsaKeyPair, EcdsaSigningAlgorithm, Ed25519KeyPair, KeyPair as _, RsaEncoding};
 use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use serde_json::json;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::hmac;
+use ring::rand::SystemRandom;
+use ring::signature::{
+    self, EcdsaKeyPair, EcdsaSigningAlgorithm, Ed25519KeyPair, KeyPair as _, RsaEncoding, RsaKeyPair,
+};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject as _;
+use serde_json::{Value, json};
 use sluice::adapters::clock::SystemClock;
 use sluice::adapters::identity::{Identity, Keyring};
 use sluice::base::ids::Environment;
@@ -26,7 +29,7 @@ use crate::token::{ISSUER, SECRET, claims};
 
 enum Pair {
     Rsa(RsaKeyPair, &'static dyn RsaEncoding),
-    Curve(EcdsaKeyPair),
+    Curve(EcdsaKeyPair, &'static str),
     Ed(Ed25519KeyPair),
     Shared(hmac::Algorithm),
 }
@@ -85,13 +88,23 @@ fn rules(algorithm: Algorithm) -> anyhow::Result<IssuerRules> {
     })
 }
 
+/// A key that `openssl` makes: ring makes none.
+fn rsa_pair() -> anyhow::Result<RsaKeyPair> {
+    let bits = "rsa_keygen_bits:2048";
+    let arguments = ["genpkey", "-quiet", "-algorithm", "RSA", "-pkeyopt", bits];
+    let made = Command::new("openssl").args(arguments).output().context("openssl can be run")?;
+    let der = PrivateKeyDer::from_pem_slice(&made.stdout).context("openssl makes a key")?;
+    RsaKeyPair::from_pkcs8(der.secret_der()).ok().context("the key can be read")
+}
+
 impl Pair {
     fn of(algorithm: Algorithm) -> anyhow::Result<Pair> {
-        let rsa = |encoding: &'static dyn RsaEncoding| -> anyhow::Result<Pair> {
-            Ok(Pair::Rsa(RsaKeyPair::generate(KeySize::Rsa2048)?, encoding))
-        };
-        let curve = |of: &'static EcdsaSigningAlgorithm| -> anyhow::Result<Pair> {
-            Ok(Pair::Curve(EcdsaKeyPair::generate(of)?))
+        let rsa = |encoding: &'static dyn RsaEncoding| -> anyhow::Result<Pair> { Ok(Pair::Rsa(rsa_pair()?, encoding)) };
+        let random = SystemRandom::new();
+        let curve = |of: &'static EcdsaSigningAlgorithm, name: &'static str| -> anyhow::Result<Pair> {
+            let made = EcdsaKeyPair::generate_pkcs8(of, &random).ok().context("a key can be made")?;
+            let pair = EcdsaKeyPair::from_pkcs8(of, made.as_ref(), &random).ok().context("it can be read")?;
+            Ok(Pair::Curve(pair, name))
         };
         match algorithm {
             Algorithm::Rs256 => rsa(&signature::RSA_PKCS1_SHA256),
@@ -100,10 +113,12 @@ impl Pair {
             Algorithm::Ps256 => rsa(&signature::RSA_PSS_SHA256),
             Algorithm::Ps384 => rsa(&signature::RSA_PSS_SHA384),
             Algorithm::Ps512 => rsa(&signature::RSA_PSS_SHA512),
-            Algorithm::Es256 => curve(&signature::ECDSA_P256_SHA256_FIXED_SIGNING),
-            Algorithm::Es384 => curve(&signature::ECDSA_P384_SHA384_FIXED_SIGNING),
-            Algorithm::Es512 => curve(&signature::ECDSA_P521_SHA512_FIXED_SIGNING),
-            Algorithm::EdDsa => Ok(Pair::Ed(Ed25519KeyPair::generate()?)),
+            Algorithm::Es256 => curve(&signature::ECDSA_P256_SHA256_FIXED_SIGNING, "P-256"),
+            Algorithm::Es384 => curve(&signature::ECDSA_P384_SHA384_FIXED_SIGNING, "P-384"),
+            Algorithm::EdDsa => {
+                let made = Ed25519KeyPair::generate_pkcs8(&random).ok().context("a key can be made")?;
+                Ok(Pair::Ed(Ed25519KeyPair::from_pkcs8(made.as_ref()).ok().context("it can be read")?))
+            }
             Algorithm::Hs256 | Algorithm::Hs384 | Algorithm::Hs512 => {
                 Ok(Pair::Shared(algorithm.hmac().context("it is one with a shared secret")?))
             }
@@ -111,14 +126,21 @@ impl Pair {
     }
 
     fn keys(&self) -> anyhow::Result<KeySet> {
-        let der: PublicKeyX509Der<'_> = match self {
-            Pair::Rsa(pair, _) => pair.public_key().as_der()?,
-            Pair::Curve(pair) => pair.public_key().as_der()?,
-            Pair::Ed(pair) => pair.public_key().as_der()?,
+        let encoded = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
+        let key: Value = match self {
+            Pair::Rsa(pair, _) => {
+                let signature::RsaPublicKeyComponents::<Vec<u8>> { n, e } = pair.public().into();
+                json!({"kty": "RSA", "n": encoded(&n), "e": encoded(&e)})
+            }
+            Pair::Curve(pair, name) => {
+                let point = pair.public_key().as_ref().get(1..).context("a point has coordinates")?;
+                let (x, y) = point.split_at(point.len() / 2);
+                json!({"kty": "EC", "crv": name, "x": encoded(x), "y": encoded(y)})
+            }
+            Pair::Ed(pair) => json!({"kty": "OKP", "crv": "Ed25519", "x": encoded(pair.public_key().as_ref())}),
             Pair::Shared(_) => return Ok(KeySet::shared(&Secret::new(SECRET.to_owned()))),
         };
-        let encoded = STANDARD.encode(der.as_ref());
-        Ok(KeySet::from_pem(format!("-----BEGIN PUBLIC KEY-----\n{encoded}\n-----END PUBLIC KEY-----\n").as_bytes())?)
+        Ok(KeySet::from_jwks(json!({"keys": [key]}).to_string().as_bytes())?)
     }
 
     fn token(&self, algorithm: Algorithm) -> anyhow::Result<String> {
@@ -127,11 +149,11 @@ impl Pair {
         let (random, bytes) = (SystemRandom::new(), message.as_bytes());
         let signature = match self {
             Pair::Rsa(pair, encoding) => {
-                let mut signature = vec![0; pair.public_modulus_len()];
-                pair.sign(*encoding, &random, bytes, &mut signature)?;
+                let mut signature = vec![0; pair.public().modulus_len()];
+                pair.sign(*encoding, &random, bytes, &mut signature).ok().context("RSA can sign")?;
                 signature
             }
-            Pair::Curve(pair) => pair.sign(&random, bytes)?.as_ref().to_vec(),
+            Pair::Curve(pair, _) => pair.sign(&random, bytes).ok().context("a curve can sign")?.as_ref().to_vec(),
             Pair::Ed(pair) => pair.sign(bytes).as_ref().to_vec(),
             Pair::Shared(hash) => hmac::sign(&hmac::Key::new(*hash, SECRET.as_bytes()), bytes).as_ref().to_vec(),
         };

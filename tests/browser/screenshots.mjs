@@ -1,41 +1,51 @@
-// Pictures of every view, to be looked at: phone and desk, light and dark, with no hold, one, and many.
+// Takes screenshots of every view: phone and desktop, light and dark, with no hold, one, and many.
 //
-// node tests/browser/screenshots.mjs [VIEW...]     → target/screenshots; HOLDS=n says how many are many (10,000)
+// Usage: `node tests/browser/screenshots.mjs [VIEW...]`. The files go to target/screenshots. HOLDS is the number of holds
+// in the busy scenes, 10,000 by default.
 
 import { mkdir } from "node:fs/promises";
 import path from "node:path";
 
-import { DESK, PHONE, openBrowser, visit } from "./support/browser.mjs";
-import { Gate, RULES, person } from "./support/gate.mjs";
-import { BUSY, enough } from "./support/scenes.mjs";
+import { DESKTOP, openBrowser, openPage, PHONE } from "./support/browser.mjs";
+import { Gate, personToken, RULES } from "./support/gate.mjs";
+import { waitUntilLoaded } from "./support/people.mjs";
+import { fillGate, HIGH_LIMITS } from "./support/scenes.mjs";
 import { TARGET } from "./support/tools.mjs";
 
 const FOLDER = path.join(TARGET, "screenshots");
 const MANY = Number(process.env.HOLDS ?? 10_000);
-const SIZES = { desk: DESK, phone: PHONE, narrow: { width: 320, height: 640 } };
+const SIZES = { desktop: DESKTOP, phone: PHONE, narrow: { width: 320, height: 640 } };
 const ROLES = ["approver", "operator", "policy-admin"];
 
 const browser = await openBrowser();
 await mkdir(FOLDER, { recursive: true });
 const wanted = process.argv.slice(2);
 
-/** Every size and scheme of what stands at this address. */
+/** @type {("light" | "dark")[]} */
+const SCHEMES = ["light", "dark"];
+
+/**
+ * Takes a screenshot of a view in every size and scheme.
+ * @param {Gate} gate
+ * @param {string} name
+ * @param {string} hash
+ * @param {{ act?: (page: import("./support/browser.mjs").Page) => Promise<void>, whole?: boolean }} [options]
+ */
 async function shoot(gate, name, hash, { act, whole = false } = {}) {
   if (wanted.length > 0 && !wanted.some((word) => name.includes(word))) return;
   for (const [size, viewport] of Object.entries(SIZES)) {
-    for (const scheme of ["light", "dark"]) {
+    for (const scheme of SCHEMES) {
       if (size === "narrow" && scheme === "dark") continue;
-      const address = hash === "signed out" ? gate.url : `${gate.url}/#token=${person("ops-1", ROLES)}`;
-      const page = await visit(browser, address, { viewport, scheme });
+      const address = hash === "signed out" ? gate.url : `${gate.url}/#token=${personToken("ops-1", ROLES)}`;
+      const page = await openPage(browser, address, { viewport, scheme });
       if (hash !== "signed out") {
         await page.locator("#places a").first().waitFor();
         await page.goto(`${gate.url}/${hash}`);
       }
-      await page.locator("h1:visible, h2:visible").first().waitFor();
-      await page.locator(".waiting").first().waitFor({ state: "detached" });
+      await waitUntilLoaded(page);
       if (act) await act(page);
       await page.screenshot({ path: path.join(FOLDER, `${name}-${size}-${scheme}.png`), fullPage: whole });
-      if (page.complaints.length > 0) console.log(`${name} ${size} ${scheme}:`, page.complaints);
+      if (page.problems.length > 0) console.log(`${name} ${size} ${scheme}:`, page.problems);
       await page.context().close();
     }
   }
@@ -50,11 +60,15 @@ await shoot(empty, "history-empty", "#/history");
 await empty.stop();
 
 const one = await Gate.start();
-const hold = await one.held("invoice-2026-11-0042", "2500");
+const hold = await one.holdSwap("invoice-2026-11-0042", "2500");
 await shoot(one, "queue-one", "#/queue");
 await shoot(one, "hold", `#/hold/${hold.id}`, { whole: true });
-await shoot(one, "approve", `#/hold/${hold.id}`, { act: (page) => page.getByRole("button", { name: "Approve…" }).click() });
-await shoot(one, "reject", `#/hold/${hold.id}`, { act: (page) => page.getByRole("button", { name: "Reject…" }).click() });
+await shoot(one, "approve", `#/hold/${hold.id}`, {
+  act: (page) => page.getByRole("button", { name: "Approve…" }).click(),
+});
+await shoot(one, "reject", `#/hold/${hold.id}`, {
+  act: (page) => page.getByRole("button", { name: "Reject…" }).click(),
+});
 await shoot(one, "freeze", "#/overview", { act: (page) => page.getByRole("button", { name: "Freeze…" }).click() });
 await shoot(one, "lost", "#/queue", {
   act: async (page) => {
@@ -66,12 +80,15 @@ await shoot(one, "lost", "#/queue", {
 await one.stop();
 
 const waiting = await Gate.start({ general: 'loosening = "two-people"' });
-await waiting.rules(RULES.replace("(0, 1000]", "(0, 5000]").replace("(1000, inf)", "(5000, inf)"));
-await shoot(waiting, "rules", "#/policy", { whole: true, act: (page) => page.getByRole("heading", { name: "A new set waits" }).waitFor() });
+await waiting.writePolicies(RULES.replace("(0, 1000]", "(0, 5000]").replace("(1000, inf)", "(5000, inf)"));
+await shoot(waiting, "rules", "#/policy", {
+  whole: true,
+  act: (page) => page.getByRole("heading", { name: "A new version waits for approval" }).waitFor(),
+});
 await waiting.stop();
 
-const many = await Gate.start({ sandbox: true, rules: BUSY });
-const long = await enough(many, MANY);
+const many = await Gate.start({ sandbox: true, rules: HIGH_LIMITS });
+const long = await fillGate(many, MANY);
 await shoot(many, "queue-many", "#/queue");
 await shoot(many, "hold-long", `#/hold/${long.id}`, { whole: true });
 await shoot(many, "overview-busy", "#/overview", { whole: true });

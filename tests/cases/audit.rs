@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use sluice::adapters::audit::{AuditFiles, AuditSettings, Checkpoints, SigningKey, audit_file, checkpoints_file};
 use sluice::adapters::clock::SystemClock;
 use sluice::base::ids::Environment;
-use sluice::commit::{NodeId, Number, Outstanding, StoreTime};
+use sluice::ledger::{NodeId, Number, Outstanding, StoreTime};
 use sluice::ports::AuditSink as _;
 
 use crate::support::gate::sluice;
@@ -67,14 +67,15 @@ impl Archive {
         AuditFiles::open(settings, Arc::new(SystemClock)).unwrap()
     }
 
-    /// A swap by `a`, which was executed, and something of `b` between.
+    /// A swap by `a`, which was executed, and something of `b` between. The journal of `b` ends before the swap does.
     fn fill(&self) {
         let (a, b) = (node("a"), node("b"));
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(async {
             let (of_a, of_b) = (self.open(&a), self.open(&b));
-            of_a.append(vec![entry(&a, 1, &said("sending", "pay-1"))]).await.unwrap();
-            of_b.append(vec![entry(&b, 2, &said("sending", "=cmd|\u{7}"))]).await.unwrap();
+            let begun = vec![entry(&a, 1, &said("sending", "pay-1")), entry(&b, 2, &said("sending", "=cmd|\u{7}"))];
+            of_a.append(begun.clone()).await.unwrap();
+            of_b.append(begun).await.unwrap();
             let mut executed = said("executed", "pay-1");
             executed["status"] = 201.into();
             of_a.append(vec![entry(&a, 3, &executed)]).await.unwrap();
@@ -110,11 +111,11 @@ fn a_whole_chain_is_told_from_one_that_was_touched() {
     archive.fill();
     assert_eq!(fs::metadata(archive.path("key")).unwrap().permissions().mode() & 0o777, 0o600);
     let (code, text) = run(&["audit", "key", archive.path("key").to_str().unwrap()]);
-    assert!(code == 1 && text.contains("never replaced"), "{text}");
+    assert!(code == 1 && text.contains("never overwritten"), "{text}");
 
     let (code, text) = archive.verify();
     assert_eq!(code, 0, "{text}");
-    assert!(text.contains("3 entries in 2 files, production up to 3; 2 checkpoints hold"), "{text}");
+    assert!(text.contains("5 entries in 2 files, production up to 3; 2 checkpoints match"), "{text}");
     let (code, text) = archive.audit("verify", &[]);
     assert!(code == 0 && text.contains("no public key was given"), "{text}");
 
@@ -124,7 +125,7 @@ fn a_whole_chain_is_told_from_one_that_was_touched() {
     let (code, text) = archive.verify();
     assert_eq!(code, 3, "{text}");
     let offset = whole.rfind("{\"at\"").unwrap();
-    assert!(text.contains(&format!("{}, line 3, byte {offset}: its hash", file.display())), "{text}");
+    assert!(text.contains(&format!("{}, line 4, byte {offset}: its hash", file.display())), "{text}");
     assert!(text.contains("number 3 of production is missing"), "{text}");
 
     fs::write(&file, &whole[..offset]).unwrap();
@@ -132,13 +133,13 @@ fn a_whole_chain_is_told_from_one_that_was_touched() {
     let told: Value = serde_json::from_str(&text).unwrap();
     assert_eq!((code, &told["clean"]), (3, &json!(false)));
     let cut = told["findings"].as_array().unwrap().iter().find(|finding| finding["what"] == "cut-off").unwrap();
-    assert_eq!(cut["line"], 2, "{text}");
+    assert_eq!(cut["line"], 3, "{text}");
 
     fs::write(&file, &whole).unwrap();
     let checkpoints = checkpoints_file(&archive.files(), &node("a"));
-    change(&checkpoints, "\"lines\":3", "\"lines\":2");
+    change(&checkpoints, "\"lines\":4", "\"lines\":3");
     let (code, text) = archive.verify();
-    assert!(code == 3 && text.contains("not signed by a key"), "{text}");
+    assert!(code == 3 && text.contains("not signed by one of the given keys"), "{text}");
 
     let (code, text) = run(&["audit", "verify", archive.path("nowhere").to_str().unwrap()]);
     assert!(code == 1 && text.contains("cannot be read"), "{text}");
@@ -194,7 +195,7 @@ fn one_request_is_told_as_a_story() {
     assert_eq!(count(&["--subject", "payroll", "--what", "executed", "--day", "2025-11-20"]), 1);
     assert_eq!(count(&["--operation", "createSwap", "--environment", "production"]), 3);
     let (code, text) = archive.audit("show", &["--number", "9"]);
-    assert!(code == 1 && text.contains("no entry is so"), "{text}");
+    assert!(code == 1 && text.contains("no matching entries"), "{text}");
     let (_, text) = archive.audit("show", &["--number", "2", "--output", "json"]);
     assert_eq!(serde_json::from_str::<Value>(&text).unwrap()["entry"]["what"], "sending");
     // What a caller chose does nothing to a terminal.

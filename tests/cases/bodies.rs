@@ -31,9 +31,9 @@ fn text_that_is_not_one_plain_json_value_is_refused() {
     let rows: Vec<(&str, Vec<u8>, &str)> = vec![
         ("empty", b"".to_vec(), "is empty"),
         ("white space", b" \n".to_vec(), "is empty"),
-        ("duplicate name", br#"{"a":1,"a":1}"#.to_vec(), "stands twice"),
-        ("duplicate name, escaped", br#"{"a":1,"\u0061":1}"#.to_vec(), "stands twice"),
-        ("duplicate name, deep", br#"{"x":[{"a":{"b":1,"b":2}}]}"#.to_vec(), "stands twice"),
+        ("duplicate name", br#"{"a":1,"a":1}"#.to_vec(), "appears twice"),
+        ("duplicate name, escaped", br#"{"a":1,"\u0061":1}"#.to_vec(), "appears twice"),
+        ("duplicate name, deep", br#"{"x":[{"a":{"b":1,"b":2}}]}"#.to_vec(), "appears twice"),
         ("trailing value", b"{} {}".to_vec(), "follows the JSON value"),
         ("trailing comma", b"{\"a\":1,}".to_vec(), "does not allow here"),
         ("trailing NUL", b"{}\0".to_vec(), "follows the JSON value"),
@@ -160,13 +160,13 @@ fn a_body_that_breaks_off_or_is_framed_wrongly_goes_nowhere() {
         let mut caller = Caller::connect(gate.production());
         caller.send(json.clone().header("Transfer-Encoding", "chunked").head_bytes()).send(framing).end_sending();
         if let Ok(answer) = caller.try_answer() {
-            assert_refused(framing, &answer, 400, "MALFORMED_REQUEST", "framed");
+            assert_refused(framing, &answer, 400, "MALFORMED_REQUEST", "is framed incorrectly");
         }
     }
     let mut caller = Caller::connect(gate.production());
     caller.send(json.header("Content-Length", "10").head_bytes()).send("{}").end_sending();
     if let Ok(answer) = caller.try_answer() {
-        assert_refused("half", &answer, 400, "MALFORMED_REQUEST", "broke off");
+        assert_refused("half", &answer, 400, "MALFORMED_REQUEST", "ended early");
     }
     assert!(upstream.seen().is_empty());
 }

@@ -1,8 +1,11 @@
 //! Answers that break the contract: counted where they are observed, refused where that is enforced, and never
 //! where something was executed.
 
+use serde_json::Value;
+use sluice::catalog::Operation;
+
 use crate::support::shape::{examples, odd_answer, operation, operations, shape, valid};
-use crate::support::{Act, Gate, Setup, Upstream};
+use crate::support::{Act, Call, Gate, Setup, Upstream};
 
 fn drifted(gate: &Gate, operation: &str) -> u64 {
     gate.metric(&format!("sluice_answer_drift_total{{environment=\"production\",operation=\"{operation}\"}}"))
@@ -57,26 +60,49 @@ fn a_wrong_answer_to_a_read_is_refused_where_that_is_enforced() {
     }
 }
 
+/// An additive change of upstream must not turn payments into doubts, and a record of nobody's must not pass.
 #[test]
-fn an_executed_write_passes_whatever_its_answer_is() {
+fn a_wrong_answer_to_a_write_passes_if_it_bears_the_calls_own_request_id() {
     let upstream = Upstream::start();
     for setup in [Setup::of(&upstream), Setup::of(&upstream).enforce()] {
         let gate = setup.start();
         for operation in operations().filter(|o| o.is_write()) {
             let bad = examples(operation, "answer-bad-");
+            let mut drifts = 0;
             for (name, body) in &bad {
-                upstream.next(Act::json(201, body));
-                let answer = valid(operation).send(gate.production());
-                assert_eq!(
-                    (answer.status, &answer.body, answer.outcome()),
-                    (201, body, "executed".to_owned()),
-                    "{name}"
-                );
+                let call = valid(operation);
+                let own = bearing(operation, &call, body);
+                for (body, executed) in [(Some(body.clone()), false), (own, true)] {
+                    let Some(body) = body else { continue };
+                    upstream.next(Act::json(201, &body));
+                    let answer = valid_again(operation, &call, executed).send(gate.production());
+                    let told = (answer.status, answer.outcome());
+                    let expected = if executed { (201, "executed") } else { (502, "unknown") };
+                    assert_eq!(told, (expected.0, expected.1.to_owned()), "{name}: {answer}");
+                    assert!(!executed || answer.body == body, "{name}: {answer}");
+                    drifts += 1;
+                }
             }
-            wait_for_drift(&gate, operation.id.as_str(), bad.len());
-            assert_eq!(drifted(&gate, operation.id.as_str()), bad.len() as u64, "{}", operation.id);
+            wait_for_drift(&gate, operation.id.as_str(), drifts);
+            assert_eq!(drifted(&gate, operation.id.as_str()), drifts as u64, "{}", operation.id);
         }
     }
+}
+
+/// The same call where its answer bears its requestId, else another one.
+fn valid_again(operation: &Operation, call: &Call, is_own: bool) -> Call {
+    if is_own { call.clone() } else { valid(operation) }
+}
+
+/// A body with the requestId of the call where records have it; `None` where it has no such place, or is good with it.
+fn bearing(operation: &Operation, call: &Call, body: &[u8]) -> Option<Vec<u8>> {
+    let place = operation.answered_request_id.as_ref()?;
+    let own: Value = serde_json::from_slice(&call.body_bytes()).unwrap();
+    let mut record: Value = serde_json::from_slice(body).unwrap();
+    let parent = place.parent().map_or("", |_| place.as_str().rsplit_once('/').unwrap().0).to_owned();
+    record.pointer_mut(&parent)?.as_object_mut()?.insert("requestId".to_owned(), own["requestId"].clone());
+    let is_bad = !operation.success().unwrap().contract.accepts(&record);
+    is_bad.then(|| record.to_string().into_bytes())
 }
 
 #[test]

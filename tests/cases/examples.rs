@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use sluice::base::ids::is_identifier;
-use sluice::catalog::{Claim, Operation};
+use sluice::catalog::{ClaimSource, Operation};
 
 use crate::support::shape::{examples, operations, path, shape};
 use crate::support::{Call, Setup, Upstream};
@@ -63,7 +63,7 @@ fn bad_bodies_are_refused_each_with_its_places_and_without_its_values() {
 
 /// Whether it can be told by which requestId it would be claimed.
 fn is_named(operation: &Operation, body: &[u8]) -> bool {
-    let Some(Claim::Body(pointer)) = &operation.claim else { return operation.claim.is_some() };
+    let Some(ClaimSource::Body(pointer)) = &operation.claim else { return operation.claim.is_some() };
     let Ok(body) = serde_json::from_slice::<Value>(body) else { return false };
     pointer.get(&body).and_then(Value::as_str).is_some_and(is_identifier)
 }

@@ -109,7 +109,12 @@ quota = "100/s burst 200"
 #[test]
 fn many_users_subjects_paths_and_wallets_make_no_series() {
     let upstream = Upstream::start();
-    upstream.always(Act::json(200, r#"{"status":"ACTIVE","message":"approved"}"#));
+    // It answers both the read and the swap.
+    let id = crate::support::shape::ID;
+    let both = json!({
+        "status": "ACTIVE", "message": "approved", "transferType": "WALLET.SWAP", "transferDetails": {"id": id},
+    });
+    upstream.always(Act::json(200, both.to_string()));
     let gate = Setup::of(&upstream).file("policies/limits.toml", LIMITS).start();
     let names = || -> BTreeSet<String> {
         let text = gate.probe("/metrics").text();
@@ -196,7 +201,8 @@ fn what_is_told_is_what_the_list_says() {
     {
         assert!(told.contains(name), "{name}");
     }
-    assert_eq!((gate.metric("sluice_store_up"), gate.metric("sluice_audit_up")), (1, 1));
+    wait_until("the store to be looked at", || gate.metric("sluice_store_up") == 1);
+    assert_eq!(gate.metric("sluice_audit_up"), 1);
     assert!(gate.metric("process_open_fds") > 5 && gate.metric("process_resident_memory_bytes") > 1_000_000);
     let start: f64 =
         text.lines().find_map(|line| line.strip_prefix("process_start_time_seconds ")).unwrap().parse().unwrap();

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::claims::{assert_again, named, pay, swap, told};
 use crate::support::clock::{Watch, wait_until};
+use crate::support::shape::swap_record;
 use crate::support::{Act, Answer, Between, Call, Caller, Gate, Redis, Setup, Upstream, get};
 
 pub(super) const CLOSED: &str = "503 STORE_UNAVAILABLE unknown";
@@ -19,7 +20,7 @@ pub(super) fn setup(upstream: &Upstream, url: &str, node: &str) -> Setup {
 }
 
 pub(super) fn pair(upstream: &Upstream, redis: &Redis) -> [Gate; 2] {
-    ["left", "right"].map(|node| setup(upstream, &redis.url(), node).start())
+    ["left", "right"].map(|node| setup(upstream, &redis.url(), node).start().ready())
 }
 
 pub(super) fn read(gate: &Gate) -> Answer {
@@ -32,7 +33,7 @@ fn what_was_paid_at_one_gate_is_told_at_the_other() {
     let [left, right] = pair(&upstream, &redis);
     for (first_at, again_at) in [(&left, &right), (&right, &left)] {
         let (paid, in_doubt) = (swap(), swap());
-        upstream.next(Act::json(201, r#"{"id":"paid"}"#));
+        upstream.next(Act::json(201, swap_record("paid")));
         let first = paid.send(first_at.production());
         assert_eq!(told(&first), "201 - executed");
         upstream.next(Act::silence().close());
@@ -66,7 +67,17 @@ fn a_swap_costs_two_round_trips_and_its_repeat_one() {
         });
         // What a script asks is no round trip.
         let asked = asked.iter().filter(|line| !line.contains(" lua]") && !line.contains("\"ECHO\""));
-        let of_nobody = ["\"time\"", "\"drained\"", "\"outbox\"", "\"ZRANGEBYSCORE\"", "\"PING\""];
+        let of_nobody = [
+            "\"time\"",
+            "\"kept\"",
+            "\"outbox\"",
+            "\"ZRANGEBYSCORE\"",
+            "\"PING\"",
+            "\"INFO\"",
+            "\"SET\"",
+            "\"last\"",
+            "\"beat\"",
+        ];
         let asked = asked.filter(|line| !of_nobody.iter().any(|one| line.contains(one)));
         (told(&answer), asked.cloned().collect::<Vec<_>>())
     };
@@ -227,11 +238,12 @@ fn a_gate_that_starts_without_its_redis_serves_reads_until_it_comes() {
     for call in [&swap(), &paid, &cut_off] {
         assert_eq!(told(&call.send(gate.production())), CLOSED);
     }
-    assert_eq!((gate.probe("/readyz").status, gate.probe("/livez").status), (503, 200));
-    assert!(gate.probe("/readyz").text().contains("the store"));
+    let [reads, money, lives] = ["/readyz", "/readyz/money", "/livez"].map(|path| gate.probe(path));
+    assert_eq!((reads.status, money.status, lives.status), (200, 503, 200));
+    assert!(money.text().contains("store-away") && money.text().contains("does not answer"), "{money}");
     redis.come();
     let watch = Watch::start();
-    wait_until("the gate to be ready", || gate.probe("/readyz").status == 200);
+    wait_until("the gate to be ready", || gate.probe("/readyz/money").status == 200);
     assert!(watch.elapsed() < Duration::from_secs(4), "{:?}", watch.elapsed());
     assert_again(&first, &paid.send(gate.production()));
     assert_eq!(told(&cut_off.send(gate.production())), "409 OUTCOME_UNKNOWN unknown");
@@ -240,6 +252,7 @@ fn a_gate_that_starts_without_its_redis_serves_reads_until_it_comes() {
     redis.go();
     wait_until("money to be refused", || told(&swap().send(gate.production())) == CLOSED);
     assert_eq!((gate.probe("/readyz").status, read(&gate).status), (200, 200));
+    wait_until("the probe to say so", || gate.probe("/readyz/money").status == 503);
 }
 
 #[test]

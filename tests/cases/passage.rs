@@ -3,7 +3,7 @@
 use serde_json::Value;
 use sluice::catalog::Operation;
 
-use crate::support::shape::{ID, odd_answer, operations, path, query, valid};
+use crate::support::shape::{ID, answering, odd_answer, operations, path, query, valid};
 use crate::support::token::token;
 use crate::support::upstream::{Seen, answer};
 use crate::support::{Act, Call, Setup, Upstream, get};
@@ -52,7 +52,6 @@ fn assert_only_documented_headers(operation: &Operation, seen: &Seen, upstream: 
 }
 
 fn assert_passes(operation: &Operation, to: &Upstream, not_to: &Upstream, address: std::net::SocketAddr) {
-    let body = odd_answer(operation);
     let status = if operation.is_write() { 201 } else { 200 };
     let headers = [
         ("Content-Type", "application/json; charset=utf-8"),
@@ -64,11 +63,22 @@ fn assert_passes(operation: &Operation, to: &Upstream, not_to: &Upstream, addres
         ("Sluice-Outcome", "forged"),
         ("Connection", "x-hop"),
         ("X-Hop", "1"),
+        ("Location", "https://elsewhere.example"),
+        ("Clear-Site-Data", "\"*\""),
+        ("X-Unknown", "1"),
+        ("Vary", &"x".repeat(513)),
+        ("Cache-Control", "no-store"),
+        ("Cache-Control", "private"),
+        ("Content-Encoding", "identity"),
+        ("Expires", "0"),
+        ("Expires", "1"),
     ];
+    let call = valid(operation);
+    let body = answering(operation, &call.line(), odd_answer(operation));
     to.next(Act::bytes(answer(status, &headers, &body)));
     let (before, others) = (to.seen().len(), not_to.seen().len());
     let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-    let call = noisy(valid(operation)).header("X-Request-Id", "of-caller-1").header("traceparent", trace);
+    let call = noisy(call).header("X-Request-Id", "of-caller-1").header("traceparent", trace);
 
     let answer = call.send(address);
 
@@ -78,7 +88,10 @@ fn assert_passes(operation: &Operation, to: &Upstream, not_to: &Upstream, addres
     assert_eq!(answer.header("x-request-id").as_deref(), Some("of-caller-1"));
     assert_eq!(answer.header("content-type").as_deref(), Some("application/json; charset=utf-8"));
     assert_eq!(answer.header("etag").as_deref(), Some("\"7\""));
-    for gone in ["server", "x-powered-by", "set-cookie", "x-hop"] {
+    assert_eq!(answer.header("content-encoding").as_deref(), Some("identity"));
+    assert!(answer.header("cache-control").is_some(), "{}", operation.id);
+    let no_others = ["location", "clear-site-data", "x-unknown", "vary", "expires"];
+    for gone in ["server", "x-powered-by", "set-cookie", "x-hop"].into_iter().chain(no_others) {
         assert_eq!(answer.header(gone), None, "{}: {gone}", operation.id);
     }
 

@@ -43,17 +43,20 @@ fn a_set_is_checked_and_its_tests_are_run() {
     let good = folder(RULES);
     let (code, text) = run(&["check"], good.path());
     assert!(code == Some(0) && text.contains("0 errors, 2 warnings\nversion "), "{text}");
-    assert!(text.contains("rules.toml:2:1: no test meets an edge of `small`: 100.000001 USD"), "{text}");
+    assert!(text.contains("rules.toml:2:1: no test covers an edge of `small`: 100.000001 USD"), "{text}");
     let (_, text) = run(&["check", "--output", "json"], good.path());
     assert_eq!(json(&text)["version"].as_str().unwrap().len(), 64);
     assert_eq!(run(&["test"], good.path()), (Some(0), "1 passed, 0 failed\n".to_owned()));
     let failing = folder(&RULES.replace("\"100 usdc\"", "\"100.000001 usdc\""));
     let (code, text) = run(&["test"], failing.path());
     assert_eq!(code, Some(3), "{text}");
-    assert!(text.contains("rules.toml:12:1: `allow` is expected, and it is `deny`"), "{text}");
-    assert!(text.contains("gate: no rule is about the request") && text.contains("0 passed, 1 failed"), "{text}");
+    assert!(text.contains("rules.toml:12:1: expected `allow`, found `deny`"), "{text}");
+    assert!(
+        text.contains("gate: no rule matches (denied by default)") && text.contains("0 passed, 1 failed"),
+        "{text}"
+    );
     let (code, text) = run(&["check"], failing.path());
-    let told = "rules.toml:12:1: `allow` is expected, and it is `deny` (gate: no rule is about the request)";
+    let told = "rules.toml:12:1: `allow` is expected, and it is `deny` (gate: no rule matches (denied by default))";
     assert!(code == Some(3) && text.contains(told), "{text}");
     let (code, text) = run(&["test", "--output", "json"], failing.path());
     assert_eq!((code, &json(&text)["tests"][0]["found"]), (Some(3), &Value::from("deny")));
@@ -98,9 +101,9 @@ fn two_sets_are_compared_payment_by_payment() {
     for line in [
         "newly allowed, denied before: createSwap",
         "  example: op = \"createSwap\", caller = \"main:anybody\", role = [\"payer\"], source = { amount = \"100.000001\", currency = \"usdc\" }",
-        "  before: deny, gate: no rule is about the request",
+        "  before: deny, gate: no rule matches (denied by default)",
         "  then: allow, rule small: allow by rule",
-        "limit `day` is tightened (the most that it lets pass)",
+        "limit `day` is tightened (its maximum)",
         "it loosens",
     ] {
         assert!(text.lines().any(|found| found.starts_with(line)), "{line}\n{text}");
@@ -110,7 +113,7 @@ fn two_sets_are_compared_payment_by_payment() {
     let (code, text) = diff(&["--only-tighter", "--output", "json"], old.path(), tighter.path());
     let told = json(&text);
     assert_eq!((code, &told["direction"]), (Some(0), &Value::from("onlyTightens")), "{text}");
-    assert_eq!(diff(&[], old.path(), old.path()).1, "the same becomes of every request: proved\n");
+    assert_eq!(diff(&[], old.path(), old.path()).1, "every request has the same outcome: proved\n");
     let faulty = folder(&RULES.replace("createSwap", "createSwop"));
     assert_eq!(diff(&[], old.path(), faulty.path()).0, Some(3));
 }
@@ -121,14 +124,14 @@ fn mutants_that_tests_do_not_notice_are_listed() {
     let set = folder(&edges);
     let (code, text) = run(&["mutate"], set.path());
     assert_eq!(code, Some(3), "{text}");
-    let missed = "not noticed: {}/rules.toml:2:1: rule `small`: amounts of 0.000001 USD to 99.999999 USD\n  a test that \
-                  would: given = { op = \"createSwap\", caller = \"main:anybody\", role = [\"payer\"], source = { amount \
+    let missed = "not caught: {}/rules.toml:2:1: rule `small`: amounts of 0.000001 USD to 99.999999 USD\n  a test that \
+                  catches it: given = { op = \"createSwap\", caller = \"main:anybody\", role = [\"payer\"], source = { amount \
                   = \"100\", currency = \"usdc\" } }";
     assert!(text.contains(&missed.replacen("{}", set.path().to_str().unwrap(), 1)), "{text}");
-    assert!(text.contains("beyond tests: ") && text.contains("limit `day`: at most 499.999999 USD"), "{text}");
+    assert!(text.contains("not testable: ") && text.contains("limit `day`: at most 499.999999 USD"), "{text}");
     let (_, text) = run(&["mutate", "--output", "json"], set.path());
     assert!(json(&text)["mutants"].as_array().unwrap().iter().any(|mutant| mutant["fate"] == "noticed"), "{text}");
     let failing = folder(&RULES.replace("expect = \"allow\"", "expect = \"deny\""));
     let (code, text) = run(&["mutate"], failing.path());
-    assert!(code != Some(0) && text.contains("a test fails as it is"), "{text}");
+    assert!(code != Some(0) && text.contains("a test fails without any change"), "{text}");
 }

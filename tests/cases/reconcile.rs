@@ -105,7 +105,7 @@ fn two_records_and_a_wrong_one_are_for_people() {
         lose(&gate, &upstream, list(records));
         wait_until("an alarm", || found(&gate, "alarming") >= 1);
         gate.log.wait("an alarm in the log", |lines| {
-            let is_alarm = |line: &&Value| line["message"] == "a call in doubt needs people to look";
+            let is_alarm = |line: &&Value| line["message"] == "a call with an unknown outcome needs a person to look";
             lines.iter().find(is_alarm).map(|line| assert_eq!(line["level"], "ERROR"))
         });
         assert_eq!(offramp(&gate).code(), "OUTCOME_UNKNOWN");

@@ -45,9 +45,9 @@ fn next(gate: &Gate, message: &str, after: usize) -> Value {
     gate.log.wait(message, |lines| lines.iter().filter(|line| line["message"] == message).nth(after).cloned())
 }
 
-const TOOK_FORCE: &str = "policies took force";
-const STAYED: &str = "policies with errors take no force; those in force stay";
-const THE_SAME: &str = "policies were read again: they mean what they meant";
+const TOOK_FORCE: &str = "policies came into force";
+const STAYED: &str = "the new configuration or policies have errors; those in use stay";
+const THE_SAME: &str = "policies were reloaded: no change in meaning";
 
 fn version(gate: &Gate) -> String {
     told(gate, TOOK_FORCE).last().unwrap()["version"].as_str().unwrap().to_owned()

@@ -12,8 +12,8 @@ use crate::support::tls::{Authority, Certified};
 use crate::support::token::token;
 use crate::support::{Gate, Setup, Upstream, post};
 
-const IN_USE: &str = "what was read again is in use";
-const STAYED: &str = "policies with errors take no force; those in force stay";
+const IN_USE: &str = "the reloaded configuration is in use";
+const STAYED: &str = "the new configuration or policies have errors; those in use stay";
 
 fn told(gate: &Gate, message: &str, after: usize) -> Value {
     gate.log.wait(message, |lines| lines.iter().filter(|line| line["message"] == message).nth(after).cloned())
@@ -104,7 +104,7 @@ fn a_contract_is_replaced_and_what_needs_a_restart_is_named() {
     std::fs::write(gate.path("sluice.toml"), format!("{with}[limits]\nbody_bytes = 4096\n")).unwrap();
     gate.signal("HUP");
     assert_eq!(told(&gate, IN_USE, 0)["changed"], "contract, with createTosLink; policies");
-    assert_eq!(told(&gate, "these settings changed, and need a restart", 0)["settings"], "limits.body_bytes");
+    assert_eq!(told(&gate, "these settings changed and need a restart", 0)["settings"], "limits.body_bytes");
     assert_eq!(gate.metric("sluice_reload_needs_restart"), 1);
     assert_eq!(link().status, 200);
 

@@ -42,6 +42,14 @@ fn the_schema_that_ships_is_that_of_the_language() {
     assert!(text == shipped, "write it anew: `cargo run -q -- policy schema > policies/schema.json`");
 }
 
+#[test]
+fn the_page_of_fields_that_ships_is_that_of_the_language() {
+    let (code, text) = run(&["policy", "fields"], &policies());
+    assert_eq!(code, Some(0));
+    let shipped = std::fs::read_to_string(policies().join("FIELDS.md")).unwrap();
+    assert!(text == shipped, "write it anew: `cargo run -q -- policy fields > policies/FIELDS.md`");
+}
+
 /// A block of the guide: its language, and what stands in it.
 fn blocks(text: &str) -> Vec<(&str, &str)> {
     let fenced = text.split("```").skip(1).step_by(2);

@@ -75,8 +75,7 @@ fn the_demo_shows_what_rules_and_limits_do() {
     let words: Vec<&str> = words.split(' ').collect();
     let told = sluice(&words).env("SLUICE_TOKEN", token).output().unwrap();
     let text = String::from_utf8(told.stdout).unwrap();
-    let used =
-        "unseen-per-caller for environment production, caller demo:you: 4540.5 USD of 5000 USD used, 459.5 USD left";
+    let used = "unapproved-per-caller for environment production, caller demo:you: 4540.5 USD of 5000 USD used, 459.5 USD left";
     assert!(text.contains(used), "{text}");
 
     // The line that explains, as it stands there.

@@ -1,29 +1,34 @@
 //! What the style asks and a machine can see.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules in reading order; each may use itself and those before it.
-const ORDER: [&str; 15] = [
+const ORDER: [&str; 20] = [
     "base",
     "catalog",
-    "commit",
+    "ledger",
     "policy",
-    "chain",
+    "audit",
     "stations",
+    "people",
+    "notify",
     "ports",
     "config",
     "telemetry",
     "adapters",
+    "node",
     "journey",
+    "edge",
     "gateway",
     "console",
+    "serve",
     "simulator",
     "cli",
 ];
 /// Modules without clock, randomness, environment, files, sockets or tasks.
-const PURE: [&str; 6] = ["base", "catalog", "commit", "policy", "chain", "stations"];
+const PURE: [&str; 8] = ["base", "catalog", "ledger", "policy", "audit", "stations", "people", "notify"];
 const IMPURE: [&str; 11] = [
     "std::fs",
     "std::net",
@@ -38,9 +43,13 @@ const IMPURE: [&str; 11] = [
     "tracing",
 ];
 /// The stations in the order in which a request meets them.
-const STATIONS: [&str; 10] =
-    ["admit", "check", "decide", "record", "claim", "hold", "tell", "forward", "settle", "reply"];
+const STATIONS: [&str; 8] = ["admit", "check", "decide", "claim", "hold", "forward", "settle", "reply"];
 const LONGEST_FILE: usize = 450;
+/// Names of functions at the top of a module that do not say what the function does.
+const EMPTY_NAMES: [&str; 15] = [
+    "read", "told", "tell", "write", "plain", "said", "say", "look", "seen", "heard", "stood", "came", "asked",
+    "given", "of",
+];
 
 #[test]
 fn modules_know_only_those_before_them() {
@@ -109,6 +118,193 @@ fn nothing_is_left_for_later() {
                     .filter(|word| text.contains(word.as_str()))
                     .map(|word| format!("{}: {word}", file.display())),
             );
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn no_two_modules_import_each_other() {
+    let circles = circles(&sibling_imports());
+    assert!(circles.is_empty(), "import circles:\n{}", circles.join("\n"));
+}
+
+/// Imports between modules of one parent: the module that imports, the module that is imported, and where.
+type Imports = BTreeMap<String, BTreeMap<String, String>>;
+
+/// The imports between siblings, at every level. A `mod.rs` speaks for its folder and is no sibling of its children.
+fn sibling_imports() -> Imports {
+    let files: Vec<(Vec<String>, String)> = sources("src")
+        .into_iter()
+        .filter(|(file, _)| !is_test(file))
+        .map(|(file, text)| (module_path(&file), without_tests(&text).to_owned()))
+        .filter(|(path, _)| !path.is_empty())
+        .collect();
+    let modules: BTreeSet<Vec<String>> = files.iter().map(|(path, _)| path.clone()).collect();
+    let mut imports = Imports::new();
+    for (path, text) in &files {
+        for import in imported_paths(path, text) {
+            let common = path.iter().zip(&import).take_while(|(mine, theirs)| mine == theirs).count();
+            let (Some(mine), Some(theirs)) = (path.get(..=common), import.get(..=common)) else { continue };
+            if modules.contains(mine) && modules.contains(theirs) {
+                let place = format!("{} uses {}", path.join("::"), import.join("::"));
+                imports.entry(mine.join("::")).or_default().insert(theirs.join("::"), place);
+            }
+        }
+    }
+    imports
+}
+
+/// Every import of a module that leads back to it, as the imports on the way.
+fn circles(imports: &Imports) -> Vec<String> {
+    let mut found = Vec::new();
+    for start in imports.keys() {
+        let mut ways: Vec<Vec<&str>> = vec![vec![start]];
+        let mut seen: BTreeSet<&str> = BTreeSet::new();
+        while let Some(way) = ways.pop() {
+            for (next, _) in imports.get(way[way.len() - 1]).into_iter().flatten() {
+                if next == start {
+                    let places = way.iter().zip(way[1..].iter().copied().chain([start.as_str()]));
+                    let places: Vec<&str> = places.map(|(from, to)| imports[*from][to].as_str()).collect();
+                    found.push(places.join("\n  and "));
+                } else if seen.insert(next) {
+                    ways.push(way.iter().copied().chain([next.as_str()]).collect());
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The module of a file, from the crate's root.
+fn module_path(file: &Path) -> Vec<String> {
+    let below = file.strip_prefix(root().join("src")).unwrap();
+    let mut path: Vec<String> = below.components().map(|part| part.as_os_str().to_str().unwrap().to_owned()).collect();
+    let last = path.pop().unwrap();
+    match last.strip_suffix(".rs").unwrap() {
+        "mod" | "lib" | "main" => {}
+        name => path.push(name.to_owned()),
+    }
+    path
+}
+
+/// The paths that a module's `use` lines and its code name, from the crate's root.
+fn imported_paths(module: &[String], text: &str) -> Vec<Vec<String>> {
+    let code: String = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join(" ");
+    let mut paths = Vec::new();
+    for prefix in ["crate::", "super::"] {
+        for (at, _) in code.match_indices(prefix) {
+            if code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':') {
+                continue;
+            }
+            for leaf in leaves(&code[at..]) {
+                let mut parts: Vec<String> = leaf.split("::").map(str::to_owned).collect();
+                let mut base = if parts[0] == "crate" { Vec::new() } else { module.to_vec() };
+                while parts.first().is_some_and(|part| part == "crate" || part == "super") {
+                    if parts.remove(0) == "super" {
+                        base.pop();
+                    }
+                }
+                paths.push(base.into_iter().chain(parts).collect());
+            }
+        }
+    }
+    paths
+}
+
+/// The leaves of the path, or of the tree of paths, that a text begins with.
+fn leaves(text: &str) -> Vec<String> {
+    let end = text.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':')).unwrap_or(text.len());
+    let (path, rest) = text.split_at(end);
+    let Some(tree) = path.strip_suffix("::").filter(|_| rest.starts_with('{')) else {
+        return vec![path.trim_end_matches("::").to_owned()];
+    };
+    let (mut depth, mut from, mut found) = (0_usize, 1, Vec::new());
+    for (at, c) in rest.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth == 1 => {
+                found.push(&rest[from..at]);
+                break;
+            }
+            '}' => depth -= 1,
+            ',' if depth == 1 => {
+                found.push(&rest[from..at]);
+                from = at + 1;
+            }
+            _ => {}
+        }
+    }
+    let inner = found.into_iter().map(str::trim).filter(|item| !item.is_empty()).flat_map(leaves);
+    inner.map(|leaf| if leaf == "self" { tree.to_owned() } else { format!("{tree}::{leaf}") }).collect()
+}
+
+#[test]
+fn every_type_name_stands_for_one_type() {
+    let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (file, text) in sources("src") {
+        for (at, line) in text.lines().enumerate() {
+            if let Some(name) = type_name(line) {
+                places.entry(name).or_default().push(format!("{}:{}", file.display(), at + 1));
+            }
+        }
+    }
+    let wrong: Vec<String> = places
+        .iter()
+        .filter(|(_, places)| places.len() > 1)
+        .map(|(name, at)| format!("{name}: {}", at.join(", ")))
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The name that a line defines as a struct, an enum, a trait or an alias at the top of a module.
+fn type_name(line: &str) -> Option<String> {
+    let rest = line.trim_start();
+    let rest = match rest.strip_prefix("pub") {
+        Some(after) => after.trim_start_matches(|c| c != ' ').trim_start(),
+        None => rest,
+    };
+    // An associated type of a trait stands inside of it, and belongs to it.
+    let is_inside = line.starts_with(' ') && rest.starts_with("type ");
+    let name = ["struct ", "enum ", "trait ", "union ", "type "].iter().find_map(|word| rest.strip_prefix(word))?;
+    let name: String = name.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+    (!is_inside && name.starts_with(char::is_uppercase)).then_some(name)
+}
+
+#[test]
+fn no_function_has_a_name_that_says_nothing() {
+    let mut wrong = Vec::new();
+    for (file, text) in sources("src") {
+        for (at, line) in text.lines().enumerate() {
+            if function_name(line).is_some_and(|name| EMPTY_NAMES.contains(&name)) {
+                wrong.push(format!("{}:{}: {line}", file.display(), at + 1));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "name these functions after what they do:\n{}", wrong.join("\n"));
+}
+
+/// The name of the function that a line defines at the top of a module.
+fn function_name(line: &str) -> Option<&str> {
+    let mut rest = line;
+    if let Some(after) = rest.strip_prefix("pub") {
+        rest = if after.starts_with('(') { after.split_once(") ")?.1 } else { after.trim_start() };
+    }
+    for word in ["const ", "async "] {
+        rest = rest.strip_prefix(word).unwrap_or(rest);
+    }
+    let name = rest.strip_prefix("fn ")?;
+    name.find(|c: char| !(c.is_alphanumeric() || c == '_')).map(|end| &name[..end])
+}
+
+#[test]
+fn only_stores_and_audit_logs_make_receipts() {
+    let mut wrong = Vec::new();
+    for (file, text) in sources("src") {
+        let may = module(&file, "src").is_some_and(|module| ["adapters", "ledger", "audit"].contains(&module.as_str()));
+        let code = without_tests(&text);
+        if !may && !is_test(&file) && (code.contains("Receipt::new(") || code.contains("OnDisk::new(")) {
+            wrong.push(format!("{} makes a receipt", file.display()));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

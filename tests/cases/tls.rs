@@ -4,8 +4,9 @@ use reqwest::{Client, Response, Version};
 use serde_json::Value;
 
 use crate::support::shape::{ID, odd_answer, operation, valid};
-use crate::support::tls::Authority;
+use crate::support::tls::{Authority, Leaf};
 use crate::support::token::token;
+use crate::support::upstream::Reserved;
 use crate::support::{Act, Gate, Setup, Upstream};
 
 /// A gate whose callers speak TLS.
@@ -49,12 +50,13 @@ async fn callers_speak_http_1_and_2_over_tls() {
         );
         assert_eq!(answer.bytes().await.unwrap(), read);
 
-        upstream.next(Act::json(201, &read));
+        let record = odd_answer(operation("createSwap"));
+        upstream.next(Act::json(201, &record));
         let write =
             client.post(url("/v2/wallets/swaps")).bearer_auth(token()).header("content-type", "application/json");
         let answer = write.body(swap.clone()).send().await.unwrap();
         assert_eq!((answer.status().as_u16(), header(&answer, "sluice-outcome")), (201, "executed".into()));
-        assert_eq!(answer.bytes().await.unwrap(), read);
+        assert_eq!(answer.bytes().await.unwrap(), record);
         assert_eq!(upstream.wait_for(at + 1).text(), serde_json::from_slice::<Value>(&swap).unwrap().to_string());
 
         upstream.next(Act::answer(500, "text/html", "<h1>"));
@@ -104,7 +106,7 @@ async fn a_write_over_http_2_goes_on_when_its_caller_is_gone() {
     let (upstream, authority) = (Upstream::start(), Authority::new());
     let gate = gate(&upstream, &authority);
     let go = crate::support::shared::Signal::new();
-    upstream.next(Act::json(201, "{}").after(&go));
+    upstream.next(Act::done(201).after(&go));
     let client = client(&authority, Version::HTTP_2);
     let write = client.post(format!("https://{}/v2/wallets/swaps", gate.production())).bearer_auth(token());
     let write = write.header("content-type", "application/json").header("x-request-id", "gone");
@@ -174,4 +176,50 @@ fn an_upstream_that_speaks_no_tls_is_sent_nothing() {
         assert_eq!((answer.status, answer.outcome().as_str()), (502, "not-executed"), "{answer}");
     }
     assert!(upstream.seen().is_empty());
+}
+
+/// The word and the remedy that the log gives for an upstream that cannot be reached.
+#[test]
+fn the_log_says_why_upstream_cannot_be_reached() {
+    let (authority, stranger) = (Authority::new(), Authority::new());
+    let leaf = || Leaf::new("a server").named("127.0.0.1");
+    for (word, certified) in [
+        ("certificate-authority", stranger.issue(leaf())),
+        ("certificate-authority", Authority::called("a stranger").issue(leaf())),
+        ("certificate-name", authority.certify(&["api.example", "127.0.0.2"])),
+        ("certificate-expired", authority.issue(leaf().expired())),
+        ("certificate-not-yet-valid", authority.issue(leaf().not_yet())),
+    ] {
+        let upstream = Upstream::start_tls(certified.server());
+        assert_eq!(why(&verifying(&upstream, &authority, "127.0.0.1")), [word, word]);
+    }
+    let plain = Upstream::start();
+    for _ in 0..8 {
+        plain.next(Act::bytes("HTTP/1.1 400 Bad\r\n\r\n").blind().close());
+    }
+    assert_eq!(why(&verifying(&plain, &authority, "127.0.0.1")), ["tls", "tls"]);
+
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://{}", silent.local_addr().unwrap());
+    let setup = || Setup::new().timeout_ms("tls_handshake_ms", 200).timeout_ms("connect_ms", 200);
+    assert_eq!(why(&setup().environment("production", &url).start()), ["timeout", "timeout"]);
+    let nobody = Reserved::new();
+    assert_eq!(why(&setup().environment("production", &nobody.url()).start()), ["refused", "refused"]);
+    let unknown = "https://no-such-host.invalid";
+    assert_eq!(why(&setup().environment("production", unknown).start()), ["name-lookup", "name-lookup"]);
+}
+
+/// Why a write and a read did not reach upstream, by the log.
+fn why(gate: &Gate) -> Vec<String> {
+    for id in ["createSwap", "listUsers"] {
+        let answer = valid(operation(id)).send(gate.production());
+        assert_eq!((answer.status, answer.code().as_str()), (502, "UPSTREAM_UNAVAILABLE"), "{answer}");
+    }
+    let lines = gate.log.wait("both lines", |lines| {
+        let told = |line: &&Value| line["message"] == "upstream cannot be reached; nothing was sent";
+        let told: Vec<Value> = lines.iter().filter(told).cloned().collect();
+        (told.len() == 2).then_some(told)
+    });
+    assert!(lines.iter().all(|line| line["remedy"].as_str().is_some_and(|remedy| !remedy.is_empty())), "{lines:?}");
+    lines.iter().map(|line| line["why"].as_str().unwrap().to_owned()).collect()
 }

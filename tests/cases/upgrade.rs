@@ -91,7 +91,7 @@ fn ends(answer: &Answer) -> bool {
 #[test]
 fn gates_on_a_redis_follow_each_other_unnoticed() {
     let (upstream, redis) = (Upstream::start(), Redis::start_kept());
-    upstream.always(Act::json(200, "{}"));
+    upstream.always(Act::done(200));
     let socket = TcpListener::bind("127.0.0.1:0").unwrap();
     // A call that a busy machine keeps from the Redis for a second is not what this is about.
     let patient = |setup: Setup| setup.set_raw("redis", "timeout_ms", "10_000");
@@ -117,7 +117,7 @@ fn gates_on_a_redis_follow_each_other_unnoticed() {
 #[test]
 fn a_gate_with_a_store_of_its_own_waits_for_the_one_before_it() {
     let upstream = Upstream::start();
-    upstream.always(Act::json(200, "{}"));
+    upstream.always(Act::done(200));
     let (socket, folder) = (TcpListener::bind("127.0.0.1:0").unwrap(), tempfile::tempdir().unwrap());
     let kept = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let setup = || Setup::of(&upstream).set("store", "folder", &kept("store")).set("audit", "folder", &kept("audit"));

@@ -1,23 +1,27 @@
-//! Something between a client and its server that loses what the server says.
+//! Something between a client and its server that loses what the server says, or keeps it back for a while.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 
 #[derive(Debug)]
 pub struct Between {
     address: SocketAddr,
-    road: Arc<Road>,
+    egress: Arc<Egress>,
     open: Arc<Mutex<Vec<TcpStream>>>,
 }
 
 #[derive(Debug)]
-struct Road {
+struct Egress {
     to: AtomicU16,
     /// What the server says does not arrive.
     swallows: AtomicBool,
     swallowed: AtomicUsize,
+    /// What the server says arrives later, in its order.
+    holds: Mutex<bool>,
+    released: Condvar,
+    held: AtomicUsize,
 }
 
 impl Between {
@@ -25,8 +29,15 @@ impl Between {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let to = AtomicU16::new(port);
-        let road = Arc::new(Road { to, swallows: AtomicBool::new(false), swallowed: AtomicUsize::new(0) });
-        let of_listener = Arc::clone(&road);
+        let egress = Arc::new(Egress {
+            to,
+            swallows: AtomicBool::new(false),
+            swallowed: AtomicUsize::new(0),
+            holds: Mutex::new(false),
+            released: Condvar::new(),
+            held: AtomicUsize::new(0),
+        });
+        let of_listener = Arc::clone(&egress);
         let open = Arc::<Mutex<Vec<TcpStream>>>::default();
         let open_here = Arc::clone(&open);
         std::thread::spawn(move || {
@@ -37,11 +48,11 @@ impl Between {
                 let there = (client.try_clone().unwrap(), server.try_clone().unwrap());
                 open_here.lock().unwrap().push(client.try_clone().unwrap());
                 std::thread::spawn(move || carry(there.0, there.1, |_| true));
-                let road = Arc::clone(&of_listener);
-                std::thread::spawn(move || carry(server, client, |bytes| road.passes(bytes)));
+                let egress = Arc::clone(&of_listener);
+                std::thread::spawn(move || carry(server, client, |bytes| egress.passes(bytes)));
             }
         });
-        Between { address, road, open }
+        Between { address, egress, open }
     }
 
     pub fn url(&self) -> String {
@@ -50,22 +61,41 @@ impl Between {
 
     /// From now on it leads there; what is open is cut.
     pub fn lead(&self, port: u16) {
-        self.road.to.store(port, Ordering::SeqCst);
+        self.egress.to.store(port, Ordering::SeqCst);
         self.open.lock().unwrap().drain(..).for_each(|stream| drop(stream.shutdown(Shutdown::Both)));
     }
 
     pub fn swallow(&self, swallows: bool) {
-        self.road.swallows.store(swallows, Ordering::SeqCst);
+        self.egress.swallows.store(swallows, Ordering::SeqCst);
+    }
+
+    /// From now on what the server says waits here, until this is taken back.
+    pub fn hold(&self, holds: bool) {
+        *self.egress.holds.lock().unwrap() = holds;
+        self.egress.released.notify_all();
+    }
+
+    /// So many answers waited here.
+    pub fn held(&self) -> usize {
+        self.egress.held.load(Ordering::SeqCst)
     }
 
     /// So many bytes did not arrive.
     pub fn swallowed(&self) -> usize {
-        self.road.swallowed.load(Ordering::SeqCst)
+        self.egress.swallowed.load(Ordering::SeqCst)
     }
 }
 
-impl Road {
+impl Egress {
     fn passes(&self, bytes: usize) -> bool {
+        let mut holds = self.holds.lock().unwrap();
+        if *holds {
+            self.held.fetch_add(1, Ordering::SeqCst);
+        }
+        while *holds {
+            holds = self.released.wait(holds).unwrap();
+        }
+        drop(holds);
         let swallows = self.swallows.load(Ordering::SeqCst);
         if swallows {
             self.swallowed.fetch_add(bytes, Ordering::SeqCst);

@@ -22,6 +22,12 @@ pub fn post(target: impl Into<String>) -> Call {
 }
 
 impl Call {
+    /// The requestId in its body.
+    pub fn request_id(&self) -> String {
+        let body: serde_json::Value = serde_json::from_slice(self.body.as_deref().unwrap()).unwrap();
+        body["requestId"].as_str().unwrap().to_owned()
+    }
+
     /// With `Host` and a token, and nothing else.
     pub fn new(method: &str, target: impl Into<String>) -> Call {
         Call { method: method.to_owned(), target: target.into(), headers: Vec::new(), body: None }

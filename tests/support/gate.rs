@@ -3,7 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 
@@ -31,6 +31,8 @@ pub struct Setup {
     variables: Vec<(String, String)>,
     /// A listening socket that the gate is handed.
     lent: Option<TcpListener>,
+    /// Whether the store of production is created before the gate starts.
+    creates: bool,
 }
 
 impl Setup {
@@ -40,6 +42,7 @@ impl Setup {
             sections: vec![(String::new(), Vec::new())],
             variables: Vec::new(),
             lent: None,
+            creates: true,
         };
         std::fs::create_dir(setup.path("policies")).unwrap();
         setup
@@ -60,6 +63,29 @@ impl Setup {
         Setup::new().environment("production", &upstream.url())
     }
 
+    /// The gate starts without `sluice store create` before.
+    pub fn uncreated(mut self) -> Setup {
+        self.creates = false;
+        self
+    }
+
+    /// Creates the store now, and not when the gate starts.
+    pub fn created(mut self) -> Setup {
+        let config = self.write();
+        self.create_store(&config);
+        self
+    }
+
+    /// Creates the store of production, once, as who installs the gate does. A gate that cannot start says so itself.
+    fn create_store(&mut self, config: &Path) {
+        let is_served = self.sections.iter().any(|(name, _)| name == "production");
+        if std::mem::take(&mut self.creates) && is_served {
+            let mut command = sluice(&["store", "create", "--config", config.to_str().unwrap()]);
+            command.envs(self.variables.iter().cloned()).stdout(Stdio::null()).stderr(Stdio::null());
+            command.status().unwrap();
+        }
+    }
+
     pub fn sandbox(self, upstream: &Upstream) -> Setup {
         self.environment("sandbox", &upstream.url())
     }
@@ -74,6 +100,13 @@ impl Setup {
 
     pub fn timeout_ms(self, name: &str, millis: u64) -> Setup {
         self.set_raw("timeouts", name, &millis.to_string())
+    }
+
+    /// So that upstream can act on a call no more a few seconds after its commit.
+    pub fn short_quiet_time(self) -> Setup {
+        let millis = [("commit_ms", 500), ("connect_ms", 300), ("tls_handshake_ms", 300), ("write_ms", 200)];
+        let setup = millis.into_iter().fold(self, |setup, (name, millis)| setup.timeout_ms(name, millis));
+        setup.timeout_ms("answer_ms", 500).timeout_ms("upstream_max_ms", 500)
     }
 
     pub fn limit(self, name: &str, value: usize) -> Setup {
@@ -208,8 +241,9 @@ pub struct Gate {
 
 impl Gate {
     /// Runs the gate without waiting for anything.
-    pub fn spawn(setup: Setup) -> Gate {
+    pub fn spawn(mut setup: Setup) -> Gate {
         let config = setup.write();
+        setup.create_store(&config);
         setup.plant_secrets();
         let serve = ["serve", "--config", config.to_str().unwrap()];
         let mut command = match &setup.lent {
@@ -257,10 +291,15 @@ impl Gate {
         self.callers.iter().find(|(n, _)| n == name).unwrap().1
     }
 
-    /// Waits until it is ready for more than reads.
+    /// Waits until money could move.
     pub fn ready(self) -> Gate {
-        wait_until("the gate to be ready", || self.probe("/readyz").status == 200);
+        wait_until("the gate to be ready", || self.probe("/readyz/money").status == 200);
         self
+    }
+
+    /// Where probes and metrics are served.
+    pub fn probes(&self) -> SocketAddr {
+        self.probes.unwrap()
     }
 
     pub fn probe(&self, path: &str) -> Answer {

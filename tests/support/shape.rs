@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
 use sluice::base::ids::OperationId;
-use sluice::catalog::{Catalog, Claim, Operation, SchemaFiles};
+use sluice::catalog::{Catalog, ClaimSource, Operation, SchemaFiles};
 
 use super::call::Call;
 
@@ -57,7 +57,7 @@ pub fn valid(operation: &Operation) -> Call {
 
 /// A body with a requestId that nothing else bears, and otherwise byte for byte as it was.
 pub fn fresh(operation: &Operation, body: &[u8]) -> Vec<u8> {
-    let Some(Claim::Body(pointer)) = &operation.claim else { return body.to_vec() };
+    let Some(ClaimSource::Body(pointer)) = &operation.claim else { return body.to_vec() };
     let (text, value) = (std::str::from_utf8(body).unwrap(), serde_json::from_slice(body).unwrap());
     let written = pointer.get(&value).unwrap().to_string();
     let member = text.find("\"requestId\"").unwrap();
@@ -74,14 +74,44 @@ pub fn fresh_id() -> String {
 /// The path of an operation, an id in each of its parameters; fresh ones where they are its name.
 fn fresh_path(operation: &Operation) -> String {
     match operation.claim {
-        Some(Claim::Path(_)) => path(operation).replace(ID, &fresh_id()),
-        Some(Claim::Body(_)) | None => path(operation),
+        Some(ClaimSource::Path(_)) => path(operation).replace(ID, &fresh_id()),
+        Some(ClaimSource::Body(_)) | None => path(operation),
     }
 }
 
-/// An answer that the operation may give, with white space that no serializer writes.
+/// An answer that the operation may give to any call, with white space that no serializer writes.
 pub fn odd_answer(operation: &Operation) -> Vec<u8> {
-    [b"\n\t ", examples(operation, "answer-good-")[0].1.as_slice(), b" \r\n\n"].concat()
+    let good = examples(operation, "answer-good-").remove(0).1;
+    // A good example bears the requestId of another call.
+    let good = if operation.claim.is_some() { least_answer(operation) } else { good };
+    let good = answering(operation, &path(operation), good);
+    [b"\n\t ", good.as_slice(), b" \r\n\n"].concat()
+}
+
+/// The smallest answer of an operation that the contract takes for one.
+pub fn least_answer(operation: &Operation) -> Vec<u8> {
+    let good = examples(operation, "answer-good-").into_iter().map(|(_, body)| body);
+    answering(operation, &path(operation), good.min_by_key(Vec::len).unwrap_or(b"{}".to_vec()))
+}
+
+/// An answer with the id of the record that this path names, where the contract says that it is that record.
+pub fn answering(operation: &Operation, target: &str, answer: Vec<u8>) -> Vec<u8> {
+    let Some(record) = &operation.answered_record else { return answer };
+    let path = target.split('?').next().unwrap();
+    let segments: Vec<&str> = path[path.find("/v2/").unwrap() + 1..].split('/').collect();
+    let values = operation.template.values(&segments);
+    let Some((_, own)) = values.into_iter().find(|(name, _)| *name == record.parameter) else { return answer };
+    let text = String::from_utf8(answer).unwrap();
+    let value: Value = serde_json::from_str(&text).unwrap();
+    match record.id.get(&value).and_then(Value::as_str) {
+        Some(other) => text.replacen(&format!("\"{other}\""), &format!("\"{own}\""), 1).into_bytes(),
+        None => text.into_bytes(),
+    }
+}
+
+/// The record of a swap, told from others by its status.
+pub fn swap_record(status: &str) -> String {
+    format!(r#"{{"transferType":"WALLET.SWAP","transferDetails":{{"id":"{ID}","status":"{status}"}}}}"#)
 }
 
 /// Which of the four shapes a body has: `A` to `D`, or `-`.

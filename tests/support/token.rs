@@ -2,9 +2,9 @@
 
 use std::sync::LazyLock;
 
-use aws_lc_rs::hmac;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::hmac;
 use serde_json::{Value, json};
 use sluice::adapters::clock::SystemClock;
 use sluice::ports::Clock as _;

@@ -11,6 +11,7 @@ use std::time::Duration;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use socket2::{Domain, Socket, Type};
 
+use super::shape::{CATALOG, answering, least_answer};
 use super::shared::{Shared, Signal};
 use super::wire::{Head, Wire};
 
@@ -45,6 +46,9 @@ pub struct Act {
 #[derive(Clone, Debug)]
 enum Step {
     Send(Vec<u8>),
+    Drip(Vec<u8>, Duration),
+    /// The least answer that the contract documents for the call, with this status.
+    Least(u16),
     /// Until the test gives the signal.
     Await(Signal),
     /// Until the gate goes away.
@@ -70,6 +74,11 @@ impl Act {
         Act::answer(status, "application/json", body)
     }
 
+    /// What the call asks for is done: the least record of its operation; `{}` to a read.
+    pub fn done(status: u16) -> Act {
+        Act { blind: false, steps: vec![Step::Least(status)] }
+    }
+
     /// Says nothing.
     pub fn silence() -> Act {
         Act { blind: false, steps: Vec::new() }
@@ -86,6 +95,11 @@ impl Act {
 
     pub fn send(self, bytes: impl AsRef<[u8]>) -> Act {
         self.then(Step::Send(bytes.as_ref().to_vec()))
+    }
+
+    /// Byte by byte, with a pause before each.
+    pub fn drip(self, bytes: impl AsRef<[u8]>, pause: Duration) -> Act {
+        self.then(Step::Drip(bytes.as_ref().to_vec(), pause))
     }
 
     pub fn hang(self) -> Act {
@@ -115,6 +129,16 @@ impl Act {
         self.then(Step::Await(signal.clone()))
     }
 
+    /// The same to a call with this head.
+    fn answering(mut self, head: &Head) -> Act {
+        for step in &mut self.steps {
+            if let Step::Least(status) = step {
+                *step = Step::Send(answer(*status, &[("Content-Type", "application/json")], &least(head)));
+            }
+        }
+        self
+    }
+
     fn then(mut self, step: Step) -> Act {
         self.steps.push(step);
         self
@@ -134,7 +158,7 @@ struct Plan {
     otherwise: Mutex<Act>,
     seen: Shared<Seen>,
     connections: AtomicUsize,
-    streams: Mutex<Vec<Weak<TcpStream>>>,
+    streams: Mutex<Vec<(usize, Weak<TcpStream>)>>,
     /// The connections that are over.
     gone: Shared<usize>,
     ended: AtomicBool,
@@ -183,7 +207,7 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    /// Answers `{}` until it is told otherwise.
+    /// Answers reads with `{}`, and writes with the least record of theirs, until it is told otherwise.
     pub fn start() -> Upstream {
         Upstream::listen(None)
     }
@@ -200,7 +224,7 @@ impl Upstream {
     fn on(listener: TcpListener, tls: Option<Arc<ServerConfig>>) -> Upstream {
         let plan = Arc::new(Plan {
             next: Mutex::default(),
-            otherwise: Mutex::new(Act::json(200, "{}")),
+            otherwise: Mutex::new(Act::done(200)),
             seen: Shared::new(),
             connections: AtomicUsize::new(0),
             streams: Mutex::default(),
@@ -235,12 +259,13 @@ impl Upstream {
 
     /// Closes every idle connection, and returns when the gate has closed its side.
     pub fn close_idle(&self) -> &Upstream {
-        for stream in self.plan.streams.lock().unwrap().drain(..).filter_map(|stream| stream.upgrade()) {
+        let open: Vec<(usize, Weak<TcpStream>)> = self.plan.streams.lock().unwrap().drain(..).collect();
+        for stream in open.iter().filter_map(|(_, stream)| stream.upgrade()) {
             // One that is closed already refuses.
             drop(stream.shutdown(Shutdown::Write));
         }
-        let all = self.connections();
-        self.plan.gone.wait("the gate to close its side", |gone| (gone.len() == all).then_some(()));
+        let all_gone = |gone: &[usize]| open.iter().all(|(connection, _)| gone.contains(connection)).then_some(());
+        self.plan.gone.wait("the gate to close its side", all_gone);
         self
     }
 
@@ -305,21 +330,29 @@ impl<S: Read + Write> Stream for S {}
 fn serve(tcp: TcpStream, plan: &Plan, tls: Option<Arc<ServerConfig>>, connection: usize) -> io::Result<()> {
     tcp.set_nodelay(true)?;
     let control = Arc::new(tcp.try_clone()?);
-    plan.streams.lock().unwrap().push(Arc::downgrade(&control));
+    plan.streams.lock().unwrap().push((connection, Arc::downgrade(&control)));
     let stream: Box<dyn Stream> = match tls {
         None => Box::new(tcp),
         Some(config) => Box::new(StreamOwned::new(ServerConnection::new(config).map_err(io::Error::other)?, tcp)),
     };
     let mut wire = Wire::new(stream);
-    // What the next request meets is known before it comes: some are not even read.
-    while let Some(act) = turn(&mut wire, plan, connection)? {
+    while let Some(act) = turn(&mut wire, &control, plan, connection)? {
         for step in act.steps {
             match step {
                 Step::Send(bytes) => {
                     wire.stream().write_all(&bytes)?;
                     wire.stream().flush()?;
                 }
+                Step::Drip(bytes, pause) => {
+                    for byte in bytes {
+                        std::thread::park_timeout(pause);
+                        wire.stream().write_all(&[byte])?;
+                        wire.stream().flush()?;
+                    }
+                }
                 Step::Await(signal) => signal.wait(),
+                // A request that was not read names no operation.
+                Step::Least(_) => return Ok(()),
                 Step::Hang => return wire.read_to_end().map(drop),
                 Step::Deaf => {
                     plan.over.wait();
@@ -334,9 +367,18 @@ fn serve(tcp: TcpStream, plan: &Plan, tls: Option<Arc<ServerConfig>>, connection
 }
 
 /// Reads a request and takes what it shall meet; `None` at the end of the connection.
-fn turn(wire: &mut Wire<Box<dyn Stream>>, plan: &Plan, connection: usize) -> io::Result<Option<Act>> {
-    if plan.next.lock().unwrap().front().is_some_and(|act| act.blind) {
-        return Ok(plan.next.lock().unwrap().pop_front());
+fn turn(
+    wire: &mut Wire<Box<dyn Stream>>,
+    control: &TcpStream,
+    plan: &Plan,
+    connection: usize,
+) -> io::Result<Option<Act>> {
+    // A connection that was opened ahead meets nothing until a request comes; some are not even read.
+    if !wire.is_ahead() && control.peek(&mut [0])? > 0 {
+        let mut next = plan.next.lock().unwrap();
+        if next.front().is_some_and(|act| act.blind) {
+            return Ok(next.pop_front());
+        }
     }
     let Some(head) = wire.head()? else { return Ok(None) };
     if let Some(Watcher(watch)) = &*plan.watcher.lock().unwrap() {
@@ -344,8 +386,19 @@ fn turn(wire: &mut Wire<Box<dyn Stream>>, plan: &Plan, connection: usize) -> io:
     }
     let body = wire.body(&head, false);
     let act = plan.next.lock().unwrap().pop_front();
-    let act = act.unwrap_or_else(|| plan.otherwise.lock().unwrap().clone());
+    let act = act.unwrap_or_else(|| plan.otherwise.lock().unwrap().clone()).answering(&head);
     let whole = body.is_ok();
     plan.seen.push(Seen { connection, head, body: body.unwrap_or_default(), whole });
     Ok(whole.then_some(act))
+}
+
+fn least(head: &Head) -> Vec<u8> {
+    let (method, target) = head.first.split_once(' ').unwrap_or_default();
+    let target = target.split([' ', '?']).next().unwrap_or_default();
+    // Some upstreams have a path before those of the contract.
+    let path = target.find("/v2/").map_or(target, |at| &target[at..]);
+    let operation =
+        method.parse().ok().and_then(|method| CATALOG.find(&method, path).ok()).map(|route| route.operation);
+    let operation = operation.filter(|operation| operation.is_write());
+    operation.map_or(b"{}".to_vec(), |operation| answering(&operation, path, least_answer(&operation)))
 }

@@ -41,6 +41,11 @@ impl<R: Read> Wire<R> {
         &mut self.inner
     }
 
+    /// Whether more was read than was taken.
+    pub fn is_ahead(&self) -> bool {
+        !self.ahead.is_empty()
+    }
+
     /// `None` if the stream ended before the first byte of a head.
     pub fn head(&mut self) -> io::Result<Option<Head>> {
         let end = loop {

@@ -1,8 +1,9 @@
-"""Keeps the policy of dependencies: `python tests/tools/dependencies.py`.
+"""Checks the project's crates against dependencies.toml, the dependency policy.
 
-Reads `cargo metadata` and holds it against dependencies.toml beside this file:
-licences, sources, crates that must be absent, crates that must stand once.
-Needs no network: what only an advisory database tells is not asked here.
+Usage: `python tests/tools/dependencies.py`.
+
+Reads `cargo metadata` and checks licences, sources, crates that must be absent, and crates that may have one version
+only. Needs no network, so it cannot look for known vulnerabilities.
 """
 
 import json
@@ -11,75 +12,79 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 from report import Report
 
 SOURCES = {"registry+https://github.com/rust-lang/crates.io-index": "crates.io"}
 
+# A crate, as `cargo metadata` describes it.
+Package = dict[str, Any]
+
 
 class Licence:
-    """An SPDX expression, as the alternatives of licences that must all be kept."""
+    """An SPDX expression, as alternative sets of licences; all licences of a set must be kept."""
 
-    def __init__(self, expression):
+    def __init__(self, expression: str) -> None:
         # Crates older than SPDX write `/` for `OR`.
         text = re.sub(r"\s*/\s*", " OR ", expression)
         text = re.sub(r"(\S+)\s+WITH\s+(\S+?)(?=[\s)]|$)", r"\1~\2", text)
-        self.words = re.findall(r"[()]|[^\s()]+", text)
-        self.alternatives = self.either()
+        self.words: list[str] = re.findall(r"[()]|[^\s()]+", text)
+        self.alternatives = self.parse_or()
         if self.words:
             raise ValueError(f"`{expression}` is no SPDX expression")
 
-    def either(self):
-        found = self.both()
+    def parse_or(self) -> list[frozenset[str]]:
+        found = self.parse_and()
         while self.words[:1] == ["OR"]:
             self.words.pop(0)
-            found = found + self.both()
+            found = found + self.parse_and()
         return found
 
-    def both(self):
-        found = self.one()
+    def parse_and(self) -> list[frozenset[str]]:
+        found = self.parse_term()
         while self.words[:1] == ["AND"]:
             self.words.pop(0)
-            more = self.one()
+            more = self.parse_term()
             found = [left | right for left in found for right in more]
         return found
 
-    def one(self):
+    def parse_term(self) -> list[frozenset[str]]:
         word = self.words.pop(0)
         if word != "(":
             return [frozenset([word.replace("~", " WITH ")])]
-        found = self.either()
+        found = self.parse_or()
         self.words.pop(0)
         return found
 
 
-def check_licences(packages, allow, report):
-    used = set()
+def check_licences(packages: list[Package], allow: set[str], report: Report) -> None:
+    used: set[str] = set()
     for package in packages:
         expression = package["license"]
         alternatives = Licence(expression).alternatives if expression else []
         kept = [names for names in alternatives if names <= allow]
         used.update(*kept)
-        report.check(name_of(package), "" if kept else f"licence `{expression}` is not allowed")
+        report.check_that(full_name(package), bool(kept), f"licence `{expression}` is not allowed")
     for name in sorted(allow - used):
         report.check(f"licence {name}", "is allowed, but no crate has it")
 
 
-def check_sources(packages, allow, report):
+def check_sources(packages: list[Package], allow: list[str], report: Report) -> None:
     for package in packages:
         source = package["source"]
-        known = source is None or SOURCES.get(source) in allow
-        report.check(name_of(package), "" if known else f"comes from `{source}`")
+        is_known = source is None or SOURCES.get(source) in allow
+        report.check_that(full_name(package), is_known, f"comes from `{source}`")
 
 
-def check_absent(packages, absent, report):
+def check_absent(packages: list[Package], absent: dict[str, str], report: Report) -> None:
     names = {package["name"] for package in packages}
     for name, reason in absent.items():
         report.check(name, reason if name in names else "")
 
 
-def check_single(packages, single, twice, report):
-    versions = {}
+def check_single(packages: list[Package], single: list[str], twice: dict[str, Any], report: Report) -> None:
+    versions: dict[str, list[str]] = {}
     for package in packages:
         versions.setdefault(package["name"], []).append(package["version"])
     for name in single:
@@ -88,26 +93,28 @@ def check_single(packages, single, twice, report):
         if not found:
             report.check(name, "is listed in [single], but no crate has this name")
         elif name in twice:
-            report.check(name, "" if found == excused else f"stands as {found}; [twice] says {excused}")
+            report.check_that(name, found == excused, f"has versions {found}; [twice] lists {excused}")
         else:
-            report.check(name, "" if len(found) == 1 else f"stands as {found}")
+            report.check_that(name, len(found) == 1, f"has versions {found}")
     for name, entry in twice.items():
-        stray = "" if name in single and entry.get("reason") else "needs a reason, and a place in [single]"
-        report.check(f"[twice] {name}", stray)
+        is_justified = name in single and bool(entry.get("reason"))
+        report.check_that(f"[twice] {name}", is_justified, "needs a reason, and an entry in [single]")
 
 
-def name_of(package):
+def full_name(package: Package) -> str:
     return f"{package['name']} {package['version']}"
 
 
-def metadata():
+def read_packages() -> list[Package]:
     command = ["cargo", "metadata", "--locked", "--format-version", "1"]
-    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    metadata = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    packages: list[Package] = metadata["packages"]
+    return packages
 
 
-def main():
+def main() -> int:
     policy = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-    packages = metadata()["packages"]
+    packages = read_packages()
     report = Report()
     check_licences(packages, set(policy["licences"]["allow"]), report)
     check_sources(packages, policy["sources"]["allow"], report)

@@ -1,16 +1,21 @@
-"""Starts Sluice for a tool: a gate, or a simulator, on free ports; both end with the `with` block."""
+"""Starts Sluice for a tool: a gate or a simulator on free ports. Both stop when their `with` block ends."""
 
 import base64
 import hashlib
 import hmac
 import json
 import re
+import socket
 import subprocess
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, NamedTuple
+
+LogLine = dict[str, Any]
 
 START_SECONDS = 20
 SECRET = "known to the tools and to the gates that they start, nobody else"
@@ -19,58 +24,59 @@ OFF = ("getOrchestrationAddress", "createTosLink")
 ADDRESS = re.compile(r"127\.0\.0\.1:[0-9]+")
 
 
-def token(subject="tools", issuer="https://tools.test", **more):
-    """A token of the issuer that the gates of these tools trust, signed with a secret that both know."""
+def make_token(subject: str = "tools", issuer: str = "https://tools.test", **more: object) -> str:
+    """Returns a token of the issuer that the gates of these tools trust, signed with the shared secret."""
 
-    def encoded(data):
+    def encode(data: bytes) -> bytes:
         return base64.urlsafe_b64encode(data).rstrip(b"=")
 
     now = int(time.time())
     claims = {"iss": issuer, "aud": "sluice", "sub": subject, "iat": now, "exp": now + 4 * 3600, **more}
-    message = encoded(b'{"alg":"HS256"}') + b"." + encoded(json.dumps(claims).encode())
+    message = encode(b'{"alg":"HS256"}') + b"." + encode(json.dumps(claims).encode())
     signature = hmac.new(SECRET.encode(), message, hashlib.sha256).digest()
-    return (message + b"." + encoded(signature)).decode()
+    return (message + b"." + encode(signature)).decode()
 
 
-TOKEN = f"Bearer {token()}"
+TOKEN = f"Bearer {make_token()}"
 
 
-class Gate:
-    def __init__(self, addresses, lines, process):
-        # By environment, and `probes`.
-        self.addresses = addresses
-        # Its log, which grows while it runs.
-        self.lines = lines
-        # Its number.
-        self.process = process
+class RunningGate(NamedTuple):
+    """A gate that serves."""
+
+    # By environment, and `probes`.
+    addresses: dict[str, str]
+    # The gate's log, which grows while the gate runs.
+    log: list[LogLine]
+    pid: int
 
 
 @contextmanager
-def gate(binary, production, sandbox):
-    """A gate before two upstreams, every operation enabled."""
+def start_gate(binary: str, production: str, sandbox: str) -> Iterator[RunningGate]:
+    """Runs a gate before two upstreams, every operation enabled."""
     with tempfile.TemporaryDirectory(prefix="sluice-") as folder:
-        config = write(Path(folder), configuration(production, sandbox))
-        with running([binary, "serve", "--config", config]) as process:
-            addresses = {}
-            lines = process.until(lambda line: listens(line, addresses))
-            yield Gate(addresses, lines, process.child.pid)
+        config = write_config(Path(folder), gate_config(production, sandbox))
+        create_store(binary, config)
+        with run_program([binary, "serve", "--config", config]) as program:
+            addresses: dict[str, str] = {}
+            log = program.wait_for(lambda line: note_address(line, addresses))
+            yield RunningGate(addresses, log, program.child.pid)
 
 
 @contextmanager
-def simulator(binary, *arguments):
-    """The address of a simulator."""
-    with running([binary, "simulate", "--listen", "127.0.0.1:0", *arguments]) as process:
-        found = []
+def start_simulator(binary: str, *arguments: str) -> Iterator[str]:
+    """Runs a simulator; yields its address."""
+    with run_program([binary, "simulate", "--listen", "127.0.0.1:0", *arguments]) as program:
+        found: list[str] = []
 
-        def told(line):
+        def find_address(line: LogLine) -> bool:
             found.extend(ADDRESS.findall(json.dumps(line)))
             return bool(found)
 
-        process.until(told)
+        program.wait_for(find_address)
         yield found[0]
 
 
-# Everything passes that has a value.
+# Allows everything that has a value.
 RULES = """
 [value]
 slippage = "1%"
@@ -82,16 +88,24 @@ when = { op = "*" }
 """
 
 
-def write(folder, text):
-    """The configuration of a gate and its policies, in a folder of its own; the file of the configuration."""
+def write_config(folder: Path, config: str) -> Path:
+    """Writes a gate's configuration and policies into a folder; returns the configuration's file."""
     (folder / "policies").mkdir()
     (folder / "policies" / "everything.toml").write_text(RULES, encoding="utf-8")
-    config = folder / "sluice.toml"
-    config.write_text(text, encoding="utf-8")
-    return config
+    file = folder / "sluice.toml"
+    file.write_text(config, encoding="utf-8")
+    return file
 
 
-def configuration(production, sandbox):
+def create_store(binary: str, config: Path) -> None:
+    """Creates the store of production, which a gate never does; if there is one, this changes nothing."""
+    done = subprocess.run([binary, "store", "create", "--config", config], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"the store cannot be created: {done.stderr}")
+
+
+def gate_config(production: str, sandbox: str) -> str:
+    """Returns the configuration of a gate before these upstreams."""
     return f"""
 policies = "policies"
 
@@ -121,8 +135,8 @@ format = "json"
 """
 
 
-def listens(line, addresses):
-    """Notes an address that the log tells; true once all are known."""
+def note_address(line: LogLine, addresses: dict[str, str]) -> bool:
+    """Adds the address that a log line names; returns true once all three are known."""
     message = line.get("message", "")
     if message == "listening for callers":
         addresses[line["environment"]] = line["address"]
@@ -131,33 +145,35 @@ def listens(line, addresses):
     return len(addresses) == 3
 
 
-class Process:
-    def __init__(self, child):
-        self.child = child
-        self.lines = []
-        self.wanted = lambda line: False
-        self.ready = threading.Event()
-        self.reader = threading.Thread(target=self.read, daemon=True)
+class Program:
+    """A child process whose output a thread reads line by line."""
 
-    def until(self, wanted):
-        """Reads the output on; waits for the line that satisfies `wanted`."""
-        self.wanted = wanted
+    def __init__(self, child: "subprocess.Popen[str]") -> None:
+        self.child = child
+        self.log: list[LogLine] = []
+        self.is_wanted: Callable[[LogLine], bool] = lambda _: False
+        self.ready = threading.Event()
+        self.reader = threading.Thread(target=self.read_output, daemon=True)
+
+    def wait_for(self, is_wanted: Callable[[LogLine], bool]) -> list[LogLine]:
+        """Starts to read the output, and waits for the first line that is wanted."""
+        self.is_wanted = is_wanted
         self.reader.start()
         if not self.ready.wait(START_SECONDS) or self.child.poll() is not None:
-            raise RuntimeError(f"`{self.child.args[1]}` did not start: {self.lines}")
-        return self.lines
+            raise RuntimeError(f"`{command_name(self.child)}` did not start: {self.log}")
+        return self.log
 
-    def read(self):
-        for text in self.child.stdout:
-            line = read_line(text)
-            self.lines.append(line)
-            if not self.ready.is_set() and self.wanted(line):
+    def read_output(self) -> None:
+        for text in self.child.stdout or ():
+            line = parse_log_line(text)
+            self.log.append(line)
+            if not self.ready.is_set() and self.is_wanted(line):
                 self.ready.set()
         self.ready.set()
 
 
-def read_line(text):
-    """A line of the log; one that is not JSON is taken as a message."""
+def parse_log_line(text: str) -> LogLine:
+    """Returns a line of the log; a line that is not a JSON object becomes a message."""
     try:
         line = json.loads(text)
     except ValueError:
@@ -166,13 +182,14 @@ def read_line(text):
 
 
 @contextmanager
-def running(command):
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8")
-    process = Process(child)
+def run_program(command: Sequence[str | Path]) -> Iterator[Program]:
+    """Runs a program until the block ends; a program that ends before has failed."""
+    child = spawn(command)
+    program = Program(child)
     try:
-        yield process
+        yield program
         if child.poll() is not None:
-            raise RuntimeError(f"`{child.args[1]}` ended by itself: {process.lines[-5:]}")
+            raise RuntimeError(f"`{command_name(child)}` ended by itself: {program.log[-5:]}")
     finally:
         child.terminate()
         try:
@@ -180,5 +197,34 @@ def running(command):
         except subprocess.TimeoutExpired:
             child.kill()
             child.wait()
-        if process.reader.is_alive():
-            process.reader.join(10)
+        if program.reader.is_alive():
+            program.reader.join(10)
+
+
+def spawn(command: Sequence[str | Path]) -> "subprocess.Popen[str]":
+    """Starts a program whose output and errors come through one pipe."""
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8")
+
+
+def command_name(child: "subprocess.Popen[str]") -> str:
+    """Returns the subcommand that a child runs, such as `serve`."""
+    words = child.args if isinstance(child.args, list) else [child.args]
+    return str(words[1] if len(words) > 1 else words[0])
+
+
+def free_port() -> int:
+    """Returns a port of the loopback address on which nothing listens now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def wait_until(holds: Callable[[], object], seconds: float) -> bool:
+    """Returns true once `holds` is true, and false if that takes longer than `seconds`."""
+    end = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.1)
+    return True

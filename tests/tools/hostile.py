@@ -1,34 +1,46 @@
-"""Crowds of hostile senders before a gate, while good callers go on, and what memory they take:
-`python tests/tools/hostile.py SLUICE [--long]`.
+"""Sends slow, large and malformed requests to a gate from many connections, and measures good callers and memory.
 
-A third of the slow ones sends heads, a third bodies, a third reads answers, a
-byte a second; whoever is cut comes again, until the time is over. The gate has
-its timeouts as shipped. Then bodies that are far too large, and bodies that are
-malformed. Short: 200 slow ones for 35 seconds and 5,000 bodies; long: 2,000
-for 60 seconds and 100,000.
+Usage: `python tests/tools/hostile.py SLUICE [--long]`.
+
+A third of the slow clients sends a head, a third a body, a third reads a response, one byte a second. A client that is
+cut off connects again, until the time is over. The gate has its timeouts as shipped. Bodies that are far too large, and
+malformed bodies, follow. Short: 200 slow clients for 35 seconds and 5,000 bodies; long: 2,000 for 60 seconds and
+100,000.
 """
 
 import argparse
 import asyncio
-import os
+import contextlib
 import resource
 import socket
 import sys
 import threading
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
-from itertools import islice, cycle
+from itertools import cycle, islice
+from pathlib import Path
+from types import TracebackType
+from typing import Self
 
-from gate import TOKEN, gate
+from gate import TOKEN, RunningGate, start_gate, wait_until
 from report import Report
 
-# How long a slow one may last, and how long a count may take to come back.
-CUT_SECONDS = 30
-REST_SECONDS = 40
+Address = tuple[str, int]
+
+# How long a slow connection may last.
+MAX_SLOW_SECONDS = 30
+# How long the gate may take to close the slow connections after their clients left.
+CLOSE_SECONDS = 40
+# How long the gate may take to close its idle connections.
+IDLE_SECONDS = 70
 MIB = 1024 * 1024
 LARGE = b'{"users": []}' + b" " * (4 * MIB)
-USER = "/v2/users/9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11"
+USER_ID = "9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11"
+# The least record of a user.
+SMALL = f'{{"id": "{USER_ID}"}}'.encode()
+USER = f"/v2/users/{USER_ID}"
 HEAD = f"Host: gate.example\r\nAuthorization: {TOKEN}\r\n"
 JSON = "Content-Type: application/json\r\n"
 SLOW = {
@@ -49,34 +61,41 @@ MALFORMED = [
     b'{"a": ' + b'"' + b"x" * 60_000,
     b"nonsense",
 ]
-# Framed wrongly: the connection ends with the answer.
-CHUNKS = [b"zz\r\n{}\r\n0\r\n\r\n", b"2\n{}\n0\n\n", b"2\r\n{}0\r\n\r\n", b"2\r\n{}\r\n0\r\nX: y\r\n\r\n", b"100000000\r\n{}"]
+# Malformed chunks: the connection ends with the response.
+CHUNKS = [
+    b"zz\r\n{}\r\n0\r\n\r\n",
+    b"2\n{}\n0\n\n",
+    b"2\r\n{}0\r\n\r\n",
+    b"2\r\n{}\r\n0\r\nX: y\r\n\r\n",
+    b"100000000\r\n{}",
+]
 
 
 class Upstream:
-    """Answers everything at once: a search with 4 MiB, the rest with next to nothing."""
+    """Responds to everything at once: to a search with 4 MiB, to the rest with a few bytes."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.requests = 0
-        self.address = None
+        self.address = ""
         self.ready = threading.Event()
         threading.Thread(target=lambda: asyncio.run(self.listen()), daemon=True).start()
         self.ready.wait()
 
-    async def listen(self):
+    async def listen(self) -> None:
         server = await asyncio.start_server(self.serve, "127.0.0.1", 0)
-        self.address = "{}:{}".format(*server.sockets[0].getsockname())
+        host, port = server.sockets[0].getsockname()
+        self.address = f"{host}:{port}"
         self.ready.set()
         await server.serve_forever()
 
-    async def serve(self, reader, writer):
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
                 fields = dict(line.split(b": ", 1) for line in head.lower().split(b"\r\n")[1:] if line)
-                await reader.readexactly(int(fields.get(b"content-length", 0)))
+                await reader.readexactly(int(fields.get(b"content-length", b"0")))
                 self.requests += 1
-                body = LARGE if b"limit=" in head.split(b"\r\n")[0] else b'{"users": []}'
+                body = LARGE if b"limit=" in head.split(b"\r\n")[0] else SMALL
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n")
                 writer.write(b"Content-Length: %d\r\n\r\n" % len(body))
                 writer.write(body)
@@ -87,259 +106,259 @@ class Upstream:
             writer.close()
 
 
-class Crowd:
-    """Slow ones, each coming again when it is cut."""
+class SlowClients:
+    """Slow clients, each of which connects again when it is cut off."""
 
-    def __init__(self, address, count, seconds):
+    def __init__(self, address: Address, count: int, seconds: float) -> None:
         self.address = address
         self.count = count
         self.seconds = seconds
-        self.cuts = {kind: [] for kind in SLOW}
+        self.end = 0.0
+        # By kind, how many seconds each connection lasted until the gate closed it.
+        self.cuts: dict[str, list[float]] = {kind: [] for kind in SLOW}
 
-    def run(self):
-        asyncio.run(self.all())
+    def run(self) -> None:
+        asyncio.run(self.run_all())
 
-    async def all(self):
+    async def run_all(self) -> None:
         self.end = time.monotonic() + self.seconds
         kinds = islice(cycle(SLOW), self.count)
-        await asyncio.gather(*(self.again(kind, at) for at, kind in enumerate(kinds)))
+        await asyncio.gather(*(self.connect_repeatedly(kind, at) for at, kind in enumerate(kinds)))
 
-    async def again(self, kind, at):
+    async def connect_repeatedly(self, kind: str, at: int) -> None:
         # Not all in the same moment: the queue of a listener is short.
         await asyncio.sleep(at / 1000)
         while time.monotonic() < self.end:
             began = time.monotonic()
             try:
-                was_cut = await self.one(kind)
+                was_cut = await self.connect(kind)
             except (ConnectionError, TimeoutError):
                 was_cut = True
             if was_cut:
                 self.cuts[kind].append(time.monotonic() - began)
 
-    async def one(self, kind):
-        """True if the gate cut it, false if the time was over."""
+    async def connect(self, kind: str) -> bool:
+        """Returns true if the gate closed the connection, and false if the time was over."""
         loop = asyncio.get_running_loop()
-        with socket.socket() as line:
-            line.setblocking(False)
-            line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            await loop.sock_connect(line, self.address)
-            await loop.sock_sendall(line, SLOW[kind].encode())
+        with socket.socket() as stream:
+            stream.setblocking(False)
+            stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            await loop.sock_connect(stream, self.address)
+            await loop.sock_sendall(stream, SLOW[kind].encode())
             while time.monotonic() < self.end:
                 await asyncio.sleep(1)
                 if kind == "read":
-                    # Its end hides behind what it has not read; the gate's log tells when it was cut.
-                    if received(line, 1) == b"":
+                    # Unread data hides the end of the stream; the gate's log shows when it closed the connection.
+                    if receive(stream, 1) == b"":
                         return True
                     continue
-                if received(line, 4096) is not None:
+                if receive(stream, 4096) is not None:
                     return True
-                await loop.sock_sendall(line, b"a")
+                await loop.sock_sendall(stream, b"a")
         return False
 
 
-def received(line, count):
-    """What is there; `None` if nothing is yet."""
+def receive(stream: socket.socket, count: int) -> bytes | None:
+    """Returns the bytes that have arrived, or None if there are none yet."""
     try:
-        return line.recv(count)
+        return stream.recv(count)
     except BlockingIOError:
         return None
 
 
-class Good:
-    """Callers who mean well, one request after the other."""
+class GoodCallers:
+    """Callers that send one valid request after the other, until the `with` block ends."""
 
-    def __init__(self, address, callers):
-        self.errors = []
-        self.times = []
-        self.over = threading.Event()
+    def __init__(self, address: Address, callers: int) -> None:
+        self.errors: list[str] = []
+        self.times: list[float] = []
+        self.is_over = threading.Event()
         self.threads = [threading.Thread(target=self.call, args=(address, at)) for at in range(callers)]
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         for thread in self.threads:
             thread.start()
         return self
 
-    def __exit__(self, *_):
-        self.over.set()
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.is_over.set()
         for thread in self.threads:
             thread.join()
 
-    def call(self, address, at):
-        line = HTTPConnection(*address, timeout=20)
+    def call(self, address: Address, at: int) -> None:
+        connection = HTTPConnection(*address, timeout=20)
         headers = {"Authorization": TOKEN, "Content-Type": "application/json"}
-        while not self.over.wait(0.01):
+        while not self.is_over.wait(0.01):
             began = time.monotonic()
             try:
                 if at % 2:
-                    line.request("POST", USER, b"{}", headers)
+                    connection.request("POST", USER, b"{}", headers)
                 else:
-                    line.request("GET", "/v2/users", headers={"Authorization": TOKEN})
-                answer = line.getresponse()
-                answer.read()
-                if answer.status != 200:
-                    self.errors.append(answer.status)
+                    connection.request("GET", "/v2/users", headers={"Authorization": TOKEN})
+                response = connection.getresponse()
+                response.read()
+                if response.status != 200:
+                    self.errors.append(str(response.status))
             except OSError as error:
                 self.errors.append(repr(error))
-                line.close()
+                connection.close()
             self.times.append(time.monotonic() - began)
-        line.close()
+        connection.close()
 
 
-class Process:
-    def __init__(self, number):
-        self.folder = f"/proc/{number}"
+class ProcessUsage:
+    """The memory and the file descriptors of a process."""
 
-    def figure(self, name):
-        """In KiB."""
-        with open(f"{self.folder}/status", encoding="utf-8") as status:
-            return next(int(line.split()[1]) for line in status if line.startswith(f"{name}:"))
+    def __init__(self, pid: int) -> None:
+        self.folder = Path("/proc") / str(pid)
 
-    def forget_the_peak(self):
-        with open(f"{self.folder}/clear_refs", "w", encoding="utf-8") as refs:
-            refs.write("5")
+    def memory_kib(self, name: str) -> int:
+        lines = (self.folder / "status").read_text(encoding="utf-8").splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
 
-    def descriptors(self):
-        return len(os.listdir(f"{self.folder}/fd"))
+    def reset_peak(self) -> None:
+        (self.folder / "clear_refs").write_text("5", encoding="utf-8")
+
+    def descriptors(self) -> int:
+        return sum(1 for _ in (self.folder / "fd").iterdir())
 
 
-def metric(address, name):
-    line = HTTPConnection(*address, timeout=20)
-    line.request("GET", "/metrics", headers={"Connection": "close"})
-    text = line.getresponse().read().decode()
-    line.close()
+def read_metric(address: Address, name: str) -> int:
+    connection = HTTPConnection(*address, timeout=20)
+    connection.request("GET", "/metrics", headers={"Connection": "close"})
+    text = connection.getresponse().read().decode()
+    connection.close()
     found = [int(row.rsplit(" ", 1)[1]) for row in text.splitlines() if row.startswith(name)]
     return found[0] if found else 0
 
 
-def until(holds, seconds):
-    """Whether it holds in time."""
-    end = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.1)
-    return True
-
-
-def pair(address):
-    host, port = address.rsplit(":", 1)
+def parse_address(text: str) -> Address:
+    host, port = text.rsplit(":", 1)
     return host, int(port)
 
 
-def slow(report, one, process, count, seconds):
-    address, probes = pair(one.addresses["production"]), pair(one.addresses["probes"])
-    open_now = lambda: metric(probes, 'sluice_connections_open{listener="production"}')
-    with Good(address, 2):
+def try_slow_clients(report: Report, gate: RunningGate, usage: ProcessUsage, count: int, seconds: float) -> None:
+    address, probes = parse_address(gate.addresses["production"]), parse_address(gate.addresses["probes"])
+
+    def open_connections() -> int:
+        return read_metric(probes, 'sluice_connections_open{listener="production"}')
+
+    with GoodCallers(address, 2):
         time.sleep(0.5)
-    report.check("no connection is left of the first callers", "" if until(lambda: open_now() == 0, 70) else open_now())
-    base = process.descriptors()
-    told = len(one.lines)
-    crowd = Crowd(address, count, seconds)
-    with Good(address, 8) as good:
-        crowd.run()
-        # Those who never read hide their end from their senders, not from the gate.
-        gone = until(lambda: open_now() <= len(good.threads), REST_SECONDS)
-    report.check("slow ones are gone", "" if gone else f"{open_now()} connections are open")
-    lines = [line for line in one.lines[told:] if line.get("message") == "request"]
+    is_idle = wait_until(lambda: open_connections() == 0, IDLE_SECONDS)
+    report.check_that("no connection is left of the first callers", is_idle, open_connections())
+    base = usage.descriptors()
+    seen = len(gate.log)
+    clients = SlowClients(address, count, seconds)
+    with GoodCallers(address, 8) as good:
+        clients.run()
+        # Clients that never read do not see that the gate closed their connection; the gate's own count is right.
+        are_closed = wait_until(lambda: open_connections() <= len(good.threads), CLOSE_SECONDS)
+    report.check_that("slow connections are closed", are_closed, f"{open_connections()} connections are open")
+    lines = [line for line in gate.log[seen:] if line.get("message") == "request"]
     reads = [int(line["whole_us"]) / 1e6 for line in lines if int(line["bytes_out"]) > 2000]
-    for kind, times in (*crowd.cuts.items(), ("read, as the gate tells it", reads)):
+    for kind, times in (*clients.cuts.items(), ("read, by the gate's log", reads)):
         longest = max(times, default=0)
         print(f"slow {kind}: {len(times)} ended, the longest after {longest:.1f} s")
-        report.check(f"slow {kind} is cut", f"after {longest:.1f} s" if longest > CUT_SECONDS else "")
-    report.check("some were cut in each way", "" if all(crowd.cuts[k] for k in ("head", "body")) and reads else crowd.cuts)
-    report.check("good callers hear no error", ", ".join(map(str, good.errors[:5])))
+        report.check_that(f"slow {kind} is cut off", longest <= MAX_SLOW_SECONDS, f"after {longest:.1f} s")
+    is_each = bool(clients.cuts["head"] and clients.cuts["body"] and reads)
+    report.check_that("each kind is cut off at least once", is_each, clients.cuts)
+    report.check("good callers see no error", ", ".join(good.errors[:5]))
     times = sorted(good.times)
-    at = lambda share: times[int(len(times) * share)] * 1000
-    print(f"good callers: {len(times)} calls, {len(good.errors)} errors, p50 {at(0.5):.1f} ms, p99 {at(0.99):.1f} ms")
-    back = until(lambda: process.descriptors() <= base, 70)
-    print(f"descriptors: {base} at rest, {process.descriptors()} after it")
-    report.check("descriptors come back", "" if back else f"{process.descriptors()}, {base} before")
+    p50, p99 = (times[int(len(times) * share)] * 1000 for share in (0.5, 0.99))
+    print(f"good callers: {len(times)} calls, {len(good.errors)} errors, p50 {p50:.1f} ms, p99 {p99:.1f} ms")
+    are_freed = wait_until(lambda: usage.descriptors() <= base, IDLE_SECONDS)
+    print(f"descriptors: {base} at rest, {usage.descriptors()} afterwards")
+    report.check_that("descriptors are freed", are_freed, f"{usage.descriptors()}, {base} before")
 
 
-def exchange(line, request):
-    """Status and whether the connection goes on; 0 where it was cut before an answer could be read."""
+def exchange(stream: socket.socket, request: bytes) -> tuple[int, bool]:
+    """Returns the status, and whether the connection stays open; 0 if it was cut before a response could be read."""
+    with contextlib.suppress(OSError):
+        stream.sendall(request)
     try:
-        line.sendall(request)
-    except OSError:
-        pass
-    try:
-        answer = b""
-        while b"\r\n\r\n" not in answer:
-            piece = line.recv(65536)
+        response = b""
+        while b"\r\n\r\n" not in response:
+            piece = stream.recv(65536)
             if not piece:
                 return 0, False
-            answer += piece
-        head, body = answer.split(b"\r\n\r\n", 1)
+            response += piece
+        head, body = response.split(b"\r\n\r\n", 1)
         fields = dict(row.split(b": ", 1) for row in head.lower().split(b"\r\n")[1:])
         while len(body) < int(fields[b"content-length"]):
-            body += line.recv(65536)
+            body += stream.recv(65536)
         return int(head.split()[1]), fields[b"connection"] == b"keep-alive"
     except OSError:
         return 0, False
 
 
-def post(framing, body):
+def make_post(framing: str, body: bytes) -> bytes:
     return f"POST {USER} HTTP/1.1\r\n{HEAD}{JSON}{framing}\r\n\r\n".encode() + body
 
 
-def large(report, one, process):
-    address = pair(one.addresses["production"])
+def try_large_bodies(report: Report, gate: RunningGate, usage: ProcessUsage) -> None:
+    address = parse_address(gate.addresses["production"])
     body = b" " * (16 * MIB)
     chunk = b"10000\r\n" + b" " * 65536 + b"\r\n"
     shapes = {
-        "with a length": post(f"Content-Length: {len(body)}", body),
-        "in chunks": post("Transfer-Encoding: chunked", chunk * 256 + b"0\r\n\r\n"),
+        "with a length": make_post(f"Content-Length: {len(body)}", body),
+        "in chunks": make_post("Transfer-Encoding: chunked", chunk * 256 + b"0\r\n\r\n"),
     }
 
-    def send(request):
-        with socket.create_connection(address, 30) as line:
-            return exchange(line, request)[0]
+    def send(request: bytes) -> int:
+        with socket.create_connection(address, 30) as stream:
+            return exchange(stream, request)[0]
 
     for shape, request in shapes.items():
-        process.forget_the_peak()
-        base = process.figure("VmRSS")
+        usage.reset_peak()
+        base = usage.memory_kib("VmRSS")
         with ThreadPoolExecutor(64) as callers:
             statuses = sorted(set(callers.map(send, [request] * 64)))
-        grown, most = process.figure("VmHWM") - base, 64 * (1024 + 256)
-        print(f"64 bodies of 16 MiB {shape}: {grown} KiB more than {base}, at most {most}; answered {statuses}")
-        report.check(f"64 bodies of 16 MiB {shape}", f"{grown} KiB" if grown > most else "")
+        grown, most = usage.memory_kib("VmHWM") - base, 64 * (1024 + 256)
+        print(f"64 bodies of 16 MiB {shape}: {grown} KiB more than {base}, at most {most}; statuses {statuses}")
+        report.check_that(f"64 bodies of 16 MiB {shape} take little memory", grown <= most, f"{grown} KiB")
         wrong = [status for status in statuses if status not in (0, 413, 503)]
-        report.check(f"they are refused {shape}", wrong and str(wrong))
+        report.check_that(f"the gate refuses them {shape}", not wrong, wrong)
 
 
-def malformed(report, one, process, upstream, count):
-    address = pair(one.addresses["production"])
-    requests = [post(f"Content-Length: {len(body)}", body) for body in MALFORMED]
-    requests += [post("Transfer-Encoding: chunked", body) for body in CHUNKS]
-    found = {}
+def try_malformed_bodies(
+    report: Report, gate: RunningGate, usage: ProcessUsage, upstream: Upstream, count: int
+) -> None:
+    address = parse_address(gate.addresses["production"])
+    requests = [make_post(f"Content-Length: {len(body)}", body) for body in MALFORMED]
+    requests += [make_post("Transfer-Encoding: chunked", body) for body in CHUNKS]
+    statuses: Counter[int] = Counter()
 
-    def send(own):
-        line = None
+    def send_many(own: int) -> None:
+        stream = None
         for at in range(own):
-            line = line or socket.create_connection(address, 30)
-            status, goes_on = exchange(line, requests[at % len(requests)])
-            found[status] = found.get(status, 0) + 1
-            if not goes_on:
-                line.close()
-                line = None
-        if line:
-            line.close()
+            stream = stream or socket.create_connection(address, 30)
+            status, stays_open = exchange(stream, requests[at % len(requests)])
+            statuses[status] += 1
+            if not stays_open:
+                stream.close()
+                stream = None
+        if stream:
+            stream.close()
 
-    send(len(requests) * 20)
-    found.clear()
-    process.forget_the_peak()
-    base, before = process.figure("VmRSS"), upstream.requests
+    send_many(len(requests) * 20)
+    statuses.clear()
+    usage.reset_peak()
+    base, before = usage.memory_kib("VmRSS"), upstream.requests
     with ThreadPoolExecutor(8) as callers:
-        list(callers.map(send, [count // 8] * 8))
-    grown = process.figure("VmHWM") - base
-    print(f"{count} malformed bodies: {grown} KiB more than {base}; answered {dict(sorted(found.items()))}")
-    report.check("malformed bodies take no memory", f"{grown} KiB" if grown > 32 * 1024 else "")
-    report.check("they are all refused", "" if set(found) == {400} else found)
-    report.check("none reaches upstream", upstream.requests - before)
+        list(callers.map(send_many, [count // 8] * 8))
+    grown = usage.memory_kib("VmHWM") - base
+    print(f"{count} malformed bodies: {grown} KiB more than {base}; statuses {dict(sorted(statuses.items()))}")
+    report.check_that("malformed bodies take no memory", grown <= 32 * 1024, f"{grown} KiB")
+    report.check_that("the gate refuses them all", set(statuses) == {400}, statuses)
+    reached = upstream.requests - before
+    report.check_that("none reaches upstream", reached == 0, reached)
 
 
-def main():
-    parser = argparse.ArgumentParser()
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("sluice")
     parser.add_argument("--long", action="store_true")
     options = parser.parse_args()
@@ -348,11 +367,11 @@ def main():
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     report = Report()
     upstream = Upstream()
-    with gate(options.sluice, upstream.address, Upstream().address) as one:
-        process = Process(one.process)
-        malformed(report, one, process, upstream, bodies)
-        large(report, one, process)
-        slow(report, one, process, count, seconds)
+    with start_gate(options.sluice, upstream.address, Upstream().address) as gate:
+        usage = ProcessUsage(gate.pid)
+        try_malformed_bodies(report, gate, usage, upstream, bodies)
+        try_large_bodies(report, gate, usage)
+        try_slow_clients(report, gate, usage, count, seconds)
     return report.close()
 
 

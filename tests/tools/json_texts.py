@@ -1,12 +1,16 @@
-"""Texts to post: nasty ones written by hand, and random ones that are almost or exactly right."""
+"""JSON texts to post: edge cases written by hand, and random texts that are valid or nearly so."""
 
 import json
+from collections.abc import Iterator
+from random import Random
+from typing import Any, NamedTuple
 
+# The fates of a text: the gate sends it on, or refuses it with this error code.
 SENT = "sent"
 BROKEN = "INVALID_JSON"
 WRONG = "INVALID_REQUEST"
 
-# Numbers at the edges of what parsers agree on, with what becomes of them.
+# Numbers on which parsers may disagree, each with its fate.
 NUMBERS = [
     ("0", SENT),
     ("0.0", SENT),
@@ -52,14 +56,14 @@ NUMBERS = [
     ("\uff11", BROKEN),
 ]
 
-# Strings, between their quotes.
+# The insides of strings.
 STRINGS = [
     ("", SENT),
     ("\\u0061", SENT),
     ("\\u0000", SENT),
     ("\\u007f\\u0080", SENT),
     ("\\/", SENT),
-    ("\\\"\\\\\\b\\f\\n\\r\\t", SENT),
+    ('\\"\\\\\\b\\f\\n\\r\\t', SENT),
     ("\u2028\u2029", SENT),
     ("\\u2028\\u2029", SENT),
     ("\ufeff", SENT),
@@ -93,7 +97,7 @@ STRINGS = [
     ("\x1f", BROKEN),
 ]
 
-# Whole bodies of the open operation.
+# Bodies of the operation whose schema allows any member.
 BODIES = [
     (b"{}", SENT),
     (b" \t\r\n{ } \n", SENT),
@@ -164,8 +168,8 @@ BODIES = [
 ]
 
 
-def by_hand():
-    """Bodies of the open operation, with what must become of each."""
+def handwritten_bodies() -> Iterator[tuple[bytes, str]]:
+    """Yields bodies of the operation whose schema allows any member, each with its fate."""
     yield from BODIES
     for number, fate in NUMBERS:
         yield f'{{"a":{number}}}'.encode(), fate
@@ -175,48 +179,55 @@ def by_hand():
         yield f'{{"a":{{"{string}":[]}}}}'.encode(), fate
 
 
-class Maker:
-    """Random texts, from a seeded source."""
+class RawNumber(NamedTuple):
+    """A number, written as `text`."""
 
-    def __init__(self, random, swaps):
+    text: str
+
+
+class TextMaker:
+    """Makes random JSON texts from a seeded source."""
+
+    def __init__(self, random: Random, swaps: list[bytes]) -> None:
         self.random = random
         self.swaps = swaps
 
-    def open_body(self):
+    def open_body(self) -> bytes:
+        """Returns a body of the operation whose schema allows any member."""
         members = {self.name(): self.value(3) for _ in range(self.random.randrange(6))}
-        return self.spoilt(self.written(members))
+        return self.spoil(self.write(members))
 
-    def swap(self):
+    def swap(self) -> bytes:
         swap = json.loads(self.random.choice(self.swaps))
         if self.random.random() < 0.3:
             place = self.random.choice([swap, swap["source"], swap["destination"]])
             name = self.random.choice([*place, self.name()])
             place[name] = self.value(1)
         if isinstance(swap.get("requestId"), str):
-            # No other text bears it, whatever is spoilt in either.
+            # Unique, even if either text is spoilt later.
             swap["requestId"] = f"{self.random.getrandbits(64):016x}{swap['requestId'][:100]}"
-        return self.spoilt(self.written(swap))
+        return self.spoil(self.write(swap))
 
-    def value(self, depth):
+    def value(self, depth: int) -> Any:
         kind = self.random.randrange(8 if depth else 5)
         if kind == 0:
             return self.random.choice([None, True, False])
         if kind < 3:
-            return Raw(self.number())
+            return RawNumber(self.number())
         if kind < 5:
             return self.name()
         if kind == 5:
             return [self.value(depth - 1) for _ in range(self.random.randrange(4))]
         return {self.name(): self.value(depth - 1) for _ in range(self.random.randrange(4))}
 
-    def name(self):
+    def name(self) -> str:
         if self.random.random() < 0.1:
             return self.random.choice(["__proto__", "constructor", "requestId", "amount", "0", "00", ""])
         ranges = [(0x20, 0x7E), (0, 0x1F), (0x7F, 0x7FF), (0x800, 0xD7FF), (0xE000, 0xFFFF), (0x10000, 0x10FFFF)]
         picked = self.random.choices(ranges, weights=[12, 1, 1, 1, 1, 1], k=self.random.randrange(8))
         return "".join(chr(self.random.randint(*bounds)) for bounds in picked)
 
-    def number(self):
+    def number(self) -> str:
         if self.random.random() < 0.1:
             return self.random.choice(NUMBERS)[0]
         digits = str(self.random.randrange(10 ** self.random.randint(1, 16)))
@@ -224,32 +235,32 @@ class Maker:
         text = digits if cut == len(digits) else f"{digits[:cut] or '0'}.{digits[cut:]}"
         return text.lstrip("0") if text.startswith("00") else self.random.choice(["", "", "-"]) + text
 
-    def written(self, value):
-        """A value in one of its many spellings."""
+    def write(self, value: Any) -> str:
+        """Returns a value in one of its many spellings."""
         space = self.random.choice(["", "", " ", "\n\t"])
-        if isinstance(value, Raw):
+        if isinstance(value, RawNumber):
             return value.text
         if isinstance(value, str):
-            return '"' + "".join(map(self.character, value)) + '"'
+            return '"' + "".join(map(self.write_character, value)) + '"'
         if isinstance(value, list):
-            return f"[{space}" + f"{space},".join(map(self.written, value)) + f"{space}]"
+            return f"[{space}" + f"{space},".join(map(self.write, value)) + f"{space}]"
         if isinstance(value, dict):
             members = list(value.items())
             self.random.shuffle(members)
-            pairs = [f"{self.written(name)}{space}:{space}{self.written(member)}" for name, member in members]
+            pairs = [f"{self.write(name)}{space}:{space}{self.write(member)}" for name, member in members]
             return "{" + f",{space}".join(pairs) + f"{space}}}"
         return json.dumps(value)
 
-    def character(self, char):
-        plain = char not in '"\\' and char >= " "
-        if plain and self.random.random() < 0.9:
+    def write_character(self, char: str) -> str:
+        is_plain = char not in '"\\' and char >= " "
+        if is_plain and self.random.random() < 0.9:
             return char
         units = char.encode("utf-16-be")
         escapes = [f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2)]
         return "".join(self.random.choice([escape, escape[:2] + escape[2:].upper()]) for escape in escapes)
 
-    def spoilt(self, text):
-        """One text in three is broken somewhere."""
+    def spoil(self, text: str) -> bytes:
+        """Breaks one text in three somewhere."""
         body = bytearray(text.encode())
         if self.random.random() > 0.33:
             return bytes(body)
@@ -260,18 +271,12 @@ class Maker:
             case 1:
                 body[at] = self.random.randrange(256)
             case 2:
-                body[at:at] = self.random.choice([b'"', b",", b"{", b"}", b"\\", b"\x00", b"0", b"e1", b"-", b"\xed\xa0\x80"])
+                pieces = [b'"', b",", b"{", b"}", b"\\", b"\x00", b"0", b"e1", b"-", b"\xed\xa0\x80"]
+                body[at:at] = self.random.choice(pieces)
             case 3:
                 del body[at:]
             case 4:
-                # A piece that stands twice: now and then a member.
+                # Repeats a piece, now and then a whole member.
                 end = self.random.randint(at, len(body))
                 body[at:at] = body[at:end] + b","
         return bytes(body)
-
-
-class Raw:
-    """A number as it is to be written."""
-
-    def __init__(self, text):
-        self.text = text

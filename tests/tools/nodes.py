@@ -1,17 +1,17 @@
-"""Two gates on one Redis, while gates are killed and the Redis is in trouble:
-`python tests/tools/nodes.py SLUICE [--long] [--seed N]`.
+"""Runs two gates on one Redis, while gates are killed and the Redis is in trouble.
 
-The simulator behind the gates is not idempotent: what reaches it twice happens
-twice. Callers repeat at either gate until they know. Three runs: gates killed
-at random moments; a Redis that is killed, frozen, refused, half open, slow, or
-whose answers are lost; and two gates that race for each requestId, some with
-another body or by another caller. Nothing may happen twice; journal, claims and
-audit chains agree; every call ends in time; money comes back with the Redis.
-Short: 400 swaps, 3 kills a gate, each trouble once, 200 races; long: 10,000, 15,
-each 20 times, and 5,000.
+Usage: `python tests/tools/nodes.py SLUICE [--long] [--seed N]`.
+
+The simulator behind the gates is not idempotent: a call that reaches it twice takes effect twice. Callers repeat their
+swaps at either gate until they know the outcome. Three runs: gates are killed at random moments; the Redis is killed,
+frozen, refused, half open or slow, or its answers are lost; and two gates race for each requestId, some of them with
+another body or for another caller. Nothing may happen twice; journal, claims and audit log agree; every call ends in
+time; money moves again with the Redis. Short: 400 swaps, 3 kills of each gate, each trouble once, 200 races; long:
+10,000, 15, each trouble 20 times, and 5,000.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -22,87 +22,120 @@ import sys
 import tempfile
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
+from typing import IO, Any, NamedTuple
 
-from gate import TOKEN, simulator, token
-from kill import CALLERS, Gate, Swaps, caller, check_audit, check_swaps, free_port, journal, killer, post, together
+from gate import TOKEN, free_port, make_token, start_simulator
 from report import Report
+from swaps import (
+    CALLERS,
+    KillableGate,
+    Reply,
+    Swaps,
+    call_until_known,
+    check_audit,
+    check_swaps,
+    kill_repeatedly,
+    post_swap,
+    read_journal,
+    run_together,
+)
 
 DEADLINE_SECONDS = 0.5
-# A call ends within this: to begin and to settle, each with a second look, upstream between them, and two seconds that
-# callers wish to wait.
-BOUND_SECONDS = 9
-RECOVERY_SECONDS = 2
-OTHER = f"Bearer {token('another')}"
-# In what trouble the Redis can be; the last four are troubles of the way to it.
+# A call ends within this time: it begins and settles, each with a second try, has upstream between them, and waits the
+# two seconds that callers ask for.
+CALL_LIMIT_SECONDS = 9
+RECOVERY_LIMIT_SECONDS = 2
+OTHER_TOKEN = f"Bearer {make_token('another')}"
+# The troubles of a Redis; the last four are troubles of its network.
 TROUBLES = ["killed", "frozen", "slow", "mute", "half open", "refused"]
 
 
 class Redis:
-    """A Redis that keeps all on disk before it answers."""
+    """A Redis that writes everything to disk before it answers."""
 
-    def __init__(self, folder):
-        self.folder, self.port, self.child = Path(folder), free_port(), None
-        self.start()
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.child = self.spawn()
 
-    def start(self):
-        command = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "yes"]
-        command += ["--appendfsync", "always", "--dir", self.folder]
-        self.child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-        until = time.monotonic() + 20
-        while not self.is_there():
-            if time.monotonic() > until or self.child.poll() is not None:
+    def spawn(self) -> "subprocess.Popen[bytes]":
+        command: list[str | Path] = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
+        command += ["--appendonly", "yes", "--appendfsync", "always", "--dir", self.folder]
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        end = time.monotonic() + 20
+        while not self.is_up():
+            if time.monotonic() > end or child.poll() is not None:
                 raise RuntimeError("the Redis did not start")
             time.sleep(0.01)
+        return child
 
-    def is_there(self):
+    def restart(self) -> None:
+        self.child = self.spawn()
+
+    def is_up(self) -> bool:
         try:
-            return self.ask("PING") == "PONG"
+            return bool(self.ask("PING") == "PONG")
         except (OSError, RuntimeError):
             return False
 
-    def kill(self):
+    def kill(self) -> None:
         self.child.kill()
         self.child.wait()
 
-    def freeze(self):
+    def freeze(self) -> None:
         self.child.send_signal(signal.SIGSTOP)
 
-    def thaw(self):
+    def thaw(self) -> None:
         self.child.send_signal(signal.SIGCONT)
 
-    def ask(self, *words):
+    def ask(self, *words: object) -> Any:
+        """Sends one command; returns the reply."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=20) as stream:
-            words = [str(word).encode() for word in words]
-            stream.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words))
-            return read(stream.makefile("rb"))
+            texts = [str(word).encode() for word in words]
+            arguments = b"".join(b"$%d\r\n%s\r\n" % (len(text), text) for text in texts)
+            stream.sendall(b"*%d\r\n" % len(texts) + arguments)
+            return read_reply(stream.makefile("rb"))
 
 
-def read(stream):
-    """One answer of a Redis."""
+def read_reply(stream: IO[bytes]) -> Any:
+    """Reads one reply of a Redis."""
     line = stream.readline().decode().rstrip()
     kind, rest = line[:1], line[1:]
     if kind == "*":
-        return [read(stream) for _ in range(int(rest))]
+        return [read_reply(stream) for _ in range(int(rest))]
     if kind == "$":
         return None if rest == "-1" else stream.read(int(rest) + 2)[:-2]
     if kind in ("-", ""):
-        raise RuntimeError(rest or "no answer")
+        raise RuntimeError(rest or "no reply")
     return rest
 
 
-class Road:
-    """The way to the Redis, on which anything can happen to what is said."""
+@contextmanager
+def start_redis(folder: str) -> Iterator[Redis]:
+    redis = Redis(Path(folder))
+    try:
+        yield redis
+    finally:
+        redis.kill()
 
-    def __init__(self, to):
-        self.to, self.how, self.open = to, "well", set()
+
+class Proxy:
+    """A TCP proxy before the Redis, which can delay, lose or refuse what it carries."""
+
+    def __init__(self, to: int) -> None:
+        self.to = to
+        self.mode = "well"
+        self.open: set[socket.socket] = set()
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=256)
-        self.port = self.listener.getsockname()[1]
+        self.port: int = self.listener.getsockname()[1]
         threading.Thread(target=self.listen, daemon=True).start()
 
-    def listen(self):
+    def listen(self) -> None:
         while True:
             client, _ = self.listener.accept()
             try:
@@ -110,7 +143,7 @@ class Road:
             except OSError:
                 client.close()
                 continue
-            if self.how == "refused":
+            if self.mode == "refused":
                 client.close()
                 server.close()
                 continue
@@ -118,42 +151,39 @@ class Road:
             threading.Thread(target=self.carry, args=(client, server, False), daemon=True).start()
             threading.Thread(target=self.carry, args=(server, client, True), daemon=True).start()
 
-    def carry(self, source, sink, is_answer):
-        try:
+    def carry(self, source: socket.socket, sink: socket.socket, is_reply: bool) -> None:
+        with contextlib.suppress(OSError):
             while data := source.recv(65_536):
-                if self.how == "half open" or (self.how == "mute" and is_answer):
+                if self.mode == "half open" or (self.mode == "mute" and is_reply):
                     continue
-                if self.how == "slow" and is_answer:
+                if self.mode == "slow" and is_reply:
                     time.sleep(DEADLINE_SECONDS * 1.5)
                 sink.sendall(data)
-        except OSError:
-            pass
-        for one in (source, sink):
-            self.open.discard(one)
-            cut(one)
+        for stream in (source, sink):
+            self.open.discard(stream)
+            cut(stream)
 
-    def become(self, how):
-        self.how = how
-        if how == "refused":
-            for one in list(self.open):
-                cut(one)
+    def set_mode(self, mode: str) -> None:
+        self.mode = mode
+        if mode == "refused":
+            for stream in list(self.open):
+                cut(stream)
 
 
-def cut(stream):
-    try:
+def cut(stream: socket.socket) -> None:
+    """Ends a connection in both directions, also under a thread that reads from it."""
+    with contextlib.suppress(OSError):
         stream.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        pass
     stream.close()
 
 
 class Pair:
-    """Two gates that share a Redis, each in a folder of its own."""
+    """Two gates that share a Redis, each with a folder of its own."""
 
-    def __init__(self, binary, upstream, folder, port):
-        def one(node):
+    def __init__(self, binary: str, upstream: str, folder: str, port: int) -> None:
+        def make_gate(node: str) -> KillableGate:
             (Path(folder) / node).mkdir()
-            more = f"""
+            store = f"""
 [store]
 kind = "redis"
 node = "{node}"
@@ -162,205 +192,256 @@ node = "{node}"
 url = "redis://127.0.0.1:{port}"
 timeout_ms = {int(DEADLINE_SECONDS * 1000)}
 """
-            return Gate(binary, upstream, Path(folder) / node, more)
+            return KillableGate(binary, upstream, Path(folder) / node, store)
 
-        self.gates = [one("left"), one("right")]
+        self.gates = [make_gate("left"), make_gate("right")]
         for gate in self.gates:
             gate.start()
 
-    def end(self, report, name):
-        codes = [gate.end() for gate in self.gates]
-        report.check(f"{name}: both end in order", "" if codes == [0, 0] else f"exit codes {codes}")
+    def stop(self, report: Report, name: str) -> None:
+        codes = [gate.stop() for gate in self.gates]
+        report.check_that(f"{name}: both gates stop in order", codes == [0, 0], f"exit codes {codes}")
 
 
-def check_claims(report, name, redis, effects):
-    """The store beside the journal; what was being sent is so no longer than its lease."""
-    until, claims = time.monotonic() + 30, {}
-    while time.monotonic() < until:
-        claims = claims_in(redis)
+def check_all(binary: str, report: Report, name: str, redis: Redis, pair: Pair, upstream: str) -> None:
+    """Checks the claims, stops the gates, and checks their audit log."""
+    check_claims(report, name, redis, read_journal(upstream))
+    pair.stop(report, name)
+    check_audit(binary, report, name, [gate.audit_folder for gate in pair.gates], read_journal(upstream))
+
+
+def check_claims(report: Report, name: str, redis: Redis, effects: Mapping[str, int]) -> None:
+    """Compares the store with the journal, once no claim is in `sending` (its lease ends that state)."""
+    end = time.monotonic() + 30
+    claims: dict[str, str] = {}
+    while time.monotonic() < end:
+        claims = read_claims(redis)
         if "sending" not in claims.values():
             break
         time.sleep(0.5)
-    executed = {k for k, state in claims.items() if state == "executed"}
-    wrong = [k for k in executed if effects.get(k) != 1]
-    wrong += [k for k, n in effects.items() if n and claims.get(k) not in ("executed", "unknown")]
-    report.check(f"{name}: journal and claims agree", ", ".join(f"{k}: {claims.get(k)}" for k in wrong[:3]))
-    report.check(f"{name}: nothing is left in sending", "" if "sending" not in claims.values() else "some is")
+    executed = {request_id for request_id, state in claims.items() if state == "executed"}
+    wrong = [request_id for request_id in executed if effects.get(request_id) != 1]
+    wrong += [
+        request_id
+        for request_id, count in effects.items()
+        if count and claims.get(request_id) not in ("executed", "unknown")
+    ]
+    shown = ", ".join(f"{request_id}: {claims.get(request_id)}" for request_id in wrong[:3])
+    report.check(f"{name}: journal and claims agree", shown)
+    report.check_that(f"{name}: no claim remains in `sending`", "sending" not in claims.values(), "some do")
 
 
-def claims_in(redis):
-    prefix, found, cursor = "sluice:{production}:r:claim:request/", {}, "0"
+def read_claims(redis: Redis) -> dict[str, str]:
+    """Returns the state of every claim in the store, by requestId."""
+    prefix, cursor = "sluice:{production}:r:claim:request/", "0"
+    states: dict[str, str] = {}
     while True:
-        cursor, keys = redis.ask("SCAN", cursor, "MATCH", prefix.replace("[", "\\[") + "*", "COUNT", 1000)
+        next_cursor, keys = redis.ask("SCAN", cursor, "MATCH", prefix.replace("[", "\\[") + "*", "COUNT", 1000)
         for key in keys:
             content = redis.ask("HGET", key.decode(), "c")
             if content:
                 claim = json.loads(content)
-                found[claim["requestId"]] = claim["state"]
-        if (cursor := cursor.decode()) == "0":
-            return found
+                states[claim["requestId"]] = state_of(claim["state"])
+        cursor = next_cursor.decode()
+        if cursor == "0":
+            return states
 
 
-def killed(binary, report, count, kills, seed):
+def state_of(state: Any) -> str:
+    """Returns the word of a state, which is a word, or an object with one member."""
+    [word] = [state] if isinstance(state, str) else list(state)
+    if word == "done":
+        return "executed" if state["done"]["executed"] else "not-executed"
+    return str(word)
+
+
+def run_with_kills(binary: str, report: Report, count: int, kills: int, seed: int) -> None:
     name, chance = "gates killed", random.Random(seed)
-    with simulator(binary, "--latency-ms", "2") as upstream, tempfile.TemporaryDirectory(prefix="sluice-") as folder:
-        redis = Redis(folder)
-        try:
-            pair, swaps = Pair(binary, upstream, folder, redis.port), Swaps(count, name)
-            effects_of = lambda request_id: journal(upstream).get(request_id, 0)
-            killers = [lambda gate=gate: killer(gate, swaps, kills, chance) for gate in pair.gates]
-            spent = together([lambda: caller(pair.gates, swaps, effects_of)] * CALLERS + killers, swaps)
-            check_swaps(report, name, pair.gates, swaps, upstream)
-            counts = [gate.kills for gate in pair.gates]
-            report.check(f"{name}: killed {counts} times", "" if min(counts) >= kills else f"{kills} were wanted")
-            check_claims(report, name, redis, journal(upstream))
-            pair.end(report, name)
-            check_audit(binary, report, name, [gate.audit for gate in pair.gates], journal(upstream))
-            print(f"{name}: {count} swaps in {spent:.0f} s, {counts} kills, {swaps.told()}")
-        finally:
-            redis.kill()
+    with (
+        start_simulator(binary, "--latency-ms", "2") as upstream,
+        tempfile.TemporaryDirectory(prefix="sluice-") as folder,
+        start_redis(folder) as redis,
+    ):
+        pair, swaps = Pair(binary, upstream, folder, redis.port), Swaps(count, name)
+
+        def make_killer(gate: KillableGate) -> Callable[[], object]:
+            return lambda: kill_repeatedly(gate, swaps, kills, chance)
+
+        jobs: list[Callable[[], object]] = [lambda: call_until_known(pair.gates, swaps, upstream)] * CALLERS
+        spent = run_together([*jobs, *map(make_killer, pair.gates)], swaps)
+        check_swaps(report, name, pair.gates, swaps, upstream)
+        counts = [gate.kills for gate in pair.gates]
+        report.check_that(f"{name}: killed {counts} times", min(counts) >= kills, f"{kills} were wanted")
+        check_all(binary, report, name, redis, pair, upstream)
+        print(f"{name}: {count} swaps in {spent:.0f} s, {counts} kills, {swaps.summary()}")
 
 
-class Trouble:
-    """What the Redis goes through, and what is seen of it."""
+class Troublemaker:
+    """Brings the Redis into one trouble after the other, and watches the gates meanwhile."""
 
-    def __init__(self, redis, road, pair, swaps, chance):
-        self.redis, self.road, self.pair, self.swaps, self.chance = redis, road, pair, swaps, chance
-        self.seen, self.longest_recovery, self.is_over, self.reads = [], 0, False, 0
+    def __init__(self, redis: Redis, proxy: Proxy, pair: Pair, swaps: Swaps, chance: random.Random) -> None:
+        self.redis = redis
+        self.proxy = proxy
+        self.pair = pair
+        self.swaps = swaps
+        self.chance = chance
+        # Each trouble, and how many seconds the gates took to recover from it.
+        self.recoveries: list[tuple[str, float]] = []
+        self.is_over = False
+        self.reads = 0
 
-    def all(self, count):
-        """One kind after the other, so many in all."""
+    def make_all(self, count: int) -> None:
         try:
             for at in range(count):
-                self.one(TROUBLES[at % len(TROUBLES)], at)
+                self.make_one(TROUBLES[at % len(TROUBLES)], at)
         finally:
             self.is_over = True
+            self.swaps.stop()
 
-    def one(self, kind, at):
+    def make_one(self, kind: str, at: int) -> None:
         time.sleep(self.chance.uniform(0.1, 0.6))
-        begin = {"killed": self.redis.kill, "frozen": self.redis.freeze}.get(kind, lambda: self.road.become(kind))
-        end = {"killed": self.redis.start, "frozen": self.redis.thaw}.get(kind, lambda: self.road.become("well"))
+        begin, end = {
+            "killed": (self.redis.kill, self.redis.restart),
+            "frozen": (self.redis.freeze, self.redis.thaw),
+        }.get(kind, (lambda: self.proxy.set_mode(kind), lambda: self.proxy.set_mode("well")))
         begin()
-        until = time.monotonic() + self.chance.uniform(0.3, 1.5)
         try:
-            tries = 0
-            while tries < 2 or time.monotonic() < until:
-                for gate in self.pair.gates:
-                    told = post(gate.port, f"{kind.replace(' ', '-')}-{at}-{tries}-{gate.port}")
-                    if told is None or told[0] != 503 or b"STORE_UNAVAILABLE" not in told[2]:
-                        self.swaps.lies.append(f"{kind}: money was told {told}")
-                tries += 1
+            self.check_refusals(kind, at, time.monotonic() + self.chance.uniform(0.3, 1.5))
         finally:
             end()
-        back = time.monotonic()
+        self.await_recovery(kind, at)
+
+    def check_refusals(self, kind: str, at: int, end: float) -> None:
+        """Both gates refuse swaps until `end`, at least two each."""
+        tries = 0
+        while tries < 2 or time.monotonic() < end:
+            for gate in self.pair.gates:
+                reply = post_swap(gate.port, f"{kind.replace(' ', '-')}-{at}-{tries}-{gate.port}")
+                if reply is None or reply.status != 503 or b"STORE_UNAVAILABLE" not in reply.body:
+                    self.swaps.faults.append(f"{kind}: a swap got {reply}")
+            tries += 1
+
+    def await_recovery(self, kind: str, at: int) -> None:
+        begin = time.monotonic()
         for gate in self.pair.gates:
             tries = 0
-            while (told := post(gate.port, f"back-{at}-{gate.port}-{tries}")) is None or told[1] != "executed":
+            while (reply := post_swap(gate.port, f"back-{at}-{gate.port}-{tries}")) is None or (
+                reply.outcome != "executed"
+            ):
                 tries += 1
-                if time.monotonic() > back + 30:
-                    self.swaps.lies.append(f"{kind}: money does not come back: {told}")
+                if time.monotonic() > begin + 30:
+                    self.swaps.faults.append(f"{kind}: swaps do not work again: {reply}")
                     return
                 time.sleep(0.02)
-        recovery = time.monotonic() - back
-        self.longest_recovery = max(self.longest_recovery, recovery)
-        self.seen.append((kind, recovery))
+        self.recoveries.append((kind, time.monotonic() - begin))
 
-    def read(self):
-        """Reads go on at both gates, whatever the Redis does."""
+    def read_users(self) -> None:
+        """Reads at both gates until all troubles are over; every read must succeed."""
         while not self.is_over:
             for gate in self.pair.gates:
                 connection = HTTPConnection("127.0.0.1", gate.port, timeout=30)
                 try:
                     connection.request("GET", "/v2/users", headers={"Authorization": TOKEN})
                     if (status := connection.getresponse().status) != 200:
-                        self.swaps.lies.append(f"a read was answered with {status}")
+                        self.swaps.faults.append(f"a read got {status}")
                     self.reads += 1
-                except (OSError, HTTPException) as why:
-                    self.swaps.lies.append(f"a read was not answered: {why!r}")
+                except (OSError, HTTPException) as error:
+                    self.swaps.faults.append(f"a read got no response: {error!r}")
                 finally:
                     connection.close()
             time.sleep(0.02)
 
 
-def troubled(binary, report, troubles, seed):
-    """Callers go on for as long as there is trouble."""
+def run_with_troubles(binary: str, report: Report, troubles: int, seed: int) -> None:
+    """Callers make swaps until all troubles are over."""
     name, chance = "Redis in trouble", random.Random(seed)
-    with simulator(binary, "--latency-ms", "2") as upstream, tempfile.TemporaryDirectory(prefix="sluice-") as folder:
-        redis = Redis(folder)
-        try:
-            road = Road(redis.port)
-            pair, swaps = Pair(binary, upstream, folder, road.port), Swaps(1_000_000, name)
-            trouble = Trouble(redis, road, pair, swaps, chance)
-
-            def all_troubles():
-                trouble.all(troubles)
-                swaps.next = len(swaps.ids)
-
-            effects_of = lambda request_id: journal(upstream).get(request_id, 0)
-            work = [lambda: caller(pair.gates, swaps, effects_of)] * 8 + [all_troubles, trouble.read]
-            spent = together(work, swaps)
-            check_swaps(report, name, pair.gates, swaps, upstream)
-            late = "" if swaps.longest < BOUND_SECONDS else f"one took {swaps.longest:.1f} s"
-            report.check(f"{name}: every call ends in time", late)
-            slow = [f"{kind}: {seconds:.1f} s" for kind, seconds in trouble.seen if seconds > RECOVERY_SECONDS]
-            report.check(f"{name}: money comes back within {RECOVERY_SECONDS} s", ", ".join(slow))
-            check_claims(report, name, redis, journal(upstream))
-            pair.end(report, name)
-            check_audit(binary, report, name, [gate.audit for gate in pair.gates], journal(upstream))
-            kinds = {kind: sum(1 for seen, _ in trouble.seen if seen == kind) for kind in TROUBLES}
-            print(f"{name}: {kinds} in {spent:.0f} s, {len(swaps.acknowledged)} swaps, {swaps.told()}, {trouble.reads} reads,")
-            print(f"  the longest call {swaps.longest:.1f} s, the longest way back {trouble.longest_recovery:.1f} s")
-        finally:
-            redis.kill()
+    with (
+        start_simulator(binary, "--latency-ms", "2") as upstream,
+        tempfile.TemporaryDirectory(prefix="sluice-") as folder,
+        start_redis(folder) as redis,
+    ):
+        proxy = Proxy(redis.port)
+        pair, swaps = Pair(binary, upstream, folder, proxy.port), Swaps(1_000_000, name)
+        maker = Troublemaker(redis, proxy, pair, swaps, chance)
+        jobs: list[Callable[[], object]] = [lambda: call_until_known(pair.gates, swaps, upstream)] * 8
+        spent = run_together([*jobs, lambda: maker.make_all(troubles), maker.read_users], swaps)
+        check_swaps(report, name, pair.gates, swaps, upstream)
+        longest = swaps.longest_call_seconds
+        report.check_that(f"{name}: every call ends in time", longest < CALL_LIMIT_SECONDS, f"one took {longest:.1f} s")
+        slow = [f"{kind}: {seconds:.1f} s" for kind, seconds in maker.recoveries if seconds > RECOVERY_LIMIT_SECONDS]
+        report.check(f"{name}: swaps work again within {RECOVERY_LIMIT_SECONDS} s", ", ".join(slow))
+        check_all(binary, report, name, redis, pair, upstream)
+        kinds = {kind: sum(1 for seen, _ in maker.recoveries if seen == kind) for kind in TROUBLES}
+        recovery = max((seconds for _, seconds in maker.recoveries), default=0)
+        print(f"{name}: {kinds} in {spent:.0f} s, {len(swaps.acknowledged)} swaps, {swaps.summary()}")
+        print(f"  {maker.reads} reads, the longest call {longest:.1f} s, the longest recovery {recovery:.1f} s")
 
 
-def raced(binary, report, count, seed):
+class Variant(NamedTuple):
+    """The amount of a swap and the token of its caller."""
+
+    amount: str
+    token: str
+
+
+USUAL = Variant("10", TOKEN)
+
+
+class RaceResult(NamedTuple):
+    variant: Variant
+    reply: Reply | None
+
+
+def start_race(pool: ThreadPoolExecutor, pair: Pair, chance: random.Random, at: int) -> list[Future[RaceResult]]:
+    """Posts one requestId to both gates; one time in twenty with another body, one time in twenty by another caller."""
+    kind = chance.random()
+    other = Variant("11", TOKEN) if kind < 0.05 else Variant("10", OTHER_TOKEN) if kind < 0.1 else USUAL
+    starts, order = threading.Barrier(2), chance.sample(pair.gates, 2)
+
+    def post_until_settled(gate: KillableGate, variant: Variant) -> RaceResult:
+        starts.wait()
+        while (reply := post_swap(gate.port, f"race-{at}", *variant)) and reply.status == 409:
+            time.sleep(0.02)
+        return RaceResult(variant, reply)
+
+    return [pool.submit(post_until_settled, gate, variant) for gate, variant in zip(order, (USUAL, other), strict=True)]
+
+
+def run_races(binary: str, report: Report, count: int, seed: int) -> None:
     name, chance = "two gates race", random.Random(seed)
-    with simulator(binary, "--latency-ms", "2") as upstream, tempfile.TemporaryDirectory(prefix="sluice-") as folder:
-        redis = Redis(folder)
-        try:
-            pair, wrong, lost = Pair(binary, upstream, folder, redis.port), [], [0, 0]
-            begin = time.monotonic()
-            with ThreadPoolExecutor(max_workers=CALLERS) as pool:
-                def race(at):
-                    """The same at both gates; in the twentieth part each another body, or another caller, at one."""
-                    kind = chance.random()
-                    other = ("11", TOKEN) if kind < 0.05 else ("10", OTHER) if kind < 0.1 else ("10", TOKEN)
-                    starts, order = threading.Barrier(2), chance.sample(pair.gates, 2)
-
-                    def one(gate, variant):
-                        starts.wait()
-                        while (told := post(gate.port, f"race-{at}", *variant)) and told[0] == 409:
-                            time.sleep(0.02)
-                        return variant, told
-
-                    return at, [pool.submit(one, gate, variant) for gate, variant in zip(order, (("10", TOKEN), other))]
-
-                races = [race(at) for at in range(count)]
-                for at, both in races:
-                    told = [one.result() for one in both]
-                    won = {variant for variant, answer in told if answer and answer[1] == "executed"}
-                    answers = {answer[2] for _, answer in told if answer and answer[1] == "executed"}
-                    refused = [variant for variant, answer in told if answer and answer[0] == 422]
-                    variants = {variant for variant, _ in told}
-                    lost[0] += len(variants) > 1
-                    lost[1] += len(refused)
-                    if len(won) != 1 or len(answers) != 1 or set(refused) != variants - won:
-                        wrong.append(f"{at}: {told}")
-            spent = time.monotonic() - begin
-            effects = journal(upstream)
-            not_once = [k for k, n in effects.items() if n != 1]
-            report.check(f"{name}: each happens once", ", ".join(not_once[:3]) or ("" if len(effects) == count else f"{len(effects)} did"))
-            report.check(f"{name}: one answer each, and 422 for all others", "; ".join(wrong[:2]))
-            check_claims(report, name, redis, effects)
-            pair.end(report, name)
-            check_audit(binary, report, name, [gate.audit for gate in pair.gates], effects)
-            print(f"{name}: {count} races in {spent:.0f} s, {lost[0]} of them with another body or caller, {lost[1]} times 422")
-        finally:
-            redis.kill()
+    with (
+        start_simulator(binary, "--latency-ms", "2") as upstream,
+        tempfile.TemporaryDirectory(prefix="sluice-") as folder,
+        start_redis(folder) as redis,
+    ):
+        pair = Pair(binary, upstream, folder, redis.port)
+        wrong: list[str] = []
+        different = refusals = 0
+        begin = time.monotonic()
+        with ThreadPoolExecutor(max_workers=CALLERS) as pool:
+            races = [start_race(pool, pair, chance, at) for at in range(count)]
+            for at, race in enumerate(races):
+                results = [result.result() for result in race]
+                executed = [result for result in results if result.reply and result.reply.outcome == "executed"]
+                won = {result.variant for result in executed}
+                bodies = {result.reply.body for result in executed if result.reply}
+                refused = [result.variant for result in results if result.reply and result.reply.status == 422]
+                variants = {result.variant for result in results}
+                different += len(variants) > 1
+                refusals += len(refused)
+                if len(won) != 1 or len(bodies) != 1 or set(refused) != variants - won:
+                    wrong.append(f"{at}: {results}")
+        spent = time.monotonic() - begin
+        effects = read_journal(upstream)
+        not_once = [request_id for request_id, times in effects.items() if times != 1]
+        missing = "" if len(effects) == count else f"{len(effects)} did"
+        report.check(f"{name}: each happens once", ", ".join(not_once[:3]) or missing)
+        report.check(f"{name}: one reply each, and 422 for all others", "; ".join(wrong[:2]))
+        check_all(binary, report, name, redis, pair, upstream)
+        print(f"{name}: {count} races in {spent:.0f} s, {different} of two variants, {refusals} times 422")
 
 
-def main():
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("binary", type=os.path.abspath)
     parser.add_argument("--long", action="store_true")
@@ -369,9 +450,9 @@ def main():
     swaps, kills, troubles, races = (10_000, 15, 120, 5_000) if arguments.long else (400, 3, 6, 200)
     print(f"seed {arguments.seed}")
     report = Report()
-    killed(arguments.binary, report, swaps, kills, arguments.seed)
-    troubled(arguments.binary, report, troubles, arguments.seed)
-    raced(arguments.binary, report, races, arguments.seed)
+    run_with_kills(arguments.binary, report, swaps, kills, arguments.seed)
+    run_with_troubles(arguments.binary, report, troubles, arguments.seed)
+    run_races(arguments.binary, report, races, arguments.seed)
     return report.close()
 
 

@@ -1,20 +1,26 @@
-"""Counts checks, and closes with a line that runners of tests understand."""
+"""Counts checks, prints the failures, and ends with a summary line that test runners understand."""
 
 
 class Report:
-    def __init__(self):
-        self.passed = 0
-        self.failures = []
+    """The results of one tool's checks."""
 
-    def check(self, what, why):
-        """Counts one check; `why` is empty if it passed."""
-        if why:
-            self.failures.append(f"{what}: {why}")
+    def __init__(self) -> None:
+        self.passed = 0
+        self.failures: list[str] = []
+
+    def check(self, what: str, fault: str) -> None:
+        """Counts one check; `fault` is empty if it passed."""
+        if fault:
+            self.failures.append(f"{what}: {fault}")
         else:
             self.passed += 1
 
-    def close(self):
-        """Tells the failures and the counts; the exit code."""
+    def check_that(self, what: str, holds: bool, fault: object) -> None:
+        """Counts one check, which passed if `holds`; the report shows `fault` otherwise."""
+        self.check(what, "" if holds else str(fault) or "failed")
+
+    def close(self) -> int:
+        """Prints the failures and the counts; returns the exit code."""
         for failure in self.failures:
             print(f"FAILED {failure}")
         print(f"{self.passed} passed, {len(self.failures)} failed")

@@ -1,4 +1,4 @@
-//! A node's files read from their end, a bounded part at a time, while they may be written.
+//! Reads a node's files backwards, a bounded part at a time, while they may be written.
 
 use std::fs::File;
 use std::io;
@@ -9,38 +9,38 @@ use std::time::Duration;
 
 use super::folder::audit_files;
 use crate::adapters::clock::Stopwatch;
-use crate::chain::LONGEST_LINE;
-use crate::commit::NodeId;
+use crate::audit::LONGEST_LINE;
+use crate::ledger::NodeId;
 
-/// As much is read at one stroke.
+/// How many bytes are read at a time.
 const PIECE: usize = 256 * 1024;
 
-/// The lines before this byte of this file, and those of the files before it.
+/// A position: the lines before this byte of this file, and those of the files before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct FilePosition {
     pub sequence: u64,
     pub offset: u64,
 }
 
-/// How much is read at one time.
+/// How much may be read in one call.
 #[derive(Clone, Copy, Debug)]
-pub struct Budget {
+pub struct ReadBudget {
     pub bytes: u64,
     pub time: Duration,
 }
 
-/// Shows each line before `from`, or before the end, the latest first, with the place that goes on behind it; until it is
-/// told to break, or the budget is used up. Says where to go on; nothing at the very beginning.
+/// Shows each line before `from`, or before the end, the latest first, with the position at which to go on; until the
+/// callback breaks or the budget is used up. Returns the position at which to go on; `None` at the very beginning.
 ///
-/// `skips` may pass over a whole file on its first line.
+/// `skips` may skip a whole file by its first line.
 pub fn read_backwards(
     folder: &Path,
     node: &NodeId,
-    from: Option<Place>,
-    budget: Budget,
+    from: Option<FilePosition>,
+    budget: ReadBudget,
     skips: &dyn Fn(&[u8]) -> Skip,
-    show: &mut dyn FnMut(&[u8], Place) -> ControlFlow<()>,
-) -> io::Result<Option<Place>> {
+    show: &mut dyn FnMut(&[u8], FilePosition) -> ControlFlow<()>,
+) -> io::Result<Option<FilePosition>> {
     let mut files = audit_files(folder)?;
     files.retain(|file| file.node == *node && from.is_none_or(|from| file.sequence <= from.sequence));
     let (clock, mut left) = (Stopwatch::start(), budget.bytes);
@@ -59,7 +59,7 @@ pub fn read_backwards(
             Skip::This => continue,
             Skip::AndAllBefore => return Ok(None),
         }
-        let mut reading = Reading { file: &opened, sequence: file.sequence, clock, left: &mut left, budget };
+        let mut reading = BackwardsReading { file: &opened, sequence: file.sequence, clock, left: &mut left, budget };
         if let Some(place) = reading.before(end, show)? {
             return Ok(Some(place));
         }
@@ -75,18 +75,22 @@ pub enum Skip {
     AndAllBefore,
 }
 
-struct Reading<'r> {
+struct BackwardsReading<'r> {
     file: &'r File,
     sequence: u64,
     clock: Stopwatch,
     left: &'r mut u64,
-    budget: Budget,
+    budget: ReadBudget,
 }
 
-impl Reading<'_> {
-    /// Where to go on in this file; nothing at its beginning.
-    fn before(&mut self, end: u64, show: &mut dyn FnMut(&[u8], Place) -> ControlFlow<()>) -> io::Result<Option<Place>> {
-        // Of a line whose beginning is not read yet.
+impl BackwardsReading<'_> {
+    /// Returns the position at which to go on in this file; `None` at its beginning.
+    fn before(
+        &mut self,
+        end: u64,
+        show: &mut dyn FnMut(&[u8], FilePosition) -> ControlFlow<()>,
+    ) -> io::Result<Option<FilePosition>> {
+        // The end of a line whose beginning is not read yet.
         let mut rest: Vec<u8> = Vec::new();
         let mut begin = end;
         while begin > 0 {
@@ -104,8 +108,8 @@ impl Reading<'_> {
                     None => break,
                 };
                 let line = piece.split_off(at);
-                let place = Place { sequence: self.sequence, offset: begin.saturating_add(at as u64) };
-                // What has no end yet is being written.
+                let place = FilePosition { sequence: self.sequence, offset: begin.saturating_add(at as u64) };
+                // A line without an end is still being written.
                 let is_over = line.strip_suffix(b"\n").is_some_and(|line| show(line, place).is_break());
                 if is_over || self.is_used_up() {
                     return Ok(Some(place));
@@ -124,7 +128,7 @@ impl Reading<'_> {
     }
 }
 
-/// A place that nobody was given could be anywhere in a line.
+/// Whether a position lies between two lines; a position that a caller made up could be inside one.
 fn is_boundary(file: &File, at: u64, length: u64) -> io::Result<bool> {
     let Some(before) = at.checked_sub(1).filter(|_| at < length) else { return Ok(true) };
     let mut byte = [0];
@@ -132,7 +136,7 @@ fn is_boundary(file: &File, at: u64, length: u64) -> io::Result<bool> {
     Ok(byte == *b"\n")
 }
 
-/// Enough of it to be read.
+/// Reads enough bytes for the first line.
 fn first_line(file: &File) -> io::Result<Vec<u8>> {
     let mut head = vec![0; 4096];
     let read = file.read_at(&mut head, 0)?;
@@ -149,7 +153,7 @@ mod tests {
     use super::super::folder::audit_file;
     use super::*;
 
-    const PLENTY: Budget = Budget { bytes: u64::MAX, time: Duration::from_secs(60) };
+    const PLENTY: ReadBudget = ReadBudget { bytes: u64::MAX, time: Duration::from_secs(60) };
 
     fn node() -> NodeId {
         NodeId::parse("a").unwrap()
@@ -163,8 +167,13 @@ mod tests {
         folder
     }
 
-    /// What is read from there, at most so many lines.
-    fn read(folder: &Path, from: Option<Place>, budget: Budget, most: usize) -> (Vec<String>, Option<Place>) {
+    /// Reads at most so many lines from a position.
+    fn read(
+        folder: &Path,
+        from: Option<FilePosition>,
+        budget: ReadBudget,
+        most: usize,
+    ) -> (Vec<String>, Option<FilePosition>) {
         let mut lines = Vec::new();
         let place = read_backwards(folder, &node(), from, budget, &|_| Skip::No, &mut |line, _| {
             lines.push(String::from_utf8(line.to_vec()).unwrap());
@@ -198,7 +207,7 @@ mod tests {
         let folder = folder(&[&format!("{}\n{long}\nlast\n", lines.join("\n"))]);
         let (all, _) = read(folder.path(), None, PLENTY, usize::MAX);
         assert_eq!((all.len(), &all[1], &all[3_001]), (3_002, &long, &lines[0]));
-        let small = Budget { bytes: 1, ..PLENTY };
+        let small = ReadBudget { bytes: 1, ..PLENTY };
         let (mut by_parts, mut from, mut parts) = (Vec::new(), None, 0);
         loop {
             let (lines, place) = read(folder.path(), from, small, usize::MAX);
@@ -218,14 +227,14 @@ mod tests {
     fn a_place_that_nobody_was_given_is_none() {
         let folder = folder(&["aa\nbb\n"]);
         for offset in [1, 4, 5, 7, u64::MAX] {
-            let from = Some(Place { sequence: 1, offset });
+            let from = Some(FilePosition { sequence: 1, offset });
             let read = read_backwards(folder.path(), &node(), from, PLENTY, &|_| Skip::No, &mut |_, _| {
                 ControlFlow::Continue(())
             });
             assert!(read.is_err(), "{offset}");
         }
-        assert_eq!(read(folder.path(), Some(Place { sequence: 1, offset: 3 }), PLENTY, 9).0, ["aa"]);
-        assert_eq!(read(folder.path(), Some(Place { sequence: 1, offset: 0 }), PLENTY, 9), (Vec::new(), None));
+        assert_eq!(read(folder.path(), Some(FilePosition { sequence: 1, offset: 3 }), PLENTY, 9).0, ["aa"]);
+        assert_eq!(read(folder.path(), Some(FilePosition { sequence: 1, offset: 0 }), PLENTY, 9), (Vec::new(), None));
     }
 
     #[test]

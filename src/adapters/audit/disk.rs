@@ -1,4 +1,4 @@
-//! The few things that the chain asks of a disk, so that a test can be a disk that fails.
+//! The operations that the audit log needs of a disk, so that tests can use one that fails.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -6,32 +6,32 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// Files that are written at their end alone.
+/// A disk whose files are only appended to.
 pub trait Disk: fmt::Debug + Send {
-    /// Makes a file that is not there; that it is there outlives a crash.
+    /// Creates a new file; its name survives a crash.
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
 
-    /// Opens a file that is there.
+    /// Opens an existing file.
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
 
-    /// Removes a file, if it is there.
+    /// Removes a file, if it exists.
     fn remove(&self, path: &Path) -> io::Result<()>;
 }
 
 pub trait DiskFile: fmt::Debug + Send {
-    /// Writes at the end; says how much of it.
+    /// Appends bytes; returns how many were written.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
 
-    /// What was written is on the disk.
+    /// Syncs the file: what was written is on disk.
     fn sync(&mut self) -> io::Result<()>;
 
     fn cut(&mut self, length: u64) -> io::Result<()>;
 
-    /// How long it is, or an error where another file, or none, stands under its name.
+    /// Returns the length; an error if another file, or none, is now at its path.
     fn length(&self) -> io::Result<u64>;
 }
 
-/// The machine's own.
+/// The local disk.
 #[derive(Clone, Copy, Debug)]
 pub struct MachineDisk;
 
@@ -77,7 +77,7 @@ impl DiskFile for MachineFile {
     fn length(&self) -> io::Result<u64> {
         let (own, named) = (self.file.metadata()?, fs::metadata(&self.path)?);
         if (own.dev(), own.ino()) != (named.dev(), named.ino()) {
-            return Err(io::Error::other("another file has taken its place"));
+            return Err(io::Error::other("another file is now at its path"));
         }
         Ok(own.len())
     }
@@ -89,12 +89,12 @@ fn options() -> OpenOptions {
     options
 }
 
-/// All of the bytes, however many writes that takes.
+/// Writes all of the bytes, in as many writes as that takes.
 pub(super) fn write_all(file: &mut dyn DiskFile, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match file.write(bytes) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            // More than there was is not believed of any disk.
+            // A disk cannot have written more than it was given.
             Ok(written) => bytes = bytes.get(written..).ok_or(io::ErrorKind::InvalidData)?,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
@@ -103,7 +103,7 @@ pub(super) fn write_all(file: &mut dyn DiskFile, mut bytes: &[u8]) -> io::Result
     Ok(())
 }
 
-/// A name in a folder is on the disk only after this.
+/// Syncs a folder: only then is a new name in it on disk.
 fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(folder)?.sync_all()

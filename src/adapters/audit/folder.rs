@@ -1,15 +1,17 @@
-//! What the files of a folder are called.
+//! The names of the files in an audit folder.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::commit::NodeId;
+use crate::ledger::NodeId;
 
 const SUFFIX: &str = ".jsonl";
 const CHECKPOINTS: &str = ".checkpoints.jsonl";
+const MANIFEST: &str = ".archived.jsonl";
+const SNAPSHOT: &str = ".snapshot";
 
-/// A file of the chain, by its name.
+/// A file of the audit log, by its name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AuditFile {
     pub node: NodeId,
@@ -22,41 +24,78 @@ pub fn audit_file(folder: &Path, node: &NodeId, sequence: u64) -> PathBuf {
     folder.join(format!("audit-{node}-{sequence:08}{SUFFIX}"))
 }
 
+/// `audit-<node>-<sequence>.snapshot`
+pub(super) fn snapshot_file(folder: &Path, node: &NodeId, sequence: u64) -> PathBuf {
+    folder.join(format!("audit-{node}-{sequence:08}{SNAPSHOT}"))
+}
+
+/// `audit-<node>.archived.jsonl`
+pub(super) fn manifest_file(folder: &Path, node: &NodeId) -> PathBuf {
+    folder.join(format!("audit-{node}{MANIFEST}"))
+}
+
 /// `audit-<node>.checkpoints.jsonl`
 pub fn checkpoints_file(folder: &Path, node: &NodeId) -> PathBuf {
     folder.join(format!("audit-{node}{CHECKPOINTS}"))
 }
 
-/// Held by the process that writes a node's files.
+/// Returns the path of the lock that the process holds which writes a node's files.
 pub fn lock_file(folder: &Path, node: &NodeId) -> PathBuf {
     folder.join(format!("audit-{node}.lock"))
 }
 
-/// What a file of the chain says by its name.
+/// `audit-<node>.id`
+pub fn journal_id_file(folder: &Path, node: &NodeId) -> PathBuf {
+    folder.join(format!("audit-{node}.id"))
+}
+
+/// Parses the name of a file of the audit log.
 pub fn named(path: &Path) -> Option<AuditFile> {
-    let stem = path.file_name()?.to_str()?.strip_prefix("audit-")?.strip_suffix(SUFFIX)?;
+    numbered(path, SUFFIX)
+}
+
+fn numbered(path: &Path, suffix: &str) -> Option<AuditFile> {
+    let stem = path.file_name()?.to_str()?.strip_prefix("audit-")?.strip_suffix(suffix)?;
     let (node, digits) = stem.rsplit_once('-')?;
     let sequence = digits.parse().ok().filter(|_| digits.len() >= 8 && digits.bytes().all(|b| b.is_ascii_digit()))?;
     Some(AuditFile { node: NodeId::parse(node)?, sequence, path: path.to_owned() })
 }
 
-/// The files of the chain in a folder, by node and sequence.
+/// Returns the files of the audit log in a folder, by node and sequence.
 pub fn audit_files(folder: &Path) -> io::Result<Vec<AuditFile>> {
+    all_numbered(folder, SUFFIX)
+}
+
+/// Returns the snapshots in a folder, by node and sequence.
+pub(super) fn snapshot_files(folder: &Path) -> io::Result<Vec<AuditFile>> {
+    all_numbered(folder, SNAPSHOT)
+}
+
+fn all_numbered(folder: &Path, suffix: &str) -> io::Result<Vec<AuditFile>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder)? {
-        files.extend(named(&entry?.path()));
+        files.extend(numbered(&entry?.path(), suffix));
     }
     files.sort();
     Ok(files)
 }
 
-/// The files of checkpoints in a folder.
+/// Returns the files of checkpoints in a folder.
 pub fn checkpoint_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    all_ending(folder, CHECKPOINTS)
+}
+
+/// Returns the manifests of archived files in a folder.
+pub fn manifest_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    all_ending(folder, MANIFEST)
+}
+
+fn all_ending(folder: &Path, suffix: &str) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if name.starts_with("audit-") && name.ends_with(CHECKPOINTS) {
+        if name.starts_with("audit-") && name.ends_with(suffix) {
             files.push(path);
         }
     }

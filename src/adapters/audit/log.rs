@@ -1,7 +1,7 @@
-//! One node's files, written by one thread: lines are on disk before it says so, or they are not there.
+//! One node's log files, written by one thread: an entry counts as written once its line is on disk.
 //!
-//! After a write or a sync that failed, nothing behind the last good sync is trusted: the file is opened again and cut
-//! back to there before anything else is written.
+//! After a failed write or sync, nothing after the last good sync is trusted: the file is reopened and truncated to
+//! that point before anything else is written.
 
 use std::collections::HashMap;
 use std::io;
@@ -10,26 +10,40 @@ use std::sync::Arc;
 
 use super::disk::{Disk, DiskFile, write_all};
 use super::folder::audit_file;
-use super::remembered::{Key, Remembered};
+use super::written_entries::{EntryKey, RecentEntries};
+use crate::audit::{FileHeader, Hash, Highest, LineText, SnapshotLink, Statement, UnusedNumbers};
 use crate::base::ids::Environment;
-use crate::chain::{Hash, Header, Highest, Statement, Text};
-use crate::commit::{NodeId, StoreTime};
+use crate::ledger::{NodeId, Outstanding, StoreTime};
 use crate::ports::Clock;
 
-/// What a full or failing disk is tried with.
+/// In seconds.
+const DAY: i64 = 24 * 60 * 60;
+/// The bytes that test a full or failing disk.
 const PROBE: [u8; 4096] = [b' '; 4096];
 
-/// An Entry, ready to be written.
+/// An entry, ready to be written.
 #[derive(Clone, Debug)]
 pub(super) struct Prepared {
+    pub(super) outstanding: Outstanding,
     pub(super) environment: Environment,
     pub(super) number: u64,
-    pub(super) text: Text,
+    /// The numbers before it that it explains.
+    pub(super) unused: Option<UnusedNumbers>,
+    pub(super) text: LineText,
+    /// The hash of the content of `text`.
+    pub(super) content: Hash,
 }
 
-/// Where the files are, and how they grow.
+impl Prepared {
+    /// Whether it is the next entry behind that number.
+    pub(super) fn follows(&self, highest: u64) -> bool {
+        self.number == highest.saturating_add(1) || self.unused.is_some_and(|unused| unused.explains_behind(highest))
+    }
+}
+
+/// The folder of the files, and the limits of their growth.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct LogPosition {
     pub(super) folder: PathBuf,
     pub(super) node: NodeId,
     pub(super) rotate_bytes: u64,
@@ -37,24 +51,26 @@ pub(super) struct Place {
 
 /// Why entries are not on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
-    /// Another Entry stands under one of their numbers.
+pub(super) enum EntryRefusal {
+    /// The log already has another entry with one of their numbers.
     Clash(String),
+    /// The log went on without one of them.
+    TooLate(String),
+    /// They are on disk, and contradict the entries before them.
+    Contradicted(String),
     Disk(String),
 }
 
-/// For each list of entries.
-pub(super) type Results = Vec<Result<(), Refusal>>;
+/// One result for each list of entries.
+pub(super) type Results = Vec<Result<(), EntryRefusal>>;
 
 /// How far the newest file is synced.
 #[derive(Clone, Debug)]
 pub(super) struct Tip {
-    pub(super) sequence: u64,
     pub(super) lines: u64,
     pub(super) length: u64,
     pub(super) hash: Hash,
-    /// Days since 1970 when it was begun.
-    pub(super) day: i64,
+    pub(super) header: Arc<FileHeader>,
     pub(super) highest: Highest,
 }
 
@@ -62,14 +78,16 @@ pub(super) struct Tip {
 pub(super) struct Log {
     disk: Box<dyn Disk>,
     clock: Arc<dyn Clock>,
-    place: Place,
+    place: LogPosition,
     tip: Tip,
-    /// `None` after a failure, until it is opened again.
+    /// The snapshot that the next header names.
+    snapshot: Option<SnapshotLink>,
+    /// `None` after a failure, until the file is reopened.
     file: Option<Box<dyn DiskFile>>,
     /// A file that could not be begun.
     leftover: Option<PathBuf>,
-    remembered: Remembered,
-    /// Files that ended since they were last asked for.
+    remembered: RecentEntries,
+    /// The statements on files that ended since `take_ended` was last called.
     ended: Vec<Statement>,
 }
 
@@ -77,24 +95,25 @@ pub(super) struct Log {
 #[derive(Debug)]
 struct Batch {
     bytes: Vec<u8>,
-    /// As it is afterwards.
+    /// The tip after the batch.
     tip: Tip,
-    added: Vec<(Key, Hash)>,
+    added: Vec<(EntryKey, Hash)>,
 }
 
 impl Log {
-    /// Goes on behind `tip`; `None` begins the first file.
+    /// Continues after `tip`; `None` begins the first file.
     pub(super) fn new(
         disk: Box<dyn Disk>,
         clock: Arc<dyn Clock>,
-        place: Place,
+        place: LogPosition,
         tip: Option<Tip>,
-        remembered: Remembered,
+        remembered: RecentEntries,
     ) -> io::Result<Log> {
         let is_new = tip.is_none();
-        let nothing = Tip { sequence: 0, lines: 0, length: 0, hash: Hash::NOTHING, day: 0, highest: Highest::new() };
-        let tip = tip.unwrap_or(nothing);
-        let mut log = Log { disk, clock, place, tip, file: None, leftover: None, remembered, ended: Vec::new() };
+        let tip = tip.unwrap_or_else(|| Tip::before_the_first(&place.node));
+        let snapshot = tip.header.snapshot;
+        let mut log =
+            Log { disk, clock, place, tip, snapshot, file: None, leftover: None, remembered, ended: Vec::new() };
         if is_new {
             log.begin()?
         } else {
@@ -103,14 +122,14 @@ impl Log {
         Ok(log)
     }
 
-    /// Each list of entries is on disk, or its fault says why it is not.
+    /// Writes lists of entries; each list is on disk, or its result says why not.
     pub(super) fn append(&mut self, lists: &[&[Prepared]]) -> Results {
         let (fresh, mut results) = match self.fresh(lists) {
             Ok(found) => found,
-            Err(error) => return lists.iter().map(|_| Err(Refusal::Disk(error.to_string()))).collect(),
+            Err(error) => return lists.iter().map(|_| Err(EntryRefusal::Disk(error.to_string()))).collect(),
         };
         if let Err(error) = self.write(&fresh) {
-            let fault = Refusal::Disk(self.failed(&error));
+            let fault = EntryRefusal::Disk(self.failed(&error));
             for result in results.iter_mut().filter(|result| result.is_ok()) {
                 *result = Err(fault.clone());
             }
@@ -118,7 +137,17 @@ impl Log {
         results
     }
 
-    /// Whether something could be written now.
+    /// Names a snapshot from the next header on.
+    pub(super) fn link(&mut self, snapshot: SnapshotLink) {
+        self.snapshot = Some(snapshot);
+    }
+
+    /// Returns the header of the newest file.
+    pub(super) fn header(&self) -> &Arc<FileHeader> {
+        &self.tip.header
+    }
+
+    /// Tests whether something could be written now.
     pub(super) fn probe(&mut self) -> io::Result<()> {
         let tried = self.try_to_write();
         if tried.is_err() {
@@ -127,12 +156,50 @@ impl Log {
         tried
     }
 
-    /// How far the newest file went.
+    /// Returns how far the log has every entry.
+    pub(super) fn highest(&self) -> &Highest {
+        &self.tip.highest
+    }
+
+    /// Returns why an entry can be written no more: the journal went on without it.
+    pub(super) fn passed_over(&self, entry: &Prepared) -> Result<(), EntryRefusal> {
+        let Prepared { environment, number, .. } = entry;
+        let is_new = self.tip.highest.get(environment).is_none_or(|highest| number > highest);
+        if is_new {
+            return Ok(());
+        }
+        match self.remembered.find((*environment, *number), &self.place.folder, &self.place.node) {
+            Ok(Some(_)) => Ok(()),
+            Ok(None) => Err(EntryRefusal::TooLate(format!(
+                "number {number} of {environment} comes too late: this journal went on without it, so nothing is sent for it"
+            ))),
+            Err(error) => Err(EntryRefusal::Disk(error.to_string())),
+        }
+    }
+
+    /// Goes on behind a number, in a new file whose header says so.
+    pub(super) fn skip(&mut self, environment: Environment, up_to: u64) -> io::Result<()> {
+        if self.tip.highest.get(&environment).is_some_and(|highest| *highest >= up_to) {
+            return Ok(());
+        }
+        self.ready()?;
+        let before = self.tip.highest.insert(environment, up_to);
+        let rotated = self.rotate();
+        if rotated.is_err() {
+            match before {
+                Some(before) => self.tip.highest.insert(environment, before),
+                None => self.tip.highest.remove(&environment),
+            };
+        }
+        rotated
+    }
+
+    /// Returns the statement on the newest file.
     pub(super) fn statement(&self) -> Statement {
-        let Tip { sequence, lines, length, hash, .. } = self.tip;
+        let Tip { lines, length, hash, .. } = self.tip;
         Statement {
             node: self.place.node.clone(),
-            sequence,
+            sequence: self.tip.header.sequence,
             lines,
             length,
             hash,
@@ -141,14 +208,14 @@ impl Log {
         }
     }
 
-    /// The last statements on files that were ended since this was last asked.
+    /// Returns the last statements on files that ended since the previous call.
     pub(super) fn take_ended(&mut self) -> Vec<Statement> {
         std::mem::take(&mut self.ended)
     }
 
-    /// What is not on disk yet, and for each list whether it may stand there at all.
+    /// Returns the entries that are not on disk yet, and for each list whether the log can take it.
     fn fresh<'p>(&self, lists: &[&'p [Prepared]]) -> io::Result<(Vec<&'p Prepared>, Results)> {
-        let mut seen: HashMap<Key, Hash> = HashMap::new();
+        let mut seen: HashMap<EntryKey, Hash> = HashMap::new();
         let mut fresh = Vec::new();
         let mut results = Vec::with_capacity(lists.len());
         for list in lists {
@@ -162,11 +229,11 @@ impl Log {
                 };
                 match stands {
                     None => {
-                        seen.insert(key, entry.text.content());
+                        seen.insert(key, entry.content);
                         new.push(entry);
                     }
-                    Some(content) if content == entry.text.content() => {}
-                    Some(_) => result = Err(Refusal::Clash(clash(entry))),
+                    Some(content) if content == entry.content => {}
+                    Some(_) => result = Err(EntryRefusal::Clash(clash(entry))),
                 }
             }
             if result.is_ok() {
@@ -202,14 +269,15 @@ impl Log {
         Batch { bytes: Vec::new(), tip: self.tip.clone(), added: Vec::new() }
     }
 
-    /// A file with an Entry in it ends with the day, or where another line would make it too long.
+    /// Whether a file ends before this line: with the day, or if the line would make it too long. A file has at least
+    /// one entry.
     fn is_full(&self, tip: &Tip, more: usize) -> bool {
         let too_long = tip.length.saturating_add(more as u64) > self.place.rotate_bytes;
-        tip.lines > 1 && (too_long || self.today() > tip.day)
+        tip.lines > 1 && (too_long || self.today() > tip.day())
     }
 
     fn today(&self) -> i64 {
-        self.clock.now().as_second().div_euclid(24 * 60 * 60)
+        self.clock.now().as_second().div_euclid(DAY)
     }
 
     fn flush(&mut self, batch: Batch) -> io::Result<()> {
@@ -219,7 +287,7 @@ impl Log {
         let file = self.file.as_mut().ok_or(io::ErrorKind::NotConnected)?;
         let length = file.length()?;
         if length != self.tip.length {
-            return Err(io::Error::other(format!("it has {length} bytes where {} were written", self.tip.length)));
+            return Err(io::Error::other(format!("the file has {length} bytes, but {} were written", self.tip.length)));
         }
         write_all(file.as_mut(), &batch.bytes)?;
         file.sync()?;
@@ -239,7 +307,7 @@ impl Log {
 
     /// Begins the next file; it is the newest once its header is on disk.
     fn begin(&mut self) -> io::Result<()> {
-        let sequence = self.tip.sequence.saturating_add(1);
+        let sequence = self.tip.header.sequence.saturating_add(1);
         let path = audit_file(&self.place.folder, &self.place.node, sequence);
         let created = self.disk.create(&path);
         if !matches!(&created, Err(error) if error.kind() == io::ErrorKind::AlreadyExists) {
@@ -247,13 +315,14 @@ impl Log {
         }
         let mut file = created.map_err(|error| named(&path, &error))?;
         let at = StoreTime::of_micros(self.clock.now().as_microsecond());
-        let header = Header { node: self.place.node.clone(), sequence, at, highest: self.tip.highest.clone() };
-        let text = Text::of_header(&header).map_err(io::Error::other)?;
+        let (node, highest) = (self.place.node.clone(), self.tip.highest.clone());
+        let header = FileHeader { node, sequence, at, highest, snapshot: self.snapshot };
+        let text = LineText::of_header(&header).map_err(io::Error::other)?;
         let mut bytes = Vec::new();
         let hash = text.put_behind(self.tip.hash, &mut bytes);
         write_all(file.as_mut(), &bytes).and_then(|()| file.sync()).map_err(|error| named(&path, &error))?;
         let length = bytes.len() as u64;
-        self.tip = Tip { sequence, lines: 1, length, hash, day: self.today(), highest: header.highest };
+        self.tip = Tip { lines: 1, length, hash, highest: header.highest.clone(), header: Arc::new(header) };
         self.file = Some(file);
         self.leftover = None;
         Ok(())
@@ -261,14 +330,14 @@ impl Log {
 
     fn failed(&mut self, error: &io::Error) -> String {
         self.file = None;
-        // Where this fails too, it is done before the next line is written.
+        // If this fails too, it is repeated before the next line is written.
         if let Err(also) = self.ready() {
             return format!("{error}; then {also}");
         }
         named(&self.path(), error).to_string()
     }
 
-    /// The newest file is open, and ends where it was last synced.
+    /// Ensures that the newest file is open, and ends where it was last synced.
     fn ready(&mut self) -> io::Result<()> {
         if self.file.is_some() {
             return Ok(());
@@ -285,7 +354,7 @@ impl Log {
         let mut file = self.disk.open(path)?;
         let length = file.length()?;
         if length < self.tip.length {
-            return Err(io::Error::other(format!("it has {length} bytes where {} were synced", self.tip.length)));
+            return Err(io::Error::other(format!("the file has {length} bytes, but {} were synced", self.tip.length)));
         }
         file.cut(self.tip.length)?;
         file.sync()?;
@@ -293,7 +362,7 @@ impl Log {
         Ok(())
     }
 
-    /// What is written here has no end of a line: a crash in between leaves what is cut off at the next start.
+    /// Writes bytes without a line end: after a crash the next start truncates them.
     fn try_to_write(&mut self) -> io::Result<()> {
         self.file = None;
         self.ready()?;
@@ -305,7 +374,20 @@ impl Log {
     }
 
     fn path(&self) -> PathBuf {
-        audit_file(&self.place.folder, &self.place.node, self.tip.sequence)
+        audit_file(&self.place.folder, &self.place.node, self.tip.header.sequence)
+    }
+}
+
+impl Tip {
+    fn before_the_first(node: &NodeId) -> Tip {
+        let (at, highest) = (StoreTime::default(), Highest::new());
+        let header = FileHeader { node: node.clone(), sequence: 0, at, highest: highest.clone(), snapshot: None };
+        Tip { lines: 0, length: 0, hash: Hash::NOTHING, header: Arc::new(header), highest }
+    }
+
+    /// Returns the day when the file was begun, in days since 1970.
+    fn day(&self) -> i64 {
+        self.header.at.as_micros().div_euclid(DAY.saturating_mul(1_000_000))
     }
 }
 
@@ -318,14 +400,14 @@ impl Batch {
         tip.length = tip.length.saturating_add(bytes.len().saturating_sub(before) as u64);
         let highest = tip.highest.entry(entry.environment).or_default();
         *highest = entry.number.max(*highest);
-        added.push(((entry.environment, entry.number), entry.text.content()));
+        added.push(((entry.environment, entry.number), entry.content));
     }
 }
 
 fn clash(entry: &Prepared) -> String {
     let Prepared { environment, number, .. } = entry;
     format!(
-        "number {number} of {environment} stands on disk with another Entry; a store that was set back gives numbers \
+        "number {number} of {environment} is on disk with another entry: a store that was set back gives numbers \
          again: begin another folder for the audit chain, and keep this one"
     )
 }

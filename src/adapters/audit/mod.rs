@@ -1,21 +1,27 @@
-//! The audit chain of this node, in files.
+//! The audit log of this node, in files.
 //!
-//! One thread writes. What it says is on disk has been written and synced; what it does not say may be asked again, and
-//! is never written twice. A disk that fails or hangs is answered with a fault in time, tried again by itself, and
-//! used again when it works.
+//! One thread writes. What it confirms has been written and synced; what it does not confirm may be sent again, and is
+//! never written twice. If the disk fails or hangs, callers get an error within their deadline; the thread keeps
+//! trying, and resumes when the disk works.
 
+mod archive;
 mod backwards;
 mod disk;
 mod folder;
+mod follower;
+mod following;
+mod journal_id;
 mod log;
+mod lost_entries;
+mod met_store;
 mod operand_key;
-mod remembered;
+mod written_entries;
 mod signer;
+mod snapshots;
 mod start;
-mod told;
+mod whole_journal;
 mod writer;
 
-use std::fmt;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -25,41 +31,54 @@ use std::thread;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::{Semaphore, oneshot, watch};
+use thiserror::Error;
+use tokio::sync::{Notify, Semaphore, oneshot, watch};
 use tokio::time::timeout;
 
-use self::log::{Log, Place, Prepared};
-use self::signer::Signer;
-use self::writer::{Health, Job, Writer};
+use self::following::Following;
+use self::log::{Log, LogPosition, Prepared};
+use self::signer::CheckpointSigner;
+use self::writer::{Health, LogJob, LogRequest, LogWriter, Suspended, WriterSignals};
 use crate::adapters::random;
-use crate::chain::{Highest, Text};
-use crate::commit::{NodeId, Outstanding};
+use crate::audit::{FileHeader, Highest, LineText, OnDisk, SnapshotLink, unused_before};
+use crate::base::ids::Environment;
+use crate::ledger::{NodeId, Number, Outstanding};
 use crate::ports::{AuditFault, AuditSink, Clock};
 
-pub use backwards::{Budget, Place as ReadPlace, Skip, read_backwards};
+pub use archive::{ArchiveError, ArchivedFiles, archive, read_manifest};
+pub use backwards::{FilePosition, ReadBudget, Skip, read_backwards};
 pub use disk::{Disk, DiskFile, MachineDisk};
-pub use folder::{AuditFile, audit_file, audit_files, checkpoint_files, checkpoints_file, lock_file, named};
+pub use folder::{
+    AuditFile, audit_file, audit_files, checkpoint_files, checkpoints_file, lock_file, manifest_files, named,
+};
+pub use follower::Follower;
+pub use journal_id::journal_id;
+pub use lost_entries::entries_above;
+pub use met_store::{keep_met_store, met_store};
 pub use operand_key::{kept_operand_key, operand_key};
 pub use signer::{Checkpoints, SigningKey};
-pub use told::entries_above;
+pub use snapshots::{SnapshotFile, UnfitSnapshot, is_snapshot_due, keep_snapshot, newest_snapshot};
+pub use whole_journal::{JournalPart, knows_environment, read_journal};
 
-/// How the chain of a node is kept.
+/// How the audit log of a node is kept.
 #[derive(Clone, Debug)]
 pub struct AuditSettings {
-    /// Made if it is not there.
+    /// The folder; created if it does not exist.
     pub folder: PathBuf,
     pub node: NodeId,
-    /// A file ends before it is longer, and with the day (UTC).
+    /// The maximum length of a file; a file also ends with the day (UTC).
     pub rotate_bytes: u64,
-    /// How long an append takes at most.
+    /// The deadline of one append.
     pub deadline: Duration,
-    /// How many appends wait at most; one more waits for a place, within its deadline.
+    /// How many appends may wait in the queue; one more waits for a place, within its deadline.
     pub queue: usize,
     pub checkpoints: Option<Checkpoints>,
+    /// Hears each entry that is on disk, in order.
+    pub follower: Option<Arc<dyn Follower>>,
 }
 
 impl AuditSettings {
-    /// As shipped.
+    /// Returns the default settings.
     pub fn of(folder: &Path, node: NodeId) -> AuditSettings {
         AuditSettings {
             folder: folder.to_owned(),
@@ -68,95 +87,90 @@ impl AuditSettings {
             deadline: Duration::from_secs(5),
             queue: 4096,
             checkpoints: None,
+            follower: None,
         }
     }
 }
 
-/// Why the chain cannot be gone on with.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Why the audit log cannot be continued.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum OpenFault {
     /// Another process writes it.
-    Locked {
-        path: PathBuf,
-    },
-    /// What stands there is not what was written.
-    Damaged {
-        path: PathBuf,
-        place: Option<(u64, u64)>,
-        why: String,
-    },
-    Disk {
-        path: PathBuf,
-        why: String,
-    },
+    #[error(
+        "another process writes the audit chain (it holds `{}`); stop that process, or use another `audit` folder or \
+         node name",
+        .path.display()
+    )]
+    Locked { path: PathBuf },
+    /// The files differ from what was written.
+    #[error(
+        "the audit chain is damaged: `{}`{}: {why}; see `sluice audit verify`, restore the files from a copy, or begin \
+         another folder and keep this one for the auditors",
+        .path.display(),
+        in_place(.place.as_ref())
+    )]
+    Damaged { path: PathBuf, place: Option<(u64, u64)>, why: String },
+    #[error("the audit chain cannot be opened: `{}`: {why}", .path.display())]
+    Disk { path: PathBuf, why: String },
 }
 
-impl fmt::Display for OpenFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            OpenFault::Locked { path } => write!(
-                f,
-                "another process writes the audit chain (it holds `{}`); end it, or give this one another folder or node name",
-                path.display()
-            ),
-            OpenFault::Damaged { path, place, why } => {
-                write!(f, "the audit chain is damaged: `{}`", path.display())?;
-                if let Some((line, offset)) = place {
-                    write!(f, ", line {line}, byte {offset}")?;
-                }
-                write!(
-                    f,
-                    ": {why}; see `sluice audit verify`, put the files back from a copy, or begin another folder and keep \
-                     this one for the auditors"
-                )
-            }
-            OpenFault::Disk { path, why } => {
-                write!(f, "the audit chain cannot be opened: `{}`: {why}", path.display())
-            }
-        }
-    }
+/// Names the line and the byte in a sentence about a file.
+fn in_place(place: Option<&(u64, u64)>) -> String {
+    place.map_or(String::new(), |(line, offset)| format!(", line {line}, byte {offset}"))
 }
 
-impl std::error::Error for OpenFault {}
-
-/// The audit chain of this node.
+/// The audit log of this node.
 #[derive(Debug)]
 pub struct AuditFiles {
-    /// `None` while it ends.
-    jobs: Option<Sender<Job>>,
+    /// `None` while the log closes.
+    jobs: Option<Sender<LogJob>>,
     places: Arc<Semaphore>,
     deadline: Duration,
     health: Arc<Health>,
     ended: Mutex<Receiver<()>>,
-    /// The highest numbers that stood in the files when they were opened.
+    /// The highest numbers in the files when they were opened.
     stood: Highest,
+    /// How far the files have every entry now.
+    reached: watch::Receiver<Highest>,
+    begun: watch::Receiver<Arc<FileHeader>>,
+    gap: Arc<Notify>,
+    /// Environments whose store lost its memory: their entries are refused until it is whole again.
+    suspended: Suspended,
     instance: String,
     former: Option<String>,
     life: watch::Receiver<()>,
 }
 
 impl AuditFiles {
-    /// Goes on where the files end. It may take seconds: the newest files are read.
+    /// Opens the files and continues at their end. It may take seconds: the newest files are read.
     pub fn open(settings: AuditSettings, clock: Arc<dyn Clock>) -> Result<AuditFiles, OpenFault> {
         AuditFiles::on(Box::new(MachineDisk), settings, clock)
     }
 
-    /// The same, written to another disk.
+    /// Opens the files on another disk.
     pub fn on(disk: Box<dyn Disk>, settings: AuditSettings, clock: Arc<dyn Clock>) -> Result<AuditFiles, OpenFault> {
-        let AuditSettings { folder, node, rotate_bytes, deadline, queue, checkpoints } = settings;
+        let AuditSettings { folder, node, rotate_bytes, deadline, queue, checkpoints, follower } = settings;
         let fault = |error: io::Error| OpenFault::Disk { path: folder.clone(), why: error.to_string() };
         fs::create_dir_all(&folder).map_err(fault)?;
         let mut lock = lock(&lock_file(&folder, &node))?;
         let instance = random::nonce().0;
         let former = signed(&mut lock, &instance).map_err(fault)?;
-        let start = start::look(&folder, &node)?;
-        let signer = checkpoints
-            .map(|checkpoints| Signer::new(checkpoints, Arc::clone(&clock), checkpoints_file(&folder, &node)));
+        let start = start::find_start(&folder, &node)?;
+        let signer = checkpoints.map(|checkpoints| {
+            CheckpointSigner::new(checkpoints, Arc::clone(&clock), checkpoints_file(&folder, &node))
+        });
         let stood = start.tip.as_ref().map(|tip| tip.highest.clone()).unwrap_or_default();
-        let place = Place { folder: folder.clone(), node, rotate_bytes };
+        let place = LogPosition { folder: folder.clone(), node: node.clone(), rotate_bytes };
         let log = Log::new(disk, clock, place, start.tip, start.remembered).map_err(fault)?;
+        let following = follower.map(|follower| Following::start(follower, &folder, &node, &stood)).transpose();
+        let following = following.map_err(|why| OpenFault::Damaged { path: folder.clone(), place: None, why })?;
         let health = Arc::new(Health::new());
-        let writer = Writer { log, signer, health: Arc::clone(&health), lock };
+        let (reach, reached) = watch::channel(log.highest().clone());
+        let gap = Arc::new(Notify::new());
+        let suspended = Suspended::default();
+        let (begin, begun) = watch::channel(Arc::clone(log.header()));
+        let signals = WriterSignals { reach, begun: begin, gap: Arc::clone(&gap), suspended: Arc::clone(&suspended) };
+        let writer = LogWriter::new(log, signer, Arc::clone(&health), lock, signals, following);
         let (jobs, waiting) = mpsc::channel();
         let (end, ended) = mpsc::channel();
         let (alive, life) = watch::channel(());
@@ -173,53 +187,97 @@ impl AuditFiles {
             health,
             ended: Mutex::new(ended),
             stood,
+            reached,
+            begun,
+            gap,
+            suspended,
             instance,
             former,
             life,
         })
     }
 
-    /// Until its thread has ended, which it does by itself only if it has died.
+    /// Completes when the writer thread has ended; while the log is open, only a panic ends it.
     pub fn ended(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut life = self.life.clone();
         async move { while life.changed().await.is_ok() {} }
     }
 
-    /// The highest number of each environment that stood in the files when they were opened.
+    /// Returns the highest number of each environment in the files when they were opened.
     pub fn stood(&self) -> &Highest {
         &self.stood
     }
 
-    /// The name of this process among all that ever wrote these files.
+    /// Tells the header of the newest file, whenever one begins.
+    pub fn begun(&self) -> watch::Receiver<Arc<FileHeader>> {
+        self.begun.clone()
+    }
+
+    /// Names a snapshot in the header of the next file.
+    pub async fn link(&self, snapshot: SnapshotLink) -> Result<(), AuditFault> {
+        self.within_deadline(LogRequest::Link(snapshot)).await
+    }
+
+    /// Returns the name of this process, unique among all that ever wrote these files.
     pub fn instance(&self) -> &str {
         &self.instance
     }
 
-    /// The process that wrote them before: it has ended, for no two do at one time.
+    /// Returns the name of the process that wrote the files before; it has ended, because only one can hold the lock.
     pub fn former(&self) -> Option<&str> {
         self.former.as_deref()
     }
 
-    async fn queue(&self, entries: Vec<Prepared>) -> Result<(), AuditFault> {
-        let ended = || AuditFault::Disk("its thread has ended".to_owned());
+    async fn queue(&self, asked: LogRequest) -> Result<(), AuditFault> {
+        let ended = || AuditFault::Disk("the writer thread has ended".to_owned());
         let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| ended())?;
         let (answer, answered) = oneshot::channel();
-        let job = Job { entries, answer, _place: place };
+        let job = LogJob { asked, answer, _place: place };
         self.jobs.as_ref().ok_or_else(ended)?.send(job).map_err(|_| ended())?;
         answered.await.map_err(|_| ended())?
+    }
+
+    async fn within_deadline(&self, asked: LogRequest) -> Result<(), AuditFault> {
+        let written = timeout(self.deadline, self.queue(asked)).await;
+        written.unwrap_or_else(|_| {
+            let millis = self.deadline.as_millis();
+            if self.health.waits() {
+                return Err(AuditFault::Store(format!("it did not give an entry before this one within {millis} ms")));
+            }
+            let why = format!("the disk does not answer within {millis} ms");
+            self.health.fails(&why);
+            Err(AuditFault::Disk(why))
+        })
     }
 }
 
 #[async_trait]
 impl AuditSink for AuditFiles {
-    async fn append(&self, entries: Vec<Outstanding>) -> Result<(), AuditFault> {
+    async fn append(&self, entries: Vec<Outstanding>) -> Result<OnDisk, AuditFault> {
         let prepared = entries.iter().map(prepare).collect::<Result<Vec<_>, _>>()?;
-        let written = timeout(self.deadline, self.queue(prepared)).await;
-        written.unwrap_or_else(|_| {
-            let why = format!("the disk does not answer within {} ms", self.deadline.as_millis());
-            self.health.fails(&why);
-            Err(AuditFault::Disk(why))
-        })
+        self.within_deadline(LogRequest::Append(prepared)).await.map(|()| OnDisk::new(&entries))
+    }
+
+    fn highest(&self, environment: Environment) -> Number {
+        Number::new(self.reached.borrow().get(&environment).copied().unwrap_or(0))
+    }
+
+    async fn skip(&self, environment: Environment, up_to: Number) -> Result<(), AuditFault> {
+        self.within_deadline(LogRequest::Skip(environment, up_to.as_u64())).await
+    }
+
+    async fn suspend(&self, environment: Environment) -> Result<(), AuditFault> {
+        self.suspended.lock().unwrap_or_else(PoisonError::into_inner).insert(environment);
+        // When this is answered, all before it is on disk or refused.
+        self.within_deadline(LogRequest::Append(Vec::new())).await
+    }
+
+    fn resume(&self, environment: Environment) {
+        self.suspended.lock().unwrap_or_else(PoisonError::into_inner).remove(&environment);
+    }
+
+    async fn gap(&self) {
+        self.gap.notified().await;
     }
 
     fn is_well(&self) -> bool {
@@ -228,12 +286,12 @@ impl AuditSink for AuditFiles {
 }
 
 impl Drop for AuditFiles {
-    /// What was asked for is still written, unless the disk hangs.
+    /// Writes what was requested before, unless the disk hangs.
     fn drop(&mut self) {
         drop(self.jobs.take());
         let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
         if ended.recv_timeout(self.deadline) == Err(RecvTimeoutError::Timeout) {
-            tracing::error!("the audit chain hangs, and is not waited for");
+            tracing::error!("the disk of the audit chain hangs: the shutdown does not wait for it");
         }
     }
 }
@@ -242,11 +300,18 @@ fn prepare(entry: &Outstanding) -> Result<Prepared, AuditFault> {
     let number = entry.number.as_u64();
     let unfit =
         |why: String| AuditFault::Refused(format!("entry {number} of {} does not fit: {why}", entry.environment));
-    let text = Text::of_entry(entry).map_err(|fault| unfit(fault.to_string()))?;
-    if text.length() > crate::chain::LONGEST_LINE {
+    let text = LineText::of_entry(entry).map_err(|fault| unfit(fault.to_string()))?;
+    if text.length() > crate::audit::LONGEST_LINE {
         return Err(unfit("it is too long".to_owned()));
     }
-    Ok(Prepared { environment: entry.environment, number, text })
+    Ok(Prepared {
+        outstanding: entry.clone(),
+        environment: entry.environment,
+        number,
+        unused: unused_before(&entry.entry),
+        content: text.content(),
+        text,
+    })
 }
 
 fn lock(path: &Path) -> Result<File, OpenFault> {
@@ -264,7 +329,7 @@ fn lock(path: &Path) -> Result<File, OpenFault> {
     Err(OpenFault::Locked { path: path.to_owned() })
 }
 
-/// Who holds the lock from now on stands in it; who held it before is told.
+/// Writes the new holder's name into the lock; returns the previous holder's.
 fn signed(lock: &mut File, instance: &str) -> io::Result<Option<String>> {
     let mut former = String::new();
     lock.take(64).read_to_string(&mut former)?;

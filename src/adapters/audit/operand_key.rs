@@ -1,5 +1,5 @@
-//! The key that personal operands stand under in the chain: the configured one, or one that is made once and kept beside
-//! the files, where its owner alone reads it.
+//! The key under which personal operands are digested in the audit log: the configured one, or one that is created once
+//! and kept beside the files, readable only by its owner.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -12,7 +12,7 @@ use crate::base::secret::Secret;
 
 const FILE: &str = "operand.key";
 
-/// That of a node; made if there is none.
+/// Returns the key of a node; creates one if there is none.
 pub fn operand_key(configured: Option<&Secret>, folder: &Path) -> io::Result<OperandKey> {
     if let Some(secret) = configured {
         return fit(secret, "`audit.operand_key`");
@@ -20,7 +20,7 @@ pub fn operand_key(configured: Option<&Secret>, folder: &Path) -> io::Result<Ope
     if let Some(kept) = kept_operand_key(folder)? {
         return Ok(kept);
     }
-    // Whole under its name or not at all, and never in place of another one.
+    // Written whole under its name or not at all, and never in place of another key.
     let beside = folder.join(format!("{FILE}.{}", random::nonce().0));
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
     file.write_all(random::key().reveal().as_bytes())?;
@@ -32,10 +32,10 @@ pub fn operand_key(configured: Option<&Secret>, folder: &Path) -> io::Result<Ope
         Ok(()) | Err(_) => {}
     }
     fs::File::open(folder)?.sync_all()?;
-    kept_operand_key(folder)?.ok_or_else(|| io::Error::other(format!("`{FILE}` is gone from the audit folder")))
+    kept_operand_key(folder)?.ok_or_else(|| io::Error::other(format!("`{FILE}` has disappeared from the audit folder")))
 }
 
-/// The one that a folder keeps.
+/// Returns the key that a folder keeps.
 pub fn kept_operand_key(folder: &Path) -> io::Result<Option<OperandKey>> {
     let path = folder.join(FILE);
     match fs::read_to_string(&path) {

@@ -1,4 +1,4 @@
-//! Signs checkpoints, and writes them beside the files and into the log.
+//! Signs checkpoints, and writes them beside the files and into the process log.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -8,46 +8,41 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
-use rustls::pki_types::PrivateKeyDer;
-use rustls::pki_types::pem::PemObject as _;
+use ring::signature::{Ed25519KeyPair, KeyPair as _};
 
 use super::log::Log;
-use crate::chain::{Checkpoint, PublicKey, Statement};
+use crate::audit::{Checkpoint, CheckpointKey, Statement};
+use crate::base::ed25519;
 use crate::ports::Clock;
 
-/// When checkpoints are made, and where they go.
+/// When checkpoints are made, and where they are written.
 #[derive(Clone, Debug)]
 pub struct Checkpoints {
     pub key: SigningKey,
-    /// After so many entries, at the latest.
+    /// The most entries between two checkpoints.
     pub every_entries: u64,
-    /// After this time, at the latest, if anything was written since.
+    /// The longest time between two checkpoints, if anything was written since.
     pub every: Duration,
-    /// In the log as well: what leaves this machine cannot be changed on it.
+    /// Whether to log them as well: what leaves this machine cannot be changed on it.
     pub to_log: bool,
 }
 
-/// The key that signs.
+/// The key that signs checkpoints.
 #[derive(Clone)]
 pub struct SigningKey {
     pair: Arc<Ed25519KeyPair>,
-    public: PublicKey,
+    public: CheckpointKey,
 }
 
 impl SigningKey {
-    /// The one private key of a PEM file, as `sluice audit key` writes it.
+    /// Parses the one private key of a PEM file, as `sluice audit key` writes it.
     pub fn of_pem(pem: &[u8]) -> Option<SigningKey> {
-        let der = PrivateKeyDer::from_pem_slice(pem).ok()?;
-        SigningKey::of_pair(Ed25519KeyPair::from_pkcs8(der.secret_der()).ok()?)
-    }
-
-    fn of_pair(pair: Ed25519KeyPair) -> Option<SigningKey> {
-        let public = PublicKey::of_bytes(pair.public_key().as_ref())?;
+        let pair = ed25519::of_pem(pem)?;
+        let public = CheckpointKey::of_bytes(pair.public_key().as_ref())?;
         Some(SigningKey { pair: Arc::new(pair), public })
     }
 
-    pub fn public(&self) -> &PublicKey {
+    pub fn public(&self) -> &CheckpointKey {
         &self.public
     }
 
@@ -64,25 +59,26 @@ impl fmt::Debug for SigningKey {
     }
 }
 
-/// Makes them when they are due.
+/// Signs checkpoints when they are due.
 #[derive(Debug)]
-pub(super) struct Signer {
+pub(super) struct CheckpointSigner {
     checkpoints: Checkpoints,
     clock: Arc<dyn Clock>,
     path: PathBuf,
-    /// Which file, and how many of its lines, the last one was about.
+    /// The file of the last checkpoint, and how many of its lines it covers.
     last: (u64, u64),
     last_at: Duration,
 }
 
-impl Signer {
-    pub(super) fn new(checkpoints: Checkpoints, clock: Arc<dyn Clock>, path: PathBuf) -> Signer {
+impl CheckpointSigner {
+    pub(super) fn new(checkpoints: Checkpoints, clock: Arc<dyn Clock>, path: PathBuf) -> CheckpointSigner {
         let last_at = clock.elapsed();
-        Signer { checkpoints, clock, path, last: (0, 0), last_at }
+        CheckpointSigner { checkpoints, clock, path, last: (0, 0), last_at }
     }
 
-    /// One that cannot be written is tried again when the next is due; the chain itself does not wait for it.
-    pub(super) fn look(&mut self, log: &mut Log, is_end: bool) {
+    /// Writes a checkpoint if one is due. If that fails, it is repeated when the next is due; the log itself does not
+    /// wait.
+    pub(super) fn write_if_due(&mut self, log: &mut Log, is_end: bool) {
         let mut due = log.take_ended();
         let now = log.statement();
         let (sequence, lines) = self.last;
@@ -97,7 +93,7 @@ impl Signer {
             match self.write(statement) {
                 Ok(()) => self.last = about,
                 Err(error) => {
-                    tracing::error!(file = %self.path.display(), %error, "a checkpoint of the audit chain is not written");
+                    tracing::error!(file = %self.path.display(), %error, "a checkpoint of the audit chain could not be written");
                 }
             }
         }
@@ -115,7 +111,7 @@ impl Signer {
     }
 }
 
-/// A line that a killed process did not finish.
+/// Truncates a line that a killed process did not finish.
 fn cut_torn(file: &mut File) -> io::Result<()> {
     const LONGEST: u64 = 4096;
     let length = file.metadata()?.len();

@@ -1,41 +1,42 @@
-//! What a start finds: where the chain goes on, or why it cannot.
+//! Finds where the audit log continues at a start, or why it cannot.
 //!
-//! What a killed process left half written at the end of the newest file was promised to nobody, as no sync had followed;
-//! it is put aside and cut off. Anything else that is wrong ends the start: it is for people to look at.
+//! A half-written end of the newest file was confirmed to nobody, because no sync had followed; it is set aside and
+//! truncated. Any other flaw ends the start: a person must look at it.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::OpenFault;
 use super::folder::{AuditFile, audit_files, checkpoints_file};
 use super::log::Tip;
-use super::remembered::{REMEMBERED, Remembered};
-use crate::chain::{Body, Checkpoint, Hash, Highest, Scanned, Statement, Stop, scan};
-use crate::commit::NodeId;
+use super::written_entries::{REMEMBERED, RecentEntries};
+use crate::audit::{Checkpoint, Hash, Highest, LineBody, ScanStop, Scanned, Statement, scan};
+use crate::ledger::NodeId;
 
-/// How far back checkpoints are looked for.
+/// How many bytes back checkpoints are searched for.
 const RECENT: u64 = 64 * 1024;
 
-/// Where the chain goes on.
+/// The point where the log continues.
 #[derive(Debug)]
-pub(super) struct Start {
+pub(super) struct LogStart {
     /// `None`: nothing was written yet.
     pub(super) tip: Option<Tip>,
-    pub(super) remembered: Remembered,
+    pub(super) remembered: RecentEntries,
 }
 
 /// A file that was read, and what was found in it.
-struct Found {
+struct FoundFiles {
     file: AuditFile,
     scanned: Scanned,
     contents: Vec<((crate::base::ids::Environment, u64), Hash)>,
-    /// The hash of the line up to which a checkpoint vouches.
+    /// The hash of the last line that a checkpoint covers.
     vouched: Option<Hash>,
 }
 
 /// Reads the newest files of a node.
-pub(super) fn look(folder: &Path, node: &NodeId) -> Result<Start, OpenFault> {
+pub(super) fn find_start(folder: &Path, node: &NodeId) -> Result<LogStart, OpenFault> {
     let unreadable = |path: &Path| {
         let path = path.to_owned();
         move |error| OpenFault::Disk { path: path.clone(), why: io::Error::to_string(&error) }
@@ -46,15 +47,15 @@ pub(super) fn look(folder: &Path, node: &NodeId) -> Result<Start, OpenFault> {
     let newest = loop {
         let Some(file) = files.pop() else { return nothing(folder, node, recent.as_ref()) };
         let path = file.path.clone();
-        let found = read(file, recent.as_ref()).map_err(unreadable(&path))?;
+        let found = read_file(file, recent.as_ref()).map_err(unreadable(&path))?;
         if found.scanned.header.is_some() {
             break found;
         }
         let torn = found.scanned.stop.as_ref().is_none_or(|stop| stop.is_torn);
         if !torn || recent.as_ref().is_some_and(|said| said.sequence == found.file.sequence) {
-            return Err(damaged(&found, "the file does not begin with a header that can be read"));
+            return Err(damaged(&found, "it does not begin with a readable header"));
         }
-        // It was being begun: no line was ever promised to be in it.
+        // The file was being begun: it never had a confirmed line.
         put_aside(&path, 0).map_err(unreadable(&path))?;
         fs::remove_file(&path).map_err(unreadable(&path))?;
     };
@@ -66,7 +67,7 @@ pub(super) fn look(folder: &Path, node: &NodeId) -> Result<Start, OpenFault> {
 }
 
 /// Behind the newest file; the ones before it are read as long as they say what is to be remembered.
-fn go_on(newest: Found, mut before: Vec<AuditFile>) -> Result<Result<Start, OpenFault>, (PathBuf, io::Error)> {
+fn go_on(newest: FoundFiles, mut before: Vec<AuditFile>) -> Result<Result<LogStart, OpenFault>, (PathBuf, io::Error)> {
     let Some(header) = newest.scanned.header.clone() else { return Ok(Err(damaged(&newest, "it has no header"))) };
     let mut highest = header.highest.clone();
     for ((environment, number), _) in &newest.contents {
@@ -74,11 +75,10 @@ fn go_on(newest: Found, mut before: Vec<AuditFile>) -> Result<Result<Start, Open
         *known = (*number).max(*known);
     }
     let tip = Tip {
-        sequence: header.sequence,
         lines: newest.scanned.lines,
         length: newest.scanned.length,
         hash: newest.scanned.hash,
-        day: header.at.as_micros().div_euclid(24 * 60 * 60 * 1_000_000),
+        header: Arc::new(header.clone()),
         highest,
     };
     let mut earliest = header;
@@ -88,25 +88,25 @@ fn go_on(newest: Found, mut before: Vec<AuditFile>) -> Result<Result<Start, Open
     while earliest.sequence > 1 && known < REMEMBERED {
         let Some(file) = before.pop() else { break };
         let path = file.path.clone();
-        let found = read(file, None).map_err(|error| (path, error))?;
+        let found = read_file(file, None).map_err(|error| (path, error))?;
         let is_whole = found.scanned.stop.is_none() && found.scanned.hash == previous;
         match found.scanned.header.clone() {
             Some(header) if is_whole && header.sequence.saturating_add(1) == earliest.sequence => earliest = header,
-            _ => return Ok(Err(damaged(&found, "it does not end where the file after it goes on"))),
+            _ => return Ok(Err(damaged(&found, "its end does not match the beginning of the next file"))),
         }
         previous = found.scanned.previous;
         known = known.saturating_add(found.contents.len());
         contents.push(found.contents);
     }
     let forgotten = if earliest.sequence > 1 { earliest.highest } else { Highest::new() };
-    let mut remembered = Remembered::forgetting(forgotten);
+    let mut remembered = RecentEntries::forgetting(forgotten);
     for (key, content) in contents.into_iter().rev().flatten() {
         remembered.add(key, content);
     }
-    Ok(Ok(Start { tip: Some(tip), remembered }))
+    Ok(Ok(LogStart { tip: Some(tip), remembered }))
 }
 
-fn read(file: AuditFile, recent: Option<&Statement>) -> io::Result<Found> {
+fn read_file(file: AuditFile, recent: Option<&Statement>) -> io::Result<FoundFiles> {
     let vouching = recent.filter(|said| said.sequence == file.sequence);
     let mut contents = Vec::new();
     let mut vouched = None;
@@ -117,60 +117,61 @@ fn read(file: AuditFile, recent: Option<&Statement>) -> io::Result<Found> {
         if vouching.is_some_and(|said| said.lines == lines) {
             vouched = Some(line.hash);
         }
-        if let Body::Entry(entry) = line.body {
-            contents.push(((entry.environment, entry.number.as_u64()), line.content));
+        if let LineBody::Entry(entry) = &line.body {
+            contents.push(((entry.environment, entry.number.as_u64()), line.content()));
         }
     })?;
     if vouching.is_some_and(|said| said.lines == 1) && scanned.lines == 1 {
         vouched = Some(scanned.hash);
     }
-    Ok(Found { file, scanned, contents, vouched })
+    Ok(FoundFiles { file, scanned, contents, vouched })
 }
 
-/// Whether the newest file is what was written, but for an end that nobody was promised.
-fn check(found: &Found, recent: Option<&Statement>) -> Result<(), OpenFault> {
+/// Checks that the newest file is what was written, except for an unconfirmed end.
+fn check(found: &FoundFiles, recent: Option<&Statement>) -> Result<(), OpenFault> {
     let header = found.scanned.header.as_ref();
     let named = (&found.file.node, found.file.sequence);
     if header.is_none_or(|header| (&header.node, header.sequence) != named) {
-        return Err(damaged(found, "its header is that of another file"));
+        return Err(damaged(found, "its header belongs to another file"));
     }
     if let Some(said) = recent {
         if said.sequence > found.file.sequence {
-            return Err(damaged(found, &format!("a checkpoint names file {}, which is not here", said.sequence)));
+            return Err(damaged(found, &format!("a checkpoint names file {}, which is missing", said.sequence)));
         }
         let is_of_this = said.sequence == found.file.sequence;
         if is_of_this && said.length > found.scanned.length {
-            let text = format!("it is good for {} bytes; a checkpoint says {}", found.scanned.length, said.length);
+            let text =
+                format!("it is intact for {} bytes, but a checkpoint covers {}", found.scanned.length, said.length);
             return Err(damaged(found, &text));
         }
         if is_of_this && said.lines > 1 && found.vouched != Some(said.hash) {
-            return Err(damaged(found, &format!("line {} is not the one that a checkpoint names", said.lines)));
+            return Err(damaged(found, &format!("line {} differs from the one that a checkpoint covers", said.lines)));
         }
     }
     match &found.scanned.stop {
-        Some(stop) if !stop.is_torn => Err(damaged(found, "it is not what was written")),
+        Some(stop) if !stop.is_torn => Err(damaged(found, "it was changed after it was written")),
         _ => Ok(()),
     }
 }
 
-fn nothing(folder: &Path, node: &NodeId, recent: Option<&Statement>) -> Result<Start, OpenFault> {
+fn nothing(folder: &Path, node: &NodeId, recent: Option<&Statement>) -> Result<LogStart, OpenFault> {
     match recent {
-        None => Ok(Start { tip: None, remembered: Remembered::default() }),
+        None => Ok(LogStart { tip: None, remembered: RecentEntries::default() }),
         Some(said) => Err(OpenFault::Damaged {
             path: checkpoints_file(folder, node),
             place: None,
-            why: format!("a checkpoint names file {} of `{node}`, which is not here", said.sequence),
+            why: format!("a checkpoint names file {} of `{node}`, which is missing", said.sequence),
         }),
     }
 }
 
-fn damaged(found: &Found, why: &str) -> OpenFault {
+fn damaged(found: &FoundFiles, why: &str) -> OpenFault {
     let stop = found.scanned.stop.as_ref();
-    let why = stop.map_or_else(|| why.to_owned(), |Stop { why: line, .. }| format!("{why}: {line}"));
+    let why = stop.map_or_else(|| why.to_owned(), |ScanStop { why: line, .. }| format!("{why}: {line}"));
     OpenFault::Damaged { path: found.file.path.clone(), place: stop.map(|stop| (stop.line, stop.offset)), why }
 }
 
-/// Keeps what is about to be cut off, and says so.
+/// Saves what is about to be truncated, and logs that.
 fn put_aside(path: &Path, from: u64) -> io::Result<()> {
     let mut torn = Vec::new();
     let mut file = File::open(path)?;
@@ -189,12 +190,12 @@ fn put_aside(path: &Path, from: u64) -> io::Result<()> {
         offset = from,
         bytes = torn.len(),
         kept = %aside.display(),
-        "the last process ended in the middle of a write to the audit chain; what it had not finished is cut off"
+        "the last process ended in the middle of a write to the audit chain; the unfinished end is set aside and cut off"
     );
     Ok(())
 }
 
-/// What the newest checkpoint of this node says. Torn and unreadable lines are for `sluice audit verify` to tell.
+/// Returns the newest checkpoint of this node. Torn and unreadable lines are left to `sluice audit verify`.
 fn recent_checkpoint(folder: &Path, node: &NodeId) -> io::Result<Option<Statement>> {
     let mut file = match File::open(checkpoints_file(folder, node)) {
         Ok(file) => file,

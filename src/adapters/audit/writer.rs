@@ -1,46 +1,76 @@
-//! The one thread that writes: what waits is written and synced together, in the order in which it came.
+//! The writer thread: it writes and syncs all waiting entries together, in the order of their numbers. An entry waits
+//! until those before it are there.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot, watch};
 
-use super::log::{Log, Prepared, Refusal};
-use super::signer::Signer;
+use super::following::Following;
+use super::log::{EntryRefusal, Log, Prepared, Results};
+use super::signer::CheckpointSigner;
+use crate::audit::{FileHeader, Highest, SnapshotLink};
+use crate::base::ids::Environment;
 use crate::ports::AuditFault;
 
-/// How often a disk that failed is tried, and due checkpoints are looked for.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// How much is synced at once.
+/// How often a failed disk is tried again, and due checkpoints are checked.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
+/// The most entries in one sync.
 const BATCH_ENTRIES: usize = 4096;
 
-/// Entries of one caller, who waits.
+/// What a caller asks of the log.
 #[derive(Debug)]
-pub(super) struct Job {
-    pub(super) entries: Vec<Prepared>,
+pub(super) enum LogRequest {
+    Append(Vec<Prepared>),
+    /// To go on behind a number.
+    Skip(Environment, u64),
+    /// To name a snapshot from the next file on.
+    Link(SnapshotLink),
+}
+
+/// The request of one waiting caller.
+#[derive(Debug)]
+pub(super) struct LogJob {
+    pub(super) asked: LogRequest,
     pub(super) answer: oneshot::Sender<Result<(), AuditFault>>,
-    /// A place in the queue, free again when the job is gone.
+    /// A place in the queue, free again when the job is dropped.
     pub(super) _place: OwnedSemaphorePermit,
 }
 
-/// Whether the chain can be written.
+impl LogJob {
+    fn entries(&self) -> &[Prepared] {
+        match &self.asked {
+            LogRequest::Append(entries) => entries,
+            LogRequest::Skip(..) | LogRequest::Link(_) => &[],
+        }
+    }
+}
+
+/// Whether the audit log can be written.
 #[derive(Debug)]
 pub(super) struct Health {
     well: AtomicBool,
-    /// Told once, not with every attempt.
+    /// Whether an entry waits for one before it.
+    waits: AtomicBool,
+    /// The fault that was logged last, so that it is logged once and not with every attempt.
     told: Mutex<Option<String>>,
 }
 
 impl Health {
     pub(super) fn new() -> Health {
-        Health { well: AtomicBool::new(true), told: Mutex::new(None) }
+        Health { well: AtomicBool::new(true), waits: AtomicBool::new(false), told: Mutex::new(None) }
     }
 
     pub(super) fn is_well(&self) -> bool {
         self.well.load(Ordering::Acquire)
+    }
+
+    pub(super) fn waits(&self) -> bool {
+        self.waits.load(Ordering::Acquire)
     }
 
     pub(super) fn fails(&self, why: &str) {
@@ -61,28 +91,60 @@ impl Health {
     }
 }
 
-/// What the thread owns.
+/// Environments whose entries are refused.
+pub(super) type Suspended = Arc<Mutex<BTreeSet<Environment>>>;
+
+/// What the thread shares with its callers.
 #[derive(Debug)]
-pub(super) struct Writer {
+pub(super) struct WriterSignals {
+    /// Tells how far the log has every entry.
+    pub(super) reach: watch::Sender<Highest>,
+    /// Tells the header of the newest file.
+    pub(super) begun: watch::Sender<Arc<FileHeader>>,
+    /// Told when an entry waits for one before it.
+    pub(super) gap: Arc<Notify>,
+    pub(super) suspended: Suspended,
+}
+
+/// The state that the thread owns.
+#[derive(Debug)]
+pub(super) struct LogWriter {
     pub(super) log: Log,
-    pub(super) signer: Option<Signer>,
+    pub(super) signer: Option<CheckpointSigner>,
     pub(super) health: Arc<Health>,
     /// Held as long as anything may be written.
     pub(super) lock: File,
+    signals: WriterSignals,
+    /// Jobs with such entries.
+    waiting: Vec<LogJob>,
+    following: Option<Following>,
 }
 
-impl Writer {
-    /// Until nobody can ask any more.
-    pub(super) fn run(mut self, jobs: &Receiver<Job>) {
+impl LogWriter {
+    pub(super) fn new(
+        log: Log,
+        signer: Option<CheckpointSigner>,
+        health: Arc<Health>,
+        lock: File,
+        signals: WriterSignals,
+        following: Option<Following>,
+    ) -> LogWriter {
+        LogWriter { log, signer, health, lock, signals, waiting: Vec::new(), following }
+    }
+
+    /// Runs until no sender is left.
+    pub(super) fn run(mut self, jobs: &Receiver<LogJob>) {
         loop {
-            match jobs.recv_timeout(LOOK_EVERY) {
+            match jobs.recv_timeout(POLL_INTERVAL) {
                 Ok(job) => {
                     let mut batch = vec![job];
                     let mut entries = 0_usize;
                     while entries < BATCH_ENTRIES
                         && let Ok(job) = jobs.try_recv()
                     {
-                        entries = entries.saturating_add(job.entries.len());
+                        if let LogRequest::Append(more) = &job.asked {
+                            entries = entries.saturating_add(more.len());
+                        }
                         batch.push(job);
                     }
                     self.write(batch);
@@ -93,36 +155,144 @@ impl Writer {
             self.checkpoint(false);
         }
         self.checkpoint(true);
+        if let Some(following) = &mut self.following {
+            following.end();
+        }
         drop(self.lock);
     }
 
-    fn write(&mut self, mut batch: Vec<Job>) {
-        // Who no longer waits was told that it failed, and asks again.
-        batch.retain(|job| !job.answer.is_closed());
-        if batch.is_empty() {
-            return self.probe();
+    fn write(&mut self, batch: Vec<LogJob>) {
+        let mut appends = std::mem::take(&mut self.waiting);
+        for job in batch {
+            match job.asked {
+                LogRequest::Append(_) => appends.push(job),
+                LogRequest::Skip(environment, up_to) => {
+                    let skipped = self.log.skip(environment, up_to);
+                    if let (Ok(()), Some(following)) = (&skipped, &mut self.following) {
+                        following.skip(environment, up_to);
+                    }
+                    drop(job.answer.send(skipped.map_err(|error| AuditFault::Disk(error.to_string()))));
+                }
+                LogRequest::Link(snapshot) => {
+                    self.log.link(snapshot);
+                    drop(job.answer.send(Ok(())));
+                }
+            }
         }
-        let lists: Vec<&[Prepared]> = batch.iter().map(|job| job.entries.as_slice()).collect();
-        let results = self.log.append(&lists);
+        // A caller that stopped waiting was told that the append failed, and will send it again.
+        appends.retain(|job| !job.answer.is_closed());
+        let appends = self.without_suspended(appends);
+        let (ready, waiting) = in_order(appends, self.log.highest());
+        self.health.waits.store(!waiting.is_empty(), Ordering::Release);
+        if !waiting.is_empty() {
+            self.signals.gap.notify_one();
+        }
+        self.waiting = waiting;
+        if ready.is_empty() {
+            self.probe();
+        } else {
+            self.append(ready);
+        }
+        self.tell_reach();
+    }
+
+    /// Refuses entries of a store that lost its memory: the rebuild counts on the journals as they are.
+    fn without_suspended(&self, jobs: Vec<LogJob>) -> Vec<LogJob> {
+        let suspended = self.signals.suspended.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if suspended.is_empty() {
+            return jobs;
+        }
+        let is_refused = |job: &LogJob| job.entries().iter().any(|entry| suspended.contains(&entry.environment));
+        let (refused, jobs): (Vec<_>, Vec<_>) = jobs.into_iter().partition(is_refused);
+        for job in refused {
+            drop(job.answer.send(Err(AuditFault::Store("it lost its memory".to_owned()))));
+        }
+        jobs
+    }
+
+    fn tell_reach(&self) {
+        self.signals.reach.send_if_modified(|reached| {
+            let is_new = reached != self.log.highest();
+            reached.clone_from(self.log.highest());
+            is_new
+        });
+        let header = self.log.header();
+        self.signals.begun.send_if_modified(|begun| {
+            let is_new = begun.sequence != header.sequence;
+            *begun = Arc::clone(header);
+            is_new
+        });
+    }
+
+    fn append(&mut self, batch: Vec<LogJob>) {
+        let passed = |job: &LogJob| job.entries().iter().try_for_each(|entry| self.log.passed_over(entry));
+        let passed: Vec<Result<(), EntryRefusal>> = batch.iter().map(passed).collect();
+        let lists = batch.iter().zip(&passed);
+        let lists: Vec<&[Prepared]> =
+            lists.map(|(job, passed)| if passed.is_ok() { job.entries() } else { &[] }).collect();
+        let before = self.log.highest().clone();
+        let mut results = self.log.append(&lists);
+        for (result, passed) in results.iter_mut().zip(passed) {
+            if result.is_ok() {
+                *result = passed;
+            }
+        }
+        self.hand_over(&lists, &before, &mut results);
         for result in &results {
             match result {
                 Ok(()) => self.health.works(),
-                Err(Refusal::Disk(why)) => self.health.fails(why),
-                // Who asked for it tells it: the disk is well.
-                Err(Refusal::Clash(_)) => {}
+                Err(EntryRefusal::Disk(why)) => self.health.fails(why),
+                // The caller reports these: the disk works.
+                Err(EntryRefusal::Clash(_) | EntryRefusal::Contradicted(_) | EntryRefusal::TooLate(_)) => {}
             }
         }
+        // Whoever acts on an answer has its entry counted before.
+        self.tell_reach();
         for (job, result) in batch.into_iter().zip(results) {
-            // The caller may have gone meanwhile.
+            // The caller may have left meanwhile.
             let told = result.map_err(|refusal| match refusal {
-                Refusal::Clash(why) => AuditFault::Refused(why),
-                Refusal::Disk(why) => AuditFault::Disk(why),
+                EntryRefusal::Clash(why) => AuditFault::Refused(why),
+                EntryRefusal::Contradicted(why) => AuditFault::Contradicted(why),
+                EntryRefusal::TooLate(why) => AuditFault::Store(why),
+                EntryRefusal::Disk(why) => AuditFault::Disk(why),
             });
             drop(job.answer.send(told));
         }
     }
 
+    /// Hands new entries over to the follower; those that contradict the journal get that as their result.
+    fn hand_over(&mut self, lists: &[&[Prepared]], before: &Highest, results: &mut Results) {
+        let Some(following) = &mut self.following else { return };
+        let was = |environment| before.get(&environment).copied().unwrap_or(0);
+        let is = self.log.highest();
+        let mut new: Vec<&Prepared> = lists.iter().copied().flatten().collect();
+        new.retain(|entry| {
+            entry.number > was(entry.environment) && is.get(&entry.environment).is_some_and(|is| entry.number <= *is)
+        });
+        new.sort_by_key(|entry| (entry.environment, entry.number));
+        new.dedup_by_key(|entry| (entry.environment, entry.number));
+        let found = match following.hand_over(&new) {
+            Ok(found) => found,
+            Err(why) => {
+                let fault = EntryRefusal::Disk(format!("the replica of the store beside the journal: {why}"));
+                results.iter_mut().filter(|result| result.is_ok()).for_each(|result| *result = Err(fault.clone()));
+                return;
+            }
+        };
+        for (environment, number, why) in found {
+            for (list, result) in lists.iter().zip(results.iter_mut()) {
+                if list.iter().any(|entry| (entry.environment, entry.number) == (environment, number)) && result.is_ok()
+                {
+                    *result = Err(EntryRefusal::Contradicted(format!("entry {number} of {environment}: {why}")));
+                }
+            }
+        }
+    }
+
     fn probe(&mut self) {
+        if let Some(Err(why)) = self.following.as_mut().map(Following::catch_up) {
+            return self.health.fails(&why);
+        }
         if self.health.is_well() {
             return;
         }
@@ -134,7 +304,27 @@ impl Writer {
 
     fn checkpoint(&mut self, is_end: bool) {
         if let Some(signer) = &mut self.signer {
-            signer.look(&mut self.log, is_end);
+            signer.write_if_due(&mut self.log, is_end);
         }
     }
+}
+
+/// Returns the jobs that can be written now, in the order of their numbers, and those that wait for an entry before one
+/// of theirs.
+fn in_order(mut jobs: Vec<LogJob>, highest: &Highest) -> (Vec<LogJob>, Vec<LogJob>) {
+    jobs.sort_by_key(|job| job.entries().first().map(|entry| (entry.environment, entry.number)));
+    let mut reached = highest.clone();
+    jobs.into_iter().partition(|job| {
+        let mut then = reached.clone();
+        let fits = job.entries().iter().all(|entry| {
+            let last = then.entry(entry.environment).or_default();
+            let fits = entry.number <= *last || entry.follows(*last);
+            *last = entry.number.max(*last);
+            fits
+        });
+        if fits {
+            reached = then;
+        }
+        fits
+    })
 }

@@ -1,5 +1,5 @@
-//! Fetching what an issuer tells, first of all its keys: one host, no redirects, with a deadline and a bound. Webhooks are
-//! reached in the same way.
+//! Fetches documents from an issuer, such as its keys: one host, no redirects, a deadline and a size limit. Webhooks
+//! use the same client settings.
 
 use std::error::Error;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use rustls::CertificateError;
 use crate::stations::admit::{KeyFault, KeySet};
 
 const DEADLINE: Duration = Duration::from_secs(5);
-/// The largest document that is read.
-const MOST_BYTES: usize = 256 * 1024;
+/// The size limit of a document.
+const MAX_BYTES: usize = 256 * 1024;
 
-/// Why a set could not be had. Nothing of what came stands in it.
+/// Why a document could not be fetched. It contains nothing that the other side sent.
 #[derive(Debug)]
 pub(super) enum FetchFault {
     Unreachable,
-    /// It is not who it should be; in our own words, for its certificate is in its own.
+    /// Its TLS certificate is not acceptable; the reason is in our own words, not in the certificate's.
     Untrusted(&'static str),
     Status(u16),
     TooLarge,
@@ -29,19 +29,19 @@ pub(super) enum FetchFault {
 impl fmt::Display for FetchFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            FetchFault::Unreachable => f.write_str("it cannot be reached in time"),
+            FetchFault::Unreachable => f.write_str("it could not be reached in time"),
             FetchFault::Untrusted(why) => f.write_str(why),
-            FetchFault::Status(status @ 300..400) => write!(f, "it answered {status}, and redirects are not followed"),
+            FetchFault::Status(status @ 300..400) => write!(f, "it answered {status}; redirects are not followed"),
             FetchFault::Status(status) => write!(f, "it answered {status}"),
-            FetchFault::TooLarge => write!(f, "it is larger than {MOST_BYTES} bytes"),
-            FetchFault::Broken => f.write_str("it broke off"),
+            FetchFault::TooLarge => write!(f, "it is larger than {MAX_BYTES} bytes"),
+            FetchFault::Broken => f.write_str("the connection broke off"),
             FetchFault::Keys(fault) => fault.fmt(f),
         }
     }
 }
 
 impl FetchFault {
-    /// As metrics call it.
+    /// Returns the fault's name in metrics.
     pub(super) fn as_str(&self) -> &'static str {
         match self {
             FetchFault::Unreachable => "unreachable",
@@ -54,12 +54,12 @@ impl FetchFault {
     }
 }
 
-/// A client for one issuer.
+/// Builds a client for one issuer.
 pub(super) fn client(authorities_pem: Option<&[u8]>) -> Result<Client, reqwest::Error> {
     builder(authorities_pem, DEADLINE, DEADLINE)?.build()
 }
 
-/// No redirect is followed, and no proxy is used that the environment names.
+/// Returns client settings: no redirect is followed, and no proxy from the environment variables is used.
 pub(in crate::adapters) fn builder(
     authorities_pem: Option<&[u8]>,
     whole: Duration,
@@ -73,7 +73,7 @@ pub(in crate::adapters) fn builder(
     }
 }
 
-/// Keys that came, and the document that they came in.
+/// The fetched keys, and the document that they came in.
 pub(super) struct Fetched {
     pub keys: KeySet,
     pub document: String,
@@ -90,11 +90,11 @@ pub(super) async fn keys(client: &Client, url: &str) -> Result<Fetched, FetchFau
     Ok(Fetched { keys, document: String::from_utf8_lossy(&whole).into_owned() })
 }
 
-/// The body of an answer, up to the bound.
+/// Returns the body of an answer, up to the size limit.
 pub(super) async fn whole(mut answer: Response) -> Result<Vec<u8>, FetchFault> {
     let mut whole = Vec::new();
     while let Some(piece) = answer.chunk().await.map_err(|_| FetchFault::Broken)? {
-        if whole.len().saturating_add(piece.len()) > MOST_BYTES {
+        if whole.len().saturating_add(piece.len()) > MAX_BYTES {
             return Err(FetchFault::TooLarge);
         }
         whole.extend_from_slice(&piece);
@@ -106,7 +106,7 @@ pub(super) fn unreachable(error: &(dyn Error + 'static)) -> FetchFault {
     why_untrusted(error).map_or(FetchFault::Unreachable, FetchFault::Untrusted)
 }
 
-/// TLS says who it was that could not be reached; nothing where that is not why.
+/// Returns why TLS refused the other side; `None` if the failure is not one of TLS.
 pub(in crate::adapters) fn why_untrusted(error: &(dyn Error + 'static)) -> Option<&'static str> {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -114,7 +114,7 @@ pub(in crate::adapters) fn why_untrusted(error: &(dyn Error + 'static)) -> Optio
         let tls = error.downcast_ref::<rustls::Error>().or(inner.and_then(|inner| inner.downcast_ref()));
         match tls {
             Some(rustls::Error::InvalidCertificate(why)) => return Some(untrusted(why)),
-            Some(_) => return Some("no TLS can be agreed on with it"),
+            Some(_) => return Some("it supports no TLS version or cipher that Sluice accepts"),
             None => next = inner.map(|inner| inner as &(dyn Error + 'static)).or(error.source()),
         }
     }
@@ -124,7 +124,7 @@ pub(in crate::adapters) fn why_untrusted(error: &(dyn Error + 'static)) -> Optio
 fn untrusted(why: &CertificateError) -> &'static str {
     match why {
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
-            "its certificate comes from none of the trusted authorities"
+            "its certificate was not issued by a trusted authority"
         }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             "its certificate is for another host"
@@ -133,6 +133,6 @@ fn untrusted(why: &CertificateError) -> &'static str {
         CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
             "its certificate is not valid yet"
         }
-        _ => "its certificate cannot be accepted",
+        _ => "its certificate is not acceptable",
     }
 }

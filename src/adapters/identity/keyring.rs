@@ -1,8 +1,8 @@
-//! The keys of all issuers: fetched ahead of need, kept for a bounded time while an issuer is away.
+//! The keys of all issuers: fetched ahead of need, and kept for a bounded time while an issuer cannot be reached.
 //!
-//! A key that is not known is looked for, but seldom: between two such looks, tokens that name it are refused at once;
-//! they are not refused but put off while the last look failed.
-//! Each issuer is fetched for itself; nobody waits for another's.
+//! A token with an unknown key id causes a fetch, at most once per cooldown: in between, such tokens are refused at
+//! once, or answered as unavailable if the last fetch failed. Each issuer is fetched on its own; none waits for
+//! another.
 
 use std::fmt;
 use std::io;
@@ -13,59 +13,60 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use reqwest::Client;
+use thiserror::Error;
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::fetch::{self, FetchFault, Fetched};
-use super::kept;
+use super::saved_document;
 use crate::config::{HoldsMode, IssuerConfig, KeySource};
 use crate::stations::admit::{IssuerRules, KeyFault, KeySet, Trusted};
 use crate::telemetry::Metrics;
 
-/// How often a set is fetched again, or a file looked at.
-const REFRESH_EVERY: Duration = Duration::from_secs(300);
-const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// How soon after a failure it is tried again.
+/// How often keys are fetched again, or their file is checked.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(300);
+const FILE_POLL_INTERVAL: Duration = Duration::from_secs(5);
+/// The pause after a failed fetch.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 const SHORTEST_REST: Duration = Duration::from_millis(100);
-/// How often a key that is not known may cause a fetch.
+/// The minimum time between two fetches that unknown key ids cause.
 const COOLDOWN: Duration = Duration::from_secs(10);
 
-/// The keys as they are known now.
+/// The current keys of all issuers.
 pub struct Keyring {
     trusted: ArcSwap<Vec<Trusted>>,
-    /// Grows with every change, so that what was believed by older keys is asked again.
+    /// Raised with every change, so that tokens verified with older keys are verified again.
     generation: AtomicU64,
-    sources: Vec<Source>,
+    sources: Vec<KeyringSource>,
     metrics: Metrics,
 }
 
-/// Where one issuer's keys come from.
-struct Source {
+/// The source of one issuer's keys.
+struct KeyringSource {
     issuer: String,
-    kind: Kind,
-    /// One fetch at a time, each issuer's for itself.
-    fetching: Arc<Mutex<Asked>>,
+    kind: SourceKind,
+    /// Allows one fetch of an issuer at a time.
+    fetching: Arc<Mutex<RefetchState>>,
     /// How many fetches have ended.
     ended: AtomicU64,
-    /// Whether the last one failed.
+    /// Whether the last fetch failed.
     failing: AtomicBool,
     good: SyncMutex<Option<Good>>,
-    /// How long the last good set is used while its issuer is away.
+    /// How long the last good keys are used while the issuer cannot be reached.
     longest_stale: Duration,
 }
 
-enum Kind {
+enum SourceKind {
     Fixed,
     File(PathBuf),
     Url { url: String, client: Client, keep: Option<PathBuf> },
 }
 
-/// When a key that is not known last caused a fetch.
-type Asked = Option<Instant>;
+/// When an unknown key id last caused a fetch.
+type RefetchState = Option<Instant>;
 
-/// When keys were last known to be good: when they were put here, and how old they were then.
+/// When keys were last known to be good: when they were stored here, and how old they were then.
 #[derive(Clone, Copy)]
 struct Good {
     here: Instant,
@@ -82,42 +83,30 @@ impl Good {
     }
 }
 
-/// Why a keyring cannot be made.
-#[derive(Debug)]
+/// Why a keyring cannot be created.
+#[derive(Debug, Error)]
 pub enum KeyringError {
+    #[error("issuer `{issuer}`: its keys cannot be used: {fault}")]
     Keys { issuer: String, fault: KeyFault },
+    #[error("issuer `{issuer}`: `{}` cannot be read: {error}", .path.display())]
     File { issuer: String, path: PathBuf, error: io::Error },
+    #[error("issuer `{issuer}`: its keys cannot be fetched: {error}")]
     Client { issuer: String, error: reqwest::Error },
 }
 
-impl fmt::Display for KeyringError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            KeyringError::Keys { issuer, fault } => write!(f, "issuer `{issuer}`: its keys cannot be used: {fault}"),
-            KeyringError::File { issuer, path, error } => {
-                write!(f, "issuer `{issuer}`: `{}` cannot be read: {error}", path.display())
-            }
-            KeyringError::Client { issuer, error } => {
-                write!(f, "issuer `{issuer}`: its keys cannot be fetched: {error}")
-            }
-        }
-    }
-}
-
-impl std::error::Error for KeyringError {}
-
 impl Keyring {
-    /// Keys that are at hand are read at once; those that must be fetched are not there yet.
+    /// Creates a keyring. Keys from the configuration or from files are read at once; keys from a URL are fetched
+    /// later.
     pub fn new(issuers: &[IssuerConfig], metrics: Metrics) -> Result<Keyring, KeyringError> {
         let (mut trusted, mut sources) = (Vec::new(), Vec::new());
         for issuer in issuers {
             let (kind, keys) = begin(issuer)?;
             let good = match kind {
-                Kind::File(_) => Some(Good::aged(Duration::ZERO)),
-                Kind::Fixed | Kind::Url { .. } => None,
+                SourceKind::File(_) => Some(Good::aged(Duration::ZERO)),
+                SourceKind::Fixed | SourceKind::Url { .. } => None,
             };
             trusted.push(Trusted { rules: rules(issuer), keys: keys.map(Arc::new) });
-            sources.push(Source {
+            sources.push(KeyringSource {
                 issuer: issuer.name.clone(),
                 kind,
                 fetching: Arc::default(),
@@ -138,18 +127,18 @@ impl Keyring {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Whether an issuer told its keys when it was last asked: what is not among them is not its own.
+    /// Whether the issuer answered the last fetch: a key id that is not among its keys is then not its own.
     pub fn is_answering(&self, issuer: usize) -> bool {
         self.sources.get(issuer).is_some_and(|source| !source.failing.load(Ordering::Acquire))
     }
 
-    /// The names of issuers whose keys are not known.
+    /// Returns the names of issuers whose keys are not known.
     pub fn missing(&self) -> Vec<String> {
         let trusted = self.trusted.load();
         trusted.iter().filter(|t| t.keys.is_none()).map(|t| t.rules.name.to_string()).collect()
     }
 
-    /// Tells the metrics how old the keys are; of keys that cannot change there is no age.
+    /// Sets the metric of the keys' age; keys that cannot change have no age.
     pub fn tell_ages(&self) {
         for source in &self.sources {
             if let Some(good) = source.good() {
@@ -158,10 +147,10 @@ impl Keyring {
         }
     }
 
-    /// Looks for keys that have come since, unless somebody did a moment ago.
+    /// Fetches the keys again, unless that happened a moment ago.
     pub async fn look_again(self: &Arc<Keyring>, issuer: usize) {
         let Some(source) = self.sources.get(issuer) else { return };
-        if matches!(source.kind, Kind::Fixed) {
+        if matches!(source.kind, SourceKind::Fixed) {
             return;
         }
         let ended = source.ended.load(Ordering::Acquire);
@@ -172,23 +161,23 @@ impl Keyring {
         }
         *asked = Some(Instant::now());
         let keyring = self.clone();
-        // A task of its own: who asked may leave, and what it used up of the cooldown is for everybody.
+        // A task of its own: the caller may leave, but the fetch that used the cooldown serves every caller.
         let fetch = tokio::spawn(async move {
             let _alone = asked;
             keyring.refresh(issuer).await
         });
         if let Err(error) = fetch.await {
-            tracing::error!(%error, "a task that fetched keys did not end");
+            tracing::error!(%error, "a task that fetched keys failed");
         }
     }
 
-    /// The keys that a configuration gives by themselves, of issuers that are known; each with its place here.
+    /// Reads the keys that a configuration or a file gives, of known issuers; each with its index here.
     pub fn given(issuers: &[IssuerConfig], known: &Keyring) -> Result<Vec<(usize, KeySet)>, KeyringError> {
         let mut given = Vec::new();
         for issuer in issuers {
             let at = known.sources.iter().position(|source| source.issuer == issuer.name);
             let source = at.and_then(|at| Some((at, known.sources.get(at)?)));
-            if let (Some((at, Source { kind: Kind::Fixed, .. })), KeySource::Pem(_) | KeySource::Shared(_)) =
+            if let (Some((at, KeyringSource { kind: SourceKind::Fixed, .. })), KeySource::Pem(_) | KeySource::Shared(_)) =
                 (source, &issuer.keys)
                 && let (_, Some(keys)) = begin(issuer)?
             {
@@ -198,7 +187,7 @@ impl Keyring {
         Ok(given)
     }
 
-    /// From now on these are its keys; whether they are others than before.
+    /// Replaces the keys of an issuer; returns whether they changed.
     pub fn replace(&self, issuer: usize, keys: KeySet) -> bool {
         let before = self.generation();
         self.put(issuer, Some(keys));
@@ -209,10 +198,10 @@ impl Keyring {
         self.sources.get(issuer).map_or("", |source| &source.issuer)
     }
 
-    /// Looks at once at the files that keys are in.
+    /// Reads the files of keys at once.
     pub async fn look_at_files(&self) {
         for (at, source) in self.sources.iter().enumerate() {
-            if matches!(source.kind, Kind::File(_)) {
+            if matches!(source.kind, SourceKind::File(_)) {
                 let _alone = source.fetching.lock().await;
                 self.refresh(at).await;
             }
@@ -240,23 +229,23 @@ impl Keyring {
                 self.refresh(issuer).await
             };
             let rest = match source.kind {
-                Kind::Fixed => return,
-                Kind::File(_) => LOOK_EVERY,
-                Kind::Url { .. } if good => REFRESH_EVERY,
-                Kind::Url { .. } => RETRY_AFTER,
+                SourceKind::Fixed => return,
+                SourceKind::File(_) => FILE_POLL_INTERVAL,
+                SourceKind::Url { .. } if good => REFRESH_INTERVAL,
+                SourceKind::Url { .. } => RETRY_AFTER,
             };
             sleep(rest.min(source.before_stale())).await;
         }
     }
 
-    /// True if the keys are known to be fresh. Whoever calls this holds the source's `fetching`.
+    /// Fetches or reads the keys; true if they are known to be fresh. The caller must hold the source's `fetching`.
     async fn refresh(&self, issuer: usize) -> bool {
         let Some(source) = self.sources.get(issuer) else { return true };
         self.let_go_of_stale(issuer, source);
         let come = match &source.kind {
-            Kind::Fixed => return true,
-            Kind::File(path) => read(path).await,
-            Kind::Url { url, client, keep } => self.fetch(source, url, client, keep.as_deref()).await,
+            SourceKind::Fixed => return true,
+            SourceKind::File(path) => read_key_file(path).await,
+            SourceKind::Url { url, client, keep } => self.fetch(source, url, client, keep.as_deref()).await,
         };
         let good = come.is_ok();
         source.failing.store(!good, Ordering::Release);
@@ -271,60 +260,77 @@ impl Keyring {
         good
     }
 
-    async fn fetch(&self, source: &Source, url: &str, client: &Client, keep: Option<&Path>) -> Result<KeySet, String> {
+    async fn fetch(
+        &self,
+        source: &KeyringSource,
+        url: &str,
+        client: &Client,
+        keep: Option<&Path>,
+    ) -> Result<KeySet, String> {
         let fetched = fetch::keys(client, url).await;
         self.metrics.keys_fetched(&source.issuer, fetched.as_ref().err().map_or("good", FetchFault::as_str));
         let Fetched { keys, document } = fetched.map_err(|fault| fault.to_string())?;
         if let Some(path) = keep {
             let (at, url) = (path.to_owned(), url.to_owned());
-            if let Err(error) = blocking(move || kept::write(&at, &url, &document)).await {
-                tracing::warn!(issuer = source.issuer, path = %path.display(), %error, "keys cannot be kept on disk");
+            if let Err(error) = blocking(move || saved_document::save(&at, &url, &document)).await {
+                tracing::warn!(issuer = source.issuer, path = %path.display(), %error, "the issuer's keys could not be saved to disk");
             }
         }
         Ok(keys)
     }
 
-    async fn failed(&self, issuer: usize, source: &Source, why: &str) {
+    async fn failed(&self, issuer: usize, source: &KeyringSource, why: &str) {
         let issuer_name = source.issuer.as_str();
         let is_known = self.trusted.load().get(issuer).is_some_and(|t| t.keys.is_some());
         if !is_known {
-            tracing::warn!(issuer = issuer_name, why, "keys cannot be had, and none are known");
-            // What this process let go of as too old does not come back from the disk, whatever the file's time says.
+            tracing::warn!(
+                issuer = issuer_name,
+                why,
+                "the issuer's keys cannot be fetched, and none are known: its tokens are answered 503"
+            );
+            // Keys that this process dropped as too old are not restored from disk, whatever the file's time says.
             if source.good().is_none() {
                 self.take_kept(issuer, source).await;
             }
         } else {
-            tracing::warn!(issuer = issuer_name, why, "keys cannot be had; the last good ones stay");
+            tracing::warn!(
+                issuer = issuer_name,
+                why,
+                "the issuer's keys cannot be fetched; the last good ones stay in use"
+            );
         }
     }
 
-    /// Before a fetch, not after it: an issuer that hangs gains nothing by it.
-    fn let_go_of_stale(&self, issuer: usize, source: &Source) {
+    /// Drops keys that are too old. This runs before a fetch, so that an issuer that hangs cannot extend their use.
+    fn let_go_of_stale(&self, issuer: usize, source: &KeyringSource) {
         let is_known = self.trusted.load().get(issuer).is_some_and(|t| t.keys.is_some());
         if is_known && source.good().is_some_and(|good| good.age() >= source.longest_stale) {
-            tracing::error!(issuer = source.issuer, "the last good keys are too old to be used on");
+            tracing::error!(
+                issuer = source.issuer,
+                "the last good keys of the issuer are too old and are no longer used"
+            );
             self.put(issuer, None);
         }
     }
 
-    /// Takes the keys that an earlier process kept, if they are of use.
-    async fn take_kept(&self, issuer: usize, source: &Source) {
-        let Kind::Url { url, keep: Some(path), .. } = &source.kind else { return };
+    /// Uses the keys that an earlier process saved, if they are still valid.
+    async fn take_kept(&self, issuer: usize, source: &KeyringSource) {
+        let SourceKind::Url { url, keep: Some(path), .. } = &source.kind else { return };
         let (at, url, longest) = (path.clone(), url.clone(), source.longest_stale);
-        match blocking(move || Ok(kept::read(&at, &url, longest))).await {
+        match blocking(move || Ok(saved_document::load(&at, &url, longest))).await {
             Ok(Ok((keys, age))) => {
                 source.is_good(Good::aged(age));
                 tracing::info!(
                     issuer = source.issuer,
                     age_secs = age.as_secs(),
-                    "keys that were kept on disk are used"
+                    "the issuer's keys saved on disk are used"
                 );
                 self.put(issuer, Some(keys));
             }
             Ok(Err(fault)) => {
-                tracing::warn!(issuer = source.issuer, path = %path.display(), why = %fault, "keys that were kept on disk are not used");
+                tracing::warn!(issuer = source.issuer, path = %path.display(), why = %fault, "the issuer's keys saved on disk cannot be used");
             }
-            Err(error) => tracing::error!(issuer = source.issuer, %error, "a task that read keys did not end"),
+            Err(error) => tracing::error!(issuer = source.issuer, %error, "a task that read keys failed"),
         }
     }
 
@@ -347,12 +353,12 @@ impl Keyring {
     }
 }
 
-impl Source {
+impl KeyringSource {
     fn good(&self) -> Option<Good> {
         *self.good.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How long to rest at most, so that good keys are seen again in time, and stale ones are let go of in time.
+    /// Returns the longest pause before the keys must be fetched again or dropped.
     fn before_stale(&self) -> Duration {
         let half = self.longest_stale / 2;
         let left = self.good().map_or(Duration::ZERO, |good| self.longest_stale.saturating_sub(good.age()));
@@ -370,25 +376,25 @@ impl fmt::Debug for Keyring {
     }
 }
 
-fn begin(issuer: &IssuerConfig) -> Result<(Kind, Option<KeySet>), KeyringError> {
+fn begin(issuer: &IssuerConfig) -> Result<(SourceKind, Option<KeySet>), KeyringError> {
     let name = || issuer.name.clone();
     let usable =
         |keys: Result<KeySet, KeyFault>| keys.map(Some).map_err(|fault| KeyringError::Keys { issuer: name(), fault });
     match &issuer.keys {
-        KeySource::Shared(secret) => Ok((Kind::Fixed, Some(KeySet::shared(secret)))),
-        KeySource::Pem(pem) => Ok((Kind::Fixed, usable(KeySet::from_pem(pem))?)),
+        KeySource::Shared(secret) => Ok((SourceKind::Fixed, Some(KeySet::shared(secret)))),
+        KeySource::Pem(pem) => Ok((SourceKind::Fixed, usable(KeySet::from_pem(pem))?)),
         KeySource::File(path) => {
             let text = std::fs::read(path).map_err(|error| KeyringError::File {
                 issuer: name(),
                 path: path.clone(),
                 error,
             })?;
-            Ok((Kind::File(path.clone()), usable(KeySet::from_jwks(&text))?))
+            Ok((SourceKind::File(path.clone()), usable(KeySet::from_jwks(&text))?))
         }
         KeySource::Url { url, ca_pem, keep } => {
             let client =
                 fetch::client(ca_pem.as_deref()).map_err(|error| KeyringError::Client { issuer: name(), error })?;
-            Ok((Kind::Url { url: url.clone(), client, keep: keep.clone() }, None))
+            Ok((SourceKind::Url { url: url.clone(), client, keep: keep.clone() }, None))
         }
     }
 }
@@ -397,7 +403,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(io::Error::other(error)))
 }
 
-async fn read(path: &Path) -> Result<KeySet, String> {
+async fn read_key_file(path: &Path) -> Result<KeySet, String> {
     let text = tokio::fs::read(path).await.map_err(|error| error.to_string())?;
     KeySet::from_jwks(&text).map_err(|fault| fault.to_string())
 }

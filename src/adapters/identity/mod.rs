@@ -1,38 +1,38 @@
-//! Who a token's bearer is: the keys of the issuers as they are known now, and the tokens that were believed already.
+//! Verification of tokens: the issuers' current keys, and a cache of tokens that are already verified.
 
 pub(super) mod fetch;
-mod kept;
+mod saved_document;
 mod keyring;
 mod provider;
-mod remembered;
+mod token_cache;
 
 use std::sync::Arc;
 
 pub use keyring::{Keyring, KeyringError};
 pub use provider::{Provider, ProviderFault};
 
-use remembered::Remembered;
+use token_cache::RememberedTokens;
 
 use crate::base::secret::Secret;
 use crate::ports::Clock;
-use crate::stations::admit::{Believed, TokenFault, believe};
+use crate::stations::admit::{TokenFault, VerifiedToken, believe};
 
-/// What believes tokens.
+/// Verifies tokens.
 #[derive(Debug)]
 pub struct Identity {
     keyring: Arc<Keyring>,
-    remembered: Remembered,
+    remembered: RememberedTokens,
     clock: Arc<dyn Clock>,
 }
 
 impl Identity {
     pub fn new(keyring: Arc<Keyring>, clock: Arc<dyn Clock>) -> Identity {
-        Identity { keyring, remembered: Remembered::default(), clock }
+        Identity { keyring, remembered: RememberedTokens::default(), clock }
     }
 
-    /// Believes a token, or not. A key that is not known is looked for once; where its issuer could not be asked, nobody
-    /// knows whether the token is bad.
-    pub async fn believe(&self, token: &Secret) -> Result<Arc<Believed>, TokenFault> {
+    /// Verifies a token. An unknown key id causes one fetch of the issuer's keys; if the issuer cannot be reached, the
+    /// result is unknown rather than a refusal.
+    pub async fn believe(&self, token: &Secret) -> Result<Arc<VerifiedToken>, TokenFault> {
         if let Some(believed) = self.remembered.find(token, self.keyring.generation(), self.now_secs()) {
             return Ok(believed);
         }
@@ -50,8 +50,8 @@ impl Identity {
         }
     }
 
-    fn ask(&self, token: &Secret) -> Result<Arc<Believed>, TokenFault> {
-        // INVARIANT: taken before the keys. If they change meanwhile, what the former ones believed is already outdated.
+    fn ask(&self, token: &Secret) -> Result<Arc<VerifiedToken>, TokenFault> {
+        // INVARIANT: read before the keys. If the keys change meanwhile, this result already counts as outdated.
         let generation = self.keyring.generation();
         let believed = Arc::new(believe(token.reveal(), &self.keyring.trusted(), self.now_secs())?);
         self.remembered.keep(token, generation, believed.clone());

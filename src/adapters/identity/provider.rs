@@ -1,7 +1,7 @@
-//! An OpenID provider, as far as a sign-in needs it: where it says it is to be asked, and a token for a code.
+//! An OpenID provider's part in a sign-in: its discovery document, its authorization URL, and a token for a code.
 //!
-//! Every question has a deadline and a bound, follows no redirect, and goes nowhere but where the issuer itself says. What
-//! the token says is believed, or not, like every other token's word.
+//! Every request has a deadline and a size limit, follows no redirect, and goes only to URLs of the issuer's own
+//! discovery document. The returned token is verified like any other.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use reqwest::{Client, RequestBuilder};
 use serde_json::Value;
+use thiserror::Error;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
@@ -18,62 +19,55 @@ use super::fetch::{self, FetchFault};
 use crate::base::json::{self, Limits};
 use crate::base::secret::Secret;
 use crate::config::{OidcConfig, is_safe_url};
-use crate::stations::sign_in::SignIn;
+use crate::people::sign_in::SignIn;
 
-/// How long what it says of itself is believed.
+/// How long a discovery document is used.
 const KNOWN_FOR: Duration = Duration::from_secs(600);
-/// How soon after a failure it is asked again.
+/// The pause after a failed request.
 const REST: Duration = Duration::from_secs(1);
 const CALLBACK: &str = "/sluice/v1/session/callback";
 
-/// See the module.
+/// A client of one OpenID provider.
 pub struct Provider {
     config: OidcConfig,
     client: Client,
-    /// One question at a time.
-    asked: Mutex<Asked>,
+    /// Allows one discovery request at a time.
+    asked: Mutex<DiscoveryRequest>,
 }
 
-/// What came of the last question, and when.
+/// The result of the last discovery request, and its time.
 #[derive(Default)]
-struct Asked {
-    told: Option<(Instant, Arc<Told>)>,
+struct DiscoveryRequest {
+    told: Option<(Instant, Arc<Discovery>)>,
     failed: Option<Instant>,
 }
 
-/// What a provider says of itself.
+/// A provider's discovery document.
 #[derive(Debug)]
-pub struct Told {
+pub struct Discovery {
     authorization: String,
     token: String,
-    /// Every answer of it says whose it is (RFC 9207).
+    /// Whether every response names the issuer (RFC 9207).
     pub says_issuer: bool,
     takes_basic: bool,
 }
 
-/// Why there is no token. Nothing of what came stands in it.
-#[derive(Debug)]
+/// Why there is no token. It contains nothing that the provider sent.
+#[derive(Debug, Error)]
 pub enum ProviderFault {
+    #[error("{0}")]
     Fetch(String),
-    /// It calls itself something else.
+    /// The document names another issuer.
+    #[error("its discovery document names another issuer than the configured one")]
     Issuer,
-    /// What it says of itself is not as it should be.
+    /// A part of the document is missing or invalid.
+    #[error("its discovery document has no usable {0}")]
     Form(&'static str),
-    /// It does not take the code: it is too old, was used, or is another's.
+    /// The provider refuses the code: it is too old, was used, or belongs to another client.
+    #[error("it refuses the code")]
     Code,
+    #[error("it answered {0}")]
     Status(u16),
-}
-
-impl fmt::Display for ProviderFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ProviderFault::Fetch(why) => f.write_str(why),
-            ProviderFault::Issuer => f.write_str("it calls itself otherwise than the issuer is configured"),
-            ProviderFault::Form(what) => write!(f, "it tells no {what} that can be used"),
-            ProviderFault::Code => f.write_str("it does not take the code"),
-            ProviderFault::Status(status) => write!(f, "it answered {status}"),
-        }
-    }
 }
 
 impl Provider {
@@ -86,9 +80,9 @@ impl Provider {
         &self.config
     }
 
-    /// Where a browser is sent.
+    /// Returns the URL to which the browser is redirected.
     pub async fn address(&self, sign_in: &SignIn) -> Result<String, ProviderFault> {
-        let told = self.told().await?;
+        let told = self.discovery().await?;
         let mut scopes = vec!["openid"];
         scopes.extend(self.config.scopes.iter().map(String::as_str).filter(|scope| *scope != "openid"));
         let query = form(&[
@@ -105,9 +99,9 @@ impl Provider {
         Ok(format!("{}{joint}{query}", told.authorization))
     }
 
-    /// The ID token for a code.
+    /// Exchanges a code for the ID token.
     pub async fn exchange(&self, code: &str, sign_in: &SignIn) -> Result<Secret, ProviderFault> {
-        let told = self.told().await?;
+        let told = self.discovery().await?;
         let (redirect, verifier) = (self.redirect(), sign_in.verifier());
         let mut fields = vec![
             ("grant_type", "authorization_code"),
@@ -139,17 +133,17 @@ impl Provider {
         Ok(Secret::new(token.to_owned()))
     }
 
-    /// What it says of itself, asked anew from time to time.
-    pub async fn told(&self) -> Result<Arc<Told>, ProviderFault> {
+    /// Returns the discovery document, fetched again when it is too old.
+    pub async fn discovery(&self) -> Result<Arc<Discovery>, ProviderFault> {
         let mut asked = self.asked.lock().await;
         if let Some((since, told)) = &asked.told
             && since.elapsed() < KNOWN_FOR
         {
             return Ok(told.clone());
         }
-        // Whoever waited meanwhile does not ask the same again.
+        // A caller that waited for another's failed request does not repeat it.
         if asked.failed.is_some_and(|failed| failed.elapsed() < REST) {
-            return Err(ProviderFault::Fetch("it could not be asked a moment ago".to_owned()));
+            return Err(ProviderFault::Fetch("a request to it failed a moment ago".to_owned()));
         }
         match self.ask().await {
             Ok(told) => {
@@ -163,13 +157,13 @@ impl Provider {
         }
     }
 
-    async fn ask(&self) -> Result<Arc<Told>, ProviderFault> {
+    async fn ask(&self) -> Result<Arc<Discovery>, ProviderFault> {
         let url = format!("{}/.well-known/openid-configuration", self.config.issuer.trim_end_matches('/'));
         let (status, whole) = answer(self.client.get(url)).await?;
         if status != 200 {
             return Err(ProviderFault::Status(status));
         }
-        read(&whole, &self.config.issuer).map(Arc::new)
+        parse_discovery(&whole, &self.config.issuer).map(Arc::new)
     }
 
     fn redirect(&self) -> String {
@@ -183,7 +177,7 @@ impl fmt::Debug for Provider {
     }
 }
 
-fn read(document: &[u8], issuer: &str) -> Result<Told, ProviderFault> {
+fn parse_discovery(document: &[u8], issuer: &str) -> Result<Discovery, ProviderFault> {
     let told = json::parse(document, Limits::ANSWER).map_err(|_| ProviderFault::Form("document"))?;
     if told.get("issuer").and_then(Value::as_str) != Some(issuer) {
         return Err(ProviderFault::Issuer);
@@ -196,11 +190,11 @@ fn read(document: &[u8], issuer: &str) -> Result<Told, ProviderFault> {
         let all = told.get(name).and_then(Value::as_array);
         all.map(|all| all.iter().any(|one| one.as_str() == Some(wanted)))
     };
-    Ok(Told {
+    Ok(Discovery {
         authorization: address("authorization_endpoint", "authorization endpoint")?,
         token: address("token_endpoint", "token endpoint")?,
         says_issuer: told.get("authorization_response_iss_parameter_supported").and_then(Value::as_bool) == Some(true),
-        // What it takes where it does not say.
+        // The default if the document does not say.
         takes_basic: among("token_endpoint_auth_methods_supported", "client_secret_basic").unwrap_or(true),
     })
 }
@@ -218,7 +212,7 @@ fn form(fields: &[(&str, &str)]) -> String {
     fields.iter().map(pair).collect::<Vec<_>>().join("&")
 }
 
-/// As in a form, where everything may stand that could mean something else.
+/// Percent-encodes a text for a form: every character that could have another meaning.
 fn escaped(text: &str) -> String {
     text.bytes().fold(String::new(), |mut escaped, byte| {
         match byte {
@@ -235,14 +229,14 @@ mod tests {
 
     use super::*;
 
-    fn document(change: impl FnOnce(&mut Value)) -> Result<Told, ProviderFault> {
+    fn document(change: impl FnOnce(&mut Value)) -> Result<Discovery, ProviderFault> {
         let mut document = json!({
             "issuer": "https://id.test",
             "authorization_endpoint": "https://id.test/auth",
             "token_endpoint": "https://id.test/token",
         });
         change(&mut document);
-        read(document.to_string().as_bytes(), "https://id.test")
+        parse_discovery(document.to_string().as_bytes(), "https://id.test")
     }
 
     #[test]
@@ -256,7 +250,7 @@ mod tests {
             assert!(document(|d| d["authorization_endpoint"] = json!(url)).is_err(), "{url}");
             assert!(document(|d| d["token_endpoint"] = json!(url)).is_err(), "{url}");
         }
-        assert!(read(b"<html>", "https://id.test").is_err());
+        assert!(parse_discovery(b"<html>", "https://id.test").is_err());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! From finished spans to the collector: gathered for a moment, sent together, and never sent twice.
+//! Sends finished spans to the collector: collected for a moment, sent together, and never sent twice.
 
 use std::time::Duration;
 
@@ -8,28 +8,28 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
-use super::{Span, Trace, Waiting};
+use super::{QueuedSpan, Trace, TraceSpan};
 use crate::config::Collector;
 use crate::telemetry::{Metrics, Station};
 
-/// How long the first of a batch waits for others.
+/// How long the first span of a batch waits for others.
 const GATHER: Duration = Duration::from_millis(500);
-const MOST_TRACES: usize = 256;
+const MAX_TRACES: usize = 256;
 const DEADLINE: Duration = Duration::from_secs(5);
-/// After a batch that was not taken.
+/// The pause after a batch that the collector refused.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Kinds of spans, as OTLP counts them.
+/// The span kinds of OTLP.
 const INTERNAL: u8 = 1;
 const SERVER: u8 = 2;
 const CLIENT: u8 = 3;
 
-/// Sends what tracers traced.
+/// Sends finished traces.
 #[derive(Debug)]
 pub struct Exporter {
     client: Client,
     url: String,
     node: String,
-    waiting: mpsc::Receiver<Waiting>,
+    waiting: mpsc::Receiver<QueuedSpan>,
     metrics: Metrics,
 }
 
@@ -37,11 +37,11 @@ impl Exporter {
     pub(super) fn new(
         to: &Collector,
         node: &str,
-        waiting: mpsc::Receiver<Waiting>,
+        waiting: mpsc::Receiver<QueuedSpan>,
         metrics: Metrics,
     ) -> Result<Exporter, reqwest::Error> {
         let mut headers = HeaderMap::new();
-        // INVARIANT: what no header may hold was refused with the configuration.
+        // INVARIANT: a value that a header cannot hold was refused with the configuration.
         let said = to.authorization.as_ref().and_then(|said| HeaderValue::from_str(said.reveal()).ok());
         if let Some(mut value) = said {
             value.set_sensitive(true);
@@ -53,21 +53,21 @@ impl Exporter {
         Ok(Exporter { client, url, node: node.to_owned(), waiting, metrics })
     }
 
-    /// As long as anything may be traced.
+    /// Runs as long as anything may be traced.
     pub async fn run(mut self) {
         let mut was_taken = true;
         while let Some(first) = self.waiting.recv().await {
             let (mut batch, mut teller) = (Vec::new(), None);
             match first {
-                Waiting::Trace(trace) => batch.push(trace),
-                // All before it is gone.
-                Waiting::Teller(_) => continue,
+                QueuedSpan::Trace(trace) => batch.push(trace),
+                // Everything before it has been sent.
+                QueuedSpan::Teller(_) => continue,
             }
             let gathering = async {
-                while batch.len() < MOST_TRACES {
+                while batch.len() < MAX_TRACES {
                     match self.waiting.recv().await {
-                        Some(Waiting::Trace(next)) => batch.push(next),
-                        Some(Waiting::Teller(next)) => {
+                        Some(QueuedSpan::Trace(next)) => batch.push(next),
+                        Some(QueuedSpan::Teller(next)) => {
                             teller = Some(next);
                             return;
                         }
@@ -75,7 +75,7 @@ impl Exporter {
                     }
                 }
             };
-            // What came until then is in the batch.
+            // The batch keeps what arrived before the timeout.
             timeout(GATHER, gathering).await.ok();
             let count = batch.iter().fold(0_usize, |sum, trace| sum.saturating_add(trace.count()));
             let is_taken = self.send(&batch).await;
@@ -84,8 +84,8 @@ impl Exporter {
             if is_taken != was_taken {
                 was_taken = is_taken;
                 match is_taken {
-                    true => tracing::info!("the collector of traces takes them again"),
-                    false => tracing::warn!("the collector of traces does not take them: spans are dropped"),
+                    true => tracing::info!("the trace collector accepts spans again"),
+                    false => tracing::warn!("the trace collector refuses spans: they are dropped"),
                 }
             }
             if !is_taken {
@@ -95,14 +95,14 @@ impl Exporter {
     }
 
     async fn send(&self, batch: &[Trace]) -> bool {
-        let body = told(batch, &self.node).to_string();
+        let body = batch_json(batch, &self.node).to_string();
         let request = self.client.post(&self.url).header("content-type", "application/json").body(body);
         request.send().await.is_ok_and(|answer| answer.status().is_success())
     }
 }
 
-/// A batch, as OTLP writes it in JSON.
-pub(super) fn told(batch: &[Trace], node: &str) -> Value {
+/// Formats a batch as OTLP JSON.
+pub(super) fn batch_json(batch: &[Trace], node: &str) -> Value {
     let version = env!("CARGO_PKG_VERSION");
     let spans: Vec<Value> = batch.iter().flat_map(told_of).collect();
     let resource = [("service.name", "sluice"), ("service.version", version), ("service.instance.id", node)];
@@ -129,7 +129,7 @@ fn told_of(trace: &Trace) -> Vec<Value> {
     if let (Some(parent), Some(root)) = (trace.parent, root.as_object_mut()) {
         root.insert("parentSpanId".to_owned(), format!("{parent:016x}").into());
     }
-    let station = |span: &Span| {
+    let station = |span: &TraceSpan| {
         json!({
             "traceId": id,
             "spanId": format!("{:016x}", span.id),

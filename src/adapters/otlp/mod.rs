@@ -1,8 +1,8 @@
 //! Traces: spans of requests, sent to a collector by OTLP over HTTP, in JSON.
 //!
-//! Nobody waits for a collector. The spans of a request go, together and when the last of them has ended, into a queue
-//! that is bounded; what finds no room there, or is not taken, is dropped and counted. Where no collector is configured,
-//! there is no [`Tracer`], and [`Spans`] are nothing.
+//! No request waits for a collector. When the last span of a request has ended, all of its spans go into a bounded
+//! queue; if the queue is full, or the collector refuses them, they are dropped and counted. Without a configured
+//! collector there is no [`Tracer`], and [`Spans`] are empty.
 
 mod export;
 #[cfg(test)]
@@ -27,101 +27,101 @@ use crate::telemetry::{Metrics, RequestLine, Station};
 pub use export::Exporter;
 
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
-/// So many requests may wait to be exported.
-const MOST_WAITING: usize = 2_048;
-/// A process that ends waits no longer for its collector.
+/// How many requests may wait for export.
+const MAX_WAITING: usize = 2_048;
+/// How long a process that ends waits for its collector.
 const LAST: Duration = Duration::from_secs(1);
 
-/// Begins traces, or goes on with those of callers.
+/// Begins traces, or continues those of callers.
 #[derive(Clone, Debug)]
 pub struct Tracer {
-    queue: mpsc::Sender<Waiting>,
+    queue: mpsc::Sender<QueuedSpan>,
     metrics: Metrics,
-    /// Of requests without a trace, one in so many begins one.
+    /// One in this many requests without a trace begins one.
     one_in: u64,
 }
 
-/// The spans of one request, as long as any of them is open. By default nothing is kept.
+/// The spans of one request, as long as any of them is open. The default records nothing.
 #[derive(Clone, Debug, Default)]
-pub struct Spans(Option<Arc<Open>>);
+pub struct Spans(Option<Arc<OpenTrace>>);
 
-/// What is being traced.
+/// A trace in progress.
 #[derive(Debug)]
-struct Open {
-    /// The span of the whole request, as those inside it name their parent.
+struct OpenTrace {
+    /// The span of the whole request: the parent of the spans inside it.
     root: TraceParent,
-    queue: mpsc::Sender<Waiting>,
+    queue: mpsc::Sender<QueuedSpan>,
     metrics: Metrics,
     watch: Stopwatch,
     trace: Mutex<Trace>,
 }
 
-/// What stands in the queue.
+/// An item of the queue.
 #[derive(Debug)]
-enum Waiting {
+enum QueuedSpan {
     Trace(Trace),
-    /// Whoever is told when all before it is gone.
+    /// Notified when everything before it has been sent.
     Teller(oneshot::Sender<()>),
 }
 
-/// What a collector is told of one request.
+/// The finished trace of one request.
 #[derive(Debug, Default)]
 struct Trace {
     id: u128,
-    /// Since 1970.
+    /// The time since 1970 when the request began.
     began: Duration,
     root: u64,
     /// The caller's span.
     parent: Option<u64>,
     name: String,
-    /// Since it began; nothing where nobody told the end.
+    /// The time from its beginning to its end; `None` if no end was recorded.
     ended: Option<Duration>,
     is_fault: bool,
     attributes: Vec<(&'static str, String)>,
-    spans: Vec<Span>,
+    spans: Vec<TraceSpan>,
 }
 
-/// One station; its times are since the request began.
+/// The span of one station; its times count from the beginning of the request.
 #[derive(Debug)]
-struct Span {
+struct TraceSpan {
     station: Station,
     id: u64,
     began: Duration,
     ended: Duration,
 }
 
-/// A station that a request is in, until it is dropped.
+/// The open span of a station; dropping it ends the span.
 #[derive(Debug, Default)]
-pub struct Entered(Option<Inside>);
+pub struct Entered(Option<OpenSpan>);
 
 #[derive(Debug)]
-struct Inside {
-    open: Arc<Open>,
+struct OpenSpan {
+    open: Arc<OpenTrace>,
     station: Station,
     id: u64,
     began: Duration,
 }
 
 impl Tracer {
-    /// The tracer, and what exports what it traces.
+    /// Returns the tracer, and the exporter of its traces.
     pub fn new(to: &Collector, node: &str, metrics: Metrics) -> Result<(Tracer, Exporter), reqwest::Error> {
-        let (queue, waiting) = mpsc::channel(MOST_WAITING);
+        let (queue, waiting) = mpsc::channel(MAX_WAITING);
         let exporter = Exporter::new(to, node, waiting, metrics.clone())?;
         Ok((Tracer { queue, metrics, one_in: to.one_in.max(1) }, exporter))
     }
 
-    /// Returns when what was traced until now is gone, or when that takes too long.
+    /// Returns when everything traced so far has been sent, or after a deadline.
     pub async fn flush(&self) {
         let (teller, told) = oneshot::channel();
         let flushed = async {
-            if self.queue.send(Waiting::Teller(teller)).await.is_ok() {
+            if self.queue.send(QueuedSpan::Teller(teller)).await.is_ok() {
                 told.await.ok();
             }
         };
         timeout(LAST, flushed).await.ok();
     }
 
-    /// Goes on with the trace that the headers name, if its caller keeps one; begins one where they name none.
+    /// Continues the trace that the headers name, if its caller samples it; begins one if they name none.
     pub fn begin(&self, headers: &HeaderMap) -> Spans {
         let parent = headers.get(TRACEPARENT).and_then(|value| TraceParent::parse(value.to_str().ok()?));
         let root = match parent {
@@ -139,14 +139,14 @@ impl Tracer {
         let parent = parent.map(|parent| parent.span);
         let trace = Trace { id: root.trace, began, root: root.span, parent, ..Trace::default() };
         let (queue, metrics) = (self.queue.clone(), self.metrics.clone());
-        let open = Open { root, queue, metrics, watch: Stopwatch::start(), trace: Mutex::new(trace) };
+        let open = OpenTrace { root, queue, metrics, watch: Stopwatch::start(), trace: Mutex::new(trace) };
         Spans(Some(Arc::new(open)))
     }
 }
 
 impl Spans {
     pub fn enter(&self, station: Station) -> Entered {
-        Entered(self.0.as_ref().map(|open| Inside {
+        Entered(self.0.as_ref().map(|open| OpenSpan {
             open: open.clone(),
             station,
             id: random::span(),
@@ -154,12 +154,12 @@ impl Spans {
         }))
     }
 
-    /// What logs call the trace.
+    /// Returns the trace id for log lines.
     pub fn id(&self) -> Option<String> {
         self.0.as_ref().map(|open| format!("{:032x}", open.root.trace))
     }
 
-    /// The request was answered.
+    /// Records the answer to the request.
     pub fn answered(&self, line: &RequestLine<'_>) {
         let Some(open) = &self.0 else { return };
         let ended = open.watch.elapsed();
@@ -180,7 +180,7 @@ impl Spans {
         .into();
     }
 
-    /// It is no request of a caller, but this.
+    /// Names a trace that does not belong to a caller's request.
     pub fn named(self, name: &'static str, environment: &'static str) -> Spans {
         if let Some(open) = &self.0 {
             let mut trace = open.trace.lock().unwrap_or_else(PoisonError::into_inner);
@@ -192,9 +192,10 @@ impl Spans {
 }
 
 impl Entered {
-    /// The headers of a call that is made inside: its parent is this span. Where nothing is traced, they are as they came.
+    /// Returns the headers of a call inside the gate, with this span as parent. Without a trace, the headers do not
+    /// change.
     pub fn headers<'h>(&self, of_caller: &'h HeaderMap) -> Cow<'h, HeaderMap> {
-        let Some(Inside { open, id, .. }) = &self.0 else { return Cow::Borrowed(of_caller) };
+        let Some(OpenSpan { open, id, .. }) = &self.0 else { return Cow::Borrowed(of_caller) };
         let mut headers = of_caller.clone();
         let parent = TraceParent { span: *id, ..open.root };
         if let Ok(value) = HeaderValue::from_str(&parent.to_string()) {
@@ -206,19 +207,19 @@ impl Entered {
 
 impl Drop for Entered {
     fn drop(&mut self) {
-        let Some(Inside { open, station, id, began }) = self.0.take() else { return };
+        let Some(OpenSpan { open, station, id, began }) = self.0.take() else { return };
         let ended = open.watch.elapsed();
         let mut trace = open.trace.lock().unwrap_or_else(PoisonError::into_inner);
-        trace.spans.push(Span { station, id, began, ended });
+        trace.spans.push(TraceSpan { station, id, began, ended });
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenTrace {
     fn drop(&mut self) {
         let mut trace = std::mem::take(self.trace.get_mut().unwrap_or_else(PoisonError::into_inner));
         trace.ended.get_or_insert(self.watch.elapsed());
         let count = trace.count();
-        if self.queue.try_send(Waiting::Trace(trace)).is_err() {
+        if self.queue.try_send(QueuedSpan::Trace(trace)).is_err() {
             self.metrics.spans("dropped", count);
         }
     }

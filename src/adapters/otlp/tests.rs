@@ -1,9 +1,9 @@
-use super::export::told;
+use super::export::batch_json;
 use super::*;
 
 const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
-fn tracer(one_in: u64) -> (Tracer, mpsc::Receiver<Waiting>) {
+fn tracer(one_in: u64) -> (Tracer, mpsc::Receiver<QueuedSpan>) {
     let (queue, waiting) = mpsc::channel(1);
     (Tracer { queue, metrics: Metrics::new().unwrap(), one_in }, waiting)
 }
@@ -23,8 +23,8 @@ fn a_trace_goes_on_and_its_spans_are_told_together() {
     drop(spans);
     assert!(waiting.try_recv().is_err(), "one is open");
     drop(forward);
-    let Waiting::Trace(trace) = waiting.try_recv().unwrap() else { panic!("a trace") };
-    let told = told(&[trace], "n1");
+    let QueuedSpan::Trace(trace) = waiting.try_recv().unwrap() else { panic!("a trace") };
+    let told = batch_json(&[trace], "n1");
     let told = told.pointer("/resourceSpans/0/scopeSpans/0/spans").unwrap().as_array().unwrap().clone();
     assert_eq!(told.len(), 3);
     assert_eq!(told[0]["parentSpanId"], "b7ad6b7169203331");

@@ -1,4 +1,4 @@
-//! Every set that took force, by its version: what an auditor reads beside a decision that carries it.
+//! Keeps every policy set that took force, by version, so that an auditor can read the rules of a decision.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -6,25 +6,25 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use super::LoadedPolicies;
-use crate::commit::NodeId;
+use crate::ledger::NodeId;
 
-/// The end of the name of a folder that is being written.
+/// The suffix of a folder that is being written.
 const UNFINISHED: &str = ".unfinished";
-/// Before the name of the node, in the name of the file that says which version is in force.
+/// The prefix of the file that says which version is in force; the node's name follows.
 const IN_FORCE: &str = "in-force.";
-/// What the set means, beside what was written: with the digest of the catalogue, and classes and lists written out.
+/// The meaning of the set, beside its text: the digest of the catalogue, and classes and lists in full.
 const MEANING: &str = "meaning.json";
 
-/// A folder with a folder for each version.
+/// A folder with a subfolder for each version.
 #[derive(Clone, Debug)]
 pub struct Archive {
     folder: PathBuf,
-    /// Names the version that this node was last decided by: nodes may share the folder.
+    /// Names the version that last decided at this node: nodes may share the folder.
     pointer: PathBuf,
 }
 
 impl Archive {
-    /// Beside the audit chain.
+    /// Returns the archive beside the audit log.
     pub fn beside(audit: &Path, node: &NodeId) -> Archive {
         let folder = audit.join("policies");
         Archive { pointer: folder.join(format!("{IN_FORCE}{node}")), folder }
@@ -34,7 +34,7 @@ impl Archive {
         &self.folder
     }
 
-    /// The version that was last in force at this node; nothing before the first.
+    /// Returns the version that was last in force at this node; `None` before the first.
     pub fn in_force(&self) -> io::Result<Option<String>> {
         let text = match fs::read_to_string(&self.pointer) {
             Ok(text) => text,
@@ -48,12 +48,12 @@ impl Archive {
         if is_version { Ok(Some(version.to_owned())) } else { Err(fault()) }
     }
 
-    /// The folder of a version.
+    /// Returns the folder of a version.
     pub fn folder_of(&self, version: &str) -> PathBuf {
         self.folder.join(version)
     }
 
-    /// Keeps a set, and that it is the one in force; on disk when it returns.
+    /// Keeps a set, and records that it is in force; on disk when this returns.
     pub fn takes_force(&self, set: &LoadedPolicies) -> io::Result<()> {
         self.keep(set)?;
         let unfinished = self
@@ -66,7 +66,7 @@ impl Archive {
         File::open(&self.folder)?.sync_all()
     }
 
-    /// On disk when it returns. Two ways of writing one meaning have one version: the first that took force is kept.
+    /// Keeps a set; on disk when this returns. Two texts of the same meaning have one version: the first one is kept.
     fn keep(&self, set: &LoadedPolicies) -> io::Result<()> {
         let version = set.policies.version();
         let whole = self.folder.join(version);
@@ -79,7 +79,7 @@ impl Archive {
             fs::remove_dir_all(&unfinished)?;
         }
         make(&unfinished)?;
-        let meaning = (MEANING.to_owned(), format!("{:#}\n", set.policies.meaning.told()));
+        let meaning = (MEANING.to_owned(), format!("{:#}\n", set.policies.meaning.to_json()));
         for (name, text) in set.texts.iter().chain([&meaning]) {
             let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(unfinished.join(name))?;
             file.write_all(text.as_bytes())?;

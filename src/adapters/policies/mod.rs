@@ -1,4 +1,4 @@
-//! The folder of policies: one way of loading it, for a start, a check and a reload.
+//! The policy folder: one way to load it, for a start, a check and a reload.
 
 mod archive;
 
@@ -9,47 +9,48 @@ use std::sync::Arc;
 
 pub use archive::Archive;
 
-use super::glance::look;
+use super::file_stamp::stamp_files;
 use crate::base::digest::Fingerprint;
 use crate::base::finding::Finding;
 use crate::base::ids::Environment;
 use crate::catalog::Catalog;
 use crate::config::{Config, CredentialConfig, EnvironmentConfig};
-use crate::policy::{Difference, Known, Policies, difference, read};
+use crate::policy::{Difference, KnownNames, Policies, difference, read_policies};
 
-/// Name and text of a file.
-pub type Text = (String, String);
+/// The name and the text of a file.
+pub type PolicyText = (String, String);
 
-/// Where the policies of a gate stand, and what they may name.
+/// The folder of a gate's policies, and the names that they may use.
 #[derive(Clone, Debug)]
 pub struct PolicyFolder {
     folder: PathBuf,
     catalog: Arc<Catalog>,
     issuers: Vec<String>,
     can_share: bool,
-    /// Where upstream knows only callers' own tokens: nothing can be sent there later.
+    /// The environments without a credential, where upstream gets callers' own tokens: nothing can be sent there later.
     forwarding: Vec<Environment>,
 }
 
-/// A set that may take force.
+/// A policy set that may take force.
 #[derive(Clone, Debug)]
 pub struct LoadedPolicies {
-    /// What they were read for.
+    /// The catalogue that it was read for.
     pub catalog: Arc<Catalog>,
     pub policies: Policies,
     pub warnings: Vec<Finding>,
-    /// As it was written.
-    pub texts: Vec<Text>,
-    /// How the folder looked while it was read.
+    /// The files as written.
+    pub texts: Vec<PolicyText>,
+    /// The stamp of the folder while it was read.
     pub seen: Fingerprint,
 }
 
 impl PolicyFolder {
-    /// That of a configuration, which stands in this file. A gate without rules lets nothing pass, and nobody means that.
+    /// Returns the folder that a configuration file names. A gate without rules allows nothing, so the folder is
+    /// required.
     pub fn of(config: &Config, catalog: Arc<Catalog>, file: &str) -> Result<PolicyFolder, Vec<Finding>> {
         let Some(folder) = config.policies.clone() else {
             let finding = Finding::error(file, "`policies` is missing: without rules, nothing is allowed");
-            return Err(vec![finding.remedy("name the folder of the rules; `sluice init` writes first ones")]);
+            return Err(vec![finding.remedy("name the folder with the rules; `sluice init` writes an example")]);
         };
         let issuers = config.issuers.iter().map(|issuer| issuer.name.clone()).collect();
         let forwards = |one: &&EnvironmentConfig| matches!(one.credential, CredentialConfig::Forward);
@@ -57,22 +58,23 @@ impl PolicyFolder {
         Ok(PolicyFolder { folder, catalog, issuers, can_share: config.redis.is_some(), forwarding })
     }
 
-    /// Reads the set, or tells everything that is wrong with it.
+    /// Reads the set, or returns all findings.
     pub fn load(&self) -> Result<LoadedPolicies, Vec<Finding>> {
         let seen = self.glance().map_err(|error| unreadable(&self.folder, &error))?;
         let texts = texts(&self.folder)?;
         if self.glance().ok() != Some(seen) {
-            let finding = Finding::error("", "the policies changed while they were read").remedy("read them again");
+            let finding = Finding::error("", "the policy files changed while they were read").remedy("read them again");
             return Err(placed(&self.folder, vec![finding]));
         }
-        let read = self.with(|known| read(&texts, known)).map_err(|findings| placed(&self.folder, findings))?;
+        let read =
+            self.with(|known| read_policies(&texts, known)).map_err(|findings| placed(&self.folder, findings))?;
         let failures = read.policies.failures(&self.catalog);
         if !failures.is_empty() {
             return Err(placed(&self.folder, read.warnings.into_iter().chain(failures).collect()));
         }
         if read.policies.rules.rules.is_empty() {
-            let finding = Finding::error("", "there is no `[[rule]]`: nothing would be allowed");
-            let finding = finding.remedy("write rules, or begin with those that `sluice init` writes");
+            let finding = Finding::error("", "the policies have no `[[rule]]`: nothing would be allowed");
+            let finding = finding.remedy("write rules, or start with the example of `sluice init`");
             return Err(placed(&self.folder, vec![finding]));
         }
         let unsendable = self.forwarding.iter().filter_map(|one| Some((one, read.policies.rules.holding_in(*one)?)));
@@ -84,34 +86,34 @@ impl PolicyFolder {
         Ok(LoadedPolicies { catalog: self.catalog.clone(), policies: read.policies, warnings, texts, seen })
     }
 
-    /// What is odd about a set that may take force: it takes a while to be sure of, and stops nothing.
+    /// Returns warnings about a valid set; the analysis takes a while, and blocks nothing.
     pub fn oddities(&self, policies: &Policies) -> Vec<Finding> {
         placed(&self.folder, self.with(|known| policies.oddities(known)))
     }
 
-    /// The same, where the set stands in another folder.
+    /// Returns the same settings for another folder.
     pub fn at(&self, folder: PathBuf) -> PolicyFolder {
         PolicyFolder { folder, ..self.clone() }
     }
 
-    /// What a new set does otherwise.
+    /// Compares two sets.
     pub fn difference(&self, old: &Policies, new: &Policies) -> Difference {
         self.with(|known| difference(old, new, known))
     }
 
-    fn with<T>(&self, look: impl FnOnce(&Known<'_>) -> T) -> T {
+    fn with<T>(&self, look: impl FnOnce(&KnownNames<'_>) -> T) -> T {
         let issuers: Vec<&str> = self.issuers.iter().map(String::as_str).collect();
-        look(&Known { catalog: &self.catalog, issuers: &issuers, can_share: self.can_share })
+        look(&KnownNames { catalog: &self.catalog, issuers: &issuers, can_share: self.can_share })
     }
 
-    /// What changes when a file does, without reading any.
+    /// Returns a stamp that changes when a file does, without reading any.
     pub fn glance(&self) -> io::Result<Fingerprint> {
-        look(&files(&self.folder)?)
+        stamp_files(&files(&self.folder)?)
     }
 }
 
-/// Name and text of every TOML file of a folder, sorted by name.
-pub fn texts(folder: &Path) -> Result<Vec<Text>, Vec<Finding>> {
+/// Returns the name and the text of every TOML file in a folder, sorted by name.
+pub fn texts(folder: &Path) -> Result<Vec<PolicyText>, Vec<Finding>> {
     let text = |path: PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
         let text = fs::read_to_string(&path);
@@ -122,14 +124,15 @@ pub fn texts(folder: &Path) -> Result<Vec<Text>, Vec<Finding>> {
     read.map_err(|error| unreadable(folder, &error))
 }
 
-/// What people release is sent when its caller is gone, and with whose token?
+/// Returns the finding for holds without a credential: a released call is sent when its caller and the caller's token
+/// are gone.
 fn unsendable_in(environment: Environment, name: &str) -> Finding {
     let text = format!(
         "`{name}` lets calls of {environment} wait for people, and `{environment}.credential` is not set: nobody's token \
          would send them"
     );
     let remedy = format!(
-        "write `credential` into `[{environment}]`, the token that upstream knows the gate by; or have nothing wait there"
+        "set `credential` in `[{environment}]` to the gate's own token for upstream; or remove approvals there"
     );
     Finding::error("", text).remedy(remedy)
 }
@@ -139,7 +142,7 @@ fn unreadable(folder: &Path, error: &io::Error) -> Vec<Finding> {
     vec![Finding::error(&name, format!("the policies cannot be read: {error}")).remedy("make its files readable")]
 }
 
-/// Findings in files of a folder, with the folder before the names.
+/// Returns findings with the folder before their file names.
 pub fn placed(folder: &Path, findings: Vec<Finding>) -> Vec<Finding> {
     let named = |finding: Finding| Finding { file: folder.join(&finding.file).display().to_string(), ..finding };
     findings.into_iter().map(named).collect()

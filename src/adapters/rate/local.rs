@@ -1,7 +1,7 @@
-//! Buckets in this process.
+//! Rate buckets in this process.
 //!
-//! All buckets of a call are looked at, then moved, under the same locks: what is refused by one takes nothing from
-//! any. Memory is bounded: full buckets are dropped, and where too many are not full, those that are nearest to it.
+//! All buckets of a call are checked, then moved, under the same locks: a call that one bucket refuses takes nothing
+//! from any. Memory is bounded: full buckets are dropped, and if too many are not full, those that are nearest to full.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,17 +13,17 @@ use crate::base::digest::Fingerprint;
 use crate::policy::Mark;
 use crate::ports::{RateLimiter, Take};
 
-/// Shards of a rate, so that threads seldom wait for each other.
+/// The shards of a rate, so that threads rarely wait for each other.
 const SHARDS: usize = 16;
-/// The most buckets of a shard.
-pub(super) const MOST: usize = 4096;
-/// Fewer than these are not worth a look for full ones.
-const FEW: usize = 256;
+/// The most buckets in a shard.
+pub(super) const MAX_BUCKETS: usize = 4096;
+/// Below this count, full buckets are not searched for.
+const MIN_SEARCHED: usize = 256;
 
 #[derive(Debug)]
 pub struct Local {
     since: Stopwatch,
-    /// By rate: the callers that crowd one have no effect on another.
+    /// The shards by rate, so that many callers of one rate do not affect another.
     rates: Vec<Arc<Shards>>,
 }
 
@@ -33,38 +33,38 @@ type Shards = [Mutex<Shard>; SHARDS];
 #[derive(Debug, Default)]
 struct Shard {
     marks: HashMap<Fingerprint, u64>,
-    /// How many there may be before full ones are looked for.
+    /// The count from which full buckets are searched for.
     look_at: usize,
 }
 
 /// A rate and one of its shards. Locks are taken in this order.
-type Place = (usize, usize);
+type BucketPlace = (usize, usize);
 
-/// What became of one take.
+/// The result of one take.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Taken {
+pub(super) struct BucketState {
     pub mark: Mark,
-    /// Where the bucket's mark went, if it was moved.
+    /// The bucket's new mark, if it was moved.
     after: Option<u64>,
 }
 
 impl Local {
-    /// Buckets for so many rates.
+    /// Creates buckets for so many rates.
     pub fn new(rates: usize) -> Local {
         Local { since: Stopwatch::start(), rates: (0..rates).map(|_| Arc::default()).collect() }
     }
 
-    /// Buckets for other rates, with those of the rates that had these places.
+    /// Returns buckets for other rates; each keeps the buckets of the previous rate at its index in `places`.
     pub(super) fn with_places(&self, places: &[Option<usize>]) -> Local {
         let shards = |place: &Option<usize>| place.and_then(|at| self.rates.get(at)).cloned().unwrap_or_default();
         Local { since: self.since, rates: places.iter().map(shards).collect() }
     }
 
-    pub(super) fn take_now(&self, takes: &[Take<'_>]) -> Vec<Taken> {
+    pub(super) fn take_now(&self, takes: &[Take<'_>]) -> Vec<BucketState> {
         self.take_at(takes, self.now())
     }
 
-    pub(super) fn take_at(&self, takes: &[Take<'_>], now: u64) -> Vec<Taken> {
+    pub(super) fn take_at(&self, takes: &[Take<'_>], now: u64) -> Vec<BucketState> {
         let mut held = self.lock(takes);
         let found: Vec<(u64, Option<u64>)> = takes
             .iter()
@@ -80,13 +80,13 @@ impl Local {
                 shard.put(take.bucket, after, now);
             }
             let ahead = std::time::Duration::from_nanos(after.unwrap_or(mark).saturating_sub(now));
-            Taken { mark: take.quota.read(room.is_some(), ahead), after }
+            BucketState { mark: take.quota.read(room.is_some(), ahead), after }
         });
         taken.collect()
     }
 
-    /// Takes calls back that another refused.
-    pub(super) fn give_back(&self, takes: &[Take<'_>], taken: &[Taken]) {
+    /// Returns calls that another bucket refused.
+    pub(super) fn give_back(&self, takes: &[Take<'_>], taken: &[BucketState]) {
         let mut held = self.lock(takes);
         for (take, taken) in takes.iter().zip(taken) {
             let mark = shard(&mut held, take).and_then(|shard| shard.marks.get_mut(&take.bucket));
@@ -96,7 +96,7 @@ impl Local {
         }
     }
 
-    /// The calls of each bucket that still count.
+    /// Returns the calls of each bucket that still count.
     pub(super) fn used(&self, takes: &[Take<'_>]) -> Vec<u64> {
         let now = self.now();
         let mut held = self.lock(takes);
@@ -105,7 +105,7 @@ impl Local {
         takes.iter().zip(marks).map(|(take, mark)| take.quota.used(mark, now)).collect()
     }
 
-    /// Counts calls that were allowed elsewhere.
+    /// Counts calls that the Redis allowed.
     pub(super) fn note(&self, takes: &[Take<'_>]) {
         let now = self.now();
         let mut held = self.lock(takes);
@@ -120,11 +120,11 @@ impl Local {
         u64::try_from(self.since.elapsed().as_nanos()).unwrap_or(u64::MAX)
     }
 
-    fn lock(&self, takes: &[Take<'_>]) -> Vec<(Place, MutexGuard<'_, Shard>)> {
-        let mut places: Vec<Place> = takes.iter().map(place).collect();
+    fn lock(&self, takes: &[Take<'_>]) -> Vec<(BucketPlace, MutexGuard<'_, Shard>)> {
+        let mut places: Vec<BucketPlace> = takes.iter().map(place).collect();
         places.sort_unstable();
         places.dedup();
-        let lock = |place: Place| {
+        let lock = |place: BucketPlace| {
             let shard = self.rates.get(place.0)?.get(place.1)?;
             Some((place, shard.lock().unwrap_or_else(PoisonError::into_inner)))
         };
@@ -150,18 +150,18 @@ impl RateLimiter for Local {
 
 impl Shard {
     fn put(&mut self, bucket: Fingerprint, mark: u64, now: u64) {
-        if self.marks.len() >= self.look_at.max(FEW) && !self.marks.contains_key(&bucket) {
+        if self.marks.len() >= self.look_at.max(MIN_SEARCHED) && !self.marks.contains_key(&bucket) {
             self.make_room(now);
         }
         self.marks.insert(bucket, mark);
     }
 
-    /// A full bucket is like one that never was. Of those that are not, the ones lose least that are nearest to it.
+    /// Drops full buckets, which are like new ones; and if that is not enough, those nearest to full, which lose least.
     fn make_room(&mut self, now: u64) {
         self.marks.retain(|_, mark| *mark > now);
-        if self.marks.len() >= MOST {
+        if self.marks.len() >= MAX_BUCKETS {
             let mut marks: Vec<u64> = self.marks.values().copied().collect();
-            let mut spare = MOST / 8;
+            let mut spare = MAX_BUCKETS / 8;
             let (_, last, _) = marks.select_nth_unstable(spare);
             let last = *last;
             self.marks.retain(|_, mark| {
@@ -170,15 +170,15 @@ impl Shard {
                 !goes
             });
         }
-        self.look_at = self.marks.len().saturating_mul(2).clamp(FEW, MOST);
+        self.look_at = self.marks.len().saturating_mul(2).clamp(MIN_SEARCHED, MAX_BUCKETS);
     }
 }
 
-fn place(take: &Take<'_>) -> Place {
+fn place(take: &Take<'_>) -> BucketPlace {
     (take.at, usize::from(take.bucket.first_byte()) % SHARDS)
 }
 
-fn shard<'h>(held: &'h mut [(Place, MutexGuard<'_, Shard>)], take: &Take<'_>) -> Option<&'h mut Shard> {
+fn shard<'h>(held: &'h mut [(BucketPlace, MutexGuard<'_, Shard>)], take: &Take<'_>) -> Option<&'h mut Shard> {
     let wanted = place(take);
     held.iter_mut().find(|(place, _)| *place == wanted).map(|(_, shard)| &mut **shard)
 }

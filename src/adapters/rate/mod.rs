@@ -1,13 +1,13 @@
-//! The buckets of rates: in this process, or in a Redis that nodes share; and the calls that are open now.
+//! The buckets of rates: in this process, or in a Redis that nodes share; and the count of open calls.
 
 mod local;
 mod open;
-mod owed;
+mod unsynced;
 mod shared;
 
 pub use local::Local;
-pub use open::{Open, Slot};
-pub use shared::Shared;
+pub use open::{OpenCall, OpenCalls};
+pub use shared::SharedRates;
 
 #[cfg(test)]
 mod tests;

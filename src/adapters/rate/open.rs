@@ -1,25 +1,25 @@
-//! The calls that are open now, by bucket: a slot is held from the rate check to the end of the call, however it ends.
+//! Counts open calls, by bucket: a slot is held from the rate check to the end of the call, however it ends.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::base::digest::Fingerprint;
 
-/// Counts open calls.
+/// The number of open calls in each bucket.
 #[derive(Clone, Debug, Default)]
-pub struct Open(Arc<Mutex<HashMap<Fingerprint, u64>>>);
+pub struct OpenCalls(Arc<Mutex<HashMap<Fingerprint, u64>>>);
 
 /// One open call in one bucket; dropping it ends it.
 #[derive(Debug)]
-pub struct Slot {
-    open: Open,
+pub struct OpenCall {
+    open: OpenCalls,
     bucket: Fingerprint,
 }
 
-impl Open {
-    /// Takes a slot of each bucket, in the order of the wishes, or none at all if an enforced one has none left. With
-    /// each comes how many there are now, this one not counted, and whether it had room.
-    pub fn enter(&self, wishes: &[(Fingerprint, u64, bool)]) -> (Vec<(u64, bool)>, Vec<Slot>) {
+impl OpenCalls {
+    /// Takes a slot of each bucket, in the order of the wishes, or none at all if an enforced bucket has none left.
+    /// Returns for each how many other calls are open, and whether it had room.
+    pub fn enter(&self, wishes: &[(Fingerprint, u64, bool)]) -> (Vec<(u64, bool)>, Vec<OpenCall>) {
         if wishes.is_empty() {
             return (Vec::new(), Vec::new());
         }
@@ -33,7 +33,7 @@ impl Open {
         let slots = wishes.iter().map(|(bucket, _, _)| {
             let count = counts.entry(*bucket).or_insert(0);
             *count = count.saturating_add(1);
-            Slot { open: self.clone(), bucket: *bucket }
+            OpenCall { open: self.clone(), bucket: *bucket }
         });
         let slots = slots.collect();
         (found, slots)
@@ -49,7 +49,7 @@ impl Open {
     }
 }
 
-impl Drop for Slot {
+impl Drop for OpenCall {
     fn drop(&mut self) {
         let mut counts = self.open.lock();
         match counts.get_mut(&self.bucket) {

@@ -1,9 +1,9 @@
-//! Buckets in a Redis that nodes share; those of rates that are not shared stay in this process.
+//! Rate buckets in a Redis that nodes share; buckets of other rates stay in this process.
 //!
-//! All shared buckets of a call are looked at and moved by one script in one round trip, by the clock of the Redis. While
-//! it is away or slow, each node allows its part of each shared rate, from buckets of its own. These count what the Redis
-//! allows as well, so that its going away is no new start; nor is its coming back, for what a node allowed meanwhile it owes
-//! to the Redis. A call that the Redis was asked for in vain may have been
+//! One script checks and moves all shared buckets of a call in one round trip, by the clock of the Redis. While the
+//! Redis is away or slow, each node allows its part of each shared rate, from its own buckets. Those also count the
+//! calls that the Redis allows, so a failure of the Redis does not start the quota anew. Nor does its return: a node
+//! adds the calls that it allowed meanwhile to the Redis. A call whose answer from the Redis was lost may have been
 //! counted there: that errs towards fewer calls.
 
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use ::redis::Script;
 use async_trait::async_trait;
 
 use super::Local;
-use super::local::Taken;
-use super::owed::Owed;
+use super::local::BucketState;
+use super::unsynced::Owed;
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::redis::Redis;
 use crate::policy::Mark;
 use crate::ports::{RateLimiter, Take};
 use crate::telemetry::Metrics;
 
-/// Of each bucket: whether it has room, and how far its mark is ahead then. As `Quota` counts, in microseconds. What a
-/// node owes is charged first, whatever becomes of the call.
+/// Returns for each bucket whether it has room, and how far its mark is then ahead, in microseconds as in `Quota`. The
+/// node's unsynced calls are charged first, whether or not the call is allowed.
 ///
-/// A mark that is further ahead than it can come was made before the clock went back, or by another quota: it is set to
-/// used up, also when the call is refused, for otherwise it would stay so until the clock has caught up.
+/// A mark further ahead than a quota allows was made before the clock went back, or by another quota: it is set to the
+/// maximum, even if the call is refused, or it would stay so until the clock has caught up.
 const SCRIPT: &str = r"
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -58,7 +58,7 @@ end
 return said
 ";
 
-pub struct Shared {
+pub struct SharedRates {
     local: Local,
     redis: Arc<Redis>,
     script: Script,
@@ -69,11 +69,11 @@ pub struct Shared {
     metrics: Metrics,
 }
 
-impl Shared {
-    /// Buckets for so many rates, shared by so many nodes.
-    pub fn new(rates: usize, redis: Arc<Redis>, nodes: u64, metrics: Metrics) -> Shared {
+impl SharedRates {
+    /// Creates buckets for so many rates, shared by so many nodes.
+    pub fn new(rates: usize, redis: Arc<Redis>, nodes: u64, metrics: Metrics) -> SharedRates {
         let (local, part) = (Local::new(rates), Local::new(rates));
-        Shared { local, redis, script: Script::new(SCRIPT), nodes, part, owed: Arc::default(), metrics }
+        SharedRates { local, redis, script: Script::new(SCRIPT), nodes, part, owed: Arc::default(), metrics }
     }
 
     async fn take_there(&self, takes: &[Take<'_>]) -> Vec<Mark> {
@@ -102,13 +102,13 @@ impl Shared {
     async fn ask(&self, takes: &[Take<'_>], owed: &[u64]) -> Option<Vec<Mark>> {
         let mut script = self.script.prepare_invoke();
         for (take, owed) in takes.iter().zip(owed) {
-            // One hash tag, so that a cluster keeps together what one script looks at.
+            // One hash tag, so that a cluster keeps all keys of a call in one slot.
             script.key(format!("{{rates}}:{}:{}", take.rate.id, take.bucket));
             let interval_micros = u64::try_from(take.quota.interval().as_micros()).unwrap_or(u64::MAX);
             script.arg(interval_micros).arg(take.quota.burst()).arg(u8::from(take.rate.is_enforced())).arg(*owed);
         }
         let since = Stopwatch::start();
-        let said = self.redis.ask(async |mut connection, _| script.invoke_async(&mut connection).await).await;
+        let said = self.redis.ask_if_prompt(async |mut connection, _| script.invoke_async(&mut connection).await).await;
         self.metrics.rated_together(since.elapsed());
         let said: Vec<u64> = said.ok()?;
         let (pairs, rest) = said.as_chunks::<2>();
@@ -119,7 +119,7 @@ impl Shared {
 }
 
 #[async_trait]
-impl RateLimiter for Shared {
+impl RateLimiter for SharedRates {
     async fn take(&self, takes: &[Take<'_>]) -> Vec<Option<Mark>> {
         let (there, here): (Vec<Take<'_>>, Vec<Take<'_>>) = takes.iter().partition(|take| take.rate.is_shared);
         let taken = self.local.take_now(&here);
@@ -128,12 +128,12 @@ impl RateLimiter for Shared {
         if is_refused(&there, shared.iter()) {
             self.local.give_back(&here, &taken);
         }
-        let (mut shared, mut local) = (shared.into_iter(), taken.into_iter().map(|taken: Taken| taken.mark));
+        let (mut shared, mut local) = (shared.into_iter(), taken.into_iter().map(|taken: BucketState| taken.mark));
         takes.iter().map(|take| if take.rate.is_shared { shared.next() } else { local.next() }).collect()
     }
 
     fn followed_by(&self, places: &[Option<usize>]) -> Arc<dyn RateLimiter> {
-        Arc::new(Shared {
+        Arc::new(SharedRates {
             local: self.local.with_places(places),
             redis: self.redis.clone(),
             script: Script::new(SCRIPT),
@@ -149,7 +149,7 @@ fn is_refused<'m>(takes: &[Take<'_>], marks: impl Iterator<Item = &'m Mark>) -> 
     takes.iter().zip(marks).any(|(take, mark)| take.rate.is_enforced() && !mark.has_room)
 }
 
-impl std::fmt::Debug for Shared {
+impl std::fmt::Debug for SharedRates {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shared").field("redis", &self.redis).field("nodes", &self.nodes).finish_non_exhaustive()
     }

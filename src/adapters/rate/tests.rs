@@ -1,10 +1,10 @@
 use std::time::Duration;
 
-use super::local::{Local, MOST};
-use super::open::Open;
+use super::local::{Local, MAX_BUCKETS};
+use super::open::OpenCalls;
 use crate::base::digest::Fingerprint;
 use crate::catalog::{Catalog, SchemaFiles};
-use crate::policy::{Bound, Known, Quota, Rate, read};
+use crate::policy::{KnownNames, Quota, Rate, RateBound, read_policies};
 use crate::ports::Take;
 
 const SECOND: u64 = 1_000_000_000;
@@ -13,7 +13,7 @@ fn rates(lines: &[&str]) -> Vec<Rate> {
     let catalog = Catalog::build(&SchemaFiles::built_in(), &[]).unwrap();
     let text = |(at, line): (usize, &&str)| format!("[[rate]]\nid = \"r{at}\"\nops = [\"*\"]\n{line}\n");
     let text: String = lines.iter().enumerate().map(text).collect();
-    read(&[("x.toml".to_owned(), text)], &Known { catalog: &catalog, issuers: &[], can_share: true })
+    read_policies(&[("x.toml".to_owned(), text)], &KnownNames { catalog: &catalog, issuers: &[], can_share: true })
         .unwrap()
         .policies
         .rates
@@ -24,7 +24,7 @@ fn bucket(n: u64) -> Fingerprint {
 }
 
 fn quota(rate: &Rate) -> Quota {
-    let Bound::Quota(quota) = rate.bound else { panic!("a quota") };
+    let RateBound::Quota(quota) = rate.bound else { panic!("a quota") };
     quota
 }
 
@@ -118,7 +118,7 @@ fn a_flood_of_callers_fills_a_bounded_room() {
     for now in 0..3 {
         assert_eq!(room(&local, &busy, now), [true]);
     }
-    let most = 16 * MOST;
+    let most = 16 * MAX_BUCKETS;
     for n in 0..(most as u64 * 2) {
         room(&local, &[Take { bucket: bucket(n), ..flooded[0] }], 3 + n);
     }
@@ -141,7 +141,7 @@ fn buckets_that_are_full_again_are_dropped() {
 
 #[test]
 fn a_slot_is_free_when_it_is_dropped() {
-    let open = Open::default();
+    let open = OpenCalls::default();
     let wishes = [(bucket(1), 2, true), (bucket(2), 1, false)];
     let (first, held) = open.enter(&wishes);
     assert_eq!((first, held.len()), (vec![(0, true), (0, true)], 2));

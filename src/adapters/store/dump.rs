@@ -1,38 +1,144 @@
-//! A whole store as lines of JSON: a header, everything that is kept, and a last line that says that nothing is missing.
+//! A whole store as lines of JSON: a header, every item, and a last line that proves that no line is missing.
 //!
 //! Sealed values stay sealed. Times are microseconds since 1970, bytes are base64.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::layout::{FOREVER, FORMAT, Item, Slot, Spent, Stored};
+use super::layout::{FOREVER, FORMAT, Item, Spent, Stored, WindowSlot};
 use crate::base::digest::hex;
 use crate::base::ids::Environment;
-use crate::commit::{Content, Index, Kind, NodeId, Number, Outstanding, RecordKey, StoreTime, WindowKey};
+use crate::base::json::{self, FormError, Limits};
+use crate::ledger::{
+    Content, Index, InstallationId, Kind, NodeId, Number, Outstanding, RecordKey, Sender, StoreTime, WindowKey,
+};
 
-/// The version of the form of these lines.
-const VERSION: u64 = 1;
+/// The version of this export format.
+const VERSION: u64 = 2;
 
-/// What stands in the first line.
+/// One line. A time that is `None` never comes; a value that is `None` is spent.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "item", rename_all = "snake_case", deny_unknown_fields)]
+enum DumpRecord {
+    Header {
+        export: u64,
+        format: u64,
+        time: StoreTime,
+        last: BTreeMap<Environment, Number>,
+    },
+    Created {
+        environment: Environment,
+        installation: InstallationId,
+    },
+    Record {
+        environment: Environment,
+        kind: Kind,
+        name: String,
+        version: Number,
+        at: StoreTime,
+        whole_until: Option<StoreTime>,
+        gone_at: Option<StoreTime>,
+        value: Option<DumpedBytes>,
+    },
+    Member {
+        environment: Environment,
+        index: Index,
+        member: String,
+        due: StoreTime,
+    },
+    Spent {
+        environment: Environment,
+        limit: String,
+        key: String,
+        begin: StoreTime,
+        end: StoreTime,
+        until: StoreTime,
+        units: u64,
+    },
+    Reserved {
+        environment: Environment,
+        limit: String,
+        key: String,
+        holder: String,
+        begin: StoreTime,
+        end: StoreTime,
+        units: u64,
+    },
+    Outstanding {
+        environment: Environment,
+        number: Number,
+        at: StoreTime,
+        node: NodeId,
+        entry: DumpedBytes,
+    },
+    /// The journal has every entry up to the number.
+    Kept {
+        environment: Environment,
+        by: Sender,
+        number: Number,
+    },
+    /// The highest number of a node's own commits.
+    Committed {
+        environment: Environment,
+        node: NodeId,
+        number: Number,
+    },
+    /// The generation of a Redis that held this store: journals that belong to it belong to the imported store.
+    Former {
+        environment: Environment,
+        generation: String,
+    },
+    End {
+        lines: u64,
+        sha256: String,
+    },
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct DumpedBytes(#[serde(with = "json::written_as::base64")] Bytes);
+
+/// The versions that a header states, whatever else it has.
+#[derive(Debug, Deserialize)]
+struct DumpVersions {
+    export: u64,
+    format: u64,
+}
+
+impl DumpRecord {
+    fn to_line(&self) -> String {
+        json::to_form(self)
+    }
+
+    /// Errors name a member, never its value.
+    fn of_line(line: &str) -> Result<DumpRecord, String> {
+        json::from_slice(line.as_bytes(), Limits::ANSWER).map_err(|fault| match fault {
+            FormError::Json(error) => format!("column {}: {}", error.column, error.reason),
+            FormError::Form { column, reason, .. } => format!("column {column}: {reason}"),
+            format @ FormError::Format { .. } => format.to_string(),
+        })
+    }
+}
+
+/// The first line of an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Header {
+pub(super) struct DumpHeader {
     /// The latest time of a commit.
     pub time: StoreTime,
     /// The number of the latest commit in each environment that has one.
     pub last: Vec<(Environment, Number)>,
 }
 
-/// Counts and digests lines, for the last one.
+/// Counts and digests the lines, for the last line.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct DumpTally {
     items: u64,
     hash: Sha256,
 }
 
-impl Tally {
+impl DumpTally {
     pub fn add(&mut self, line: &str) {
         self.items = self.items.saturating_add(1);
         self.hash.update(line.as_bytes());
@@ -44,38 +150,26 @@ impl Tally {
     }
 
     pub fn end(self) -> String {
-        json!({ "item": "end", "lines": self.items, "sha256": hex(&self.hash.finalize()) }).to_string()
+        DumpRecord::End { lines: self.items, sha256: hex(&self.hash.finalize()) }.to_line()
     }
 }
 
-impl Header {
+impl DumpHeader {
     pub fn line(&self) -> String {
-        let last: Map<String, Value> =
-            self.last.iter().map(|(one, number)| (one.as_str().to_owned(), json!(number.as_u64()))).collect();
-        json!({
-            "item": "header",
-            "export": VERSION,
-            "format": FORMAT,
-            "time": self.time.as_micros(),
-            "last": last,
-        })
-        .to_string()
+        let last = self.last.iter().copied().collect();
+        DumpRecord::Header { export: VERSION, format: FORMAT, time: self.time, last }.to_line()
     }
 
-    pub fn read(line: &str) -> Result<Header, String> {
-        let fields = Fields::of(line)?;
-        if fields.text("item")? != "header" {
-            return Err("it is not the header of an export".to_owned());
+    pub fn read(line: &str) -> Result<DumpHeader, String> {
+        if let Ok(DumpVersions { export, format }) = json::from_slice(line.as_bytes(), Limits::ANSWER)
+            && (export > VERSION || format > FORMAT)
+        {
+            return Err("a later version of Sluice wrote this export; use that version or a later one".to_owned());
         }
-        if fields.number("export")? > VERSION || fields.number("format")? > FORMAT {
-            return Err("a later version of Sluice wrote it; use that one, or a later one".to_owned());
+        match DumpRecord::of_line(line)? {
+            DumpRecord::Header { time, last, .. } => Ok(DumpHeader { time, last: last.into_iter().collect() }),
+            _ => Err("it is not the header of a store export".to_owned()),
         }
-        let last = fields.0.get("last").and_then(Value::as_object).ok_or_else(|| Fields::lacks("last"))?;
-        let last = last.iter().map(|(name, number)| {
-            let environment = named(name, &Environment::ALL, Environment::as_str)?;
-            Ok((environment, Number::new(number.as_u64().ok_or_else(|| Fields::lacks("last"))?)))
-        });
-        Ok(Header { time: fields.time("time")?, last: last.collect::<Result<_, String>>()? })
     }
 
     pub fn items(&self) -> impl Iterator<Item = Item> + '_ {
@@ -84,176 +178,106 @@ impl Header {
     }
 }
 
-/// None for what stands in the header or follows from another item.
-pub(super) fn line(item: &Item) -> Option<String> {
-    let value = match item {
+/// Formats an item as a line. Returns `None` for what the header holds or what follows from another item.
+pub(super) fn format_line(item: &Item) -> Option<String> {
+    let record = match item {
         Item::Format(_) | Item::Time(_) | Item::Last(..) | Item::Derived => return None,
-        // Whoever has signed out since then would be in again.
+        Item::Begin(..) | Item::SealedFrom(..) => return None,
+        Item::Created(environment, id) => DumpRecord::Created { environment: *environment, installation: id.clone() },
+        // A session that was ended after the export would be valid again.
         Item::Record(key, _) if key.kind == Kind::Session => return None,
         Item::Record(key, stored) => {
-            let until = |time| (time != FOREVER).then_some(StoreTime::as_micros(time));
-            let value = match &stored.content {
-                Content::Whole(value) => Some(STANDARD.encode(value)),
-                Content::Spent => None,
-            };
-            json!({
-                "item": "record",
-                "environment": key.environment.as_str(),
-                "kind": key.kind.as_str(),
-                "name": key.name,
-                "version": stored.version.as_u64(),
-                "at": stored.at.as_micros(),
-                "whole_until": until(stored.whole_until),
-                "gone_at": until(stored.gone_at),
-                "value": value,
-            })
+            let until = |time| (time != FOREVER).then_some(time);
+            DumpRecord::Record {
+                environment: key.environment,
+                kind: key.kind,
+                name: key.name.clone(),
+                version: stored.version,
+                at: stored.at,
+                whole_until: until(stored.whole_until),
+                gone_at: until(stored.gone_at),
+                value: match &stored.content {
+                    Content::Whole(value) => Some(DumpedBytes(value.clone())),
+                    Content::Spent => None,
+                },
+            }
         }
-        Item::Member { environment, index, member, due } => json!({
-            "item": "member",
-            "environment": environment.as_str(),
-            "index": index.as_str(),
-            "member": member,
-            "due": due.as_micros(),
-        }),
-        Item::Slot { environment, window, slot, spent } => json!({
-            "item": "spent",
-            "environment": environment.as_str(),
-            "limit": window.limit,
-            "key": window.key,
-            "begin": slot.begin.as_micros(),
-            "end": slot.end.as_micros(),
-            "until": spent.until.as_micros(),
-            "units": spent.units,
-        }),
-        Item::Holder { environment, window, holder, slot, units } => json!({
-            "item": "reserved",
-            "environment": environment.as_str(),
-            "limit": window.limit,
-            "key": window.key,
-            "holder": holder,
-            "begin": slot.begin.as_micros(),
-            "end": slot.end.as_micros(),
-            "units": units,
-        }),
-        Item::Outstanding(entry) => json!({
-            "item": "outstanding",
-            "environment": entry.environment.as_str(),
-            "number": entry.number.as_u64(),
-            "at": entry.at.as_micros(),
-            "node": entry.node.as_str(),
-            "entry": STANDARD.encode(&entry.entry),
-        }),
+        Item::Member { environment, index, member, due } => {
+            DumpRecord::Member { environment: *environment, index: *index, member: member.clone(), due: *due }
+        }
+        Item::Slot { environment, window, slot, spent } => DumpRecord::Spent {
+            environment: *environment,
+            limit: window.limit.clone(),
+            key: window.key.clone(),
+            begin: slot.begin,
+            end: slot.end,
+            until: spent.until,
+            units: spent.units,
+        },
+        Item::Holder { environment, window, holder, slot, units } => DumpRecord::Reserved {
+            environment: *environment,
+            limit: window.limit.clone(),
+            key: window.key.clone(),
+            holder: holder.clone(),
+            begin: slot.begin,
+            end: slot.end,
+            units: *units,
+        },
+        Item::Outstanding(Outstanding { environment, number, at, node, entry }) => DumpRecord::Outstanding {
+            environment: *environment,
+            number: *number,
+            at: *at,
+            node: node.clone(),
+            entry: DumpedBytes(entry.clone()),
+        },
+        Item::Kept(environment, by, number) => {
+            DumpRecord::Kept { environment: *environment, by: by.clone(), number: *number }
+        }
+        Item::Committed(environment, node, number) => {
+            DumpRecord::Committed { environment: *environment, node: node.clone(), number: *number }
+        }
+        Item::Former(environment, generation) => {
+            DumpRecord::Former { environment: *environment, generation: generation.clone() }
+        }
     };
-    Some(value.to_string())
+    Some(record.to_line())
 }
 
-/// A line behind the header.
-pub(super) enum Line {
+/// A line after the header.
+pub(super) enum DumpLine {
     Item(Item),
-    /// The last one, as a tally of the lines before it must end.
+    /// The last line: the tally of all lines before it.
     End,
 }
 
-pub(super) fn read(line: &str) -> Result<Line, String> {
-    let fields = Fields::of(line)?;
-    let item = match fields.text("item")? {
-        "end" => return Ok(Line::End),
-        "record" => {
-            let content = match fields.0.get("value") {
-                None | Some(Value::Null) => Content::Spent,
-                Some(_) => Content::Whole(fields.bytes("value")?),
-            };
-            let kind = named(fields.text("kind")?, &Kind::ALL, Kind::as_str)?;
-            let name = fields.text("name")?.to_owned();
-            let stored = Stored {
-                version: Number::new(fields.number("version")?),
-                at: fields.time("at")?,
-                whole_until: fields.until("whole_until")?,
-                gone_at: fields.until("gone_at")?,
-                content,
-            };
-            Item::Record(RecordKey { environment: fields.environment()?, kind, name }, stored)
+pub(super) fn parse_line(line: &str) -> Result<DumpLine, String> {
+    let item = match DumpRecord::of_line(line)? {
+        DumpRecord::End { .. } => return Ok(DumpLine::End),
+        DumpRecord::Header { .. } => return Err("it is a header, which only the first line can be".to_owned()),
+        DumpRecord::Created { environment, installation } => Item::Created(environment, installation),
+        DumpRecord::Record { environment, kind, name, version, at, whole_until, gone_at, value } => {
+            let content = value.map_or(Content::Spent, |DumpedBytes(value)| Content::Whole(value));
+            let until = |time: Option<StoreTime>| time.unwrap_or(FOREVER);
+            let (whole_until, gone_at) = (until(whole_until), until(gone_at));
+            Item::Record(RecordKey { environment, kind, name }, Stored { version, at, whole_until, gone_at, content })
         }
-        "member" => Item::Member {
-            environment: fields.environment()?,
-            index: named(fields.text("index")?, &Index::ALL, Index::as_str)?,
-            member: fields.text("member")?.to_owned(),
-            due: fields.time("due")?,
+        DumpRecord::Member { environment, index, member, due } => Item::Member { environment, index, member, due },
+        DumpRecord::Spent { environment, limit, key, begin, end, until, units } => Item::Slot {
+            environment,
+            window: WindowKey { limit, key },
+            slot: WindowSlot { begin, end },
+            spent: Spent { units, until },
         },
-        "spent" => Item::Slot {
-            environment: fields.environment()?,
-            window: fields.window()?,
-            slot: fields.slot()?,
-            spent: Spent { units: fields.number("units")?, until: fields.time("until")? },
-        },
-        "reserved" => Item::Holder {
-            environment: fields.environment()?,
-            window: fields.window()?,
-            holder: fields.text("holder")?.to_owned(),
-            slot: fields.slot()?,
-            units: fields.number("units")?,
-        },
-        "outstanding" => Item::Outstanding(Outstanding {
-            environment: fields.environment()?,
-            number: Number::new(fields.number("number")?),
-            at: fields.time("at")?,
-            node: NodeId::parse(fields.text("node")?).ok_or_else(|| Fields::lacks("node"))?,
-            entry: fields.bytes("entry")?,
-        }),
-        _ => return Err("it is of a kind that this version of Sluice does not know".to_owned()),
+        DumpRecord::Reserved { environment, limit, key, holder, begin, end, units } => {
+            let (window, slot) = (WindowKey { limit, key }, WindowSlot { begin, end });
+            Item::Holder { environment, window, holder, slot, units }
+        }
+        DumpRecord::Outstanding { environment, number, at, node, entry: DumpedBytes(entry) } => {
+            Item::Outstanding(Outstanding { environment, number, at, node, entry })
+        }
+        DumpRecord::Kept { environment, by, number } => Item::Kept(environment, by, number),
+        DumpRecord::Committed { environment, node, number } => Item::Committed(environment, node, number),
+        DumpRecord::Former { environment, generation } => Item::Former(environment, generation),
     };
-    Ok(Line::Item(item))
-}
-
-fn named<T: Copy>(name: &str, all: &[T], name_of: impl Fn(T) -> &'static str) -> Result<T, String> {
-    let found = all.iter().copied().find(|one| name_of(*one) == name);
-    found.ok_or_else(|| "it has a name that this version of Sluice does not know".to_owned())
-}
-
-/// The fields of a line. Errors name fields, never what is in them.
-struct Fields(Map<String, Value>);
-
-impl Fields {
-    fn of(line: &str) -> Result<Fields, String> {
-        match serde_json::from_str(line) {
-            Ok(Value::Object(fields)) => Ok(Fields(fields)),
-            Ok(_) | Err(_) => Err("it is not a JSON object".to_owned()),
-        }
-    }
-
-    fn lacks(name: &str) -> String {
-        format!("it has no good `{name}`")
-    }
-
-    fn text(&self, name: &str) -> Result<&str, String> {
-        self.0.get(name).and_then(Value::as_str).ok_or_else(|| Fields::lacks(name))
-    }
-
-    fn number(&self, name: &str) -> Result<u64, String> {
-        self.0.get(name).and_then(Value::as_u64).ok_or_else(|| Fields::lacks(name))
-    }
-
-    fn time(&self, name: &str) -> Result<StoreTime, String> {
-        self.0.get(name).and_then(Value::as_i64).map(StoreTime::of_micros).ok_or_else(|| Fields::lacks(name))
-    }
-
-    fn until(&self, name: &str) -> Result<StoreTime, String> {
-        if self.0.get(name).is_none_or(Value::is_null) { Ok(FOREVER) } else { self.time(name) }
-    }
-
-    fn bytes(&self, name: &str) -> Result<Bytes, String> {
-        STANDARD.decode(self.text(name)?).map(Bytes::from).map_err(|_| Fields::lacks(name))
-    }
-
-    fn environment(&self) -> Result<Environment, String> {
-        named(self.text("environment")?, &Environment::ALL, Environment::as_str)
-    }
-
-    fn window(&self) -> Result<WindowKey, String> {
-        Ok(WindowKey { limit: self.text("limit")?.to_owned(), key: self.text("key")?.to_owned() })
-    }
-
-    fn slot(&self) -> Result<Slot, String> {
-        Ok(Slot { begin: self.time("begin")?, end: self.time("end")? })
-    }
+    Ok(DumpLine::Item(item))
 }

@@ -1,4 +1,4 @@
-//! A store whose calls are measured: how long each took, and what failed.
+//! A store whose calls are measured: how long each took, and which failed.
 
 use std::sync::Arc;
 
@@ -6,14 +6,11 @@ use async_trait::async_trait;
 
 use crate::adapters::clock::Stopwatch;
 use crate::base::ids::Environment;
-use crate::commit::{
-    Commit, CommitError, Committed, Index, NodeId, Number, Outstanding, Record, RecordKey, Span, StoreFault, StoreTime,
-    WindowKey,
-};
-use crate::ports::{Part, Store};
+use crate::ledger::{Commit, CommitError, Number, Query, QueryAnswer, Receipt, Sender, StoreFault};
+use crate::ports::Store;
 use crate::telemetry::{Metrics, StoreMeter};
 
-/// See the module.
+/// A store that measures each call to the store inside.
 #[derive(Debug)]
 pub struct Measured {
     inner: Arc<dyn Store>,
@@ -41,8 +38,20 @@ impl Measured {
             time: metrics.of_store("time"),
         }
     }
+
+    fn meter(&self, query: &Query) -> &StoreMeter {
+        match query {
+            Query::Record(_) => &self.read,
+            Query::Due { .. } | Query::Part { .. } => &self.due,
+            Query::Member { .. } => &self.member,
+            Query::Used { .. } | Query::Windows { .. } => &self.windows,
+            Query::Outbox { .. } => &self.outbox,
+            Query::Last(_) | Query::Time | Query::Refusal => &self.time,
+        }
+    }
 }
 
+/// Measures a call to the store.
 async fn measured<T>(meter: &StoreMeter, call: impl Future<Output = Result<T, StoreFault>>) -> Result<T, StoreFault> {
     let since = Stopwatch::start();
     let answer = call.await;
@@ -52,7 +61,7 @@ async fn measured<T>(meter: &StoreMeter, call: impl Future<Output = Result<T, St
 
 #[async_trait]
 impl Store for Measured {
-    async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
+    async fn commit(&self, commit: Commit) -> Result<Receipt, CommitError> {
         let since = Stopwatch::start();
         let answer = self.inner.commit(commit).await;
         self.commit.seconds.observe(since.elapsed().as_secs_f64());
@@ -62,82 +71,15 @@ impl Store for Measured {
         answer
     }
 
-    async fn read(&self, key: &RecordKey) -> Result<(Option<Record>, StoreTime), StoreFault> {
-        measured(&self.read, self.inner.read(key)).await
+    async fn query(&self, query: Query) -> Result<QueryAnswer, StoreFault> {
+        measured(self.meter(&query), self.inner.query(query)).await
     }
 
-    async fn due(
-        &self,
-        environment: Environment,
-        index: Index,
-        until: Option<StoreTime>,
-        count: usize,
-    ) -> Result<Vec<(StoreTime, String)>, StoreFault> {
-        measured(&self.due, self.inner.due(environment, index, until, count)).await
-    }
-
-    async fn part(
-        &self,
-        environment: Environment,
-        index: Index,
-        part: Part,
-    ) -> Result<Vec<(StoreTime, String)>, StoreFault> {
-        measured(&self.due, self.inner.part(environment, index, part)).await
-    }
-
-    async fn used(&self, environment: Environment, window: &WindowKey, span: Span) -> Result<u64, StoreFault> {
-        measured(&self.windows, self.inner.used(environment, window, span)).await
-    }
-
-    async fn member(
-        &self,
-        environment: Environment,
-        index: Index,
-        member: &str,
-    ) -> Result<Option<StoreTime>, StoreFault> {
-        measured(&self.member, self.inner.member(environment, index, member)).await
-    }
-
-    async fn windows(
-        &self,
-        environment: Environment,
-        limit: Option<&str>,
-        count: usize,
-    ) -> Result<Vec<WindowKey>, StoreFault> {
-        measured(&self.windows, self.inner.windows(environment, limit, count)).await
-    }
-
-    async fn outbox(
-        &self,
-        environment: Environment,
-        node: &NodeId,
-        count: usize,
-    ) -> Result<Vec<Outstanding>, StoreFault> {
-        measured(&self.outbox, self.inner.outbox(environment, node, count)).await
-    }
-
-    async fn take_over(
-        &self,
-        environment: Environment,
-        node: &NodeId,
-        count: usize,
-    ) -> Result<Vec<Outstanding>, StoreFault> {
-        measured(&self.outbox, self.inner.take_over(environment, node, count)).await
-    }
-
-    async fn drained(&self, environment: Environment, numbers: &[Number]) -> Result<(), StoreFault> {
-        measured(&self.outbox, self.inner.drained(environment, numbers)).await
-    }
-
-    async fn last(&self, environment: Environment) -> Result<Number, StoreFault> {
-        measured(&self.time, self.inner.last(environment)).await
+    async fn kept(&self, environment: Environment, by: &Sender, up_to: Number) -> Result<(), StoreFault> {
+        measured(&self.outbox, self.inner.kept(environment, by, up_to)).await
     }
 
     async fn sweep(&self) -> Result<usize, StoreFault> {
         measured(&self.sweep, self.inner.sweep()).await
-    }
-
-    async fn time(&self) -> Result<StoreTime, StoreFault> {
-        measured(&self.time, self.inner.time()).await
     }
 }

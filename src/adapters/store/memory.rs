@@ -7,44 +7,42 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 
 use super::SWEEP;
-use super::look::{self, Pair, View};
-use super::plan::{self, Change};
+use super::plan::{self, PlannedChange};
+use super::queries;
+use super::queries::{Pair, StoreView};
 use super::ticker::Ticker;
 use crate::base::ids::Environment;
-use crate::commit::{
-    Commit, CommitError, Committed, Index, NodeId, Number, Outstanding, Record, RecordKey, Span, StoreFault, StoreTime,
-    WindowKey,
-};
-use crate::ports::{Clock, Part, Store};
+use crate::ledger::{Commit, CommitError, Number, Query, QueryAnswer, Receipt, Sender, StoreFault, StoreTime};
+use crate::ports::{Clock, Store};
 
-/// Forgets everything when it goes. The same calls at the same times always give the same answers.
+/// A store without a disk. The same calls at the same times always give the same answers.
 #[derive(Debug)]
-pub struct Memory {
-    map: Mutex<Map>,
+pub struct MemoryStore {
+    map: Mutex<MemoryMap>,
     ticker: Ticker,
     calls: AtomicU64,
 }
 
-type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+type MemoryMap = BTreeMap<Vec<u8>, Vec<u8>>;
 
-impl Memory {
-    pub fn new(clock: Arc<dyn Clock>) -> Memory {
+impl MemoryStore {
+    pub fn new(clock: Arc<dyn Clock>) -> MemoryStore {
         let ticker = Ticker::new(clock, StoreTime::of_micros(i64::MIN));
-        Memory { map: Mutex::default(), ticker, calls: AtomicU64::new(0) }
+        MemoryStore { map: Mutex::default(), ticker, calls: AtomicU64::new(0) }
     }
 
-    /// How often it was asked for anything: the round trips to a store elsewhere.
+    /// Returns the number of calls so far: the round trips that a remote store would need.
     pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::SeqCst)
     }
 
-    fn called(&self) -> MutexGuard<'_, Map> {
+    fn called(&self) -> MutexGuard<'_, MemoryMap> {
         self.calls.fetch_add(1, Ordering::SeqCst);
         self.map.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl View for Map {
+impl StoreView for MemoryMap {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreFault> {
         Ok(BTreeMap::get(self, key).cloned())
     }
@@ -66,98 +64,33 @@ impl View for Map {
     }
 }
 
-fn make(map: &mut Map, changes: Vec<Change>) {
+fn make(map: &mut MemoryMap, changes: Vec<PlannedChange>) {
     for change in changes {
         match change {
-            Change::Put(key, value) => drop(map.insert(key, value)),
-            Change::Remove(key) => drop(map.remove(&key)),
+            PlannedChange::Put(key, value) => drop(map.insert(key, value)),
+            PlannedChange::Remove(key) => drop(map.remove(&key)),
         }
     }
 }
 
 #[async_trait]
-impl Store for Memory {
-    async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
+impl Store for MemoryStore {
+    async fn commit(&self, commit: Commit) -> Result<Receipt, CommitError> {
         let mut map = self.called();
         let plan = plan::plan(&*map, self.ticker.now(), &commit)?;
         make(&mut map, plan.changes);
         Ok(plan.committed)
     }
 
-    async fn read(&self, key: &RecordKey) -> Result<(Option<Record>, StoreTime), StoreFault> {
-        let map = self.called();
-        let now = self.ticker.now();
-        Ok((look::record(&*map, key, now)?, now))
+    async fn query(&self, query: Query) -> Result<QueryAnswer, StoreFault> {
+        queries::answer(&*self.called(), query, &self.ticker)
     }
 
-    async fn due(
-        &self,
-        environment: Environment,
-        index: Index,
-        until: Option<StoreTime>,
-        count: usize,
-    ) -> Result<Vec<(StoreTime, String)>, StoreFault> {
-        look::due(&*self.called(), environment, index, until, count)
-    }
-
-    async fn part(
-        &self,
-        environment: Environment,
-        index: Index,
-        part: Part,
-    ) -> Result<Vec<(StoreTime, String)>, StoreFault> {
-        look::part(&*self.called(), environment, index, &part)
-    }
-
-    async fn used(&self, environment: Environment, window: &WindowKey, span: Span) -> Result<u64, StoreFault> {
-        let map = self.called();
-        look::used(&*map, environment, window, span, self.ticker.now())
-    }
-
-    async fn member(
-        &self,
-        environment: Environment,
-        index: Index,
-        member: &str,
-    ) -> Result<Option<StoreTime>, StoreFault> {
-        look::member(&*self.called(), environment, index, member)
-    }
-
-    async fn windows(
-        &self,
-        environment: Environment,
-        limit: Option<&str>,
-        count: usize,
-    ) -> Result<Vec<WindowKey>, StoreFault> {
-        look::windows(&*self.called(), environment, limit, count)
-    }
-
-    async fn outbox(
-        &self,
-        environment: Environment,
-        node: &NodeId,
-        count: usize,
-    ) -> Result<Vec<Outstanding>, StoreFault> {
-        look::outbox(&*self.called(), environment, node, count)
-    }
-
-    /// Whoever has another name is taken for gone.
-    async fn take_over(
-        &self,
-        environment: Environment,
-        node: &NodeId,
-        count: usize,
-    ) -> Result<Vec<Outstanding>, StoreFault> {
-        look::others_outbox(&*self.called(), environment, node, count)
-    }
-
-    async fn drained(&self, environment: Environment, numbers: &[Number]) -> Result<(), StoreFault> {
-        make(&mut self.called(), plan::drain(environment, numbers));
+    async fn kept(&self, environment: Environment, by: &Sender, up_to: Number) -> Result<(), StoreFault> {
+        let mut map = self.called();
+        let changes = plan::kept(&*map, environment, by, up_to)?;
+        make(&mut map, changes);
         Ok(())
-    }
-
-    async fn last(&self, environment: Environment) -> Result<Number, StoreFault> {
-        look::last(&*self.called(), environment).map(Number::new)
     }
 
     async fn sweep(&self) -> Result<usize, StoreFault> {
@@ -165,10 +98,5 @@ impl Store for Memory {
         let (count, changes) = plan::sweep(&*map, self.ticker.now(), SWEEP)?;
         make(&mut map, changes);
         Ok(count)
-    }
-
-    async fn time(&self) -> Result<StoreTime, StoreFault> {
-        let _called = self.called();
-        Ok(self.ticker.now())
     }
 }

@@ -1,22 +1,34 @@
-//! Where what was decided and done is kept.
+//! The stores: records, windows, indexes and outboxes.
 //!
-//! What a commit means is written once, over an ordered map of bytes: `layout` says what lies under which key, `look`
-//! what can be seen in it, `plan` what a commit changes, `dump` how it is written out. [`memory`] keeps such a map in memory,
-//! [`embedded`] in a file. [`redis`] says the same once more, in the script that a Redis runs.
-//! [`sealed`] encrypts what any of them keeps; [`awaited`] keeps everybody from one that is not taken up yet, and [`measured`] tells how it does. Every store passes the contract suite in `tests/cases/store`.
+//! The meaning of a commit is written once, over an ordered map of bytes: `layout` defines the keys (their parts in
+//! `layout_bytes`), `slots` the time slots of windows, `queries` reads, `plan` computes the changes of a commit, `dump` defines the export format. [`memory`] keeps such a map in memory,
+//! [`embedded`] in a file. [`redis`] repeats the same meaning in the script that Redis runs. [`sealed`] encrypts what
+//! any of them keeps; [`replica`] makes the commits of a journal again; [`awaited`] makes a store unavailable until recovery is done, and [`measured`] measures its
+//! calls. Every store passes the contract suite in `tests/cases/store`.
 
 pub mod awaited;
 pub mod embedded;
 pub mod measured;
 pub mod memory;
+pub mod rebuild;
 pub mod redis;
+pub mod replica;
 pub mod sealed;
+pub mod snapshot;
 
 mod dump;
+mod dump_writer;
+mod gathered;
+mod gathered_slots;
+mod key_filter;
 mod layout;
-mod look;
+mod layout_bytes;
+mod opened_journal;
+mod queries;
+mod repeated;
+mod slots;
 mod plan;
 mod ticker;
 
-/// How many records and slots one call of `sweep` takes at most.
+/// The most records and slots that one call of `sweep` removes.
 const SWEEP: usize = 500;

@@ -1,37 +1,49 @@
-//! Records that cannot be read without a key: bodies and answers carry bank and personal data.
+//! Encryption of records: bodies and answers contain bank and personal data.
 //!
-//! A value is sealed with AES-256-GCM under a key of its record alone, which is derived (HKDF-SHA256) from the key that
-//! is configured, and bound to its place: moved to another record it cannot be opened. As each record has its own key,
-//! and few versions, random nonces never come near the number at which they might repeat. An older value of the same
-//! record in place of a newer one is not noticed here: that is what versions are for.
+//! Each value is sealed with AES-256-GCM under a key of its own record, derived (HKDF-SHA256) from the configured key,
+//! and bound to its record: moved to another record it cannot be opened. As each record has its own key, and few
+//! versions, random nonces never come near the number at which they might repeat. An older value of the same record in
+//! place of a newer one is not detected here; the versions of records detect it.
 //!
-//! Values from before there were keys stay readable; they are sealed when they are written next.
+//! Values from before a key was configured stay readable; they are sealed when they are next written.
+//!
+//! The entry of each commit gets the commit's steps, with their sealed values, so that a journal can make every commit
+//! again. They are sealed as a whole, bound to the rest of the entry: nobody without the key can read or make them.
 
 use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-use aws_lc_rs::{hkdf, rand};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use bytes::Bytes;
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::hkdf;
+use serde_json::Value;
+use thiserror::Error;
 use zeroize::Zeroizing;
 
+use crate::adapters::random;
+use crate::audit::{SplitEntry, UnusedNumbers, split_steps, with_steps};
 use crate::base::digest::Fingerprint;
 use crate::base::ids::Environment;
+use crate::base::json::{self, Limits};
 use crate::base::secret::Secret;
-use crate::commit::{
-    Commit, CommitError, Committed, Content, Found, Index, NodeId, Number, Obstacle, Outstanding, Record, RecordKey,
-    Span, Step, StoreFault, StoreTime, WindowKey,
+use crate::ledger::{
+    Commit, CommitError, Conflict, ConflictCause, Content, Number, Outstanding, Query, QueryAnswer, Receipt, Record,
+    RecordKey, Sender, Step, StoreFault,
 };
-use crate::ports::{Part, Store};
+use crate::ports::Store;
 
-/// What a sealed value begins with: format version 1. No value that Sluice writes begins so by itself.
+/// The first bytes of a sealed value, for format version 1. No plain value of Sluice begins so.
 const MAGIC: &[u8] = b"\0sealed\x01";
 const KEY_LENGTH: usize = 32;
+/// The kind under which the steps of a commit are sealed; no record has it.
+const STEPS: &str = "steps";
+/// The kind under which the digest of a snapshot is sealed; no record has it.
+const SNAPSHOT: &str = "snapshot";
 
-/// A key that records are sealed with.
+/// A key that seals records.
 #[derive(Clone)]
 pub struct SealingKey {
     id: String,
@@ -56,199 +68,244 @@ impl fmt::Debug for SealingKey {
     }
 }
 
-/// Why a text is no key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why a text is not a sealing key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SealingKeyError {
+    #[error("the id of a key is 1 to 64 of `A-Za-z0-9._-`")]
     Id,
+    #[error("a key is 32 random bytes, as base64 or as 64 hexadecimal digits: make one with `openssl rand -hex 32`")]
     Secret,
 }
 
-impl fmt::Display for SealingKeyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            SealingKeyError::Id => "the id of a key is 1 to 64 of `A-Za-z0-9._-`",
-            SealingKeyError::Secret => {
-                "a key is 32 random bytes, as base64 or as 64 hexadecimal digits: make one with `openssl rand -hex 32`"
-            }
-        })
-    }
-}
-
-impl std::error::Error for SealingKeyError {}
-
-/// A store whose values are sealed on their way in and opened on their way out.
-#[derive(Debug)]
-pub struct Sealed {
-    inner: Arc<dyn Store>,
+/// The keys that seal: the first seals, and every key opens. Without a key, values stay in plain.
+#[derive(Clone, Debug, Default)]
+pub struct Seals {
     keys: Vec<SealingKey>,
 }
 
-impl Sealed {
-    /// The first key seals, all of them open. Without a key values are kept as they are.
-    pub fn new(inner: Arc<dyn Store>, keys: Vec<SealingKey>) -> Sealed {
-        Sealed { inner, keys }
+/// The steps that a journal kept of a commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JournalledSteps {
+    pub steps: Vec<Step>,
+    pub is_sealed: bool,
+    /// The numbers before the commit that its entry explains.
+    pub unused: Option<UnusedNumbers>,
+}
+
+/// A store that seals values on their way in and opens them on their way out.
+#[derive(Debug)]
+pub struct Sealed {
+    inner: Arc<dyn Store>,
+    seals: Seals,
+}
+
+impl Seals {
+    pub fn new(keys: Vec<SealingKey>) -> Seals {
+        Seals { keys }
     }
 
-    fn seal(&self, key: &RecordKey, value: &Bytes) -> Result<Bytes, StoreFault> {
-        let Some(sealing) = self.keys.first() else {
-            if value.starts_with(MAGIC) {
-                return Err(StoreFault::Broken(format!("{} begins as a sealed value does", place(key))));
-            }
-            return Ok(value.clone());
-        };
-        let failed = || StoreFault::Away(format!("{} could not be sealed", place(key)));
-        let mut nonce = [0; NONCE_LEN];
-        rand::fill(&mut nonce).map_err(|_| failed())?;
+    /// Seals a value, and binds it to its record.
+    pub fn seal(&self, key: &RecordKey, value: &Bytes) -> Result<Bytes, StoreFault> {
+        if self.keys.is_empty() && value.starts_with(MAGIC) {
+            return Err(StoreFault::Broken(format!("{} begins like a sealed value", SealedPlace::of(key))));
+        }
+        self.seal_at(&SealedPlace::of(key), value)
+    }
+
+    fn seal_at(&self, place: &SealedPlace<'_>, value: &Bytes) -> Result<Bytes, StoreFault> {
+        let Some(sealing) = self.keys.first() else { return Ok(value.clone()) };
+        let failed = || StoreFault::Away(format!("{place} could not be sealed"));
+        let nonce = random::bytes::<NONCE_LEN>().ok_or_else(failed)?;
         let mut sealed = value.to_vec();
-        let (of_record, bound) = (of_record(sealing, key).ok_or_else(failed)?, bound(sealing, key));
-        of_record
+        let (of_place, bound) = (place.key(sealing).ok_or_else(failed)?, place.bound(sealing));
+        of_place
             .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(&bound), &mut sealed)
             .map_err(|_| failed())?;
         let id_length = u8::try_from(sealing.id.len()).map_err(|_| failed())?;
         Ok([MAGIC, &[id_length], sealing.id.as_bytes(), &nonce, &sealed].concat().into())
     }
 
-    fn open(&self, key: &RecordKey, value: Bytes) -> Result<Bytes, StoreFault> {
+    /// Opens the value of a record.
+    pub fn open(&self, key: &RecordKey, value: Bytes) -> Result<Bytes, StoreFault> {
+        self.open_at(&SealedPlace::of(key), value)
+    }
+
+    fn open_at(&self, place: &SealedPlace<'_>, value: Bytes) -> Result<Bytes, StoreFault> {
+        if !value.starts_with(MAGIC) {
+            return Ok(value);
+        }
+        self.open_in_place(place, value.into()).map(Bytes::from)
+    }
+
+    /// Opens a value in its own memory.
+    fn open_in_place(&self, place: &SealedPlace<'_>, mut value: Vec<u8>) -> Result<Vec<u8>, StoreFault> {
         let Some(sealed) = value.strip_prefix(MAGIC) else { return Ok(value) };
-        let broken = |why: String| StoreFault::Broken(format!("{} {why}", place(key)));
+        let broken = |why: String| StoreFault::Broken(format!("{place} {why}"));
         let Some((id, nonce, sealed)) = parts(sealed) else {
-            return Err(broken("is sealed in a form that this version of Sluice does not know".to_owned()));
+            return Err(broken("is sealed in a format that this version of Sluice does not know".to_owned()));
         };
         let Some(sealing) = self.keys.iter().find(|one| one.id == id) else {
-            return Err(broken(format!("is sealed with the key `{id}`, which is not configured")));
+            return Err(broken(format!("is sealed with the key `{id}`, which is not configured: add that key")));
         };
-        let damaged = || broken(format!("cannot be opened with the key `{id}`: it was changed, or the key is another"));
-        let (of_record, bound) = (of_record(sealing, key).ok_or_else(damaged)?, bound(sealing, key));
-        let mut opened = sealed.to_vec();
-        let length = of_record
-            .open_in_place(Nonce::assume_unique_for_key(nonce), Aad::from(&bound), &mut opened)
+        let damaged = || {
+            broken(format!(
+                "cannot be opened with the key `{}`: the value was changed, or the key has another secret",
+                sealing.id
+            ))
+        };
+        let (of_place, bound) = (place.key(sealing).ok_or_else(damaged)?, place.bound(sealing));
+        let begin = value.len().saturating_sub(sealed.len());
+        let length = of_place
+            .open_within(Nonce::assume_unique_for_key(nonce), Aad::from(&bound), &mut value, begin..)
             .map_err(|_| damaged())?
             .len();
-        opened.truncate(length);
-        Ok(opened.into())
+        value.truncate(length);
+        Ok(value)
+    }
+
+    /// Seals the values of a commit, and puts its steps into its entry.
+    pub fn sealed_commit(&self, mut commit: Commit) -> Result<Commit, StoreFault> {
+        for step in &mut commit.steps {
+            if let Step::Create { key, value, .. } | Step::Replace { key, value, .. } = step {
+                *value = self.seal(key, value)?;
+            }
+        }
+        commit.entry = self.journalled(&commit)?;
+        Ok(commit)
+    }
+
+    /// Returns the entry of a commit with the steps that a journal keeps. The values in them are sealed already.
+    fn journalled(&self, commit: &Commit) -> Result<Bytes, StoreFault> {
+        let kept: Vec<&Step> = commit.steps.iter().filter(|step| is_journalled(step)).collect();
+        let unfit = || StoreFault::Broken("an entry is not a JSON object".to_owned());
+        let entry = split_steps(&commit.entry).map_err(|_| unfit())?.bare;
+        let text = json::to_form(&kept);
+        let steps = if self.keys.is_empty() {
+            json::parse(text.as_bytes(), Limits::ANSWER).map_err(|_| unfit())?
+        } else {
+            let digest = Fingerprint::of(&[&entry]).to_hex();
+            let place = SealedPlace { environment: commit.environment, kind: STEPS, name: &digest };
+            Value::String(STANDARD_NO_PAD.encode(self.seal_at(&place, &text.into_bytes().into())?))
+        };
+        with_steps(&entry, steps).ok().flatten().ok_or_else(unfit)
+    }
+
+    /// Seals the digest of a snapshot, and binds it to the snapshot's name.
+    pub(super) fn seal_digest(&self, name: &str, digest: &str) -> Result<Option<String>, StoreFault> {
+        if self.keys.is_empty() {
+            return Ok(None);
+        }
+        let sealed = self.seal_at(&of_snapshot(name), &digest.to_owned().into_bytes().into())?;
+        Ok(Some(STANDARD_NO_PAD.encode(sealed)))
+    }
+
+    /// Whether a snapshot of this name and digest was made with one of the keys. Without a key, every one is taken.
+    pub(super) fn proves_digest(&self, name: &str, digest: &str, sealed: Option<&str>) -> Result<bool, StoreFault> {
+        if self.keys.is_empty() {
+            return Ok(true);
+        }
+        let Some(sealed) = sealed.and_then(|sealed| STANDARD_NO_PAD.decode(sealed).ok()) else { return Ok(false) };
+        Ok(sealed.starts_with(MAGIC) && self.open_at(&of_snapshot(name), sealed.into())? == digest.as_bytes())
+    }
+
+    /// Whether values are sealed.
+    pub(super) fn is_sealing(&self) -> bool {
+        !self.keys.is_empty()
+    }
+
+    /// Returns the steps that a journal kept of a commit, their values still sealed; `None` where an entry has none.
+    pub fn steps(&self, entry: &Outstanding) -> Result<Option<JournalledSteps>, StoreFault> {
+        let Outstanding { environment, number, .. } = entry;
+        let broken = |why: String| {
+            StoreFault::Broken(format!("the steps of entry {number} of {environment} are not readable: {why}"))
+        };
+        let SplitEntry { bare, steps, unused } =
+            split_steps(&entry.entry).map_err(|error| broken(error.reason.to_string()))?;
+        let Some(steps) = steps else { return Ok(None) };
+        let is_sealed = steps.starts_with('"');
+        let opened = if is_sealed {
+            // Base64 has no escapes.
+            let sealed = STANDARD_NO_PAD.decode(steps.trim_matches('"'));
+            let sealed = sealed.map_err(|_| broken("they are not base64".to_owned()))?;
+            let digest = Fingerprint::of(&[&bare]).to_hex();
+            let place = SealedPlace { environment: *environment, kind: STEPS, name: &digest };
+            Some(self.open_in_place(&place, sealed)?)
+        } else {
+            None
+        };
+        let text = opened.as_deref().unwrap_or(steps.as_bytes());
+        let steps: Vec<Step> = json::from_slice(text, Limits::ANSWER).map_err(|error| broken(error.to_string()))?;
+        Ok(Some(JournalledSteps { steps, is_sealed, unused }))
+    }
+}
+
+fn of_snapshot(name: &str) -> SealedPlace<'_> {
+    // A snapshot has the records of all environments.
+    SealedPlace { environment: Environment::Production, kind: SNAPSHOT, name }
+}
+
+/// Whether a journal keeps the step: sessions end with the store that held them.
+fn is_journalled(step: &Step) -> bool {
+    record_of(step).is_none_or(|key| key.kind.is_journalled())
+}
+
+impl Sealed {
+    pub fn new(inner: Arc<dyn Store>, seals: Seals) -> Sealed {
+        Sealed { inner, seals }
     }
 
     fn open_record(&self, key: &RecordKey, record: Record) -> Result<Record, StoreFault> {
         let content = match record.content {
-            Content::Whole(value) => Content::Whole(self.open(key, value)?),
+            Content::Whole(value) => Content::Whole(self.seals.open(key, value)?),
             Content::Spent => Content::Spent,
         };
         Ok(Record { content, ..record })
     }
 
-    fn open_obstacle(&self, key: Option<&RecordKey>, obstacle: Obstacle) -> Result<Obstacle, StoreFault> {
-        let found = match (obstacle.found, key) {
-            (Found::Record(record), Some(key)) => Found::Record(self.open_record(key, record)?),
+    fn open_obstacle(&self, key: Option<&RecordKey>, conflict: Conflict) -> Result<Conflict, StoreFault> {
+        let found = match (conflict.found, key) {
+            (ConflictCause::Record(record), Some(key)) => ConflictCause::Record(self.open_record(key, record)?),
             (found, _) => found,
         };
-        Ok(Obstacle { found, ..obstacle })
+        Ok(Conflict { found, ..conflict })
     }
 }
 
 #[async_trait]
 impl Store for Sealed {
-    async fn commit(&self, mut commit: Commit) -> Result<Committed, CommitError> {
+    async fn commit(&self, commit: Commit) -> Result<Receipt, CommitError> {
+        let commit = self.seals.sealed_commit(commit).map_err(CommitError::Fault)?;
         let keys: Vec<Option<RecordKey>> = commit.steps.iter().map(|step| record_of(step).cloned()).collect();
-        for step in &mut commit.steps {
-            if let Step::Create { key, value, .. } | Step::Replace { key, value, .. } = step {
-                *value = self.seal(key, value).map_err(CommitError::Fault)?;
-            }
-        }
         match self.inner.commit(commit).await {
-            Err(CommitError::Stood { at, obstacles }) => {
-                let opened = obstacles.into_iter().map(|obstacle| {
-                    let key = keys.get(obstacle.step).and_then(Option::as_ref);
-                    self.open_obstacle(key, obstacle)
+            Err(CommitError::Rejected { at, conflicts }) => {
+                let opened = conflicts.into_iter().map(|conflict| {
+                    let key = keys.get(conflict.step).and_then(Option::as_ref);
+                    self.open_obstacle(key, conflict)
                 });
-                let obstacles = opened.collect::<Result<_, _>>().map_err(CommitError::Fault)?;
-                Err(CommitError::Stood { at, obstacles })
+                let conflicts = opened.collect::<Result<_, _>>().map_err(CommitError::Fault)?;
+                Err(CommitError::Rejected { at, conflicts })
             }
             committed => committed,
         }
     }
 
-    async fn read(&self, key: &RecordKey) -> Result<(Option<Record>, StoreTime), StoreFault> {
-        let (record, now) = self.inner.read(key).await?;
-        Ok((record.map(|record| self.open_record(key, record)).transpose()?, now))
+    async fn query(&self, query: Query) -> Result<QueryAnswer, StoreFault> {
+        let Query::Record(key) = query else { return self.inner.query(query).await };
+        let (record, now) = self.inner.read(&key).await?;
+        let record = record.map(|record| self.open_record(&key, record)).transpose()?;
+        Ok(QueryAnswer::Record(record, now))
     }
 
-    async fn due(
-        &self,
-        environment: Environment,
-        index: Index,
-        until: Option<StoreTime>,
-        count: usize,
-    ) -> Result<Vec<(StoreTime, String)>, StoreFault> {
-        self.inner.due(environment, index, until, count).await
-    }
-
-    async fn part(
-        &self,
-        environment: Environment,
-        index: Index,
-        part: Part,
-    ) -> Result<Vec<(StoreTime, String)>, StoreFault> {
-        self.inner.part(environment, index, part).await
-    }
-
-    async fn used(&self, environment: Environment, window: &WindowKey, span: Span) -> Result<u64, StoreFault> {
-        self.inner.used(environment, window, span).await
-    }
-
-    async fn member(
-        &self,
-        environment: Environment,
-        index: Index,
-        member: &str,
-    ) -> Result<Option<StoreTime>, StoreFault> {
-        self.inner.member(environment, index, member).await
-    }
-
-    async fn windows(
-        &self,
-        environment: Environment,
-        limit: Option<&str>,
-        count: usize,
-    ) -> Result<Vec<WindowKey>, StoreFault> {
-        self.inner.windows(environment, limit, count).await
-    }
-
-    async fn outbox(
-        &self,
-        environment: Environment,
-        node: &NodeId,
-        count: usize,
-    ) -> Result<Vec<Outstanding>, StoreFault> {
-        self.inner.outbox(environment, node, count).await
-    }
-
-    async fn take_over(
-        &self,
-        environment: Environment,
-        node: &NodeId,
-        count: usize,
-    ) -> Result<Vec<Outstanding>, StoreFault> {
-        self.inner.take_over(environment, node, count).await
-    }
-
-    async fn drained(&self, environment: Environment, numbers: &[Number]) -> Result<(), StoreFault> {
-        self.inner.drained(environment, numbers).await
-    }
-
-    async fn last(&self, environment: Environment) -> Result<Number, StoreFault> {
-        self.inner.last(environment).await
+    async fn kept(&self, environment: Environment, by: &Sender, up_to: Number) -> Result<(), StoreFault> {
+        self.inner.kept(environment, by, up_to).await
     }
 
     async fn sweep(&self) -> Result<usize, StoreFault> {
         self.inner.sweep().await
     }
-
-    async fn time(&self) -> Result<StoreTime, StoreFault> {
-        self.inner.time().await
-    }
 }
 
-/// The record whose content a step may find.
+/// Returns the record whose content a step may return.
 fn record_of(step: &Step) -> Option<&RecordKey> {
     match step {
         Step::Absent(key)
@@ -265,38 +322,54 @@ fn record_of(step: &Step) -> Option<&RecordKey> {
         | Step::IndexRemove { .. }
         | Step::Reserve { .. }
         | Step::Force { .. }
+        | Step::Book { .. }
         | Step::Settle { .. }
         | Step::GiveBack { .. } => None,
     }
 }
 
-fn of_record(sealing: &SealingKey, key: &RecordKey) -> Option<LessSafeKey> {
-    let bound = bound(sealing, key);
-    let info = [bound.as_slice()];
-    let derived = sealing.root.expand(&info, &AES_256_GCM).ok()?;
-    Some(LessSafeKey::new(UnboundKey::from(derived)))
+/// The place that a value is bound to.
+struct SealedPlace<'p> {
+    environment: Environment,
+    kind: &'p str,
+    name: &'p str,
 }
 
-/// Where a value belongs; each part behind its length.
-fn bound(sealing: &SealingKey, key: &RecordKey) -> Vec<u8> {
-    let parts = [MAGIC, sealing.id.as_bytes(), key.environment.as_str().as_bytes(), key.kind.as_str().as_bytes()];
-    let parts = parts.into_iter().chain([key.name.as_bytes()]);
-    parts.flat_map(|part| [(part.len() as u64).to_be_bytes().as_slice(), part].concat()).collect()
+impl SealedPlace<'_> {
+    fn of(key: &RecordKey) -> SealedPlace<'_> {
+        SealedPlace { environment: key.environment, kind: key.kind.as_str(), name: &key.name }
+    }
+
+    fn key(&self, sealing: &SealingKey) -> Option<LessSafeKey> {
+        let bound = self.bound(sealing);
+        let info = [bound.as_slice()];
+        let derived = sealing.root.expand(&info, &AES_256_GCM).ok()?;
+        Some(LessSafeKey::new(UnboundKey::from(derived)))
+    }
+
+    /// Returns the bytes that bind a value to its place; each part has its length before it.
+    fn bound(&self, sealing: &SealingKey) -> Vec<u8> {
+        let parts = [MAGIC, sealing.id.as_bytes(), self.environment.as_str().as_bytes(), self.kind.as_bytes()];
+        let parts = parts.into_iter().chain([self.name.as_bytes()]);
+        parts.flat_map(|part| [(part.len() as u64).to_be_bytes().as_slice(), part].concat()).collect()
+    }
 }
 
-/// Id, nonce, and what is sealed.
+impl fmt::Display for SealedPlace<'_> {
+    /// A name may reveal a payee, so a digest of it stands in.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digest = Fingerprint::of(&[self.name.as_bytes()]).to_hex();
+        let short = digest.get(..16).unwrap_or_default();
+        write!(f, "the {} {short} (a digest of its name) in {}", self.kind, self.environment)
+    }
+}
+
+/// Splits a sealed value into key id, nonce and ciphertext.
 fn parts(sealed: &[u8]) -> Option<(&str, [u8; NONCE_LEN], &[u8])> {
     let (length, rest) = sealed.split_first()?;
     let (id, rest) = rest.split_at_checked(usize::from(*length))?;
     let (nonce, sealed) = rest.split_first_chunk::<NONCE_LEN>()?;
     Some((std::str::from_utf8(id).ok()?, *nonce, sealed))
-}
-
-/// A record in the words of an error. Its name may tell who was paid, so that its digest stands for it.
-fn place(key: &RecordKey) -> String {
-    let digest = Fingerprint::of(&[key.name.as_bytes()]).to_hex();
-    let short = digest.get(..16).unwrap_or_default();
-    format!("the {} {short} (a digest of its name) in {}", key.kind.as_str(), key.environment)
 }
 
 fn key_bytes(text: &str) -> Option<Zeroizing<Vec<u8>>> {

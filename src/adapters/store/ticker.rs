@@ -1,37 +1,38 @@
-//! The store's time: it never runs back, never stops, and does not believe a clock that jumps far ahead.
+//! The store's time: it never runs back, never stops, and ignores a clock that jumps far ahead.
 //!
-//! Within a process it goes on with the monotonic clock from what was told last, and follows the time of day where that
-//! is ahead by no more than [`LEAP`]: a clock that was set years ahead would spend every record that is kept for a time.
+//! Within a process the time continues from the last reported time with the monotonic clock, and follows the time of
+//! day only while that is ahead by at most [`LEAP`]: a clock set years ahead would otherwise expire every record.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::commit::StoreTime;
+use crate::ledger::StoreTime;
 use crate::ports::Clock;
 
-/// How far ahead the time of day is followed.
+/// The largest jump ahead of the time of day that is followed.
 const LEAP: Duration = Duration::from_secs(3_600);
 
 #[derive(Debug)]
 pub(super) struct Ticker {
     clock: Arc<dyn Clock>,
-    told: Mutex<Told>,
+    told: Mutex<TickerState>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct TickerState {
     time: StoreTime,
-    /// When that was, by the monotonic clock.
+    /// The monotonic time at that moment.
     at: Duration,
-    /// The time of day was too far ahead, and that was said.
+    /// Whether the jump of the time of day has been logged.
     is_warned: bool,
 }
 
 impl Ticker {
-    /// Never tells less than `since`. How long the process was away nobody else knows: there the time of day is believed.
+    /// Creates a time that is never less than `since`. How long the process was down is unknown, so here the time of
+    /// day is used as it is.
     pub fn new(clock: Arc<dyn Clock>, since: StoreTime) -> Ticker {
         let time = since.max(StoreTime::of_micros(clock.now().as_microsecond()));
-        let told = Told { time, at: clock.elapsed(), is_warned: false };
+        let told = TickerState { time, at: clock.elapsed(), is_warned: false };
         Ticker { clock, told: Mutex::new(told) }
     }
 
@@ -42,10 +43,10 @@ impl Ticker {
         let of_day = StoreTime::of_micros(self.clock.now().as_microsecond());
         let is_far = of_day > steady.plus(LEAP);
         if is_far && !told.is_warned {
-            tracing::error!("the time of day jumped far ahead, and is not followed; set it right, or restart the gate");
+            tracing::error!("the time of day jumped far ahead and is ignored: correct it, or restart the gate");
         }
         let time = if is_far { steady } else { steady.max(of_day) };
-        *told = Told { time, at: elapsed.max(told.at), is_warned: is_far };
+        *told = TickerState { time, at: elapsed.max(told.at), is_warned: is_far };
         time
     }
 }
@@ -87,16 +88,16 @@ mod tests {
         assert_eq!(told(), 100 * HOUR);
         for (of_day, elapsed, wanted) in [
             (100 * HOUR + 5, 5, 100 * HOUR + 5),
-            // Set back: it goes on by itself.
+            // Set back: the time goes on with the monotonic clock.
             (7, 9, 100 * HOUR + 9),
             (8, 10 * HOUR, 110 * HOUR),
             // A little ahead: followed.
             (110 * HOUR + 60, 10 * HOUR + 1, 110 * HOUR + 60),
             (111 * HOUR, 10 * HOUR + 2, 111 * HOUR),
-            // Far ahead: not followed, however often it is asked.
+            // Far ahead: not followed, however often it is read.
             (9_000 * HOUR, 10 * HOUR + 3, 111 * HOUR + 1),
             (9_000 * HOUR, 10 * HOUR + 4, 111 * HOUR + 2),
-            // Set right.
+            // Corrected.
             (111 * HOUR + 9, 10 * HOUR + 5, 111 * HOUR + 9),
         ] {
             set(of_day, elapsed);

@@ -1,40 +1,34 @@
-//! Where a webhook may lead: to the public internet, unless private places are allowed.
+//! Where a webhook may connect to: the public internet, unless private addresses are allowed.
 //!
-//! What is looked at is what is connected to: the addresses that a look-up gave are judged here, all of them, and the
-//! connection is made to one of these. A name that leads elsewhere a moment later changes nothing.
+//! The checked addresses are those that are connected to: all addresses of one lookup are checked here, and the
+//! connection is made to one of them. A name that resolves differently a moment later changes nothing.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use thiserror::Error;
 
-/// Which places a webhook may be at.
+/// The addresses that a webhook may have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Places {
     pub allow_private: bool,
-    /// It speaks plain HTTP: that never leaves the organization.
+    /// The URL is plain HTTP, which must never leave the organization.
     pub is_plain: bool,
 }
 
-/// The host is where this webhook may not be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why a webhook may not connect to its host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("{0}")]
 pub(super) struct Forbidden(pub &'static str);
 
-impl fmt::Display for Forbidden {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
-
-impl std::error::Error for Forbidden {}
-
 impl Places {
-    /// Of several addresses not one may lead astray: whoever answers a look-up could mix them.
+    /// Checks all addresses of a host: one forbidden address is enough to refuse, because the owner of the name may mix
+    /// them.
     pub fn judge(self, addresses: &[IpAddr]) -> Result<(), Forbidden> {
         let all_public = addresses.iter().all(|ip| is_public(*ip));
         if !self.allow_private && !all_public {
             return Err(Forbidden(
-                "its host has an address that is private, of this machine, or special: `allow_private` allows that",
+                "its host has a private, loopback or special address: `allow_private = true` allows that",
             ));
         }
         if self.is_plain && addresses.iter().any(|ip| is_public(*ip)) {
@@ -56,7 +50,7 @@ impl Resolve for Places {
     }
 }
 
-/// Whether anybody on the internet may have it. What is not known to be so is not.
+/// Whether an address is public. An unknown kind of address is not.
 fn is_public(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => is_public_v4(ip),
@@ -64,7 +58,7 @@ fn is_public(ip: IpAddr) -> bool {
     }
 }
 
-/// By the registry of special-purpose addresses (RFC 6890 and what followed).
+/// Follows the registry of special-purpose addresses (RFC 6890 and its updates).
 fn is_public_v4(ip: Ipv4Addr) -> bool {
     !matches!(
         ip.octets(),
@@ -85,7 +79,7 @@ fn is_public_v4(ip: Ipv4Addr) -> bool {
     )
 }
 
-/// Global unicast alone, and of that nothing in which another address is hidden: IPv4 mapped, translated, tunnelled.
+/// Allows only global unicast, without addresses that embed another: IPv4 mapped, translated, tunnelled.
 fn is_public_v6(ip: Ipv6Addr) -> bool {
     let is_global = matches!(ip.segments(), [0x2000..=0x3fff, ..]);
     let is_special = matches!(

@@ -1,12 +1,11 @@
-//! The way to a webhook: one URL, signed, over TLS, to an address that was looked at, with a deadline on the whole.
+//! The client of a webhook: one URL, signed, over TLS, to a checked address, with a deadline on the whole delivery.
 //!
-//! Redirects are not followed, no proxy of the environment is used, and no connection is kept: every message looks the
-//! host up anew, and goes to an address that was found to be allowed, and to no other. Of the answer its status counts;
-//! its body is left unread.
+//! Redirects are not followed, no proxy from the environment variables is used, and no connection is kept: every
+//! message looks the host up anew, and connects only to an address that was checked. Only the status of the answer
+//! counts; its body is left unread.
 
 mod address;
 
-use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
@@ -15,64 +14,58 @@ use http::HeaderMap;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use jiff::Timestamp;
 use reqwest::{Client, Url};
+use thiserror::Error;
 
 use super::identity::fetch;
 use crate::config::WebhookConfig;
-use crate::stations::tell::{Format, SigningSecret, signature};
+use crate::notify::{PayloadFormat, SigningSecret, signature};
 use address::{Forbidden, Places};
 
-/// To reach it, of all the time that it has.
+/// The deadline for connecting, within that of the delivery.
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long a webhook may ask us to wait.
+/// The longest wait that a webhook may ask for.
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
 const NAME: &str = concat!("sluice/", env!("CARGO_PKG_VERSION"));
 
-/// One webhook.
+/// A client of one webhook.
 pub struct Webhook {
     name: String,
     url: Url,
     client: Client,
     places: Places,
     secrets: Vec<SigningSecret>,
-    pub format: Format,
+    pub format: PayloadFormat,
     pub details: bool,
-    /// For the whole of one delivery.
+    /// The deadline of one whole delivery.
     pub timeout: Duration,
 }
 
 /// Why a webhook cannot be used.
-#[derive(Debug)]
+#[derive(Debug, Error)]
+#[error("{0}")]
 pub struct WebhookError(String);
 
-impl fmt::Display for WebhookError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl Error for WebhookError {}
-
-/// What came of one delivery.
+/// The result of one delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Came {
     Delivered(u16),
-    /// It is never to be sent anything again.
+    /// The webhook wants no more messages.
     Gone,
-    /// It is to be sent again; not before this time, where the webhook said so.
+    /// The message is to be sent again; not before this time, if the webhook named one.
     Refused {
         status: u16,
         wait: Option<Duration>,
     },
-    /// Nothing was sent: its host is where no webhook may be.
+    /// Nothing was sent: the webhook may not connect to its host.
     Forbidden(&'static str),
     Untrusted(&'static str),
-    /// In time, no whole answer came.
+    /// No whole answer came in time.
     Silent,
     Unreachable,
 }
 
 impl Came {
-    /// As metrics and logs call it.
+    /// Returns the result's name in metrics and logs.
     pub fn as_str(&self) -> &'static str {
         match self {
             Came::Delivered(_) => "delivered",
@@ -91,16 +84,16 @@ impl Came {
 impl fmt::Display for Came {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Came::Delivered(status) => write!(f, "it took the message ({status})"),
+            Came::Delivered(status) => write!(f, "it accepted the message ({status})"),
             Came::Gone => f.write_str("it wants no more messages (410)"),
             Came::Refused { status: status @ 300..400, .. } => {
-                write!(f, "it answered {status}, and redirects are not followed: write the URL that it leads to")
+                write!(f, "it answered {status}; redirects are not followed: configure the URL that it redirects to")
             }
             Came::Refused { status, .. } => write!(f, "it answered {status}"),
             Came::Forbidden(why) => f.write_str(why),
             Came::Untrusted(why) => f.write_str(why),
             Came::Silent => f.write_str("it did not answer in time"),
-            Came::Unreachable => f.write_str("it cannot be reached, or broke off"),
+            Came::Unreachable => f.write_str("it could not be reached, or the connection broke off"),
         }
     }
 }
@@ -108,7 +101,7 @@ impl fmt::Display for Came {
 impl Webhook {
     pub fn new(config: &WebhookConfig) -> Result<Webhook, WebhookError> {
         let fault = |why: &dyn fmt::Display| WebhookError(format!("`webhook.{}` cannot be used: {why}", config.name));
-        let url: Url = config.url.reveal().parse().map_err(|_| fault(&"`url` is no URL"))?;
+        let url: Url = config.url.reveal().parse().map_err(|_| fault(&"`url` is not a URL"))?;
         let places = Places { allow_private: config.allow_private, is_plain: url.scheme() != "https" };
         let builder = fetch::builder(config.ca_pem.as_deref(), config.timeout, config.timeout.min(CONNECT));
         let builder = builder.map_err(|error| fault(&error))?;
@@ -119,7 +112,7 @@ impl Webhook {
             client: builder.build().map_err(|error| fault(&error))?,
             url,
             places,
-            secrets: secrets.collect::<Option<_>>().ok_or_else(|| fault(&"one of `secrets` is none"))?,
+            secrets: secrets.collect::<Option<_>>().ok_or_else(|| fault(&"one of `secrets` is not a valid secret"))?,
             format: config.format,
             details: config.details,
             timeout: config.timeout,
@@ -130,14 +123,14 @@ impl Webhook {
         &self.name
     }
 
-    /// The host alone: what stands behind it may be a secret.
+    /// Returns the host alone: the rest of the URL may contain a secret.
     pub fn host(&self) -> &str {
         self.url.host_str().unwrap_or_default()
     }
 
-    /// Sends it once.
+    /// Sends a message once.
     pub async fn send(&self, id: &str, at: Timestamp, body: String) -> Came {
-        // A name is looked at where it is looked up; an address is not looked up.
+        // A name is checked when it is looked up; a literal address is not looked up, so it is checked here.
         let literal = self.host().trim_start_matches('[').trim_end_matches(']').parse().ok();
         if let Some(Err(forbidden)) = literal.map(|ip| self.places.judge(&[ip])) {
             return Came::Forbidden(forbidden.0);
@@ -149,7 +142,7 @@ impl Webhook {
             request = request.header("webhook-signature", signature(&self.secrets, id, secs, &body));
         }
         match request.body(Bytes::from(body)).send().await {
-            Ok(answer) => came(answer.status().as_u16(), answer.headers(), at),
+            Ok(answer) => delivery(answer.status().as_u16(), answer.headers(), at),
             Err(error) => lost(&error),
         }
     }
@@ -161,7 +154,7 @@ impl fmt::Debug for Webhook {
     }
 }
 
-fn came(status: u16, headers: &HeaderMap, now: Timestamp) -> Came {
+fn delivery(status: u16, headers: &HeaderMap, now: Timestamp) -> Came {
     match status {
         200..300 => Came::Delivered(status),
         410 => Came::Gone,
@@ -173,7 +166,7 @@ fn came(status: u16, headers: &HeaderMap, now: Timestamp) -> Came {
     }
 }
 
-/// Seconds, or a date.
+/// Parses a wait: seconds, or a date.
 fn wait(text: &str, now: Timestamp) -> Option<Duration> {
     match text.parse() {
         Ok(secs) => Some(Duration::from_secs(secs)),
@@ -185,7 +178,7 @@ fn wait(text: &str, now: Timestamp) -> Option<Duration> {
 }
 
 fn lost(error: &reqwest::Error) -> Came {
-    let mut next: Option<&(dyn Error + 'static)> = Some(error);
+    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = next {
         if let Some(forbidden) = error.downcast_ref::<Forbidden>() {
             return Came::Forbidden(forbidden.0);
@@ -207,11 +200,11 @@ mod tests {
     fn what_an_answer_means_is_its_status() {
         let mut headers = HeaderMap::new();
         let now = "2015-10-21T07:27:30Z".parse().unwrap();
-        let came = |status, headers: &HeaderMap| came(status, headers, now);
-        assert_eq!(came(204, &headers), Came::Delivered(204));
-        assert_eq!(came(410, &headers), Came::Gone);
+        let delivery = |status, headers: &HeaderMap| delivery(status, headers, now);
+        assert_eq!(delivery(204, &headers), Came::Delivered(204));
+        assert_eq!(delivery(410, &headers), Came::Gone);
         for (status, word) in [(302, "redirect"), (404, "client_error"), (503, "server_error"), (99, "server_error")] {
-            let came = came(status, &headers);
+            let came = delivery(status, &headers);
             assert_eq!((came.as_str(), &came), (word, &Came::Refused { status, wait: None }));
         }
         for (written, wait) in [
@@ -225,7 +218,7 @@ mod tests {
             ("", None),
         ] {
             headers.insert(RETRY_AFTER, written.parse().unwrap());
-            assert_eq!(came(429, &headers), Came::Refused { status: 429, wait }, "{written}");
+            assert_eq!(delivery(429, &headers), Came::Refused { status: 429, wait }, "{written}");
         }
     }
 }

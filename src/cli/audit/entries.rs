@@ -1,55 +1,56 @@
-//! Entries as people look for them and read them.
+//! Audit entries: the filter that selects them and the words that show them.
+
+use std::collections::BTreeMap;
 
 use clap::Args;
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::files::Chosen;
+use crate::audit::{FileSource as _, LineBody, LineReader, Numbers, read_line, split_steps};
 use crate::base::ids::Environment;
 use crate::base::json::{self, Limits};
-use crate::chain::{Body, Lines, Source as _, read_line};
-use crate::commit::Outstanding;
+use crate::ledger::Outstanding;
 
-/// Which entries; all conditions that are given must hold.
+/// Selects entries; an entry must meet every condition that is given.
 #[derive(Clone, Debug, Default, Args)]
-pub(in crate::cli) struct Filter {
-    /// Of one request, by its requestId
+pub(in crate::cli) struct EntryFilter {
+    /// Only entries of this request, by its requestId
     #[arg(long, visible_alias = "claim", value_name = "ID")]
     pub(in crate::cli) request_id: Option<String>,
-    /// Under one number
+    /// Only the entry with this number
     #[arg(long)]
     number: Option<u64>,
-    /// Of one environment: production or sandbox
+    /// Only entries of this environment: production or sandbox
     #[arg(long, value_parser = environment)]
     environment: Option<Environment>,
-    /// Of one operation (createSwap)
+    /// Only entries of this operation (createSwap)
     #[arg(long)]
     operation: Option<String>,
-    /// Of one owner
+    /// Only entries whose owner has this subject
     #[arg(long)]
     subject: Option<String>,
-    /// What happened (sending, executed, unknown, frozen)
+    /// Only entries of this kind (sending, executed, unknown, frozen)
     #[arg(long)]
     what: Option<String>,
-    /// Of one day, in UTC
+    /// Only entries of this day, in UTC
     #[arg(long, value_name = "YYYY-MM-DD")]
     day: Option<String>,
 }
 
-/// An Entry with what it says.
+/// An entry with its parsed JSON.
 #[derive(Clone, Debug)]
-pub(in crate::cli) struct Shown {
+pub(in crate::cli) struct ShownEntry {
     pub(in crate::cli) outstanding: Outstanding,
     pub(in crate::cli) entry: Value,
 }
 
 fn environment(text: &str) -> Result<Environment, String> {
-    let found = Environment::ALL.into_iter().find(|environment| environment.as_str() == text);
-    found.ok_or_else(|| "there are production and sandbox".to_owned())
+    Environment::parse(text).ok_or_else(|| "expected `production` or `sandbox`".to_owned())
 }
 
-impl Filter {
-    pub(in crate::cli) fn takes(&self, shown: &Shown) -> bool {
+impl EntryFilter {
+    pub(in crate::cli) fn matches(&self, shown: &ShownEntry) -> bool {
         let Outstanding { environment, number, .. } = &shown.outstanding;
         let is = |wanted: &Option<String>, found: String| wanted.as_ref().is_none_or(|wanted| *wanted == found);
         let is_request = self.request_id.as_ref().is_none_or(|wanted| {
@@ -65,13 +66,15 @@ impl Filter {
     }
 }
 
-impl Shown {
-    pub(in crate::cli) fn of(outstanding: Outstanding) -> Shown {
-        let entry = json::parse(&outstanding.entry, Limits::ANSWER).unwrap_or(Value::Null);
-        Shown { outstanding, entry }
+impl ShownEntry {
+    /// The steps of the commit are for stores, not for people.
+    pub(in crate::cli) fn of(outstanding: Outstanding) -> ShownEntry {
+        let bare = split_steps(&outstanding.entry).map_or(outstanding.entry.clone(), |split| split.bare.into());
+        let entry = json::parse(&bare, Limits::ANSWER).unwrap_or(Value::Null);
+        ShownEntry { outstanding: Outstanding { entry: bare, ..outstanding }, entry }
     }
 
-    /// What stands under a path, as text; nothing where nothing is.
+    /// Returns the value at a path as text; empty if there is none.
     pub(in crate::cli) fn text(&self, path: &str) -> String {
         match path.split('.').try_fold(&self.entry, |value, name| value.get(name)) {
             None | Some(Value::Null) => String::new(),
@@ -85,32 +88,36 @@ impl Shown {
         at.map_or_else(|_| String::new(), |at| format!("{at:.6}"))
     }
 
-    /// What happened and how, without whose and what it was.
+    /// Returns what happened and how, without its request and owner.
     pub(in crate::cli) fn event(&self) -> String {
-        let mut text = plain(&self.text("what"));
+        let mut text = escape_control_characters(&self.text("what"));
         for (name, word) in [("attempt", "attempt"), ("status", "status"), ("trace", "trace")] {
             let value = self.text(name);
             if !value.is_empty() {
-                text.push_str(&format!(", {word} {}", plain(&value)));
+                text.push_str(&format!(", {word} {}", escape_control_characters(&value)));
             }
         }
-        const TOLD: [&str; 9] =
+        const SHOWN_ELSEWHERE: [&str; 9] =
             ["what", "attempt", "status", "trace", "claim", "requestId", "operation", "owner", "fingerprint"];
         for (name, value) in self.entry.as_object().into_iter().flatten() {
-            if !TOLD.contains(&name.as_str()) {
-                text.push_str(&format!(", {} {}", plain(name), plain(&self.text_of(value))));
+            if !SHOWN_ELSEWHERE.contains(&name.as_str()) {
+                text.push_str(&format!(
+                    ", {} {}",
+                    escape_control_characters(name),
+                    escape_control_characters(&self.text_of(value))
+                ));
             }
         }
         text
     }
 
-    /// Whose and what it was.
+    /// Returns the operation, the request and the owner.
     pub(in crate::cli) fn subject(&self) -> String {
-        let mut text = plain(&self.text("operation"));
+        let mut text = escape_control_characters(&self.text("operation"));
         for (name, word) in [("claim", ""), ("requestId", ""), ("owner.subject", "by "), ("owner.issuer", "of ")] {
             let value = self.text(name);
             if !value.is_empty() {
-                text.push_str(&format!(" {word}{}", plain(&value)));
+                text.push_str(&format!(" {word}{}", escape_control_characters(&value)));
             }
         }
         text.trim_start().to_owned()
@@ -121,21 +128,28 @@ impl Shown {
     }
 }
 
-/// Text that does nothing to a terminal.
-pub(in crate::cli) fn plain(text: &str) -> String {
+/// Escapes control characters, so that the text cannot control a terminal.
+pub(in crate::cli) fn escape_control_characters(text: &str) -> String {
     text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
 }
 
-/// Shows every Entry of the files, in their order; says how many lines could not be read.
-pub(in crate::cli) fn each(files: &[Chosen], mut with: impl FnMut(Shown) -> anyhow::Result<()>) -> anyhow::Result<u64> {
+/// Passes every entry of the files to `with`, in file order, and once if several journals have it; returns how many lines
+/// could not be read.
+pub(in crate::cli) fn for_each_entry(
+    files: &[Chosen],
+    mut with: impl FnMut(ShownEntry) -> anyhow::Result<()>,
+) -> anyhow::Result<u64> {
     let mut unreadable: u64 = 0;
+    let mut seen: BTreeMap<Environment, Numbers> = BTreeMap::new();
     for file in files {
-        let mut lines = Lines::of(file.open()?);
+        let mut lines = LineReader::of(file.open()?);
         while let Some(raw) = lines.following()? {
             match read_line(raw.bytes) {
                 Ok(line) => {
-                    if let Body::Entry(outstanding) = line.body {
-                        with(Shown::of(outstanding))?;
+                    if let LineBody::Entry(outstanding) = line.body
+                        && seen.entry(outstanding.environment).or_default().insert(outstanding.number.as_u64())
+                    {
+                        with(ShownEntry::of(outstanding))?;
                     }
                 }
                 Err(_) if !raw.is_whole => {}
@@ -146,9 +160,9 @@ pub(in crate::cli) fn each(files: &[Chosen], mut with: impl FnMut(Shown) -> anyh
     Ok(unreadable)
 }
 
-/// Says it on standard error.
-pub(in crate::cli) fn tell_unreadable(count: u64) {
+/// Warns on standard error about lines that could not be read.
+pub(in crate::cli) fn warn_unreadable(count: u64) {
     if count > 0 {
-        eprintln!("{count} lines are not as they were written, and are left out; `sluice audit verify` says where");
+        eprintln!("{count} damaged lines were skipped; `sluice audit verify` shows where they are");
     }
 }

@@ -1,37 +1,38 @@
-//! `sluice audit export`: entries for other programs.
+//! `sluice audit export`: writes entries for other programs.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::super::{Ending, print};
-use super::entries::{Filter, Shown, each, tell_unreadable};
+use super::super::{ExitReason, print};
+use super::entries::{EntryFilter, ShownEntry, for_each_entry, warn_unreadable};
 use super::files::chosen;
 use super::show::as_json;
 
 /// Write entries as CSV or JSON lines
 ///
-/// In the order of the files; what was taken over from a dead node may stand in two of them. In CSV, a value that a
-/// spreadsheet would take for a formula has an apostrophe before it; the last column holds the whole Entry as JSON.
+/// Entries come in the order of the files; an entry that a node took over from a dead node may appear twice. In CSV,
+/// a value that a spreadsheet would read as a formula starts with an apostrophe; the last column holds the whole
+/// entry as JSON.
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
-    /// Files, or folders of files
+pub(super) struct AuditExportArgs {
+    /// Audit files, or folders of audit files
     #[arg(required = true, value_name = "FILE|FOLDER")]
     paths: Vec<PathBuf>,
     #[command(flatten)]
-    filter: Filter,
+    filter: EntryFilter,
     #[arg(long, value_enum, default_value = "csv")]
-    format: Format,
+    format: ExportFormat,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum ExportFormat {
     Csv,
     Jsonl,
 }
 
-/// Columns of what an Entry says.
-const SAID: [(&str, &str); 9] = [
+/// The CSV columns that come from the entry's JSON, each with its path.
+const ENTRY_COLUMNS: [(&str, &str); 9] = [
     ("what", "what"),
     ("operation", "operation"),
     ("claim", "claim"),
@@ -43,31 +44,31 @@ const SAID: [(&str, &str); 9] = [
     ("status", "status"),
 ];
 
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
+pub(super) fn run(arguments: &AuditExportArgs) -> anyhow::Result<ExitReason> {
     let files = chosen(&arguments.paths)?;
-    if arguments.format == Format::Csv {
+    if arguments.format == ExportFormat::Csv {
         let names: Vec<&str> =
-            ["environment", "number", "at", "node"].into_iter().chain(SAID.map(|(name, _)| name)).collect();
+            ["environment", "number", "at", "node"].into_iter().chain(ENTRY_COLUMNS.map(|(name, _)| name)).collect();
         print(&format!("{},entry\r\n", names.join(",")))?;
     }
-    let unreadable = each(&files, |shown| {
-        if !arguments.filter.takes(&shown) {
+    let unreadable = for_each_entry(&files, |shown| {
+        if !arguments.filter.matches(&shown) {
             return Ok(());
         }
         print(&match arguments.format {
-            Format::Csv => row(&shown),
-            Format::Jsonl => format!("{}\n", as_json(&shown)),
+            ExportFormat::Csv => row(&shown),
+            ExportFormat::Jsonl => format!("{}\n", as_json(&shown)),
         })
     })?;
-    tell_unreadable(unreadable);
-    Ok(Ending::Done)
+    warn_unreadable(unreadable);
+    Ok(ExitReason::Done)
 }
 
-fn row(shown: &Shown) -> String {
+fn row(shown: &ShownEntry) -> String {
     let place = &shown.outstanding;
     let placed = [place.environment.to_string(), place.number.to_string(), shown.at(), place.node.to_string()];
-    let said = SAID.map(|(_, path)| shown.text(path));
-    let cells = placed.into_iter().chain(said).chain([shown.entry.to_string()]);
+    let values = ENTRY_COLUMNS.map(|(_, path)| shown.text(path));
+    let cells = placed.into_iter().chain(values).chain([shown.entry.to_string()]);
     format!("{}\r\n", cells.map(|text| cell(&text)).collect::<Vec<_>>().join(","))
 }
 

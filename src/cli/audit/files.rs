@@ -1,4 +1,4 @@
-//! Which files are meant.
+//! Finds the audit files that a command names.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
-use crate::adapters::audit::{AuditFile, audit_files, checkpoint_files, named};
-use crate::chain::Source;
-use crate::commit::NodeId;
+use crate::adapters::audit::{AuditFile, audit_files, checkpoint_files, manifest_files, named};
+use crate::audit::FileSource;
+use crate::ledger::NodeId;
 
-/// A file of the chain.
+/// One audit file.
 #[derive(Clone, Debug)]
 pub(in crate::cli) struct Chosen {
     pub(in crate::cli) path: PathBuf,
@@ -24,7 +24,7 @@ impl Chosen {
     }
 }
 
-impl Source for Chosen {
+impl FileSource for Chosen {
     fn name(&self) -> &str {
         &self.shown
     }
@@ -40,25 +40,25 @@ impl Source for Chosen {
     }
 }
 
-/// The files that are named, and those in folders that are; ordered by node and sequence.
+/// Returns the named files and the audit files in the named folders, ordered by node and sequence.
 pub(in crate::cli) fn chosen(paths: &[PathBuf]) -> anyhow::Result<Vec<Chosen>> {
     let mut files = Vec::new();
     for path in paths {
-        let told = || format!("`{}` cannot be read", path.display());
-        if fs::metadata(path).with_context(told)?.is_dir() {
-            files.extend(audit_files(path).with_context(told)?.iter().map(|file| Chosen::of(&file.path)));
+        let unreadable = || format!("`{}` cannot be read", path.display());
+        if fs::metadata(path).with_context(unreadable)?.is_dir() {
+            files.extend(audit_files(path).with_context(unreadable)?.iter().map(|file| Chosen::of(&file.path)));
         } else if !is_checkpoints(path) {
             files.push(Chosen::of(path));
         }
     }
     if files.is_empty() {
-        bail!("there are no audit files; they are called audit-<node>-<number>.jsonl");
+        bail!("no audit files were found; their names are audit-<node>-<number>.jsonl");
     }
     files.sort_by(|one, other| one.named.cmp(&other.named));
     Ok(files)
 }
 
-/// The files of checkpoints that are named, and those in folders that are.
+/// Returns the named checkpoint files and those in the named folders.
 pub(in crate::cli) fn checkpoints(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for path in paths {
@@ -71,11 +71,20 @@ pub(in crate::cli) fn checkpoints(paths: &[PathBuf]) -> anyhow::Result<Vec<PathB
     Ok(files)
 }
 
+/// Returns the manifests of archived files in the named folders.
+pub(in crate::cli) fn manifests(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for path in paths.iter().filter(|path| path.is_dir()) {
+        files.extend(manifest_files(path).with_context(|| format!("`{}` cannot be read", path.display()))?);
+    }
+    Ok(files)
+}
+
 fn is_checkpoints(path: &Path) -> bool {
     path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.ends_with(".checkpoints.jsonl"))
 }
 
-/// The folders that files stand in.
+/// Returns a file's folder and node.
 pub(in crate::cli) fn folder_of(file: &Chosen) -> Option<(&Path, &NodeId)> {
     let folder = file.path.parent()?;
     Some((folder, &file.named.as_ref()?.node))

@@ -1,56 +1,47 @@
-//! `sluice audit key`: the key that checkpoints are signed with.
+//! `sluice audit key`: makes the key pair that signs checkpoints.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 
-use anyhow::{Context as _, anyhow};
-use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
-use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use anyhow::Context as _;
 use clap::Args;
+use ring::signature::KeyPair as _;
 
-use super::super::{Ending, print};
-use crate::base::secret::Secret;
-use crate::chain::PublicKey;
+use super::super::{ExitReason, new_ed25519_key, print};
+use crate::audit::CheckpointKey;
 
-/// Make a key pair for checkpoints
+/// Make a key pair that signs checkpoints
 ///
-/// The private key is for the gate alone. Keep the public one, and copies of the checkpoints, where nobody who can
-/// change the audit files can change them.
+/// Only the gate needs the private key. Keep the public key, and copies of the checkpoints, where people who can
+/// change the audit files cannot change them.
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
-    /// The private key; the public one gets `.pub` behind its name. Neither is ever replaced
+pub(super) struct AuditKeyArgs {
+    /// File for the private key; the public key goes to the same name with `.pub`. Existing files are never overwritten
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
 
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
-    let pair = Ed25519KeyPair::generate().map_err(|_| anyhow!("no key can be made"))?;
-    let der: Pkcs8V1Der<'_> = pair.as_der().map_err(|_| anyhow!("the key cannot be written"))?;
-    let private = Secret::new(format!(
-        "-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n",
-        STANDARD.encode(der.as_ref())
-    ));
-    let public = PublicKey::of_bytes(pair.public_key().as_ref()).ok_or_else(|| anyhow!("no key can be made"))?;
+pub(super) fn run(arguments: &AuditKeyArgs) -> anyhow::Result<ExitReason> {
+    let (private, pair) = new_ed25519_key()?;
+    let public = CheckpointKey::of_bytes(pair.public_key().as_ref()).context("a key cannot be generated")?;
     let mut public_file = arguments.file.clone().into_os_string();
     public_file.push(".pub");
     let public_file = PathBuf::from(public_file);
-    write(&arguments.file, 0o600, private.reveal())?;
-    write(&public_file, 0o644, &public.to_pem())?;
+    write_new_file(&arguments.file, 0o600, private.reveal())?;
+    write_new_file(&public_file, 0o644, &public.to_pem())?;
     print(&format!(
-        "Wrote `{}`, which signs, and `{}`, for `sluice audit verify --public-key`.\nThe key is called {}.\n",
+        "Wrote the private key to `{}` and the public key to `{}`, for `sluice audit verify --public-key`.\nThe key's id is {}.\n",
         arguments.file.display(),
         public_file.display(),
         public.id()
     ))?;
-    Ok(Ending::Done)
+    Ok(ExitReason::Done)
 }
 
-fn write(path: &PathBuf, mode: u32, text: &str) -> anyhow::Result<()> {
-    let told = || format!("`{}` cannot be written; a key is never replaced", path.display());
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path).with_context(told)?;
-    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).with_context(told)
+fn write_new_file(path: &PathBuf, mode: u32, text: &str) -> anyhow::Result<()> {
+    let failed = || format!("`{}` cannot be written; an existing key is never overwritten", path.display());
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path).with_context(failed)?;
+    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).with_context(failed)
 }

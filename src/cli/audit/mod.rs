@@ -1,7 +1,8 @@
-//! `sluice audit`: what was decided and done, read from the files alone.
+//! `sluice audit`: reads, follows, exports, verifies and archives the audit log, from its files alone.
 //!
-//! Works while a gate writes them, and on another machine.
+//! The commands work while a gate writes the files, and on another machine.
 
+mod archive;
 pub(super) mod entries;
 mod export;
 pub(super) mod files;
@@ -12,32 +13,34 @@ mod verify;
 
 use clap::{Args, Subcommand};
 
-use super::Ending;
+use super::ExitReason;
 
-/// Read, follow and verify the audit chain
+/// Read, follow, export, verify and archive the audit log
 ///
-/// Everything here works on files alone: of one gate or of many, while they are written or years later.
+/// These commands need only the audit files, of one gate or of many, while they are written or years later.
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
+pub(super) struct AuditArgs {
     #[command(subcommand)]
-    what: What,
+    what: AuditCommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
-    Verify(verify::Arguments),
-    Show(show::Arguments),
-    Tail(tail::Arguments),
-    Export(export::Arguments),
-    Key(key::Arguments),
+enum AuditCommand {
+    Verify(verify::AuditVerifyArgs),
+    Show(show::AuditShowArgs),
+    Tail(tail::AuditTailArgs),
+    Export(export::AuditExportArgs),
+    Key(key::AuditKeyArgs),
+    Archive(archive::AuditArchiveArgs),
 }
 
-pub(super) fn run(arguments: Arguments) -> anyhow::Result<Ending> {
+pub(super) fn run(arguments: AuditArgs) -> anyhow::Result<ExitReason> {
     match arguments.what {
-        What::Verify(arguments) => verify::run(&arguments),
-        What::Show(arguments) => show::run(&arguments),
-        What::Tail(arguments) => tail::run(&arguments),
-        What::Export(arguments) => export::run(&arguments),
-        What::Key(arguments) => key::run(&arguments),
+        AuditCommand::Verify(arguments) => verify::run(&arguments),
+        AuditCommand::Show(arguments) => show::run(&arguments),
+        AuditCommand::Tail(arguments) => tail::run(&arguments),
+        AuditCommand::Export(arguments) => export::run(&arguments),
+        AuditCommand::Key(arguments) => key::run(&arguments),
+        AuditCommand::Archive(arguments) => archive::run(&arguments),
     }
 }

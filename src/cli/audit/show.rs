@@ -1,4 +1,4 @@
-//! `sluice audit show`: what happened, in words.
+//! `sluice audit show`: prints entries in words.
 
 use std::path::PathBuf;
 
@@ -6,64 +6,64 @@ use anyhow::bail;
 use clap::{Args, ValueEnum};
 use serde_json::json;
 
-use super::super::{Ending, print};
-use super::entries::{Filter, Shown, each, plain, tell_unreadable};
+use super::super::{ExitReason, print};
+use super::entries::{EntryFilter, ShownEntry, escape_control_characters, for_each_entry, warn_unreadable};
 use super::files::chosen;
 
-/// Show entries; with `--request-id`, the story of one request
+/// Show entries; with `--request-id`, the history of one request
 ///
-/// Entries are ordered by environment and number, whichever node's file they stand in. It does not verify:
-/// `sluice audit verify` does.
+/// Entries are ordered by environment and number, across the files of all nodes. This command does not verify them; use
+/// `sluice audit verify` for that.
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
-    /// Files, or folders of files
+pub(super) struct AuditShowArgs {
+    /// Audit files, or folders of audit files
     #[arg(required = true, value_name = "FILE|FOLDER")]
     paths: Vec<PathBuf>,
     #[command(flatten)]
-    filter: Filter,
-    /// Lines for people, or a JSON object a line for programs
+    filter: EntryFilter,
+    /// Lines for people, or one JSON object per line for programs
     #[arg(long, value_enum, default_value = "lines")]
-    output: Output,
+    output: AuditShowOutput,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Output {
+enum AuditShowOutput {
     Lines,
     Json,
 }
 
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
+pub(super) fn run(arguments: &AuditShowArgs) -> anyhow::Result<ExitReason> {
     let files = chosen(&arguments.paths)?;
     let mut found = Vec::new();
-    let unreadable = each(&files, |shown| {
-        if arguments.filter.takes(&shown) {
+    let unreadable = for_each_entry(&files, |shown| {
+        if arguments.filter.matches(&shown) {
             found.push(shown);
         }
         Ok(())
     })?;
-    tell_unreadable(unreadable);
+    warn_unreadable(unreadable);
     found.sort_by_key(|shown| (shown.outstanding.environment, shown.outstanding.number));
-    // What was taken over from another node stands in two files.
+    // An entry that a node took over from another node is in two files.
     found.dedup_by(|one, other| one.outstanding == other.outstanding);
     if found.is_empty() {
-        bail!("no entry is so");
+        bail!("no matching entries");
     }
     let text = match (arguments.output, &arguments.filter.request_id) {
-        (Output::Json, _) => found.iter().map(|shown| format!("{}\n", as_json(shown))).collect(),
-        (Output::Lines, Some(_)) => story(&found),
-        (Output::Lines, None) => found.iter().map(|shown| format!("{}\n", line(shown))).collect(),
+        (AuditShowOutput::Json, _) => found.iter().map(|shown| format!("{}\n", as_json(shown))).collect(),
+        (AuditShowOutput::Lines, Some(_)) => request_history(&found),
+        (AuditShowOutput::Lines, None) => found.iter().map(|shown| format!("{}\n", entry_line(shown))).collect(),
     };
     print(&text)?;
-    Ok(Ending::Done)
+    Ok(ExitReason::Done)
 }
 
-/// An Entry by itself.
-pub(super) fn line(shown: &Shown) -> String {
+/// Formats one entry as a line.
+pub(super) fn entry_line(shown: &ShownEntry) -> String {
     let place = &shown.outstanding;
     format!("{} {} {}  {}  {}", shown.at(), place.environment, place.number, shown.subject(), shown.event())
 }
 
-pub(super) fn as_json(shown: &Shown) -> serde_json::Value {
+pub(super) fn as_json(shown: &ShownEntry) -> serde_json::Value {
     let place = &shown.outstanding;
     json!({
         "environment": place.environment.as_str(),
@@ -74,19 +74,19 @@ pub(super) fn as_json(shown: &Shown) -> serde_json::Value {
     })
 }
 
-/// What became of one request, in each environment that knows it.
-fn story(found: &[Shown]) -> String {
+/// Formats the history of one request, for each environment that has it.
+fn request_history(found: &[ShownEntry]) -> String {
     let mut text = String::new();
-    let mut told = None;
+    let mut last_heading = None;
     for shown in found {
         let heading = (shown.outstanding.environment, shown.subject(), shown.text("fingerprint"));
-        if told.as_ref() != Some(&heading) {
+        if last_heading.as_ref() != Some(&heading) {
             let (environment, subject, fingerprint) = &heading;
             text.push_str(&format!("{environment}: {subject}\n"));
             if !fingerprint.is_empty() {
-                text.push_str(&format!("  fingerprint {}\n", plain(fingerprint)));
+                text.push_str(&format!("  fingerprint {}\n", escape_control_characters(fingerprint)));
             }
-            told = Some(heading);
+            last_heading = Some(heading);
         }
         let place = &shown.outstanding;
         text.push_str(&format!(

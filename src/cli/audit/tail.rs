@@ -1,4 +1,4 @@
-//! `sluice audit tail`: the newest entries, and those that follow.
+//! `sluice audit tail`: prints the newest entries and follows new ones.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -10,41 +10,41 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Args;
 
-use super::super::{Ending, print};
-use super::entries::{Filter, Shown};
+use super::super::{ExitReason, print};
+use super::entries::{EntryFilter, ShownEntry};
 use super::files::{Chosen, chosen};
-use super::show::line;
-use crate::chain::{Body, Lines, Source as _, read_line};
-use crate::commit::NodeId;
+use super::show::entry_line;
+use crate::audit::{FileSource as _, LineBody, LineReader, read_line};
+use crate::ledger::NodeId;
 
-/// Show the newest entries, and with `--follow` those that come
+/// Show the newest entries, and new ones as they are written with `--follow`
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
-    /// Files, or folders of files
+pub(super) struct AuditTailArgs {
+    /// Audit files, or folders of audit files
     #[arg(required = true, value_name = "FILE|FOLDER")]
     paths: Vec<PathBuf>,
     #[command(flatten)]
-    filter: Filter,
-    /// How many to begin with
+    filter: EntryFilter,
+    /// How many entries to show first
     #[arg(short = 'n', long, default_value_t = 10)]
     lines: usize,
-    /// Go on until Ctrl-C
+    /// Show new entries until Ctrl-C
     #[arg(short, long)]
     follow: bool,
 }
 
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How far each node's files were read.
-type Read = BTreeMap<Option<NodeId>, (u64, u64)>;
+/// The newest file of each node that was read, and the offset in it.
+type TailPosition = BTreeMap<Option<NodeId>, (u64, u64)>;
 
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
-    let mut read = Read::new();
-    let mut newest: VecDeque<Shown> = VecDeque::new();
+pub(super) fn run(arguments: &AuditTailArgs) -> anyhow::Result<ExitReason> {
+    let mut read = TailPosition::new();
+    let mut newest: VecDeque<ShownEntry> = VecDeque::new();
     for file in newest_files(&chosen(&arguments.paths)?) {
-        let mut of_file: VecDeque<Shown> = VecDeque::new();
+        let mut of_file: VecDeque<ShownEntry> = VecDeque::new();
         follow(&file, &mut read, &mut |shown| {
-            if arguments.filter.takes(&shown) {
+            if arguments.filter.matches(&shown) {
                 of_file.push_back(shown);
                 if of_file.len() > arguments.lines {
                     of_file.pop_front();
@@ -54,32 +54,40 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
         })?;
         newest.append(&mut of_file);
     }
-    newest.make_contiguous().sort_by_key(|shown| shown.outstanding.at);
+    let place = |shown: &ShownEntry| (shown.outstanding.at, shown.outstanding.environment, shown.outstanding.number);
+    newest.make_contiguous().sort_by_key(place);
+    // Several journals have the same entries.
+    let mut newest: Vec<ShownEntry> = newest.into();
+    newest.dedup_by_key(|shown| place(shown));
     for shown in newest.iter().skip(newest.len().saturating_sub(arguments.lines)) {
-        print(&format!("{}\n", line(shown)))?;
+        print(&format!("{}\n", entry_line(shown)))?;
     }
     if !arguments.follow {
-        return Ok(Ending::Done);
+        return Ok(ExitReason::Done);
     }
     loop {
-        thread::sleep(LOOK_EVERY);
+        thread::sleep(POLL_INTERVAL);
         for file in chosen(&arguments.paths)? {
             follow(&file, &mut read, &mut |shown| {
-                if arguments.filter.takes(&shown) { print(&format!("{}\n", line(&shown))) } else { Ok(()) }
+                if arguments.filter.matches(&shown) { print(&format!("{}\n", entry_line(&shown))) } else { Ok(()) }
             })?;
         }
     }
 }
 
-/// Of each node the last two, for the last may have been begun just now.
+/// Returns the last two files of each node: the last one may just have been created.
 fn newest_files(files: &[Chosen]) -> Vec<Chosen> {
     let nodes: Vec<Option<&NodeId>> = files.iter().map(|file| file.named().map(|(node, _)| node)).collect();
     let is_newest = |at: usize| nodes.get(at.saturating_add(2)).is_none_or(|later| Some(later) != nodes.get(at));
     files.iter().enumerate().filter(|(at, _)| is_newest(*at)).map(|(_, file)| file.clone()).collect()
 }
 
-/// What a file holds beyond what was read of it.
-fn follow(file: &Chosen, read: &mut Read, with: &mut dyn FnMut(Shown) -> anyhow::Result<()>) -> anyhow::Result<()> {
+/// Passes on the entries of a file after the position that was read before.
+fn follow(
+    file: &Chosen,
+    read: &mut TailPosition,
+    with: &mut dyn FnMut(ShownEntry) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     let (node, sequence) = file.named().map_or((None, 0), |(node, sequence)| (Some(node.clone()), sequence));
     let (newest, offset) = read.get(&node).copied().unwrap_or_default();
     let from = match sequence.cmp(&newest) {
@@ -87,18 +95,18 @@ fn follow(file: &Chosen, read: &mut Read, with: &mut dyn FnMut(Shown) -> anyhow:
         std::cmp::Ordering::Equal => offset,
         std::cmp::Ordering::Greater => 0,
     };
-    let told = || format!("`{}` cannot be read", file.name());
-    let mut opened = File::open(&file.path).with_context(told)?;
-    opened.seek(SeekFrom::Start(from)).with_context(told)?;
-    let mut lines = Lines::of(BufReader::new(opened));
+    let unreadable = || format!("`{}` cannot be read", file.name());
+    let mut opened = File::open(&file.path).with_context(unreadable)?;
+    opened.seek(SeekFrom::Start(from)).with_context(unreadable)?;
+    let mut lines = LineReader::of(BufReader::new(opened));
     let mut end = from;
-    while let Some(raw) = lines.following().with_context(told)? {
+    while let Some(raw) = lines.following().with_context(unreadable)? {
         if !raw.is_whole {
             break;
         }
         end = from.saturating_add(raw.end());
-        if let Ok(Body::Entry(outstanding)) = read_line(raw.bytes).map(|line| line.body) {
-            with(Shown::of(outstanding))?;
+        if let Ok(LineBody::Entry(outstanding)) = read_line(raw.bytes).map(|line| line.body) {
+            with(ShownEntry::of(outstanding))?;
         }
     }
     read.insert(node, (sequence, end));

@@ -1,5 +1,6 @@
-//! `sluice audit verify`: whether everything is there, as it was written.
+//! `sluice audit verify`: checks that the audit log is complete and unchanged.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{BufReader, IsTerminal as _, Write as _};
 use std::path::PathBuf;
@@ -8,51 +9,54 @@ use anyhow::{Context as _, anyhow};
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value, json};
 
-use super::super::{Ending, print};
-use super::files::{Chosen, checkpoints, chosen, folder_of};
-use crate::adapters::audit::is_live;
+use super::super::{ExitReason, print};
+use super::files::{Chosen, checkpoints, chosen, folder_of, manifests};
+use crate::adapters::audit::{UnfitSnapshot, is_live, newest_snapshot, read_manifest};
 use crate::adapters::clock::SystemClock;
-use crate::chain::{Checkpoint, CheckpointLine, Flaw, Known, Lines, Place, PublicKey, Report, Source, verify};
-use crate::commit::StoreTime;
+use crate::audit::{
+    Checkpoint, CheckpointKey, CheckpointLine, FileSource, Flaw, FlawPlace, KnownNumbers, LineReader, VerifyReport,
+    verify,
+};
+use crate::ledger::StoreTime;
 use crate::ports::Clock as _;
 
-/// Say whether the chain is whole and unchanged
+/// Check that the audit log is complete and unchanged
 ///
-/// Give the files of all nodes at once: numbers are counted over all of them. Checkpoints beside the files are used;
-/// copies that were kept elsewhere, or the gate's log, are named with `--checkpoints`. Without a public key anybody who
-/// can write the files can write checkpoints too.
+/// Name the files of all nodes at once: entries are numbered across all nodes. Checkpoint files beside the audit
+/// files are used; name copies kept elsewhere, or the gate's log, with `--checkpoints`. Without a public key, anyone
+/// who can write the audit files can also write checkpoints.
 ///
-/// Ends with 0 if nothing was found, with 3 if something was.
+/// Exits with 0 if nothing was found, with 3 otherwise.
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
-    /// Files, or folders of files
+pub(super) struct AuditVerifyArgs {
+    /// Audit files, or folders of audit files
     #[arg(required = true, value_name = "FILE|FOLDER")]
     paths: Vec<PathBuf>,
-    /// Checkpoints that were kept elsewhere, or a log that holds them; may stand several times
+    /// Checkpoints kept elsewhere, or a log that contains them; may be given several times
     #[arg(long, value_name = "FILE")]
     checkpoints: Vec<PathBuf>,
-    /// The public key that checkpoints are signed with; may stand several times
+    /// The public key that verifies checkpoints; may be given several times
     #[arg(long = "public-key", value_name = "FILE")]
     keys: Vec<PathBuf>,
     /// Lines for people, or JSON for programs
     #[arg(long, value_enum, default_value = "lines")]
-    output: Output,
+    output: AuditVerifyOutput,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Output {
+enum AuditVerifyOutput {
     Lines,
     Json,
 }
 
-/// Progress is shown where there is more to read.
+/// Progress is shown if there is more to read than this many bytes.
 const LONG_WORK: u64 = 64 * 1024 * 1024;
-/// What is being written may be so far behind.
+/// How long an entry that was just committed may take to reach its file.
 const SETTLING_MICROS: i64 = 60_000_000;
 
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
-    // Who writes, then what was promised, then what is there: each may only have grown since the one before.
-    let mut known = Known::default();
+pub(super) fn run(arguments: &AuditVerifyArgs) -> anyhow::Result<ExitReason> {
+    // First which nodes write, then the checkpoints, then the entries: later reads may only show more.
+    let mut known = KnownNumbers::default();
     for file in &chosen(&arguments.paths)? {
         if let Some((_, node)) = folder_of(file).filter(|(folder, node)| is_live(folder, node)) {
             known.live.insert(node.clone());
@@ -62,10 +66,24 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
         let now = SystemClock.now().as_microsecond();
         known.unsettled = Some(StoreTime::of_micros(now.saturating_sub(SETTLING_MICROS)));
     }
+    for path in manifests(&arguments.paths)? {
+        let archived = read_manifest(&path).with_context(|| format!("`{}` cannot be read", path.display()))?;
+        known.archived.extend(archived);
+    }
+    for (folder, node) in chosen(&arguments.paths)?.iter().filter_map(folder_of).collect::<BTreeSet<_>>() {
+        let newest = newest_snapshot(folder, node);
+        for unfit in newest.with_context(|| format!("`{}` cannot be read", folder.display()))?.unfit {
+            if let UnfitSnapshot::Changed(path) = unfit {
+                known.changed_snapshots.push(path.display().to_string());
+            }
+        }
+    }
     for path in &arguments.keys {
         let pem = fs::read(path).with_context(|| format!("`{}` cannot be read", path.display()))?;
-        let key = PublicKey::of_pem(&pem);
-        known.keys.push(key.ok_or_else(|| anyhow!("`{}` is no public key of `sluice audit key`", path.display()))?);
+        let key = CheckpointKey::of_pem(&pem);
+        known.keys.push(
+            key.ok_or_else(|| anyhow!("`{}` is not a public key written by `sluice audit key`", path.display()))?,
+        );
     }
     for path in checkpoints(&arguments.paths)? {
         read_checkpoints(&path, true, &mut known)?;
@@ -74,35 +92,35 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
         read_checkpoints(path, false, &mut known)?;
     }
     let files = chosen(&arguments.paths)?;
-    let sources: Vec<&dyn Source> = files.iter().map(|file| file as &dyn Source).collect();
-    let mut progress = Progress::of(&files);
-    let report = verify(&sources, &known, &mut |bytes| progress.tell(bytes))?;
+    let sources: Vec<&dyn FileSource> = files.iter().map(|file| file as &dyn FileSource).collect();
+    let mut progress = VerifyProgress::of(&files);
+    let report = verify(&sources, &known, &mut |bytes| progress.show(bytes))?;
     progress.end();
     print(&match arguments.output {
-        Output::Lines => lines(&report),
-        Output::Json => format!("{}\n", as_json(&report)),
+        AuditVerifyOutput::Lines => report_in_words(&report),
+        AuditVerifyOutput::Json => format!("{}\n", as_json(&report)),
     })?;
-    Ok(if report.flaw_count == 0 { Ending::Done } else { Ending::Faulty })
+    Ok(if report.flaw_count == 0 { ExitReason::Done } else { ExitReason::Faulty })
 }
 
-/// `strict`: every line is a checkpoint; in a log the others are passed by.
-fn read_checkpoints(path: &PathBuf, strict: bool, known: &mut Known) -> anyhow::Result<()> {
-    let told = || format!("`{}` cannot be read", path.display());
-    let mut lines = Lines::of(BufReader::new(File::open(path).with_context(told)?));
-    while let Some(raw) = lines.following().with_context(told)? {
+/// Reads checkpoints. With `strict`, every line must be one; otherwise other lines (of a log) are skipped.
+fn read_checkpoints(path: &PathBuf, strict: bool, known: &mut KnownNumbers) -> anyhow::Result<()> {
+    let unreadable = || format!("`{}` cannot be read", path.display());
+    let mut lines = LineReader::of(BufReader::new(File::open(path).with_context(unreadable)?));
+    while let Some(raw) = lines.following().with_context(unreadable)? {
         let read = Checkpoint::read(raw.bytes);
-        // The last one may be in the middle of being written, or was when its process was killed.
+        // The last line may be incomplete: its process is writing it, or was killed while it did.
         let is_meant = read.is_ok() || (strict && raw.is_whole);
         if is_meant {
             let place =
-                Place { file: Some(path.display().to_string()), line: Some(raw.line), offset: Some(raw.offset) };
+                FlawPlace { file: Some(path.display().to_string()), line: Some(raw.line), offset: Some(raw.offset) };
             known.checkpoints.push(CheckpointLine { place, read });
         }
     }
     Ok(())
 }
 
-fn lines(report: &Report) -> String {
+fn report_in_words(report: &VerifyReport) -> String {
     let mut text: String = report.flaws.iter().map(|flaw| format!("{flaw}\n")).collect();
     let more = report.flaw_count.saturating_sub(report.flaws.len() as u64);
     if more > 0 {
@@ -111,19 +129,19 @@ fn lines(report: &Report) -> String {
     for note in &report.notes {
         text.push_str(&format!("note: {note}\n"));
     }
-    let Report { files, entries, checkpoints, .. } = report;
+    let VerifyReport { files, entries, checkpoints, .. } = report;
     let highest: String =
         report.highest.iter().map(|(environment, number)| format!(", {environment} up to {number}")).collect();
-    text.push_str(&format!("{entries} entries in {files} files{highest}; {checkpoints} checkpoints hold\n"));
+    text.push_str(&format!("{entries} entries in {files} files{highest}; {checkpoints} checkpoints match\n"));
     text.push_str(&match report.flaw_count {
-        0 => "whole and unchanged\n".to_owned(),
+        0 => "complete and unchanged\n".to_owned(),
         1 => "1 finding\n".to_owned(),
         count => format!("{count} findings\n"),
     });
     text
 }
 
-fn as_json(report: &Report) -> Value {
+fn as_json(report: &VerifyReport) -> Value {
     let highest: Map<String, Value> =
         report.highest.iter().map(|(environment, number)| (environment.as_str().to_owned(), json!(number))).collect();
     json!({
@@ -140,7 +158,7 @@ fn as_json(report: &Report) -> Value {
 }
 
 fn flaw(flaw: &Flaw) -> Value {
-    let Place { file, line, offset } = &flaw.place;
+    let FlawPlace { file, line, offset } = &flaw.place;
     json!({
         "what": flaw.what.as_str(),
         "text": flaw.what.to_string(),
@@ -152,23 +170,23 @@ fn flaw(flaw: &Flaw) -> Value {
     })
 }
 
-/// One line on a terminal that tells how far it is.
-struct Progress {
+/// A progress line on a terminal.
+struct VerifyProgress {
     total: u64,
     is_shown: bool,
 }
 
-impl Progress {
-    fn of(files: &[Chosen]) -> Progress {
+impl VerifyProgress {
+    fn of(files: &[Chosen]) -> VerifyProgress {
         let total = files.iter().filter_map(|file| fs::metadata(&file.path).ok()).map(|of| of.len()).sum();
-        Progress { total, is_shown: total > LONG_WORK && std::io::stderr().is_terminal() }
+        VerifyProgress { total, is_shown: total > LONG_WORK && std::io::stderr().is_terminal() }
     }
 
-    fn tell(&mut self, bytes: u64) {
+    fn show(&mut self, bytes: u64) {
         const MEGA: u64 = 1_000_000;
         if self.is_shown {
             eprint!("\r{} of {} MB", bytes / MEGA, self.total / MEGA);
-            // What cannot be shown is not missed.
+            // Progress is only for show: a failure to write it does not matter.
             drop(std::io::stderr().flush());
         }
     }

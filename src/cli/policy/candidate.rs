@@ -1,60 +1,63 @@
-//! `sluice policy candidate` and `sluice policy agree`: the set that waits, and people's word on it.
+//! `sluice policy candidate` and `sluice policy agree`: the policies that wait for two approvals, and people's
+//! approvals.
 
 use anyhow::bail;
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::cli::Ending;
-use crate::cli::console::{Ask, Way};
+use crate::cli::ExitReason;
+use crate::cli::console::{ConsoleCall, ConsoleOptions};
 
 #[derive(Debug, Args)]
 pub(super) struct Agree {
     #[command(flatten)]
-    way: Way,
-    /// The version that waits, as `sluice policy candidate` shows it
+    way: ConsoleOptions,
+    /// The version that waits for approval, as `sluice policy candidate` shows it
     version: String,
-    /// Why; it stands in the audit chain
+    /// The reason; it is kept in the audit log
     #[arg(long, value_name = "TEXT")]
     reason: String,
 }
 
-pub(super) fn show(way: &Way) -> anyhow::Result<Ending> {
-    way.ask(&Ask::get("policies"), shown)
+pub(super) fn show(way: &ConsoleOptions) -> anyhow::Result<ExitReason> {
+    way.ask(&ConsoleCall::get("policies"), candidate_in_words)
 }
 
 impl Agree {
-    pub fn run(&self) -> anyhow::Result<Ending> {
+    pub fn run(&self) -> anyhow::Result<ExitReason> {
         let version = &self.version;
         if version.is_empty() || !version.bytes().all(|b| b.is_ascii_hexdigit()) {
-            bail!("`{version}` is no version of policies; `sluice policy candidate` shows the one that waits");
+            bail!(
+                "`{version}` is not a version of policies; `sluice policy candidate` shows the one that waits for approval"
+            );
         }
-        let ask = Ask::post(format!("policies/{version}/agree"), json!({ "reason": self.reason }));
+        let ask = ConsoleCall::post(format!("policies/{version}/agree"), json!({ "reason": self.reason }));
         self.way.ask(&ask, |answer| match answer.get("missing").and_then(Value::as_u64) {
-            Some(0) => format!("two people agree: version {version} takes force\n"),
-            _ => format!("noted: one more person has to agree on version {version}\n"),
+            Some(0) => format!("Fully approved: version {version} comes into force.\n"),
+            _ => format!("Approved: version {version} needs the approval of one more person.\n"),
         })
     }
 }
 
-fn shown(answer: &Value) -> String {
+fn candidate_in_words(answer: &Value) -> String {
     let text = |pointer: &str| answer.pointer(pointer).and_then(Value::as_str).unwrap_or("-");
     let list = |pointer: &str| answer.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
-    let in_force = format!("version {} is in force\n", text("/version"));
+    let in_force = format!("Version {} is in force.\n", text("/version"));
     if answer.get("candidate").is_none_or(Value::is_null) {
-        return format!("{in_force}none waits\n");
+        return format!("{in_force}No version waits for approval.\n");
     }
     let people: Vec<&str> = list("/candidate/agreed").filter_map(Value::as_str).collect();
-    let people = if people.is_empty() { "nobody".to_owned() } else { people.join(", ") };
+    let people = if people.is_empty() { "no one yet".to_owned() } else { people.join(", ") };
     let counted: String = list("/candidate/decisions")
         .map(|one| {
             let word = |name: &str| one.get(name).and_then(Value::as_str).unwrap_or("-");
             let calls = one.get("calls").and_then(Value::as_u64).unwrap_or_default();
-            format!("  {} now, {} then: {calls}\n", word("from"), word("to"))
+            format!("  {} now, {} with the new version: {calls}\n", word("from"), word("to"))
         })
         .collect();
     let counted = if counted.is_empty() { "  none\n".to_owned() } else { counted };
     format!(
-        "{in_force}version {} waits since {}; agreed: {people}\n{}calls decided since:\n{counted}",
+        "{in_force}Version {} waits for approval since {}; approved by: {people}\n{}Calls decided differently since then:\n{counted}",
         text("/candidate/version"),
         text("/candidate/since"),
         text("/candidate/words")

@@ -1,44 +1,44 @@
-//! `sluice policy diff`: what a new folder of policies does otherwise than an old one.
+//! `sluice policy diff`: compares two folders of policies.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
-use super::setting::Setting;
+use super::setting::PolicySetting;
 use crate::base::finding::Finding;
-use crate::cli::check::{self, Output};
-use crate::cli::{Ending, is_error, print};
+use crate::cli::check::{self, CheckOutput};
+use crate::cli::{ExitReason, is_error, print};
 use crate::policy::{Difference, difference};
 
 #[derive(Debug, Args)]
-pub(super) struct Arguments {
-    /// The folder with the policies as they are
+pub(super) struct PolicyDiffArgs {
+    /// The folder with the current policies
     old: PathBuf,
-    /// The folder with the policies as they shall be
+    /// The folder with the new policies
     new: PathBuf,
-    /// End with 3 unless it is proved that nothing passes more easily
+    /// Exit with 3 unless it is proved that nothing is allowed more easily
     #[arg(long)]
     only_tighter: bool,
     #[command(flatten)]
-    setting: Setting,
+    setting: PolicySetting,
 }
 
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Ending> {
-    let found = match compared(arguments) {
+pub(super) fn run(arguments: &PolicyDiffArgs) -> anyhow::Result<ExitReason> {
+    let found = match compare(arguments) {
         Ok(found) => found,
         Err(findings) => {
-            print(&check::told(&findings, arguments.setting.output))?;
-            return Ok(if findings.iter().any(is_error) { Ending::Faulty } else { Ending::Done });
+            print(&check::findings_as(&findings, arguments.setting.output))?;
+            return Ok(if findings.iter().any(is_error) { ExitReason::Faulty } else { ExitReason::Done });
         }
     };
     print(&match arguments.setting.output {
-        Output::Lines => found.to_string(),
-        Output::Json => format!("{}\n", found.as_json()),
+        CheckOutput::Lines => found.to_string(),
+        CheckOutput::Json => format!("{}\n", found.as_json()),
     })?;
-    Ok(if arguments.only_tighter && found.loosens() { Ending::Faulty } else { Ending::Done })
+    Ok(if arguments.only_tighter && found.loosens() { ExitReason::Faulty } else { ExitReason::Done })
 }
 
-fn compared(arguments: &Arguments) -> Result<Difference, Vec<Finding>> {
+fn compare(arguments: &PolicyDiffArgs) -> Result<Difference, Vec<Finding>> {
     let names = arguments.setting.names()?;
     let old = names.read(&arguments.old, None)?.policies;
     let new = names.read(&arguments.new, None)?.policies;

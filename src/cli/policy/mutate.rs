@@ -1,23 +1,23 @@
-//! `sluice policy mutate`: small changes to a set that its own tests do not notice.
+//! `sluice policy mutate`: makes small changes to policies, and lists those that their tests do not catch.
 
 use std::io::{IsTerminal as _, Write as _, stderr};
 
 use serde_json::{Value, json};
 
-use super::{On, told};
-use crate::cli::check::Output;
-use crate::cli::{Ending, print};
-use crate::policy::{Fate, Mutant, Policies};
+use super::{On, print_findings};
+use crate::cli::check::CheckOutput;
+use crate::cli::{ExitReason, print};
+use crate::policy::{Mutant, MutantFate, Policies};
 
-pub(super) fn run(on: &On) -> anyhow::Result<Ending> {
+pub(super) fn run(on: &On) -> anyhow::Result<ExitReason> {
     let (names, reading) = match on.read(None) {
         Ok(read) => read,
-        Err(findings) => return told(on, &findings),
+        Err(findings) => return print_findings(on, &findings),
     };
     let policies = reading.policies;
     let is_passed =
         |trial: &crate::policy::Trial| trial.run(&policies.rules, &names.catalog).is_some_and(|tried| tried.is_passed);
-    anyhow::ensure!(policies.trials.iter().all(is_passed), "a test fails as it is: see `sluice policy test`");
+    anyhow::ensure!(policies.trials.iter().all(is_passed), "a test fails without any change: see `sluice policy test`");
     let fates = names.with(|known| {
         let mutants = policies.mutants();
         let count = mutants.len();
@@ -26,24 +26,24 @@ pub(super) fn run(on: &On) -> anyhow::Result<Ending> {
             let fate = mutant.fate(&policies, known);
             (mutant, fate)
         };
-        let fates: Vec<(Mutant, Fate)> = mutants.into_iter().enumerate().map(fate).collect();
+        let fates: Vec<(Mutant, MutantFate)> = mutants.into_iter().enumerate().map(fate).collect();
         progress(count, count);
         fates
     });
     print(&match on.setting.output {
-        Output::Lines => in_words(on, &fates),
-        Output::Json => format!("{}\n", as_json(on, &fates, &policies)),
+        CheckOutput::Lines => in_words(on, &fates),
+        CheckOutput::Json => format!("{}\n", as_json(on, &fates, &policies)),
     })?;
-    let is_missed = |(_, fate): &(Mutant, Fate)| matches!(fate, Fate::Missed(_));
-    Ok(if fates.iter().any(is_missed) { Ending::Faulty } else { Ending::Done })
+    let is_missed = |(_, fate): &(Mutant, MutantFate)| matches!(fate, MutantFate::Missed(_));
+    Ok(if fates.iter().any(is_missed) { ExitReason::Faulty } else { ExitReason::Done })
 }
 
-/// One line that is written over, where a person looks on.
+/// Shows progress on one line of a terminal.
 fn progress(done: usize, count: usize) {
     let mut stderr = stderr();
     if stderr.is_terminal() && (done.is_multiple_of(10) || done == count) {
         let end = if done == count { "\n" } else { "" };
-        // Who cannot be told how far it is can do without.
+        // Progress is only for show: a failure to write it does not matter.
         write!(stderr, "\r{done} of {count} mutants{end}").ok();
     }
 }
@@ -53,39 +53,39 @@ fn place(on: &On, mutant: &Mutant) -> String {
     format!("{}:{line}:{column}", on.folder.join(&mutant.file).display())
 }
 
-fn in_words(on: &On, fates: &[(Mutant, Fate)]) -> String {
+fn in_words(on: &On, fates: &[(Mutant, MutantFate)]) -> String {
     let mut text = String::new();
     for (mutant, fate) in fates {
         let line = |what: &str| format!("{what}: {}: {}\n", place(on, mutant), mutant.what);
         match fate {
-            Fate::Noticed => {}
-            Fate::Equivalent => text.push_str(&line("equivalent")),
-            Fate::InWindows => text.push_str(&line("beyond tests")),
-            Fate::Missed(example) => {
-                text.push_str(&line("not noticed"));
+            MutantFate::Noticed => {}
+            MutantFate::Equivalent => text.push_str(&line("equivalent")),
+            MutantFate::InWindows => text.push_str(&line("not testable")),
+            MutantFate::Missed(example) => {
+                text.push_str(&line("not caught"));
                 if let Some(example) = example {
-                    text.push_str(&format!("  a test that would: given = {{ {example} }}\n"));
+                    text.push_str(&format!("  a test that catches it: given = {{ {example} }}\n"));
                 }
             }
         }
     }
-    let count = |is_it: fn(&Fate) -> bool| fates.iter().filter(|(_, fate)| is_it(fate)).count();
+    let count = |is_it: fn(&MutantFate) -> bool| fates.iter().filter(|(_, fate)| is_it(fate)).count();
     format!(
-        "{text}{} noticed, {} not noticed, {} proved equivalent, {} beyond tests (only how windows fill is otherwise)\n",
-        count(|fate| *fate == Fate::Noticed),
-        count(|fate| matches!(fate, Fate::Missed(_))),
-        count(|fate| *fate == Fate::Equivalent),
-        count(|fate| *fate == Fate::InWindows),
+        "{text}{} caught, {} not caught, {} proved equivalent, {} not testable (they change only how windows fill)\n",
+        count(|fate| *fate == MutantFate::Noticed),
+        count(|fate| matches!(fate, MutantFate::Missed(_))),
+        count(|fate| *fate == MutantFate::Equivalent),
+        count(|fate| *fate == MutantFate::InWindows),
     )
 }
 
-fn as_json(on: &On, fates: &[(Mutant, Fate)], policies: &Policies) -> Value {
-    let mutant = |(mutant, fate): &(Mutant, Fate)| {
+fn as_json(on: &On, fates: &[(Mutant, MutantFate)], policies: &Policies) -> Value {
+    let mutant = |(mutant, fate): &(Mutant, MutantFate)| {
         let (fate, example) = match fate {
-            Fate::Noticed => ("noticed", None),
-            Fate::Equivalent => ("equivalent", None),
-            Fate::InWindows => ("beyondTests", None),
-            Fate::Missed(example) => ("notNoticed", example.as_ref().map(ToString::to_string)),
+            MutantFate::Noticed => ("noticed", None),
+            MutantFate::Equivalent => ("equivalent", None),
+            MutantFate::InWindows => ("beyondTests", None),
+            MutantFate::Missed(example) => ("notNoticed", example.as_ref().map(ToString::to_string)),
         };
         json!({"place": place(on, mutant), "what": mutant.what, "fate": fate, "example": example})
     };

@@ -1,48 +1,48 @@
-//! What a folder of policies is read against: a contract, and the names of issuers.
+//! The contract and the issuer names that a folder of policies is checked against.
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use super::GIVEN;
-use super::check::Output;
-use crate::adapters::policies::{Text, placed, texts};
+use super::check::CheckOutput;
+use crate::adapters::policies::{PolicyText, placed, texts};
 use crate::base::finding::Finding;
 use crate::catalog::Catalog;
 use crate::cli::{read_config, read_contract};
 use crate::config::AuditConfig;
-use crate::policy::{Known, Reading, read};
+use crate::policy::{KnownNames, PolicyReading, read_policies};
 
 #[derive(Debug, Args)]
-pub(super) struct Setting {
+pub(super) struct PolicySetting {
     /// The configuration that names the issuers
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Names of issuers, where no configuration is named
+    /// Names of issuers, if no configuration is named; may be given several times
     #[arg(long, value_name = "NAME", default_values = ["main", "console"], conflicts_with = "config")]
     issuer: Vec<String>,
-    /// The folder of a contract to use instead of the built-in one
+    /// A contract folder to use instead of the built-in contract
     #[arg(long, value_name = "DIR")]
     schemas: Option<PathBuf>,
     /// Lines for people, or JSON for programs
     #[arg(long, value_enum, default_value = "lines")]
-    pub output: Output,
+    pub output: CheckOutput,
 }
 
-/// What policies may name.
-pub(super) struct Names {
+/// The names that policies may use.
+pub(super) struct SettingNames {
     pub catalog: Catalog,
     issuers: Vec<String>,
     can_share: bool,
 }
 
-impl Setting {
-    /// The audit chain of the gate, where its configuration is named.
+impl PolicySetting {
+    /// Returns the audit settings of the gate, if its configuration is named.
     pub(super) fn audit(&self) -> Result<Option<AuditConfig>, Vec<Finding>> {
         Ok(self.config.as_deref().map(read_config).transpose()?.map(|reading| reading.config.audit))
     }
 
-    pub(super) fn names(&self) -> Result<Names, Vec<Finding>> {
+    pub(super) fn names(&self) -> Result<SettingNames, Vec<Finding>> {
         let config = self.config.as_deref().map(read_config).transpose()?.map(|reading| reading.config);
         let schemas = self.schemas.as_deref().or(config.as_ref().and_then(|c| c.catalog.schemas.as_deref()));
         let enable = config.as_ref().map_or(&[][..], |config| config.catalog.enable.as_slice());
@@ -53,21 +53,21 @@ impl Setting {
             Some(config) => config.issuers.iter().map(|issuer| issuer.name.clone()).collect(),
             None => self.issuer.clone(),
         };
-        Ok(Names { catalog, issuers, can_share: config.is_none_or(|config| config.redis.is_some()) })
+        Ok(SettingNames { catalog, issuers, can_share: config.is_none_or(|config| config.redis.is_some()) })
     }
 }
 
-impl Names {
-    pub(super) fn with<T>(&self, look: impl FnOnce(&Known<'_>) -> T) -> T {
+impl SettingNames {
+    pub(super) fn with<T>(&self, look: impl FnOnce(&KnownNames<'_>) -> T) -> T {
         let issuers: Vec<&str> = self.issuers.iter().map(String::as_str).collect();
-        look(&Known { catalog: &self.catalog, issuers: &issuers, can_share: self.can_share })
+        look(&KnownNames { catalog: &self.catalog, issuers: &issuers, can_share: self.can_share })
     }
 
-    /// The folder, and a request that is to be explained.
-    pub(super) fn read(&self, folder: &Path, given: Option<&String>) -> Result<Reading, Vec<Finding>> {
+    /// Reads the folder, and with it a request to explain.
+    pub(super) fn read(&self, folder: &Path, given: Option<&String>) -> Result<PolicyReading, Vec<Finding>> {
         let asked =
             given.map(|given| (GIVEN.to_owned(), format!("[[test]]\nexpect = \"deny\"\ngiven = {{ {given} }}\n")));
-        let files: Vec<Text> = texts(folder)?.into_iter().chain(asked).collect();
-        self.with(|known| read(&files, known)).map_err(|findings| placed(folder, findings))
+        let files: Vec<PolicyText> = texts(folder)?.into_iter().chain(asked).collect();
+        self.with(|known| read_policies(&files, known)).map_err(|findings| placed(folder, findings))
     }
 }

@@ -1,12 +1,12 @@
-//! What does not go together where people sign in.
+//! Checks of the console's settings together with others.
 
 use super::{Wrong, error};
 use crate::base::finding::Severity;
-use crate::config::fault::Fault;
+use crate::config::fault::SettingFault;
 use crate::config::url;
-use crate::config::written::{Written, WrittenIssuer};
+use crate::config::written::{WrittenConfig, WrittenIssuer};
 
-pub(super) fn wrong(written: &Written) -> Vec<Wrong> {
+pub(super) fn wrong(written: &WrittenConfig) -> Vec<Wrong> {
     let mut wrong = Vec::new();
     wrong.extend(cookies_in_the_clear(written));
     let issuer = written.console.issuer.as_ref();
@@ -20,56 +20,59 @@ pub(super) fn wrong(written: &Written) -> Vec<Wrong> {
     wrong
 }
 
-/// Whoever sees a cookie on its way has the session.
-fn cookies_in_the_clear(written: &Written) -> Option<Wrong> {
+/// Checks that session cookies are not sent unencrypted: anyone who sees one has the session.
+fn cookies_in_the_clear(written: &WrittenConfig) -> Option<Wrong> {
     let console = &written.console;
     let listen = console.listen.as_ref()?;
     let is_https = console.public_url.as_ref().is_some_and(|url| url.value.starts_with("https:"));
     if listen.value.ip().is_loopback() || console.tls_certificate.is_some() || is_https {
         return None;
     }
-    let fault = Fault::new("`console` speaks plain HTTP to other machines: anyone between can take people's sessions");
-    let remedy = "write `tls_certificate` and `tls_key`, or, behind a proxy that does, its `https://` `public_url`";
+    let fault = SettingFault::new(
+        "`console` speaks plain HTTP to other machines: anyone on the network path can steal people's sessions",
+    );
+    let remedy =
+        "set `tls_certificate` and `tls_key`, or, behind a TLS proxy, `public_url` with the proxy's `https://` URL";
     Some((Severity::Warning, listen.place.clone(), fault.remedy(remedy)))
 }
 
-/// The provider's tokens are for its client.
-fn tokens_for_another(written: &Written, issuer: &WrittenIssuer) -> Option<Wrong> {
+/// Checks that the issuer accepts the tokens that the provider issues for this client.
+fn tokens_for_another(written: &WrittenConfig, issuer: &WrittenIssuer) -> Option<Wrong> {
     let (client, audiences) = (written.console.oidc_client_id.as_ref()?, issuer.audiences.as_ref()?);
-    let fault = Fault::new(format!(
-        "`console.oidc_client_id`: `{}` is not in `issuer.{}.audience`: nobody who signs in would be believed",
+    let fault = SettingFault::new(format!(
+        "`console.oidc_client_id`: `{}` is not in `issuer.{}.audience`: every sign-in would be refused",
         client.value, issuer.name
     ));
     let is_taken = audiences.value.contains(&client.value);
     (!is_taken).then(|| error(&client.place, fault.remedy("add it to that list")))
 }
 
-/// Where the provider is, its tokens say.
-fn provider_without_address(written: &Written, issuer: &WrittenIssuer) -> Option<Wrong> {
+/// Checks that the issuer's name is the address of its provider.
+fn provider_without_address(written: &WrittenConfig, issuer: &WrittenIssuer) -> Option<Wrong> {
     let client = written.console.oidc_client_id.as_ref()?;
     let named = issuer.issuer.as_ref()?;
     let fault = url::keys(&named.value).err()?;
-    let text = format!("`issuer.{}.issuer` is no address of an OpenID provider: {}", issuer.name, fault.text);
-    let remedy = "write what its tokens say in `iss`, or leave `console.oidc_client_id` out";
+    let text = format!("`issuer.{}.issuer` is not the URL of an OpenID provider: {}", issuer.name, fault.text);
+    let remedy = "set it to the `iss` of its tokens, or remove `console.oidc_client_id`";
     let place = (&named.place).max(&client.place);
-    Some(error(place, Fault::new(text).remedy(remedy)))
+    Some(error(place, SettingFault::new(text).remedy(remedy)))
 }
 
-fn authorities_without_tls(written: &Written, issuer: &WrittenIssuer) -> Option<Wrong> {
+fn authorities_without_tls(written: &WrittenConfig, issuer: &WrittenIssuer) -> Option<Wrong> {
     let (authorities, named) = (written.console.oidc_ca.as_ref()?, issuer.issuer.as_ref()?);
-    let fault = Fault::new("`console.oidc_ca` has no use: the provider is reached by plain HTTP");
+    let fault = SettingFault::new("`console.oidc_ca` has no effect: the provider is reached by plain HTTP");
     let is_plain = named.value.starts_with("http:");
-    is_plain.then(|| error(&authorities.place, fault.remedy("leave `oidc_ca` out")))
+    is_plain.then(|| error(&authorities.place, fault.remedy("remove `oidc_ca`")))
 }
 
-/// Without a secret that all nodes know, none understands what another began.
-fn sign_ins_of_one_node(written: &Written) -> Option<Wrong> {
+/// Checks that nodes share the client secret: without it, a node cannot complete a sign-in that another node began.
+fn sign_ins_of_one_node(written: &WrittenConfig) -> Option<Wrong> {
     let (client, nodes) = (written.console.oidc_client_id.as_ref()?, written.redis_nodes.as_ref()?);
     let is_alone = nodes.value < 2 || (written.redis_url.is_none() && written.redis_sentinels.is_none());
     if written.console.oidc_client_secret.is_some() || is_alone {
         return None;
     }
-    let text = "`console.oidc_client_id` without `oidc_client_secret`: a sign-in ends only at the node where it began";
-    let fault = Fault::new(text).remedy("make it a client with a secret, or let browsers stay with one node");
+    let text = "`console.oidc_client_id` without `oidc_client_secret`: a sign-in must end at the node where it began";
+    let fault = SettingFault::new(text).remedy("use a client with a secret, or route each browser to one node");
     Some((Severity::Warning, client.place.clone(), fault))
 }

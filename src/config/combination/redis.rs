@@ -1,13 +1,13 @@
-//! What is wrong together with the Redis that nodes share, and with the store in it.
+//! Checks of the settings of the Redis that nodes share, together with those of the store.
 
 use super::{Wrong, error};
 use crate::base::finding::Severity;
-use crate::config::fault::{Fault, Place};
+use crate::config::fault::{SettingFault, SettingPlace};
 use crate::config::meant::StoreKind;
 use crate::config::url;
-use crate::config::written::{DurabilityWord, Written};
+use crate::config::written::{DurabilityWord, WrittenConfig};
 
-pub(super) fn wrong(written: &Written) -> Vec<Wrong> {
+pub(super) fn wrong(written: &WrittenConfig) -> Vec<Wrong> {
     let mut wrong = Vec::new();
     wrong.extend(way(written));
     wrong.extend(stores_apart(written));
@@ -18,76 +18,78 @@ pub(super) fn wrong(written: &Written) -> Vec<Wrong> {
     wrong
 }
 
-/// Where the Redis is said to be.
-fn place(written: &Written) -> Option<&Place> {
+/// Returns the place of the setting that says where the Redis is.
+fn place(written: &WrittenConfig) -> Option<&SettingPlace> {
     let url = written.redis_url.as_ref().map(|url| &url.place);
     url.or(written.redis_sentinels.as_ref().map(|sentinels| &sentinels.place))
 }
 
-fn is_the_store(written: &Written) -> bool {
+fn is_the_store(written: &WrittenConfig) -> bool {
     written.store_kind.as_ref().is_some_and(|kind| kind.value == StoreKind::Redis)
 }
 
-/// How it is reached.
-fn way(written: &Written) -> Vec<Wrong> {
+/// Checks how the Redis is reached.
+fn way(written: &WrittenConfig) -> Vec<Wrong> {
     let mut wrong = Vec::new();
     let (name, remedy, tls, is_near) = if let Some(url) = &written.redis_url {
         let Ok((tls, host)) = url::redis(url.value.reveal()) else { return wrong };
         ("url", "write `rediss://`", tls, url::is_loopback(&host))
     } else if let (Some(sentinels), Some(tls)) = (&written.redis_sentinels, &written.redis_tls) {
         let is_near = sentinels.value.iter().all(|(host, _)| url::is_loopback(host));
-        ("sentinels", "leave `tls = false` out", tls.value, is_near)
+        ("sentinels", "remove `tls = false`", tls.value, is_near)
     } else {
         return wrong;
     };
     if let Some(place) = place(written).filter(|_| !tls && !is_near) {
-        let text = format!("`redis.{name}` is without TLS to another machine: anyone between can read and alter it");
-        wrong.push((Severity::Warning, place.clone(), Fault::new(text).remedy(remedy)));
+        let text = format!(
+            "`redis.{name}` is without TLS to another machine: anyone on the network path can read and alter its data"
+        );
+        wrong.push((Severity::Warning, place.clone(), SettingFault::new(text).remedy(remedy)));
     }
     if let Some(ca) = written.redis_ca.as_ref().filter(|_| !tls) {
-        let fault = Fault::new(format!("`redis.ca` has no use: `{name}` is without TLS"));
-        wrong.push(error(&ca.place, fault.remedy(format!("{remedy}, or leave `ca` out"))));
+        let fault = SettingFault::new(format!("`redis.ca` has no effect: `{name}` is without TLS"));
+        wrong.push(error(&ca.place, fault.remedy(format!("{remedy}, or remove `ca`"))));
     }
     wrong
 }
 
-fn stores_apart(written: &Written) -> Option<Wrong> {
+fn stores_apart(written: &WrittenConfig) -> Option<Wrong> {
     written.store_kind.as_ref()?;
     let place = place(written).filter(|_| !is_the_store(written))?;
-    let fault = Fault::new(
-        "gates that share a Redis for rates have a store each: a requestId that is sent to two of them is paid twice",
+    let fault = SettingFault::new(
+        "gates that share a Redis for rates have separate stores: a requestId that is sent to two of them is paid twice",
     );
-    let remedy = "write `kind = \"redis\"` into `[store]`, or run one gate";
+    let remedy = "set `kind = \"redis\"` in `[store]`, or run one gate";
     Some((Severity::Warning, place.clone(), fault.remedy(remedy)))
 }
 
-/// What only the primary had is gone with it.
-fn failover_that_forgets(written: &Written) -> Option<Wrong> {
+/// Checks that a failover keeps every write: those that only the failed primary had are lost.
+fn failover_that_forgets(written: &WrittenConfig) -> Option<Wrong> {
     let sentinels = written.redis_sentinels.as_ref().filter(|_| is_the_store(written))?;
     let is_replicated = written.redis_durability.as_ref()?.value == DurabilityWord::Replicated;
-    let fault = Fault::new(
-        "after a failover of the `sentinels` what only the old Redis had is forgotten, payments too: `durability` is not \
+    let fault = SettingFault::new(
+        "a failover by the `sentinels` loses writes that only the old primary had, payments too: `durability` is not \
          `replicated`",
     );
-    let remedy = "write `durability = \"replicated\"`";
+    let remedy = "set `durability = \"replicated\"`";
     (!is_replicated).then(|| (Severity::Warning, sentinels.place.clone(), fault.remedy(remedy)))
 }
 
-fn store_without_a_redis(written: &Written) -> Option<Wrong> {
+fn store_without_a_redis(written: &WrittenConfig) -> Option<Wrong> {
     let kind = written.store_kind.as_ref().filter(|_| is_the_store(written) && place(written).is_none())?;
-    let fault = Fault::new("`store.kind` is `redis`, and there is neither `redis.url` nor `redis.sentinels`");
-    Some(error(&kind.place, fault.remedy("write one of them into `[redis]`")))
+    let fault = SettingFault::new("`store.kind` is `redis`, but neither `redis.url` nor `redis.sentinels` is set");
+    Some(error(&kind.place, fault.remedy("set one of them in `[redis]`")))
 }
 
-fn nameless(written: &Written) -> Option<Wrong> {
+fn nameless(written: &WrittenConfig) -> Option<Wrong> {
     let kind = written.store_kind.as_ref().filter(|_| is_the_store(written))?;
-    let is_nameless = written.node.as_ref().is_some_and(|node| node.place == Place::Default);
-    let fault = Fault::new("gates that share a store need names: `store.node` is not written");
-    let remedy = "write a `node` into `[store]`, another for each gate, never changed";
+    let is_nameless = written.node.as_ref().is_some_and(|node| node.place == SettingPlace::Default);
+    let fault = SettingFault::new("gates that share a store need names: `store.node` is not set");
+    let remedy = "set `node` in `[store]` to a different, permanent name for each gate";
     is_nameless.then(|| error(&kind.place, fault.remedy(remedy)))
 }
 
-fn of_no_use(written: &Written) -> Vec<Wrong> {
+fn of_no_use(written: &WrittenConfig) -> Vec<Wrong> {
     let Some(kind) = &written.store_kind else { return Vec::new() };
     let is_store = kind.value == StoreKind::Redis;
     let is_replicated = written.redis_durability.as_ref().is_some_and(|one| one.value == DurabilityWord::Replicated);
@@ -98,11 +100,11 @@ fn of_no_use(written: &Written) -> Vec<Wrong> {
     let useless = [
         ("durability", durability.map(|one| &one.place).filter(|_| !is_store), of_store),
         ("allow_unsafe", allow_unsafe.map(|one| &one.place).filter(|_| !is_store), of_store),
-        ("replicas", replicas.map(|one| &one.place).filter(|_| !is_replicated), "nothing is `replicated`"),
+        ("replicas", replicas.map(|one| &one.place).filter(|_| !is_replicated), "`durability` is not `replicated`"),
     ];
     let wrong = useless.into_iter().filter_map(|(name, place, why)| {
-        let fault = Fault::new(format!("`redis.{name}` has no use: {why}"));
-        Some(error(place?, fault.remedy(format!("leave `{name}` out"))))
+        let fault = SettingFault::new(format!("`redis.{name}` has no effect: {why}"));
+        Some(error(place?, fault.remedy(format!("remove `{name}`"))))
     });
     wrong.collect()
 }

@@ -1,14 +1,14 @@
-//! What does not go together in a webhook.
+//! Checks of a webhook's settings together with others.
 
 use super::{Wrong, error};
 use crate::base::finding::Severity;
-use crate::config::fault::{Fault, Place};
-use crate::config::written::{Written, WrittenWebhook};
+use crate::config::fault::{SettingFault, SettingPlace};
+use crate::config::written::{WrittenConfig, WrittenWebhook};
 
-pub(super) fn wrong(written: &Written) -> Vec<Wrong> {
+pub(super) fn wrong(written: &WrittenConfig) -> Vec<Wrong> {
     let mut wrong = Vec::new();
     for webhook in &written.webhooks {
-        wrong.extend(plain(webhook));
+        wrong.extend(plain_http(webhook));
         wrong.extend(nowhere(webhook));
         wrong.extend(elsewhere(webhook, written));
     }
@@ -16,38 +16,39 @@ pub(super) fn wrong(written: &Written) -> Vec<Wrong> {
     wrong
 }
 
-/// Whoever stands between could read what waits, and make up what does not.
-fn plain(webhook: &WrittenWebhook) -> Option<Wrong> {
+/// Checks for encryption: without it anyone in between can read notices and forge them.
+fn plain_http(webhook: &WrittenWebhook) -> Option<Wrong> {
     let (url, allowed) = (webhook.url.as_ref()?, webhook.allow_private.as_ref()?);
     let is_plain = url.value.reveal().get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("http:"));
-    let fault = Fault::new(format!("`webhook.{}.url` is plain HTTP", webhook.name));
-    let remedy = "write `https://`, or, where it is on no public address, `allow_private = true`";
+    let fault = SettingFault::new(format!("`webhook.{}.url` is plain HTTP", webhook.name));
+    let remedy = "use `https://`, or set `allow_private = true` if its host has no public address";
     (is_plain && !allowed.value).then(|| error(&url.place, fault.remedy(remedy)))
 }
 
 fn nowhere(webhook: &WrittenWebhook) -> Option<Wrong> {
     let environments = webhook.environments.as_ref()?;
-    let fault = Fault::new(format!("`webhook.{}.environments`: the list is empty", webhook.name));
-    let remedy = "write at least one, or leave it out for all";
+    let fault = SettingFault::new(format!("`webhook.{}.environments`: the list is empty", webhook.name));
+    let remedy = "add at least one, or remove the setting for all environments";
     environments.value.is_empty().then(|| error(&environments.place, fault.remedy(remedy)))
 }
 
-/// It is never told anything of what is not served.
-fn elsewhere(webhook: &WrittenWebhook, written: &Written) -> Option<Wrong> {
+/// Checks that a webhook's environments are configured; it would get no notices of others.
+fn elsewhere(webhook: &WrittenWebhook, written: &WrittenConfig) -> Option<Wrong> {
     let environments = webhook.environments.as_ref()?;
     let is_served = |one: &&_| written.environment(**one).listen.is_some();
     let missing = environments.value.iter().find(|one| !is_served(one))?;
-    let fault = Fault::new(format!("`webhook.{}.environments`: `{missing}` is not served", webhook.name));
-    Some((Severity::Warning, environments.place.clone(), fault.remedy("write that section, or leave it out here")))
+    let fault = SettingFault::new(format!("`webhook.{}.environments`: `{missing}` is not configured", webhook.name));
+    Some((Severity::Warning, environments.place.clone(), fault.remedy("add that section, or remove it here")))
 }
 
-fn no_links(written: &Written) -> Option<Wrong> {
+fn no_links(written: &WrittenConfig) -> Option<Wrong> {
     let url = written.webhooks.iter().find_map(|webhook| webhook.url.as_ref())?;
     let console = written.console.listen.as_ref();
     if written.console.public_url.is_some() {
         return None;
     }
-    let place = console.map(|listen| &listen.place).filter(|place| **place != Place::Default).unwrap_or(&url.place);
-    let fault = Fault::new("`console.public_url` is not set: what webhooks are told leads nowhere");
-    Some((Severity::Warning, place.clone(), fault.remedy("write where people reach the console in their browsers")))
+    let place =
+        console.map(|listen| &listen.place).filter(|place| **place != SettingPlace::Default).unwrap_or(&url.place);
+    let fault = SettingFault::new("`console.public_url` is not set: notices to webhooks contain no links");
+    Some((Severity::Warning, place.clone(), fault.remedy("set it to the URL at which browsers reach the console")))
 }

@@ -1,29 +1,29 @@
-//! Who is told what happens.
+//! The configuration of webhooks.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
-use crate::stations::tell::{Event, Format};
+use crate::notify::{NoticeEvent, PayloadFormat};
 
 /// One webhook.
 #[derive(Clone, Debug)]
 pub struct WebhookConfig {
     pub name: String,
-    /// What stands in its path may be a secret.
+    /// A secret, because its path may contain one.
     pub url: Secret,
-    /// As Standard Webhooks has them; none is only where a chat is told.
+    /// The Standard Webhooks secrets; empty only for a chat.
     pub secrets: Vec<Secret>,
-    pub events: BTreeSet<Event>,
+    pub events: BTreeSet<NoticeEvent>,
     pub environments: BTreeSet<Environment>,
-    pub format: Format,
-    /// Whether amounts and requesters are told.
+    pub format: PayloadFormat,
+    /// Whether notices contain amounts and requesters.
     pub details: bool,
-    /// Its host may be on no public address.
+    /// Whether its host may have a private address.
     pub allow_private: bool,
     pub ca_pem: Option<Vec<u8>>,
     pub timeout: Duration,
-    /// How long a message is tried.
+    /// How long delivery of a message is retried.
     pub keep: Duration,
 }

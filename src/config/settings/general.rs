@@ -1,28 +1,31 @@
-//! The settings that stand above all headings.
+//! The settings above all headings.
 
-use super::{Absent, Kind, Setting};
+use super::{Absent, Setting, SettingKind};
 
 pub(super) const SETTINGS: &[Setting] = &[
     Setting {
         name: "answers",
-        kind: Kind::Answers(|w| &mut w.answers),
+        kind: SettingKind::Answers(|w| &mut w.answers),
         absent: Absent::Means(r#""observe""#),
-        doc: "What becomes of an answer of upstream that breaks the contract: `observe` lets it pass, counts and\n\
-              logs it; `enforce` holds the answers of reads back until they are checked, and refuses such a one.",
+        doc: "Treatment of an upstream answer that breaks the contract: `observe` lets it pass, counts and logs\n\
+              it; `enforce` holds the answers of reads back until they are checked, and refuses those that break\n\
+              the contract.",
     },
     Setting {
         name: "policies",
-        kind: Kind::Folder(|w| &mut w.policies),
+        kind: SettingKind::Folder(|w| &mut w.policies),
         absent: Absent::First { example: r#""policies""# },
-        doc: "The folder of policies: all its `*.toml` files are one set, and without rules nothing passes. What changes there\n\
-              takes force while the gate runs, a few seconds later or at once after SIGHUP; a set with an error does not.",
+        doc: "The folder of policies: all its `*.toml` files are one set; without rules nothing passes. Changes\n\
+              take force while the gate runs, within a few seconds or at once after SIGHUP; a set with an error\n\
+              does not.",
     },
     Setting {
         name: "loosening",
-        kind: Kind::Loosening(|w| &mut w.loosening),
+        kind: SettingKind::Loosening(|w| &mut w.loosening),
         absent: Absent::Means(r#""free""#),
-        doc: "What it takes for a set of policies to take force that is not proved to let no more pass: `free`, nothing, for\n\
-              then those who may write the folder decide; `two-people`, that two people with the role `policy-admin` agree\n\
-              at the console. Until then it waits, also over a restart, and the set that was in force stays.",
+        doc: "The condition for a set of policies that may allow more than the current one to take force: `free`,\n\
+              none, so that anyone who can write the folder decides; `two-people`, the approval of two people with\n\
+              the role `policy-admin` at the console. Until then the set waits, also over a restart, and the\n\
+              current one stays in force.",
     },
 ];

@@ -61,29 +61,29 @@ fn callers_must_show_certificates_where_authorities_are_named() {
         ("client_ca = \"both.pem\"\nclient_revoked = \"lists.crl\"", None),
         (
             "client_ca = \"both.pem\"\nclient_revoked = \"one.crl\"",
-            Some("7:18 `production.client_revoked`: it holds no list of an authority that stands in `client_ca`"),
+            Some("7:18 `production.client_revoked`: it contains no list of an authority in `client_ca`"),
         ),
         (
             "client_ca = \"one.pem\"\nclient_revoked = \"two.crl\"",
-            Some("7:18 `production.client_revoked`: it holds no list of an authority that stands in `client_ca`"),
+            Some("7:18 `production.client_revoked`: it contains no list of an authority in `client_ca`"),
         ),
         (
             "client_ca = \"one.pem\"\nclient_revoked = \"twice.crl\"",
-            Some("7:18 `production.client_revoked`: `twice.crl`: it holds two lists of one authority"),
+            Some("7:18 `production.client_revoked`: `twice.crl`: it contains two lists of one authority"),
         ),
         (
             "client_ca = \"one.pem\"\nclient_revoked = \"cut.crl\"",
             Some(
-                "7:18 `production.client_revoked`: `cut.crl`: it is neither PEM nor DER with lists of revoked certificates, or is cut off",
+                "7:18 `production.client_revoked`: `cut.crl`: its content is neither a PEM file of revocation lists nor one in DER, or is cut off",
             ),
         ),
         (
             "client_ca = \"one.pem\"\nclient_revoked = \"text\"",
-            Some("7:18 `production.client_revoked`: `text`: it holds no list of revoked certificates"),
+            Some("7:18 `production.client_revoked`: `text`: it contains no revocation list"),
         ),
         (
             "client_ca = \"one.pem\"\nclient_revoked = \"one.pem\"",
-            Some("7:18 `production.client_revoked`: `one.pem`: it holds no list of revoked certificates"),
+            Some("7:18 `production.client_revoked`: `one.pem`: it contains no revocation list"),
         ),
         (
             "client_ca = \"one.pem\"\nclient_revoked = \"none\"",
@@ -91,11 +91,11 @@ fn callers_must_show_certificates_where_authorities_are_named() {
         ),
         (
             "client_ca = \"c.pem\"",
-            Some("6:13 `production.client_ca`: its certificate number 1 is not that of an authority"),
+            Some("6:13 `production.client_ca`: its certificate number 1 is not a CA certificate"),
         ),
         (
             "client_revoked = \"one.crl\"",
-            Some("6:18 `production.client_revoked` has no use without `production.client_ca`"),
+            Some("6:18 `production.client_revoked` has no effect without `production.client_ca`"),
         ),
     ] {
         let found = read_in(&format!("{MINIMAL}{tls}{written}\n"), &files, &[]);
@@ -107,7 +107,7 @@ fn callers_must_show_certificates_where_authorities_are_named() {
         assert_eq!(found, told.map_or(Ok(()), |told| Err(told.to_owned())), "{written}");
     }
     let without = wrong(&format!("{MINIMAL}client_ca = \"one.pem\"\n"), &files, &[]);
-    assert_eq!(without, ["4:13 `production.client_ca` has no use without `production.tls_certificate`"]);
+    assert_eq!(without, ["4:13 `production.client_ca` has no effect without `production.tls_certificate`"]);
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn a_console_that_nobody_could_use_is_refused() {
     let nobody = told(&console(listen, people));
     assert_eq!(nobody, ["12:10 `console.issuer`: there is no `[issuer.people]`"]);
     let powerless = told(&format!("{PEOPLE}{}", console(listen, people)));
-    let fault = "18:10 `console.issuer`: `[issuer.people]` has no `roles`: nobody could do anything there";
+    let fault = "18:10 `console.issuer`: `[issuer.people]` has no `roles`: nobody could do anything at the console";
     assert_eq!(powerless, [fault]);
     let homeless = told(&format!("{PEOPLE}{roles}"));
     assert_eq!(homeless, ["13:16 `issuer.people.environments`: the list is empty"]);
@@ -40,7 +40,7 @@ fn a_console_that_nobody_could_use_is_refused() {
     let same = told(&format!("{PEOPLE}{roles}{}", console("listen = \"127.0.0.1:8080\"\n", people)));
     assert!(same[0].contains("`console.listen` and `production.listen` are the same address"), "{same:?}");
     let half = told(&format!("{PEOPLE}{roles}{}tls_key = \"x\"\n", console(listen, people)));
-    assert!(half[0].contains("`console.tls_key` has no use without `console.tls_certificate`"), "{half:?}");
+    assert!(half[0].contains("`console.tls_key` has no effect without `console.tls_certificate`"), "{half:?}");
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_console_is_no_environment() {
         ISSUER.trim_start()
     );
     let told = wrong(&text, &[], &[]);
-    assert_eq!(told, ["- there is neither a `[production]` nor a `[sandbox]` section"]);
+    assert_eq!(told, ["- the file has neither a `[production]` nor a `[sandbox]` section"]);
 }
 
 const CONSOLE: &str = "[console]\nlisten = \"127.0.0.1:8083\"\nissuer = \"people\"\n";
@@ -73,26 +73,27 @@ fn a_provider_is_the_issuer_of_the_console() {
     let another = told(&people, &provider.replace("\"a\"", "\"b\""));
     assert_eq!(
         another,
-        [
-            "21:18 `console.oidc_client_id`: `b` is not in `issuer.people.audience`: nobody who signs in would be believed"
-        ]
+        ["21:18 `console.oidc_client_id`: `b` is not in `issuer.people.audience`: every sign-in would be refused"]
     );
     let nowhere = told(PEOPLE, provider);
     assert_eq!(
         nowhere,
         [
-            "21:18 `issuer.people.issuer` is no address of an OpenID provider: the URL does not say `https://` or `http://`"
+            "21:18 `issuer.people.issuer` is not the URL of an OpenID provider: the URL does not begin with `https://` or `http://`"
         ]
     );
     let homeless = told(&people, "oidc_client_id = \"a\"\n");
     assert!(
-        homeless.contains(&"20:18 `console.oidc_client_id` has no use without `console.public_url`".to_owned()),
+        homeless.contains(&"20:18 `console.oidc_client_id` has no effect without `console.public_url`".to_owned()),
         "{homeless:?}"
     );
     for (setting, needs) in [("oidc_name = \"x\"", "oidc_client_id"), ("oidc_client_secret = \"x\"", "oidc_client_id")]
     {
         let lonely = told(&people, &format!("{setting}\n"));
-        assert!(lonely.iter().any(|one| one.contains(&format!("has no use without `console.{needs}`"))), "{lonely:?}");
+        assert!(
+            lonely.iter().any(|one| one.contains(&format!("has no effect without `console.{needs}`"))),
+            "{lonely:?}"
+        );
     }
     for url in [
         "sluice.example",

@@ -25,6 +25,11 @@ MIGbMBAGByqGSM49AgEGBSuBBAAjA4GGAAQBiwSGWMJGJSJKiwc1IqWbxlDi9aDz
 1UyH4HGWfhvgVpfAfZ8=
 -----END PUBLIC KEY-----";
 
+const COMPRESSED: &str = "-----BEGIN PUBLIC KEY-----
+MDkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDIgADTGLBE4PYZib8KbecfFXlm8utwUMy
+ztEpzvSE/FtV9Ns=
+-----END PUBLIC KEY-----";
+
 const ED448: &str = "-----BEGIN PUBLIC KEY-----
 MEMwBQYDK2VxAzoAt5BVR8ncsMmR41xZy3Qc9q4h19VtZ1cDtYM3SyZFfI7pjPo+
 YDbUk2qW3yP7eumlkS1RMo6OWtYA
@@ -87,6 +92,7 @@ fn keys_come_from_each_source_with_algorithms_that_fit() {
         ("secret", SECRET),
         ("rsa.pem", RSA),
         ("p521.pem", P521),
+        ("compressed.pem", COMPRESSED),
         ("ed448.pem", ED448),
         ("list.json", "[]"),
     ];
@@ -96,11 +102,20 @@ fn keys_come_from_each_source_with_algorithms_that_fit() {
         ("ES256", "public_key = \"p256.pem\"", None),
         ("ES256", "public_key = \"c.pem\"", None),
         ("PS256", "public_key = \"rsa.pem\"", None),
-        ("ES512", "public_key = \"p521.pem\"", None),
+        (
+            "ES256",
+            "public_key = \"p521.pem\"",
+            Some("9:14 `issuer.main.public_key`: `p521.pem`: the key is of an unsupported kind"),
+        ),
+        (
+            "ES256",
+            "public_key = \"compressed.pem\"",
+            Some("9:14 `issuer.main.public_key`: `compressed.pem`: the key is of an unsupported kind"),
+        ),
         (
             "EdDSA",
             "public_key = \"ed448.pem\"",
-            Some("9:14 `issuer.main.public_key`: `ed448.pem`: the key is of a kind that cannot be used"),
+            Some("9:14 `issuer.main.public_key`: `ed448.pem`: the key is of an unsupported kind"),
         ),
         ("ES384", "public_key = \"p384.pem\"", None),
         ("EdDSA", "public_key = \"ed25519.pem\"", None),
@@ -109,42 +124,40 @@ fn keys_come_from_each_source_with_algorithms_that_fit() {
         (
             "RS256",
             "public_key = \"p256.pem\"",
-            Some("8:14 `issuer.main.algorithms`: `RS256` does not go with the key in `public_key`"),
+            Some("8:14 `issuer.main.algorithms`: `RS256` cannot be used with the key in `public_key`"),
         ),
         (
             "ES256",
             "public_key = \"p384.pem\"",
-            Some("8:14 `issuer.main.algorithms`: `ES256` does not go with the key in `public_key`"),
+            Some("8:14 `issuer.main.algorithms`: `ES256` cannot be used with the key in `public_key`"),
         ),
         (
             "HS256",
             "public_key = \"c.pem\"",
-            Some("8:14 `issuer.main.algorithms`: `HS256` does not go with the key in `public_key`"),
+            Some("8:14 `issuer.main.algorithms`: `HS256` cannot be used with the key in `public_key`"),
         ),
-        (
-            "HS256",
-            "jwks_file = \"jwks.json\"",
-            Some("8:14 `issuer.main.algorithms`: `HS256` goes with a shared secret alone"),
-        ),
+        ("HS256", "jwks_file = \"jwks.json\"", Some("8:14 `issuer.main.algorithms`: `HS256` needs a shared secret")),
         (
             "RS256",
             "shared_secret = { file = \"secret\" }",
-            Some("8:14 `issuer.main.algorithms`: `RS256` does not go with a shared secret"),
+            Some("8:14 `issuer.main.algorithms`: `RS256` cannot be used with a shared secret"),
         ),
         (
             "HS512",
             "shared_secret = { file = \"secret\" }",
-            Some("9:17 `issuer.main.shared_secret`: it is too short: `HS512` needs 64 bytes or more"),
+            Some("9:17 `issuer.main.shared_secret`: the secret is too short: `HS512` needs at least 64 bytes"),
         ),
         (
             "ES256",
             "public_key = \"both.pem\"",
-            Some("9:14 `issuer.main.public_key`: `both.pem`: there is not exactly one public key or certificate"),
+            Some(
+                "9:14 `issuer.main.public_key`: `both.pem`: it does not contain exactly one public key or certificate",
+            ),
         ),
         (
             "ES256",
             "public_key = \"secret\"",
-            Some("9:14 `issuer.main.public_key`: `secret`: there is not exactly one public key or certificate"),
+            Some("9:14 `issuer.main.public_key`: `secret`: it does not contain exactly one public key or certificate"),
         ),
         (
             "ES256",
@@ -162,24 +175,24 @@ fn keys_come_from_each_source_with_algorithms_that_fit() {
             "ES256",
             "jwks_url = \"http://i.example/\"",
             Some(
-                "9:12 `issuer.main.jwks_url`: the URL is plain HTTP to another machine: anyone between can put in keys",
+                "9:12 `issuer.main.jwks_url`: the URL is plain HTTP to another machine: anyone on the network path can insert keys",
             ),
         ),
-        ("ES256", "", Some("4:9 `issuer.main` has none of `jwks_url`, `jwks_file`, `public_key`, `shared_secret`")),
+        ("ES256", "", Some("4:9 `issuer.main` needs one of `jwks_url`, `jwks_file`, `public_key`, `shared_secret`")),
         (
             "ES256",
             "public_key = \"c.pem\"\njwks_file = \"none\"",
-            Some("9:14 `issuer.main.public_key` does not go with `jwks_file`"),
+            Some("9:14 `issuer.main.public_key` cannot be combined with `jwks_file`"),
         ),
         (
             "ES256",
             "jwks_file = \"jwks.json\"\njwks_ca = \"c.pem\"",
-            Some("10:11 `issuer.main.jwks_ca` has no use without `issuer.main.jwks_url`"),
+            Some("10:11 `issuer.main.jwks_ca` has no effect without `issuer.main.jwks_url`"),
         ),
         (
             "ES256",
             "jwks_url = \"http://[::1]/\"\njwks_ca = \"c.pem\"",
-            Some("10:11 `issuer.main.jwks_ca` has no use: `jwks_url` is plain HTTP"),
+            Some("10:11 `issuer.main.jwks_ca` has no effect: `jwks_url` is plain HTTP"),
         ),
     ] {
         let text = issuer(&format!("algorithms = [\"{algorithms}\"]\n{keys}"));
@@ -204,19 +217,19 @@ fn each_fault_of_an_issuer_is_told_with_its_place() {
         ("lewway_secs = 1", "10:1 there is no setting `issuer.main.lewway_secs`"),
         (
             "leeway_secs = 301",
-            "10:15 `issuer.main.leeway_secs`: the number is out of range: 0 to 300 seconds are possible",
+            "10:15 `issuer.main.leeway_secs`: the number is out of range: it must be 0 to 300 seconds",
         ),
         (
             "longest_lifetime_secs = 59",
-            "10:25 `issuer.main.longest_lifetime_secs`: the number is out of range: 60 to 31536000 seconds are possible",
+            "10:25 `issuer.main.longest_lifetime_secs`: the number is out of range: it must be 60 to 31536000 seconds",
         ),
-        ("required = [\"a\",\n\"b..c\"]", "11:1 `issuer.main.required`: `b..c` leads to no field"),
-        ("roles = \"\"", "10:9 `issuer.main.roles`: `` leads to no field"),
-        ("[issuer.Main_2]", "10:9 `Main_2` is no name for a section of its kind"),
-        ("[issuer.\"\"]", "10:9 `` is no name for a section of its kind"),
-        ("[issuer.other]", "10:9 `issuer.other` has none of `jwks_url`, `jwks_file`, `public_key`, `shared_secret`"),
-        ("[issuer.main]", "10:9 this is not TOML: duplicate key"),
-        ("[issuer]\naudience = [\"a\"]", "11:1 `issuer.audience` is no section, and a setting here has no place"),
+        ("required = [\"a\",\n\"b..c\"]", "11:1 `issuer.main.required`: `b..c` is not the path of a field"),
+        ("roles = \"\"", "10:9 `issuer.main.roles`: `` is not the path of a field"),
+        ("[issuer.Main_2]", "10:9 `Main_2` is not a valid name for a section"),
+        ("[issuer.\"\"]", "10:9 `` is not a valid name for a section"),
+        ("[issuer.other]", "10:9 `issuer.other` needs one of `jwks_url`, `jwks_file`, `public_key`, `shared_secret`"),
+        ("[issuer.main]", "10:9 the file is not valid TOML: duplicate key"),
+        ("[issuer]\naudience = [\"a\"]", "11:1 `issuer.audience` is not a section: a setting cannot be here"),
         (
             "[sandbox]\nlisten = \"127.0.0.1:1\"\nupstream = \"https://s.example\"",
             "11:10 no issuer may use `sandbox`: every call would be refused",
@@ -232,10 +245,11 @@ fn each_fault_of_an_issuer_is_told_with_its_place() {
         ("audience = \"a\"", "`issuer.main.audience`: a text is written; a list of texts is expected"),
         ("audience = [\"\"]", "`issuer.main.audience`: the text is empty"),
         ("environments = []", "`issuer.main.environments`: the list is empty"),
-        ("environments = [\"prod\"]", "`issuer.main.environments`: `prod` is not a choice here"),
+        ("environments = [\"prod\"]", "`issuer.main.environments`: `prod` is not a valid choice"),
         ("algorithms = []", "`issuer.main.algorithms`: the list is empty"),
-        ("algorithms = [\"none\"]", "`issuer.main.algorithms`: `none` is not a choice here"),
-        ("algorithms = [\"rs256\"]", "`issuer.main.algorithms`: `rs256` is not a choice here"),
+        ("algorithms = [\"none\"]", "`issuer.main.algorithms`: `none` is not a supported algorithm"),
+        ("algorithms = [\"ES512\"]", "`issuer.main.algorithms`: `ES512` is not a supported algorithm"),
+        ("algorithms = [\"rs256\"]", "`issuer.main.algorithms`: `rs256` is not a valid choice"),
         ("", "`issuer.main.audience` is missing"),
     ] {
         let name = line.split(' ').next().filter(|name| !name.is_empty()).unwrap_or("audience");
@@ -245,6 +259,11 @@ fn each_fault_of_an_issuer_is_told_with_its_place() {
         let findings = read_in(&text, &[], &[]).unwrap_err();
         let told_all: Vec<&str> = findings.iter().map(|finding| finding.text.as_str()).collect();
         assert_eq!(told_all, [told], "{line}");
+        if line.contains("ES512") {
+            let supported = "supported are `RS256`, `RS384`, `RS512`, `PS256`, `PS384`, `PS512`, `ES256`, `ES384`, `EdDSA`, \
+                             `HS256`, `HS384`, `HS512`";
+            assert_eq!(findings[0].remedy.as_deref(), Some(supported));
+        }
         if line.contains("rs256") {
             assert_eq!(findings[0].remedy.as_deref(), Some("did you mean `RS256`?"));
         }
@@ -262,8 +281,8 @@ fn a_field_whose_name_has_dots_is_written_in_quotes() {
     assert_eq!(main.required.iter().map(|path| path.steps().len()).collect::<Vec<_>>(), [1, 2]);
     assert_eq!(main.requester.steps(), ["act.sub"]);
     let findings = read_in(&issuer(&format!("{keys}roles = \"https://e.example/roles\"\n")), &[], &[]).unwrap_err();
-    assert_eq!(findings[0].text, "`issuer.main.roles`: `https://e.example/roles` leads to no field");
-    assert!(findings[0].remedy.as_ref().unwrap().contains("stands in quotes"));
+    assert_eq!(findings[0].text, "`issuer.main.roles`: `https://e.example/roles` is not the path of a field");
+    assert!(findings[0].remedy.as_ref().unwrap().contains("is written in quotes"));
 }
 
 #[test]
@@ -277,7 +296,7 @@ fn one_iss_is_one_issuer() {
 fn an_issuer_is_not_made_of_variables_but_its_secret_may_be_in_one() {
     let text = issuer("algorithms = [\"RS256\"]\njwks_url = \"https://i.example/\"");
     let variables = [("SLUICE_ISSUER_MAIN_AUDIENCE", "b")];
-    assert_eq!(wrong(&text, &[], &variables), ["SLUICE_ISSUER_MAIN_AUDIENCE there is no such setting"]);
+    assert_eq!(wrong(&text, &[], &variables), ["SLUICE_ISSUER_MAIN_AUDIENCE no setting has this name"]);
     let findings = read_in(&format!("{MINIMAL}[issuer.main]\n"), &[], &[]).unwrap_err();
     let missing = findings.iter().find(|finding| finding.text.contains("`issuer.main.audience` is missing")).unwrap();
     assert_eq!(missing.remedy.as_deref(), Some("write for example `audience = [\"sluice\"]`"));
@@ -310,11 +329,11 @@ fn a_credential_is_the_callers_own_or_ours() {
         ("{ file = \"empty\" }", "4:14: `production.credential`: the secret is empty"),
         (
             "{ file = \"bearer\" }",
-            "4:14: `production.credential`: the secret holds something other than printable ASCII without spaces",
+            "4:14: `production.credential`: the secret contains something other than printable ASCII without spaces",
         ),
         (
             "\"hunter2\\u00e9\"",
-            "4:14: `production.credential`: the secret holds something other than printable ASCII without spaces",
+            "4:14: `production.credential`: the secret contains something other than printable ASCII without spaces",
         ),
     ] {
         let found = told(&format!("credential = {written}"), &[]).unwrap_err();
@@ -338,10 +357,10 @@ fn keys_that_are_fetched_may_be_kept_in_a_file_of_their_own() {
     };
     let lonely =
         told(&issuer("algorithms = [\"ES256\"]\njwks_file = \"jwks.json\"\njwks_keep = \"schemas/kept.json\""));
-    assert!(lonely.contains("`issuer.main.jwks_keep` has no use without `issuer.main.jwks_url`"), "{lonely}");
+    assert!(lonely.contains("`issuer.main.jwks_keep` has no effect without `issuer.main.jwks_url`"), "{lonely}");
     for nowhere in ["nowhere/kept.json", "", "schemas/..", "schemas"] {
         let fault = told(&issuer(&format!("{url}jwks_keep = \"{nowhere}\"")));
-        assert!(fault.contains("names no file in a folder that is there"), "{nowhere}: {fault}");
+        assert!(fault.contains("is not a file name in an existing folder"), "{nowhere}: {fault}");
     }
     let both = format!("{url}jwks_keep = \"schemas/kept.json\"\n");
     let other = REQUIRED.replace("\"i\"", "\"j\"");

@@ -39,20 +39,21 @@ fn a_shared_store_needs_its_redis_and_a_name_for_each_gate() {
     let homeless = told("[store]\nkind = \"redis\"\nnode = \"left\"\n");
     assert!(homeless.iter().any(|one| one.contains("neither `redis.url` nor")), "{homeless:?}");
     let nameless = told("[store]\nkind = \"redis\"\n[redis]\nurl = \"redis://127.0.0.1\"\n");
-    assert!(nameless.iter().any(|one| one.contains("`store.node` is not written")), "{nameless:?}");
+    assert!(nameless.iter().any(|one| one.contains("`store.node` is not set")), "{nameless:?}");
     for (name, value) in [("durability", "\"fsynced\""), ("allow_unsafe", "true"), ("replicas", "2")] {
         let useless = told(&format!("[redis]\nurl = \"redis://127.0.0.1\"\n{name} = {value}\n"));
-        let fault = format!("`redis.{name}` has no use");
+        let fault = format!("`redis.{name}` has no effect");
         assert!(useless.iter().any(|one| one.contains(&fault)), "{useless:?}");
     }
     let odd = told("[store]\nkind = \"disk\"\n");
-    assert!(odd.iter().any(|one| one.contains("`disk` is not a choice here")), "{odd:?}");
+    assert!(odd.iter().any(|one| one.contains("`disk` is not a valid choice")), "{odd:?}");
 }
 
 #[test]
 fn sentinels_say_where_the_redis_is() {
     let redis = "sentinels = [\"10.0.0.1:26379\", \"Sentinel-2.example.com\"]\nmaster = \"sluice\"\n";
-    let shared = "[store]\nkind = \"redis\"\nnode = \"left\"\nseal_key = { file = \"seal.key\" }\n[redis]\n";
+    let shared = "[store]\nkind = \"redis\"\nnode = \"left\"\nseal_key = { file = \"seal.key\" }\n\
+                  installation = \"one-installation\"\n[redis]\n";
     let reading = read_in(&with(&format!("{shared}{redis}durability = \"replicated\"\n")), &[], &[]).unwrap();
     assert_eq!(reading.warnings, []);
     let RedisPlace::Sentinels(sentinels) = reading.config.redis.unwrap().place else { panic!("no Sentinels") };
@@ -67,7 +68,8 @@ fn sentinels_say_where_the_redis_is() {
     assert_eq!((sentinels.login.user.as_deref(), sentinels.sentinel_login.user.as_deref()), (Some("a"), Some("b")));
     assert!(sentinels.login.password.is_some() && sentinels.sentinel_login.password.is_some() && !sentinels.tls);
     let warnings: Vec<_> = reading.warnings.iter().map(|one| one.text.as_str()).collect();
-    for warning in ["`redis.sentinels` is without TLS to another machine", "what only the old Redis had is forgotten"] {
+    for warning in ["`redis.sentinels` is without TLS to another machine", "loses writes that only the old primary had"]
+    {
         assert!(warnings.iter().any(|one| one.contains(warning)), "{warnings:?}");
     }
 }
@@ -78,30 +80,30 @@ fn what_does_not_go_with_sentinels_is_told() {
     for (redis, fault) in [
         (
             format!("{sentinels}master = \"m\"\nurl = \"redis://127.0.0.1\"\n"),
-            "`redis.sentinels` does not go with `redis.url`",
+            "`redis.sentinels` cannot be combined with `redis.url`",
         ),
-        (sentinels.to_owned(), "`redis.sentinels` has no use without `redis.master`"),
-        ("master = \"m\"\n".to_owned(), "`redis.master` has no use without `redis.sentinels`"),
-        ("url = \"redis://127.0.0.1\"\ntls = true\n".to_owned(), "`redis.tls` has no use without `redis.sentinels`"),
+        (sentinels.to_owned(), "`redis.sentinels` has no effect without `redis.master`"),
+        ("master = \"m\"\n".to_owned(), "`redis.master` has no effect without `redis.sentinels`"),
+        ("url = \"redis://127.0.0.1\"\ntls = true\n".to_owned(), "`redis.tls` has no effect without `redis.sentinels`"),
         (
             "url = \"redis://127.0.0.1\"\npassword = { file = \"seal.key\" }\n".to_owned(),
-            "`redis.password` has no use without `redis.sentinels`",
+            "`redis.password` has no effect without `redis.sentinels`",
         ),
-        (format!("{sentinels}master = \"m\"\nuser = \"u\"\n"), "`redis.user` has no use without `redis.password`"),
+        (format!("{sentinels}master = \"m\"\nuser = \"u\"\n"), "`redis.user` has no effect without `redis.password`"),
         (
             format!("{sentinels}master = \"m\"\nsentinel_user = \"u\"\n"),
-            "`redis.sentinel_user` has no use without `redis.sentinel_password`",
+            "`redis.sentinel_user` has no effect without `redis.sentinel_password`",
         ),
         (
             format!("{sentinels}master = \"m\"\ntls = false\nca = \"ca.pem\"\n"),
-            "`redis.ca` has no use: `sentinels` is without TLS",
+            "`redis.ca` has no effect: `sentinels` is without TLS",
         ),
         ("sentinels = []\nmaster = \"m\"\n".to_owned(), "`redis.sentinels`: the list is empty"),
         (
             "sentinels = [\"redis://h:1\"]\nmaster = \"m\"\n".to_owned(),
-            "`redis.sentinels`: this is not a host and a port",
+            "`redis.sentinels`: the value is not a host and a port",
         ),
-        ("nodes = 2\n".to_owned(), "`redis.nodes` has no use without `redis.url`"),
+        ("nodes = 2\n".to_owned(), "`redis.nodes` has no effect without `redis.url`"),
     ] {
         let told = wrong(&with(&format!("[redis]\n{redis}")), &[("ca.pem", &certificate().0)], &[]);
         assert!(told.iter().any(|one| one.contains(fault)), "{redis}: {told:?}");

@@ -5,7 +5,7 @@ use super::*;
 const COLLECTOR: &str = "otlp = \"https://traces.example.com\"\n";
 const SAID: &str = "otlp_authorization = { file = \"said\" }\n";
 
-fn read_telemetry(written: &str, said: &str) -> Result<Reading, Vec<Finding>> {
+fn read_telemetry(written: &str, said: &str) -> Result<ConfigReading, Vec<Finding>> {
     read_in(&format!("{MINIMAL}{ISSUER}[telemetry]\n{written}"), &[("said", said)], &[])
 }
 
@@ -26,11 +26,11 @@ fn what_is_said_to_nobody_or_in_the_open_or_is_no_header_is_told() {
         Err(findings) => findings,
     };
     let nobody = wrong(SAID, "Bearer a");
-    assert!(nobody[0].to_string().contains("has no use without `otlp`"), "{}", nobody[0]);
+    assert!(nobody[0].to_string().contains("has no effect without `otlp`"), "{}", nobody[0]);
     let open = wrong(&format!("{}{SAID}", COLLECTOR.replace("https", "http")), "Bearer a");
     assert!(open[0].to_string().contains("by plain HTTP"), "{}", open[0]);
     assert!(wrong(&format!("otlp = \"http://127.0.0.1:4318\"\n{SAID}"), "Bearer a").is_empty());
     let none = wrong(&format!("{COLLECTOR}{SAID}"), "Bearer a\nX: b");
-    assert!(none[0].to_string().contains("what no header may"), "{}", none[0]);
+    assert!(none[0].to_string().contains("a header cannot contain"), "{}", none[0]);
     assert!(!none[0].to_string().contains("X: b"));
 }

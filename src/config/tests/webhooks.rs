@@ -1,7 +1,7 @@
 //! Who is told what happens: the settings, and what is wrong with them.
 
 use super::*;
-use crate::stations::tell::{Event, Format};
+use crate::notify::{NoticeEvent, PayloadFormat};
 
 const URL: &str = "url = \"https://hooks.example.com/in\"\n";
 const SECRETS: &str = "secrets = [{ file = \"w.secret\" }]\n";
@@ -14,7 +14,7 @@ fn text(webhook: &str) -> String {
     format!("{MINIMAL}{CONSOLE}{issuer}[webhook.a]\n{webhook}")
 }
 
-fn read_webhook(webhook: &str) -> Result<Reading, Vec<Finding>> {
+fn read_webhook(webhook: &str) -> Result<ConfigReading, Vec<Finding>> {
     read_in(
         &text(webhook),
         &[("w.secret", SECRET), ("bad.secret", "whsec_short"), ("url", "https://h.example/T0")],
@@ -28,8 +28,8 @@ fn a_small_section_means_the_defaults() {
     assert!(reading.warnings.is_empty(), "{:?}", reading.warnings);
     let [webhook] = reading.config.webhooks.as_slice() else { panic!("one webhook") };
     assert_eq!((webhook.name.as_str(), webhook.url.reveal()), ("a", "https://hooks.example.com/in"));
-    assert_eq!((webhook.events.len(), webhook.environments.len()), (Event::ALL.len(), 2));
-    assert_eq!((webhook.format, webhook.details, webhook.allow_private), (Format::Standard, false, false));
+    assert_eq!((webhook.events.len(), webhook.environments.len()), (NoticeEvent::ALL.len(), 2));
+    assert_eq!((webhook.format, webhook.details, webhook.allow_private), (PayloadFormat::Standard, false, false));
     assert_eq!((webhook.timeout.as_secs(), webhook.keep.as_secs()), (10, 3 * 86_400));
     assert_eq!(webhook.secrets[0].reveal(), SECRET.trim());
     let console = reading.config.console.unwrap();
@@ -37,7 +37,7 @@ fn a_small_section_means_the_defaults() {
     assert_eq!(console.remind_before.as_secs(), 3_600);
     let chat = read_webhook("url = { file = \"url\" }\nformat = \"chat\"\nevents = [\"hold.held\"]\n").unwrap();
     let [webhook] = chat.config.webhooks.as_slice() else { panic!("one webhook") };
-    assert!(webhook.secrets.is_empty() && webhook.events.contains(&Event::Held) && webhook.events.len() == 1);
+    assert!(webhook.secrets.is_empty() && webhook.events.contains(&NoticeEvent::Held) && webhook.events.len() == 1);
     assert!(!format!("{:?}", chat.config).contains("T0"), "a URL may hold a secret");
 }
 
@@ -51,12 +51,12 @@ fn what_is_wrong_is_told_with_its_line_and_a_remedy() {
         (format!("{SECRETS}url = \"https://me:pw@hooks.example.com/\"\n"), "the URL has a user", "https://"),
         (format!("{SECRETS}url = \"ftp://hooks.example.com/\"\n"), "neither `https://` nor", "https://"),
         (format!("{URL}secrets = []\n"), "the list is empty", "at least one"),
-        (format!("{URL}secrets = [{{ file = \"bad.secret\" }}]\n"), "a secret of a webhook is `whsec_`", "openssl"),
-        (format!("{URL}{SECRETS}events = [\"hold.holded\"]\n"), "`hold.holded` is not a choice", "`hold.held`"),
-        (format!("{URL}{SECRETS}events = [\"request.indoubt\"]\n"), "not a choice", "`request.in-doubt`"),
+        (format!("{URL}secrets = [{{ file = \"bad.secret\" }}]\n"), "a webhook secret must be `whsec_`", "openssl"),
+        (format!("{URL}{SECRETS}events = [\"hold.holded\"]\n"), "`hold.holded` is not a valid choice", "`hold.held`"),
+        (format!("{URL}{SECRETS}events = [\"request.indoubt\"]\n"), "not a valid choice", "`request.in-doubt`"),
         (format!("{URL}{SECRETS}events = []\n"), "the list is empty", "at least one"),
-        (format!("{URL}{SECRETS}environments = []\n"), "the list is empty", "leave it out"),
-        (format!("{URL}{SECRETS}format = \"slack\"\n"), "not a choice", "`chat`"),
+        (format!("{URL}{SECRETS}environments = []\n"), "the list is empty", "remove the setting"),
+        (format!("{URL}{SECRETS}format = \"slack\"\n"), "not a valid choice", "`chat`"),
         (format!("{URL}{SECRETS}keep_days = 31\n"), "out of range", ""),
         (format!("{URL}{SECRETS}sercets = []\n"), "there is no setting `webhook.a.sercets`", "`secrets`"),
     ] {
@@ -77,11 +77,11 @@ fn what_is_odd_is_warned_of() {
     };
     let whole = text(&format!("{URL}{SECRETS}"));
     let without = whole.replace("public_url = \"https://c.example/\"\n", "");
-    assert_eq!(warned(&without), ["`console.public_url` is not set: what webhooks are told leads nowhere"]);
+    assert_eq!(warned(&without), ["`console.public_url` is not set: notices to webhooks contain no links"]);
     let elsewhere = format!("{whole}environments = [\"production\", \"sandbox\"]\n");
-    assert_eq!(warned(&elsewhere), ["`webhook.a.environments`: `sandbox` is not served"]);
+    assert_eq!(warned(&elsewhere), ["`webhook.a.environments`: `sandbox` is not configured"]);
     let plain = whole.replace("{ file = \"w.secret\" }", &format!("{:?}", SECRET.trim()));
-    assert_eq!(warned(&plain), ["`webhook.a.secrets` is a secret, and stands here for all to read"]);
+    assert_eq!(warned(&plain), ["`webhook.a.secrets` is a secret in plain text in this file"]);
     let several = whole.replace(SECRETS, "secrets = [{ env = \"SLUICE_HOOK\" }, { file = \"w.secret\" }]\n");
     let read = read_in(&several, &[("w.secret", SECRET)], &[("SLUICE_HOOK", SECRET.trim())]).unwrap();
     assert_eq!((read.config.webhooks[0].secrets.len(), read.warnings.len()), (2, 0), "{:?}", read.warnings);

@@ -1,4 +1,4 @@
-//! What was written of a webhook.
+//! A webhook as written.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use super::{Placed, days};
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
 use crate::config::WebhookConfig;
-use crate::stations::tell::{Event, Format};
+use crate::notify::{NoticeEvent, PayloadFormat};
 
 #[derive(Default)]
 pub(in crate::config) struct WrittenWebhook {
     pub name: String,
     pub url: Option<Placed<Secret>>,
     pub secrets: Option<Placed<Vec<Secret>>>,
-    pub events: Option<Placed<Vec<Event>>>,
+    pub events: Option<Placed<Vec<NoticeEvent>>>,
     pub environments: Option<Placed<Vec<Environment>>>,
-    pub format: Option<Placed<Format>>,
+    pub format: Option<Placed<PayloadFormat>>,
     pub details: Option<Placed<bool>>,
     pub allow_private: Option<Placed<bool>>,
     pub ca: Option<Placed<Vec<u8>>>,
@@ -25,7 +25,7 @@ pub(in crate::config) struct WrittenWebhook {
 
 impl WrittenWebhook {
     pub fn meant(self) -> Option<WebhookConfig> {
-        let events = self.events.map_or_else(|| Event::ALL.to_vec(), |events| events.value);
+        let events = self.events.map_or_else(|| NoticeEvent::ALL.to_vec(), |events| events.value);
         let environments = self.environments.map_or_else(|| Environment::ALL.to_vec(), |all| all.value);
         Some(WebhookConfig {
             name: self.name,

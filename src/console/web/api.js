@@ -1,57 +1,108 @@
-// The console's API, which decides everything: what is refused here is refused there.
+// Calls of the console's API. The gate decides everything: the page offers only acts that the gate would allow.
 
 const BASE = "/sluice/v1/";
 const DEADLINE_MS = 20_000;
-/** Whoever touched the page so lately is at it. */
-const ATTENDED_MS = 15_000;
+/** After this time without input, the page's own requests do not keep the session alive. */
+const IDLE_AFTER_MS = 15_000;
 
-/** How far this machine's clock is behind the gate's, in milliseconds. */
-let behind = 0;
+/** The gate's clock minus this machine's, in milliseconds. */
+let clockOffset = 0;
 
-/** Now, by the gate's clock. */
+/** Returns the time by the gate's clock. */
 export function now() {
-  return Date.now() + behind;
+  return Date.now() + clockOffset;
 }
 
-/** When a person last did anything: what the page asks by itself does not keep a session alive. */
-let touched = performance.now();
-for (const sign of ["pointerdown", "keydown", "hashchange"]) addEventListener(sign, () => (touched = performance.now()), { capture: true });
+/** The time of the person's last input. */
+let lastInput = performance.now();
+for (const event of ["pointerdown", "keydown", "hashchange"]) {
+  addEventListener(
+    event,
+    () => {
+      lastInput = performance.now();
+    },
+    { capture: true },
+  );
+}
 
-/** An act that was not done, in words. `code` is the gate's, or `LOST` where it did not answer. */
+/** A call that failed. `code` is the gate's error code, or `LOST` if no answer came. */
 export class Failure extends Error {
+  /**
+   * @param {number} status
+   * @param {string} code
+   * @param {string} message
+   * @param {any} [details]
+   */
   constructor(status, code, message, details) {
     super(message);
-    Object.assign(this, { status, code, details, violations: violations(details) });
+    this.status = status;
+    this.code = code;
+    this.details = details;
+    this.violations = violationTexts(details);
   }
 }
 
-function violations(details) {
-  const told = Array.isArray(details?.violations) ? details.violations : [];
-  return told.map((one) => [one.pointer, one.expected ?? one.message ?? one.keyword].filter(Boolean).join(": "));
+/**
+ * @param {any} details
+ * @returns {string[]}
+ */
+function violationTexts(details) {
+  const violations = Array.isArray(details?.violations) ? details.violations : [];
+  return violations.map((/** @type {any} */ one) =>
+    [one.pointer, one.expected ?? one.message ?? one.keyword].filter(Boolean).join(": "),
+  );
 }
 
-/** What hears that nobody is signed in any more. */
-export const session = new EventTarget();
+/**
+ * Returns what was thrown as a failure with a message.
+ * @param {unknown} thrown
+ */
+export function asFailure(thrown) {
+  return thrown instanceof Failure
+    ? thrown
+    : new Failure(0, "PAGE", thrown instanceof Error ? thrown.message : String(thrown));
+}
 
+/** Sends `ended` when the session has ended. */
+export const sessionEvents = new EventTarget();
+
+/**
+ * @param {string} path
+ * @param {Record<string, any>} [query]
+ */
 export async function get(path, query) {
   return call("GET", path, undefined, query);
 }
 
+/**
+ * @param {string} path
+ * @param {any} [body]
+ */
 export async function post(path, body) {
   return call("POST", path, body);
 }
 
+/**
+ * @param {string} method
+ * @param {string} path
+ * @param {any} [body]
+ * @param {Record<string, any>} [query]
+ * @returns {Promise<{ status: number, body: any }>}
+ */
 export async function call(method, path, body, query) {
-  const pairs = Object.entries(query ?? {}).filter(([, value]) => value !== undefined && value !== null && value !== "");
-  // The gate takes names and values that mean themselves, so nothing is encoded that it does not take.
-  const asked = pairs.map(([name, value]) => `${name}=${encodeURIComponent(value).replaceAll("%3A", ":")}`).join("&");
+  const pairs = Object.entries(query ?? {}).filter(
+    ([, value]) => value !== undefined && value !== null && value !== "",
+  );
+  // The gate refuses a character that is encoded without need.
+  const search = pairs.map(([name, value]) => `${name}=${encodeURIComponent(value).replaceAll("%3A", ":")}`).join("&");
+  /** @type {Record<string, string>} */
   const headers = { accept: "application/json" };
   if (method !== "GET") headers["sluice-console"] = "1";
-  else if (performance.now() - touched > ATTENDED_MS) headers["sluice-background"] = "1";
+  else if (performance.now() - lastInput > IDLE_AFTER_MS) headers["sluice-background"] = "1";
   if (body !== undefined) headers["content-type"] = "application/json";
-  let answer;
+  let response;
   try {
-    answer = await fetch(`${BASE}${path}${asked && `?${asked}`}`, {
+    response = await fetch(`${BASE}${path}${search && `?${search}`}`, {
       method,
       headers,
       body: body === undefined ? undefined : JSON.stringify(body),
@@ -61,39 +112,53 @@ export async function call(method, path, body, query) {
       signal: AbortSignal.timeout(DEADLINE_MS),
     });
   } catch {
-    throw lost(method);
+    throw noAnswer(method);
   }
-  const date = Date.parse(answer.headers.get("date") ?? "");
-  if (Math.abs(date - Date.now()) > 2_000) behind = date - Date.now();
-  let told = null;
+  const date = Date.parse(response.headers.get("date") ?? "");
+  if (Math.abs(date - Date.now()) > 2_000) clockOffset = date - Date.now();
+  let content = null;
   try {
-    const text = await answer.text();
-    told = text === "" ? null : JSON.parse(text);
+    const text = await response.text();
+    content = text === "" ? null : JSON.parse(text);
   } catch {
-    throw lost(method);
+    throw noAnswer(method);
   }
-  if (answer.ok) return { status: answer.status, body: told };
-  const failure = refused(answer.status, told);
-  if (answer.status === 401 && !path.startsWith("session")) session.dispatchEvent(new Event("ended"));
-  throw failure;
+  if (response.ok) return { status: response.status, body: content };
+  if (response.status === 401 && !path.startsWith("session")) sessionEvents.dispatchEvent(new Event("ended"));
+  throw refusal(response.status, content);
 }
 
-function lost(method) {
+/** @param {string} method */
+function noAnswer(method) {
   const message =
     method === "GET"
       ? "The gate does not answer. Is it running, and is this machine connected?"
-      : "The gate did not answer, so nobody knows whether it heard this. Look at how things stand before you do it again; doing it twice does no harm.";
+      : "The gate did not answer, so it is unknown whether this was done. Check before you try again; trying again is harmless.";
   return new Failure(0, "LOST", message);
 }
 
-function refused(status, told) {
-  const error = told?.error;
-  if (typeof error === "string") return new Failure(status, error, sentence(told.errorDetails ?? error));
-  if (error) return new Failure(status, error.code, sentence(error.message), error.details);
-  return new Failure(status, "UNREADABLE", `The gate answered ${status} without a word. Tell who runs it.`);
+/**
+ * @param {number} status
+ * @param {any} content
+ */
+function refusal(status, content) {
+  const error = content?.error;
+  if (typeof error === "string") return new Failure(status, error, capitalize(content.errorDetails ?? error));
+  if (error?.code === "TOO_EARLY" && error.details?.from) {
+    const time = new Date(error.details.from).toLocaleTimeString(undefined, { hourCycle: "h23" });
+    const message = `Too early; retry at ${time}. Upstream may still execute this call.`;
+    return new Failure(status, error.code, message, error.details);
+  }
+  if (error) return new Failure(status, error.code, capitalize(error.message), error.details);
+  return new Failure(
+    status,
+    "UNREADABLE",
+    `The gate answered ${status} without a message. Report this to its operators.`,
+  );
 }
 
-function sentence(text) {
+/** @param {unknown} text */
+function capitalize(text) {
   const trimmed = String(text).trim();
   return trimmed.charAt(0).toUpperCase() + trimmed.slice(1);
 }

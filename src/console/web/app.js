@@ -1,9 +1,9 @@
-// The page: who is signed in, which view is shown, and whether what is shown is fresh.
+// The page: the person who is signed in, the view that is shown, and its refresh.
 
-import { call, get, now, post, session } from "./api.js";
+import { asFailure, call, get, now, post, sessionEvents } from "./api.js";
 import { Changes } from "./changes.js";
 import { ask, reasonField } from "./dialog.js";
-import { field, fill, h, toast, trouble } from "./dom.js";
+import { byId, errorBox, field, fill, h, toast } from "./dom.js";
 import * as freezes from "./freezes.js";
 import * as history from "./history.js";
 import * as hold from "./hold.js";
@@ -11,125 +11,168 @@ import * as overview from "./overview.js";
 import * as policy from "./policy.js";
 import * as queue from "./queue.js";
 import { signIn, takeError, takeToken } from "./signin.js";
-import { ago, left, person, when } from "./words.js";
+import { formatAgo, formatTime, personName, timeLeft } from "./words.js";
 
-/** Views look at most so often. */
-const REST_MS = 2_000;
-/** They look by themselves so often, whatever they hear. */
-const LOOK_MS = 15_000;
-/** Who is told that their time here ends. */
-const ENDS_SOON_MS = 3 * 60_000;
+/** Views load again at most this often. */
+const MIN_REFRESH_MS = 2_000;
+/** Views load again at least this often. */
+const MAX_REFRESH_MS = 15_000;
+/** The page warns this long before the session ends. */
+const WARNING_MS = 3 * 60_000;
 
-const PLACES = [
+const TABS = [
   ["queue", "Queue"],
   ["overview", "Overview"],
   ["policy", "Rules"],
   ["history", "History"],
 ];
 
-const main = document.getElementById("main");
-const top = document.getElementById("top");
-const places = document.getElementById("places");
-const standing = document.getElementById("standing");
+const main = byId("main");
+const header = byId("top");
+const tabs = byId("places");
+const banner = byId("standing");
 const changes = new Changes();
-const tabs = "BroadcastChannel" in globalThis ? new BroadcastChannel("sluice") : null;
+/** Tells the other tabs of this browser that another person has signed in or out. */
+const channel = "BroadcastChannel" in globalThis ? new BroadcastChannel("sluice") : null;
 
-/** What views know of the page. */
-const desk = {
+/** @type {App} */
+const app = {
   me: null,
   frozen: [],
-  may: (role) => desk.me?.roles.includes(role) ?? false,
-  /** All that is shown is looked at again. */
+  stops: [],
+  isWarned: false,
+  may: (role) => app.me?.roles.includes(role) ?? false,
   refresh: () => refresh(),
-  /** Whoever is signed in by now; false if it is not who stands here. */
+  session() {
+    if (app.me === null) throw new Error("nobody is signed in");
+    return app.me;
+  },
+  /** Asks the gate who is signed in; shows that person's page and returns false if it is another one. */
   async isStillMe() {
     const { body } = await get("session");
-    const isSame = person(body.person) === person(desk.me.person);
+    const isSame = personName(body.person) === personName(app.session().person);
     if (!isSame) enter(body);
     return isSame;
   },
 };
 
+/** @type {View[]} */
 let shown = [];
-let pane = null;
+/**
+ * The queue with the open hold beside it.
+ * @type {{ list: QueueView, body: HTMLElement, element: HTMLElement, id: string | null } | null}
+ */
+let split = null;
 
-async function begin() {
+async function start() {
   const token = takeToken();
   if (token !== null) {
     try {
-      return enter((await call("POST", "session", { token })).body);
+      enter((await call("POST", "session", { token })).body);
     } catch (failure) {
-      return leave(failure.message);
+      leave(asFailure(failure).message);
     }
+    return;
   }
-  const refused = takeError();
+  const error = takeError();
   try {
     enter((await get("session")).body);
   } catch (failure) {
-    if (failure.status === 401) leave(refused);
-    else fill(main, h("div", { class: "page" }, trouble(failure, () => location.reload())));
+    if (asFailure(failure).status === 401) leave(error);
+    else
+      fill(
+        main,
+        h(
+          "div",
+          { class: "page" },
+          errorBox(failure, () => location.reload()),
+        ),
+      );
   }
 }
 
+/** @param {Session} me */
 function enter(me) {
-  desk.me = me;
-  head();
+  app.me = me;
+  drawHeader();
   changes.start();
-  go();
+  showAddress();
   refresh();
 }
 
-/** Nobody is signed in. */
-function leave(why) {
-  close();
-  desk.me = null;
-  desk.frozen = [];
+/**
+ * Shows the sign-in page.
+ * @param {string} [notice]
+ */
+function leave(notice) {
+  closeViews();
+  app.me = null;
+  app.frozen = [];
+  app.stops = [];
   changes.stop();
-  fill(top);
-  fill(standing);
-  places.hidden = true;
+  fill(header);
+  fill(banner);
+  tabs.hidden = true;
   document.title = "Sign in – Sluice";
-  fill(main, signIn(enter, why));
+  fill(main, signIn(enter, notice));
 }
 
 async function signOut() {
   try {
     await call("DELETE", "session");
   } catch (failure) {
-    return toast(failure.message, "bad");
+    toast(asFailure(failure).message, "bad");
+    return;
   }
-  tabs?.postMessage("person");
+  channel?.postMessage("person");
   leave("You are signed out.");
 }
 
-/** All sessions of whoever is signed in; an operator says whose. */
+/** Ends all sessions of the person who is signed in; an operator can name another person. */
 async function endSessions() {
-  const me = desk.me.person.subject;
-  const who = h("input", { type: "text", value: me, autocomplete: "off", autocapitalize: "off", spellcheck: "false", maxlength: "512" });
-  const reason = reasonField("Why", "It stands in the audit chain.");
+  const me = app.session().person.subject;
+  const who = h("input", {
+    type: "text",
+    value: me,
+    autocomplete: "off",
+    autocapitalize: "off",
+    spellcheck: "false",
+    maxlength: "512",
+  });
+  const reason = reasonField("Why", "The audit log keeps it.");
   const answer = await ask({
     title: "End all sessions?",
     content: [
-      h("p", {}, desk.may("operator") ? "Every browser in which this person is signed in is signed out." : "Every browser in which you are signed in is signed out, this one too."),
-      h("p", { class: "muted" }, "Tokens stay good until they expire: who must stay out is shut out where tokens are made."),
-      desk.may("operator") && field("Person", who, "Their subject, as `finance-2`."),
+      h(
+        "p",
+        {},
+        app.may("operator")
+          ? "This signs the person out in every browser."
+          : "This signs you out in every browser, including this one.",
+      ),
+      h(
+        "p",
+        { class: "muted" },
+        "Tokens stay valid until they expire: to lock someone out, disable them at the token issuer too.",
+      ),
+      app.may("operator") && field("Person", who, "The subject of their tokens, such as `finance-2`."),
       reason.element,
     ],
     label: "End all sessions",
     kind: "bad",
-    check: () => (who.value.trim() === "" ? "Say whose." : reason.check()),
+    check: () => (who.value.trim() === "" ? "Enter a person." : reason.check()),
     perform: async () => (await post("sessions/end", { person: who.value.trim(), reason: reason.text() })).body,
   });
   if (!answer) return;
   if (who.value.trim() === me) leave("All your sessions have ended.");
-  else toast(answer.ended === 1 ? "1 session was ended." : `${answer.ended} sessions were ended.`);
+  else toast(answer.ended === 1 ? "Ended 1 session." : `Ended ${answer.ended} sessions.`);
 }
 
-/** The bar at the top, and that of places. */
-function head() {
+/** Draws the bar at the top and the tabs. */
+function drawHeader() {
   const live = h("p", { class: "live", role: "status", id: "live" });
-  const links = PLACES.map(([name, label]) => h("a", { href: `#/${name}`, "data-place": name }, label));
-  const { me } = desk;
+  const links = TABS.map(([name, label]) => h("a", { href: `#/${name}`, "data-place": name }, label));
+  const me = app.session();
   const menu = h(
     "details",
     { class: "person" },
@@ -137,121 +180,170 @@ function head() {
     h(
       "div",
       { class: "menu" },
-      h("p", {}, h("strong", {}, me.person.subject), h("br"), h("span", { class: "muted" }, `of ${me.person.issuer}`)),
-      h("p", {}, me.roles.length > 0 ? `May act as ${me.roles.join(", ")}.` : "Has no role here: ask who runs the gate for one."),
-      me.expiresAt && h("p", { class: "muted" }, `Signed in until ${when(me.expiresAt)}.`),
+      h(
+        "p",
+        {},
+        h("strong", {}, me.person.subject),
+        h("br"),
+        h("span", { class: "muted" }, `from ${me.person.issuer}`),
+      ),
+      h(
+        "p",
+        {},
+        me.roles.length > 0 ? `Roles: ${me.roles.join(", ")}.` : "No role here: ask an administrator for one.",
+      ),
+      me.expiresAt && h("p", { class: "muted" }, `Signed in until ${formatTime(me.expiresAt)}.`),
       h("button", { type: "button", onclick: signOut }, "Sign out"),
       h("button", { type: "button", onclick: endSessions }, "End all sessions…"),
     ),
   );
-  fill(top, h("a", { href: "#/queue", class: "brand" }, mark(), "Sluice"), live, menu);
-  fill(places, links);
-  places.hidden = false;
-  tellLive();
+  fill(header, h("a", { href: "#/queue", class: "brand" }, mark(), "Sluice"), live, menu);
+  fill(tabs, links);
+  tabs.hidden = false;
+  showConnection();
 }
 
 function mark() {
   return h("span", { class: "mark", "aria-hidden": "true" });
 }
 
-function tellLive() {
+function showConnection() {
   const live = document.getElementById("live");
   if (!live) return;
   const isLost = changes.state === "lost";
   live.className = `live ${changes.state}`;
-  if (!isLost) fill(live, h("span", {}, h("span", { class: "dot", "aria-hidden": "true" }), changes.state === "live" ? "Live" : "Connecting…"));
+  if (!isLost)
+    fill(
+      live,
+      h(
+        "span",
+        {},
+        h("span", { class: "dot", "aria-hidden": "true" }),
+        changes.state === "live" ? "Live" : "Connecting…",
+      ),
+    );
   else {
     const again = h("button", { type: "button", class: "quiet", onclick: () => changes.retry() }, "Try now");
-    const since = h("span", {}, h("span", { class: "dot", "aria-hidden": "true" }), `Connection lost at ${when(new Date().toISOString())}.`, h("span", { class: "wordy" }, " This may be old."));
+    const since = h(
+      "span",
+      {},
+      h("span", { class: "dot", "aria-hidden": "true" }),
+      `Connection lost at ${formatTime(new Date().toISOString())}.`,
+      h("span", { class: "wordy" }, " Data may be out of date."),
+    );
     fill(live, since, again);
   }
 }
 
-/** A menu closes when something else is touched. */
+/**
+ * Closes the menu after a click elsewhere.
+ * @param {MouseEvent} event
+ */
 function closeMenu({ target }) {
-  const menu = top.querySelector("details[open]");
-  if (menu && !menu.contains(target)) menu.removeAttribute("open");
+  const menu = header.querySelector("details[open]");
+  if (menu && target instanceof Node && !menu.contains(target)) menu.removeAttribute("open");
 }
 
-/** What is frozen stands above everything. */
-async function tellFrozen() {
+/** Shows the banner of freezes, and of a store that stops money. */
+async function showFreezes() {
   try {
-    desk.frozen = (await get("freezes")).body.freezes;
+    const { body } = await get("freezes");
+    app.frozen = body.freezes;
+    app.stops = body.stops;
   } catch {
     return;
   }
-  fill(standing, freezes.banner(desk.frozen));
+  fill(banner, freezes.banner(app.frozen, app.stops));
 }
 
-function close() {
+function closeViews() {
   for (const view of shown) view.close?.();
   shown = [];
-  pane = null;
-  for (const open of document.querySelectorAll("dialog[open]")) open.close();
+  split = null;
+  for (const open of document.querySelectorAll("dialog")) open.close();
 }
 
-/** Shows what the address names. */
-function go() {
-  if (desk.me === null) return;
-  const [place, ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decoded);
+/** Shows the view that the address names. */
+function showAddress() {
+  if (app.me === null) return;
+  const [place, ...rest] = location.hash.replace(/^#\/?/, "").split("/").map(decode);
   const isQueue = place === "hold" || place === "queue" || place === "";
   const name = isQueue ? "queue" : place;
-  for (const link of places.children) {
+  for (const link of tabs.querySelectorAll("a")) {
     if (link.dataset.place === name) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  if (isQueue) return showQueue(place === "hold" ? rest[0] : undefined);
-  close();
-  const view = { overview, policy, history }[place];
-  if (view === undefined) {
-    document.title = "Nothing here – Sluice";
-    fill(main, h("div", { class: "page" }, h("h1", {}, "Nothing here"), h("p", {}, "No place has this address. ", h("a", { href: "#/queue" }, "Go to the queue"))));
+  if (isQueue) {
+    showQueue(place === "hold" ? rest[0] : undefined);
     return;
   }
-  show(view.view(desk, rest));
+  closeViews();
+  /** @type {Record<string, { view(app: App, path: string[]): View }>} */
+  const views = { overview, policy, history };
+  const view = Object.hasOwn(views, place) ? views[place] : undefined;
+  if (view === undefined) {
+    document.title = "Page not found – Sluice";
+    fill(
+      main,
+      h(
+        "div",
+        { class: "page" },
+        h("h1", {}, "Page not found"),
+        h("p", {}, "There is no page with this address. ", h("a", { href: "#/queue" }, "Go to the queue")),
+      ),
+    );
+    return;
+  }
+  show(view.view(app, rest));
   main.focus({ preventScroll: true });
   scrollTo(0, 0);
 }
 
+/** @param {View} view */
 function show(view) {
   shown = [view];
   document.title = `${view.title} – Sluice`;
   fill(main, view.element);
 }
 
-/** The queue, and beside it the hold that is looked at. */
+/**
+ * Shows the queue, and beside it the open hold.
+ * @param {string} [id]
+ */
 function showQueue(id) {
-  if (pane === null) {
-    close();
-    const list = queue.view(desk);
-    pane = { list, place: h("div", { class: "one" }), id: null };
-    pane.element = h("div", { class: "split" }, h("div", { class: "list" }, list.element), pane.place);
+  if (split === null) {
+    closeViews();
+    const list = queue.view(app);
+    const body = h("div", { class: "one" });
+    const element = h("div", { class: "split" }, h("div", { class: "list" }, list.element), body);
+    split = { list, body, element, id: null };
     shown = [list];
-    fill(main, pane.element);
+    fill(main, element);
   }
-  const before = pane.id;
-  pane.id = id ?? null;
-  pane.element.toggleAttribute("data-open", id !== undefined);
-  pane.list.choose(pane.id);
-  shown.slice(1).forEach((view) => view.close?.());
-  shown = [pane.list];
+  const before = split.id;
+  split.id = id ?? null;
+  split.element.toggleAttribute("data-open", id !== undefined);
+  split.list.choose(split.id);
+  for (const view of shown.slice(1)) view.close?.();
+  shown = [split.list];
   document.title = "Queue – Sluice";
   if (id === undefined) {
-    fill(pane.place);
-    if (before !== null) pane.list.focus(before);
+    fill(split.body);
+    if (before !== null) split.list.focus(before);
     else main.focus({ preventScroll: true });
     return;
   }
-  const one = hold.view(desk, id);
+  const one = hold.view(app, id);
   shown.push(one);
-  document.title = "A hold – Sluice";
-  fill(pane.place, one.element);
+  document.title = "Hold – Sluice";
+  fill(split.body, one.element);
   one.focus();
   if (matchMedia("(max-width: 62rem)").matches) scrollTo(0, 0);
-  else pane.place.scrollTo?.(0, 0);
+  else split.body.scrollTo?.(0, 0);
 }
 
-function decoded(part) {
+/** @param {string} part */
+function decode(part) {
   try {
     return decodeURIComponent(part);
   } catch {
@@ -259,63 +351,68 @@ function decoded(part) {
   }
 }
 
-let resting = null;
-let isAgain = false;
+/** @type {ReturnType<typeof setTimeout> | null} */
+let restTimer = null;
+let isRefreshDue = false;
 
-/** Looks again at all that is shown, and soon once more if that is asked for meanwhile. */
+/** Loads all views again; during the pause after that it notes that another refresh is due. */
 function refresh() {
-  if (desk.me === null) return;
-  if (resting !== null) {
-    isAgain = true;
+  if (app.me === null) return;
+  if (restTimer !== null) {
+    isRefreshDue = true;
     return;
   }
-  resting = setTimeout(() => {
-    resting = null;
-    if (isAgain) {
-      isAgain = false;
+  restTimer = setTimeout(() => {
+    restTimer = null;
+    if (isRefreshDue) {
+      isRefreshDue = false;
       refresh();
     }
-  }, REST_MS);
-  tellFrozen();
+  }, MIN_REFRESH_MS);
+  showFreezes();
   for (const view of shown) view.refresh?.();
 }
 
-/** Times that pass. */
+/** Updates the durations on the page, and warns before the session ends. */
 function tick() {
   for (const element of document.querySelectorAll("[data-left], [data-ago]")) {
+    if (!(element instanceof HTMLElement)) continue;
     const { left: due, ago: since } = element.dataset;
-    const told = due ? left(due) : { text: ago(since) };
-    if (element.textContent !== told.text) element.textContent = told.text;
-    if (told.press && element.dataset.press !== told.press) element.dataset.press = told.press;
+    const { text, press } = due ? timeLeft(due) : { text: formatAgo(since ?? ""), press: undefined };
+    if (element.textContent !== text) element.textContent = text;
+    if (press && element.dataset.press !== press) element.dataset.press = press;
   }
-  const ends = desk.me ? Date.parse(desk.me.expiresAt) - now() : Infinity;
-  if (ends < ENDS_SOON_MS && ends > 0 && !desk.isWarned) {
-    desk.isWarned = true;
-    toast("Your time here ends in three minutes. What you have not sent by then, you send after you sign in again.", "warn");
+  const ends = app.me ? Date.parse(app.me.expiresAt) - now() : Infinity;
+  if (ends < WARNING_MS && ends > 0 && !app.isWarned) {
+    app.isWarned = true;
+    toast("Your session ends in three minutes. Sign in again after that to continue.", "warn");
   }
 }
 
 addEventListener("hashchange", () => {
-  // A link to sign in that is opened in this very tab.
-  if (location.hash.startsWith("#token=")) begin();
-  else go();
+  // A sign-in link may be opened in this tab.
+  if (location.hash.startsWith("#token=")) start();
+  else showAddress();
 });
-session.addEventListener("ended", () => desk.me && leave("Your time here has ended. Sign in, and you are back where you were."));
-changes.addEventListener("ended", () => desk.me && leave("Your time here has ended. Sign in, and you are back where you were."));
+sessionEvents.addEventListener(
+  "ended",
+  () => app.me && leave("Your session has ended. Sign in to return to this page."),
+);
+changes.addEventListener("ended", () => app.me && leave("Your session has ended. Sign in to return to this page."));
 changes.addEventListener("changed", refresh);
-changes.addEventListener("state", tellLive);
+changes.addEventListener("state", showConnection);
 document.addEventListener("visibilitychange", async () => {
-  if (document.hidden || desk.me === null) return;
-  await desk.isStillMe().catch(() => {});
+  if (document.hidden || app.me === null) return;
+  await app.isStillMe().catch(() => {});
 });
-if (tabs) tabs.onmessage = () => (desk.me ? desk.isStillMe().catch(() => {}) : begin());
+if (channel) channel.onmessage = () => (app.me ? app.isStillMe().catch(() => {}) : start());
 addEventListener("click", closeMenu);
-document.getElementById("skip").addEventListener("click", (event) => {
+byId("skip").addEventListener("click", (event) => {
   event.preventDefault();
   main.focus();
 });
-addEventListener("sluice-signed-in", () => tabs?.postMessage("person"));
+addEventListener("sluice-signed-in", () => channel?.postMessage("person"));
 setInterval(tick, 1_000);
-// Limits roll over and rules are loaded without anything being written.
-setInterval(() => document.hidden || refresh(), LOOK_MS);
-begin();
+// No change is announced when a window of a limit ends or a node loads policies.
+setInterval(() => document.hidden || refresh(), MAX_REFRESH_MS);
+start();

@@ -1,92 +1,101 @@
-// Hears when something has changed, and says whether it still hears. A tab that nobody sees does not listen: browsers
-// allow few connections, and it looks again as soon as it is seen.
+// Listens to the gate's stream of changes, and reports whether the connection is up. A hidden tab does not listen, because
+// browsers allow few connections; it loads everything again when it is shown.
 
 const SILENCE_MS = 40_000;
-const AGAIN_MS = [1_000, 2_000, 4_000, 8_000];
+const RETRY_MS = [1_000, 2_000, 4_000, 8_000];
 
-/** Events: `changed` when to look again; `state`, when `live` or `lost` has become otherwise. */
+/** Sends `changed` when the views should load again, `state` when `state` changes, and `ended` with the session. */
 export class Changes extends EventTarget {
   constructor() {
     super();
+    /** @type {"off" | "live" | "lost"} */
     this.state = "off";
     this.tries = 0;
-    this.seen = () => (document.hidden ? this.pause() : this.begin());
-    document.addEventListener("visibilitychange", this.seen);
+    this.isWanted = false;
+    /** @type {AbortController | undefined} */
+    this.connection = undefined;
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this.timer = undefined;
+    document.addEventListener("visibilitychange", () => (document.hidden ? this.disconnect() : this.connect()));
     addEventListener("online", () => this.state === "lost" && this.retry());
     addEventListener("offline", () => this.retry());
   }
 
   start() {
-    this.wanted = true;
-    this.begin();
+    this.isWanted = true;
+    this.connect();
   }
 
   stop() {
-    this.wanted = false;
-    this.pause();
+    this.isWanted = false;
+    this.disconnect();
   }
 
-  /** Now, whatever it waits for. */
+  /** Connects again at once. */
   retry() {
-    if (!this.wanted) return;
-    this.pause();
-    this.begin();
+    if (!this.isWanted) return;
+    this.disconnect();
+    this.connect();
   }
 
-  pause() {
+  disconnect() {
     clearTimeout(this.timer);
-    this.ending?.abort();
-    this.ending = undefined;
+    this.connection?.abort();
+    this.connection = undefined;
   }
 
-  async begin() {
-    if (!this.wanted || this.ending || document.hidden) return;
-    const ending = new AbortController();
-    this.ending = ending;
+  async connect() {
+    if (!this.isWanted || this.connection || document.hidden) return;
+    const connection = new AbortController();
+    this.connection = connection;
     let silence;
     try {
-      const answer = await fetch("/sluice/v1/holds/changes", {
+      const response = await fetch("/sluice/v1/holds/changes", {
         headers: { accept: "text/event-stream" },
         credentials: "same-origin",
         cache: "no-store",
-        signal: ending.signal,
+        signal: connection.signal,
       });
-      if (answer.status === 401) this.dispatchEvent(new Event("ended"));
-      if (!answer.ok || !answer.body) throw new Error(String(answer.status));
-      this.become("live");
+      if (response.status === 401) this.dispatchEvent(new Event("ended"));
+      if (!response.ok || !response.body) throw new Error(String(response.status));
+      this.setState("live");
       this.tries = 0;
       this.dispatchEvent(new Event("changed"));
-      const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-      let held = "";
+      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+      let rest = "";
       for (;;) {
         clearTimeout(silence);
-        silence = setTimeout(() => ending.abort(), SILENCE_MS);
+        silence = setTimeout(() => connection.abort(), SILENCE_MS);
         const { value, done } = await reader.read();
         if (done) break;
-        held += value;
-        const events = held.split("\n\n");
-        held = events.pop().slice(-4096);
+        const events = (rest + value).split("\n\n");
+        rest = (events.pop() ?? "").slice(-4096);
         if (events.some((event) => event.startsWith("event: changed"))) this.dispatchEvent(new Event("changed"));
       }
-      this.come(0, ending);
+      this.connectAfter(0, connection);
     } catch {
-      if (this.ending === ending) this.become("lost");
-      this.come(AGAIN_MS[Math.min(this.tries, AGAIN_MS.length - 1)], ending);
+      if (this.connection === connection) this.setState("lost");
+      this.connectAfter(RETRY_MS[Math.min(this.tries, RETRY_MS.length - 1)], connection);
       this.tries += 1;
     } finally {
       clearTimeout(silence);
     }
   }
 
-  /** The stream ends by itself now and then; one that was ended on purpose does not come again. */
-  come(after, ending) {
-    if (this.ending !== ending) return;
-    this.ending = undefined;
+  /**
+   * Connects again after a stream that ended by itself; does nothing after `disconnect`.
+   * @param {number} delayMs
+   * @param {AbortController} ended
+   */
+  connectAfter(delayMs, ended) {
+    if (this.connection !== ended) return;
+    this.connection = undefined;
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.begin(), after);
+    this.timer = setTimeout(() => this.connect(), delayMs);
   }
 
-  become(state) {
+  /** @param {"live" | "lost"} state */
+  setState(state) {
     if (this.state === state) return;
     this.state = state;
     this.dispatchEvent(new Event("state"));

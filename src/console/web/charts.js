@@ -1,20 +1,45 @@
-// Bars and columns, drawn here: each says in words what it shows.
+// Draws the bars of limits and the columns of decisions. Each chart also says in words what it shows.
 
 import { h, svg } from "./dom.js";
-import { counted, when } from "./words.js";
+import { formatTime, formatUnits } from "./words.js";
 
-/** A limit: what is used and of it in flight, what a call would add or what waits to, what is left. */
-export function limitBar({ limit, key, unit, used, max, inFlight = 0, adds = 0, mode, words, isShort = false, environment }) {
+/**
+ * Draws a limit: the units in use, those of them that are in flight, and those that a call would add.
+ * @param {LimitBar} bar
+ */
+export function limitBar({
+  limit,
+  key,
+  unit,
+  used,
+  max,
+  inFlight = 0,
+  adds = 0,
+  mode,
+  words,
+  isShort = false,
+  environment,
+}) {
+  /** @param {number} units */
   const share = (units) => (max === 0 ? 0 : Math.min(100, (units / max) * 100));
   const [taken, flying] = [share(used), Math.min(share(used), share(inFlight))];
   const more = Math.min(share(adds), 100 - taken);
   const isFull = used >= max;
-  const of = Object.entries(key).filter(([name]) => name !== "environment" || environment === undefined).map(([name, value]) => `${name} ${value}`).join(", ");
+  const keyText = Object.entries(key)
+    .filter(([name]) => name !== "environment" || environment === undefined)
+    .map(([name, value]) => `${name} ${value}`)
+    .join(", ");
   return h(
     "div",
     { class: `limit ${isFull || isShort ? "full" : taken > 80 ? "tight" : ""}` },
-    h("p", { class: "name" }, h("strong", {}, limit), mode === "shadow" && h("span", { class: "badge note" }, "not in force"), h("span", { class: "number" }, `${counted(used, unit)} of ${counted(max, unit)}`)),
-    of && h("p", { class: "muted key" }, of),
+    h(
+      "p",
+      { class: "name" },
+      h("strong", {}, limit),
+      mode === "shadow" && h("span", { class: "badge note" }, "shadow mode"),
+      h("span", { class: "number" }, `${formatUnits(used, unit)} of ${formatUnits(max, unit)}`),
+    ),
+    keyText && h("p", { class: "muted key" }, keyText),
     svg(
       "svg",
       { class: "bar-chart", "aria-hidden": "true", width: "100%", height: "10", preserveAspectRatio: "none" },
@@ -27,39 +52,70 @@ export function limitBar({ limit, key, unit, used, max, inFlight = 0, adds = 0, 
   );
 }
 
+/** @type {["allowed" | "held" | "denied", string][]} */
 const VERDICTS = [
   ["allowed", "Allowed"],
   ["held", "Held"],
   ["denied", "Denied"],
 ];
 
-/** Decisions over time by verdict. `buckets`: the earliest first. */
-export function decisions(buckets) {
-  const total = (of) => buckets.reduce((sum, bucket) => sum + bucket[of], 0);
-  const most = Math.max(1, ...buckets.map((bucket) => VERDICTS.reduce((sum, [of]) => sum + bucket[of], 0)));
+/**
+ * Draws the decisions over time by verdict.
+ * @param {Bucket[]} buckets the earliest first
+ */
+export function drawDecisions(buckets) {
+  /** @param {"allowed" | "held" | "denied"} verdict */
+  const total = (verdict) => buckets.reduce((sum, bucket) => sum + bucket[verdict], 0);
+  const most = Math.max(1, ...buckets.map((bucket) => VERDICTS.reduce((sum, [verdict]) => sum + bucket[verdict], 0)));
   const [width, height, gap] = [600, 140, 2];
   const each = width / Math.max(1, buckets.length);
   const columns = buckets.flatMap((bucket, at) => {
     let foot = height;
-    return VERDICTS.map(([of, label]) => {
-      const tall = (bucket[of] / most) * (height - 4);
+    return VERDICTS.map(([verdict, label]) => {
+      const tall = (bucket[verdict] / most) * (height - 4);
       foot -= tall;
       if (tall === 0) return null;
-      return svg("rect", { class: of, x: at * each + gap / 2, y: foot, width: Math.max(1, each - gap), height: tall }, svg("title", {}, `${when(bucket.at)}: ${bucket[of]} ${label.toLowerCase()}`));
+      return svg(
+        "rect",
+        { class: verdict, x: at * each + gap / 2, y: foot, width: Math.max(1, each - gap), height: tall },
+        svg("title", {}, `${formatTime(bucket.at)}: ${bucket[verdict]} ${label.toLowerCase()}`),
+      );
     });
   });
-  const summary = VERDICTS.map(([of, label]) => `${total(of)} ${label.toLowerCase()}`).join(", ");
+  const summary = VERDICTS.map(([verdict, label]) => `${total(verdict)} ${label.toLowerCase()}`).join(", ");
   return h(
     "figure",
     { class: "decisions" },
     svg(
       "svg",
-      { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Decisions over time: ${summary}.`, preserveAspectRatio: "none" },
+      {
+        viewBox: `0 0 ${width} ${height}`,
+        role: "img",
+        "aria-label": `Decisions over time: ${summary}.`,
+        preserveAspectRatio: "none",
+      },
       svg("line", { class: "ground", x1: "0", x2: String(width), y1: String(height), y2: String(height) }),
       columns,
     ),
-    h("div", { class: "axis muted" }, h("span", {}, buckets.length > 0 ? when(buckets[0].at) : ""), h("span", {}, `most at once: ${most}`), h("span", {}, "now")),
-    h("figcaption", {}, VERDICTS.map(([of, label]) => h("span", { class: `key ${of}` }, h("span", { class: "swatch", "aria-hidden": "true" }), `${total(of)} ${label.toLowerCase()}`))),
+    h(
+      "div",
+      { class: "axis muted" },
+      h("span", {}, buckets.length > 0 ? formatTime(buckets[0].at) : ""),
+      h("span", {}, `highest: ${most}`),
+      h("span", {}, "now"),
+    ),
+    h(
+      "figcaption",
+      {},
+      VERDICTS.map(([verdict, label]) =>
+        h(
+          "span",
+          { class: `key ${verdict}` },
+          h("span", { class: "swatch", "aria-hidden": "true" }),
+          `${total(verdict)} ${label.toLowerCase()}`,
+        ),
+      ),
+    ),
     h(
       "details",
       { "data-name": "decisions" },
@@ -70,8 +126,28 @@ export function decisions(buckets) {
         h(
           "table",
           {},
-          h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "From"), VERDICTS.map(([, label]) => h("th", { scope: "col", class: "number" }, label)))),
-          h("tbody", {}, buckets.map((bucket) => h("tr", {}, h("th", { scope: "row" }, when(bucket.at)), VERDICTS.map(([of]) => h("td", { class: "number" }, String(bucket[of])))))),
+          h(
+            "thead",
+            {},
+            h(
+              "tr",
+              {},
+              h("th", { scope: "col" }, "From"),
+              VERDICTS.map(([, label]) => h("th", { scope: "col", class: "number" }, label)),
+            ),
+          ),
+          h(
+            "tbody",
+            {},
+            buckets.map((bucket) =>
+              h(
+                "tr",
+                {},
+                h("th", { scope: "row" }, formatTime(bucket.at)),
+                VERDICTS.map(([verdict]) => h("td", { class: "number" }, String(bucket[verdict]))),
+              ),
+            ),
+          ),
         ),
       ),
     ),

@@ -1,48 +1,64 @@
-// A second look before an act: what will be done is said again, and a button says it once more.
+// A confirmation before an act: the dialog says again what will be done, and its button names the act.
 
-import { fill, fresh, h, trouble } from "./dom.js";
+import { errorBox, fill, h, uniqueId } from "./dom.js";
 
-/** A second tap that follows the first at once was not meant. */
+/** A click this soon after the dialog opened is ignored, because it may be the second of a double click. */
 const SETTLE_MS = 600;
 
 /**
- * Asks, and gives what `perform` gave; undefined if the person let it be. `perform` may throw: that is said in place, and
- * can be tried again. `check` says what is still missing, or nothing.
+ * Asks for confirmation. Returns the result of `perform`, or undefined if the person cancelled. The dialog shows an error
+ * that `perform` throws, and can be confirmed again. `check` returns what is still missing, or null.
+ * @param {object} options
+ * @param {string} options.title
+ * @param {Child} options.content
+ * @param {string} options.label
+ * @param {string} [options.kind]
+ * @param {() => string | null} [options.check]
+ * @param {() => Promise<any>} options.perform
+ * @returns {Promise<any>}
  */
 export function ask({ title, content, label, kind = "primary", check = () => null, perform }) {
-  return new Promise((done) => {
+  return new Promise((resolve) => {
     const before = document.activeElement;
     const opened = performance.now();
-    const heading = h("h2", { id: fresh("title"), tabindex: "-1" }, title);
-    const told = h("div", { class: "told" });
-    const no = h("button", { type: "button" }, "Go back");
+    const heading = h("h2", { id: uniqueId("title"), tabindex: "-1" }, title);
+    const status = h("div", { class: "told" });
+    const no = h("button", { type: "button" }, "Cancel");
     const yes = h("button", { type: "button", class: kind }, label);
-    const box = h("dialog", { "aria-labelledby": heading.id }, heading, content, told, h("div", { class: "acts" }, no, yes));
+    const box = h(
+      "dialog",
+      { "aria-labelledby": heading.id },
+      heading,
+      content,
+      status,
+      h("div", { class: "acts" }, no, yes),
+    );
+    /** @type {any} */
     let result;
     let isBusy = false;
     no.addEventListener("click", () => isBusy || box.close());
     box.addEventListener("cancel", (event) => isBusy && event.preventDefault());
     box.addEventListener("close", () => {
       box.remove();
-      if (before?.isConnected) before.focus({ preventScroll: true });
-      done(result);
+      if (before instanceof HTMLElement && before.isConnected) before.focus({ preventScroll: true });
+      resolve(result);
     });
     yes.addEventListener("click", async () => {
       if (isBusy || performance.now() - opened < SETTLE_MS) return;
       const missing = check();
       if (missing) {
-        fill(told, h("p", { class: "trouble", role: "alert" }, missing));
+        fill(status, h("p", { class: "trouble", role: "alert" }, missing));
         return;
       }
       isBusy = true;
       yes.setAttribute("aria-disabled", "true");
-      fill(told, h("p", { class: "muted", role: "status" }, "One moment…"));
+      fill(status, h("p", { class: "muted", role: "status" }, "One moment…"));
       try {
         result = await perform();
         isBusy = false;
         box.close();
       } catch (failure) {
-        fill(told, trouble(failure));
+        fill(status, errorBox(failure));
       } finally {
         isBusy = false;
         yes.removeAttribute("aria-disabled");
@@ -50,15 +66,26 @@ export function ask({ title, content, label, kind = "primary", check = () => nul
     });
     document.body.append(box);
     box.showModal();
-    // Not a button: whoever presses Enter twice has not agreed.
+    // The focus is on no button, so that pressing Enter twice confirms nothing.
     heading.focus();
   });
 }
 
-/** A line in which people say why. */
+/**
+ * Returns a field for a reason.
+ * @param {string} label
+ * @param {string} hint
+ * @returns {ReasonField}
+ */
 export function reasonField(label, hint, isRequired = true) {
-  const input = h("input", { type: "text", maxlength: "500", autocomplete: "off", "aria-required": isRequired ? "true" : undefined });
-  const id = (input.id = fresh("reason"));
+  const input = h("input", {
+    type: "text",
+    maxlength: "500",
+    autocomplete: "off",
+    "aria-required": isRequired ? "true" : undefined,
+  });
+  const id = uniqueId("reason");
+  input.id = id;
   const element = h(
     "div",
     { class: "field" },
@@ -67,5 +94,14 @@ export function reasonField(label, hint, isRequired = true) {
     hint && h("p", { class: "hint", id: `${id}-hint` }, hint),
   );
   if (hint) input.setAttribute("aria-describedby", `${id}-hint`);
-  return { element, input, text: () => input.value.trim(), check: () => (isRequired && input.value.trim() === "" ? (input.focus(), "Say why first: it stands in the audit chain.") : null) };
+  return {
+    element,
+    input,
+    text: () => input.value.trim(),
+    check: () => {
+      if (!isRequired || input.value.trim() !== "") return null;
+      input.focus();
+      return "Enter a reason: the audit log keeps it.";
+    },
+  };
 }

@@ -1,130 +1,242 @@
-// Elements, made one by one. What data says becomes text and nothing else.
+// Builds elements one by one. Data becomes text, and never markup.
+
+import { asFailure } from "./api.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
-function put(element, props, children) {
+/**
+ * @template {Element} E
+ * @param {E} element
+ * @param {Props | undefined} props
+ * @param {Child[]} children
+ * @returns {E}
+ */
+function build(element, props, children) {
   for (const [name, value] of Object.entries(props ?? {})) {
     if (value === undefined || value === null || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else if (name === "href") element.setAttribute("href", local(value));
+    else if (name === "href") element.setAttribute("href", localAddress(value));
     else element.setAttribute(name, value === true ? "" : String(value));
   }
-  element.append(...children.flat(Infinity).filter((child) => child !== undefined && child !== null && child !== false));
+  element.append(...flatten(children));
   return element;
 }
 
-/** `h("p", { class: "muted" }, "text", child)`; properties that begin with `on` are listeners. */
+/**
+ * @param {Child} child
+ * @returns {(Node | string)[]}
+ */
+function flatten(child) {
+  if (Array.isArray(child)) return child.flatMap(flatten);
+  if (child === undefined || child === null || child === false) return [];
+  return [typeof child === "number" ? String(child) : child];
+}
+
+/**
+ * Builds an element: `h("p", { class: "muted" }, "text", child)`. Properties that begin with `on` are listeners.
+ * @template {keyof HTMLElementTagNameMap} K
+ * @param {K} tag
+ * @param {Props} [props]
+ * @param {Child[]} children
+ */
 export function h(tag, props, ...children) {
-  return put(document.createElement(tag), props, children);
+  return build(document.createElement(tag), props, children);
 }
 
-/** The same, of pictures. */
+/**
+ * Builds an element of SVG.
+ * @template {keyof SVGElementTagNameMap} K
+ * @param {K} tag
+ * @param {Props} [props]
+ * @param {Child[]} children
+ */
 export function svg(tag, props, ...children) {
-  return put(document.createElementNS(SVG, tag), props, children);
+  return build(document.createElementNS(SVG, tag), props, children);
 }
 
-/** No link leads elsewhere, and none is a script. */
-function local(address) {
+/**
+ * Returns an address of this page: a link leads nowhere else, and is no script.
+ * @param {string} address
+ */
+function localAddress(address) {
   return /^(#|\/(?!\/))/.test(address) ? address : "#/";
 }
 
-/** Puts these in the place of what stands in an element. */
+/**
+ * Replaces the content of an element. Empty texts are left out.
+ * @template {Element} E
+ * @param {E} element
+ * @param {Child[]} children
+ * @returns {E}
+ */
 export function fill(element, ...children) {
-  element.replaceChildren(...children.flat(Infinity).filter(Boolean));
+  element.replaceChildren(...flatten(children).filter(Boolean));
   return element;
 }
 
-let names = 0;
-
-/** An id that no other element has. */
-export function fresh(of) {
-  names += 1;
-  return `${of}-${names}`;
+/**
+ * Returns the page's element with this id.
+ * @param {string} id
+ */
+export function byId(id) {
+  const element = document.getElementById(id);
+  if (element === null) throw new Error(`the page has no element ${id}`);
+  return element;
 }
 
-/** A labelled field; `hint` stands below it. */
+let ids = 0;
+
+/**
+ * Returns an id that no other element has.
+ * @param {string} prefix
+ */
+export function uniqueId(prefix) {
+  ids += 1;
+  return `${prefix}-${ids}`;
+}
+
+/**
+ * Returns a labelled field, with an optional hint below it.
+ * @param {string} label
+ * @param {HTMLInputElement | HTMLSelectElement | HTMLTextAreaElement} input
+ * @param {string} [hint]
+ */
 export function field(label, input, hint) {
-  const id = input.id || fresh("field");
+  const id = input.id || uniqueId("field");
   input.id = id;
-  const told = hint ? h("p", { class: "hint", id: `${id}-hint` }, prose(hint)) : null;
-  if (told) input.setAttribute("aria-describedby", told.id);
-  return h("div", { class: "field" }, h("label", { for: id }, label), input, told);
+  const note = hint ? h("p", { class: "hint", id: `${id}-hint` }, withCode(hint)) : null;
+  if (note) input.setAttribute("aria-describedby", note.id);
+  return h("div", { class: "field" }, h("label", { for: id }, label), input, note);
 }
 
-/** A choice of some words. */
+/**
+ * Returns a select element.
+ * @param {[string, string][]} options values and labels
+ * @param {string} value
+ * @param {Props} [props]
+ */
 export function select(options, value, props) {
-  const chosen = h("select", props, options.map(([word, label]) => h("option", { value: word }, label)));
-  chosen.value = value;
-  return chosen;
+  const element = h(
+    "select",
+    props,
+    options.map(([word, label]) => h("option", { value: word }, label)),
+  );
+  element.value = value;
+  return element;
 }
 
-/** Lets choose among these operations; what was chosen stays if it is among them. */
-export function offer(chosen, operations, isWanted) {
-  const { value } = chosen;
+/**
+ * Fills a select element with the wanted operations, and keeps its value if that is one of them.
+ * @param {HTMLSelectElement} element
+ * @param {Operation[]} operations
+ * @param {(operation: Operation) => boolean} isWanted
+ */
+export function offerOperations(element, operations, isWanted) {
+  const { value } = element;
   const wanted = operations.filter(isWanted);
-  fill(chosen, wanted.map(({ operation, summary }) => h("option", { value: operation }, `${operation}: ${summary}`)));
-  if (wanted.some(({ operation }) => operation === value)) chosen.value = value;
+  fill(
+    element,
+    wanted.map(({ operation, summary }) => h("option", { value: operation }, `${operation}: ${summary}`)),
+  );
+  if (wanted.some(({ operation }) => operation === value)) element.value = value;
 }
 
-/** A text whose `names` stand out. */
-export function prose(text) {
+/**
+ * Returns a text with its parts between backticks as code.
+ * @param {string} text
+ * @returns {Child[]}
+ */
+export function withCode(text) {
   return text.split("`").map((part, at) => (at % 2 === 1 ? h("code", {}, part) : part));
 }
 
-/** A moment, with all of it for who wants to know. */
-export function moment(text, iso) {
+/**
+ * Returns a time element, whose title is the whole date.
+ * @param {string} text
+ * @param {string} iso
+ */
+export function timeTag(text, iso) {
   return h("time", { datetime: iso, title: new Date(iso).toLocaleString() }, text);
 }
 
-/** A short word in a frame. */
+/**
+ * @param {string} word
+ * @param {string} [kind]
+ */
 export function badge(word, kind) {
   return h("span", { class: `badge ${kind ?? ""}` }, word);
 }
 
-/** What is said for a while at the foot of the page, and read aloud. */
+/**
+ * Shows a message at the foot of the page for a while; screen readers read it aloud.
+ * @param {string} text
+ * @param {string} [kind]
+ */
 export function toast(text, kind = "good") {
-  const place = document.getElementById("toasts");
-  const told = h("p", { class: `toast ${kind}` }, text);
-  place.append(told);
-  setTimeout(() => told.remove(), 8000);
+  const message = h("p", { class: `toast ${kind}` }, text);
+  byId("toasts").append(message);
+  setTimeout(() => message.remove(), 8000);
 }
 
-/** An error in words, with what to do. */
-export function trouble(failure, again) {
+/**
+ * Shows an error, with a button that tries again.
+ * @param {unknown} thrown
+ * @param {() => void} [retry]
+ */
+export function errorBox(thrown, retry) {
+  const { message, violations } = asFailure(thrown);
   return h(
     "div",
     { class: "trouble", role: "alert" },
-    h("p", {}, failure.message ?? String(failure)),
-    (failure.violations ?? []).length > 0 && h("ul", {}, failure.violations.map((one) => h("li", {}, one))),
-    again && h("button", { type: "button", class: "quiet", onclick: again }, "Try again"),
+    h("p", {}, message),
+    violations.length > 0 &&
+      h(
+        "ul",
+        {},
+        violations.map((one) => h("li", {}, one)),
+      ),
+    retry && h("button", { type: "button", class: "quiet", onclick: retry }, "Try again"),
   );
 }
 
 /**
- * A part of a page under a title. What `load` gives is drawn when it is new; where nothing can be had, that stands there
- * until something can.
+ * Returns a section of a page. It draws the data that `load` returns whenever they change, and shows an error while they
+ * cannot be loaded.
+ * @template T
+ * @param {string} id
+ * @param {string} title
+ * @param {() => Promise<T>} load
+ * @param {(data: T, refresh: () => Promise<void>) => Child} draw
+ * @param {Child[]} more elements beside the title
+ * @returns {Card}
  */
 export function card(id, title, load, draw, ...more) {
-  const place = h("div", {}, h("p", { class: "waiting" }, "One moment…"));
+  const body = h("div", {}, h("p", { class: "waiting" }, "One moment…"));
   const heading = h("h2", { id }, title);
-  const element = h("section", { class: "card", "aria-labelledby": id }, more.length > 0 ? h("div", { class: "heading" }, heading, more) : heading, place);
+  const element = h(
+    "section",
+    { class: "card", "aria-labelledby": id },
+    more.length > 0 ? h("div", { class: "heading" }, heading, more) : heading,
+    body,
+  );
   let last = "";
 
   async function refresh() {
-    let all;
+    let data;
     try {
-      all = await load();
+      data = await load();
     } catch (failure) {
       last = "";
-      fill(place, trouble(failure, refresh));
+      fill(body, errorBox(failure, refresh));
       return;
     }
-    const print = JSON.stringify(all);
-    if (print === last) return;
-    last = print;
-    const isOpen = place.querySelector("details")?.open ?? false;
-    fill(place, draw(all, refresh));
-    if (isOpen && place.querySelector("details")) place.querySelector("details").open = true;
+    const text = JSON.stringify(data);
+    if (text === last) return;
+    last = text;
+    const isOpen = body.querySelector("details")?.open ?? false;
+    fill(body, draw(data, refresh));
+    const details = body.querySelector("details");
+    if (isOpen && details) details.open = true;
   }
 
   return { element, refresh };

@@ -1,102 +1,211 @@
-// Calls of which nobody knows what became, and what people say of them.
+// Calls of unknown outcome, and the acts by which operators settle them.
 
 import { get, post } from "./api.js";
 import { ask, reasonField } from "./dialog.js";
-import { badge, card, field, h, moment, toast } from "./dom.js";
-import { ago, person } from "./words.js";
+import { badge, card, field, h, timeTag, toast } from "./dom.js";
+import { formatAgo, personName } from "./words.js";
 
+/** @type {Record<string, string>} */
 const WHY = {
   silent: "upstream did not answer",
-  broken: "upstream's answer broke off",
-  unproven: "upstream's answer proves nothing",
-  lapsed: "the gate that sent it went away",
+  broken: "upstream's answer was cut off",
+  unproven: "upstream's answer does not show the outcome",
+  unbelieved: "upstream answered with a success that is not the answer to this call",
+  lapsed: "the gate that sent it stopped",
+  forgotten: "the store lost its record",
 };
 
-export function section(desk) {
+/** @param {App} app */
+export function section(app) {
+  /** @returns {Promise<{ requests: UnknownRequest[], next: string | null }>} */
   const load = async () => (await get("requests", { state: "unknown", limit: 50 })).body;
-  return card("doubts", "In doubt", load, (all, refresh) =>
+  return card("doubts", "Unknown outcome", load, (all, refresh) =>
     all.requests.length === 0
-      ? h("p", { class: "muted" }, "None. Calls whose outcome nobody knows appear here; limits count them until somebody does.")
+      ? h(
+          "p",
+          { class: "muted" },
+          "None. Calls with an unknown outcome appear here; limits count them until the outcome is known.",
+        )
       : [
-          h("p", { class: "muted" }, "It may have been done or not, so it counts, and is never sent again by itself. Find out from upstream what became of it."),
-          h("ul", { class: "plain" }, all.requests.map((request) => one(desk, request, refresh))),
-          all.next && h("p", { class: "muted" }, "There are more; `sluice requests list` lists them all."),
+          h(
+            "p",
+            { class: "muted" },
+            "Upstream may have executed these calls, so limits count them, and the gate never sends them again. Check the outcome with upstream.",
+          ),
+          h(
+            "ul",
+            { class: "plain" },
+            all.requests.map((request) => requestItem(app, request, refresh)),
+          ),
+          all.next && h("p", { class: "muted" }, "There are more; `sluice requests list` lists all of them."),
         ],
   );
 }
 
-function one(desk, request, refresh) {
-  const isOperator = desk.may("operator");
-  const isMine = request.saidAbsent === person(desk.me.person);
+/**
+ * @param {App} app
+ * @param {UnknownRequest} request
+ * @param {() => void} refresh
+ */
+function requestItem(app, request, refresh) {
+  const isOperator = app.may("operator");
+  const isMine = request.saidAbsent === personName(app.session().person);
+  const gaveUp = request.saidAbandoned === personName(app.session().person);
   const label = request.requestId ?? request.name;
   return h(
     "li",
     { class: "became warn" },
-    h("p", {}, h("strong", { class: "code" }, label), " ", badge(request.environment === "sandbox" ? "Sandbox" : "Production", "note")),
-    h("p", {}, `${request.operation}, asked by ${person(request.owner)}: ${WHY[request.doubt] ?? request.doubt}, `, request.since && moment(ago(request.since), request.since), `. Upstream was asked ${request.looks === 1 ? "once" : `${request.looks ?? 0} times`}.`),
-    request.saidAbsent && h("p", {}, isMine ? "You say that it was not executed. One more operator has to." : `${request.saidAbsent} says that it was not executed. One more operator has to.`),
-    h("p", {}, h("a", { href: `#/history/${request.environment}/${encodeURIComponent(request.name)}` }, "Its story")),
+    h(
+      "p",
+      {},
+      h("strong", { class: "code" }, label),
+      " ",
+      badge(request.environment === "sandbox" ? "Sandbox" : "Production", "note"),
+    ),
+    h(
+      "p",
+      {},
+      `${request.operation}, requested by ${personName(request.owner)}: ${WHY[request.doubt] ?? request.doubt}, `,
+      request.since && timeTag(formatAgo(request.since), request.since),
+      request.lookup
+        ? `. Looked for its record with ${request.lookup} ${request.looks === 1 ? "once" : `${request.looks ?? 0} times`}.`
+        : ". No read of the API finds such a call: only people can find out what became of it.",
+    ),
+    request.saidAbsent &&
+      h(
+        "p",
+        {},
+        isMine
+          ? "You confirmed that it was not executed. One more operator must confirm it."
+          : `${request.saidAbsent} confirmed that it was not executed. One more operator must confirm it.`,
+      ),
+    request.saidAbandoned &&
+      h(
+        "p",
+        {},
+        gaveUp
+          ? "You confirmed that nobody will ever know. One more operator must confirm it."
+          : `${request.saidAbandoned} confirmed that nobody will ever know. One more operator must confirm it.`,
+      ),
+    h(
+      "p",
+      {},
+      h(
+        "a",
+        { href: `#/history/${request.environment}/${encodeURIComponent(request.name)}` },
+        "Audit entries of this request",
+      ),
+    ),
     isOperator &&
       h(
         "div",
         { class: "acts" },
-        h("button", { type: "button", onclick: () => absent(request, refresh), disabled: isMine }, "It was not executed…"),
-        h("button", { type: "button", onclick: () => executed(request, refresh) }, "It was executed…"),
+        h(
+          "button",
+          { type: "button", onclick: () => settleAsAbsent(request, refresh), disabled: isMine },
+          "Not executed…",
+        ),
+        h("button", { type: "button", onclick: () => settleAsExecuted(request, refresh) }, "Executed…"),
+        h("button", { type: "button", onclick: () => giveUp(request, refresh), disabled: gaveUp }, "Nobody will know…"),
       ),
   );
 }
 
-async function absent(request, refresh) {
-  const reason = reasonField("How you know", "Another operator, who has to say the same, reads it in the audit chain.");
+/**
+ * @param {UnknownRequest} request
+ * @param {() => void} refresh
+ */
+async function settleAsAbsent(request, refresh) {
+  const reason = reasonField("How you know", "The other operator who must confirm this reads it in the audit log.");
   const answer = await ask({
-    title: "It was not executed?",
+    title: "Resolve as not executed?",
     content: [
       h("p", {}, h("strong", { class: "code" }, request.requestId ?? request.name)),
-      h("p", {}, "When two operators say so, limits get back what it took, and its caller may send it again. If it was executed after all, it is then paid twice."),
+      h(
+        "p",
+        {},
+        "When two operators confirm this, limits no longer count the call, and its caller may send it again. If upstream did execute it, it is then paid twice.",
+      ),
       reason.element,
     ],
-    label: request.saidAbsent ? "It was not executed: settle it" : "It was not executed",
+    label: request.saidAbsent ? "Confirm: not executed" : "Not executed",
     kind: "bad",
     check: reason.check,
-    perform: async () => (await post(path(request), { outcome: "absent", reason: reason.text() })).body,
+    perform: async () => (await post(resolvePath(request), { outcome: "absent", reason: reason.text() })).body,
   });
   if (!answer) return;
-  toast(answer.missing > 0 ? "Noted. One more operator has to say so." : "Settled: it was not executed.", answer.missing > 0 ? "warn" : "good");
+  toast(
+    answer.missing > 0 ? "Recorded. One more operator must confirm it." : "Resolved: not executed.",
+    answer.missing > 0 ? "warn" : "good",
+  );
   refresh();
 }
 
-async function executed(request, refresh) {
-  const record = h("textarea", { rows: "6", spellcheck: "false", autocomplete: "off" });
-  const reason = reasonField("How you know", "It stands in the audit chain.");
-  let read = null;
+/**
+ * @param {UnknownRequest} request
+ * @param {() => void} refresh
+ */
+async function giveUp(request, refresh) {
+  const reason = reasonField("What you tried", "The other operator who must confirm this reads it in the audit log.");
   const answer = await ask({
-    title: "It was executed?",
+    title: "Give up finding the outcome?",
     content: [
       h("p", {}, h("strong", { class: "code" }, request.requestId ?? request.name)),
-      field("Upstream's record of it, as JSON", record, "Its caller is answered with exactly this."),
+      h(
+        "p",
+        {},
+        "When two operators confirm this, the call is never sent again, limits keep counting it, and its caller hears that its outcome will stay unknown.",
+      ),
       reason.element,
     ],
-    label: "It was executed",
+    label: request.saidAbandoned ? "Confirm: nobody will know" : "Nobody will know",
+    kind: "bad",
+    check: reason.check,
+    perform: async () => (await post(resolvePath(request), { outcome: "abandoned", reason: reason.text() })).body,
+  });
+  if (!answer) return;
+  toast(answer.missing > 0 ? "Recorded. One more operator must confirm it." : "Given up.", "warn");
+  refresh();
+}
+
+/**
+ * @param {UnknownRequest} request
+ * @param {() => void} refresh
+ */
+async function settleAsExecuted(request, refresh) {
+  const record = h("textarea", { rows: "6", spellcheck: "false", autocomplete: "off" });
+  const reason = reasonField("How you know", "The audit log keeps it.");
+  /** @type {any} */
+  let parsed = null;
+  const answer = await ask({
+    title: "Resolve as executed?",
+    content: [
+      h("p", {}, h("strong", { class: "code" }, request.requestId ?? request.name)),
+      field("Upstream's record of the call, as JSON", record, "The caller gets exactly this as the answer."),
+      reason.element,
+    ],
+    label: "Resolve as executed",
     check: () => {
       try {
-        read = JSON.parse(record.value);
+        parsed = JSON.parse(record.value);
       } catch {
-        read = null;
+        parsed = null;
       }
-      if (read === null || typeof read !== "object" || Array.isArray(read)) {
+      if (parsed === null || typeof parsed !== "object" || Array.isArray(parsed)) {
         record.focus();
-        return "The record is not a JSON object. Copy it whole from upstream.";
+        return "The record is not a JSON object. Copy the complete record from upstream.";
       }
       return reason.check();
     },
-    perform: async () => (await post(path(request), { outcome: "executed", record: read, reason: reason.text() })).body,
+    perform: async () =>
+      (await post(resolvePath(request), { outcome: "executed", record: parsed, reason: reason.text() })).body,
   });
   if (!answer) return;
-  toast("Settled: it was executed.");
+  toast("Resolved: executed.");
   refresh();
 }
 
-function path({ environment, name }) {
+/** @param {UnknownRequest} request */
+function resolvePath({ environment, name }) {
   return `requests/${environment}/${name}/resolve`;
 }
-

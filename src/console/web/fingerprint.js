@@ -1,61 +1,72 @@
-// The fingerprint of the bytes that are shown, computed here: what the gate says of it is not believed.
+// Computes the fingerprint of the bytes that the page shows, because the page does not trust the gate's own figure.
 
-/** Whether this browser can; it does so on pages that came by HTTPS or from this very machine. */
+/** Returns true if this browser can compute fingerprints: it can on pages from HTTPS or from this machine. */
 export function canCompute() {
   return globalThis.isSecureContext && globalThis.crypto?.subtle !== undefined;
 }
 
-/** SHA-256 over operation, method, path, query and body, each behind its length. */
+/**
+ * Returns the SHA-256 over operation, method, path, query and body, each after its length.
+ * @param {string} operation
+ * @param {SentRequest} request
+ */
 export async function fingerprint(operation, { method, target, body }) {
   const at = target.indexOf("?");
   const [path, query] = at < 0 ? [target, ""] : [target.slice(0, at), target.slice(at + 1)];
   const parts = [operation, method, path, query, body].map((part) => new TextEncoder().encode(part));
   const whole = new Uint8Array(parts.reduce((sum, part) => sum + 8 + part.length, 0));
   const view = new DataView(whole.buffer);
-  let place = 0;
+  let offset = 0;
   for (const part of parts) {
-    view.setBigUint64(place, BigInt(part.length));
-    whole.set(part, place + 8);
-    place += 8 + part.length;
+    view.setBigUint64(offset, BigInt(part.length));
+    whole.set(part, offset + 8);
+    offset += 8 + part.length;
   }
   const digest = await crypto.subtle.digest("SHA-256", whole);
   return Array.from(new Uint8Array(digest), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 /**
- * What is wrong with the bytes of a hold, or nothing. The words are the gate's, so each amount that they tell must stand
- * in the bytes.
+ * Compares a hold's bytes with its fingerprint and with its description: the gate wrote the description, so each amount in
+ * it must also be in the bytes.
+ * @param {Hold} hold
+ * @param {SentRequest} sent
+ * @param {string[]} amounts
+ * @returns {Promise<ByteCheck>}
  */
-export async function doubts(hold, amounts) {
+export async function checkBytes(hold, sent, amounts) {
   if (!canCompute()) {
     return {
       kind: "insecure",
-      text: "This page came without HTTPS, so the browser does not compute fingerprints, and nobody can be sure of what is shown. Open it by HTTPS to vote; the command line, `sluice approvals`, does it too.",
+      text: "This page was loaded without HTTPS, so the browser cannot compute fingerprints and cannot verify what is shown. Open it over HTTPS to vote, or use the command `sluice approvals`.",
     };
   }
-  const computed = await fingerprint(hold.operation, hold.sent);
+  const computed = await fingerprint(hold.operation, sent);
   if (computed !== hold.fingerprint) {
     return {
       kind: "wrong",
-      computed,
-      text: "The bytes that are shown have another fingerprint than the gate tells. Do not judge this, and tell at once who runs the gate.",
+      text: "The bytes on this page do not match the fingerprint from the gate. Do not vote, and report this to the gate's operators at once.",
     };
   }
-  const there = values(hold.sent.body);
-  const missing = amounts.filter((amount) => !there.has(amount));
+  const present = textsAndNumbers(sent.body);
+  const missing = amounts.filter((amount) => !present.has(amount));
   if (missing.length > 0) {
     return {
       kind: "wrong",
-      computed,
-      text: `The words tell an amount that does not stand in the bytes (${missing.join(", ")}). Do not judge this, and tell at once who runs the gate.`,
+      text: `The description has an amount that is not in the bytes (${missing.join(", ")}). Do not vote, and report this to the gate's operators at once.`,
     };
   }
-  return { kind: "good", computed };
+  return { kind: "good", text: "" };
 }
 
-/** Every text and number in a body. */
-function values(body) {
+/**
+ * Returns every text and number in a body.
+ * @param {string} body
+ */
+function textsAndNumbers(body) {
+  /** @type {Set<string>} */
   const found = new Set();
+  /** @param {any} value */
   const walk = (value) => {
     if (value !== null && typeof value === "object") Object.values(value).forEach(walk);
     else if (value !== null) found.add(String(value));

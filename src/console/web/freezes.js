@@ -1,20 +1,28 @@
-// Money that is stopped: said above everything, and done or lifted with a second look.
+// Freezes: the banner above every view, and the acts that freeze and unfreeze.
 
 import { get, post } from "./api.js";
 import { ask, reasonField } from "./dialog.js";
-import { field, h, moment, offer, select, toast, trouble } from "./dom.js";
-import { when } from "./words.js";
+import { errorBox, field, h, offerOperations, select, timeTag, toast } from "./dom.js";
+import { formatTime } from "./words.js";
 
-/** What a freeze stops. */
-function scope(of) {
-  if (of === "all") return "all money";
-  if (of === "restored") return "all money, until somebody knows what was paid that a restored store does not know";
-  if (of.operation) return `the operation ${of.operation}`;
-  return `what ${of.caller.issuer}/${of.caller.subject} asks for`;
+/**
+ * Describes what a freeze stops.
+ * @param {Scope} scope
+ */
+function describeScope(scope) {
+  if (scope === "all") return "all money";
+  if (scope === "restored") return "all money, because the store was restored or lost data";
+  if (scope.caller === undefined) return `the operation ${scope.operation}`;
+  return `the money of caller ${scope.caller.issuer}/${scope.caller.subject}`;
 }
 
-/** Above everything, as long as anything is frozen. */
-export function banner(freezes) {
+/**
+ * Returns the banner above every view, or null if money can move.
+ * @param {Freeze[]} freezes
+ * @param {Stop[]} stops
+ */
+export function banner(freezes, stops) {
+  if (stops.length > 0) return stopped(stops);
   if (freezes.length === 0) return null;
   const first = freezes[0];
   const many = freezes.length > 1 ? ` And ${freezes.length - 1} more.` : "";
@@ -22,21 +30,39 @@ export function banner(freezes) {
     "p",
     { class: "frozen", role: "status" },
     h("strong", {}, `Frozen in ${first.environment}: `),
-    `${scope(first.scope)}${first.reason ? ` – ${first.reason}` : ""}.${many} `,
-    h("a", { href: "#/overview" }, "See"),
+    `${describeScope(first.scope)}${first.reason ? ` – ${first.reason}` : ""}.${many} `,
+    h("a", { href: "#/overview" }, "Details"),
   );
 }
 
-/** Whether money moves, and the acts of operators. */
-export function section(desk, redraw) {
-  const { frozen } = desk;
-  const isOperator = desk.may("operator");
+/**
+ * Says why the store stops money.
+ * @param {Stop[]} stops
+ */
+function stopped(stops) {
+  return h(
+    "p",
+    { class: "frozen", role: "status" },
+    h("strong", {}, "No money moves: "),
+    `${stops.map((stop) => stop.text).join("; ")}. Reads go on.`,
+  );
+}
+
+/**
+ * Returns the section that lists the freezes, with the acts of operators.
+ * @param {App} app
+ * @param {() => void} redraw
+ */
+export function section(app, redraw) {
+  const { frozen, stops } = app;
+  const isOperator = app.may("operator");
   return h(
     "section",
     { class: "card", "aria-labelledby": "money" },
     h("h2", { id: "money" }, "Money"),
+    stops.length > 0 && stopped(stops),
     frozen.length === 0
-      ? h("p", { class: "became good" }, "Nothing is frozen: money moves as the rules say.")
+      ? h("p", { class: "became good" }, "Nothing is frozen.")
       : h(
           "ul",
           { class: "plain" },
@@ -44,69 +70,125 @@ export function section(desk, redraw) {
             h(
               "li",
               { class: "became bad" },
-              h("p", {}, h("strong", {}, `Frozen in ${freeze.environment}: ${scope(freeze.scope)}`)),
-              h("p", {}, freeze.reason ? `“${freeze.reason}”` : "No reason was given.", freeze.by && ` – ${freeze.by}`, ", ", moment(when(freeze.at), freeze.at)),
-              isOperator && h("button", { type: "button", onclick: () => lift(freeze, redraw) }, "Let it go again…"),
+              h("p", {}, h("strong", {}, `Frozen in ${freeze.environment}: ${describeScope(freeze.scope)}`)),
+              h(
+                "p",
+                {},
+                freeze.reason ? `“${freeze.reason}”` : "No reason was given.",
+                freeze.by && ` – ${freeze.by}`,
+                ", ",
+                timeTag(formatTime(freeze.at), freeze.at),
+              ),
+              isOperator && h("button", { type: "button", onclick: () => unfreeze(freeze, redraw) }, "Unfreeze…"),
             ),
           ),
         ),
-    isOperator && h("p", {}, h("button", { type: "button", class: "bad", id: "freeze", onclick: () => freeze(redraw) }, "Freeze…")),
-    !isOperator && h("p", { class: "muted" }, "Operators freeze, and lift."),
+    isOperator &&
+      h(
+        "p",
+        {},
+        h("button", { type: "button", class: "bad", id: "freeze", onclick: () => addFreeze(redraw) }, "Freeze…"),
+      ),
+    !isOperator && h("p", { class: "muted" }, "Operators can freeze and unfreeze."),
   );
 }
 
-async function freeze(redraw) {
-  const environment = select([["production", "Production"], ["sandbox", "Sandbox"]], "production");
-  const of = select([["all", "All money"], ["operation", "One operation"], ["caller", "One caller"]], "all");
+/** @param {() => void} redraw */
+async function addFreeze(redraw) {
+  const environment = select(
+    [
+      ["production", "Production"],
+      ["sandbox", "Sandbox"],
+    ],
+    "production",
+  );
+  const kind = select(
+    [
+      ["all", "All money"],
+      ["operation", "One operation"],
+      ["caller", "One caller"],
+    ],
+    "all",
+  );
   const operation = select([], "");
   const caller = h("input", { type: "text", autocomplete: "off", autocapitalize: "off", spellcheck: "false" });
   const fields = { operation: field("Operation", operation), caller: field("Caller", caller, "As issuer/subject.") };
-  const choose = () => Object.entries(fields).forEach(([name, element]) => (element.hidden = of.value !== name));
-  of.addEventListener("change", choose);
-  choose();
-  // Who freezes all money waits for no list.
-  get("policies").then(({ body }) => offer(operation, body.operations, (one) => one.class === "money"), (failure) => fields.operation.append(trouble(failure)));
-  const reason = reasonField("Why", "Everyone who looks here reads it.");
+  const showField = () => {
+    for (const [name, element] of Object.entries(fields)) element.hidden = kind.value !== name;
+  };
+  kind.addEventListener("change", showField);
+  showField();
+  // A freeze of all money does not wait for the list.
+  get("policies").then(
+    ({ body }) => offerOperations(operation, body.operations, (one) => one.class === "money"),
+    (failure) => fields.operation.append(errorBox(failure)),
+  );
+  const reason = reasonField("Why", "Everyone with a role sees it here.");
   const answer = await ask({
     title: "Freeze money?",
     content: [
-      h("p", {}, "What has not begun gets 503 FROZEN on every node at once. What was done is answered as ever, and reads go on."),
+      h(
+        "p",
+        {},
+        "New calls get 503 FROZEN on every node at once. Repeated calls still get their recorded answer, and reads still work.",
+      ),
       field("Environment", environment),
-      field("What", of),
+      field("What", kind),
       fields.operation,
       fields.caller,
       reason.element,
     ],
     label: "Freeze now",
     kind: "bad",
-    check: () => ({ all: "all", operation: operation.value, caller: caller.value.trim() })[of.value] === "" ? "Say which one." : reason.check(),
+    check: () => {
+      const isMissing =
+        (kind.value === "operation" && operation.value === "") ||
+        (kind.value === "caller" && caller.value.trim() === "");
+      return isMissing ? "Enter the operation or the caller." : reason.check();
+    },
     perform: async () => {
       const [issuer, ...subject] = caller.value.trim().split("/");
-      const scopes = { all: "all", operation: { operation: operation.value }, caller: { caller: { issuer, subject: subject.join("/") } } };
-      return (await post("freezes", { environment: environment.value, scope: scopes[of.value], reason: reason.text() })).body;
+      /** @type {Record<string, Scope>} */
+      const scopes = {
+        all: "all",
+        operation: { operation: operation.value },
+        caller: { caller: { issuer, subject: subject.join("/") } },
+      };
+      return (
+        await post("freezes", { environment: environment.value, scope: scopes[kind.value], reason: reason.text() })
+      ).body;
     },
   });
   if (answer) {
-    toast(answer.changed ? "It is frozen." : "It was frozen already.", "warn");
+    toast(answer.changed ? "Frozen." : "Already frozen.", "warn");
     redraw();
   }
 }
 
-async function lift({ environment, scope: of }, redraw) {
-  const reason = reasonField("Why", "Everyone who looks into the audit chain reads it.");
+/**
+ * @param {Freeze} freeze
+ * @param {() => void} redraw
+ */
+async function unfreeze({ environment, scope }, redraw) {
+  const reason = reasonField("Why", "The audit log keeps it.");
   const answer = await ask({
-    title: "Let money go again?",
+    title: "Unfreeze?",
     content: [
-      h("p", {}, h("strong", {}, `In ${environment}: ${scope(of)}.`)),
-      of === "restored" && h("p", { class: "alarm" }, "Whatever this store does not know may be paid again. Lift this when you know what was paid since the copy was made."),
+      h("p", {}, h("strong", {}, `In ${environment}: ${describeScope(scope)}.`)),
+      scope === "restored" &&
+        h(
+          "p",
+          { class: "alarm" },
+          "Payments that this store does not know may be paid again. Unfreeze only when you know every payment since the copy was made.",
+        ),
       reason.element,
     ],
-    label: `Let it go again in ${environment}`,
+    label: `Unfreeze in ${environment}`,
     check: reason.check,
-    perform: async () => (await post("freezes/lift", { environment, scope: of, reason: reason.text() })).body,
+    perform: async () => (await post("freezes/lift", { environment, scope, reason: reason.text() })).body,
   });
   if (answer) {
-    toast(answer.changed ? "It goes again." : "It was not frozen any more.");
+    toast(answer.changed ? "Unfrozen." : "Already unfrozen.");
     redraw();
   }
 }

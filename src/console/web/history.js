@@ -1,143 +1,237 @@
-// What was, from the audit chain: found by what people know of it, and one request's whole story.
+// The audit log: a search, and the history of one request.
 
-import { get } from "./api.js";
-import { badge, field, fill, h, moment, prose, select, trouble } from "./dom.js";
-import { person, when } from "./words.js";
+import { asFailure, get } from "./api.js";
+import { badge, errorBox, field, fill, h, select, timeTag, withCode } from "./dom.js";
+import { formatTime, personName } from "./words.js";
 
-/** What happened, in words, and how it looks. */
-const WHAT = {
+/**
+ * The label of each event, and its kind of badge.
+ * @type {Record<string, [string, string]>}
+ */
+const EVENTS = {
   sending: ["Sent to upstream", ""],
   refused: ["Denied by the rules", "bad"],
   executed: ["Executed", "good"],
   "not-executed": ["Not executed", "bad"],
-  undone: ["Certainly not executed; may be tried again", "waits"],
-  unknown: ["In doubt", "warn"],
-  late: ["A late answer came", ""],
-  "said-absent": ["Somebody says it was not executed", "waits"],
+  undone: ["Certainly not executed; may be sent again", "waits"],
+  unknown: ["Unknown outcome", "warn"],
+  late: ["Late answer", ""],
+  "said-absent": ["Confirmed once: not executed", "waits"],
+  "said-abandoned": ["Confirmed once: nobody will know", "waits"],
+  abandoned: ["Given up", "bad"],
+  "said-gone": ["Confirmed once: a gate is gone", "waits"],
+  gone: ["A gate is gone", "warn"],
   frozen: ["Frozen", "bad"],
-  unfrozen: ["Lifted", "good"],
-  agreed: ["Agreed to a looser set of rules", "waits"],
-  "took-force": ["Another set of rules took force", "note"],
-  remembered: ["Given back to a store that forgot", "note"],
-  held: ["Waits for people", "waits"],
-  voted: ["Agreed", "good"],
-  withdrawn: ["Took their word back", "waits"],
-  noted: ["Remarked", "note"],
-  approved: ["People enough agree", "good"],
-  reopened: ["Takes more people", "waits"],
+  unfrozen: ["Unfrozen", "good"],
+  agreed: ["One approval of new policies", "waits"],
+  "took-force": ["New policies in force", "note"],
+  rebuilt: ["Store rebuilt from a journal", "note"],
+  remembered: ["Restored to the store", "note"],
+  held: ["Held for approval", "waits"],
+  voted: ["One approval", "good"],
+  withdrawn: ["Vote withdrawn", "waits"],
+  noted: ["Comment", "note"],
+  approved: ["Fully approved", "good"],
+  reopened: ["More approvals needed", "waits"],
   rejected: ["Rejected", "bad"],
-  expired: ["Expired", "bad"],
-  cancelled: ["Cancelled by its caller", "bad"],
-  blocked: ["Blocked by today's rules", "bad"],
-  reminded: ["Reminded that it expires soon", "note"],
+  expired: ["Expired: too few approvals", "bad"],
+  cancelled: ["Cancelled by the caller", "bad"],
+  blocked: ["Denied by the rules at release", "bad"],
+  reminded: ["Reminder sent", "note"],
   "signed-in": ["Signed in", "note"],
-  "stayed-in": ["Stayed signed in", "note"],
+  "stayed-in": ["Used the session", "note"],
   "signed-out": ["Signed out", "note"],
   "sessions-ended": ["Sessions ended", "note"],
   "stand-in": ["Named a stand-in", "note"],
-  "stand-in-revoked": ["Took a stand-in back", "note"],
+  "stand-in-revoked": ["Revoked a stand-in", "note"],
 };
 
-/** The address of all that went to a destination, as a hold names it: what it is, a colon, its name. */
-export function sentTo(destination) {
+/**
+ * Returns the address of the search for a destination, which a hold writes as its kind, a colon and its name.
+ * @param {string} destination
+ */
+export function destinationLink(destination) {
   return `#/history/to/${encodeURIComponent(destination.slice(destination.indexOf(":") + 1))}`;
 }
 
-export function view(desk, [first, second]) {
-  if (!second) return search();
-  if (first !== "to") return story(first, second);
-  Object.assign(kept, NOTHING, { destination: second });
-  return search();
+/**
+ * @param {App} _app
+ * @param {string[]} path
+ * @returns {View}
+ */
+export function view(_app, [first, second]) {
+  if (!second) return searchView();
+  if (first !== "to") return requestView(first, second);
+  Object.assign(filters, NOTHING, { destination: second });
+  return searchView();
 }
 
+/** @type {Record<string, string>} */
 const NOTHING = { environment: "", requestId: "", destination: "", person: "", day: "" };
-const kept = { ...NOTHING };
+const filters = { ...NOTHING };
 
-function search() {
-  const text = (name, props) => h("input", { type: "text", name, value: kept[name], autocomplete: "off", autocapitalize: "off", spellcheck: "false", ...props });
-  const environment = select([["", "Both"], ["production", "Production"], ["sandbox", "Sandbox"]], kept.environment, { name: "environment" });
-  const inputs = { environment, requestId: text("requestId"), destination: text("destination"), person: text("person"), day: text("day", { type: "date" }) };
+/** @returns {View} */
+function searchView() {
+  /**
+   * @param {string} name
+   * @param {Props} [props]
+   */
+  const text = (name, props) =>
+    h("input", {
+      type: "text",
+      name,
+      value: filters[name],
+      autocomplete: "off",
+      autocapitalize: "off",
+      spellcheck: "false",
+      ...props,
+    });
+  const environment = select(
+    [
+      ["", "All environments"],
+      ["production", "Production"],
+      ["sandbox", "Sandbox"],
+    ],
+    filters.environment,
+    { name: "environment" },
+  );
+  const inputs = {
+    environment,
+    requestId: text("requestId"),
+    destination: text("destination"),
+    person: text("person"),
+    day: text("day", { type: "date" }),
+  };
   const list = h("ol", { class: "entries" });
-  const told = h("div", {});
-  const of = h("p", { class: "muted" });
+  const status = h("div", {});
+  const source = h("p", { class: "muted" });
   const form = h(
     "form",
     { class: "search", role: "search", novalidate: true },
     field("requestId", inputs.requestId),
     h(
       "details",
-      { open: Object.values(kept).some(Boolean) || matchMedia("(min-width: 40rem)").matches },
-      h("summary", {}, "More to search by"),
+      { open: Object.values(filters).some(Boolean) || matchMedia("(min-width: 40rem)").matches },
+      h("summary", {}, "More filters"),
       h(
         "div",
         { class: "grid" },
-        field("Destination", inputs.destination, "Wallet or account, whole."),
-        field("Person", inputs.person, "The subject of who asked or acted."),
-        field("Day", inputs.day, "Of UTC."),
+        field("Destination", inputs.destination, "Complete wallet or account."),
+        field("Person", inputs.person, "The subject of the requester or of another person involved."),
+        field("Day", inputs.day, "UTC."),
         field("Environment", environment),
       ),
     ),
-    h("div", { class: "acts" }, h("button", { type: "reset" }, "Clear"), h("button", { type: "submit", class: "primary" }, "Search")),
+    h(
+      "div",
+      { class: "acts" },
+      h("button", { type: "reset" }, "Clear"),
+      h("button", { type: "submit", class: "primary" }, "Search"),
+    ),
   );
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    for (const [name, input] of Object.entries(inputs)) kept[name] = input.value.trim();
+    for (const [name, input] of Object.entries(inputs)) filters[name] = input.value.trim();
     load();
   });
   form.addEventListener("reset", (event) => {
     event.preventDefault();
-    for (const [name, input] of Object.entries(inputs)) input.value = kept[name] = "";
+    for (const [name, input] of Object.entries(inputs)) {
+      input.value = "";
+      filters[name] = "";
+    }
     load();
   });
 
+  /** @param {string} [after] */
   async function load(after) {
-    fill(told, h("p", { class: "waiting" }, "One moment…"));
+    fill(status, h("p", { class: "waiting" }, "One moment…"));
     if (after === undefined) fill(list);
+    /** @type {{ entries: AuditLine[], next: string | null, of?: string }} */
     let found;
     try {
-      found = (await get("history", { ...kept, limit: 50, after })).body;
+      found = (await get("history", { ...filters, limit: 50, after })).body;
     } catch (failure) {
-      return fill(told, trouble(failure, () => load(after)));
+      fill(
+        status,
+        errorBox(failure, () => load(after)),
+      );
+      return;
     }
-    of.textContent = found.of ? `From the audit chain of ${found.of}.` : "";
-    list.append(...found.entries.map((entry) => line(entry, true)));
+    source.textContent = found.of ? `From the audit log of node ${found.of}.` : "";
+    list.append(...found.entries.map((entry) => entryItem(entry, true)));
     fill(
-      told,
-      list.children.length === 0 && !found.next && h("div", { class: "empty" }, h("p", {}, h("strong", {}, "Nothing is so.")), h("p", { class: "muted" }, "Ask for less, or for another day. Names are compared whole.")),
-      found.next && h("button", { type: "button", class: "wide", onclick: () => load(found.next) }, found.entries.length === 0 ? "Nothing so far; look further back" : "Show more"),
+      status,
+      list.children.length === 0 &&
+        !found.next &&
+        h(
+          "div",
+          { class: "empty" },
+          h("p", {}, h("strong", {}, "No matching entries.")),
+          h("p", { class: "muted" }, "Use fewer filters, or another day. Names must match completely."),
+        ),
+      found.next &&
+        h(
+          "button",
+          { type: "button", class: "wide", onclick: () => load(found.next ?? undefined) },
+          found.entries.length === 0 ? "No matches so far; search further back" : "Show more",
+        ),
     );
   }
 
   load();
-  return { title: "History", element: h("div", { class: "page" }, h("h1", {}, "History"), form, of, list, told) };
+  return { title: "History", element: h("div", { class: "page" }, h("h1", {}, "History"), form, source, list, status) };
 }
 
-function story(environment, request) {
-  const place = h("div", {}, h("p", { class: "waiting" }, "One moment…"));
+/**
+ * @param {string} environment
+ * @param {string} request
+ * @returns {View}
+ */
+function requestView(environment, request) {
+  const body = h("div", {}, h("p", { class: "waiting" }, "One moment…"));
   let last = "";
   async function refresh() {
+    /** @type {AuditLine[]} */
     const entries = [];
-    let [after, of] = [undefined, ""];
+    /** @type {string | null | undefined} */
+    let after;
+    let source = "";
     try {
-      // What is older follows; a story is not long, but may lie far back.
-      for (let page = 0; page < 20 && after !== null; page += 1) {
-        const { body } = await get(`history/${environment}/${encodeURIComponent(request).replaceAll("%3A", ":")}`, { after });
-        entries.unshift(...body.entries);
-        [after, of] = [body.next, body.of];
+      // Each page is older than the one before. A request has few entries, but they may be far back.
+      for (let count = 0; count < 20 && after !== null; count += 1) {
+        const page = await get(`history/${environment}/${encodeURIComponent(request).replaceAll("%3A", ":")}`, {
+          after,
+        });
+        entries.unshift(...page.body.entries);
+        [after, source] = [page.body.next, page.body.of];
       }
     } catch (failure) {
-      if (last === "") fill(place, trouble(failure, failure.status === 404 ? undefined : refresh));
+      if (last === "") fill(body, errorBox(failure, asFailure(failure).status === 404 ? undefined : refresh));
       return;
     }
-    const print = JSON.stringify(entries);
-    if (print === last) return;
-    last = print;
-    const asked = entries.map(({ entry }) => entry).find((entry) => entry.owner);
+    const text = JSON.stringify(entries);
+    if (text === last) return;
+    last = text;
+    const call = entries.map(({ entry }) => entry).find((entry) => entry.owner);
     fill(
-      place,
-      asked && h("p", {}, asked.operation, `, asked by ${person(asked.owner)}`, asked.requester && ` for ${asked.requester}`),
-      entries.length === 0 ? h("p", { class: "muted" }, "The audit chain here tells nothing of it.") : h("ol", { class: "story" }, entries.map((entry) => line(entry, false))),
-      of && h("p", { class: "muted" }, `From the audit chain of ${of}.`),
+      body,
+      call &&
+        h(
+          "p",
+          {},
+          call.operation,
+          `, requested by ${personName(call.owner)}`,
+          call.requester && ` for ${call.requester}`,
+        ),
+      entries.length === 0
+        ? h("p", { class: "muted" }, "The audit log of this node has no entries of this request.")
+        : h(
+            "ol",
+            { class: "story" },
+            entries.map((entry) => entryItem(entry, false)),
+          ),
+      source && h("p", { class: "muted" }, `From the audit log of node ${source}.`),
     );
   }
   refresh();
@@ -147,35 +241,67 @@ function story(environment, request) {
     h("p", { class: "back" }, h("a", { href: "#/history" }, "‹ History")),
     h("h1", { class: "code" }, request),
     h("p", {}, badge(environment === "sandbox" ? "Sandbox" : "Production", "note")),
-    place,
+    body,
   );
   return { title: request, element, refresh };
 }
 
-/** Members that are told in words, or that tell people nothing. */
-const TOLD = new Set(["what", "operation", "owner", "requester", "by", "requestId", "claim", "reason", "text", "comment", "trace", "fingerprint"]);
+/** Members that the words of a line contain, or that mean nothing to people. */
+const HIDDEN = new Set([
+  "what",
+  "operation",
+  "owner",
+  "requester",
+  "by",
+  "requestId",
+  "claim",
+  "reason",
+  "text",
+  "comment",
+  "trace",
+  "fingerprint",
+]);
 
-function line({ environment, number, at, node, what, words, name, entry }, isLinked) {
-  const [word, kind] = WHAT[what] ?? [what, ""];
+/**
+ * @param {AuditLine} line
+ * @param {boolean} isLinked
+ */
+function entryItem({ environment, number, at, node, what, words, name, entry }, isLinked) {
+  const [word, kind] = EVENTS[what] ?? [what, ""];
   const label = entry.requestId ?? name;
-  const who = entry.by ? person(entry.by) : null;
+  const who = entry.by ? personName(entry.by) : null;
   const why = [entry.reason, entry.comment, entry.text].find((text) => typeof text === "string");
-  const rest = Object.entries(entry).filter(([member, value]) => !TOLD.has(member) && ["string", "number", "boolean"].includes(typeof value));
+  const rest = Object.entries(entry).filter(
+    ([member, value]) => !HIDDEN.has(member) && ["string", "number", "boolean"].includes(typeof value),
+  );
   return h(
     "li",
     { class: `entry ${kind}` },
-    h("p", { class: "first" }, badge(word, kind), who && h("strong", {}, who), h("span", { class: "at muted" }, moment(when(at), at), `, no. ${number}`)),
+    h(
+      "p",
+      { class: "first" },
+      badge(word, kind),
+      who && h("strong", {}, who),
+      h("span", { class: "at muted" }, timeTag(formatTime(at), at), `, no. ${number}`),
+    ),
     isLinked &&
       h(
         "p",
         {},
         entry.operation && `${entry.operation} `,
         name && h("a", { class: "code", href: `#/history/${environment}/${encodeURIComponent(name)}` }, label),
-        entry.owner && h("span", { class: "muted" }, ` asked by ${entry.requester ?? person(entry.owner)}`),
+        entry.owner && h("span", { class: "muted" }, ` requested by ${entry.requester ?? personName(entry.owner)}`),
         environment === "sandbox" && " (sandbox)",
       ),
-    h("p", { class: "muted words" }, prose(words)),
+    h("p", { class: "muted words" }, withCode(words)),
     why && h("p", { class: "quote" }, why),
-    !isLinked && h("details", {}, h("summary", {}, "As it stands in the chain"), rest.length > 0 && h("p", { class: "muted rest" }, `At ${node}.`), h("pre", { tabindex: "0", "aria-label": "The Entry" }, JSON.stringify(entry, null, 2))),
+    !isLinked &&
+      h(
+        "details",
+        {},
+        h("summary", {}, "Raw audit entry"),
+        rest.length > 0 && h("p", { class: "muted rest" }, `Node ${node}.`),
+        h("pre", { tabindex: "0", "aria-label": "Raw audit entry" }, JSON.stringify(entry, null, 2)),
+      ),
   );
 }

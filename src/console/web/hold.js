@@ -1,65 +1,104 @@
-// One call that waits: what it would do, why it waits, who agreed, and the exact bytes that a vote is for.
+// One hold: what it would do, why it is held, who approved it, and the exact bytes that a vote is for.
 
-import { get } from "./api.js";
+import { asFailure, get } from "./api.js";
 import { limitBar } from "./charts.js";
-import { badge, fill, h, moment, prose, trouble } from "./dom.js";
-import { doubts } from "./fingerprint.js";
-import { sentTo } from "./history.js";
-import { acts, remarkButton } from "./vote.js";
-import { ago, counted, grouped, left, missing, movement, person, state, when } from "./words.js";
+import { badge, errorBox, fill, h, timeTag, withCode } from "./dom.js";
+import { checkBytes } from "./fingerprint.js";
+import { destinationLink } from "./history.js";
+import { commentButton, voteBar } from "./vote.js";
+import {
+  formatAgo,
+  formatTime,
+  formatUnits,
+  groupDigits,
+  missingVotes,
+  movement,
+  personName,
+  stateLabel,
+  timeLeft,
+} from "./words.js";
+
+/** @typedef {{ state: string, status?: number }} SentState the state of a request that was sent */
 
 const OPEN = ["pending", "approved"];
 
-export function view(desk, id) {
+/**
+ * @param {App} app
+ * @param {string} id
+ * @returns {HoldView}
+ */
+export function view(app, id) {
   const element = h("article", { class: "hold", "aria-busy": "true" }, h("p", { class: "waiting" }, "One moment…"));
   let last = "";
+  /** @type {Hold | null} */
   let seen = null;
   let isClosed = false;
   let wantsFocus = false;
 
   async function load() {
-    if (!/^[0-9a-f]{32}$/.test(id)) return fill(element, back(), h("h2", {}, "No such hold"), h("p", {}, "This address names none."));
+    if (!/^[0-9a-f]{32}$/.test(id)) {
+      fill(element, back(), h("h2", {}, "Hold not found"), h("p", {}, "Not a hold id (32 hex digits)."));
+      return;
+    }
     let hold;
     try {
       hold = (await get(`holds/${id}`)).body;
     } catch (failure) {
-      if (isClosed) return;
-      // What stood here stays: it may be read on.
-      if (seen === null) fill(element, back(), h("h2", { tabindex: "-1" }, failure.status === 404 ? "Nothing waits here" : "It cannot be shown"), trouble(failure, failure.status === 404 ? undefined : load));
+      // A hold that is already shown stays, so that people can read on.
+      if (isClosed || seen !== null) return;
+      const isMissing = asFailure(failure).status === 404;
+      fill(
+        element,
+        back(),
+        h("h2", { tabindex: "-1" }, isMissing ? "Hold not found" : "The hold cannot be shown"),
+        errorBox(failure, isMissing ? undefined : load),
+      );
       return;
     }
     if (!isClosed) await draw(hold);
   }
 
+  /** @param {Hold} hold */
   async function draw(hold) {
-    const print = JSON.stringify(hold);
-    if (print === last) return;
-    const checked = hold.sent ? await doubts(hold, movement(hold).amounts) : null;
-    const sequel = hold.state === "released" ? await sequelOf(hold) : null;
+    const text = JSON.stringify(hold);
+    if (text === last) return;
+    const check = hold.sent ? await checkBytes(hold, hold.sent, movement(hold).amounts) : null;
+    const request = hold.state === "released" ? await requestOf(hold) : null;
     if (isClosed) return;
     const before = seen;
-    [last, seen] = [print, hold];
-    const opened = [...element.querySelectorAll("details[open]")].map((one) => one.dataset.name);
-    const hadFocus = element.contains(document.activeElement) ? document.activeElement.id : null;
-    fill(element, content(desk, hold, checked, sequel, draw));
+    [last, seen] = [text, hold];
+    const opened = [...element.querySelectorAll("details")].filter((one) => one.open).map((one) => one.dataset.name);
+    const focused = document.activeElement;
+    const focusedId = element.contains(focused) ? focused?.id : null;
+    fill(element, content(app, hold, check, request, draw));
     element.removeAttribute("aria-busy");
     for (const one of element.querySelectorAll("details")) if (opened.includes(one.dataset.name)) one.open = true;
-    if (before && before.state !== hold.state) happened(hold, before);
-    if (hadFocus && document.getElementById(hadFocus)) document.getElementById(hadFocus).focus({ preventScroll: true });
+    if (before && before.state !== hold.state) stateChanged(hold);
+    if (focusedId) document.getElementById(focusedId)?.focus({ preventScroll: true });
     if (wantsFocus) focus();
   }
 
-  /** Somebody else was first: what is being asked has no sense any more. */
-  function happened(hold) {
+  /**
+   * Closes the open dialog: the hold was closed meanwhile, so that its question no longer applies.
+   * @param {Hold} hold
+   */
+  function stateChanged(hold) {
     if (OPEN.includes(hold.state)) return;
-    for (const open of document.querySelectorAll("dialog[open]")) open.close();
+    for (const open of document.querySelectorAll("dialog")) open.close();
     const note = element.querySelector(".became");
-    note?.focus();
+    if (note instanceof HTMLElement) note.focus();
   }
 
-  async function sequelOf(hold) {
+  /**
+   * Returns the request that a released hold became.
+   * @param {Hold} hold
+   */
+  async function requestOf(hold) {
     if (hold.requestId === undefined) return null;
-    return get(`requests/${hold.environment}/${hold.requestId}`).then(({ body }) => body, () => null);
+    return get(`requests/${hold.environment}/${hold.requestId}`).then(
+      ({ body }) => body,
+      () => null,
+    );
   }
 
   function focus() {
@@ -70,10 +109,10 @@ export function view(desk, id) {
 
   load();
   return {
-    title: "A hold",
+    title: "Hold",
     element,
     focus,
-    // What has been sent still becomes something: executed, or in doubt.
+    // The request of a released hold changes after the hold itself.
     refresh() {
       if (seen?.state === "released") last = "";
       load();
@@ -88,17 +127,29 @@ function back() {
   return h("p", { class: "back" }, h("a", { href: "#/queue" }, "‹ Queue"));
 }
 
-function content(desk, hold, checked, sequel, draw) {
+/**
+ * @param {App} app
+ * @param {Hold} hold
+ * @param {ByteCheck | null} check
+ * @param {SentState | null} request
+ * @param {(hold: Hold) => Promise<void>} draw
+ * @returns {Child[]}
+ */
+function content(app, hold, check, request, draw) {
   const moves = movement(hold);
-  const [word, kind] = state(hold.state);
+  const [word, kind] = stateLabel(hold.state);
   const isOpen = OPEN.includes(hold.state);
-  const { text: due, press } = left(hold.expiresAt);
+  const { text: due, press } = timeLeft(hold.expiresAt);
   return [
     back(),
     h(
       "header",
       {},
-      h("h2", { tabindex: "-1", id: "hold-title", class: moves.headline.length > 18 ? "long" : undefined }, moves.headline),
+      h(
+        "h2",
+        { tabindex: "-1", id: "hold-title", class: moves.headline.length > 18 ? "long" : undefined },
+        moves.headline,
+      ),
       moves.direction && h("p", { class: "lead" }, moves.direction),
       h(
         "p",
@@ -108,76 +159,141 @@ function content(desk, hold, checked, sequel, draw) {
         isOpen && h("span", { class: "left", "data-left": hold.expiresAt, "data-press": press }, due),
       ),
     ),
-    became(hold, sequel),
+    outcomeBox(hold, request),
     hold.stuck && h("p", { class: "became warn" }, hold.stuck),
-    checked && checked.kind !== "good" && h("p", { class: "alarm", role: "alert" }, checked.text),
-    part("What will move", lines(hold.words)),
-    part("Why it waits", h("ul", { class: "reasons" }, hold.reasons.map((reason) => h("li", {}, prose(reason.text), reason.rule && h("span", { class: "muted" }, " – rule "), reason.rule && h("code", {}, reason.rule))))),
-    part(
-      "Who asked",
+    check && check.kind !== "good" && h("p", { class: "alarm", role: "alert" }, check.text),
+    section("What it does", wordList(hold.words)),
+    section(
+      "Why it is held",
+      h(
+        "ul",
+        { class: "reasons" },
+        hold.reasons.map((reason) =>
+          h(
+            "li",
+            {},
+            withCode(reason.text),
+            reason.rule && h("span", { class: "muted" }, " – rule "),
+            reason.rule && h("code", {}, reason.rule),
+          ),
+        ),
+      ),
+    ),
+    section(
+      "Requested by",
       h(
         "dl",
         { class: "lines" },
-        hold.requester && pair("person", hold.requester),
-        pair("caller", person(hold.owner)),
-        pair("asked", [moment(when(hold.createdAt), hold.createdAt), ", ", h("span", { "data-ago": hold.createdAt }, ago(hold.createdAt))]),
-        pair("expires", moment(when(hold.expiresAt), hold.expiresAt)),
-        hold.requestId && pair("requestId", h("a", { href: `#/history/${hold.environment}/${encodeURIComponent(hold.requestId)}`, class: "code" }, hold.requestId)),
-        hold.tries > 0 && pair("tries", `Sent ${hold.tries} times in vain: certainly nothing was done. It is tried again.`),
+        hold.requester && line("person", hold.requester),
+        line("caller", personName(hold.owner)),
+        line("requested", [
+          timeTag(formatTime(hold.createdAt), hold.createdAt),
+          ", ",
+          h("span", { "data-ago": hold.createdAt }, formatAgo(hold.createdAt)),
+        ]),
+        line("expires", timeTag(formatTime(hold.expiresAt), hold.expiresAt)),
+        hold.requestId &&
+          line(
+            "requestId",
+            h(
+              "a",
+              { href: `#/history/${hold.environment}/${encodeURIComponent(hold.requestId)}`, class: "code" },
+              hold.requestId,
+            ),
+          ),
+        hold.tries > 0 && line("tries", `Sent ${hold.tries} times and certainly not executed. The gate tries again.`),
       ),
     ),
-    part("Who agrees", votes(hold)),
-    hold.paidBefore && part("Paid there before", paid(hold.paidBefore)),
-    hold.limits && part("Limits, before and after", limits(hold.limits)),
-    part("Remarks", remarks(hold), remarkButton(desk, hold, draw)),
-    hold.sent && part("Exactly what is sent", bytes(hold, checked)),
-    acts(desk, hold, moves, checked, draw),
+    section("Approvals", approvals(hold)),
+    hold.paidBefore && section("Earlier payments to this destination", earlierPayments(hold.paidBefore)),
+    hold.limits && section("Limits before and after", limitBars(hold.limits)),
+    section("Comments", comments(hold), commentButton(app, hold, draw)),
+    hold.sent && section("Exact bytes", sentBytes(hold, hold.sent, check)),
+    voteBar(app, hold, moves, check, draw),
   ];
 }
 
-function part(title, ...children) {
+/**
+ * @param {string} title
+ * @param {Child[]} children
+ */
+function section(title, ...children) {
   return h("section", {}, h("h3", {}, title), children);
 }
 
-function pair(name, value) {
+/**
+ * @param {string} name
+ * @param {Child} value
+ */
+function line(name, value) {
   return h("div", {}, h("dt", {}, name), h("dd", {}, value));
 }
 
-/** What became of it, once it waits for nobody. */
-function became(hold, sequel) {
-  const told = {
-    approved: "People enough agree. It is sent as soon as limits, freezes and upstream let it.",
-    released: "People enough agreed, and it was sent.",
-    rejected: "It was rejected, and its caller was told why.",
-    expired: "Nobody enough agreed in time. Its caller may ask again.",
-    cancelled: "Its caller does not want it any more.",
-    blocked: "Today's rules deny what was approved; nothing was sent.",
-    forgotten: "Its content is kept no longer.",
-  }[hold.state];
-  if (!told) return null;
-  const outcome = {
-    executed: `Executed: upstream answered ${sequel?.status ?? "that it is so"}.`,
-    "not-executed": `Not executed: upstream answered ${sequel?.status ?? "that it is not"}.`,
+/**
+ * Returns the outcome of a hold that is no longer pending.
+ * @param {Hold} hold
+ * @param {SentState | null} request
+ */
+function outcomeBox(hold, request) {
+  /** @type {Partial<Record<HoldState, string>>} */
+  const texts = {
+    approved: "Fully approved. It is sent as soon as limits, freezes and upstream permit.",
+    released: "Fully approved and sent.",
+    rejected: "Rejected. The caller got the reason.",
+    expired: "Expired: too few approvals. The caller may send a new request.",
+    cancelled: "Cancelled by the caller.",
+    blocked: "Fully approved, but the current rules deny it; nothing was sent.",
+    forgotten: "Its content is no longer stored.",
+  };
+  const text = texts[hold.state];
+  if (!text) return null;
+  /** @type {Record<string, string>} */
+  const outcomes = {
+    executed: `Executed: upstream answered ${request?.status ?? "with success"}.`,
+    "not-executed": `Not executed: upstream answered ${request?.status ?? "with a refusal"}.`,
     sending: "It is being sent now.",
-    unknown: "Nobody knows what became of it: it is in doubt, see Overview.",
-  }[sequel?.state];
-  const [, kind] = state(hold.state);
-  return h("div", { class: `became ${sequel?.state === "unknown" ? "warn" : kind}`, tabindex: "-1", role: "status" }, h("p", {}, told), outcome && h("p", {}, h("strong", {}, outcome)));
+    unknown: "Unknown outcome: upstream may have executed it. See Overview.",
+  };
+  const outcome = outcomes[request?.state ?? ""];
+  const [, kind] = stateLabel(hold.state);
+  return h(
+    "div",
+    { class: `became ${request?.state === "unknown" ? "warn" : kind}`, tabindex: "-1", role: "status" },
+    h("p", {}, text),
+    outcome && h("p", {}, h("strong", {}, outcome)),
+  );
 }
 
-function lines(words) {
-  return h("dl", { class: "lines" }, words.map(({ name, text }) => pair(name, digits(name, text))));
+/** @param {Word[]} words */
+function wordList(words) {
+  return h(
+    "dl",
+    { class: "lines" },
+    words.map(({ name, text }) => line(name, wordValue(name, text))),
+  );
 }
 
-/** Amounts are grouped where they stand first; names stay as they are, whole. */
-function digits(name, text) {
+/**
+ * Groups the digits of an amount at the beginning, and keeps everything else.
+ * @param {string} name
+ * @param {string} text
+ * @returns {Child}
+ */
+function wordValue(name, text) {
   const money = ["from", "to"].includes(name) && /^(\d[\d.]*)( [A-Za-z0-9.]+)?(.*)$/s.exec(text);
   if (!money) return h("span", { class: "text" }, text);
-  return [h("strong", { class: "number" }, grouped(money[1]), (money[2] ?? "").toUpperCase()), h("span", { class: "text" }, money[3])];
+  return [
+    h("strong", { class: "number" }, groupDigits(money[1]), (money[2] ?? "").toUpperCase()),
+    h("span", { class: "text" }, money[3]),
+  ];
 }
 
-function votes(hold) {
-  const lacks = missing(hold);
+/**
+ * @param {Hold} hold
+ * @returns {Child[]}
+ */
+function approvals(hold) {
+  const lacks = missingVotes(hold);
   return [
     h(
       "ul",
@@ -186,28 +302,61 @@ function votes(hold) {
         h(
           "li",
           {},
-          h("span", { class: "pips", "aria-hidden": "true" }, Array.from({ length: Math.min(approval.needed, 12) }, (_, at) => h("span", { class: at < approval.given ? "pip given" : "pip" }))),
-          h("span", {}, h("code", {}, approval.name), ` – ${approval.given} of ${approval.needed} agreed`),
+          h(
+            "span",
+            { class: "pips", "aria-hidden": "true" },
+            Array.from({ length: Math.min(approval.needed, 12) }, (_, at) =>
+              h("span", { class: at < approval.given ? "pip given" : "pip" }),
+            ),
+          ),
+          h("span", {}, h("code", {}, approval.name), ` – ${approval.given} of ${approval.needed} approved`),
         ),
       ),
     ),
-    lacks && OPEN.includes(hold.state) && h("p", {}, `Missing: ${lacks}.`),
-    hold.votes.length > 0 && h("ol", { class: "said" }, hold.votes.map((vote) => said(vote, "agreed"))),
+    lacks && OPEN.includes(hold.state) && h("p", {}, `Needs ${lacks}.`),
+    hold.votes.length > 0 &&
+      h(
+        "ol",
+        { class: "said" },
+        hold.votes.map((vote) => voteItem(vote, "approved")),
+      ),
   ];
 }
 
-function said({ issuer, subject, text, at, for: members = [] }, did) {
-  const place = members.length > 0 && ` in the place of ${members.join(", ")}`;
-  return h("li", {}, h("p", {}, h("strong", {}, person({ issuer, subject })), did ? ` ${did} ` : " ", moment(when(at), at), place), text && h("p", { class: "quote" }, text));
+/**
+ * @param {Vote} vote a vote or a comment
+ * @param {string} [verb]
+ */
+function voteItem({ issuer, subject, text, at, for: members = [] }, verb) {
+  const place = members.length > 0 && ` in place of ${members.join(", ")}`;
+  return h(
+    "li",
+    {},
+    h(
+      "p",
+      {},
+      h("strong", {}, personName({ issuer, subject })),
+      verb ? ` ${verb} ` : " ",
+      timeTag(formatTime(at), at),
+      place,
+    ),
+    text && h("p", { class: "quote" }, text),
+  );
 }
 
-function remarks(hold) {
+/** @param {Hold} hold */
+function comments(hold) {
   if (hold.notes.length === 0) return h("p", { class: "muted" }, "None.");
-  return h("ol", { class: "said" }, hold.notes.map((note) => said(note)));
+  return h(
+    "ol",
+    { class: "said" },
+    hold.notes.map((note) => voteItem(note)),
+  );
 }
 
-function paid(before) {
-  if (before.length === 0) return h("p", { class: "muted" }, "It names no destination.");
+/** @param {NonNullable<Hold["paidBefore"]>} before */
+function earlierPayments(before) {
+  if (before.length === 0) return h("p", { class: "muted" }, "The call names no destination.");
   return h(
     "ul",
     { class: "paid" },
@@ -217,55 +366,78 @@ function paid(before) {
         {},
         h("span", { class: "code" }, destination),
         h("br"),
-        at ? h("span", { class: "muted" }, "last paid ", moment(when(at), at)) : h("strong", { class: "warn" }, "never paid from here"),
-        ", ",
-        h("a", { href: sentTo(destination) }, "all that was asked for it"),
+        at
+          ? h("span", { class: "muted" }, "last paid ", timeTag(formatTime(at), at))
+          : h("strong", { class: "warn" }, "never paid before through Sluice"),
+        " · ",
+        h("a", { href: destinationLink(destination) }, "All requests to it"),
       ),
     ),
   );
 }
 
-function limits(all) {
-  if (all.length === 0) return h("p", { class: "muted" }, "It counts in none, or today's rules deny it.");
+/** @param {HoldLimit[]} all */
+function limitBars(all) {
+  if (all.length === 0) return h("p", { class: "muted" }, "No limit counts it, or the current rules deny it.");
   return all.map((limit) => {
     const fits = limit.adds <= limit.left;
     const words = fits
-      ? `${counted(limit.left, limit.unit)} left now, ${counted(limit.leftAfter, limit.unit)} after it.`
-      : `Only ${counted(limit.left, limit.unit)} left, and it takes ${counted(limit.adds, limit.unit)}: ${limit.over === "hold" ? "the approval lets it exceed this" : "it waits for room"}.`;
+      ? `${formatUnits(limit.left, limit.unit)} left now, ${formatUnits(limit.leftAfter, limit.unit)} left afterwards.`
+      : `Only ${formatUnits(limit.left, limit.unit)} left, and it needs ${formatUnits(limit.adds, limit.unit)}: ${limit.over === "hold" ? "approval permits it to exceed the limit" : "it is sent when the limit has enough left"}.`;
     return limitBar({ ...limit, words, isShort: !fits });
   });
 }
 
-function bytes(hold, checked) {
-  const { method, target, body } = hold.sent;
-  const isGood = checked?.kind === "good";
+/**
+ * @param {Hold} hold
+ * @param {SentRequest} sent
+ * @param {ByteCheck | null} check
+ * @returns {Child[]}
+ */
+function sentBytes(hold, { method, target, body }, check) {
+  const isGood = check?.kind === "good";
   return [
-    h("p", { class: isGood ? "checked" : "unchecked" }, isGood ? "✓ The fingerprint of the bytes below, computed in this browser, is the one that a vote is for." : "✗ The bytes below are not proved to be what a vote would be for."),
+    h(
+      "p",
+      { class: isGood ? "checked" : "unchecked" },
+      isGood
+        ? "✓ Verified in this browser: the bytes below have the fingerprint that a vote is for."
+        : "✗ Not verified: the bytes below may not be what a vote is for.",
+    ),
     h("p", { class: "code fingerprint" }, h("span", { class: "sr" }, "Fingerprint "), hold.fingerprint),
     h(
       "details",
       { "data-name": "bytes" },
       h("summary", { id: "bytes" }, "Show the exact bytes"),
       h("pre", { tabindex: "0", "aria-label": "The exact bytes" }, `${method} ${target}\n\n${body}`),
-      body !== "" && h("p", { class: "muted" }, "The same, laid out to be read:"),
-      body !== "" && h("pre", { tabindex: "0", "aria-label": "The body, laid out" }, laidOut(body)),
+      body !== "" && h("p", { class: "muted" }, "The body, formatted:"),
+      body !== "" && h("pre", { tabindex: "0", "aria-label": "The body, formatted" }, indentJson(body)),
     ),
   ];
 }
 
-/** A break and an indent per member; no value is read, so that none is written otherwise than it stands. */
-function laidOut(body) {
-  let [depth, isText, made] = [0, false, ""];
-  for (let at = 0; at < body.length; at += 1) {
-    const letter = body[at];
+/**
+ * Puts each member of a JSON text on a line of its own, without parsing: every value stays as it is written.
+ * @param {string} body
+ */
+function indentJson(body) {
+  let depth = 0;
+  let isText = false;
+  let made = "";
+  let isEscaped = false;
+  for (const letter of body) {
     if (isText) {
       made += letter;
-      if (letter === "\\") made += body[(at += 1)] ?? "";
+      if (isEscaped) isEscaped = false;
+      else if (letter === "\\") isEscaped = true;
       else if (letter === '"') isText = false;
       continue;
     }
     if (letter === '"') isText = true;
-    if ("}]".includes(letter)) made += `\n${"  ".repeat((depth -= 1))}`;
+    if ("}]".includes(letter)) {
+      depth -= 1;
+      made += `\n${"  ".repeat(depth)}`;
+    }
     made += letter === ":" ? ": " : letter;
     if ("{[".includes(letter)) depth += 1;
     if ("{[,".includes(letter)) made += `\n${"  ".repeat(depth)}`;

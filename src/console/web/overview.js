@@ -1,51 +1,62 @@
-// How things stand: money, doubts, limits, decisions.
+// The overview: freezes, calls of unknown outcome, limits, decisions and stand-ins.
 
 import { get } from "./api.js";
-import { decisions, limitBar } from "./charts.js";
-import { card, fill, h, select, trouble } from "./dom.js";
+import { drawDecisions, limitBar } from "./charts.js";
+import { card, errorBox, fill, h, select } from "./dom.js";
 import * as doubts from "./doubts.js";
 import * as freezes from "./freezes.js";
 import * as standIns from "./standins.js";
-import { counted } from "./words.js";
+import { formatUnits } from "./words.js";
 
-export function view(desk) {
+/**
+ * @param {App} app
+ * @returns {View}
+ */
+export function view(app) {
   const money = h("div", {});
-  const inDoubt = doubts.section(desk);
+  const unknown = doubts.section(app);
   const limits = limitsSection();
   const decided = decisionsSection();
-  const stands = standIns.section(desk);
+  const deputies = standIns.section(app);
   const element = h(
     "div",
     { class: "page" },
     h("h1", {}, "Overview"),
-    h("div", { class: "cards" }, h("div", { class: "stack" }, money, inDoubt.element), h("div", { class: "stack" }, limits.element, decided.element, stands.element)),
+    h(
+      "div",
+      { class: "cards" },
+      h("div", { class: "stack" }, money, unknown.element),
+      h("div", { class: "stack" }, limits.element, decided.element, deputies.element),
+    ),
   );
 
-  async function tellMoney() {
+  async function showMoney() {
     try {
-      desk.frozen = (await get("freezes")).body.freezes;
-      const print = JSON.stringify(desk.frozen);
-      if (print === money.dataset.print) return;
-      money.dataset.print = print;
-      fill(money, freezes.section(desk, all));
+      const { body } = await get("freezes");
+      app.frozen = body.freezes;
+      app.stops = body.stops;
+      const text = JSON.stringify(body);
+      if (text === money.dataset.print) return;
+      money.dataset.print = text;
+      fill(money, freezes.section(app, refreshMoney));
     } catch (failure) {
       delete money.dataset.print;
-      fill(money, h("section", { class: "card" }, h("h2", {}, "Money"), trouble(failure, tellMoney)));
+      fill(money, h("section", { class: "card" }, h("h2", {}, "Money"), errorBox(failure, showMoney)));
     }
   }
 
   function refresh() {
-    tellMoney();
-    inDoubt.refresh();
+    showMoney();
+    unknown.refresh();
     limits.refresh();
     decided.refresh();
-    stands.refresh();
+    deputies.refresh();
   }
 
-  /** After an act here: the bar at the top shows it as well. */
-  function all() {
-    tellMoney();
-    desk.refresh();
+  /** Also updates the banner above every view. */
+  function refreshMoney() {
+    showMoney();
+    app.refresh();
   }
 
   refresh();
@@ -53,41 +64,73 @@ export function view(desk) {
 }
 
 function limitsSection() {
-  return card("limits", "Limits", async () => (await get("usage")).body, (usage) => {
-    const both = new Set(usage.usage.map((one) => one.environment)).size > 1;
-    const bar = (one) =>
-      limitBar({
-        ...one,
-        environment: both ? undefined : one.environment,
-        adds: one.pending,
-        words: [
-          `${counted(one.left, one.unit)} left`,
-          one.inFlight > 0 && `${counted(one.inFlight, one.unit)} of what is used in flight or in doubt`,
-          one.pending > 0 && `${counted(one.pending, one.unit)} more wait for people`,
-          one.over === "hold" ? "what goes beyond waits for people" : "what goes beyond is denied",
-        ]
-          .filter(Boolean)
-          .join("; ")
-          .concat("."),
-      });
-    return [
-      usage.usage.length === 0
-        ? h("p", { class: "muted" }, "Nothing counts under any limit now. What is spent, in flight or in doubt shows here; what waits for people takes nothing yet.")
-        : [
-            h("p", { class: "legend muted" }, [["used", "used"], ["flying", "in flight or in doubt"], ["adds", "waits for people"]].map(([kind, word]) => h("span", { class: `key ${kind}` }, h("span", { class: "swatch", "aria-hidden": "true" }), word))),
-            usage.usage.map(bar),
-          ],
-      usage.more && h("p", { class: "muted" }, "There are more than are shown: `sluice policy usage --limit ID` shows one limit whole."),
-    ];
-  });
+  return card(
+    "limits",
+    "Limits",
+    /** @returns {Promise<{ usage: Usage[], more: boolean }>} */
+    async () => (await get("usage")).body,
+    (usage) => {
+      const hasBoth = new Set(usage.usage.map((one) => one.environment)).size > 1;
+      /** @param {Usage} one */
+      const bar = (one) =>
+        limitBar({
+          ...one,
+          environment: hasBoth ? undefined : one.environment,
+          adds: one.pending,
+          words: [
+            `${formatUnits(one.left, one.unit)} left`,
+            one.inFlight > 0 && `${formatUnits(one.inFlight, one.unit)} of the usage in flight or of unknown outcome`,
+            one.pending > 0 && `${formatUnits(one.pending, one.unit)} more held for approval`,
+            one.over === "hold" ? "calls beyond it are held" : "calls beyond it are denied",
+          ]
+            .filter(Boolean)
+            .join("; ")
+            .concat("."),
+        });
+      return [
+        usage.usage.length === 0
+          ? h(
+              "p",
+              { class: "muted" },
+              "No limit has any usage now. Limits count calls that were executed, are in flight or have an unknown outcome; held calls do not count yet.",
+            )
+          : [
+              h(
+                "p",
+                { class: "legend muted" },
+                [
+                  ["used", "used"],
+                  ["flying", "in flight or unknown outcome"],
+                  ["adds", "held for approval"],
+                ].map(([kind, word]) =>
+                  h("span", { class: `key ${kind}` }, h("span", { class: "swatch", "aria-hidden": "true" }), word),
+                ),
+              ),
+              usage.usage.map(bar),
+            ],
+        usage.more &&
+          h("p", { class: "muted" }, "There are more; `sluice policy usage --limit ID` shows one limit completely."),
+      ];
+    },
+  );
 }
 
 function decisionsSection() {
-  const hours = select([["24", "24 hours"], ["72", "3 days"], ["168", "7 days"]], "24", { "aria-label": "How far back" });
+  const hours = select(
+    [
+      ["24", "24 hours"],
+      ["72", "3 days"],
+      ["168", "7 days"],
+    ],
+    "24",
+    { "aria-label": "Time range" },
+  );
+  /** @returns {Promise<{ buckets: Bucket[] }>} */
   const load = async () => (await get("decisions", { hours: hours.value })).body;
-  const draw = (told) => {
-    const total = told.buckets.reduce((sum, bucket) => sum + bucket.allowed + bucket.held + bucket.denied, 0);
-    return total === 0 ? h("p", { class: "muted" }, "No decision in this time.") : decisions(told.buckets);
+  /** @param {{ buckets: Bucket[] }} data */
+  const draw = ({ buckets }) => {
+    const total = buckets.reduce((sum, bucket) => sum + bucket.allowed + bucket.held + bucket.denied, 0);
+    return total === 0 ? h("p", { class: "muted" }, "No decisions in this time.") : drawDecisions(buckets);
   };
   const made = card("decisions", "Decisions", load, draw, hours);
   hours.addEventListener("change", made.refresh);

@@ -1,102 +1,186 @@
-// The rules in force, what they say of a request, and the set that waits for two people.
+// The policies in force, the set that waits for approval, and explanations of calls.
 
-import { get, post } from "./api.js";
+import { asFailure, get, post } from "./api.js";
 import { ask, reasonField } from "./dialog.js";
-import { badge, field, fill, h, moment, offer, prose, select, toast, trouble } from "./dom.js";
-import { ago, counted, person, usd } from "./words.js";
+import { badge, errorBox, field, fill, h, offerOperations, select, timeTag, toast, withCode } from "./dom.js";
+import { formatAgo, formatUnits, formatUsd, personName } from "./words.js";
 
-const EFFECTS = { allow: ["Allowed", "good"], hold: ["Waits for people", "waits"], deny: ["Denied", "bad"] };
+/** @type {Record<Effect, [string, string]>} */
+const EFFECTS = { allow: ["Allowed", "good"], hold: ["Held for approval", "waits"], deny: ["Denied", "bad"] };
 
-export function view(desk) {
-  const place = h("div", { class: "cards" }, h("p", { class: "waiting" }, "One moment…"));
+/**
+ * @param {App} app
+ * @returns {View}
+ */
+export function view(app) {
+  const body = h("div", { class: "cards" }, h("p", { class: "waiting" }, "One moment…"));
   const explain = explainSection();
-  const element = h("div", { class: "page" }, h("h1", {}, "Rules"), place, explain.element);
+  const element = h("div", { class: "page" }, h("h1", {}, "Rules"), body, explain.element);
   let last = "";
 
   async function refresh() {
-    let told;
+    /** @type {Policies} */
+    let policies;
     try {
-      told = (await get("policies")).body;
+      policies = (await get("policies")).body;
     } catch (failure) {
-      if (last === "") fill(place, trouble(failure, refresh));
+      if (last === "") fill(body, errorBox(failure, refresh));
       return;
     }
-    const print = JSON.stringify(told);
-    if (print === last) return;
-    last = print;
-    fill(place, waiting(desk, told, refresh), inForce(told));
-    explain.offer(told.operations);
+    const text = JSON.stringify(policies);
+    if (text === last) return;
+    last = text;
+    fill(body, candidateSection(app, policies, refresh), inForce(policies));
+    explain.offer(policies.operations);
   }
 
   refresh();
   return { title: "Rules", element, refresh };
 }
 
-function version(of) {
-  return h("code", { title: of }, of.slice(0, 16));
+/** @param {string} version */
+function versionCode(version) {
+  return h("code", { title: version }, version.slice(0, 16));
 }
 
-function inForce(told) {
-  const { rules = [], limits = [], approvals = [] } = told;
+/** @param {Policies} policies */
+function inForce(policies) {
+  const { rules = [], limits = [], approvals = [] } = policies;
+  /** @type {Effect[]} */
+  const effects = ["deny", "hold", "allow"];
   return h(
     "section",
     { class: "card", "aria-labelledby": "in-force" },
     h("h2", { id: "in-force" }, "In force"),
-    h("p", {}, "Version ", version(told.version), told.loosening === "two-people" ? ". A set that lets more pass waits until two policy admins agree." : ". A new set takes force as soon as it is loaded."),
-    h("p", { class: "muted" }, "Deny beats hold beats allow; what no rule is about is denied."),
-    ["deny", "hold", "allow"].map((effect) => {
+    h(
+      "p",
+      {},
+      "Version ",
+      versionCode(policies.version),
+      policies.loosening === "two-people"
+        ? ". A version that may allow more comes into force when two policy admins have approved it."
+        : ". A new version comes into force as soon as it is loaded.",
+    ),
+    h("p", { class: "muted" }, "Deny overrides hold, and hold overrides allow. Calls that match no rule are denied."),
+    effects.map((effect) => {
       const some = rules.filter((rule) => rule.effect === effect);
       const [word, kind] = EFFECTS[effect];
-      return some.length > 0 && h("div", {}, h("h3", {}, badge(word, kind)), h("dl", { class: "rules" }, some.map(rule)));
+      return (
+        some.length > 0 && h("div", {}, h("h3", {}, badge(word, kind)), h("dl", { class: "rules" }, some.map(ruleItem)))
+      );
     }),
-    limits.length > 0 && [h("h3", {}, "Limits"), h("dl", { class: "rules" }, limits.map(rule))],
-    approvals.length > 0 && [h("h3", {}, "Who must agree"), h("dl", { class: "rules" }, approvals.map(rule))],
+    limits.length > 0 && [h("h3", {}, "Limits"), h("dl", { class: "rules" }, limits.map(ruleItem))],
+    approvals.length > 0 && [h("h3", {}, "Approvals"), h("dl", { class: "rules" }, approvals.map(ruleItem))],
   );
 }
 
-function rule({ id, words, mode }) {
-  return h("div", {}, h("dt", {}, h("code", {}, id), mode === "shadow" && badge("not in force", "note")), h("dd", {}, prose(words)));
+/** @param {Rule} rule */
+function ruleItem({ id, words, mode }) {
+  return h(
+    "div",
+    {},
+    h("dt", {}, h("code", {}, id), mode === "shadow" && badge("shadow mode", "note")),
+    h("dd", {}, withCode(words)),
+  );
 }
 
-function waiting(desk, { candidate, version: now }, refresh) {
+/**
+ * @param {App} app
+ * @param {Policies} policies
+ * @param {() => void} refresh
+ */
+function candidateSection(app, { candidate, version: now }, refresh) {
   if (candidate === null) return null;
-  const mine = candidate.agreed.includes(person(desk.me.person));
+  const mine = candidate.agreed.includes(personName(app.session().person));
   const decided = candidate.decisions.filter(({ from, to }) => from !== to);
   return h(
     "section",
     { class: "card waits", "aria-labelledby": "candidate" },
-    h("h2", { id: "candidate" }, "A new set waits"),
-    h("p", {}, "Version ", version(candidate.version), " waits since ", moment(ago(candidate.since), candidate.since), ". It may let pass what the set in force does not, so two policy admins must agree."),
-    h("p", {}, candidate.agreed.length > 0 ? `${candidate.agreed.join(", ")} agreed; ${candidate.missing} more must.` : "Nobody has agreed yet."),
-    h("h3", {}, "What is otherwise"),
-    h("pre", { class: "words", tabindex: "0", "aria-label": "What is otherwise" }, candidate.words),
-    candidate.rates.length > 0 && [h("h3", {}, "Rates"), h("ul", {}, candidate.rates.map((rate) => h("li", {}, rate)))],
-    h("h3", {}, "Calls since then that it decides otherwise"),
+    h("h2", { id: "candidate" }, "A new version waits for approval"),
+    h(
+      "p",
+      {},
+      "Version ",
+      versionCode(candidate.version),
+      " was loaded ",
+      timeTag(formatAgo(candidate.since), candidate.since),
+      ". It may allow more than the version in force, so two policy admins must approve it.",
+    ),
+    h(
+      "p",
+      {},
+      candidate.agreed.length > 0
+        ? `Approved by ${candidate.agreed.join(", ")}; needs ${candidate.missing} more.`
+        : "Not approved by anyone yet.",
+    ),
+    h("h3", {}, "Changes"),
+    h("pre", { class: "words", tabindex: "0", "aria-label": "Changes" }, candidate.words),
+    candidate.rates.length > 0 && [
+      h("h3", {}, "Rates"),
+      h(
+        "ul",
+        {},
+        candidate.rates.map((rate) => h("li", {}, rate)),
+      ),
+    ],
+    h("h3", {}, "Calls since then with another decision"),
     decided.length === 0
-      ? h("p", { class: "muted" }, "None at this node.")
-      : h("ul", {}, decided.map(({ from, to, calls }) => h("li", {}, `${calls} ${calls === 1 ? "call" : "calls"}: now ${EFFECTS[from][0].toLowerCase()}, then ${EFFECTS[to][0].toLowerCase()}`))),
-    mine && h("p", {}, "You have agreed. It takes one more person."),
-    desk.may("policy-admin") && !mine && h("p", {}, h("button", { type: "button", class: "good", id: "agree", onclick: () => agree(candidate, now, refresh) }, "Agree to it…")),
-    !desk.may("policy-admin") && h("p", { class: "muted" }, "Policy admins agree."),
+      ? h("p", { class: "muted" }, "None on this node.")
+      : h(
+          "ul",
+          {},
+          decided.map(({ from, to, calls }) =>
+            h(
+              "li",
+              {},
+              `${calls} ${calls === 1 ? "call" : "calls"}: now ${EFFECTS[from][0].toLowerCase()}, with the new version ${EFFECTS[to][0].toLowerCase()}`,
+            ),
+          ),
+        ),
+    mine && h("p", {}, "You approved it. One more person must approve it."),
+    app.may("policy-admin") &&
+      !mine &&
+      h(
+        "p",
+        {},
+        h(
+          "button",
+          { type: "button", class: "good", id: "agree", onclick: () => agree(candidate, now, refresh) },
+          "Approve…",
+        ),
+      ),
+    !app.may("policy-admin") && h("p", { class: "muted" }, "Policy admins can approve it."),
   );
 }
 
+/**
+ * @param {Candidate} candidate
+ * @param {string} now the version in force
+ * @param {() => void} refresh
+ */
 async function agree(candidate, now, refresh) {
-  const reason = reasonField("Why", "It stands in the audit chain.");
+  const reason = reasonField("Why", "The audit log keeps it.");
   const answer = await ask({
-    title: "Agree to the new set?",
+    title: "Approve the new version?",
     content: [
-      h("p", {}, "After ", version(now), " comes exactly ", version(candidate.version), "."),
-      h("pre", { class: "words", tabindex: "0", "aria-label": "What is otherwise" }, candidate.words),
+      h("p", {}, "Version ", versionCode(candidate.version), " replaces version ", versionCode(now), "."),
+      h("pre", { class: "words", tabindex: "0", "aria-label": "Changes" }, candidate.words),
       reason.element,
     ],
-    label: candidate.missing <= 1 ? `Put ${candidate.version.slice(0, 8)} in force` : `Agree to ${candidate.version.slice(0, 8)}`,
+    label:
+      candidate.missing <= 1
+        ? `Put ${candidate.version.slice(0, 8)} in force`
+        : `Approve ${candidate.version.slice(0, 8)}`,
     kind: "good",
     check: reason.check,
     perform: async () => (await post(`policies/${candidate.version}/agree`, { reason: reason.text() })).body,
   });
   if (!answer) return;
-  toast(answer.missing > 0 ? "You agreed. One more person has to." : "Two people agree: it takes force at every node.");
+  toast(
+    answer.missing > 0
+      ? "Approved. One more person must approve it."
+      : "Fully approved: it comes into force on every node.",
+  );
   refresh();
 }
 
@@ -107,16 +191,27 @@ const EXAMPLE = `{
 }`;
 
 function explainSection() {
-  const text = (value, props) => h("input", { type: "text", value, autocomplete: "off", autocapitalize: "off", spellcheck: "false", ...props });
-  const environment = select([["production", "Production"], ["sandbox", "Sandbox"]], "production");
+  /**
+   * @param {string} value
+   * @param {Props} [props]
+   */
+  const text = (value, props) =>
+    h("input", { type: "text", value, autocomplete: "off", autocapitalize: "off", spellcheck: "false", ...props });
+  const environment = select(
+    [
+      ["production", "Production"],
+      ["sandbox", "Sandbox"],
+    ],
+    "production",
+  );
   const operation = select([["createSwap", "createSwap"]], "createSwap");
   const issuer = text("");
-  const subject = text("somebody");
+  const subject = text("someone");
   const roles = text("");
   const body = h("textarea", { rows: "7", spellcheck: "false", autocomplete: "off" });
   body.value = EXAMPLE;
   const byStore = h("input", { type: "checkbox", checked: true, id: "by-store" });
-  const told = h("div", { "aria-live": "polite" });
+  const result = h("div", { "aria-live": "polite" });
   const button = h("button", { type: "submit", class: "primary" }, "Explain");
   const form = h(
     "form",
@@ -126,12 +221,17 @@ function explainSection() {
       { class: "grid" },
       field("Environment", environment),
       field("Operation", operation),
-      field("Caller's issuer", issuer, "Its name in the configuration."),
+      field("Caller's issuer", issuer, "The issuer's name in the configuration."),
       field("Caller", subject),
-      field("Roles", roles, "With commas between."),
+      field("Roles", roles, "Separated by commas."),
     ),
     field("Body, as JSON", body),
-    h("p", { class: "check" }, byStore, h("label", { for: "by-store" }, "Ask the store too: what was paid before, and what is used of limits")),
+    h(
+      "p",
+      { class: "check" },
+      byStore,
+      h("label", { for: "by-store" }, "Include earlier payments and the usage of limits"),
+    ),
     button,
   );
   form.addEventListener("submit", async (event) => {
@@ -140,39 +240,94 @@ function explainSection() {
     try {
       sent = body.value.trim() === "" ? undefined : JSON.parse(body.value);
     } catch (error) {
-      return fill(told, trouble({ message: `The body is no JSON: ${error.message}.` }));
+      fill(result, errorBox(new Error(`The body is not JSON: ${asFailure(error).message}.`)));
+      return;
     }
-    const caller = { issuer: issuer.value.trim(), subject: subject.value.trim(), roles: roles.value.split(",").map((role) => role.trim()).filter(Boolean) };
+    const caller = {
+      issuer: issuer.value.trim(),
+      subject: subject.value.trim(),
+      roles: roles.value
+        .split(",")
+        .map((role) => role.trim())
+        .filter(Boolean),
+    };
     button.disabled = true;
     try {
-      fill(told, explained((await post("explain", { environment: environment.value, operation: operation.value.trim(), caller, body: sent, byStore: byStore.checked })).body));
+      const call = {
+        environment: environment.value,
+        operation: operation.value.trim(),
+        caller,
+        body: sent,
+        byStore: byStore.checked,
+      };
+      fill(result, explanation((await post("explain", call)).body));
     } catch (failure) {
-      fill(told, trouble(failure));
+      fill(result, errorBox(failure));
     }
     button.disabled = false;
   });
   const element = h(
     "section",
     { class: "card", "aria-labelledby": "explain" },
-    h("h2", { id: "explain" }, "What would become of a call?"),
+    h("h2", { id: "explain" }, "How would a call be decided?"),
     h("p", { class: "muted" }, "Nothing is sent and nothing is counted."),
     form,
-    told,
+    result,
   );
-  return { element, offer: (operations) => offer(operation, operations, (one) => one.class !== "read") };
+  /** @param {Operation[]} operations */
+  const offer = (operations) => offerOperations(operation, operations, (one) => one.class !== "read");
+  return { element, offer };
 }
 
-function explained(answer) {
+/** @param {Explanation} answer */
+function explanation(answer) {
   const [word, kind] = EFFECTS[answer.effect];
-  const list = (title, items) => items.length > 0 && [h("h4", {}, title), h("ul", {}, items.map((item) => h("li", {}, item)))];
+  /**
+   * @param {string} title
+   * @param {string[]} items
+   */
+  const list = (title, items) =>
+    items.length > 0 && [
+      h("h4", {}, title),
+      h(
+        "ul",
+        {},
+        items.map((item) => h("li", {}, item)),
+      ),
+    ];
   return h(
     "div",
     { class: `became ${kind}` },
-    h("p", {}, h("strong", {}, word), answer.microUsd !== null && `, worth ${usd(answer.microUsd)}`, answer.approvals.length > 0 && `; to agree: ${answer.approvals.join(", ")}`, "."),
-    list("Because", answer.reasons.map(({ cause, text }) => `${cause}: ${text}`)),
-    list("Outweighed", answer.outweighed.map(({ cause, text }) => `${cause}: ${text}`)),
-    list("Not in force, but would say", answer.shadows.map(({ cause, text }) => `${cause}: ${text}`)),
-    list("Counts in", answer.counts.map(({ limit, unit, units, used, max }) => `${limit}: ${counted(units, unit)}${used === null ? "" : ` on top of ${counted(used, unit)}`} of ${counted(max, unit)}`)),
-    list("Nearly about it", answer.near.map(({ rule: id, missing }) => `${id}: ${missing}`)),
+    h(
+      "p",
+      {},
+      h("strong", {}, word),
+      answer.microUsd !== null && `, worth ${formatUsd(answer.microUsd)}`,
+      answer.approvals.length > 0 && `; needs approval: ${answer.approvals.join(", ")}`,
+      ".",
+    ),
+    list(
+      "Because",
+      answer.reasons.map(({ cause, text }) => `${cause}: ${text}`),
+    ),
+    list(
+      "Overridden",
+      answer.outweighed.map(({ cause, text }) => `${cause}: ${text}`),
+    ),
+    list(
+      "In shadow mode",
+      answer.shadows.map(({ cause, text }) => `${cause}: ${text}`),
+    ),
+    list(
+      "Counts in",
+      answer.counts.map(
+        ({ limit, unit, units, used, max }) =>
+          `${limit}: ${formatUnits(units, unit)}${used === null ? "" : ` on top of ${formatUnits(used, unit)}`} of ${formatUnits(max, unit)}`,
+      ),
+    ),
+    list(
+      "Nearly matching rules",
+      answer.near.map(({ rule: id, missing }) => `${id}: ${missing}`),
+    ),
   );
 }

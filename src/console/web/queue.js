@@ -1,62 +1,96 @@
-// What waits: for this person first, what expires first above.
+// The list of holds: those that wait for this person first, in order of expiry.
 
 import { get } from "./api.js";
-import { badge, fill, h, prose, select, trouble } from "./dom.js";
-import { ago, left, missing, movement, person, shortened, state, tally, when } from "./words.js";
+import { badge, byId, errorBox, fill, h, select, withCode } from "./dom.js";
+import {
+  countVotes,
+  formatAgo,
+  formatTime,
+  missingVotes,
+  movement,
+  personName,
+  shorten,
+  stateLabel,
+  timeLeft,
+} from "./words.js";
 
-const PAGE = 100;
-const COUNTED = { mine: "for you", open: "open", approved: "approved", ended: "over" };
-/** So many more are asked for where they hold next to nothing. */
+const PAGE_SIZE = 100;
+/** @type {Record<string, string>} */
+const COUNT_WORDS = { mine: "for you", open: "open", approved: "approved", ended: "closed" };
+/** Pages may hold few holds; the list reads up to this many more. */
 const SPARE_PAGES = 5;
 
-export function view(desk) {
-  const isJudge = desk.may("approver");
-  const asked = { whose: isJudge ? "mine" : "open", environment: "", operation: "", words: "" };
-  const known = { operations: new Set() };
+/**
+ * @param {App} app
+ * @returns {QueueView}
+ */
+export function view(app) {
+  const isJudge = app.may("approver");
+  const filters = { whose: isJudge ? "mine" : "open", environment: "", operation: "", words: "" };
+  /** @type {Set<string>} */
+  const operations = new Set();
+  /** @type {Hold[]} */
   let holds = [];
+  /** @type {string | null} */
   let next = null;
   let pages = 1;
+  /** @type {string | null} */
   let chosen = null;
   let turn = 0;
+  /** @type {Promise<void> | null} */
   let loading = null;
   let isWaiting = false;
 
+  /** @type {Map<string, { element: HTMLElement, text: string }>} */
   const rows = new Map();
   const list = h("ol", { class: "rows" });
-  const told = h("div", { class: "below" });
+  const status = h("div", { class: "below" });
   const count = h("p", { class: "count", role: "status" });
-  const more = h("button", { type: "button", class: "wide", onclick: () => load(pages + 1) }, `Show ${PAGE} more`);
+  const more = h("button", { type: "button", class: "wide", onclick: () => load(pages + 1) }, `Show ${PAGE_SIZE} more`);
   const heading = h("h1", {}, "Queue");
 
-  const whose = h("div", { class: "segments", role: "group", "aria-label": "Which ones" });
+  const whose = h("div", { class: "segments", role: "group", "aria-label": "Which holds" });
   const choices = [
     ["mine", "For me"],
     ["open", "All"],
     ["approved", "Approved"],
-    ["ended", "Over"],
+    ["ended", "Closed"],
   ].filter(([word]) => word !== "mine" || isJudge);
   for (const [word, label] of choices) {
-    const button = h("button", { type: "button", "aria-pressed": String(word === asked.whose) }, label);
+    const button = h("button", { type: "button", "aria-pressed": String(word === filters.whose) }, label);
     button.addEventListener("click", () => {
-      asked.whose = word;
+      filters.whose = word;
       for (const other of whose.children) other.setAttribute("aria-pressed", String(other === button));
-      anew();
+      reload();
     });
     whose.append(button);
   }
-  const environment = select([["", "Everywhere"], ["production", "Production"], ["sandbox", "Sandbox"]], "", { "aria-label": "Environment" });
+  const environment = select(
+    [
+      ["", "All environments"],
+      ["production", "Production"],
+      ["sandbox", "Sandbox"],
+    ],
+    "",
+    { "aria-label": "Environment" },
+  );
   environment.addEventListener("change", () => {
-    asked.environment = environment.value;
-    anew();
+    filters.environment = environment.value;
+    reload();
   });
-  const operation = select([["", "Every operation"]], "", { "aria-label": "Operation" });
+  const operation = select([["", "All operations"]], "", { "aria-label": "Operation" });
   operation.addEventListener("change", () => {
-    asked.operation = operation.value;
-    anew();
+    filters.operation = operation.value;
+    reload();
   });
-  const words = h("input", { type: "search", placeholder: "Find in these", "aria-label": "Find in these", autocomplete: "off" });
+  const words = h("input", {
+    type: "search",
+    placeholder: "Filter this list",
+    "aria-label": "Filter this list",
+    autocomplete: "off",
+  });
   words.addEventListener("input", () => {
-    asked.words = words.value.trim().toLowerCase();
+    filters.words = words.value.trim().toLowerCase();
     draw();
   });
 
@@ -66,21 +100,22 @@ export function view(desk) {
     h("div", { class: "heading" }, heading, count),
     h("div", { class: "tools" }, whose, h("div", { class: "filters" }, environment, operation, words)),
     list,
-    told,
+    status,
   );
 
-  function anew() {
+  function reload() {
     holds = [];
     rows.clear();
     fill(list);
     load(1);
   }
 
+  /** @param {number} upTo the number of pages */
   function load(upTo) {
-    loading = look(upTo);
+    loading = loadPages(upTo);
   }
 
-  /** What somebody asked for is not cut off by a look at what has changed: that comes after it. */
+  /** Loads the same pages again, after any load that a person began. */
   async function refresh() {
     if (isWaiting) return;
     isWaiting = true;
@@ -93,26 +128,32 @@ export function view(desk) {
     load(pages);
   }
 
-  async function look(upTo) {
+  /** @param {number} upTo */
+  async function loadPages(upTo) {
     turn += 1;
-    const mine = turn;
-    const query = { limit: PAGE, environment: asked.environment, operation: asked.operation };
-    if (asked.whose === "mine") query.mine = "true";
-    if (["approved", "ended"].includes(asked.whose)) query.state = asked.whose;
-    if (upTo > pages) fill(told, h("p", { class: "waiting" }, "One moment…"));
+    const ownTurn = turn;
+    /** @type {Record<string, any>} */
+    const query = { limit: PAGE_SIZE, environment: filters.environment, operation: filters.operation };
+    if (filters.whose === "mine") query.mine = "true";
+    if (["approved", "ended"].includes(filters.whose)) query.state = filters.whose;
+    if (upTo > pages) fill(status, h("p", { class: "waiting" }, "One moment…"));
+    /** @type {Hold[]} */
     const found = [];
     let after;
     try {
-      // Pages that had to be searched may hold few.
-      for (let page = 0; page < upTo + SPARE_PAGES && found.length < (upTo - 1) * PAGE + 1; page += 1) {
+      for (let page = 0; page < upTo + SPARE_PAGES && found.length < (upTo - 1) * PAGE_SIZE + 1; page += 1) {
         const { body } = await get("holds", { ...query, after });
-        if (mine !== turn) return;
+        if (ownTurn !== turn) return;
         found.push(...body.holds);
         after = body.next;
         if (after === null) break;
       }
     } catch (failure) {
-      if (mine === turn) fill(told, trouble(failure, () => load(upTo)));
+      if (ownTurn !== turn) return;
+      fill(
+        status,
+        errorBox(failure, () => load(upTo)),
+      );
       return;
     }
     [holds, next, pages] = [found, after ?? null, upTo];
@@ -121,27 +162,24 @@ export function view(desk) {
 
   function draw() {
     for (const hold of holds) {
-      if (known.operations.has(hold.operation)) continue;
-      known.operations.add(hold.operation);
+      if (operations.has(hold.operation)) continue;
+      operations.add(hold.operation);
       operation.append(h("option", { value: hold.operation }, hold.operation));
     }
-    const shown = asked.words === "" ? holds : holds.filter((hold) => text(hold).includes(asked.words));
+    const shown = filters.words === "" ? holds : holds.filter((hold) => searchText(hold).includes(filters.words));
     const wanted = shown.map((hold) => {
-      const print = JSON.stringify(hold);
+      const text = JSON.stringify(hold);
       const old = rows.get(hold.id);
-      if (old?.print === print) return old.element;
-      const made = row(hold, desk);
-      rows.set(hold.id, { element: made, print });
-      return made;
+      if (old?.text === text) return old.element;
+      const element = row(hold, app);
+      rows.set(hold.id, { element, text });
+      return element;
     });
     arrange(list, wanted);
     mark();
-    count.textContent = holds.length === 0 ? "" : `${shown.length}${next === null ? "" : "+"} ${COUNTED[asked.whose]}`;
-    fill(
-      told,
-      shown.length === 0 && empty(asked, holds.length > 0),
-      next !== null && more,
-    );
+    count.textContent =
+      holds.length === 0 ? "" : `${shown.length}${next === null ? "" : "+"} ${COUNT_WORDS[filters.whose]}`;
+    fill(status, shown.length === 0 && emptyNote(filters, holds.length > 0), next !== null && more);
   }
 
   function mark() {
@@ -151,7 +189,7 @@ export function view(desk) {
     }
   }
 
-  fill(told, h("p", { class: "waiting" }, "One moment…"));
+  fill(status, h("p", { class: "waiting" }, "One moment…"));
   load(1);
   return {
     title: "Queue",
@@ -164,13 +202,18 @@ export function view(desk) {
     focus(id) {
       const link = [...list.querySelectorAll("a")].find((one) => one.dataset.id === id);
       if (link) link.focus();
-      else document.getElementById("main").focus({ preventScroll: true });
+      else byId("main").focus({ preventScroll: true });
     },
   };
 }
 
-/** Elements that stay are not touched, so that nobody's place is lost. */
+/**
+ * Makes `wanted` the children of a list. Children that stay are not touched, so that focus and scroll position stay too.
+ * @param {HTMLElement} list
+ * @param {HTMLElement[]} wanted
+ */
 function arrange(list, wanted) {
+  /** @type {Set<Element>} */
   const keep = new Set(wanted);
   for (const child of [...list.children]) if (!keep.has(child)) child.remove();
   wanted.forEach((child, at) => {
@@ -178,13 +221,17 @@ function arrange(list, wanted) {
   });
 }
 
-function row(hold, desk) {
+/**
+ * @param {Hold} hold
+ * @param {App} app
+ */
+function row(hold, app) {
   const moves = movement(hold);
-  const { text: due, press } = left(hold.expiresAt);
-  const { given, needed } = tally(hold);
-  const lacks = missing(hold);
-  const [word, kind] = state(hold.state);
-  const mine = hold.votes.some((vote) => person(vote) === person(desk.me.person));
+  const { text: due, press } = timeLeft(hold.expiresAt);
+  const { given, needed } = countVotes(hold);
+  const lacks = missingVotes(hold);
+  const [word, kind] = stateLabel(hold.state);
+  const mine = hold.votes.some((vote) => personName(vote) === personName(app.session().person));
   const isOpen = hold.state === "pending";
   return h(
     "li",
@@ -193,37 +240,104 @@ function row(hold, desk) {
       "a",
       { href: `#/hold/${hold.id}`, class: "row", "data-id": hold.id },
       h("span", { class: moves.hasAmount ? "amount" : "amount words" }, moves.headline),
-      h("span", { class: "due" }, hold.endedAt ? h("span", { class: "left" }, when(hold.endedAt)) : h("span", { class: "left", "data-left": hold.expiresAt, "data-press": press }, due)),
+      h(
+        "span",
+        { class: "due" },
+        hold.endedAt
+          ? h("span", { class: "left" }, formatTime(hold.endedAt))
+          : h("span", { class: "left", "data-left": hold.expiresAt, "data-press": press }, due),
+      ),
       h("span", { class: "what" }, moves.direction || hold.operation),
-      moves.destination && h("span", { class: "to" }, h("span", { class: "muted" }, `to ${moves.destination.what} `), h("span", { class: "code", title: moves.destination.name }, shortened(moves.destination.name))),
-      h("span", { class: "who" }, h("span", { class: "muted" }, "asked by "), hold.requester ?? hold.owner.subject, h("span", { class: "muted age" }, ", ", h("span", { "data-ago": hold.createdAt }, ago(hold.createdAt)))),
-      h("span", { class: "why" }, moves.direction && `${hold.operation} · `, hold.reasons.map((reason, at) => [at > 0 && "; ", reason.rule && `${reason.rule}: `, prose(reason.text)])),
+      moves.destination &&
+        h(
+          "span",
+          { class: "to" },
+          h("span", { class: "muted" }, `to ${moves.destination.what} `),
+          h("span", { class: "code", title: moves.destination.name }, shorten(moves.destination.name)),
+        ),
+      h(
+        "span",
+        { class: "who" },
+        h("span", { class: "muted" }, "requested by "),
+        hold.requester ?? hold.owner.subject,
+        h("span", { class: "muted age" }, ", ", h("span", { "data-ago": hold.createdAt }, formatAgo(hold.createdAt))),
+      ),
+      h(
+        "span",
+        { class: "why" },
+        moves.direction && `${hold.operation} · `,
+        hold.reasons.map((reason, at) => [at > 0 && "; ", reason.rule && `${reason.rule}: `, withCode(reason.text)]),
+      ),
       h(
         "span",
         { class: "votes" },
         hold.environment === "sandbox" && badge("Sandbox", "note"),
-        isOpen ? h("span", { class: "tally" }, `${given} of ${needed} agreed`, lacks && h("span", { class: "muted" }, `, missing ${lacks}`)) : badge(word, kind),
-        mine && badge("You agreed", "good"),
+        isOpen
+          ? h(
+              "span",
+              { class: "tally" },
+              `${given} of ${needed} approved`,
+              lacks && h("span", { class: "muted" }, `, needs ${lacks}`),
+            )
+          : badge(word, kind),
+        mine && badge("You approved", "good"),
         hold.stuck && badge("Stuck", "warn"),
       ),
     ),
   );
 }
 
-function text(hold) {
-  const parts = [hold.id, hold.requestId, hold.owner.subject, hold.requester, ...hold.words.map((word) => word.text), ...hold.reasons.map((reason) => `${reason.rule ?? ""} ${reason.text}`)];
+/**
+ * Returns the text in which "Filter this list" searches.
+ * @param {Hold} hold
+ */
+function searchText(hold) {
+  const parts = [
+    hold.id,
+    hold.requestId,
+    hold.owner.subject,
+    hold.requester,
+    ...hold.words.map((word) => word.text),
+    ...hold.reasons.map((reason) => `${reason.rule ?? ""} ${reason.text}`),
+  ];
   return parts.filter(Boolean).join(" ").toLowerCase();
 }
 
-function empty(asked, isHidden) {
-  if (isHidden) return note("Nothing here has these words.", "Find looks at what is listed alone; another filter, or History, looks further.");
-  if (asked.operation || asked.environment) return note("Nothing waits that is so.", "Choose every operation and both environments to see the rest.");
-  if (asked.whose === "mine") return note("Nothing waits for you.", "What needs your word appears here by itself. All shows what waits for others.");
-  if (asked.whose === "approved") return note("Nothing waits to be sent.", "What was approved is sent at once, unless a limit is full, money is frozen, or upstream is away.");
-  if (asked.whose === "ended") return note("Nothing is over yet.", "What was sent, rejected or expired is listed here for a while; History tells all of it.");
-  return note("Nothing waits.", "Calls that a rule holds appear here by themselves.");
+/**
+ * Explains an empty list.
+ * @param {{ whose: string, environment: string, operation: string }} filters
+ * @param {boolean} isHidden if holds are loaded, but none contains the words
+ */
+function emptyNote(filters, isHidden) {
+  if (isHidden)
+    return note(
+      "No holds in this list match.",
+      "The text filter searches only the listed holds; use other filters or History to search further.",
+    );
+  if (filters.operation || filters.environment)
+    return note("No holds match these filters.", "Choose all operations and all environments to see the others.");
+  if (filters.whose === "mine")
+    return note(
+      "No holds need your vote.",
+      "Holds that need your vote appear here automatically. All shows every open hold.",
+    );
+  if (filters.whose === "approved")
+    return note(
+      "No approved holds wait to be sent.",
+      "An approved call is sent at once, unless a limit is full, money is frozen, or upstream is unreachable.",
+    );
+  if (filters.whose === "ended")
+    return note(
+      "No closed holds.",
+      "Holds that were sent, rejected or expired stay here for a while; History has all of them.",
+    );
+  return note("No open holds.", "Calls that a rule holds appear here automatically.");
 }
 
+/**
+ * @param {string} first
+ * @param {string} second
+ */
 function note(first, second) {
   return h("div", { class: "empty" }, h("p", {}, h("strong", {}, first)), h("p", { class: "muted" }, second));
 }

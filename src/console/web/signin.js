@@ -1,75 +1,109 @@
-// Who comes in: by the organization's own sign-in, or with a token.
+// Sign-in: by the organization's provider, or with a token.
 
 import { call, get } from "./api.js";
-import { field, fill, h, trouble } from "./dom.js";
+import { errorBox, field, fill, h } from "./dom.js";
 
-/** The token of a link that signs in, once: it leaves the address at once. */
+/** Returns the token of a sign-in link, and removes it from the address. */
 export function takeToken() {
   const found = /^#token=([A-Za-z0-9_.=-]+)$/.exec(location.hash);
   if (location.hash.startsWith("#token=")) history.replaceState(null, "", `${location.pathname}#/queue`);
   return found ? found[1] : null;
 }
 
-const REFUSED = {
-  declined: "Your organization's sign-in said no.",
-  "other-browser": "This sign-in was begun elsewhere, or was used already. Begin again.",
-  expired: "That took too long. Begin again.",
-  provider: "Your organization's sign-in cannot be reached, or answers otherwise than it should. Try again, and then tell who runs the gate.",
-  "not-believed": "What your organization's sign-in says of you is not believed here. Tell who runs the gate.",
-  "no-role": "You have no role here: ask who runs the gate for one.",
+/** @type {Record<string, string>} */
+const ERRORS = {
+  declined: "Your organization's sign-in declined.",
+  "other-browser": "This sign-in was started in another browser, or was already used. Start again.",
+  expired: "The sign-in took too long. Start again.",
+  provider:
+    "Your organization's sign-in cannot be reached, or its answer is invalid. Try again; if that fails, tell the gate's operators.",
+  "invalid-token": "The token from your organization's sign-in is not valid here. Tell the gate's operators.",
+  "no-role": "You have no role here: ask an administrator for one.",
   store: "The gate's store does not answer. Try again in a moment.",
   busy: "Too many people are signing in. Try again in a moment.",
 };
 
-/** Why the provider's way led nowhere, if it did. */
+/** Returns why the provider's sign-in failed, if it did, and removes the error from the address. */
 export function takeError() {
   const found = /^#error=([a-z-]+)$/.exec(location.hash);
   if (!found) return undefined;
   history.replaceState(null, "", `${location.pathname}#/queue`);
-  return REFUSED[found[1]] ?? "Nobody is signed in by that. Begin again.";
+  return ERRORS[found[1]] ?? "The sign-in failed. Start again.";
 }
 
-/** `enter` is told who came in; `why` is said above. */
-export function signIn(enter, why) {
-  const place = h("div", {}, h("p", { class: "waiting" }, "One moment…"));
+/**
+ * Returns the sign-in page.
+ * @param {(session: Session) => void} enter receives the new session
+ * @param {string} [notice]
+ */
+export function signIn(enter, notice) {
+  const body = h("div", {}, h("p", { class: "waiting" }, "One moment…"));
   const page = h(
     "div",
     { class: "signin" },
     h("span", { class: "mark large", "aria-hidden": "true" }),
     h("h1", { tabindex: "-1" }, "Sluice"),
-    h("p", { class: "muted" }, "Payments that wait for people."),
-    why && h("p", { class: "notice", role: "status" }, why),
-    place,
+    h("p", { class: "muted" }, "Approve and control payments."),
+    notice && h("p", { class: "notice", role: "status" }, notice),
+    body,
   );
-  ways(place, enter);
+  showWays(body, enter);
   return page;
 }
 
-async function ways(place, enter) {
-  let there;
+/**
+ * @param {HTMLElement} body
+ * @param {(session: Session) => void} enter
+ */
+async function showWays(body, enter) {
+  /** @type {{ oidc?: { name?: string }, token?: boolean }} */
+  let ways;
   try {
-    there = (await get("session/ways")).body;
+    ways = (await get("session/ways")).body;
   } catch (failure) {
-    fill(place, trouble(failure, () => ways(place, enter)));
+    fill(
+      body,
+      errorBox(failure, () => showWays(body, enter)),
+    );
     return;
   }
   fill(
-    place,
-    there.oidc && h("a", { class: "button primary wide", href: "/sluice/v1/session/start" }, `Sign in with ${there.oidc.name ?? "your organization"}`),
-    there.oidc && there.token ? h("details", { class: "other" }, h("summary", {}, "With a token"), byToken(enter)) : there.token && byToken(enter),
-    !there.oidc && !there.token && h("p", {}, "Nobody can sign in here: the configuration names no way. Ask who runs the gate."),
+    body,
+    ways.oidc &&
+      h(
+        "a",
+        { class: "button primary wide", href: "/sluice/v1/session/start" },
+        `Sign in with ${ways.oidc.name ?? "your organization"}`,
+      ),
+    ways.oidc && ways.token
+      ? h("details", { class: "other" }, h("summary", {}, "With a token"), tokenForm(enter))
+      : ways.token && tokenForm(enter),
+    !ways.oidc && !ways.token && h("p", {}, "Sign-in is not configured. Ask the gate's operators."),
   );
 }
 
-function byToken(enter) {
-  // Not a form that a browser would remember, and nothing that it would send by itself.
-  const input = h("input", { type: "password", autocomplete: "off", spellcheck: "false", required: true, name: "token" });
-  const told = h("div", {});
+/** @param {(session: Session) => void} enter */
+function tokenForm(enter) {
+  // Browsers neither remember this form nor send it by themselves.
+  const input = h("input", {
+    type: "password",
+    autocomplete: "off",
+    spellcheck: "false",
+    required: true,
+    name: "token",
+  });
+  const status = h("div", {});
   const button = h("button", { class: "primary wide" }, "Sign in");
-  const form = h("form", { novalidate: true }, field("Token", input, "From `sluice token make`, or the demo's own lines."), told, button);
+  const form = h(
+    "form",
+    { novalidate: true },
+    field("Token", input, "From `sluice token make`, or from the demo's output."),
+    status,
+    button,
+  );
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    fill(told);
+    fill(status);
     const token = input.value.trim();
     if (token === "") return input.focus();
     button.disabled = true;
@@ -78,7 +112,7 @@ function byToken(enter) {
       dispatchEvent(new Event("sluice-signed-in"));
       enter(body);
     } catch (failure) {
-      fill(told, trouble(failure));
+      fill(status, errorBox(failure));
       button.disabled = false;
       input.select();
     }

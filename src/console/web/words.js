@@ -1,80 +1,114 @@
-// How amounts, times and people are written.
+// Formats amounts, times and people.
 
 import { now } from "./api.js";
 
-/** `1234567.8900` as `1,234,567.8900`: digits are grouped, none is changed. */
-export function grouped(digits) {
+/**
+ * Groups the digits of a number and changes none: `1234567.8900` becomes `1,234,567.8900`.
+ * @param {string | number | bigint} digits
+ */
+export function groupDigits(digits) {
   const [whole, rest] = String(digits).split(".");
   const parts = whole.replace(/\B(?=(\d{3})+$)/g, ",");
   return rest === undefined ? parts : `${parts}.${rest}`;
 }
 
-/** An amount of micro-USD. */
-export function usd(micros) {
-  const units = BigInt(micros);
-  const part = String(units % 1_000_000n).padStart(6, "0").replace(/0+$/, "").padEnd(2, "0");
-  return `${grouped(units / 1_000_000n)}.${part} USD`;
+/** @param {number} microUsd */
+export function formatUsd(microUsd) {
+  const units = BigInt(microUsd);
+  const part = String(units % 1_000_000n)
+    .padStart(6, "0")
+    .replace(/0+$/, "")
+    .padEnd(2, "0");
+  return `${groupDigits(units / 1_000_000n)}.${part} USD`;
 }
 
-/** What a limit counts. */
-export function counted(units, unit) {
-  return unit === "microUsd" ? usd(units) : `${grouped(units)} ${units === 1 ? "call" : "calls"}`;
+/**
+ * Formats the units of a limit, which are micro-USD or calls.
+ * @param {number} units
+ * @param {string} unit
+ */
+export function formatUnits(units, unit) {
+  return unit === "microUsd" ? formatUsd(units) : `${groupDigits(units)} ${units === 1 ? "call" : "calls"}`;
 }
 
-/** One end of a movement, read from its words. */
-export function party(text) {
-  const told = { amount: null, currency: null, chain: null, names: [] };
+/**
+ * Parses one end of a movement from its description.
+ * @param {string | undefined} text
+ */
+export function parseParty(text) {
+  /** @type {Party} */
+  const party = { amount: null, currency: null, chain: null, names: [] };
   for (const [at, part] of (text ?? "").split(", ").entries()) {
     const money = at === 0 && /^(\d[\d.]*)(?: ([A-Za-z0-9.]+))?$/.exec(part);
     const name = /^(user|external wallet|wallet|account) (.+)$/.exec(part);
-    if (money) [told.amount, told.currency] = [money[1], money[2] ?? null];
-    else if (part.startsWith("on ")) told.chain = part.slice(3);
-    else if (name) told.names.push([name[1], name[2]]);
-    else if (at === 0) told.currency = part;
+    if (money) [party.amount, party.currency] = [money[1], money[2] ?? null];
+    else if (part.startsWith("on ")) party.chain = part.slice(3);
+    else if (name) party.names.push([name[1], name[2]]);
+    else if (at === 0) party.currency = part;
   }
-  return told;
+  return party;
 }
 
-function said(hold, name) {
+/**
+ * @param {Hold} hold
+ * @param {string} name
+ */
+function wordOf(hold, name) {
   return hold.words.find((word) => word.name === name)?.text;
 }
 
-/** What moves in a hold: `headline` is its amount, or what it does where it tells none. */
+/**
+ * Returns what moves in a hold. The headline is the amount, or the kind of operation if there is no amount.
+ * @param {Hold} hold
+ * @returns {Movement}
+ */
 export function movement(hold) {
-  const [from, to] = [party(said(hold, "from")), party(said(hold, "to"))];
-  const does = (said(hold, "does") ?? hold.operation).replace(/ \([A-Za-z0-9]+\)$/, "");
+  const [from, to] = [parseParty(wordOf(hold, "from")), parseParty(wordOf(hold, "to"))];
+  const does = (wordOf(hold, "does") ?? hold.operation).replace(/ \([A-Za-z0-9]+\)$/, "");
   const main = [from, to].find((end) => end.amount !== null);
-  const headline = main ? money(main) : does;
-  const amounts = [from.amount, to.amount].filter((amount) => amount !== null);
-  const ends = [from, to].map((end) => [end.currency?.toUpperCase(), end.chain && `on ${end.chain}`].filter(Boolean).join(" "));
-  const last = to.names.at(-1) ?? hold.words.filter((word) => word.name === "at").map((word) => word.text.split(/ (.+)/)).at(-1);
+  const ends = [from, to].map((end) =>
+    [end.currency?.toUpperCase(), end.chain && `on ${end.chain}`].filter(Boolean).join(" "),
+  );
+  const last =
+    to.names.at(-1) ??
+    hold.words
+      .filter((word) => word.name === "at")
+      .map((word) => word.text.split(/ (.+)/))
+      .at(-1);
   return {
-    from,
-    to,
-    does,
-    headline,
-    amounts,
+    headline: main ? formatMoney(main) : does,
+    amounts: [from.amount, to.amount].filter((amount) => amount !== null),
     hasAmount: main !== undefined,
     direction: ends.filter(Boolean).join(" → "),
     destination: last ? { what: last[0], name: last[1] } : null,
   };
 }
 
-export function money({ amount, currency }) {
-  return amount === null ? (currency ?? "").toUpperCase() : [grouped(amount), currency?.toUpperCase()].filter(Boolean).join(" ");
+/** @param {Party} party */
+function formatMoney({ amount, currency }) {
+  return amount === null
+    ? (currency ?? "").toUpperCase()
+    : [groupDigits(amount), currency?.toUpperCase()].filter(Boolean).join(" ");
 }
 
-/** The two ends of a long name, which is what people compare. */
-export function shortened(name, longest = 22) {
+/**
+ * Keeps the two ends of a long name, because people compare these.
+ * @param {string} name
+ */
+export function shorten(name, longest = 22) {
   return name.length <= longest ? name : `${name.slice(0, 10)}…${name.slice(-8)}`;
 }
 
-export function person({ issuer, subject }) {
+/** @param {Subject} person */
+export function personName({ issuer, subject }) {
   return issuer ? `${issuer}/${subject}` : subject;
 }
 
-/** `2 h 5 min`. */
-export function span(ms) {
+/**
+ * Formats a duration, such as `2 h 5 min`.
+ * @param {number} ms
+ */
+export function formatDuration(ms) {
   const secs = Math.max(0, Math.floor(ms / 1000));
   const [days, hours, mins] = [Math.floor(secs / 86_400), Math.floor(secs / 3_600) % 24, Math.floor(secs / 60) % 60];
   if (days > 0) return `${days} d ${hours} h`;
@@ -83,50 +117,74 @@ export function span(ms) {
   return `${secs} s`;
 }
 
-export function ago(iso) {
+/** @param {string} iso */
+export function formatAgo(iso) {
   const ms = now() - Date.parse(iso);
-  return ms < 10_000 ? "just now" : `${span(ms)} ago`;
+  return ms < 10_000 ? "just now" : `${formatDuration(ms)} ago`;
 }
 
-/** How long is left, and how it presses. */
-export function left(iso) {
+/**
+ * Returns how much time is left, and how urgent that is.
+ * @param {string} iso
+ */
+export function timeLeft(iso) {
   const ms = Date.parse(iso) - now();
-  if (ms <= 0) return { text: "Time is over", press: "over" };
-  return { text: `${span(ms)} left`, press: ms < 10 * 60_000 ? "urgent" : ms < 60 * 60_000 ? "soon" : "calm" };
+  if (ms <= 0) return { text: "Expired", press: "over" };
+  return {
+    text: `${formatDuration(ms)} left`,
+    press: ms < 10 * 60_000 ? "urgent" : ms < 60 * 60_000 ? "soon" : "calm",
+  };
 }
 
-/** A moment of today by its time, any other with its day. */
-export function when(iso) {
+/**
+ * Formats a time of today without its date, any other time with it.
+ * @param {string} iso
+ */
+export function formatTime(iso) {
   const at = new Date(iso);
   const isToday = at.toDateString() === new Date(now()).toDateString();
+  /** @type {Intl.DateTimeFormatOptions} */
   const time = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
-  return isToday ? at.toLocaleTimeString(undefined, time) : at.toLocaleString(undefined, { ...time, day: "numeric", month: "short", year: "numeric" });
+  return isToday
+    ? at.toLocaleTimeString(undefined, time)
+    : at.toLocaleString(undefined, { ...time, day: "numeric", month: "short", year: "numeric" });
 }
 
+/** @type {Record<HoldState, [string, string]>} */
 const STATES = {
-  pending: ["Waits for people", "waits"],
-  approved: ["Approved, to be sent", "good"],
+  pending: ["Pending approval", "waits"],
+  approved: ["Fully approved", "good"],
   released: ["Sent", "good"],
   rejected: ["Rejected", "bad"],
-  expired: ["Expired", "bad"],
-  cancelled: ["Cancelled by its caller", "bad"],
-  blocked: ["Blocked by today's rules", "bad"],
-  forgotten: ["No longer kept", "bad"],
+  expired: ["Expired: too few approvals", "bad"],
+  cancelled: ["Cancelled by the caller", "bad"],
+  blocked: ["Denied by the rules at release", "bad"],
+  forgotten: ["No longer stored", "bad"],
 };
 
-/** A state of a hold: its words, and how they look. */
-export function state(of) {
-  return STATES[of] ?? [of, ""];
+/**
+ * Returns the label of a hold's state, and its kind of badge.
+ * @param {HoldState} state
+ */
+export function stateLabel(state) {
+  return STATES[state] ?? [state, ""];
 }
 
-/** `1 of ops, 2 of finance`. */
-export function missing(hold) {
+/**
+ * Lists the votes that a hold lacks, such as `1 of ops, 2 of finance`.
+ * @param {Hold} hold
+ */
+export function missingVotes(hold) {
   const groups = hold.approvals.flatMap((approval) => approval.missing);
   return groups.map(({ group, count }) => `${count} of ${group}`).join(", ");
 }
 
-/** Votes given and needed, over all approvals. */
-export function tally(hold) {
-  const sum = (of) => hold.approvals.reduce((total, approval) => total + approval[of], 0);
+/**
+ * Counts the votes given and needed, over all approvals.
+ * @param {Hold} hold
+ */
+export function countVotes(hold) {
+  /** @param {"given" | "needed"} name */
+  const sum = (name) => hold.approvals.reduce((total, approval) => total + approval[name], 0);
   return { given: sum("given"), needed: sum("needed") };
 }

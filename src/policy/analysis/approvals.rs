@@ -1,4 +1,4 @@
-//! Whether an approval asks for at least as much as another.
+//! Compares approvals: whether one demands at least as much as another.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::policy::Policies;
 use crate::policy::words::Need;
 
-/// Two sets of policies, for what their approvals mean.
+/// The approvals of two policy sets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sides<'s> {
     pub old: &'s Policies,
@@ -14,7 +14,7 @@ pub(super) struct Sides<'s> {
 }
 
 impl Sides<'_> {
-    /// Whether a name means the same people and the same time in both.
+    /// Whether a name has the same people and the same expiry in both sets.
     pub(super) fn is_same(&self, name: &str) -> bool {
         let (old, new) = (self.old.rules.approvals.get(name), self.new.rules.approvals.get(name));
         old == new
@@ -25,7 +25,7 @@ impl Sides<'_> {
             })
     }
 
-    /// Whether the new one is reached only by those who reach the old one too, and no later.
+    /// Whether only people who complete the old approval can complete the new one, and no later.
     pub(super) fn is_as_strict(&self, new: &str, old: &str) -> bool {
         match (self.new.rules.approvals.get(new), self.old.rules.approvals.get(old)) {
             (Some(new), Some(old)) => new.expires <= old.expires && self.implies(&new.need, &old.need),
@@ -33,12 +33,12 @@ impl Sides<'_> {
         }
     }
 
-    /// Whether all that was asked for is still asked for, by one approval or another.
+    /// Whether every former demand is still made, by one approval or another.
     pub(super) fn are_as_strict(&self, new: &BTreeSet<Arc<str>>, old: &BTreeSet<Arc<str>>) -> bool {
         old.iter().all(|old| new.iter().any(|new| self.is_as_strict(new, old)))
     }
 
-    /// Sure if it says so: different people stay different people.
+    /// Whether meeting `new` always meets `old`. `true` is certain: different people stay different people.
     fn implies(&self, new: &Need, old: &Need) -> bool {
         match (new, old) {
             (Need::People { group: a, count: n }, Need::People { group: b, count: m }) => {
@@ -49,7 +49,7 @@ impl Sides<'_> {
             (Need::Any(ways), old) => ways.iter().all(|way| self.implies(way, old)),
             (new, Need::Any(ways)) => ways.iter().any(|way| self.implies(new, way)),
             (Need::All(needs), Need::All(olds)) => {
-                // Each of the old needs finds one of its own among the new ones.
+                // Each former need must match its own new one.
                 let mut left: Vec<&Need> = needs.iter().collect();
                 olds.iter().all(|old| {
                     let found = left.iter().position(|new| self.implies(new, old));

@@ -1,14 +1,14 @@
-//! Sets of cells, and what is still possible for every variable.
+//! Sets of cells, and the cells that are still possible for every variable.
 //!
-//! A cell is a part of the values of a variable that no condition tells apart: a name, an interval of amounts, absence.
+//! A cell is a part of a variable's values that no condition distinguishes: a name, an interval of amounts, absence.
 
 /// A set of cells of one variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cells(Vec<u64>);
 
-/// Where the cells of a variable lie in a domain.
+/// The position of a variable's cells in a domain.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Slot {
+pub(super) struct CellSlot {
     first: usize,
     words: usize,
 }
@@ -17,16 +17,16 @@ pub(super) struct Slot {
 #[derive(Clone, Debug)]
 pub(super) struct Domain(Vec<u64>);
 
-/// That a variable is in one of these cells.
+/// The statement that a variable is in one of these cells.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Literal {
+pub(super) struct CellLiteral {
     pub var: usize,
     pub cells: Cells,
 }
 
-/// That one of these is so.
+/// The statement that at least one of these literals holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Clause(pub Vec<Literal>);
+pub(super) struct Clause(pub Vec<CellLiteral>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Truth {
@@ -61,26 +61,26 @@ impl Cells {
 }
 
 impl Domain {
-    /// Everything is possible, in variables of these sizes.
-    pub(super) fn whole(sizes: impl Iterator<Item = usize>) -> (Domain, Vec<Slot>) {
+    /// Returns the domain in which everything is possible, for variables of these sizes.
+    pub(super) fn whole(sizes: impl Iterator<Item = usize>) -> (Domain, Vec<CellSlot>) {
         let (mut domain, mut slots) = (Vec::new(), Vec::new());
         for count in sizes {
             let cells = Cells::that(count, |_| true);
-            slots.push(Slot { first: domain.len(), words: cells.0.len() });
+            slots.push(CellSlot { first: domain.len(), words: cells.0.len() });
             domain.extend(cells.0);
         }
         (Domain(domain), slots)
     }
 
-    fn of(&self, slot: Slot) -> &[u64] {
+    fn of(&self, slot: CellSlot) -> &[u64] {
         self.0.get(slot.first..slot.first.saturating_add(slot.words)).unwrap_or_default()
     }
 
-    fn of_mut(&mut self, slot: Slot) -> &mut [u64] {
+    fn of_mut(&mut self, slot: CellSlot) -> &mut [u64] {
         self.0.get_mut(slot.first..slot.first.saturating_add(slot.words)).unwrap_or_default()
     }
 
-    pub(super) fn truth(&self, slot: Slot, cells: &Cells) -> Truth {
+    pub(super) fn truth(&self, slot: CellSlot, cells: &Cells) -> Truth {
         let (mut some, mut others) = (0, 0);
         for (possible, asked) in self.of(slot).iter().zip(&cells.0) {
             some |= possible & asked;
@@ -93,8 +93,8 @@ impl Domain {
         }
     }
 
-    /// Leaves only these, or only the others; whether something is left.
-    pub(super) fn keep(&mut self, slot: Slot, cells: &Cells, are_kept: bool) -> bool {
+    /// Keeps only these cells, or only the others; returns whether any is left.
+    pub(super) fn keep(&mut self, slot: CellSlot, cells: &Cells, are_kept: bool) -> bool {
         let mut left = 0;
         for (possible, asked) in self.of_mut(slot).iter_mut().zip(&cells.0) {
             *possible &= if are_kept { *asked } else { !asked };
@@ -103,17 +103,17 @@ impl Domain {
         left != 0
     }
 
-    /// The first cell that is possible.
-    pub(super) fn first(&self, slot: Slot) -> Option<usize> {
+    /// Returns the first cell that is possible.
+    pub(super) fn first(&self, slot: CellSlot) -> Option<usize> {
         let mut words = self.of(slot).iter().enumerate();
         words.find(|(_, word)| **word != 0).map(|(at, word)| at.saturating_mul(BITS).saturating_add(first_bit(*word)))
     }
 
-    pub(super) fn has(&self, slot: Slot, cell: usize) -> bool {
+    pub(super) fn has(&self, slot: CellSlot, cell: usize) -> bool {
         self.of(slot).get(cell / BITS).is_some_and(|word| word & (1 << (cell % BITS)) != 0)
     }
 
-    pub(super) fn is_one(&self, slot: Slot) -> bool {
+    pub(super) fn is_one(&self, slot: CellSlot) -> bool {
         self.of(slot).iter().map(|word| word.count_ones()).sum::<u32>() == 1
     }
 }

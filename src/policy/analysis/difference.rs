@@ -1,4 +1,4 @@
-//! What a new set does otherwise than the old one, and whether it only tightens.
+//! Compares a new policy set with the old one, and finds out whether it only tightens.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,49 +7,50 @@ use super::approvals::Sides;
 use super::cells::Clause;
 use super::ground::{Ground, Windows};
 use super::limits::{self, LimitChange};
-use super::model::{FIRST, Model, Question, SECOND};
+use super::model::{Model, Question};
 use super::outcome::{Effects, pair};
+use super::outcome::{FIRST, SECOND};
 use super::payment::Payment;
-use super::search::{Budget, Found, Judged, Seen};
+use super::search::{Judged, SearchBudget, SearchResult, SearchState};
 use super::universe::Variable;
 use crate::base::ids::OperationId;
 use crate::base::pointer::Pointer;
 use crate::policy::rate::Mode;
 use crate::policy::rule::{Effect, Rule};
 use crate::policy::rules::Verdict;
-use crate::policy::{Known, Policies};
+use crate::policy::{KnownNames, Policies};
 
-/// What one question may take of the budget.
+/// The most steps of the budget for one question.
 const QUESTION_STEPS: u64 = 1_000_000;
 
-/// What is otherwise under a new set.
+/// The differences of a new set.
 #[derive(Clone, Debug)]
 pub struct Difference {
-    /// One for each way in which requests of an operation fare otherwise, with an example.
-    pub changes: Vec<Change>,
+    /// One for each kind of change in the outcome of an operation's requests, with an example.
+    pub changes: Vec<OutcomeChange>,
     pub limits: Vec<LimitChange>,
     pub approvals: Vec<ApprovalChange>,
-    /// Whether amounts are valued otherwise.
+    /// Whether amounts are valued differently.
     pub is_valued_otherwise: bool,
     pub direction: Direction,
 }
 
-/// Where a new set goes.
+/// The direction of a new set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// No request fares otherwise; that is proved.
+    /// No request has another outcome; this is proved.
     Same,
-    /// No request fares better, and no limit leaves more room; that is proved.
+    /// No request has a better outcome, and no limit leaves more room; this is proved.
     OnlyTightens,
-    /// Something passes that did not, or passes more easily: it is shown.
+    /// A request passes that did not, or passes more easily; an example shows it.
     Loosens,
-    /// Nothing was found that passes more easily, and not all was looked at.
+    /// No request was found that passes more easily, but the search was not complete.
     NotProved,
 }
 
-/// Requests of an operation that fare otherwise.
+/// Requests of an operation with another outcome.
 #[derive(Clone, Debug)]
-pub struct Change {
+pub struct OutcomeChange {
     pub operation: OperationId,
     pub kind: ChangeKind,
     pub example: Payment,
@@ -61,19 +62,19 @@ pub struct Change {
 pub enum ChangeKind {
     /// Another effect: the old one, and the new one.
     Effect(Effect, Effect),
-    /// Held as before, for fewer people or other ones than had to agree.
+    /// Held as before, but fewer or other people must approve.
     EasierHold,
-    /// Held as before, and more people must agree.
+    /// Held as before, but more people must approve.
     HarderHold,
-    /// A rule names a place of the body that none named: where the configuration lists that place, it passes now.
+    /// A rule names a field of the body that none named before: it now passes if the configuration lists the field.
     Named(Pointer),
 }
 
-/// An approval that means something else.
+/// An approval with another meaning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApprovalChange {
     pub name: Arc<str>,
-    /// Whether it is proved to ask for at least as much.
+    /// Whether it is proved to demand at least as much.
     pub is_as_strict: bool,
 }
 
@@ -88,18 +89,18 @@ impl ChangeKind {
 }
 
 impl Difference {
-    /// Whether the new set may let pass more: it is not proved that it does not.
+    /// Whether the new set may allow more: the opposite is not proved.
     pub fn loosens(&self) -> bool {
         matches!(self.direction, Direction::Loosens | Direction::NotProved)
     }
 }
 
-/// Compares two sets; `steps` bounds what that may take.
-pub(crate) fn difference(old: &Policies, new: &Policies, known: &Known<'_>, steps: u64) -> Difference {
+/// Compares two sets within a budget of `steps`.
+pub(crate) fn difference(old: &Policies, new: &Policies, known: &KnownNames<'_>, steps: u64) -> Difference {
     let sides = Sides { old, new };
     let (rules, limits) = (side_by_side(sides), limits::side_by_side(sides));
     let model = Model::of(vec![&old.rules, &new.rules], rules, limits, &[], known);
-    let mut comparing = Comparing { model: &model, sides, budget: Budget::of(steps), is_sure: true };
+    let mut comparing = Comparing { model: &model, sides, budget: SearchBudget::of(steps), is_sure: true };
     let mut changes = Vec::new();
     for operation in known.catalog.operations() {
         if let Some(ground) = model.ground(operation, Windows::NotFull) {
@@ -107,7 +108,7 @@ pub(crate) fn difference(old: &Policies, new: &Policies, known: &Known<'_>, step
         }
     }
     let is_sure = comparing.is_sure;
-    // Fewer rules that name a place: where the configuration lists the place, less passes.
+    // If fewer rules name a field, less passes where the configuration lists the field.
     let names_less = model.shapes.iter().any(|shape| shape.sides == FIRST && !shape.names.is_empty());
     let limits = limits::changes(sides);
     let is_valued_otherwise = old.rules.valuation != new.rules.valuation;
@@ -125,7 +126,7 @@ pub(crate) fn difference(old: &Policies, new: &Policies, known: &Known<'_>, step
     Difference { changes, limits, approvals: approvals.collect(), is_valued_otherwise, direction }
 }
 
-/// Every rule in force, with the sides that have it. One that both have, and that means the same, stands once.
+/// Returns every rule in force, with the sides that have it. A rule with the same meaning on both sides is listed once.
 fn side_by_side(sides: Sides<'_>) -> Vec<(&Rule, u8)> {
     let in_force = |policies: &'_ Policies| -> Vec<usize> {
         let rules = policies.rules.rules.iter().enumerate();
@@ -163,13 +164,13 @@ fn means_same(sides: Sides<'_>, old: &Rule, new: &Rule) -> bool {
 struct Comparing<'c> {
     model: &'c Model<'c>,
     sides: Sides<'c>,
-    budget: Budget,
+    budget: SearchBudget,
     is_sure: bool,
 }
 
 impl<'c> Comparing<'c> {
-    /// A request fares otherwise only if something is about it that one side has alone.
-    fn operation(&mut self, ground: &Ground<'_>, changes: &mut Vec<Change>) {
+    /// Finds the changes of an operation. An outcome can change only if a rule or limit of one side alone matches.
+    fn operation(&mut self, ground: &Ground<'_>, changes: &mut Vec<OutcomeChange>) {
         let model = self.model;
         let about = model.about(&ground.operation.id).iter().filter_map(|at| model.shapes.get(*at));
         let mut seen: Vec<ChangeKind> = Vec::new();
@@ -197,24 +198,26 @@ impl<'c> Comparing<'c> {
         &mut self,
         ground: &Ground<'_>,
         must: Vec<&Clause>,
-        judge: &dyn Fn(Seen<'_>) -> Judged,
+        judge: &dyn Fn(SearchState<'_>) -> Judged,
         shows: &dyn Fn(&[Verdict]) -> bool,
     ) -> Option<(Payment, [Verdict; 2])> {
         let mut budget = self.budget.part(QUESTION_STEPS);
         let found = self.model.ask(ground, Question { must, judge, shows, budget: &mut budget });
         self.budget.settle(budget);
-        self.is_sure &= found != Found::Unknown;
+        self.is_sure &= found != SearchResult::Unknown;
         match found {
-            Found::One((payment, verdicts)) => <[Verdict; 2]>::try_from(verdicts).ok().map(|both| (payment, both)),
-            Found::Nothing | Found::Unknown => None,
+            SearchResult::One((payment, verdicts)) => {
+                <[Verdict; 2]>::try_from(verdicts).ok().map(|both| (payment, both))
+            }
+            SearchResult::Nothing | SearchResult::Unknown => None,
         }
     }
 
-    /// One that was not seen yet.
-    fn change(&mut self, ground: &Ground<'_>, must: Vec<&Clause>, known: &[ChangeKind]) -> Option<Change> {
+    /// Finds a change of a kind that is not known yet.
+    fn change(&mut self, ground: &Ground<'_>, must: Vec<&Clause>, known: &[ChangeKind]) -> Option<OutcomeChange> {
         let sides = self.sides;
         let is_new = |kind: Option<ChangeKind>| kind.is_some_and(|kind| !known.contains(&kind));
-        let finer = |seen: Seen<'_>, effect: Effect| {
+        let finer = |seen: SearchState<'_>, effect: Effect| {
             effect == Effect::Hold && is_new(held(sides, &seen.approvals(FIRST), &seen.approvals(SECOND)))
         };
         let wanted = |old, new| old != new && is_new(Some(ChangeKind::Effect(old, new)));
@@ -223,17 +226,17 @@ impl<'c> Comparing<'c> {
             (old, new) if old == new => None,
             (old, new) => Some(ChangeKind::Effect(old, new)),
         };
-        let judge = |seen: Seen<'_>| pair(seen, &wanted, Some(&finer));
+        let judge = |seen: SearchState<'_>| pair(seen, &wanted, Some(&finer));
         let shows = |verdicts: &[Verdict]| matches!(verdicts, [old, new] if is_new(kind_of(old, new)));
         let (example, [old, new]) = self.ask(ground, must, &judge, &shows)?;
-        Some(Change { operation: ground.operation.id.clone(), kind: kind_of(&old, &new)?, example, old, new })
+        Some(OutcomeChange { operation: ground.operation.id.clone(), kind: kind_of(&old, &new)?, example, old, new })
     }
 
-    /// A request with a place that no rule named, and that passes or is held under the new set.
-    fn named(&mut self, ground: &Ground<'_>, must: Vec<&Clause>, pointer: &Pointer) -> Option<Change> {
+    /// Finds a request with a field that no rule named before, and that passes or is held under the new set.
+    fn named(&mut self, ground: &Ground<'_>, must: Vec<&Clause>, pointer: &Pointer) -> Option<OutcomeChange> {
         let stated = self.stated(pointer);
         let must = must.into_iter().chain(&stated).collect();
-        let judge = |seen: Seen<'_>| unnamed_before(seen, pointer);
+        let judge = |seen: SearchState<'_>| unnamed_before(seen, pointer);
         let catalog = self.model.known.catalog;
         let (example, _) = self.ask(ground, must, &judge, &|verdicts| {
             verdicts.iter().next_back().is_some_and(|new| new.effect != Effect::Deny)
@@ -243,10 +246,10 @@ impl<'c> Comparing<'c> {
         let is_shown = old.effect == Effect::Deny && new.effect != Effect::Deny;
         self.is_sure &= is_shown;
         let (operation, kind) = (ground.operation.id.clone(), ChangeKind::Named(pointer.clone()));
-        is_shown.then(|| Change { operation, kind, example: example.clone(), old, new })
+        is_shown.then(|| OutcomeChange { operation, kind, example: example.clone(), old, new })
     }
 
-    /// That something stands in a place.
+    /// Returns the clauses for: the body has a value at a pointer.
     fn stated(&self, pointer: &Pointer) -> Vec<Clause> {
         let universe = &self.model.universe;
         let several = universe.several_in_body.get(pointer).into_iter().flatten();
@@ -264,7 +267,7 @@ fn held(sides: Sides<'_>, old: &BTreeSet<Arc<str>>, new: &BTreeSet<Arc<str>>) ->
     Some(if sides.are_as_strict(new, old) { ChangeKind::HarderHold } else { ChangeKind::EasierHold })
 }
 
-fn unnamed_before(seen: Seen<'_>, pointer: &Pointer) -> Judged {
+fn unnamed_before(seen: SearchState<'_>, pointer: &Pointer) -> Judged {
     let passing = Effects::of(&[Effect::Allow, Effect::Hold]);
     if seen.names(FIRST).contains(pointer) || !seen.effects(SECOND).each().any(|effect| passing.has(effect)) {
         return Judged::No;

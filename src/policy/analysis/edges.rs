@@ -1,4 +1,4 @@
-//! Rules and limits that no `[[test]]` touches, or touches on one side of their edges alone.
+//! Finds rules and limits that no `[[test]]` covers, or covers on one side of their edges only.
 
 use std::sync::Arc;
 
@@ -6,16 +6,16 @@ use super::find::usd;
 use super::shape::sense_of;
 use crate::base::finding::Finding;
 use crate::base::money::MAX_MICRO_USD;
-use crate::policy::asked::{Facts, View};
 use crate::policy::condition::Condition;
 use crate::policy::interval::Interval;
 use crate::policy::limit::{Limit, Max};
 use crate::policy::rate::Mode;
+use crate::policy::request::{Facts, View};
 use crate::policy::rule::{Rule, all_hold};
-use crate::policy::{Known, Policies};
+use crate::policy::{KnownNames, Policies};
 
-/// What tests leave out; a set without tests is told so once.
-pub(crate) fn untouched(policies: &Policies, known: &Known<'_>) -> Vec<Finding> {
+/// Returns a finding for each rule and limit without tests; a set without tests gets one finding.
+pub(crate) fn untouched(policies: &Policies, known: &KnownNames<'_>) -> Vec<Finding> {
     let rules = policies.rules.rules.iter().filter(|rule| rule.mode == Mode::Enforce);
     let limits = policies.rules.limits.iter().filter(|limit| limit.mode == Mode::Enforce);
     if policies.trials.is_empty() {
@@ -25,8 +25,8 @@ pub(crate) fn untouched(policies: &Policies, known: &Known<'_>) -> Vec<Finding> 
                 policies,
                 id,
                 place,
-                "no `[[test]]` tries any of the rules".to_owned(),
-                "write one for each edge of each rule",
+                "no `[[test]]` covers any of the rules".to_owned(),
+                "write a test for each edge of each rule",
             )
         };
         return first.map(told).into_iter().collect();
@@ -46,17 +46,17 @@ fn at(policies: &Policies, id: &str, (line, column): (usize, usize), text: Strin
     Finding::warning(policies.file_of(id), text).at(format!("{line}:{column}")).remedy(remedy)
 }
 
-/// How a test meets the conditions of a rule.
+/// How a test matches the conditions of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Met {
-    /// All of them, or all but one.
+    /// The number of conditions that fail.
     missed: usize,
-    /// All but those on amounts.
+    /// Whether all conditions hold, apart from those on amounts.
     is_about: bool,
     value: Option<u64>,
 }
 
-fn met(policies: &Policies, rule: &Rule, known: &Known<'_>) -> Vec<Met> {
+fn met(policies: &Policies, rule: &Rule, known: &KnownNames<'_>) -> Vec<Met> {
     let trials = policies.trials.iter();
     let meet = |view: &View<'_>, facts: &Facts| {
         if !rule.when.operations.contains(&view.asked.operation.id) {
@@ -72,14 +72,14 @@ fn met(policies: &Policies, rule: &Rule, known: &Known<'_>) -> Vec<Met> {
             value,
         })
     };
-    trials.filter_map(|trial| trial.look(&policies.rules, known.catalog, meet).flatten()).collect()
+    trials.filter_map(|trial| trial.evaluate(&policies.rules, known.catalog, meet).flatten()).collect()
 }
 
-fn of_rule(policies: &Policies, rule: &Rule, known: &Known<'_>) -> Option<String> {
+fn of_rule(policies: &Policies, rule: &Rule, known: &KnownNames<'_>) -> Option<String> {
     let met = met(policies, rule, known);
     let id = &rule.id;
     if !met.iter().any(|met| met.missed == 0) {
-        return Some(format!("no test meets `{id}`"));
+        return Some(format!("no test matches `{id}`"));
     }
     let within = rule.when.conditions.iter().find_map(|condition| match condition {
         Condition::Amount { within, .. } => Some(*within),
@@ -89,14 +89,14 @@ fn of_rule(policies: &Policies, rule: &Rule, known: &Known<'_>) -> Option<String
     let missing: Vec<String> =
         within.map(edges).unwrap_or_default().into_iter().filter(|value| !touches(*value)).map(usd).collect();
     if !missing.is_empty() {
-        return Some(format!("no test meets an edge of `{id}`: {}", missing.join(", ")));
+        return Some(format!("no test covers an edge of `{id}`: {}", missing.join(", ")));
     }
     let is_asking = !rule.when.conditions.is_empty();
     (is_asking && !met.iter().any(|met| met.missed == 1))
-        .then(|| format!("no test nearly meets `{id}`: all but one of what it asks for"))
+        .then(|| format!("no test nearly matches `{id}`, with all but one of its conditions"))
 }
 
-/// The amounts on both sides of each end that an interval has.
+/// Returns the amounts on both sides of each end of an interval.
 fn edges(within: Interval) -> Vec<u128> {
     let mut edges = Vec::new();
     if within.least > 1 {
@@ -108,8 +108,8 @@ fn edges(within: Interval) -> Vec<u128> {
     edges
 }
 
-/// A limit is met by one request that counts, and by one that is over it: by its own amount, or by a full window.
-fn of_limit(policies: &Policies, limit: &Limit, known: &Known<'_>) -> Option<String> {
+/// Checks that one test counts in a limit, and one exceeds it: by its own amount, or with a full window.
+fn of_limit(policies: &Policies, limit: &Limit, known: &KnownNames<'_>) -> Option<String> {
     let mut is_met = [false, false];
     for trial in &policies.trials {
         let counts = |view: &View<'_>, facts: &Facts| {
@@ -119,7 +119,7 @@ fn of_limit(policies: &Policies, limit: &Limit, known: &Known<'_>) -> Option<Str
             let is_over = matches!((limit.max, value), (Max::MicroUsd(max), Some(value)) if value > max);
             (about && holds == Ok(true)).then(|| is_over || trial.fills(&limit.id))
         };
-        if let Some(is_over) = trial.look(&policies.rules, known.catalog, counts).flatten() {
+        if let Some(is_over) = trial.evaluate(&policies.rules, known.catalog, counts).flatten() {
             let [within, over] = &mut is_met;
             *(if is_over { over } else { within }) = true;
         }
@@ -127,7 +127,7 @@ fn of_limit(policies: &Policies, limit: &Limit, known: &Known<'_>) -> Option<Str
     let missing = match is_met {
         [true, true] => return None,
         [false, false] => "meets it",
-        [true, false] => "goes over it: by an amount, or with `full`",
+        [true, false] => "exceeds it: by its amount, or with `full`",
         [false, true] => "stays within it",
     };
     Some(format!("limit `{}`: no test {missing}", limit.id))

@@ -1,13 +1,14 @@
-//! Rules that say nothing, and amounts that they leave out or meet in.
+//! Finds rules without effect, and gaps and overlaps between the amounts of rules.
 
 use super::cells::Clause;
 use super::ground::{Ground, Windows};
-use super::model::{FIRST, Model, Question};
+use super::model::{Model, Question};
+use super::outcome::FIRST;
 use super::outcome::{Effects, comes_out, is_unnamed};
 use super::payment::Payment;
 use super::prove::done;
-use super::search::{Budget, Found, Judged, Seen};
-use super::shape::{Cause, Shape, sense_of};
+use super::search::{Judged, SearchBudget, SearchResult, SearchState};
+use super::shape::{PaymentShape, ShapeCause, sense_of};
 use super::universe::{Cell, Variable};
 use crate::base::finding::Finding;
 use crate::base::ids::OperationId;
@@ -16,19 +17,19 @@ use crate::policy::condition::Condition;
 use crate::policy::interval::Interval;
 use crate::policy::rule::{Effect, Rule};
 use crate::policy::rules::{self, Verdict};
-use crate::policy::{Known, Policies};
+use crate::policy::{KnownNames, Policies};
 
-/// What one question may take of the budget.
+/// The most steps of the budget for one question.
 const QUESTION_STEPS: u64 = 400_000;
 
-/// A finding about a rule, by its place among the rules.
+/// A finding about a rule, and the rule's index.
 type About = (usize, Finding);
 
-/// All that is odd about the rules; nothing is said that is not sure.
-pub(crate) fn oddities(policies: &Policies, known: &Known<'_>, steps: u64) -> Vec<Finding> {
+/// Returns warnings about the rules; each is certain.
+pub(crate) fn oddities(policies: &Policies, known: &KnownNames<'_>, steps: u64) -> Vec<Finding> {
     let model = Model::of_one(&policies.rules, &[], known);
-    let mut finder = Finder { model: &model, policies, budget: Budget::of(steps) };
-    let own: Vec<&Shape> = model.shapes.iter().filter(|shape| shape.is_own).collect();
+    let mut finder = Finder { model: &model, policies, budget: SearchBudget::of(steps) };
+    let own: Vec<&PaymentShape> = model.shapes.iter().filter(|shape| shape.is_own).collect();
     let mut found: Vec<About> = own.iter().filter_map(|shape| finder.useless(shape)).collect();
     found.extend(finder.amounts(&own));
     found.into_iter().map(|(rule, finding)| finder.placed(rule, finding)).collect()
@@ -37,7 +38,7 @@ pub(crate) fn oddities(policies: &Policies, known: &Known<'_>, steps: u64) -> Ve
 struct Finder<'f> {
     model: &'f Model<'f>,
     policies: &'f Policies,
-    budget: Budget,
+    budget: SearchBudget,
 }
 
 impl<'f> Finder<'f> {
@@ -60,25 +61,26 @@ impl<'f> Finder<'f> {
         &mut self,
         ground: &Ground<'_>,
         must: Vec<&Clause>,
-        judge: &dyn Fn(Seen<'_>) -> Judged,
+        judge: &dyn Fn(SearchState<'_>) -> Judged,
         shows: &dyn Fn(&Verdict) -> bool,
-    ) -> Found<(Payment, Verdict)> {
+    ) -> SearchResult<(Payment, Verdict)> {
         let mut budget = self.budget.part(QUESTION_STEPS);
         let shows = |verdicts: &[Verdict]| verdicts.iter().all(shows);
         let found = self.model.ask(ground, Question { must, judge, shows: &shows, budget: &mut budget });
         self.budget.settle(budget);
         match found {
-            Found::One((payment, verdicts)) => {
-                verdicts.into_iter().next().map_or(Found::Unknown, |verdict| Found::One((payment, verdict)))
-            }
-            Found::Nothing => Found::Nothing,
-            Found::Unknown => Found::Unknown,
+            SearchResult::One((payment, verdicts)) => verdicts
+                .into_iter()
+                .next()
+                .map_or(SearchResult::Unknown, |verdict| SearchResult::One((payment, verdict))),
+            SearchResult::Nothing => SearchResult::Nothing,
+            SearchResult::Unknown => SearchResult::Unknown,
         }
     }
 
-    /// A rule that is about no request, has its effect on none, or changes none.
-    fn useless(&mut self, shape: &'f Shape) -> Option<About> {
-        let Cause::Rule(at) = shape.cause else { return None };
+    /// Finds out whether a rule matches no request, has its effect on none, or changes none.
+    fn useless(&mut self, shape: &'f PaymentShape) -> Option<About> {
+        let ShapeCause::Rule(at) = shape.cause else { return None };
         let rule = self.rule(at)?;
         let must = || shape.clauses.iter().collect::<Vec<_>>();
         let is_it = |reason: &rules::Reason| reason.cause == rules::Cause::Rule(rule.id.clone());
@@ -89,15 +91,15 @@ impl<'f> Finder<'f> {
             match self.ask(ground, must(), &|seen| comes_out(seen, FIRST, effect), &|verdict| {
                 verdict.effect == shape.effect && verdict.reasons.iter().any(is_it)
             }) {
-                Found::One(_) => has_effect = true,
-                Found::Unknown => return None,
-                Found::Nothing if example.is_some() => {}
-                Found::Nothing => match self.ask(ground, must(), &|_| Judged::Yes, &|verdict| {
+                SearchResult::One(_) => has_effect = true,
+                SearchResult::Unknown => return None,
+                SearchResult::Nothing if example.is_some() => {}
+                SearchResult::Nothing => match self.ask(ground, must(), &|_| Judged::Yes, &|verdict| {
                     verdict.reasons.iter().chain(&verdict.outweighed).any(is_it)
                 }) {
-                    Found::One(found) => example = Some(found),
-                    Found::Unknown => return None,
-                    Found::Nothing => {}
+                    SearchResult::One(found) => example = Some(found),
+                    SearchResult::Unknown => return None,
+                    SearchResult::Nothing => {}
                 },
             }
             if has_effect {
@@ -116,23 +118,28 @@ impl<'f> Finder<'f> {
             (true, _) => self.redundant(shape, rule).map(|finding| (at, finding)),
             (false, Some((payment, verdict))) => Some((at, self.outweighed(rule, &payment, &verdict))),
             (false, None) => {
-                let text = format!("`{}` is about no request: what it asks for never comes together", rule.id);
-                Some((at, Finding::warning("", text).remedy("mend what it asks for, or take it out")))
+                let text = format!("`{}` matches no request: its conditions contradict each other", rule.id);
+                Some((at, Finding::warning("", text).remedy("correct its conditions, or remove the rule")))
             }
         }
     }
 
-    /// Of rules that deny, only those are told that others deny as well: to deny what nothing allows is a good habit.
-    fn redundant(&mut self, shape: &'f Shape, rule: &Rule) -> Option<Finding> {
+    /// Finds out whether a rule changes no outcome. Denying what nothing allows is good practice, so a denying rule is
+    /// reported only if another rule denies the same.
+    fn redundant(&mut self, shape: &'f PaymentShape, rule: &Rule) -> Option<Finding> {
         if shape.effect == Effect::Deny && !self.is_denied_anyway(shape) {
             return None;
         }
-        let text = format!("`{}` changes nothing: whatever it is about is {} without it", rule.id, done(shape.effect));
-        Some(Finding::warning("", text).remedy("take it out, or mend the rule that was meant to say less"))
+        let text = format!(
+            "`{}` changes nothing: every request that it matches is {} without it",
+            rule.id,
+            done(shape.effect)
+        );
+        Some(Finding::warning("", text).remedy("remove it, or narrow the other rule"))
     }
 
-    fn is_denied_anyway(&mut self, shape: &'f Shape) -> bool {
-        let others = |seen: Seen<'_>| {
+    fn is_denied_anyway(&mut self, shape: &'f PaymentShape) -> bool {
+        let others = |seen: SearchState<'_>| {
             let denies =
                 |at: &&usize| seen.shapes.get(**at).is_some_and(|o| o.effect == Effect::Deny && o.cause != shape.cause);
             match (seen.had.iter().any(|at| denies(&at)), seen.open.iter().find(denies)) {
@@ -143,7 +150,7 @@ impl<'f> Finder<'f> {
         };
         shape.operations.iter().all(|operation| {
             let Some(ground) = self.ground(operation) else { return true };
-            self.ask(ground, shape.clauses.iter().collect(), &others, &|_| true) == Found::Nothing
+            self.ask(ground, shape.clauses.iter().collect(), &others, &|_| true) == SearchResult::Nothing
         })
     }
 
@@ -153,18 +160,20 @@ impl<'f> Finder<'f> {
         let same =
             self.policies.rules.rules.iter().find(|other| other.effect != rule.effect && other.when == rule.when);
         let text = match same {
-            Some(other) => format!("`{id}` and `{}` contradict each other: both are about the same requests", other.id),
-            None => format!("`{id}` has no effect: nothing is {would} by it, other rules always ask for more"),
+            Some(other) => format!("`{id}` and `{}` contradict each other: both match the same requests", other.id),
+            None => {
+                format!("`{id}` has no effect: no request is {would} by it, because stricter rules always match too")
+            }
         };
         let finding = Finding::warning("", format!("{text}; this one is {is} (by {by})"));
-        finding.example(payment.to_string()).remedy("take it out, or let the others say less")
+        finding.example(payment.to_string()).remedy("remove it, or narrow the other rules")
     }
 
-    /// Amounts that no rule is about, between two that let pass or hold; and amounts that two are about that ask for
-    /// the same besides.
-    fn amounts(&mut self, own: &[&'f Shape]) -> Vec<About> {
+    /// Finds amounts between two rules that no rule matches, and amounts that two rules with the same other conditions
+    /// match.
+    fn amounts(&mut self, own: &[&'f PaymentShape]) -> Vec<About> {
         let ranged = own.iter().filter_map(|shape| {
-            let Cause::Rule(at) = shape.cause else { return None };
+            let ShapeCause::Rule(at) = shape.cause else { return None };
             let rule = self.rule(at)?;
             let within = rule.when.conditions.iter().find_map(|condition| match condition {
                 Condition::Amount { within, .. } => Some(*within),
@@ -210,13 +219,17 @@ impl<'f> Finder<'f> {
             let is_no_rule = |verdict: &Verdict| {
                 verdict.effect == Effect::Deny && verdict.reasons.iter().all(|r| r.cause == rules::Cause::Gate)
             };
-            if let Found::One((payment, _)) = self.ask(ground, must, &|seen| is_unnamed(seen, FIRST), &is_no_rule) {
+            if let SearchResult::One((payment, _)) =
+                self.ask(ground, must, &|seen| is_unnamed(seen, FIRST), &is_no_rule)
+            {
                 let (low, high) = (&lower.rule.id, &upper.rule.id);
                 let (from, to) = (usd(least), usd(most));
-                let text = format!("between `{low}` and `{high}`, no rule is about `{operation}` of {from} to {to}");
+                let text = format!("between `{low}` and `{high}`, no rule matches `{operation}` of {from} to {to}");
                 let finding = Finding::warning("", format!("{text}: it is denied"));
                 return Some(
-                    finding.example(payment.to_string()).remedy("let the intervals meet, or deny it by a rule"),
+                    finding
+                        .example(payment.to_string())
+                        .remedy("make the intervals adjacent, or add a rule that denies the gap"),
                 );
             }
         }
@@ -227,17 +240,17 @@ impl<'f> Finder<'f> {
         let (a, b) = (lower.within, upper.within);
         let are_crossed = a.least < b.least && b.least <= a.most && a.most < b.most;
         let is_same = lower.rule.effect == upper.rule.effect && lower.rule.approval == upper.rule.approval;
-        // What asks for something else besides is an exception, and meant to meet the rule.
+        // A rule with further conditions is an exception, and meant to overlap.
         if !are_crossed || is_same || lower.others != upper.others {
             return None;
         }
         for operation in lower.rule.when.operations.intersection(&upper.rule.when.operations) {
             let Some(ground) = self.ground(operation) else { continue };
             let must: Vec<&Clause> = lower.shape.clauses.iter().chain(&upper.shape.clauses).collect();
-            if let Found::One((payment, verdict)) = self.ask(ground, must, &|_| Judged::Yes, &|_| true) {
+            if let SearchResult::One((payment, verdict)) = self.ask(ground, must, &|_| Judged::Yes, &|_| true) {
                 let (low, high) = (&lower.rule.id, &upper.rule.id);
                 let (from, to) = (usd(b.least), usd(a.most));
-                let text = format!("`{low}` and `{high}` are both about `{operation}` of {from} to {to}");
+                let text = format!("`{low}` and `{high}` both match `{operation}` of {from} to {to}");
                 let finding = Finding::warning("", format!("{text}: it is {}", done(verdict.effect)));
                 return Some(finding.example(payment.to_string()).remedy("end one interval where the other begins"));
             }
@@ -246,13 +259,13 @@ impl<'f> Finder<'f> {
     }
 }
 
-/// A rule about amounts.
+/// A rule with a condition on amounts.
 struct Ranged<'f> {
     at: usize,
     rule: &'f Rule,
-    shape: &'f Shape,
+    shape: &'f PaymentShape,
     within: Interval,
-    /// What is asked besides amounts, and as clauses.
+    /// The conditions other than amounts, also as clauses.
     others: Vec<Condition>,
     besides: Vec<Clause>,
 }

@@ -1,24 +1,24 @@
-//! What can be at all in a request of one operation: where its bodies say what, and what goes with what.
+//! The possible requests of one operation: the fields that its bodies have, and the combinations that can occur.
 //!
-//! It may let pass what cannot be; it never leaves out what can.
+//! The set may include impossible requests; it never excludes a possible one.
 
 use super::cells::{Clause, Domain};
 use super::universe::{Cell, Universe, Variable, is_valued, issuer_of};
 use crate::base::pointer::Pointer;
 use crate::catalog::{Money, Operation};
-use crate::policy::Known;
-use crate::policy::asked::{Field, Valuation};
+use crate::policy::KnownNames;
+use crate::policy::request::{Field, Valuation};
 
 #[derive(Debug)]
 pub(super) struct Ground<'k> {
     pub operation: &'k Operation,
     pub start: Domain,
     pub axioms: Vec<Clause>,
-    /// The variables that axioms are about.
+    /// The variables that axioms constrain.
     pub bound: Vec<usize>,
 }
 
-/// Whether windows of limits are taken to be full.
+/// Whether windows of limits are assumed to be full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Windows {
     NotFull,
@@ -26,13 +26,13 @@ pub(super) enum Windows {
 }
 
 impl Universe {
-    /// Nothing where no request of the operation can be told.
+    /// Returns `None` if no request of the operation can be described.
     pub(super) fn ground<'k>(
         &self,
         operation: &'k Operation,
         valuations: &[&Valuation],
         windows: Windows,
-        known: &Known<'_>,
+        known: &KnownNames<'_>,
     ) -> Option<Ground<'k>> {
         let money = operation.money.clone().unwrap_or_default();
         let mut clauses = Vec::new();
@@ -75,7 +75,7 @@ impl Universe {
         Some(Ground { operation, start, axioms, bound })
     }
 
-    /// What is named was paid before or not; what is not named, neither.
+    /// States that a named destination was paid before or not, and that one without a name was neither.
     fn paid(&self, field: Field) -> Vec<Clause> {
         let name = |absent: bool| self.literal(&Variable::Name(field), |cell| (*cell == Cell::Absent) == absent);
         let paid = |absent: bool| self.literal(&Variable::Paid(field), |cell| (*cell == Cell::Absent) == absent);
@@ -83,8 +83,8 @@ impl Universe {
         [either(name(true), paid(false)), either(name(false), paid(true))].into_iter().flatten().collect()
     }
 
-    /// A caller is of its issuer.
-    fn callers(&self, known: &Known<'_>) -> Vec<Clause> {
+    /// States that a caller belongs to its issuer.
+    fn callers(&self, known: &KnownNames<'_>) -> Vec<Clause> {
         let of = |issuer: &&str| {
             let caller = self.literal(
                 &Variable::Name(Field::Caller),
@@ -97,7 +97,7 @@ impl Universe {
         known.issuers.iter().filter_map(of).collect()
     }
 
-    /// What has a value is in assets that have one: the source's, and the destination's where the source has no amount.
+    /// States that a value needs assets that have one: the source's, and the destination's if the source has no amount.
     fn currencies(&self, operation: &Operation, money: &Money, valuations: &[&Valuation]) -> Vec<Clause> {
         if !operation.has_amount() {
             return Vec::new();
@@ -111,7 +111,7 @@ impl Universe {
         valued(Field::SourceCurrency).into_iter().chain(destination).collect()
     }
 
-    /// What stands in a place stands in all that the place is in.
+    /// States that a value at a pointer implies values at the pointers around it.
     fn inside(&self, outer: &Pointer, money: &Money) -> Vec<Clause> {
         let is_inner = |inner: &Pointer| {
             inner.as_str().strip_prefix(outer.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -150,7 +150,7 @@ impl Universe {
     }
 }
 
-/// Where an operation's bodies say it; nothing for what bodies do not say at all.
+/// Returns where an operation's bodies have a field; `None` if they never have it.
 pub(super) fn pointer(money: &Money, field: Field) -> Option<Option<Pointer>> {
     let (source, destination) = (&money.source, &money.destination);
     let pointer = match field {

@@ -1,29 +1,32 @@
-//! Limits of two sets, by their names: which leave more room, and which less.
+//! Compares the limits of two sets by id: which leave more room, and which less.
 
 use std::sync::Arc;
 
 use super::approvals::Sides;
-use super::model::{FIRST, SECOND};
+use super::outcome::{FIRST, SECOND};
+use crate::base::word_enum::word_enum;
 use crate::policy::limit::{Limit, Max, Window};
 use crate::policy::rate::Mode;
 
-/// A limit that binds otherwise.
+/// A limit with another meaning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitChange {
     pub id: Arc<str>,
     pub kind: LimitChangeKind,
-    /// What of it is otherwise, in words.
+    /// The changed properties, in words.
     pub what: Vec<&'static str>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LimitChangeKind {
-    Added,
-    Removed,
-    Loosened,
-    Tightened,
-    /// Neither leaves less room in every case.
-    Changed,
+word_enum! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum LimitChangeKind {
+        Added = "added",
+        Removed = "removed",
+        Loosened = "loosened",
+        Tightened = "tightened",
+        /// Neither limit leaves less room in every case.
+        Changed = "changed",
+    }
 }
 
 impl LimitChangeKind {
@@ -34,23 +37,13 @@ impl LimitChangeKind {
             LimitChangeKind::Added | LimitChangeKind::Tightened => false,
         }
     }
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            LimitChangeKind::Added => "added",
-            LimitChangeKind::Removed => "removed",
-            LimitChangeKind::Loosened => "loosened",
-            LimitChangeKind::Tightened => "tightened",
-            LimitChangeKind::Changed => "changed",
-        }
-    }
 }
 
 fn in_force(limits: &[Limit]) -> impl Iterator<Item = &Limit> {
     limits.iter().filter(|limit| limit.mode == Mode::Enforce)
 }
 
-/// Every limit in force, with the sides that have it.
+/// Returns every limit in force, with the sides that have it.
 pub(super) fn side_by_side(sides: Sides<'_>) -> Vec<(&Limit, u8)> {
     let (olds, news) = (&sides.old.rules.limits, &sides.new.rules.limits);
     let twin = |limit: &Limit, among: &[Limit]| {
@@ -71,8 +64,8 @@ pub(super) fn changes(sides: Sides<'_>) -> Vec<LimitChange> {
             continue;
         };
         let aspects = aspects(sides, old, new);
-        let has = |way: Way| aspects.iter().any(|(_, other)| *other == way);
-        let kind = match (has(Way::Looser), has(Way::Tighter), has(Way::Neither)) {
+        let has = |way: LimitWay| aspects.iter().any(|(_, other)| *other == way);
+        let kind = match (has(LimitWay::Looser), has(LimitWay::Tighter), has(LimitWay::Neither)) {
             (false, false, false) => continue,
             (true, false, false) => LimitChangeKind::Loosened,
             (false, true, false) => LimitChangeKind::Tightened,
@@ -88,21 +81,21 @@ pub(super) fn changes(sides: Sides<'_>) -> Vec<LimitChange> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum LimitWay {
     Looser,
     Tighter,
     Neither,
 }
 
-/// All that is otherwise.
-fn aspects(sides: Sides<'_>, old: &Limit, new: &Limit) -> Vec<(&'static str, Way)> {
+/// Returns all changed properties.
+fn aspects(sides: Sides<'_>, old: &Limit, new: &Limit) -> Vec<(&'static str, LimitWay)> {
     let mut found = Vec::new();
-    let mut tell = |what: &'static str, way: Option<Way>| found.extend(way.map(|way| (what, way)));
+    let mut tell = |what: &'static str, way: Option<LimitWay>| found.extend(way.map(|way| (what, way)));
     tell(
-        "the most that it lets pass",
+        "its maximum",
         match (old.max, new.max) {
             (Max::MicroUsd(old), Max::MicroUsd(new)) | (Max::Calls(old), Max::Calls(new)) => compared(old, new),
-            _ => Some(Way::Neither),
+            _ => Some(LimitWay::Neither),
         },
     );
     tell(
@@ -110,50 +103,52 @@ fn aspects(sides: Sides<'_>, old: &Limit, new: &Limit) -> Vec<(&'static str, Way
         match (&old.window, &new.window) {
             (old, new) if old == new => None,
             (Window::Rolling(old), Window::Rolling(new)) => compared(*new, *old),
-            _ => Some(Way::Neither),
+            _ => Some(LimitWay::Neither),
         },
     );
-    // Other keys count from nothing.
-    tell("what counts together", (old.per != new.per).then_some(Way::Neither));
+    // Windows of other keys begin at zero.
+    tell("its keys", (old.per != new.per).then_some(LimitWay::Neither));
     let (more, fewer) = (old.operations.is_subset(&new.operations), new.operations.is_subset(&old.operations));
     tell("its operations", contained(more, fewer));
     let within = |some: &Limit, all: &Limit| some.conditions.iter().all(|condition| all.conditions.contains(condition));
-    tell("what it is about", contained(within(new, old), within(old, new)));
+    tell("its operations and conditions", contained(within(new, old), within(old, new)));
     tell(
-        "what it does with operations that have no amount",
+        "its treatment of operations without an amount",
         match (old.denies_without, new.denies_without) {
-            (true, false) => Some(Way::Looser),
-            (false, true) => Some(Way::Tighter),
+            (true, false) => Some(LimitWay::Looser),
+            (false, true) => Some(LimitWay::Tighter),
             _ => None,
         },
     );
     tell(
         "who may exceed it",
         match (&old.over, &new.over) {
-            (None, Some(_)) => Some(Way::Looser),
-            (Some(_), None) => Some(Way::Tighter),
+            (None, Some(_)) => Some(LimitWay::Looser),
+            (Some(_), None) => Some(LimitWay::Tighter),
             (Some(old), Some(new)) if old == new && sides.is_same(old) => None,
-            (Some(old), Some(new)) => Some(if sides.is_as_strict(new, old) { Way::Tighter } else { Way::Looser }),
+            (Some(old), Some(new)) => {
+                Some(if sides.is_as_strict(new, old) { LimitWay::Tighter } else { LimitWay::Looser })
+            }
             (None, None) => None,
         },
     );
     found
 }
 
-/// More of it leaves more room.
-fn compared<T: Ord>(old: T, new: T) -> Option<Way> {
+/// Compares a property of which more leaves more room.
+fn compared<T: Ord>(old: T, new: T) -> Option<LimitWay> {
     match new.cmp(&old) {
-        std::cmp::Ordering::Less => Some(Way::Tighter),
+        std::cmp::Ordering::Less => Some(LimitWay::Tighter),
         std::cmp::Ordering::Equal => None,
-        std::cmp::Ordering::Greater => Some(Way::Looser),
+        std::cmp::Ordering::Greater => Some(LimitWay::Looser),
     }
 }
 
-fn contained(binds_more: bool, binds_less: bool) -> Option<Way> {
+fn contained(binds_more: bool, binds_less: bool) -> Option<LimitWay> {
     match (binds_more, binds_less) {
         (true, true) => None,
-        (true, false) => Some(Way::Tighter),
-        (false, true) => Some(Way::Looser),
-        (false, false) => Some(Way::Neither),
+        (true, false) => Some(LimitWay::Tighter),
+        (false, true) => Some(LimitWay::Looser),
+        (false, false) => Some(LimitWay::Neither),
     }
 }

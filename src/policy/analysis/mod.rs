@@ -1,19 +1,21 @@
-//! What can be said of a set of rules before it acts: of all requests, not of those that a test thought of.
+//! Proofs about a policy set before it takes force: over all requests, not only those of its tests.
 //!
 //! Conditions are sets, intervals and presence, so every request lies in one of finitely many cells (`universe`), and
-//! what rules ask is a few clauses over them (`shape`). A question is answered by dividing all requests until each part
-//! is sure (`search`); what is found is written down as a payment (`payment`) and counts only if the rules themselves
-//! make of it what is claimed.
+//! the conditions of rules are a few clauses over them (`shape`). A question is answered by dividing all requests until
+//! each part is decided (`search`); a request that is found is written as a payment (`payment`), and counts only if the
+//! rules themselves decide it as claimed.
 //!
-//! Promises: what is said to be proved, unreachable, redundant or tighter is so for every request. What takes more than
-//! the budget of steps, or cannot be written down, is not proved. Never: a clock, a random number, a guess.
+//! Promises: a result that is called proved, unreachable, redundant or tighter holds for every request. A question that
+//! exceeds the budget of steps, or whose example cannot be written as a payment, is not proved. The analysis uses no
+//! clock, no random number and no guess.
 //!
-//! Limits count against: a request over a limit by its own amount is held up for sure, and of windows nothing is known,
-//! so a full one is assumed wherever that makes a claim harder.
+//! Limits are taken at their worst: a request that exceeds a limit by its own amount is certainly stopped; the state of
+//! windows is unknown, so a window is assumed to be full wherever that makes a claim harder.
 
 mod approvals;
 mod cells;
 mod difference;
+mod difference_text;
 mod edges;
 mod find;
 mod ground;
@@ -26,18 +28,17 @@ mod prove;
 mod quorum;
 mod search;
 mod shape;
-mod told;
 mod universe;
 mod variants;
 mod written;
 
 pub(super) use difference::difference;
-pub use difference::{ApprovalChange, Change, ChangeKind, Difference, Direction};
+pub use difference::{ApprovalChange, ChangeKind, Difference, Direction, OutcomeChange};
 pub(super) use edges::untouched;
 pub(super) use find::oddities;
 pub use limits::{LimitChange, LimitChangeKind};
 pub(super) use mutate::mutants;
-pub use mutate::{Fate, Mutant};
+pub use mutate::{Mutant, MutantFate};
 pub use payment::Payment;
 pub use prove::Proof;
 pub(super) use prove::unproved;
@@ -46,9 +47,9 @@ pub(super) use quorum::unreachable;
 #[cfg(test)]
 mod tests;
 
-/// What proving the invariants of a set may take, in steps.
+/// The budget for proving the invariants of a set, in steps.
 pub(super) const PROVING_STEPS: u64 = 20_000_000;
-/// What comparing two sets may take.
+/// The budget for comparing two sets.
 pub(super) const COMPARING_STEPS: u64 = 50_000_000;
-/// What looking for odd rules may take besides.
+/// The additional budget for warnings about rules.
 pub(super) const FINDING_STEPS: u64 = 20_000_000;

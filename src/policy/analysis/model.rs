@@ -1,33 +1,29 @@
-//! One set of rules, or two side by side, ready for questions.
+//! One or two policy sets, prepared for questions.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use super::cells::Clause;
 use super::ground::{Ground, Windows};
-use super::outcome::pair;
+use super::outcome::{FIRST, SECOND, pair};
 use super::payment::Payment;
-use super::search::{Budget, Found, Judged, Point, Search, Seen};
-use super::shape::Shape;
+use super::search::{Judged, Point, Search, SearchBudget, SearchResult, SearchState};
+use super::shape::PaymentShape;
 use super::universe::Universe;
 use crate::base::ids::OperationId;
 use crate::catalog::Operation;
-use crate::policy::Known;
+use crate::policy::KnownNames;
 use crate::policy::condition::Condition;
 use crate::policy::limit::{Limit, Max};
 use crate::policy::rule::Rule;
 use crate::policy::rules::{Rules, Verdict};
 
-/// The first side, and the second.
-pub(super) const FIRST: u8 = 1;
-pub(super) const SECOND: u8 = 2;
-
 pub(super) struct Model<'m> {
     pub sets: Vec<&'m Rules>,
-    pub known: &'m Known<'m>,
+    pub known: &'m KnownNames<'m>,
     pub rules: Vec<(&'m Rule, u8)>,
     pub universe: Universe,
-    pub shapes: Vec<Shape>,
+    pub shapes: Vec<PaymentShape>,
     by_operation: HashMap<OperationId, Vec<usize>>,
     grounds: HashMap<OperationId, [OnceCell<Option<Ground<'m>>>; 2]>,
 }
@@ -35,15 +31,15 @@ pub(super) struct Model<'m> {
 /// A question about one operation.
 pub(super) struct Question<'q> {
     pub must: Vec<&'q Clause>,
-    pub judge: &'q dyn Fn(Seen<'_>) -> Judged,
-    /// Whether a payment shows what is claimed, by what each set makes of it.
+    pub judge: &'q dyn Fn(SearchState<'_>) -> Judged,
+    /// Whether a payment shows the claim, by each set's verdict.
     pub shows: &'q dyn Fn(&[Verdict]) -> bool,
-    pub budget: &'q mut Budget,
+    pub budget: &'q mut SearchBudget,
 }
 
 impl<'m> Model<'m> {
     /// `more` are conditions that questions will ask of besides.
-    pub(super) fn of_one(rules: &'m Rules, more: &[&'m Condition], known: &'m Known<'m>) -> Model<'m> {
+    pub(super) fn of_one(rules: &'m Rules, more: &[&'m Condition], known: &'m KnownNames<'m>) -> Model<'m> {
         let both = FIRST | SECOND;
         let own = rules.rules.iter().map(|rule| (rule, both)).collect();
         Model::of(vec![rules], own, rules.limits.iter().map(|limit| (limit, both)).collect(), more, known)
@@ -54,7 +50,7 @@ impl<'m> Model<'m> {
         rules: Vec<(&'m Rule, u8)>,
         limits: Vec<(&'m Limit, u8)>,
         more: &[&'m Condition],
-        known: &'m Known<'m>,
+        known: &'m KnownNames<'m>,
     ) -> Model<'m> {
         let of_rules = rules.iter().flat_map(|(rule, _)| &rule.when.conditions);
         let of_limits = limits.iter().flat_map(|(limit, _)| &limit.conditions);
@@ -72,10 +68,10 @@ impl<'m> Model<'m> {
         let universe = Universe::of(conditions, &maxes, &ids, &valuation, known);
         let mut shapes = Vec::new();
         for (at, (rule, sides)) in rules.iter().enumerate() {
-            shapes.extend(universe.rule(at, rule).into_iter().map(|shape| Shape { sides: *sides, ..shape }));
+            shapes.extend(universe.rule(at, rule).into_iter().map(|shape| PaymentShape { sides: *sides, ..shape }));
         }
         for (at, (limit, sides)) in limits.iter().enumerate() {
-            shapes.extend(universe.limit(at, limit).into_iter().map(|shape| Shape { sides: *sides, ..shape }));
+            shapes.extend(universe.limit(at, limit).into_iter().map(|shape| PaymentShape { sides: *sides, ..shape }));
         }
         let mut by_operation: HashMap<OperationId, Vec<usize>> = HashMap::new();
         for (at, shape) in shapes.iter().enumerate() {
@@ -92,7 +88,7 @@ impl<'m> Model<'m> {
         self.by_operation.get(operation).map_or(&[], Vec::as_slice)
     }
 
-    /// The requests of an operation; nothing where none can be told.
+    /// Returns the possible requests of an operation; `None` if none can be described.
     pub(super) fn ground(&self, operation: &'m Operation, windows: Windows) -> Option<&Ground<'m>> {
         let [not_full, any_full] = self.grounds.get(&operation.id)?;
         let cell = if windows == Windows::NotFull { not_full } else { any_full };
@@ -100,8 +96,12 @@ impl<'m> Model<'m> {
         cell.get_or_init(|| self.universe.ground(operation, &valuations(), windows, self.known)).as_ref()
     }
 
-    /// A payment that answers the question, with what each set makes of it.
-    pub(super) fn ask<'q>(&'q self, ground: &'q Ground<'q>, question: Question<'q>) -> Found<(Payment, Vec<Verdict>)> {
+    /// Returns a payment that answers the question, with each set's verdict.
+    pub(super) fn ask<'q>(
+        &'q self,
+        ground: &'q Ground<'q>,
+        question: Question<'q>,
+    ) -> SearchResult<(Payment, Vec<Verdict>)> {
         let search = Search { universe: &self.universe, without: None, ground, shapes: &self.shapes };
         let Question { must, judge, shows, budget } = question;
         let mut accept = |point: &Point<'_>| {
@@ -115,18 +115,23 @@ impl<'m> Model<'m> {
         search.find(&must, self.about(&ground.operation.id), judge, &mut accept, budget)
     }
 
-    /// Whether a request that a rule is about may fare otherwise without the rule; nothing where that is not sure.
-    pub(super) fn matters<'q>(&'q self, ground: &'q Ground<'q>, shape: &'q Shape, budget: &mut Budget) -> Option<bool> {
+    /// Whether the outcome of a request that a rule matches may change without the rule; `None` if that is uncertain.
+    pub(super) fn matters<'q>(
+        &'q self,
+        ground: &'q Ground<'q>,
+        shape: &'q PaymentShape,
+        budget: &mut SearchBudget,
+    ) -> Option<bool> {
         let search = Search { universe: &self.universe, without: Some(shape.cause), ground, shapes: &self.shapes };
         let must: Vec<&Clause> = shape.clauses.iter().collect();
-        let finer = |seen: Seen<'_>, _| {
+        let finer = |seen: SearchState<'_>, _| {
             seen.approvals(FIRST) != seen.approvals(SECOND) || seen.names(FIRST) != seen.names(SECOND)
         };
-        let judge = |seen: Seen<'_>| pair(seen, &|a, b| a != b, Some(&finer));
+        let judge = |seen: SearchState<'_>| pair(seen, &|a, b| a != b, Some(&finer));
         match search.find(&must, self.about(&ground.operation.id), &judge, &mut |_| Some(()), budget) {
-            Found::One(()) => Some(true),
-            Found::Nothing => Some(false),
-            Found::Unknown => None,
+            SearchResult::One(()) => Some(true),
+            SearchResult::Nothing => Some(false),
+            SearchResult::Unknown => None,
         }
     }
 }

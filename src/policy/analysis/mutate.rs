@@ -1,4 +1,4 @@
-//! Small changes to a set, to see whether its own tests would notice.
+//! Makes small changes to a policy set, to check whether its own tests notice them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,20 +14,20 @@ use crate::policy::rate::Mode;
 use crate::policy::rule::{Effect, Rule};
 use crate::policy::rules::Rules;
 use crate::policy::words::Approval;
-use crate::policy::{Known, Policies};
+use crate::policy::{KnownNames, Policies};
 
 /// A set with one change.
 #[derive(Clone, Debug)]
 pub struct Mutant {
     pub file: String,
-    /// The line and the column of what was changed.
+    /// The line and the column of the change.
     pub place: (usize, usize),
-    /// What was changed, in words.
+    /// The change, in words.
     pub what: String,
     change: Changed,
 }
 
-/// What stands in the place of what stood there; nothing if it was taken out.
+/// The replacement; `None` if the rule or limit was removed.
 #[derive(Clone, Debug)]
 enum Changed {
     Rule(usize, Option<Box<Rule>>),
@@ -35,20 +35,20 @@ enum Changed {
     Approval(Arc<str>, Box<Approval>),
 }
 
-/// What becomes of a mutant.
+/// The fate of a mutant.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Fate {
+pub enum MutantFate {
     /// A test fails, or an invariant does not hold.
     Noticed,
-    /// It is proved that the same becomes of every request.
+    /// Every request is proved to have the same outcome.
     Equivalent,
-    /// It bears on how windows of limits fill alone, and tests do not fill windows.
+    /// The change only affects how windows of limits fill, and tests do not fill windows.
     InWindows,
-    /// A test with this request would notice.
+    /// A test with this request would notice the change.
     Missed(Option<Box<Payment>>),
 }
 
-/// Every mutant of what is in force.
+/// Returns every mutant of the rules and limits in force.
 pub(crate) fn mutants(policies: &Policies) -> Vec<Mutant> {
     let mut all = Vec::new();
     for (at, rule) in policies.rules.rules.iter().enumerate().filter(|(_, rule)| rule.mode == Mode::Enforce) {
@@ -127,26 +127,26 @@ fn of_limit(limit: &Limit) -> Vec<(String, Option<Limit>)> {
 }
 
 impl Mutant {
-    /// What becomes of it.
-    pub fn fate(&self, policies: &Policies, known: &Known<'_>) -> Fate {
+    /// Determines the fate of the mutant.
+    pub fn fate(&self, policies: &Policies, known: &KnownNames<'_>) -> MutantFate {
         let mutated = self.applied(policies);
         let notices = |trial: &crate::policy::Trial| {
             trial.run(&mutated.rules, known.catalog).is_none_or(|tried| !tried.is_passed)
         };
         if policies.trials.iter().any(notices) {
-            return Fate::Noticed;
+            return MutantFate::Noticed;
         }
         let broken = prove(&mutated.rules, &mutated.invariants, known, PROVING_STEPS);
         if broken.iter().any(|(_, proof)| matches!(proof, Proof::Refuted(_))) {
-            return Fate::Noticed;
+            return MutantFate::Noticed;
         }
         let found = difference(policies, &mutated, known, FINDING_STEPS);
         match (found.direction, found.changes.into_iter().next()) {
-            (Direction::Same, _) => Fate::Equivalent,
-            (Direction::NotProved, change) => Fate::Missed(change.map(|change| Box::new(change.example))),
-            (_, Some(change)) => Fate::Missed(Some(Box::new(change.example))),
-            (_, None) if !found.limits.is_empty() => Fate::InWindows,
-            (_, None) => Fate::Missed(None),
+            (Direction::Same, _) => MutantFate::Equivalent,
+            (Direction::NotProved, change) => MutantFate::Missed(change.map(|change| Box::new(change.example))),
+            (_, Some(change)) => MutantFate::Missed(Some(Box::new(change.example))),
+            (_, None) if !found.limits.is_empty() => MutantFate::InWindows,
+            (_, None) => MutantFate::Missed(None),
         }
     }
 

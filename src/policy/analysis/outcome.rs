@@ -1,19 +1,20 @@
-//! What may become of the requests of a part, under one set or under two.
+//! The possible outcomes of the requests in a part of the universe, under one set or two.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::model::{FIRST, SECOND};
-use super::search::{Judged, Seen};
-use super::shape::Shape;
+use super::search::{Judged, SearchState};
+use super::shape::PaymentShape;
 use crate::base::pointer::Pointer;
 use crate::policy::rule::Effect;
 
-/// Some of the three effects.
+/// The first side, and the second.
+pub(super) const FIRST: u8 = 1;
+pub(super) const SECOND: u8 = 2;
+
+/// A set of effects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Effects(u8);
-
-pub(super) const ALL: [Effect; 3] = [Effect::Allow, Effect::Hold, Effect::Deny];
 
 impl Effects {
     pub(super) fn of(effects: &[Effect]) -> Effects {
@@ -37,7 +38,7 @@ impl Effects {
     }
 
     pub(super) fn each(self) -> impl Iterator<Item = Effect> {
-        ALL.into_iter().filter(move |effect| self.has(*effect))
+        Effect::ALL.into_iter().filter(move |effect| self.has(*effect))
     }
 }
 
@@ -49,19 +50,19 @@ fn bit(effect: Effect) -> u8 {
     }
 }
 
-impl<'s> Seen<'s> {
-    fn on(&self, list: &'s [usize], side: u8) -> impl Iterator<Item = (usize, &'s Shape)> + use<'s> {
-        let Seen { shapes, without, .. } = *self;
+impl<'s> SearchState<'s> {
+    fn on(&self, list: &'s [usize], side: u8) -> impl Iterator<Item = (usize, &'s PaymentShape)> + use<'s> {
+        let SearchState { shapes, without, .. } = *self;
         let shape = move |at: &usize| Some((*at, shapes.get(*at)?));
-        let is_left_out = move |shape: &Shape| side == SECOND && without == Some(shape.cause);
+        let is_left_out = move |shape: &PaymentShape| side == SECOND && without == Some(shape.cause);
         list.iter().filter_map(shape).filter(move |(_, shape)| shape.sides & side != 0 && !is_left_out(shape))
     }
 
-    pub(super) fn had_on(&self, side: u8) -> impl Iterator<Item = &'s Shape> + use<'s> {
+    pub(super) fn had_on(&self, side: u8) -> impl Iterator<Item = &'s PaymentShape> + use<'s> {
         self.on(self.had, side).map(|(_, shape)| shape)
     }
 
-    /// The effects that may come out on a side.
+    /// Returns the possible effects on a side.
     pub(super) fn effects(&self, side: u8) -> Effects {
         let strongest = self.had_on(side).map(|shape| shape.effect).max();
         let is_named = self.had_on(side).any(|shape| shape.cause.is_rule());
@@ -80,7 +81,7 @@ impl<'s> Seen<'s> {
         effects
     }
 
-    /// The open shape that tells most about what comes out on a side.
+    /// Returns the undecided shape that determines most of a side's effect.
     fn telling(&self, side: u8) -> Option<usize> {
         let strongest = self.had_on(side).map(|shape| shape.effect).max();
         let is_named = self.had_on(side).any(|shape| shape.cause.is_rule());
@@ -103,17 +104,17 @@ impl<'s> Seen<'s> {
         self.on(self.open, side).find(|(_, shape)| shape.names.contains(pointer)).map(|(at, _)| at)
     }
 
-    /// An open shape that may add an approval or a name of a place.
+    /// Returns an undecided shape that may add an approval or a named field.
     fn adding(&self, side: u8) -> Option<usize> {
-        let adds = |shape: &Shape| shape.approval.is_some() || !shape.names.is_empty();
+        let adds = |shape: &PaymentShape| shape.approval.is_some() || !shape.names.is_empty();
         self.on(self.open, side).find(|(_, shape)| adds(shape)).map(|(at, _)| at)
     }
 }
 
-/// Whether one of some effects comes out on a side.
-pub(super) fn comes_out(seen: Seen<'_>, side: u8, wanted: Effects) -> Judged {
+/// Whether a wanted effect occurs on a side.
+pub(super) fn comes_out(seen: SearchState<'_>, side: u8, wanted: Effects) -> Judged {
     let possible = seen.effects(side);
-    if !ALL.into_iter().any(|effect| possible.has(effect) && wanted.has(effect)) {
+    if !Effect::ALL.into_iter().any(|effect| possible.has(effect) && wanted.has(effect)) {
         return Judged::No;
     }
     if !possible.each().any(|effect| !wanted.has(effect)) {
@@ -122,8 +123,8 @@ pub(super) fn comes_out(seen: Seen<'_>, side: u8, wanted: Effects) -> Judged {
     seen.telling(side).map_or(Judged::No, Judged::Ask)
 }
 
-/// Whether no rule has a say on a side.
-pub(super) fn is_unnamed(seen: Seen<'_>, side: u8) -> Judged {
+/// Whether no rule matches on a side.
+pub(super) fn is_unnamed(seen: SearchState<'_>, side: u8) -> Judged {
     if seen.had_on(side).any(|shape| shape.cause.is_rule()) {
         return Judged::No;
     }
@@ -133,12 +134,12 @@ pub(super) fn is_unnamed(seen: Seen<'_>, side: u8) -> Judged {
     }
 }
 
-/// Whether two requests with one effect, that lets pass or holds up, are told apart.
-pub(super) type Finer<'f> = &'f dyn Fn(Seen<'_>, Effect) -> bool;
+/// Whether two requests with the same effect, allow or hold, differ otherwise.
+pub(super) type Finer<'f> = &'f dyn Fn(SearchState<'_>, Effect) -> bool;
 
-/// Whether what comes out on the first side and on the second is a pair that is wanted; of equal effects that let
-/// pass or hold up, `finer` says.
-pub(super) fn pair(seen: Seen<'_>, wanted: &dyn Fn(Effect, Effect) -> bool, finer: Option<Finer<'_>>) -> Judged {
+/// Whether the effects on the first and the second side are a wanted pair; for equal effects of allow or hold, `finer`
+/// decides.
+pub(super) fn pair(seen: SearchState<'_>, wanted: &dyn Fn(Effect, Effect) -> bool, finer: Option<Finer<'_>>) -> Judged {
     let (first, second) = (seen.effects(FIRST), seen.effects(SECOND));
     let pairs: Vec<_> = first.each().flat_map(|a| second.each().map(move |b| (a, b))).collect();
     let is_fine = |a: Effect, b: Effect| finer.is_some() && a == b && a != Effect::Deny;

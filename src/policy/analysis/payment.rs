@@ -1,4 +1,4 @@
-//! A request as an example: written down from its cells, put to the rules, and told as `[[test]]` gives it.
+//! An example request: written from its cells, decided by the rules, and printed as in a `[[test]]`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,14 +14,15 @@ use crate::base::ids::Environment;
 use crate::base::ids::OperationId;
 use crate::base::pointer::Pointer;
 use crate::catalog::{Catalog, Money};
-use crate::commit::StoreTime;
-use crate::policy::asked::{Asked, Facts, Field, Valuation, View};
-use crate::policy::condition::{Literal as Written, PRICE_DECIMALS};
-use crate::policy::kept::Stated;
+use crate::ledger::StoreTime;
+use crate::policy::body_facts::Stated;
+use crate::policy::condition::PRICE_DECIMALS;
+use crate::policy::literal::Literal as Written;
+use crate::policy::policy_test::USUAL_TIME;
+use crate::policy::request::{Facts, Field, PolicyRequest, Valuation, View};
 use crate::policy::rules::{Rules, Verdict};
-use crate::policy::trial::USUAL_TIME;
 
-/// A payment, or another request, that shows something.
+/// A payment, or another request, as an example.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Payment {
     pub(super) operation: OperationId,
@@ -32,19 +33,19 @@ pub struct Payment {
     pub(super) roles: BTreeSet<String>,
     pub(super) path_parameters: Vec<(String, String)>,
     pub(super) now: StoreTime,
-    /// Whether the destination was paid before, by the way in which it is named; what is not in it is not known.
+    /// Whether the destination was paid before, by the field that names it; a missing field means unknown.
     pub(super) paid: BTreeMap<Field, bool>,
-    /// Limits whose windows are full.
+    /// The limits whose windows are full.
     pub(super) full: BTreeSet<String>,
-    /// What stands on either side, by the words of `[[test]]`.
+    /// The fields of both sides, by the words of `[[test]]`.
     pub(super) sides: [Vec<(&'static str, String)>; 2],
     pub(super) price: Option<String>,
-    /// Other places of the body.
+    /// Other fields of the body.
     pub(super) places: BTreeMap<String, Value>,
     pub(super) body: Value,
 }
 
-/// The fields of either side, with the word that tests have for each.
+/// The fields of either side, with the word that tests use for each.
 const SIDES: [[(&str, Field); 6]; 2] = [
     [
         ("user", Field::SourceUser),
@@ -63,26 +64,26 @@ const SIDES: [[(&str, Field); 6]; 2] = [
         ("external_wallet", Field::DestinationExternal),
     ],
 ];
-/// The times that are tried: each quarter of an hour of two weeks.
+/// The number of times that are tried: each quarter of an hour of two weeks.
 const TIMES: i64 = 2 * 7 * 96;
 const QUARTER_MICROS: i64 = 15 * 60 * 1_000_000;
 
 impl Payment {
-    /// A request in these cells; nothing if none could be written down.
+    /// Writes a request in these cells; `None` if none can be written.
     pub(super) fn of(
         universe: &Universe,
         ground: &Ground<'_>,
         point: &Point<'_>,
         valuation: &Valuation,
     ) -> Option<Payment> {
-        Draft { universe, ground, point, valuation }.payment()
+        PaymentDraft { universe, ground, point, valuation }.payment()
     }
 
-    /// What the rules make of it.
+    /// Decides it by the rules.
     pub fn decide(&self, rules: &Rules, catalog: &Catalog) -> Option<Verdict> {
         let operation = catalog.operation(&self.operation)?;
         let movement = operation.movement(&self.body);
-        let asked = Asked {
+        let asked = PolicyRequest {
             environment: self.environment,
             operation,
             issuer: &self.issuer,
@@ -117,14 +118,14 @@ impl Payment {
     }
 }
 
-struct Draft<'d> {
+struct PaymentDraft<'d> {
     universe: &'d Universe,
     ground: &'d Ground<'d>,
     point: &'d Point<'d>,
     valuation: &'d Valuation,
 }
 
-impl Draft<'_> {
+impl PaymentDraft<'_> {
     fn cell(&self, variable: &Variable) -> Option<&Cell> {
         let var = self.universe.place(variable)?;
         self.universe.cells(var).get(self.point.cells.first(self.universe.slot(var)?)?)
@@ -165,7 +166,7 @@ impl Draft<'_> {
         let (now, amounts) = self.moment()?;
         let mut payment = Payment {
             operation: operation.id.clone(),
-            environment: Environment::ALL.into_iter().find(|known| known.as_str() == environment)?,
+            environment: Environment::parse(&environment)?,
             issuer: issuer.to_owned(),
             subject: subject.to_owned(),
             requester: self.name(Field::Requester),
@@ -183,7 +184,7 @@ impl Draft<'_> {
         Some(payment)
     }
 
-    /// A time that fits, and the amounts that have the value then.
+    /// Returns a time that fits, and the amounts that have the value then.
     fn moment(&self) -> Option<(StoreTime, [Option<String>; 2])> {
         let rates = self.valuation.assets.rate_times().map(|secs| secs.saturating_mul(1_000_000));
         for from in [USUAL_TIME].into_iter().chain(rates) {
@@ -228,7 +229,7 @@ impl Draft<'_> {
         if let Some(amount) = worth(Field::SourceCurrency) {
             return Some([Some(amount), None]);
         }
-        // What the source's asset cannot say exactly, the destination's may: the greater side counts.
+        // If the source's asset cannot express the value exactly, the destination's may: the greater side counts.
         money.destination.amount.as_ref()?;
         let source = amount_worth(self.valuation, &self.name(Field::SourceCurrency)?, (1, *most), now_secs);
         Some([Some(source?), Some(worth(Field::DestinationCurrency)?)])
@@ -247,7 +248,7 @@ impl Draft<'_> {
         sides
     }
 
-    /// Nothing where it cannot be written down.
+    /// Returns `None` if the price cannot be written.
     fn price(&self) -> Option<Option<String>> {
         match self.cell(&Variable::Price)? {
             Cell::Untold => Some(Some("?".to_owned())),
@@ -317,7 +318,7 @@ impl Payment {
         }
     }
 
-    /// Puts values where a place is: one, or one in each item of its list.
+    /// Writes values at a pointer: one, or one in each item of its list.
     pub(super) fn put_several(&mut self, place: &Pointer, values: Vec<Value>) {
         let text = place.as_str();
         if values.is_empty() {
@@ -376,7 +377,7 @@ fn put(body: &mut Value, pointer: &str, value: Value) {
     *at = value;
 }
 
-/// As `given` of a `[[test]]` writes it.
+/// Prints the request as the `given` of a `[[test]]`.
 impl fmt::Display for Payment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let quoted = |text: &str| Value::from(text).to_string();

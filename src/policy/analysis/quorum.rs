@@ -1,13 +1,14 @@
-//! Whether the people that approvals name can reach them, whoever asks.
+//! Checks that the people in an approval's groups can complete it, whoever asks.
 
 use std::collections::BTreeSet;
 
 use crate::base::finding::Finding;
 use crate::policy::Policies;
-use crate::policy::quorum::{Groups, each_alone, missing};
+use crate::policy::quorum::{each_alone, missing};
+use crate::policy::words::Groups;
 use crate::policy::words::Need;
 
-/// Approvals that could never be reached for what some member asks.
+/// Returns a finding for each approval that cannot be completed for some member's own request.
 pub(crate) fn unreachable(policies: &Policies) -> Vec<Finding> {
     let each = policies.rules.approvals.iter();
     each.filter_map(|(name, approval)| {
@@ -15,12 +16,12 @@ pub(crate) fn unreachable(policies: &Policies) -> Vec<Finding> {
         let text = match reach(&approval.need, &policies.rules.groups) {
             Reach::ByAll => return None,
             Reach::NotFor(person) => format!(
-                "`{name}` could never be reached for what `{person}` asks: nobody votes on what they ask themselves"
+                "`{name}` can never be completed for a request of `{person}`: nobody may approve their own request"
             ),
-            Reach::NotProved => format!("`{name}` has too many ways to be reached: it is not proved that there is one"),
+            Reach::NotProved => format!("`{name}` has too many ways to be completed: it is not proved that one exists"),
         };
         let finding = Finding::error(file, text).at(format!("{line}:{column}"));
-        Some(finding.remedy("add members to its groups, ask for fewer, or offer another way with `any`"))
+        Some(finding.remedy("add members to its groups, require fewer, or add an alternative with `any`"))
     })
     .collect()
 }
@@ -47,7 +48,7 @@ fn reach(need: &Need, groups: &Groups) -> Reach {
     Reach::ByAll
 }
 
-/// People are compared by subject: an issuer more does not make two of one.
+/// Returns a person's subject: the same subject at two issuers is one person.
 fn subject(member: &str) -> &str {
     member.split_once(':').map_or(member, |(_, subject)| subject)
 }
@@ -74,7 +75,7 @@ mod tests {
         assert_eq!(reach(people("two", 2)), Reach::NotFor("d".to_owned()));
         assert_eq!(reach(Need::Any(vec![people("two", 2), people("ops", 3)])), Reach::ByAll);
         assert_eq!(reach(Need::All(vec![people("two", 1), people("ops", 2)])), Reach::ByAll);
-        // Two of three and one of two of them: three people, and one of the three asks.
+        // Two of three and one of two of them need three people, but one of the three is the requester.
         assert_eq!(reach(Need::All(vec![people("ops", 2), people("mixed", 1)])), Reach::NotFor("a".to_owned()));
         assert_eq!(reach(Need::All(vec![people("ops", 1), people("mixed", 1)])), Reach::ByAll);
         let many = Need::All((0..10).map(|_| Need::Any(vec![people("ops", 1), people("two", 1)])).collect());

@@ -1,28 +1,28 @@
-//! Looks through everything that is possible for a request that does what is asked, by dividing what is not yet told.
+//! Searches all possible requests for one that fits a question, by dividing what is not yet decided.
 //!
-//! Owns the promise that `Nothing` means that there is none: what the search leaves out, for its budget or because no
-//! payment could be written down for it, makes the answer `Unknown`.
+//! `Nothing` promises that there is none: if a part was left out, for the budget or because no payment could be written
+//! for it, the answer is `Unknown`.
 
-use super::cells::{Cells, Clause, Domain, Literal, Truth};
+use super::cells::{CellLiteral, Cells, Clause, Domain, Truth};
 use super::ground::Ground;
-use super::shape::{Cause, Shape};
+use super::shape::{PaymentShape, ShapeCause};
 use super::universe::{Universe, Variable};
-use crate::policy::asked::Field;
+use crate::policy::request::Field;
 
 /// How many payments are tried for one question before it is left open.
-const MOST_ATTEMPTS: usize = 48;
-/// How many of them are guesses on the way.
-const MOST_GUESSES: usize = 8;
+const MAX_ATTEMPTS: usize = 48;
+/// How many of them are guesses during the search.
+const MAX_GUESSES: usize = 8;
 
-/// What may still be spent, counted in steps: one shape or clause looked at.
+/// The remaining budget, in steps: each step examines one shape or clause.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Budget {
+pub(super) struct SearchBudget {
     left: u64,
 }
 
-impl Budget {
-    pub(super) fn of(steps: u64) -> Budget {
-        Budget { left: steps }
+impl SearchBudget {
+    pub(super) fn of(steps: u64) -> SearchBudget {
+        SearchBudget { left: steps }
     }
 
     pub(super) fn is_spent(&self) -> bool {
@@ -33,42 +33,42 @@ impl Budget {
         self.left = self.left.saturating_sub(u64::try_from(steps).unwrap_or(u64::MAX));
     }
 
-    /// A part of it for one question; [`Budget::settle`] brings back what is left of that.
-    pub(super) fn part(&mut self, most: u64) -> Budget {
+    /// Splits off a part for one question; [`SearchBudget::settle`] returns the unused steps.
+    pub(super) fn part(&mut self, most: u64) -> SearchBudget {
         let part = self.left.min(most);
         self.left = self.left.saturating_sub(part);
-        Budget { left: part }
+        SearchBudget { left: part }
     }
 
-    pub(super) fn settle(&mut self, part: Budget) {
+    pub(super) fn settle(&mut self, part: SearchBudget) {
         self.left = self.left.saturating_add(part.left);
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Found<T> {
+pub(super) enum SearchResult<T> {
     One(T),
     Nothing,
     Unknown,
 }
 
-/// What is known of a part of all requests: the shapes that all of them have, and those that some may have.
+/// The state of a part of all requests: the shapes that all of them have, and those that some may have.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen<'s> {
-    pub shapes: &'s [Shape],
-    /// What is left out on the second side.
-    pub without: Option<Cause>,
+pub(super) struct SearchState<'s> {
+    pub shapes: &'s [PaymentShape],
+    /// The cause that is left out on the second side.
+    pub without: Option<ShapeCause>,
     pub had: &'s [usize],
     pub open: &'s [usize],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Judged {
-    /// None of them is sought.
+    /// None of the requests fits.
     No,
-    /// All of them are.
+    /// All of the requests fit.
     Yes,
-    /// It depends, on this shape among others.
+    /// The answer depends on this shape, among others.
     Ask(usize),
 }
 
@@ -76,65 +76,66 @@ pub(super) enum Judged {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Point<'p> {
     pub cells: &'p Domain,
-    /// Requests around it that are sought as well.
+    /// Requests around it that fit as well.
     pub region: &'p Domain,
 }
 
 pub(super) struct Search<'s> {
     pub universe: &'s Universe,
-    pub without: Option<Cause>,
+    pub without: Option<ShapeCause>,
     pub ground: &'s Ground<'s>,
-    pub shapes: &'s [Shape],
+    pub shapes: &'s [PaymentShape],
 }
 
 /// A part of all requests.
 #[derive(Clone)]
-struct Part<'s> {
+struct SearchPart<'s> {
     domain: Domain,
     had: Vec<usize>,
     open: Vec<usize>,
-    /// What must be so, and is not yet sure.
+    /// The clauses that must hold, and are not certain yet.
     must: Vec<&'s Clause>,
 }
 
 impl<'s> Search<'s> {
-    /// A request for which every clause of `must` is so, that `judge` says Yes to, and that `accept` makes something of.
+    /// Finds a request for which every clause of `must` holds, that `judge` says Yes to, and that `accept` turns into a
+    /// result.
     pub(super) fn find<T>(
         &self,
         must: &[&'s Clause],
         relevant: &[usize],
-        judge: &dyn Fn(Seen<'_>) -> Judged,
+        judge: &dyn Fn(SearchState<'_>) -> Judged,
         accept: &mut dyn FnMut(&Point<'_>) -> Option<T>,
-        budget: &mut Budget,
-    ) -> Found<T> {
+        budget: &mut SearchBudget,
+    ) -> SearchResult<T> {
         let must = self.ground.axioms.iter().chain(must.iter().copied()).collect();
-        let whole = Part { domain: self.ground.start.clone(), had: Vec::new(), open: relevant.to_vec(), must };
+        let whole = SearchPart { domain: self.ground.start.clone(), had: Vec::new(), open: relevant.to_vec(), must };
         let (mut parts, mut attempts, mut is_sure) = (vec![whole], 0_usize, true);
         while let Some(mut part) = parts.pop() {
             if budget.is_spent() {
-                return Found::Unknown;
+                return SearchResult::Unknown;
             }
             if !self.narrow(&mut part, budget) {
                 continue;
             }
-            let Part { had, open, .. } = &part;
-            let judged = judge(Seen { shapes: self.shapes, without: self.without, had, open });
+            let SearchPart { had, open, .. } = &part;
+            let judged = judge(SearchState { shapes: self.shapes, without: self.without, had, open });
             let is_leaf = judged == Judged::Yes && part.must.is_empty();
             if judged == Judged::No {
                 continue;
             }
-            let point = if is_leaf || attempts < MOST_GUESSES { self.point(&part, judge, budget) } else { None };
+            let point = if is_leaf || attempts < MAX_GUESSES { self.point(&part, judge, budget) } else { None };
             is_sure &= !is_leaf || point.is_some();
             if let Some(point) = point {
                 let region = if is_leaf { &part.domain } else { &point };
                 if let Some(found) = accept(&Point { cells: &point, region }) {
-                    return Found::One(found);
+                    return SearchResult::One(found);
                 }
                 attempts = attempts.saturating_add(1);
                 if is_leaf {
                     let (others, are_all) = self.around(&part, &point);
-                    is_sure &= are_all && attempts < MOST_ATTEMPTS;
-                    parts.extend(others.into_iter().filter(|_| attempts < MOST_ATTEMPTS));
+                    is_sure &= are_all && attempts < MAX_ATTEMPTS;
+                    parts.extend(others.into_iter().filter(|_| attempts < MAX_ATTEMPTS));
                 }
             }
             if is_leaf {
@@ -150,15 +151,15 @@ impl<'s> Search<'s> {
                 None => is_sure = false,
             }
         }
-        if is_sure { Found::Nothing } else { Found::Unknown }
+        if is_sure { SearchResult::Nothing } else { SearchResult::Unknown }
     }
 
-    /// Takes out what cannot be, and sorts the shapes anew; whether anything is left.
-    fn narrow(&self, part: &mut Part<'s>, budget: &mut Budget) -> bool {
+    /// Removes the impossible, and sorts the shapes anew; returns whether any request is left.
+    fn narrow(&self, part: &mut SearchPart<'s>, budget: &mut SearchBudget) -> bool {
         if !self.hold(&mut part.domain, &mut part.must, budget) {
             return false;
         }
-        let Part { domain, had, open, .. } = part;
+        let SearchPart { domain, had, open, .. } = part;
         budget.spend(open.len());
         open.retain(|at| match self.shapes.get(*at).map(|shape| self.truth(domain, &shape.clauses)) {
             Some(Truth::Open) => true,
@@ -171,13 +172,13 @@ impl<'s> Search<'s> {
         true
     }
 
-    /// Makes clauses so that leave but one way, again and again; whether there is any way.
-    fn hold(&self, domain: &mut Domain, must: &mut Vec<&'s Clause>, budget: &mut Budget) -> bool {
+    /// Propagates clauses with only one option left, repeatedly; returns whether any request is left.
+    fn hold(&self, domain: &mut Domain, must: &mut Vec<&'s Clause>, budget: &mut SearchBudget) -> bool {
         loop {
             let (mut is_possible, mut has_changed) = (true, false);
             budget.spend(must.len());
             must.retain(|clause| {
-                let mut open: Option<&Literal> = None;
+                let mut open: Option<&CellLiteral> = None;
                 let mut is_single = true;
                 for literal in &clause.0 {
                     match self.is_so(domain, literal) {
@@ -204,7 +205,7 @@ impl<'s> Search<'s> {
         }
     }
 
-    fn is_so(&self, domain: &Domain, literal: &Literal) -> Truth {
+    fn is_so(&self, domain: &Domain, literal: &CellLiteral) -> Truth {
         self.universe.slot(literal.var).map_or(Truth::No, |slot| domain.truth(slot, &literal.cells))
     }
 
@@ -231,29 +232,34 @@ impl<'s> Search<'s> {
         truth
     }
 
-    fn open_literal(&self, part: &Part<'s>, clauses: &'s [Clause]) -> Option<&'s Literal> {
+    fn open_literal(&self, part: &SearchPart<'s>, clauses: &'s [Clause]) -> Option<&'s CellLiteral> {
         clauses.iter().find_map(|clause| self.open_in(part, clause))
     }
 
-    fn open_in(&self, part: &Part<'s>, clause: &'s Clause) -> Option<&'s Literal> {
-        let is_so = |literal: &&Literal| self.is_so(&part.domain, literal);
+    fn open_in(&self, part: &SearchPart<'s>, clause: &'s Clause) -> Option<&'s CellLiteral> {
+        let is_so = |literal: &&CellLiteral| self.is_so(&part.domain, literal);
         if clause.0.iter().any(|literal| is_so(&literal) == Truth::Yes) {
             return None;
         }
         clause.0.iter().find(|literal| is_so(literal) == Truth::Open)
     }
 
-    /// The half where a literal is so, and the one where it is not: that one is looked at first.
-    fn halves(&self, part: Part<'s>, literal: &Literal) -> Vec<Part<'s>> {
-        let half = |mut part: Part<'s>, is_so: bool| {
+    /// Returns the half where a literal holds, and the one where it does not, which is searched first.
+    fn halves(&self, part: SearchPart<'s>, literal: &CellLiteral) -> Vec<SearchPart<'s>> {
+        let half = |mut part: SearchPart<'s>, is_so: bool| {
             let slot = self.universe.slot(literal.var)?;
             part.domain.keep(slot, &literal.cells, is_so).then_some(part)
         };
         [half(part.clone(), true), half(part, false)].into_iter().flatten().collect()
     }
 
-    /// The foremost request of a part, if it is one that is sought.
-    fn point(&self, part: &Part<'s>, judge: &dyn Fn(Seen<'_>) -> Judged, budget: &mut Budget) -> Option<Domain> {
+    /// Returns the first request of a part, if it fits.
+    fn point(
+        &self,
+        part: &SearchPart<'s>,
+        judge: &dyn Fn(SearchState<'_>) -> Judged,
+        budget: &mut SearchBudget,
+    ) -> Option<Domain> {
         let mut point = part.clone();
         let mut bound: Vec<usize> = point.must.iter().flat_map(|clause| &clause.0).map(|literal| literal.var).collect();
         bound.extend(&self.ground.bound);
@@ -275,13 +281,14 @@ impl<'s> Search<'s> {
         if !self.narrow(&mut point, budget) {
             return None;
         }
-        let Part { had, open, .. } = &point;
-        (judge(Seen { shapes: self.shapes, without: self.without, had, open }) == Judged::Yes).then_some(point.domain)
+        let SearchPart { had, open, .. } = &point;
+        (judge(SearchState { shapes: self.shapes, without: self.without, had, open }) == Judged::Yes)
+            .then_some(point.domain)
     }
 
-    /// A part without its foremost request, in pieces, and whether they are all of it. What writing down a payment may
-    /// fail for is varied: assets, amounts, times, places of the body.
-    fn around(&self, part: &Part<'s>, point: &Domain) -> (Vec<Part<'s>>, bool) {
+    /// Divides a part without its first request into pieces, and returns whether the pieces are complete. It varies
+    /// what writing a payment may fail for: assets, amounts, times, fields of the body.
+    fn around(&self, part: &SearchPart<'s>, point: &Domain) -> (Vec<SearchPart<'s>>, bool) {
         let (mut pieces, mut are_all, mut rest) = (Vec::new(), true, part.clone());
         for ((variable, cells), slot) in self.universe.variables.iter().zip(&self.universe.slots) {
             if rest.domain.is_one(*slot) {

@@ -1,57 +1,58 @@
-//! What rules and limits ask, as clauses over the variables of a universe.
+//! The conditions of rules and limits, as clauses over the variables of a universe.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::cells::{Clause, Literal};
+use super::cells::{CellLiteral, Clause};
 use super::universe::{Cell, DESTINATIONS, Universe, Variable, is_many, zone_name};
 use crate::base::ids::OperationId;
 use crate::base::pointer::Pointer;
-use crate::policy::asked::Field;
-use crate::policy::condition::{Condition, Literal as Written, Sense, Sought, Ways};
+use crate::policy::condition::{Condition, Sense, SoughtValue, Ways};
 use crate::policy::limit::{Limit, Max};
+use crate::policy::literal::Literal as Written;
 use crate::policy::rate::Mode;
+use crate::policy::request::Field;
 use crate::policy::rule::{Effect, Rule};
 
-/// One way in which a rule or a limit has a say: it has it if every clause is so.
+/// One way in which a rule or a limit applies: it applies if every clause holds.
 #[derive(Clone, Debug)]
-pub(super) struct Shape {
-    pub cause: Cause,
+pub(super) struct PaymentShape {
+    pub cause: ShapeCause,
     pub effect: Effect,
     pub approval: Option<Arc<str>>,
-    /// The places of the body that the rule names.
+    /// The fields of the body that the rule names.
     pub names: BTreeSet<Pointer>,
     pub operations: Arc<BTreeSet<OperationId>>,
     pub clauses: Vec<Clause>,
     /// The sides whose set has it, one bit for each.
     pub sides: u8,
-    /// Whether it is the rule's own say, and not that something could not be told, or that a limit is reached.
+    /// Whether the rule itself applies, as opposed to a missing fact or a reached limit.
     pub is_own: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Cause {
+pub(super) enum ShapeCause {
     Rule(usize),
     Limit(usize),
 }
 
-impl Cause {
+impl ShapeCause {
     pub(super) fn is_rule(self) -> bool {
-        matches!(self, Cause::Rule(_))
+        matches!(self, ShapeCause::Rule(_))
     }
 }
 
-/// What one condition asks.
+/// The clauses of one condition.
 struct Asks {
     holds: Vec<Clause>,
-    /// That it could not be told; nothing where it always can.
+    /// A fact is missing; `None` if it never is.
     untold: Option<Clause>,
-    /// That it holds or could not be told.
+    /// The condition holds, or a fact is missing.
     holds_or_untold: Vec<Clause>,
 }
 
 impl Asks {
-    fn told(holds: Vec<Clause>) -> Asks {
+    fn known(holds: Vec<Clause>) -> Asks {
         Asks { holds_or_untold: holds.clone(), holds, untold: None }
     }
 }
@@ -64,8 +65,8 @@ pub(super) fn sense_of(effect: Effect) -> Sense {
 }
 
 impl Universe {
-    /// Each way in which a rule has a say; none in shadow mode.
-    pub(super) fn rule(&self, at: usize, rule: &Rule) -> Vec<Shape> {
+    /// Returns each way in which a rule applies; none in shadow mode.
+    pub(super) fn rule(&self, at: usize, rule: &Rule) -> Vec<PaymentShape> {
         if rule.mode == Mode::Shadow {
             return Vec::new();
         }
@@ -75,8 +76,8 @@ impl Universe {
         });
         let names: BTreeSet<Pointer> = named.collect();
         let operations = Arc::new(rule.when.operations.clone());
-        let shape = |(effect, is_own, clauses)| Shape {
-            cause: Cause::Rule(at),
+        let shape = |(effect, is_own, clauses)| PaymentShape {
+            cause: ShapeCause::Rule(at),
             effect,
             approval: rule.approval.clone().filter(|_| effect == Effect::Hold),
             names: names.clone(),
@@ -91,15 +92,15 @@ impl Universe {
         [own].into_iter().chain(untold.iter().map(|way| (Effect::Deny, false, way.clone()))).map(shape).collect()
     }
 
-    /// Each way in which a limit holds something up: by its own amount, by a full window, by what could not be told.
-    pub(super) fn limit(&self, at: usize, limit: &Limit) -> Vec<Shape> {
+    /// Returns each way in which a limit stops a request: by its own amount, by a full window, by a missing fact.
+    pub(super) fn limit(&self, at: usize, limit: &Limit) -> Vec<PaymentShape> {
         if limit.mode == Mode::Shadow {
             return Vec::new();
         }
         let over = if limit.over.is_some() { Effect::Hold } else { Effect::Deny };
         let operations = Arc::new(limit.operations.clone());
-        let shape = |effect: Effect, clauses: Vec<Clause>| Shape {
-            cause: Cause::Limit(at),
+        let shape = |effect: Effect, clauses: Vec<Clause>| PaymentShape {
+            cause: ShapeCause::Limit(at),
             effect,
             approval: limit.over.clone().filter(|_| effect == Effect::Hold),
             names: BTreeSet::new(),
@@ -111,7 +112,7 @@ impl Universe {
         let mut ways = self.ways(&limit.conditions, Sense::Restricts).into_iter();
         let applies = ways.next().unwrap_or_default();
         let with = |more: Vec<Option<Clause>>| applies.iter().cloned().chain(more.into_iter().flatten()).collect();
-        let mut shapes: Vec<Shape> = ways.map(|way| shape(Effect::Deny, way)).collect();
+        let mut shapes: Vec<PaymentShape> = ways.map(|way| shape(Effect::Deny, way)).collect();
         let full = self.only(&Variable::Full(limit.id.to_string()), |cell| *cell == Cell::Yes);
         match limit.max {
             Max::MicroUsd(max) => {
@@ -133,8 +134,8 @@ impl Universe {
         shapes
     }
 
-    /// The clauses under which all conditions hold; then, for each that may be untold, those under which it is and no
-    /// other fails.
+    /// Returns the clauses under which all conditions hold; then, for each that may lack a fact, those under which it
+    /// does and no other fails.
     pub(super) fn ways(&self, conditions: &[Condition], sense: Sense) -> Vec<Vec<Clause>> {
         let asked: Vec<Asks> = conditions.iter().map(|condition| self.asks(condition, sense)).collect();
         let mut ways = vec![asked.iter().flat_map(|asks| asks.holds.clone()).collect::<Vec<_>>()];
@@ -156,11 +157,11 @@ impl Universe {
                 match field {
                     Field::Role | Field::FeeWallet => {
                         let several = self.several.get(field).map_or(&[][..], Vec::as_slice);
-                        Asks::told(self.several(several, sense, |name| set.contains(name)))
+                        Asks::known(self.several(several, sense, |name| set.contains(name)))
                     }
                     _ => {
                         let parts = field.parts().iter().filter_map(|part| self.is_named(*part, set));
-                        Asks::told(self.single(parts.collect(), sense))
+                        Asks::known(self.single(parts.collect(), sense))
                     }
                 }
             }
@@ -171,11 +172,11 @@ impl Universe {
                     (Field::DestinationExternal, external_wallet),
                 ];
                 let named = ways.into_iter().filter_map(|(field, set)| self.is_named(field, set));
-                Asks::told(self.single(named.collect(), sense))
+                Asks::known(self.single(named.collect(), sense))
             }
             Condition::NewDestination(new) => self.destination(*new, sense),
             Condition::Amount { within, without } => {
-                Asks::told(clauses(self.literal(&Variable::Value, |cell| match cell {
+                Asks::known(clauses(self.literal(&Variable::Value, |cell| match cell {
                     Cell::Numbers(least, most) => within.contains(*least) && within.contains(*most),
                     _ => *without,
                 })))
@@ -190,26 +191,26 @@ impl Universe {
                     holds_or_untold: price(&|cell| *cell == Cell::Untold || is_in(cell)),
                 }
             }
-            Condition::Body(pointer, sought) => Asks::told(self.body(pointer, sought, sense)),
-            Condition::Weekday(days, zone) => Asks::told(clauses(self.literal(
+            Condition::Body(pointer, sought) => Asks::known(self.body(pointer, sought, sense)),
+            Condition::Weekday(days, zone) => Asks::known(clauses(self.literal(
                 &Variable::Weekday(zone_name(zone)),
                 |cell| matches!(cell, Cell::Day(day) if days.contains(day)),
             ))),
-            Condition::Hour(within, zone) => Asks::told(clauses(self.literal(
+            Condition::Hour(within, zone) => Asks::known(clauses(self.literal(
                 &Variable::Hour(zone_name(zone)),
                 |cell| matches!(cell, Cell::Numbers(hour, _) if within.contains(*hour)),
             ))),
         }
     }
 
-    /// At most one name on each side: any of those that stand there, or each of them and at least one.
-    fn single(&self, parts: Vec<Literal>, sense: Sense) -> Vec<Clause> {
+    /// Returns clauses for at most one name on each side: any of the names, or each of them and at least one.
+    fn single(&self, parts: Vec<CellLiteral>, sense: Sense) -> Vec<Clause> {
         let mut clauses = Vec::new();
         if sense == Sense::Permits && parts.len() > 1 {
             clauses.extend(parts.iter().map(|literal| {
                 let absent = self.cells(literal.var).iter().position(|cell| *cell == Cell::Absent);
                 let cells = literal.cells.clone();
-                Clause(vec![Literal { var: literal.var, cells: absent.map_or(cells.clone(), |at| cells.and(at)) }])
+                Clause(vec![CellLiteral { var: literal.var, cells: absent.map_or(cells.clone(), |at| cells.and(at)) }])
             }));
         }
         clauses.push(Clause(parts));
@@ -227,10 +228,10 @@ impl Universe {
 
     fn destination(&self, new: bool, sense: Sense) -> Asks {
         let fitting = if new { Cell::No } else { Cell::Yes };
-        let each = |fits: &dyn Fn(&Cell) -> bool| -> Vec<Literal> {
+        let each = |fits: &dyn Fn(&Cell) -> bool| -> Vec<CellLiteral> {
             DESTINATIONS.iter().filter_map(|field| self.literal(&Variable::Paid(*field), fits)).collect()
         };
-        let all = |literals: Vec<Literal>| literals.into_iter().map(|literal| Clause(vec![literal]));
+        let all = |literals: Vec<CellLiteral>| literals.into_iter().map(|literal| Clause(vec![literal]));
         let unknown = each(&|cell| *cell == Cell::Untold);
         let mut holds: Vec<Clause> = all(each(&|cell| *cell != Cell::Untold)).collect();
         let mut holds_or_untold = Vec::new();
@@ -254,19 +255,19 @@ impl Universe {
         Asks { holds, untold: Some(Clause(unknown)), holds_or_untold }
     }
 
-    fn body(&self, pointer: &Pointer, sought: &Sought, sense: Sense) -> Vec<Clause> {
+    fn body(&self, pointer: &Pointer, sought: &SoughtValue, sense: Sense) -> Vec<Clause> {
         if is_many(pointer) {
             let several = self.several_in_body.get(pointer).map_or(&[][..], Vec::as_slice);
             return match sought {
-                Sought::Present => self.several(several, Sense::Restricts, |_| true),
-                Sought::Absent => several.iter().map(|(var, _)| Clause(vec![self.says(*var, false)])).collect(),
-                Sought::Among(set) => self.several(several, sense, |cell| is_among(cell, set)),
+                SoughtValue::Present => self.several(several, Sense::Restricts, |_| true),
+                SoughtValue::Absent => several.iter().map(|(var, _)| Clause(vec![self.says(*var, false)])).collect(),
+                SoughtValue::Among(set) => self.several(several, sense, |cell| is_among(cell, set)),
             };
         }
         clauses(self.literal(&Variable::Body(pointer.clone()), |cell| match sought {
-            Sought::Present => *cell != Cell::Absent,
-            Sought::Absent => *cell == Cell::Absent,
-            Sought::Among(set) => is_among(cell, set),
+            SoughtValue::Present => *cell != Cell::Absent,
+            SoughtValue::Absent => *cell == Cell::Absent,
+            SoughtValue::Among(set) => is_among(cell, set),
         }))
     }
 }
@@ -275,6 +276,6 @@ fn is_among(cell: &Cell, set: &BTreeSet<Written>) -> bool {
     matches!(cell, Cell::Written(written) if set.contains(written))
 }
 
-fn clauses(literal: Option<Literal>) -> Vec<Clause> {
+fn clauses(literal: Option<CellLiteral>) -> Vec<Clause> {
     vec![Clause(literal.into_iter().collect())]
 }

@@ -3,7 +3,7 @@ use std::sync::LazyLock;
 use super::*;
 use crate::base::finding::Finding;
 use crate::catalog::{Catalog, SchemaFiles};
-use crate::policy::{Effect, Known, Policies, read};
+use crate::policy::{Effect, KnownNames, Policies, read_policies};
 
 mod differences;
 mod mutants;
@@ -17,8 +17,8 @@ fn catalog() -> &'static Catalog {
     &CATALOG
 }
 
-fn known() -> Known<'static> {
-    Known { catalog: catalog(), issuers: &["main", "console"], can_share: true }
+fn known() -> KnownNames<'static> {
+    KnownNames { catalog: catalog(), issuers: &["main", "console"], can_share: true }
 }
 
 const WORDS: &str = r#"
@@ -37,17 +37,17 @@ expires = "8h"
 
 fn read_set(text: &str) -> Result<Policies, Vec<Finding>> {
     let files = [("set.toml".to_owned(), text.to_owned()), ("words.toml".to_owned(), WORDS.to_owned())];
-    read(&files, &known()).map(|reading| reading.policies)
+    read_policies(&files, &known()).map(|reading| reading.policies)
 }
 
 fn set(text: &str) -> Policies {
     match read_set(text) {
         Ok(policies) => policies,
-        Err(findings) => panic!("{text}\n{}", told(&findings)),
+        Err(findings) => panic!("{text}\n{}", findings_text(&findings)),
     }
 }
 
-fn told(findings: &[Finding]) -> String {
+fn findings_text(findings: &[Finding]) -> String {
     findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 

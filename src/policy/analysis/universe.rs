@@ -1,34 +1,35 @@
-//! The variables of a request, each cut into the cells that a collection of conditions tells apart.
+//! The variables of a request, each cut into the cells that a collection of conditions distinguishes.
 //!
-//! Whatever a request holds, each of its values lies in exactly one cell, and every condition of the collection holds
-//! for all values of a cell or for none.
+//! Each value of a request lies in exactly one cell, and every condition of the collection holds for all values of a
+//! cell or for none.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use jiff::civil::Weekday;
 use jiff::tz::TimeZone;
 
-use super::cells::{Cells, Clause, Domain, Literal, Slot};
+use super::cells::{CellLiteral, CellSlot, Cells, Clause, Domain};
 use crate::base::ids::Environment;
 use crate::base::money::{MAX_MICRO_USD, Worth};
 use crate::base::pointer::Pointer;
-use crate::policy::Known;
-use crate::policy::asked::{Field, Valuation};
-use crate::policy::condition::{Condition, Literal as Written, Sought};
+use crate::policy::KnownNames;
+use crate::policy::condition::{Condition, SoughtValue};
+use crate::policy::literal::Literal as Written;
+use crate::policy::request::{Field, Valuation};
 
-/// What one value of a request is.
+/// One value of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Variable {
-    /// The one name that stands there, or nothing.
+    /// The one name in a field, or none.
     Name(Field),
-    /// Whether a name of the class is among those that stand there.
+    /// Whether a name of the class is among those in a field.
     Among(Field, String),
-    /// Whether a destination that is named so was paid before.
+    /// Whether a destination named by this field was paid before.
     Paid(Field),
     Value,
     Price,
     Body(Pointer),
-    /// Whether a value of the kind is among those that stand there.
+    /// Whether a value of the kind is among those at a pointer.
     BodyAmong(Pointer, Cell),
     Weekday(String),
     Hour(String),
@@ -36,41 +37,41 @@ pub(super) enum Variable {
     Full(String),
 }
 
-/// A part of the values of a variable, told by one of them.
+/// A part of a variable's values, represented by one of them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Cell {
     Absent,
     Name(String),
     Written(Written),
-    /// Anything that no condition asks for.
+    /// Anything that no condition names.
     Thing,
     Numbers(u128, u128),
-    /// What cannot be told.
+    /// A missing fact.
     Untold,
     No,
     Yes,
     Day(Weekday),
 }
 
-/// Those fields under which a destination may have been paid before.
+/// The fields that name a destination that may have been paid before.
 pub(super) const DESTINATIONS: [Field; 4] =
     [Field::DestinationUser, Field::DestinationWallet, Field::DestinationExternal, Field::DestinationAccount];
 
 #[derive(Debug)]
 pub(super) struct Universe {
     pub variables: Vec<(Variable, Vec<Cell>)>,
-    pub slots: Vec<Slot>,
+    pub slots: Vec<CellSlot>,
     whole: Domain,
     places: HashMap<Variable, usize>,
-    /// Where a name lies, in a variable that is one name.
+    /// The cell of a name, in a variable that is one name.
     named: HashMap<Field, HashMap<String, usize>>,
-    /// The variables of a field or a place where several values may stand, with what each is about.
+    /// The variables of a field or pointer that may have several values, with the class of each.
     pub several: HashMap<Field, Vec<(usize, String)>>,
     pub several_in_body: HashMap<Pointer, Vec<(usize, Cell)>>,
     pub zones: BTreeMap<String, TimeZone>,
 }
 
-/// What conditions ask about, gathered.
+/// The values that conditions mention.
 #[derive(Default)]
 struct Gathered<'c> {
     sets: HashMap<&'c BTreeSet<String>, usize>,
@@ -99,7 +100,7 @@ impl<'c> Gathered<'c> {
             }
             Condition::Body(pointer, sought) => {
                 let asked = self.bodies.entry(pointer).or_default();
-                if let Sought::Among(set) = sought {
+                if let SoughtValue::Among(set) = sought {
                     asked.extend(set);
                 }
             }
@@ -110,7 +111,7 @@ impl<'c> Gathered<'c> {
         }
     }
 
-    /// Every name is told by the sets that it is in.
+    /// Adds a set: names are distinguished by the sets that contain them.
     fn set(&mut self, field: Field, set: &'c BTreeSet<String>) {
         let next = self.sets.len();
         let at = *self.sets.entry(set).or_insert(next);
@@ -122,7 +123,7 @@ impl<'c> Gathered<'c> {
         }
     }
 
-    /// The names of a field in classes that no set tells apart; `kind` tells them apart too.
+    /// Returns the names of a field in classes that no set distinguishes; `kind` separates them further.
     fn classes<K: Ord>(&self, field: Field, kind: impl Fn(&str) -> K) -> Vec<Vec<&'c str>> {
         let mut classes: BTreeMap<(K, &BTreeSet<usize>), Vec<&'c str>> = BTreeMap::new();
         for (name, sets) in self.by_field.get(&field).into_iter().flatten() {
@@ -146,7 +147,7 @@ impl Universe {
         maxes: &[u64],
         limits: &[&str],
         valuation: &Valuation,
-        known: &Known<'_>,
+        known: &KnownNames<'_>,
     ) -> Universe {
         let mut gathered = Gathered::default();
         conditions.for_each(|condition| gathered.condition(condition));
@@ -195,30 +196,30 @@ impl Universe {
         self.variables.get(var).map_or(&[], |(_, cells)| cells)
     }
 
-    pub(super) fn slot(&self, var: usize) -> Option<Slot> {
+    pub(super) fn slot(&self, var: usize) -> Option<CellSlot> {
         self.slots.get(var).copied()
     }
 
-    /// That a variable is in the cells that fit; nothing fits where there is no such variable.
-    pub(super) fn literal(&self, variable: &Variable, fits: impl Fn(&Cell) -> bool) -> Option<Literal> {
+    /// Returns the literal for the cells that fit; `None` if there is no such variable.
+    pub(super) fn literal(&self, variable: &Variable, fits: impl Fn(&Cell) -> bool) -> Option<CellLiteral> {
         let var = self.place(variable)?;
         let cells = self.cells(var);
-        Some(Literal { var, cells: Cells::that(cells.len(), |at| cells.get(at).is_some_and(&fits)) })
+        Some(CellLiteral { var, cells: Cells::that(cells.len(), |at| cells.get(at).is_some_and(&fits)) })
     }
 
-    /// That the name that stands in a field is in a set.
-    pub(super) fn is_named(&self, field: Field, set: &BTreeSet<String>) -> Option<Literal> {
+    /// Returns the literal for: the name in a field is in a set.
+    pub(super) fn is_named(&self, field: Field, set: &BTreeSet<String>) -> Option<CellLiteral> {
         let var = self.place(&Variable::Name(field))?;
         let mut cells = Cells::none(self.cells(var).len());
         let named = self.named.get(&field)?;
         set.iter().filter_map(|name| named.get(name)).for_each(|cell| cells.add(*cell));
-        Some(Literal { var, cells })
+        Some(CellLiteral { var, cells })
     }
 
-    pub(super) fn says(&self, var: usize, yes: bool) -> Literal {
+    pub(super) fn says(&self, var: usize, yes: bool) -> CellLiteral {
         let cells = self.cells(var);
         let wanted = if yes { Cell::Yes } else { Cell::No };
-        Literal { var, cells: Cells::that(cells.len(), |at| cells.get(at) == Some(&wanted)) }
+        CellLiteral { var, cells: Cells::that(cells.len(), |at| cells.get(at) == Some(&wanted)) }
     }
 
     pub(super) fn only(&self, variable: &Variable, fits: impl Fn(&Cell) -> bool) -> Option<Clause> {
@@ -240,7 +241,7 @@ impl Making {
         self.variables.len().saturating_sub(1)
     }
 
-    /// A field with at most one name: nothing, a name that no set has, or one of a class.
+    /// Adds a field with at most one name: none, a name in no set, or one of a class.
     fn names(&mut self, field: Field, others: Vec<Cell>, classes: Vec<Vec<&str>>) {
         let mut cells = others;
         let named = self.named.entry(field).or_default();
@@ -251,7 +252,7 @@ impl Making {
         self.add(Variable::Name(field), cells);
     }
 
-    fn callers(&mut self, gathered: &Gathered<'_>, known: &Known<'_>) {
+    fn callers(&mut self, gathered: &Gathered<'_>, known: &KnownNames<'_>) {
         let environments = Environment::ALL.map(Environment::as_str);
         self.names(Field::Environment, Vec::new(), environments.iter().map(|name| vec![*name]).collect());
         self.names(Field::Issuer, Vec::new(), known.issuers.iter().map(|name| vec![*name]).collect());
@@ -280,7 +281,7 @@ impl Making {
         self.names(field, others, classes);
     }
 
-    /// A field where any number of names may stand.
+    /// Adds a field that may have any number of names.
     fn several(&mut self, field: Field, gathered: &Gathered<'_>) {
         let classes = gathered.classes(field, |_| ());
         let is_free = |name: &String| !classes.iter().flatten().any(|other| other == name);
@@ -317,7 +318,7 @@ impl Making {
     }
 }
 
-/// Whether several values may stand at a place.
+/// Whether a pointer may have several values.
 pub(super) fn is_many(pointer: &Pointer) -> bool {
     pointer.as_str().split('/').any(|step| step == "*")
 }
@@ -330,7 +331,7 @@ pub(super) fn issuer_of(caller: &str) -> &str {
     caller.split_once(':').map_or("", |(issuer, _)| issuer)
 }
 
-/// A name that nothing else has.
+/// Returns a name that is not used elsewhere.
 fn fresh(name: impl Fn(&str) -> String, is_free: impl Fn(&String) -> bool) -> Option<String> {
     let numbered = (2..1_000_000).map(|at: u32| at.to_string());
     [String::new()].into_iter().chain(numbered).map(|at| name(&at)).find(is_free)
@@ -350,7 +351,7 @@ fn other(field: Field, is_free: impl Fn(&String) -> bool) -> Option<String> {
     }
 }
 
-/// The numbers from one to another, cut where intervals begin and after they end.
+/// Returns the numbers of a range, cut at the begins and after the ends of intervals.
 fn numbers(cuts: &BTreeSet<u128>, least: u128, most: u128) -> Vec<Cell> {
     let mut cells = Vec::new();
     let mut from = least;

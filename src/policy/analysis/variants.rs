@@ -1,16 +1,16 @@
-//! Conditions and approvals with one thing changed.
+//! Variants of conditions and approvals with one change.
 
 use std::collections::BTreeSet;
 
 use super::find::usd;
-use crate::policy::condition::{Condition, Sought, Ways};
+use crate::policy::condition::{Condition, SoughtValue, Ways};
 use crate::policy::interval::Interval;
 use crate::policy::words::Need;
 
-/// Of a long list, so many members are left out in turn.
-const MOST_MEMBERS: usize = 8;
+/// How many members of a long list are left out in turn.
+const MAX_MEMBERS: usize = 8;
 
-/// All conditions, with one of them changed or left out; each with what was changed.
+/// Returns all conditions with one of them changed or left out; each with the change in words.
 pub(super) fn conditions(all: &[Condition]) -> Vec<(String, Vec<Condition>)> {
     let mut variants = Vec::new();
     for (at, condition) in all.iter().enumerate() {
@@ -22,7 +22,7 @@ pub(super) fn conditions(all: &[Condition]) -> Vec<(String, Vec<Condition>)> {
             }
             variants.push((what, conditions));
         };
-        with(format!("no longer asked that {condition}"), None);
+        with(format!("without the condition that {condition}"), None);
         for (what, changed) in changed(condition) {
             with(what, Some(changed));
         }
@@ -55,7 +55,7 @@ fn changed(condition: &Condition) -> Vec<(String, Condition)> {
         }
         Condition::Amount { within, without } => {
             let text = |within: Interval| format!("amounts of {} to {}", usd(within.least), usd(within.most));
-            // No payment is worth nothing: an interval that begins there begins nowhere else.
+            // No payment is worth nothing: an interval that begins there has no other begin.
             let moved = moved(*within, 1).into_iter();
             moved.map(|within| (text(within), Condition::Amount { within, without: *without })).collect()
         }
@@ -75,12 +75,12 @@ fn changed(condition: &Condition) -> Vec<(String, Condition)> {
             if days.len() > 1 { days.iter().map(less).collect() } else { Vec::new() }
         }
         Condition::Body(pointer, sought) => {
-            let changed: Vec<(String, Sought)> = match sought {
-                Sought::Present => vec![(format!("`{pointer}` is not stated"), Sought::Absent)],
-                Sought::Absent => vec![(format!("`{pointer}` is stated"), Sought::Present)],
-                Sought::Among(set) => {
+            let changed: Vec<(String, SoughtValue)> = match sought {
+                SoughtValue::Present => vec![(format!("`{pointer}` is not stated"), SoughtValue::Absent)],
+                SoughtValue::Absent => vec![(format!("`{pointer}` is stated"), SoughtValue::Present)],
+                SoughtValue::Among(set) => {
                     let less = less(set).into_iter();
-                    less.map(|(left, set)| (format!("`{pointer}` without {left:?}"), Sought::Among(set))).collect()
+                    less.map(|(left, set)| (format!("`{pointer}` without {left:?}"), SoughtValue::Among(set))).collect()
                 }
             };
             changed.into_iter().map(|(what, sought)| (what, Condition::Body(pointer.clone(), sought))).collect()
@@ -88,16 +88,16 @@ fn changed(condition: &Condition) -> Vec<(String, Condition)> {
     }
 }
 
-/// Sets without one of their members; none are left empty.
+/// Returns the sets without one of their members; none is empty.
 fn less<T: Ord + Clone>(set: &BTreeSet<T>) -> Vec<(T, BTreeSet<T>)> {
     if set.len() < 2 {
         return Vec::new();
     }
     let without = |left: &T| (left.clone(), set.iter().filter(|member| *member != left).cloned().collect());
-    set.iter().take(MOST_MEMBERS).map(without).collect()
+    set.iter().take(MAX_MEMBERS).map(without).collect()
 }
 
-/// Each end moved by the least unit; one that stands at the least number or below has nowhere to go.
+/// Returns the interval with each end moved by the smallest unit; an end at the minimum does not move.
 fn moved(within: Interval, least_of_all: u128) -> Vec<Interval> {
     let Interval { least, most } = within;
     let mut all = Vec::new();
@@ -113,7 +113,7 @@ fn moved(within: Interval, least_of_all: u128) -> Vec<Interval> {
     all
 }
 
-/// A need with one person less somewhere.
+/// Returns a need with one person less somewhere.
 pub(super) fn needs(need: &Need) -> Vec<(String, Need)> {
     let each = |all: &[Need], whole: fn(Vec<Need>) -> Need| {
         let mut variants = Vec::new();

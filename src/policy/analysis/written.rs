@@ -1,16 +1,16 @@
-//! Amounts, addresses and values of bodies as texts.
+//! Writes amounts, addresses and values of bodies as text.
 
 use serde_json::Value;
 
 use super::universe::is_valued;
 use crate::base::money::{MAX_MICRO_USD, MoneyFault};
 use crate::base::normal::{self, AddressKind};
-use crate::policy::asked::Valuation;
+use crate::policy::request::Valuation;
 
 /// More units than any amount that has a value.
-const MOST_UNITS: u128 = 1 << 110;
+const MAX_UNITS: u128 = 1 << 110;
 
-/// An amount of an asset whose value in micro-USD lies between two, both of them in it.
+/// Returns an amount of an asset whose value in micro-USD lies in a closed interval.
 pub(super) fn amount_worth(
     valuation: &Valuation,
     asset: &str,
@@ -21,7 +21,7 @@ pub(super) fn amount_worth(
         return None;
     }
     let all = u128::from(MAX_MICRO_USD);
-    // Edges show most; a hundred is as good as any where there are none.
+    // Values at the edges show most; without edges, a hundred will do.
     let wanted = match (least, most) {
         (1, most) if most == all => [100_000_000, 1],
         (1, most) => [most, 1],
@@ -35,9 +35,9 @@ pub(super) fn amount_worth(
     })
 }
 
-/// The fewest units that are worth as much or more.
+/// Returns the fewest units that are worth at least that much.
 fn units_worth(valuation: &Valuation, asset: &str, wanted: u128, now_secs: i64) -> Option<u128> {
-    let (mut low, mut high) = (1, MOST_UNITS);
+    let (mut low, mut high) = (1, MAX_UNITS);
     while low < high {
         let middle = low.checked_add(high.checked_sub(low)? / 2)?;
         let is_enough = match valuation.assets.value_of_units(middle, asset, now_secs) {
@@ -60,7 +60,7 @@ pub(super) fn text_of_units(units: u128, decimals: u32) -> Option<String> {
     Some(format!("{whole}.{}", format!("{rest:0>width$}").trim_end_matches('0')))
 }
 
-/// An address as it is written on a chain; where none is written so there, its normal form.
+/// Returns an address as it is written on a chain; if it cannot exist there, its normal form.
 pub(super) fn address(name: &str, chain: Option<&str>) -> String {
     let bytes = |hex: &str| -> Option<Vec<u8>> {
         let digits: Vec<u32> = hex.chars().map(|digit| digit.to_digit(16)).collect::<Option<_>>()?;
@@ -75,7 +75,7 @@ pub(super) fn address(name: &str, chain: Option<&str>) -> String {
     written.filter(|text| normal::wallet(kind, text.clone()) == name).unwrap_or_else(|| name.to_owned())
 }
 
-/// A value as TOML writes it in a line.
+/// Formats a value as inline TOML.
 pub(super) fn toml(value: &Value) -> String {
     match value {
         Value::Array(items) => format!("[{}]", items.iter().map(toml).collect::<Vec<_>>().join(", ")),

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::language::{WORDS, all};
 use super::*;
 use crate::catalog::Operation;
-use crate::commit::{Span, StoreTime};
+use crate::ledger::{StoreTime, WindowSpan};
 
 const USER: &str = "9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11";
 const OTHER: &str = "11111111-2f53-4a5e-9a52-6a1c0f7d4e11";
@@ -22,13 +22,13 @@ fn rule(id: &str, effect: &str, when: &str) -> String {
     format!("[[rule]]\nid = \"{id}\"\neffect = \"{effect}\"\n{approval}when = {{ {when} }}\n")
 }
 
-fn asking<T>(operation: &str, body: &Value, ask: impl FnOnce(&Asked<'_>) -> T) -> T {
+fn asking<T>(operation: &str, body: &Value, ask: impl FnOnce(&PolicyRequest<'_>) -> T) -> T {
     asking_for(catalog().operation(&OperationId::new(operation)).unwrap(), body, ask)
 }
 
-fn asking_for<T>(operation: &Operation, body: &Value, ask: impl FnOnce(&Asked<'_>) -> T) -> T {
+fn asking_for<T>(operation: &Operation, body: &Value, ask: impl FnOnce(&PolicyRequest<'_>) -> T) -> T {
     let movement = operation.movement(body);
-    ask(&Asked {
+    ask(&PolicyRequest {
         environment: Environment::Production,
         operation,
         issuer: "main",
@@ -259,7 +259,7 @@ fn limits_say_what_must_be_reserved() {
         ]
     );
     // The day on which summer time begins has 23 hours.
-    let Span::Fixed { from, to } = verdict.reservations[0].span else { panic!("a calendar day is fixed") };
+    let WindowSpan::Fixed { from, to } = verdict.reservations[0].span else { panic!("a calendar day is fixed") };
     assert_eq!(to.since(from).as_secs(), 23 * 3_600);
     let key = |at: usize| (verdict.reservations[at].window.limit.clone(), verdict.reservations[at].window.key.clone());
     facts.exceeded = [key(2)].into();

@@ -16,10 +16,10 @@ any = [{ of = "ops", n = 1 }, { all = [{ of = "finance", n = 2 }] }]
 expires = "30m"
 "#;
 
-pub(super) fn all(texts: &[&str]) -> Result<Reading, Vec<Finding>> {
+pub(super) fn all(texts: &[&str]) -> Result<PolicyReading, Vec<Finding>> {
     let files: Vec<(String, String)> =
         texts.iter().enumerate().map(|(at, text)| (format!("{at}.toml"), (*text).to_owned())).collect();
-    read(&files, &Known { catalog: catalog(), issuers: &["main", "console"], can_share: true })
+    read_policies(&files, &KnownNames { catalog: catalog(), issuers: &["main", "console"], can_share: true })
 }
 
 fn faults(texts: &[&str]) -> String {
@@ -111,10 +111,10 @@ fn invariants_are_proved_or_the_set_is_none() {
     let told = faults(&[&wider.replace("(5000, 50000]", "(5000.000001, 50000]"), WORDS, &large]);
     assert_eq!(
         told,
-        "error: 2.toml:1:1: `nothing-large` says never `allow`, and this request is allowed (by rule small-offramps)\n  \
+        "error: 2.toml:1:1: `nothing-large` says never `allow`, but this request is allowed (by rule small-offramps)\n  \
          example: op = \"createOfframp\", caller = \"main:anybody\", role = [\"payroll\"], source = { amount = \
          \"5000.000001\", currency = \"usdc\" }, destination = { account = \"9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11\" }\n  \
-         remedy: mend the rules that let it come to that, or say less in the invariant"
+         remedy: correct the rules, or narrow the invariant"
     );
     let odd = [
         ("", "one of `never` and `always`"),
@@ -127,7 +127,7 @@ fn invariants_are_proved_or_the_set_is_none() {
         let told = faults(&[&invariant(claim)]);
         assert!(told.contains(expected), "{told}");
     }
-    assert!(faults(&[&large, &large]).contains("there is a invariant `nothing-large` already"));
+    assert!(faults(&[&large, &large]).contains("another invariant is named `nothing-large`"));
 }
 
 /// Nobody votes on what they ask themselves.
@@ -135,7 +135,7 @@ fn invariants_are_proved_or_the_set_is_none() {
 fn an_approval_can_be_reached_whoever_asks() {
     let text = "[approval.both]\nof = \"finance\"\nn = 2\nexpires = \"1h\"\n";
     let told = faults(&[WORDS, text]);
-    assert!(told.contains("1.toml:1:11: `both` could never be reached for what `finance-1` asks"), "{told}");
+    assert!(told.contains("1.toml:1:11: `both` can never be completed for a request of `finance-1`: nobody may approve their own request"), "{told}");
 }
 
 /// What authors are told, of many faults at once.

@@ -122,8 +122,8 @@ fn whatever_could_decide_otherwise_changes_the_version() {
 #[test]
 fn the_catalogue_is_part_of_the_version() {
     let of = |catalog: &Catalog| {
-        let known = Known { catalog, issuers: &["main", "console"], can_share: true };
-        read(&[], &known).unwrap().policies.version().to_owned()
+        let known = KnownNames { catalog, issuers: &["main", "console"], can_share: true };
+        read_policies(&[], &known).unwrap().policies.version().to_owned()
     };
     let built_in = SchemaFiles::built_in();
     let first = of(&Catalog::build(&built_in, &[]).unwrap());

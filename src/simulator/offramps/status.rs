@@ -1,35 +1,38 @@
-//! The statuses of an offramp, and the way through them that its outcome takes.
+//! The statuses of an offramp, and the path of each outcome through them.
 
-use super::super::outcome::Outcome;
+use super::super::outcome::ScriptedOutcome;
+use crate::base::word_enum::word_enum;
 
-/// The statuses that the simulator uses, of those that the interface lists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Status {
-    Created,
-    OpenQuote,
-    AwaitingFunds,
-    CryptoInitiated,
-    CryptoPending,
-    CryptoProcessed,
-    FiatInitiated,
-    FiatPending,
-    Completed,
-    FiatFailed,
-    FiatReturned,
-    CryptoFailed,
-    QuoteFailed,
-    InReview,
+word_enum! {
+    /// The statuses that the simulator uses, of those that the interface lists.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(super) enum OfframpStatus {
+        Created = "CREATED",
+        OpenQuote = "OPEN_QUOTE",
+        AwaitingFunds = "AWAITING_FUNDS",
+        CryptoInitiated = "CRYPTO_INITIATED",
+        CryptoPending = "CRYPTO_PENDING",
+        CryptoProcessed = "CRYPTO_PROCESSED",
+        FiatInitiated = "FIAT_INITIATED",
+        FiatPending = "FIAT_PENDING",
+        Completed = "COMPLETED",
+        FiatFailed = "FIAT_FAILED",
+        FiatReturned = "FIAT_RETURNED",
+        CryptoFailed = "CRYPTO_FAILED",
+        QuoteFailed = "QUOTE_FAILED",
+        InReview = "IN_REVIEW",
+    }
 }
 
-impl Status {
-    /// One status further with every pace; the last one stays.
-    pub(super) fn path(outcome: Outcome) -> &'static [Status] {
-        use Status::{
+impl OfframpStatus {
+    /// Returns the path of an outcome: one status further with every pace; the last one stays.
+    pub(super) fn path(outcome: ScriptedOutcome) -> &'static [OfframpStatus] {
+        use OfframpStatus::{
             AwaitingFunds, Completed, Created, CryptoFailed, CryptoInitiated, CryptoPending, CryptoProcessed,
             FiatFailed, FiatInitiated, FiatPending, FiatReturned, InReview, OpenQuote, QuoteFailed,
         };
         match outcome {
-            Outcome::Completed | Outcome::Refused => &[
+            ScriptedOutcome::Completed | ScriptedOutcome::Refused => &[
                 Created,
                 OpenQuote,
                 AwaitingFunds,
@@ -40,58 +43,43 @@ impl Status {
                 FiatPending,
                 Completed,
             ],
-            Outcome::QuoteFailed => &[Created, OpenQuote, QuoteFailed],
-            Outcome::CryptoFailed => &[Created, OpenQuote, AwaitingFunds, CryptoInitiated, CryptoFailed],
-            Outcome::FiatFailed => {
+            ScriptedOutcome::QuoteFailed => &[Created, OpenQuote, QuoteFailed],
+            ScriptedOutcome::CryptoFailed => &[Created, OpenQuote, AwaitingFunds, CryptoInitiated, CryptoFailed],
+            ScriptedOutcome::FiatFailed => {
                 &[Created, OpenQuote, CryptoPending, CryptoProcessed, FiatInitiated, FiatPending, FiatFailed]
             }
-            Outcome::FiatReturned => &[Created, OpenQuote, CryptoPending, CryptoProcessed, FiatPending, FiatReturned],
-            Outcome::InReview => &[Created, OpenQuote, CryptoPending, InReview],
+            ScriptedOutcome::FiatReturned => {
+                &[Created, OpenQuote, CryptoPending, CryptoProcessed, FiatPending, FiatReturned]
+            }
+            ScriptedOutcome::InReview => &[Created, OpenQuote, CryptoPending, InReview],
         }
     }
 
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Status::Created => "CREATED",
-            Status::OpenQuote => "OPEN_QUOTE",
-            Status::AwaitingFunds => "AWAITING_FUNDS",
-            Status::CryptoInitiated => "CRYPTO_INITIATED",
-            Status::CryptoPending => "CRYPTO_PENDING",
-            Status::CryptoProcessed => "CRYPTO_PROCESSED",
-            Status::FiatInitiated => "FIAT_INITIATED",
-            Status::FiatPending => "FIAT_PENDING",
-            Status::Completed => "COMPLETED",
-            Status::FiatFailed => "FIAT_FAILED",
-            Status::FiatReturned => "FIAT_RETURNED",
-            Status::CryptoFailed => "CRYPTO_FAILED",
-            Status::QuoteFailed => "QUOTE_FAILED",
-            Status::InReview => "IN_REVIEW",
-        }
-    }
-
-    /// How far the value itself has come.
+    /// Returns how far the value itself has come.
     pub(super) fn reached(self) -> Reached {
         match self {
-            Status::Created | Status::QuoteFailed | Status::CryptoFailed => Reached::Nothing,
-            Status::OpenQuote | Status::AwaitingFunds | Status::CryptoInitiated => Reached::Deposit,
-            Status::CryptoPending | Status::CryptoProcessed | Status::InReview => Reached::Chain,
-            Status::FiatInitiated
-            | Status::FiatPending
-            | Status::Completed
-            | Status::FiatFailed
-            | Status::FiatReturned => Reached::Bank,
+            OfframpStatus::Created | OfframpStatus::QuoteFailed | OfframpStatus::CryptoFailed => Reached::Nothing,
+            OfframpStatus::OpenQuote | OfframpStatus::AwaitingFunds | OfframpStatus::CryptoInitiated => {
+                Reached::Deposit
+            }
+            OfframpStatus::CryptoPending | OfframpStatus::CryptoProcessed | OfframpStatus::InReview => Reached::Chain,
+            OfframpStatus::FiatInitiated
+            | OfframpStatus::FiatPending
+            | OfframpStatus::Completed
+            | OfframpStatus::FiatFailed
+            | OfframpStatus::FiatReturned => Reached::Bank,
         }
     }
 
     pub(super) fn is_failure(self) -> bool {
-        matches!(self, Status::QuoteFailed | Status::CryptoFailed | Status::FiatFailed)
+        matches!(self, OfframpStatus::QuoteFailed | OfframpStatus::CryptoFailed | OfframpStatus::FiatFailed)
     }
 }
 
-/// Where an offramp's value is, in the order of its way.
+/// Where an offramp's value is, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reached {
-    /// Nowhere: nothing can be, or is to be, collected.
+    /// Nowhere: nothing can be, or will be, collected.
     Nothing,
     /// The deposit can be collected.
     Deposit,

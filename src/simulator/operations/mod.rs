@@ -1,7 +1,7 @@
-//! What each operation does: it reads the records or changes them, and says what that came to.
+//! The behaviour of each operation: it reads or changes the records, and returns the result.
 //!
-//! A call that comes here satisfies the contract. A refusal leaves the records as they were. Nothing here knows of faults,
-//! of the journal or of sockets.
+//! Each call that arrives here satisfies the contract. A refusal leaves the records unchanged. This module knows
+//! nothing of faults, of the journal or of sockets.
 
 mod offers;
 mod offramps;
@@ -14,12 +14,12 @@ mod users;
 use serde_json::json;
 
 use super::answer::Done;
-use super::call::Call;
-use super::refusal::Refusal;
-use super::state::State;
+use super::call::SimulatedCall;
+use super::refusal::SimulatorRefusal;
+use super::state::SimulatorState;
 
-/// Carries out a call that satisfies the contract.
-pub(super) fn carry_out(state: &mut State, call: &Call) -> Result<Done, Refusal> {
+/// Executes a call that satisfies the contract.
+pub(super) fn carry_out(state: &mut SimulatorState, call: &SimulatedCall) -> Result<Done, SimulatorRefusal> {
     match call.operation.id.as_str() {
         "listOfframps" => offramps::list(state, call),
         "createOfframp" => offramps::create(state, call),
@@ -43,13 +43,13 @@ pub(super) fn carry_out(state: &mut State, call: &Call) -> Result<Done, Refusal>
     }
 }
 
-fn tos_link(state: &mut State, call: &Call) -> Done {
+fn tos_link(state: &mut SimulatorState, call: &SimulatedCall) -> Done {
     let moment = state.next_moment(call.now);
     let session = state.naming().uuid(&format!("tos/{moment}"));
     Done::created(json!({"url": format!("https://tos.example.com/sign/{session}"), "sessionId": session}))
 }
 
-fn example(state: &State, call: &Call) -> Result<Done, Refusal> {
-    let body = state.example(&call.operation.id).cloned().ok_or(Refusal::NoBehaviour)?;
+fn example(state: &SimulatorState, call: &SimulatedCall) -> Result<Done, SimulatorRefusal> {
+    let body = state.example(&call.operation.id).cloned().ok_or(SimulatorRefusal::NoBehaviour)?;
     Ok(if call.operation.is_write() { Done::changed(body) } else { Done::read(body) })
 }

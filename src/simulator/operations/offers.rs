@@ -1,26 +1,26 @@
-//! Taking an offer while it is open.
+//! Accepting an open offer.
 
 use super::super::answer::Done;
-use super::super::call::Call;
-use super::super::offers::{End, Status};
-use super::super::refusal::Refusal;
-use super::super::state::State;
+use super::super::call::SimulatedCall;
+use super::super::offers::{OfferEnd, OfferStatus};
+use super::super::refusal::SimulatorRefusal;
+use super::super::state::SimulatorState;
 use crate::base::normal;
 
-pub(super) fn accept(state: &mut State, call: &Call) -> Result<Done, Refusal> {
+pub(super) fn accept(state: &mut SimulatorState, call: &SimulatedCall) -> Result<Done, SimulatorRefusal> {
     let (naming, idempotent) = (state.naming(), state.idempotent());
     let wallet = normal::uuid(call.path("walletId"));
     let offer = state.offers.find_mut(call.path("offerId")).filter(|offer| offer.wallet_id == wallet);
-    let offer = offer.ok_or(Refusal::NotFound { what: "offer" })?;
+    let offer = offer.ok_or(SimulatorRefusal::NotFound { what: "offer" })?;
     match (offer.status(call.now), idempotent) {
-        (Status::Received, _) => {
+        (OfferStatus::Received, _) => {
             let hash = naming.transaction_hash(&format!("accept/{}", offer.id));
-            offer.end = Some(End::Accepted { at: call.now, hash });
+            offer.end = Some(OfferEnd::Accepted { at: call.now, hash });
             Ok(Done::changed(offer.to_json(call.now)))
         }
-        (Status::Accepted, true) => Ok(Done::read(offer.to_json(call.now))),
-        (status @ (Status::Accepted | Status::Withdrawn | Status::Expired), _) => {
-            Err(Refusal::OfferNotOpen { status: status.as_str() })
+        (OfferStatus::Accepted, true) => Ok(Done::read(offer.to_json(call.now))),
+        (status @ (OfferStatus::Accepted | OfferStatus::Withdrawn | OfferStatus::Expired), _) => {
+            Err(SimulatorRefusal::OfferNotOpen { status: status.as_str() })
         }
     }
 }

@@ -1,23 +1,23 @@
-//! The list of offramps, and new ones: what they send, pay and show of their users.
+//! The list of offramps, and new ones: their amounts, fees and users.
 
 use serde_json::{Value, json};
 
 use super::super::answer::Done;
-use super::super::call::Call;
-use super::super::decimal::{Decimal, amount, as_written};
+use super::super::call::SimulatedCall;
+use super::super::decimal::{SimulatorDecimal, amount, as_written};
 use super::super::offramps::Offramp;
-use super::super::outcome::Outcome;
+use super::super::outcome::ScriptedOutcome;
 use super::super::quote::{Quote, market_rate};
-use super::super::records::Page;
-use super::super::refusal::Refusal;
-use super::super::state::State;
+use super::super::records::RecordPageRequest;
+use super::super::refusal::SimulatorRefusal;
+use super::super::state::SimulatorState;
 
-pub(super) fn list(state: &State, call: &Call) -> Result<Done, Refusal> {
-    let page = Page::of(call)?;
+pub(super) fn list(state: &SimulatorState, call: &SimulatedCall) -> Result<Done, SimulatorRefusal> {
+    let page = RecordPageRequest::of(call)?;
     Ok(Done::read(state.offramps.page(&page, "records", |offramp| offramp.to_json(call.now))))
 }
 
-pub(super) fn create(state: &mut State, call: &Call) -> Result<Done, Refusal> {
+pub(super) fn create(state: &mut SimulatorState, call: &SimulatedCall) -> Result<Done, SimulatorRefusal> {
     let request_id = call.text("/requestId").unwrap_or_default();
     if let Some(first) = state.repeated(&state.offramps, request_id) {
         return Ok(Done::repeated(first.to_json(call.now)));
@@ -28,21 +28,25 @@ pub(super) fn create(state: &mut State, call: &Call) -> Result<Done, Refusal> {
     Ok(Done::created(body))
 }
 
-/// A new record of what is asked for.
-fn from_call(state: &mut State, call: &Call) -> Result<Offramp, Refusal> {
+/// Creates the requested record.
+fn from_call(state: &mut SimulatorState, call: &SimulatedCall) -> Result<Offramp, SimulatorRefusal> {
     let sold = call.text("/source/currency").unwrap_or("usdc");
     let bought = call.text("/destination/currency").unwrap_or("usd");
     let rate = market_rate(sold, bought);
     let sent = sent(call, rate).ok_or_else(|| {
-        Refusal::violation("/source/amount", "required", "an amount, here or at the destination, that can be quoted")
+        SimulatorRefusal::violation(
+            "/source/amount",
+            "required",
+            "an amount, here or at the destination, that can be quoted",
+        )
     })?;
-    let outcome = Outcome::of(sent);
-    if outcome == Outcome::Refused {
-        return Err(Refusal::InsufficientBalance);
+    let outcome = ScriptedOutcome::of(sent);
+    if outcome == ScriptedOutcome::Refused {
+        return Err(SimulatorRefusal::InsufficientBalance);
     }
     let (fees, fee) = fees(call, sent);
     let quote = Quote::with_fee(sent, fee, sold, bought, rate, call.now)
-        .ok_or_else(|| Refusal::violation("/source/amount", "maximum", "an amount that can be quoted"))?;
+        .ok_or_else(|| SimulatorRefusal::violation("/source/amount", "maximum", "an amount that can be quoted"))?;
     let (id, created_at) = state.next_record("offramp", call.now);
     Ok(Offramp {
         request_id: call.text("/requestId").unwrap_or_default().to_owned(),
@@ -60,8 +64,8 @@ fn from_call(state: &mut State, call: &Call) -> Result<Offramp, Refusal> {
     })
 }
 
-/// The source amount, or what it takes for the destination amount.
-fn sent(call: &Call, rate: Decimal) -> Option<Decimal> {
+/// Returns the source amount, or the amount that the destination amount needs.
+fn sent(call: &SimulatedCall, rate: SimulatorDecimal) -> Option<SimulatorDecimal> {
     let stated = |pointer: &str| call.body.pointer(pointer).map(amount);
     match (stated("/source/amount"), stated("/destination/amount")) {
         (Some(sent), _) => sent,
@@ -69,15 +73,15 @@ fn sent(call: &Call, rate: Decimal) -> Option<Decimal> {
     }
 }
 
-/// The fees with what each comes to, and their sum, which never exceeds what is sent.
-fn fees(call: &Call, sent: Decimal) -> (Option<Vec<Value>>, Decimal) {
+/// Returns the fees with their amounts, and their sum, which never exceeds the sent amount.
+fn fees(call: &SimulatedCall, sent: SimulatorDecimal) -> (Option<Vec<Value>>, SimulatorDecimal) {
     let Some(wanted) = call.body.pointer("/developerFee/fees").and_then(Value::as_array) else {
-        return (None, Decimal::ZERO);
+        return (None, SimulatorDecimal::ZERO);
     };
-    let mut sum = Decimal::ZERO;
+    let mut sum = SimulatorDecimal::ZERO;
     let mut charged = Vec::new();
     for fee in wanted {
-        let value = fee.get("value").and_then(amount).unwrap_or(Decimal::ZERO);
+        let value = fee.get("value").and_then(amount).unwrap_or(SimulatorDecimal::ZERO);
         let flat = fee.get("type").and_then(Value::as_str) == Some("FLAT");
         let due = if flat { value } else { sent.times(value).unwrap_or(sent) };
         let taken = due.min(sent.minus(sum));
@@ -91,7 +95,7 @@ fn fees(call: &Call, sent: Decimal) -> (Option<Vec<Value>>, Decimal) {
     (Some(charged), sum)
 }
 
-fn source(state: &State, call: &Call, quote: &Quote) -> Value {
+fn source(state: &SimulatorState, call: &SimulatedCall, quote: &Quote) -> Value {
     let user = call.text("/source/userId").or(call.text("/destination/userId")).unwrap_or(state.default_user());
     let amount = call.body.pointer("/source/amount").and_then(as_written);
     let wallet = call.text("/source/walletAddress").map(str::to_owned);
@@ -105,7 +109,7 @@ fn source(state: &State, call: &Call, quote: &Quote) -> Value {
     })
 }
 
-fn destination(state: &State, call: &Call, quote: &Quote) -> Value {
+fn destination(state: &SimulatorState, call: &SimulatedCall, quote: &Quote) -> Value {
     let user = call.text("/destination/userId").or(call.text("/source/userId")).unwrap_or(state.default_user());
     let mut side = json!({
         "userId": user,

@@ -1,10 +1,10 @@
-//! The metric templates, as part 4.14 of the interface has them.
+//! The metric templates, as in part 4.14 of the interface.
 
 use jiff::{Timestamp, tz::TimeZone};
 use serde_json::{Value, json};
 
-use super::super::records::Record;
-use super::super::state::State;
+use super::super::records::SimulatorRecord;
+use super::super::state::SimulatorState;
 
 const EARLIEST: &str = "2024-07-01";
 const STATUSES: [&str; 16] = [
@@ -26,10 +26,10 @@ const STATUSES: [&str; 16] = [
     "REJECTED",
 ];
 
-pub(super) fn templates(state: &State, now: Timestamp) -> Value {
+pub(super) fn templates(state: &SimulatorState, now: Timestamp) -> Value {
     let today = now.to_zoned(TimeZone::UTC).date().to_string();
     let breakdowns = ["transactionType", "transactionStatus", "userId"];
-    let users: Vec<&str> = state.users.iter().map(Record::id).collect();
+    let users: Vec<&str> = state.users.iter().map(SimulatorRecord::id).collect();
     let volume = json!({
         "template": "GROSS_VOLUME",
         "displayName": "Gross volume",

@@ -1,12 +1,12 @@
 //! New settlement rule sets.
 
 use super::super::answer::Done;
-use super::super::call::Call;
-use super::super::refusal::Refusal;
+use super::super::call::SimulatedCall;
+use super::super::refusal::SimulatorRefusal;
 use super::super::settlement::RuleSet;
-use super::super::state::State;
+use super::super::state::SimulatorState;
 
-pub(super) fn create(state: &mut State, call: &Call) -> Result<Done, Refusal> {
+pub(super) fn create(state: &mut SimulatorState, call: &SimulatedCall) -> Result<Done, SimulatorRefusal> {
     let request_id = call.text("/requestId").unwrap_or_default();
     if let Some(first) = state.repeated(&state.rule_sets, request_id) {
         return Ok(Done::repeated(first.body.clone()));

@@ -1,18 +1,18 @@
-//! New swaps, and the wish to cancel one.
+//! New swaps, and requests to cancel one.
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::super::answer::Done;
-use super::super::call::Call;
-use super::super::decimal::{Decimal, amount, as_written};
-use super::super::outcome::Outcome;
+use super::super::call::SimulatedCall;
+use super::super::decimal::{SimulatorDecimal, amount, as_written};
+use super::super::outcome::ScriptedOutcome;
 use super::super::quote::{Quote, market_rate};
-use super::super::refusal::Refusal;
-use super::super::state::State;
+use super::super::refusal::SimulatorRefusal;
+use super::super::state::SimulatorState;
 use super::super::swaps::Swap;
 
-pub(super) fn create(state: &mut State, call: &Call) -> Result<Done, Refusal> {
+pub(super) fn create(state: &mut SimulatorState, call: &SimulatedCall) -> Result<Done, SimulatorRefusal> {
     let request_id = call.text("/requestId").unwrap_or_default();
     if let Some(first) = state.repeated(&state.swaps, request_id) {
         return Ok(Done::repeated(first.to_json(call.now)));
@@ -23,26 +23,26 @@ pub(super) fn create(state: &mut State, call: &Call) -> Result<Done, Refusal> {
     Ok(Done::created(body))
 }
 
-pub(super) fn cancel(state: &mut State, call: &Call) -> Result<Done, Refusal> {
-    let swap = state.swaps.find_mut(call.path("swapId")).ok_or(Refusal::NotFound { what: "swap" })?;
+pub(super) fn cancel(state: &mut SimulatorState, call: &SimulatedCall) -> Result<Done, SimulatorRefusal> {
+    let swap = state.swaps.find_mut(call.path("swapId")).ok_or(SimulatorRefusal::NotFound { what: "swap" })?;
     swap.cancel(call.now)?;
     Ok(Done::changed(swap.to_json(call.now)))
 }
 
-/// A new record of what is asked for.
-fn from_call(state: &mut State, call: &Call) -> Result<Swap, Refusal> {
+/// Creates the requested record.
+fn from_call(state: &mut SimulatorState, call: &SimulatedCall) -> Result<Swap, SimulatorRefusal> {
     let currency = |pointer: &str| {
-        call.text(pointer).ok_or_else(|| Refusal::violation(pointer, "required", "the currency of the swap"))
+        call.text(pointer).ok_or_else(|| SimulatorRefusal::violation(pointer, "required", "the currency of the swap"))
     };
     let (sold, bought) = (currency("/source/currency")?, currency("/destination/currency")?);
     let rate = market_rate(sold, bought);
     let quote = quote(call, sold, bought, rate)?;
-    let outcome = Outcome::of(quote.send_gross);
-    if outcome == Outcome::Refused {
-        return Err(Refusal::InsufficientBalance);
+    let outcome = ScriptedOutcome::of(quote.send_gross);
+    if outcome == ScriptedOutcome::Refused {
+        return Err(SimulatorRefusal::InsufficientBalance);
     }
     let limit_price = call.text("/limitPrice");
-    let limit = limit_price.and_then(Decimal::parse);
+    let limit = limit_price.and_then(SimulatorDecimal::parse);
     let (id, created_at) = state.next_record("swap", call.now);
     let cancel_after = call.body.pointer("/cancelAfterSeconds").and_then(Value::as_i64);
     Ok(Swap {
@@ -66,7 +66,7 @@ fn from_call(state: &mut State, call: &Call) -> Result<Swap, Refusal> {
     })
 }
 
-fn quote(call: &Call, sold: &str, bought: &str, rate: Decimal) -> Result<Quote, Refusal> {
+fn quote(call: &SimulatedCall, sold: &str, bought: &str, rate: SimulatorDecimal) -> Result<Quote, SimulatorRefusal> {
     let sent = call.body.pointer("/source/amount").and_then(amount);
     let received = call.body.pointer("/destination/amount").and_then(amount);
     let quote = match (sent, received) {
@@ -75,11 +75,15 @@ fn quote(call: &Call, sold: &str, bought: &str, rate: Decimal) -> Result<Quote, 
         (None, None) => None,
     };
     quote.ok_or_else(|| {
-        Refusal::violation("/source/amount", "required", "an amount, here or at the destination, that can be quoted")
+        SimulatorRefusal::violation(
+            "/source/amount",
+            "required",
+            "an amount, here or at the destination, that can be quoted",
+        )
     })
 }
 
-fn source(state: &State, call: &Call, quote: &Quote) -> Value {
+fn source(state: &SimulatorState, call: &SimulatedCall, quote: &Quote) -> Value {
     let amount = call.body.pointer("/source/amount").and_then(as_written);
     json!({
         "currency": call.text("/source/currency"),
@@ -89,7 +93,7 @@ fn source(state: &State, call: &Call, quote: &Quote) -> Value {
     })
 }
 
-fn destination(state: &State, call: &Call, quote: &Quote) -> Value {
+fn destination(state: &SimulatorState, call: &SimulatedCall, quote: &Quote) -> Value {
     let amount = call.body.pointer("/destination/amount").and_then(as_written);
     let user = call.text("/destination/userId").or(call.text("/source/userId")).unwrap_or(state.default_user());
     let chain = call.text("/destination/chain").or(call.text("/source/chain")).unwrap_or("POLYGON");

@@ -1,30 +1,31 @@
-//! Money that has moved before the start, and offers that wait.
+//! Transfers before the start, and open offers.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::super::decimal::Decimal;
-use super::super::offers::{End, Offer};
+use super::super::decimal::SimulatorDecimal;
+use super::super::offers::{Offer, OfferEnd};
 use super::super::offramps::Offramp;
-use super::super::outcome::Outcome;
+use super::super::outcome::ScriptedOutcome;
 use super::super::quote::{Quote, market_rate};
-use super::super::records::{Document, Record};
-use super::super::state::State;
+use super::super::records::{RecordDocument, SimulatorRecord};
+use super::super::state::SimulatorState;
 use super::super::users::User;
 use super::ago;
 
 const OFFRAMPS: i64 = 25;
 const TRANSFERS: i64 = 14;
 const BATCHES: i64 = 12;
-/// A failure of each kind stands among the seeded offramps.
+/// The failed offramps of the seed, one of each kind: hours before the start, and the amount.
 const UNLUCKY: [(i64, i128); 4] = [(5, 13_130_000), (9, 14_140_000), (13, 15_150_000), (17, 16_160_000)];
 
-pub(super) fn offramps(state: &mut State, now: Timestamp) {
+pub(super) fn offramps(state: &mut SimulatorState, now: Timestamp) {
     let users = user_ids(state);
     for (index, user) in (0..OFFRAMPS).zip(users.iter().cycle()) {
-        let lucky = Decimal::from_millionths(i128::from(index).saturating_mul(125_250_000).saturating_add(50_000_000));
+        let lucky =
+            SimulatorDecimal::from_millionths(i128::from(index).saturating_mul(125_250_000).saturating_add(50_000_000));
         let unlucky = UNLUCKY.into_iter().find(|(at, _)| *at == index);
-        let sent = unlucky.map_or(lucky, |(_, millionths)| Decimal::from_millionths(millionths));
+        let sent = unlucky.map_or(lucky, |(_, millionths)| SimulatorDecimal::from_millionths(millionths));
         let created_at = ago(now, OFFRAMPS.saturating_sub(index).saturating_mul(6));
         let quote = Quote::of_sent(sent, "usdc", "usd", market_rate("usdc", "usd"), created_at);
         let Some(quote) = quote else { continue };
@@ -57,20 +58,21 @@ pub(super) fn offramps(state: &mut State, now: Timestamp) {
             }),
             fees: None,
             quote,
-            outcome: Outcome::of(sent),
+            outcome: ScriptedOutcome::of(sent),
         });
     }
 }
 
-pub(super) fn transfers(state: &mut State, now: Timestamp) {
+pub(super) fn transfers(state: &mut SimulatorState, now: Timestamp) {
     let users = user_ids(state);
     let receivers = users.iter().cycle().skip(1);
     for ((index, from), to) in (0..TRANSFERS).zip(users.iter().cycle()).zip(receivers) {
         let naming = state.naming();
         let key = format!("transfer/{index}");
         let created_at = ago(now, TRANSFERS.saturating_sub(index).saturating_mul(10));
-        let amount = Decimal::from_millionths(i128::from(index).saturating_mul(10_500_000).saturating_add(1_000_000));
-        let fee = Decimal::from_millionths(100_000);
+        let amount =
+            SimulatorDecimal::from_millionths(i128::from(index).saturating_mul(10_500_000).saturating_add(1_000_000));
+        let fee = SimulatorDecimal::from_millionths(100_000);
         let side = |user: &str| {
             json!({
                 "userId": user,
@@ -106,11 +108,11 @@ pub(super) fn transfers(state: &mut State, now: Timestamp) {
             },
         });
         let body = json!({"transferType": "WALLET.TRANSFER", "transferDetails": body});
-        state.transfers.push(Document { id, users: vec![from.clone(), to.clone()], created_at, body });
+        state.transfers.push(RecordDocument { id, users: vec![from.clone(), to.clone()], created_at, body });
     }
 }
 
-pub(super) fn batches(state: &mut State, now: Timestamp) {
+pub(super) fn batches(state: &mut SimulatorState, now: Timestamp) {
     let users = user_ids(state);
     for (index, from) in (0..BATCHES).zip(users.iter().cycle()) {
         let naming = state.naming();
@@ -134,30 +136,30 @@ pub(super) fn batches(state: &mut State, now: Timestamp) {
             "receipt": receipt(state, &key),
         });
         let body = json!({"transferType": "WALLET.TRANSFER.BATCH", "transferDetails": body});
-        state.batches.push(Document { id, users: users.clone(), created_at, body });
+        state.batches.push(RecordDocument { id, users: users.clone(), created_at, body });
     }
 }
 
-/// Every user has one offer that waits; the first has a withdrawn and an expired one as well.
-pub(super) fn offers(state: &mut State, now: Timestamp) {
+/// Creates an open offer for every user; the first user has a withdrawn and an expired one as well.
+pub(super) fn offers(state: &mut SimulatorState, now: Timestamp) {
     let users = user_ids(state);
     for (index, user) in (0..).zip(&users) {
         push_offer(state, user, "waiting", ago(now, 20_i64.saturating_sub(index)), None, None);
     }
     if let Some(first) = users.first() {
-        let withdrawn = Some(End::Withdrawn { at: ago(now, 40) });
+        let withdrawn = Some(OfferEnd::Withdrawn { at: ago(now, 40) });
         push_offer(state, first, "withdrawn", ago(now, 60), None, withdrawn);
         push_offer(state, first, "expired", ago(now, 50), Some(ago(now, 2)), None);
     }
 }
 
 fn push_offer(
-    state: &mut State,
+    state: &mut SimulatorState,
     user: &str,
     key: &str,
     created_at: Timestamp,
     expires_at: Option<Timestamp>,
-    end: Option<End>,
+    end: Option<OfferEnd>,
 ) {
     let naming = state.naming();
     let wallet = state.users.find(user).and_then(|u| u.wallets.first()).map(|w| w.id.clone());
@@ -175,7 +177,7 @@ fn push_offer(
     });
 }
 
-fn receipt(state: &State, key: &str) -> Value {
+fn receipt(state: &SimulatorState, key: &str) -> Value {
     let naming = state.naming();
     json!({
         "transactionHash": naming.transaction_hash(key),
@@ -183,6 +185,6 @@ fn receipt(state: &State, key: &str) -> Value {
     })
 }
 
-fn user_ids(state: &State) -> Vec<String> {
+fn user_ids(state: &SimulatorState) -> Vec<String> {
     state.users.iter().map(User::id).map(str::to_owned).collect()
 }

@@ -30,14 +30,14 @@ impl Clock for StoppedClock {
     }
 }
 
-struct Served {
+struct ServedSimulator {
     simulator: Arc<Simulator>,
     address: SocketAddr,
 }
 
 /// What the other end saw.
 #[derive(Debug)]
-struct Seen {
+struct SeenCall {
     bytes: Vec<u8>,
     end: Seeing,
 }
@@ -51,7 +51,7 @@ enum Seeing {
     Silent,
 }
 
-impl Seen {
+impl SeenCall {
     fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes).into_owned()
     }
@@ -65,20 +65,20 @@ impl Seen {
     }
 }
 
-async fn served() -> Served {
+async fn served() -> ServedSimulator {
     let simulator = Simulator::new(catalog(), Arc::new(StoppedClock), Settings::default());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(Arc::clone(&simulator).serve(listener));
-    Served { simulator, address }
+    ServedSimulator { simulator, address }
 }
 
-impl Served {
-    async fn swap(&self) -> Seen {
+impl ServedSimulator {
+    async fn swap(&self) -> SeenCall {
         self.send("POST", "/v2/wallets/swaps", SWAP).await
     }
 
-    async fn send(&self, method: &str, target: &str, body: &str) -> Seen {
+    async fn send(&self, method: &str, target: &str, body: &str) -> SeenCall {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         let request = format!(
             "{method} {target} HTTP/1.1\r\nhost: sim\r\nauthorization: Bearer t\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
@@ -93,7 +93,7 @@ impl Served {
         assert_eq!(seen.status(), "201", "{}", seen.text());
     }
 
-    async fn swap_under(&self, fault: Value) -> Seen {
+    async fn swap_under(&self, fault: Value) -> SeenCall {
         self.ask_for(fault).await;
         self.swap().await
     }
@@ -103,7 +103,7 @@ impl Served {
     }
 }
 
-async fn see(stream: &mut TcpStream) -> Seen {
+async fn see(stream: &mut TcpStream) -> SeenCall {
     let mut bytes = Vec::new();
     let mut buffer = [0_u8; 65536];
     let end = loop {
@@ -118,7 +118,7 @@ async fn see(stream: &mut TcpStream) -> Seen {
             Ok(Err(error)) => panic!("{error}"),
         }
     };
-    Seen { bytes, end }
+    SeenCall { bytes, end }
 }
 
 fn whole(bytes: &[u8]) -> bool {
@@ -196,6 +196,41 @@ async fn answers_that_are_wrong() {
 }
 
 #[tokio::test]
+async fn lies_about_the_call() {
+    let served = served().await;
+    let seen = served.swap_under(json!({"kind": "foreignRecord", "times": 1})).await;
+    let body: Value = serde_json::from_str(&seen.body()).unwrap();
+    assert_eq!(body["transferDetails"]["requestId"], "somebody-elses");
+    for status in [400, 409] {
+        let seen = served.swap_under(json!({"kind": "alreadyExists", "status": status, "times": 1})).await;
+        assert_eq!((seen.status(), served.effects()), (status.to_string(), 1));
+        assert!(seen.body().contains("already exists"), "{seen:?}");
+    }
+    let seen = served.swap_under(json!({"kind": "alreadyExists", "status": 200, "times": 1})).await;
+    let again: Value = serde_json::from_str(&seen.body()).unwrap();
+    assert_eq!((seen.status().as_str(), served.effects()), ("200", 1));
+    assert_eq!(again["transferDetails"]["id"], body["transferDetails"]["id"], "it is the first record");
+    assert_eq!(again["transferDetails"]["requestId"], "s-1");
+    let seen = served.swap_under(json!({"kind": "echoCredential", "times": 1})).await;
+    assert_eq!(seen.text().matches("Bearer t").count(), 2, "{seen:?}");
+    assert_eq!(served.effects(), 2);
+}
+
+#[tokio::test]
+async fn answers_that_come_in_odd_ways() {
+    let served = served().await;
+    let seen = served.swap_under(json!({"kind": "interim", "count": 3, "times": 1})).await;
+    assert_eq!((seen.text().matches("HTTP/1.1 103").count(), seen.text().matches("HTTP/1.1 201").count()), (3, 1));
+    let seen = served.swap_under(json!({"kind": "drip", "ms": 1, "times": 1})).await;
+    assert_eq!((seen.status().as_str(), seen.end, served.effects()), ("201", Seeing::Whole, 2));
+    let seen = served.swap_under(json!({"kind": "lateEffect", "ms": 100, "times": 1})).await;
+    assert_eq!((seen.end, seen.bytes.len(), served.effects()), (Seeing::Closed, 0, 2));
+    while served.effects() < 3 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
 async fn a_delay_comes_after_the_effect() {
     let served = served().await;
     let seen = served.swap_under(json!({"kind": "delay", "ms": 60_000, "times": 1})).await;
@@ -219,7 +254,10 @@ async fn control_answers() {
     let served = served().await;
     served.ask_for(json!({"kind": "hang", "operation": "listUsers", "percent": 50})).await;
     let shown: Value = serde_json::from_str(&served.send("GET", "/simulator/faults", "").await.body()).unwrap();
-    assert_eq!(shown["waiting"][0], json!({"kind": "hang", "operation": "listUsers", "percent": 50, "times": null}));
+    assert_eq!(
+        shown["waiting"][0],
+        json!({"kind": "hang", "operation": "listUsers", "percent": 50, "times": null, "struck": 0})
+    );
     served.send("DELETE", "/simulator/faults", "").await;
     let bad = served.send("POST", "/simulator/faults", r#"{"kind": "hang", "tmes": 1}"#).await;
     assert!(bad.status() == "400" && bad.body().contains("/tmes"), "{}", bad.text());

@@ -72,18 +72,18 @@ fn examples_are_taken_or_refused_as_the_contract_says() {
 #[test]
 fn every_kind_of_refusal_is_allowed_for_every_operation() {
     let refusals = [
-        Refusal::NoCredentials,
-        Refusal::BadCredentials,
-        Refusal::UnknownPath,
-        Refusal::WrongMethod { allowed: vec![http::Method::GET] },
-        Refusal::TooLarge,
-        Refusal::NotJson,
-        Refusal::violation("/x", "type", "y"),
-        Refusal::NotFound { what: "user" },
-        Refusal::NotCancellable { status: "PENDING", requested: false },
-        Refusal::OfferNotOpen { status: "EXPIRED" },
-        Refusal::InsufficientBalance,
-        Refusal::NoBehaviour,
+        SimulatorRefusal::NoCredentials,
+        SimulatorRefusal::BadCredentials,
+        SimulatorRefusal::UnknownPath,
+        SimulatorRefusal::WrongMethod { allowed: vec![http::Method::GET] },
+        SimulatorRefusal::TooLarge,
+        SimulatorRefusal::NotJson,
+        SimulatorRefusal::violation("/x", "type", "y"),
+        SimulatorRefusal::NotFound { what: "user" },
+        SimulatorRefusal::NotCancellable { status: "PENDING", requested: false },
+        SimulatorRefusal::OfferNotOpen { status: "EXPIRED" },
+        SimulatorRefusal::InsufficientBalance,
+        SimulatorRefusal::NoBehaviour,
     ];
     for operation in catalog().operations() {
         for refusal in &refusals {

@@ -1,4 +1,4 @@
-//! Who a caller's certificate says that the caller is.
+//! The caller's certificate, and the name in it.
 
 use sha2::{Digest as _, Sha256};
 use x509_parser::certificate::X509Certificate;
@@ -7,15 +7,15 @@ use x509_parser::prelude::FromDer as _;
 
 use super::claims::is_name;
 
-/// The certificate that a connection was opened with. Whoever makes one has seen the handshake succeed.
+/// The certificate of a connection. Only code that saw the handshake succeed makes one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Certificate {
     name: Option<CertificateName>,
     sha256: [u8; 32],
 }
 
-/// What a certificate calls its holder: the first URI of its alternative names, else the first DNS name among them, else
-/// its one common name. Which of them it is belongs to the name: an authority may be careful with one and lax with another.
+/// The name of a certificate's holder: the first URI of its alternative names, else their first DNS name, else its one
+/// common name. The kind belongs to the name, for an authority may check one kind with care and another not.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CertificateName {
     Uri(String),
@@ -24,7 +24,7 @@ pub enum CertificateName {
 }
 
 impl Certificate {
-    /// Of a certificate in DER. What cannot be read of it, or could be misread, gives no name.
+    /// Reads a certificate in DER. A part that cannot be read, or could be misread, gives no name.
     pub fn read(der: &[u8]) -> Certificate {
         let name = X509Certificate::from_der(der).ok().and_then(|(_, read)| name(&read));
         Certificate { name, sha256: Sha256::digest(der).into() }
@@ -34,7 +34,7 @@ impl Certificate {
         self.name.as_ref()
     }
 
-    /// The digest of the whole certificate, as tokens that are bound to it name it.
+    /// The digest of the whole certificate, as bound tokens state it.
     pub fn sha256(&self) -> &[u8; 32] {
         &self.sha256
     }
@@ -50,7 +50,7 @@ impl std::fmt::Display for CertificateName {
     }
 }
 
-/// A name that is unfit is not passed over for the next: that one was not meant to be the first.
+/// An unfit name gives no name at all: the next one was not meant to be the first.
 fn name(certificate: &X509Certificate<'_>) -> Option<CertificateName> {
     let others = certificate.subject_alternative_name().ok()?;
     let others = others.map_or(&[][..], |extension| extension.value.general_names.as_slice());
@@ -112,7 +112,7 @@ mod tests {
             (&[], vec![ip], None),
             (&[" "], vec![], None),
             (&["pay\nroll"], vec![], None),
-            // What is meant to be its name is unfit: the next is not it.
+            // The name is unfit, and the next one is not a substitute.
             (&["payroll"], vec![dns("")], None),
             (&["payroll"], vec![dns("pay.example"), uri(" ")], None),
         ] {

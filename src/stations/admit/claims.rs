@@ -1,4 +1,4 @@
-//! What a token says of its bearer.
+//! The fields of a token.
 
 use std::collections::BTreeSet;
 
@@ -6,12 +6,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Map, Value};
 
-/// A path into the fields of a token: `act.sub`, or `"https://example.com/roles".x` where a name has dots of its own.
+/// A path into the fields of a token: `act.sub`, or `"https://example.com/roles".x` where a name contains dots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldPath(Vec<String>);
 
 impl FieldPath {
-    /// `None` if a step is empty, or is not quoted although it has to be.
+    /// Returns `None` where a step is empty, or needs quotes and has none.
     pub fn parse(text: &str) -> Option<FieldPath> {
         let (mut steps, mut rest) = (Vec::new(), text);
         loop {
@@ -57,13 +57,13 @@ impl std::fmt::Display for FieldPath {
     }
 }
 
-/// What may stand in a step without quotes. A slash may not: who forgets to quote a URL is told so, instead of being
-/// led to a field that no token has.
+/// Characters that need no quotes. A slash needs them: so a URL without quotes causes an error instead of a field
+/// that no token has.
 fn is_bare(c: char) -> bool {
     !matches!(c, '.' | '"' | '\\' | '/') && !c.is_whitespace() && !c.is_control()
 }
 
-/// The step up to its closing quote, and what comes after it; a backslash goes before a quote or a backslash.
+/// Returns the step up to its closing quote, and the rest. A backslash escapes a quote or a backslash.
 fn unquoted(text: &str) -> Option<(String, &str)> {
     let (mut step, mut chars) = (String::new(), text.char_indices());
     while let Some((at, c)) = chars.next() {
@@ -77,7 +77,7 @@ fn unquoted(text: &str) -> Option<(String, &str)> {
     None
 }
 
-/// Roles are a list of texts, or one text with spaces between them.
+/// Reads roles: a list of strings, or one string with spaces between them.
 pub(super) fn roles(value: &Value) -> Option<BTreeSet<String>> {
     match value {
         Value::String(text) => Some(text.split_ascii_whitespace().map(str::to_owned).collect()),
@@ -86,7 +86,7 @@ pub(super) fn roles(value: &Value) -> Option<BTreeSet<String>> {
     }
 }
 
-/// A text that says something.
+/// Reads a string that is not blank.
 pub(super) fn name(value: Option<&Value>) -> Option<String> {
     let text = value?.as_str()?;
     is_name(text).then(|| text.to_owned())
@@ -96,8 +96,8 @@ pub(super) fn is_name(text: &str) -> bool {
     !text.trim().is_empty() && text.len() <= 512 && !text.chars().any(char::is_control)
 }
 
-/// The digest of the certificate that alone may show the token (RFC 8705); `None` where anybody may. Who binds a token
-/// in another way is not understood, and must not be passed over.
+/// Returns the digest of the one certificate that may use the token (RFC 8705), or `None` where the token is not bound.
+/// A token that is bound in another way is refused.
 pub(super) fn bound_to(claims: &Map<String, Value>) -> Option<Option<[u8; 32]>> {
     let Some(bound) = claims.get("cnf") else { return Some(None) };
     let bound = bound.as_object().filter(|bound| bound.len() == 1)?;
@@ -105,7 +105,7 @@ pub(super) fn bound_to(claims: &Map<String, Value>) -> Option<Option<[u8; 32]>> 
     Some(Some(digest.try_into().ok()?))
 }
 
-/// Seconds since 1970, whole or with a fraction, as tokens write them.
+/// Reads seconds since 1970, whole or with a fraction.
 pub(super) fn seconds(value: &Value) -> Option<i64> {
     let text = value.as_number()?.to_string();
     let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));

@@ -1,7 +1,7 @@
-//! Who calls, and which operation: decided on the head of the request alone.
+//! Admits a call by the head of its request alone: the operation, the token, the environment and the caller.
 //!
-//! Refuses rather than normalises: a target has one reading or none. What leaves here names an operation of the
-//! catalogue and carries a bearer token; no path of the caller's own making goes further.
+//! Admission refuses and never normalises: a target has one reading or none. An admitted call names an operation of the
+//! catalogue and carries a verified token.
 
 mod algorithm;
 mod certificate;
@@ -18,28 +18,28 @@ pub use algorithm::{Algorithm, KeyKind};
 pub use certificate::{Certificate, CertificateName};
 pub use claims::FieldPath;
 pub use keys::{KeyFault, KeySet};
-pub use token::{Believed, Caller, IssuerRules, Known, TokenFault, Trusted, believe, stated};
+pub use token::{Caller, IssuerRules, KnownCaller, TokenFault, Trusted, VerifiedToken, believe, stated};
 
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
-use crate::catalog::{Catalog, Class, Found, NotFound, Operation};
+use crate::catalog::{Catalog, Class, NotFound, Operation, Route};
 
 /// The longest request target, in bytes.
 pub const LONGEST_TARGET: usize = 4096;
 
-/// What a read with a body is told.
-pub const READ_WITH_BODY: &str = "a read has no body";
+/// The refusal of a read that has a body.
+pub const READ_WITH_BODY: &str = "a read takes no body";
 
 /// The head of a request, as it came.
 #[derive(Clone, Copy, Debug)]
-pub struct Head<'h> {
+pub struct RequestHead<'h> {
     pub method: &'h Method,
     /// Path and query.
     pub target: &'h str,
     pub headers: &'h HeaderMap,
 }
 
-/// A call that may go on to be checked.
+/// A call that may be checked.
 #[derive(Debug)]
 pub struct Admitted {
     environment: Environment,
@@ -51,8 +51,8 @@ pub struct Admitted {
 }
 
 impl Admitted {
-    /// A read of the gate's own, to find out what became of a call. It bears no token; where the gate has no credential
-    /// of its own, upstream refuses it.
+    /// A read by the gate itself, to find out what became of a call. It carries no token: where the gate has no
+    /// credential of its own, upstream refuses it.
     pub fn of_the_gate(environment: Environment, operation: Arc<Operation>, query: String) -> Option<Admitted> {
         let is_plain = operation.class == Class::Read && operation.path_parameters.is_empty();
         is_plain.then(|| Admitted {
@@ -65,10 +65,9 @@ impl Admitted {
         })
     }
 
-    /// A call that was admitted before and waited since: by whom it was asked for is what was written down then. It
-    /// bears no token.
-    pub fn again(environment: Environment, found: Found, target: &str, by: Known) -> Admitted {
-        let Found { operation, path_parameters } = found;
+    /// A call that was admitted before and then held. Its caller is the recorded one, and it carries no token.
+    pub fn again(environment: Environment, found: Route, target: &str, by: KnownCaller) -> Admitted {
+        let Route { operation, path_parameters } = found;
         let query = target.split_once('?').map_or("", |(_, query)| query).to_owned();
         let (caller, token) = (Arc::new(Caller::again(by)), Secret::new(String::new()));
         Admitted { environment, operation, path_parameters, query, caller, token }
@@ -101,7 +100,7 @@ impl Admitted {
     }
 }
 
-/// Why a head goes no further.
+/// The reasons why a head is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AdmitRefusal {
     Malformed(&'static str),
@@ -110,21 +109,21 @@ pub enum AdmitRefusal {
     TargetTooLong,
     UnknownPath,
     MethodNotAllowed(Vec<Method>),
-    /// No token, or nothing that could be one.
+    /// There is no token, or only text that is not a token.
     Unauthorized(&'static str),
-    /// A token that is not believed.
+    /// The token is not valid.
     NotBelieved(TokenFault),
-    /// A good token, for elsewhere.
+    /// The token is valid, but for another environment.
     WrongEnvironment,
 }
 
-/// The operation that a head names.
-pub fn find(catalog: &Catalog, head: Head<'_>) -> Result<Found, AdmitRefusal> {
+/// Finds the operation that a head names.
+pub fn find(catalog: &Catalog, head: RequestHead<'_>) -> Result<Route, AdmitRefusal> {
     if head.target.len() > LONGEST_TARGET {
         return Err(AdmitRefusal::TargetTooLong);
     }
     let path = head.target.split_once('?').map_or(head.target, |(path, _)| path);
-    plain(path)?;
+    check_path(path)?;
     let found = catalog.find(head.method, path).map_err(|not_found| match not_found {
         NotFound::Path => AdmitRefusal::UnknownPath,
         NotFound::Method { allowed } => AdmitRefusal::MethodNotAllowed(allowed),
@@ -135,38 +134,38 @@ pub fn find(catalog: &Catalog, head: Head<'_>) -> Result<Found, AdmitRefusal> {
     Ok(found)
 }
 
-/// The right to be checked: the token was believed, and may be used here, over a connection with this certificate.
+/// Admits a call: its token was verified and may be used here, over a connection with this certificate.
 pub fn admit(
     environment: Environment,
-    found: Found,
-    head: Head<'_>,
+    found: Route,
+    head: RequestHead<'_>,
     token: Secret,
-    believed: &Believed,
+    believed: &VerifiedToken,
     certificate: Option<&Arc<Certificate>>,
 ) -> Result<Admitted, AdmitRefusal> {
     let caller = believed.caller_with(certificate).map_err(AdmitRefusal::NotBelieved)?;
     if !believed.environments.contains(&environment) {
         return Err(AdmitRefusal::WrongEnvironment);
     }
-    let Found { operation, path_parameters } = found;
+    let Route { operation, path_parameters } = found;
     let query = head.target.split_once('?').map_or("", |(_, query)| query).to_owned();
     Ok(Admitted { environment, operation, path_parameters, query, caller, token })
 }
 
-/// A path of plain segments: what else a path may hold is read in several ways by different servers.
-fn plain(path: &str) -> Result<(), AdmitRefusal> {
+/// Accepts only plain path segments: servers read other forms in different ways.
+fn check_path(path: &str) -> Result<(), AdmitRefusal> {
     let Some(rest) = path.strip_prefix('/') else {
         return Err(AdmitRefusal::Malformed("the request target is not a path"));
     };
     let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'/' | b'.' | b'_' | b'-' | b'~');
     if !rest.bytes().all(allowed) {
-        return Err(AdmitRefusal::Malformed("the path holds a character that no operation has"));
+        return Err(AdmitRefusal::Malformed("the path contains a character that no operation has"));
     }
     let mut segments = rest.split('/').peekable();
     while let Some(segment) = segments.next() {
         let last = segments.peek().is_none();
         if (segment.is_empty() && !last) || segment == "." || segment == ".." {
-            return Err(AdmitRefusal::Malformed("the path holds an empty or a dot segment"));
+            return Err(AdmitRefusal::Malformed("the path contains an empty segment or a dot segment"));
         }
     }
     Ok(())
@@ -177,24 +176,25 @@ fn has_body(headers: &HeaderMap) -> bool {
     headers.contains_key(TRANSFER_ENCODING) || headers.get_all(CONTENT_LENGTH).iter().any(|h| !length_is_zero(h))
 }
 
-/// The one token of a head, not yet believed.
+/// Returns the one token of a head, not yet verified.
 pub fn bearer(headers: &HeaderMap) -> Result<Secret, AdmitRefusal> {
     let mut all = headers.get_all(AUTHORIZATION).iter();
     let (Some(value), None) = (all.next(), all.next()) else {
-        return Err(AdmitRefusal::Unauthorized("one Authorization header with a bearer token is needed"));
+        return Err(AdmitRefusal::Unauthorized("exactly one Authorization header with a bearer token is required"));
     };
-    let text = value.to_str().map_err(|_| AdmitRefusal::Unauthorized("the Authorization header is not readable"))?;
+    let text =
+        value.to_str().map_err(|_| AdmitRefusal::Unauthorized("the Authorization header is not readable text"))?;
     let token = match text.split_once(' ') {
         Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => token,
-        _ => return Err(AdmitRefusal::Unauthorized("the Authorization header holds no bearer token")),
+        _ => return Err(AdmitRefusal::Unauthorized("the Authorization header has no bearer token")),
     };
     if !is_token(token) {
-        return Err(AdmitRefusal::Unauthorized("the bearer token is not written as tokens are"));
+        return Err(AdmitRefusal::Unauthorized("the bearer token contains characters that tokens do not have"));
     }
     Ok(Secret::new(token.to_owned()))
 }
 
-/// Whether a text is written as tokens are.
+/// Returns whether a text has the characters of a token.
 pub fn is_token(text: &str) -> bool {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_' | b'~' | b'+' | b'/' | b'=');
     !text.is_empty() && text.bytes().all(allowed)
@@ -216,9 +216,9 @@ mod tests {
     fn outcome(method: Method, target: &str, pairs: &[(&'static str, &str)]) -> Result<String, AdmitRefusal> {
         let catalog = Catalog::build(&SchemaFiles::built_in(), &[]).unwrap();
         let headers = headers(pairs);
-        let head = Head { method: &method, target, headers: &headers };
+        let head = RequestHead { method: &method, target, headers: &headers };
         let found = find(&catalog, head)?;
-        let admitted = admit(Environment::Sandbox, found, head, bearer(&headers)?, &Believed::of_anyone(), None)?;
+        let admitted = admit(Environment::Sandbox, found, head, bearer(&headers)?, &VerifiedToken::of_anyone(), None)?;
         Ok(admitted.operation().id.to_string())
     }
 
@@ -296,10 +296,10 @@ mod tests {
     fn a_caller_has_the_certificate_of_its_connection() {
         let catalog = Catalog::build(&SchemaFiles::built_in(), &[]).unwrap();
         let (method, headers) = (Method::GET, headers(&[TOKEN]));
-        let head = Head { method: &method, target: "/v2/offramps", headers: &headers };
+        let head = RequestHead { method: &method, target: "/v2/offramps", headers: &headers };
         for certificate in [None, Some(Arc::new(Certificate::read(b"a certificate")))] {
             let (found, token) = (find(&catalog, head).unwrap(), bearer(&headers).unwrap());
-            let anyone = Believed::of_anyone();
+            let anyone = VerifiedToken::of_anyone();
             let admitted = admit(Environment::Sandbox, found, head, token, &anyone, certificate.as_ref()).unwrap();
             assert_eq!(admitted.caller().certificate(), certificate.as_deref());
             assert_eq!((admitted.caller().issuer(), admitted.caller().subject()), ("any", "any"));

@@ -1,8 +1,8 @@
-//! Reading a token and believing it.
+//! Reads and verifies a token.
 //!
-//! A token is believed if it is written in exactly one way, names an issuer that is trusted, is signed by a key of that
-//! issuer with an algorithm that the issuer may use, and says that it is meant for us, now. What it says about how it
-//! should be verified is never followed.
+//! A token is valid if it has exactly one reading, names a trusted issuer, is signed by a key of that issuer with an
+//! algorithm that the issuer may use, and is meant for this gate, now. Its own hints on how to verify it are never
+//! followed.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::algorithm::Algorithm;
@@ -21,13 +22,13 @@ use crate::base::json::{self, Limits};
 
 /// The longest token, in bytes.
 const LONGEST_TOKEN: usize = 8 * 1024;
-/// The longest id of a key.
+/// The longest key id.
 const LONGEST_KEY_ID: usize = 256;
-/// Fields of a header that would tell us how to verify, or that we would have to understand.
+/// Header fields that would tell the gate how to verify, or that it would have to understand.
 const REFUSED: [&str; 8] = ["crit", "b64", "jwk", "jku", "x5c", "x5u", "zip", "enc"];
 const TYPES: [&str; 4] = ["jwt", "at+jwt", "application/jwt", "application/at+jwt"];
 
-/// What is asked of an issuer's tokens.
+/// The demands on an issuer's tokens.
 #[derive(Clone, Debug)]
 pub struct IssuerRules {
     pub name: Arc<str>,
@@ -40,18 +41,18 @@ pub struct IssuerRules {
     pub required: Vec<FieldPath>,
     pub roles: Option<FieldPath>,
     pub requester: FieldPath,
-    /// Whether its callers take any 2xx for done, so that what waits is told as a refusal.
+    /// Whether its callers take any 2xx for done, so that a hold is answered as a refusal.
     pub refuses_holds: bool,
 }
 
-/// An issuer and its keys as they are known now; none if they could not be had yet.
+/// An issuer with its current keys; `None` where they could not be fetched yet.
 #[derive(Clone, Debug)]
 pub struct Trusted {
     pub rules: IssuerRules,
     pub keys: Option<Arc<KeySet>>,
 }
 
-/// Who calls. Only a believed token makes one.
+/// A verified caller. Only a verified token makes one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
     issuer: Arc<str>,
@@ -62,20 +63,21 @@ pub struct Caller {
     refuses_holds: bool,
 }
 
-/// What is written down of a caller, for a call that waits.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Known {
+/// The recorded facts of a caller, for a call that is held.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KnownCaller {
     pub issuer: String,
     pub subject: String,
     pub requester: Option<String>,
     pub roles: BTreeSet<String>,
 }
 
-/// What the gate calls itself: no issuer may have such a name.
+/// The gate's own name as an issuer; no configured issuer may have it.
 const OF_THE_GATE: &str = "(gate)";
 
 impl Caller {
-    /// No token says so of anybody: it is nobody's name for an issuer.
+    /// The gate as a caller: no token can claim to be it.
     pub(super) fn of_the_gate() -> Caller {
         Caller {
             issuer: Arc::from(OF_THE_GATE),
@@ -87,13 +89,13 @@ impl Caller {
         }
     }
 
-    pub(super) fn again(known: Known) -> Caller {
-        let Known { issuer, subject, requester, roles } = known;
+    pub(super) fn again(known: KnownCaller) -> Caller {
+        let KnownCaller { issuer, subject, requester, roles } = known;
         Caller { issuer: issuer.into(), subject, requester, roles, certificate: None, refuses_holds: false }
     }
 
-    pub fn known(&self) -> Known {
-        Known {
+    pub fn known(&self) -> KnownCaller {
+        KnownCaller {
             issuer: self.issuer.to_string(),
             subject: self.subject.clone(),
             requester: self.requester.clone(),
@@ -123,32 +125,32 @@ impl Caller {
         &self.roles
     }
 
-    /// Whether it takes any 2xx for done, so that what waits is told as a refusal.
+    /// Whether it takes any 2xx for done, so that a hold is answered as a refusal.
     pub fn refuses_holds(&self) -> bool {
         self.refuses_holds
     }
 
-    /// The certificate that the call came under, where callers must show one.
+    /// The client certificate of the call, where callers must present one.
     pub fn certificate(&self) -> Option<&Certificate> {
         self.certificate.as_deref()
     }
 }
 
-/// A believed token, and until when.
+/// A verified token, with its expiry.
 #[derive(Clone, Debug)]
-pub struct Believed {
+pub struct VerifiedToken {
     caller: Arc<Caller>,
-    /// In seconds since 1970, leeway included.
+    /// The expiry in seconds since 1970, leeway included.
     pub until_secs: i64,
-    /// Where it may be used.
+    /// The environments in which it may be used.
     pub environments: Vec<Environment>,
-    /// The digest of the one certificate that it may be used with.
+    /// The digest of the one certificate that may use it.
     bound_to: Option<[u8; 32]>,
 }
 
-impl Believed {
-    /// Who calls with it over a connection that was opened with this certificate, or with none. What is remembered of a
-    /// token knows no connection: this is asked anew for each call.
+impl VerifiedToken {
+    /// Returns the caller of a call over a connection with this certificate, or without one. A cached token knows no
+    /// connection, so each call checks again.
     pub fn caller_with(&self, certificate: Option<&Arc<Certificate>>) -> Result<Arc<Caller>, TokenFault> {
         if self.bound_to.is_some_and(|bound| certificate.is_none_or(|certificate| *certificate.sha256() != bound)) {
             return Err(TokenFault::Bound);
@@ -163,18 +165,18 @@ impl Believed {
 }
 
 #[cfg(test)]
-impl Believed {
+impl VerifiedToken {
     /// Somebody who may call everywhere.
-    pub(crate) fn of_anyone() -> Believed {
+    pub(crate) fn of_anyone() -> VerifiedToken {
         let (issuer, subject) = ("any".into(), "any".into());
         let roles = BTreeSet::new();
         let caller = Caller { issuer, subject, requester: None, roles, certificate: None, refuses_holds: false };
         let environments = Environment::ALL.to_vec();
-        Believed { caller: Arc::new(caller), until_secs: i64::MAX, environments, bound_to: None }
+        VerifiedToken { caller: Arc::new(caller), until_secs: i64::MAX, environments, bound_to: None }
     }
 }
 
-/// Why a token is not believed.
+/// Why a token is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TokenFault {
     Malformed,
@@ -195,12 +197,12 @@ pub enum TokenFault {
     NotYet,
     Lifetime,
     Fields,
-    /// It is bound to another certificate than the caller's, or in a way that is not known here.
+    /// The token is bound to another certificate than the caller's, or in an unknown way.
     Bound,
 }
 
 impl TokenFault {
-    /// As metrics and logs call it.
+    /// Returns the name in metrics and logs.
     pub fn as_str(self) -> &'static str {
         match self {
             TokenFault::Malformed => "malformed",
@@ -227,8 +229,8 @@ impl fmt::Display for TokenFault {
 }
 
 /// Believes a token, or not. Where it may be used is left to the caller of this.
-pub fn believe(token: &str, trusted: &[Trusted], now_secs: i64) -> Result<Believed, TokenFault> {
-    let parts = Parts::read(token)?;
+pub fn believe(token: &str, trusted: &[Trusted], now_secs: i64) -> Result<VerifiedToken, TokenFault> {
+    let parts = TokenParts::read(token)?;
     let claimed = parts.claims.get("iss").and_then(Value::as_str).ok_or(TokenFault::Issuer)?;
     let (issuer, trusted) =
         trusted.iter().enumerate().find(|(_, t)| t.rules.issuer == claimed).ok_or(TokenFault::Issuer)?;
@@ -248,16 +250,16 @@ pub fn believe(token: &str, trusted: &[Trusted], now_secs: i64) -> Result<Believ
     rules.audience(&parts.claims)?;
     let caller = Arc::new(rules.caller(&parts.claims)?);
     let bound_to = claims::bound_to(&parts.claims).ok_or(TokenFault::Bound)?;
-    Ok(Believed { caller, until_secs, environments: rules.environments.clone(), bound_to })
+    Ok(VerifiedToken { caller, until_secs, environments: rules.environments.clone(), bound_to })
 }
 
-/// What a token states, whether or not it is believed: for those who believed it and ask for more.
+/// The content of a token, verified or not: for callers that verified it before and need further fields.
 pub fn stated(token: &str) -> Result<Map<String, Value>, TokenFault> {
-    Parts::read(token).map(|parts| parts.claims)
+    TokenParts::read(token).map(|parts| parts.claims)
 }
 
 /// A token, taken apart.
-struct Parts<'t> {
+struct TokenParts<'t> {
     signed: &'t [u8],
     algorithm: Algorithm,
     key_id: Option<String>,
@@ -265,8 +267,8 @@ struct Parts<'t> {
     signature: Vec<u8>,
 }
 
-impl Parts<'_> {
-    fn read(token: &str) -> Result<Parts<'_>, TokenFault> {
+impl TokenParts<'_> {
+    fn read(token: &str) -> Result<TokenParts<'_>, TokenFault> {
         if token.len() > LONGEST_TOKEN {
             return Err(TokenFault::Malformed);
         }
@@ -284,7 +286,7 @@ impl Parts<'_> {
             return Err(TokenFault::Malformed);
         }
         let (algorithm, key_id) = read_header(&header)?;
-        Ok(Parts { signed, algorithm, key_id, claims: object(claims)?, signature })
+        Ok(TokenParts { signed, algorithm, key_id, claims: object(claims)?, signature })
     }
 }
 

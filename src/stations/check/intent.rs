@@ -1,4 +1,4 @@
-//! What a checked request means.
+//! A checked call.
 
 use std::sync::Arc;
 
@@ -6,14 +6,15 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::query;
+use crate::audit::{Entry, EntryKind};
 use crate::base::digest::Fingerprint;
-use crate::base::ids::{Environment, RequestId, is_identifier};
+use crate::base::ids::{Environment, RequestId, TraceId, is_identifier};
 use crate::base::json;
 use crate::base::normal::{self, AddressKind};
 use crate::base::pointer::Pointer;
 use crate::base::secret::Secret;
-use crate::catalog::{Claim, Movement, Operation, Violation, chain_kind};
-use crate::commit::{Kind, RecordKey};
+use crate::catalog::{ClaimSource, Movement, Operation, Violation, chain_kind};
+use crate::ledger::{Kind, RecordKey};
 use crate::stations::admit::{Admitted, Caller};
 
 /// A checked call: operation, parameters, what moves, the exact bytes to send and their fingerprint.
@@ -24,7 +25,7 @@ pub struct Intent {
     path: String,
     path_parameters: Vec<(String, String)>,
     query: String,
-    named: Option<Named>,
+    named: Option<CallName>,
     caller: Arc<Caller>,
     movement: Option<Movement>,
     /// The body as data; null where there is none.
@@ -34,12 +35,11 @@ pub struct Intent {
     token: Secret,
 }
 
-/// By what a call's claim is known. It can be told as soon as the body is read, even where that is not what the
-/// contract says.
+/// The identity of a call's claim. It is known as soon as the body is read, even where the body violates the contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
+pub struct CallName {
     pub key: RecordKey,
-    /// As the caller wrote it; an operation that is claimed by its path has none.
+    /// The requestId as the caller wrote it; an operation that is claimed by its path has none.
     pub request_id: Option<RequestId>,
     pub fingerprint: Fingerprint,
 }
@@ -47,7 +47,7 @@ pub struct Named {
 impl Intent {
     pub(super) fn build(admitted: Admitted, parameters: &[(String, String)], body: Option<Value>) -> Intent {
         let operation = admitted.operation().clone();
-        let written = Written::of(&admitted, query::write(parameters), body.as_ref());
+        let written = WrittenCall::of(&admitted, query::query_text(parameters), body.as_ref());
         let named = written.named(&admitted, body.as_ref());
         let value = body.unwrap_or(Value::Null);
         Intent {
@@ -74,19 +74,36 @@ impl Intent {
         &self.operation
     }
 
-    /// By what its claim is known, where it can be claimed.
-    pub fn named(&self) -> Option<&Named> {
+    /// The audit entry of this call, with its caller and its claim.
+    pub fn entry(&self, kind: EntryKind, trace: &TraceId) -> Entry {
+        let caller = &self.caller;
+        let mut entry = Entry::of(kind)
+            .operation(&self.operation.id)
+            .owner(caller.issuer(), caller.subject())
+            .fingerprint(self.fingerprint)
+            .trace(trace);
+        if let Some(requester) = caller.requester() {
+            entry = entry.with("requester", requester);
+        }
+        match &self.named {
+            Some(named) => entry.claim(&named.key, named.request_id.as_ref()),
+            None => entry,
+        }
+    }
+
+    /// The identity of its claim, where it can be claimed.
+    pub fn named(&self) -> Option<&CallName> {
         self.named.as_ref()
     }
 
-    /// By what it is known if it waits for people: by its own name, else by itself and who asks for it.
-    pub fn name(&self) -> Named {
+    /// The identity under which it is held: that of its claim, else a digest of the call and its caller.
+    pub fn name(&self) -> CallName {
         self.named.clone().unwrap_or_else(|| {
             let fingerprint = self.fingerprint.to_hex();
             let of = [self.caller.issuer(), self.caller.subject(), &fingerprint].map(str::as_bytes);
             let name = format!("call/{}", Fingerprint::of(&of).to_hex());
             let key = RecordKey { environment: self.environment, kind: Kind::Claim, name };
-            Named { key, request_id: None, fingerprint: self.fingerprint }
+            CallName { key, request_id: None, fingerprint: self.fingerprint }
         })
     }
 
@@ -131,21 +148,21 @@ impl Intent {
     }
 }
 
-/// By what the claim of a call is known that goes no further.
-pub(super) fn named_anyway(admitted: &Admitted, query: String, body: Option<&Value>) -> Option<Named> {
-    Written::of(admitted, query, body).named(admitted, body)
+/// The identity of the claim of a refused call.
+pub(super) fn named_anyway(admitted: &Admitted, query: String, body: Option<&Value>) -> Option<CallName> {
+    WrittenCall::of(admitted, query, body).named(admitted, body)
 }
 
 /// A call as it would be sent.
-struct Written {
+struct WrittenCall {
     path: String,
     query: String,
     body: Option<Bytes>,
     fingerprint: Fingerprint,
 }
 
-impl Written {
-    fn of(admitted: &Admitted, query: String, body: Option<&Value>) -> Written {
+impl WrittenCall {
+    fn of(admitted: &Admitted, query: String, body: Option<&Value>) -> WrittenCall {
         let operation = admitted.operation();
         let path = operation.template.fill(admitted.path_parameters());
         let body = body.map(json::to_bytes).map(Bytes::from);
@@ -156,15 +173,15 @@ impl Written {
             query.as_bytes(),
             body.as_deref().unwrap_or_default(),
         ];
-        Written { fingerprint: Fingerprint::of(&parts), path, query, body }
+        WrittenCall { fingerprint: Fingerprint::of(&parts), path, query, body }
     }
 
-    fn named(&self, admitted: &Admitted, body: Option<&Value>) -> Option<Named> {
+    fn named(&self, admitted: &Admitted, body: Option<&Value>) -> Option<CallName> {
         let operation = admitted.operation();
         let request_id = body.and_then(|body| request_id(operation, body));
         let name = match operation.claim.as_ref()? {
-            Claim::Body(_) => format!("request/{}", normal::uuid(request_id.as_ref()?.as_str())),
-            Claim::Path(names) => {
+            ClaimSource::Body(_) => format!("request/{}", normal::uuid(request_id.as_ref()?.as_str())),
+            ClaimSource::Path(names) => {
                 let mut name = format!("path/{}", operation.id);
                 for wanted in names {
                     let (_, value) = admitted.path_parameters().iter().find(|(name, _)| name == wanted)?;
@@ -175,11 +192,11 @@ impl Written {
             }
         };
         let key = RecordKey { environment: admitted.environment(), kind: Kind::Claim, name };
-        Some(Named { key, request_id, fingerprint: self.fingerprint })
+        Some(CallName { key, request_id, fingerprint: self.fingerprint })
     }
 }
 
-/// Addresses that their chain could not have written.
+/// Returns the addresses that are impossible on their chain.
 pub(super) fn address_violations(operation: &Operation, body: &Value) -> Vec<Violation> {
     let Some(money) = &operation.money else { return Vec::new() };
     let mut violations = Vec::new();
@@ -204,7 +221,7 @@ fn misspelt<'p>(wallets: impl Iterator<Item = &'p Pointer>, kind: Option<Address
 
 fn request_id(operation: &Operation, body: &Value) -> Option<RequestId> {
     match operation.claim.as_ref()? {
-        Claim::Body(pointer) => RequestId::parse(pointer.get(body)?.as_str()?),
-        Claim::Path(_) => None,
+        ClaimSource::Body(pointer) => RequestId::parse(pointer.get(body)?.as_str()?),
+        ClaimSource::Path(_) => None,
     }
 }

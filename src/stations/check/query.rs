@@ -1,41 +1,47 @@
-//! The query: read strictly, written again in one form.
+//! The query: parsed strictly, and written again in one form.
 
-use crate::catalog::{Place, Violation};
+use crate::catalog::{BodyPlace, Violation};
 
-/// The longest name of a parameter that is repeated to its sender.
+/// The longest parameter name that an error repeats.
 const LONGEST_NAME: usize = 64;
 
-/// Names by which some servers take another method than the one on the request line.
+/// Parameter names by which some servers override the method.
 const OVERRIDES: [&str; 6] =
     ["_method", "_httpmethod", "httpmethod", "x-http-method", "x-http-method-override", "x-method-override"];
 
-/// Names and values. A name that stands twice has no one meaning, so it is refused.
-pub(super) fn read(query: &str) -> Result<Vec<(String, String)>, Violation> {
+/// Parses names and values. A name that occurs twice has no single meaning, so it is refused.
+pub(super) fn parse_query(query: &str) -> Result<Vec<(String, String)>, Violation> {
     let mut parameters: Vec<(String, String)> = Vec::new();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let (Some(name), Some(value)) = (decoded(name), decoded(value)) else {
-            return Err(Violation::new("", "encoding", "names and values percent-encoded as UTF-8, without controls")
-                .inside(Place::Query));
+            return Err(Violation::new(
+                "",
+                "encoding",
+                "names and values percent-encoded as UTF-8, without control characters",
+            )
+            .inside(BodyPlace::Query));
         };
         if OVERRIDES.iter().any(|known| known.eq_ignore_ascii_case(&name)) {
-            return Err(Violation::new(name, "not", "no parameter that stands for another method").inside(Place::Query));
+            return Err(Violation::new(name, "not", "no parameter that overrides the method").inside(BodyPlace::Query));
         }
         if parameters.iter().any(|(known, _)| *known == name) {
-            return Err(Violation::new(shown(&name), "uniqueItems", "this parameter once only").inside(Place::Query));
+            return Err(
+                Violation::new(shown(&name), "uniqueItems", "this parameter once only").inside(BodyPlace::Query)
+            );
         }
         parameters.push((name, value));
     }
     Ok(parameters)
 }
 
-/// A name as it is repeated to its sender.
+/// A parameter name as an error repeats it.
 pub(super) fn shown(name: &str) -> String {
     name.chars().take(LONGEST_NAME).collect()
 }
 
-/// The query that is sent: each name and value encoded in the one way.
-pub(super) fn write(parameters: &[(String, String)]) -> String {
+/// Writes the query that is sent; each name and value has one encoding.
+pub(super) fn query_text(parameters: &[(String, String)]) -> String {
     let pairs: Vec<String> =
         parameters.iter().map(|(name, value)| format!("{}={}", encoded(name), encoded(value))).collect();
     pairs.join("&")
@@ -79,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_query_has_one_reading() {
-        let read_back = |q: &str| read(q).map(|p| write(&p)).map_err(|v| v.keyword);
+        let read_back = |q: &str| parse_query(q).map(|p| query_text(&p)).map_err(|v| v.keyword);
         for (given, sent) in [
             ("", ""),
             ("limit=10&userId=u-1", "limit=10&userId=u-1"),

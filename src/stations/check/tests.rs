@@ -4,7 +4,7 @@ use serde_json::json;
 use super::*;
 use crate::base::ids::Environment;
 use crate::catalog::{Catalog, SchemaFiles, examples};
-use crate::stations::admit::{self, Head};
+use crate::stations::admit::{self, RequestHead};
 
 fn catalog() -> Catalog {
     Catalog::build(&SchemaFiles::built_in(), &["createTosLink".into(), "getOrchestrationAddress".into()]).unwrap()
@@ -17,17 +17,17 @@ fn headers() -> HeaderMap {
     headers
 }
 
-fn asked(catalog: &Catalog, method: Method, target: &str, body: &[u8]) -> Result<Intent, CheckRefusal> {
+fn checked(catalog: &Catalog, method: Method, target: &str, body: &[u8]) -> Result<Intent, CheckRefusal> {
     let mut headers = headers();
     if method == Method::GET {
         headers.remove("content-type");
     }
-    let head = Head { method: &method, target, headers: &headers };
+    let head = RequestHead { method: &method, target, headers: &headers };
     let found = admit::find(catalog, head).unwrap();
     check_head(&headers, 1 << 20)?;
     let token = admit::bearer(&headers).unwrap();
     let admitted =
-        admit::admit(Environment::Production, found, head, token, &admit::Believed::of_anyone(), None).unwrap();
+        admit::admit(Environment::Production, found, head, token, &admit::VerifiedToken::of_anyone(), None).unwrap();
     check(admitted, &headers, body).map_err(|unfit| unfit.refusal)
 }
 
@@ -42,7 +42,7 @@ fn swap(change: impl FnOnce(&mut Value)) -> Vec<u8> {
 }
 
 fn post_swap(catalog: &Catalog, body: &[u8]) -> Result<Intent, CheckRefusal> {
-    asked(catalog, Method::POST, "/v2/wallets/swaps", body)
+    checked(catalog, Method::POST, "/v2/wallets/swaps", body)
 }
 
 fn violations(result: Result<Intent, CheckRefusal>) -> Vec<(String, String)> {
@@ -60,7 +60,7 @@ fn every_example_body_is_taken_or_refused() {
         let values: Vec<_> = operation.template.parameters().map(|n| (n.to_owned(), "p-1".to_owned())).collect();
         let path = operation.template.fill(&values);
         for example in examples(&files, operation).unwrap().into_iter().filter(|e| !e.answer) {
-            let taken = asked(&catalog, operation.method.clone(), &path, &json::to_bytes(&example.value));
+            let taken = checked(&catalog, operation.method.clone(), &path, &json::to_bytes(&example.value));
             assert_eq!(taken.is_ok(), example.good, "{}: {taken:?}", example.file);
             tried += 1;
         }
@@ -125,7 +125,7 @@ fn unknown_fields_of_money_are_refused_and_named() {
 #[test]
 fn parameters_are_checked_where_they_are_documented() {
     let catalog = catalog();
-    let get = |target: &str| asked(&catalog, Method::GET, target, b"");
+    let get = |target: &str| checked(&catalog, Method::GET, target, b"");
     for good in [
         "/v2/offramps",
         "/v2/offramps?limit=1",
@@ -147,10 +147,10 @@ fn parameters_are_checked_where_they_are_documented() {
         assert_eq!(violations(get(bad)).first().map(|(p, _)| p.as_str()), Some(name), "{bad}");
     }
     assert_eq!(
-        violations(asked(&catalog, Method::POST, "/v2/wallets/swaps?x=1", &swap(|_| ()))),
+        violations(checked(&catalog, Method::POST, "/v2/wallets/swaps?x=1", &swap(|_| ()))),
         [("x".to_owned(), "additionalProperties".to_owned())]
     );
-    let accept = |id: &str| asked(&catalog, Method::POST, &format!("/v2/wallets/{id}/offers/{id}/accept"), b"");
+    let accept = |id: &str| checked(&catalog, Method::POST, &format!("/v2/wallets/{id}/offers/{id}/accept"), b"");
     assert!(accept("7F9C24E8-3B12-4FEF-91E0-8F5D3D5C6A11").is_ok());
     assert_eq!(violations(accept("not-a-uuid")).len(), 2);
 }
@@ -158,7 +158,7 @@ fn parameters_are_checked_where_they_are_documented() {
 #[test]
 fn operations_without_a_body_take_none_or_an_empty_object() {
     let catalog = catalog();
-    let cancel = |body: &[u8]| asked(&catalog, Method::POST, "/v2/wallets/swaps/s-1/cancel", body);
+    let cancel = |body: &[u8]| checked(&catalog, Method::POST, "/v2/wallets/swaps/s-1/cancel", body);
     for good in [&b""[..], b"{}", b" { } "] {
         let intent = cancel(good).unwrap();
         assert_eq!(intent.body(), None);

@@ -1,95 +1,82 @@
-//! A store that forgot: it stays closed for money until every node has told what its own audit chain knows, or a person
+//! A store that lost claims. Money stays closed until every node has reported what its own audit log contains, or a person
 //! opens it.
 //!
-//! A chain tells who called what, and how that ended; not what was sent, what was answered, nor how much of a limit it
-//! took. So a call that ended becomes a spent claim, any other is in doubt, and windows stay as the store has them.
+//! An audit log tells who called what and how that ended. It does not tell what was sent, what was answered, nor the
+//! amounts in windows. So a call that ended becomes a spent claim, any other gets an unknown outcome, and windows stay
+//! as the store has them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
-use super::booked::Booked;
-use super::freeze::Freeze;
-use super::keeping::{FOR_GOOD, Terms};
-use super::state::{Answer, Claim, Doubt, Owner, SentForm, State};
-use super::written::write;
+use super::bookings::Booking;
+use super::freeze::{self, Forgotten, Freeze};
+use super::past_attempts::{AttemptEnd, PastAttempt, with_told};
+use super::state::{Claim, ClaimState, DoubtCause, Owner, SentRequest, StoredAnswer};
+use super::stored_form::encode_claim;
+use super::terms::{FOR_GOOD, Terms};
+use crate::audit::{ABOVE, BEHIND, Entry, EntryKind};
 use crate::base::digest::Fingerprint;
 use crate::base::ids::{Environment, HoldId, OperationId, RequestId, TraceId};
-use crate::commit::{
-    Commit, Content, Found, Index, Keep, Kind, NodeId, Number, Obstacle, Outstanding, Record, RecordKey, Step,
-    StoreTime,
+use crate::base::json::{self, Limits};
+use crate::ledger::{
+    Commit, Conflict, ConflictCause, Content, Index, JournalId, Keep, Kind, NodeId, Number, Outstanding, Record,
+    RecordKey, Sender, Step, StoreTime,
 };
-use crate::stations::record::{Entry, What};
-
-/// The form of the record.
-const FORM: u64 = 1;
-
-/// Who has not told yet what it knows, and from which number on the store may not know it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Forgotten {
-    pub nodes: BTreeMap<NodeId, u64>,
-    /// What nodes know is not enough: a person opens it.
-    pub by_person: bool,
-}
 
 impl Forgotten {
-    /// Of the record of [`Freeze::Restored`].
+    /// Reads the record of [`Freeze::Restored`].
     pub fn read(record: &[u8]) -> Forgotten {
-        let all_else = || Forgotten { nodes: BTreeMap::new(), by_person: true };
-        let Ok(value) = serde_json::from_slice::<Value>(record) else { return all_else() };
-        let Some(nodes) = value.get("nodes").and_then(Value::as_object) else { return all_else() };
-        let node = |(name, from): (&String, &Value)| Some((NodeId::parse(name)?, from.as_u64()?));
-        match nodes.iter().map(node).collect() {
-            Some(nodes) => {
-                Forgotten { nodes, by_person: value.get("byPerson").and_then(Value::as_bool).unwrap_or(true) }
-            }
-            None => all_else(),
-        }
+        let all_else = || Forgotten { by_person: true, ..Forgotten::default() };
+        freeze::forgotten(record).unwrap_or_else(all_else)
     }
 
-    /// Whatever either does not know.
-    fn and(mut self, other: &BTreeMap<NodeId, u64>) -> Forgotten {
-        for (node, from) in other {
-            let known = self.nodes.entry(node.clone()).or_insert(*from);
-            *known = (*known).min(*from);
-        }
-        self
-    }
-
-    fn written(&self, (by, reason): (&str, &str)) -> Bytes {
-        let nodes: Map<String, Value> =
-            self.nodes.iter().map(|(node, from)| (node.as_str().to_owned(), json!(from))).collect();
-        let value = json!({ "v": FORM, "by": by, "reason": reason, "nodes": nodes, "byPerson": self.by_person });
-        Bytes::from(value.to_string())
+    fn written(&self, why: (&str, &str)) -> Bytes {
+        freeze::written(why, Some(self.clone()))
     }
 }
 
-/// Closed for money, as each of these nodes has to tell what the store does not know from that number on. Guarded: it is
-/// closed as `before` says.
-pub fn forgot(
+/// What closes money after a rebuild.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RebuildClosing {
+    /// The commit that closed money before, if it is closed.
+    pub before: Option<Number>,
+    /// The nodes whose journals hold commits that the rebuilt store lacks.
+    pub waits_for: Forgotten,
+    /// For people.
+    pub why: String,
+}
+
+/// The commit behind a rebuild of a lost store from a journal, above all numbers that any node knows.
+pub fn rebuilt(
     environment: Environment,
-    before: Option<(Number, Forgotten)>,
-    nodes: &BTreeMap<NodeId, u64>,
-    why: (&str, &str),
+    up_to: Number,
+    above: Number,
+    closing: Option<RebuildClosing>,
     node: &NodeId,
 ) -> Commit {
+    const BY: &str = "sluice serve";
     let what = Freeze::Restored;
-    let (key, keep) = (what.key(environment), Keep::Forever);
-    let record = match before {
-        None => Step::Create { key, value: Forgotten::default().and(nodes).written(why), keep },
-        Some((version, before)) => Step::Replace { key, version, value: before.and(nodes).written(why), keep },
-    };
-    let add = Step::IndexAdd { index: Index::Frozen, member: what.name(), due: Duration::ZERO };
-    let waits_for: Vec<&str> = nodes.keys().map(NodeId::as_str).collect();
-    let entry = Entry::of(What::Frozen).with("freeze", what.name()).with("by", why.0).with("reason", why.1);
-    let entry = entry.with("nodes", waits_for);
-    Commit { environment, node: node.clone(), steps: vec![record, add], entry: entry.to_bytes() }
+    let mut entry = Entry::of(EntryKind::Rebuilt).with("by", BY).with(BEHIND, up_to.as_u64());
+    entry = entry.with(ABOVE, above.as_u64());
+    let mut steps = vec![Step::Above(above)];
+    if let Some(RebuildClosing { before, waits_for, why }) = closing {
+        let nodes: Vec<&str> = waits_for.nodes.keys().map(NodeId::as_str).collect();
+        entry = entry.with("freeze", what.name()).with("reason", why.as_str()).with("nodes", nodes);
+        let (key, keep, value) = (what.key(environment), Keep::Forever, waits_for.written((BY, &why)));
+        steps.push(match before {
+            None => Step::Create { key, value, keep },
+            Some(version) => Step::Replace { key, version, value, keep },
+        });
+        steps.push(Step::IndexAdd { index: Index::Frozen, member: what.name(), due: Duration::ZERO });
+    }
+    Commit { environment, node: node.clone(), steps, entry: entry.to_bytes() }
 }
 
-/// This node has told all it knows; when it was the last one, money is open again.
+/// Records that this node has reported all it knows; the last node opens money.
 pub fn remembered(
     environment: Environment,
     version: Number,
@@ -107,102 +94,142 @@ pub fn remembered(
     } else {
         vec![Step::Replace { key, version, value: forgotten.written(why), keep: Keep::Forever }]
     };
-    let happened = if opens { What::Unfrozen } else { What::Remembered };
+    let happened = if opens { EntryKind::Unfrozen } else { EntryKind::Remembered };
     let entry = Entry::of(happened).with("freeze", what.name()).with("by", why.0);
-    let entry = entry.with("reason", "the audit chain of this node is in the store again");
+    let entry = entry.with("reason", "the store has again what this node's audit log holds");
     Commit { environment, node: node.clone(), steps, entry: entry.to_bytes() }
 }
 
-/// What a chain tells of claims.
-#[derive(Debug, Default)]
-pub struct Tale {
-    claims: BTreeMap<String, Told>,
+/// Records that a node came without the journal for which the store waits: a person must open money.
+pub fn never_remembered(environment: Environment, version: Number, mut forgotten: Forgotten, node: &NodeId) -> Commit {
+    forgotten.nodes.remove(node);
+    forgotten.by_person = true;
+    let (what, by) = (Freeze::Restored, "sluice serve");
+    let why = format!("`{}` came with a new journal: what its former one holds is not known", node.as_str());
+    let value = forgotten.written((by, &why));
+    let steps = vec![Step::Replace { key: what.key(environment), version, value, keep: Keep::Forever }];
+    let entry =
+        Entry::of(EntryKind::Remembered).with("freeze", what.name()).with("by", by).with("reason", why.as_str());
+    Commit { environment, node: node.clone(), steps, entry: entry.to_bytes() }
 }
 
-/// What a chain tells of one claim.
+/// The claims that an audit log tells of.
+#[derive(Debug)]
+pub struct Tale {
+    claims: BTreeMap<String, KnownClaim>,
+    /// The gate whose log it is.
+    sender: Sender,
+}
+
+/// The facts that an audit log has of one claim.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct KnownClaim {
     claim: Claim,
     ended: Ended,
     at: StoreTime,
 }
 
-/// How it ended, so far.
+/// The end of an attempt, as far as known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ended {
     Executed,
     NotExecuted,
-    /// It may be sent again.
+    /// The call may be sent again.
     Undone,
     Not,
 }
 
 impl Tale {
-    /// In the order of the chain.
+    pub fn of(sender: Sender) -> Tale {
+        Tale { claims: BTreeMap::new(), sender }
+    }
+
+    /// Adds an entry, in the order of the log.
     pub fn add(&mut self, outstanding: &Outstanding) {
-        let Ok(Value::Object(entry)) = serde_json::from_slice(&outstanding.entry) else { return };
+        let Ok(Value::Object(entry)) = json::parse(&outstanding.entry, Limits::ANSWER) else { return };
         let text = |name: &str| entry.get(name).and_then(Value::as_str);
         let Some(name) = text("claim") else { return };
         let ended = match (text("what"), text("said")) {
+            // A proof of execution counts, whatever became of its claim since.
             (Some("executed"), _) | (Some("late"), Some("executed" | "found")) => Ended::Executed,
-            (Some("not-executed"), _) | (Some("late"), Some("not-executed")) => Ended::NotExecuted,
+            (Some("not-executed" | "abandoned"), _) => Ended::NotExecuted,
             (Some("undone"), _) => Ended::Undone,
-            (Some("sending" | "unknown" | "said-absent"), _) => Ended::Not,
+            (Some("sending" | "unknown" | "said-absent" | "said-abandoned"), _) => Ended::Not,
             _ => return,
         };
         match self.claims.get_mut(name) {
-            // Nothing follows upon these.
-            Some(Told { ended: Ended::Executed | Ended::NotExecuted, .. }) => {}
+            // No state of a claim follows from these.
+            Some(KnownClaim { ended: Ended::Executed, .. }) => {}
+            Some(KnownClaim { ended: Ended::NotExecuted, .. }) if ended != Ended::Executed => {}
             Some(told) if entry.get("owner").is_none() => told.ended = ended,
             before => {
-                let requester = before.and_then(|told| told.claim.requester.clone());
-                let Some(claim) = claim_of(&entry, outstanding) else { return };
+                let requester = before.as_ref().and_then(|told| told.claim.requester.clone());
+                let sent_by = before.and_then(|told| told.claim.in_doubt()).map(|past| past.sender.clone());
+                let sender = text("journal")
+                    .and_then(JournalId::parse)
+                    .map(|journal| Sender { node: outstanding.node.clone(), journal });
+                let sender = sender.or(sent_by).unwrap_or_else(|| self.sender.clone());
+                let Some(claim) = claim_of(&entry, outstanding, sender) else { return };
                 let claim = Claim { requester: claim.requester.clone().or(requester), ..claim };
-                self.claims.insert(name.to_owned(), Told { claim, ended, at: outstanding.at });
+                self.claims.insert(name.to_owned(), KnownClaim { claim, ended, at: outstanding.at });
             }
         }
     }
 
-    /// Claims that a store has to know, by their names.
-    pub fn into_claims(self) -> impl Iterator<Item = (String, Told)> {
+    /// Returns the claims that a store must know, by their names.
+    pub fn into_claims(self) -> impl Iterator<Item = (String, KnownClaim)> {
         self.claims.into_iter().filter(|(_, told)| told.ended != Ended::Undone)
     }
 }
 
-impl Told {
-    /// Guarded: there is no such claim.
+impl KnownClaim {
+    /// Returns the steps that create the claim. Guarded: there is no such claim.
     pub fn steps(&self, environment: Environment, name: &str, terms: &Terms) -> Vec<Step> {
         let key = RecordKey { environment, kind: Kind::Claim, name: name.to_owned() };
         if self.has_ended() {
-            return vec![Step::Create { key, value: write(&self.claim), keep: self.spent(terms) }];
+            return vec![Step::Create { key, value: encode_claim(&self.claim), keep: self.spent(terms) }];
         }
         vec![
-            Step::Create { key, value: write(&self.claim), keep: Keep::Forever },
+            Step::Create { key, value: encode_claim(&self.claim), keep: Keep::Forever },
             Step::IndexAdd { index: Index::Unknown, member: name.to_owned(), due: terms.first_look },
         ]
     }
 
-    /// Where the store knows the claim, and less of it than the chain.
+    /// Returns the steps where the store knows the claim, and less of it than the log.
     pub fn over(&self, key: &RecordKey, found: &Record, claim: &Claim, terms: &Terms) -> Option<Vec<Step>> {
-        // What waits, or waited in vain, as far as the store knows, was sent since.
-        let was_sent = matches!(claim.state, State::Held | State::Declined(_));
-        if matches!(claim.state, State::Done { .. }) || !(self.has_ended() || was_sent) {
+        // A claim that the store has as held or declined was sent since; so was one that lacks the attempt.
+        let was_sent =
+            matches!(claim.state, ClaimState::Held | ClaimState::Declined(_)) || !self.is_known_to(found, claim);
+        if matches!(claim.state, ClaimState::Done { .. }) || !(self.has_ended() || was_sent) {
             return None;
         }
+        let attempts = self.claim.attempts.last().map(|told| with_told(&claim.attempts, told)).unwrap_or_default();
+        let value = encode_claim(&Claim { attempts, ..self.claim.clone() });
+        let remove = |index| Step::IndexRemove { index, member: key.name.clone() };
         if !self.has_ended() {
-            let (key, version, member) = (key.clone(), found.version, key.name.clone());
+            let (version, member) = (found.version, key.name.clone());
             return Some(vec![
-                Step::Replace { key, version, value: write(&self.claim), keep: Keep::Forever },
+                Step::Replace { key: key.clone(), version, value, keep: Keep::Forever },
+                remove(Index::Sending),
                 Step::IndexAdd { index: Index::Unknown, member, due: terms.first_look },
             ]);
         }
-        let remove = |index| Step::IndexRemove { index, member: key.name.clone() };
-        let (value, keep) = (write(&self.claim), self.spent(terms));
+        let keep = self.spent(terms);
         let replace = Step::Replace { key: key.clone(), version: found.version, value, keep };
         Some(vec![replace, remove(Index::Sending), remove(Index::Unknown)])
     }
 
-    /// Whether nobody keeps it any more.
+    /// Returns whether the store's claim has the attempt that the log tells of last.
+    fn is_known_to(&self, found: &Record, claim: &Claim) -> bool {
+        let is_being_sent = |number| matches!(claim.state, ClaimState::Sending { .. }) && found.version >= number;
+        let known = |told: &PastAttempt| {
+            let is_later = claim.attempts.iter().any(|past| past.number > told.number);
+            is_later || claim.attempt(told.number).is_some() || is_being_sent(told.number)
+        };
+        self.claim.attempts.last().is_none_or(known)
+    }
+
+    /// Returns whether the claim's retention is over.
     pub fn is_past(&self, now: StoreTime, terms: &Terms) -> bool {
         match self.spent(terms) {
             Keep::For { spent, .. } => self.has_ended() && now.since(self.at) > spent,
@@ -214,7 +241,7 @@ impl Told {
         matches!(self.ended, Ended::Executed | Ended::NotExecuted)
     }
 
-    /// Its answer is gone; that there was one is kept.
+    /// Keeps the tombstone; the answer itself is lost.
     fn spent(&self, terms: &Terms) -> Keep {
         match (&self.claim.request_id, terms.keep) {
             (None, Keep::For { .. }) => Keep::For { whole: Duration::ZERO, spent: FOR_GOOD },
@@ -226,50 +253,57 @@ impl Told {
     }
 }
 
-/// Many at one stroke.
+/// Writes many claims in one commit.
 pub fn remember(environment: Environment, names: &[&str], steps: Vec<Step>, node: &NodeId) -> Commit {
-    let entry = Entry::of(What::Remembered).with("claims", names);
+    let entry = Entry::of(EntryKind::Remembered).with("claims", names);
     Commit { environment, node: node.clone(), steps, entry: entry.to_bytes() }
 }
 
-/// The claims that stood in the way of a commit, with what the store has of them.
-pub fn in_the_way(commit: &Commit, obstacles: Vec<Obstacle>) -> Vec<(RecordKey, Record)> {
-    let known = obstacles.into_iter().filter_map(|obstacle| match (commit.steps.get(obstacle.step), obstacle.found) {
-        (Some(Step::Create { key, .. }), Found::Record(record)) => Some((key.clone(), record)),
+/// Returns the claims that conflict with a commit, with the store's records of them.
+pub fn in_the_way(commit: &Commit, conflicts: Vec<Conflict>) -> Vec<(RecordKey, Record)> {
+    let known = conflicts.into_iter().filter_map(|conflict| match (commit.steps.get(conflict.step), conflict.found) {
+        (Some(Step::Create { key, .. }), ConflictCause::Record(record)) => Some((key.clone(), record)),
         _ => None,
     });
     known.collect()
 }
 
-/// A claim that the store has whole.
+/// Returns a claim that the store has in full.
 pub fn whole(record: &Record) -> Option<Claim> {
     match &record.content {
-        Content::Whole(bytes) => super::written::read(bytes).ok(),
+        Content::Whole(bytes) => super::stored_form::decode_claim(bytes).ok(),
         Content::Spent => None,
     }
 }
 
-fn claim_of(entry: &Map<String, Value>, outstanding: &Outstanding) -> Option<Claim> {
+fn claim_of(entry: &Map<String, Value>, outstanding: &Outstanding, sender: Sender) -> Option<Claim> {
     let text = |name: &str| entry.get(name).and_then(Value::as_str);
     let what = text("what")?;
     let owner = entry.get("owner")?;
     let of_owner = |name: &str| owner.get(name).and_then(Value::as_str).map(str::to_owned);
-    let attempt = entry.get("attempt").and_then(Value::as_u64).map(Number::new).unwrap_or(outstanding.number);
+    let number = entry.get("attempt").and_then(Value::as_u64).map(Number::new).unwrap_or(outstanding.number);
+    let end = match what {
+        "executed" => AttemptEnd::Executed,
+        "not-executed" => AttemptEnd::NotExecuted { status: 0 },
+        _ => AttemptEnd::Unknown,
+    };
     let state = match what {
-        "executed" | "not-executed" => State::Done {
+        "executed" | "not-executed" => ClaimState::Done {
             executed: what == "executed",
-            answer: Answer { status: 200, headers: HeaderMap::new(), body: Bytes::new() },
+            answer: StoredAnswer { status: 200, headers: HeaderMap::new(), body: Bytes::new() },
         },
-        _ => State::Unknown {
-            attempt,
-            since: outstanding.at,
-            doubt: Doubt::Forgotten,
+        "abandoned" => ClaimState::Abandoned,
+        _ => ClaimState::Unknown {
+            doubt: DoubtCause::Forgotten,
             doubted: None,
-            sent: SentForm::forgotten(),
+            sent: SentRequest::forgotten(),
             looks: 0,
             said_absent: None,
+            said_abandoned: None,
         },
     };
+    // The reservations and destinations are lost.
+    let past = PastAttempt { number, sender, since: outstanding.at, booked: Booking::default(), end };
     Some(Claim {
         owner: Owner { issuer: of_owner("issuer")?, subject: of_owner("subject")? },
         requester: text("requester").map(str::to_owned),
@@ -278,8 +312,7 @@ fn claim_of(entry: &Map<String, Value>, outstanding: &Outstanding) -> Option<Cla
         request_id: text("requestId").and_then(RequestId::parse),
         trace: TraceId::parse(text("trace")?)?,
         hold: text("hold").and_then(HoldId::parse),
-        // The windows are forgotten, and what it paid.
-        booked: Booked::default(),
+        attempts: vec![past],
         state,
     })
 }

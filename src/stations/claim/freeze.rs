@@ -1,37 +1,71 @@
-//! What operators froze: a record for each, at which every beginning looks in its own commit.
+//! Freezes: one record each, which every beginning checks in its own commit.
 //!
-//! So it holds from the moment that it is stored, on every node, and no call that begins can miss it. What a claim has
-//! to say is said all the same.
+//! So a freeze holds from the moment it is stored, on every node, and no call that begins can miss it. Existing claims
+//! are answered all the same.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
 use super::state::Owner;
+use crate::audit::{Entry, EntryKind};
 use crate::base::ids::{Environment, OperationId};
+use crate::base::json;
 use crate::catalog::Class;
-use crate::commit::{Commit, Index, Keep, Kind, NodeId, Number, RecordKey, Step};
+use crate::ledger::{Commit, Index, Keep, Kind, NodeId, Number, RecordKey, Step};
 use crate::stations::check::Intent;
-use crate::stations::record::{Entry, What};
 
-/// The form of its record.
-const FORM: u64 = 1;
+/// The format of its record. No other is read.
+const FORMAT: u64 = 1;
 
-/// What is frozen.
+/// The scope of a freeze.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Freeze {
     /// All money of an environment.
     All,
-    /// The same, from the moment that a store was taken in from elsewhere: what was done meanwhile is not in it.
+    /// All money of an environment, because its store was restored or set back and may lack later calls.
     Restored,
-    /// One operation, whatever its class.
+    /// One operation of any class.
     Operation(OperationId),
     /// The money of one caller.
     Caller(Owner),
 }
 
-/// What is kept of a freeze besides what it freezes.
+/// The stored form of a freeze.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FreezeRecord {
+    by: String,
+    reason: String,
+    /// The records that the store lacks, where money is closed for that.
+    forgotten: Option<Forgotten>,
+}
+
+/// The nodes that still have to tell what they know, each with the number above which the store may lack commits.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Forgotten {
+    pub nodes: BTreeMap<NodeId, u64>,
+    /// The nodes' knowledge is not enough: a person must open money.
+    pub by_person: bool,
+    /// The last number of the journal from which the store was rebuilt. No money has moved since.
+    #[serde(default)]
+    pub known_up_to: Option<u64>,
+}
+
+/// Writes the record of a freeze.
+pub(super) fn written((by, reason): (&str, &str), forgotten: Option<Forgotten>) -> Bytes {
+    json::to_record(&FreezeRecord { by: by.to_owned(), reason: reason.to_owned(), forgotten }, FORMAT).into()
+}
+
+/// Reads what the store lacks from the record of [`Freeze::Restored`].
+pub(super) fn forgotten(record: &[u8]) -> Option<Forgotten> {
+    json::from_record::<FreezeRecord>(record, FORMAT).ok()?.forgotten
+}
+
+/// The author and the reason of a freeze.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frozen {
     pub by: Option<String>,
@@ -39,7 +73,7 @@ pub struct Frozen {
 }
 
 impl Freeze {
-    /// Its name in the store and in the index of all that is frozen.
+    /// Its name in the store and in the index of freezes.
     pub fn name(&self) -> String {
         match self {
             Freeze::All => "all".to_owned(),
@@ -49,7 +83,7 @@ impl Freeze {
         }
     }
 
-    /// What a name freezes. The name of an issuer holds no slash; a subject may.
+    /// Parses a name. The name of an issuer contains no slash; a subject may.
     pub fn parse(name: &str) -> Option<Freeze> {
         match name.split_once('/') {
             None if name == "all" => Some(Freeze::All),
@@ -63,7 +97,7 @@ impl Freeze {
         }
     }
 
-    /// As metrics call it.
+    /// The word in metrics.
     pub fn scope(&self) -> &'static str {
         match self {
             Freeze::All => "all",
@@ -73,7 +107,7 @@ impl Freeze {
         }
     }
 
-    /// Every scope that metrics know.
+    /// Every word in metrics.
     pub const SCOPES: [&'static str; 4] = ["all", "restored", "operation", "caller"];
 
     pub fn key(&self, environment: Environment) -> RecordKey {
@@ -81,7 +115,7 @@ impl Freeze {
     }
 }
 
-/// What must not be frozen for a call to go.
+/// The freezes that stop a call.
 pub(super) fn in_the_way_of(intent: &Intent) -> Vec<Freeze> {
     let operation = intent.operation();
     let mut all = vec![Freeze::Operation(operation.id.clone())];
@@ -91,18 +125,18 @@ pub(super) fn in_the_way_of(intent: &Intent) -> Vec<Freeze> {
     all
 }
 
-/// Guarded: it is not frozen yet.
+/// Freezes. Guarded: it is not frozen yet.
 pub fn freeze(what: &Freeze, environment: Environment, person: &Owner, reason: &str, node: &NodeId) -> Commit {
-    let value = json!({ "v": FORM, "by": person.to_string(), "reason": reason });
+    let value = written((&person.to_string(), reason), None);
     let steps = vec![
-        Step::Create { key: what.key(environment), value: Bytes::from(value.to_string()), keep: Keep::Forever },
+        Step::Create { key: what.key(environment), value, keep: Keep::Forever },
         Step::IndexAdd { index: Index::Frozen, member: what.name(), due: Duration::ZERO },
     ];
-    commit(What::Frozen, what, environment, (person, reason), steps, node)
+    commit(EntryKind::Frozen, what, environment, (person, reason), steps, node)
 }
 
-/// A store that was taken in from elsewhere, or set back: closed for money until somebody opens it. Guarded: it is
-/// closed as `before` says. `above`: numbers that the audit chain has already.
+/// Closes money because the store was restored or set back. Guarded: money is closed as `before` says. `above` has the
+/// numbers that the audit log already holds.
 pub fn restored(
     environment: Environment,
     before: Option<Number>,
@@ -112,18 +146,29 @@ pub fn restored(
 ) -> Commit {
     let what = Freeze::Restored;
     let (key, keep) = (what.key(environment), Keep::Forever);
-    let value = Bytes::from(json!({ "v": FORM, "by": by, "reason": reason }).to_string());
+    let value = written((by, reason), None);
     let record = match before {
         None => Step::Create { key, value, keep },
         Some(version) => Step::Replace { key, version, value, keep },
     };
     let add = Step::IndexAdd { index: Index::Frozen, member: what.name(), due: Duration::ZERO };
-    let entry = Entry::of(What::Frozen).with("freeze", what.name()).with("by", by).with("reason", reason);
+    let entry = Entry::of(EntryKind::Frozen).with("freeze", what.name()).with("by", by).with("reason", reason);
     let steps = vec![Step::Above(above), record, add];
     Commit { environment, node: node.clone(), steps, entry: entry.to_bytes() }
 }
 
-/// Guarded: it is frozen as that commit left it.
+/// Whether these steps do nothing but close money behind a restored store.
+pub fn only_closes(steps: &[Step]) -> bool {
+    let is_closing = |key: &RecordKey| *key == Freeze::Restored.key(key.environment);
+    steps.iter().all(|step| match step {
+        Step::Above(_) => true,
+        Step::Create { key, .. } | Step::Replace { key, .. } => is_closing(key),
+        Step::IndexAdd { index, member, .. } => *index == Index::Frozen && *member == Freeze::Restored.name(),
+        _ => false,
+    })
+}
+
+/// Unfreezes. Guarded: it is frozen by that commit.
 pub fn unfreeze(
     what: &Freeze,
     environment: Environment,
@@ -136,11 +181,11 @@ pub fn unfreeze(
         Step::Delete { key: what.key(environment), version },
         Step::IndexRemove { index: Index::Frozen, member: what.name() },
     ];
-    commit(What::Unfrozen, what, environment, (person, reason), steps, node)
+    commit(EntryKind::Unfrozen, what, environment, (person, reason), steps, node)
 }
 
 fn commit(
-    happened: What,
+    happened: EntryKind,
     what: &Freeze,
     environment: Environment,
     (person, reason): (&Owner, &str),
@@ -151,11 +196,10 @@ fn commit(
     Commit { environment, node: node.clone(), steps, entry: entry.with("reason", reason).to_bytes() }
 }
 
-/// What a record of a freeze tells. It freezes whatever it tells.
+/// Reads the record of a freeze. An unreadable record freezes all the same.
 pub fn frozen(record: &[u8]) -> Frozen {
-    let Ok(record) = serde_json::from_slice::<Value>(record) else { return Frozen::default() };
-    let text = |name: &str| record.get(name).and_then(Value::as_str).map(str::to_owned);
-    Frozen { by: text("by"), reason: text("reason") }
+    let Ok(FreezeRecord { by, reason, .. }) = json::from_record(record, FORMAT) else { return Frozen::default() };
+    Frozen { by: Some(by), reason: Some(reason) }
 }
 
 #[cfg(test)]
@@ -188,7 +232,8 @@ mod tests {
         let Some(Step::Create { value, .. }) = commit.steps.first() else { panic!("it creates its record first") };
         let told = Frozen { by: Some("people/ops-1".to_owned()), reason: Some("drill".to_owned()) };
         assert_eq!(frozen(value), told);
-        let imported = frozen(br#"{"v":1,"reason":"restored from an export","by":"sluice store import"}"#);
+        let imported =
+            frozen(br#"{"format":1,"reason":"restored from an export","by":"sluice store import","forgotten":null}"#);
         assert_eq!(imported.by.as_deref(), Some("sluice store import"));
         assert_eq!(frozen(b"of another time"), Frozen::default());
     }

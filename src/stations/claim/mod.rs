@@ -1,43 +1,61 @@
-//! One requestId has at most one effect: what a claim is, and all that can happen to it.
+//! Claims: one requestId has at most one effect.
 //!
 //! ```text
-//!   absent ──begin──▶ Sending ──2xx head──────────────▶ Done: Executed ──35 days──▶ spent
-//!     ▲                 │ │ └───a proven refusal──────▶ Done: NotExecuted ──35 days──▶ spent
-//!     │                 │ │                                ▲
-//!     ├─nothing was sent┘ └─anything else, lapsed─▶ Unknown┤ its own late answer; found upstream
-//!     └─────────nothing was executed after all─────────────┘
+//!   nothing ──begin──▶ Sending ──its answer──────────────▶ Done: executed ──35 days──▶ spent
+//!     ▲                  │ │ └────a proven refusal───────▶ Done: not executed ──35 days──▶ spent
+//!     │                  │ │                                 ▲
+//!     └─nothing was sent─┘ └─anything else, lapsed─▶ Unknown─┤ its own late answer; found upstream
+//!                        ▲                           │     └─two people: nobody will know─▶ Abandoned
+//!                        └──sent again── Absent ◀────┘ two people: it was not executed
 //! ```
 //!
-//! A call that people must release begins as Held: a hold tells of it, and from there it comes to Sending, and back
-//! where nothing was sent; or it is Declined.
+//! A call that needs approval begins as Held. Its release makes it Sending, and Held again where nothing was sent; a
+//! refusal makes it Declined.
 //!
-//! An attempt is known by the number of the commit that made it. Only its own answer moves it; what comes for another
-//! is told as [`Moved`].
+//! The number of its commit identifies an attempt. A claim keeps its attempts, each with its end. A proof that one was
+//! executed always makes the claim Done, whatever was said of that attempt and however late it comes; any other late
+//! answer changes at most the end of its own attempt.
 
-mod asked;
-mod booked;
+mod status;
+mod attempt;
+mod bookings;
 mod forgotten;
-mod found;
+mod gone;
+mod reconcile;
 mod freeze;
-mod keeping;
-mod people;
+mod commits;
+mod lease;
+mod outcomes;
+mod past_attempts;
+mod resolutions;
 mod state;
-mod written;
+mod stored_form;
+mod terms;
 
-pub use asked::{Said, said};
-pub use booked::Booked;
-pub use forgotten::{Forgotten, Tale, Told, forgot, in_the_way, remember, remembered, whole};
-pub use found::{Bearing, Looked, Otherwise, is_record_of, judge, page_of};
-pub use freeze::{Freeze, Frozen, freeze, frozen, restored, unfreeze};
-pub use keeping::{
-    Beginner, Beginning, Begun, From, Learnt, Moved, Standing, Standpoint, Terms, begin, begun, begun_after_all,
-    decline, is_settled, lapse, late, look_again, refuse, settle, settle_unclaimed, standing, wait,
+pub use attempt::{Committed, DoubtfulCommit, Proposal, Recorded, Settlement, SettlementPlace, propose};
+pub use bookings::{BookedWindow, Booking, Nonce};
+pub use commits::{
+    AttemptSource, BeginConflict, FactCorrection, Proposer, decline, look_again, refuse, standing, wait,
 };
-pub use people::{NotTaken, say_absent, say_executed};
+pub use forgotten::{
+    KnownClaim, RebuildClosing, Tale, in_the_way, never_remembered, rebuilt, remember, remembered, whole,
+};
+pub use freeze::{Forgotten, Freeze, Frozen, freeze, frozen, only_closes, restored, unfreeze};
+pub use gone::{GoneWord, gone_key, said_gone_key, say_gone};
+pub use lease::Lease;
+pub use outcomes::{
+    Settled, Superseded, is_settled, lapse, late, prove_unlisted, restore_executed, settle, settle_unclaimed,
+};
+pub use past_attempts::{AttemptEnd, Executions, PastAttempt};
+pub use reconcile::{LookupResult, RecordMismatch, RecordPage, is_record_of, judge, page_of};
+pub use resolutions::{HeardGate, JointWord, ResolveRefusal, SenderNews, say_executed, say_jointly};
 pub use state::{
-    Answer, Claim, Decline, Declined, Doubt, Event, ImpossibleEvent, Naming, Next, Nonce, Owner, SentForm, State, after,
+    Claim, ClaimEvent, ClaimState, Decline, Declined, DoubtCause, ImpossibleClaimEvent, KeyNaming, NextState, Owner,
+    SentRequest, StoredAnswer, after,
 };
-pub use written::{UnreadableClaim, read, read_event, write, write_event};
+pub use status::{ClaimStatus, Earlier, status_for};
+pub use stored_form::{StoredEvent, UnreadableClaim, decode_claim, encode_claim};
+pub use terms::Terms;
 
 #[cfg(test)]
 mod tests;

@@ -1,20 +1,26 @@
-//! The states of a claim, and the one table of what may follow what.
+//! The states of a claim, and the table of its transitions.
 
 use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
+use serde::{Deserialize, Serialize};
 
-use super::booked::Booked;
+use super::bookings::{Booking, Nonce};
+use super::past_attempts::{AttemptEnd, Executions, PastAttempt};
+use crate::audit::{Entry, EntryKind};
 use crate::base::digest::Fingerprint;
 use crate::base::ids::{HoldId, OperationId, RequestId, TraceId};
-use crate::commit::{NodeId, Number, RecordKey, StoreTime};
+use crate::base::json;
+use crate::base::word_enum::word_enum;
+use crate::ledger::{Number, RecordKey, Sender, StoreTime};
 use crate::stations::admit::Caller;
 use crate::stations::check::Intent;
 
-/// Whose claim it is: nobody else learns anything of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The owner of a claim. Nobody else learns anything of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Owner {
     pub issuer: String,
     pub subject: String,
@@ -25,164 +31,194 @@ impl Owner {
         Owner { issuer: caller.issuer().to_owned(), subject: caller.subject().to_owned() }
     }
 
-    /// Another of the same issuer.
+    /// Another subject of the same issuer.
     pub fn beside(&self, subject: &str) -> Owner {
         Owner { issuer: self.issuer.clone(), subject: subject.to_owned() }
     }
 }
 
-/// As the audit chain and operators read it. The name of an issuer holds no slash.
+/// The form in the audit log and for operators. The name of an issuer contains no slash.
 impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.issuer, self.subject)
     }
 }
 
-/// By which a node knows its own commit again when the store did not say whether it was done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Nonce(pub String);
-
 /// The record of one requestId, from first sight to stored answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Claim {
     pub owner: Owner,
     /// The person behind the owner's token, where it named one.
     pub requester: Option<String>,
     pub operation: OperationId,
     pub fingerprint: Fingerprint,
-    /// As the caller wrote it.
+    /// The requestId as the caller wrote it.
     pub request_id: Option<RequestId>,
-    /// Of the exchange that made it.
+    /// The trace of the exchange that made it.
     pub trace: TraceId,
-    /// Under which it waited for people, if it did.
+    /// The hold under which it waited, if it did.
     pub hold: Option<HoldId>,
-    /// What its attempt has booked.
-    pub booked: Booked,
-    pub state: State,
+    /// The attempts that are over or in doubt, the earliest first. The one that is being sent is in the state.
+    pub attempts: Vec<PastAttempt>,
+    pub state: ClaimState,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
-    /// It waits for people: its hold tells for what.
+impl Claim {
+    /// Returns whether the attempt of this nonce is being sent.
+    pub fn is_being_sent_as(&self, wanted: &Nonce) -> bool {
+        matches!(&self.state, ClaimState::Sending { booked, .. } if booked.holder == wanted.0)
+    }
+}
+
+impl Claim {
+    /// Returns the attempt whose outcome is unknown, where the claim's is.
+    pub fn in_doubt(&self) -> Option<&PastAttempt> {
+        self.attempts.last().filter(|attempt| attempt.end == AttemptEnd::Unknown)
+    }
+
+    pub fn attempt(&self, number: Number) -> Option<&PastAttempt> {
+        self.attempts.iter().find(|attempt| attempt.number == number)
+    }
+
+    /// Returns whether upstream itself proved for each earlier attempt that it was not executed.
+    pub fn is_proved_unexecuted(&self) -> bool {
+        self.attempts.iter().all(|attempt| attempt.end.is_proved_not_executed())
+    }
+
+    pub fn executions(&self) -> Executions {
+        let executed = self.attempts.iter().filter(|past| past.end == AttemptEnd::Executed).count();
+        let may_be = |end: &AttemptEnd| matches!(end, AttemptEnd::Unknown | AttemptEnd::Abandoned { .. });
+        match (executed, self.attempts.iter().any(|past| may_be(&past.end))) {
+            (2.., _) => Executions::Twice,
+            (1, true) => Executions::PerhapsTwice,
+            (0 | 1, _) => Executions::AtMostOnce,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
+pub enum ClaimState {
+    /// The call is held; its hold says why.
     Held,
-    /// It waited for people, and goes no further.
+    /// The call was held and then refused.
     Declined(Declined),
-    /// Its attempt is the number of the record.
+    /// The call is being sent. The record's number is the attempt.
     Sending {
-        node: NodeId,
-        nonce: Nonce,
-        /// From the commit on. When it is over, nobody waits for the node any more.
+        sender: Sender,
+        booked: Booking,
+        /// Begins with the commit; after its end nobody waits for the node.
+        #[serde(rename = "leaseMicros", with = "json::written_as::micros")]
         lease: Duration,
-        sent: SentForm,
+        sent: SentRequest,
     },
+    /// The outcome of the latest attempt is unknown.
     Unknown {
-        attempt: Number,
-        /// When the attempt was made.
-        since: StoreTime,
-        doubt: Doubt,
-        /// Since when it is in doubt; `None`: since this very record was written.
+        doubt: DoubtCause,
+        /// When the outcome became unknown; `None`: when this record was written.
+        #[serde(rename = "doubtedMicros")]
         doubted: Option<StoreTime>,
-        sent: SentForm,
-        /// How often upstream was asked what became of it.
+        sent: SentRequest,
+        /// How many lookups were made.
         looks: u32,
-        /// Who says that it was not executed, as `issuer/subject`.
+        /// The person who says that it was not executed, as `issuer/subject`.
         said_absent: Option<String>,
+        /// The person who says that nobody will ever know.
+        said_abandoned: Option<String>,
     },
+    /// Two people said that no attempt was executed: the call may be sent again.
+    Absent,
+    /// Two people said that nobody will ever know: the call is never sent again.
+    Abandoned,
     Done {
         executed: bool,
-        answer: Answer,
+        answer: StoredAnswer,
     },
 }
 
 impl Claim {
-    /// Whoever asked for it, as owner or as the person behind it; people are compared by subject, across issuers.
+    /// Returns whether this person asked for it, as owner or behind the owner's token; subjects are compared across
+    /// issuers.
     pub fn is_asked_by(&self, person: &Owner) -> bool {
         self.owner.subject == person.subject || self.requester.as_deref() == Some(person.subject.as_str())
     }
 }
 
-impl State {
+impl ClaimState {
     pub fn as_str(&self) -> &'static str {
         match self {
-            State::Held => "held",
-            State::Declined(declined) => declined.how.as_str(),
-            State::Sending { .. } => "sending",
-            State::Unknown { .. } => "unknown",
-            State::Done { executed: true, .. } => "executed",
-            State::Done { executed: false, .. } => "not-executed",
+            ClaimState::Held => "held",
+            ClaimState::Declined(declined) => declined.how.as_str(),
+            ClaimState::Sending { .. } => "sending",
+            ClaimState::Unknown { .. } => "unknown",
+            ClaimState::Absent => "absent",
+            ClaimState::Abandoned => "abandoned",
+            ClaimState::Done { executed: true, .. } => "executed",
+            ClaimState::Done { executed: false, .. } => "not-executed",
         }
     }
 }
 
-/// Why a call that waited goes no further.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The refusal of a held call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Declined {
     pub how: Decline,
-    /// What its owner is told of the reason.
+    /// The reason that its owner gets.
     pub reason: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decline {
-    Rejected,
-    Expired,
-    Cancelled,
-    Blocked,
-    /// The store may have forgotten what was said of it, or that it was sent.
-    Forgotten,
-}
-
-impl Decline {
-    pub const ALL: [Decline; 5] =
-        [Decline::Rejected, Decline::Expired, Decline::Cancelled, Decline::Blocked, Decline::Forgotten];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Decline::Rejected => "rejected",
-            Decline::Expired => "expired",
-            Decline::Cancelled => "cancelled",
-            Decline::Blocked => "blocked",
-            Decline::Forgotten => "forgotten",
-        }
+word_enum! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Decline {
+        Rejected = "rejected",
+        Expired = "expired",
+        Cancelled = "cancelled",
+        Blocked = "blocked",
+        /// The store may have lost its votes, or that it was sent.
+        Forgotten = "forgotten",
     }
 }
 
-/// By what a claim is known.
+/// The kind of a claim's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Naming {
-    /// A requestId, which its owner may choose anew.
+pub enum KeyNaming {
+    /// A requestId; its owner may choose another.
     RequestId,
-    /// Its path: there is no other name for what it asks for.
+    /// A path: the call has no other name.
     Path,
-    /// The call itself and its owner: it has a claim only because it waited for people.
+    /// A digest of the call and its owner: it has a claim only because it was held.
     Call,
 }
 
-impl Naming {
-    pub fn of(key: &RecordKey) -> Naming {
+impl KeyNaming {
+    pub fn of(key: &RecordKey) -> KeyNaming {
         match key.name.split_once('/') {
-            Some(("path", _)) => Naming::Path,
-            Some(("call", _)) => Naming::Call,
-            _ => Naming::RequestId,
+            Some(("path", _)) => KeyNaming::Path,
+            Some(("call", _)) => KeyNaming::Call,
+            _ => KeyNaming::RequestId,
         }
     }
 }
 
-/// What was sent: path and query, and the body.
-#[derive(Clone, PartialEq, Eq)]
-pub struct SentForm {
+/// The request as sent: path and query, and the body.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SentRequest {
     pub target: String,
+    #[serde(with = "json::written_as::base64")]
     pub body: Bytes,
 }
 
-impl SentForm {
-    pub fn of(intent: &Intent) -> SentForm {
-        SentForm { target: intent.target(), body: intent.body().cloned().unwrap_or_default() }
+impl SentRequest {
+    pub fn of(intent: &Intent) -> SentRequest {
+        SentRequest { target: intent.target(), body: intent.body().cloned().unwrap_or_default() }
     }
 
-    /// Of a call of which only the audit chain knows.
-    pub fn forgotten() -> SentForm {
-        SentForm { target: String::new(), body: Bytes::new() }
+    /// The placeholder for a call that only an audit log knows.
+    pub fn forgotten() -> SentRequest {
+        SentRequest { target: String::new(), body: Bytes::new() }
     }
 
     pub fn is_forgotten(&self) -> bool {
@@ -190,119 +226,174 @@ impl SentForm {
     }
 }
 
-impl fmt::Debug for SentForm {
+impl fmt::Debug for SentRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SentForm").finish_non_exhaustive()
+        f.debug_struct("SentRequest").finish_non_exhaustive()
     }
 }
 
-/// What the owner hears, now and whenever it asks again.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Answer {
+/// The stored answer, for every repeat.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoredAnswer {
     pub status: u16,
+    #[serde(with = "json::written_as::headers")]
     pub headers: HeaderMap,
+    #[serde(with = "json::written_as::base64")]
     pub body: Bytes,
 }
 
-impl fmt::Debug for Answer {
+impl fmt::Debug for StoredAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Answer").field("status", &self.status).finish_non_exhaustive()
+        f.debug_struct("StoredAnswer").field("status", &self.status).finish_non_exhaustive()
     }
 }
 
-/// Why nobody knows what became of an attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Doubt {
-    /// Upstream was silent until the deadline.
-    Silent,
-    /// The connection broke.
-    Broken,
-    /// An answer came that proves nothing.
-    Unproven,
-    /// The node that sent it said nothing more.
-    Lapsed,
-    /// The store forgot it; the audit chain knows that it was sent.
-    Forgotten,
-}
-
-impl Doubt {
-    pub const ALL: [Doubt; 5] = [Doubt::Silent, Doubt::Broken, Doubt::Unproven, Doubt::Lapsed, Doubt::Forgotten];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Doubt::Silent => "silent",
-            Doubt::Broken => "broken",
-            Doubt::Unproven => "unproven",
-            Doubt::Lapsed => "lapsed",
-            Doubt::Forgotten => "forgotten",
-        }
+word_enum! {
+    /// The causes of an unknown outcome.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum DoubtCause {
+        /// Upstream was silent until the deadline.
+        Silent = "silent",
+        /// The connection broke.
+        Broken = "broken",
+        /// The answer proves nothing.
+        Unproven = "unproven",
+        /// The answer is a success, but not the answer to this call.
+        Unbelieved = "unbelieved",
+        /// The sending node let its lease lapse.
+        Lapsed = "lapsed",
+        /// The store lost the claim; the audit log knows that it was sent.
+        Forgotten = "forgotten",
     }
 }
 
-/// What can happen to a claim.
+/// The events of a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum ClaimEvent {
     /// Upstream's 2xx head came.
-    Executed(Answer),
-    /// Upstream proved that it did nothing, and would do so again.
-    Refused(Answer),
-    /// Certainly nothing was executed, and it may be tried again: not one byte was written, or upstream said 401 or 429.
-    Undone,
-    Doubted(Doubt),
+    Executed(StoredAnswer),
+    /// Upstream proved that it did nothing.
+    Refused(StoredAnswer),
+    /// Certainly nothing was executed, and the call may be tried again. `status`: upstream refused with it (401 or 429);
+    /// `None`: no byte was written.
+    Undone {
+        status: Option<u16>,
+    },
+    Doubted(DoubtCause),
     /// A record of upstream shows that it was executed.
-    Found(Answer),
-    /// It is shown that nothing was executed.
-    ShownAbsent,
+    Found(StoredAnswer),
+    /// Two people say that it was not executed.
+    ShownAbsent {
+        said_by: [String; 2],
+    },
+    /// Two people say that nobody will ever know.
+    Abandoned {
+        said_by: [String; 2],
+    },
 }
 
-impl Event {
+impl ClaimEvent {
     pub fn as_str(&self) -> &'static str {
         match self {
-            Event::Executed(_) => "executed",
-            Event::Refused(_) => "not-executed",
-            Event::Undone => "undone",
-            Event::Doubted(_) => "unknown",
-            Event::Found(_) => "found",
-            Event::ShownAbsent => "shown-absent",
+            ClaimEvent::Executed(_) => "executed",
+            ClaimEvent::Refused(_) => "not-executed",
+            ClaimEvent::Undone { .. } => "undone",
+            ClaimEvent::Doubted(_) => "unknown",
+            ClaimEvent::Found(_) => "found",
+            ClaimEvent::ShownAbsent { .. } => "shown-absent",
+            ClaimEvent::Abandoned { .. } => "abandoned",
+        }
+    }
+
+    /// The end that the event gives to its attempt; `None` where the attempt leaves no trace.
+    pub fn end(&self) -> Option<AttemptEnd> {
+        match self {
+            ClaimEvent::Executed(_) | ClaimEvent::Found(_) => Some(AttemptEnd::Executed),
+            ClaimEvent::Refused(StoredAnswer { status, .. }) | ClaimEvent::Undone { status: Some(status) } => {
+                Some(AttemptEnd::NotExecuted { status: *status })
+            }
+            ClaimEvent::Undone { status: None } => None,
+            ClaimEvent::Doubted(_) => Some(AttemptEnd::Unknown),
+            ClaimEvent::ShownAbsent { said_by } => Some(AttemptEnd::Absent { said_by: said_by.to_vec() }),
+            ClaimEvent::Abandoned { said_by } => Some(AttemptEnd::Abandoned { said_by: said_by.to_vec() }),
         }
     }
 }
 
-/// What a claim becomes.
+/// The state that follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum NextState {
+    /// The call may be sent again.
     Absent,
-    /// It waits again, to be sent later.
+    /// The call is held again, to be sent later.
     Held,
     Done {
         executed: bool,
-        answer: Answer,
+        answer: StoredAnswer,
     },
-    Unknown(Doubt),
+    Unknown(DoubtCause),
+    Abandoned,
 }
 
-/// No such thing can happen to a claim in this state.
+/// The event is impossible in this state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ImpossibleEvent;
+pub struct ImpossibleClaimEvent;
 
-/// The table. `from_hold`: it waited for people before it was sent, and its owner asks for what became of it.
-pub fn after(state: &State, event: Event, naming: Naming, from_hold: bool) -> Result<Next, ImpossibleEvent> {
-    let is_forgotten = naming == Naming::Path && !from_hold;
+/// The table of transitions, for events of a claim's latest attempt. `from_hold`: the call was held before, and its owner
+/// polls for its outcome.
+pub fn after(
+    state: &ClaimState,
+    event: ClaimEvent,
+    naming: KeyNaming,
+    from_hold: bool,
+) -> Result<NextState, ImpossibleClaimEvent> {
+    let is_free_at_once = naming == KeyNaming::Path && !from_hold;
     match (state, event) {
-        (State::Sending { .. } | State::Unknown { .. }, Event::Executed(answer)) => {
-            Ok(Next::Done { executed: true, answer })
+        (ClaimState::Sending { .. } | ClaimState::Unknown { .. }, ClaimEvent::Executed(answer)) => {
+            Ok(NextState::Done { executed: true, answer })
         }
-        (State::Sending { .. } | State::Unknown { .. }, Event::Refused(_)) if is_forgotten => Ok(Next::Absent),
-        (State::Sending { .. } | State::Unknown { .. }, Event::Refused(answer)) => {
-            Ok(Next::Done { executed: false, answer })
+        (ClaimState::Sending { .. } | ClaimState::Unknown { .. }, ClaimEvent::Refused(_)) if is_free_at_once => {
+            Ok(NextState::Absent)
         }
-        (State::Sending { .. } | State::Unknown { .. }, Event::Undone) if from_hold => Ok(Next::Held),
-        (State::Sending { .. } | State::Unknown { .. }, Event::Undone) => Ok(Next::Absent),
-        (State::Sending { .. }, Event::Doubted(doubt)) => Ok(Next::Unknown(doubt)),
-        (State::Unknown { .. }, Event::Found(answer)) => Ok(Next::Done { executed: true, answer }),
-        (State::Unknown { .. }, Event::ShownAbsent) => Ok(Next::Absent),
-        (State::Sending { .. }, Event::Found(_) | Event::ShownAbsent)
-        | (State::Unknown { .. }, Event::Doubted(_))
-        | (State::Held | State::Declined(_) | State::Done { .. }, _) => Err(ImpossibleEvent),
+        (ClaimState::Sending { .. } | ClaimState::Unknown { .. }, ClaimEvent::Refused(answer)) => {
+            Ok(NextState::Done { executed: false, answer })
+        }
+        (ClaimState::Sending { .. } | ClaimState::Unknown { .. }, ClaimEvent::Undone { .. }) if from_hold => {
+            Ok(NextState::Held)
+        }
+        (ClaimState::Sending { .. } | ClaimState::Unknown { .. }, ClaimEvent::Undone { .. }) => Ok(NextState::Absent),
+        (ClaimState::Sending { .. }, ClaimEvent::Doubted(doubt)) => Ok(NextState::Unknown(doubt)),
+        (ClaimState::Unknown { .. }, ClaimEvent::Found(answer)) => Ok(NextState::Done { executed: true, answer }),
+        (ClaimState::Unknown { .. }, ClaimEvent::ShownAbsent { .. }) => Ok(NextState::Absent),
+        (ClaimState::Unknown { .. }, ClaimEvent::Abandoned { .. }) => Ok(NextState::Abandoned),
+        (
+            ClaimState::Sending { .. },
+            ClaimEvent::Found(_) | ClaimEvent::ShownAbsent { .. } | ClaimEvent::Abandoned { .. },
+        )
+        | (ClaimState::Unknown { .. }, ClaimEvent::Doubted(_))
+        | (
+            ClaimState::Held
+            | ClaimState::Declined(_)
+            | ClaimState::Absent
+            | ClaimState::Abandoned
+            | ClaimState::Done { .. },
+            _,
+        ) => Err(ImpossibleClaimEvent),
     }
+}
+
+/// An entry on a claim and one attempt of it.
+pub(super) fn entry(what: EntryKind, key: &RecordKey, claim: &Claim, attempt: Number) -> Entry {
+    let entry = match &claim.hold {
+        Some(hold) => Entry::of(what).with("hold", hold.as_str()),
+        None => Entry::of(what),
+    };
+    entry
+        .claim(key, claim.request_id.as_ref())
+        .operation(&claim.operation)
+        .owner(&claim.owner.issuer, &claim.owner.subject)
+        .fingerprint(claim.fingerprint)
+        .trace(&claim.trace)
+        .attempt(attempt)
 }

@@ -1,4 +1,4 @@
-//! A call that waits for people: what a hold is, and all that can happen to it.
+//! Holds: calls that wait for people.
 //!
 //! ```text
 //!              ┌───────────────more people are asked for──┐
@@ -11,25 +11,29 @@
 //!                                       Rejected, Cancelled, Expired
 //! ```
 //!
-//! A vote is for the bytes that its voter saw: it names their fingerprint. What is released is decided anew, by the rules
-//! and groups of that moment, and read again from the bytes that were stored. Nobody agrees to what they asked for,
-//! nor does anybody in their place.
+//! A vote binds to the bytes that its voter saw, by their fingerprint. A release decides anew, by the rules and groups
+//! of that moment, on the call read again from its stored bytes. Nobody approves their own request, nor does a stand-in
+//! for them.
 
-mod again;
-mod keeping;
-mod people;
+mod rebuild;
+mod commits;
+mod owners;
+mod voting;
 mod stand_ins;
 mod state;
-mod words;
-mod written;
+mod summary;
+mod stored_form;
 
-pub use again::{read_again, read_bytes};
-pub use keeping::{Here, approve_again, decline, forget, hold, note, released, remind, reopen, vote, withdraw};
-pub use people::{Hearing, Owners, Say, Stuck, Unheard, may_say, member_of};
-pub use stand_ins::{NotNamed, StandIn, StandIns};
-pub use state::{Event, Hold, ImpossibleEvent, Note, State, Vote, after};
-pub use words::in_words;
-pub use written::{UnreadableHold, read, write};
+pub use commits::{
+    approve_again, decline, end_orphan, forget, hold, note, overtaken, released, remind, reopen, vote, withdraw,
+};
+pub use owners::{Owners, member_of};
+pub use rebuild::{read_again, read_bytes};
+pub use stand_ins::{StandIn, StandInError, StandIns};
+pub use state::{Hold, HoldEvent, HoldNote, HoldState, ImpossibleHoldEvent, Vote, after};
+pub use stored_form::{UnreadableHold, decode_hold, encode_hold};
+pub use summary::in_words;
+pub use voting::{Stuck, VoteAction, VoteContext, VoteRefusal, may_say};
 
 #[cfg(test)]
 mod tests;

@@ -1,52 +1,67 @@
-//! Who votes in another's place, for a time.
+//! Stand-ins: people who vote in a member's place for a time.
 //!
-//! A member names another person. From then on that person may fill the member's seat: theirs or their own, one of them
-//! within an approval; and the member sits once, whoever of the two agrees. Nobody speaks for those who asked for a call,
-//! and nobody who asked for it speaks for others. A stand-in passes nothing on: whom they name fills their own seat.
+//! A member names a person. From then on that person may vote in the member's place or in their own, one of the two
+//! within an approval; the member's vote counts once, whoever of the two gives it. Nobody votes for the requesters of a
+//! call, and no requester votes for others. A stand-in cannot name another in turn.
 //!
-//! All that stand in an environment are one record: a vote and a release read it, and their commits guard its version.
+//! All stand-ins of an environment are one record: votes and releases read it, and their commits guard its version.
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
-use super::people::member_of;
-use super::written::UnreadableHold;
+use super::owners::member_of;
+use crate::audit::{Entry, EntryKind};
 use crate::base::ids::Environment;
-use crate::commit::{Commit, Content, Keep, Kind, NodeId, Number, Record, RecordKey, Step, StoreTime};
+use crate::base::json;
+use crate::ledger::{Commit, Content, Keep, Kind, NodeId, Number, Record, RecordKey, Step, StoreTime};
 use crate::stations::claim::Owner;
-use crate::stations::record::{Entry, What};
 
-/// The form of the record. A newer one is refused.
-const FORM: u64 = 1;
-/// Nobody is stood in for longer at one stroke.
+/// The format of the record. No other is read.
+const FORMAT: u64 = 1;
+/// The longest period of one stand-in.
 pub const LONGEST: Duration = Duration::from_secs(31 * 24 * 3600);
-/// As many stand at one time in an environment.
-const MOST: usize = 200;
+/// The most stand-ins of an environment.
+const MAX_STAND_INS: usize = 200;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct StandIn {
     pub member: Owner,
-    /// Who votes in their place.
+    /// The person who votes in the member's place.
     pub person: Owner,
+    #[serde(rename = "fromMicros")]
     pub from: StoreTime,
+    #[serde(rename = "untilMicros")]
     pub until: StoreTime,
     pub reason: String,
 }
 
-/// Why a person is not named.
+/// The stored form.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StandInsRecord {
+    all: Vec<StandIn>,
+}
+
+/// A record that is not a list of stand-ins in this version's format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the record of stand-ins cannot be read by this version")]
+pub struct UnreadableStandIns;
+
+/// The reasons why a stand-in is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotNamed {
-    /// A person is their own.
+pub enum StandInError {
+    /// Members cannot name themselves.
     Oneself,
-    /// It ends before it begins, or is over already.
+    /// The period ends before it begins, or is over.
     Over,
     TooLong,
     TooMany,
 }
 
-/// All that are named in an environment.
+/// The stand-ins of an environment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StandIns {
     all: Vec<StandIn>,
@@ -61,33 +76,6 @@ impl StandIn {
     fn is_of(&self, member: &Owner, person: &Owner) -> bool {
         self.member == *member && self.person == *person
     }
-
-    fn told(&self) -> Value {
-        let who = |who: &Owner| json!({ "issuer": who.issuer, "subject": who.subject });
-        json!({
-            "member": who(&self.member),
-            "person": who(&self.person),
-            "fromMicros": self.from.as_micros(),
-            "untilMicros": self.until.as_micros(),
-            "reason": self.reason,
-        })
-    }
-
-    fn read(value: &Value) -> Option<StandIn> {
-        let text = |value: &Value, name: &str| Some(value.get(name)?.as_str()?.to_owned());
-        let who = |name: &str| {
-            let who = value.get(name)?;
-            Some(Owner { issuer: text(who, "issuer")?, subject: text(who, "subject")? })
-        };
-        let time = |name: &str| Some(StoreTime::of_micros(value.get(name)?.as_i64()?));
-        Some(StandIn {
-            member: who("member")?,
-            person: who("person")?,
-            from: time("fromMicros")?,
-            until: time("untilMicros")?,
-            reason: text(value, "reason")?,
-        })
-    }
 }
 
 impl StandIns {
@@ -95,32 +83,27 @@ impl StandIns {
         RecordKey { environment, kind: Kind::StandIns, name: "all".to_owned() }
     }
 
-    pub fn read(record: Option<&Record>) -> Result<StandIns, UnreadableHold> {
-        let unreadable = UnreadableHold("who stands in for whom is not as this version writes it");
+    pub fn read(record: Option<&Record>) -> Result<StandIns, UnreadableStandIns> {
+        let unreadable = UnreadableStandIns;
         let Some(record) = record else { return Ok(StandIns::default()) };
         let Content::Whole(bytes) = &record.content else { return Err(unreadable) };
-        let value: Value = serde_json::from_slice(bytes).map_err(|_| unreadable.clone())?;
-        if value.get("form").and_then(Value::as_u64) != Some(FORM) {
-            return Err(unreadable);
-        }
-        let all = value.get("all").and_then(Value::as_array).ok_or(unreadable.clone())?;
-        let all: Option<Vec<StandIn>> = all.iter().map(StandIn::read).collect();
-        Ok(StandIns { all: all.ok_or(unreadable)?, version: Some(record.version) })
+        let StandInsRecord { all } = json::from_record(bytes, FORMAT).map_err(|_| unreadable)?;
+        Ok(StandIns { all, version: Some(record.version) })
     }
 
-    /// Those that are not over, the earliest end first.
+    /// Returns the current and future stand-ins, the earliest end first.
     pub fn standing(&self, now: StoreTime) -> Vec<&StandIn> {
         let mut standing: Vec<&StandIn> = self.all.iter().filter(|one| now < one.until).collect();
         standing.sort_by_key(|one| one.until);
         standing
     }
 
-    /// For whom a person stands in now.
+    /// Returns the members for whom a person stands in now.
     pub fn members(&self, person: &Owner, now: StoreTime) -> impl Iterator<Item = &Owner> {
         self.all.iter().filter(move |one| one.person == *person && one.is_on(now)).map(|one| &one.member)
     }
 
-    /// That these people still stand in for whomever they do now; nothing where none of them does.
+    /// Guards that these people still stand in for their members; empty where none does.
     pub fn guards<'p>(
         &self,
         environment: Environment,
@@ -133,35 +116,35 @@ impl StandIns {
         vec![Step::Version { key: StandIns::key(environment), version }, Step::Before(until)]
     }
 
-    /// A member names a person, or names them for another time. Guarded: all others stand as they did.
+    /// Names a person, or changes the period. Guarded: no other stand-in changed meanwhile.
     pub fn name(
         &self,
         named: StandIn,
         now: StoreTime,
         environment: Environment,
         node: &NodeId,
-    ) -> Result<Commit, NotNamed> {
+    ) -> Result<Commit, StandInError> {
         if named.member.subject == named.person.subject {
-            return Err(NotNamed::Oneself);
+            return Err(StandInError::Oneself);
         }
         if named.until <= now || named.until <= named.from {
-            return Err(NotNamed::Over);
+            return Err(StandInError::Over);
         }
         if named.until > named.from.max(now).plus(LONGEST) || named.from > now.plus(LONGEST) {
-            return Err(NotNamed::TooLong);
+            return Err(StandInError::TooLong);
         }
         let others = self.all.iter().filter(|one| now < one.until && !one.is_of(&named.member, &named.person));
         let mut all: Vec<StandIn> = others.cloned().collect();
-        if all.len() >= MOST {
-            return Err(NotNamed::TooMany);
+        if all.len() >= MAX_STAND_INS {
+            return Err(StandInError::TooMany);
         }
-        let entry = entry(What::StandIn, &named.member, &named).with("reason", named.reason.as_str());
+        let entry = entry(EntryKind::StandIn, &named.member, &named).with("reason", named.reason.as_str());
         let entry = entry.with("fromMicros", named.from.as_micros()).with("untilMicros", named.until.as_micros());
         all.push(named);
-        Ok(self.commit(&all, &entry, environment, node))
+        Ok(self.commit(all, &entry, environment, node))
     }
 
-    /// A person stands in for a member no longer; nothing if they did not.
+    /// Revokes a stand-in; `None` where there is none.
     pub fn revoke(
         &self,
         (member, person): (&Owner, &Owner),
@@ -172,13 +155,12 @@ impl StandIns {
     ) -> Option<Commit> {
         let revoked = self.all.iter().find(|one| now < one.until && one.is_of(member, person))?;
         let others = self.all.iter().filter(|one| now < one.until && !one.is_of(member, person));
-        let entry = entry(What::StandInRevoked, by, revoked).with("reason", reason);
-        Some(self.commit(&others.cloned().collect::<Vec<_>>(), &entry, environment, node))
+        let entry = entry(EntryKind::StandInRevoked, by, revoked).with("reason", reason);
+        Some(self.commit(others.cloned().collect(), &entry, environment, node))
     }
 
-    fn commit(&self, all: &[StandIn], entry: &Entry, environment: Environment, node: &NodeId) -> Commit {
-        let all: Vec<Value> = all.iter().map(StandIn::told).collect();
-        let value = Bytes::from(json!({ "form": FORM, "all": all }).to_string());
+    fn commit(&self, all: Vec<StandIn>, entry: &Entry, environment: Environment, node: &NodeId) -> Commit {
+        let value = json::to_record(&StandInsRecord { all }, FORMAT).into();
         let (key, keep) = (StandIns::key(environment), Keep::Forever);
         let step = match self.version {
             None => Step::Create { key, value, keep },
@@ -188,13 +170,16 @@ impl StandIns {
     }
 }
 
-fn entry(what: What, by: &Owner, of: &StandIn) -> Entry {
+fn entry(what: EntryKind, by: &Owner, of: &StandIn) -> Entry {
     let StandIn { member, person, .. } = of;
     Entry::of(what).by(&by.issuer, &by.subject).with("member", member_of(member)).with("person", member_of(person))
 }
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
+    use serde_json::{Value, json};
+
     use super::*;
 
     const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -249,17 +234,17 @@ mod tests {
     fn nobody_is_named_forever_or_for_themselves() {
         let node = NodeId::parse("gate").unwrap();
         let name = |one: StandIn| StandIns::default().name(one, at(10), Environment::Production, &node).map(|_| ());
-        assert_eq!(name(named("ann", "ann", 10, 12)), Err(NotNamed::Oneself));
-        assert_eq!(name(named("ann", "bob", 9, 10)), Err(NotNamed::Over));
-        assert_eq!(name(named("ann", "bob", 12, 12)), Err(NotNamed::Over));
+        assert_eq!(name(named("ann", "ann", 10, 12)), Err(StandInError::Oneself));
+        assert_eq!(name(named("ann", "bob", 9, 10)), Err(StandInError::Over));
+        assert_eq!(name(named("ann", "bob", 12, 12)), Err(StandInError::Over));
         assert_eq!(name(named("ann", "bob", 10, 41)), Ok(()));
-        assert_eq!(name(named("ann", "bob", 10, 42)), Err(NotNamed::TooLong));
-        assert_eq!(name(named("ann", "bob", 0, 42)), Err(NotNamed::TooLong));
-        assert_eq!(name(named("ann", "bob", 42, 43)), Err(NotNamed::TooLong));
-        let all = (0..MOST).map(|n| named("ann", &format!("p-{n}"), 1, 20)).collect();
+        assert_eq!(name(named("ann", "bob", 10, 42)), Err(StandInError::TooLong));
+        assert_eq!(name(named("ann", "bob", 0, 42)), Err(StandInError::TooLong));
+        assert_eq!(name(named("ann", "bob", 42, 43)), Err(StandInError::TooLong));
+        let all = (0..MAX_STAND_INS).map(|n| named("ann", &format!("p-{n}"), 1, 20)).collect();
         let full = StandIns { all, version: None };
         let name = |person: &str| full.name(named("ann", person, 10, 12), at(10), Environment::Production, &node);
-        assert_eq!(name("bob"), Err(NotNamed::TooMany));
+        assert_eq!(name("bob"), Err(StandInError::TooMany));
         assert!(name("p-3").is_ok());
     }
 
@@ -291,7 +276,7 @@ mod tests {
 
     #[test]
     fn what_another_version_wrote_is_refused() {
-        for text in ["", "{}", r#"{"form":2,"all":[]}"#, r#"{"form":1}"#, r#"{"form":1,"all":[{}]}"#] {
+        for text in ["", "{}", r#"{"format":2,"all":[]}"#, r#"{"format":1}"#, r#"{"format":1,"all":[{}]}"#] {
             let content = Content::Whole(Bytes::copy_from_slice(text.as_bytes()));
             assert!(StandIns::read(Some(&Record { version: Number::new(1), at: at(0), content })).is_err(), "{text}");
         }

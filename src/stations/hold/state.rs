@@ -1,130 +1,147 @@
-//! The states of a hold, and the one table of what may follow what.
+//! The states of a hold, and the table of its transitions.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, Method};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::people::{Hearing, Owners, member_of};
+use super::owners::Owners;
 use crate::base::digest::Fingerprint;
 use crate::base::ids::{HoldId, OperationId, RequestId, TraceId};
-use crate::commit::StoreTime;
-use crate::policy::Voices;
-use crate::stations::admit::Known;
-use crate::stations::claim::{Decline, Declined, Owner, SentForm};
-use crate::stations::decide::Consent;
+use crate::base::json;
+use crate::ledger::StoreTime;
+use crate::stations::admit::KnownCaller;
+use crate::stations::claim::{Decline, Declined, Owner, SentRequest};
 
-/// The record of a call that waits for people: all that is needed to judge it and to send it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The record of a held call: everything that judging and sending it needs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Hold {
     pub id: HoldId,
     /// The name of its claim.
     pub claim: String,
-    /// Who asked for it.
-    pub by: Known,
+    /// The caller.
+    pub by: KnownCaller,
     pub operation: OperationId,
+    #[serde(with = "json::written_as::method")]
     pub method: Method,
     pub request_id: Option<RequestId>,
     pub fingerprint: Fingerprint,
-    /// The exact bytes that are to be sent.
-    pub sent: SentForm,
+    /// The exact bytes to send.
+    pub sent: SentRequest,
     /// The caller's headers that go along.
+    #[serde(with = "json::written_as::headers")]
     pub headers: HeaderMap,
     pub trace: TraceId,
-    /// Why it waits, as its caller is told.
+    /// The reasons why it is held, as its caller gets them.
     pub reasons: Vec<Value>,
-    /// The approvals that were asked for.
+    /// The approvals that it needs.
     pub asked: BTreeSet<Arc<str>>,
     pub votes: Vec<Vote>,
-    pub notes: Vec<Note>,
-    /// `None`: when this very record was written.
+    pub notes: Vec<HoldNote>,
+    /// When it began; `None`: when this record was written.
+    #[serde(rename = "createdMicros")]
     pub created: Option<StoreTime>,
-    /// How long people may take.
+    /// How long people have to decide.
+    #[serde(rename = "lastsSecs", with = "json::written_as::secs")]
     pub lasts: Duration,
-    /// How often it was sent in vain.
+    /// How many sends failed.
     pub tries: u32,
-    /// Whether people were reminded that it expires soon.
+    /// Whether people were reminded of its expiry.
     pub reminded: bool,
-    pub state: State,
+    pub state: HoldState,
 }
 
-/// One person's word for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One person's vote.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Vote {
     pub person: Owner,
     pub comment: Option<String>,
+    #[serde(rename = "atMicros")]
     pub at: StoreTime,
 }
 
-/// What a person remarked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
+/// One person's remark.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HoldNote {
     pub person: Owner,
     pub text: String,
+    #[serde(rename = "atMicros")]
     pub at: StoreTime,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub enum HoldState {
     Pending,
     Approved,
-    /// From here the claim tells the rest.
+    /// The claim tells the rest.
     Released,
     Declined(Declined),
 }
 
-impl State {
+impl HoldState {
     pub fn as_str(&self) -> &'static str {
         match self {
-            State::Pending => "pending",
-            State::Approved => "approved",
-            State::Released => "released",
-            State::Declined(declined) => declined.how.as_str(),
+            HoldState::Pending => "pending",
+            HoldState::Approved => "approved",
+            HoldState::Released => "released",
+            HoldState::Declined(declined) => declined.how.as_str(),
         }
     }
 
-    /// Whether anything is still to be decided about it.
+    /// Returns whether a decision is still to come.
     pub fn is_open(&self) -> bool {
-        matches!(self, State::Pending | State::Approved)
+        matches!(self, HoldState::Pending | HoldState::Approved)
     }
 }
 
-/// What can happen to a hold.
+/// The events of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum HoldEvent {
     /// The vote that completes every approval.
     Completed,
     /// Rejected, cancelled, expired; or blocked by today's rules.
     Declined(Decline),
     Released,
-    /// Today's rules or groups ask for more people.
+    /// Today's rules or groups need more approvals.
     Reopened,
-    /// It certainly was not sent.
+    /// The call was certainly not sent.
     NotSent,
 }
 
-/// No such thing can happen to a hold in this state.
+/// The event is impossible in this state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ImpossibleEvent;
+pub struct ImpossibleHoldEvent;
 
-/// The table.
-pub fn after(state: &State, event: Event, reason: Option<String>) -> Result<State, ImpossibleEvent> {
+/// The table of transitions.
+pub fn after(state: &HoldState, event: HoldEvent, reason: Option<String>) -> Result<HoldState, ImpossibleHoldEvent> {
     match (state, event) {
-        (State::Pending, Event::Completed) | (State::Released, Event::NotSent) => Ok(State::Approved),
-        (State::Approved, Event::Released) => Ok(State::Released),
-        (State::Approved, Event::Reopened) => Ok(State::Pending),
-        (State::Pending, Event::Declined(Decline::Blocked) | Event::Released | Event::Reopened | Event::NotSent)
-        | (State::Approved, Event::Completed | Event::NotSent)
-        | (State::Released, Event::Completed | Event::Declined(_) | Event::Released | Event::Reopened)
-        | (State::Declined(_), _) => Err(ImpossibleEvent),
-        (State::Pending | State::Approved, Event::Declined(how)) => Ok(State::Declined(Declined { how, reason })),
+        (HoldState::Pending, HoldEvent::Completed) | (HoldState::Released, HoldEvent::NotSent) => {
+            Ok(HoldState::Approved)
+        }
+        (HoldState::Approved, HoldEvent::Released) => Ok(HoldState::Released),
+        (HoldState::Approved, HoldEvent::Reopened) => Ok(HoldState::Pending),
+        (HoldState::Pending, HoldEvent::Released | HoldEvent::Reopened | HoldEvent::NotSent)
+        | (HoldState::Approved, HoldEvent::Completed | HoldEvent::NotSent)
+        | (
+            HoldState::Released,
+            HoldEvent::Completed | HoldEvent::Declined(_) | HoldEvent::Released | HoldEvent::Reopened,
+        )
+        | (HoldState::Declined(_), _) => Err(ImpossibleHoldEvent),
+        (HoldState::Pending | HoldState::Approved, HoldEvent::Declined(how)) => {
+            Ok(HoldState::Declined(Declined { how, reason }))
+        }
     }
 }
 
 impl Hold {
-    /// When it expires, by the store's clock; `at`: when its record was written.
+    /// The expiry by the store's clock; `at` is when its record was written.
     pub fn deadline(&self, at: StoreTime) -> StoreTime {
         self.created(at).plus(self.lasts)
     }
@@ -137,22 +154,10 @@ impl Hold {
         Owner { issuer: self.by.issuer.clone(), subject: self.by.subject.clone() }
     }
 
-    /// Whoever asked for it, as caller, as the person behind it or as their owner; people are compared by subject, across
-    /// issuers.
+    /// Returns whether this person asked for it: as caller, behind the caller's token, or as an owner. Subjects are
+    /// compared across issuers.
     pub fn is_asked_by(&self, person: &str, owners: &Owners) -> bool {
         let asked = [Some(self.by.subject.as_str()), self.by.requester.as_deref()];
         asked.into_iter().flatten().any(|one| one == person || owners.owns(&self.by.issuer, one, person))
-    }
-
-    /// What people said of it, as it counts.
-    pub fn consent(&self, hearing: &Hearing<'_>) -> Consent {
-        let (mut subjects, mut people) = (BTreeSet::new(), Voices::new());
-        for Vote { person, .. } in &self.votes {
-            let voice = hearing.voice(self, person);
-            if !voice.is_empty() && subjects.insert(person.subject.as_str()) {
-                people.insert(member_of(person), voice);
-            }
-        }
-        Consent { fingerprint: self.fingerprint, asked: self.asked.clone(), people }
     }
 }

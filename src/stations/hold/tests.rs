@@ -13,11 +13,13 @@ use super::*;
 use crate::base::digest::Fingerprint;
 use crate::base::ids::{Environment, HoldId, OperationId, RequestId, TraceId};
 use crate::catalog::{Catalog, SchemaFiles};
-use crate::commit::{Commit, Content, Index, Keep, Kind, NodeId, Number, Record, RecordKey, Step, StoreTime};
-use crate::policy::{Facts, Known as KnownNames, Policies, Rules, read as read_policies};
-use crate::stations::admit::Known;
-use crate::stations::claim::{Decline, Declined, Owner, SentForm, Terms};
-use crate::stations::decide::{Again, Consent, decide_again};
+use crate::ledger::{
+    Commit, Content, Index, Keep, Kind, NodeId, Number, Record, RecordKey, Step, StoreTime, Versioned,
+};
+use crate::policy::{Facts, KnownNames, Policies, Rules, read_policies};
+use crate::stations::admit::KnownCaller;
+use crate::stations::claim::{Decline, Declined, Owner, SentRequest, Terms};
+use crate::stations::decide::{Consent, ReleaseDecision, decide_release};
 
 const RULES: &str = r#"
 [[rule]]
@@ -56,9 +58,9 @@ fn policies(text: &str) -> Policies {
     read_policies(&[("x.toml".to_owned(), text.to_owned())], &known).unwrap().policies
 }
 
-fn by(subject: &str) -> Known {
+fn by(subject: &str) -> KnownCaller {
     let requester = Some("ann".to_owned());
-    Known { issuer: "main".to_owned(), subject: subject.to_owned(), requester, roles: BTreeSet::new() }
+    KnownCaller { issuer: "main".to_owned(), subject: subject.to_owned(), requester, roles: BTreeSet::new() }
 }
 
 fn body(amount: &str) -> Bytes {
@@ -81,7 +83,7 @@ fn waits(amount: &str) -> Hold {
         method: Method::POST,
         request_id: RequestId::parse("r-1"),
         fingerprint: intent.fingerprint(),
-        sent: SentForm { target, body },
+        sent: SentRequest { target, body },
         headers,
         trace: TraceId::parse("t-1").unwrap(),
         reasons: vec![json!({ "rule": "larger", "text": "held" })],
@@ -92,7 +94,7 @@ fn waits(amount: &str) -> Hold {
         lasts: Duration::from_secs(8 * 3600),
         tries: 0,
         reminded: false,
-        state: State::Pending,
+        state: HoldState::Pending,
     }
 }
 
@@ -104,22 +106,22 @@ fn vote_of(issuer: &str, subject: &str) -> Vote {
     Vote { person: person(issuer, subject), comment: Some("seen".to_owned()), at: StoreTime::of_micros(7) }
 }
 
-fn states() -> [State; 8] {
-    let [a, b, c, d, e] = Decline::ALL.map(|how| State::Declined(Declined { how, reason: Some("why".to_owned()) }));
-    [State::Pending, State::Approved, State::Released, a, b, c, d, e]
+fn states() -> [HoldState; 8] {
+    let [a, b, c, d, e] = Decline::ALL.map(|how| HoldState::Declined(Declined { how, reason: Some("why".to_owned()) }));
+    [HoldState::Pending, HoldState::Approved, HoldState::Released, a, b, c, d, e]
 }
 
 #[test]
 fn every_event_has_its_place_in_every_state_or_none() {
-    let declined = Decline::ALL.map(Event::Declined);
-    let others = [Event::Completed, Event::Released, Event::Reopened, Event::NotSent];
-    let row = |state: &State| {
+    let declined = Decline::ALL.map(HoldEvent::Declined);
+    let others = [HoldEvent::Completed, HoldEvent::Released, HoldEvent::Reopened, HoldEvent::NotSent];
+    let row = |state: &HoldState| {
         let events = others.into_iter().chain(declined);
         let word = |event| after(state, event, None).map_or("-".to_owned(), |state| state.as_str().to_owned());
         events.map(word).collect::<Vec<_>>().join(" ")
     };
     let [pending, approved, released, over @ ..] = states();
-    assert_eq!(row(&pending), "approved - - - rejected expired cancelled - forgotten");
+    assert_eq!(row(&pending), "approved - - - rejected expired cancelled blocked forgotten");
     assert_eq!(row(&approved), "- released pending - rejected expired cancelled blocked forgotten");
     assert_eq!(row(&released), "- - - approved - - - - -");
     for state in over {
@@ -132,21 +134,39 @@ fn holds_are_read_as_they_were_written_and_newer_ones_are_refused() {
     for state in states() {
         let mut hold = Hold { state, created: Some(StoreTime::of_micros(5)), tries: 3, reminded: true, ..waits("500") };
         hold.votes.push(vote_of("people", "ops-1"));
-        hold.notes.push(Note { person: person("people", "ops-1"), text: "é".to_owned(), at: StoreTime::of_micros(9) });
-        let written = write(&hold);
-        assert_eq!(read(&written), Ok(hold));
-        let newer = String::from_utf8(written.to_vec()).unwrap().replace("\"form\":1", "\"form\":2");
-        assert_eq!(read(newer.as_bytes()), Err(UnreadableHold("a newer version of Sluice wrote it")));
+        hold.notes.push(HoldNote {
+            person: person("people", "ops-1"),
+            text: "é".to_owned(),
+            at: StoreTime::of_micros(9),
+        });
+        let written = encode_hold(&hold);
+        assert_eq!(decode_hold(&written), Ok(hold));
+        let newer = String::from_utf8(written.to_vec()).unwrap().replace("\"format\":1", "\"format\":2");
+        let fault = UnreadableHold("format 2 is not readable here; this build reads 1".to_owned());
+        assert_eq!(decode_hold(newer.as_bytes()), Err(fault));
         for cut in [0, 1, written.len() / 2, written.len() - 1] {
-            assert!(read(&written[..cut]).is_err());
+            assert!(decode_hold(&written[..cut]).is_err());
         }
     }
 }
 
+/// A change here needs a new number of the format.
+#[test]
+fn the_stored_form_of_a_hold_stays_as_it_is() {
+    let reason = Some("why".to_owned());
+    let declined = HoldState::Declined(Declined { how: Decline::Rejected, reason });
+    let mut hold = Hold { state: declined, created: Some(StoreTime::of_micros(5)), ..waits("500") };
+    hold.votes.push(vote_of("people", "ops-1"));
+    hold.notes.push(HoldNote { person: person("people", "ops-1"), text: "x".to_owned(), at: StoreTime::of_micros(9) });
+    let written =
+        [encode_hold(&hold), encode_hold(&waits("500"))].map(|bytes| String::from_utf8(bytes.to_vec()).unwrap());
+    insta::assert_snapshot!(written.join("\n"));
+}
+
 static NOBODY: LazyLock<StandIns> = LazyLock::new(StandIns::default);
 
-fn hearing<'h>(rules: &'h Rules, owners: &'h Owners) -> Hearing<'h> {
-    Hearing { rules, owners, stand_ins: &NOBODY, now: StoreTime::of_micros(1) }
+fn hearing<'h>(rules: &'h Rules, owners: &'h Owners) -> VoteContext<'h> {
+    VoteContext { rules, owners, stand_ins: &NOBODY, now: StoreTime::of_micros(1) }
 }
 
 fn consent(hold: &Hold) -> Consent {
@@ -154,11 +174,17 @@ fn consent(hold: &Hold) -> Consent {
 }
 
 /// What could be said of a hold by this person.
-fn heard(hold: &Hold, say: Say, who: &Owner, seen: Option<Fingerprint>, now: i64) -> Result<(), Unheard> {
+fn vote_result(
+    hold: &Hold,
+    say: VoteAction,
+    who: &Owner,
+    seen: Option<Fingerprint>,
+    now: i64,
+) -> Result<(), VoteRefusal> {
     let policies = policies(RULES);
     let (owners, stand_ins) = (Owners::default(), StandIns::default());
     let now = StoreTime::of_micros(now);
-    let hearing = Hearing { rules: &policies.rules, owners: &owners, stand_ins: &stand_ins, now };
+    let hearing = VoteContext { rules: &policies.rules, owners: &owners, stand_ins: &stand_ins, now };
     may_say((hold, StoreTime::of_micros(0)), say, who, seen, &hold.asked, &hearing)
 }
 
@@ -166,24 +192,27 @@ fn heard(hold: &Hold, say: Say, who: &Owner, seen: Option<Fingerprint>, now: i64
 fn only_those_are_heard_who_are_asked_and_saw_these_bytes_and_did_not_ask_for_it() {
     let hold = waits("500");
     let (seen, over) = (Some(hold.fingerprint), 8 * 3600 * 1_000_000);
-    for say in [Say::Approve, Say::Reject, Say::Withdraw] {
-        let heard = |who: &Owner, seen, now| heard(&hold, say, who, seen, now);
+    for say in [VoteAction::Approve, VoteAction::Reject, VoteAction::Withdraw] {
+        let heard = |who: &Owner, seen, now| vote_result(&hold, say, who, seen, now);
         assert_eq!(heard(&person("people", "ops-1"), seen, 1), Ok(()));
-        assert_eq!(heard(&person("people", "ops-1"), None, 1), Err(Unheard::OtherBytes));
-        assert_eq!(heard(&person("people", "ops-1"), Some(waits("501").fingerprint), 1), Err(Unheard::OtherBytes));
+        assert_eq!(heard(&person("people", "ops-1"), None, 1), Err(VoteRefusal::OtherBytes));
+        assert_eq!(heard(&person("people", "ops-1"), Some(waits("501").fingerprint), 1), Err(VoteRefusal::OtherBytes));
         // The caller itself, with a credential of people, and the person behind its token.
         for subject in ["test", "ann"] {
-            assert_eq!(heard(&person("people", subject), seen, 1), Err(Unheard::Asked));
+            assert_eq!(heard(&person("people", subject), seen, 1), Err(VoteRefusal::Asked));
         }
-        assert_eq!(heard(&person("people", "stranger"), seen, 1), Err(Unheard::NotAsked));
-        assert_eq!(heard(&person("main", "ops-1"), seen, 1), Err(Unheard::NotAsked), "another issuer's ops-1");
+        assert_eq!(heard(&person("people", "stranger"), seen, 1), Err(VoteRefusal::NotAsked));
+        assert_eq!(heard(&person("main", "ops-1"), seen, 1), Err(VoteRefusal::NotAsked), "another issuer's ops-1");
         assert_eq!(heard(&person("people", "ops-1"), seen, over - 1), Ok(()));
-        assert_eq!(heard(&person("people", "ops-1"), seen, over), Err(Unheard::Over("expired")));
+        assert_eq!(heard(&person("people", "ops-1"), seen, over), Err(VoteRefusal::Over("expired")));
     }
     for state in states().into_iter().filter(|state| !state.is_open()) {
         let word = state.as_str();
         let over = Hold { state, ..hold.clone() };
-        assert_eq!(heard(&over, Say::Approve, &person("people", "ops-1"), seen, 1), Err(Unheard::Over(word)));
+        assert_eq!(
+            vote_result(&over, VoteAction::Approve, &person("people", "ops-1"), seen, 1),
+            Err(VoteRefusal::Over(word))
+        );
     }
 }
 
@@ -194,7 +223,7 @@ fn whoever_owns_a_service_does_not_judge_what_it_asks_for() {
     let heard = |owners: &Owners| {
         let (who, seen) = (person("people", "ops-1"), Some(hold.fingerprint));
         let hearing = hearing(&policies.rules, owners);
-        may_say((&hold, StoreTime::of_micros(0)), Say::Approve, &who, seen, &hold.asked, &hearing)
+        may_say((&hold, StoreTime::of_micros(0)), VoteAction::Approve, &who, seen, &hold.asked, &hearing)
     };
     for (text, is_heard) in [
         ("main:test=ops-1", false),
@@ -235,22 +264,22 @@ fn a_stand_in_is_heard_for_a_member_in_their_time_and_never_for_whoever_asked() 
     let heard = |member: &str, who: &str, now: i64| {
         let stand_ins = stands_in(member, who);
         let now = StoreTime::of_micros(now);
-        let hearing = Hearing { rules: &policies.rules, owners: &owners, stand_ins: &stand_ins, now };
+        let hearing = VoteContext { rules: &policies.rules, owners: &owners, stand_ins: &stand_ins, now };
         let hold = voted(&[("people", who)]);
         let (seen, who) = (Some(hold.fingerprint), person("people", who));
-        let said = may_say((&hold, StoreTime::of_micros(0)), Say::Approve, &who, seen, &hold.asked, &hearing);
+        let said = may_say((&hold, StoreTime::of_micros(0)), VoteAction::Approve, &who, seen, &hold.asked, &hearing);
         let progress = policies.rules.progress("dual", &hold.consent(&hearing).people).unwrap();
         assert_eq!(said.is_ok(), progress.given == 1);
         said
     };
     assert_eq!(heard("ops-1", "dora", 9), Ok(()));
-    assert_eq!(heard("ops-1", "dora", 10), Err(Unheard::NotAsked), "its time is over");
-    assert_eq!(heard("stranger", "dora", 9), Err(Unheard::NotAsked), "for one who is no member");
+    assert_eq!(heard("ops-1", "dora", 10), Err(VoteRefusal::NotAsked), "its time is over");
+    assert_eq!(heard("stranger", "dora", 9), Err(VoteRefusal::NotAsked), "for one who is no member");
     // `test` asked for it, and so did `ann` behind its token.
-    assert_eq!(heard("test", "dora", 9), Err(Unheard::NotAsked), "in the place of whoever asked");
+    assert_eq!(heard("test", "dora", 9), Err(VoteRefusal::NotAsked), "in the place of whoever asked");
     assert_eq!(heard("test", "ops-1", 9), Ok(()), "who has a seat of their own");
     for asked in ["test", "ann"] {
-        assert_eq!(heard("ops-1", asked, 9), Err(Unheard::Asked), "whoever asked, in another's place");
+        assert_eq!(heard("ops-1", asked, 9), Err(VoteRefusal::Asked), "whoever asked, in another's place");
     }
 }
 
@@ -265,7 +294,7 @@ fn what_nobody_can_complete_is_known_and_every_approver_may_reject_it() {
             let (who, seen) = (person("people", "stranger"), Some(hold.fingerprint));
             may_say((&hold, StoreTime::of_micros(0)), say, &who, seen, &asked, &hearing).is_ok()
         };
-        (hearing.stuck(&hold, &asked), says(Say::Reject), says(Say::Approve))
+        (hearing.stuck(&hold, &asked), says(VoteAction::Reject), says(VoteAction::Approve))
     };
     assert_eq!(look(&[], &["dual"]), (None, false, false));
     assert_eq!(look(&[], &[]), (Some(Stuck::NoApproval), true, false));
@@ -277,14 +306,14 @@ fn what_nobody_can_complete_is_known_and_every_approver_may_reject_it() {
 /// What becomes of a hold with these votes, by these rules.
 fn again(hold: &Hold, rules: &str, facts: &Facts, consent: &Consent) -> String {
     let intent = read_again(&catalog(), Environment::Production, hold).unwrap();
-    match decide_again(&intent, &policies(rules), facts, consent) {
-        Again::Released(allowed) => {
+    match decide_release(intent, &policies(rules), facts, consent) {
+        ReleaseDecision::Released(allowed) => {
             let forced = allowed.grounds().reservations("n").iter().any(|step| matches!(step, Step::Force { .. }));
             if forced { "forced".to_owned() } else { "released".to_owned() }
         }
-        Again::Waits(_) => "waits".to_owned(),
-        Again::Denied(denied) if denied.is_for_a_full_window() => "full".to_owned(),
-        Again::Denied(_) => "denied".to_owned(),
+        ReleaseDecision::Waits(_) => "waits".to_owned(),
+        ReleaseDecision::Denied(denied) if denied.is_for_a_full_window() => "full".to_owned(),
+        ReleaseDecision::Denied(_) => "denied".to_owned(),
     }
 }
 
@@ -350,7 +379,7 @@ fn bytes_that_are_not_what_was_voted_for_are_not_read() {
     assert!(!read(&Hold { claim: "request/r-2".to_owned(), ..hold.clone() }));
     assert!(!read(&Hold { operation: OperationId::new("createOfframp"), ..hold.clone() }));
     let target = "/v2/offramps".to_owned();
-    assert!(!read(&Hold { sent: SentForm { target, ..hold.sent.clone() }, ..hold }));
+    assert!(!read(&Hold { sent: SentRequest { target, ..hold.sent.clone() }, ..hold }));
 }
 
 fn key() -> RecordKey {
@@ -364,7 +393,7 @@ fn guards(commit: &Commit) -> Vec<Step> {
 #[test]
 fn nothing_but_the_expiry_happens_behind_the_deadline_and_that_not_before() {
     let (hold, key, node) = (waits("500"), key(), NodeId::parse("gate").unwrap());
-    let here = Here { key: &key, version: Number::new(3), at: StoreTime::of_micros(1_000_000), hold: &hold };
+    let here = Versioned { key: &key, version: Number::new(3), at: StoreTime::of_micros(1_000_000), value: &hold };
     let deadline = StoreTime::of_micros(1_000_000).plus(hold.lasts);
     let before = vec![Step::Before(deadline)];
     assert_eq!(
@@ -372,9 +401,9 @@ fn nothing_but_the_expiry_happens_behind_the_deadline_and_that_not_before() {
         before
     );
     assert!(withdraw(here, &person("people", "ops-1"), &node).is_none(), "there is no vote");
-    let approved = Hold { state: State::Approved, created: Some(StoreTime::of_micros(1_000_000)), ..hold.clone() };
+    let approved = Hold { state: HoldState::Approved, created: Some(StoreTime::of_micros(1_000_000)), ..hold.clone() };
     // However often it was written since.
-    let later = Here { at: StoreTime::of_micros(9_000_000), hold: &approved, ..here };
+    let later = Versioned { at: StoreTime::of_micros(9_000_000), value: &approved, ..here };
     let keep = Keep::For { whole: Duration::from_secs(1), spent: Duration::from_secs(1) };
     let [begin_within, lease, first_look, quiet] = [Duration::from_secs(1); 4];
     let terms = Terms { begin_within, lease, first_look, quiet, keep };
@@ -392,8 +421,8 @@ fn nothing_but_the_expiry_happens_behind_the_deadline_and_that_not_before() {
 fn what_was_not_sent_is_tried_again_later_and_later_and_never_behind_its_deadline() {
     let key = key();
     let pause = |tries, now: i64| {
-        let hold = Hold { state: State::Released, tries, ..waits("500") };
-        let here = Here { key: &key, version: Number::new(3), at: StoreTime::of_micros(0), hold: &hold };
+        let hold = Hold { state: HoldState::Released, tries, ..waits("500") };
+        let here = Versioned { key: &key, version: Number::new(3), at: StoreTime::of_micros(0), value: &hold };
         let steps = approve_again(here, StoreTime::of_micros(now)).unwrap();
         let due = |step: &Step| match step {
             Step::IndexAdd { index: Index::Approved, due, .. } => Some(due.as_secs()),
@@ -404,7 +433,7 @@ fn what_was_not_sent_is_tried_again_later_and_later_and_never_behind_its_deadlin
     assert_eq!([0, 1, 2, 7, 8, 31, 32, u32::MAX].map(|tries| pause(tries, 0)), [2, 4, 8, 256, 300, 300, 300, 300]);
     assert_eq!(pause(9, (8 * 3600 - 5) * 1_000_000), 5);
     let hold = waits("500");
-    let here = Here { key: &key, version: Number::new(3), at: StoreTime::of_micros(0), hold: &hold };
+    let here = Versioned { key: &key, version: Number::new(3), at: StoreTime::of_micros(0), value: &hold };
     assert!(approve_again(here, StoreTime::of_micros(1)).is_err(), "it was not sent at all");
 }
 

@@ -1,13 +1,13 @@
-//! Answers where a claim has the word, or where nobody can ask it.
+//! Answers by an existing claim, and answers while claims cannot be read.
 
 use http::header::{DATE, HeaderName, HeaderValue, RETRY_AFTER};
 
-use super::{Code, Executed, Origin, Reply, declined, own, repeat};
-use crate::catalog::{Claim, Operation, Shape};
-use crate::stations::claim::{Answer, Said};
+use super::{Code, Executed, Reply, ReplyOrigin, UNPROVEN, declined, own, repeat};
+use crate::catalog::{ClaimSource, ErrorShape, Operation};
+use crate::stations::claim::{ClaimStatus, Earlier, StoredAnswer};
 
 const REPLAYED: HeaderName = HeaderName::from_static("sluice-replayed");
-/// What of an answer's head was true of that moment alone.
+/// Response headers that were true only at that moment.
 const OF_THE_MOMENT: [HeaderName; 6] = [
     DATE,
     RETRY_AFTER,
@@ -16,71 +16,98 @@ const OF_THE_MOMENT: [HeaderName; 6] = [
     HeaderName::from_static("ratelimit-remaining"),
     HeaderName::from_static("ratelimit-reset"),
 ];
-/// When it is worth asking again what became of a call in doubt.
+/// The retry time for an unknown outcome.
 const DOUBT_RETRY_SECS: u32 = 30;
 
 impl Reply {
-    /// What is kept of it, to be said again.
-    pub fn kept(&self) -> Answer {
+    /// The part of an answer that is stored for repeats.
+    pub fn kept(&self) -> StoredAnswer {
         let mut headers = self.headers.clone();
         for name in OF_THE_MOMENT {
             headers.remove(name);
         }
-        Answer { status: self.status, headers, body: self.body.clone() }
+        StoredAnswer { status: self.status, headers, body: self.body.clone() }
     }
 }
 
-/// Why nothing is sent that concerns neither the call nor its caller.
+/// The gate's own reasons to send nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closed {
-    /// The store does not answer, or not in time. Whether there is a claim is not known.
+    /// The store does not answer in time, so a claim may exist.
     Store,
-    /// The audit chain cannot be written; there is no claim.
-    Audit,
-    /// An operator froze it; there is no claim.
-    Frozen,
-    /// It is frozen because the store may have forgotten claims.
+    /// The audit log cannot be written; there is no claim, or one that people called absent.
+    Audit(Earlier),
+    /// An operator has frozen the call; there is no claim, or one that people called absent.
+    Frozen(Earlier),
+    /// Money is closed because the store may have lost claims.
     Forgotten,
 }
 
-/// The answer to a call whose name is claimed.
-pub fn claimed(said: Said, operation: &Operation) -> Reply {
+/// The answer to a call whose claim exists.
+pub fn claimed(said: ClaimStatus, operation: &Operation) -> Reply {
     let name = match operation.claim {
-        Some(Claim::Path(_)) => "call",
-        Some(Claim::Body(_)) | None => "requestId",
+        Some(ClaimSource::Path(_)) => "call",
+        Some(ClaimSource::Body(_)) | None => "requestId",
     };
-    let refused = |code, message: &str| own(code, 409, Shape::C, message, None, Some(Executed::Unknown));
+    let refused = |code, message: &str| own(code, 409, ErrorShape::C, message, None, Some(Executed::Unknown));
     match said {
-        Said::Done { executed, answer } => {
+        ClaimStatus::Done { executed, answer, earlier } => {
             let mut headers = answer.headers;
             headers.insert(REPLAYED, HeaderValue::from_static("true"));
-            let executed = Some(if executed { Executed::Yes } else { Executed::No });
-            Reply { status: answer.status, headers, body: answer.body, origin: Origin::Upstream, executed, code: None }
+            let executed = match (executed, earlier) {
+                (true, _) => Executed::Yes,
+                (false, Earlier::None) => Executed::No,
+                (false, Earlier::Forgotten | Earlier::Unproven) => Executed::Unknown,
+            };
+            Reply {
+                status: answer.status,
+                headers,
+                body: answer.body,
+                origin: ReplyOrigin::Upstream,
+                executed: Some(executed),
+                code: None,
+            }
         }
-        Said::Declined(why) => declined(&why, name),
-        Said::Held(_) => refused(
+        ClaimStatus::Declined(why, earlier) => declined(&why, name, earlier),
+        ClaimStatus::Held(_) => refused(
             Code::RequestInProgress,
-            &format!("this {name} waits for people, and has just changed; ask again for its answer."),
+            &format!("this {name} waits for approval and has just changed; repeat the request for its answer."),
         ),
-        Said::InProgress => refused(
+        ClaimStatus::InProgress => refused(
             Code::RequestInProgress,
-            &format!("this {name} is being sent at this moment; ask again for its answer, or with `Prefer: wait=N`."),
+            &format!(
+                "this {name} is being sent right now; repeat the request for its answer, or send `Prefer: wait=N`."
+            ),
         ),
-        Said::InDoubt => {
+        ClaimStatus::InDoubt => {
             let message = format!(
-                "whether this {name} was executed is not known yet. It is not sent again: ask again later, and do not \
-                 pay under another requestId."
+                "the outcome of this {name} is unknown. It is not sent again: ask again later, and do not pay under another \
+                 requestId."
             );
             let mut reply = refused(Code::OutcomeUnknown, &message);
             reply.headers.insert(RETRY_AFTER, HeaderValue::from(DOUBT_RETRY_SECS));
             reply
         }
-        Said::Spent => {
-            refused(Code::RequestIdSpent, &format!("this {name} was used long ago; its answer is no longer kept."))
-        }
-        Said::Reused => {
+        ClaimStatus::Abandoned => refused(
+            Code::OutcomeAbandoned,
+            &format!(
+                "nobody can find out whether this {name} was executed, and two people have given it up. It is never sent, and \
+                 limits count it. Ask the people who operate the gate before you pay in another way."
+            ),
+        ),
+        ClaimStatus::Absent(_) => refused(
+            Code::RequestInProgress,
+            &format!(
+                "two people have just said that this {name} was not executed; repeat the request to send it again."
+            ),
+        ),
+        ClaimStatus::Spent => refused(
+            Code::RequestIdSpent,
+            &format!("this {name} was used long ago, and its answer is no longer stored."),
+        ),
+        ClaimStatus::Reused => {
             let message = format!(
-                "this {name} was used already, with another request or by another caller. This attempt sent nothing."
+                "this {name} was already used with another request or by another caller. This attempt sent nothing."
             );
             let code = Code::RequestIdReused;
             own(code, code.status(), code.shape(), &message, None, Some(Executed::Unknown))
@@ -88,41 +115,51 @@ pub fn claimed(said: Said, operation: &Operation) -> Reply {
     }
 }
 
-/// The answer where nothing is sent for reasons of the gate's own.
+/// The answer where the gate itself sends nothing.
 pub fn closed(why: Closed, operation: &Operation) -> Reply {
     let again = repeat(Some(operation));
     let unknown = if operation.claim.is_some() { Executed::Unknown } else { Executed::No };
     let (code, message, executed) = match why {
         Closed::Store if operation.claim.is_none() => (
             Code::StoreUnavailable,
-            format!("what is done cannot be written down at this moment; nothing was sent: {again}."),
+            format!("the store cannot be written right now; nothing was sent: {again}."),
             unknown,
         ),
         Closed::Store => (
             Code::StoreUnavailable,
             format!(
-                "what was done before cannot be looked up at this moment. This attempt sent nothing; whether an \
-                 earlier one did is not known: {again}."
+                "the store cannot be read right now. This attempt sent nothing; the outcome of earlier attempts is \
+                 unknown: {again}."
             ),
             unknown,
         ),
-        Closed::Audit => (
+        Closed::Audit(Earlier::None) => (
             Code::AuditUnavailable,
-            format!("the audit chain cannot be written at this moment; nothing was sent: {again}."),
+            format!("the audit log cannot be written right now; nothing was sent: {again}."),
             Executed::No,
+        ),
+        Closed::Audit(Earlier::Forgotten | Earlier::Unproven) => (
+            Code::AuditUnavailable,
+            format!("the audit log cannot be written right now. {UNPROVEN} Later, {again}."),
+            Executed::Unknown,
         ),
         Closed::Forgotten => (
             Code::Frozen,
             format!(
-                "money is stopped until an operator opens it: what was done before may have been forgotten. This \
-                 attempt sent nothing; whether an earlier one did is not known: {again} when it is open again."
+                "money is closed until an operator opens it, because the store may have lost claims. This attempt sent \
+                 nothing; the outcome of earlier attempts is unknown: {again} when money is open again."
             ),
             unknown,
         ),
-        Closed::Frozen => (
+        Closed::Frozen(Earlier::None) => (
             Code::Frozen,
-            format!("an operator has frozen this; nothing was sent: {again} when it is open again."),
+            format!("an operator has frozen these calls; nothing was sent: {again} after the freeze."),
             Executed::No,
+        ),
+        Closed::Frozen(Earlier::Forgotten | Earlier::Unproven) => (
+            Code::Frozen,
+            format!("an operator has frozen these calls. {UNPROVEN} After the freeze, {again}."),
+            Executed::Unknown,
         ),
     };
     own(code, code.status(), code.shape(), &message, None, Some(executed))

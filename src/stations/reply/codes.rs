@@ -1,145 +1,66 @@
-//! The words that Sluice says itself, with the status and the shape of each.
+//! Sluice's own error codes, each with its status and shape.
 
-use crate::catalog::Shape;
+use crate::base::word_enum::word_enum;
+use crate::catalog::ErrorShape;
 
-/// One of Sluice's own codes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Code {
-    MalformedRequest,
-    TargetTooLong,
-    HeadTooLarge,
-    RequestTimeout,
-    OperationNotFound,
-    MethodNotAllowed,
-    Unauthorized,
-    Forbidden,
-    PolicyDenied,
-    LimitExceeded,
-    ApprovalRequired,
-    ApprovalRejected,
-    ApprovalExpired,
-    ApprovalCancelled,
-    ApprovalBlocked,
-    RateLimited,
-    KeysUnavailable,
-    InvalidJson,
-    InvalidRequest,
-    UnsupportedMediaType,
-    BodyTooLarge,
-    UpstreamUnavailable,
-    UpstreamTimeout,
-    /// Upstream's own error, whose words do not go further.
-    UpstreamError,
-    OutcomeUnknown,
-    Overloaded,
-    RequestInProgress,
-    RequestIdSpent,
-    RequestIdReused,
-    StoreUnavailable,
-    AuditUnavailable,
-    Frozen,
-    /// This gate is being stopped.
-    Draining,
-    RequestNotFound,
-    NotInDoubt,
-    TwoPeopleNeeded,
-    TooEarly,
-    HoldNotFound,
-    /// It is another call that the person saw.
-    OtherBytes,
-    /// It is decided, or its time is over.
-    HoldOver,
+word_enum! {
+    /// One of Sluice's own error codes.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Code {
+        MalformedRequest = "MALFORMED_REQUEST",
+        TargetTooLong = "TARGET_TOO_LONG",
+        HeadTooLarge = "HEAD_TOO_LARGE",
+        RequestTimeout = "REQUEST_TIMEOUT",
+        OperationNotFound = "OPERATION_NOT_FOUND",
+        MethodNotAllowed = "METHOD_NOT_ALLOWED",
+        Unauthorized = "UNAUTHORIZED",
+        Forbidden = "FORBIDDEN",
+        PolicyDenied = "POLICY_DENIED",
+        LimitExceeded = "LIMIT_EXCEEDED",
+        ApprovalRequired = "APPROVAL_REQUIRED",
+        ApprovalRejected = "APPROVAL_REJECTED",
+        ApprovalExpired = "APPROVAL_EXPIRED",
+        ApprovalCancelled = "APPROVAL_CANCELLED",
+        ApprovalBlocked = "APPROVAL_BLOCKED",
+        RateLimited = "RATE_LIMITED",
+        KeysUnavailable = "KEYS_UNAVAILABLE",
+        InvalidJson = "INVALID_JSON",
+        InvalidRequest = "INVALID_REQUEST",
+        UnsupportedMediaType = "UNSUPPORTED_MEDIA_TYPE",
+        BodyTooLarge = "BODY_TOO_LARGE",
+        UpstreamUnavailable = "UPSTREAM_UNAVAILABLE",
+        UpstreamTimeout = "UPSTREAM_TIMEOUT",
+        /// Upstream's own error, whose text is not passed on.
+        UpstreamError = "UPSTREAM_ERROR",
+        OutcomeUnknown = "OUTCOME_UNKNOWN",
+        /// Nobody will ever know the outcome.
+        OutcomeAbandoned = "OUTCOME_ABANDONED",
+        Overloaded = "OVERLOADED",
+        RequestInProgress = "REQUEST_IN_PROGRESS",
+        RequestIdSpent = "REQUEST_ID_SPENT",
+        RequestIdReused = "REQUEST_ID_REUSED",
+        StoreUnavailable = "STORE_UNAVAILABLE",
+        AuditUnavailable = "AUDIT_UNAVAILABLE",
+        Frozen = "FROZEN",
+        /// This gate is shutting down.
+        Draining = "DRAINING",
+        RequestNotFound = "REQUEST_NOT_FOUND",
+        NotInDoubt = "NOT_IN_DOUBT",
+        TwoPeopleNeeded = "TWO_PEOPLE_NEEDED",
+        TooEarly = "TOO_EARLY",
+        /// The gate that sent the call has not been heard since.
+        SenderAway = "SENDER_AWAY",
+        /// A gate that was heard just now is not gone.
+        GateHeard = "GATE_HEARD",
+        HoldNotFound = "HOLD_NOT_FOUND",
+        /// The person saw another call.
+        OtherBytes = "OTHER_BYTES",
+        /// The hold is decided or expired.
+        HoldOver = "HOLD_OVER",
+    }
 }
 
 impl Code {
-    pub const ALL: [Code; 40] = [
-        Code::MalformedRequest,
-        Code::TargetTooLong,
-        Code::HeadTooLarge,
-        Code::RequestTimeout,
-        Code::OperationNotFound,
-        Code::MethodNotAllowed,
-        Code::Unauthorized,
-        Code::Forbidden,
-        Code::PolicyDenied,
-        Code::LimitExceeded,
-        Code::ApprovalRequired,
-        Code::ApprovalRejected,
-        Code::ApprovalExpired,
-        Code::ApprovalCancelled,
-        Code::ApprovalBlocked,
-        Code::RateLimited,
-        Code::KeysUnavailable,
-        Code::InvalidJson,
-        Code::InvalidRequest,
-        Code::UnsupportedMediaType,
-        Code::BodyTooLarge,
-        Code::UpstreamUnavailable,
-        Code::UpstreamTimeout,
-        Code::UpstreamError,
-        Code::OutcomeUnknown,
-        Code::Overloaded,
-        Code::RequestInProgress,
-        Code::RequestIdSpent,
-        Code::RequestIdReused,
-        Code::StoreUnavailable,
-        Code::AuditUnavailable,
-        Code::Frozen,
-        Code::Draining,
-        Code::RequestNotFound,
-        Code::NotInDoubt,
-        Code::TwoPeopleNeeded,
-        Code::TooEarly,
-        Code::HoldNotFound,
-        Code::OtherBytes,
-        Code::HoldOver,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Code::MalformedRequest => "MALFORMED_REQUEST",
-            Code::TargetTooLong => "TARGET_TOO_LONG",
-            Code::HeadTooLarge => "HEAD_TOO_LARGE",
-            Code::RequestTimeout => "REQUEST_TIMEOUT",
-            Code::OperationNotFound => "OPERATION_NOT_FOUND",
-            Code::MethodNotAllowed => "METHOD_NOT_ALLOWED",
-            Code::Unauthorized => "UNAUTHORIZED",
-            Code::Forbidden => "FORBIDDEN",
-            Code::PolicyDenied => "POLICY_DENIED",
-            Code::LimitExceeded => "LIMIT_EXCEEDED",
-            Code::ApprovalRequired => "APPROVAL_REQUIRED",
-            Code::RateLimited => "RATE_LIMITED",
-            Code::KeysUnavailable => "KEYS_UNAVAILABLE",
-            Code::InvalidJson => "INVALID_JSON",
-            Code::InvalidRequest => "INVALID_REQUEST",
-            Code::UnsupportedMediaType => "UNSUPPORTED_MEDIA_TYPE",
-            Code::BodyTooLarge => "BODY_TOO_LARGE",
-            Code::UpstreamUnavailable => "UPSTREAM_UNAVAILABLE",
-            Code::UpstreamTimeout => "UPSTREAM_TIMEOUT",
-            Code::UpstreamError => "UPSTREAM_ERROR",
-            Code::OutcomeUnknown => "OUTCOME_UNKNOWN",
-            Code::Overloaded => "OVERLOADED",
-            Code::RequestInProgress => "REQUEST_IN_PROGRESS",
-            Code::RequestIdSpent => "REQUEST_ID_SPENT",
-            Code::RequestIdReused => "REQUEST_ID_REUSED",
-            Code::StoreUnavailable => "STORE_UNAVAILABLE",
-            Code::AuditUnavailable => "AUDIT_UNAVAILABLE",
-            Code::Frozen => "FROZEN",
-            Code::Draining => "DRAINING",
-            Code::RequestNotFound => "REQUEST_NOT_FOUND",
-            Code::NotInDoubt => "NOT_IN_DOUBT",
-            Code::TwoPeopleNeeded => "TWO_PEOPLE_NEEDED",
-            Code::TooEarly => "TOO_EARLY",
-            Code::ApprovalRejected => "APPROVAL_REJECTED",
-            Code::ApprovalExpired => "APPROVAL_EXPIRED",
-            Code::ApprovalCancelled => "APPROVAL_CANCELLED",
-            Code::ApprovalBlocked => "APPROVAL_BLOCKED",
-            Code::HoldNotFound => "HOLD_NOT_FOUND",
-            Code::OtherBytes => "OTHER_BYTES",
-            Code::HoldOver => "HOLD_OVER",
-        }
-    }
-
     /// The status, where the code alone decides it.
     pub fn status(self) -> u16 {
         match self {
@@ -167,6 +88,9 @@ impl Code {
             | Code::NotInDoubt
             | Code::TwoPeopleNeeded
             | Code::TooEarly
+            | Code::SenderAway
+            | Code::GateHeard
+            | Code::OutcomeAbandoned
             | Code::OtherBytes
             | Code::HoldOver => 409,
             Code::RequestIdReused => 422,
@@ -180,9 +104,11 @@ impl Code {
         }
     }
 
-    pub fn shape(self) -> Shape {
+    pub fn shape(self) -> ErrorShape {
         match self {
-            Code::OperationNotFound | Code::MethodNotAllowed | Code::RequestNotFound | Code::HoldNotFound => Shape::B,
+            Code::OperationNotFound | Code::MethodNotAllowed | Code::RequestNotFound | Code::HoldNotFound => {
+                ErrorShape::B
+            }
             Code::MalformedRequest
             | Code::TargetTooLong
             | Code::HeadTooLarge
@@ -206,8 +132,11 @@ impl Code {
             | Code::NotInDoubt
             | Code::TwoPeopleNeeded
             | Code::TooEarly
+            | Code::SenderAway
+            | Code::GateHeard
+            | Code::OutcomeAbandoned
             | Code::OtherBytes
-            | Code::HoldOver => Shape::C,
+            | Code::HoldOver => ErrorShape::C,
             Code::Unauthorized
             | Code::UpstreamUnavailable
             | Code::UpstreamTimeout
@@ -218,11 +147,11 @@ impl Code {
             | Code::StoreUnavailable
             | Code::AuditUnavailable
             | Code::Frozen
-            | Code::Draining => Shape::A,
+            | Code::Draining => ErrorShape::A,
         }
     }
 
-    /// After how long it is worth trying again.
+    /// The seconds after which a retry makes sense.
     pub(super) fn retry_after_secs(self) -> Option<u32> {
         match self {
             Code::Overloaded

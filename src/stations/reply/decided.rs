@@ -1,49 +1,42 @@
-//! Answers to calls that the rules do not let pass.
+//! Answers to calls that the rules refuse.
 
 use serde_json::{Value, json};
 
-use super::{Code, Executed, Reply, own, repeat};
+use super::{Code, Executed, Reply, UNPROVEN, own, repeat};
 use crate::catalog::{Class, Operation};
 use crate::policy::{Reason, Verdict};
+use crate::stations::claim::Earlier;
 use crate::stations::decide::{Denied, Grounds, Held, reasons_told};
 
-/// Whether an earlier call of the same name may have been executed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Earlier {
-    /// There is no claim of its name.
-    None,
-    /// There may have been one, and the store may have forgotten it.
-    Forgotten,
-}
-
-/// The answer to a call that is denied.
+/// The answer to a denied call.
 pub fn denied(denied: &Denied, operation: &Operation, earlier: Earlier) -> Reply {
     let (code, what) = if denied.is_over_limit() {
-        (Code::LimitExceeded, "a limit has no room for this call")
+        (Code::LimitExceeded, "this call exceeds a limit")
     } else {
-        (Code::PolicyDenied, "the rules do not allow this call")
+        (Code::PolicyDenied, "the rules deny this call")
     };
-    told(code, what, denied.grounds(), operation, earlier)
+    decision_reply(code, what, denied.grounds(), operation, earlier)
 }
 
-/// The answer to a call that people would have to release, where it cannot wait for them.
+/// The answer to a call that needs approval and cannot be held.
 pub fn not_held(held: &Held, operation: &Operation, earlier: Earlier) -> Reply {
-    let what = "this call needs the approval of people, and cannot wait for it here";
-    told(Code::ApprovalRequired, what, held.grounds(), operation, earlier)
+    let what = "this call needs approval and cannot be held here";
+    decision_reply(Code::ApprovalRequired, what, held.grounds(), operation, earlier)
 }
 
-fn told(code: Code, what: &str, grounds: &Grounds, operation: &Operation, earlier: Earlier) -> Reply {
+fn decision_reply(code: Code, what: &str, grounds: &Grounds, operation: &Operation, earlier: Earlier) -> Reply {
     let Verdict { reasons, approvals, .. } = &grounds.verdict;
     let executed = match (operation.class, earlier) {
         (Class::Read, _) => None,
         (Class::Change | Class::Money, Earlier::None) => Some(Executed::No),
-        (Class::Change | Class::Money, Earlier::Forgotten) => Some(Executed::Unknown),
+        (Class::Change | Class::Money, Earlier::Forgotten | Earlier::Unproven) => Some(Executed::Unknown),
     };
     let why = reasons.iter().map(in_words).collect::<Vec<_>>().join("; ");
     let message = match executed {
         None => format!("{what}: {why}."),
+        Some(Executed::Unknown) if earlier == Earlier::Unproven => format!("{what}: {why}. {UNPROVEN}"),
         Some(Executed::Unknown) => format!(
-            "{what}: {why}. This attempt sent nothing; whether an earlier one did is not known: {}.",
+            "{what}: {why}. This attempt sent nothing; the outcome of earlier attempts is unknown: {}.",
             repeat(Some(operation))
         ),
         Some(_) => format!("{what}: {why}. Nothing was sent."),

@@ -1,30 +1,30 @@
-//! Answers to calls that wait for people, or waited in vain.
+//! Answers to held calls, and to calls that were refused after being held.
 
 use http::header::{HeaderValue, LOCATION, RETRY_AFTER};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Code, Executed, Reply, bare, own};
+use super::{Code, Executed, Reply, UNPROVEN, bare, own};
 use crate::base::ids::RequestId;
-use crate::commit::StoreTime;
+use crate::ledger::StoreTime;
 use crate::policy::Progress;
-use crate::stations::claim::{Decline, Declined};
+use crate::stations::claim::{Decline, Declined, Earlier};
 use crate::stations::hold::Hold;
 
-/// When it is worth asking again what people said.
+/// The retry time while a call is held.
 const RETRY_SECS: u32 = 10;
 
-/// A hold as its caller is told of it: who said what is not theirs to know.
+/// A hold as its caller gets it: the caller does not learn who voted.
 #[derive(Clone, Copy, Debug)]
-pub struct Waiting<'h> {
+pub struct HeldCall<'h> {
     pub hold: &'h Hold,
     /// When its record was written.
     pub at: StoreTime,
     pub progress: &'h [Progress],
 }
 
-impl Waiting<'_> {
-    pub fn told(&self) -> Value {
+impl HeldCall<'_> {
+    pub fn to_json(&self) -> Value {
         let hold = self.hold;
         let approval = |one: &Progress| json!({ "name": &*one.name, "needed": one.needed, "given": one.given });
         let mut told = json!({
@@ -44,11 +44,11 @@ impl Waiting<'_> {
     }
 }
 
-/// The answer to a call that waits. `as_refusal`: its client takes whatever is not an error for done.
-pub fn held(waiting: Waiting<'_>, as_refusal: bool) -> Reply {
-    let told = waiting.told();
+/// The answer to a held call. `as_refusal`: its client takes every 2xx for done.
+pub fn held(waiting: HeldCall<'_>, as_refusal: bool) -> Reply {
+    let told = waiting.to_json();
     let mut reply = if as_refusal {
-        let message = "this call waits for the approval of people, and nothing was sent yet: repeat it for its answer.";
+        let message = "this call waits for approval, and is not sent before. Repeat the same request for its answer.";
         own(Code::ApprovalRequired, 403, Code::ApprovalRequired.shape(), message, Some(json!({ "hold": told })), None)
     } else {
         bare(202, &json!({ "status": "held", "hold": told }))
@@ -60,26 +60,29 @@ pub fn held(waiting: Waiting<'_>, as_refusal: bool) -> Reply {
     reply
 }
 
-/// The answer to a call that waited in vain. `name`: what its caller calls it by. What a store has forgotten may be that
-/// it was sent.
-pub fn declined(why: &Declined, name: &str) -> Reply {
+/// The answer to a call that was refused after being held. `name` is the caller's name for it.
+pub fn declined(why: &Declined, name: &str, earlier: Earlier) -> Reply {
     let (code, what) = match why.how {
-        Decline::Rejected => (Code::ApprovalRejected, "people rejected this"),
-        Decline::Expired => (Code::ApprovalExpired, "people did not agree in time to this"),
-        Decline::Cancelled => (Code::ApprovalCancelled, "its caller cancelled this"),
-        Decline::Blocked => (Code::ApprovalBlocked, "people agreed, and the rules do not allow any more this"),
+        Decline::Rejected => (Code::ApprovalRejected, "an approver rejected this"),
+        Decline::Expired => (Code::ApprovalExpired, "too few approvals arrived in time for this"),
+        Decline::Cancelled => (Code::ApprovalCancelled, "the caller cancelled this"),
+        Decline::Blocked => (Code::ApprovalBlocked, "although it was approved, today's rules deny this"),
         Decline::Forgotten => {
             let message = format!(
-                "what people said of this {name} may have been forgotten. This attempt sent nothing; whether an earlier one \
-                 did is not known: look before it is asked for again."
+                "the store may have lost the decision on this {name}. This attempt sent nothing; the outcome of earlier \
+                 attempts is unknown: find out before you ask for it again."
             );
             let code = Code::ApprovalExpired;
             return own(code, code.status(), code.shape(), &message, None, Some(Executed::Unknown));
         }
     };
     let reason = why.reason.as_deref().map(|reason| format!(" ({reason})")).unwrap_or_default();
-    let message = format!("{what} {name}{reason}. Nothing was sent.");
-    own(code, code.status(), code.shape(), &message, None, Some(Executed::No))
+    let (tail, executed) = match earlier {
+        Earlier::None => ("Nothing was sent.", Executed::No),
+        Earlier::Forgotten | Earlier::Unproven => (UNPROVEN, Executed::Unknown),
+    };
+    let message = format!("{what} {name}{reason}. {tail}");
+    own(code, code.status(), code.shape(), &message, None, Some(executed))
 }
 
 fn moment(time: StoreTime) -> Value {

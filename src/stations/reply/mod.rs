@@ -1,7 +1,7 @@
-//! What the caller hears: the one place where refusals and outcomes become answers.
+//! Replies: the one place where refusals and outcomes become answers.
 //!
-//! Every answer says who made it and, where something could have been executed, whether it was. An outage is
-//! never dressed up as a refusal, a refusal never as an outage, a payment never as a failure.
+//! Every answer says who made it and, where a call could have been executed, whether it was. An outage never looks like
+//! a refusal, a refusal never like an outage, a payment never like a failure.
 
 mod claimed;
 mod codes;
@@ -17,22 +17,27 @@ use serde_json::{Value, json};
 
 pub use claimed::{Closed, claimed, closed};
 pub use codes::Code;
-pub use decided::{Earlier, denied, not_held};
-pub use held::{Waiting, declined, held};
+pub use decided::{denied, not_held};
+pub use held::{HeldCall, declined, held};
 pub use rate::{Exceeded, RATE_LIMIT, RATE_LIMIT_POLICY, Rated, exceeded, rate_fields};
-pub use read::{Fetched, ReadError, ReadFailure, fetched, read_error, read_failed};
+pub use read::{ReadError, ReadFailure, ReadReply, fetched, read_error, read_failed};
 pub use upstream::{error_in_shape, is_passed};
 
 use super::admit::{AdmitRefusal, LONGEST_TARGET, TokenFault};
 use super::check::CheckRefusal;
+use super::claim::Earlier;
 use super::forward::AnswerBody;
 use super::settle::{Doubt, NotExecuted, Outcome};
 use crate::base::ids::RequestId;
-use crate::catalog::{Claim, Class, Operation, Shape, Violation};
+use crate::base::word_enum::word_enum;
+use crate::catalog::{ClaimSource, Class, ErrorShape, Operation, Violation};
 
 pub const ORIGIN: HeaderName = HeaderName::from_static("sluice-origin");
 pub const OUTCOME: HeaderName = HeaderName::from_static("sluice-outcome");
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// The tail of a message where people alone said that earlier attempts were not executed.
+const UNPROVEN: &str = "This attempt sent nothing. Nothing proves that earlier attempts were not executed, only people \
+                        said so: do not pay in another way.";
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// An answer, ready to be written.
@@ -41,86 +46,74 @@ pub struct Reply {
     pub status: u16,
     pub headers: HeaderMap,
     pub body: Bytes,
-    pub origin: Origin,
+    pub origin: ReplyOrigin,
     pub executed: Option<Executed>,
-    /// What Sluice says itself, if it speaks.
+    /// Sluice's own code, where Sluice answers.
     pub code: Option<Code>,
 }
 
-/// Who made an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Origin {
-    Gateway,
-    Upstream,
-}
-
-impl Origin {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Origin::Gateway => "gateway",
-            Origin::Upstream => "upstream",
-        }
+word_enum! {
+    /// The author of an answer.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum ReplyOrigin {
+        Gateway = "gateway",
+        Upstream = "upstream",
     }
 }
 
-/// Whether the call was executed, as `Sluice-Outcome` says it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Executed {
-    Yes,
-    No,
-    /// It waits for people.
-    Held,
-    Unknown,
-}
-
-impl Executed {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Executed::Yes => "executed",
-            Executed::No => "not-executed",
-            Executed::Held => "held",
-            Executed::Unknown => "unknown",
-        }
+word_enum! {
+    /// The value of `Sluice-Outcome`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Executed {
+        Yes = "executed",
+        No = "not-executed",
+        /// The call waits for people.
+        Held = "held",
+        Unknown = "unknown",
     }
 }
 
-/// The station that refused, and why.
+/// A refusal, by the station that made it.
 #[derive(Clone, Debug)]
 pub enum Refusal {
     Admit(AdmitRefusal),
     Exceeded(Exceeded),
     Check(CheckRefusal),
-    /// The body did not come within its time.
+    /// The body did not arrive in time.
     BodySlow,
-    /// The body broke off or was framed wrongly.
+    /// The body ended early or was framed incorrectly.
     BodyBroken,
-    /// As many bodies are held as may be.
+    /// The room for request bodies is full.
     NoRoom,
-    /// This gate ends, and begins nothing new.
+    /// This gate is shutting down.
     Draining,
 }
 
-/// The answer to a call that went no further. `operation` is `None` where the call names none.
+/// The answer to a refused call; `operation` is `None` where the call names none.
 pub fn refused(refusal: &Refusal, operation: Option<&Operation>) -> Reply {
-    refused_as(refusal, operation, operation.and_then(not_looked_up))
-}
-
-/// The answer to a write that went no further, and of which there is no claim.
-pub fn refused_unclaimed(refusal: &Refusal, operation: &Operation) -> Reply {
-    refused_as(refusal, Some(operation), Some(Executed::No))
-}
-
-fn refused_as(refusal: &Refusal, operation: Option<&Operation>, executed: Option<Executed>) -> Reply {
-    let (code, message, violations) = told(refusal);
-    let message = match executed {
+    let executed = operation.and_then(not_looked_up);
+    let tail = match executed {
         Some(Executed::Unknown) => {
-            format!(
-                "{message}. This attempt sent nothing. Whether an earlier one did was not looked up: {}.",
-                repeat(operation)
-            )
+            &*format!(" This attempt sent nothing. Earlier attempts were not looked up: {}.", repeat(operation))
         }
-        _ => format!("{message}."),
+        _ => "",
     };
+    refused_as(refusal, executed, tail)
+}
+
+/// The answer to a refused write that has no claim, or one that people called absent.
+pub fn refused_unclaimed(refusal: &Refusal, operation: &Operation, earlier: Earlier) -> Reply {
+    match earlier {
+        Earlier::None => refused_as(refusal, Some(Executed::No), ""),
+        Earlier::Forgotten => refused(refusal, Some(operation)),
+        Earlier::Unproven => refused_as(refusal, Some(Executed::Unknown), &format!(" {UNPROVEN}")),
+    }
+}
+
+/// `tail`: what the message says besides.
+fn refused_as(refusal: &Refusal, executed: Option<Executed>, tail: &str) -> Reply {
+    let (code, message, violations) = describe_refusal(refusal);
+    let message = format!("{message}.{tail}");
     let details = match refusal {
         Refusal::Exceeded(exceeded) => {
             Some(json!({ "rates": exceeded.rates.iter().map(AsRef::as_ref).collect::<Vec<&str>>() }))
@@ -148,49 +141,68 @@ fn refused_as(refusal: &Refusal, operation: Option<&Operation>, executed: Option
     reply
 }
 
-/// The answer to a write that was tried.
-pub fn settled(outcome: &Outcome, operation: &Operation, request_id: Option<&RequestId>) -> Reply {
+/// The answer to a write that was sent.
+pub fn settled(outcome: &Outcome, operation: &Operation, request_id: Option<&RequestId>, earlier: Earlier) -> Reply {
+    let reply = settled_alone(outcome, operation, request_id, earlier);
+    match (reply.executed, earlier) {
+        // This attempt was not executed; an earlier one may have been.
+        (Some(Executed::No), Earlier::Forgotten | Earlier::Unproven) => {
+            Reply { executed: Some(Executed::Unknown), ..reply }
+        }
+        _ => reply,
+    }
+}
+
+fn settled_alone(outcome: &Outcome, operation: &Operation, request_id: Option<&RequestId>, earlier: Earlier) -> Reply {
     match outcome {
         Outcome::Executed { status, headers, body: AnswerBody::Complete(body) } => {
             from_upstream(*status, headers, body.clone(), Some(Executed::Yes))
         }
         Outcome::Executed { status, body: AnswerBody::Incomplete(_), .. } => executed_without_body(*status, request_id),
-        Outcome::NotExecuted(NotExecuted::Refused { status, headers, body }) => {
+        Outcome::NotExecuted(NotExecuted::Refused { status, headers, body: Some(body) }) => {
             from_upstream(*status, headers, body.clone(), Some(Executed::No))
         }
+        Outcome::NotExecuted(NotExecuted::Refused { status, body: None, .. }) => refused_withheld(*status, operation),
         Outcome::NotExecuted(NotExecuted::CredentialRefused) => {
-            let message = "upstream refused the gate's own credential; nothing was executed. Tell who runs the gate.";
-            own(Code::UpstreamUnavailable, 502, Shape::A, message, None, Some(Executed::No))
+            let message =
+                "upstream refused the gate's own credential; nothing was executed. Tell the operators of the gate.";
+            own(Code::UpstreamUnavailable, 502, ErrorShape::A, message, None, Some(Executed::No))
         }
         Outcome::NotExecuted(NotExecuted::NotSent) => {
-            let message = format!("upstream cannot be reached; nothing was sent: {}.", repeat(Some(operation)));
-            own(Code::UpstreamUnavailable, 502, Shape::A, &message, None, Some(Executed::No))
+            let again = repeat(Some(operation));
+            let message = match earlier {
+                Earlier::None => format!("upstream is unreachable; nothing was sent: {again}."),
+                Earlier::Forgotten | Earlier::Unproven => {
+                    format!("upstream is unreachable. {UNPROVEN} Later, {again}.")
+                }
+            };
+            own(Code::UpstreamUnavailable, 502, ErrorShape::A, &message, None, Some(Executed::No))
         }
         Outcome::Unknown(doubt) => in_doubt(doubt, operation),
     }
 }
 
-/// What people are told who ask the gate itself: it speaks of no call.
-pub fn said(status: u16, body: &Value) -> Reply {
+/// The answer to people who use the gate's own API.
+pub fn ok_json(status: u16, body: &Value) -> Reply {
     bare(status, body)
 }
 
-/// The same, where it is not what they asked for.
-pub fn unsaid(code: Code, message: &str, details: Option<Value>) -> Reply {
+/// The error for people who use the gate's own API.
+pub fn error_json(code: Code, message: &str, details: Option<Value>) -> Reply {
     own(code, code.status(), code.shape(), message, details, None)
 }
 
-/// Upstream's answer as it came, without what concerns only the connection to upstream.
+/// Upstream's answer as it came, without the headers of the connection to upstream.
 pub fn from_upstream(status: u16, headers: &HeaderMap, body: Bytes, executed: Option<Executed>) -> Reply {
     let passed = headers.iter().filter(|(name, _)| is_passed(name, status, headers));
     let mut kept = HeaderMap::with_capacity(headers.len());
     for (name, value) in passed {
         kept.append(name.clone(), value.clone());
     }
-    Reply { status, headers: kept, body, origin: Origin::Upstream, executed, code: None }
+    Reply { status, headers: kept, body, origin: ReplyOrigin::Upstream, executed, code: None }
 }
 
-/// Whether something of this operation could have been executed before, which no refusal here has looked up.
+/// The outcome where a call could have been executed before and nobody looked that up.
 fn not_looked_up(operation: &Operation) -> Option<Executed> {
     match (operation.class, &operation.claim) {
         (Class::Read, _) => None,
@@ -199,60 +211,64 @@ fn not_looked_up(operation: &Operation) -> Option<Executed> {
     }
 }
 
-/// How a call is made again.
+/// The advice on how to repeat a call.
 fn repeat(operation: Option<&Operation>) -> &'static str {
     match operation.and_then(|o| o.claim.as_ref()) {
-        Some(Claim::Body(_)) => "repeat with the same requestId",
-        Some(Claim::Path(_)) | None => "repeat the call",
+        Some(ClaimSource::Body(_)) => "repeat with the same requestId",
+        Some(ClaimSource::Path(_)) | None => "repeat the call",
     }
 }
 
-fn told(refusal: &Refusal) -> (Code, String, &[Violation]) {
+fn describe_refusal(refusal: &Refusal) -> (Code, String, &[Violation]) {
     let plain = |code: Code, message: &str| (code, message.to_owned(), &[][..]);
     match refusal {
         Refusal::Admit(AdmitRefusal::Malformed(why)) => plain(Code::MalformedRequest, why),
         Refusal::Admit(AdmitRefusal::HeadTooLarge(why)) => plain(Code::HeadTooLarge, why),
-        Refusal::Admit(AdmitRefusal::HeadSlow) => plain(Code::RequestTimeout, "the head did not arrive in time"),
+        Refusal::Admit(AdmitRefusal::HeadSlow) => {
+            plain(Code::RequestTimeout, "the request head did not arrive in time")
+        }
         Refusal::Admit(AdmitRefusal::TargetTooLong) => {
             (Code::TargetTooLong, format!("the request target is longer than {LONGEST_TARGET} bytes"), &[])
         }
-        Refusal::Admit(AdmitRefusal::UnknownPath) => plain(Code::OperationNotFound, "no operation has this path"),
+        Refusal::Admit(AdmitRefusal::UnknownPath) => {
+            plain(Code::OperationNotFound, "no operation of the API has this path")
+        }
         Refusal::Admit(AdmitRefusal::MethodNotAllowed(_)) => plain(
             Code::MethodNotAllowed,
-            "this path has no operation with this method; the Allow header names those that it has",
+            "this path does not support this method; the Allow header lists the methods that it supports",
         ),
         Refusal::Admit(AdmitRefusal::Unauthorized(why)) => plain(Code::Unauthorized, why),
         Refusal::Admit(AdmitRefusal::NotBelieved(TokenFault::NoKeys { .. })) => {
-            plain(Code::KeysUnavailable, "the keys of the token's issuer cannot be had at this moment")
+            plain(Code::KeysUnavailable, "the keys of the token's issuer are not available right now")
         }
-        // Only who holds a token that was once good is told what is wrong with it.
+        // Only the holder of a token that was once valid learns what is wrong with it.
         Refusal::Admit(AdmitRefusal::NotBelieved(TokenFault::Expired)) => {
             plain(Code::Unauthorized, "the token has expired")
         }
         Refusal::Admit(AdmitRefusal::NotBelieved(_)) => plain(Code::Unauthorized, "the token is not accepted"),
         Refusal::Admit(AdmitRefusal::WrongEnvironment) => {
-            plain(Code::Forbidden, "this token may not be used in this environment")
+            plain(Code::Forbidden, "this token is not valid in this environment")
         }
         Refusal::Exceeded(exceeded) => {
             let rates = exceeded.rates.iter().map(|rate| format!("`{rate}`")).collect::<Vec<_>>().join(", ");
-            (Code::RateLimited, format!("these are more calls than are allowed by {rates}"), &[])
+            (Code::RateLimited, format!("this call exceeds the rate {rates}"), &[])
         }
         Refusal::Check(CheckRefusal::MediaType(why)) => plain(Code::UnsupportedMediaType, why),
         Refusal::Check(CheckRefusal::TooLarge { limit_bytes }) => {
             (Code::BodyTooLarge, format!("the body is larger than {limit_bytes} bytes"), &[])
         }
         Refusal::Check(CheckRefusal::Json(error)) => {
-            (Code::InvalidJson, format!("the body is not one JSON value: {error}"), &[])
+            (Code::InvalidJson, format!("the body is not valid JSON: {error}"), &[])
         }
         Refusal::Check(CheckRefusal::Violations(violations)) => (
             Code::InvalidRequest,
-            "the request is not what the contract says; details.violations names each place".to_owned(),
+            "the request violates the API contract; details.violations lists each violation".to_owned(),
             violations,
         ),
         Refusal::BodySlow => plain(Code::RequestTimeout, "the body did not arrive in time"),
-        Refusal::NoRoom => plain(Code::Overloaded, "more is being sent at this moment than is taken at one time"),
-        Refusal::Draining => plain(Code::Draining, "this gate is being stopped, and begins nothing new"),
-        Refusal::BodyBroken => plain(Code::MalformedRequest, "the body broke off or is framed wrongly"),
+        Refusal::NoRoom => plain(Code::Overloaded, "the gate is receiving too many request bodies right now"),
+        Refusal::Draining => plain(Code::Draining, "this gate is shutting down and accepts no new calls"),
+        Refusal::BodyBroken => plain(Code::MalformedRequest, "the body ended early or is framed incorrectly"),
     }
 }
 
@@ -261,30 +277,41 @@ fn executed_without_body(status: u16, request_id: Option<&RequestId>) -> Reply {
     if let (Some(members), Some(id)) = (body.as_object_mut(), request_id) {
         members.insert("requestId".to_owned(), Value::from(id.as_str()));
     }
-    Reply { status, origin: Origin::Upstream, executed: Some(Executed::Yes), ..bare(status, &body) }
+    Reply { status, origin: ReplyOrigin::Upstream, executed: Some(Executed::Yes), ..bare(status, &body) }
+}
+
+/// The answer to a call that upstream refused with a body that must not pass.
+fn refused_withheld(status: u16, operation: &Operation) -> Reply {
+    let message = format!("upstream refused the call with {status}; its text is withheld. Nothing was executed.");
+    let shape = operation.error_shape(status);
+    let reply = own(Code::UpstreamError, status, shape, &message, None, Some(Executed::No));
+    Reply { origin: ReplyOrigin::Upstream, ..reply }
 }
 
 fn in_doubt(doubt: &Doubt, operation: &Operation) -> Reply {
     let advice = match operation.claim {
-        Some(Claim::Body(_)) => "Whether it was executed is not known: do not send it under another requestId",
-        Some(Claim::Path(_)) | None => "Whether it was executed is not known: look before it is sent again",
+        Some(ClaimSource::Body(_)) => "The outcome is unknown: do not send it under another requestId",
+        Some(ClaimSource::Path(_)) | None => "The outcome is unknown: find out before you send it again",
     };
     let unknown = Some(Executed::Unknown);
     let lost = |status: u16, what: &str| {
-        own(Code::OutcomeUnknown, status, Shape::A, &format!("{what}. {advice}."), None, unknown)
+        own(Code::OutcomeUnknown, status, ErrorShape::A, &format!("{what}. {advice}."), None, unknown)
     };
     match doubt {
         Doubt::Silent => lost(504, "upstream did not answer in time"),
-        Doubt::Broken => lost(502, "upstream broke off before it answered"),
+        Doubt::Broken => lost(502, "upstream closed the connection before it answered"),
         Doubt::Redirected => lost(502, "upstream answered with a redirect, which is not followed"),
         Doubt::CredentialRefused => lost(502, "upstream answered 401 to the gate's own credential"),
+        Doubt::Unbelieved { status, .. } => {
+            lost(502, &format!("upstream answered {status}, but not with a valid answer to this call"))
+        }
         Doubt::Answered { status, headers, body: Some(body) } if operation.claim.is_none() => {
             from_upstream(*status, headers, body.clone(), unknown)
         }
         Doubt::Answered { status, .. } => {
             let message = format!("upstream answered {status}. {advice}.");
-            let shape = operation.answer(*status).and_then(|a| a.shape).unwrap_or_else(|| Shape::usual(*status));
-            Reply { origin: Origin::Upstream, ..own(Code::OutcomeUnknown, *status, shape, &message, None, unknown) }
+            let reply = own(Code::OutcomeUnknown, *status, operation.error_shape(*status), &message, None, unknown);
+            Reply { origin: ReplyOrigin::Upstream, ..reply }
         }
     }
 }
@@ -292,7 +319,7 @@ fn in_doubt(doubt: &Doubt, operation: &Operation) -> Reply {
 fn own(
     code: Code,
     status: u16,
-    shape: Shape,
+    shape: ErrorShape,
     message: &str,
     details: Option<Value>,
     executed: Option<Executed>,
@@ -308,7 +335,14 @@ fn own(
 fn bare(status: u16, body: &Value) -> Reply {
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, JSON);
-    Reply { status, headers, body: Bytes::from(body.to_string()), origin: Origin::Gateway, executed: None, code: None }
+    Reply {
+        status,
+        headers,
+        body: Bytes::from(body.to_string()),
+        origin: ReplyOrigin::Gateway,
+        executed: None,
+        code: None,
+    }
 }
 
 #[cfg(test)]

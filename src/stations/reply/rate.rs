@@ -1,34 +1,34 @@
-//! What the caller hears of rates: `RateLimit` and `RateLimit-Policy` as draft-ietf-httpapi-ratelimit-headers-11 has
-//! them, and when to come again.
+//! Rate limits in answers: `RateLimit` and `RateLimit-Policy` after draft-ietf-httpapi-ratelimit-headers-11, and when
+//! to retry.
 //!
-//! `RateLimit-Policy` names every rate that the call counts for, `RateLimit` the tightest: of those that refuse, the one
-//! that takes longest; else the quota with the fewest calls left. Its `t` says when there is one more of them.
+//! `RateLimit-Policy` names every rate that the call counts for, `RateLimit` the tightest one: of the refusing rates
+//! the one that takes longest, else the quota with the fewest calls left. Its `t` says when one more call is available.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::policy::{Bound, Mark, Rate};
+use crate::policy::{Mark, Rate, RateBound};
 
 pub const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 pub const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
-/// What one bucket of a rate says of a call.
+/// The state of one bucket after a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Rated<'r> {
     pub rate: &'r Rate,
     pub mark: Mark,
 }
 
-/// The rates that a call is too much for.
+/// The rates that a call exceeds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exceeded {
     pub rates: Vec<Arc<str>>,
     pub retry_after_secs: u64,
 }
 
-/// Whether a call is too much for an enforced rate.
+/// Returns the enforced rates that a call exceeds.
 pub fn exceeded(rated: &[Rated<'_>]) -> Option<Exceeded> {
     let refusing: Vec<&Rated<'_>> = enforced(rated).filter(|rated| !rated.mark.has_room).collect();
     let longest = refusing.iter().map(|rated| secs(rated.mark.more_in)).max()?;
@@ -37,13 +37,13 @@ pub fn exceeded(rated: &[Rated<'_>]) -> Option<Exceeded> {
     Some(Exceeded { rates, retry_after_secs: longest.max(1) })
 }
 
-/// The headers; none where no enforced rate is about the call.
+/// The headers; empty where no enforced rate applies.
 pub fn rate_fields(rated: &[Rated<'_>]) -> HeaderMap {
     let mut fields = HeaderMap::new();
     let Some(tightest) = tightest(rated) else { return fields };
     let mut policies: Vec<String> = enforced(rated).map(|rated| policy(rated.rate)).collect();
     policies.dedup();
-    // Ids and numbers alone: there is nothing that a header could not hold.
+    // Ids and numbers always fit into a header.
     fields.extend(HeaderValue::from_str(&limit(tightest)).ok().map(|value| (RATE_LIMIT, value)));
     fields.extend(HeaderValue::from_str(&policies.join(", ")).ok().map(|value| (RATE_LIMIT_POLICY, value)));
     fields
@@ -56,7 +56,7 @@ fn enforced<'a, 'r>(rated: &'a [Rated<'r>]) -> impl Iterator<Item = &'a Rated<'r
 fn tightest<'a, 'r>(rated: &'a [Rated<'r>]) -> Option<&'a Rated<'r>> {
     let refusing = enforced(rated).filter(|rated| !rated.mark.has_room);
     let longest = refusing.max_by_key(|rated| rated.mark.more_in);
-    // How many calls are open changes by the moment: of that it is told only where there is nothing else to tell.
+    // Counts of open calls change all the time, so they are stated only if there is no quota.
     let quotas = || enforced(rated).filter(|rated| rated.mark.more_in.is_some());
     let fewest = || quotas().min_by_key(|rated| (rated.mark.left, std::cmp::Reverse(rated.mark.more_in)));
     longest.or_else(fewest).or_else(|| enforced(rated).min_by_key(|rated| rated.mark.left))
@@ -74,15 +74,15 @@ fn limit(rated: &Rated<'_>) -> String {
 fn policy(rate: &Rate) -> String {
     let id = &rate.id;
     match rate.bound {
-        Bound::Quota(quota) => {
+        RateBound::Quota(quota) => {
             let (calls, secs, burst) = (quota.calls(), quota.period_secs(), quota.burst());
             format!("\"{id}\";q={calls};w={secs};sluice-burst={burst}")
         }
-        Bound::Concurrent(most) => format!("\"{id}\";q={most};qu=\"concurrent-requests\""),
+        RateBound::Concurrent(most) => format!("\"{id}\";q={most};qu=\"concurrent-requests\""),
     }
 }
 
-/// Whole seconds, rounded up: who waits so long has waited long enough.
+/// Whole seconds, rounded up, so that the wait is long enough.
 fn secs(time: Option<Duration>) -> u64 {
     let time = time.unwrap_or_default();
     time.as_secs().saturating_add(u64::from(time.subsec_nanos() > 0))
@@ -92,14 +92,14 @@ fn secs(time: Option<Duration>) -> u64 {
 mod tests {
     use super::*;
     use crate::catalog::{Catalog, SchemaFiles};
-    use crate::policy::{Known, read};
+    use crate::policy::{KnownNames, read_policies};
 
     fn rates(lines: &[&str]) -> Vec<Rate> {
         let catalog = Catalog::build(&SchemaFiles::built_in(), &[]).unwrap();
         let text = |(at, line): (usize, &&str)| format!("[[rate]]\nid = \"r{at}\"\nops = [\"*\"]\n{line}\n");
         let text: String = lines.iter().enumerate().map(text).collect();
-        let known = Known { catalog: &catalog, issuers: &[], can_share: false };
-        read(&[("x.toml".to_owned(), text)], &known).unwrap().policies.rates
+        let known = KnownNames { catalog: &catalog, issuers: &[], can_share: false };
+        read_policies(&[("x.toml".to_owned(), text)], &known).unwrap().policies.rates
     }
 
     fn told(rates: &[Rate], marks: &[(bool, u64, Option<u64>)]) -> (String, String, Option<Exceeded>) {

@@ -1,41 +1,43 @@
-//! Answers to reads: success passes, well-formed errors pass as they came, the rest is said again in the API's shapes.
+//! Answers to reads: successes and well-formed errors pass as they came; other errors are rebuilt in the API's shapes.
 
 use bytes::Bytes;
 use http::header::HeaderMap;
 use serde_json::Value;
 
-use super::{Code, Origin, Reply, bare, error_in_shape, from_upstream, own};
-use crate::catalog::{Operation, Shape, Violation};
+use super::{Code, Reply, ReplyOrigin, bare, error_in_shape, from_upstream, own};
+use crate::catalog::{ErrorShape, Operation, Violation};
 use crate::stations::forward::{AnswerBody, Loss, Sent};
 use crate::stations::settle::{drift, is_documented};
 
-/// Why there is no answer to a read.
+/// The reasons why a read has no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadFailure {
     Unreachable,
     Silent,
     Broken,
     Redirected,
-    /// Upstream did not take the gate's own credential.
+    /// Upstream refused the gate's own credential.
     CredentialRefused,
+    /// Upstream's answer contains the gate's own credential, or cannot be searched for it.
+    Withheld,
 }
 
 impl ReadFailure {
-    /// What a status is that is neither success nor an error.
+    /// The failure that a status means which is neither success nor error.
     pub fn of_status(status: u16) -> ReadFailure {
         if (300..400).contains(&status) { ReadFailure::Redirected } else { ReadFailure::Broken }
     }
 }
 
-/// The answer to a read that was fetched whole, to be checked before it goes on.
+/// The answer to a read that was fetched whole, to be checked first.
 #[derive(Debug)]
-pub struct Fetched {
+pub struct ReadReply {
     pub reply: Reply,
-    /// In what upstream's success was not what the contract says.
+    /// The first violation of the contract in upstream's success.
     pub drift: Option<Violation>,
 }
 
-/// The body of the answer to a read that upstream refused.
+/// The body of upstream's error answer to a read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadError {
     AsItCame(Bytes),
@@ -45,22 +47,28 @@ pub enum ReadError {
 /// The answer to a read that upstream did not answer.
 pub fn read_failed(failure: ReadFailure) -> Reply {
     let (code, message) = match failure {
-        ReadFailure::Unreachable => (Code::UpstreamUnavailable, "upstream cannot be reached. Try again."),
+        ReadFailure::Unreachable => (Code::UpstreamUnavailable, "upstream is unreachable. Try again."),
         ReadFailure::Silent => (Code::UpstreamTimeout, "upstream did not answer in time. Try again."),
-        ReadFailure::Broken => (Code::UpstreamUnavailable, "upstream broke off before it answered. Try again."),
+        ReadFailure::Broken => {
+            (Code::UpstreamUnavailable, "upstream closed the connection before it answered. Try again.")
+        }
         ReadFailure::Redirected => {
             (Code::UpstreamUnavailable, "upstream answered with a redirect, which is not followed.")
         }
         ReadFailure::CredentialRefused => {
-            (Code::UpstreamUnavailable, "upstream refused the gate's own credential. Tell who runs the gate.")
+            (Code::UpstreamUnavailable, "upstream refused the gate's own credential. Tell the operators of the gate.")
         }
+        ReadFailure::Withheld => (
+            Code::UpstreamUnavailable,
+            "upstream's answer could reveal the gate's own credential and was withheld. Tell the operators of the gate.",
+        ),
     };
-    own(code, code.status(), Shape::A, message, None, None)
+    own(code, code.status(), ErrorShape::A, message, None, None)
 }
 
-/// The answer to a read, from what is known after sending it.
-pub fn fetched(operation: &Operation, injected: bool, sent: Sent) -> Fetched {
-    let failed = |failure| Fetched { reply: read_failed(failure), drift: None };
+/// The answer to a read, from the result of its send.
+pub fn fetched(operation: &Operation, injected: bool, sent: Sent) -> ReadReply {
+    let failed = |failure| ReadReply { reply: read_failed(failure), drift: None };
     let (status, headers, body) = match sent {
         Sent::NotWritten => return failed(ReadFailure::Unreachable),
         Sent::Lost(Loss::Broken) => return failed(ReadFailure::Broken),
@@ -78,14 +86,13 @@ pub fn fetched(operation: &Operation, injected: bool, sent: Sent) -> Fetched {
     }
 }
 
-/// What is said of an error of upstream: its own body if that is as documented, else a rebuilt one.
+/// Returns upstream's own error body if it is as documented, else a rebuilt one.
 pub fn read_error(operation: &Operation, status: u16, headers: &HeaderMap, body: Option<&Bytes>) -> ReadError {
     match body {
         Some(body) if is_documented(operation, status, headers, body) => ReadError::AsItCame(body.clone()),
         Some(_) | None => {
-            let shape = operation.answer(status).and_then(|a| a.shape).unwrap_or_else(|| Shape::usual(status));
-            let message = format!("upstream answered {status} without an error that can be passed on.");
-            let value = error_in_shape(shape, status, Code::UpstreamError, &message, None);
+            let message = format!("upstream answered {status} without a well-formed error.");
+            let value = error_in_shape(operation.error_shape(status), status, Code::UpstreamError, &message, None);
             ReadError::Rebuilt(Bytes::from(value.to_string()))
         }
     }
@@ -98,7 +105,7 @@ impl ReadError {
             ReadError::AsItCame(body) => from_upstream(status, headers, body, None),
             ReadError::Rebuilt(body) => {
                 let code = Some(Code::UpstreamError);
-                Reply { body, origin: Origin::Upstream, code, ..bare(status, &Value::Null) }
+                Reply { body, origin: ReplyOrigin::Upstream, code, ..bare(status, &Value::Null) }
             }
         }
     }
@@ -110,17 +117,17 @@ impl ReadError {
     }
 }
 
-fn checked(operation: &Operation, status: u16, headers: &HeaderMap, body: Bytes) -> Fetched {
+fn checked(operation: &Operation, status: u16, headers: &HeaderMap, body: Bytes) -> ReadReply {
     match drift(operation, status, headers, &body) {
-        None => Fetched { reply: from_upstream(status, headers, body, None), drift: None },
+        None => ReadReply { reply: from_upstream(status, headers, body, None), drift: None },
         Some(violation) => {
-            let message = "upstream's answer is not what the contract says, and was held back.";
+            let message = "upstream's answer violates the API contract and was withheld.";
             let code = Code::UpstreamUnavailable;
-            Fetched { reply: own(code, code.status(), Shape::A, message, None, None), drift: Some(violation) }
+            ReadReply { reply: own(code, code.status(), ErrorShape::A, message, None, None), drift: Some(violation) }
         }
     }
 }
 
-fn passed(error: ReadError, status: u16, headers: &HeaderMap) -> Fetched {
-    Fetched { reply: error.into_reply(status, headers), drift: None }
+fn passed(error: ReadError, status: u16, headers: &HeaderMap) -> ReadReply {
+    ReadReply { reply: error.into_reply(status, headers), drift: None }
 }

@@ -81,7 +81,7 @@ fn an_executed_payment_is_never_told_as_a_failure() {
     let swap = catalog.operation(&OperationId::new("createSwap")).unwrap();
     let id = RequestId::parse("r-1").unwrap();
     let cut = Outcome::Executed { status: 201, headers: HeaderMap::new(), body: AnswerBody::Incomplete(Loss::Broken) };
-    let reply = settled(&cut, swap, Some(&id));
+    let reply = settled(&cut, swap, Some(&id), Earlier::None);
     assert_eq!((reply.status, reply.executed), (201, Some(Executed::Yes)));
     assert_eq!(reply.body, r#"{"requestId":"r-1","status":"executed"}"#);
 }
@@ -97,7 +97,7 @@ fn what_is_in_doubt_says_so_with_upstreams_status() {
         (Doubt::Answered { status: 500, headers: HeaderMap::new(), body: Some(Bytes::from_static(b"{}")) }, 500),
         (Doubt::Answered { status: 409, headers: HeaderMap::new(), body: None }, 409),
     ] {
-        let reply = settled(&Outcome::Unknown(doubt), swap, None);
+        let reply = settled(&Outcome::Unknown(doubt), swap, None, Earlier::None);
         assert_eq!(
             (reply.status, reply.executed, reply.code),
             (status, Some(Executed::Unknown), Some(Code::OutcomeUnknown))

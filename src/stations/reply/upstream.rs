@@ -1,32 +1,31 @@
-//! What of upstream's answers goes on, and how an error is written.
+//! The headers of upstream's answers that pass, and the writing of errors.
 
-use http::header::{CONNECTION, HeaderMap, HeaderName};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
 use super::Code;
-use crate::catalog::Shape;
+use crate::catalog::ErrorShape;
 
-/// What concerns only the connection to upstream, or tells of its inner workings, or is ours to say.
-const NOT_PASSED: [&str; 16] = [
-    "connection",
-    "keep-alive",
-    "proxy-authenticate",
-    "proxy-authentication-info",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "content-length",
-    "server",
-    "via",
-    "x-powered-by",
-    "set-cookie",
-    "alt-svc",
-    "x-request-id",
+/// The headers of a success that pass: they describe the body, its age, or how often the caller may call.
+const PASSED_OF_SUCCESSES: [&str; 15] = [
+    "content-type",
+    "content-encoding",
+    "content-language",
+    "date",
+    "age",
+    "cache-control",
+    "expires",
+    "etag",
+    "last-modified",
+    "vary",
+    "retry-after",
+    "ratelimit",
+    "ratelimit-policy",
+    "ratelimit-remaining",
+    "ratelimit-reset",
 ];
 
-/// What goes on of an error's head: nothing that could tell of upstream's inner workings.
+/// The headers of an error that pass: none that could reveal upstream's inner workings.
 const PASSED_OF_ERRORS: [&str; 8] = [
     "content-type",
     "date",
@@ -38,29 +37,32 @@ const PASSED_OF_ERRORS: [&str; 8] = [
     "ratelimit-reset",
 ];
 
-/// Whether a header of upstream's answer goes on to the caller.
+/// The longest value of a header that passes, or all its values together. The longest useful value is some 100 bytes long.
+const MAX_HEADER_BYTES: usize = 512;
+
+/// The headers that may be sent several times, because their values are lists.
+const LISTS: [&str; 5] = ["cache-control", "vary", "www-authenticate", "ratelimit", "ratelimit-policy"];
+
+/// Returns whether a header of upstream's answer passes to the caller: only a listed one, with short values, and sent
+/// once unless its values are lists.
 pub fn is_passed(name: &HeaderName, status: u16, all: &HeaderMap) -> bool {
-    let name = name.as_str();
-    if status >= 400 {
-        return PASSED_OF_ERRORS.contains(&name);
-    }
-    let nominated = || {
-        let mut tokens = all.get_all(CONNECTION).iter().filter_map(|h| h.to_str().ok()).flat_map(|t| t.split(','));
-        tokens.any(|token| token.trim().eq_ignore_ascii_case(name))
-    };
-    !NOT_PASSED.contains(&name) && !name.starts_with("sluice-") && !nominated()
+    let listed: &[&str] = if status >= 400 { &PASSED_OF_ERRORS } else { &PASSED_OF_SUCCESSES };
+    let values = all.get_all(name);
+    let is_short = values.iter().map(HeaderValue::len).sum::<usize>() <= MAX_HEADER_BYTES;
+    let is_alone = values.iter().nth(1).is_none() || LISTS.contains(&name.as_str());
+    listed.contains(&name.as_str()) && is_short && is_alone
 }
 
 /// An error in one of the API's four shapes.
-pub fn error_in_shape(shape: Shape, status: u16, code: Code, message: &str, details: Option<Value>) -> Value {
+pub fn error_in_shape(shape: ErrorShape, status: u16, code: Code, message: &str, details: Option<Value>) -> Value {
     let code = code.as_str();
     match shape {
-        Shape::A => json!({ "code": status, "error": code, "errorDetails": message }),
-        Shape::B => json!({ "status": "error", "error": { "code": code, "message": message } }),
-        Shape::C => {
+        ErrorShape::A => json!({ "code": status, "error": code, "errorDetails": message }),
+        ErrorShape::B => json!({ "status": "error", "error": { "code": code, "message": message } }),
+        ErrorShape::C => {
             let details = details.unwrap_or_else(|| json!({}));
             json!({ "status": "error", "error": { "code": code, "message": message, "details": details } })
         }
-        Shape::D => json!({ "error": message }),
+        ErrorShape::D => json!({ "error": message }),
     }
 }

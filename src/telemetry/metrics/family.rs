@@ -1,4 +1,4 @@
-//! The kinds of metrics that the list has.
+//! The kinds of metrics in the list.
 
 use prometheus::core::Collector;
 use prometheus::{
@@ -9,7 +9,7 @@ use prometheus::{
 /// Upper bounds in seconds: 100 µs to 60 s.
 const LATENCIES: [f64; 15] =
     [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0];
-/// How long people take: a minute to a week.
+/// Upper bounds for waits of people: a minute to a week.
 const WAITS: [f64; 11] =
     [60.0, 300.0, 900.0, 1_800.0, 3_600.0, 7_200.0, 14_400.0, 28_800.0, 86_400.0, 259_200.0, 604_800.0];
 
@@ -27,7 +27,7 @@ pub(super) type Latencies = HistogramVec;
 #[derive(Clone, Debug)]
 pub(super) struct Waits(pub HistogramVec);
 
-/// How a metric comes to be.
+/// A kind of metric that can be created and registered.
 pub(super) trait Family: Sized {
     const KIND: &'static str;
 

@@ -1,10 +1,10 @@
-//! The list of metrics: what each is called, what its labels are, and what it says. Everything else derives from it.
+//! The list of metrics: the name, the labels and the description of each. Everything else derives from it.
 
 use prometheus::Registry;
 
 use super::family::{Counter, Counters, Family, Float, FloatCounter, Floats, Gauge, Gauges, Latencies, Latency, Waits};
 
-/// One metric, as the documents tell it.
+/// One metric, for the documents.
 #[derive(Clone, Copy, Debug)]
 pub struct Described {
     pub name: &'static str,
@@ -15,7 +15,7 @@ pub struct Described {
 
 macro_rules! metrics {
     ($($field:ident: $family:ident $name:literal [$($label:literal),*] $help:literal;)*) => {
-        /// Every metric that there is.
+        /// Every metric.
         #[derive(Clone, Debug)]
         pub(super) struct All { $(pub $field: $family,)* }
 
@@ -37,25 +37,29 @@ macro_rules! metrics {
 
 metrics! {
     requests: Counters "sluice_requests_total" ["environment", "operation", "status", "origin", "outcome", "code"]
-        "Requests answered, by who answered and whether the call was executed.";
-    in_flight: Gauge "sluice_requests_in_flight" [] "Requests that are being answered now.";
+        "Answered requests, by origin (gateway or upstream) and by whether the call was executed.";
+    in_flight: Gauge "sluice_requests_in_flight" [] "Requests in progress.";
     request_seconds: Latencies "sluice_request_seconds" ["environment", "operation"]
-        "From the head of a request to the end of its answer.";
+        "Time from the head of a request to the end of its answer.";
     gate_seconds: Latencies "sluice_gate_seconds" ["environment", "operation"]
-        "What Sluice itself took of a request, without upstream and without the caller's sending.";
+        "Time of a request in Sluice itself, without upstream and without the caller's sending.";
     upstream_seconds: Latencies "sluice_upstream_seconds" ["environment", "operation"]
-        "From sending to upstream to its answer: to the head for reads, to the end for writes.";
+        "Time from sending to upstream to its answer: to the head for reads, to the end for writes.";
+    upstream_connections: Counters "sluice_upstream_connections_total" ["environment", "what"]
+        "Connections for writes: `opened`, ahead or for a call that waits; `used`, for one call each; `discarded` unused.";
     drift: Counters "sluice_answer_drift_total" ["environment", "operation"]
-        "Answers of upstream that are not what the contract says.";
+        "Answers of upstream that break the contract.";
+    unlisted: Counters "sluice_unlisted_refusals_total" ["environment", "operation", "status", "code"]
+        "Refusals of writes by upstream that the contract does not list; past 64 codes, and for unusual ones: `(others)`.";
     unchecked: Counter "sluice_answers_unchecked_total" []
-        "Answers that passed unchecked, because they were too large or checking fell behind.";
+        "Answers of upstream that passed unchecked, because they were too large or checking fell behind.";
 
     decisions: Counters "sluice_decisions_total" ["environment", "operation", "effect"]
-        "Calls that were decided, by what became of them: allow, hold or deny.";
+        "Decided calls, by decision: allow, hold or deny.";
     rule_hits: Counters "sluice_rule_hits_total" ["rule", "effect", "mode"]
-        "How often a rule or limit made a decision or, in shadow, would have had a say in it. Past 1000 ids: `(others)`.";
+        "Decisions in which a rule or limit took part or, in shadow mode, would have. Past 1000 ids: `(others)`.";
     limit_used_ratio: Floats "sluice_limit_used_ratio" ["environment", "limit", "mode"]
-        "What is used of a limit in its fullest window, from 0 to 1; of many windows, the first 1000 are looked at.";
+        "Used share of a limit in its fullest window, from 0 to 1; of many windows, the first 1000 are read.";
     limit_used_usd: Floats "sluice_limit_used_usd" ["environment", "limit", "mode"]
         "US dollars used of a limit on amounts, in its fullest window.";
     limit_left_usd: Floats "sluice_limit_left_usd" ["environment", "limit", "mode"]
@@ -66,112 +70,120 @@ metrics! {
         "Calls left of a limit on calls, in its fullest window.";
 
     claims: Counters "sluice_claims_total" ["environment", "outcome"]
-        "What became of attempts; `late`: an answer came when its claim had moved on.";
+        "Attempts, by outcome; `late`: an answer came after its claim had changed; `proved-late`: it proved an execution; `restored`: the store had lost the claim.";
     claims_met: Counters "sluice_claims_met_total" ["environment", "said"]
-        "Calls that met a claim of their name, by what it said.";
-    in_doubt: Gauges "sluice_claims_in_doubt" ["environment"] "Claims whose outcome nobody knows.";
+        "Calls whose requestId already had a claim, by the state of that claim.";
+    paid_twice: Counters "sluice_paid_twice_total" ["environment", "executions"]
+        "Calls of which two attempts were executed (`twice`), or may have been (`perhaps-twice`).";
+    in_doubt: Gauges "sluice_claims_in_doubt" ["environment"] "Claims with an unknown outcome.";
     in_doubt_since: Gauges "sluice_claims_in_doubt_since_timestamp_seconds" ["environment"]
-        "Since when the oldest of them is in doubt; no line while none is.";
+        "Time when the oldest unknown outcome began; no series while there is none.";
     reconciled: Counters "sluice_reconciliations_total" ["environment", "found"]
-        "Looks for the record of a call in doubt, by what was found.";
-    unsettled: Gauge "sluice_outcomes_unsettled" [] "Outcomes that the store could not be told yet.";
+        "Queries of upstream for the record of an unknown outcome, by result.";
+    unsettled: Gauge "sluice_outcomes_unsettled" [] "Outcomes that could not be written to the store yet.";
     frozen: Gauges "sluice_frozen" ["environment", "scope"]
-        "What is frozen, by scope: all money, operations, callers; `restored`: all money, as the store may have forgotten.";
+        "Freezes, by scope: all money, operations, callers; `restored`: all money, because the store may have lost data.";
 
-    holds: Counters "sluice_holds_total" ["environment", "what"] "What happened to calls that wait for people.";
+    holds: Counters "sluice_holds_total" ["environment", "what"] "Events of holds.";
     holds_open: Gauges "sluice_holds_open" ["environment"]
-        "Calls that wait for people, or to be released; 4096 means that many or more.";
+        "Holds that wait for approval or for release; 4096 means that many or more.";
     holds_open_since: Gauges "sluice_holds_open_since_timestamp_seconds" ["environment"]
-        "Since when the oldest of them waits; no line while none does.";
+        "Time when the oldest open hold began; no series while none is open.";
     holds_expire: Gauges "sluice_holds_expire_timestamp_seconds" ["environment"]
-        "When the next of them expires; no line while none waits.";
+        "Time when the next open hold expires; no series while none is open.";
     holds_expiring: Gauges "sluice_holds_expiring" ["environment"]
-        "Calls that wait for people and expire within `console.remind_before_secs`.";
+        "Holds that wait for approval and expire within `console.remind_before_secs`.";
     told: Counters "sluice_webhook_deliveries_total" ["webhook", "outcome"]
-        "Messages that were sent to a webhook, by what came of it; what is not `delivered` is sent again.";
+        "Messages sent to a webhook, by result; a message that is not `delivered` is sent again.";
     untold: Counters "sluice_webhook_dropped_total" ["webhook", "why"]
-        "Messages that nobody is told any more: they waited too long (`late`), or too many waited (`full`).";
+        "Dropped messages to webhooks: they waited too long (`late`), or too many waited (`full`).";
     untold_waiting: Gauges "sluice_webhook_waiting" ["environment", "webhook"]
-        "Messages that wait to be delivered to a webhook; past 4096 no more are taken.";
+        "Messages that wait for delivery to a webhook; past 4096, further ones are dropped.";
     untold_oldest: Gauges "sluice_webhook_oldest_seconds" ["environment", "webhook"]
-        "How long the oldest message waits that is to be delivered to a webhook.";
+        "Age of the oldest message that waits for delivery to a webhook.";
     hold_wait: Waits "sluice_hold_wait_seconds" ["environment", "ending"]
-        "How long calls waited for people until they were released, or went no further.";
+        "Time that holds waited until they were released or ended.";
 
     tokens_refused: Counters "sluice_tokens_refused_total" ["environment", "reason"]
-        "Tokens that were not believed, by reason.";
+        "Refused tokens, by reason.";
     keys_age: Gauges "sluice_keys_age_seconds" ["issuer"]
-        "Since an issuer's keys were last fetched or read, and were good.";
+        "Time since an issuer's keys were last fetched or read successfully.";
     keys_fetches: Counters "sluice_keys_fetches_total" ["issuer", "outcome"]
-        "Fetches of an issuer's keys, by what came of them.";
+        "Fetches of an issuer's keys, by result.";
     revocations_expire: Gauges "sluice_revocations_expire_timestamp_seconds" ["environment"]
-        "When the first of the lists of revoked certificates expires; then callers are refused.";
+        "Time when the first certificate revocation list expires; callers are refused from then on.";
 
     rate_calls: Counters "sluice_rate_calls_total" ["rate", "mode", "outcome"]
-        "Calls by rate: allowed, or limited; in shadow mode, what would have been. One for each bucket.";
+        "Calls by rate: allowed, or limited; in shadow mode, the result it would have had. One count for each bucket.";
     rate_near: Counters "sluice_rate_near_total" ["rate", "mode"]
-        "Calls that were allowed and left less than a fifth of what the rate allows.";
+        "Allowed calls that left less than a fifth of what the rate allows.";
     rate_shared_seconds: Latency "sluice_rate_shared_seconds" []
-        "What a call waited for the Redis to say whether shared rates have room.";
+        "Time that a call waited for the Redis to check shared rates.";
     rated_by_part: Counter "sluice_rate_by_part_total" []
-        "Calls that were limited by this node's part of shared rates, as the Redis was away or slow.";
+        "Calls that this node's part of shared rates limited, because the Redis was away or slow.";
     redis_up: Gauges "sluice_redis_up" []
-        "Whether the Redis that nodes share is there; no line where none is configured.";
+        "Whether the shared Redis is connected and accepts writes; no series if none is configured.";
 
-    store_up: Gauge "sluice_store_up" [] "Whether the store did what it was asked, when it was asked last.";
-    store_seconds: Latencies "sluice_store_seconds" ["call"] "How long calls of the store took, by what they were for.";
+    store_up: Gauge "sluice_store_up" [] "Whether the store answers queries and accepts writes; checked every second.";
+    store_refuses_writes: Gauges "sluice_store_refuses_writes" ["cause"]
+        "1 while the store answers but refuses writes, by cause: `memory`, `replicas` (too few), `replica` (it is one), `disk`.";
+    store_seconds: Latencies "sluice_store_seconds" ["call"] "Time of calls to the store, by call.";
     store_failures: Counters "sluice_store_failures_total" ["call", "kind"]
-        "Calls of the store that failed, by what they were for and what is known of them.";
+        "Failed calls to the store, by call and by fault.";
 
-    audit_up: Gauge "sluice_audit_up" [] "Whether the audit chain could be written last; while it cannot, no money moves.";
-    audit_seconds: Latency "sluice_audit_seconds" [] "How long money waited until its entry was on disk.";
+    audit_up: Gauge "sluice_audit_up" [] "Whether the last write to the audit chain succeeded; while it fails, no money moves.";
+    audit_seconds: Latency "sluice_audit_seconds" [] "Time that commits for money waited until their audit entry was on disk.";
     audit_outbox: Gauges "sluice_audit_outbox_entries" ["environment"]
-        "Entries of this node that were still to be brought to its disk; looked at every ten seconds.";
+        "Entries of all gates that were not on this gate's disk yet; measured every second.";
     audit_lag: Gauges "sluice_audit_lag_seconds" ["environment"]
-        "How long the oldest of them had waited.";
+        "Age of the oldest entry that was not on disk yet.";
     audit_refused: Counters "sluice_audit_refused_total" ["environment"]
-        "Entries that can never stand in the audit chain.";
+        "Entries that the audit chain can never take.";
+    store_rebuilt: Counters "sluice_store_rebuilds_total" ["environment"]
+        "How often this gate rebuilt a store that had lost its memory, from its journal.";
+    store_contradicted: Counters "sluice_store_contradictions_total" ["environment"]
+        "Commits of the store that contradicted this gate's journal; nothing was sent by them.";
 
     policy_info: Gauges "sluice_policy_info" ["version"]
-        "Always 1; the label tells which version of the policies is in force.";
+        "Always 1; the label is the version of the policies in force.";
     policy_reads: Counters "sluice_policy_reads_total" ["outcome"]
-        "Policies that were read again, by what came of it: changed, unchanged, waiting or refused.";
+        "Reloads of the policies, by result: changed, unchanged, waiting or refused.";
     policy_changes: Counters "sluice_policy_changes_total" ["change"]
-        "What changed in the policies in force: things added, removed and changed in meaning.";
+        "Changes of the policies in force: rules and limits added, removed and changed in meaning.";
     policy_faulty: Gauge "sluice_policy_faulty" []
-        "1 while the policies that were written last have errors, and those before them stay in force.";
+        "1 while the newest policies have errors, and the former ones stay in force.";
     policy_candidate: Gauges "sluice_policy_candidate" ["version"]
-        "1 for the version of the policies that wait until two people agree; no line while none wait.";
+        "1 for the version of the policies that waits for the approval of two people; no series while none waits.";
     candidate_decisions: Counters "sluice_candidate_decisions_total" ["from", "to"]
-        "Calls that were decided while policies waited, by what became of them and what those would have made of them.";
+        "Calls decided while policies waited, by their decision and by that of the waiting policies.";
 
     reloads: Counters "sluice_reloads_total" ["outcome"]
-        "How often everything that can be reloaded was read again, by what came of it: changed, unchanged or refused.";
+        "Reloads of the configuration, by result: changed, unchanged or refused.";
     reload_faulty: Gauge "sluice_reload_faulty" []
-        "1 while what was read again has errors, and what was good last stays.";
+        "1 while the newest configuration has errors, and the former one stays in use.";
     reload_needs_restart: Gauge "sluice_reload_needs_restart" []
         "Settings that have changed since the start and need a restart.";
 
     people: Counters "sluice_console_requests_total" ["act", "status"]
-        "Requests that the console answered, by act and status.";
+        "Requests to the console, by act and status.";
     sign_ins: Counters "sluice_console_sign_ins_total" ["way", "outcome"]
-        "Sign-ins of browsers, by their way and their outcome.";
+        "Sign-ins of browsers, by method and outcome.";
 
-    connections: Gauges "sluice_connections_open" ["listener"] "Connections that are open now.";
+    connections: Gauges "sluice_connections_open" ["listener"] "Open connections.";
     connections_refused: Counters "sluice_connections_refused_total" ["listener", "reason"]
-        "Connections that were closed before a request, by reason.";
+        "Connections closed before a request, by reason.";
     unreadable: Counters "sluice_unreadable_requests_total" ["listener", "reason"]
-        "Requests whose framing or head could not be read, by reason.";
+        "Requests with an invalid framing or head, by reason.";
 
     spans: Counters "sluice_spans_total" ["outcome"]
-        "Spans of traces: exported, or dropped, as the queue was full or the collector did not take them.";
-    build: Gauges "sluice_build_info" ["version"] "Always 1; the label tells which build runs.";
+        "Spans of traces: exported, or dropped because the queue was full or the collector refused them.";
+    build: Gauges "sluice_build_info" ["version"] "Always 1; the label is the running version.";
 
-    process_cpu: FloatCounter "process_cpu_seconds_total" [] "Time of processors that the process used.";
-    process_memory: Gauge "process_resident_memory_bytes" [] "Memory that the process has in use.";
-    process_virtual: Gauge "process_virtual_memory_bytes" [] "Memory that the process has asked for.";
+    process_cpu: FloatCounter "process_cpu_seconds_total" [] "CPU time that the process used.";
+    process_memory: Gauge "process_resident_memory_bytes" [] "Resident memory of the process.";
+    process_virtual: Gauge "process_virtual_memory_bytes" [] "Virtual memory of the process.";
     process_threads: Gauge "process_threads" [] "Threads of the process.";
-    process_files: Gauge "process_open_fds" [] "Descriptors that are open now.";
-    process_most_files: Gauge "process_max_fds" [] "Descriptors that may be open.";
-    process_start: Float "process_start_time_seconds" [] "When the process was started, in seconds since 1970.";
+    process_files: Gauge "process_open_fds" [] "Open file descriptors of the process.";
+    process_most_files: Gauge "process_max_fds" [] "Maximum number of open file descriptors.";
+    process_start: Float "process_start_time_seconds" [] "Start time of the process, in seconds since 1970.";
 }

@@ -8,19 +8,19 @@ use prometheus::{Histogram, IntCounter};
 use super::Metrics;
 use crate::base::ids::OperationId;
 use crate::catalog::Catalog;
-use crate::commit::StoreFault;
+use crate::ledger::StoreFault;
 use crate::telemetry::Times;
 
-/// What is counted of one rate.
+/// The counters of one rate.
 #[derive(Clone, Debug)]
 pub struct RateCounters {
     pub allowed: IntCounter,
     pub limited: IntCounter,
-    /// Allowed, with less than a fifth left.
+    /// Allowed calls that left less than a fifth.
     pub near: IntCounter,
 }
 
-/// What is measured of one kind of call of the store.
+/// The meters of one kind of call to the store.
 #[derive(Clone, Debug)]
 pub struct StoreMeter {
     pub seconds: Histogram,
@@ -39,7 +39,7 @@ impl StoreMeter {
     }
 }
 
-/// The times of requests to one environment, by operation; what no operation was found for has one of its own.
+/// The times of requests to one environment, by operation, with one more series for requests without an operation.
 #[derive(Debug)]
 pub struct RequestMeters {
     environment: &'static str,
@@ -61,7 +61,7 @@ impl Metrics {
         RequestMeters { environment, metrics: self.clone(), operations, none: OnceLock::new() }
     }
 
-    /// What is counted of one rate; it is there from the start.
+    /// Returns the counters of one rate, which exist from the start.
     pub fn of_rate(&self, rate: &str, mode: &str) -> RateCounters {
         let calls = |outcome: &str| self.all.rate_calls.with_label_values(&[rate, mode, outcome]);
         let near = self.all.rate_near.with_label_values(&[rate, mode]);
@@ -88,7 +88,7 @@ impl RequestMeters {
         let name = operation.map_or("none", OperationId::as_str);
         match place {
             Some(place) => place.get_or_init(|| self.meter(name)).observe(times),
-            // The contract was read again, and has it since.
+            // A reloaded contract may have added it.
             None => self.meter(name).observe(times),
         }
     }

@@ -1,10 +1,20 @@
-// A real browser, and people in it: each has cookies of their own.
+// A real browser. Each person in it has their own cookies.
 
 import { readFile } from "node:fs/promises";
 
 import { AXE, chromium, firefox } from "./tools.mjs";
 
-/** A name of this machine that no browser takes for one: without TLS, what it serves is not trusted. */
+/** @typedef {import("playwright-core").Browser} Browser */
+/** @typedef {import("playwright-core").Page & { problems: string[] }} Page a page, and the problems that it reported */
+/**
+ * @typedef {object} PageOptions
+ * @property {{ width: number, height: number }} [viewport]
+ * @property {"light" | "dark"} [scheme]
+ * @property {RegExp[]} [expects] problems that the test expects
+ * @property {boolean} [ignoreHTTPSErrors]
+ */
+
+/** A name that resolves to this machine, but that browsers do not trust without TLS. */
 export const PLAIN_HOST = "console.test";
 const ARGUMENTS = [
   `--host-resolver-rules=MAP ${PLAIN_HOST} 127.0.0.1`,
@@ -17,25 +27,30 @@ const ARGUMENTS = [
   "--disable-component-update",
   "--disable-sync",
 ];
-/** How long anything may take on a crowded machine. */
-export const PATIENCE_MS = Number(process.env.PATIENCE_MS ?? 30_000);
+/** The time limit of each step, long enough for a busy machine. */
+export const TIMEOUT_MS = Number(process.env.TIMEOUT_MS ?? 30_000);
 
-export const DESK = { width: 1280, height: 860 };
+export const DESKTOP = { width: 1280, height: 860 };
 export const PHONE = { width: 360, height: 740 };
 
-/** Alters what the page is told at these addresses; what is under way when the page closes is nobody's. */
-export async function tellOtherwise(page, addresses, alter) {
+/**
+ * Alters the JSON responses that a page gets from these addresses.
+ * @param {Page} page
+ * @param {string | RegExp} addresses
+ * @param {(content: any) => any} alter
+ */
+export async function alterResponses(page, addresses, alter) {
   await page.route(addresses, async (route) => {
     try {
-      const answer = await route.fetch();
-      await route.fulfill({ response: answer, json: alter(await answer.json()) });
-    } catch (failure) {
-      if (!page.isClosed()) page.complaints.push(`told otherwise: ${failure}`);
+      const response = await route.fetch();
+      await route.fulfill({ response, json: alter(await response.json()) });
+    } catch (error) {
+      if (!page.isClosed()) page.problems.push(`altered response: ${error}`);
     }
   });
 }
 
-/** Chromium, or the Firefox that `FIREFOX` names. */
+/** Starts Chromium, or the Firefox that `FIREFOX` names. */
 export async function openBrowser() {
   if (process.env.FIREFOX) {
     const firefoxUserPrefs = { "network.dns.localDomains": PLAIN_HOST };
@@ -45,62 +60,96 @@ export async function openBrowser() {
 }
 
 /**
- * A person's page at this address; all that it complains of is kept in `complaints`. What is expected to be complained of
- * is named by `expects`, a list of patterns.
+ * Opens a page for a new person, and records its problems.
+ * @param {Browser} browser
+ * @param {string} url
+ * @param {PageOptions} [options]
  */
-export async function visit(browser, url, { viewport = DESK, scheme = "light", expects = [], ignoreHTTPSErrors = false } = {}) {
-  const context = await browser.newContext({ viewport, colorScheme: scheme, reducedMotion: "reduce", ignoreHTTPSErrors });
-  const page = await context.newPage();
-  page.setDefaultTimeout(PATIENCE_MS);
-  page.complaints = [];
-  watch(page, expects);
+export async function openPage(
+  browser,
+  url,
+  { viewport = DESKTOP, scheme = "light", expects = [], ignoreHTTPSErrors = false } = {},
+) {
+  const context = await browser.newContext({
+    viewport,
+    colorScheme: scheme,
+    reducedMotion: "reduce",
+    ignoreHTTPSErrors,
+  });
+  return openRecorded(context, url, expects);
+}
+
+/**
+ * Opens another tab of the same person.
+ * @param {Page} page
+ * @param {string} url
+ * @param {RegExp[]} [expects]
+ */
+export async function openTab(page, url, expects = []) {
+  return openRecorded(page.context(), url, expects);
+}
+
+/**
+ * @param {import("playwright-core").BrowserContext} context
+ * @param {string} url
+ * @param {RegExp[]} expects
+ * @returns {Promise<Page>}
+ */
+async function openRecorded(context, url, expects) {
+  const page = Object.assign(await context.newPage(), { problems: [] });
+  page.setDefaultTimeout(TIMEOUT_MS);
+  recordProblems(page, expects);
   await page.goto(url);
   return page;
 }
 
-/** One more tab of the same person. */
-export async function tab(page, url, expects = []) {
-  const other = await page.context().newPage();
-  other.setDefaultTimeout(PATIENCE_MS);
-  other.complaints = [];
-  watch(other, expects);
-  await other.goto(url);
-  return other;
-}
+/** The errors of requests that a closing page aborts, in Chromium and Firefox. */
+const ABORTED = ["net::ERR_ABORTED", "NS_BINDING_ABORTED"];
+/** The page first asks whether anybody is signed in, and browsers report every 401. */
+const NOT_SIGNED_IN = /401 \(Unauthorized\) \(.*\/sluice\/v1\/session\)/;
 
-/** Who leaves ends what they waited for; as Chromium and Firefox say it. */
-const LEFT = ["net::ERR_ABORTED", "NS_BINDING_ABORTED"];
-/** A browser notes every 401; the first question of the page is whether anybody is signed in. */
-const NOBODY_YET = /401 \(Unauthorized\) \(.*\/sluice\/v1\/session\)/;
-
-function watch(page, wanted) {
-  const expects = [NOBODY_YET, ...wanted];
-  const note = (text) => {
-    if (!expects.some((pattern) => pattern.test(text))) page.complaints.push(text);
+/**
+ * @param {Page} page
+ * @param {RegExp[]} expects
+ */
+function recordProblems(page, expects) {
+  const ignored = [NOT_SIGNED_IN, ...expects];
+  /** @param {string} text */
+  const record = (text) => {
+    if (!ignored.some((pattern) => pattern.test(text))) page.problems.push(text);
   };
   page.on("console", (message) => {
-    if (["error", "warning"].includes(message.type())) note(`${message.text()} (${message.location().url})`);
+    if (["error", "warning"].includes(message.type())) record(`${message.text()} (${message.location().url})`);
   });
-  page.on("pageerror", (error) => note(String(error)));
+  page.on("pageerror", (error) => record(String(error)));
   page.on("requestfailed", (request) => {
-    const { errorText } = request.failure() ?? {};
-    if (!LEFT.includes(errorText)) note(`${request.url()}: ${errorText}`);
+    const errorText = request.failure()?.errorText ?? "";
+    if (!ABORTED.includes(errorText)) record(`${request.url()}: ${errorText}`);
   });
-  // Nothing that data says may ever run.
+  // A dialog of the browser means that a script in some data has run.
   page.on("dialog", (dialog) => {
-    note(`a dialog: ${dialog.message()}`);
+    record(`a dialog: ${dialog.message()}`);
     dialog.dismiss();
   });
 }
 
-/** What keeps people out, serious or critical. */
-export async function barriers(page) {
-  const script = await readFile(AXE, "utf8");
-  // The page's policy lets no script in; this comes by the debugger.
-  await page.evaluate(script);
+/**
+ * Returns the serious and critical accessibility violations of a page.
+ * @param {Page} page
+ */
+export async function accessibilityViolations(page) {
+  // The page's policy admits no script, but the debugger can run one.
+  await page.evaluate(await readFile(AXE, "utf8"));
   const found = await page.evaluate(async () => {
-    const rules = await globalThis.axe.run(document, { resultTypes: ["violations"] });
-    return rules.violations.map(({ id, impact, nodes }) => ({ id, impact, at: nodes.map((node) => `${node.target} ${node.failureSummary}`) }));
+    /** @type {any} */
+    const { axe } = globalThis;
+    /** @type {{ violations: { id: string, impact: string, nodes: any[] }[] }} */
+    const results = await axe.run(document, { resultTypes: ["violations"] });
+    return results.violations.map(({ id, impact, nodes }) => ({
+      id,
+      impact,
+      at: nodes.map((node) => `${node.target} ${node.failureSummary}`),
+    }));
   });
   return found.filter(({ impact }) => ["serious", "critical"].includes(impact));
 }

@@ -1,14 +1,24 @@
-// A gate before simulators, on free ports, with a console; all of it ends with `stop`.
+// A gate before simulators, on free ports, with a console. All of it ends with `stop`.
 
 import { execFile, spawn } from "node:child_process";
 import { createHmac } from "node:crypto";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { createInterface } from "node:readline";
 import os from "node:os";
 import path from "node:path";
+import { createInterface } from "node:readline";
 import { promisify } from "node:util";
 
 import { SLUICE } from "./tools.mjs";
+
+/**
+ * @typedef {object} GateOptions
+ * @property {string} [rules] the text of the policies
+ * @property {string} [people] the settings of the issuer of people
+ * @property {string} [console] more lines of `[console]`
+ * @property {string} [general] settings before the first section
+ * @property {boolean} [sandbox] also serves the sandbox
+ * @property {boolean} [tls] serves the console by TLS only
+ */
 
 const START_MS = 30_000;
 const SECRET = "known to these tests and to the gates that they start, nobody else";
@@ -16,15 +26,15 @@ const CALLERS = "https://callers.test";
 const PEOPLE = "https://people.test";
 const WALLET = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
 
-/** Who signs what people show. */
-const ISSUER_OF_PEOPLE = `issuer = "${PEOPLE}"
+/** The settings of the issuer whose tokens the tests sign. */
+const PEOPLE_ISSUER = `issuer = "${PEOPLE}"
 audience = ["sluice"]
 environments = []
 algorithms = ["HS256"]
 roles = "roles"
 shared_secret = "${SECRET}"`;
 
-/** Small swaps go; larger ones wait for one of ops and one of finance. */
+/** Small swaps are allowed; larger ones need one of ops and one of finance. */
 export const RULES = `
 [[rule]]
 id = "reads"
@@ -64,24 +74,34 @@ members = ["people:ops-1", "people:ops-2", "people:ops-3"]
 members = ["people:finance-1", "people:finance-2"]
 `;
 
-function encoded(value) {
+/** @param {unknown} value */
+function base64Json(value) {
   return Buffer.from(JSON.stringify(value)).toString("base64url");
 }
 
-function signed(claims) {
+/** @param {Record<string, unknown>} claims */
+function signToken(claims) {
   const now = Math.floor(Date.now() / 1000);
-  const whole = { aud: "sluice", iat: now, exp: now + 4 * 3600, ...claims };
-  const message = `${encoded({ alg: "HS256" })}.${encoded(whole)}`;
+  const all = { aud: "sluice", iat: now, exp: now + 4 * 3600, ...claims };
+  const message = `${base64Json({ alg: "HS256" })}.${base64Json(all)}`;
   return `${message}.${createHmac("sha256", SECRET).update(message).digest("base64url")}`;
 }
 
-/** The token of a person with these roles. */
-export function person(subject, roles = ["approver"], claims = {}) {
-  return signed({ iss: PEOPLE, sub: subject, roles, ...claims });
+/**
+ * Returns the token of a person with these roles.
+ * @param {string} subject
+ */
+export function personToken(subject, roles = ["approver"]) {
+  return signToken({ iss: PEOPLE, sub: subject, roles });
 }
 
-/** The body of a swap. */
-export function swap(requestId, amount, more = {}) {
+/**
+ * Returns the body of a swap.
+ * @param {string} requestId
+ * @param {string} amount
+ * @param {Record<string, unknown>} [more]
+ */
+export function swapBody(requestId, amount, more = {}) {
   return {
     requestId,
     source: { chain: "POLYGON", currency: "usdt", amount },
@@ -90,43 +110,59 @@ export function swap(requestId, amount, more = {}) {
   };
 }
 
-/** A program that runs, and what it says, line by line. */
-class Running {
+/** A child process, and its output line by line. */
+class Program {
+  /** @param {string[]} args */
   constructor(args) {
+    /** @type {string[]} */
     this.lines = [];
+    /** @type {Set<(line: string) => void>} */
     this.listeners = new Set();
     this.child = spawn(SLUICE, args, { stdio: ["ignore", "pipe", "pipe"], env: {} });
-    this.ended = new Promise((end) => this.child.once("exit", end));
+    this.ended = new Promise((resolve) => this.child.once("exit", resolve));
     for (const stream of [this.child.stdout, this.child.stderr]) {
-      createInterface({ input: stream }).on("line", (line) => this.hear(line));
+      createInterface({ input: stream }).on("line", (line) => this.receive(line));
     }
   }
 
-  hear(line) {
+  /** @param {string} line */
+  receive(line) {
     this.lines.push(line);
     for (const listener of this.listeners) listener(line);
   }
 
-  /** The first thing that `find` makes of a line. */
-  until(find) {
-    return new Promise((found, lost) => {
-      const fail = (why) => lost(new Error(`${why}:\n${this.lines.slice(-12).join("\n")}`));
-      const timer = setTimeout(() => fail("it is slow to start"), START_MS);
-      const done = (settle, value) => {
+  /**
+   * Waits for the first line of which `find` returns a value.
+   * @template T
+   * @param {(line: string) => T | undefined} find
+   * @returns {Promise<T>}
+   */
+  waitFor(find) {
+    return new Promise((resolve, reject) => {
+      const finish = () => {
         clearTimeout(timer);
-        this.listeners.delete(look);
-        settle(value);
+        this.listeners.delete(listen);
       };
-      const look = (line) => {
+      /** @param {string} why */
+      const fail = (why) => {
+        finish();
+        reject(new Error(`${why}:\n${this.lines.slice(-12).join("\n")}`));
+      };
+      /** @param {string} line */
+      const listen = (line) => {
         const value = find(line);
-        if (value !== undefined) done(found, value);
+        if (value === undefined) return;
+        finish();
+        resolve(value);
       };
-      this.listeners.add(look);
-      this.lines.forEach(look);
-      this.ended.then((code) => done(() => fail(`it ended with ${code}`)));
+      const timer = setTimeout(() => fail("the program starts too slowly"), START_MS);
+      this.listeners.add(listen);
+      this.lines.forEach(listen);
+      this.ended.then((code) => fail(`the program ended with ${code}`));
     });
   }
 
+  /** @param {NodeJS.Signals} [signal] */
   async stop(signal = "SIGTERM") {
     const timer = setTimeout(() => this.child.kill("SIGKILL"), 5_000);
     if (this.child.exitCode === null && this.child.signalCode === null) this.child.kill(signal);
@@ -137,116 +173,178 @@ class Running {
 
 export class Gate {
   /**
-   * Options: `rules`, the text of its policies; `people`, their issuer;
-   * `console`, lines that stand in `[console]`; `general`, settings of no section;
-   * `sandbox`, whether it serves that too; `tls`, whether people reach it by TLS alone.
+   * @param {string} folder
+   * @param {Required<GateOptions>} options
    */
+  constructor(folder, options) {
+    this.folder = folder;
+    this.options = options;
+    /** @type {Program[]} */
+    this.simulators = [];
+    /**
+     * The simulators' addresses, by environment.
+     * @type {Record<string, string>}
+     */
+    this.upstreams = {};
+    /**
+     * The gate's own addresses: each environment, `console` and `probes`.
+     * @type {Record<string, string>}
+     */
+    this.addresses = {};
+    /** @type {Program | undefined} */
+    this.program = undefined;
+    /** The console's address. */
+    this.url = "";
+  }
+
+  /** @param {GateOptions} [options] */
   static async start(options = {}) {
-    const gate = new Gate();
-    gate.folder = await mkdtemp(path.join(os.tmpdir(), "sluice-browser-"));
-    gate.options = { rules: RULES, people: ISSUER_OF_PEOPLE, console: "", general: "", sandbox: false, tls: false, ...options };
-    gate.simulators = [];
-    gate.upstreams = {};
+    const folder = await mkdtemp(path.join(os.tmpdir(), "sluice-browser-"));
+    const gate = new Gate(folder, {
+      rules: RULES,
+      people: PEOPLE_ISSUER,
+      console: "",
+      general: "",
+      sandbox: false,
+      tls: false,
+      ...options,
+    });
     for (const environment of gate.options.sandbox ? ["production", "sandbox"] : ["production"]) {
-      const simulator = new Running(["simulate", "--listen", "127.0.0.1:0"]);
+      const simulator = new Program(["simulate", "--listen", "127.0.0.1:0"]);
       gate.simulators.push(simulator);
-      gate.upstreams[environment] = await simulator.until((line) => /127\.0\.0\.1:[0-9]+/.exec(line)?.[0]);
+      gate.upstreams[environment] = await simulator.waitFor((line) => /127\.0\.0\.1:[0-9]+/.exec(line)?.[0]);
     }
-    gate.ports = {};
-    await mkdir(path.join(gate.folder, "policies"));
-    await gate.rules(gate.options.rules);
-    if (gate.options.tls) await gate.certify();
+    await mkdir(path.join(folder, "policies"));
+    await gate.writePolicies(gate.options.rules);
+    if (gate.options.tls) await gate.makeCertificate();
+    await gate.createStore();
     try {
-      await gate.again();
-    } catch (failure) {
+      await gate.serve();
+    } catch (error) {
       await gate.stop();
-      throw failure;
+      throw error;
     }
     return gate;
   }
 
-  /** Writes the policies; a gate that runs reads them by itself. */
-  async rules(text) {
+  /**
+   * Writes the policies; a running gate loads them by itself.
+   * @param {string} text
+   */
+  async writePolicies(text) {
     await writeFile(path.join(this.folder, "policies", "everything.toml"), text);
   }
 
-  /** Makes the key and the certificate that people see. */
-  async certify() {
+  /** Makes the key and the certificate of the console. */
+  async makeCertificate() {
     const files = ["-keyout", path.join(this.folder, "key.pem"), "-out", path.join(this.folder, "certificate.pem")];
-    const made = ["-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=console"];
-    await promisify(execFile)("openssl", ["req", ...made, "-addext", "subjectAltName=IP:127.0.0.1", ...files]);
+    const kind = "-x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=console".split(" ");
+    await promisify(execFile)("openssl", ["req", ...kind, "-addext", "subjectAltName=IP:127.0.0.1", ...files]);
   }
 
-  /** Starts it where it was before. */
-  async again() {
-    await writeFile(path.join(this.folder, "sluice.toml"), this.configuration());
-    this.process = new Running(["serve", "--config", path.join(this.folder, "sluice.toml")]);
-    const wanted = { callers: "production", people: "console", probes: "probes" };
-    const told = {};
-    await this.process.until((line) => {
-      const said = /"address":"([^"]+)".*?/.exec(line)?.[1];
-      const what = /listening for (callers|people|probes)/.exec(line)?.[1];
-      if (said && what) {
-        const name = what === "callers" ? /"environment":"([a-z]+)"/.exec(line)[1] : wanted[what];
-        told[name] = said;
-      }
-      return told.probes && told.console && told.production ? true : undefined;
+  /** Creates the store of production, which a gate never does. */
+  async createStore() {
+    const config = path.join(this.folder, "sluice.toml");
+    await writeFile(config, this.configuration());
+    await promisify(execFile)(SLUICE, ["store", "create", "--config", config]);
+  }
+
+  /** Starts the gate, at the same addresses as before if it ran before. */
+  async serve() {
+    const config = path.join(this.folder, "sluice.toml");
+    await writeFile(config, this.configuration());
+    this.program = new Program(["serve", "--config", config]);
+    /** @type {Record<string, string>} */
+    const addresses = {};
+    await this.program.waitFor((line) => {
+      const address = /"address":"([^"]+)"/.exec(line)?.[1];
+      const listeners = /listening for (callers|people|probes)/.exec(line)?.[1];
+      if (address && listeners === "callers") addresses[/"environment":"([a-z]+)"/.exec(line)?.[1] ?? ""] = address;
+      else if (address && listeners) addresses[listeners === "people" ? "console" : "probes"] = address;
+      return addresses.probes && addresses.console && addresses.production ? true : undefined;
     });
-    this.ports = told;
-    this.url = `${this.options.tls ? "https" : "http"}://${told.console}`;
+    this.addresses = addresses;
+    this.url = `${this.options.tls ? "https" : "http"}://${addresses.console}`;
   }
 
-  async down(signal) {
-    await this.process.stop(signal);
+  /** Kills the gate; `serve` starts it again. */
+  async kill() {
+    await this.program?.stop("SIGKILL");
   }
 
   async stop() {
-    await this.process.stop();
+    await this.program?.stop();
     for (const simulator of this.simulators) await simulator.stop();
     await rm(this.folder, { recursive: true, force: true });
   }
 
-  /** A call of a caller; its status, headers and body. */
+  /**
+   * Makes a call as a service.
+   * @param {string} target
+   * @param {unknown} [body]
+   * @returns {Promise<{ status: number, headers: Headers, body: any }>}
+   */
   async call(target, body, { subject = "payroll", environment = "production" } = {}) {
-    const headers = { authorization: `Bearer ${signed({ iss: CALLERS, sub: subject })}`, "content-type": "application/json" };
-    const answer = await fetch(`http://${this.ports[environment]}${target}`, {
+    const headers = {
+      authorization: `Bearer ${signToken({ iss: CALLERS, sub: subject })}`,
+      "content-type": "application/json",
+    };
+    const response = await fetch(`http://${this.addresses[environment]}${target}`, {
       method: body === undefined ? "GET" : "POST",
       headers,
       body: body === undefined ? undefined : JSON.stringify(body),
     });
-    return { status: answer.status, headers: answer.headers, body: await answer.json() };
+    return { status: response.status, headers: response.headers, body: await response.json() };
   }
 
+  /**
+   * @param {string} requestId
+   * @param {string} amount
+   * @param {Record<string, unknown>} [more]
+   */
   async swap(requestId, amount, more) {
-    return this.call("/v2/wallets/swaps", swap(requestId, amount, more));
+    return this.call("/v2/wallets/swaps", swapBody(requestId, amount, more));
   }
 
-  /** A swap that waits; its hold. */
-  async held(requestId, amount = "2500", more = {}) {
-    const answer = await this.swap(requestId, amount, more);
-    if (answer.status !== 202) throw new Error(`it does not wait: ${answer.status} ${JSON.stringify(answer.body)}`);
-    return answer.body.hold;
+  /**
+   * Makes a swap that the rules hold; returns its hold.
+   * @param {string} requestId
+   */
+  async holdSwap(requestId, amount = "2500") {
+    const { status, body } = await this.swap(requestId, amount);
+    if (status !== 202) throw new Error(`the swap is not held: ${status} ${JSON.stringify(body)}`);
+    return body.hold;
   }
 
-  /** An act at the console with a person's token. */
-  async act(method, target, token, body) {
+  /**
+   * Calls the console's API with a person's token.
+   * @param {string} method
+   * @param {string} target
+   * @param {string} token
+   * @param {unknown} [body]
+   * @returns {Promise<{ status: number, body: any }>}
+   */
+  async callConsole(method, target, token, body) {
     const headers = { authorization: `Bearer ${token}`, "content-type": "application/json" };
-    const whole = body === undefined ? undefined : JSON.stringify(body);
-    const answer = await fetch(`${this.url}/sluice/v1/${target}`, { method, headers, body: whole });
-    return { status: answer.status, body: await answer.json() };
+    const text = body === undefined ? undefined : JSON.stringify(body);
+    const response = await fetch(`${this.url}/sluice/v1/${target}`, { method, headers, body: text });
+    return { status: response.status, body: await response.json() };
   }
 
-  /** What the simulator shall do next. */
-  async fault(fault) {
-    await fetch(`http://${this.upstreams.production}/simulator/faults`, { method: "POST", body: JSON.stringify(fault) });
-  }
-
-  async journal() {
-    return (await fetch(`http://${this.upstreams.production}/simulator/journal`)).json();
+  /**
+   * Tells the simulator of production to fail.
+   * @param {Record<string, unknown>} fault
+   */
+  async addFault(fault) {
+    await fetch(`http://${this.upstreams.production}/simulator/faults`, {
+      method: "POST",
+      body: JSON.stringify(fault),
+    });
   }
 
   configuration() {
-    const at = (name) => this.ports[name] ?? "127.0.0.1:0";
+    /** @param {string} name */
+    const at = (name) => this.addresses[name] ?? "127.0.0.1:0";
     const sandbox = `[sandbox]\nlisten = "${at("sandbox")}"\nupstream = "http://${this.upstreams.sandbox}"\ncredential = "the-sandbox-s-own-token"\n`;
     return `policies = "policies"
 ${this.options.general}
@@ -271,7 +369,12 @@ ${this.options.console}
 [probes]
 listen = "${at("probes")}"
 [timeouts]
+commit_ms = 2_000
+connect_ms = 500
+tls_handshake_ms = 500
+write_ms = 500
 answer_ms = 500
+upstream_max_ms = 500
 [reconcile]
 first_look_ms = 100
 [log]

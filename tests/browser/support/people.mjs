@@ -1,44 +1,80 @@
-// What people do at the page, as they would: by what they read on it.
+// What people do on the page. They find everything by its text.
 
 import assert from "node:assert/strict";
 
-import { visit } from "./browser.mjs";
-import { person } from "./gate.mjs";
+import { openPage } from "./browser.mjs";
+import { personToken } from "./gate.mjs";
 
-/** Somebody who has signed in by a link, as the demo prints them. */
-export async function signedIn(browser, gate, subject, roles = ["approver"], options = {}) {
-  const page = await visit(browser, `${gate.url}/${options.at ?? ""}#token=${person(subject, roles, options.claims)}`, options);
+/** @typedef {import("./browser.mjs").Page} Page */
+/** @typedef {{ url: string }} Console a gate, by the address of its console */
+
+/**
+ * Opens a page and signs in by a link, as the demo prints them.
+ * @param {import("./browser.mjs").Browser} browser
+ * @param {Console} gate
+ * @param {string} subject
+ * @param {import("./browser.mjs").PageOptions} [options]
+ */
+export async function signIn(browser, gate, subject, roles = ["approver"], options = {}) {
+  const page = await openPage(browser, `${gate.url}/#token=${personToken(subject, roles)}`, options);
   await page.locator("#places a").first().waitFor();
   return page;
 }
 
-/** Goes to a place of the page. */
-export async function go(page, gate, hash) {
+/**
+ * Goes to a view.
+ * @param {Page} page
+ * @param {Console} gate
+ * @param {string} hash
+ */
+export async function goTo(page, gate, hash) {
   await page.goto(`${gate.url}/${hash}`);
 }
 
-/** Looks at a hold that stands in the queue. */
-export async function open(page, hold) {
+/**
+ * Opens a hold from the queue.
+ * @param {Page} page
+ * @param {{ id: string }} hold
+ */
+export async function openHold(page, hold) {
   await page.locator(`a[data-id="${hold.id}"]`).click();
   await page.locator("article.hold h2").waitFor();
 }
 
-/** Waits until the second button may be pressed: what follows the first at once is not meant. */
-export async function press(page, name) {
+/**
+ * Presses the button of a dialog, after the time in which the dialog ignores presses.
+ * @param {Page} page
+ * @param {string} name
+ */
+export async function confirm(page, name) {
   const button = page.getByRole("dialog").getByRole("button", { name, exact: true });
   await button.waitFor();
   await page.waitForTimeout(700);
   await button.click();
 }
 
+/**
+ * @param {Page} page
+ * @param {string} amount
+ * @param {string} [comment]
+ */
 export async function approve(page, amount, comment) {
   await page.getByRole("button", { name: "Approve…" }).click();
   if (comment) await page.getByLabel("Comment").fill(comment);
-  await press(page, `Approve ${amount}`);
+  await confirm(page, `Approve ${amount}`);
   await page.getByRole("dialog").waitFor({ state: "detached" });
 }
 
-/** Nothing was complained of on any of these pages. */
-export function calm(...pages) {
-  for (const page of pages) assert.deepEqual(page.complaints, []);
+/**
+ * Waits until the view has loaded.
+ * @param {Page} page
+ */
+export async function waitUntilLoaded(page) {
+  await page.locator("h1:visible, h2:visible").first().waitFor();
+  await page.locator(".waiting").first().waitFor({ state: "detached" });
+}
+
+/** @param {Page[]} pages */
+export function assertNoProblems(...pages) {
+  for (const page of pages) assert.deepEqual(page.problems, []);
 }

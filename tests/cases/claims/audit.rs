@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::{named, pay, swap, told};
-use crate::support::shape::{operation, operations, valid};
+use crate::support::shape::{ID, operation, operations, valid};
 use crate::support::shared::Shared;
 use crate::support::token::token;
 use crate::support::{Act, Setup, Upstream, post};
@@ -74,7 +74,7 @@ fn every_attempt_has_an_end_in_the_chain() {
     let gate = Setup::of(&upstream).start();
     let refused = r#"{"status":"error","error":{"code":"X","message":"y"}}"#;
     let acts = [
-        ("executed", Act::json(201, "{}")),
+        ("executed", Act::done(201)),
         ("not-executed", Act::json(400, refused)),
         ("undone", Act::json(429, refused)),
         ("unknown", Act::silence().close()),
@@ -137,7 +137,7 @@ fn the_chain_says_nothing_of_bodies_and_tokens() {
     let gate = Setup::of(&upstream).start();
     let person = "Zaphod-Beeblebrox";
     let call = post("/v2/users/u-1").json(format!(r#"{{"type":"individual","firstName":"{person}"}}"#));
-    upstream.next(Act::json(200, format!(r#"{{"name":"{person}"}}"#)));
+    upstream.next(Act::json(200, format!(r#"{{"id":"{ID}","name":"{person}"}}"#)));
     assert_eq!(told(&call.send(gate.production())), "200 - executed");
     let amount = "123.456789";
     let body = named("r-1").replace("\"source\":{}", &format!("\"source\":{{\"amount\":\"{amount}\"}}"));

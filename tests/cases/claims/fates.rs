@@ -1,12 +1,15 @@
 //! What upstream did, and what is heard of it then: by whoever asked, and by whoever asks again.
 
 use super::{assert_again, swap, told};
+use crate::support::shape::{examples, operation, swap_record};
 use crate::support::upstream::Reserved;
 use crate::support::{Act, Gate, Setup, Upstream};
 
 const A: &str = r#"{"code":500,"error":"X","errorDetails":"y"}"#;
 const B: &str = r#"{"status":"error","error":{"code":"X","message":"y"}}"#;
 const C: &str = r#"{"status":"error","error":{"code":"X","message":"y","details":{"a":1}}}"#;
+const EXISTS: &str = r#"{"error":"this transaction request already exists"}"#;
+const TWIN: &str = r#"{"status":"error","error":{"code":"DUPLICATE_REQUEST_ID","message":"y"}}"#;
 const IN_DOUBT: &str = "409 OUTCOME_UNKNOWN unknown";
 
 /// What upstream does, and the first that is heard of it.
@@ -26,11 +29,8 @@ fn half_body(status: u16) -> Act {
 fn what_was_executed_is_told_again_and_never_sent_again() {
     let large = format!(r#"{{"id":"{}"}}"#, "x".repeat(3000));
     let rows: Vec<Row> = vec![
-        ("200", Act::json(200, r#"{"id":1.50}"#), "200 - executed"),
-        ("201, no JSON", Act::answer(201, "text/html", "<p>thanks"), "201 - executed"),
-        ("200, broken JSON", Act::json(200, "{\"a\":"), "200 - executed"),
-        ("200, empty", Act::json(200, ""), "200 - executed"),
-        ("204", Act::bytes("HTTP/1.1 204 No Content\r\n\r\n"), "204 - executed"),
+        ("200", Act::json(200, swap_record("COMPLETED")), "200 - executed"),
+        ("202", Act::json(202, swap_record("NEW")), "202 - executed"),
         ("cut", half_body(201).close(), "201 - executed"),
         ("reset in the body", half_body(201).reset(), "201 - executed"),
         ("stalls in the body", half_body(200).hang(), "200 - executed"),
@@ -85,6 +85,7 @@ fn what_was_not_let_in_may_be_sent_again() {
 #[test]
 fn what_is_in_doubt_is_told_so_and_never_sent_again() {
     let redirect = "HTTP/1.1 307 Status\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n";
+    let foreign = examples(operation("createSwap"), "answer-good-").remove(0).1;
     let rows: Vec<Row> = vec![
         ("silence", Act::silence().hang(), "504 OUTCOME_UNKNOWN unknown"),
         ("closed", Act::silence().close(), "502 OUTCOME_UNKNOWN unknown"),
@@ -92,6 +93,16 @@ fn what_is_in_doubt_is_told_so_and_never_sent_again() {
         ("no HTTP", Act::bytes("220 mail.example\r\n\r\n").close(), "502 OUTCOME_UNKNOWN unknown"),
         ("half a head", Act::bytes("HTTP/1.1 200 OK\r\nConte").close(), "502 OUTCOME_UNKNOWN unknown"),
         ("307", Act::bytes(redirect), "502 OUTCOME_UNKNOWN unknown"),
+        ("200, HTML", Act::answer(200, "text/html", "<h1>maintenance"), "502 OUTCOME_UNKNOWN unknown"),
+        ("200, record as HTML", Act::answer(200, "text/html", swap_record("NEW")), "502 OUTCOME_UNKNOWN unknown"),
+        ("200, broken JSON", Act::json(200, "{\"a\":"), "502 OUTCOME_UNKNOWN unknown"),
+        ("200, empty", Act::json(200, ""), "502 OUTCOME_UNKNOWN unknown"),
+        ("200, no record", Act::json(200, r#"{"id":1.50}"#), "502 OUTCOME_UNKNOWN unknown"),
+        ("201, another call's record", Act::json(201, foreign), "502 OUTCOME_UNKNOWN unknown"),
+        ("204", Act::bytes("HTTP/1.1 204 No Content\r\n\r\n"), "502 OUTCOME_UNKNOWN unknown"),
+        ("400, exists", Act::json(400, EXISTS), "400 OUTCOME_UNKNOWN unknown"),
+        ("422, exists", Act::json(422, EXISTS), "422 OUTCOME_UNKNOWN unknown"),
+        ("400, duplicate code", Act::json(400, TWIN), "400 OUTCOME_UNKNOWN unknown"),
         ("500", Act::json(500, A), "500 OUTCOME_UNKNOWN unknown"),
         ("503", Act::json(503, A), "503 OUTCOME_UNKNOWN unknown"),
         ("409", Act::json(409, B), IN_DOUBT),

@@ -2,6 +2,7 @@
 
 pub mod audit;
 mod fates;
+mod late_proofs;
 mod owners;
 mod progress;
 mod replay;

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::{assert_again, lasting, pay, swap, told};
+use crate::support::shape::swap_record;
 use crate::support::shared::Signal;
 use crate::support::token::{ISSUER, SECRET, claims, signed};
 use crate::support::upstream::answer;
@@ -52,7 +53,7 @@ fn strangers_hear_the_same_whatever_became_of_it() {
 
     let done = swap();
     let headers = [("Content-Type", "application/json"), ("Location", "/v2/known to its owner")];
-    let body = format!(r#"{{"id":"{SECRET_OF_THE_FIRST}"}}"#);
+    let body = swap_record(SECRET_OF_THE_FIRST);
     upstream.next(Act::bytes(answer(201, &headers, body.as_bytes())));
     let first = done.send(gate.production());
     assert_eq!(told(&first), "201 - executed");
@@ -85,7 +86,7 @@ fn strangers_hear_the_same_while_it_is_sent() {
     let upstream = Upstream::start();
     let gate = Setup::of(&upstream).start();
     let (call, go) = (swap(), Signal::new());
-    upstream.next(Act::json(201, "{}").after(&go));
+    upstream.next(Act::done(201).after(&go));
     let mut owner = Caller::connect(gate.production());
     owner.send(call.bytes());
     upstream.wait_for(0);

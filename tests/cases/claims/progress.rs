@@ -5,6 +5,7 @@ use std::thread::spawn;
 
 use super::{assert_again, swap, told};
 use crate::support::clock::{PATIENCE, Watch};
+use crate::support::shape::swap_record;
 use crate::support::shared::Signal;
 use crate::support::{Act, Answer, Call, Caller, Gate, Setup, Upstream};
 
@@ -53,7 +54,7 @@ fn waiting(gate: &Gate, call: &Call, preferences: &[&str], then: impl FnOnce()) 
 fn who_asks_while_it_is_sent_is_told_so() {
     let upstream = Upstream::start();
     let gate = Setup::of(&upstream).start();
-    let mut begun = begin(&upstream, &gate, Act::json(201, r#"{"id":"1"}"#));
+    let mut begun = begin(&upstream, &gate, Act::json(201, swap_record("1")));
     for prefer in ["wait=0", "wait", "wait=soon", "wait=-1", "respond-async"] {
         let answer = begun.call.clone().header("Prefer", prefer).send(gate.production());
         assert_eq!(told(&answer), IN_PROGRESS, "{prefer}: {answer}");
@@ -70,7 +71,7 @@ fn who_asks_while_it_is_sent_is_told_so() {
 fn who_would_wait_hears_the_answer_when_it_is_there() {
     let upstream = Upstream::start();
     let gate = Setup::of(&upstream).start();
-    let mut begun = begin(&upstream, &gate, Act::json(201, r#"{"id":"1"}"#));
+    let mut begun = begin(&upstream, &gate, Act::json(201, swap_record("1")));
     let go = begun.go.clone();
     let preferences = ["wait=60", "respond-async, wait=60", "Wait = \"60\"; x=y", "wait=99999"];
     let waited = waiting(&gate, &begun.call, &preferences, || go.give());
@@ -85,7 +86,7 @@ fn who_would_wait_hears_the_answer_when_it_is_there() {
 fn who_waited_long_enough_is_told_that_it_is_still_sent() {
     let upstream = Upstream::start();
     let gate = Setup::of(&upstream).start();
-    let mut begun = begin(&upstream, &gate, Act::json(201, "{}"));
+    let mut begun = begin(&upstream, &gate, Act::done(201));
     let watch = Watch::start();
     let answer = begun.call.clone().header("Prefer", "wait=1").send(gate.production());
     assert_eq!(told(&answer), IN_PROGRESS, "{answer}");
@@ -127,7 +128,7 @@ fn the_answer_is_kept_for_a_caller_who_hung_up() {
     let upstream = Upstream::start();
     let gate = Setup::of(&upstream).start();
     for (at, hard) in [true, false].into_iter().enumerate() {
-        let begun = begin(&upstream, &gate, Act::json(201, r#"{"id":"1"}"#));
+        let begun = begin(&upstream, &gate, Act::json(201, swap_record("1")));
         if hard {
             begun.first.reset();
         } else {
@@ -135,7 +136,10 @@ fn the_answer_is_kept_for_a_caller_who_hung_up() {
         }
         let go = begun.go.clone();
         for answer in waiting(&gate, &begun.call, &["wait=60"], || go.give()) {
-            assert_eq!((told(&answer).as_str(), answer.text().as_str()), ("201 - executed again", r#"{"id":"1"}"#));
+            assert_eq!(
+                (told(&answer).as_str(), answer.text().as_str()),
+                ("201 - executed again", swap_record("1").as_str())
+            );
         }
         assert_eq!(upstream.seen().len(), at + 1);
     }
@@ -147,7 +151,7 @@ fn of_many_at_once_one_is_sent() {
     let upstream = Upstream::start();
     let gate = Setup::of(&upstream).start();
     let (call, go, start) = (swap(), Signal::new(), Arc::new(Barrier::new(CALLERS)));
-    upstream.next(Act::json(201, r#"{"id":"the one"}"#).after(&go));
+    upstream.next(Act::json(201, swap_record("the one")).after(&go));
     let asking = (0..CALLERS).map(|at| {
         let call = if at % 2 == 0 { call.clone().header("Prefer", "wait=60") } else { call.clone() };
         let (start, address) = (start.clone(), gate.production());
@@ -166,6 +170,6 @@ fn of_many_at_once_one_is_sent() {
     assert_eq!((sent, sent + again + busy), (1, CALLERS), "{again} again, {busy} in progress");
     assert!(sent + again >= CALLERS / 2, "who would wait hears the answer: {again} again, {busy} in progress");
     let bodies = answers.iter().filter(|answer| answer.status == 201).map(Answer::text);
-    bodies.for_each(|body| assert_eq!(body, r#"{"id":"the one"}"#));
+    bodies.for_each(|body| assert_eq!(body, swap_record("the one")));
     assert_eq!(upstream.seen().len(), 1);
 }

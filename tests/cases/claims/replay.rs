@@ -1,9 +1,9 @@
 //! The same request again: the same answer. Another request under its name: nothing.
 
-use sluice::catalog::Claim;
+use sluice::catalog::ClaimSource;
 
 use super::{assert_again, named, pay, swap, told};
-use crate::support::shape::{fresh_id, odd_answer, operations, valid};
+use crate::support::shape::{answering, fresh_id, odd_answer, operations, swap_record, valid};
 use crate::support::upstream::answer;
 use crate::support::{Act, Call, Setup, Upstream, post};
 
@@ -16,21 +16,22 @@ fn an_answer_is_given_again_as_it_was() {
     for (at, operation) in claimed.into_iter().enumerate() {
         let headers = [
             ("Content-Type", "application/json; charset=utf-8"),
-            ("Location", "/v2/somewhere"),
+            ("Content-Language", "en"),
             ("ETag", "\"7\""),
             ("Date", "Mon, 01 Jul 2024 10:30:00 GMT"),
             ("RateLimit-Remaining", "7"),
             ("Set-Cookie", "a=b"),
         ];
-        upstream.next(Act::bytes(answer(201, &headers, &odd_answer(operation))));
         let call = valid(operation);
+        let body = answering(operation, &call.line(), odd_answer(operation));
+        upstream.next(Act::bytes(answer(201, &headers, &body)));
         let first = call.send(gate.production());
         assert_eq!(told(&first), "201 - executed", "{}", operation.id);
-        assert_eq!(first.body, odd_answer(operation));
+        assert_eq!(first.body, body);
         for round in ["one", "two", "three"] {
             let again = call.clone().header("X-Request-Id", round).send(gate.production());
             assert_again(&first, &again);
-            for kept in ["location", "etag"] {
+            for kept in ["content-language", "etag"] {
                 assert_eq!(again.header(kept), first.header(kept), "{kept}");
                 assert!(again.header(kept).is_some(), "{kept}");
             }
@@ -63,7 +64,7 @@ const MEANT: &str = r#"{"requestId":"r-1","source":{"amount":"1.50","chain":"POL
 fn a_request_is_the_same_however_it_is_written() {
     let upstream = Upstream::start();
     let gate = Setup::of(&upstream).start();
-    upstream.next(Act::json(201, "{\"id\":\"first\"}"));
+    upstream.next(Act::json(201, swap_record("first")));
     let first = pay(MEANT).send(gate.production());
     assert_eq!(told(&first), "201 - executed", "{first}");
     let spaced = MEANT.replace(':', " : ").replace(',', "\r\n\t,");
@@ -90,7 +91,7 @@ fn another_request_under_a_used_name_is_refused() {
     let gate = Setup::of(&upstream).start();
     assert_eq!(told(&pay(MEANT).send(gate.production())), "200 - executed");
     let offramp = operations().find(|operation| operation.id.as_str() == "createOfframp").unwrap();
-    let Some(Claim::Body(_)) = offramp.claim else { panic!("an offramp is named by its body") };
+    let Some(ClaimSource::Body(_)) = offramp.claim else { panic!("an offramp is named by its body") };
     let other_operation = valid(offramp);
     let mut offramp_body: serde_json::Value = serde_json::from_slice(&other_operation.body_bytes()).unwrap();
     offramp_body["requestId"] = "r-1".into();
@@ -136,8 +137,8 @@ fn a_uuid_in_other_case_names_the_same_claim_with_another_request() {
 fn each_environment_has_claims_of_its_own() {
     let (production, sandbox) = (Upstream::start(), Upstream::start());
     let gate = Setup::of(&production).sandbox(&sandbox).start();
-    production.always(Act::json(201, r#"{"of":"production"}"#));
-    sandbox.always(Act::json(201, r#"{"of":"sandbox"}"#));
+    production.always(Act::json(201, swap_record("of production")));
+    sandbox.always(Act::json(201, swap_record("of sandbox")));
     let call = swap();
     for address in [gate.production(), gate.sandbox()] {
         let first = call.send(address);
@@ -145,6 +146,6 @@ fn each_environment_has_claims_of_its_own() {
         assert_again(&first, &call.send(address));
     }
     assert_eq!((production.seen().len(), sandbox.seen().len()), (1, 1));
-    assert_eq!(call.send(gate.sandbox()).json()["of"], "sandbox");
-    assert_eq!(call.send(gate.production()).json()["of"], "production");
+    assert_eq!(call.send(gate.sandbox()).json()["transferDetails"]["status"], "of sandbox");
+    assert_eq!(call.send(gate.production()).json()["transferDetails"]["status"], "of production");
 }

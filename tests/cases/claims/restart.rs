@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::{assert_again, named, pay, swap, told};
+use crate::support::shape::swap_record;
 use crate::support::{Act, Caller, Gate, Setup, Upstream};
 
 const IN_DOUBT: &str = "409 OUTCOME_UNKNOWN unknown";
@@ -14,7 +15,7 @@ fn claims_outlive_their_process() {
     let (upstream, other) = (Upstream::start(), Upstream::start());
     let gate = Setup::of(&upstream).sandbox(&other).start();
     let (paid, refused, in_doubt, elsewhere) = (swap(), swap(), swap(), swap());
-    upstream.next(Act::json(201, r#"{"id":"paid"}"#));
+    upstream.next(Act::json(201, swap_record("paid")));
     let first_paid = paid.send(gate.production());
     upstream.next(Act::json(422, REFUSED));
     let first_refused = refused.send(gate.production());
@@ -43,7 +44,7 @@ fn an_answer_that_was_heard_is_kept_whatever_happens_next() {
     for round in 0..5 {
         let gate = setup.start();
         let call = pay(named(&format!("round-{round}")));
-        upstream.next(Act::json(201, format!(r#"{{"id":{round}}}"#)));
+        upstream.next(Act::json(201, swap_record(&round.to_string())));
         let first = call.send(gate.production());
         assert_eq!(told(&first), "201 - executed");
         let gate = gate.kill().start();
@@ -87,7 +88,7 @@ fn what_is_sealed_is_not_sent_again_without_its_key() {
     let (first_key, second_key) = ("11".repeat(32), "22".repeat(32));
     let gate = Setup::of(&upstream).set("store", "seal_key", &first_key).start();
     let secret = "known-to-the-owner";
-    upstream.next(Act::json(201, format!(r#"{{"id":"{secret}"}}"#)));
+    upstream.next(Act::json(201, swap_record(secret)));
     let call = pay(named("known-to-the-caller"));
     let first = call.send(gate.production());
     assert_eq!(told(&first), "201 - executed");

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::{assert_again, named, pay, swap, told};
-use crate::support::shape::fresh_id;
+use crate::support::shape::{fresh_id, swap_record};
 use crate::support::shared::Signal;
 use crate::support::{Act, Answer, Caller, Setup, Upstream, post};
 
@@ -39,7 +39,7 @@ fn a_refused_body_under_a_used_name_is_told_that_it_is_used() {
     let heard = || told(&pay(invalid("r-1")).send(gate.production()));
 
     let go = Signal::new();
-    upstream.next(Act::json(201, "{}").after(&go));
+    upstream.next(Act::done(201).after(&go));
     let mut first = Caller::connect(gate.production());
     first.send(pay(named("r-1")).bytes());
     upstream.wait_for(0);
@@ -78,7 +78,7 @@ fn a_payment_stays_made_when_the_contract_changes() {
     let upstream = Upstream::start();
     let gate = Setup::of(&upstream).start();
     let (paid, refused, in_doubt) = (swap(), swap(), swap());
-    upstream.next(Act::json(201, r#"{"id":"paid"}"#));
+    upstream.next(Act::json(201, swap_record("paid")));
     upstream.next(Act::json(400, r#"{"status":"error","error":{"code":"X","message":"y"}}"#));
     upstream.next(Act::silence().close());
     let first: Vec<Answer> = [&paid, &refused, &in_doubt].map(|call| call.send(gate.production())).into();
@@ -101,7 +101,7 @@ fn a_payment_stays_made_when_the_contract_changes() {
 }
 
 /// The contract, in which the requestIds of these tests are no longer good.
-fn stricter(folder: &Path) {
+pub(super) fn stricter(folder: &Path) {
     copy(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/schemas")), folder);
     let file = folder.join("swap.json");
     let mut schema: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();

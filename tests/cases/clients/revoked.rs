@@ -5,7 +5,8 @@ use crate::support::tls::{INTERMEDIATE, Leaf};
 use crate::support::token::token;
 use crate::support::{Gate, Upstream};
 
-const KEPT: &str = "the lists of revoked certificates cannot be used; the last good ones stay";
+const KEPT: &str =
+    "the lists of revoked certificates cannot be used; the last good ones stay in use: correct the files";
 
 /// Until the gate has said that it keeps its lists, and why.
 fn wait_kept(gate: &Gate, why: &str) {
@@ -98,7 +99,7 @@ fn a_list_that_is_replaced_counts_at_once_for_open_connections_too() {
     let lists = parties.callers.revoked_in(&[], (2026, 4000));
     for (content, why) in [
         (lists.get(..lists.len() / 2).unwrap().to_owned(), "cut off"),
-        (String::new(), "no list"),
+        (String::new(), "no revocation list"),
         (parties.server.revoked(&[]), "no list of an authority"),
         (parties.callers.revoked_in(&[], (2024, 4000)), "older"),
         (parties.callers.revoked_in(&[], (2025, 2026)), "expired"),

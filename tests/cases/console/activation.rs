@@ -191,7 +191,7 @@ fn what_waits_decides_beside_and_nothing_by_it() {
     let line = |from: &str, to: &str| json!({"from": from, "to": to, "calls": 1});
     assert_eq!(counted, json!([line("allow", "allow"), line("deny", "allow"), line("deny", "deny")]));
     assert_eq!(gate.metric("sluice_candidate_decisions_total{from=\"deny\",to=\"allow\"}"), 1);
-    let told = "the policies that wait would have decided otherwise";
+    let told = "the waiting policies would have decided differently";
     let lines: Vec<Value> = gate.log.all().into_iter().filter(|line| line["message"] == told).collect();
     assert_eq!(lines.len(), 1, "{lines:?}");
     assert_eq!((lines[0]["operation"].as_str(), lines[0]["then_by"].as_str()), (Some("createSwap"), Some("small")));
@@ -205,14 +205,16 @@ fn what_waits_decides_beside_and_nothing_by_it() {
     };
     let (code, out) = run("anna", &["candidate"]);
     assert!(
-        code == Some(0) && out.contains("agreed: nobody\n") && out.contains("  deny now, allow then: 1\n"),
+        code == Some(0)
+            && out.contains("approved by: no one yet\n")
+            && out.contains("  deny now, allow with the new version: 1\n"),
         "{out}"
     );
     let large = candidate(&gate, "");
     let (code, out) = run("anna", &["agree", &large, "--reason", "treasury asks"]);
-    assert!(code == Some(0) && out.starts_with("noted: one more person"), "{out}");
+    assert!(code == Some(0) && out.starts_with("Approved: version"), "{out}");
     let (code, out) = run("ben", &["agree", &large, "--reason", "treasury asks"]);
-    assert!(code == Some(0) && out.starts_with("two people agree"), "{out}");
+    assert!(code == Some(0) && out.starts_with("Fully approved: version"), "{out}");
     wait_until("the set is in force", || version(&gate) == large);
     assert!(!gate.probe("/metrics").text().contains("sluice_policy_candidate{"));
 }

@@ -37,7 +37,7 @@ fn money_is_frozen_listed_and_let_go() {
     assert!(code == 0 && out.starts_with("Frozen: production, all money, since "), "{out}");
     assert!(out.contains("by people/ops-1: a drill"), "{out}");
     let (code, out, _) = at(&freeze);
-    assert!(code == 0 && out.starts_with("It was frozen already: "), "{out}");
+    assert!(code == 0 && out.starts_with("Already frozen: "), "{out}");
     assert_eq!(swap("f-1").send(gate.production()).code(), "FROZEN");
     assert_eq!(at(&[&freeze[..], &["--caller", "main/test"]].concat()).0, 0);
     let (code, out, _) = at(&["freezes"]);
@@ -46,11 +46,11 @@ fn money_is_frozen_listed_and_let_go() {
     assert_eq!(serde_json::from_str::<Value>(&out).unwrap()["freezes"].as_array().unwrap().len(), 2);
     let unfreeze = ["unfreeze", "--environment", "production", "--reason", "seen it"];
     let (code, out, _) = at(&unfreeze);
-    assert_eq!((code, out.as_str()), (0, "No longer frozen: production, all money\n"));
-    assert_eq!(at(&unfreeze).1, "It was not frozen: production, all money\n");
+    assert_eq!((code, out.as_str()), (0, "Unfrozen: production, all money\n"));
+    assert_eq!(at(&unfreeze).1, "Not frozen: production, all money\n");
     assert_eq!(
         at(&[&unfreeze[..], &["--restored"]].concat()).1,
-        "It was not frozen: production, all money, since the store was restored\n"
+        "Not frozen: production, all money, since the store was restored\n"
     );
     assert_eq!(at(&[&unfreeze[..], &["--caller", "main/test"]].concat()).0, 0);
     assert_eq!(at(&["freezes"]).1, "Nothing is frozen.\n");
@@ -62,7 +62,7 @@ fn calls_in_doubt_are_listed_shown_and_resolved() {
     let gate = console(Setup::of(&upstream)).start();
     let url = url(&gate);
     let at = |words: &[&str], who: &str| run(&[words, &["--console", &url]].concat(), Some(&operator(who)));
-    assert_eq!(at(&["requests", "list"], "ops-1").1, "No call is `unknown`.\n");
+    assert_eq!(at(&["requests", "list"], "ops-1").1, "No calls are in state `unknown`.\n");
     in_doubt(&gate, &upstream, "l-1");
     in_doubt(&gate, &upstream, "l-2");
     let (_, out, _) = at(&["requests", "list", "--limit", "1"], "ops-1");
@@ -79,10 +79,10 @@ fn calls_in_doubt_are_listed_shown_and_resolved() {
         first = out;
         !err.contains("409 TOO_EARLY")
     });
-    assert_eq!(first, "Noted. It stays in doubt until one more person says so.\n");
+    assert_eq!(first, "Recorded. The outcome stays unknown until one more person confirms it.\n");
     let (code, _, err) = at(&absent, "ops-1");
     assert!(code == 4 && err.contains("409 TWO_PEOPLE_NEEDED"), "{err}");
-    assert_eq!(at(&absent, "ops-2").1, "It was not executed, as two people say: its caller may send it again.\n");
+    assert_eq!(at(&absent, "ops-2").1, "Resolved as not executed, by two people: the caller may send it again.\n");
 
     let mut record: Value = serde_json::from_slice(&examples(operation("createSwap"), "answer-good-")[0].1).unwrap();
     record["transferDetails"]["requestId"] = json!("l-2");
@@ -92,10 +92,10 @@ fn calls_in_doubt_are_listed_shown_and_resolved() {
         ["requests", "resolve", "l-2", "--environment", "production", "--outcome", "executed", "--reason", "r"];
     assert_eq!(at(&executed, "ops-1").0, 2, "it takes a record");
     let with_record = [&executed[..], &["--record", file.to_str().unwrap()]].concat();
-    assert_eq!(at(&with_record, "ops-1").1, "It is executed: its caller hears the record from now on.\n");
+    assert_eq!(at(&with_record, "ops-1").1, "Resolved as executed: the caller gets the record from now on.\n");
     assert_eq!(swap("l-2").send(gate.production()).json(), record);
     let (code, _, err) = at(&["requests", "show", "--environment", "production", "a/b"], "ops-1");
-    assert!(code == 1 && err.contains("no requestId"), "{err}");
+    assert!(code == 1 && err.contains("is not a requestId"), "{err}");
 }
 
 #[test]
@@ -111,11 +111,11 @@ fn what_goes_wrong_is_told_to_the_person_who_reads_it() {
     };
     for (result, code, told) in [
         (freeze(&nowhere, Some(&viewer)), 1, "cannot be reached"),
-        (freeze("sluice.example", Some(&viewer)), 1, "is no URL"),
+        (freeze("sluice.example", Some(&viewer)), 1, "is not a URL"),
         (freeze(&url, None), 1, "SLUICE_TOKEN"),
-        (freeze(&url, Some("a b")), 1, "this is no token"),
-        (freeze(&url, Some("x.y.z")), 4, "remedy: show a token of the console's issuer"),
-        (freeze(&url, Some(&viewer)), 4, "takes the role `operator`"),
+        (freeze(&url, Some("a b")), 1, "this is not a token"),
+        (freeze(&url, Some("x.y.z")), 4, "remedy: use a token of the console's issuer"),
+        (freeze(&url, Some(&viewer)), 4, "needs the role `operator`"),
         (freeze(&gate_url, Some(&viewer)), 4, "404"),
         (freeze(&upstream.url(), Some(&viewer)), 0, ""),
     ] {
@@ -124,7 +124,7 @@ fn what_goes_wrong_is_told_to_the_person_who_reads_it() {
         assert!(!result.2.contains(&viewer), "a token is told");
     }
     let (code, _, err) = run(&["freezes", "--console", &url, "--token-file", "/nowhere"], None);
-    assert!(code == 1 && err.contains("there is no file"), "{err}");
+    assert!(code == 1 && err.contains("does not exist; name a file that contains your token"), "{err}");
     let (code, _, err) = run(&["freezes", "--config", "/nowhere.toml"], Some(&viewer));
     assert!(code == 1 && err.contains("--console URL"), "{err}");
     let plain = Setup::of(&upstream);

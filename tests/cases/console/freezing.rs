@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use sluice::adapters::clock::SystemClock;
 use sluice::adapters::store::embedded::{Embedded, Options};
 use sluice::base::ids::Environment;
-use sluice::commit::{Commit, Index, Keep, Kind, NodeId, RecordKey, Step};
+use sluice::ledger::{Commit, Index, Keep, Kind, NodeId, RecordKey, Step};
 use sluice::ports::Store as _;
 
 use super::{ISSUER, ask, audited, body, console, freeze, lift, operator, swap, token_of, told};
@@ -144,7 +144,9 @@ async fn a_restored_store_is_closed_for_money_until_somebody_opens_it() {
     {
         let store = Embedded::open(&setup.path("sluice-data"), Arc::new(SystemClock), Options::default()).unwrap();
         let key = RecordKey { environment: Environment::Production, kind: Kind::Freeze, name: "restored".to_owned() };
-        let value = Bytes::from_static(br#"{"v":1,"reason":"restored from an export","by":"sluice store import"}"#);
+        let value = Bytes::from_static(
+            br#"{"format":1,"reason":"restored from an export","by":"sluice store import","forgotten":null}"#,
+        );
         let add = Step::IndexAdd { index: Index::Frozen, member: key.name.clone(), due: std::time::Duration::ZERO };
         let steps = vec![Step::Create { key, value, keep: Keep::Forever }, add];
         let node = NodeId::parse("gate").unwrap();

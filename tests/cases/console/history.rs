@@ -88,7 +88,7 @@ fn one_requests_story_is_told_in_order_and_in_words() {
     let told = answer.json();
     let entries = told["entries"].as_array().unwrap();
     assert_eq!((&whats(entries)[..2], &told["next"]), (&["sending", "unknown"][..], &Value::Null));
-    assert_eq!(entries[0]["words"], json!("it was allowed, and let go upstream, by everything"));
+    assert_eq!(entries[0]["words"], json!("the call was allowed and sent upstream, by everything"));
     assert_eq!((&entries[0]["name"], &entries[0]["environment"]), (&json!("s-1"), &json!("production")));
     assert_eq!(told["of"], entries[0]["node"]);
     for nothing in ["history/production/s-9", "history/sandbox/s-1", "history/nowhere/s-1"] {

@@ -11,6 +11,7 @@ mod policies;
 mod resolving;
 mod restored;
 mod sessions;
+mod transfers;
 
 use serde_json::{Value, json};
 
@@ -23,7 +24,7 @@ use crate::support::{Act, Answer, Call, Gate, Setup, Upstream, post};
 const PEOPLE: &str = "https://people.test";
 
 /// A gate with a console, whose issuer is one of people alone.
-fn console(setup: Setup) -> Setup {
+pub(super) fn console(setup: Setup) -> Setup {
     setup
         .set("issuer.people", "issuer", PEOPLE)
         .set_raw("issuer.people", "audience", r#"["sluice"]"#)
@@ -33,7 +34,7 @@ fn console(setup: Setup) -> Setup {
         .set("issuer.people", "roles", "roles")
         .set("console", "listen", "127.0.0.1:0")
         .set("console", "issuer", "people")
-        .timeout_ms("answer_ms", 500)
+        .short_quiet_time()
         .set_raw("reconcile", "first_look_ms", "100")
 }
 
@@ -45,7 +46,7 @@ fn token_of(issuer: &str, subject: &str, roles: &[&str]) -> String {
     signed(&claims)
 }
 
-fn operator(subject: &str) -> String {
+pub(super) fn operator(subject: &str) -> String {
     token_of(PEOPLE, subject, &["operator"])
 }
 
@@ -55,7 +56,7 @@ fn act(method: &str, path: &str, token: &str) -> Call {
     call.header("Authorization", format!("Bearer {token}"))
 }
 
-fn ask(gate: &Gate, method: &str, path: &str, token: &str, body: Option<Value>) -> Answer {
+pub(super) fn ask(gate: &Gate, method: &str, path: &str, token: &str, body: Option<Value>) -> Answer {
     let call = act(method, path, token);
     let call = match body {
         Some(body) => call.json(body.to_string()),

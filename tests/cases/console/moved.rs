@@ -8,6 +8,7 @@ use serde_json::json;
 use super::{console, lift, swap};
 use crate::cases::claims::{assert_again, told};
 use crate::support::gate::sluice;
+use crate::support::shape::swap_record;
 use crate::support::{Act, Gate, Redis, Setup, Upstream};
 
 fn run(arguments: &[&str]) -> Result<String, String> {
@@ -24,7 +25,7 @@ fn text(path: &Path) -> String {
 fn a_store_moves_into_a_redis_without_forgetting_a_claim_and_starts_closed() {
     let (upstream, mut redis) = (Upstream::start(), Redis::start_kept());
     let gate = console(Setup::of(&upstream)).start();
-    upstream.next(Act::json(201, r#"{"id":"paid"}"#));
+    upstream.next(Act::json(201, swap_record("paid")));
     let first = swap("paid").send(gate.production());
     assert_eq!(told(&first), "201 - executed");
     upstream.next(Act::silence().close());
@@ -41,12 +42,16 @@ fn a_store_moves_into_a_redis_without_forgetting_a_claim_and_starts_closed() {
     let config = text(&setup.write());
     let into = |file: &str| run(&["store", "import", "--redis", "--config", &config, "--input", file]);
 
-    // One that is cut ends nowhere near a store.
+    // A file that is cut is refused before anything is written.
     let cut = text(&setup.path("cut"));
     let whole = fs::read_to_string(&export).unwrap();
     fs::write(&cut, &whole[..whole.len() / 2]).unwrap();
-    let refused = into(&cut).unwrap_err();
-    assert!(refused.contains("cut or changed") || refused.contains("cannot be taken in"), "{refused}");
+    assert!(into(&cut).unwrap_err().contains("the export was cut"));
+    assert_eq!(redis.ask(&["DBSIZE"]), ["0"]);
+    // From standard input it ends nowhere near a store.
+    let mut import = sluice(&["store", "import", "--redis", "--config", &config]);
+    let output = import.stdin(fs::File::open(&cut).unwrap()).output().unwrap();
+    assert!(!output.status.success());
     let gate = Gate::spawn(setup);
     assert!(!gate.wait_end().success());
     assert!(gate.stderr().contains("import into this store did not end"), "{}", gate.stderr());
@@ -54,7 +59,7 @@ fn a_store_moves_into_a_redis_without_forgetting_a_claim_and_starts_closed() {
     assert!(into(&export).unwrap_err().contains("already"));
     redis.ask(&["FLUSHALL"]);
 
-    assert!(into(&export).unwrap().contains("closed for money"));
+    assert!(into(&export).unwrap().contains("Money is closed in every environment"));
     assert!(into(&export).unwrap_err().contains("already"));
     // It outlives what a Redis outlives.
     redis.go();

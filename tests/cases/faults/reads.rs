@@ -1,16 +1,20 @@
 //! Reads: errors are said again in the API's shapes; once the head is out, a broken answer is a cut connection.
 
+use std::time::Duration;
+
 use super::{
     A, B, Bench, C, D, Faults, chunked, garbage, gate, gzip, half_body, half_head, head_only, html, in_time, is_json,
     leaked, problem, redirect, unframed,
 };
 use crate::support::caller::Answer;
-use crate::support::clock::Watch;
+use crate::support::clock::{Watch, wait_until};
 use crate::support::shape::{odd_answer, operation, shape, valid};
 use crate::support::{Act, Caller, Upstream};
 
 /// What is expected, as one line: status, shape of the body (or `same`), code, origin; or `cut`.
 type Row = (&'static str, Act, &'static str);
+
+const EARLY_HINTS: &str = "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n";
 
 impl Bench {
     fn read(&self, id: &str, (name, act, expected): &Row, faults: &mut Faults) {
@@ -98,7 +102,7 @@ fn common() -> Vec<Row> {
         ("403 of shape B", Act::json(403, B), "403 B X upstream"),
         ("422 of shape C, chunked", chunked(422, C), "422 C X upstream"),
         ("403 of shape D, without a length", unframed(403, D), "403 D Invalid API key upstream"),
-        ("1xx first", Act::bytes("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n").send(ok_bytes()), "200 - - upstream"),
+        ("1xx first", Act::bytes(EARLY_HINTS).send(ok_bytes()), "200 - - upstream"),
         ("reset before anything is read", Act::silence().blind().reset(), "502 A UPSTREAM_UNAVAILABLE gateway"),
         ("reset after receiving", Act::silence().reset(), "502 A UPSTREAM_UNAVAILABLE gateway"),
         ("closed after receiving", Act::silence().close(), "502 A UPSTREAM_UNAVAILABLE gateway"),
@@ -124,6 +128,11 @@ fn ok_bytes() -> Vec<u8> {
 fn observed() -> Vec<Row> {
     let mut rows = common();
     rows.extend([
+        (
+            "1xx without end",
+            Act::bytes(EARLY_HINTS.repeat(5_000)).send(ok_bytes()),
+            "502 A UPSTREAM_UNAVAILABLE gateway",
+        ),
         ("200 broken JSON passes", Act::json(200, "{\"a\":"), "200 - - upstream"),
         ("200 HTML passes", Act::answer(200, "text/html", "<p>"), "200 - - upstream"),
         ("200 empty passes", Act::json(200, ""), "200 empty - upstream"),
@@ -155,6 +164,63 @@ fn enforced() -> Vec<Row> {
         ("500 stalls", half_body(500).hang(), "500 A UPSTREAM_ERROR upstream"),
     ]);
     rows
+}
+
+/// A client that takes 103 for the final answer would hear this answer on its next call.
+#[test]
+fn no_interim_answer_of_upstream_reaches_the_caller() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream).start();
+    for interim in [EARLY_HINTS, "HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 102 Processing\r\n\r\n"] {
+        upstream.next(Act::bytes(interim).send(ok_bytes()));
+        let mut caller = Caller::connect(gate.production());
+        caller.send(valid(operation("listUsers")).header("Expect", "100-continue").bytes());
+        assert_eq!(caller.head().first, "HTTP/1.1 200 Status", "{interim}");
+    }
+}
+
+/// Each piece comes in time, the whole never does.
+#[test]
+fn an_answer_that_drips_ends_by_the_deadline() {
+    const PAUSE: Duration = Duration::from_millis(20);
+    for enforce in [false, true] {
+        let upstream = Upstream::start();
+        let setup = gate(&upstream);
+        let gate = if enforce { setup.enforce() } else { setup }.start();
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nX-Pad: ";
+        for endless in [format!("{head}{}", "x".repeat(500)), "HTTP/1.1 100 Continue\r\n\r\n".repeat(50)] {
+            upstream.next(Act::silence().drip(endless, PAUSE).close());
+            let answer = valid(operation("listUsers")).send(gate.production());
+            assert_eq!((answer.status, shape(&answer.json())), (504, "A"), "{answer}");
+            assert_eq!(answer.code(), "UPSTREAM_TIMEOUT", "{answer}");
+            assert!(answer.took < in_time(), "{:?}", answer.took);
+        }
+
+        let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 500\r\n\r\n";
+        upstream.next(Act::bytes(head).drip("x".repeat(500), PAUSE).close());
+        let mut caller = Caller::connect(gate.production());
+        let watch = Watch::start();
+        match caller.send(valid(operation("listUsers")).bytes()).try_answer() {
+            Ok(answer) => assert!(enforce && answer.status == 504, "{answer}"),
+            Err((head, _)) => assert_eq!(head.map(|head| head.first).as_deref(), Some("HTTP/1.1 200 OK")),
+        }
+        assert!(watch.elapsed() < in_time(), "enforce {enforce}: {:?}", watch.elapsed());
+    }
+}
+
+/// The deadline is upstream's, not the caller's.
+#[test]
+fn a_caller_may_take_its_time_for_a_large_answer() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream).start();
+    let body = format!("\"{}\"", "x".repeat(16 * 1024 * 1024));
+    upstream.next(Act::json(200, &body));
+    let mut caller = Caller::connect(gate.production());
+    caller.send(valid(operation("listUsers")).bytes());
+    let watch = Watch::start();
+    wait_until("the deadline to be over", || watch.elapsed() > in_time());
+    let answer = caller.answer();
+    assert_eq!((answer.status, answer.body.len()), (200, body.len()));
 }
 
 #[test]

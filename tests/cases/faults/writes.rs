@@ -4,7 +4,7 @@ use super::{
     A, ANSWER_MS, B, Bench, C, D, Faults, chunked, garbage, gate, gzip, half_body, half_head, head_only, html, in_time,
     is_json, leaked, problem, redirect, unframed,
 };
-use crate::support::shape::{CATALOG, operation, shape, valid};
+use crate::support::shape::{CATALOG, operation, shape, swap_record, valid};
 use crate::support::{Act, Upstream, post};
 
 /// The operation with a requestId, and one without.
@@ -92,13 +92,15 @@ fn common() -> Vec<Row> {
             "502 A OUTCOME_UNKNOWN unknown gateway",
         ),
         ("600", html(600), "502 A OUTCOME_UNKNOWN unknown gateway"),
-        ("200 broken JSON", json(200, "{\"a\":"), "200 same - executed upstream"),
-        ("200 HTML", Act::answer(200, "text/html", "<p>thanks"), "200 same - executed upstream"),
-        ("200 empty", json(200, ""), "200 empty - executed upstream"),
-        ("204", Act::bytes("HTTP/1.1 204 No Content\r\n\r\n"), "204 empty - executed upstream"),
-        ("200 gzip", gzip(200), "200 same - executed upstream"),
-        ("200 chunked", chunked(200, "{}"), "200 same - executed upstream"),
-        ("200 without a length", unframed(200, "{}"), "200 same - executed upstream"),
+        ("200 broken JSON", json(200, "{\"a\":"), "502 A OUTCOME_UNKNOWN unknown gateway"),
+        ("200 HTML", Act::answer(200, "text/html", "<p>thanks"), "502 A OUTCOME_UNKNOWN unknown gateway"),
+        ("200 empty", json(200, ""), "502 A OUTCOME_UNKNOWN unknown gateway"),
+        ("204", Act::bytes("HTTP/1.1 204 No Content\r\n\r\n"), "502 A OUTCOME_UNKNOWN unknown gateway"),
+        ("200 gzip", gzip(200), "502 A OUTCOME_UNKNOWN unknown gateway"),
+        ("200 of no form", json(200, "{}"), "502 A OUTCOME_UNKNOWN unknown gateway"),
+        ("200 of shape D", json(200, D), "502 A OUTCOME_UNKNOWN unknown gateway"),
+        ("200 chunked", chunked(200, &swap_record("a")), "200 same - executed upstream"),
+        ("200 without a length", unframed(200, &swap_record("a")), "200 same - executed upstream"),
         (
             "1xx first",
             Act::bytes("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n").send(json_bytes()),
@@ -126,7 +128,7 @@ fn common() -> Vec<Row> {
 }
 
 fn json_bytes() -> Vec<u8> {
-    crate::support::upstream::answer(201, &[("Content-Type", "application/json")], b"{}")
+    crate::support::upstream::answer(201, &[("Content-Type", "application/json")], swap_record("a").as_bytes())
 }
 
 #[test]
@@ -165,7 +167,6 @@ fn a_reset_before_anything_is_read() {
         assert!(answer.took < in_time());
     }
     assert!(upstream.seen().is_empty(), "it was sent again");
-    assert_eq!(upstream.connections(), 20);
 }
 
 #[test]

@@ -34,15 +34,15 @@ fn what_two_groups_agree_to_is_sent_once_and_its_caller_hears_upstream() {
     let approve = ["approvals", "approve", &id];
     let (code, out, err) = command(&gate, &approve, "ops-1");
     assert!(
-        code == 0 && out.contains("You agreed. It waits: dual: 1 of 3, 1 of finance and 1 of ops more."),
+        code == 0 && out.contains("Approved. Pending: dual: 1 of 3 approvals, needs 1 of finance and 1 of ops more."),
         "{out}{err}"
     );
     let (_, out, _) = command(&gate, &approve, "ops-1");
-    assert!(out.contains("You had agreed already."), "{out}");
+    assert!(out.contains("You had already approved it."), "{out}");
     assert_eq!(command(&gate, &approve, "finance-1").0, 0);
     assert_eq!((sent(&upstream), call.send(gate.production()).status), (0, 202));
     let (_, out, _) = command(&gate, &approve, "ops-2");
-    assert!(out.contains("People enough have agreed"), "{out}");
+    assert!(out.contains("Fully approved"), "{out}");
 
     let answer = answered(&gate, &call);
     assert_eq!(
@@ -58,7 +58,7 @@ fn what_two_groups_agree_to_is_sent_once_and_its_caller_hears_upstream() {
     assert_eq!(one.head.header("authorization").as_deref(), Some("Bearer upstream-s-own-token"));
     let shown = ask(&gate, "GET", &format!("holds/{id}"), &approver("ops-1"), None).json();
     assert_eq!(shown["state"], "released");
-    assert_eq!(command(&gate, &["approvals", "list"], "ops-1").1, "Nothing waits.\n");
+    assert_eq!(command(&gate, &["approvals", "list"], "ops-1").1, "No holds match these filters.\n");
     assert_eq!(call.send(gate.production()).status, 201);
     assert_eq!(sent(&upstream), 1);
     held(&gate, "w-2");

@@ -82,11 +82,15 @@ fn what_nobody_can_complete_says_so_and_any_approver_rejects_it() {
     let gate = gate.end().file("policies/everything.toml", &renamed).start();
     let shown = ask(&gate, "GET", &format!("holds/{id}"), &approver("stranger"), None).json();
     assert_eq!((&shown["state"], &shown["approvals"]), (&json!("pending"), &json!([])));
-    assert!(text(&shown, "stuck").starts_with("nobody can complete it"), "{shown}");
+    assert!(text(&shown, "stuck").starts_with("nobody can approve it: "), "{shown}");
     assert_eq!((&shown["mayJudge"], &shown["mayReject"]), (&json!(false), &json!(true)));
     let (_, out, _) = command(&gate, &["approvals", "show", &id], "stranger");
-    assert!(out.contains("stuck   nobody can complete it"), "{out}");
-    assert!(command(&gate, &["approvals", "list"], "stranger").1.contains("pending (nobody can complete it)"));
+    assert!(out.contains("stuck   nobody can approve it: "), "{out}");
+    assert!(
+        command(&gate, &["approvals", "list"], "stranger")
+            .1
+            .contains("pending (stuck: it can never be fully approved)")
+    );
     assert_eq!(say(&gate, "approve", &hold, "ops-1").status, 403);
     assert_eq!(say(&gate, "reject", &hold, "test").status, 403, "whoever asked for it cancels it");
     assert_eq!(say(&gate, "reject", &hold, "stranger").status, 200);

@@ -58,13 +58,13 @@ fn it_tells_what_waits_what_becomes_of_it_and_that_the_connection_is_lost() {
     assert_eq!(say(&gate, "approve", &hold, "ops-1").status, 200);
     Watch::told(&watch.out, "dual: 1 of 3");
     assert_eq!(say(&gate, "reject", &second, "ops-1").status, 200);
-    Watch::told(&watch.out, &format!("{} It is rejected.", text(&second, "id")));
+    Watch::told(&watch.out, &format!("{} Rejected.", text(&second, "id")));
     let setup = gate.kill();
     Watch::told(&watch.err, "the connection is lost");
     let gate = setup.start();
     Watch::told(&watch.err, "connected again");
     assert_eq!(say(&gate, "reject", &hold, "ops-1").status, 200);
-    Watch::told(&watch.out, &format!("{id} It is rejected."));
+    Watch::told(&watch.out, &format!("{id} Rejected."));
 }
 
 #[test]

@@ -144,7 +144,7 @@ fn the_table_is_long_enough() {
     names.sort_unstable();
     let all = names.len();
     names.dedup();
-    assert_eq!(names.len(), all, "a name stands twice");
+    assert_eq!(names.len(), all, "a name appears twice");
     assert_eq!(good().len(), 37);
 }
 

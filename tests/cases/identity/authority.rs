@@ -15,7 +15,9 @@ fn gate(upstream: &Upstream, keys: &Upstream, authority: &Authority) -> Watched 
 /// The reason that the log gives for having no keys.
 fn why(gate: &Watched) -> String {
     gate.log.wait("the log to tell why there are no keys", |lines| {
-        let told = lines.iter().find(|line| line["message"] == "keys cannot be had, and none are known")?;
+        let told = lines.iter().find(|line| {
+            line["message"] == "the issuer's keys cannot be fetched, and none are known: its tokens are answered 503"
+        })?;
         told["why"].as_str().map(str::to_owned)
     })
 }
@@ -40,7 +42,7 @@ fn keys_of_somebody_else_are_not_taken_and_the_log_says_why() {
             "another authority",
             Upstream::start_tls(stranger.certify(&["127.0.0.1"]).server()),
             "untrusted",
-            "its certificate comes from none of the trusted authorities",
+            "its certificate was not issued by a trusted authority",
         ),
         (
             "another name",
@@ -54,7 +56,7 @@ fn keys_of_somebody_else_are_not_taken_and_the_log_says_why() {
             "untrusted",
             "its certificate has expired",
         ),
-        ("no TLS", Upstream::start(), "untrusted", "no TLS can be agreed on with it"),
+        ("no TLS", Upstream::start(), "untrusted", "it supports no TLS version or cipher that Sluice accepts"),
     ] {
         let upstream = Upstream::start();
         keys.always(shows(&[&signer]));
@@ -94,7 +96,7 @@ fn a_way_out_of_tls_is_not_taken() {
     keys.always(Act::bytes(answer(307, &[("Location", &format!("{}/keys", elsewhere.url()))], b"")));
     let gate = gate(&upstream, &keys, &authority);
     assert_eq!(gate.read(&signer.token(&claims_of_second())).status, 503);
-    assert_eq!(why(&gate), "it answered 307, and redirects are not followed");
+    assert_eq!(why(&gate), "it answered 307; redirects are not followed");
     assert!(elsewhere.seen().is_empty());
     gate.assert_silent();
 }

@@ -8,7 +8,7 @@ use super::signer::Signer;
 use super::watched::Watched;
 use super::{claims_of_second, fetched_from, shows};
 use crate::support::canary::{leaked, plant, search};
-use crate::support::shape::{operations, valid};
+use crate::support::shape::{odd_answer, operation, operations, valid};
 use crate::support::token::token;
 use crate::support::upstream::answer;
 use crate::support::{Act, Gate, Setup, Upstream, get, post};
@@ -38,6 +38,25 @@ fn the_search_finds_what_is_leaked_on_purpose() {
     assert!(leaked(&received(&forwarding), OURS).is_none());
     assert!(leaked(&received(&injecting), token()).is_none());
     gate.assert_silent();
+}
+
+/// Upstream, or a proxy before it, may echo what it got.
+#[test]
+fn an_echo_of_the_gate_s_credential_never_reaches_a_caller() {
+    let upstream = Upstream::start();
+    let echo = format!("\"Bearer {OURS}\"");
+    let headers = [("Content-Type", "application/json"), ("ETag", echo.as_str())];
+    let setup = || Setup::of(&upstream).set("production", "credential", OURS);
+    for (setup, call) in
+        [(setup(), get("/v2/users")), (setup().enforce(), get("/v2/users")), (setup(), valid(operation("createSwap")))]
+    {
+        let gate = Watched::start(setup);
+        gate.hides(OURS);
+        upstream.next(Act::bytes(answer(200, &headers, &odd_answer(operation("createSwap")))));
+        let got = gate.call(gate.production(), call, token());
+        assert_eq!(got.header("etag"), None, "{got}");
+        gate.assert_silent();
+    }
 }
 
 /// What somebody's test would fail with.

@@ -51,10 +51,10 @@ fn a_token_of_keys_that_it_made_passes_the_gate() {
     assert_eq!(code, Some(0), "{text}");
     let key = folder.path().join("signing-key.pem");
     assert!(!text.contains("BEGIN"), "{text}");
-    // A key is never replaced.
+    // An existing key is never overwritten.
     let before = std::fs::read(&key).unwrap();
     let (code, text) = run(&["token", "keys", "--folder", place]);
-    assert!(code == Some(1) && text.contains("never replaced"), "{text}");
+    assert!(code == Some(1) && text.contains("never overwritten"), "{text}");
     assert_eq!(std::fs::read(&key).unwrap(), before);
 
     let upstream = Upstream::start();
@@ -97,7 +97,7 @@ fn what_cannot_be_made_is_said_with_what_to_do() {
     let config = setup.write();
     for (more, told) in [
         (&[][..], "--issuer"),
-        (&["--issuer", "third"], "there is no issuer `third`"),
+        (&["--issuer", "third"], "the configuration has no issuer `third`"),
         (&["--issuer", "second"], "--key"),
         (&["--issuer", "main", "--key", "x.pem"], "leave `--key` out"),
         (&["--issuer", "main", "--role", "r"], "`roles`"),

@@ -12,6 +12,7 @@ mod rotation;
 mod signer;
 mod tokens;
 mod watched;
+mod withheld;
 
 use serde_json::{Value, json};
 

@@ -67,7 +67,10 @@ fn a_file_is_looked_at_when_a_new_key_is_used_and_stays_in_force_when_it_breaks(
     gate.assert_passes(&new.token(&claims_of_second()));
     std::fs::write(gate.path("jwks.json"), "{").unwrap();
     gate.log.wait("the broken file to be told of", |lines| {
-        lines.iter().find(|line| line["message"] == "keys cannot be had; the last good ones stay").map(drop)
+        lines
+            .iter()
+            .find(|line| line["message"] == "the issuer's keys cannot be fetched; the last good ones stay in use")
+            .map(drop)
     });
     gate.assert_passes(&old.token(&claims_of_second()));
     assert_eq!(gate.readiness().0, 200);

@@ -1,17 +1,19 @@
 //! Key pairs of issuers, made for one test.
 
-use aws_lc_rs::encoding::{AsDer as _, PublicKeyX509Der};
-use aws_lc_rs::hmac;
-use aws_lc_rs::rand::SystemRandom;
-use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _};
 use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use rcgen::{PKCS_ECDSA_P256_SHA256, PKCS_ED25519, SignatureAlgorithm};
+use ring::hmac;
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _};
 use serde_json::{Value, json};
 
 #[derive(Debug)]
 pub(super) struct Signer {
     id: String,
     pair: Pair,
+    /// The public key, as PEM.
+    pem: String,
 }
 
 #[derive(Debug)]
@@ -21,22 +23,30 @@ enum Pair {
     Shared(String),
 }
 
+/// A private key as PKCS#8, and its public key as PEM.
+fn generate(algorithm: &'static SignatureAlgorithm) -> (Vec<u8>, String) {
+    let pair = rcgen::KeyPair::generate_for(algorithm).unwrap();
+    (pair.serialize_der(), pair.public_key_pem())
+}
+
 pub(super) fn encoded(bytes: impl AsRef<[u8]>) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
 impl Signer {
     pub(super) fn ed(id: &str) -> Signer {
-        Signer { id: id.to_owned(), pair: Pair::Ed(Ed25519KeyPair::generate().unwrap()) }
+        let (der, pem) = generate(&PKCS_ED25519);
+        Signer { id: id.to_owned(), pair: Pair::Ed(Ed25519KeyPair::from_pkcs8(&der).unwrap()), pem }
     }
 
     pub(super) fn curve(id: &str) -> Signer {
-        let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).unwrap();
-        Signer { id: id.to_owned(), pair: Pair::Curve(pair) }
+        let (der, pem) = generate(&PKCS_ECDSA_P256_SHA256);
+        let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &der, &SystemRandom::new());
+        Signer { id: id.to_owned(), pair: Pair::Curve(pair.unwrap()), pem }
     }
 
     pub(super) fn shared(secret: &str) -> Signer {
-        Signer { id: "shared".to_owned(), pair: Pair::Shared(secret.to_owned()) }
+        Signer { id: "shared".to_owned(), pair: Pair::Shared(secret.to_owned()), pem: String::new() }
     }
 
     pub(super) fn algorithm(&self) -> &'static str {
@@ -62,12 +72,8 @@ impl Signer {
 
     /// The public key, as PEM.
     pub(super) fn pem(&self) -> String {
-        let der: PublicKeyX509Der<'_> = match &self.pair {
-            Pair::Ed(pair) => pair.public_key().as_der().unwrap(),
-            Pair::Curve(pair) => pair.public_key().as_der().unwrap(),
-            Pair::Shared(_) => panic!("a shared secret has no public key"),
-        };
-        format!("-----BEGIN PUBLIC KEY-----\n{}\n-----END PUBLIC KEY-----\n", STANDARD.encode(der.as_ref()))
+        assert!(!self.pem.is_empty(), "a shared secret has no public key");
+        self.pem.clone()
     }
 
     pub(super) fn header(&self) -> Value {

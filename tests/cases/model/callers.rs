@@ -8,18 +8,19 @@ use serde_json::Value;
 use sluice::adapters::otlp::Spans;
 use sluice::base::ids::{Environment, TraceId};
 use sluice::base::secret::Secret;
-use sluice::journey::Exchange;
+use sluice::node::Exchange;
 use sluice::stations::admit::{
-    Admitted, Algorithm, Believed, FieldPath, Head, IssuerRules, KeySet, Trusted, admit, bearer, believe, find,
+    Admitted, Algorithm, FieldPath, IssuerRules, KeySet, RequestHead, Trusted, VerifiedToken, admit, bearer, believe,
+    find,
 };
 
 use super::world::{CATALOG, ENVIRONMENT};
 use crate::support::token::{ISSUER, SECRET, claims, signed};
 
-pub static CALLERS: LazyLock<Vec<(String, Believed)>> =
+pub static CALLERS: LazyLock<Vec<(String, VerifiedToken)>> =
     LazyLock::new(|| ["service", "stranger"].iter().map(|subject| believed(subject)).collect());
 
-fn believed(subject: &str) -> (String, Believed) {
+fn believed(subject: &str) -> (String, VerifiedToken) {
     let rules = IssuerRules {
         name: "main".into(),
         issuer: ISSUER.to_owned(),
@@ -52,7 +53,7 @@ pub fn admitted(stranger: bool) -> (Admitted, HeaderMap) {
     let mut headers = HeaderMap::new();
     headers.insert(AUTHORIZATION, HeaderValue::from_str(token).unwrap());
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let head = Head { method: &Method::POST, target: "/v2/wallets/swaps", headers: &headers };
+    let head = RequestHead { method: &Method::POST, target: "/v2/wallets/swaps", headers: &headers };
     let found = find(&CATALOG, head).unwrap();
     let token = bearer(&headers).unwrap();
     (admit(ENVIRONMENT, found, head, token, believed, None).unwrap(), headers)

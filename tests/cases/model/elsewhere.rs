@@ -6,11 +6,8 @@ use std::sync::mpsc::channel;
 
 use async_trait::async_trait;
 use sluice::base::ids::Environment;
-use sluice::commit::{
-    Commit, CommitError, Committed, Index, NodeId, Number, Outstanding, Record, RecordKey, Span, StoreFault, StoreTime,
-    WindowKey,
-};
-use sluice::ports::{Clock, Part, Store};
+use sluice::ledger::{Commit, CommitError, Number, Query, QueryAnswer, Receipt, Sender, StoreFault};
+use sluice::ports::{Clock, Store};
 use tokio::runtime::Handle;
 
 use super::super::store::{BEGIN, Hand};
@@ -44,93 +41,20 @@ macro_rules! there {
 
 #[async_trait]
 impl Store for Elsewhere {
-    async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
+    async fn commit(&self, commit: Commit) -> Result<Receipt, CommitError> {
         there!(self, store => store.commit(commit))
     }
 
-    async fn read(&self, key: &RecordKey) -> Result<(Option<Record>, StoreTime), StoreFault> {
-        let key = key.clone();
-        there!(self, store => store.read(&key))
+    async fn query(&self, query: Query) -> Result<QueryAnswer, StoreFault> {
+        there!(self, store => store.query(query))
     }
 
-    async fn due(
-        &self,
-        environment: Environment,
-        index: Index,
-        until: Option<StoreTime>,
-        count: usize,
-    ) -> Result<Vec<(StoreTime, String)>, StoreFault> {
-        there!(self, store => store.due(environment, index, until, count))
-    }
-
-    async fn part(
-        &self,
-        environment: Environment,
-        index: Index,
-        part: Part,
-    ) -> Result<Vec<(StoreTime, String)>, StoreFault> {
-        there!(self, store => store.part(environment, index, part))
-    }
-
-    async fn used(&self, environment: Environment, window: &WindowKey, span: Span) -> Result<u64, StoreFault> {
-        let window = window.clone();
-        there!(self, store => store.used(environment, &window, span))
-    }
-
-    async fn member(
-        &self,
-        environment: Environment,
-        index: Index,
-        member: &str,
-    ) -> Result<Option<StoreTime>, StoreFault> {
-        let member = member.to_owned();
-        there!(self, store => store.member(environment, index, &member))
-    }
-
-    async fn windows(
-        &self,
-        environment: Environment,
-        limit: Option<&str>,
-        count: usize,
-    ) -> Result<Vec<WindowKey>, StoreFault> {
-        let limit = limit.map(str::to_owned);
-        there!(self, store => store.windows(environment, limit.as_deref(), count))
-    }
-
-    async fn outbox(
-        &self,
-        environment: Environment,
-        node: &NodeId,
-        count: usize,
-    ) -> Result<Vec<Outstanding>, StoreFault> {
-        let node = node.clone();
-        there!(self, store => store.outbox(environment, &node, count))
-    }
-
-    async fn take_over(
-        &self,
-        environment: Environment,
-        node: &NodeId,
-        count: usize,
-    ) -> Result<Vec<Outstanding>, StoreFault> {
-        let node = node.clone();
-        there!(self, store => store.take_over(environment, &node, count))
-    }
-
-    async fn drained(&self, environment: Environment, numbers: &[Number]) -> Result<(), StoreFault> {
-        let numbers = numbers.to_vec();
-        there!(self, store => store.drained(environment, &numbers))
-    }
-
-    async fn last(&self, environment: Environment) -> Result<Number, StoreFault> {
-        there!(self, store => store.last(environment))
+    async fn kept(&self, environment: Environment, by: &Sender, up_to: Number) -> Result<(), StoreFault> {
+        let by = by.clone();
+        there!(self, store => store.kept(environment, &by, up_to))
     }
 
     async fn sweep(&self) -> Result<usize, StoreFault> {
         there!(self, store => store.sweep())
-    }
-
-    async fn time(&self) -> Result<StoreTime, StoreFault> {
-        there!(self, store => store.time())
     }
 }

@@ -10,20 +10,20 @@ use std::time::Duration;
 use sluice::adapters::rate::Local;
 use sluice::base::secret::Secret;
 use sluice::catalog::{Catalog, SchemaFiles};
-use sluice::commit::{Content, Kind, Record, RecordKey};
 use sluice::config::{CredentialConfig, CredentialSource};
-use sluice::journey::approve::{Said, say};
-use sluice::journey::holds::{Cancelled, key};
-use sluice::journey::rates::Rates;
 use sluice::journey::release::{Releasing, release};
-use sluice::journey::remind::remind;
-use sluice::journey::stand_ins::{Period, name, revoke};
 use sluice::journey::submit::submit;
-use sluice::journey::upkeep::recover;
-use sluice::journey::{Books, InForce};
+use sluice::ledger::{Content, Kind, Record, RecordKey};
+use sluice::node::approve::{VoteRequest, vote};
+use sluice::node::holds::{Cancelled, key};
+use sluice::node::rates::Rates;
+use sluice::node::reminders::remind;
+use sluice::node::stand_ins::{StandInPeriod, name, revoke};
+use sluice::node::upkeep::recover;
+use sluice::node::{InForce, Node};
 use sluice::ports::{Clock as _, Store};
-use sluice::stations::claim::{self, Claim, Decline, Owner, State};
-use sluice::stations::hold::{self, Hold, Say};
+use sluice::stations::claim::{self, Claim, ClaimState, Decline, Owner};
+use sluice::stations::hold::{self, Hold, VoteAction};
 use sluice::telemetry::Metrics;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -33,7 +33,7 @@ use super::callers::{admitted, exchange};
 use super::fate::{Fate, ModelClock};
 use super::ports::{AuditFile, ModelUpstream};
 use super::quorum::{SETS, without_quorum};
-use super::world::{BEGIN_WITHIN, CATALOG, ENVIRONMENT, LEASE, Node, in_memory, node};
+use super::world::{BEGIN_WITHIN, CATALOG, ENVIRONMENT, LEASE, ModelNode, in_memory, model_node};
 use super::{in_model_time, told, variable};
 
 const EXPIRES: Duration = Duration::from_secs(600);
@@ -61,7 +61,7 @@ struct World {
     upstream: Arc<ModelUpstream>,
     files: Vec<AuditFile>,
     in_force: Arc<InForce>,
-    nodes: Vec<Mutex<Node>>,
+    nodes: Vec<Mutex<ModelNode>>,
     /// It looks every second, and so many histories are enough.
     reminds: bool,
     /// The requestIds of which somebody was told that they are rejected or cancelled.
@@ -139,16 +139,16 @@ impl World {
             _running: running,
             stopping,
         };
-        world.nodes = (0..2).map(|at| Mutex::new(world.node(at, &world.fate))).collect();
+        world.nodes = (0..2).map(|at| Mutex::new(world.model_node(at, &world.fate))).collect();
         Arc::new(world)
     }
 
-    fn node(&self, at: usize, fate: &Arc<Fate>) -> Node {
+    fn model_node(&self, at: usize, fate: &Arc<Fate>) -> ModelNode {
         let credential = CredentialConfig::Inject(CredentialSource::Given(Secret::new("gate".to_owned())));
-        let mut made = node(at, fate, &self.clock, &self.store, &self.files[at], &self.upstream, &credential);
+        let mut made = model_node(at, fate, &self.clock, &self.store, &self.files[at], &self.upstream, &credential);
         let releasing = Releasing {
-            books: made.books.clone(),
-            road: made.road.clone(),
+            node: made.books.clone(),
+            egress: made.egress.clone(),
             in_force: self.in_force.clone(),
             tracer: None,
         };
@@ -177,25 +177,25 @@ impl World {
         let mut now = self.nodes[at].lock().unwrap();
         now.life.end();
         now.work.iter().for_each(JoinHandle::abort);
-        *now = self.node(at, fate);
+        *now = self.model_node(at, fate);
     }
 
-    fn any(&self) -> Option<(Arc<Books>, sluice::journey::Road)> {
+    fn any(&self) -> Option<(Arc<Node>, sluice::journey::Egress)> {
         let node = self.nodes[self.fate.below(2) as usize].lock().unwrap();
-        (node.serving && !node.life.is_over()).then(|| (node.books.clone(), node.road.clone()))
+        (node.serving && !node.life.is_over()).then(|| (node.books.clone(), node.egress.clone()))
     }
 
     /// Asks again and again, and cancels at times.
     async fn caller(self: Arc<World>, request_id: String) {
         for _ in 0..12 {
             sleep(self.fate.millis(90_000)).await;
-            let Some((books, road)) = self.any() else { continue };
+            let Some((books, egress)) = self.any() else { continue };
             let body = format!(
                 r#"{{"requestId":"{request_id}","source":{{"chain":"POLYGON","currency":"usdt","amount":"10"}},"destination":{{"chain":"POLYGON","currency":"usdc","walletAddress":"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"}}}}"#
             );
             let (admitted, headers) = admitted(false);
             let (trace, snapshot) = (exchange("t-1"), self.in_force.now());
-            let asked = submit(&road, &books, &snapshot, admitted, &headers, body.as_bytes(), &trace);
+            let asked = submit(&egress, &books, &snapshot, admitted, &headers, body.as_bytes(), &trace);
             timeout(Duration::from_secs(60), asked).await.ok();
             if self.fate.chance(15) {
                 let Some((_, _, hold)) = self.found(&request_id).await else { continue };
@@ -216,18 +216,18 @@ impl World {
             sleep(self.fate.millis(280_000)).await;
             let (Some((books, _)), Some((_, _, hold))) = (self.any(), self.found(&request_id).await) else { continue };
             let act = match self.fate.below(20) {
-                0 => Say::Reject,
-                1 | 2 => Say::Withdraw,
+                0 => VoteAction::Reject,
+                1 | 2 => VoteAction::Withdraw,
                 3..=8 => continue,
-                _ => Say::Approve,
+                _ => VoteAction::Approve,
             };
             let key = key(ENVIRONMENT, &hold.id);
-            let said = Said { say: act, person: &person, seen: Some(hold.fingerprint), text: Some("seen") };
+            let said = VoteRequest { say: act, person: &person, seen: Some(hold.fingerprint), text: Some("seen") };
             let policies = self.in_force.now().policies.clone();
-            let told = timeout(Duration::from_secs(60), say(&books, &CATALOG, &policies, &key, said)).await;
+            let told = timeout(Duration::from_secs(60), vote(&books, &CATALOG, &policies, &key, said)).await;
             if let Ok(Ok(changed)) = told {
                 assert_ne!(who, "service", "whoever asked for it was heard");
-                if act == Say::Reject && changed {
+                if act == VoteAction::Reject && changed {
                     self.refused.lock().unwrap().push(request_id.clone());
                 }
             }
@@ -255,10 +255,10 @@ impl World {
                 timeout(Duration::from_secs(60), revoke(&books, ENVIRONMENT, pair, (&member, why))).await.ok();
                 continue;
             }
-            let now = sluice::commit::StoreTime::of_micros(self.clock.now().as_microsecond());
+            let now = sluice::ledger::StoreTime::of_micros(self.clock.now().as_microsecond());
             let from = self.fate.chance(300).then(|| now.plus(self.fate.millis(200_000)));
             let until = from.unwrap_or(now).plus(Duration::from_secs(20) + self.fate.millis(400_000));
-            let (policies, period) = (self.in_force.now().policies.clone(), Period { from, until });
+            let (policies, period) = (self.in_force.now().policies.clone(), StandInPeriod { from, until });
             let named = name(&books, &policies, ENVIRONMENT, pair, period, why);
             timeout(Duration::from_secs(60), named).await.ok();
         }
@@ -269,7 +269,7 @@ impl World {
         let (record, _) =
             self.store.read(&RecordKey { environment: ENVIRONMENT, kind: Kind::Claim, name }).await.unwrap();
         let Content::Whole(bytes) = record?.content else { return None };
-        Some(claim::read(&bytes).unwrap())
+        Some(claim::decode_claim(&bytes).unwrap())
     }
 
     async fn found(&self, request_id: &str) -> Option<(Claim, Record, Hold)> {
@@ -277,7 +277,7 @@ impl World {
         let (record, _) = self.store.read(&key(ENVIRONMENT, claim.hold.as_ref()?)).await.unwrap();
         let record = record?;
         let Content::Whole(bytes) = &record.content else { return None };
-        let hold = hold::read(bytes).unwrap();
+        let hold = hold::decode_hold(bytes).unwrap();
         Some((claim, record, hold))
     }
 
@@ -307,20 +307,24 @@ impl World {
             assert!(seen.insert(hold.id.clone(), request_id.clone()).is_none(), "one hold, two calls");
             let was_refused = refused.contains(&request_id);
             assert!(!was_refused || effects.is_empty(), "{request_id}: sent after an acknowledged no");
-            assert!(!was_refused || matches!(claim.state, State::Declined(_)), "{request_id}: {:?}", claim.state);
+            assert!(!was_refused || matches!(claim.state, ClaimState::Declined(_)), "{request_id}: {:?}", claim.state);
             assert!(!hold.state.is_open(), "{request_id}: left {}", hold.state.as_str());
             match &claim.state {
-                State::Declined(declined) => {
+                ClaimState::Declined(declined) => {
                     assert!(effects.is_empty(), "{request_id}: {:?}, and sent", declined.how);
                     let at = Decline::ALL.iter().position(|how| *how == declined.how).unwrap();
                     ends.declined[at].fetch_add(1, Ordering::SeqCst);
                 }
-                State::Done { executed, .. } => assert_eq!(effects.len(), usize::from(*executed), "{request_id}: done"),
-                State::Unknown { .. } => {
+                ClaimState::Done { executed, .. } => {
+                    assert_eq!(effects.len(), usize::from(*executed), "{request_id}: done")
+                }
+                ClaimState::Unknown { .. } => {
                     assert!(effects.len() <= 1, "{request_id}: {} effects", effects.len());
                     ends.unknown.fetch_add(1, Ordering::SeqCst);
                 }
-                State::Held | State::Sending { .. } => panic!("{request_id}: left {}", claim.state.as_str()),
+                ClaimState::Held | ClaimState::Sending { .. } | ClaimState::Absent | ClaimState::Abandoned => {
+                    panic!("{request_id}: left {}", claim.state.as_str())
+                }
             }
             if let Some(effect) = effects.first() {
                 ends.executed.fetch_add(1, Ordering::SeqCst);

@@ -6,11 +6,11 @@ use std::time::Duration;
 use serde_json::Value;
 use sluice::adapters::rate::Local;
 use sluice::catalog::Catalog;
-use sluice::commit::{Span, WindowKey};
-use sluice::journey::rates::Rates;
-use sluice::journey::{InForce, Snapshot};
-use sluice::policy::{Known, Policies, read};
-use sluice::stations::claim::State;
+use sluice::ledger::{WindowKey, WindowSpan};
+use sluice::node::rates::Rates;
+use sluice::node::{InForce, Snapshot};
+use sluice::policy::{KnownNames, Policies, read_policies};
+use sluice::stations::claim::ClaimState;
 use sluice::telemetry::Metrics;
 
 use super::world::{CATALOG, ENVIRONMENT, World};
@@ -38,8 +38,8 @@ pub static SNAPSHOT: LazyLock<Arc<Snapshot>> = LazyLock::new(|| {
 });
 
 fn policies(catalog: &Catalog) -> Policies {
-    let known = Known { catalog, issuers: &["main"], can_share: false };
-    read(&[("model.toml".to_owned(), RULES.to_owned())], &known).unwrap().policies
+    let known = KnownNames { catalog, issuers: &["main"], can_share: false };
+    read_policies(&[("model.toml".to_owned(), RULES.to_owned())], &known).unwrap().policies
 }
 
 impl World {
@@ -49,20 +49,25 @@ impl World {
         let moved: u64 = self.upstream.effects.lock().unwrap().iter().map(|effect| amount(&effect.asked.amount)).sum();
         assert!(moved <= MAX, "{moved} moved");
         let window = WindowKey { limit: "all".to_owned(), key: "[]".to_owned() };
-        let span = Span::Rolling { bucket: HOUR * 1000 / 60, count: 60 };
+        let span = WindowSpan::Rolling { bucket: HOUR * 1000 / 60, count: 60 };
         let used = self.store.used(ENVIRONMENT, &window, span).await.unwrap();
         let mut counted = 0;
         for (request_id, state) in self.claims().await {
             counted += match state {
-                Some(State::Done { executed: true, .. }) => {
+                Some(ClaimState::Done { executed: true, .. }) => {
                     self.upstream.effects_of(&request_id).iter().map(|effect| amount(&effect.asked.amount)).sum()
                 }
-                Some(State::Unknown { sent, .. }) => {
+                Some(ClaimState::Unknown { sent, .. }) => {
                     let body: Value = serde_json::from_slice(&sent.body).unwrap();
                     amount(body["source"]["amount"].as_str().unwrap())
                 }
                 Some(
-                    State::Done { executed: false, .. } | State::Sending { .. } | State::Held | State::Declined(_),
+                    ClaimState::Done { executed: false, .. }
+                    | ClaimState::Sending { .. }
+                    | ClaimState::Held
+                    | ClaimState::Declined(_)
+                    | ClaimState::Absent
+                    | ClaimState::Abandoned,
                 )
                 | None => 0,
             };

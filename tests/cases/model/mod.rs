@@ -11,6 +11,7 @@ mod holds;
 mod limits;
 mod ports;
 mod quorum;
+mod stopping;
 mod told;
 mod world;
 

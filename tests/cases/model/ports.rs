@@ -10,16 +10,15 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use serde_json::Value;
+use sluice::audit::OnDisk;
 use sluice::base::ids::Environment;
-use sluice::commit::{
-    Commit, CommitError, Committed, Index, NodeId, Number, Outstanding, Record, RecordKey, Span, StoreFault, StoreTime,
-    WindowKey,
-};
-use sluice::ports::{AuditFault, AuditSink, Lease, Part, Store, Upstream};
+use sluice::ledger::{Commit, CommitError, Number, Outstanding, Query, QueryAnswer, Receipt, Sender, StoreFault};
+use sluice::ports::{AuditFault, AuditSink, Clock as _, LateAnswer, SendResult, Store, Upstream};
 use sluice::stations::forward::{AnswerBody, Loss, Outgoing, Sent};
+use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use super::fate::{Fate, Life};
+use super::fate::{Fate, Life, ModelClock};
 
 /// How long upstream's answer is waited for.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(30);
@@ -53,7 +52,7 @@ impl FlakyStore {
 
 #[async_trait]
 impl Store for FlakyStore {
-    async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
+    async fn commit(&self, commit: Commit) -> Result<Receipt, CommitError> {
         self.trips.fetch_add(1, Ordering::SeqCst);
         self.there().await.map_err(CommitError::Fault)?;
         let in_doubt = || Err(CommitError::Fault(StoreFault::InDoubt("the model says nothing".to_owned())));
@@ -71,96 +70,22 @@ impl Store for FlakyStore {
         if self.fate.chance(self.fate.trouble) { in_doubt() } else { result }
     }
 
-    async fn read(&self, key: &RecordKey) -> Result<(Option<Record>, StoreTime), StoreFault> {
-        self.trips.fetch_add(1, Ordering::SeqCst);
+    async fn query(&self, query: Query) -> Result<QueryAnswer, StoreFault> {
+        if matches!(query, Query::Record(_)) {
+            self.trips.fetch_add(1, Ordering::SeqCst);
+        }
         self.there().await?;
-        self.back(self.store.read(key).await).await
+        self.back(self.store.query(query).await).await
     }
 
-    async fn due(
-        &self,
-        environment: Environment,
-        index: Index,
-        until: Option<StoreTime>,
-        count: usize,
-    ) -> Result<Vec<(StoreTime, String)>, StoreFault> {
+    async fn kept(&self, environment: Environment, by: &Sender, up_to: Number) -> Result<(), StoreFault> {
         self.there().await?;
-        self.back(self.store.due(environment, index, until, count).await).await
-    }
-
-    async fn part(
-        &self,
-        environment: Environment,
-        index: Index,
-        part: Part,
-    ) -> Result<Vec<(StoreTime, String)>, StoreFault> {
-        self.there().await?;
-        self.back(self.store.part(environment, index, part).await).await
-    }
-
-    async fn used(&self, environment: Environment, window: &WindowKey, span: Span) -> Result<u64, StoreFault> {
-        self.there().await?;
-        self.back(self.store.used(environment, window, span).await).await
-    }
-
-    async fn member(
-        &self,
-        environment: Environment,
-        index: Index,
-        member: &str,
-    ) -> Result<Option<StoreTime>, StoreFault> {
-        self.there().await?;
-        self.back(self.store.member(environment, index, member).await).await
-    }
-
-    async fn windows(
-        &self,
-        environment: Environment,
-        limit: Option<&str>,
-        count: usize,
-    ) -> Result<Vec<WindowKey>, StoreFault> {
-        self.there().await?;
-        self.back(self.store.windows(environment, limit, count).await).await
-    }
-
-    async fn outbox(
-        &self,
-        environment: Environment,
-        node: &NodeId,
-        count: usize,
-    ) -> Result<Vec<Outstanding>, StoreFault> {
-        self.there().await?;
-        self.back(self.store.outbox(environment, node, count).await).await
-    }
-
-    async fn take_over(
-        &self,
-        environment: Environment,
-        node: &NodeId,
-        count: usize,
-    ) -> Result<Vec<Outstanding>, StoreFault> {
-        self.there().await?;
-        self.back(self.store.take_over(environment, node, count).await).await
-    }
-
-    async fn drained(&self, environment: Environment, numbers: &[Number]) -> Result<(), StoreFault> {
-        self.there().await?;
-        self.back(self.store.drained(environment, numbers).await).await
-    }
-
-    async fn last(&self, environment: Environment) -> Result<Number, StoreFault> {
-        self.there().await?;
-        self.back(self.store.last(environment).await).await
+        self.back(self.store.kept(environment, by, up_to).await).await
     }
 
     async fn sweep(&self) -> Result<usize, StoreFault> {
         self.there().await?;
         self.back(self.store.sweep().await).await
-    }
-
-    async fn time(&self) -> Result<StoreTime, StoreFault> {
-        self.there().await?;
-        self.back(self.store.time().await).await
     }
 }
 
@@ -173,32 +98,74 @@ pub struct FlakyAudit {
     pub life: Arc<Life>,
     pub fate: Arc<Fate>,
     pub well: AtomicBool,
+    pub gap: Notify,
+    /// Entries up to this number were left to the files of other nodes.
+    pub skipped: AtomicU64,
 }
 
+/// How long an entry waits for those before it.
+const WAITS: u64 = 5_000;
+
 impl FlakyAudit {
-    fn write(&self, entries: Vec<Outstanding>) {
+    /// Writes the entries, unless one before them is missing.
+    fn write(&self, entries: &[Outstanding]) -> bool {
         let mut file = self.file.lock().unwrap();
         for entry in entries {
             let number = entry.number;
+            let last = file.last_key_value().map_or(0, |(last, _)| last.as_u64());
+            let last = last.max(self.skipped.load(Ordering::SeqCst));
+            if number.as_u64() > last + 1 {
+                return false;
+            }
             if let Some(there) = file.insert(number, entry.clone()) {
-                assert_eq!(there, entry, "two entries of number {number} in one file");
+                assert_eq!(there, *entry, "two entries of number {number} in one file");
             }
         }
+        true
     }
 }
 
 #[async_trait]
 impl AuditSink for FlakyAudit {
-    async fn append(&self, entries: Vec<Outstanding>) -> Result<(), AuditFault> {
+    async fn append(&self, entries: Vec<Outstanding>) -> Result<OnDisk, AuditFault> {
         self.life.moment(&self.fate).await;
         let fails = self.fate.chance(self.fate.trouble);
         self.well.store(!fails || self.fate.chance(500), Ordering::SeqCst);
         if fails && self.fate.chance(500) {
             return Err(AuditFault::Disk("the model's disk is full".to_owned()));
         }
-        self.write(entries);
+        let mut waited = 0;
+        while !self.write(&entries) {
+            if waited >= WAITS {
+                return Err(AuditFault::Disk("an entry before it was not there in time".to_owned()));
+            }
+            self.gap.notify_one();
+            sleep(Duration::from_millis(50)).await;
+            waited += 50;
+        }
+        let on_disk = OnDisk::new(&entries);
         self.life.moment(&self.fate).await;
-        if fails { Err(AuditFault::Disk("the model's disk did not say".to_owned())) } else { Ok(()) }
+        if fails { Err(AuditFault::Disk("the model's disk did not say".to_owned())) } else { Ok(on_disk) }
+    }
+
+    fn highest(&self, _: Environment) -> Number {
+        let last = self.file.lock().unwrap().last_key_value().map_or(0, |(last, _)| last.as_u64());
+        Number::new(last.max(self.skipped.load(Ordering::SeqCst)))
+    }
+
+    async fn suspend(&self, _: Environment) -> Result<(), AuditFault> {
+        Ok(())
+    }
+
+    fn resume(&self, _: Environment) {}
+
+    async fn skip(&self, _: Environment, up_to: Number) -> Result<(), AuditFault> {
+        self.skipped.fetch_max(up_to.as_u64(), Ordering::SeqCst);
+        Ok(())
+    }
+
+    async fn gap(&self) {
+        self.gap.notified().await;
     }
 
     fn is_well(&self) -> bool {
@@ -239,6 +206,7 @@ pub struct ModelUpstream {
 /// Upstream as one node reaches it.
 #[derive(Debug)]
 pub struct FlakyUpstream {
+    pub clock: Arc<ModelClock>,
     pub upstream: Arc<ModelUpstream>,
     pub life: Arc<Life>,
     pub fate: Arc<Fate>,
@@ -273,26 +241,36 @@ impl ModelUpstream {
 
 #[async_trait]
 impl Upstream for FlakyUpstream {
-    async fn send(&self, outgoing: Outgoing, lease: Option<Lease>) -> Sent {
+    async fn send(&self, outgoing: Outgoing) -> SendResult {
+        match self.sent(outgoing).await {
+            Ok(sent) => SendResult::only(sent),
+            Err(late) => SendResult { sent: Sent::Lost(Loss::Silent), late: Some(late) },
+        }
+    }
+}
+
+impl FlakyUpstream {
+    /// What comes of it in time, or what comes late.
+    async fn sent(&self, outgoing: Outgoing) -> Result<Sent, LateAnswer> {
         self.life.moment(&self.fate).await;
         let fate = &self.fate;
         if fate.chance(fate.trouble) {
             // The node was held up, for longer than its lease at times, and than people wait.
             sleep(fate.millis(400_000)).await;
         }
-        if fate.chance(fate.trouble) || lease.is_some_and(|lease| !lease.is_live()) {
-            return Sent::NotWritten;
+        if fate.chance(fate.trouble) || !outgoing.may_leave(self.clock.elapsed()) {
+            return Ok(Sent::NotWritten);
         }
-        let body = outgoing.body.unwrap_or_default();
+        let body = outgoing.body().cloned().unwrap_or_default();
         let body: Value = serde_json::from_slice(&body).unwrap();
         let id = body["requestId"].as_str().unwrap().to_owned();
-        let token = outgoing.headers["authorization"].to_str().unwrap().to_owned();
-        let trace = outgoing.headers["x-request-id"].to_str().unwrap().to_owned();
+        let token = outgoing.headers()["authorization"].to_str().unwrap().to_owned();
+        let trace = outgoing.headers()["x-request-id"].to_str().unwrap().to_owned();
         let asked = Asked { token, amount: body["source"]["amount"].as_str().unwrap().to_owned() };
         let sent = self.upstream.begin.elapsed();
         self.upstream.sent(&id);
         let troubled = fate.chance(50 + fate.trouble * 4);
-        let kind = if troubled { fate.below(9) } else { 9 };
+        let kind = if troubled { fate.below(12) } else { 12 };
         if kind <= 1 {
             // It never arrives, or its effect comes after everybody has given up.
             if kind == 1 {
@@ -303,9 +281,35 @@ impl Upstream for FlakyUpstream {
                 });
             }
             self.life.moment(fate).await;
-            return Sent::Lost(Loss::Broken);
+            return Ok(Sent::Lost(Loss::Broken));
+        }
+        if kind == 9 || kind == 10 {
+            // It is read from a queue late, and answered on the same connection: done, or refused.
+            let (upstream, life, fate_then) = (self.upstream.clone(), self.life.clone(), self.fate.clone());
+            let delay = fate.millis(ANSWER_WITHIN.as_millis() as u64);
+            let answer = async move {
+                sleep(delay).await;
+                let answer = match kind {
+                    9 => record(upstream.act(&id, sent, &trace, asked), &id),
+                    _ => answered(400, Bytes::from(refusal(400))),
+                };
+                life.moment(&fate_then).await;
+                answer
+            };
+            // Upstream goes on when nobody listens.
+            let answer = tokio::spawn(answer);
+            sleep(ANSWER_WITHIN).await;
+            self.life.moment(fate).await;
+            return Err(LateAnswer::new(async move { answer.await.unwrap_or(Sent::Lost(Loss::Broken)) }));
         }
         sleep(fate.millis(300)).await;
+        if kind == 11 && !self.upstream.effects_of(&id).is_empty() {
+            // It knows the requestId.
+            let known =
+                r#"{"code":400,"error":"BAD_REQUEST","errorDetails":"this transaction request already exists"}"#;
+            self.life.moment(fate).await;
+            return Ok(answered(400, Bytes::from(known)));
+        }
         let refused = |status: u16| answered(status, Bytes::from(refusal(status)));
         let result = match kind {
             2 => refused(400),
@@ -329,12 +333,17 @@ impl Upstream for FlakyUpstream {
             }
             _ => {
                 let number = self.upstream.act(&id, sent, &trace, asked);
-                answered(201, Bytes::from(format!(r#"{{"id":{number},"requestId":"{id}"}}"#)))
+                record(number, &id)
             }
         };
         self.life.moment(fate).await;
-        result
+        Ok(result)
     }
+}
+
+fn record(number: usize, request_id: &str) -> Sent {
+    let record = format!(r#"{{"transferDetails":{{"id":{number},"requestId":"{request_id}"}}}}"#);
+    answered(201, Bytes::from(record))
 }
 
 fn refusal(status: u16) -> String {

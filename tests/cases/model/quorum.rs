@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use serde_json::Value;
-use sluice::commit::{Number, Outstanding};
-use sluice::policy::{Known, Policies, read};
+use sluice::ledger::{Number, Outstanding};
+use sluice::policy::{KnownNames, Policies, read_policies};
 
 use super::ports::AuditFile;
 use super::world::CATALOG;
@@ -47,8 +47,8 @@ fn policies(asks: &Asks) -> Policies {
         people(asks.ops.0),
         people(asks.finance.0),
     );
-    let known = Known { catalog: &CATALOG, issuers: &["main", "people"], can_share: false };
-    match read(&[("model.toml".to_owned(), text)], &known) {
+    let known = KnownNames { catalog: &CATALOG, issuers: &["main", "people"], can_share: false };
+    match read_policies(&[("model.toml".to_owned(), text)], &known) {
         Ok(read) => read.policies,
         Err(findings) => panic!("{findings:?}"),
     }

@@ -9,15 +9,16 @@ use bytes::Bytes;
 use serde_json::Value;
 use sluice::adapters::rate::Local;
 use sluice::adapters::webhook::Webhook;
+use sluice::audit::{Entry, EntryKind};
 use sluice::base::secret::Secret;
-use sluice::commit::{Commit, Content, Index, Keep, Kind, NodeId, RecordKey, Step};
 use sluice::config::{CredentialConfig, WebhookConfig};
-use sluice::journey::deliver::{Delivering, deliver};
-use sluice::journey::rates::Rates;
-use sluice::journey::{Books, InForce, Outlets};
+use sluice::ledger::{Commit, Content, Index, Keep, Kind, Number, RecordKey, Step};
+use sluice::node::deliver::{Delivering, deliver};
+use sluice::node::rates::Rates;
+use sluice::node::{InForce, Node, Outlets};
+use sluice::notify;
+use sluice::notify::{NoticeEvent, Outlet, PayloadFormat};
 use sluice::ports::Store;
-use sluice::stations::record::{Entry, What};
-use sluice::stations::tell::{self, Event, Format, Outlet};
 use sluice::telemetry::Metrics;
 use tokio::time::sleep;
 
@@ -26,13 +27,13 @@ use super::holds::SHARED;
 use super::in_model_time;
 use super::ports::{AuditFile, ModelUpstream};
 use super::quorum::SETS;
-use super::world::{ENVIRONMENT, in_memory, node};
+use super::world::{ENVIRONMENT, in_memory, model_node};
 
 const NAME: &str = "all";
 
 /// One that is told everything, and keeps it.
 pub fn outlets(keep: Duration) -> Arc<Outlets> {
-    let (events, environments) = (Event::ALL.into(), BTreeSet::from([ENVIRONMENT]));
+    let (events, environments) = (NoticeEvent::ALL.into(), BTreeSet::from([ENVIRONMENT]));
     Arc::new(Outlets::new(vec![Outlet { name: NAME.to_owned(), events, environments, keep }]))
 }
 
@@ -41,15 +42,9 @@ type Count = BTreeMap<(String, &'static str), usize>;
 
 /// Every message has its Entry, and every Entry that is told its message.
 pub async fn check(store: &Arc<dyn Store>, files: &[AuditFile]) {
-    let people = NodeId::parse("people").unwrap();
-    let outbox = store.outbox(ENVIRONMENT, &people, usize::MAX).await.unwrap();
+    let outbox = store.outbox(ENVIRONMENT, Number::new(0), usize::MAX).await.unwrap();
     let mut entries: BTreeMap<u64, Bytes> =
         outbox.into_iter().map(|entry| (entry.number.as_u64(), entry.entry)).collect();
-    for at in 0..files.len() {
-        let node = NodeId::parse(&format!("node-{at}")).unwrap();
-        let mine = store.outbox(ENVIRONMENT, &node, usize::MAX).await.unwrap();
-        entries.extend(mine.into_iter().map(|entry| (entry.number.as_u64(), entry.entry)));
-    }
     for file in files {
         let file = file.lock().unwrap();
         entries.extend(file.values().map(|entry| (entry.number.as_u64(), entry.entry.clone())));
@@ -68,7 +63,7 @@ pub async fn check(store: &Arc<dyn Store>, files: &[AuditFile]) {
     for (_, name) in store.due(ENVIRONMENT, Index::Message, None, usize::MAX).await.unwrap() {
         let (record, _) = store.read(&RecordKey { environment: ENVIRONMENT, kind: Kind::Message, name }).await.unwrap();
         let Content::Whole(bytes) = record.unwrap().content else { panic!("a message is spent") };
-        let message = tell::read(&bytes).unwrap();
+        let message = notify::decode_message(&bytes).unwrap();
         assert!(names.insert(message.id.clone()), "two messages of one name");
         let whose = message.hold.map_or_else(String::new, |hold| hold.to_string());
         *found.entry((whose, message.event.as_str())).or_default() += 1;
@@ -102,7 +97,7 @@ fn told_of(entry: &Value) -> Vec<(String, &'static str)> {
 }
 
 /// The books of a node, and the webhook of this outlet: at an address to which nothing is ever sent.
-fn unreachable(keep: Duration) -> (Arc<Books>, Delivering) {
+fn unreachable(keep: Duration) -> (Arc<Node>, Delivering) {
     rustls::crypto::ring::default_provider().install_default().ok();
     let (fate, clock) = (Arc::new(Fate::calm()), Arc::new(ModelClock::new()));
     let upstream = Arc::new(ModelUpstream {
@@ -113,17 +108,17 @@ fn unreachable(keep: Duration) -> (Arc<Books>, Delivering) {
         wrong: Mutex::default(),
     });
     let (store, file) = (in_memory(clock.clone()), AuditFile::default());
-    let made = node(0, &fate, &clock, &store, &file, &upstream, &CredentialConfig::Forward);
-    let books = Arc::new(Books { outlets: outlets(keep), store, ..Books::clone(&made.books) });
+    let made = model_node(0, &fate, &clock, &store, &file, &upstream, &CredentialConfig::Forward);
+    let books = Arc::new(Node { outlets: outlets(keep), store, ..Node::clone(&made.books) });
     let metrics = Metrics::new().unwrap();
     let rates = Rates::new(Vec::new(), Arc::new(Local::new(0)), &metrics);
     let webhook = WebhookConfig {
         name: NAME.to_owned(),
         url: Secret::new("https://127.0.0.1:1/".to_owned()),
         secrets: Vec::new(),
-        events: Event::ALL.into(),
+        events: NoticeEvent::ALL.into(),
         environments: BTreeSet::from([ENVIRONMENT]),
-        format: Format::Chat,
+        format: PayloadFormat::Chat,
         details: false,
         allow_private: false,
         ca_pem: None,
@@ -131,7 +126,7 @@ fn unreachable(keep: Duration) -> (Arc<Books>, Delivering) {
         keep,
     };
     let delivering = Delivering {
-        books: books.clone(),
+        node: books.clone(),
         environments: vec![ENVIRONMENT],
         webhooks: vec![Arc::new(Webhook::new(&webhook).unwrap())],
         in_force: Arc::new(InForce::new(SHARED.clone(), SETS[0].clone(), rates, metrics)),
@@ -141,20 +136,20 @@ fn unreachable(keep: Duration) -> (Arc<Books>, Delivering) {
 }
 
 /// A call comes to be in doubt.
-async fn doubt(books: &Books, name: String) {
+async fn doubt(books: &Node, name: String) {
     let key = RecordKey { environment: ENVIRONMENT, kind: Kind::Claim, name };
     let steps = vec![Step::Create { key, value: Bytes::from_static(b"{}"), keep: Keep::Forever }];
-    let entry = Entry::of(What::Unknown).to_bytes();
-    let commit = Commit { environment: ENVIRONMENT, node: books.node.clone(), steps, entry };
+    let entry = Entry::of(EntryKind::Unknown).to_bytes();
+    let commit = Commit { environment: ENVIRONMENT, node: books.id.clone(), steps, entry };
     assert!(books.commit(commit).await.unwrap().is_some(), "it stood in the way of what happened");
 }
 
-async fn waiting(books: &Books) -> usize {
+async fn waiting(books: &Node) -> usize {
     books.store.due(ENVIRONMENT, Index::Message, None, usize::MAX).await.unwrap().len()
 }
 
 /// The value of a series; 0 if it is not there.
-fn metric(books: &Books, series: &str) -> u64 {
+fn metric(books: &Node, series: &str) -> u64 {
     let text = String::from_utf8(books.metrics.text().unwrap()).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ').map(str::to_owned));
     line.map_or(0, |value| value.parse().unwrap())

@@ -8,22 +8,23 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::HeaderValue;
 use sluice::adapters::credential::Credential;
-use sluice::adapters::store::memory::Memory;
+use sluice::adapters::store::memory::MemoryStore;
 use sluice::base::ids::Environment;
 use sluice::base::keyed::OperandKey;
 use sluice::catalog::{Catalog, SchemaFiles};
-use sluice::commit::{Content, Index, Keep, Kind, NodeId, Number, RecordKey};
-use sluice::config::CredentialConfig;
-use sluice::journey::holds::Changes;
+use sluice::config::{BeliefConfig, CredentialConfig, UnlistedMode};
+use sluice::journey::Egress;
 use sluice::journey::submit::submit;
-use sluice::journey::upkeep::{drain, lapse, recover, search_and_sweep};
-use sluice::journey::{Books, Road};
+use sluice::ledger::{Content, Index, JournalId, Keep, Kind, NodeId, Number, RecordKey, Versioned};
+use sluice::node::journalling::keep_bringing;
+use sluice::node::upkeep::{keep_sweeping, lapse, recover};
+use sluice::node::{HoldChanges, Node, OpenAttempts};
 use sluice::ports::{Clock as _, Store};
-use sluice::stations::claim::{self, Owner, Standpoint, State, Terms, say_absent};
-use sluice::stations::forward::Origin;
+use sluice::stations::claim::{self, ClaimState, JointWord, Owner, SenderNews, Terms, say_jointly};
+use sluice::stations::forward::UpstreamOrigin;
 use sluice::stations::reply::{Executed, Reply};
 use sluice::telemetry::Metrics;
-use tokio::sync::mpsc;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::task::TaskTracker;
@@ -48,15 +49,15 @@ pub struct World {
     pub store: Arc<dyn Store>,
     pub upstream: Arc<ModelUpstream>,
     files: Vec<AuditFile>,
-    nodes: Vec<Mutex<Node>>,
+    nodes: Vec<Mutex<ModelNode>>,
     told: Mutex<Vec<Told>>,
 }
 
 /// One life of a node.
-pub struct Node {
+pub struct ModelNode {
     pub life: Arc<Life>,
-    pub books: Arc<Books>,
-    pub road: Road,
+    pub books: Arc<Node>,
+    pub egress: Egress,
     audit: Arc<FlakyAudit>,
     trips: Arc<AtomicU64>,
     pub work: Vec<JoinHandle<()>>,
@@ -96,8 +97,9 @@ impl World {
             begin: tokio::time::Instant::now(),
             wrong: Mutex::default(),
         });
-        let nodes =
-            (0..2).map(|at| Mutex::new(node(at, &fate, &clock, &store, &files[at], &upstream, FORWARD))).collect();
+        let nodes = (0..2)
+            .map(|at| Mutex::new(model_node(at, &fate, &clock, &store, &files[at], &upstream, FORWARD)))
+            .collect();
         Arc::new(World { fate, clock, store, upstream, files, nodes, told: Mutex::default() })
     }
 
@@ -115,7 +117,7 @@ impl World {
             let mut node_now = self.nodes[at].lock().unwrap();
             node_now.life.end();
             node_now.work.iter().for_each(JoinHandle::abort);
-            *node_now = node(at, &self.fate, &self.clock, &self.store, &self.files[at], &self.upstream, FORWARD);
+            *node_now = model_node(at, &self.fate, &self.clock, &self.store, &self.files[at], &self.upstream, FORWARD);
         }
     }
 
@@ -132,6 +134,9 @@ impl World {
             node.lock().unwrap().audit.well.store(false, Ordering::SeqCst);
         }
         let reply = self.ask(request_id, "t-1", "10", false).await.unwrap();
+        for node in &self.nodes {
+            node.lock().unwrap().audit.well.store(true, Ordering::SeqCst);
+        }
         (reply.status, reply.executed)
     }
 
@@ -172,12 +177,12 @@ impl World {
     }
 
     async fn ask(&self, request_id: &str, trace: &str, amount: &str, stranger: bool) -> Option<Reply> {
-        let (road, books) = {
+        let (egress, books) = {
             let node = self.nodes[self.fate.below(2) as usize].lock().unwrap();
             if !node.serving || node.life.is_over() {
                 return None;
             }
-            (node.road.clone(), node.books.clone())
+            (node.egress.clone(), node.books.clone())
         };
         let body = format!(
             r#"{{"requestId":"{request_id}","source":{{"chain":"POLYGON","currency":"usdt","amount":"{amount}"}},"destination":{{"chain":"POLYGON","currency":"usdc","walletAddress":"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"}}}}"#
@@ -188,7 +193,7 @@ impl World {
         }
         let trace = exchange(trace);
         let patience = Duration::from_secs(if self.fate.chance(100) { 1 } else { 60 });
-        let submitted = submit(&road, &books, &SNAPSHOT, admitted, &headers, body.as_bytes(), &trace);
+        let submitted = submit(&egress, &books, &SNAPSHOT, admitted, &headers, body.as_bytes(), &trace);
         timeout(patience, submitted).await.ok().map(|submitted| submitted.reply)
     }
 
@@ -215,13 +220,22 @@ impl World {
                 let (record, _) = self.store.read(&key).await.unwrap();
                 let Some(record) = record else { break };
                 let Content::Whole(bytes) = &record.content else { panic!("a claim in doubt is whole") };
-                let claim = claim::read(bytes).unwrap();
-                let here = Standpoint { key: &key, version: record.version, at: record.at, claim: &claim };
+                let claim = claim::decode_claim(bytes).unwrap();
+                let here = Versioned { key: &key, version: record.version, at: record.at, value: &claim };
                 let now = self.store.time().await.unwrap();
-                let Ok((commit, _)) = say_absent(here, person, "looked", now, &node, &terms()) else { break };
+                let said = (person, "looked");
+                let said = say_jointly(here, JointWord::Absent, said, (now, &self.news()), &node, &terms());
+                let Ok((commit, _)) = said else { break };
                 self.store.commit(commit).await.ok();
             }
         }
+    }
+
+    /// What the nodes that run tell of themselves.
+    fn news(&self) -> SenderNews {
+        let nodes = self.nodes.iter().map(|node| node.lock().unwrap());
+        let running = nodes.filter(|node| node.serving && !node.life.is_over());
+        SenderNews { gates: running.map(|node| node.books.heard_itself(ENVIRONMENT)).collect(), is_gone: false }
     }
 
     /// Everything comes to rest: nothing goes wrong any more, and every lease is over.
@@ -231,7 +245,7 @@ impl World {
             now.life.end();
             now.work.iter().for_each(JoinHandle::abort);
             let calm = Arc::new(Fate::calm());
-            *now = node(at, &calm, &self.clock, &self.store, &self.files[at], &self.upstream, FORWARD);
+            *now = model_node(at, &calm, &self.clock, &self.store, &self.files[at], &self.upstream, FORWARD);
             now.serving = true;
         }
         for at in 0..2 {
@@ -291,30 +305,31 @@ impl World {
         for (request_id, state) in self.claims().await {
             let effects = self.upstream.effects_of(&request_id);
             match state {
-                None => assert!(effects.is_empty(), "{request_id}: absent, and executed"),
-                Some(State::Done { executed, .. }) => {
+                None | Some(ClaimState::Absent) => assert!(effects.is_empty(), "{request_id}: absent, and executed"),
+                Some(ClaimState::Abandoned) => panic!("{request_id}: nobody gives up"),
+                Some(ClaimState::Done { executed, .. }) => {
                     assert_eq!(effects.len(), usize::from(executed), "{request_id}: done")
                 }
-                Some(State::Unknown { .. }) => assert!(effects.len() <= 1, "{request_id}: {} effects", effects.len()),
-                Some(State::Sending { .. }) => panic!("{request_id}: left in sending"),
-                Some(State::Held | State::Declined(_)) => assert!(effects.is_empty(), "{request_id}: never sent"),
+                Some(ClaimState::Unknown { .. }) => {
+                    assert!(effects.len() <= 1, "{request_id}: {} effects", effects.len())
+                }
+                Some(ClaimState::Sending { .. }) => panic!("{request_id}: left in sending"),
+                Some(ClaimState::Held | ClaimState::Declined(_)) => {
+                    assert!(effects.is_empty(), "{request_id}: never sent")
+                }
             }
         }
     }
 
-    /// The numbers of both files together are without a gap, and nothing waits in the outbox. What one took over from
-    /// another stands identically in both.
-    /// The numbers of both files together are without a gap, and nothing waits in the outbox. What one took over from
-    /// another stands identically in both.
     /// Every requestId that was ever asked for, and its claim.
-    pub async fn claims(&self) -> Vec<(String, Option<State>)> {
+    pub async fn claims(&self) -> Vec<(String, Option<ClaimState>)> {
         let asked = (0..REQUEST_IDS).map(|n| format!("request-{n}"));
         let mut claims = Vec::new();
         for request_id in asked {
             let key = RecordKey { environment: ENVIRONMENT, kind: Kind::Claim, name: format!("request/{request_id}") };
             let (record, _) = self.store.read(&key).await.unwrap();
             let state = record.map(|record| match record.content {
-                Content::Whole(bytes) => claim::read(&bytes).unwrap().state,
+                Content::Whole(bytes) => claim::decode_claim(&bytes).unwrap().state,
                 Content::Spent => panic!("nothing is old enough to be spent"),
             });
             claims.push((request_id, state));
@@ -322,10 +337,9 @@ impl World {
         claims
     }
 
-    /// The numbers of both files together are without a gap, and nothing waits in the outbox.
+    /// The numbers of both files together are without a gap, and stand identically in both.
     async fn check_audit(&self) {
-        let people = NodeId::parse("people").unwrap();
-        let outbox = self.store.outbox(ENVIRONMENT, &people, usize::MAX).await.unwrap();
+        let outbox = self.store.outbox(ENVIRONMENT, Number::new(0), usize::MAX).await.unwrap();
         let written = self.files.iter().flat_map(|file| file.lock().unwrap().values().cloned().collect::<Vec<_>>());
         let mut entries = BTreeMap::new();
         for entry in written.chain(outbox) {
@@ -339,10 +353,10 @@ impl World {
 
 /// The store of most histories.
 pub fn in_memory(clock: Arc<ModelClock>) -> Arc<dyn Store> {
-    Arc::new(Memory::new(clock))
+    Arc::new(MemoryStore::new(clock))
 }
 
-pub fn node(
+pub fn model_node(
     at: usize,
     fate: &Arc<Fate>,
     clock: &Arc<ModelClock>,
@@ -350,16 +364,17 @@ pub fn node(
     file: &AuditFile,
     upstream: &Arc<ModelUpstream>,
     credential: &CredentialConfig,
-) -> Node {
+) -> ModelNode {
     let (life, trips) = (Arc::new(Life::default()), Arc::new(AtomicU64::new(0)));
     let audit = Arc::new(FlakyAudit {
         file: file.clone(),
         life: life.clone(),
         fate: fate.clone(),
         well: AtomicBool::new(true),
+        gap: Notify::new(),
+        skipped: AtomicU64::new(0),
     });
-    let (entries, on_their_way) = mpsc::channel(64);
-    let books = Arc::new(Books {
+    let books = Arc::new(Node {
         store: Arc::new(FlakyStore {
             store: store.clone(),
             life: life.clone(),
@@ -368,37 +383,51 @@ pub fn node(
         }),
         audit: audit.clone(),
         clock: clock.clone(),
-        node: NodeId::parse(&format!("node-{at}")).unwrap(),
+        id: NodeId::parse(&format!("node-{at}")).unwrap(),
+        journal: JournalId::parse(&format!("{at:032x}")).unwrap(),
+        open: OpenAttempts::default(),
+        others: Arc::default(),
         terms: terms(),
         unsettled: None,
         settling: TaskTracker::new(),
         stopping: tokio::sync::watch::channel(false).1,
-        changes: Changes::default(),
+        changes: HoldChanges::default(),
         owners: Arc::default(),
         outlets: outlets(Duration::from_hours(24 * 365)),
         metrics: Metrics::new().unwrap(),
+        watched: Arc::default(),
         heard: Arc::default(),
         operand_key: OperandKey::of(&[7; 32]).unwrap(),
-        drain: entries,
+        fresh: Arc::default(),
+        contradictions: Arc::default(),
+        losses: Arc::default(),
+        news: Arc::default(),
     });
-    let road = Road {
-        upstream: Arc::new(FlakyUpstream { upstream: upstream.clone(), life: life.clone(), fate: fate.clone() }),
-        origin: Origin { host: HeaderValue::from_static("upstream.test"), base_path: String::new() },
+    let egress = Egress {
+        upstream: Arc::new(FlakyUpstream {
+            upstream: upstream.clone(),
+            life: life.clone(),
+            fate: fate.clone(),
+            clock: clock.clone(),
+        }),
+        origin: UpstreamOrigin { host: HeaderValue::from_static("upstream.test"), base_path: String::new() },
         environment: ENVIRONMENT,
         credential: Arc::new(Credential::new(ENVIRONMENT, credential).unwrap()),
+        belief: BeliefConfig { is_direct: true, unlisted: UnlistedMode::Proves },
         runtime: tokio::runtime::Handle::current(),
         sending: TaskTracker::new(),
+        listening: TaskTracker::new(),
     };
     let work = vec![
-        tokio::spawn(drain(books.clone(), on_their_way)),
+        tokio::spawn(keep_bringing(books.clone(), vec![ENVIRONMENT])),
         tokio::spawn(watch(books.clone())),
-        tokio::spawn(search_and_sweep(books.clone(), vec![ENVIRONMENT])),
+        tokio::spawn(keep_sweeping(books.clone())),
     ];
-    Node { life, books, road, audit, trips, work, serving: false }
+    ModelNode { life, books, egress, audit, trips, work, serving: false }
 }
 
 /// As the gate does it, but more rarely.
-async fn watch(books: Arc<Books>) {
+async fn watch(books: Arc<Node>) {
     loop {
         sleep(Duration::from_secs(10)).await;
         lapse(&books, ENVIRONMENT).await.ok();
@@ -410,7 +439,7 @@ fn terms() -> Terms {
         begin_within: BEGIN_WITHIN,
         lease: LEASE.max(BEGIN_WITHIN + ANSWER_WITHIN),
         first_look: Duration::from_secs(15),
-        quiet: ANSWER_WITHIN * 2 + Duration::from_secs(15),
+        quiet: BEGIN_WITHIN + ANSWER_WITHIN * 2 + Duration::from_secs(15),
         keep: Keep::For { whole: Duration::from_hours(24), spent: Duration::from_hours(48) },
     }
 }

@@ -15,7 +15,7 @@ fn gate(upstream: &Upstream) -> Gate {
 fn waiting(gate: &Gate, upstream: &Upstream, call: &Call, go: &Signal, count: usize) -> Vec<Caller> {
     let before = upstream.seen().len();
     let open = |at: usize| {
-        upstream.next(Act::json(200, "{}").after(go));
+        upstream.next(Act::done(200).after(go));
         let mut caller = Caller::connect(gate.production());
         caller.send(call.bytes());
         upstream.wait_for(before + at);

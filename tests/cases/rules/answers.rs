@@ -20,7 +20,7 @@ fn nothing_passes_that_no_rule_is_about_and_the_answer_names_what_denied() {
     assert_eq!(told(&swap("100").send(gate.production())), "200 - executed");
     let over = swap("100.000001").send(gate.production());
     assert_eq!((told(&over).as_str(), shape(&over.json())), (DENIED, "C"));
-    assert_eq!(over.json()["error"]["details"]["rules"], json!([{ "text": "no rule is about the request" }]));
+    assert_eq!(over.json()["error"]["details"]["rules"], json!([{ "text": "no rule matches (denied by default)" }]));
     let tron = String::from_utf8(swap("1").body_bytes()).unwrap().replacen("POLYGON", "TRON", 1);
     let tron = post("/v2/wallets/swaps").json(tron).send(gate.production());
     assert_eq!(told(&tron), DENIED, "{tron}");
@@ -81,8 +81,8 @@ fn a_repeat_of_a_payment_hears_its_answer_and_not_that_it_is_denied_now() {
 fn a_gate_without_rules_does_not_start() {
     let upstream = Upstream::start();
     for (setup, said) in [
-        (ruled(&upstream, ""), "there is no `[[rule]]`"),
-        (Setup::of(&upstream).set_raw("", "policies", "\"nowhere\""), "there is no folder"),
+        (ruled(&upstream, ""), "the policies have no `[[rule]]`"),
+        (Setup::of(&upstream).set_raw("", "policies", "\"nowhere\""), "does not exist or is not readable"),
     ] {
         let gate = Gate::spawn(setup);
         assert_eq!(gate.wait_end().code(), Some(3));

@@ -12,7 +12,7 @@ use crate::support::{Call, Gate, Setup, Upstream, post};
 pub(super) const WALLET: &str = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
 
 /// A setup with these policies and no others.
-pub(super) fn ruled(upstream: &Upstream, policies: &str) -> Setup {
+pub(in crate::cases) fn ruled(upstream: &Upstream, policies: &str) -> Setup {
     Setup::of(upstream).file("policies/everything.toml", policies)
 }
 
@@ -21,15 +21,15 @@ pub(super) fn gate(upstream: &Upstream, policies: &str) -> Gate {
 }
 
 /// What passes everything else.
-pub(super) fn allow(when: &str) -> String {
+pub(in crate::cases) fn allow(when: &str) -> String {
     format!("[[rule]]\nid = \"allowed\"\neffect = \"allow\"\nwhen = {{ {when} }}\n")
 }
 
-pub(super) fn limit(id: &str, lines: &str) -> String {
+pub(in crate::cases) fn limit(id: &str, lines: &str) -> String {
     format!("[[limit]]\nid = \"{id}\"\nops = [\"createSwap\"]\n{lines}\n")
 }
 
-pub(super) fn swap_of(request_id: &str, amount: &str) -> Call {
+pub(in crate::cases) fn swap_of(request_id: &str, amount: &str) -> Call {
     post("/v2/wallets/swaps").json(format!(
         r#"{{"requestId":"{request_id}","source":{{"chain":"POLYGON","currency":"usdt","amount":"{amount}"}},"destination":{{"chain":"POLYGON","currency":"usdc","walletAddress":"{WALLET}"}}}}"#
     ))

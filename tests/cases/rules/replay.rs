@@ -68,7 +68,7 @@ fn live(upstream: &Upstream, gates: &[&Gate]) {
         let passes = passing[name];
         if passes {
             upstream.next(match does {
-                Executes => Act::json(201, "{}"),
+                Executes => Act::done(201),
                 Refuses => Act::json(400, A),
                 Hides => Act::json(500, A),
             });
@@ -130,7 +130,7 @@ fn the_same_set_changes_nothing_and_names_stand_under_a_key_alone() {
         }
         let is_decision = ["sending", "refused", "held"].iter().any(|what| line["entry"]["what"] == *what);
         assert_eq!(line["entry"]["operands"].is_object(), is_decision, "{text}");
-        assert!(text.len() < 1_500, "{} bytes: {text}", text.len());
+        assert!(text.len() < 6_000, "{} bytes: {text}", text.len());
     }
 }
 
@@ -184,7 +184,7 @@ fn lists_are_met_under_the_key_and_what_is_not_kept_is_said_so() {
     let undecided = report["undecided"][0]["count"].as_u64();
     // No rule asked then, and this one asks of every request.
     assert_eq!((code, undecided), (0, Some(DAY.len() as u64)), "{said}");
-    assert!(said.contains("counts in no limit"), "{said}");
+    assert!(said.contains("undecided requests count in no limit"), "{said}");
 
     let (_, report, said) = replay(&setup, &set(1, 250), &[&folder], &["--to", "2000-01-01"]);
     assert_eq!((report["same"].as_u64(), changed(&report)), (Some(0), Vec::new()), "{said}");
@@ -223,7 +223,7 @@ fn two_nodes_are_one_record_and_an_entry_in_two_files_counts_once() {
     assert_eq!((code, report["same"].as_u64()), (0, Some(DAY.len() as u64)), "{said}");
     assert_eq!((changed(&report), report["notes"].as_array().map(Vec::len)), (Vec::new(), Some(0)), "{said}");
 
+    // Each gate's journal has the entries of all.
     let (_, report, said) = replay(&left, &set(100, 250), &folders[..1], &config);
-    assert!(said.contains("missing"), "{said}");
-    assert!(report["same"].as_u64() < Some(DAY.len() as u64), "{said}");
+    assert_eq!(report["same"].as_u64(), Some(DAY.len() as u64), "{said}");
 }

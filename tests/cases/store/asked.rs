@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use sluice::base::ids::Environment;
-use sluice::commit::{
-    Commit, CommitError, Committed, Content, Found, Index, Keep, Kind, NodeId, Number, Obstacle, Record, RecordKey,
-    Span, Step, StoreTime, WindowKey,
+use sluice::ledger::{
+    Commit, CommitError, Conflict, ConflictCause, Content, Index, JournalId, Keep, Kind, NodeId, Number, Outstanding,
+    Receipt, Record, RecordKey, Sender, Step, StoreTime, WindowKey, WindowSpan,
 };
 use sluice::ports::Store;
 
@@ -52,16 +52,20 @@ pub fn day() -> WindowKey {
     window("org-day", "sandbox")
 }
 
-pub fn rolling(bucket: Duration, count: u32) -> Span {
-    Span::Rolling { bucket, count }
+pub fn rolling(bucket: Duration, count: u32) -> WindowSpan {
+    WindowSpan::Rolling { bucket, count }
 }
 
-pub fn reserve(span: Span, holder: &str, units: u64, max: u64) -> Step {
+pub fn reserve(span: WindowSpan, holder: &str, units: u64, max: u64) -> Step {
     Step::Reserve { window: day(), span, holder: holder.to_owned(), units, max }
 }
 
-pub fn force(span: Span, holder: &str, units: u64) -> Step {
+pub fn force(span: WindowSpan, holder: &str, units: u64) -> Step {
     Step::Force { window: day(), span, holder: holder.to_owned(), units }
+}
+
+pub fn book(span: WindowSpan, units: u64, at: StoreTime) -> Step {
+    Step::Book { window: day(), span, units, at }
 }
 
 pub fn settle(holder: &str) -> Step {
@@ -89,15 +93,15 @@ pub fn at(micros: i64) -> StoreTime {
 }
 
 /// It goes through.
-pub async fn does(store: &dyn Store, steps: Vec<Step>) -> Committed {
+pub async fn does(store: &dyn Store, steps: Vec<Step>) -> Receipt {
     store.commit(commit(steps)).await.unwrap()
 }
 
 /// It does not; what stood in the way.
-pub async fn stands(store: &dyn Store, steps: Vec<Step>) -> Vec<(usize, Found)> {
+pub async fn stands(store: &dyn Store, steps: Vec<Step>) -> Vec<(usize, ConflictCause)> {
     match store.commit(commit(steps)).await {
-        Err(CommitError::Stood { obstacles, .. }) => {
-            obstacles.into_iter().map(|Obstacle { step, found }| (step, found)).collect()
+        Err(CommitError::Rejected { conflicts, .. }) => {
+            conflicts.into_iter().map(|Conflict { step, found }| (step, found)).collect()
         }
         other => panic!("it was to be refused: {other:?}"),
     }
@@ -115,6 +119,16 @@ pub fn whole(record: Record) -> Option<String> {
     }
 }
 
-pub async fn used(store: &dyn Store, span: Span) -> u64 {
+pub async fn used(store: &dyn Store, span: WindowSpan) -> u64 {
     store.used(ENVIRONMENT, &day(), span).await.unwrap()
+}
+
+/// The journal that tells what it has.
+pub fn journal() -> Sender {
+    Sender { node: node(), journal: JournalId::parse(&"0".repeat(32)).unwrap() }
+}
+
+/// Every entry that waits.
+pub async fn outbox(store: &dyn Store) -> Vec<Outstanding> {
+    store.outbox(ENVIRONMENT, Number::new(0), usize::MAX).await.unwrap()
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use sluice::adapters::clock::SystemClock;
 use sluice::adapters::store::embedded::{Embedded, FILE, OpenError, Options};
-use sluice::commit::Index;
+use sluice::ledger::Index;
 use sluice::ports::{Clock, Store as _};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
@@ -28,7 +28,7 @@ fn open(folder: &Path, clock: Arc<dyn Clock>) -> Embedded {
 async fn commits_until_it_is_killed() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
     let store = Arc::new(open(Path::new(&folder), Arc::new(SystemClock)));
-    let first = does(&*store, vec![]).await.number.as_u64();
+    let first = does(&*store, vec![]).await.number().as_u64();
     let mut tasks = JoinSet::new();
     for who in 0..8 {
         let store = Arc::clone(&store);
@@ -36,7 +36,7 @@ async fn commits_until_it_is_killed() {
             for at in 0.. {
                 let name = format!("{first}-{who}-{at}");
                 let steps = vec![create(&name, &"x".repeat(700)), add(Index::Sending, &name, secs(30))];
-                let number = does(&*store, steps).await.number;
+                let number = does(&*store, steps).await.number();
                 println!("committed {number} {name}");
             }
         });
@@ -81,8 +81,8 @@ async fn what_was_acknowledged_outlives_kill_9() {
         let record = store.read(&claim(name)).await.unwrap().0.unwrap();
         assert_eq!(record.version.as_u64(), *number);
     }
-    let last = does(&store, vec![]).await.number.as_u64();
-    let outbox = store.outbox(ENVIRONMENT, &node(), usize::MAX).await.unwrap();
+    let last = does(&store, vec![]).await.number().as_u64();
+    let outbox = outbox(&store).await;
     assert_eq!(outbox.iter().map(|entry| entry.number.as_u64()).collect::<Vec<_>>(), (1..=last).collect::<Vec<_>>());
     // Nothing is there by halves: as many members as claims, and every commit but those that only began a round.
     let members = store.due(ENVIRONMENT, Index::Sending, None, usize::MAX).await.unwrap();
@@ -116,9 +116,9 @@ async fn time_never_runs_back_over_restarts() {
     let folder = TempDir::new().unwrap();
     let first = does(&open(folder.path(), Hand::at(BEGIN)), vec![]).await;
     let store = open(folder.path(), Hand::at(BEGIN - 3_600_000_000));
-    assert_eq!(store.time().await.unwrap(), first.at);
+    assert_eq!(store.time().await.unwrap(), first.at());
     let second = does(&store, vec![]).await;
-    assert_eq!((second.at, second.number.as_u64()), (first.at, 2));
+    assert_eq!((second.at(), second.number().as_u64()), (first.at(), 2));
     drop(store);
     let store = open(folder.path(), Hand::at(BEGIN + 7));
     assert_eq!(store.time().await.unwrap(), at(BEGIN + 7));

@@ -6,13 +6,13 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use sluice::adapters::store::embedded::{Embedded, Medium, Options};
-use sluice::commit::{CommitError, Committed, Found, StoreFault};
+use sluice::ledger::{CommitError, ConflictCause, Receipt, StoreFault, WriteRefusal};
 use sluice::ports::Store;
 use tokio::task::JoinSet;
 
 use super::asked::*;
 use super::{BEGIN, Hand};
-use crate::support::clock::Watch;
+use crate::support::clock::{PATIENCE, Watch};
 
 const ENOSPC: i32 = 28;
 const EIO: i32 = 5;
@@ -154,12 +154,12 @@ fn in_short() -> Options {
     Options { deadline: Duration::from_millis(200), queue: 2, ..Options::default() }
 }
 
-async fn creates(store: &Embedded, name: &str, value: &str) -> Result<Committed, CommitError> {
+async fn creates(store: &Embedded, name: &str, value: &str) -> Result<Receipt, CommitError> {
     store.commit(commit(vec![create(name, value)])).await
 }
 
 /// As a caller would that comes again.
-async fn creates_at_last(store: &Embedded, name: &str) -> Committed {
+async fn creates_at_last(store: &Embedded, name: &str) -> Receipt {
     let watch = Watch::start();
     loop {
         match creates(store, name, "at last").await {
@@ -184,10 +184,17 @@ async fn a_full_disk_refuses_and_goes_on_when_there_is_room() {
         // What is there can be read all the time.
         assert_eq!(value(&store, "before").await.unwrap(), "one");
         assert_eq!(value(&store, "while-0").await, None);
+        assert_eq!(store.refusal().await, Ok(Some(WriteRefusal::Disk)));
     }
     disk.set_full(false);
-    assert_eq!(creates_at_last(&store, "after").await.number.as_u64(), 2);
-    assert_eq!(creates(&store, "large", &large).await.unwrap().number.as_u64(), 3);
+    // It finds that out by itself, without a commit.
+    let watch = Watch::start();
+    while store.refusal().await != Ok(None) {
+        assert!(watch.elapsed() < PATIENCE, "it never takes writes again");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(creates_at_last(&store, "after").await.number().as_u64(), 2);
+    assert_eq!(creates(&store, "large", &large).await.unwrap().number().as_u64(), 3);
     drop(store);
     disk.lose_power();
     let store = open(&disk, Options::default());
@@ -224,18 +231,18 @@ async fn wherever_the_disk_fails_every_answer_is_true() {
             let record = store.read(&claim(&name)).await.unwrap().0;
             match answer {
                 Ok(committed) => {
-                    assert_eq!(record.unwrap().version, committed.number, "{at}: {name}");
+                    assert_eq!(record.unwrap().version, committed.number(), "{at}: {name}");
                     done += 1;
                 }
-                Err(CommitError::Stood { obstacles, .. }) => {
-                    assert_eq!(Some(&obstacles[0].found), record.map(Found::Record).as_ref(), "{at}: {name}");
+                Err(CommitError::Rejected { conflicts, .. }) => {
+                    assert_eq!(Some(&conflicts[0].found), record.map(ConflictCause::Record).as_ref(), "{at}: {name}");
                 }
                 Err(CommitError::Fault(StoreFault::Away(_))) => {}
                 Err(other) => panic!("{at}: {name}: it could be known: {other:?}"),
             }
         }
-        assert_eq!(last.number.as_u64(), done + 2, "{at}");
-        assert_eq!(store.outbox(ENVIRONMENT, &node(), 99).await.unwrap().len() as u64, done + 2, "{at}");
+        assert_eq!(last.number().as_u64(), done + 2, "{at}");
+        assert_eq!(outbox(&store).await.len() as u64, done + 2, "{at}");
         if !has_failed {
             assert!(at > 5, "only {at} places to fail at");
             break;
@@ -328,7 +335,7 @@ async fn a_disk_that_does_not_answer_is_waited_for_until_the_deadline() {
     assert_eq!(value(&*store, "before").await.unwrap(), "one");
 
     disk.set_stuck(false);
-    assert_eq!(creates_at_last(&store, "after").await.number.as_u64(), 3);
+    assert_eq!(creates_at_last(&store, "after").await.number().as_u64(), 3);
     assert_eq!(value(&*store, "begun").await.unwrap(), "two");
     for name in ["a", "b", "c", "d"] {
         assert_eq!(value(&*store, name).await, None);
@@ -349,5 +356,5 @@ async fn a_caller_that_goes_away_takes_nothing_back() {
     disk.set_stuck(false);
     let outcome = creates(&store, "b", "two").await.unwrap();
     let is_there = value(&*store, "a").await.is_some();
-    assert_eq!(outcome.number.as_u64(), if is_there { 2 } else { 1 });
+    assert_eq!(outcome.number().as_u64(), if is_there { 2 } else { 1 });
 }

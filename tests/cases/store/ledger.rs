@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use sluice::adapters::store::embedded::{Embedded, Options};
-use sluice::adapters::store::memory::Memory;
-use sluice::commit::{CommitError, Found, Span};
+use sluice::adapters::store::memory::MemoryStore;
+use sluice::ledger::{CommitError, ConflictCause, StoreTime, WindowSpan};
 use sluice::ports::Store;
 use tempfile::TempDir;
 
@@ -25,6 +25,11 @@ enum Act {
     Force {
         units: u64,
     },
+    /// A late proof: it counts in the time of the send, this long ago.
+    Book {
+        units: u64,
+        ago: i64,
+    },
     Settle(usize),
     GiveBack(usize),
     /// The clock moves, back as well.
@@ -37,6 +42,7 @@ fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
         8 => (1..9_u64, 5..30_u64).prop_map(|(units, max)| Act::Reserve { units, max }),
         1 => (1..9_u64).prop_map(|units| Act::Force { units }),
+        1 => (1..9_u64, 0..60_i64).prop_map(|(units, ago)| Act::Book { units, ago }),
         3 => (0..20_usize).prop_map(Act::Settle),
         4 => (0..20_usize).prop_map(Act::GiveBack),
         6 => (-15..25_i64).prop_map(Act::Move),
@@ -70,7 +76,7 @@ impl Ledger {
 }
 
 async fn run<S: Store>(acts: Vec<Act>, clock: &Hand, open: impl Fn(Option<S>) -> S) {
-    let span = Span::Rolling { bucket: micros(BUCKET as u64), count: COUNT as u32 };
+    let span = WindowSpan::Rolling { bucket: micros(BUCKET as u64), count: COUNT as u32 };
     let mut store = open(None);
     let (mut ledger, mut told) = (Ledger::default(), BEGIN);
     for act in acts {
@@ -78,21 +84,26 @@ async fn run<S: Store>(acts: Vec<Act>, clock: &Hand, open: impl Fn(Option<S>) ->
         match act {
             Act::Reserve { units, max } => match store.commit(commit(vec![reserve(span, &holder, units, max)])).await {
                 Ok(committed) => {
-                    let at = committed.at.as_micros();
+                    let at = committed.at().as_micros();
                     let used = ledger.used(at);
                     assert!(used + units <= max, "{used} and {units} are over {max}");
                     ledger.0.push(Line { at, units, is_settled: false, is_given_back: false });
                 }
-                Err(CommitError::Stood { at, obstacles }) => {
+                Err(CommitError::Rejected { at, conflicts }) => {
                     let used = ledger.used(at.as_micros());
                     assert!(used + units > max, "{used} and {units} are not over {max}");
-                    assert!(matches!(obstacles[0].found, Found::Used(found) if found == used));
+                    assert!(matches!(conflicts[0].found, ConflictCause::Used(found) if found == used));
                 }
                 Err(fault) => panic!("{fault:?}"),
             },
             Act::Force { units } => {
-                let at = store.commit(commit(vec![force(span, &holder, units)])).await.unwrap().at.as_micros();
+                let at = store.commit(commit(vec![force(span, &holder, units)])).await.unwrap().at().as_micros();
                 ledger.0.push(Line { at, units, is_settled: false, is_given_back: false });
+            }
+            Act::Book { units, ago } => {
+                let at = store.time().await.unwrap().as_micros() - ago;
+                store.commit(commit(vec![book(span, units, StoreTime::of_micros(at))])).await.unwrap();
+                ledger.0.push(Line { at, units, is_settled: true, is_given_back: false });
             }
             Act::Settle(line) | Act::GiveBack(line) => {
                 let holder = format!("holder-{line}");
@@ -123,7 +134,7 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let clock = Hand::at(BEGIN);
         let of_day = Arc::new(OfDay(clock.clone()));
-        let memory = |before: Option<Memory>| before.unwrap_or_else(|| Memory::new(of_day.clone()));
+        let memory = |before: Option<MemoryStore>| before.unwrap_or_else(|| MemoryStore::new(of_day.clone()));
         runtime.block_on(run(acts, &clock, memory));
     }
 }

@@ -11,6 +11,7 @@ pub(super) mod redis;
 mod sealed;
 mod suite;
 mod transfer;
+mod transfer_redis;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -18,9 +19,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use sluice::adapters::store::embedded::{Embedded, Options};
-use sluice::adapters::store::memory::Memory;
+use sluice::adapters::store::memory::MemoryStore;
 use sluice::adapters::store::redis::RedisStore;
-use sluice::adapters::store::sealed::{Sealed, SealingKey};
+use sluice::adapters::store::sealed::{Sealed, SealingKey, Seals};
 use sluice::base::secret::Secret;
 use sluice::ports::{Clock, Store};
 use tempfile::TempDir;
@@ -74,7 +75,7 @@ pub enum Kept {
 
 async fn memory() -> Subject {
     let clock = Hand::at(BEGIN);
-    Subject { store: Arc::new(Memory::new(clock.clone())), clock, _kept: Kept::Nothing }
+    Subject { store: Arc::new(MemoryStore::new(clock.clone())), clock, _kept: Kept::Nothing }
 }
 
 async fn embedded() -> Subject {
@@ -98,7 +99,7 @@ async fn sealed_redis() -> Subject {
 }
 
 fn seal(subject: Subject) -> Subject {
-    Subject { store: Arc::new(Sealed::new(subject.store, vec![key("k1", 1)])), ..subject }
+    Subject { store: Arc::new(Sealed::new(subject.store, Seals::new(vec![key("k1", 1)]))), ..subject }
 }
 
 pub fn key(id: &str, byte: u8) -> SealingKey {
@@ -135,10 +136,11 @@ mod contract {
         indexes: members_are_due_in_order a_member_moves_and_goes membership_guards a_part_of_an_index
             what_has_ended_leaves_its_index;
         windows: a_fixed_span_ends a_rolling_window_forgets_whole_buckets max_is_exact force_passes_the_limit
+            a_late_booking_counts_in_its_own_time
             settle_and_give_back_once one_reservation_for_each_holder windows_are_apart senseless_spans_are_refused
             what_is_given_back_late_counts_no_longer nothing_counts_beyond_the_most windows_are_found;
         keeping: whole_then_spent_then_gone sweeping_changes_nothing_that_is_seen a_name_is_free_again_when_it_is_gone
             sweeping_is_bounded;
-        outbox: entries_wait_for_their_node_until_drained what_is_left_by_nodes_that_are_gone_is_taken_over;
+        outbox: entries_of_all_nodes_wait_in_order_until_they_are_kept;
     }
 }

@@ -9,10 +9,10 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use proptest::prelude::*;
 use sluice::adapters::store::embedded::{Embedded, Options, export, import};
-use sluice::adapters::store::memory::Memory;
+use sluice::adapters::store::memory::MemoryStore;
 use sluice::adapters::store::redis::RedisStore;
 use sluice::base::ids::Environment;
-use sluice::commit::{Commit, CommitError, Index, Keep, Kind, NodeId, Number, RecordKey, Span, Step};
+use sluice::ledger::{Commit, CommitError, Index, Keep, Kind, NodeId, Number, RecordKey, Step, WindowSpan};
 use sluice::ports::{Clock, Store};
 use tempfile::TempDir;
 
@@ -49,11 +49,11 @@ fn keep() -> impl Strategy<Value = Keep> {
     prop_oneof![Just(Keep::Forever), (duration(), duration()).prop_map(|(whole, spent)| Keep::For { whole, spent }),]
 }
 
-fn span() -> impl Strategy<Value = Span> {
+fn span() -> impl Strategy<Value = WindowSpan> {
     prop_oneof![
         (1..9_u64, 1..4_u32).prop_map(|(bucket, count)| rolling(micros(bucket), count)),
         (0..9_i64, 1..60_i64)
-            .prop_map(|(from, length)| Span::Fixed { from: at(BEGIN + from), to: at(BEGIN + from + length) }),
+            .prop_map(|(from, length)| WindowSpan::Fixed { from: at(BEGIN + from), to: at(BEGIN + from + length) }),
     ]
 }
 
@@ -88,6 +88,8 @@ fn step(environment: Environment) -> impl Strategy<Value = Step> {
             .prop_map(|(window, span, holder, units, max)| Step::Reserve { window, span, holder, units, max }),
         2 => (window(), span(), name(), 0..9_u64)
             .prop_map(|(window, span, holder, units)| Step::Force { window, span, holder, units }),
+        2 => (window(), span(), 0..9_u64, time())
+            .prop_map(|(window, span, units, at)| Step::Book { window, span, units, at }),
         2 => (window(), name()).prop_map(|(window, holder)| Step::Settle { window, holder }),
         2 => (window(), name()).prop_map(|(window, holder)| Step::GiveBack { window, holder }),
     ]
@@ -107,7 +109,7 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-async fn same(memory: &Memory, other: &dyn Store) {
+async fn same(memory: &MemoryStore, other: &dyn Store) {
     assert_eq!(memory.time().await, other.time().await);
     for environment in Environment::ALL {
         for kind in Kind::ALL {
@@ -123,13 +125,13 @@ async fn same(memory: &Memory, other: &dyn Store) {
             }
         }
         for (limit, key) in WINDOWS {
-            for span in [rolling(micros(3), 2), Span::Fixed { from: at(BEGIN), to: at(BEGIN + 30) }] {
+            for span in [rolling(micros(3), 2), WindowSpan::Fixed { from: at(BEGIN), to: at(BEGIN + 30) }] {
                 let used = other.used(environment, &window(limit, key), span).await;
                 assert_eq!(memory.used(environment, &window(limit, key), span).await, used);
             }
         }
-        let outbox = other.outbox(environment, &node(), 999).await;
-        assert_eq!(memory.outbox(environment, &node(), 999).await, outbox);
+        let outbox = other.outbox(environment, Number::new(0), 999).await;
+        assert_eq!(memory.outbox(environment, Number::new(0), 999).await, outbox);
     }
 }
 
@@ -150,7 +152,7 @@ impl Clock for OfDay {
 async fn run(acts: Vec<Act>) {
     let (clock, folder) = (Hand::at(BEGIN), TempDir::new().unwrap());
     let of_day = Arc::new(OfDay(clock.clone()));
-    let memory = Memory::new(of_day.clone());
+    let memory = MemoryStore::new(of_day.clone());
     let open = || Embedded::open(folder.path(), of_day.clone(), Options::default()).unwrap();
     let mut embedded = open();
     let mut now = BEGIN;
@@ -165,9 +167,9 @@ async fn run(acts: Vec<Act>) {
             }
             Act::Sweep => assert_eq!(memory.sweep().await, embedded.sweep().await),
             Act::Drain(number) => {
-                let numbers = [Number::new(number), Number::new(number + 1)];
-                memory.drained(Environment::Sandbox, &numbers).await.unwrap();
-                embedded.drained(Environment::Sandbox, &numbers).await.unwrap();
+                let up_to = Number::new(number);
+                memory.kept(Environment::Sandbox, &journal(), up_to).await.unwrap();
+                embedded.kept(Environment::Sandbox, &journal(), up_to).await.unwrap();
             }
             Act::Reopen => {
                 // What was told and not committed is forgotten with the process.
@@ -186,7 +188,7 @@ async fn run(acts: Vec<Act>) {
 /// The same acts in a Redis. What it told it does not forget.
 async fn run_there(acts: Vec<Act>) {
     let (clock, server) = (Hand::at(BEGIN), Redis::start());
-    let memory = Memory::new(Arc::new(OfDay(clock.clone())));
+    let memory = MemoryStore::new(Arc::new(OfDay(clock.clone())));
     let connection = connected(&server.url()).await;
     let open = || RedisStore::by_clock(connection.clone(), clock.clone());
     let mut there = open();
@@ -209,9 +211,9 @@ async fn run_there(acts: Vec<Act>) {
             }
             Act::Sweep => assert_eq!(memory.sweep().await, there.sweep().await),
             Act::Drain(number) => {
-                let numbers = [Number::new(number), Number::new(number + 1)];
-                memory.drained(Environment::Sandbox, &numbers).await.unwrap();
-                there.drained(Environment::Sandbox, &numbers).await.unwrap();
+                let up_to = Number::new(number);
+                memory.kept(Environment::Sandbox, &journal(), up_to).await.unwrap();
+                there.kept(Environment::Sandbox, &journal(), up_to).await.unwrap();
             }
             Act::Reopen => {
                 assert_eq!(memory.time().await, there.time().await);
@@ -267,7 +269,7 @@ proptest! {
 
 #[tokio::test]
 async fn the_memory_store_counts_its_calls() {
-    let memory = Memory::new(Hand::at(BEGIN));
+    let memory = MemoryStore::new(Hand::at(BEGIN));
     does(&memory, vec![create("a", "one")]).await;
     assert_eq!(value(&memory, "a").await.unwrap(), "one");
     assert_eq!(memory.calls(), 2);

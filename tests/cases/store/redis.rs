@@ -6,8 +6,8 @@ use std::time::Duration;
 use sluice::adapters::redis::{NotReady, Redis as Connection};
 use sluice::adapters::store::redis::RedisStore;
 use sluice::base::secret::Secret;
-use sluice::commit::{Commit, CommitError, Committed, Index, Step, StoreFault};
 use sluice::config::{Demands, Durability, RedisConfig, RedisPlace};
+use sluice::ledger::{Commit, CommitError, Index, Number, Receipt, Step, StoreFault};
 use sluice::ports::Store;
 use sluice::telemetry::Metrics;
 
@@ -25,11 +25,11 @@ fn config(url: &str, timeout: Duration) -> RedisConfig {
     RedisConfig { place, ca_pem: None, timeout, nodes: 2, demands: None }
 }
 
-fn demanding(url: &str, durability: Durability) -> RedisConfig {
+pub(super) fn demanding(url: &str, durability: Durability) -> RedisConfig {
     RedisConfig { demands: Some(Demands { durability, allow_unsafe: true }), ..config(url, SHORT) }
 }
 
-fn begin(config: &RedisConfig) -> Arc<Connection> {
+pub(super) fn begin(config: &RedisConfig) -> Arc<Connection> {
     let connection = Arc::new(Connection::new(config, Metrics::new().unwrap()).unwrap());
     tokio::spawn(connection.clone().keep_connected());
     connection
@@ -47,7 +47,7 @@ async fn opened(config: &RedisConfig) -> RedisStore {
     RedisStore::new(connection)
 }
 
-async fn tries(store: &RedisStore, name: &str) -> Result<Committed, CommitError> {
+async fn tries(store: &RedisStore, name: &str) -> Result<Receipt, CommitError> {
     store.commit(commit(vec![create(name, "one"), add(Index::Sending, name, secs(30))])).await
 }
 
@@ -57,6 +57,18 @@ async fn answers_again(store: &RedisStore) {
     while store.time().await.is_err() {
         assert!(watch.elapsed() < PATIENCE, "waited in vain for the store");
         tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// As soon as calls fail at once.
+async fn is_given_up(store: &RedisStore) {
+    let patience = Watch::start();
+    loop {
+        let watch = Watch::start();
+        if store.time().await.is_err() && watch.elapsed() < SHORT / 2 {
+            return;
+        }
+        assert!(patience.elapsed() < PATIENCE, "waited in vain for the store to be given up");
     }
 }
 
@@ -77,7 +89,8 @@ async fn a_commit_whose_answer_is_lost_is_in_doubt_and_the_store_tells_the_truth
     between.swallow(true);
     in_doubt(tries(&store, "lost").await);
     assert!(between.swallowed() > 0, "it was not even answered");
-    // Now it is known to be away: nothing is sent, nobody waits.
+    // After several late answers it is known to be away: nothing is sent, nobody waits.
+    is_given_up(&store).await;
     let watch = Watch::start();
     away(tries(&store, "after").await);
     assert!(matches!(store.read(&claim("lost")).await, Err(StoreFault::Away(_))));
@@ -85,9 +98,9 @@ async fn a_commit_whose_answer_is_lost_is_in_doubt_and_the_store_tells_the_truth
     between.swallow(false);
     answers_again(&store).await;
     let found = store.read(&claim("lost")).await.unwrap().0.unwrap();
-    assert_eq!(found.version.as_u64(), first.number.as_u64() + 1);
+    assert_eq!(found.version.as_u64(), first.number().as_u64() + 1);
     assert_eq!(store.read(&claim("after")).await.unwrap().0, None);
-    assert_eq!(store.outbox(ENVIRONMENT, &node(), 9).await.unwrap().len(), 2);
+    assert_eq!(outbox(&store).await.len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -102,7 +115,31 @@ async fn a_commit_that_a_frozen_redis_finds_when_it_thaws_does_nothing() {
     redis.thaw();
     answers_again(&store).await;
     assert_eq!(store.read(&claim("frozen")).await.unwrap().0, None);
-    assert_eq!(tries(&store, "after").await.unwrap().number.as_u64(), 2);
+    assert_eq!(tries(&store, "after").await.unwrap().number().as_u64(), 2);
+}
+
+/// Over the shared connection, and over one that waits for replicas as well.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_late_answer_fails_its_own_call_alone() {
+    let redis = Redis::start();
+    for durability in [Durability::Acknowledged, Durability::Replicated { replicas: 0 }] {
+        let between = Between::to(redis.port());
+        let connection = begin(&demanding(&between.url(), durability));
+        connection.ready_within(PATIENCE).await.unwrap();
+        let mut connections = connection.connections();
+        connections.mark_unchanged();
+        let store = RedisStore::new(connection);
+        let name = |name: &str| format!("{name}-{durability:?}");
+        tries(&store, &name("before")).await.unwrap();
+        between.hold(true);
+        in_doubt(tries(&store, &name("late")).await);
+        assert!(between.held() > 0, "it was not even answered");
+        let (time, ()) = tokio::join!(store.time(), async { between.hold(false) });
+        time.unwrap();
+        tries(&store, &name("after")).await.unwrap();
+        assert!(!connections.has_changed().unwrap(), "the connection was given up");
+        assert_eq!(value(&store, &name("late")).await.unwrap(), "one");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -112,7 +149,7 @@ async fn what_was_acknowledged_outlives_a_killed_redis() {
     let mut numbers = Vec::new();
     for round in 0..5 {
         for at in 0..20 {
-            numbers.push(tries(&store, &format!("{round}-{at}")).await.unwrap().number.as_u64());
+            numbers.push(tries(&store, &format!("{round}-{at}")).await.unwrap().number().as_u64());
         }
         redis.go();
         let missed = tries(&store, &format!("missed-{round}")).await;
@@ -140,7 +177,7 @@ async fn its_time_is_the_clock_of_the_redis_and_no_node_runs_back() {
         at(told[0] * 1_000_000 + told[1])
     };
     let before = clock();
-    let committed = tries(&store, "a").await.unwrap().at;
+    let committed = tries(&store, "a").await.unwrap().at();
     let after = clock();
     assert!(before <= committed && committed <= after, "{before:?} {committed:?} {after:?}");
 
@@ -148,7 +185,7 @@ async fn its_time_is_the_clock_of_the_redis_and_no_node_runs_back() {
     let ahead = after.plus(secs(3600));
     redis.ask(&["HSET", "sluice:{production}", "time", &ahead.as_micros().to_string()]);
     assert_eq!(store.time().await.unwrap(), ahead);
-    assert_eq!(tries(&store, "b").await.unwrap().at, ahead, "what was told in one environment holds in the other");
+    assert_eq!(tries(&store, "b").await.unwrap().at(), ahead, "what was told in one environment holds in the other");
     let other = opened(&config(&redis.url(), LONG)).await;
     assert_eq!(other.read(&claim("b")).await.unwrap().1, ahead);
 }
@@ -171,7 +208,7 @@ async fn every_call_is_one_round_trip() {
     tries(&store, "b").await.unwrap();
     store.read(&claim("b")).await.unwrap();
     used(&store, rolling(secs(60), 2)).await;
-    store.outbox(ENVIRONMENT, &node(), 9).await.unwrap();
+    outbox(&store).await;
     assert_eq!(calls() - before, 4);
     store.due(ENVIRONMENT, Index::Sending, None, 9).await.unwrap();
     assert_eq!(calls() - before, 4);
@@ -190,7 +227,7 @@ async fn a_full_redis_takes_nothing_and_still_tells() {
     assert_eq!(value(&store, "a").await.unwrap(), "one");
     store.time().await.unwrap();
     redis.ask(&["CONFIG", "SET", "maxmemory", "0"]);
-    assert_eq!(tries(&store, "b").await.unwrap().number.as_u64(), 2);
+    assert_eq!(tries(&store, "b").await.unwrap().number().as_u64(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -228,9 +265,8 @@ async fn a_minimal_user_is_enough() {
     does(&store, vec![reserve(span, "h", 1, 9), create_for("b", micros(1), micros(1))]).await;
     does(&store, vec![give_back("h")]).await;
     assert_eq!(used(&store, span).await, 0);
-    let entries = store.outbox(ENVIRONMENT, &node(), 9).await.unwrap();
-    let numbers: Vec<_> = entries.iter().map(|entry| entry.number).collect();
-    store.drained(ENVIRONMENT, &numbers).await.unwrap();
+    store.kept(ENVIRONMENT, &journal(), Number::new(9)).await.unwrap();
+    assert_eq!(outbox(&store).await, []);
     assert_eq!(store.sweep().await.unwrap(), 1);
     assert_eq!(store.due(ENVIRONMENT, Index::Sending, None, 9).await.unwrap().len(), 1);
 }
@@ -258,7 +294,7 @@ async fn a_user_who_may_do_less_is_refused_and_leaves_nothing_half_done() {
 
     redis.ask(&rules);
     let store = opened(&demanding(&url, Durability::Acknowledged)).await;
-    let entry = tries(&store, "a").await.unwrap().number;
+    let entry = tries(&store, "a").await.unwrap().number();
     let span = rolling(secs(60), 2);
     for command in ["hset", "zadd", "zrem", "hdel", "del"] {
         let before = redis.ask(&["DEBUG", "DIGEST"]);
@@ -271,7 +307,7 @@ async fn a_user_who_may_do_less_is_refused_and_leaves_nothing_half_done() {
             Step::IndexRemove { index: Index::Sending, member: "a".to_owned() },
         ];
         match command {
-            "hdel" => away(store.drained(ENVIRONMENT, &[entry]).await.map_err(CommitError::Fault)),
+            "hdel" => away(store.kept(ENVIRONMENT, &journal(), entry).await.map_err(CommitError::Fault)),
             _ => away(store.commit(commit(steps)).await),
         }
         assert_eq!(redis.ask(&["DEBUG", "DIGEST"]), before, "{command}");
@@ -329,12 +365,12 @@ async fn a_write_is_fsynced_or_in_doubt() {
         "redis_version:7.2.4\r\nrole:master\r\naof_enabled:1\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\nrun_id:a\r\n\
          master_replid:b",
     );
-    let allowed = ::redis::Script::new(include_str!("../../../src/adapters/redis/allowed.lua"));
+    let allowed = ::redis::Script::new(include_str!("../../../src/adapters/redis/permissions.lua"));
     server.answers(&format!("EVALSHA {}", allowed.get_hash()), "*0\r\n");
     server.answers("EVALSHA", &format!("*3\r\n$4\r\ndone\r\n$1\r\n1\r\n$16\r\n{at}\r\n"));
     server.answers("WAITAOF", "*2\r\n:1\r\n:0\r\n");
     let store = opened(&demanding(&server.url(), Durability::Fsynced)).await;
-    assert_eq!(tries(&store, "a").await.unwrap().number.as_u64(), 1);
+    assert_eq!(tries(&store, "a").await.unwrap().number().as_u64(), 1);
     for unsure in ["*2\r\n:0\r\n:0\r\n", "-ERR WAITAOF cannot be used\r\n", ":1\r\n"] {
         server.answers("WAITAOF", unsure);
         in_doubt(tries(&store, "a").await);
@@ -345,15 +381,17 @@ async fn a_write_is_fsynced_or_in_doubt() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nodes_are_apart_in_the_outbox_and_together_elsewhere() {
+async fn nodes_are_together_in_records_and_in_the_outbox() {
     let redis = Redis::start();
     let (here, there) = (opened(&config(&redis.url(), LONG)).await, opened(&config(&redis.url(), LONG)).await);
     tries(&here, "a").await.unwrap();
     let refused = there.commit(commit(vec![create("a", "two")])).await;
-    assert!(matches!(refused, Err(CommitError::Stood { .. })), "{refused:?}");
-    let other = sluice::commit::NodeId::parse("node-2").unwrap();
-    let number = there.commit(Commit { node: other.clone(), ..commit(vec![]) }).await.unwrap().number;
+    assert!(matches!(refused, Err(CommitError::Rejected { .. })), "{refused:?}");
+    let other = sluice::ledger::NodeId::parse("node-2").unwrap();
+    let number = there.commit(Commit { node: other.clone(), ..commit(vec![]) }).await.unwrap().number();
     assert_eq!(number.as_u64(), 2);
-    let of = async |store: &RedisStore, node| store.outbox(ENVIRONMENT, node, 9).await.unwrap().len();
-    assert_eq!((of(&here, &node()).await, of(&here, &other).await), (1, 1));
+    for store in [&here, &there] {
+        let of: Vec<_> = outbox(store).await.into_iter().map(|entry| entry.node).collect();
+        assert_eq!(of, [node(), other.clone()]);
+    }
 }

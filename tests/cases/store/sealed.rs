@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use sluice::adapters::store::memory::Memory;
-use sluice::adapters::store::sealed::{Sealed, SealingKey, SealingKeyError};
+use sluice::adapters::store::memory::MemoryStore;
+use sluice::adapters::store::sealed::{Sealed, SealingKey, SealingKeyError, Seals};
 use sluice::base::secret::Secret;
-use sluice::commit::{CommitError, Content, Keep, Step, StoreFault};
+use sluice::ledger::{CommitError, Content, Keep, Step, StoreFault};
 use sluice::ports::Store;
 
 use super::asked::*;
 use super::{BEGIN, Hand, key};
 
 fn inner() -> Arc<dyn Store> {
-    Arc::new(Memory::new(Hand::at(BEGIN)))
+    Arc::new(MemoryStore::new(Hand::at(BEGIN)))
 }
 
 fn broken(read: Result<impl std::fmt::Debug, StoreFault>) -> String {
@@ -25,7 +25,7 @@ fn broken(read: Result<impl std::fmt::Debug, StoreFault>) -> String {
 #[tokio::test]
 async fn the_store_sees_nothing_of_a_value() {
     let inner = inner();
-    let sealed = Sealed::new(inner.clone(), vec![key("k1", 1)]);
+    let sealed = Sealed::new(inner.clone(), Seals::new(vec![key("k1", 1)]));
     does(&sealed, vec![create("a", "IBAN DE89 3704"), create("b", "IBAN DE89 3704")]).await;
     let mut seen = Vec::new();
     for name in ["a", "b"] {
@@ -40,12 +40,12 @@ async fn the_store_sees_nothing_of_a_value() {
 #[tokio::test]
 async fn keys_change_without_a_stop() {
     let inner = inner();
-    let plain = Sealed::new(inner.clone(), vec![]);
-    let old = Sealed::new(inner.clone(), vec![key("k1", 1)]);
-    let new = Sealed::new(inner.clone(), vec![key("k2", 2), key("k1", 1)]);
-    let only_new = Sealed::new(inner.clone(), vec![key("k2", 2)]);
+    let plain = Sealed::new(inner.clone(), Seals::new(vec![]));
+    let old = Sealed::new(inner.clone(), Seals::new(vec![key("k1", 1)]));
+    let new = Sealed::new(inner.clone(), Seals::new(vec![key("k2", 2), key("k1", 1)]));
+    let only_new = Sealed::new(inner.clone(), Seals::new(vec![key("k2", 2)]));
     does(&plain, vec![create("plain", "zero")]).await;
-    let version = does(&old, vec![create("old", "one")]).await.number;
+    let version = does(&old, vec![create("old", "one")]).await.number();
     does(&new, vec![create("new", "two")]).await;
     for (name, content) in [("plain", "zero"), ("old", "one"), ("new", "two")] {
         assert_eq!(value(&new, name).await.unwrap(), content);
@@ -66,8 +66,8 @@ async fn keys_change_without_a_stop() {
 #[tokio::test]
 async fn a_value_opens_in_its_own_place_alone_and_unchanged() {
     let inner = inner();
-    let sealed = Sealed::new(inner.clone(), vec![key("k1", 1)]);
-    let version = does(&sealed, vec![create("a", "one")]).await.number;
+    let sealed = Sealed::new(inner.clone(), Seals::new(vec![key("k1", 1)]));
+    let version = does(&sealed, vec![create("a", "one")]).await.number();
     let Content::Whole(value) = inner.read(&claim("a")).await.unwrap().0.unwrap().content else { panic!() };
     let raw = |name: &str, value: Vec<u8>| Step::Create { key: claim(name), value: value.into(), keep: Keep::Forever };
     does(&*inner, vec![raw("moved", value.to_vec())]).await;
@@ -78,15 +78,15 @@ async fn a_value_opens_in_its_own_place_alone_and_unchanged() {
         let mut changed = value.to_vec();
         changed[at] ^= 1;
         let step = Step::Replace { key: claim("a"), version, value: changed.into(), keep: Keep::Forever };
-        version = does(&*inner, vec![step]).await.number;
+        version = does(&*inner, vec![step]).await.number();
         broken(sealed.read(&claim("a")).await);
     }
     for length in 8..value.len() {
         let step = Step::Replace { key: claim("a"), version, value: value.slice(..length), keep: Keep::Forever };
-        version = does(&*inner, vec![step]).await.number;
+        version = does(&*inner, vec![step]).await.number();
         broken(sealed.read(&claim("a")).await);
     }
-    let other = Sealed::new(inner.clone(), vec![key("k1", 9)]);
+    let other = Sealed::new(inner.clone(), Seals::new(vec![key("k1", 9)]));
     let step = Step::Replace { key: claim("a"), version, value, keep: Keep::Forever };
     does(&*inner, vec![step]).await;
     assert!(broken(other.read(&claim("a")).await).contains("key `k1`"));
@@ -96,11 +96,11 @@ async fn a_value_opens_in_its_own_place_alone_and_unchanged() {
 #[tokio::test]
 async fn without_keys_nothing_that_looks_sealed_is_written() {
     let inner = inner();
-    let sealed = Sealed::new(inner.clone(), vec![key("k1", 1)]);
+    let sealed = Sealed::new(inner.clone(), Seals::new(vec![key("k1", 1)]));
     does(&sealed, vec![create("a", "one")]).await;
     let Content::Whole(value) = inner.read(&claim("a")).await.unwrap().0.unwrap().content else { panic!() };
     let step = Step::Create { key: claim("b"), value, keep: Keep::Forever };
-    let refused = Sealed::new(inner, vec![]).commit(commit(vec![step])).await;
+    let refused = Sealed::new(inner, Seals::new(vec![])).commit(commit(vec![step])).await;
     assert!(matches!(refused, Err(CommitError::Fault(StoreFault::Broken(_)))));
 }
 

@@ -6,9 +6,9 @@ use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 
 use sluice::adapters::store::embedded::{Embedded, FILE, Options};
-use sluice::adapters::store::sealed::Sealed;
+use sluice::adapters::store::sealed::{Sealed, Seals};
 use sluice::base::ids::Environment;
-use sluice::commit::{Commit, Content, Index, Keep, Kind, RecordKey, Step};
+use sluice::ledger::{Commit, Content, Index, Keep, Kind, Number, RecordKey, Step};
 use sluice::ports::Store;
 use tempfile::TempDir;
 
@@ -18,32 +18,32 @@ use super::{BEGIN, Hand, key};
 /// Later than the machine's own clock, so that the times of these stores are those of [`Hand`].
 const LATER: i64 = BEGIN + 10_000_000_000_000_000;
 
-fn store(arguments: &[&str]) -> Output {
+pub(super) fn store(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_sluice")).arg("store").args(arguments).stdin(Stdio::null()).output().unwrap()
 }
 
-fn done(output: &Output) -> String {
+pub(super) fn done(output: &Output) -> String {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-fn refused(output: &Output) -> String {
+pub(super) fn refused(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-fn text(path: &Path) -> &str {
+pub(super) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-fn open(folder: &Path, clock: &Arc<Hand>) -> Embedded {
+pub(super) fn open(folder: &Path, clock: &Arc<Hand>) -> Embedded {
     Embedded::open(folder, clock.clone(), Options::default()).unwrap()
 }
 
 /// Something of everything.
-async fn fill(folder: &Path, clock: &Arc<Hand>) {
+pub(super) async fn fill(folder: &Path, clock: &Arc<Hand>) {
     let plain: Arc<dyn Store> = Arc::new(open(folder, clock));
-    let sealed = Sealed::new(Arc::clone(&plain), vec![key("k1", 1)]);
+    let sealed = Sealed::new(Arc::clone(&plain), Seals::new(vec![key("k1", 1)]));
     does(&*plain, vec![create("plain", "as it is"), create_for("short", secs(1), secs(100))]).await;
     does(&sealed, vec![create("sealed", "IBAN DE89"), add(Index::Sending, "sealed", secs(30))]).await;
     does(&*plain, vec![reserve(rolling(secs(60), 10), "h1", 7, 10), create_for("gone", secs(1), secs(0))]).await;
@@ -51,8 +51,7 @@ async fn fill(folder: &Path, clock: &Arc<Hand>) {
     does(&*plain, vec![settle("h1"), create("ü\0\n\"", "{}")]).await;
     let elsewhere = Commit { environment: Environment::Production, ..commit(vec![add(Index::Unknown, "x", secs(9))]) };
     plain.commit(elsewhere).await.unwrap();
-    let drained: Vec<_> = plain.outbox(ENVIRONMENT, &node(), 2).await.unwrap().iter().map(|one| one.number).collect();
-    plain.drained(ENVIRONMENT, &drained).await.unwrap();
+    plain.kept(ENVIRONMENT, &journal(), Number::new(2)).await.unwrap();
     clock.advance(secs(2));
     plain.sweep().await.unwrap();
 }
@@ -67,7 +66,8 @@ async fn seen(store: &dyn Store) -> String {
         for index in [Index::Sending, Index::Unknown] {
             seen.push(format!("{:?}", store.due(environment, index, None, 99).await.unwrap()));
         }
-        let outbox = store.outbox(environment, &node(), 99).await.unwrap();
+        let mut outbox = store.outbox(environment, Number::new(0), 99).await.unwrap();
+        outbox.retain(|entry| entry.node == node());
         seen.push(format!("{outbox:?}"));
     }
     seen.push(used(store, rolling(secs(60), 10)).await.to_string());
@@ -80,7 +80,7 @@ async fn is_closed(store: &dyn Store) {
         let record = store.read(&key).await.unwrap().0.unwrap();
         let Content::Whole(value) = record.content else { panic!() };
         let value: serde_json::Value = serde_json::from_slice(&value).unwrap();
-        assert_eq!(value["v"], 1);
+        assert_eq!(value["format"], 1);
         let members = store.due(environment, Index::Frozen, None, 9).await.unwrap();
         assert_eq!(members.iter().map(|(_, member)| member.as_str()).collect::<Vec<_>>(), ["restored"]);
     }
@@ -101,15 +101,15 @@ async fn an_import_is_what_was_exported_and_closed_for_money() {
     assert!(refused(&again).contains("cannot be written"));
 
     let told = done(&store(&["import", "--folder", text(&new), "--input", text(&file), "--node", "node-9"]));
-    assert!(told.contains("closed for money") && told.contains("sluice unfreeze"), "{told}");
+    assert!(told.contains("Money is closed in every environment") && told.contains("sluice unfreeze"), "{told}");
     let before = seen(&open(&old, &clock)).await;
     let store_new: Arc<dyn Store> = Arc::new(open(&new, &clock));
     assert_eq!(seen(&*store_new).await, before);
     is_closed(&*store_new).await;
-    let node = sluice::commit::NodeId::parse("node-9").unwrap();
-    let outbox = store_new.outbox(ENVIRONMENT, &node, 9).await.unwrap();
-    assert_eq!(outbox.iter().map(|entry| entry.number.as_u64()).collect::<Vec<_>>(), [6]);
-    let sealed = Sealed::new(Arc::clone(&store_new), vec![key("k1", 1)]);
+    let node = sluice::ledger::NodeId::parse("node-9").unwrap();
+    let last = outbox(&*store_new).await.pop().unwrap();
+    assert_eq!((last.number.as_u64(), last.node), (6, node));
+    let sealed = Sealed::new(Arc::clone(&store_new), Seals::new(vec![key("k1", 1)]));
     assert_eq!(value(&sealed, "sealed").await.unwrap(), "IBAN DE89");
     // What holders hold can still be given back, and ages are what they were.
     does(&*store_new, vec![give_back("h2")]).await;
@@ -142,7 +142,9 @@ async fn a_cut_or_changed_export_is_refused_whole() {
         exported[..exported.len() - 20].to_owned(),
         exported.replace("\"units\":9", "\"units\":8"),
         exported.replace("\"kind\":\"claim\"", "\"kind\":\"other\""),
-        exported.replacen("\"export\":1", "\"export\":2", 1),
+        exported.replacen("\"export\":2", "\"export\":3", 1),
+        exported.clone() + lines[1] + "\n",
+        exported.clone() + "\n",
     ];
     wrong.extend((0..lines.len()).map(without));
     let new = home.path().join("new");
@@ -174,7 +176,7 @@ async fn a_backup_is_a_store_that_starts_closed() {
     // The store itself is as it was.
     let old = open(&old, &clock);
     assert_eq!(old.due(ENVIRONMENT, Index::Frozen, None, 9).await.unwrap(), []);
-    assert_eq!(does(&old, vec![]).await.number.as_u64(), 6);
+    assert_eq!(does(&old, vec![]).await.number().as_u64(), 6);
 }
 
 #[tokio::test]

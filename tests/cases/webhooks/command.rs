@@ -18,7 +18,7 @@ fn a_trial_is_signed_and_says_what_came_back() {
     let setup = hooked(&upstream, &hooks);
     hooks.next(Act::json(200, "{}")).next(Act::json(500, "{}")).next(Act::json(302, "{}"));
     let (code, text) = run(&setup, "approvals");
-    assert!(code == 0 && text.starts_with("approvals at 127.0.0.1: it took the message (200)"), "{text}");
+    assert!(code == 0 && text.starts_with("approvals at 127.0.0.1: it accepted the message (200)"), "{text}");
     let seen = hooks.wait_for(0);
     assert!(is_signed(&seen, SECRET) && seen.text().contains(r#""type":"ping""#), "{}", seen.text());
     for (code, said) in [(4, "it answered 500"), (4, "redirects are not followed")] {
@@ -26,7 +26,10 @@ fn a_trial_is_signed_and_says_what_came_back() {
         assert!(found == code && text.contains(said), "{text}");
     }
     let (code, text) = run(&setup, "aprovals");
-    assert!(code == 1 && text.contains("there is no `[webhook.aprovals]`") && text.contains(": approvals"), "{text}");
+    assert!(
+        code == 1 && text.contains("the configuration has no `[webhook.aprovals]`") && text.contains(": approvals"),
+        "{text}"
+    );
     let (code, text) = run(&setup.set_raw("webhook.approvals", "timeout_ms", "0"), "approvals");
     assert!(code == 1 && text.contains("out of range"), "{text}");
 }

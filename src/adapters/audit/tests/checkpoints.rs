@@ -1,7 +1,7 @@
 //! Checkpoints: when they are made, and what they hold a start to.
 
 use super::*;
-use crate::chain::Checkpoint;
+use crate::audit::Checkpoint;
 
 /// A key as `sluice audit key` writes it; made for this test alone.
 const KEY: &str = "-----BEGIN PRIVATE KEY-----\n\
@@ -30,7 +30,7 @@ fn made(folder: &Path) -> Vec<(u64, u64)> {
 
 /// The newest file, and how many lines it has.
 fn end(folder: &Path) -> (u64, u64) {
-    let files = read(folder);
+    let files = read_numbers(folder);
     let (sequence, numbers) = files.last_key_value().unwrap();
     (*sequence, numbers.len() as u64 + 1)
 }
@@ -57,7 +57,7 @@ async fn they_are_made_after_so_many_entries_after_a_time_at_the_end_of_a_file_a
     audit.append((3..=8).map(entry).collect()).await.unwrap();
     until_all_is_signed(folder.path()).await;
     let (ended, lines) = made(folder.path())[1];
-    assert!(ended == 1 && lines == read(folder.path())[&1].len() as u64 + 1, "{:?}", made(folder.path()));
+    assert!(ended == 1 && lines == read_numbers(folder.path())[&1].len() as u64 + 1, "{:?}", made(folder.path()));
     // One more is not enough by itself.
     audit.append(vec![entry(9)]).await.unwrap();
     assert_ne!(made(folder.path()).last(), Some(&end(folder.path())));

@@ -7,12 +7,12 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
 use super::*;
-use crate::adapters::audit::log::Refusal;
+use crate::adapters::audit::log::EntryRefusal;
 use crate::adapters::audit::start;
 
 /// What becomes of the next thing that is asked of the disk.
 #[derive(Clone, Copy, Debug)]
-enum Fate {
+enum DiskFate {
     Good,
     /// It fails; a write has done so many bytes of it first, a sync has lost all but so many of what was not synced.
     Bad(u16),
@@ -22,8 +22,8 @@ enum Fate {
 
 /// What all files of a disk share.
 #[derive(Debug, Default)]
-struct State {
-    fates: VecDeque<Fate>,
+struct DiskState {
+    fates: VecDeque<DiskFate>,
     /// Bytes that fit on the disk from now on; `None` for all there are.
     room: Option<u64>,
     is_frozen: bool,
@@ -32,7 +32,7 @@ struct State {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Faulty(Arc<(Mutex<State>, Condvar)>);
+struct Faulty(Arc<(Mutex<DiskState>, Condvar)>);
 
 #[derive(Debug)]
 struct FaultyFile {
@@ -46,18 +46,18 @@ fn bad() -> io::Error {
 }
 
 impl Faulty {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, DiskState> {
         self.0.0.lock().unwrap()
     }
 
-    fn set(&self, change: impl FnOnce(&mut State)) {
+    fn set(&self, change: impl FnOnce(&mut DiskState)) {
         change(&mut self.state());
         self.0.1.notify_all();
     }
 
-    fn next(&self) -> Fate {
+    fn next(&self) -> DiskFate {
         let mut state = self.0.1.wait_while(self.state(), |state| state.is_frozen).unwrap();
-        state.fates.pop_front().unwrap_or(Fate::Good)
+        state.fates.pop_front().unwrap_or(DiskFate::Good)
     }
 
     fn file(&self, path: &Path, file: Box<dyn DiskFile>) -> Box<dyn DiskFile> {
@@ -78,7 +78,7 @@ impl Disk for Faulty {
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         match self.next() {
             // It may be there all the same.
-            Fate::Bad(kept) => {
+            DiskFate::Bad(kept) => {
                 if kept % 2 == 0 {
                     MachineDisk.create(path)?;
                 }
@@ -94,14 +94,14 @@ impl Disk for Faulty {
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         match self.next() {
-            Fate::Bad(_) => Err(bad()),
+            DiskFate::Bad(_) => Err(bad()),
             _ => Ok(self.file(path, MachineDisk.open(path)?)),
         }
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
         match self.next() {
-            Fate::Bad(_) => Err(bad()),
+            DiskFate::Bad(_) => Err(bad()),
             _ => MachineDisk.remove(path),
         }
     }
@@ -113,9 +113,9 @@ impl DiskFile for FaultyFile {
         let mut room = self.disk.state().room;
         let fits = room.map_or(bytes.len(), |room| bytes.len().min(usize::try_from(room).unwrap()));
         let (count, fails) = match fate {
-            Fate::Good => (fits, false),
-            Fate::Bad(count) => (fits.min(usize::from(count) % (bytes.len() + 1)), true),
-            Fate::Short(count) => (fits.min(1 + usize::from(count) % bytes.len()), false),
+            DiskFate::Good => (fits, false),
+            DiskFate::Bad(count) => (fits.min(usize::from(count) % (bytes.len() + 1)), true),
+            DiskFate::Short(count) => (fits.min(1 + usize::from(count) % bytes.len()), false),
         };
         if count > 0 {
             assert_eq!(self.file.write(&bytes[..count])?, count);
@@ -133,7 +133,7 @@ impl DiskFile for FaultyFile {
 
     fn sync(&mut self) -> io::Result<()> {
         let length = self.file.length()?;
-        if let Fate::Bad(kept) = self.disk.next() {
+        if let DiskFate::Bad(kept) = self.disk.next() {
             let synced = self.disk.state().synced.get(&self.path).copied().unwrap_or(0);
             let left = synced + u64::from(kept) % (length - synced + 1);
             self.file.cut(left)?;
@@ -145,7 +145,7 @@ impl DiskFile for FaultyFile {
     }
 
     fn cut(&mut self, length: u64) -> io::Result<()> {
-        if let Fate::Bad(_) = self.disk.next() {
+        if let DiskFate::Bad(_) = self.disk.next() {
             return Err(bad());
         }
         let before = self.file.length()?;
@@ -165,7 +165,7 @@ impl DiskFile for FaultyFile {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum DiskStep {
     /// Lists of numbers, written together.
     Append(Vec<Vec<u64>>),
     Probe,
@@ -177,29 +177,29 @@ enum Step {
     Day,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = DiskStep> {
     let list = prop::collection::vec(1_u64..40, 0..4);
     prop_oneof![
-        8 => prop::collection::vec(list, 1..4).prop_map(Step::Append),
-        2 => Just(Step::Probe),
-        1 => Just(Step::Restart),
-        1 => Just(Step::PowerLoss),
-        1 => Just(Step::Day),
+        8 => prop::collection::vec(list, 1..4).prop_map(DiskStep::Append),
+        2 => Just(DiskStep::Probe),
+        1 => Just(DiskStep::Restart),
+        1 => Just(DiskStep::PowerLoss),
+        1 => Just(DiskStep::Day),
     ]
 }
 
-fn fate() -> impl Strategy<Value = Fate> {
+fn fate() -> impl Strategy<Value = DiskFate> {
     prop_oneof![
-        5 => Just(Fate::Good),
-        2 => any::<u16>().prop_map(Fate::Bad),
-        1 => any::<u16>().prop_map(Fate::Short),
+        5 => Just(DiskFate::Good),
+        2 => any::<u16>().prop_map(DiskFate::Bad),
+        1 => any::<u16>().prop_map(DiskFate::Short),
     ]
 }
 
 fn started(disk: &Faulty, folder: &Path, clock: &Arc<Hand>) -> Result<Log, TestCaseError> {
-    let place = Place { folder: folder.to_owned(), node: node(), rotate_bytes: 1200 };
+    let place = LogPosition { folder: folder.to_owned(), node: node(), rotate_bytes: 1200 };
     loop {
-        let start = start::look(folder, &node()).map_err(|fault| TestCaseError::fail(fault.to_string()))?;
+        let start = start::find_start(folder, &node()).map_err(|fault| TestCaseError::fail(fault.to_string()))?;
         let clock: Arc<dyn Clock> = Arc::clone(clock) as _;
         if let Ok(log) = Log::new(Box::new(disk.clone()), clock, place.clone(), start.tip, start.remembered) {
             return Ok(log);
@@ -217,7 +217,7 @@ fn standing(folder: &Path) -> Result<BTreeSet<u64>, TestCaseError> {
     let mut twice = None;
     for file in audit_files(folder).unwrap() {
         scan(fs::read(&file.path).unwrap().as_slice(), |line| {
-            let Body::Entry(entry) = line.body else { return };
+            let LineBody::Entry(entry) = line.body else { return };
             if !numbers.insert(entry.number.as_u64()) {
                 twice = Some(entry.number);
             }
@@ -244,34 +244,34 @@ proptest! {
         let mut acknowledged = BTreeSet::new();
         for step in steps {
             match step {
-                Step::Append(lists) => {
+                DiskStep::Append(lists) => {
                     let entries: Vec<Vec<Prepared>> = lists.iter().map(|list| prepared(list)).collect();
                     let slices: Vec<&[Prepared]> = entries.iter().map(Vec::as_slice).collect();
                     for (list, result) in lists.iter().zip(log.append(&slices)) {
-                        prop_assert!(!matches!(result, Err(Refusal::Clash(_))));
+                        prop_assert!(!matches!(result, Err(EntryRefusal::Clash(_))));
                         if result.is_ok() {
                             acknowledged.extend(list.iter().copied());
                         }
                     }
                 }
-                Step::Probe => drop(log.probe()),
-                Step::Restart => {
+                DiskStep::Probe => drop(log.probe()),
+                DiskStep::Restart => {
                     drop(log);
                     log = started(&disk, folder.path(), &clock)?;
                 }
-                Step::PowerLoss => {
+                DiskStep::PowerLoss => {
                     drop(log);
                     disk.lose_power(folder.path());
                     log = started(&disk, folder.path(), &clock)?;
                 }
-                Step::Day => drop(clock.0.fetch_add(DAY_SECS, Ordering::Relaxed)),
+                DiskStep::Day => drop(clock.0.fetch_add(DAY_SECS, Ordering::Relaxed)),
             }
             prop_assert!(standing(folder.path())?.is_superset(&acknowledged), "what was acknowledged is not there");
         }
         disk.set(|state| state.fates.clear());
         let all: Vec<u64> = (1..40).collect();
         prop_assert!(log.append(&[&prepared(&all)]).iter().all(Result::is_ok), "it does not resume");
-        prop_assert_eq!(read(folder.path()).into_values().flatten().collect::<BTreeSet<_>>(), all.into_iter().collect());
+        prop_assert_eq!(read_numbers(folder.path()).into_values().flatten().collect::<BTreeSet<_>>(), all.into_iter().collect());
         prop_assert_eq!(standing(folder.path())?.len(), 39);
     }
 }
@@ -295,11 +295,11 @@ async fn a_full_disk_is_told_and_used_again_by_itself_when_there_is_room() {
     let fault = audit.append(vec![entry(2), entry(3)]).await.unwrap_err();
     assert!(fault.to_string().contains("audit-a-00000001.jsonl"), "{fault}");
     assert!(!audit.is_well());
-    assert_eq!(read(folder.path()), BTreeMap::from([(1, vec![1])]));
+    assert_eq!(read_numbers(folder.path()), BTreeMap::from([(1, vec![1])]));
     disk.set(|state| state.room = None);
     until(|| audit.is_well()).await;
     audit.append(vec![entry(2)]).await.unwrap();
-    assert_eq!(read(folder.path()), BTreeMap::from([(1, vec![1, 2])]));
+    assert_eq!(read_numbers(folder.path()), BTreeMap::from([(1, vec![1, 2])]));
 }
 
 #[tokio::test]
@@ -319,7 +319,7 @@ async fn a_frozen_disk_fails_the_caller_in_time_and_what_it_did_after_all_is_not
     disk.set(|state| state.is_frozen = false);
     until(|| audit.is_well()).await;
     audit.append((1..6).map(entry).collect()).await.unwrap();
-    assert_eq!(read(folder.path()), BTreeMap::from([(1, vec![1, 2, 3, 4, 5])]));
+    assert_eq!(read_numbers(folder.path()), BTreeMap::from([(1, vec![1, 2, 3, 4, 5])]));
 }
 
 #[tokio::test]
@@ -343,5 +343,5 @@ async fn a_file_that_is_taken_away_or_touched_meanwhile_is_noticed() {
     fs::write(&path, &whole).unwrap();
     until(|| audit.is_well()).await;
     audit.append(vec![entry(3)]).await.unwrap();
-    assert_eq!(read(folder.path()), BTreeMap::from([(1, vec![1, 2, 3])]));
+    assert_eq!(read_numbers(folder.path()), BTreeMap::from([(1, vec![1, 2, 3])]));
 }

@@ -65,7 +65,7 @@ fn what_a_killed_process_was_told_is_on_disk_stands_there_once() {
         assert!(told > 100, "the child ended by itself");
     }
     drop(open(folder.path()).unwrap());
-    let standing: Vec<u64> = read(folder.path()).into_values().flatten().collect();
+    let standing: Vec<u64> = read_numbers(folder.path()).into_values().flatten().collect();
     let once: BTreeSet<u64> = standing.iter().copied().collect();
     assert_eq!(once.len(), standing.len());
     assert!(once.is_superset(&acknowledged));

@@ -21,7 +21,7 @@ async fn what_a_killed_process_left_half_written_is_cut_off_and_kept_aside() {
         fs::write(&path, &bytes[..length]).unwrap();
         let audit = open(folder.path()).unwrap();
         audit.append((1..=3).map(entry).collect()).await.unwrap();
-        assert_eq!(read(folder.path()), BTreeMap::from([(1, vec![1, 2, 3])]), "{length}");
+        assert_eq!(read_numbers(folder.path()), BTreeMap::from([(1, vec![1, 2, 3])]), "{length}");
         assert_eq!(folder.path().read_dir().unwrap().count(), if length == 0 { 2 } else { 3 });
     }
 }
@@ -62,7 +62,7 @@ async fn a_file_that_was_only_begun_is_begun_again() {
     )
     .unwrap();
     audit.append((2..=4).map(entry).collect()).await.unwrap();
-    let found = read(folder.path());
+    let found = read_numbers(folder.path());
     assert_eq!(found.values().flatten().copied().collect::<Vec<_>>(), [1, 2, 3, 4]);
     assert!(found.contains_key(&2), "{found:?}");
 }
@@ -84,11 +84,11 @@ async fn a_file_that_does_not_go_on_where_the_one_before_ends_is_damage() {
 #[test]
 fn what_is_remembered_no_longer_is_looked_up_in_the_files() {
     let folder = tempfile::tempdir().unwrap();
-    let start = crate::adapters::audit::start::look(folder.path(), &node()).unwrap();
-    let place = Place { folder: folder.path().to_owned(), node: node(), rotate_bytes: 1 << 30 };
+    let start = crate::adapters::audit::start::find_start(folder.path(), &node()).unwrap();
+    let place = LogPosition { folder: folder.path().to_owned(), node: node(), rotate_bytes: 1 << 30 };
     let mut log =
         Log::new(Box::new(MachineDisk), Arc::new(Hand::default()), place, start.tip, start.remembered).unwrap();
-    let count = remembered::REMEMBERED as u64 + 10;
+    let count = written_entries::REMEMBERED as u64 + 10;
     let all: Vec<Prepared> = (1..=count).map(|number| prepare(&entry(number)).unwrap()).collect();
     assert!(log.append(&[&all]).iter().all(Result::is_ok));
     let before = log.statement().lines;

@@ -1,4 +1,4 @@
-//! The database in its file: opened, checked, seen as an ordered map.
+//! The database file: opens it, checks its format, and reads it as an ordered map.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -9,56 +9,42 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use redb::{Database, ReadableDatabase as _, ReadableTable, StorageError, TableDefinition};
+use thiserror::Error;
 
 use super::super::layout::{self, FORMAT, Item};
-use super::super::look::{self, Pair, View};
-use super::super::plan::{Change, puts};
+use super::super::plan::{PlannedChange, puts};
 use super::medium::{Access, InFolder, Medium, Trouble};
-use crate::commit::{StoreFault, StoreTime};
+use crate::adapters::store::queries;
+use crate::adapters::store::queries::{Pair, ShowPair, StoreView};
+use crate::ledger::{StoreFault, StoreTime};
 
-pub(super) const TABLE: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("store");
-/// The file in the store's folder.
+pub(in crate::adapters::store) const TABLE: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("store");
+/// The name of the database file in the store's folder.
 pub const FILE: &str = "store.redb";
 
 /// Why a store cannot be opened.
-#[derive(Debug)]
+#[derive(Debug, Error)]
 pub enum OpenError {
-    /// Another process has it.
+    /// Another process has the store open.
+    #[error("the store in `{}` is in use by another process: stop that process, or name another folder", .0.display())]
     Locked(PathBuf),
-    /// A later version of Sluice wrote it.
-    Newer {
-        found: u64,
-    },
-    /// There is no store in the folder.
+    /// A later version of Sluice wrote the store.
+    #[error(
+        "the store has format {found}, and this version of Sluice knows formats up to {FORMAT}: use the version \
+         that wrote it, or a later one"
+    )]
+    Newer { found: u64 },
+    /// The folder contains no store.
+    #[error("there is no store in `{}`: give the folder that contains `store.redb`", .0.display())]
     Missing(PathBuf),
+    #[error("`{path}` cannot be opened: {1}", path = .0.display())]
     File(PathBuf, io::Error),
+    #[error("the store cannot be opened: {0}")]
     Database(String),
 }
 
-impl fmt::Display for OpenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            OpenError::Locked(folder) => write!(
-                f,
-                "the store in `{}` is in use by another process: stop that process, or name another folder",
-                folder.display()
-            ),
-            OpenError::Newer { found } => write!(
-                f,
-                "the store has format {found}, and this version of Sluice knows formats up to {FORMAT}: use the version \
-                 that wrote it, or a later one"
-            ),
-            OpenError::Missing(folder) => write!(f, "there is no store in `{}`: name its folder", folder.display()),
-            OpenError::File(path, error) => write!(f, "`{}` cannot be opened: {error}", path.display()),
-            OpenError::Database(why) => write!(f, "the store cannot be opened: {why}"),
-        }
-    }
-}
-
-impl std::error::Error for OpenError {}
-
-/// The file of a folder, locked for this process.
-pub(super) fn locked(folder: &Path, create: bool) -> Result<InFolder, OpenError> {
+/// Opens the file in a folder and locks it for this process.
+pub(in crate::adapters::store) fn locked(folder: &Path, create: bool) -> Result<InFolder, OpenError> {
     let path = folder.join(FILE);
     let failed = |error| OpenError::File(path.clone(), error);
     if create {
@@ -74,25 +60,25 @@ pub(super) fn locked(folder: &Path, create: bool) -> Result<InFolder, OpenError>
         Err(TryLockError::WouldBlock) => return Err(OpenError::Locked(folder.to_owned())),
         Err(TryLockError::Error(error)) => return Err(failed(error)),
     }
-    // The name of a new file is on disk before anything is promised to be.
+    // The name of a new file must be on disk before any commit is confirmed.
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)?;
     Ok(InFolder { file, folder: folder.to_owned() })
 }
 
-/// A database over a medium, for as long as nothing fails on it.
+/// A database over a medium, used until something fails on it.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(in crate::adapters::store) struct OpenedDatabase {
     pub database: Arc<Database>,
     is_over: Arc<AtomicBool>,
 }
 
-impl Opened {
-    pub fn new(medium: &Arc<dyn Medium>, trouble: &Arc<Trouble>) -> Result<Opened, OpenError> {
+impl OpenedDatabase {
+    pub fn new(medium: &Arc<dyn Medium>, trouble: &Arc<Trouble>) -> Result<OpenedDatabase, OpenError> {
         trouble.mend(&**medium).map_err(failed)?;
         let is_over = Arc::new(AtomicBool::new(false));
         let access = Access { medium: Arc::clone(medium), trouble: Arc::clone(trouble), is_over: Arc::clone(&is_over) };
         let database = redb::Builder::new().create_with_backend(access).map_err(failed)?;
-        let opened = Opened { database: Arc::new(database), is_over };
+        let opened = OpenedDatabase { database: Arc::new(database), is_over };
         match opened.format()? {
             Some(FORMAT) => {}
             Some(found) => return Err(OpenError::Newer { found }),
@@ -101,28 +87,28 @@ impl Opened {
         Ok(opened)
     }
 
-    /// Nothing of it touches the file from now on.
+    /// Closes the database; nothing of it touches the file from now on.
     pub fn end(self) {
         self.is_over.store(true, Ordering::SeqCst);
     }
 
-    /// The latest time of a commit.
+    /// Returns the latest time of a commit.
     pub fn latest(&self) -> Result<StoreTime, OpenError> {
         let read = self.database.begin_read().map_err(failed)?;
         let table = read.open_table(TABLE).map_err(failed)?;
-        look::time(&Map(&table)).map_err(failed)
+        queries::time(&KeySpace(&table)).map_err(failed)
     }
 
-    /// None in a new file.
+    /// Returns the format version; `None` in a new file.
     fn format(&self) -> Result<Option<u64>, OpenError> {
         let read = self.database.begin_read().map_err(failed)?;
         let table = match read.open_table(TABLE) {
             Err(redb::TableError::TableDoesNotExist(_)) => return Ok(None),
             table => table.map_err(failed)?,
         };
-        match Map(&table).item(&layout::format()).map_err(failed)? {
+        match KeySpace(&table).item(&layout::format()).map_err(failed)? {
             Some(Item::Format(format)) => Ok(Some(format)),
-            _ => Err(OpenError::Database("it does not say which format it has".to_owned())),
+            _ => Err(OpenError::Database("its format version is unreadable".to_owned())),
         }
     }
 
@@ -140,10 +126,10 @@ fn failed(error: impl fmt::Display) -> OpenError {
     OpenError::Database(error.to_string())
 }
 
-/// A table as the ordered map that commits are planned on.
-pub(super) struct Map<'t, T>(pub &'t T);
+/// A table as the ordered map on which commits are planned.
+pub(in crate::adapters::store) struct KeySpace<'t, T>(pub &'t T);
 
-impl<T: ReadableTable<&'static [u8], &'static [u8]>> View for Map<'_, T> {
+impl<T: ReadableTable<&'static [u8], &'static [u8]>> StoreView for KeySpace<'_, T> {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreFault> {
         Ok(self.0.get(key).map_err(fault)?.map(|value| value.value().to_vec()))
     }
@@ -159,6 +145,18 @@ impl<T: ReadableTable<&'static [u8], &'static [u8]>> View for Map<'_, T> {
             .collect()
     }
 
+    fn each_of_window(&self, window: &[u8], from: &[u8], show: &mut ShowPair<'_>) -> Result<(), StoreFault> {
+        let end = layout::behind(window);
+        if *from >= *end {
+            return Ok(());
+        }
+        for pair in self.0.range::<&[u8]>(from..end.as_slice()).map_err(fault)? {
+            let (key, value) = pair.map_err(fault)?;
+            show(key.value().get(window.len()..).unwrap_or_default(), value.value())?;
+        }
+        Ok(())
+    }
+
     fn range_back(&self, from: &[u8], to: &[u8], count: usize) -> Result<Vec<Pair>, StoreFault> {
         if from >= to {
             return Ok(Vec::new());
@@ -172,13 +170,18 @@ impl<T: ReadableTable<&'static [u8], &'static [u8]>> View for Map<'_, T> {
     }
 }
 
-pub(super) type Table<'t> = redb::Table<'t, &'static [u8], &'static [u8]>;
+/// The table as it stood when it was opened.
+pub(in crate::adapters::store) type ReadTable = redb::ReadOnlyTable<&'static [u8], &'static [u8]>;
+pub(in crate::adapters::store) type StoreTable<'t> = redb::Table<'t, &'static [u8], &'static [u8]>;
 
-pub(super) fn make(table: &mut Table<'_>, changes: Vec<Change>) -> Result<(), StoreFault> {
+pub(in crate::adapters::store) fn make(
+    table: &mut StoreTable<'_>,
+    changes: Vec<PlannedChange>,
+) -> Result<(), StoreFault> {
     for change in changes {
         match change {
-            Change::Put(key, value) => drop(table.insert(key.as_slice(), value.as_slice()).map_err(fault)?),
-            Change::Remove(key) => drop(table.remove(key.as_slice()).map_err(fault)?),
+            PlannedChange::Put(key, value) => drop(table.insert(key.as_slice(), value.as_slice()).map_err(fault)?),
+            PlannedChange::Remove(key) => drop(table.remove(key.as_slice()).map_err(fault)?),
         }
     }
     Ok(())

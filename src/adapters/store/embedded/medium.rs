@@ -1,4 +1,4 @@
-//! The file that the database lives in, and what stands between the two.
+//! The file that holds the database, and the access layer between the two.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -10,27 +10,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use redb::StorageBackend;
 
-/// How much is copied in one go.
+/// How many bytes are copied at a time.
 const STRIDE: usize = 1 << 20;
-/// What a disk must take before it counts as having room again.
+/// How many bytes a disk must accept before it counts as having room again.
 const ROOM: usize = 1 << 20;
 const ROOM_FILE: &str = "room.probe";
 
-/// Where the bytes of the store lie: a file, or in tests one that fails when it is told to.
+/// Where the bytes of the store are: a file, or in tests a file that fails on demand.
 pub trait Medium: fmt::Debug + Send + Sync {
     fn size(&self) -> io::Result<u64>;
     fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<()>;
     fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()>;
     fn set_size(&self, size: u64) -> io::Result<()>;
-    /// On disk when it returns.
+    /// Syncs the file; its content is on disk when this returns.
     fn sync(&self) -> io::Result<()>;
-    /// Whether the disk takes something new; asked after it did not.
+    /// Checks whether the disk accepts new bytes; called after a write failed.
     fn has_room(&self) -> io::Result<()>;
 }
 
-/// A file in a folder. The lock on it belongs to the open file, and goes with the process.
+/// A file in a folder. The lock belongs to the open file and ends with the process.
 #[derive(Debug)]
-pub(super) struct InFolder {
+pub(in crate::adapters::store) struct InFolder {
     pub file: File,
     pub folder: PathBuf,
 }
@@ -65,18 +65,18 @@ impl Medium for InFolder {
     }
 }
 
-/// What was seen to fail on a medium since it was made good last.
+/// The failures seen on a medium since it was last repaired.
 #[derive(Debug, Default)]
-pub(super) struct Trouble {
+pub(in crate::adapters::store) struct Trouble {
     sync_failed: AtomicBool,
 }
 
 impl Trouble {
-    /// Makes what is seen in the file what is on the disk.
+    /// Makes the content that can be read from the file equal to the content on disk.
     ///
-    /// After a failed fsync the system may hold pages that are not on disk and count as if they were: to ask again
-    /// would not write them. So everything is written in its place once more. A crash in between leaves what a crash
-    /// before it would have left, for a page that is complete on disk is not changed by this.
+    /// After a failed fsync the system may hold pages that are not on disk but are marked as written: another fsync
+    /// would not write them. So this rewrites every byte in place. A crash in between does no more harm than a crash
+    /// before it: pages that are complete on disk do not change.
     pub fn mend(&self, medium: &dyn Medium) -> io::Result<()> {
         if !self.sync_failed.load(Ordering::SeqCst) {
             return Ok(());
@@ -97,19 +97,19 @@ impl Trouble {
     }
 }
 
-/// The medium as one opening of the database sees it.
+/// The medium as one opening of the database uses it.
 #[derive(Debug)]
 pub(super) struct Access {
     pub medium: Arc<dyn Medium>,
     pub trouble: Arc<Trouble>,
-    /// Set before the database is opened anew: what is left of the old one must not touch the file any more.
+    /// Set before the database is reopened: remains of the old one must not touch the file any more.
     pub is_over: Arc<AtomicBool>,
 }
 
 impl Access {
     fn medium(&self) -> io::Result<&dyn Medium> {
         if self.is_over.load(Ordering::SeqCst) {
-            return Err(io::Error::other("the store was opened anew"));
+            return Err(io::Error::other("the store was reopened"));
         }
         Ok(&*self.medium)
     }

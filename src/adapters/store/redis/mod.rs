@@ -1,23 +1,25 @@
 //! The store in a Redis that many nodes share.
 //!
-//! What a commit means stands in `script.lua`: one script, one call, one round trip, all of it or nothing. The store's
-//! time is the clock of the Redis, held up by the latest time that was told in the environment, and by the latest that
-//! this node has heard at all. What is asked goes out as words (`words`); what comes back is read here.
+//! The meaning of a commit is in `script.lua`: one script, one call, one round trip, all of it or nothing. The store's
+//! time is the clock of the Redis, but never less than the latest time reported in the environment, nor than the latest
+//! that this node has seen at all. `script_args` encodes the calls; `reader` parses the replies.
 //!
-//! A commit that arrives later than anybody waits for it does nothing: it says until when, by the store's time, it may
-//! be done. So, once its asker was told that it is in doubt, what is in the store is the truth about it.
+//! Each commit carries its own deadline in the store's time, and a commit that arrives after it does nothing. So once
+//! the caller has been told that a commit is in doubt, the content of the store is final.
 //!
-//! A store that was set back, emptied or put in another's place would say of what was paid that it never was. So every
-//! call of a node says what it knows of the store (`belief`), and the script does nothing where that is not so; how
-//! nodes meet a Redis, and what comes after a loss, stands in `roll` and in the journey of that name.
+//! A store that was set back, emptied or replaced would deny payments that were made. So every call of a node states
+//! what it knows of the store (`generation`), and the script refuses the call if that does not match. `membership`
+//! holds how nodes meet a Redis; `node::membership` and `node::recovery` hold what follows a loss.
 
-mod belief;
+mod export;
+mod generation;
 mod order;
 mod reader;
-mod roll;
-mod sure;
+mod rebuild;
+mod membership;
+mod durability;
 mod transfer;
-mod words;
+mod script_args;
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -28,44 +30,41 @@ use ::redis::aio::MultiplexedConnection;
 use ::redis::{Cmd, ErrorKind, Script, ServerErrorKind};
 use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
-use bytes::Bytes;
 use tokio::sync::Notify;
 
-use self::belief::Beliefs;
+pub use self::export::export;
+use self::generation::Beliefs;
+pub use self::membership::{HeartbeatReply, HeartbeatVerdict, LAPSE, Life, Member};
 use self::order::due_of;
-use self::reader::{Reader, stood, unreadable};
-pub use self::roll::{Heard, LAPSE, Life, Member, Verdict};
+use self::reader::{ReplyReader, read_conflicts, unreadable};
+pub use self::rebuild::{RebuildRight, RebuiltStore};
+use self::script_args::Words;
 pub use self::transfer::import;
-use self::words::Words;
-use super::{SWEEP, look, plan};
+use super::{SWEEP, plan};
 use crate::adapters::clock::Stopwatch;
-use crate::adapters::redis::{Redis, Unanswered};
+use crate::adapters::redis::{Redis, Unanswered, refusal};
 use crate::base::ids::Environment;
-use crate::commit::{
-    Commit, CommitError, Committed, Index, NodeId, Number, Outstanding, Record, RecordKey, Span, StoreFault, StoreTime,
-    WindowKey,
-};
 use crate::config::Durability;
-use crate::ports::{Clock, Part, Store};
+use crate::ledger::{
+    Commit, CommitError, Index, NodeId, Number, Outstanding, Query, QueryAnswer, Receipt, Record, RecordKey, Sender,
+    StoreFault, StoreTime, WindowKey, WindowSpan, WriteRefusal,
+};
+use crate::ports::{Clock, Store};
 
 const SCRIPT: &str = include_str!("script.lua");
-/// The Redis does not know the script, for the first time or since it was started again.
+/// The Redis does not have the script: it was never loaded, or the Redis was restarted.
 const NO_SCRIPT: ErrorKind = ErrorKind::Server(ServerErrorKind::NoScript);
-/// Words that tell one obstacle.
+/// The number of words that describe one conflict.
 const OBSTACLE: usize = 6;
-/// What the node knows of the store is not so.
+/// The error code for: the store does not match what the node knows.
 const OTHER: &str = "OTHER";
-/// Errors of a Redis, and of the script, where nothing was written.
-const NOT_BEGUN: [&str; 18] = [
+/// Error codes of Redis, and of the script, for which nothing was written, besides those of refused writes.
+const NOT_BEGUN: [&str; 14] = [
     OTHER,
     "DENIED",
     "NOPERM",
     "NOSCRIPT",
-    "OOM",
-    "READONLY",
     "LOADING",
-    "NOREPLICAS",
-    "MISCONF",
     "MASTERDOWN",
     "NOAUTH",
     "BUSY",
@@ -77,33 +76,33 @@ const NOT_BEGUN: [&str; 18] = [
     "WRONGPASS",
 ];
 
-/// How much is looked at in one go where all windows are looked for.
+/// How many keys one scan for windows reads at a time.
 const SCANNED: usize = 1_000;
 
-type Told = Vec<Vec<u8>>;
+type ScriptReply = Vec<Vec<u8>>;
 
 pub struct RedisStore {
     redis: Arc<Redis>,
     script: Script,
-    /// In place of the clock of the Redis.
+    /// Replaces the clock of the Redis, in tests.
     clock: Option<Arc<dyn Clock>>,
-    /// The latest time that this node was told, whatever the environment.
+    /// The latest time that this node was told, in any environment.
     told: AtomicI64,
-    /// A time that was told, and what has passed since.
+    /// The latest reported time, and a stopwatch started at that moment.
     pace: ArcSwapOption<(StoreTime, Stopwatch)>,
-    /// What a node knows of it; none for who is no part of it, and whom it answers as it stands.
+    /// The node's knowledge of the store; `None` for a process that is not a node: the store answers it in any state.
     beliefs: Option<Beliefs>,
-    /// Told when something that is known is not so.
+    /// Notified when the store does not match what this node knows.
     doubted: Notify,
 }
 
 impl RedisStore {
-    /// As a node sees it, once it is on its roll.
+    /// Creates the store of a registered node.
     pub fn of_node(redis: Arc<Redis>, node: NodeId) -> RedisStore {
         RedisStore { beliefs: Some(Beliefs::of(node)), ..RedisStore::new(redis) }
     }
 
-    /// As it stands, whatever it has forgotten.
+    /// Creates a store for a process that is not a node; it is answered even after a loss.
     pub fn new(redis: Arc<Redis>) -> RedisStore {
         RedisStore {
             redis,
@@ -116,7 +115,7 @@ impl RedisStore {
         }
     }
 
-    /// Goes by this clock, which every node must share: for tests.
+    /// Creates a store that uses this clock, which every node must share: for tests.
     pub fn by_clock(redis: Arc<Redis>, clock: Arc<dyn Clock>) -> RedisStore {
         RedisStore { clock: Some(clock), ..RedisStore::new(redis) }
     }
@@ -137,7 +136,7 @@ impl RedisStore {
         command
     }
 
-    async fn ask(&self, environment: Environment, operation: &str, words: &Words) -> Result<Told, Unanswered> {
+    async fn ask(&self, environment: Environment, operation: &str, words: &Words) -> Result<ScriptReply, Unanswered> {
         let asked = async |mut connection: MultiplexedConnection, run: &str| {
             let command = self.command(environment, run, operation, words);
             match command.query_async(&mut connection).await {
@@ -158,10 +157,10 @@ impl RedisStore {
         answer
     }
 
-    /// A commit, as sure as it is demanded.
-    async fn ask_surely(&self, environment: Environment, words: &Words) -> Result<Told, Unanswered> {
+    /// Sends a commit, and waits for the demanded durability.
+    async fn ask_surely(&self, environment: Environment, words: &Words) -> Result<ScriptReply, Unanswered> {
         let durability = self.redis.demands().map_or(Durability::Acknowledged, |demands| demands.durability);
-        let Some(sure) = sure::wait(durability, self.redis.deadline()) else {
+        let Some(sure) = durability::wait(durability, self.redis.deadline()) else {
             return self.ask(environment, "commit", words).await;
         };
         let asked = async |connection, run: &str| {
@@ -176,11 +175,11 @@ impl RedisStore {
         }
     }
 
-    async fn look(&self, environment: Environment, operation: &str, words: &Words) -> Result<Told, StoreFault> {
+    async fn look(&self, environment: Environment, operation: &str, words: &Words) -> Result<ScriptReply, StoreFault> {
         self.ask(environment, operation, words).await.map_err(|unanswered| fault(unanswered, StoreFault::Away))
     }
 
-    /// Nobody waits for a commit beyond this time.
+    /// Returns the deadline of a commit sent now, in the store's time.
     fn until(&self) -> Option<StoreTime> {
         let pace = self.pace.load_full()?;
         Some(pace.0.plus(pace.1.elapsed()).plus(self.redis.deadline()))
@@ -194,23 +193,23 @@ impl RedisStore {
         time
     }
 
-    async fn try_commit(&self, commit: &Commit, words: &Words) -> Result<Option<Committed>, CommitError> {
+    async fn try_commit(&self, commit: &Commit, words: &Words) -> Result<Option<Receipt>, CommitError> {
         let told = self.ask_surely(commit.environment, &self.committing(words)).await;
         let told = told.map_err(|unanswered| CommitError::Fault(fault(unanswered, StoreFault::InDoubt)))?;
-        let mut told = Reader::of(told);
+        let mut told = ReplyReader::of(told);
         match told.next().map_err(CommitError::Fault)?.as_slice() {
             b"done" => {
                 let done = told.number().and_then(|number| Ok((number, told.time()?)));
-                // It was done, even if nobody can read which number it took.
+                // The commit was made, even if its number cannot be read.
                 let (number, at) = done.map_err(|fault| CommitError::Fault(StoreFault::InDoubt(fault.to_string())))?;
                 if let Some(beliefs) = &self.beliefs {
                     beliefs.committed(commit, number);
                 }
-                Ok(Some(Committed { number, at: self.hear(at) }))
+                Ok(Some(Receipt::new(number, self.hear(at), commit.entry.clone())))
             }
             b"stood" => {
-                let (at, obstacles) = stood(&mut told).map_err(CommitError::Fault)?;
-                Err(CommitError::Stood { at: self.hear(at), obstacles })
+                let (at, conflicts) = read_conflicts(&mut told).map_err(CommitError::Fault)?;
+                Err(CommitError::Rejected { at: self.hear(at), conflicts })
             }
             b"late" => {
                 self.hear(told.time().map_err(CommitError::Fault)?);
@@ -228,27 +227,75 @@ impl RedisStore {
 
 #[async_trait]
 impl Store for RedisStore {
-    async fn commit(&self, commit: Commit) -> Result<Committed, CommitError> {
+    async fn commit(&self, commit: Commit) -> Result<Receipt, CommitError> {
         plan::sensible(&commit).map_err(CommitError::Fault)?;
         let words = Words::default().word(commit.node.as_str()).word(&commit.entry);
         let words = words.steps(&commit.steps).map_err(CommitError::Fault)?;
-        // The clock of the Redis may have gone ahead since a time was told; now another was.
+        // The clock of the Redis may have run ahead since the last reported time; the refusal reported a newer one.
         for _ in 0..2 {
             if let Some(committed) = self.try_commit(&commit, &words).await? {
                 return Ok(committed);
             }
         }
-        Err(CommitError::Fault(StoreFault::Away("it reached the Redis too late".to_owned())))
+        Err(CommitError::Fault(StoreFault::Away("the commit reached the Redis too late".to_owned())))
     }
 
-    async fn read(&self, key: &RecordKey) -> Result<(Option<Record>, StoreTime), StoreFault> {
-        let mut told = Reader::of(self.look(key.environment, "read", &Words::default().record(key)).await?);
+    async fn query(&self, query: Query) -> Result<QueryAnswer, StoreFault> {
+        Ok(match query {
+            Query::Record(key) => {
+                let (record, now) = self.record(&key).await?;
+                QueryAnswer::Record(record, now)
+            }
+            Query::Due { environment, index, until, count } => {
+                QueryAnswer::Members(self.due_members(environment, index, until, count).await?)
+            }
+            Query::Part { environment, index, part } => {
+                QueryAnswer::Members(self.part_of(environment, index, part).await?)
+            }
+            Query::Member { environment, index, member } => {
+                QueryAnswer::Due(self.due_of_member(environment, index, &member).await?)
+            }
+            Query::Used { environment, window, span } => {
+                QueryAnswer::Units(self.units(environment, &window, span).await?)
+            }
+            Query::Windows { environment, limit, count } => {
+                QueryAnswer::Windows(self.all_windows(environment, limit.as_deref(), count).await?)
+            }
+            Query::Outbox { environment, after, count } => {
+                QueryAnswer::Entries(self.entries(environment, after, count).await?)
+            }
+            Query::Last(environment) => QueryAnswer::Number(self.last_number(environment).await?),
+            Query::Time => QueryAnswer::Time(self.latest_time().await?),
+            Query::Refusal => QueryAnswer::Refusal(self.redis.refusal()),
+        })
+    }
+
+    async fn kept(&self, environment: Environment, by: &Sender, up_to: Number) -> Result<(), StoreFault> {
+        let words = Words::default().word(by.node.as_str()).word(by.journal.as_str()).number(up_to.as_u64());
+        self.look(environment, "kept", &words).await.map(drop)
+    }
+
+    async fn sweep(&self) -> Result<usize, StoreFault> {
+        let mut swept = 0_usize;
+        for environment in Environment::ALL {
+            let left = u64::try_from(SWEEP.saturating_sub(swept)).unwrap_or(0);
+            let mut told = ReplyReader::of(self.look(environment, "sweep", &Words::default().number(left)).await?);
+            self.hear(told.time()?);
+            swept = swept.saturating_add(usize::try_from(told.number()?.as_u64()).unwrap_or(SWEEP));
+        }
+        Ok(swept)
+    }
+}
+
+impl RedisStore {
+    async fn record(&self, key: &RecordKey) -> Result<(Option<Record>, StoreTime), StoreFault> {
+        let mut told = ReplyReader::of(self.look(key.environment, "read", &Words::default().record(key)).await?);
         let now = self.hear(told.time()?);
         let record = if told.is_at_end() { None } else { Some(told.record()?) };
         Ok((record, now))
     }
 
-    async fn due(
+    async fn due_members(
         &self,
         environment: Environment,
         index: Index,
@@ -263,29 +310,7 @@ impl Store for RedisStore {
         due_of(told.map_err(|unanswered| fault(unanswered, StoreFault::Away))?)
     }
 
-    async fn last(&self, environment: Environment) -> Result<Number, StoreFault> {
-        let mut told = Reader::of(self.look(environment, "last", &Words::default()).await?);
-        self.hear(told.time()?);
-        told.number()
-    }
-
-    async fn part(
-        &self,
-        environment: Environment,
-        index: Index,
-        part: Part,
-    ) -> Result<Vec<(StoreTime, String)>, StoreFault> {
-        self.part_of(environment, index, part).await
-    }
-
-    async fn used(&self, environment: Environment, window: &WindowKey, span: Span) -> Result<u64, StoreFault> {
-        let words = Words::default().window(window).span(span)?;
-        let mut told = Reader::of(self.look(environment, "used", &words).await?);
-        self.hear(told.time()?);
-        Ok(told.number()?.as_u64())
-    }
-
-    async fn member(
+    async fn due_of_member(
         &self,
         environment: Environment,
         index: Index,
@@ -295,16 +320,23 @@ impl Store for RedisStore {
         command.arg(format!("{}:i:{}", root(environment), index.as_str())).arg(member);
         let told = self.redis.ask(async |mut connection, _| command.query_async(&mut connection).await).await;
         let score: Option<Vec<u8>> = told.map_err(|unanswered| fault(unanswered, StoreFault::Away))?;
-        score.map(|score| Reader::of(vec![score]).time()).transpose()
+        score.map(|score| ReplyReader::of(vec![score]).time()).transpose()
     }
 
-    async fn windows(
+    async fn units(&self, environment: Environment, window: &WindowKey, span: WindowSpan) -> Result<u64, StoreFault> {
+        let words = Words::default().window(window).span(span)?;
+        let mut told = ReplyReader::of(self.look(environment, "used", &words).await?);
+        self.hear(told.time()?);
+        Ok(told.number()?.as_u64())
+    }
+
+    async fn all_windows(
         &self,
         environment: Environment,
         limit: Option<&str>,
         count: usize,
     ) -> Result<Vec<WindowKey>, StoreFault> {
-        // Each slot stands among what turns by its age, with its window behind it.
+        // Each slot has an expiry, whose name ends with the window.
         let pattern = limit.map_or_else(|| "s*".to_owned(), |limit| format!("s* {}:{limit}:*", limit.len()));
         let (mut found, mut cursor) = (BTreeSet::new(), 0_u64);
         loop {
@@ -312,10 +344,10 @@ impl Store for RedisStore {
             command.arg(format!("{}:x", root(environment))).arg(cursor).arg("MATCH").arg(&pattern);
             command.arg("COUNT").arg(SCANNED);
             let told = self.redis.ask(async |mut connection, _| command.query_async(&mut connection).await).await;
-            let (next, names): (u64, Told) = told.map_err(|unanswered| fault(unanswered, StoreFault::Away))?;
+            let (next, names): (u64, ScriptReply) = told.map_err(|unanswered| fault(unanswered, StoreFault::Away))?;
             for name in names.iter().step_by(2) {
-                let window = words::window(name).ok_or_else(unreadable)?;
-                // A key may hold what looks like the name of another limit.
+                let window = script_args::window(name).ok_or_else(unreadable)?;
+                // A key may contain what looks like the name of another limit.
                 if limit.is_none_or(|limit| limit == window.limit) {
                     found.insert(window);
                 }
@@ -327,64 +359,38 @@ impl Store for RedisStore {
         }
     }
 
-    async fn outbox(
+    async fn entries(
         &self,
         environment: Environment,
-        node: &NodeId,
+        after: Number,
         count: usize,
     ) -> Result<Vec<Outstanding>, StoreFault> {
-        if count == 0 {
-            return Ok(Vec::new());
-        }
         let count = u32::try_from(count).unwrap_or(u32::MAX);
-        let words = Words::default().word(node.as_str()).number(u64::from(count));
-        let mut told = Reader::of(self.look(environment, "outbox", &words).await?);
+        let words = Words::default().number(after.as_u64()).number(u64::from(count));
+        let mut told = ReplyReader::of(self.look(environment, "outbox", &words).await?);
         let mut entries = Vec::new();
         while !told.is_at_end() {
             let (number, at) = (told.number()?, told.time()?);
-            let (node, entry) = (node.clone(), Bytes::from(told.next()?));
+            let (node, entry) = (told.node()?, told.next()?.into());
             entries.push(Outstanding { environment, number, at, node, entry });
         }
         Ok(entries)
     }
 
-    async fn drained(&self, environment: Environment, numbers: &[Number]) -> Result<(), StoreFault> {
-        if numbers.is_empty() {
-            return Ok(());
-        }
-        let words = numbers.iter().fold(Words::default(), |words, number| words.number(number.as_u64()));
-        self.look(environment, "drained", &words).await.map(drop)
+    async fn last_number(&self, environment: Environment) -> Result<Number, StoreFault> {
+        let mut told = ReplyReader::of(self.look(environment, "last", &Words::default()).await?);
+        self.hear(told.time()?);
+        told.number()
     }
 
-    /// Of those who are not on the roll, or whose heart has not beaten for long.
-    async fn take_over(
-        &self,
-        environment: Environment,
-        node: &NodeId,
-        count: usize,
-    ) -> Result<Vec<Outstanding>, StoreFault> {
-        self.taken_over(environment, node, count).await
-    }
-
-    async fn sweep(&self) -> Result<usize, StoreFault> {
-        let mut swept = 0_usize;
-        for environment in Environment::ALL {
-            let left = u64::try_from(SWEEP.saturating_sub(swept)).unwrap_or(0);
-            let mut told = Reader::of(self.look(environment, "sweep", &Words::default().number(left)).await?);
-            self.hear(told.time()?);
-            swept = swept.saturating_add(usize::try_from(told.number()?.as_u64()).unwrap_or(SWEEP));
-        }
-        Ok(swept)
-    }
-
-    /// That of every environment, for what was told in one holds in the others as well.
-    async fn time(&self) -> Result<StoreTime, StoreFault> {
+    /// Returns the latest time of all environments, because a time reported in one holds in the others as well.
+    async fn latest_time(&self) -> Result<StoreTime, StoreFault> {
         let words = Words::default();
         let asked = Environment::ALL.map(|environment| self.look(environment, "time", &words));
         let mut latest = StoreTime::of_micros(self.told.load(Ordering::SeqCst));
         let [first, second] = asked;
         for told in <[_; 2]>::from(tokio::join!(first, second)) {
-            latest = latest.max(Reader::of(told?).time()?);
+            latest = latest.max(ReplyReader::of(told?).time()?);
         }
         Ok(self.hear(latest))
     }
@@ -396,17 +402,21 @@ impl fmt::Debug for RedisStore {
     }
 }
 
-/// With what every key of an environment begins: its hash tag keeps them in one place of a cluster.
+/// Returns the prefix of all keys of an environment: its hash tag keeps them in one slot of a cluster.
 fn root(environment: Environment) -> String {
     format!("sluice:{{{}}}", environment.as_str())
 }
 
-/// `asked` is what it is where the Redis may have done what it was asked.
+/// Maps an error; `asked` builds the fault for calls that the Redis may have executed.
 fn fault(unanswered: Unanswered, asked: impl FnOnce(String) -> StoreFault) -> StoreFault {
     match unanswered {
         Unanswered::Away(why) => StoreFault::Away(why.to_owned()),
         Unanswered::Lost(why) => asked(why),
         Unanswered::Refused(code, why) if code == "SLUICE" => StoreFault::Broken(why),
+        Unanswered::Refused(code, _) if refusal(&code).is_some() => {
+            let why = refusal(&code).map(WriteRefusal::explanation).unwrap_or_default();
+            StoreFault::Away(format!("it refuses writes: {why}"))
+        }
         Unanswered::Refused(code, why) if NOT_BEGUN.contains(&code.as_str()) => {
             StoreFault::Away(format!("the Redis refused it: {code} {why}"))
         }

@@ -1,19 +1,18 @@
-//! A part of an index, from either end.
+//! A range of an index, from either end.
 
-use super::reader::Reader;
-use super::{RedisStore, Told, fault, root};
+use super::reader::ReplyReader;
+use super::{RedisStore, ScriptReply, fault, root};
 use crate::base::ids::Environment;
-use crate::commit::{Index, StoreFault, StoreTime};
-use crate::ports::Part;
+use crate::ledger::{Index, IndexPart, StoreFault, StoreTime};
 
 impl RedisStore {
     pub(super) async fn part_of(
         &self,
         environment: Environment,
         index: Index,
-        part: Part,
+        part: IndexPart,
     ) -> Result<Vec<(StoreTime, String)>, StoreFault> {
-        let Part { backwards, behind, count } = part;
+        let IndexPart { backwards, behind, count } = part;
         let bound = behind.as_ref().map(|(at, _)| at.as_micros().to_string());
         let is_behind = |at: StoreTime, member: &String| match &behind {
             None => true,
@@ -26,7 +25,7 @@ impl RedisStore {
                 true => (bound.as_deref().unwrap_or("+inf"), "-inf"),
                 false => (bound.as_deref().unwrap_or("-inf"), "+inf"),
             };
-            // What is due in the same moment as the last one may stand before it.
+            // Members that are due at the same moment as the last one may sort before it.
             let wanted = count.saturating_sub(found.len()).saturating_add(1);
             let mut command = ::redis::cmd("ZRANGE");
             command.arg(format!("{}:i:{}", root(environment), index.as_str())).arg(from).arg(to).arg("BYSCORE");
@@ -48,9 +47,9 @@ impl RedisStore {
     }
 }
 
-/// Members and when they are due.
-pub(super) fn due_of(told: Told) -> Result<Vec<(StoreTime, String)>, StoreFault> {
-    let (mut told, mut due) = (Reader::of(told), Vec::new());
+/// Parses members and when they are due.
+pub(super) fn due_of(told: ScriptReply) -> Result<Vec<(StoreTime, String)>, StoreFault> {
+    let (mut told, mut due) = (ReplyReader::of(told), Vec::new());
     while !told.is_at_end() {
         let member = told.text()?;
         due.push((told.time()?, member));

@@ -1,38 +1,38 @@
-//! What the script answers, read word by word.
+//! Parses the replies of the script, word by word.
 
-use super::{OBSTACLE, Told};
-use crate::commit::{Content, Found, NodeId, Number, Obstacle, Record, StoreFault, StoreTime};
+use super::{OBSTACLE, ScriptReply};
+use crate::ledger::{Conflict, ConflictCause, Content, NodeId, Number, Record, StoreFault, StoreTime};
 
 pub(super) fn unreadable() -> StoreFault {
-    StoreFault::Broken("the answer of the Redis is not as its script gives it".to_owned())
+    StoreFault::Broken("the reply of the Redis does not have the form of its script".to_owned())
 }
 
-pub(super) fn stood(told: &mut Reader) -> Result<(StoreTime, Vec<Obstacle>), StoreFault> {
+pub(super) fn read_conflicts(told: &mut ReplyReader) -> Result<(StoreTime, Vec<Conflict>), StoreFault> {
     let at = told.time()?;
-    let mut obstacles = Vec::new();
+    let mut conflicts = Vec::new();
     while !told.is_at_end() {
         let step = usize::try_from(told.number()?.as_u64()).map_err(|_| unreadable())?;
         let mut words = told.part(OBSTACLE.saturating_sub(1))?;
         let found = match words.next()?.as_slice() {
-            b"nothing" => Found::Nothing,
-            b"record" => Found::Record(words.record()?),
-            b"time" => Found::Time,
-            b"membership" => Found::Membership,
-            b"reserved" => Found::Reserved,
-            b"used" => Found::Used(words.number()?.as_u64()),
+            b"nothing" => ConflictCause::Nothing,
+            b"record" => ConflictCause::Record(words.record()?),
+            b"time" => ConflictCause::Time,
+            b"membership" => ConflictCause::Membership,
+            b"reserved" => ConflictCause::Reserved,
+            b"used" => ConflictCause::Used(words.number()?.as_u64()),
             _ => return Err(unreadable()),
         };
-        obstacles.push(Obstacle { step, found });
+        conflicts.push(Conflict { step, found });
     }
-    Ok((at, obstacles))
+    Ok((at, conflicts))
 }
 
-/// What the script told.
-pub(super) struct Reader(std::vec::IntoIter<Vec<u8>>);
+/// A reply of the script.
+pub(super) struct ReplyReader(std::vec::IntoIter<Vec<u8>>);
 
-impl Reader {
-    pub fn of(told: Told) -> Reader {
-        Reader(told.into_iter())
+impl ReplyReader {
+    pub fn of(told: ScriptReply) -> ReplyReader {
+        ReplyReader(told.into_iter())
     }
 
     pub fn is_at_end(&self) -> bool {
@@ -43,9 +43,9 @@ impl Reader {
         self.0.next().ok_or_else(unreadable)
     }
 
-    pub fn part(&mut self, words: usize) -> Result<Reader, StoreFault> {
-        let part: Told = self.0.by_ref().take(words).collect();
-        if part.len() == words { Ok(Reader::of(part)) } else { Err(unreadable()) }
+    pub fn part(&mut self, words: usize) -> Result<ReplyReader, StoreFault> {
+        let part: ScriptReply = self.0.by_ref().take(words).collect();
+        if part.len() == words { Ok(ReplyReader::of(part)) } else { Err(unreadable()) }
     }
 
     pub fn text(&mut self) -> Result<String, StoreFault> {

@@ -1,27 +1,37 @@
--- The commit language, and all that is asked of the store, in one script: one call is one atomic step.
+-- Every commit and every query of the store, in one script: one call is one atomic step.
 --
--- KEYS[1] is the root of an environment; every key begins with it, so that its hash tag keeps them together:
---   root               hash: format; time, the latest that was told; last, the number of the latest commit;
---                      generation, by which the store is known again; run, the process and history that all live nodes
---                      have met; next and since, another one that they are meeting; lost, since when it is known that
---                      something is forgotten; above, what the next number is above
+-- KEYS[1] is the root of an environment; every key begins with it, so that its hash tag keeps them in one slot:
+--   root               hash: format; time, the latest reported time; last, the number of the latest commit;
+--                      generation, which identifies this store; run, the process and history that all running nodes
+--                      have met; next and since, a new run that they are meeting; lost, since when a loss is known;
+--                      above, which the next number exceeds; rebuilding, the process that rebuilds the store, and
+--                      when it was heard; distrusted, if the store contradicted a journal
 --   root:r:RECORD      hash: v version, a at, w whole until, g gone at ('' is forever), c content (none: spent)
---   root:i:INDEX       members by when they are due
+--   root:i:INDEX       members by their due time
 --   root:s:WINDOW      hash: 'begin end' of a slot -> 'units until'
 --   root:h:WINDOW      hash: holder -> 'begin end units'
---   root:o             hash: number -> 'at node entry', what is not on disk yet
---   root:q:NODE        the numbers of a node's part of that
---   root:x             what turns by its age alone, by when: 'r' RECORD, 's' begin end WINDOW
---   root:l             hash: NODE -> the highest number that it committed or took over
---   root:n             hash: NODE -> 'instance beat run told', who is on the roll
--- No key has an expiry of its own: Redis goes by another time than commits do, and may evict what has one.
+--   root:o             hash: number -> 'at node entry', entries that not every journal has yet
+--   root:q             their numbers
+--   root:k             hash: NODE -> 'JOURNAL number', the number up to which the node's journal has every entry
+--   root:f             hash: former generations, of stores in whose place this one was rebuilt or imported
+--   root:c             hash: NODE -> the highest number of its own commits, as the node itself knows it
+--   root:g             hash: 'NODE JOURNAL' -> number, the same of journals that are no longer in use
+--   root:x             expiries by time: 'r' RECORD, 's' begin end WINDOW
+--   root:l             hash: NODE -> the highest number that it committed
+--   root:n             hash: NODE -> 'instance beat run told', the registered nodes
+-- No key has a Redis expiry: Redis measures it by another clock than commits use, and may evict such keys.
 --
--- Times are microseconds, and like numbers and units below 2^53, which a double holds exactly; they are text on the way.
+-- Times are in microseconds. Times, numbers and units are below 2^53, so a double holds them exactly; arguments and
+-- replies carry them as text.
 
 local op, root = ARGV[1], KEYS[1]
-local MOST = 9007199254740991
+local MAX_EXACT = 9007199254740991
+-- How many entries wait for nodes that do not run.
+local MAX_WAITING = 16384
+-- How long the entries wait for a node that left in order, in microseconds.
+local RETURNS_WITHIN = 3600 * 1000000
 
--- Every write goes through here, and is tried first: is it allowed to the user?
+-- Every write calls this. On the first pass it is `try`, which only checks whether the user may call the command.
 local alter
 
 local function try(...)
@@ -48,17 +58,20 @@ if not clock then
   clock = time[1] * 1000000 + time[2]
 end
 local now = math.max(clock, mark, tonumber(ARGV[3]))
--- Behind what every operation has.
+-- The index of the last argument that all operations share.
 local at = 7
--- Who asks, and what it knows of this store: nothing where it knows no generation.
+-- The calling node, and what it knows of this store: `known` is empty if it knows no generation.
 local asker, known, met, highest = ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
+
+-- A node that found a loss waits, knowing no generation, until the store is whole again.
+local is_known, waits = known ~= '' and known ~= '-', known == '-'
 
 local function take()
   at = at + 1
   return ARGV[at]
 end
 
--- What was told never runs back. A Redis that takes no writes still tells it.
+-- Stores and returns the time. Reported times never run back. A Redis that refuses writes still reports it.
 local function tell()
   if now > mark then
     redis.pcall('HSET', root, 'time', text(now))
@@ -70,7 +83,7 @@ local function number_of(node)
   return tonumber(redis.call('HGET', root .. ':l', node) or 0)
 end
 
--- The highest number that a node has: what it knows, and nobody else's commits can hide that it is gone.
+-- Raises the highest number of a node: only the node's own commits count, so those of others cannot hide a loss.
 local function raise(node, number)
   if number > number_of(node) then
     alter('HSET', root .. ':l', node, text(number))
@@ -79,9 +92,9 @@ end
 
 local is_behind
 
--- It is said at once, for all nodes: until money is closed nothing else is done.
+-- Marks a loss at once, for all nodes: until money is closed nothing else is done.
 local function forgot(seen)
-  is_behind = (known ~= '' and known ~= generation) or highest > number_of(asker) or seen > tonumber(meta[3] or 0)
+  is_behind = (is_known and not generation) or highest > number_of(asker) or seen > tonumber(meta[3] or 0)
   if is_behind and not lost then
     lost = text(now)
     redis.pcall('HSET', root, 'lost', lost)
@@ -93,9 +106,20 @@ local function forgot(seen)
   return lost
 end
 
-local is_of_roll = op == 'beat' or op == 'closed' or op == 'leave'
-if known ~= '' and not is_of_roll then
-  if forgot(0) then
+local IS_OF_ROLL = {
+  beat = true,
+  leave = true,
+  distrust = true,
+  lend = true,
+  borrow = true,
+  rebuild = true,
+  repair = true,
+  wipe = true,
+  rebuilt = true,
+}
+if known ~= '' and not IS_OF_ROLL[op] then
+  -- The heartbeat finds out whether this is another store.
+  if waits or (is_known and generation and known ~= generation) or forgot(0) then
     return redis.error_reply('OTHER the store has forgotten what a node knows of it')
   elseif run ~= met then
     return redis.error_reply('OTHER not every node has met this Redis since it was started or promoted')
@@ -110,7 +134,7 @@ local function words(packed)
   return unpack(found)
 end
 
--- A record as its age has made it.
+-- Returns a record without its expired parts.
 local function record(name)
   local found = redis.call('HMGET', root .. ':r:' .. name, 'v', 'a', 'w', 'g', 'c')
   if not found[1] or (found[4] ~= '' and now >= tonumber(found[4])) then
@@ -127,25 +151,27 @@ local function used(window, from, to)
   local slots, sum = redis.call('HGETALL', root .. ':s:' .. window), 0
   for i = 1, #slots, 2 do
     local begins, ends = words(slots[i])
-    if ends > from and begins < to then
-      sum = sum + (words(slots[i + 1]))
+    local units, matters = words(slots[i + 1])
+    -- A slot may be swept late.
+    if ends > from and begins < to and matters > now then
+      sum = sum + units
     end
   end
   return sum
 end
 
--- How far a window reaches; then the slot of now, and until when it matters: nothing outside of a fixed span.
-local function span()
+-- Returns the reach of a window, then the slot of a time and until when it counts: no slot outside a fixed span.
+local function span(time)
   local kind, first, second = take(), tonumber(take()), tonumber(take())
   if kind == 'f' then
-    if now < first or now >= second then
+    if time < first or time >= second then
       return first, second
     end
     return first, second, first, second, second
   end
-  local begins, reach = now - now % first, first * second
-  local ends = math.min(begins + first, MOST)
-  return begins - reach, math.huge, begins, ends, math.min(ends + reach, MOST)
+  local begins, reach = time - time % first, first * second
+  local ends = math.min(begins + first, MAX_EXACT)
+  return begins - reach, math.huge, begins, ends, math.min(ends + reach, MAX_EXACT)
 end
 
 local function commit()
@@ -154,7 +180,7 @@ local function commit()
     return { 'late', text(now) }
   end
   local number = math.max(tonumber(meta[3] or 0), tonumber(meta[7] or 0)) + 1
-  if number > MOST then
+  if number > MAX_EXACT then
     error('numbers have come to an end')
   end
   local obstacles, writes, step = { 'stood', '' }, {}, -1
@@ -201,8 +227,8 @@ local function commit()
   local function put(name, value, whole, spent)
     local whole_until, gone_at = '', ''
     if whole ~= '' then
-      local turn = math.min(now + tonumber(whole), MOST)
-      whole_until, gone_at = text(turn), text(math.min(turn + tonumber(spent), MOST))
+      local turn = math.min(now + tonumber(whole), MAX_EXACT)
+      whole_until, gone_at = text(turn), text(math.min(turn + tonumber(spent), MAX_EXACT))
     end
     write(function()
       local key = root .. ':r:' .. name
@@ -218,6 +244,16 @@ local function commit()
 
   local function holder(window, name)
     return redis.call('HGET', root .. ':h:' .. window, name)
+  end
+
+  local function add_to_slot(window, begins, ends, units, matters)
+    local slots, slot = root .. ':s:' .. window, text(begins) .. ' ' .. text(ends)
+    local before, matters_before = words(redis.call('HGET', slots, slot) or ('0 ' .. text(matters)))
+    matters = math.max(matters, matters_before)
+    write(function()
+      alter('HSET', slots, slot, text(math.min(before + units, MAX_EXACT)) .. ' ' .. text(matters))
+      alter('ZADD', root .. ':x', text(matters), 's' .. slot .. ' ' .. window)
+    end)
   end
 
   local steps = {
@@ -238,10 +274,10 @@ local function commit()
         stood('time')
       end
     end,
-    -- What is written bears the number that is taken in the end.
+    -- Writes the number that this commit takes in the end.
     above = function()
       number = math.max(number, tonumber(take()) + 1)
-      if number > MOST then
+      if number > MAX_EXACT then
         error('numbers have come to an end')
       end
     end,
@@ -279,7 +315,7 @@ local function commit()
     index_add = function()
       local index, member, due = take(), take(), tonumber(take())
       write(function()
-        alter('ZADD', root .. ':i:' .. index, text(math.min(now + due, MOST)), member)
+        alter('ZADD', root .. ':i:' .. index, text(math.min(now + due, MAX_EXACT)), member)
       end)
     end,
     index_remove = function()
@@ -290,7 +326,7 @@ local function commit()
     end,
     reserve = function()
       local window, name, units, most = take(), take(), tonumber(take()), tonumber(take())
-      local from, to, begins, ends, matters = span()
+      local from, to, begins, ends, matters = span(now)
       if not begins then
         return stood('time')
       end
@@ -301,14 +337,18 @@ local function commit()
       if sum + units > most then
         return stood('used', text(sum))
       end
-      local slots, slot = root .. ':s:' .. window, text(begins) .. ' ' .. text(ends)
-      local before, matters_before = words(redis.call('HGET', slots, slot) or ('0 ' .. text(matters)))
-      matters = math.max(matters, matters_before)
+      add_to_slot(window, begins, ends, units, matters)
       write(function()
-        alter('HSET', slots, slot, text(before + units) .. ' ' .. text(matters))
-        alter('ZADD', root .. ':x', text(matters), 's' .. slot .. ' ' .. window)
-        alter('HSET', root .. ':h:' .. window, name, slot .. ' ' .. text(units))
+        alter('HSET', root .. ':h:' .. window, name, text(begins) .. ' ' .. text(ends) .. ' ' .. text(units))
       end)
+    end,
+    -- Counts units for good in the slot of an earlier time.
+    book = function()
+      local window, units, time = take(), tonumber(take()), tonumber(take())
+      local _, _, begins, ends, matters = span(time)
+      if begins and matters > now then
+        add_to_slot(window, begins, ends, units, matters)
+      end
     end,
     settle = function()
       local window, name = take(), take()
@@ -350,29 +390,28 @@ local function commit()
     obstacles[2] = tell()
     return obstacles
   end
-  return { 'done', text(number), text(now) },
-    function()
-      alter('HSET', root, 'format', '1', 'time', text(now), 'last', text(number))
-      alter('HSET', root .. ':o', text(number), text(now) .. ' ' .. node .. ' ' .. entry)
-      alter('ZADD', root .. ':q:' .. node, text(number), text(number))
-      raise(node, number)
-      for _, act in ipairs(writes) do
-        act()
-      end
+  return { 'done', text(number), text(now) }, function()
+    alter('HSET', root, 'format', '1', 'time', text(now), 'last', text(number))
+    alter('HSET', root .. ':o', text(number), text(now) .. ' ' .. node .. ' ' .. entry)
+    alter('ZADD', root .. ':q', text(number), text(number))
+    raise(node, number)
+    for _, act in ipairs(writes) do
+      act()
     end
+  end
 end
 
--- The parts of 'at node entry'.
+-- Splits 'at node entry'.
 local function unpacked(packed)
   local first = string.find(packed, ' ', 1, true)
   local second = string.find(packed, ' ', first + 1, true)
   return string.sub(packed, 1, first - 1), string.sub(packed, first + 1, second - 1), string.sub(packed, second + 1)
 end
 
--- What a store tells of a node, told at its end.
+-- Parses a node's registration; the text for people comes last.
 local function member(packed)
-  local instance, beat, its_run, told = string.match(packed, '^(%S*) (%S+) (%S*) (.*)$')
-  return { instance = instance, beat = tonumber(beat), run = its_run, told = told }
+  local instance, beat, its_run, acked, told = string.match(packed, '^(%S*) (%S+) (%S*) (%S*) (.*)$')
+  return { instance = instance, beat = tonumber(beat), run = its_run, acked = acked, told = told }
 end
 
 local function roll()
@@ -384,11 +423,11 @@ local function roll()
 end
 
 local function enroll(node, one)
-  local packed = table.concat({ one.instance, text(one.beat), one.run, one.told }, ' ')
+  local packed = table.concat({ one.instance, text(one.beat), one.run, one.acked, one.told }, ' ')
   redis.call('HSET', root .. ':n', node, packed)
 end
 
--- Whether all that lived when `since` began have come since then, or been waited for long enough.
+-- Whether every node that ran when `since` began has come since then, or was waited for long enough.
 local function is_gathered(all, since, lapse, has_come)
   local latest = 0
   for _, one in pairs(all) do
@@ -404,51 +443,104 @@ local function is_gathered(all, since, lapse, has_come)
   return true
 end
 
+-- Stores how far the journal of a node has every entry; a journal that it replaces is remembered.
+local function keep(node, journal, number)
+  local old, had = string.match(redis.call('HGET', root .. ':k', node) or '', '^(%S+) (%d+)$')
+  if old and old ~= journal then
+    alter('HSET', root .. ':g', node .. ' ' .. old, had)
+  end
+  alter('HSET', root .. ':k', node, journal .. ' ' .. text(number))
+end
+
 local function tell_roll(verdict, all)
   local told = { verdict, tell(), redis.call('HGET', root, 'generation') or '', redis.call('HGET', root, 'run') or '' }
   told[#told + 1] = redis.call('HGET', root, 'last') or '0'
+  told[#told + 1] = redis.call('HGET', root, 'above') or '0'
+  told[#told + 1] = redis.call('HGET', root, 'lost') or ''
   for node, one in pairs(all) do
-    for _, word in ipairs({ node, one.instance, text(one.beat), text(number_of(node)), one.run, one.told }) do
+    local has = string.match(redis.call('HGET', root .. ':k', node) or '0', '%d+$')
+    local own = redis.call('HGET', root .. ':c', node) or '0'
+    local words_of =
+      { node, one.instance, text(one.beat), text(number_of(node)), has, own, one.run, one.acked, one.told }
+    for _, word in ipairs(words_of) do
       told[#told + 1] = word
     end
   end
   return told
 end
 
--- A node is there, and meets the Redis that it is connected to.
+-- Handles a heartbeat: the node is running, and meets the Redis that it is connected to.
 local function beat()
   local instance, former, fresh, lapse, told = take(), take(), take(), tonumber(take()), take()
-  -- The highest number of whatever node that it was told before.
+  -- The highest number, of any node, that it was told before or has in its journal.
   local seen = tonumber(take())
+  local journal, has, its_generation, wanted, acked = take(), tonumber(take()), take(), take(), take()
   local all = roll()
   local mine = all[asker]
+  local old_journal, had = string.match(redis.call('HGET', root .. ':k', asker) or '', '^(%S+) (%d+)$')
+  -- A running process may have told more since it made this heartbeat.
+  local is_first = not mine or mine.instance ~= instance
+  if is_first and old_journal == journal and tonumber(had) > has then
+    return tell_roll('cut', all)
+  end
+  if wanted ~= '' and generation and generation ~= wanted then
+    return tell_roll('foreign', all)
+  end
+  local is_other = its_generation ~= '' and generation and its_generation ~= generation
+  if lost and its_generation ~= '' then
+    redis.call('HSET', root .. ':f', its_generation, '1')
+  elseif is_other and not redis.call('HGET', root .. ':f', its_generation) then
+    -- A store that people create is another installation's.
+    if fresh == '' or has <= tonumber(meta[3] or 0) then
+      return tell_roll('foreign', all)
+    end
+    -- It knows more than this store, which may have been made anew in the place of its own.
+    lost = text(now)
+    redis.call('HSET', root, 'lost', lost)
+    redis.call('HSET', root .. ':f', its_generation, '1')
+  end
   local is_anothers = mine and mine.instance ~= instance and mine.instance ~= former and mine.instance ~= ''
   if is_anothers and now - mine.beat < lapse then
     return tell_roll('taken', all)
   end
-  -- Who lived here before does not vanish with what is forgotten.
+  -- A node that ran here before the loss must not vanish with the lost data.
   local before = tonumber(lost or now) - 1
+  local others = {}
   while at < #ARGV do
-    local node = take()
-    if not all[node] then
-      all[node] = { instance = '', beat = before, run = '', told = '{}' }
+    local node, is_live, number = take(), take() == '1', tonumber(take())
+    others[node] = number
+    if is_live and not all[node] then
+      all[node] = { instance = '', beat = before, run = '', acked = '', told = '{}' }
       enroll(node, all[node])
     end
   end
-  -- In a store that is empty and of which nobody knows anything, it begins.
+  -- An empty store of which no node knows anything is created here, or by hand: then the word is empty.
   if not generation and known == '' and highest == 0 and seen == 0 and not lost then
+    if fresh == '' then
+      return tell_roll('uncreated', all)
+    end
     generation, run = fresh, met
     redis.call('HSET', root, 'format', '1', 'generation', fresh, 'run', met)
   end
-  all[asker] = { instance = instance, beat = now, run = met, told = told }
+  all[asker] = { instance = instance, beat = now, run = met, acked = acked, told = told }
   enroll(asker, all[asker])
+  alter = redis.call
+  keep(asker, journal, has)
+  redis.call('HSET', root .. ':c', asker, text(highest))
   if forgot(seen) or not generation then
     lost = lost or text(now)
     redis.call('HSET', root, 'lost', lost)
-    local function has_come(one)
-      return one.beat >= tonumber(lost)
+    -- The other nodes that this one was told of, with their commits: the rebuild asks who has them.
+    for node, number in pairs(others) do
+      if number > tonumber(redis.call('HGET', root .. ':m', node) or -1) then
+        redis.call('HSET', root .. ':m', node, text(number))
+      end
     end
-    -- Who is behind closes; others do if that does not come about.
+    -- A node has come once it acknowledges this loss: then it sends nothing more that it committed before.
+    local function has_come(one)
+      return one.acked == lost
+    end
+    -- A node that knows more than the store closes money; the others do so if no such node comes.
     local closes = is_behind and is_gathered(all, tonumber(lost), lapse, has_come)
     return tell_roll((closes or now - lost >= lapse) and 'lost' or 'gathering', all)
   end
@@ -470,13 +562,66 @@ local function beat()
   return tell_roll('well', all)
 end
 
+-- Returns the writes of items, behind the given ones.
+local function take_items(writes)
+  local function write(...)
+    writes[#writes + 1] = { ... }
+  end
+  while at < #ARGV do
+    local kind = take()
+    if kind == 'record' then
+      local name, version, written, whole, gone, state, content = take(), take(), take(), take(), take(), take(), take()
+      local key = root .. ':r:' .. name
+      write('HSET', key, 'v', version, 'a', written, 'w', whole, 'g', gone)
+      if state == 'whole' then
+        write('HSET', key, 'c', content)
+      end
+      local turns = state == 'whole' and whole or gone
+      if turns ~= '' then
+        write('ZADD', root .. ':x', turns, 'r' .. name)
+      end
+    elseif kind == 'member' then
+      local index, due, name = take(), take(), take()
+      write('ZADD', root .. ':i:' .. index, due, name)
+    elseif kind == 'slot' then
+      local window, slot, units, matters = take(), take(), take(), take()
+      write('HSET', root .. ':s:' .. window, slot, units .. ' ' .. matters)
+      write('ZADD', root .. ':x', matters, 's' .. slot .. ' ' .. window)
+    elseif kind == 'holder' then
+      local window, name, slot, units = take(), take(), take(), take()
+      write('HSET', root .. ':h:' .. window, name, slot .. ' ' .. units)
+    elseif kind == 'kept' then
+      local node, journal, number = take(), take(), take()
+      write('HSET', root .. ':k', node, journal .. ' ' .. number)
+    elseif kind == 'committed' then
+      local node, number = take(), take()
+      write('HSET', root .. ':l', node, number)
+    elseif kind == 'former' then
+      write('HSET', root .. ':f', take(), '1')
+    else
+      local number, written, node, entry = take(), take(), take(), take()
+      write('HSET', root .. ':o', number, written .. ' ' .. node .. ' ' .. entry)
+      write('ZADD', root .. ':q', number, number)
+    end
+  end
+  return function()
+    for _, command in ipairs(writes) do
+      alter(unpack(command))
+    end
+  end
+end
+
+local function is_rebuilding(instance)
+  return lost and string.match(redis.call('HGET', root, 'rebuilding') or '', '^%S+') == instance
+end
+
 local operations = {
   beat = beat,
-  -- What is known of the store, asked by who is no part of it.
+  -- Returns the registered nodes; a process that is not a node may ask.
   roll = function()
     return tell_roll(lost and 'lost' or 'well', roll())
   end,
-  -- A node ends in order, and is waited for by nobody.
+  -- Ends a node in order: no other node waits for it.
   leave = function()
     local instance = take()
     local one = roll()[asker]
@@ -484,56 +629,32 @@ local operations = {
       if one and one.instance == instance then
         one.beat = 0
         enroll(asker, one)
+        alter('HSET', root .. ':w', asker, text(now))
       end
     end
   end,
-  -- A part of an export, into what was empty before the first of it.
+  -- Creates an empty store for an installation; returns the one that it belongs to.
+  create = function()
+    local id = take()
+    if generation or id == '' then
+      return { generation or '' }
+    elseif meta[1] or meta[3] or lost then
+      error('there is a store already')
+    end
+    return { id }, function()
+      alter('HSET', root, 'format', '1', 'generation', id, 'run', met)
+    end
+  end,
+  -- Writes a part of an export; the store must be empty before the first part.
   import = function()
     local is_first = take() == '1'
-    -- That it was asked for its time makes no store of it.
+    -- An earlier query for the time does not count as a store.
     if (is_first and (meta[1] or lost)) or (not is_first and meta[1] ~= 'import') then
       error('there is a store already')
     end
-    local writes = { { 'HSET', root, 'format', 'import' } }
-    local function write(...)
-      writes[#writes + 1] = { ... }
-    end
-    while at < #ARGV do
-      local kind = take()
-      if kind == 'record' then
-        local name, version, written, whole, gone, state, content = take(), take(), take(), take(), take(), take(), take()
-        local key = root .. ':r:' .. name
-        write('HSET', key, 'v', version, 'a', written, 'w', whole, 'g', gone)
-        if state == 'whole' then
-          write('HSET', key, 'c', content)
-        end
-        local turns = state == 'whole' and whole or gone
-        if turns ~= '' then
-          write('ZADD', root .. ':x', turns, 'r' .. name)
-        end
-      elseif kind == 'member' then
-        local index, due, name = take(), take(), take()
-        write('ZADD', root .. ':i:' .. index, due, name)
-      elseif kind == 'slot' then
-        local window, slot, units, matters = take(), take(), take(), take()
-        write('HSET', root .. ':s:' .. window, slot, units .. ' ' .. matters)
-        write('ZADD', root .. ':x', matters, 's' .. slot .. ' ' .. window)
-      elseif kind == 'holder' then
-        local window, name, slot, units = take(), take(), take(), take()
-        write('HSET', root .. ':h:' .. window, name, slot .. ' ' .. units)
-      else
-        local number, written, node, entry = take(), take(), take(), take()
-        write('HSET', root .. ':o', number, written .. ' ' .. node .. ' ' .. entry)
-        write('ZADD', root .. ':q:' .. node, number, number)
-      end
-    end
-    return {}, function()
-      for _, words in ipairs(writes) do
-        alter(unpack(words))
-      end
-    end
+    return {}, take_items({ { 'HSET', root, 'format', 'import' } })
   end,
-  -- All of it is in: with the commit that closes it for money it is a store.
+  -- Completes the import: the commit that closes money makes it a usable store.
   imported = function()
     local fresh, time, last = take(), tonumber(take()), take()
     if meta[1] ~= 'import' then
@@ -546,16 +667,111 @@ local operations = {
       write()
     end
   end,
-  -- Money is closed for what was forgotten: all else goes on.
-  closed = function()
-    local fresh = take()
-    return { generation or fresh }, function()
-      alter('HDEL', root, 'lost')
-      alter('HSET', root, 'format', '1', 'generation', generation or fresh)
-      if not run then
-        alter('HSET', root, 'run', met)
+  -- A store that contradicts a journal, or lacks what one has, counts as lost until it is rebuilt.
+  distrust = function()
+    local contradicts = take() == '1'
+    return {}, function()
+      if contradicts then
+        alter('HSET', root, 'distrusted', '1')
+      end
+      if not lost then
+        alter('HSET', root, 'lost', text(now))
       end
     end
+  end,
+  -- A process begins to rebuild a lost store, unless another one is at it.
+  rebuild = function()
+    local instance, lapse = take(), tonumber(take())
+    local by, heard = string.match(redis.call('HGET', root, 'rebuilding') or '', '^(%S+) (%S+)$')
+    if not lost or (by and by ~= instance and now - tonumber(heard) < lapse) then
+      return { 'no' }
+    end
+    local told = { 'go', redis.call('HGET', root, 'above') or '0', redis.call('HGET', root, 'distrusted') or '' }
+    for _, word in ipairs(redis.call('HGETALL', root .. ':m')) do
+      told[#told + 1] = word
+    end
+    return told, function()
+      alter('HSET', root, 'rebuilding', instance .. ' ' .. text(now))
+    end
+  end,
+  -- Writes a part of what a journal holds.
+  repair = function()
+    local instance = take()
+    if not is_rebuilding(instance) then
+      return { 'no' }
+    end
+    return { 'go' }, take_items({ { 'HSET', root, 'rebuilding', instance .. ' ' .. text(now) } })
+  end,
+  -- Lends entries of one journal to the gate whose journal begins earlier, while the store is lost.
+  lend = function()
+    local since = take()
+    if lost ~= since then
+      return { 'no' }
+    end
+    local writes = {}
+    while at < #ARGV do
+      local number, written, node, entry = take(), take(), take(), take()
+      writes[#writes + 1] = { number, written .. ' ' .. node .. ' ' .. entry }
+    end
+    return { 'go' }, function()
+      for _, one in ipairs(writes) do
+        alter('HSET', root .. ':t', one[1], one[2])
+      end
+    end
+  end,
+  -- Returns lent entries: the next ones behind a number.
+  borrow = function()
+    local since, number, most = take(), tonumber(take()), tonumber(take())
+    local told = {}
+    while lost == since and #told < 4 * most do
+      number = number + 1
+      local packed = redis.call('HGET', root .. ':t', text(number))
+      if not packed then
+        break
+      end
+      local written, node, entry = unpacked(packed)
+      told[#told + 1], told[#told + 2], told[#told + 3], told[#told + 4] = text(number), written, node, entry
+    end
+    return told
+  end,
+  -- Removes keys of the content while a store is rebuilt.
+  wipe = function()
+    local instance = take()
+    if not is_rebuilding(instance) then
+      return { 'no' }
+    end
+    local names = {}
+    while at < #ARGV do
+      names[#names + 1] = take()
+    end
+    return { 'go' }, function()
+      for _, name in ipairs(names) do
+        alter('DEL', name)
+      end
+    end
+  end,
+  -- Completes the rebuild, with a commit behind all numbers that any node knows.
+  rebuilt = function()
+    local instance, fresh, time, last, count = take(), take(), tonumber(take()), take(), tonumber(take())
+    if not is_rebuilding(instance) then
+      return { 'no' }
+    end
+    local numbers = {}
+    for _ = 1, count do
+      numbers[take()] = take()
+    end
+    now, meta[3], meta[7] = math.max(now, time), last, nil
+    local told, write = commit()
+    return told,
+      write and function()
+        alter('HDEL', root, 'lost', 'above', 'rebuilding', 'distrusted', 'next', 'since')
+        alter('DEL', root .. ':m', root .. ':t')
+        alter('HSET', root, 'format', '1', 'generation', generation or fresh, 'run', met)
+        for node, number in pairs(numbers) do
+          alter('HSET', root .. ':l', node, number)
+        end
+        write()
+      end
   end,
   commit = commit,
   time = function()
@@ -573,55 +789,48 @@ local operations = {
   end,
   used = function()
     local window = take()
-    local from, to = span()
+    local from, to = span(now)
     return { tell(), text(used(window, from, to)) }
   end,
+  -- Returns entries behind a number.
   outbox = function()
-    local node, last = take(), tonumber(take()) - 1
+    local after, most = take(), take()
     local told = {}
-    for _, number in ipairs(redis.call('ZRANGE', root .. ':q:' .. node, 0, last)) do
+    for _, number in ipairs(redis.call('ZRANGEBYSCORE', root .. ':q', '(' .. after, '+inf', 'LIMIT', 0, most)) do
       local packed = redis.call('HGET', root .. ':o', number)
       if packed then
-        local written, _, entry = unpacked(packed)
-        told[#told + 1], told[#told + 2], told[#told + 3] = number, written, entry
+        local written, node, entry = unpacked(packed)
+        told[#told + 1], told[#told + 2], told[#told + 3], told[#told + 4] = number, written, node, entry
       end
     end
     return told
   end,
-  -- What lies in the outboxes of nodes that are gone; who asks has it from now on, besides.
-  take_over = function()
-    local taker, lapse, left = take(), tonumber(take()), tonumber(take())
-    local told, all, taken = {}, roll(), 0
-    local known_by = redis.call('HGETALL', root .. ':l')
-    for i = 1, #known_by, 2 do
-      local node = known_by[i]
-      if node ~= taker and left > 0 and not (all[node] and now - all[node].beat < lapse) then
-        for _, number in ipairs(redis.call('ZRANGE', root .. ':q:' .. node, 0, left - 1)) do
-          local packed = redis.call('HGET', root .. ':o', number)
-          if packed then
-            local written, _, entry = unpacked(packed)
-            told[#told + 1], told[#told + 2], told[#told + 3], told[#told + 4] = number, written, node, entry
-            taken, left = math.max(taken, tonumber(number)), left - 1
-          end
-        end
+  -- A journal has every entry up to a number. Entries leave when every node has them that has not left in order; of
+  -- entries that only missing nodes lack, the newest stay.
+  kept = function()
+    local node, journal, number = take(), take(), tonumber(take())
+    local all, up_to = roll(), number
+    for other, one in pairs(all) do
+      local left = tonumber(redis.call('HGET', root .. ':w', other) or 0)
+      if other ~= node and (one.beat > 0 or now - left < RETURNS_WITHIN) then
+        local has = redis.call('HGET', root .. ':k', other)
+        up_to = math.min(up_to, tonumber(string.match(has or '0', '%d+$')))
       end
     end
-    return told, function()
-      raise(taker, taken)
-    end
-  end,
-  drained = function()
-    local numbers = {}
-    while at < #ARGV do
-      numbers[#numbers + 1] = take()
-    end
+    local newest = redis.call('ZRANGE', root .. ':q', -MAX_WAITING, -MAX_WAITING)[1]
+    up_to = math.min(number, math.max(up_to, tonumber(newest or 1) - 1))
     return {}, function()
-      for _, number in ipairs(numbers) do
-        local packed = redis.call('HGET', root .. ':o', number)
-        if packed then
-          local _, node = unpacked(packed)
-          alter('ZREM', root .. ':q:' .. node, number)
-          alter('HDEL', root .. ':o', number)
+      keep(node, journal, number)
+      while true do
+        local numbers = redis.call('ZRANGEBYSCORE', root .. ':q', '-inf', text(up_to), 'LIMIT', 0, 1000)
+        if #numbers == 0 then
+          return
+        end
+        alter('HDEL', root .. ':o', unpack(numbers))
+        alter('ZREM', root .. ':q', unpack(numbers))
+        -- On the first pass nothing is removed.
+        if alter == try then
+          return
         end
       end
     end
@@ -637,19 +846,23 @@ local operations = {
       end
       for _, one in ipairs(turned) do
         local name = string.sub(one, 2)
-        alter('ZREM', expiries, one)
         if string.sub(one, 1, 1) == 's' then
+          alter('ZREM', expiries, one)
           local first = string.find(name, ' ', 1, true)
           local second = string.find(name, ' ', first + 1, true)
           alter('HDEL', root .. ':s:' .. string.sub(name, second + 1), string.sub(name, 1, second - 1))
         else
           local key = root .. ':r:' .. name
           local gone_at = redis.call('HGET', key, 'g')
-          if gone_at and gone_at ~= '' and now >= tonumber(gone_at) then
-            alter('DEL', key)
-          elseif gone_at and gone_at ~= '' then
+          if gone_at and gone_at ~= '' and now < tonumber(gone_at) then
+            -- A full Redis refuses this one: then the record keeps its content and its expiry.
+            alter('ZADD', expiries, gone_at, one)
             alter('HDEL', key, 'c')
-            alter('ZADD', expiries, gone_at, 'r' .. name)
+          else
+            alter('ZREM', expiries, one)
+            if gone_at and gone_at ~= '' then
+              alter('DEL', key)
+            end
           end
         end
       end
@@ -657,8 +870,10 @@ local operations = {
   end,
 }
 
--- INVARIANT: whatever is wrong with what is asked or stored, and whatever the user may not do, is found before anything
--- is written.
+-- Errors of the Redis itself, which keep their code: missing permissions, and refused writes.
+local OF_REDIS = { NOPERM = true, DENIED = true, OOM = true, READONLY = true, NOREPLICAS = true, MISCONF = true }
+
+-- INVARIANT: every invalid argument, invalid stored value and missing permission is found before anything is written.
 local is_well, answer, act = pcall(operations[op])
 local fault = answer
 if is_well and act then
@@ -667,8 +882,7 @@ if is_well and act then
 end
 if not is_well then
   local why = type(fault) == 'table' and fault.err or tostring(fault)
-  local is_of_user = string.find(why, '^NOPERM') or string.find(why, '^DENIED')
-  return redis.error_reply(is_of_user and why or 'SLUICE ' .. why)
+  return redis.error_reply(OF_REDIS[string.match(why, '^%u+')] and why or 'SLUICE ' .. why)
 end
 if act then
   alter = redis.call

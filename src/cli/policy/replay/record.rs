@@ -1,53 +1,53 @@
-//! What audit files say of decisions, each commit once, in the order of their numbers.
+//! The decisions in audit files, each commit once, in the order of their numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
 use crate::base::ids::{Environment, OperationId};
-use crate::cli::audit::entries::{Shown, each};
+use crate::cli::audit::entries::{ShownEntry, for_each_entry};
 use crate::cli::audit::files::Chosen;
-use crate::policy::{Operands, Recorded};
+use crate::policy::{Operands, RecordedCall};
 
-/// What a commit was.
+/// The kind of a commit.
 #[derive(Debug)]
-pub(super) enum Event {
-    Decided(Box<Decided>),
-    /// What waited for people goes: no other decision of the same request, but it counts.
-    Released(Box<Decided>),
-    /// A decision that was written down without what it was made of.
-    Untold {
+pub(super) enum ReplayEvent {
+    Decided(Box<RecordedDecision>),
+    /// A held call was released: it is not a new decision of its request, but it counts in limits.
+    Released(Box<RecordedDecision>),
+    /// A decision whose entry lacks the fields to repeat it.
+    Incomplete {
         day: String,
     },
-    /// Certainly nothing was executed of this attempt.
+    /// This attempt was certainly not executed.
     GivenBack {
         attempt: u64,
     },
     Other,
 }
 
-/// A decision that can be made again.
+/// A decision that can be repeated.
 #[derive(Debug)]
-pub(super) struct Decided {
-    pub recorded: Recorded,
+pub(super) struct RecordedDecision {
+    pub recorded: RecordedCall,
     pub effect: String,
-    /// In UTC.
+    /// The day, in UTC.
     pub day: String,
-    /// By which people know it.
+    /// The name that people know the request by.
     pub name: String,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Record {
-    events: BTreeMap<(Environment, u64), Event>,
+pub(super) struct ReplayRecord {
+    events: BTreeMap<(Environment, u64), ReplayEvent>,
     unreadable: u64,
 }
 
-impl Record {
-    /// An Entry that stands in two files counts once.
-    pub fn read(files: &[Chosen], mut progress: impl FnMut(u64)) -> anyhow::Result<Record> {
-        let (mut record, mut count) = (Record::default(), 0_u64);
-        record.unreadable = each(files, |shown| {
+impl ReplayRecord {
+    /// Reads the entries; an entry that is in two files counts once.
+    pub fn read(files: &[Chosen], mut progress: impl FnMut(u64)) -> anyhow::Result<ReplayRecord> {
+        let (mut record, mut count) = (ReplayRecord::default(), 0_u64);
+        record.unreadable = for_each_entry(files, |shown| {
             count = count.saturating_add(1);
             progress(count);
             let key = (shown.outstanding.environment, shown.outstanding.number.as_u64());
@@ -57,21 +57,21 @@ impl Record {
         Ok(record)
     }
 
-    pub fn events(&self) -> impl Iterator<Item = (Environment, &Event)> {
+    pub fn events(&self) -> impl Iterator<Item = (Environment, &ReplayEvent)> {
         self.events.iter().map(|((environment, _), event)| (*environment, event))
     }
 
-    /// The ids of the keys that names stand under.
+    /// Returns the ids of the keys that names were hashed with.
     pub fn keys(&self) -> BTreeSet<String> {
-        let key = |event: &Event| match event {
-            Event::Decided(decided) => Some(decided.recorded.operands.key.clone()),
-            Event::Released(released) => Some(released.recorded.operands.key.clone()),
-            Event::Untold { .. } | Event::GivenBack { .. } | Event::Other => None,
+        let key = |event: &ReplayEvent| match event {
+            ReplayEvent::Decided(decided) => Some(decided.recorded.operands.key.clone()),
+            ReplayEvent::Released(released) => Some(released.recorded.operands.key.clone()),
+            ReplayEvent::Incomplete { .. } | ReplayEvent::GivenBack { .. } | ReplayEvent::Other => None,
         };
         self.events.values().filter_map(key).collect()
     }
 
-    /// What is missing, so that limits may count less than they should.
+    /// Returns a note for each gap because of which limits may count less than they should.
     pub fn gaps(&self) -> Vec<String> {
         let mut notes = Vec::new();
         for environment in Environment::ALL {
@@ -83,7 +83,7 @@ impl Record {
             }
             let Some(first) = first else { continue };
             if first > 1 {
-                notes.push(format!("{environment} begins at number {first}: what limits counted before is not known"));
+                notes.push(format!("{environment} begins at number {first}: the earlier usage of limits is unknown"));
             }
             let missing = last.saturating_sub(first).saturating_add(1).saturating_sub(count);
             if missing > 0 {
@@ -92,31 +92,33 @@ impl Record {
         }
         if self.unreadable > 0 {
             let count = self.unreadable;
-            notes.push(format!("{count} lines are not as they were written; `sluice audit verify` says where"));
+            notes.push(format!("{count} lines are damaged; `sluice audit verify` shows where they are"));
         }
         notes
     }
 }
 
-fn event(shown: &Shown) -> Event {
+fn event(shown: &ShownEntry) -> ReplayEvent {
     let attempt = shown.entry.get("attempt").and_then(Value::as_u64);
     let what = shown.text("what");
     match (what.as_str(), attempt) {
-        ("not-executed" | "undone", Some(attempt)) => Event::GivenBack { attempt },
+        ("not-executed" | "undone", Some(attempt)) => ReplayEvent::GivenBack { attempt },
         (_, None) if shown.entry.get("decision").is_some() => match decided(shown) {
-            Some(decided) if what == "sending" && decided.recorded.hold.is_some() => Event::Released(Box::new(decided)),
-            Some(decided) => Event::Decided(Box::new(decided)),
-            None => Event::Untold { day: day(shown) },
+            Some(decided) if what == "sending" && decided.recorded.hold.is_some() => {
+                ReplayEvent::Released(Box::new(decided))
+            }
+            Some(decided) => ReplayEvent::Decided(Box::new(decided)),
+            None => ReplayEvent::Incomplete { day: day(shown) },
         },
-        _ => Event::Other,
+        _ => ReplayEvent::Other,
     }
 }
 
-fn decided(shown: &Shown) -> Option<Decided> {
+fn decided(shown: &ShownEntry) -> Option<RecordedDecision> {
     let name = |path: &str| Some(shown.text(path)).filter(|text| !text.is_empty());
     let outstanding = &shown.outstanding;
     let number = outstanding.number.as_u64();
-    let recorded = Recorded {
+    let recorded = RecordedCall {
         environment: outstanding.environment,
         number,
         at: outstanding.at,
@@ -128,9 +130,9 @@ fn decided(shown: &Shown) -> Option<Decided> {
         operands: Operands::read(shown.entry.get("operands")?)?,
     };
     let known = name("requestId").or_else(|| name("claim")).unwrap_or_else(|| format!("number {number}"));
-    Some(Decided { recorded, effect: name("decision.effect")?, day: day(shown), name: known })
+    Some(RecordedDecision { recorded, effect: name("decision.effect")?, day: day(shown), name: known })
 }
 
-fn day(shown: &Shown) -> String {
+fn day(shown: &ShownEntry) -> String {
     shown.at().chars().take(10).collect()
 }

@@ -1,32 +1,32 @@
-//! What is told of a replay: what changed, by rule and day, how often and how much, with examples.
+//! The report of a replay: the changes by rule and day, with counts, amounts and examples.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::record::{Decided, Record};
+use super::record::{RecordedDecision, ReplayRecord};
 use crate::base::money::MicroUsd;
-use crate::cli::audit::entries::plain;
+use crate::cli::audit::entries::escape_control_characters;
 use crate::policy::{Replayed, Verdict};
 
-/// So many requests are named of each change.
-const EXAMPLES: usize = 3;
+/// How many example requests each change names.
+const MAX_EXAMPLES: usize = 3;
 
 #[derive(Debug)]
-pub(super) struct Report {
+pub(super) struct ReplayReport {
     version: String,
     same: u64,
-    changes: BTreeMap<Change, Sum>,
+    changes: BTreeMap<DecisionChange, Sum>,
     undecided: BTreeMap<&'static str, Sum>,
     notes: Vec<String>,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Change {
+struct DecisionChange {
     day: String,
     now: &'static str,
     was: String,
-    /// What makes it so now; nothing where no rule is about it.
+    /// The rules that decide now; empty if no rule matches.
     by: Vec<String>,
 }
 
@@ -34,7 +34,7 @@ struct Change {
 struct Sum {
     count: u64,
     micro_usd: u64,
-    /// Those that have no value.
+    /// How many requests have no value.
     unvalued: u64,
     examples: Vec<String>,
 }
@@ -44,17 +44,17 @@ impl Sum {
         self.count = self.count.saturating_add(1);
         self.micro_usd = self.micro_usd.saturating_add(value.unwrap_or(0));
         self.unvalued = self.unvalued.saturating_add(u64::from(value.is_none()));
-        if self.examples.len() < EXAMPLES {
+        if self.examples.len() < MAX_EXAMPLES {
             self.examples.push(name.to_owned());
         }
     }
 
     fn in_words(&self) -> String {
         let usd =
-            MicroUsd::new(self.micro_usd).map_or_else(|_| "more than can be said".to_owned(), |usd| usd.to_string());
+            MicroUsd::new(self.micro_usd).map_or_else(|_| "more than can be counted".to_owned(), |usd| usd.to_string());
         let without = if self.unvalued > 0 { format!(", {} without a value", self.unvalued) } else { String::new() };
-        let examples: Vec<String> = self.examples.iter().map(|name| plain(name)).collect();
-        format!("{}, {usd}{without}, as {}", self.count, examples.join(", "))
+        let examples: Vec<String> = self.examples.iter().map(|name| escape_control_characters(name)).collect();
+        format!("{}, {usd}{without}, such as {}", self.count, examples.join(", "))
     }
 
     fn as_json(&self) -> Value {
@@ -62,13 +62,18 @@ impl Sum {
     }
 }
 
-impl Report {
-    pub fn of(version: &str, record: &Record) -> Report {
+impl ReplayReport {
+    pub fn of(version: &str, record: &ReplayRecord) -> ReplayReport {
         let version = version.to_owned();
-        Report { version, same: 0, changes: BTreeMap::new(), undecided: BTreeMap::new(), notes: record.gaps() }
+        ReplayReport { version, same: 0, changes: BTreeMap::new(), undecided: BTreeMap::new(), notes: record.gaps() }
     }
 
-    pub fn add(&mut self, decided: &Decided, replayed: &Replayed, value: impl FnOnce(&Verdict) -> Option<u64>) {
+    pub fn add(
+        &mut self,
+        decided: &RecordedDecision,
+        replayed: &Replayed,
+        value: impl FnOnce(&Verdict) -> Option<u64>,
+    ) {
         match replayed {
             Replayed::Undecided(why) => {
                 let value = decided.recorded.operands.value;
@@ -80,31 +85,37 @@ impl Report {
             Replayed::Decided(verdict) => {
                 let by = verdict.reasons.iter().filter_map(|reason| reason.cause.name()).map(str::to_owned).collect();
                 let (day, was) = (decided.day.clone(), decided.effect.clone());
-                let change = Change { day, now: verdict.effect.as_str(), was, by };
+                let change = DecisionChange { day, now: verdict.effect.as_str(), was, by };
                 self.changes.entry(change).or_default().add(&decided.name, value(verdict));
             }
         }
     }
 
-    pub fn add_untold(&mut self) {
-        self.undecided.entry("what its rules read was not kept").or_default().add("-", None);
+    pub fn add_incomplete(&mut self) {
+        self.undecided.entry("missing fields in its audit entry").or_default().add("-", None);
     }
 
-    /// What a reader must know of the counts.
+    /// Returns the notes that explain the counts.
     fn notes(&self) -> Vec<String> {
-        let note = "what is not decided counts in no limit: later requests may fit where they did not".to_owned();
+        let note =
+            "undecided requests count in no limit, so that later requests may be allowed that were not".to_owned();
         self.notes.iter().cloned().chain((!self.undecided.is_empty()).then_some(note)).collect()
     }
 
     pub fn in_words(&self) -> String {
         let mut text = format!("version {}\n", self.version);
-        for (Change { day, now, was, by }, sum) in &self.changes {
+        for (DecisionChange { day, now, was, by }, sum) in &self.changes {
             let by = if by.is_empty() { "no rule".to_owned() } else { by.join(", ") };
-            let was = plain(was);
-            text.push_str(&format!("{day}: newly {}, {} then, by {by}: {}\n", word(now), word(&was), sum.in_words()));
+            let was = escape_control_characters(was);
+            text.push_str(&format!(
+                "{day}: now {}, recorded as {}, by {by}: {}\n",
+                word(now),
+                word(&was),
+                sum.in_words()
+            ));
         }
         for (why, sum) in &self.undecided {
-            text.push_str(&format!("cannot be decided, for {why}: {}\n", sum.in_words()));
+            text.push_str(&format!("undecided ({why}): {}\n", sum.in_words()));
         }
         for note in self.notes() {
             text.push_str(&format!("note: {note}\n"));
@@ -112,17 +123,17 @@ impl Report {
         let count = |sums: &mut dyn Iterator<Item = &Sum>| sums.fold(0_u64, |all, sum| all.saturating_add(sum.count));
         let changed = count(&mut self.changes.values());
         let undecided = count(&mut self.undecided.values());
-        format!("{text}{} as they were, {changed} otherwise, {undecided} not decided\n", self.same)
+        format!("{text}{} unchanged, {changed} changed, {undecided} undecided\n", self.same)
     }
 
     pub fn as_json(&self) -> Value {
-        let with = |mut told: Value, sum: &Sum| {
-            if let (Some(told), Value::Object(sum)) = (told.as_object_mut(), sum.as_json()) {
-                told.extend(sum);
+        let with = |mut json: Value, sum: &Sum| {
+            if let (Some(members), Value::Object(sum)) = (json.as_object_mut(), sum.as_json()) {
+                members.extend(sum);
             }
-            told
+            json
         };
-        let change = |(Change { day, now, was, by }, sum): (&Change, &Sum)| {
+        let change = |(DecisionChange { day, now, was, by }, sum): (&DecisionChange, &Sum)| {
             with(json!({"day": day, "now": now, "was": was, "by": by}), sum)
         };
         let undecided = |(why, sum): (&&str, &Sum)| with(json!({ "why": why }), sum);

@@ -1,4 +1,4 @@
-use super::world::{Dice, SWAP, World};
+use super::world::{AnalysisWorld, Dice, SWAP};
 use super::*;
 use crate::base::ids::OperationId;
 use crate::catalog::{Catalog, SchemaFiles};
@@ -24,7 +24,7 @@ fn what_is_said_of_two_sets_is_so_of_every_request_of_small_worlds() {
     let mut counts = [0; 4];
     for seed in 2000..2060 {
         let mut dice = Dice::of(seed);
-        let world = World::random(&mut dice);
+        let world = AnalysisWorld::random(&mut dice);
         let parts: Vec<String> = world.set(&mut dice).split_inclusive("\n[[").map(str::to_owned).collect();
         let old_text = parts.concat();
         let new_text = match dice.below(4) {
@@ -180,12 +180,12 @@ fn a_rule_that_names_a_place_loosens() {
     let named = rule("fee", "allow", "op = \"createSwap\", body = { \"/developerFee\" = \"present\" }");
     let catalog = Catalog::build(&SchemaFiles::built_in(), &[]).unwrap();
     let catalog = catalog.with_further(&["createSwap:/developerFee".to_owned()], "x").unwrap();
-    let known = Known { catalog: &catalog, ..known() };
+    let known = KnownNames { catalog: &catalog, ..known() };
     let between = |old: &str, new: &str| difference(&set(old), &set(new), &known);
     let found = between(&old, &(old.clone() + &named));
     assert_eq!(found.direction, Direction::Loosens);
     assert!(
-        matches!(&found.changes[..], [Change { kind: ChangeKind::Named(place), .. }] if place.as_str() == "/developerFee")
+        matches!(&found.changes[..], [OutcomeChange { kind: ChangeKind::Named(place), .. }] if place.as_str() == "/developerFee")
     );
     assert_eq!(between(&(old.clone() + &named), &old).direction, Direction::OnlyTightens);
 }

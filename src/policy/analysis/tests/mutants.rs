@@ -1,4 +1,4 @@
-use super::world::{Dice, World};
+use super::world::{AnalysisWorld, Dice};
 use super::*;
 use crate::base::ids::OperationId;
 
@@ -7,7 +7,7 @@ fn mutants_that_are_said_to_be_equivalent_are_so_for_every_request() {
     let (mut equivalent, mut missed) = (0, 0);
     for seed in 3000..3004 {
         let mut dice = Dice::of(seed);
-        let world = World::random(&mut dice);
+        let world = AnalysisWorld::random(&mut dice);
         let text = world.set(&mut dice);
         let policies = set(&text);
         let limits: Vec<&str> = policies.rules.limits.iter().map(|limit| &*limit.id).collect();
@@ -20,7 +20,7 @@ fn mutants_that_are_said_to_be_equivalent_are_so_for_every_request() {
         for mutant in policies.mutants() {
             let mutated = mutant.applied(&policies);
             match mutant.fate(&policies, &known()) {
-                Fate::Equivalent => {
+                MutantFate::Equivalent => {
                     equivalent += 1;
                     for payment in &requests {
                         let (before, after) = (decide(&policies, payment), decide(&mutated, payment));
@@ -28,19 +28,19 @@ fn mutants_that_are_said_to_be_equivalent_are_so_for_every_request() {
                         assert!(!is_told || before == after, "seed {seed}: {}: {payment}", mutant.what);
                     }
                 }
-                Fate::Missed(Some(payment)) => {
+                MutantFate::Missed(Some(payment)) => {
                     missed += 1;
                     let (before, after) = (decide(&policies, &payment), decide(&mutated, &payment));
                     // Fewer people for what is held as before.
                     let is_held = mutant.what.starts_with("approval") && after.0 == Effect::Hold;
                     assert!(before != after || is_held, "seed {seed}: {}: {payment}", mutant.what);
                 }
-                fate @ (Fate::Missed(None) | Fate::InWindows) => {
+                fate @ (MutantFate::Missed(None) | MutantFate::InWindows) => {
                     // Places that a configuration may list, and windows, show in no request alone.
                     let is_of_limit = mutant.what.starts_with("limit") || text.contains("/fee");
                     assert!(is_of_limit || !limits.is_empty(), "seed {seed}: {}: {fate:?}", mutant.what);
                 }
-                Fate::Noticed => panic!("there are no tests"),
+                MutantFate::Noticed => panic!("there are no tests"),
             }
         }
     }
@@ -81,7 +81,7 @@ given = { op = "createSwap", amount = "5 usdc", full = "day" }
 expect = "deny"
 "#;
 
-fn fates(text: &str) -> Vec<(String, Fate)> {
+fn fates(text: &str) -> Vec<(String, MutantFate)> {
     let policies = set(text);
     let fate = |mutant: Mutant| (mutant.what.clone(), mutant.fate(&policies, &known()));
     policies.mutants().into_iter().map(fate).collect()
@@ -92,12 +92,14 @@ fn tests_at_every_edge_notice_every_mutant_that_matters() {
     for (what, fate) in fates(SET) {
         match what.as_str() {
             "limit `day`: at most 999.999999 USD" | "limit `day`: at most 1000.000001 USD" => {
-                assert_eq!(fate, Fate::InWindows, "{what}");
+                assert_eq!(fate, MutantFate::InWindows, "{what}");
             }
             // Nothing beyond is allowed by this rule: what it holds up is held all the same.
-            "rule `small`: amounts of 0.000001 USD to 100.000001 USD" => assert_eq!(fate, Fate::Equivalent, "{what}"),
-            _ if what.contains("approval `one`") => assert_eq!(fate, Fate::Equivalent, "{what}"),
-            _ => assert_eq!(fate, Fate::Noticed, "{what}"),
+            "rule `small`: amounts of 0.000001 USD to 100.000001 USD" => {
+                assert_eq!(fate, MutantFate::Equivalent, "{what}")
+            }
+            _ if what.contains("approval `one`") => assert_eq!(fate, MutantFate::Equivalent, "{what}"),
+            _ => assert_eq!(fate, MutantFate::Noticed, "{what}"),
         }
     }
 }
@@ -108,7 +110,7 @@ fn a_missing_test_is_shown_with_the_request_that_it_needs() {
     let missed: Vec<String> = fates(&text)
         .into_iter()
         .filter_map(|(what, fate)| match fate {
-            Fate::Missed(Some(payment)) => Some(format!("{what}: {payment}")),
+            MutantFate::Missed(Some(payment)) => Some(format!("{what}: {payment}")),
             _ => None,
         })
         .collect();

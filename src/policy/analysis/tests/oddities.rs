@@ -1,4 +1,4 @@
-use super::world::{Dice, SWAP, World, is_told};
+use super::world::{AnalysisWorld, Dice, SWAP, is_told};
 use super::*;
 use crate::base::finding::Severity;
 use crate::base::ids::OperationId;
@@ -6,11 +6,11 @@ use crate::policy::rules::{Rules, Verdict};
 
 /// What is odd about rules, whatever their tests.
 fn of_rules(policies: &Policies) -> Vec<Finding> {
-    policies.oddities(&known()).into_iter().filter(|finding| !finding.text.contains("no `[[test]]` tries")).collect()
+    policies.oddities(&known()).into_iter().filter(|finding| !finding.text.contains("no `[[test]]` covers")).collect()
 }
 
 fn odd(text: &str) -> String {
-    told(&of_rules(&set(text)))
+    findings_text(&of_rules(&set(text)))
 }
 
 /// The rules without one, as if it had never been written.
@@ -19,7 +19,7 @@ fn without(rules: &Rules, id: &str) -> Rules {
     Rules::new(left, rules.limits.clone(), rules.approvals.clone(), rules.groups.clone(), rules.valuation.clone())
 }
 
-fn says(verdict: &Verdict, id: &str) -> bool {
+fn names_reason(verdict: &Verdict, id: &str) -> bool {
     let named = format!("rule `{id}`");
     verdict.reasons.iter().chain(&verdict.outweighed).any(|reason| reason.cause.to_string() == named)
 }
@@ -29,7 +29,7 @@ fn what_is_said_of_rules_of_small_worlds_is_so_of_every_request() {
     let (mut unreachable, mut powerless, mut redundant) = (0, 0, 0);
     for seed in 1000..1100 {
         let mut dice = Dice::of(seed);
-        let world = World::random(&mut dice);
+        let world = AnalysisWorld::random(&mut dice);
         let text = world.set(&mut dice);
         let policies = set(&text);
         let rules = &policies.rules;
@@ -45,12 +45,15 @@ fn what_is_said_of_rules_of_small_worlds_is_so_of_every_request() {
             let id = finding.text.split('`').nth(1).unwrap();
             let shown = format!("seed {seed}: {finding}\n{text}");
             let rule = rules.rules.iter().find(|rule| &*rule.id == id).unwrap();
-            if finding.text.contains("is about no request") {
+            if finding.text.contains("matches no request") {
                 unreachable += 1;
-                assert!(!decided.iter().any(|(payment, verdict)| is_told(payment) && says(verdict, id)), "{shown}");
+                assert!(
+                    !decided.iter().any(|(payment, verdict)| is_told(payment) && names_reason(verdict, id)),
+                    "{shown}"
+                );
             } else if finding.text.contains("has no effect") || finding.text.contains("contradict") {
                 powerless += 1;
-                let has_it = |verdict: &Verdict| verdict.effect == rule.effect && says(verdict, id);
+                let has_it = |verdict: &Verdict| verdict.effect == rule.effect && names_reason(verdict, id);
                 assert!(!decided.iter().any(|(payment, verdict)| is_told(payment) && has_it(verdict)), "{shown}");
             } else if finding.text.contains("changes nothing") {
                 redundant += 1;
@@ -76,12 +79,12 @@ fn each_oddity_is_told_with_an_example() {
     let cases = [
         (
             rule("never", "allow", &swap(", issuer = \"main\", caller = \"console:x\"")),
-            "warning: set.toml:1:1: `never` is about no request",
+            "warning: set.toml:1:1: `never` matches no request",
         ),
-        (rule("path", "deny", "op = \"acceptOffer\", source.chain = \"BASE\""), "`path` is about no request"),
+        (rule("path", "deny", "op = \"acceptOffer\", source.chain = \"BASE\""), "`path` matches no request"),
         (
             small.clone() + &rule("no", "deny", &swap(", amount = \"(0, 500] USD\"")),
-            "`small` has no effect: nothing is allowed by it, other rules always ask for more; this one is denied (by rule no)",
+            "`small` has no effect: no request is allowed by it, because stricter rules always match too; this one is denied (by rule no)",
         ),
         (
             small.clone() + &rule("no", "deny", &swap(", amount = \"(0, 100] USD\"")),
@@ -89,21 +92,21 @@ fn each_oddity_is_told_with_an_example() {
         ),
         (
             small.clone() + &rule("any", "allow", &swap("")),
-            "`small` changes nothing: whatever it is about is allowed without it",
+            "`small` changes nothing: every request that it matches is allowed without it",
         ),
         (
             small.clone() + &rule("large", "hold", &swap(", amount = \"(100.01, 500] USD\"")),
-            "between `small` and `large`, no rule is about `createSwap` of 100.000001 USD to 100.01 USD: it is denied",
+            "between `small` and `large`, no rule matches `createSwap` of 100.000001 USD to 100.01 USD: it is denied",
         ),
         (
             small.clone() + &rule("large", "hold", &swap(", amount = \"[100, 500] USD\"")),
-            "`small` and `large` are both about `createSwap` of 100 USD to 100 USD: it is held",
+            "`small` and `large` both match `createSwap` of 100 USD to 100 USD: it is held",
         ),
         (
             format!(
                 "{small}[[limit]]\nid = \"none\"\nops = \"{SWAP}\"\nwindow = \"rolling 1h\"\nmax = \"0.5 USD\"\nover = \"deny\"\n"
             ) + &rule("large", "allow", &swap(", amount = \"(1, 500] USD\", environment = \"sandbox\"")),
-            "`large` has no effect: nothing is allowed by it, other rules always ask for more; this one is denied (by limit none)",
+            "`large` has no effect: no request is allowed by it, because stricter rules always match too; this one is denied (by limit none)",
         ),
     ];
     for (text, expected) in cases {
@@ -154,13 +157,13 @@ fn rules_whose_edges_no_test_touches_are_told() {
     let (at, above) = (test("role = \"r\", amount = \"100 usdc\""), test("role = \"r\", amount = \"100.000001 usdc\""));
     let (sandbox, within) = (test("amount = \"1 usdc\", environment = \"sandbox\""), test("amount = \"1 usdc\""));
     let all = format!("{rules}{at}{above}{sandbox}{within}");
-    let said = |text: &str| told(&set(text).oddities(&known()));
+    let said = |text: &str| findings_text(&set(text).oddities(&known()));
     assert_eq!(said(&all), "");
-    assert!(said(&rules).contains("set.toml:1:1: no `[[test]]` tries any of the rules"));
+    assert!(said(&rules).contains("set.toml:1:1: no `[[test]]` covers any of the rules"));
     for (left_out, expected) in [
-        (&at, "no test meets `small`"),
-        (&above, "no test meets an edge of `small`: 100.000001 USD"),
-        (&sandbox, "no test meets `no`"),
+        (&at, "no test matches `small`"),
+        (&above, "no test covers an edge of `small`: 100.000001 USD"),
+        (&sandbox, "no test matches `no`"),
     ] {
         let found = said(&all.replace(left_out, ""));
         assert!(found.contains(expected) && found.lines().count() == 2, "{expected}\n{found}");

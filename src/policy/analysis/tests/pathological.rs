@@ -38,7 +38,7 @@ fn what_takes_more_than_the_budget_is_not_proved() {
     let policies = unread(&(puzzle(900, 160) + CLAIM));
     let Policies { rules, invariants, .. } = &policies;
     assert_eq!(prove(rules, invariants, &known(), STEPS)[0].1, Proof::Unproved);
-    let told = told(&unproved(rules, invariants, &known(), STEPS));
+    let told = findings_text(&unproved(rules, invariants, &known(), STEPS));
     assert!(told.starts_with("error: set.toml:") && told.contains("`i` is not proved"), "{told}");
     // Nor is `all` said to have no effect, though it may have none.
     let odd = super::oddities(&policies, &known(), STEPS);

@@ -1,14 +1,14 @@
 use super::prove::prove;
-use super::world::{Dice, World, is_told};
+use super::world::{AnalysisWorld, Dice, is_told};
 use super::*;
 use crate::base::ids::OperationId;
-use crate::policy::invariant::{Claim, Invariant};
+use crate::policy::invariant::{Invariant, InvariantClaim};
 use crate::policy::rules::Rules;
 
 /// Whether an invariant is about a request, by the rule that asks the same.
 fn about(invariant: &Invariant, claim: &str, words: &str) -> Rules {
     let effect = match (invariant.claim, invariant.effect) {
-        (Claim::Always, Effect::Allow) | (Claim::Never, Effect::Deny) => "allow",
+        (InvariantClaim::Always, Effect::Allow) | (InvariantClaim::Never, Effect::Deny) => "allow",
         _ => "deny",
     };
     set(&format!("{}{words}", rule("same", effect, claim))).rules
@@ -24,7 +24,7 @@ fn what_is_proved_of_small_worlds_is_so_of_every_request() {
     let mut counts = [0; 3];
     for seed in 0..60 {
         let mut dice = Dice::of(seed);
-        let world = World::random(&mut dice);
+        let world = AnalysisWorld::random(&mut dice);
         let rules = set(&world.set(&mut dice)).rules;
         let limits: Vec<&str> = rules.limits.iter().map(|limit| &*limit.id).collect();
         let requests = world.requests(&limits);
@@ -38,8 +38,8 @@ fn what_is_proved_of_small_worlds_is_so_of_every_request() {
             let invariant = unread(&files);
             let is_about = about(&invariant, &when, "");
             let is_forbidden = |found: Effect| match invariant.claim {
-                Claim::Never => found == invariant.effect,
-                Claim::Always => found != invariant.effect,
+                InvariantClaim::Never => found == invariant.effect,
+                InvariantClaim::Always => found != invariant.effect,
             };
             let may_deny = is_forbidden(Effect::Deny);
             let has_amount = catalog().operation(&OperationId::new(world.operation)).unwrap().has_amount();

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::base::ids::{Environment, OperationId};
 use crate::base::pointer::Pointer;
-use crate::commit::StoreTime;
-use crate::policy::asked::Field;
+use crate::ledger::StoreTime;
+use crate::policy::request::Field;
 
 pub const U1: &str = "9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11";
 const U2: &str = "11111111-2f53-4a5e-9a52-6a1c0f7d4e11";
@@ -41,15 +41,15 @@ impl Dice {
     }
 }
 
-type Change = Box<dyn Fn(&mut Payment)>;
+type WorldChange = Box<dyn Fn(&mut Payment)>;
 
 /// One thing that rules ask about: how they may, and every way in which requests may be.
 struct Dimension {
     asked: Vec<String>,
-    ways: Vec<Change>,
+    ways: Vec<WorldChange>,
 }
 
-fn change(change: impl Fn(&mut Payment) + 'static) -> Change {
+fn change(change: impl Fn(&mut Payment) + 'static) -> WorldChange {
     Box::new(change)
 }
 
@@ -295,7 +295,7 @@ fn path_users() -> Dimension {
 }
 
 /// A request that says as little as can be.
-fn plain(operation: &str) -> Payment {
+fn bare_payment(operation: &str) -> Payment {
     let operation = catalog().operation(&OperationId::new(operation)).unwrap();
     let sides = match operation.has_amount() {
         true => [vec![("amount", "100".to_owned()), ("currency", "usdc".to_owned())], Vec::new()],
@@ -309,7 +309,7 @@ fn plain(operation: &str) -> Payment {
         requester: None,
         roles: BTreeSet::new(),
         path_parameters: operation.template.parameters().map(|name| (name.to_owned(), "x".to_owned())).collect(),
-        now: StoreTime::of_micros(crate::policy::trial::USUAL_TIME),
+        now: StoreTime::of_micros(crate::policy::policy_test::USUAL_TIME),
         paid: BTreeMap::new(),
         full: BTreeSet::new(),
         sides,
@@ -320,13 +320,13 @@ fn plain(operation: &str) -> Payment {
 }
 
 /// What one small world is about.
-pub struct World {
+pub struct AnalysisWorld {
     pub operation: &'static str,
     dimensions: Vec<Dimension>,
 }
 
-impl World {
-    pub fn random(dice: &mut Dice) -> World {
+impl AnalysisWorld {
+    pub fn random(dice: &mut Dice) -> AnalysisWorld {
         let operation = *dice.one(&[SWAP, SWAP, SWAP, "createSettlementRule", "updateUser"]);
         let mut all = dimensions(operation);
         let mut dimensions: Vec<Dimension> = Vec::new();
@@ -336,7 +336,7 @@ impl World {
                 dimensions.push(taken);
             }
         }
-        World { operation, dimensions }
+        AnalysisWorld { operation, dimensions }
     }
 
     /// What a rule may ask.
@@ -381,10 +381,10 @@ impl World {
 
     /// Every request that could be told apart; with each limit full and not.
     pub fn requests(&self, limits: &[&str]) -> Vec<Payment> {
-        let mut all = vec![plain(self.operation)];
+        let mut all = vec![bare_payment(self.operation)];
         for dimension in &self.dimensions {
             let change = |payment: &Payment| {
-                let one = |way: &Change| {
+                let one = |way: &WorldChange| {
                     let mut payment = payment.clone();
                     way(&mut payment);
                     payment

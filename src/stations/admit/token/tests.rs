@@ -1,18 +1,23 @@
-use aws_lc_rs::rand::SystemRandom;
-use aws_lc_rs::rsa::KeySize;
-use aws_lc_rs::signature::{self, EcdsaKeyPair, Ed25519KeyPair, KeyPair, RsaKeyPair};
-use aws_lc_rs::{encoding::AsDer, hmac};
+use std::process::Command;
+use std::sync::LazyLock;
+
+use ring::hmac;
+use ring::rand::SystemRandom;
+use ring::signature::{self, EcdsaKeyPair, Ed25519KeyPair, KeyPair, RsaKeyPair};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject as _;
 use serde_json::json;
 
 use super::*;
 use crate::base::secret::Secret;
+use crate::stations::admit::KeyKind;
 
 const NOW: i64 = 1_800_000_000;
 const SECRET: &str = "a secret of sixty-four bytes, long enough for every hash there is!";
 
 /// A key pair of an issuer: what signs, and what the set shows.
-enum Signer {
-    Rsa(RsaKeyPair),
+enum TestSigner {
+    Rsa(&'static RsaKeyPair),
     Curve(EcdsaKeyPair, &'static str),
     Ed(Ed25519KeyPair),
     Shared,
@@ -22,39 +27,49 @@ fn encoded(bytes: impl AsRef<[u8]>) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-impl Signer {
-    fn rsa(size: KeySize) -> Signer {
-        Signer::Rsa(RsaKeyPair::generate(size).unwrap())
+impl TestSigner {
+    /// One pair for the whole process, made by `openssl`: ring makes none.
+    fn rsa() -> TestSigner {
+        static PAIR: LazyLock<RsaKeyPair> = LazyLock::new(|| {
+            let bits = "rsa_keygen_bits:2048";
+            let mut openssl = Command::new("openssl");
+            let made = openssl.args(["genpkey", "-quiet", "-algorithm", "RSA", "-pkeyopt", bits]).output().unwrap();
+            RsaKeyPair::from_pkcs8(PrivateKeyDer::from_pem_slice(&made.stdout).unwrap().secret_der()).unwrap()
+        });
+        TestSigner::Rsa(&PAIR)
     }
 
-    fn curve(algorithm: &'static signature::EcdsaSigningAlgorithm, name: &'static str) -> Signer {
-        Signer::Curve(EcdsaKeyPair::generate(algorithm).unwrap(), name)
+    fn curve(algorithm: &'static signature::EcdsaSigningAlgorithm, name: &'static str) -> TestSigner {
+        let random = SystemRandom::new();
+        let made = EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
+        TestSigner::Curve(EcdsaKeyPair::from_pkcs8(algorithm, made.as_ref(), &random).unwrap(), name)
     }
 
-    fn ed() -> Signer {
-        Signer::Ed(Ed25519KeyPair::generate().unwrap())
+    fn ed() -> TestSigner {
+        let made = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
+        TestSigner::Ed(Ed25519KeyPair::from_pkcs8(made.as_ref()).unwrap())
     }
 
     fn jwk(&self, id: &str) -> Value {
         match self {
-            Signer::Rsa(pair) => {
-                let (n, e) = modulus_and_exponent(pair.public_key().as_ref());
+            TestSigner::Rsa(pair) => {
+                let signature::RsaPublicKeyComponents::<Vec<u8>> { n, e } = pair.public().into();
                 json!({"kty": "RSA", "kid": id, "use": "sig", "n": encoded(n), "e": encoded(e)})
             }
-            Signer::Curve(pair, name) => {
+            TestSigner::Curve(pair, name) => {
                 let point = &pair.public_key().as_ref()[1..];
                 let (x, y) = point.split_at(point.len() / 2);
                 json!({"kty": "EC", "crv": name, "kid": id, "x": encoded(x), "y": encoded(y)})
             }
-            Signer::Ed(pair) => json!({"kty": "OKP", "crv": "Ed25519", "kid": id, "x": encoded(pair.public_key())}),
-            Signer::Shared => json!({"kty": "oct", "kid": id, "k": encoded(SECRET)}),
+            TestSigner::Ed(pair) => json!({"kty": "OKP", "crv": "Ed25519", "kid": id, "x": encoded(pair.public_key())}),
+            TestSigner::Shared => json!({"kty": "oct", "kid": id, "k": encoded(SECRET)}),
         }
     }
 
     fn sign(&self, algorithm: Algorithm, message: &[u8]) -> Vec<u8> {
         let random = SystemRandom::new();
         match self {
-            Signer::Rsa(pair) => {
+            TestSigner::Rsa(pair) => {
                 let padding: &dyn signature::RsaEncoding = match algorithm {
                     Algorithm::Rs256 => &signature::RSA_PKCS1_SHA256,
                     Algorithm::Rs384 => &signature::RSA_PKCS1_SHA384,
@@ -63,34 +78,18 @@ impl Signer {
                     Algorithm::Ps384 => &signature::RSA_PSS_SHA384,
                     _ => &signature::RSA_PSS_SHA512,
                 };
-                let mut made = vec![0; pair.public_modulus_len()];
+                let mut made = vec![0; pair.public().modulus_len()];
                 pair.sign(padding, &random, message, &mut made).unwrap();
                 made
             }
-            Signer::Curve(pair, _) => pair.sign(&random, message).unwrap().as_ref().to_vec(),
-            Signer::Ed(pair) => pair.sign(message).as_ref().to_vec(),
-            Signer::Shared => {
+            TestSigner::Curve(pair, _) => pair.sign(&random, message).unwrap().as_ref().to_vec(),
+            TestSigner::Ed(pair) => pair.sign(message).as_ref().to_vec(),
+            TestSigner::Shared => {
                 let key = hmac::Key::new(algorithm.hmac().unwrap(), SECRET.as_bytes());
                 hmac::sign(&key, message).as_ref().to_vec()
             }
         }
     }
-}
-
-/// From the DER of an RSA public key: a sequence of two integers.
-fn modulus_and_exponent(der: &[u8]) -> (Vec<u8>, Vec<u8>) {
-    fn element(der: &[u8]) -> (&[u8], &[u8]) {
-        let long = usize::from(der[1] & 0x7f);
-        let (start, length) = match der[1] {
-            short @ ..0x80 => (2, usize::from(short)),
-            _ => (2 + long, der[2..2 + long].iter().fold(0, |n, b| n << 8 | usize::from(*b))),
-        };
-        der[start..].split_at(length)
-    }
-    let (sequence, _) = element(der);
-    let (modulus, rest) = element(sequence);
-    let (exponent, _) = element(rest);
-    (modulus.strip_prefix(&[0]).unwrap_or(modulus).to_vec(), exponent.to_vec())
 }
 
 fn claims() -> Value {
@@ -104,7 +103,7 @@ fn with(change: impl FnOnce(&mut Value)) -> Value {
     changed
 }
 
-fn token(signer: &Signer, algorithm: Algorithm, header: &Value, claims: &Value) -> String {
+fn token(signer: &TestSigner, algorithm: Algorithm, header: &Value, claims: &Value) -> String {
     let signed = format!("{}.{}", encoded(header.to_string()), encoded(claims.to_string()));
     let signature = encoded(signer.sign(algorithm, signed.as_bytes()));
     format!("{signed}.{signature}")
@@ -126,10 +125,10 @@ fn rules(algorithms: &[Algorithm]) -> IssuerRules {
     }
 }
 
-fn trusting(signer: &Signer, algorithms: &[Algorithm]) -> Vec<Trusted> {
+fn trusting(signer: &TestSigner, algorithms: &[Algorithm]) -> Vec<Trusted> {
     let set = json!({"keys": [signer.jwk("k-1")]}).to_string();
     let keys = match signer {
-        Signer::Shared => KeySet::shared(&Secret::new(SECRET.into())),
+        TestSigner::Shared => KeySet::shared(&Secret::new(SECRET.into())),
         _ => KeySet::from_jwks(set.as_bytes()).unwrap(),
     };
     vec![Trusted { rules: rules(algorithms), keys: Some(Arc::new(keys)) }]
@@ -138,16 +137,14 @@ fn trusting(signer: &Signer, algorithms: &[Algorithm]) -> Vec<Trusted> {
 #[test]
 fn good_tokens_of_every_algorithm_are_believed() {
     use Algorithm as A;
-    let rsa = Signer::rsa(KeySize::Rsa2048);
-    let p256 = Signer::curve(&signature::ECDSA_P256_SHA256_FIXED_SIGNING, "P-256");
-    let p384 = Signer::curve(&signature::ECDSA_P384_SHA384_FIXED_SIGNING, "P-384");
-    let p521 = Signer::curve(&signature::ECDSA_P521_SHA512_FIXED_SIGNING, "P-521");
-    let (ed, shared) = (Signer::ed(), Signer::Shared);
-    let rows: [(&Signer, &[A]); 6] = [
+    let rsa = TestSigner::rsa();
+    let p256 = TestSigner::curve(&signature::ECDSA_P256_SHA256_FIXED_SIGNING, "P-256");
+    let p384 = TestSigner::curve(&signature::ECDSA_P384_SHA384_FIXED_SIGNING, "P-384");
+    let (ed, shared) = (TestSigner::ed(), TestSigner::Shared);
+    let rows: [(&TestSigner, &[A]); 5] = [
         (&rsa, &[A::Rs256, A::Rs384, A::Rs512, A::Ps256, A::Ps384, A::Ps512]),
         (&p256, &[A::Es256]),
         (&p384, &[A::Es384]),
-        (&p521, &[A::Es512]),
         (&ed, &[A::EdDsa]),
         (&shared, &[A::Hs256, A::Hs384, A::Hs512]),
     ];
@@ -166,31 +163,67 @@ fn good_tokens_of_every_algorithm_are_believed() {
             }
         }
     }
-    assert_eq!(tried, 26);
+    assert_eq!(tried, 24);
+}
+
+fn pem(der: &[u8]) -> String {
+    let standard = base64::engine::general_purpose::STANDARD.encode(der);
+    format!("-----BEGIN PUBLIC KEY-----\n{standard}\n-----END PUBLIC KEY-----\n")
+}
+
+/// An element of DER.
+fn element(tag: u8, content: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(content.len()).unwrap().to_be_bytes();
+    match length {
+        [0, short @ ..0x80] => [&[tag, short], content].concat(),
+        [0, long] => [&[tag, 0x81, long], content].concat(),
+        [high, low] => [&[tag, 0x82, high, low], content].concat(),
+    }
 }
 
 #[test]
 fn a_public_key_in_pem_is_a_key() {
-    let pair = EcdsaKeyPair::generate(&signature::ECDSA_P256_SHA256_FIXED_SIGNING).unwrap();
-    let der: aws_lc_rs::encoding::PublicKeyX509Der<'_> = pair.public_key().as_der().unwrap();
-    let standard = base64::engine::general_purpose::STANDARD.encode(der.as_ref());
-    let pem = format!("-----BEGIN PUBLIC KEY-----\n{standard}\n-----END PUBLIC KEY-----\n");
-    let keys = KeySet::from_pem(pem.as_bytes()).unwrap();
-    let trusted = [Trusted { rules: rules(&[Algorithm::Es256]), keys: Some(Arc::new(keys)) }];
-    let signer = Signer::Curve(pair, "P-256");
-    let text = token(&signer, Algorithm::Es256, &json!({"alg": "ES256"}), &claims());
-    assert!(believe(&text, &trusted, NOW).is_ok());
-    // The public key as a shared secret: the confusion of algorithms.
-    let confused = token(&Signer::Shared, Algorithm::Hs256, &json!({"alg": "HS256"}), &claims());
-    assert_eq!(believe(&confused, &trusted, NOW).err(), Some(TokenFault::Algorithm));
+    let rsa_id = [0x06, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 1, 1, 0x05, 0];
+    let ec_id = |curve: &[u8]| [&[0x06, 7, 0x2a, 0x86, 0x48, 0xce, 0x3d, 2, 1, 0x06], curve].concat();
+    let p256_id = ec_id(&[8, 0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7]);
+    let p384_id = ec_id(&[5, 0x2b, 0x81, 0x04, 0, 0x22]);
+    let ed_id = [0x06, 3, 0x2b, 0x65, 0x70];
+    let p256 = TestSigner::curve(&signature::ECDSA_P256_SHA256_FIXED_SIGNING, "P-256");
+    let p384 = TestSigner::curve(&signature::ECDSA_P384_SHA384_FIXED_SIGNING, "P-384");
+    let rows: [(TestSigner, &[u8], Algorithm, Algorithm); 4] = [
+        (TestSigner::rsa(), &rsa_id, Algorithm::Rs256, Algorithm::Es256),
+        (p256, &p256_id, Algorithm::Es256, Algorithm::Es384),
+        (p384, &p384_id, Algorithm::Es384, Algorithm::Es256),
+        (TestSigner::ed(), &ed_id, Algorithm::EdDsa, Algorithm::Rs256),
+    ];
+    for (signer, id, algorithm, other) in rows {
+        let public = match &signer {
+            TestSigner::Rsa(pair) => pair.public().as_ref().to_vec(),
+            TestSigner::Curve(pair, _) => pair.public_key().as_ref().to_vec(),
+            TestSigner::Ed(pair) => pair.public_key().as_ref().to_vec(),
+            TestSigner::Shared => panic!("no shared secret is public"),
+        };
+        let bits = element(0x03, &[&[0], public.as_slice()].concat());
+        let der = element(0x30, &[element(0x30, id), bits].concat());
+        assert_eq!(KeyKind::of_public_key(&der), Some(algorithm.kind()));
+        assert_eq!(KeyKind::of_public_key(&[&der, &[0][..]].concat()), None);
+        let keys = Arc::new(KeySet::from_pem(pem(&der).as_bytes()).unwrap());
+        let trusted = |algorithm| [Trusted { rules: rules(&[algorithm]), keys: Some(keys.clone()) }];
+        let text = token(&signer, algorithm, &json!({"alg": algorithm.as_str()}), &claims());
+        assert!(believe(&text, &trusted(algorithm), NOW).is_ok(), "{algorithm:?}");
+        assert!(believe(&text, &trusted(other), NOW).is_err(), "{algorithm:?}");
+        // The public key as a shared secret: the confusion of algorithms.
+        let confused = token(&TestSigner::Shared, Algorithm::Hs256, &json!({"alg": "HS256"}), &claims());
+        assert_eq!(believe(&confused, &trusted(algorithm), NOW).err(), Some(TokenFault::Algorithm));
+    }
 }
 
 /// Each is wrong in one way, and none is believed.
 #[test]
 fn attacks_are_not_believed() {
     use TokenFault as F;
-    let signer = Signer::curve(&signature::ECDSA_P256_SHA256_FIXED_SIGNING, "P-256");
-    let stranger = Signer::curve(&signature::ECDSA_P256_SHA256_FIXED_SIGNING, "P-256");
+    let signer = TestSigner::curve(&signature::ECDSA_P256_SHA256_FIXED_SIGNING, "P-256");
+    let stranger = TestSigner::curve(&signature::ECDSA_P256_SHA256_FIXED_SIGNING, "P-256");
     let trusted = trusting(&signer, &[Algorithm::Es256]);
     let plain = json!({"alg": "ES256", "kid": "k-1"});
     let good = token(&signer, Algorithm::Es256, &plain, &claims());
@@ -335,7 +368,7 @@ fn attacks_are_not_believed() {
 
 #[test]
 fn an_issuer_speaks_for_itself_alone() {
-    let (one, other) = (Signer::ed(), Signer::ed());
+    let (one, other) = (TestSigner::ed(), TestSigner::ed());
     let mut trusted = trusting(&one, &[Algorithm::EdDsa]);
     let mut second = trusting(&other, &[Algorithm::EdDsa]).remove(0);
     second.rules.issuer = "https://second.example".into();
@@ -352,11 +385,11 @@ fn an_issuer_speaks_for_itself_alone() {
 fn sets_of_keys_are_read_strictly() {
     use crate::stations::admit::KeyFault;
     let fault = |set: Value| KeySet::from_jwks(set.to_string().as_bytes()).err();
-    let rsa = Signer::rsa(KeySize::Rsa2048);
-    assert_eq!(fault(json!({"keys": [rsa.jwk("a"), Signer::ed().jwk("b"), {"kty": "new"}]})), None);
-    assert_eq!(fault(json!({"keys": [rsa.jwk("a"), Signer::ed().jwk("a")]})), Some(KeyFault::SameId));
+    let rsa = TestSigner::rsa();
+    assert_eq!(fault(json!({"keys": [rsa.jwk("a"), TestSigner::ed().jwk("b"), {"kty": "new"}]})), None);
+    assert_eq!(fault(json!({"keys": [rsa.jwk("a"), TestSigner::ed().jwk("a")]})), Some(KeyFault::SameId));
     assert_eq!(fault(json!({"keys": []})), Some(KeyFault::NoneUsable));
-    assert_eq!(fault(json!({"keys": [Signer::Shared.jwk("a")]})), Some(KeyFault::NoneUsable));
+    assert_eq!(fault(json!({"keys": [TestSigner::Shared.jwk("a")]})), Some(KeyFault::NoneUsable));
     assert_eq!(
         fault(json!({"keys": [{"kty": "RSA", "n": encoded([1_u8; 128]), "e": "AQAB"}]})),
         Some(KeyFault::NoneUsable)

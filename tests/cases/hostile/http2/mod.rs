@@ -258,7 +258,7 @@ fn streams_at_one_time_and_requests_in_all_are_bounded() {
     let gate =
         with_tls(Setup::of(&upstream)).limit("streams_per_connection", 2).limit("requests_per_connection", 5).start();
     let go = crate::support::shared::Signal::new();
-    upstream.next(Act::json(200, "{}").after(&go)).next(Act::json(200, "{}").after(&go));
+    upstream.next(Act::done(200).after(&go)).next(Act::done(200).after(&go));
     let mut two = Two::connect(&gate);
     two.ask(1, &read()).ask(3, &read());
     upstream.wait_for(1);

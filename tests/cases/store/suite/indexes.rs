@@ -1,8 +1,7 @@
 //! Indexes that are ordered by time.
 
 use sluice::base::ids::Environment;
-use sluice::commit::{Commit, Found, Index, Step};
-use sluice::ports::Part;
+use sluice::ledger::{Commit, ConflictCause, Index, IndexPart, Step};
 
 use super::super::asked::*;
 use super::super::{BEGIN, Subject};
@@ -47,7 +46,7 @@ pub async fn membership_guards(subject: &Subject) {
     let store = &*subject.store;
     let member = |name: &str| Step::Member { index: Index::Frozen, member: name.to_owned() };
     let not_member = |name: &str| Step::NotMember { index: Index::Frozen, member: name.to_owned() };
-    let found = || vec![(0, Found::Membership)];
+    let found = || vec![(0, ConflictCause::Membership)];
     does(store, vec![add(Index::Frozen, "all", secs(9)), not_member("all")]).await;
     let due = subject.store.due(ENVIRONMENT, Index::Frozen, None, 9).await.unwrap();
     for (environment, index, name, is_due) in [
@@ -78,7 +77,7 @@ pub async fn a_part_of_an_index(subject: &Subject) {
     for (backwards, all) in [(false, forward), (true, back)] {
         let part = async |behind: Option<(i64, &str)>, count: usize| {
             let behind = behind.map(|(after, member)| (at(BEGIN + after), member.to_owned()));
-            let found = store.part(ENVIRONMENT, Index::Sending, Part { backwards, behind, count }).await.unwrap();
+            let found = store.part(ENVIRONMENT, Index::Sending, IndexPart { backwards, behind, count }).await.unwrap();
             found.into_iter().map(|(due, member)| (due.as_micros() - BEGIN, member)).collect::<Vec<_>>()
         };
         let told = |part: &[(i64, &str)]| part.iter().map(|(at, name)| (*at, (*name).to_owned())).collect::<Vec<_>>();

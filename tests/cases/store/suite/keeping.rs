@@ -1,6 +1,6 @@
 //! How long records are kept.
 
-use sluice::commit::{Content, Found, Record, Step};
+use sluice::ledger::{ConflictCause, Content, Record, Step};
 
 use super::super::Subject;
 use super::super::asked::*;
@@ -12,16 +12,16 @@ async fn seen(subject: &Subject, name: &str) -> Option<Record> {
 pub async fn whole_then_spent_then_gone(subject: &Subject) {
     let store = &*subject.store;
     let made = does(store, vec![create_for("a", secs(10), secs(20))]).await;
-    let version = || Step::Version { key: claim("a"), version: made.number };
+    let version = || Step::Version { key: claim("a"), version: made.number() };
     subject.clock.advance(secs(10) - micros(1));
     assert_eq!(whole(seen(subject, "a").await.unwrap()).unwrap(), "value");
     does(store, vec![version()]).await;
 
     subject.clock.advance(micros(1));
-    let spent = Record { version: made.number, at: made.at, content: Content::Spent };
+    let spent = Record { version: made.number(), at: made.at(), content: Content::Spent };
     assert_eq!(seen(subject, "a").await, Some(spent.clone()));
-    let found = || vec![(0, Found::Record(spent.clone()))];
-    for step in [version(), replace("a", made.number, "two"), delete("a", made.number), create("a", "two")] {
+    let found = || vec![(0, ConflictCause::Record(spent.clone()))];
+    for step in [version(), replace("a", made.number(), "two"), delete("a", made.number()), create("a", "two")] {
         assert_eq!(stands(store, vec![step]).await, found());
     }
     assert_eq!(stands(store, vec![Step::Absent(claim("a"))]).await, found());
@@ -30,7 +30,7 @@ pub async fn whole_then_spent_then_gone(subject: &Subject) {
     assert_eq!(seen(subject, "a").await, Some(spent.clone()));
     subject.clock.advance(micros(1));
     assert_eq!(seen(subject, "a").await, None);
-    assert_eq!(stands(store, vec![version()]).await, [(0, Found::Nothing)]);
+    assert_eq!(stands(store, vec![version()]).await, [(0, ConflictCause::Nothing)]);
     does(store, vec![Step::Absent(claim("a"))]).await;
 }
 
@@ -63,7 +63,7 @@ pub async fn a_name_is_free_again_when_it_is_gone(subject: &Subject) {
         if swept {
             assert_eq!(store.sweep().await.unwrap(), 1);
         }
-        let again = does(store, vec![create("a", "new")]).await.number;
+        let again = does(store, vec![create("a", "new")]).await.number();
         // What the old one was to become does not happen to the new one.
         subject.clock.advance(secs(100));
         assert_eq!(store.sweep().await.unwrap(), 0);
@@ -71,7 +71,7 @@ pub async fn a_name_is_free_again_when_it_is_gone(subject: &Subject) {
         does(store, vec![delete("a", again)]).await;
     }
     // A shorter time that became a longer one.
-    let short = does(store, vec![create_for("a", secs(1), secs(1))]).await.number;
+    let short = does(store, vec![create_for("a", secs(1), secs(1))]).await.number();
     does(store, vec![replace("a", short, "kept")]).await;
     subject.clock.advance(secs(100));
     assert_eq!(store.sweep().await.unwrap(), 0);

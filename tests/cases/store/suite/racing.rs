@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use sluice::commit::{CommitError, Committed, Step};
+use sluice::ledger::{CommitError, Receipt, Step};
 use tokio::task::JoinSet;
 
 use super::super::Subject;
 use super::super::asked::*;
 
 /// What became of commits that were all asked for at once.
-async fn race(subject: &Subject, commits: Vec<Vec<Step>>) -> Vec<Result<Committed, CommitError>> {
+async fn race(subject: &Subject, commits: Vec<Vec<Step>>) -> Vec<Result<Receipt, CommitError>> {
     let mut tasks = JoinSet::new();
     for steps in commits {
         let store = Arc::clone(&subject.store);
@@ -27,18 +27,18 @@ pub async fn one_creator_wins(subject: &Subject) {
         let winners: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.as_ref().ok()).collect();
         assert_eq!(winners.len(), 1, "{outcomes:?}");
         let record = subject.store.read(&claim(&name)).await.unwrap().0.unwrap();
-        assert_eq!(record.version, winners[0].number);
+        assert_eq!(record.version, winners[0].number());
         for outcome in &outcomes {
             if let Err(error) = outcome {
-                let CommitError::Stood { obstacles, .. } = error else { panic!("{error:?}") };
-                assert_eq!(obstacles[0].found, sluice::commit::Found::Record(record.clone()));
+                let CommitError::Rejected { conflicts, .. } = error else { panic!("{error:?}") };
+                assert_eq!(conflicts[0].found, sluice::ledger::ConflictCause::Record(record.clone()));
             }
         }
     }
 }
 
 pub async fn one_replacer_wins(subject: &Subject) {
-    let version = does(&*subject.store, vec![create("a", "one")]).await.number;
+    let version = does(&*subject.store, vec![create("a", "one")]).await.number();
     let commits = (0..16).map(|who| vec![replace("a", version, &who.to_string())]).collect();
     assert_eq!(race(subject, commits).await.iter().filter(|outcome| outcome.is_ok()).count(), 1);
 }
@@ -48,11 +48,11 @@ pub async fn numbers_have_no_gap(subject: &Subject) {
     // Every third of them is refused.
     let of = |at: u32| if at.is_multiple_of(3) { "taken".to_owned() } else { format!("free-{at}") };
     let outcomes = race(subject, (0..300).map(|at| vec![create(&of(at), "one")]).collect()).await;
-    let done: Vec<Committed> = outcomes.into_iter().filter_map(Result::ok).collect();
+    let done: Vec<Receipt> = outcomes.into_iter().filter_map(Result::ok).collect();
     assert_eq!(done.len(), 200);
-    let numbers: BTreeSet<u64> = done.iter().map(|one| one.number.as_u64()).collect();
+    let numbers: BTreeSet<u64> = done.iter().map(|one| one.number().as_u64()).collect();
     assert_eq!(numbers, (2..=201).collect());
-    let entries = subject.store.outbox(ENVIRONMENT, &node(), 1_000).await.unwrap();
+    let entries = outbox(&*subject.store).await;
     let kept: Vec<u64> = entries.iter().map(|entry| entry.number.as_u64()).collect();
     assert_eq!(kept, (1..=201).collect::<Vec<_>>());
 }

@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 use sluice::base::ids::Environment;
-use sluice::commit::{Commit, CommitError, Content, Found, Index, Keep, Kind, Number, RecordKey, Step, StoreFault};
+use sluice::ledger::{
+    Commit, CommitError, ConflictCause, Content, Index, Keep, Kind, Number, RecordKey, Step, StoreFault,
+};
 
 use super::super::Subject;
 use super::super::asked::*;
@@ -13,17 +15,17 @@ pub async fn create_read_replace_delete(subject: &Subject) {
     let created = does(store, vec![create("a", "one")]).await;
     let (record, now) = store.read(&claim("a")).await.unwrap();
     let record = record.unwrap();
-    assert_eq!((record.version, record.at, now), (created.number, created.at, created.at));
+    assert_eq!((record.version, record.at, now), (created.number(), created.at(), created.at()));
     assert_eq!(record.content, Content::Whole(bytes("one")));
 
     subject.clock.advance(secs(1));
-    let replaced = does(store, vec![replace("a", created.number, "two")]).await;
+    let replaced = does(store, vec![replace("a", created.number(), "two")]).await;
     let record = store.read(&claim("a")).await.unwrap().0.unwrap();
-    assert_eq!((record.version, record.at), (replaced.number, replaced.at));
-    assert_eq!(replaced.at.since(created.at), secs(1));
+    assert_eq!((record.version, record.at), (replaced.number(), replaced.at()));
+    assert_eq!(replaced.at().since(created.at()), secs(1));
     assert_eq!(whole(record).unwrap(), "two");
 
-    does(store, vec![delete("a", replaced.number)]).await;
+    does(store, vec![delete("a", replaced.number())]).await;
     assert_eq!(store.read(&claim("a")).await.unwrap().0, None);
     does(store, vec![create("a", "again")]).await;
     assert_eq!(value(store, "a").await.unwrap(), "again");
@@ -33,10 +35,10 @@ pub async fn absent_and_version(subject: &Subject) {
     let store = &*subject.store;
     let version = |name: &str, version| Step::Version { key: claim(name), version };
     let absent = |name: &str| Step::Absent(claim(name));
-    let first = does(store, vec![absent("a"), create("a", "one")]).await.number;
+    let first = does(store, vec![absent("a"), create("a", "one")]).await.number();
     let record = store.read(&claim("a")).await.unwrap().0.unwrap();
-    let found = || vec![(0, Found::Record(record.clone()))];
-    let nothing = || vec![(0, Found::Nothing)];
+    let found = || vec![(0, ConflictCause::Record(record.clone()))];
+    let nothing = || vec![(0, ConflictCause::Nothing)];
     let other = Number::new(first.as_u64() + 1);
 
     does(store, vec![version("a", first), absent("b")]).await;
@@ -53,7 +55,7 @@ pub async fn absent_and_version(subject: &Subject) {
 pub async fn nothing_is_written_where_a_guard_fails(subject: &Subject) {
     let store = &*subject.store;
     let span = rolling(secs(60), 1);
-    let first = does(store, vec![create("a", "one"), create("old", "one")]).await.number;
+    let first = does(store, vec![create("a", "one"), create("old", "one")]).await.number();
     let steps = vec![
         create("b", "one"),
         delete("old", first),
@@ -66,9 +68,9 @@ pub async fn nothing_is_written_where_a_guard_fails(subject: &Subject) {
     assert_eq!(value(store, "old").await.unwrap(), "one");
     assert_eq!(store.due(ENVIRONMENT, Index::Sending, None, 9).await.unwrap(), []);
     assert_eq!(used(store, span).await, 0);
-    assert_eq!(store.outbox(ENVIRONMENT, &node(), 9).await.unwrap().len(), 1);
+    assert_eq!(outbox(store).await.len(), 1);
     // No number was taken either.
-    assert_eq!(does(store, vec![]).await.number.as_u64(), first.as_u64() + 1);
+    assert_eq!(does(store, vec![]).await.number().as_u64(), first.as_u64() + 1);
 }
 
 pub async fn every_obstacle_is_told_in_order(subject: &Subject) {
@@ -87,19 +89,19 @@ pub async fn every_obstacle_is_told_in_order(subject: &Subject) {
         Step::After(now.plus(micros(1))),
         Step::Member { index: Index::Sending, member: "all".to_owned() },
     ];
-    let Err(CommitError::Stood { at, obstacles }) = store.commit(commit(steps)).await else { panic!("it was done") };
+    let Err(CommitError::Rejected { at, conflicts }) = store.commit(commit(steps)).await else { panic!("it was done") };
     assert_eq!(at, now);
     let expected = [
-        (0, Found::Time),
-        (1, Found::Record(record)),
-        (3, Found::Membership),
-        (4, Found::Used(7)),
-        (5, Found::Nothing),
-        (6, Found::Time),
-        (7, Found::Membership),
+        (0, ConflictCause::Time),
+        (1, ConflictCause::Record(record)),
+        (3, ConflictCause::Membership),
+        (4, ConflictCause::Used(7)),
+        (5, ConflictCause::Nothing),
+        (6, ConflictCause::Time),
+        (7, ConflictCause::Membership),
     ];
-    let obstacles: Vec<_> = obstacles.into_iter().map(|obstacle| (obstacle.step, obstacle.found)).collect();
-    assert_eq!(obstacles, expected);
+    let conflicts: Vec<_> = conflicts.into_iter().map(|conflict| (conflict.step, conflict.found)).collect();
+    assert_eq!(conflicts, expected);
 }
 
 pub async fn environments_and_kinds_are_apart(subject: &Subject) {
@@ -118,14 +120,14 @@ pub async fn environments_and_kinds_are_apart(subject: &Subject) {
     let kinds = Kind::ALL.len() as u64;
     for environment in Environment::ALL {
         let committed = store.commit(Commit { environment, ..commit(vec![]) }).await.unwrap();
-        assert_eq!(committed.number.as_u64(), kinds + 1);
+        assert_eq!(committed.number().as_u64(), kinds + 1);
     }
 }
 
 pub async fn two_writes_in_one_place_are_refused(subject: &Subject) {
     let store = &*subject.store;
     let span = rolling(secs(60), 1);
-    let first = does(store, vec![create("a", "one"), reserve(span, "h", 1, 9)]).await.number;
+    let first = does(store, vec![create("a", "one"), reserve(span, "h", 1, 9)]).await.number();
     let twice = [
         vec![create("b", "one"), create("b", "two")],
         vec![replace("a", first, "two"), delete("a", first)],
@@ -137,7 +139,7 @@ pub async fn two_writes_in_one_place_are_refused(subject: &Subject) {
         let refused = store.commit(commit(steps)).await;
         assert!(matches!(refused, Err(CommitError::Fault(StoreFault::Broken(_)))), "{refused:?}");
     }
-    assert_eq!(does(store, vec![]).await.number.as_u64(), first.as_u64() + 1);
+    assert_eq!(does(store, vec![]).await.number().as_u64(), first.as_u64() + 1);
     // A guard beside a write of the same record is none.
     does(store, vec![Step::Absent(claim("b")), create("b", "one")]).await;
 }
@@ -168,7 +170,7 @@ pub async fn any_name_and_any_value_is_kept(subject: &Subject) {
             None => Step::Create { key, value, keep },
             Some(version) => Step::Replace { key, version: *version, value, keep },
         };
-        versions.insert(*name, does(store, vec![step]).await.number);
+        versions.insert(*name, does(store, vec![step]).await.number());
     }
     for name in names {
         assert_eq!(value(store, name).await.unwrap(), "{}");

@@ -3,23 +3,23 @@
 use std::time::Duration;
 
 use sluice::base::ids::Environment;
-use sluice::commit::{Commit, CommitError, Found, MAX_UNITS, Span, Step, StoreFault, WindowKey};
+use sluice::ledger::{Commit, CommitError, ConflictCause, MAX_UNITS, Step, StoreFault, WindowKey, WindowSpan};
 
 use super::super::asked::*;
 use super::super::{BEGIN, Subject};
 
 pub async fn a_fixed_span_ends(subject: &Subject) {
     let store = &*subject.store;
-    let day = |from: i64, to: i64| Span::Fixed { from: at(BEGIN + from), to: at(BEGIN + to) };
+    let day = |from: i64, to: i64| WindowSpan::Fixed { from: at(BEGIN + from), to: at(BEGIN + to) };
     let (first, second) = (day(0, 10), day(10, 20));
     does(store, vec![reserve(first, "a", 6, 10)]).await;
-    assert_eq!(stands(store, vec![reserve(second, "b", 1, 10)]).await, [(0, Found::Time)]);
+    assert_eq!(stands(store, vec![reserve(second, "b", 1, 10)]).await, [(0, ConflictCause::Time)]);
     subject.clock.advance(micros(9));
     does(store, vec![reserve(first, "b", 4, 10)]).await;
     assert_eq!((used(store, first).await, used(store, second).await), (10, 0));
     subject.clock.advance(micros(1));
-    assert_eq!(stands(store, vec![reserve(first, "c", 0, 10)]).await, [(0, Found::Time)]);
-    assert_eq!(stands(store, vec![force(first, "c", 1)]).await, [(0, Found::Time)]);
+    assert_eq!(stands(store, vec![reserve(first, "c", 0, 10)]).await, [(0, ConflictCause::Time)]);
+    assert_eq!(stands(store, vec![force(first, "c", 1)]).await, [(0, ConflictCause::Time)]);
     does(store, vec![reserve(second, "c", 10, 10)]).await;
     assert_eq!(used(store, second).await, 10);
 }
@@ -36,7 +36,7 @@ pub async fn a_rolling_window_forgets_whole_buckets(subject: &Subject) {
     // In the bucket of 30 the window begins somewhere in the bucket of 0, which counts whole.
     subject.clock.set(BEGIN + 39);
     assert_eq!(used(store, span).await, 11);
-    assert_eq!(stands(store, vec![reserve(span, "c", 90, 100)]).await, [(0, Found::Used(11))]);
+    assert_eq!(stands(store, vec![reserve(span, "c", 90, 100)]).await, [(0, ConflictCause::Used(11))]);
     subject.clock.set(BEGIN + 40);
     assert_eq!(used(store, span).await, 0);
     does(store, vec![reserve(span, "c", 100, 100)]).await;
@@ -46,11 +46,11 @@ pub async fn max_is_exact(subject: &Subject) {
     let store = &*subject.store;
     let span = rolling(secs(60), 60);
     does(store, vec![reserve(span, "a", 3, 10)]).await;
-    assert_eq!(stands(store, vec![reserve(span, "b", 8, 10)]).await, [(0, Found::Used(3))]);
+    assert_eq!(stands(store, vec![reserve(span, "b", 8, 10)]).await, [(0, ConflictCause::Used(3))]);
     does(store, vec![reserve(span, "b", 7, 10)]).await;
-    assert_eq!(stands(store, vec![reserve(span, "c", 1, 10)]).await, [(0, Found::Used(10))]);
+    assert_eq!(stands(store, vec![reserve(span, "c", 1, 10)]).await, [(0, ConflictCause::Used(10))]);
     does(store, vec![reserve(span, "c", 0, 10)]).await;
-    assert_eq!(stands(store, vec![reserve(span, "d", 0, 9)]).await, [(0, Found::Used(10))]);
+    assert_eq!(stands(store, vec![reserve(span, "d", 0, 9)]).await, [(0, ConflictCause::Used(10))]);
 }
 
 pub async fn force_passes_the_limit(subject: &Subject) {
@@ -59,9 +59,28 @@ pub async fn force_passes_the_limit(subject: &Subject) {
     does(store, vec![reserve(span, "a", 10, 10)]).await;
     does(store, vec![force(span, "b", 5)]).await;
     assert_eq!(used(store, span).await, 15);
-    assert_eq!(stands(store, vec![force(span, "b", 5)]).await, [(0, Found::Reserved)]);
+    assert_eq!(stands(store, vec![force(span, "b", 5)]).await, [(0, ConflictCause::Reserved)]);
     does(store, vec![give_back("b")]).await;
     assert_eq!(used(store, span).await, 10);
+}
+
+pub async fn a_late_booking_counts_in_its_own_time(subject: &Subject) {
+    let store = &*subject.store;
+    let span = rolling(micros(10), 3);
+    subject.clock.set(BEGIN + 25);
+    does(store, vec![reserve(span, "a", 10, 10)]).await;
+    // It passes the limit, and leaves the window with the bucket of its send.
+    does(store, vec![book(span, 7, at(BEGIN + 5))]).await;
+    assert_eq!(used(store, span).await, 17);
+    assert_eq!(stands(store, vec![reserve(span, "b", 1, 17)]).await, [(0, ConflictCause::Used(17))]);
+    subject.clock.set(BEGIN + 40);
+    assert_eq!(used(store, span).await, 10);
+    does(store, vec![book(span, 7, at(BEGIN + 5))]).await;
+    assert_eq!(used(store, span).await, 10);
+    let day = WindowSpan::Fixed { from: at(BEGIN), to: at(BEGIN + 100) };
+    does(store, vec![book(day, 5, at(BEGIN + 100))]).await;
+    does(store, vec![book(day, MAX_UNITS, at(BEGIN + 1))]).await;
+    assert!(used(store, day).await >= MAX_UNITS);
 }
 
 pub async fn settle_and_give_back_once(subject: &Subject) {
@@ -87,10 +106,10 @@ pub async fn one_reservation_for_each_holder(subject: &Subject) {
     let store = &*subject.store;
     let span = rolling(secs(60), 1);
     does(store, vec![reserve(span, "a", 1, 10)]).await;
-    assert_eq!(stands(store, vec![reserve(span, "a", 1, 10)]).await, [(0, Found::Reserved)]);
+    assert_eq!(stands(store, vec![reserve(span, "a", 1, 10)]).await, [(0, ConflictCause::Reserved)]);
     // However long ago it was.
     subject.clock.advance(secs(600));
-    assert_eq!(stands(store, vec![reserve(span, "a", 1, 10)]).await, [(0, Found::Reserved)]);
+    assert_eq!(stands(store, vec![reserve(span, "a", 1, 10)]).await, [(0, ConflictCause::Reserved)]);
     does(store, vec![settle("a")]).await;
     does(store, vec![reserve(span, "a", 1, 10)]).await;
 }
@@ -118,8 +137,8 @@ pub async fn senseless_spans_are_refused(subject: &Subject) {
         rolling(Duration::ZERO, 1),
         rolling(Duration::from_nanos(1), 1),
         rolling(Duration::MAX, 1),
-        Span::Fixed { from: at(BEGIN), to: at(BEGIN) },
-        Span::Fixed { from: at(BEGIN + 1), to: at(BEGIN) },
+        WindowSpan::Fixed { from: at(BEGIN), to: at(BEGIN) },
+        WindowSpan::Fixed { from: at(BEGIN + 1), to: at(BEGIN) },
     ];
     for span in spans {
         let refused = store.commit(commit(vec![reserve(span, "a", 1, 10)])).await;
@@ -148,11 +167,11 @@ pub async fn what_is_given_back_late_counts_no_longer(subject: &Subject) {
 pub async fn nothing_counts_beyond_the_most(subject: &Subject) {
     let store = &*subject.store;
     let span = rolling(secs(60), 2);
-    assert_eq!(stands(store, vec![reserve(span, "a", u64::MAX, u64::MAX)]).await, [(0, Found::Used(0))]);
-    assert_eq!(stands(store, vec![force(span, "a", MAX_UNITS + 1)]).await, [(0, Found::Used(0))]);
+    assert_eq!(stands(store, vec![reserve(span, "a", u64::MAX, u64::MAX)]).await, [(0, ConflictCause::Used(0))]);
+    assert_eq!(stands(store, vec![force(span, "a", MAX_UNITS + 1)]).await, [(0, ConflictCause::Used(0))]);
     does(store, vec![force(span, "a", MAX_UNITS)]).await;
-    assert_eq!(stands(store, vec![force(span, "b", 1)]).await, [(0, Found::Used(MAX_UNITS))]);
-    assert_eq!(stands(store, vec![reserve(span, "b", 1, u64::MAX)]).await, [(0, Found::Used(MAX_UNITS))]);
+    assert_eq!(stands(store, vec![force(span, "b", 1)]).await, [(0, ConflictCause::Used(MAX_UNITS))]);
+    assert_eq!(stands(store, vec![reserve(span, "b", 1, u64::MAX)]).await, [(0, ConflictCause::Used(MAX_UNITS))]);
     assert_eq!(used(store, span).await, MAX_UNITS);
 }
 

@@ -1,0 +1,94 @@
+//! What follows the journal: it hears each entry once it is on disk, in order.
+
+use std::fmt;
+use std::path::Path;
+
+use super::snapshots::{SnapshotFile, newest_snapshot};
+use super::whole_journal::{JournalPart, begins_within, read_journal};
+use crate::audit::{Highest, InOrder};
+use crate::base::ids::Environment;
+use crate::ledger::{NodeId, Outstanding};
+use crate::telemetry::{JobProgress, PROGRESS_INTERVAL};
+
+/// How many entries are handed over at a time when much is to be caught up with.
+const BATCH: usize = 1_024;
+
+/// A follower of the journal. Its errors are those of its disk.
+pub trait Follower: fmt::Debug + Send + Sync {
+    /// Takes entries, and returns for each why it contradicts those before it, if it does.
+    fn follow(&self, entries: &[Outstanding], is_durable: bool) -> Result<Vec<Option<String>>, String>;
+
+    /// The journal goes on behind this number, without the entries before.
+    fn skip(&self, environment: Environment, up_to: u64) -> Result<(), String>;
+
+    /// Takes the content of a snapshot in the place of all that it knows.
+    fn restore(&self, snapshot: &SnapshotFile) -> Result<(), String>;
+
+    /// Returns how far it has followed.
+    fn reached(&self) -> Result<Highest, String>;
+}
+
+/// Returns how far the follower has followed, after it took a snapshot if the files alone would not lead there.
+fn restored(follower: &dyn Follower, folder: &Path, node: &NodeId) -> Result<Highest, String> {
+    let reached = follower.reached()?;
+    let has_all = begins_within(folder, node, &reached).map_err(|error| error.to_string())?;
+    if has_all && !reached.is_empty() {
+        return Ok(reached);
+    }
+    let newest = newest_snapshot(folder, node).map_err(|error| error.to_string())?;
+    for why in newest.unfit {
+        tracing::error!(%why, "a snapshot beside the journal cannot be used");
+    }
+    let Some(snapshot) = newest.snapshot else { return Ok(reached) };
+    match follower.restore(&snapshot) {
+        Ok(()) => follower.reached(),
+        Err(why) => {
+            tracing::error!(why, "a snapshot beside the journal cannot be used");
+            Ok(reached)
+        }
+    }
+}
+
+/// Hands over what the follower lacks of the files, up to before the first number of an environment, if there is one.
+pub(super) fn catch_up(
+    follower: &dyn Follower,
+    folder: &Path,
+    node: &NodeId,
+    first: &dyn Fn(Environment) -> Option<u64>,
+) -> Result<(), String> {
+    let is_wanted = |entry: &Outstanding| first(entry.environment).is_none_or(|first| entry.number.as_u64() < first);
+    let reached = restored(follower, folder, node)?;
+    let mut order = InOrder::behind(reached.clone());
+    let mut batch = Vec::new();
+    let mut progress = JobProgress::every(PROGRESS_INTERVAL);
+    let mut follow = |batch: &mut Vec<Outstanding>, is_durable: bool| {
+        let entries = std::mem::take(batch);
+        follower.follow(&entries, is_durable)?;
+        if let Some(commits) = progress.add(entries.len()) {
+            tracing::info!(commits, "the replica of the store catches up with the journal");
+        }
+        Ok::<(), String>(())
+    };
+    let read = read_journal(folder, node, &reached, &mut |part| {
+        match part {
+            JournalPart::Entry(entry) if is_wanted(&entry) => batch.extend(order.add(entry)),
+            JournalPart::Entry(_) => {}
+            JournalPart::File(header) => {
+                for (environment, number) in header.highest {
+                    if order.skip(environment, number) {
+                        follow(&mut batch, false).map_err(std::io::Error::other)?;
+                        follower.skip(environment, number).map_err(std::io::Error::other)?;
+                    }
+                }
+            }
+        }
+        if batch.len() < BATCH { Ok(()) } else { follow(&mut batch, false).map_err(std::io::Error::other) }
+    });
+    read.map_err(|error| error.to_string())?;
+    batch.extend(order.rest());
+    follow(&mut batch, true)?;
+    if let Some(commits) = progress.end() {
+        tracing::info!(commits, "the replica of the store has caught up with the journal");
+    }
+    Ok(())
+}

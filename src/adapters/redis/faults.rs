@@ -1,0 +1,40 @@
+//! Why a Redis cannot be used, and why it does not answer.
+
+use thiserror::Error;
+
+use super::fitness::UnfitRedis;
+
+/// Why the store cannot begin.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum NotReady {
+    #[error(transparent)]
+    Unfit(UnfitRedis),
+    #[error(
+        "the Redis of `redis.url` or `redis.sentinels` does not answer, or not in time (`redis.timeout_ms`); \
+         without it nobody knows what was paid"
+    )]
+    Away,
+}
+
+impl NotReady {
+    /// Whether it stays so until somebody changes settings.
+    pub fn is_misconfiguration(&self) -> bool {
+        matches!(self, NotReady::Unfit(unfit) if unfit.is_misconfiguration())
+    }
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unanswered {
+    /// The command was not sent: the Redis is away, or too many calls wait for it.
+    Away(&'static str),
+    /// The command was sent, and may have been executed.
+    Lost(String),
+    /// The Redis answered with an error: its first word, and the rest.
+    Refused(String, String),
+}
+
+/// Why a Redis cannot be used at all. It does not repeat a URL, which may contain a password.
+#[derive(Debug, Error)]
+#[error("the address or the CA certificates of `[redis]` cannot be used")]
+pub struct RedisFault;

@@ -1,0 +1,43 @@
+-- What the user may not do of all that is asked of the Redis: the words of each such command, and of its key.
+-- ARGV are commands besides.
+
+local missing = {}
+
+local function need(...)
+  local is_known, is_allowed = pcall(redis.acl_check_cmd, ...)
+  if not (is_known and is_allowed) then
+    local command, key = ...
+    missing[#missing + 1] = key and command .. ' ' .. key or command
+  end
+end
+
+for _, command in ipairs({ 'PING', 'TIME', unpack(ARGV) }) do
+  need(command)
+end
+for _, environment in ipairs({ 'production', 'sandbox' }) do
+  local root = 'sluice:{' .. environment .. '}'
+  need('HMGET', root, 'x')
+  need('HSET', root, 'x', 'x')
+  for _, hash in ipairs({ ':r:x', ':s:x', ':h:x', ':o', ':l', ':n', ':k', ':g', ':c', ':f' }) do
+    need('HGET', root .. hash, 'x')
+    need('HSET', root .. hash, 'x', 'x')
+    need('HDEL', root .. hash, 'x')
+  end
+  for _, index in ipairs({ ':i:x', ':q', ':x' }) do
+    need('ZADD', root .. index, '1', 'x')
+    need('ZREM', root .. index, 'x')
+  end
+  need('HMGET', root .. ':r:x', 'x')
+  need('DEL', root .. ':r:x')
+  need('HGETALL', root .. ':s:x')
+  need('HGETALL', root .. ':n')
+  need('ZSCAN', root .. ':x', '0')
+  need('ZSCORE', root .. ':i:x', 'x')
+  need('ZRANGE', root .. ':q', '0', '1')
+  need('ZRANGEBYSCORE', root .. ':i:x', '0', '1')
+  need('ZRANGEBYSCORE', root .. ':x', '0', '1')
+end
+need('GET', '{rates}:x')
+need('SET', '{rates}:x', 'x')
+need('SCAN', '0')
+return missing

@@ -1,0 +1,43 @@
+//! Whether the Redis refuses writes: each check of a connection sends a write that changes nothing.
+
+use ::redis::aio::MultiplexedConnection;
+use ::redis::{RedisResult, Value};
+
+use crate::ledger::WriteRefusal;
+
+/// A key that never exists, among those that the Redis user may write.
+const KEY: &str = "{rates}:write-check";
+
+/// Returns the cause that an error code of the Redis names; for these codes nothing was written.
+pub fn refusal(code: &str) -> Option<WriteRefusal> {
+    match code {
+        "OOM" => Some(WriteRefusal::Memory),
+        "NOREPLICAS" => Some(WriteRefusal::Replicas),
+        "READONLY" => Some(WriteRefusal::Replica),
+        "MISCONF" => Some(WriteRefusal::Disk),
+        _ => None,
+    }
+}
+
+/// Returns why the Redis refuses writes. `XX` sets a key that exists only, so that nothing is ever written; the Redis
+/// refuses it like any other write.
+pub(super) async fn check(connection: &mut MultiplexedConnection) -> RedisResult<Option<WriteRefusal>> {
+    let mut write = ::redis::cmd("SET");
+    write.arg(KEY).arg("").arg("XX");
+    match write.query_async::<Value>(connection).await {
+        Ok(_) => Ok(None),
+        Err(error) => match error.code() {
+            // A user without this right is reported by the check of permissions, where the right is needed.
+            Some(code) => Ok(refusal(code)),
+            None => Err(error),
+        },
+    }
+}
+
+pub(super) async fn ping(connection: &mut MultiplexedConnection) -> RedisResult<()> {
+    match ::redis::cmd("PING").query_async(connection).await {
+        // A Redis that cannot save its data answers so; it still answers queries.
+        Err(error) if error.code().and_then(refusal) == Some(WriteRefusal::Disk) => Ok(()),
+        answer => answer,
+    }
+}

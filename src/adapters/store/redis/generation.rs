@@ -1,0 +1,69 @@
+//! A node's knowledge of the store, sent with every call: a store that does not match refuses the call.
+//!
+//! The *generation* is a random word that a store gets at its creation: an empty store, or another one, does not have
+//! it. The second value is the highest commit number that the store confirmed to this node: only this node raises it,
+//! so commits of other nodes never hide that the store has lost some.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::membership::HeartbeatReply;
+use super::script_args::Words;
+use crate::base::ids::Environment;
+use crate::ledger::{Commit, NodeId, Number};
+
+/// Stands for the generation in the calls of a node that waits for a lost store.
+const WAITS: &str = "-";
+
+#[derive(Debug)]
+pub(super) struct Beliefs {
+    pub node: NodeId,
+    production: Mutex<Belief>,
+    sandbox: Mutex<Belief>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Belief {
+    /// The generation; `None` before this node has met the store.
+    pub generation: Option<String>,
+    /// Whether the store is lost: nothing is done with it until it is whole again.
+    pub is_waiting: bool,
+    /// The highest number among this node's own commits.
+    pub highest: u64,
+    /// The highest number among all commits, as the store reported it.
+    pub seen: u64,
+    /// The latest reply to a heartbeat that found everything well.
+    pub heard: Option<HeartbeatReply>,
+}
+
+impl Beliefs {
+    pub fn of(node: NodeId) -> Beliefs {
+        Beliefs { node, production: Mutex::default(), sandbox: Mutex::default() }
+    }
+
+    pub fn at(&self, environment: Environment) -> MutexGuard<'_, Belief> {
+        let place = match environment {
+            Environment::Production => &self.production,
+            Environment::Sandbox => &self.sandbox,
+        };
+        place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the words that describe this node's knowledge in a call.
+    pub fn words(&self, environment: Environment, run: &str, head: Words) -> Words {
+        let belief = self.at(environment);
+        let generation = if belief.is_waiting { WAITS } else { belief.generation.as_deref().unwrap_or_default() };
+        head.word(self.node.as_str()).word(generation).word(run).number(belief.highest)
+    }
+
+    pub fn committed(&self, commit: &Commit, number: Number) {
+        if commit.node == self.node {
+            self.at(commit.environment).has(number.as_u64());
+        }
+    }
+}
+
+impl Belief {
+    pub fn has(&mut self, number: u64) {
+        self.highest = self.highest.max(number);
+    }
+}

@@ -1,0 +1,201 @@
+//! Writes into a lost Redis what a replica holds, while no node does anything else with it.
+
+use std::collections::BTreeMap;
+
+use super::super::layout;
+use super::super::replica::Replica;
+use super::membership::LAPSE;
+use super::reader::ReplyReader;
+use super::script_args::Words;
+use super::{RedisStore, StoreFault, fault, root};
+use crate::base::ids::Environment;
+use crate::ledger::{Commit, NodeId, Number, Outstanding, StoreTime};
+use crate::telemetry::{JobProgress, PROGRESS_INTERVAL};
+
+/// How many items one call writes.
+const BATCH: usize = 200;
+/// How many keys one scan reads at a time.
+const SCANNED: usize = 1_000;
+
+/// The right to rebuild a lost store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RebuildRight {
+    /// The highest number that any node knows of.
+    pub above: Number,
+    /// Whether the store contradicted a journal.
+    pub is_distrusted: bool,
+    /// The highest number of each node's commits that another node was told of.
+    pub heard_of: BTreeMap<NodeId, Number>,
+}
+
+/// What becomes of a rebuilt store.
+#[derive(Clone, Debug)]
+pub struct RebuiltStore<'r> {
+    /// The process that rebuilds.
+    pub instance: &'r str,
+    /// The generation, if the store has none.
+    pub fresh: &'r str,
+    /// Entries that other journals lack.
+    pub tail: Vec<Outstanding>,
+    /// The highest number of each node's own commits.
+    pub committed: BTreeMap<NodeId, Number>,
+    /// The commit behind all others.
+    pub commit: Commit,
+}
+
+impl RedisStore {
+    /// Asks for the right to rebuild; `None` where another process is at it, or the store is not lost.
+    pub async fn may_rebuild(
+        &self,
+        environment: Environment,
+        instance: &str,
+    ) -> Result<Option<RebuildRight>, StoreFault> {
+        let lapse = u64::try_from(LAPSE.as_micros()).unwrap_or(u64::MAX);
+        let words = Words::default().word(instance).number(lapse);
+        let mut told = ReplyReader::of(self.look(environment, "rebuild", &words).await?);
+        if told.next()? != b"go" {
+            return Ok(None);
+        }
+        let (above, is_distrusted) = (told.number()?, !told.text()?.is_empty());
+        let mut heard_of = BTreeMap::new();
+        while !told.is_at_end() {
+            let node = told.node()?;
+            heard_of.insert(node, told.number()?);
+        }
+        Ok(Some(RebuildRight { above, is_distrusted, heard_of }))
+    }
+
+    /// Writes all that the replica holds in the place of what the store still has.
+    pub async fn rebuild(
+        &self,
+        environment: Environment,
+        replica: &Replica,
+        rebuilt: RebuiltStore<'_>,
+    ) -> Result<(), StoreFault> {
+        let RebuiltStore { instance, fresh, tail, committed, commit } = rebuilt;
+        tracing::info!(%environment, "the Redis is being rebuilt from this journal");
+        self.clear(environment, instance).await?;
+        let mut progress = JobProgress::every(PROGRESS_INTERVAL);
+        let mut is_written = |items: usize| {
+            if let Some(items) = progress.add(items) {
+                tracing::info!(%environment, items, "the Redis is being rebuilt from this journal");
+            }
+        };
+        for part in layout::contents(environment) {
+            let mut from = Some(part.clone());
+            while let Some(key) = from {
+                let (items, next) = replica.contents(&key, &part, BATCH)?;
+                let count = items.len();
+                let words = items.into_iter().fold(Words::default().word(instance), Words::item);
+                self.goes_on(environment, "repair", &words).await?;
+                is_written(count);
+                from = next;
+            }
+        }
+        for entries in tail.chunks(BATCH) {
+            let items = entries.iter().cloned().map(layout::Item::Outstanding);
+            let words = items.fold(Words::default().word(instance), Words::item);
+            self.goes_on(environment, "repair", &words).await?;
+            is_written(entries.len());
+        }
+        let last = replica.last(environment)?;
+        // A replica without any commit has no time.
+        let time = replica.time()?.max(StoreTime::default());
+        let words = Words::default().word(instance).word(fresh).time(time).number(last.as_u64());
+        let count = u64::try_from(committed.len()).unwrap_or(0);
+        let words = committed
+            .iter()
+            .fold(words.number(count), |words, (node, number)| words.word(node.as_str()).number(number.as_u64()));
+        let words = words.word("").word(commit.node.as_str()).word(&commit.entry).steps(&commit.steps)?;
+        let told = self.ask(environment, "rebuilt", &words).await;
+        let told = told.map_err(|unanswered| fault(unanswered, StoreFault::InDoubt))?;
+        match ReplyReader::of(told).next()?.as_slice() {
+            b"done" => Ok(()),
+            b"no" => Err(another_rebuilds()),
+            _ => Err(StoreFault::Broken("the commit behind the rebuild met a conflict".to_owned())),
+        }
+    }
+
+    /// Lends entries of this node's journal to one that begins earlier, while the store is lost.
+    pub async fn lend(
+        &self,
+        environment: Environment,
+        since: StoreTime,
+        entries: &[Outstanding],
+    ) -> Result<(), StoreFault> {
+        for entries in entries.chunks(BATCH) {
+            let words = entries.iter().fold(Words::default().time(since), |words, entry| {
+                let words = words.number(entry.number.as_u64()).time(entry.at);
+                words.word(entry.node.as_str()).word(&entry.entry)
+            });
+            self.look(environment, "lend", &words).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns the next lent entries behind a number.
+    pub async fn borrow(
+        &self,
+        environment: Environment,
+        since: StoreTime,
+        behind: Number,
+    ) -> Result<Vec<Outstanding>, StoreFault> {
+        let most = u64::try_from(BATCH).unwrap_or(u64::MAX);
+        let words = Words::default().time(since).number(behind.as_u64()).number(most);
+        let mut told = ReplyReader::of(self.look(environment, "borrow", &words).await?);
+        let mut entries = Vec::new();
+        while !told.is_at_end() {
+            let (number, at, node) = (told.number()?, told.time()?, told.node()?);
+            entries.push(Outstanding { environment, number, at, node, entry: told.next()?.into() });
+        }
+        Ok(entries)
+    }
+
+    /// Does a part of a rebuild, as long as this process has the right to.
+    async fn goes_on(&self, environment: Environment, operation: &str, words: &Words) -> Result<(), StoreFault> {
+        let told = self.look(environment, operation, words).await?;
+        if ReplyReader::of(told).next()? == b"go" { Ok(()) } else { Err(another_rebuilds()) }
+    }
+
+    /// Tells all nodes that the store contradicts a journal.
+    pub async fn distrust(&self, environment: Environment) -> Result<(), StoreFault> {
+        self.look(environment, "distrust", &Words::default().word("1")).await.map(drop)
+    }
+
+    /// Tells all nodes that the store lacks what a journal has.
+    pub async fn lose(&self, environment: Environment) -> Result<(), StoreFault> {
+        self.look(environment, "distrust", &Words::default().word("")).await.map(drop)
+    }
+
+    /// Removes what is left of the content.
+    async fn clear(&self, environment: Environment, instance: &str) -> Result<(), StoreFault> {
+        let root = root(environment);
+        let mut cursor = 0_u64;
+        loop {
+            // The right to rebuild must not lapse meanwhile.
+            self.goes_on(environment, "repair", &Words::default().word(instance)).await?;
+            let mut command = ::redis::cmd("SCAN");
+            command.arg(cursor).arg("MATCH").arg(format!("{}:*", root.replace('[', "\\["))).arg("COUNT").arg(SCANNED);
+            let told = self.redis.ask(async |mut connection, _| command.query_async(&mut connection).await).await;
+            let (next, names): (u64, Vec<Vec<u8>>) = told.map_err(|unanswered| fault(unanswered, StoreFault::Away))?;
+            let is_content = |name: &[u8]| {
+                let rest = name.strip_prefix(root.as_bytes()).unwrap_or_default();
+                [b":r:", b":i:", b":s:", b":h:"].iter().any(|part| rest.starts_with(*part))
+                    || [b":x", b":o", b":q"].iter().any(|part| rest == *part)
+            };
+            let names: Vec<Vec<u8>> = names.into_iter().filter(|name| is_content(name)).collect();
+            if !names.is_empty() {
+                let words = names.iter().fold(Words::default().word(instance), Words::word);
+                self.goes_on(environment, "wipe", &words).await?;
+            }
+            cursor = next;
+            if cursor == 0 {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn another_rebuilds() -> StoreFault {
+    StoreFault::Away("another gate rebuilds the store".to_owned())
+}

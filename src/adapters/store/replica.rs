@@ -1,0 +1,282 @@
+//! A store that is made from a journal alone: every commit again, in its order, in its time, with all its guards.
+//!
+//! It is a database in a folder of its own, with the same layout as the embedded store. A commit that its state does not
+//! allow is left out: the store that made it had forgotten something, or somebody had changed it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use redb::{Database, Durability, ReadableDatabase as _};
+
+use super::embedded::{KeySpace, Medium, OpenError, OpenedDatabase, ReadTable, StoreTable, TABLE, Trouble, locked};
+use super::gathered::{GatheredChanges, OpenTable, StoreMap as _};
+use super::layout::{self, Item};
+use super::queries::{Pair, StoreView as _};
+use super::repeated::{self, ReadEntry, RepeatedCommit};
+use super::sealed::Seals;
+use super::snapshot::{ProvenSnapshot, SnapshotSource, StoreContent};
+use super::{plan, queries};
+use crate::adapters::audit::{Follower, SnapshotFile};
+use crate::audit::Highest;
+use crate::base::ids::Environment;
+use crate::ledger::{InstallationId, NodeId, Number, Outstanding, Record, RecordKey, StoreFault, StoreTime};
+use crate::stations::claim::{self, Freeze};
+
+/// A database that repeats the commits of a journal.
+#[derive(Debug)]
+pub struct Replica {
+    medium: Arc<dyn Medium>,
+    trouble: Arc<Trouble>,
+    /// `None` after a failure of the disk, until it is opened again.
+    opened: Mutex<Option<OpenedDatabase>>,
+    seals: Seals,
+}
+
+impl Follower for Replica {
+    fn follow(&self, entries: &[Outstanding], is_durable: bool) -> Result<Vec<Option<String>>, String> {
+        let made = self.write(is_durable, |table| {
+            let made = entries.iter().map(|entry| match self.replay(table, entry)? {
+                // That it cannot be read says nothing about the store: perhaps a key is missing here.
+                RepeatedCommit::Unreadable(why) => Err(StoreFault::Broken(why)),
+                made => Ok(made.contradiction()),
+            });
+            made.collect()
+        });
+        made.map_err(|fault: StoreFault| fault.to_string())
+    }
+
+    fn skip(&self, environment: Environment, up_to: u64) -> Result<(), String> {
+        // What is known may have changed in the entries that are left out.
+        let skipped = self.write(true, |table| repeated::forget(table, environment, Number::new(up_to)));
+        skipped.map_err(|fault| fault.to_string())
+    }
+
+    fn restore(&self, snapshot: &SnapshotFile) -> Result<(), String> {
+        let restored = ProvenSnapshot::open(snapshot, &self.seals).and_then(|snapshot| {
+            self.write(true, |table| {
+                for environment in Environment::ALL {
+                    repeated::forget(table, environment, Number::default())?;
+                }
+                snapshot.items(&mut |item| table.make(plan::puts(&item)))
+            })
+        });
+        restored.map_err(|fault| format!("`{}`: {fault}", snapshot.path.display()))
+    }
+
+    fn reached(&self) -> Result<Highest, String> {
+        let last = |environment| self.last(environment).map(|last| (environment, last.as_u64()));
+        let all: Result<Highest, StoreFault> = Environment::ALL.into_iter().map(last).collect();
+        all.map(|all| all.into_iter().filter(|(_, number)| *number > 0).collect()).map_err(|fault| fault.to_string())
+    }
+}
+
+impl SnapshotSource for Replica {
+    fn content(&self) -> Result<StoreContent, StoreFault> {
+        self.latest().map(StoreContent)
+    }
+}
+
+impl Replica {
+    /// Opens the replica in a folder, or creates an empty one.
+    pub fn open(folder: &Path, seals: Seals) -> Result<Replica, OpenError> {
+        let medium: Arc<dyn Medium> = Arc::new(locked(folder, true)?);
+        let trouble = Arc::new(Trouble::default());
+        let opened = Mutex::new(Some(OpenedDatabase::new(&medium, &trouble)?));
+        Ok(Replica { medium, trouble, opened, seals })
+    }
+
+    fn database(&self) -> Result<Arc<Database>, StoreFault> {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        if opened.is_none() {
+            *opened = Some(OpenedDatabase::new(&self.medium, &self.trouble).map_err(failed)?);
+        }
+        let database = opened.as_ref().map(|opened| Arc::clone(&opened.database));
+        database.ok_or_else(|| failed("the replica is closed"))
+    }
+
+    /// Closes the database, which cannot be used after a failure of the disk.
+    fn close(&self) {
+        let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(opened) = opened {
+            opened.end();
+        }
+    }
+
+    fn read<T>(&self, look: impl FnOnce(&ReadTable) -> Result<T, StoreFault>) -> Result<T, StoreFault> {
+        look(&self.latest()?)
+    }
+
+    /// Returns the latest complete transaction.
+    pub(super) fn latest(&self) -> Result<ReadTable, StoreFault> {
+        let read = self.database()?.begin_read().map_err(failed)?;
+        read.open_table(TABLE).map_err(failed)
+    }
+
+    /// Returns the number of the latest commit.
+    pub fn last(&self, environment: Environment) -> Result<Number, StoreFault> {
+        self.read(|table| queries::last(&KeySpace(table), environment).map(Number::new))
+    }
+
+    /// Makes the commits of these entries, which must be in the order of their numbers. With `is_durable`, they are on
+    /// disk when this returns; without, a later durable call brings them there.
+    pub fn apply(&self, entries: &[Outstanding], is_durable: bool) -> Result<Vec<RepeatedCommit>, StoreFault> {
+        self.write(is_durable, |table| entries.iter().map(|entry| self.replay(table, entry)).collect())
+    }
+
+    /// Returns the number up to which entries are unknown here; 0 where every entry is known.
+    pub fn begin(&self, environment: Environment) -> Result<Number, StoreFault> {
+        self.read(|table| queries::begin(&KeySpace(table), environment))
+    }
+
+    /// Goes on behind a number, and keeps what is known from before.
+    #[cfg(test)]
+    pub(super) fn pass_over(&self, environment: Environment, up_to: u64) -> Result<(), StoreFault> {
+        self.write(true, |table| repeated::pass_over(table, environment, Number::new(up_to)))
+    }
+
+    /// Closes an environment for money until a person opens it.
+    pub(super) fn close_money(&self, environment: Environment, why: &str, node: &NodeId) -> Result<(), StoreFault> {
+        self.write(true, |table| {
+            let key = Freeze::Restored.key(environment);
+            let now = queries::time(table)?;
+            let before = queries::record(table, &key, now)?.map(|record| record.version);
+            let commit = claim::restored(environment, before, Number::new(0), ("sluice serve", why), node);
+            let planned = plan::plan(table, now, &self.seals.sealed_commit(commit)?);
+            let planned = planned.map_err(|error| StoreFault::Broken(format!("{error:?}")))?;
+            table.make(planned.changes)
+        })
+    }
+
+    /// Forgets all that it knows of an environment: the store has another history than the journal had.
+    pub fn forget(&self, environment: Environment, up_to: Number) -> Result<(), StoreFault> {
+        self.write(true, |table| repeated::forget(table, environment, up_to))
+    }
+
+    /// Notes the installation that its store of production is for.
+    pub(super) fn belongs_to(&self, id: &InstallationId) -> Result<(), StoreFault> {
+        self.write(true, |table| table.make(plan::puts(&Item::Created(Environment::Production, id.clone()))))
+    }
+
+    /// Returns the highest number of each node's own commits.
+    pub fn committed(&self, environment: Environment) -> Result<BTreeMap<NodeId, Number>, StoreFault> {
+        let all = layout::committed(environment);
+        let mut committed = BTreeMap::new();
+        for (key, value) in self.range(&all, &layout::behind(&all), usize::MAX)? {
+            if let Item::Committed(_, node, number) = Item::read(&key, &value)? {
+                committed.insert(node, number);
+            }
+        }
+        Ok(committed)
+    }
+
+    /// Returns the version of a record, its content still sealed.
+    pub fn record(&self, key: &RecordKey) -> Result<Option<Record>, StoreFault> {
+        self.read(|table| {
+            let view = KeySpace(table);
+            queries::record(&view, key, queries::time(&view)?)
+        })
+    }
+
+    /// Returns the latest time of a commit.
+    pub(super) fn time(&self) -> Result<StoreTime, StoreFault> {
+        self.read(|table| queries::time(&KeySpace(table)))
+    }
+
+    /// Returns items of an environment's content from a key on, and the key behind them; `None` at the end of a part.
+    pub(super) fn contents(
+        &self,
+        from: &[u8],
+        part: &[u8],
+        count: usize,
+    ) -> Result<(Vec<Item>, Option<Vec<u8>>), StoreFault> {
+        let found = self.range(from, &layout::behind(part), count)?;
+        let next = found.last().filter(|_| found.len() == count).map(|(key, _)| {
+            let mut next = key.clone();
+            next.push(0);
+            next
+        });
+        let items = found.iter().map(|(key, value)| Item::read(key, value)).collect::<Result<_, _>>()?;
+        Ok((items, next))
+    }
+
+    pub(super) fn range(&self, from: &[u8], to: &[u8], count: usize) -> Result<Vec<Pair>, StoreFault> {
+        self.read(|table| KeySpace(table).range(from, to, count))
+    }
+
+    fn write<T>(
+        &self,
+        is_durable: bool,
+        work: impl FnOnce(&mut OpenTable<'_, '_>) -> Result<T, StoreFault>,
+    ) -> Result<T, StoreFault> {
+        let written = self.try_to_write(is_durable, work);
+        if matches!(written, Err(StoreFault::Away(_))) {
+            self.close();
+        }
+        written
+    }
+
+    fn try_to_write<T>(
+        &self,
+        is_durable: bool,
+        work: impl FnOnce(&mut OpenTable<'_, '_>) -> Result<T, StoreFault>,
+    ) -> Result<T, StoreFault> {
+        self.transaction(is_durable, |table| {
+            let mut table = OpenTable(table);
+            let done = work(&mut table)?;
+            if is_durable {
+                repeated::sweep(&mut table)?;
+            }
+            Ok(done)
+        })
+    }
+
+    fn transaction<T>(
+        &self,
+        is_durable: bool,
+        work: impl FnOnce(&mut StoreTable<'_>) -> Result<T, StoreFault>,
+    ) -> Result<T, StoreFault> {
+        let mut write = self.database()?.begin_write().map_err(failed)?;
+        let durability = if is_durable { Durability::Immediate } else { Durability::None };
+        write.set_durability(durability).map_err(failed)?;
+        let done = work(&mut write.open_table(TABLE).map_err(failed)?)?;
+        write.commit().map_err(failed)?;
+        Ok(done)
+    }
+
+    /// Begins to gather so many bytes of changes. Nothing else may write the replica meanwhile.
+    pub(super) fn gather(&self, enough: usize) -> Result<GatheredChanges, StoreFault> {
+        GatheredChanges::before(self.latest()?, enough)
+    }
+
+    /// Makes a commit in memory; [`Replica::write_gathered`] brings it to the disk.
+    pub(super) fn repeat(
+        &self,
+        gathered: &mut GatheredChanges,
+        entry: &Outstanding,
+        read: ReadEntry,
+    ) -> Result<RepeatedCommit, StoreFault> {
+        repeated::repeat(gathered, entry, read, self.seals.is_sealing())
+    }
+
+    /// Writes what was gathered.
+    pub(super) fn write_gathered(&self, gathered: &mut GatheredChanges, is_durable: bool) -> Result<(), StoreFault> {
+        if is_durable {
+            // Few changes are left in memory when those that expired are looked for.
+            self.write_gathered(gathered, false)?;
+            repeated::sweep(gathered)?;
+        }
+        gathered.release();
+        self.transaction(is_durable, |table| gathered.write(table))?;
+        gathered.goes_on(self.latest()?);
+        Ok(())
+    }
+
+    fn replay(&self, table: &mut OpenTable<'_, '_>, entry: &Outstanding) -> Result<RepeatedCommit, StoreFault> {
+        repeated::repeat(table, entry, ReadEntry::of(entry, &self.seals), self.seals.is_sealing())
+    }
+}
+
+fn failed(error: impl std::fmt::Display) -> StoreFault {
+    StoreFault::Away(error.to_string())
+}

@@ -1,0 +1,172 @@
+//! One request and its answer, with a deadline on everything.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::HeaderMap;
+use pingora::http::RequestHeader;
+use pingora::protocols::http::v1::client::HttpSession;
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::ports::Clock;
+use crate::stations::forward::{AnswerBody, Loss, Outgoing, Sent};
+
+/// How long the gate looks once more at what is readable, when a deadline is over. A timer that fires late, as after the
+/// process was stopped, must not win over an answer that is already there: while the next timer runs, the reactor looks
+/// at every socket.
+const LAST_LOOK: Duration = Duration::from_millis(20);
+
+/// The result of writing a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WriteResult {
+    /// The kernel has every byte.
+    Whole,
+    /// The connection broke.
+    Broken,
+    /// The deadline was over, or the process ends.
+    GivenUp,
+}
+
+/// The result of reading an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Heard {
+    Whole,
+    /// The connection broke, or the answer is not HTTP.
+    Broken,
+    TooLarge,
+}
+
+/// An answer that is being read. Reading can be given up and taken up again.
+#[derive(Debug)]
+pub(super) struct Hearing {
+    max_bytes: usize,
+    head: Option<(u16, HeaderMap)>,
+    body: BytesMut,
+}
+
+/// Writes a request until its time is over, by the node's monotonic clock.
+pub(super) async fn write_until(
+    session: &mut HttpSession,
+    outgoing: &Outgoing,
+    clock: &dyn Clock,
+    time: Duration,
+    cut: &CancellationToken,
+) -> WriteResult {
+    let until = clock.elapsed().saturating_add(time);
+    let mut writing = pin!(write_request(session, outgoing));
+    // The clock is asked before each piece: a process that was stopped must not go on writing.
+    let writing = poll_fn(|context| {
+        if clock.elapsed() >= until {
+            return Poll::Ready(WriteResult::GivenUp);
+        }
+        writing.as_mut().poll(context).map(|written| match written {
+            Ok(()) => WriteResult::Whole,
+            Err(_) => WriteResult::Broken,
+        })
+    });
+    tokio::select! {
+        biased;
+        written = writing => written,
+        () = cut.cancelled() => WriteResult::GivenUp,
+        () = tokio::time::sleep(time) => WriteResult::GivenUp,
+    }
+}
+
+/// Returns the engine's form of a request's head.
+fn request_header(outgoing: &Outgoing) -> pingora::Result<RequestHeader> {
+    let mut head =
+        RequestHeader::build(outgoing.method().clone(), outgoing.target().as_bytes(), Some(outgoing.headers().len()))?;
+    for (name, value) in outgoing.headers() {
+        head.append_header(name, value)?;
+    }
+    Ok(head)
+}
+
+pub(super) async fn write_request(session: &mut HttpSession, outgoing: &Outgoing) -> pingora::Result<()> {
+    session.write_request_header(Box::new(request_header(outgoing)?)).await?;
+    if let Some(body) = outgoing.body() {
+        session.write_body(body).await?;
+    }
+    session.finish_body().await?;
+    Ok(())
+}
+
+impl Hearing {
+    pub fn new(max_bytes: usize) -> Hearing {
+        Hearing { max_bytes, head: None, body: BytesMut::new() }
+    }
+
+    /// Reads until the answer is complete, the deadline is over or the gate is to listen no longer.
+    pub async fn until(
+        &mut self,
+        session: &mut HttpSession,
+        deadline: Instant,
+        over: &CancellationToken,
+    ) -> Option<Heard> {
+        tokio::select! {
+            biased;
+            heard = self.read(session) => return Some(heard),
+            () = over.cancelled() => {}
+            () = sleep_until(deadline) => {}
+        }
+        timeout(LAST_LOOK, self.read(session)).await.ok()
+    }
+
+    /// Returns whether what is still to come may prove more than what came.
+    pub fn may_learn_more(&self) -> bool {
+        self.head.as_ref().is_none_or(|(status, _)| !(200..300).contains(status))
+    }
+
+    /// Returns what is known now. `heard` is `None` where the deadline was over.
+    pub fn sent(&mut self, heard: Option<Heard>) -> Sent {
+        let loss = if heard.is_none() { Loss::Silent } else { Loss::Broken };
+        let Some((status, headers)) = self.head.clone() else { return Sent::Lost(loss) };
+        let body = match heard {
+            Some(Heard::Whole) => AnswerBody::Complete(std::mem::take(&mut self.body).freeze()),
+            Some(Heard::Broken | Heard::TooLarge) | None => AnswerBody::Incomplete(loss),
+        };
+        Sent::Answered { status, headers, body }
+    }
+
+    async fn read(&mut self, session: &mut HttpSession) -> Heard {
+        if self.head.is_none() {
+            match read_head(session).await {
+                // An unrequested upgrade, or an invalid HTTP status.
+                Err(_) | Ok(..200 | 600..) => return Heard::Broken,
+                Ok(status) => {
+                    let headers = session.resp_header().map(|head| head.headers.clone()).unwrap_or_default();
+                    self.head = Some((status, headers));
+                }
+            }
+        }
+        loop {
+            match self.read_piece(session).await {
+                Ok(None) => return Heard::Whole,
+                Ok(Some(piece)) if self.body.len().saturating_add(piece.len()) > self.max_bytes => {
+                    return Heard::TooLarge;
+                }
+                Ok(Some(piece)) => self.body.extend_from_slice(&piece),
+                Err(_) => return Heard::Broken,
+            }
+        }
+    }
+
+    async fn read_piece(&mut self, session: &mut HttpSession) -> pingora::Result<Option<Bytes>> {
+        session.read_body_bytes().await
+    }
+}
+
+/// Returns the status of the answer; informational ones before it are skipped.
+pub(super) async fn read_head(session: &mut HttpSession) -> pingora::Result<u16> {
+    loop {
+        session.read_response().await?;
+        let status = session.get_status().map_or(0, |s| s.as_u16());
+        if !(100..200).contains(&status) || status == 101 {
+            return Ok(status);
+        }
+    }
+}

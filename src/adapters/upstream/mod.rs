@@ -1,0 +1,386 @@
+//! The client of upstream: one pinned host, verified, with a deadline on every step.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `exchange` | writes a request and reads its answer |
+//! | `open_read` | a read under way |
+//! | `money_line` | a connection for one write, with its socket options |
+//! | `fresh_pool` | connections for money, opened ahead and never used before |
+//! | `proven_age` | how old such a connection may be |
+//! | `unreachable` | why upstream cannot be reached |
+//!
+//! Reads use connections again; a write never does.
+
+mod exchange;
+mod fresh_pool;
+mod money_line;
+mod open_read;
+mod proven_age;
+mod unreachable;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use async_trait::async_trait;
+use http::header::{HeaderValue, InvalidHeaderValue};
+use pingora::connectors::{ConnectorOptions, TransportConnector};
+use pingora::protocols::http::v1::client::HttpSession;
+use pingora::protocols::tls::CaType;
+use pingora::upstreams::peer::{ALPN, HttpPeer, HttpUpstreamRequestPolicy, Peer as _};
+use pingora::utils::tls::{WrappedX509, parse_x509};
+use pingora::{Error, ErrorType};
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use thiserror::Error as ThisError;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+
+use self::exchange::{Heard, Hearing, WriteResult, write_until};
+use self::fresh_pool::FreshPool;
+use self::money_line::{MoneyLine, UnusedLine, prepare};
+pub use self::open_read::OpenRead;
+use self::unreachable::{UnreachableReason, log_unreachable};
+use crate::base::ids::Environment;
+use crate::config::{QuietTime, TimeoutsConfig, UpstreamConfig};
+use crate::ports::{Clock, LateAnswer, SendResult, Upstream};
+use crate::stations::forward::{AnswerBody, Outgoing, Sent, UpstreamOrigin};
+use crate::telemetry::Metrics;
+
+/// How long an answer is waited for after sending the request broke off.
+const AFTER_BROKEN_WRITE: Duration = Duration::from_millis(400);
+/// How many connections are kept open for reads.
+const POOL_SIZE: usize = 128;
+/// How often the host's addresses are looked up again.
+const LOOKUP_INTERVAL: Duration = Duration::from_secs(30);
+/// How often waiting connections are looked at.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+/// The most connections on which late answers are waited for. Past it, the next one is given up at its deadline.
+const MAX_LISTENING: usize = 1_024;
+
+/// The upstream of one environment.
+pub struct PinnedUpstream {
+    config: UpstreamConfig,
+    origin: UpstreamOrigin,
+    timeouts: TimeoutsConfig,
+    answer_bytes: usize,
+    authorities: Option<Arc<CaType>>,
+    addresses: ArcSwap<Vec<SocketAddr>>,
+    connector: TransportConnector,
+    fresh: FreshPool,
+    listening: Arc<Semaphore>,
+    clock: Arc<dyn Clock>,
+    end: WireEnd,
+}
+
+/// Tells the client of upstream that the process ends.
+#[derive(Clone, Debug, Default)]
+pub struct WireEnd {
+    /// Nothing new is written, and no answer is waited for any longer.
+    pub cut: CancellationToken,
+    /// No late answer is waited for any longer.
+    pub hang_up: CancellationToken,
+}
+
+/// Why a configured upstream cannot be used.
+#[derive(Debug, ThisError)]
+pub enum UpstreamError {
+    #[error("the host of `upstream` cannot be used in a header")]
+    Host(InvalidHeaderValue),
+    #[error("`upstream_ca` cannot be used: {0}")]
+    Authority(String),
+}
+
+impl PinnedUpstream {
+    pub fn new(
+        config: UpstreamConfig,
+        timeouts: TimeoutsConfig,
+        answer_bytes: usize,
+        clock: Arc<dyn Clock>,
+        (environment, metrics): (Environment, Metrics),
+        end: WireEnd,
+    ) -> Result<PinnedUpstream, UpstreamError> {
+        let host = HeaderValue::from_str(&authority(&config)).map_err(UpstreamError::Host)?;
+        let origin = UpstreamOrigin { host, base_path: config.base_path.clone() };
+        let authorities = config.ca_pem.as_deref().map(authorities).transpose()?;
+        let addresses = literal_address(&config).into_iter().collect();
+        Ok(PinnedUpstream {
+            connector: TransportConnector::new(Some(ConnectorOptions::new(POOL_SIZE))),
+            fresh: FreshPool::new(environment, metrics, timeouts.upstream_idle),
+            listening: Arc::new(Semaphore::new(MAX_LISTENING)),
+            end,
+            addresses: ArcSwap::from_pointee(addresses),
+            authorities,
+            clock,
+            answer_bytes,
+            timeouts,
+            origin,
+            config,
+        })
+    }
+
+    pub fn origin(&self) -> &UpstreamOrigin {
+        &self.origin
+    }
+
+    /// Whether an address of the host is known.
+    pub fn is_found(&self) -> bool {
+        !self.addresses.load().is_empty()
+    }
+
+    /// Looks the host up periodically; the last good addresses stay while the lookup fails.
+    pub async fn keep_looking_up(self: Arc<PinnedUpstream>) {
+        if literal_address(&self.config).is_some() {
+            return;
+        }
+        loop {
+            match tokio::net::lookup_host((self.config.host.as_str(), self.config.port)).await {
+                Ok(found) => {
+                    let found: Vec<SocketAddr> = found.collect();
+                    if !found.is_empty() {
+                        self.addresses.store(Arc::new(found));
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(host = self.config.host, %error, "the host of upstream cannot be looked up; the last good addresses stay in use")
+                }
+            }
+            tokio::time::sleep(LOOKUP_INTERVAL).await;
+        }
+    }
+
+    /// Returns the connection parameters of the host, by its address number `attempt`; `None` if no address is known.
+    fn peer(&self, attempt: usize) -> Option<HttpPeer> {
+        let addresses = self.addresses.load();
+        let address = addresses.get(attempt.checked_rem(addresses.len())?)?;
+        let mut peer = HttpPeer::new(*address, self.config.tls, self.config.host.clone());
+        let options = &mut peer.options;
+        options.connection_timeout = Some(self.timeouts.connect);
+        options.total_connection_timeout = Some(self.timeouts.connect.saturating_add(self.timeouts.tls_handshake));
+        options.idle_timeout = Some(self.timeouts.upstream_idle);
+        options.verify_cert = true;
+        options.verify_hostname = true;
+        options.alpn = ALPN::H1;
+        options.ca = self.authorities.clone();
+        options.http_upstream_request_policy = HttpUpstreamRequestPolicy::deny_upgrades();
+        Some(peer)
+    }
+
+    /// Keeps connections for money: opens those that calls ask for, and looks at those that wait.
+    pub async fn keep_connections(self: Arc<PinnedUpstream>) {
+        let mut opening = JoinSet::new();
+        loop {
+            self.fresh.next_look(LOOK_INTERVAL).await;
+            while opening.try_join_next().is_some() {}
+            self.fresh.look_through(self.clock.elapsed());
+            for _ in 0..self.fresh.to_open() {
+                let upstream = self.clone();
+                opening.spawn(async move {
+                    // A call that finds no connection opens one itself, and logs why it cannot.
+                    let line = upstream.open_money(0).await.ok();
+                    upstream.fresh.put(line, upstream.clock.elapsed());
+                });
+            }
+        }
+    }
+
+    /// Returns a connection that never carried a request; `None` where upstream cannot be reached.
+    async fn money_line(&self) -> Option<UnusedLine> {
+        if let Some(line) = self.fresh.take(self.clock.elapsed()) {
+            return Some(line);
+        }
+        let mut reason = UnreachableReason::Name;
+        for attempt in 0..self.tries() {
+            match self.open_money(attempt).await {
+                Ok(line) => {
+                    self.fresh.opened();
+                    return Some(line);
+                }
+                Err(why) => reason = why,
+            }
+        }
+        log_unreachable(reason);
+        None
+    }
+
+    async fn open_money(&self, attempt: usize) -> Result<UnusedLine, UnreachableReason> {
+        let mut peer = self.peer(attempt).ok_or(UnreachableReason::Name)?;
+        let place = prepare(&mut peer.options, self.timeouts.answer);
+        let stream = match timeout(self.patience(), self.connector.new_stream(&peer)).await {
+            Ok(connected) => connected.map_err(|error| UnreachableReason::of(&error))?,
+            Err(_) => return Err(UnreachableReason::Timeout),
+        };
+        UnusedLine::new(stream, &place).map_err(|error| UnreachableReason::of(&error))
+    }
+
+    /// Returns a connection for a read; `anew` excludes those that were used before. Logs why there is none.
+    pub async fn open_read(&self, anew: bool) -> pingora::Result<OpenRead> {
+        let mut failed = Error::explain(ErrorType::ConnectNoRoute, "upstream's host has no known address");
+        let mut reason = UnreachableReason::Name;
+        for attempt in 0..self.tries() {
+            let Some(peer) = self.peer(attempt) else { break };
+            let reused = if anew { None } else { self.connector.reused_stream(&peer).await };
+            let is_reused = reused.is_some();
+            let connected = match reused {
+                Some(stream) => Ok(Ok(stream)),
+                None => timeout(self.patience(), self.connector.new_stream(&peer)).await,
+            };
+            failed = match connected {
+                Ok(Ok(stream)) => {
+                    let session = HttpSession::new_with_options(stream, &peer);
+                    return Ok(OpenRead { session, peer, reused: is_reused, write_time: self.write_time() });
+                }
+                Ok(Err(error)) => error,
+                Err(_) => Error::explain(ErrorType::ConnectTimedout, "upstream could not be reached in time"),
+            };
+            reason = UnreachableReason::of(&failed);
+        }
+        log_unreachable(reason);
+        Err(failed)
+    }
+
+    /// Keeps the connection of a read that is over for the next one.
+    pub async fn close_read(&self, read: OpenRead) {
+        let OpenRead { mut session, peer, .. } = read;
+        session.respect_keepalive();
+        if let Some(stream) = session.reuse().await {
+            self.connector.release_stream(stream, peer.reuse_hash(), Some(self.timeouts.upstream_idle));
+        }
+    }
+
+    fn tries(&self) -> usize {
+        self.addresses.load().len().min(2)
+    }
+
+    fn patience(&self) -> Duration {
+        self.timeouts.connect.saturating_add(self.timeouts.tls_handshake)
+    }
+
+    /// The engine would bound each piece; this bounds all of them together.
+    fn write_time(&self) -> Duration {
+        self.timeouts.write.saturating_mul(2)
+    }
+
+    async fn send_write(&self, outgoing: Outgoing) -> SendResult {
+        let cut = &self.end.cut;
+        let line = tokio::select! {
+            biased;
+            () = cut.cancelled() => None,
+            line = self.money_line() => line,
+        };
+        let Some(line) = line else { return SendResult::only(Sent::NotWritten) };
+        if !outgoing.may_leave(self.clock.elapsed()) {
+            tracing::warn!("a claim's lease lapsed before its first byte was written; nothing was sent");
+            return SendResult::only(Sent::NotWritten);
+        }
+        self.fresh.used();
+        let first_byte = Instant::now();
+        let mut line = line.into_session();
+        let mut hearing = Hearing::new(self.answer_bytes);
+        let answer_time = match write_until(&mut line.session, &outgoing, &*self.clock, self.write_time(), cut).await {
+            WriteResult::Whole => self.timeouts.answer,
+            WriteResult::Broken if line.has_certainly_sent_nothing() => return SendResult::only(Sent::NotWritten),
+            // Upstream may have refused the request before it had read all of it.
+            WriteResult::Broken => return Self::refused_early(line, hearing, AFTER_BROKEN_WRITE, cut).await,
+            WriteResult::GivenUp => return Self::refused_early(line, hearing, Duration::ZERO, cut).await,
+        };
+        let heard = hearing.until(&mut line.session, Instant::now() + answer_time, cut).await;
+        let sent = hearing.sent(heard);
+        if heard.is_some() || !hearing.may_learn_more() || cut.is_cancelled() {
+            return SendResult::only(sent);
+        }
+        // What is still on its way is dropped by the reset.
+        if !line.is_delivered() {
+            return SendResult::only(sent);
+        }
+        let Ok(room) = self.listening.clone().try_acquire_owned() else {
+            tracing::warn!(
+                "too many connections wait for late answers; this one is given up, and its outcome stays unknown"
+            );
+            return SendResult::only(sent);
+        };
+        let until = first_byte + QuietTime::of(&self.timeouts).from_first_byte;
+        let hang_up = self.end.hang_up.clone();
+        let late = LateAnswer::new(async move {
+            // The whole line, with its handle: dropping the handle ends the sending side, and upstream may then hang up.
+            let (_room, mut line) = (room, line);
+            let heard = hearing.until(&mut line.session, until, &hang_up).await;
+            hearing.sent(heard)
+        });
+        SendResult { sent, late: Some(late) }
+    }
+
+    /// Reads the answer to a request that was not written whole.
+    async fn refused_early(
+        mut line: MoneyLine,
+        mut hearing: Hearing,
+        time: Duration,
+        cut: &CancellationToken,
+    ) -> SendResult {
+        let heard = hearing.until(&mut line.session, Instant::now() + time, cut).await;
+        SendResult::only(hearing.sent(heard.or(Some(Heard::Broken))))
+    }
+
+    async fn send_read(&self, outgoing: Outgoing) -> Sent {
+        let Ok(mut read) = self.open_read(false).await else { return Sent::NotWritten };
+        let (cut, mut hearing) = (&self.end.cut, Hearing::new(self.answer_bytes));
+        let written = write_until(&mut read.session, &outgoing, &*self.clock, self.write_time(), cut).await;
+        let time = if written == WriteResult::Whole { self.timeouts.answer } else { AFTER_BROKEN_WRITE };
+        let heard = hearing.until(&mut read.session, Instant::now() + time, cut).await;
+        let sent = hearing.sent(heard);
+        // The rest of a request that was not written whole would be read as the beginning of the next one.
+        if written == WriteResult::Whole && matches!(sent, Sent::Answered { body: AnswerBody::Complete(_), .. }) {
+            self.close_read(read).await;
+        }
+        sent
+    }
+}
+
+impl std::fmt::Debug for PinnedUpstream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PinnedUpstream")
+            .field("host", &self.config.host)
+            .field("port", &self.config.port)
+            .finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Upstream for PinnedUpstream {
+    async fn send(&self, outgoing: Outgoing) -> SendResult {
+        if outgoing.is_write() {
+            self.send_write(outgoing).await
+        } else {
+            SendResult::only(self.send_read(outgoing).await)
+        }
+    }
+}
+
+fn authority(config: &UpstreamConfig) -> String {
+    let host = if config.host.contains(':') { format!("[{}]", config.host) } else { config.host.clone() };
+    let usual = if config.tls { 443 } else { 80 };
+    if config.port == usual { host } else { format!("{host}:{}", config.port) }
+}
+
+fn literal_address(config: &UpstreamConfig) -> Option<SocketAddr> {
+    config.host.parse().ok().map(|ip| SocketAddr::new(ip, config.port))
+}
+
+fn authorities(pem: &[u8]) -> Result<Arc<CaType>, UpstreamError> {
+    let fault = |why: String| UpstreamError::Authority(why);
+    let mut store = RootCertStore::empty();
+    let mut wrapped = Vec::new();
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        let certificate = certificate.map_err(|e| fault(e.to_string()))?;
+        store.add(certificate.clone()).map_err(|e| fault(e.to_string()))?;
+        wrapped.push(WrappedX509::new(certificate.to_vec(), parse_x509));
+    }
+    if wrapped.is_empty() {
+        return Err(fault("it contains no certificate".to_owned()));
+    }
+    Ok(Arc::from(wrapped))
+}

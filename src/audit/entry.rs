@@ -1,0 +1,141 @@
+//! Audit entries: one for each commit, in words that an auditor can read a year later.
+//!
+//! The entry of a decision keeps the operands that rules read, so that the decision can be replayed: amounts,
+//! currencies and chains as written, the caller and its roles; users, wallets, accounts and body fields only as keyed
+//! digests. It contains no body, no name of a person's account and no bank data; the fingerprint binds it to the exact
+//! bytes.
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+use crate::base::digest::Fingerprint;
+use crate::base::ids::{OperationId, RequestId, TraceId};
+use crate::base::word_enum::word_enum;
+use crate::ledger::{Number, RecordKey};
+
+word_enum! {
+    /// The kind of an entry.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum EntryKind {
+        /// A call is about to be sent; nothing was sent before this entry was on disk.
+        Sending = "sending",
+        /// The rules refused a call; nothing was sent.
+        Refused = "refused",
+        Executed = "executed",
+        NotExecuted = "not-executed",
+        /// Certainly nothing was executed, and the call may be tried again.
+        Undone = "undone",
+        Unknown = "unknown",
+        /// An answer for an attempt whose claim has moved on. It is no proof of execution.
+        Late = "late",
+        /// One of two people said that a call with an unknown outcome was not executed.
+        SaidAbsent = "said-absent",
+        /// One of two people said that nobody will ever know an outcome.
+        SaidAbandoned = "said-abandoned",
+        /// Two people said so: the call is never sent again.
+        Abandoned = "abandoned",
+        /// One of two people said that a gate and its journal will never return.
+        SaidGone = "said-gone",
+        /// Two people said so: from now on the store takes nothing from it but proofs of execution.
+        Gone = "gone",
+        Frozen = "frozen",
+        Unfrozen = "unfrozen",
+        /// A person agreed that a looser set of policies takes force.
+        Agreed = "agreed",
+        /// Another set of policies took force at this node.
+        TookForce = "took-force",
+        /// A store that lost its memory was rebuilt from a journal.
+        Rebuilt = "rebuilt",
+        /// Claims that the store lost, and this audit log did not, are in the store again.
+        Remembered = "remembered",
+        /// A call is held for approval.
+        Held = "held",
+        /// A person approved a held call.
+        Voted = "voted",
+        /// A person withdrew the approval.
+        Withdrawn = "withdrawn",
+        /// A person commented.
+        Noted = "noted",
+        /// A hold is fully approved; or it is to be sent again, as it was certainly not sent.
+        Approved = "approved",
+        /// A hold needs more approvals.
+        Reopened = "reopened",
+        Rejected = "rejected",
+        Expired = "expired",
+        /// The caller cancelled a hold.
+        Cancelled = "cancelled",
+        /// Today's rules deny an approved call.
+        Blocked = "blocked",
+        /// Webhooks are reminded that a hold expires soon.
+        Reminded = "reminded",
+        /// Webhooks are about to be sent notices.
+        Telling = "telling",
+        /// Webhooks got their notices, or the notices expired.
+        Told = "told",
+        /// A member named a stand-in for a time.
+        StandIn = "stand-in",
+        StandInRevoked = "stand-in-revoked",
+        /// A person signed in at the console.
+        SignedIn = "signed-in",
+        /// A session was used and extended.
+        StayedIn = "stayed-in",
+        SignedOut = "signed-out",
+        /// A person's sessions were all ended.
+        SessionsEnded = "sessions-ended",
+    }
+}
+
+/// One audit entry, before it has a number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    members: Map<String, Value>,
+}
+
+impl Entry {
+    pub fn of(what: EntryKind) -> Entry {
+        Entry { members: Map::new() }.with("what", what.as_str())
+    }
+
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Entry {
+        self.members.insert(name.to_owned(), value.into());
+        self
+    }
+
+    pub fn claim(self, key: &RecordKey, request_id: Option<&RequestId>) -> Entry {
+        let entry = self.with("claim", key.name.as_str());
+        match request_id {
+            Some(id) => entry.with("requestId", id.as_str()),
+            None => entry,
+        }
+    }
+
+    pub fn operation(self, operation: &OperationId) -> Entry {
+        self.with("operation", operation.as_str())
+    }
+
+    pub fn owner(self, issuer: &str, subject: &str) -> Entry {
+        self.with("owner", serde_json::json!({ "issuer": issuer, "subject": subject }))
+    }
+
+    /// The person who did it.
+    pub fn by(self, issuer: &str, subject: &str) -> Entry {
+        self.with("by", serde_json::json!({ "issuer": issuer, "subject": subject }))
+    }
+
+    pub fn fingerprint(self, fingerprint: Fingerprint) -> Entry {
+        self.with("fingerprint", fingerprint.to_hex())
+    }
+
+    pub fn trace(self, trace: &TraceId) -> Entry {
+        self.with("trace", trace.as_str())
+    }
+
+    /// The number of the commit that made the attempt.
+    pub fn attempt(self, attempt: Number) -> Entry {
+        self.with("attempt", attempt.as_u64())
+    }
+
+    pub fn to_bytes(&self) -> Bytes {
+        Bytes::from(Value::Object(self.members.clone()).to_string())
+    }
+}

@@ -1,0 +1,32 @@
+//! The one JSON parser of Sluice: a text means one value, or is refused with the place and the reason.
+//!
+//! The parser refuses anything but UTF-8, a byte order mark, a second value, a duplicate member name, a lone surrogate,
+//! and nesting or numbers beyond a bound. Numbers are kept as written. In requests it also refuses numbers that common
+//! parsers read differently: exponents, negative zero, more than 15 digits.
+//!
+//! The value is a tree ([`parse`]), or of a type that `serde` knows ([`from_slice`], [`from_record`]); the rules are the
+//! same.
+//!
+//! ```
+//! use sluice::base::json::{self, Limits};
+//!
+//! let twice = json::parse(br#"{"amount": "1", "amount": "9"}"#, Limits::REQUEST);
+//! assert_eq!(twice.unwrap_err().to_string(), "line 1, column 17: a name appears twice in one object");
+//! ```
+
+mod in_form;
+mod reader;
+mod tree;
+mod typed;
+mod typed_fault;
+mod typed_items;
+pub mod written_as;
+
+pub use in_form::members_in_form;
+pub use reader::{JsonError, JsonFaultKind, Limits};
+pub use tree::{parse, to_bytes, to_form, to_record};
+pub use typed::{FormError, from_record, from_slice};
+pub(crate) use written_as::written_as_text;
+
+#[cfg(test)]
+mod tests;

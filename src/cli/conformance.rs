@@ -1,0 +1,97 @@
+//! `sluice conformance`: calls a sandbox with harmless reads and with requests that cannot be valid, and compares its
+//! answers with the contract.
+
+mod client;
+mod probes;
+mod report;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{anyhow, bail};
+use clap::Args;
+use tokio::runtime::Runtime;
+
+use self::client::ProbeClient;
+use self::probes::probes;
+use self::report::ConformanceReport;
+use super::check::CheckOutput;
+use super::freeze::EnvironmentArg;
+use super::{ExitReason, Sources, is_error, print};
+use crate::base::ids::Environment;
+use crate::config::{Config, EnvironmentConfig};
+
+/// Compare a sandbox of the payments API with the contract
+///
+/// Sends harmless reads and requests that cannot be valid: broken bodies, unknown ids, an invalid token. Nothing of it can
+/// move money, and production is refused. Reports statuses, error codes, header names and answers that break the contract,
+/// and proposes entries for `notExecuted`. Bodies are not printed.
+///
+/// The token is the environment's `credential`, otherwise that of `--token-file`. Exits with 3 if an answer breaks the
+/// contract or an invalid request was accepted.
+#[derive(Debug, Args)]
+pub(super) struct ConformanceArgs {
+    #[command(flatten)]
+    sources: Sources,
+    /// The environment, which is never production
+    #[arg(long, value_enum)]
+    environment: EnvironmentArg,
+    /// A file with a token for the sandbox, where the environment has no `credential`
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// How long to wait for each answer
+    #[arg(long, default_value_t = 10_000, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=600_000))]
+    timeout_ms: u64,
+    /// Lines for people, or JSON for programs
+    #[arg(long, value_enum, default_value = "lines")]
+    output: CheckOutput,
+}
+
+pub(super) fn run(arguments: &ConformanceArgs) -> anyhow::Result<ExitReason> {
+    if arguments.environment.as_str() != Environment::Sandbox.as_str() {
+        bail!("`conformance` never calls production; use `--environment sandbox`");
+    }
+    let loaded = arguments.sources.load().map_err(|findings| {
+        let lines: Vec<String> = findings.iter().filter(|one| is_error(one)).map(ToString::to_string).collect();
+        anyhow!("the configuration cannot be used; `sluice check` shows more:\n{}", lines.join("\n"))
+    })?;
+    let sandbox = sandbox(&loaded.config)?;
+    let client = ProbeClient::new(
+        sandbox,
+        arguments.token_file.as_deref(),
+        Duration::from_millis(arguments.timeout_ms),
+        loaded.config.limits.answer_bytes,
+    )?;
+    let mut report = ConformanceReport::new(client.base().to_owned());
+    Runtime::new()?.block_on(async {
+        for probe in probes(&loaded.catalog) {
+            // An operation that accepts what cannot be valid is left alone from then on.
+            if report.has_accepted(&probe.operation) {
+                continue;
+            }
+            let answer = client.send(&probe).await;
+            report.add(&probe, answer);
+        }
+    });
+    if report.is_unreachable() {
+        bail!("`{}` gave no answer: {}", client.base(), report.first_failure());
+    }
+    print(&match arguments.output {
+        CheckOutput::Lines => report.lines(),
+        CheckOutput::Json => format!("{:#}\n", report.json()),
+    })?;
+    Ok(if report.conforms() { ExitReason::Done } else { ExitReason::Faulty })
+}
+
+/// Returns the sandbox, if its host is not that of production.
+fn sandbox(config: &Config) -> anyhow::Result<&EnvironmentConfig> {
+    let of = |environment| config.environments.iter().find(|one| one.environment == environment);
+    let sandbox = of(Environment::Sandbox).ok_or_else(|| anyhow!("the configuration has no `[sandbox]`: add one"))?;
+    let address = |one: &EnvironmentConfig| (one.upstream.host.clone(), one.upstream.port);
+    match of(Environment::Production) {
+        Some(production) if address(production) == address(sandbox) => {
+            bail!("`sandbox.upstream` is on the host and port of `production.upstream`: give the sandbox its own")
+        }
+        Some(_) | None => Ok(sandbox),
+    }
+}

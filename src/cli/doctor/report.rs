@@ -1,0 +1,185 @@
+//! The doctor's report: lines for people, JSON for programs.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::base::ids::Environment;
+
+/// The state of a gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NodeState {
+    Live,
+    /// The gate ended in order.
+    Stopped,
+    /// Its heartbeats stopped.
+    Missing,
+    /// Its heartbeats stopped, but the store accepts none.
+    Unknown,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct DoctorReport {
+    pub kind: &'static str,
+    pub store: String,
+    findings: Vec<(String, String)>,
+    advice: Vec<(String, String)>,
+    money: Vec<(Environment, &'static str)>,
+    freezes: Vec<(Environment, Value)>,
+    nodes: Vec<(Environment, Value)>,
+}
+
+impl DoctorReport {
+    pub fn is_healthy(&self) -> bool {
+        self.findings.is_empty()
+    }
+
+    pub fn find(&mut self, problem: &str, remedy: &str) {
+        self.findings.push((problem.to_owned(), remedy.to_owned()));
+    }
+
+    /// Records something that could be better, although nothing is wrong.
+    pub fn advise(&mut self, advice: &str, remedy: &str) {
+        self.advice.push((advice.to_owned(), remedy.to_owned()));
+    }
+
+    /// Records whether money is open; the last call for an environment counts.
+    pub fn money(&mut self, environment: Environment, is_open: bool) {
+        self.money.push((environment, if is_open { "open" } else { "closed" }));
+    }
+
+    pub fn freeze(&mut self, environment: Environment, name: &str, age: Duration, by: Option<String>, reason: &str) {
+        let freeze = json!({ "freeze": name, "sinceSeconds": age.as_secs(), "by": by, "reason": reason });
+        self.freezes.push((environment, freeze));
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "they are the columns of one table")]
+    pub fn node(
+        &mut self,
+        environment: Environment,
+        name: &str,
+        state: NodeState,
+        age: Duration,
+        (software, policies): (&str, &str),
+        clock_off_micros: Option<i64>,
+        lacks: u64,
+        is_awaited: bool,
+    ) {
+        let node = json!({
+            "node": name,
+            "state": match state {
+                NodeState::Live => "live",
+                NodeState::Stopped => "stopped",
+                NodeState::Missing => "missing",
+                NodeState::Unknown => "unknown",
+            },
+            "seenSecondsAgo": (state != NodeState::Stopped).then_some(age.as_secs()),
+            "software": software,
+            "policies": policies,
+            "clockOffMillis": (state == NodeState::Live).then_some(clock_off_micros.map(|micros| micros / 1_000)).flatten(),
+            "journalLacks": lacks,
+            "awaited": is_awaited,
+        });
+        self.nodes.push((environment, node));
+    }
+
+    pub fn json(&self) -> Value {
+        let of = |all: &[(Environment, Value)], environment| -> Vec<Value> {
+            all.iter().filter(|(one, _)| *one == environment).map(|(_, value)| value.clone()).collect()
+        };
+        let environments: Vec<Value> = Environment::ALL
+            .into_iter()
+            .map(|environment| {
+                json!({
+                    "environment": environment.as_str(),
+                    "money": self.money_of(environment),
+                    "freezes": of(&self.freezes, environment),
+                    "nodes": of(&self.nodes, environment),
+                })
+            })
+            .collect();
+        let findings: Vec<Value> =
+            self.findings.iter().map(|(problem, remedy)| json!({ "finding": problem, "remedy": remedy })).collect();
+        let advice: Vec<Value> =
+            self.advice.iter().map(|(advice, remedy)| json!({ "advice": advice, "remedy": remedy })).collect();
+        json!({
+            "healthy": self.is_healthy(),
+            "store": { "kind": self.kind, "state": self.store },
+            "environments": environments,
+            "findings": findings,
+            "advice": advice,
+        })
+    }
+
+    pub fn lines(&self) -> String {
+        let mut lines = vec![format!("store: {}", self.store)];
+        for environment in Environment::ALL {
+            lines.push(format!("{environment}: money is {}", self.money_of(environment).to_uppercase()));
+            for (_, freeze) in self.freezes.iter().filter(|(one, _)| *one == environment) {
+                lines.push(format!(
+                    "  frozen: {} for {}, by {}: {}",
+                    text(freeze, "freeze"),
+                    in_units(Duration::from_secs(freeze["sinceSeconds"].as_u64().unwrap_or(0))),
+                    text(freeze, "by"),
+                    text(freeze, "reason")
+                ));
+            }
+            for (_, node) in self.nodes.iter().filter(|(one, _)| *one == environment) {
+                lines.push(node_line(node));
+            }
+        }
+        if self.is_healthy() {
+            lines.push("No problems found.".to_owned());
+        }
+        for (problem, remedy) in &self.findings {
+            lines.push(format!("PROBLEM: {problem}"));
+            lines.push(format!("  remedy: {remedy}"));
+        }
+        for (advice, remedy) in &self.advice {
+            lines.push(format!("ADVICE: {advice}"));
+            lines.push(format!("  remedy: {remedy}"));
+        }
+        lines.push(String::new());
+        lines.join("\n")
+    }
+
+    /// Returns whether money is open; "unknown" if the store could not be read.
+    fn money_of(&self, environment: Environment) -> &'static str {
+        let last = self.money.iter().rev().find(|(one, _)| *one == environment);
+        last.map_or("unknown", |(_, money)| *money)
+    }
+}
+
+fn node_line(node: &Value) -> String {
+    let seen = match (text(node, "state"), node["seenSecondsAgo"].as_u64()) {
+        ("live", _) => "live".to_owned(),
+        ("stopped", _) => "stopped".to_owned(),
+        ("unknown", secs) => {
+            let age = in_units(Duration::from_secs(secs.unwrap_or(0)));
+            format!("unknown, because the store accepts no heartbeats; the last one was {age} ago")
+        }
+        (_, secs) => format!("NO HEARTBEAT for {}", in_units(Duration::from_secs(secs.unwrap_or(0)))),
+    };
+    let clock = node["clockOffMillis"].as_i64().map_or_else(String::new, |off| format!(", clock {off:+} ms"));
+    let awaited = if node["awaited"] == true { ", AWAITED (must restore its records)" } else { "" };
+    format!(
+        "  {}: {seen}, version {}, policies {}{clock}, journal lacks {} entries{awaited}",
+        text(node, "node"),
+        text(node, "software"),
+        text(node, "policies").get(..12).unwrap_or_default(),
+        node["journalLacks"]
+    )
+}
+
+fn text<'v>(value: &'v Value, name: &str) -> &'v str {
+    value.get(name).and_then(Value::as_str).unwrap_or("unknown")
+}
+
+pub(super) fn in_units(time: Duration) -> String {
+    match time.as_secs() {
+        secs @ 0..=119 => format!("{secs} s"),
+        secs @ 120..=7_199 => format!("{} min", secs / 60),
+        secs @ 7_200..=172_799 => format!("{} h", secs / 3_600),
+        secs => format!("{} days", secs / 86_400),
+    }
+}

@@ -1,0 +1,84 @@
+//! `sluice nodes`: lists the gates that share the store, and declares one gone.
+
+use anyhow::{Context as _, bail};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::ExitReason;
+use super::console::{ConsoleCall, ConsoleOptions};
+use super::freeze::EnvironmentArg;
+
+/// List the gates that share the store; declare one gone
+#[derive(Debug, Args)]
+#[command(arg_required_else_help = true)]
+pub(super) struct NodesArgs {
+    #[command(subcommand)]
+    what: NodesCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum NodesCommand {
+    List(ListNodesArgs),
+    Gone(GoneArgs),
+}
+
+/// List the gates that share the store, when each was heard, and whether it may still hold outcomes
+#[derive(Debug, Args)]
+struct ListNodesArgs {
+    #[command(flatten)]
+    way: ConsoleOptions,
+}
+
+/// Declare a gate and its journal gone for good
+///
+/// Takes two people with the role `operator`. Afterwards the store takes nothing from that gate but proofs that a call
+/// was executed, and calls that it sent can be resolved as not executed. First stop the gate, and make sure that its
+/// `audit.folder` is lost: as long as it exists, start the gate again instead.
+#[derive(Debug, Args)]
+struct GoneArgs {
+    #[command(flatten)]
+    way: ConsoleOptions,
+    /// The environment
+    #[arg(long, value_enum)]
+    environment: EnvironmentArg,
+    /// The gate and its journal, as `sluice nodes list` or a refused resolution shows them
+    #[arg(value_name = "NODE/JOURNAL")]
+    gate: String,
+    /// The reason; it is kept in the audit log
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+}
+
+pub(super) fn run(arguments: &NodesArgs) -> anyhow::Result<ExitReason> {
+    match &arguments.what {
+        NodesCommand::List(list) => list.way.ask(&ConsoleCall::get("nodes"), |answer| {
+            let nodes = answer["nodes"].as_array().cloned().unwrap_or_default();
+            nodes.iter().map(|node| format!("{}\n", node_line(node))).collect()
+        }),
+        NodesCommand::Gone(gone) => gone.run(),
+    }
+}
+
+impl GoneArgs {
+    fn run(&self) -> anyhow::Result<ExitReason> {
+        let parts = self.gate.split_once('/');
+        let (node, journal) = parts.with_context(|| format!("`{}` is not NODE/JOURNAL", self.gate.escape_debug()))?;
+        if node.is_empty() || journal.is_empty() {
+            bail!("`{}` is not NODE/JOURNAL: `sluice nodes list` shows both", self.gate.escape_debug());
+        }
+        let environment = self.environment.as_str();
+        let body = json!({ "environment": environment, "node": node, "journal": journal, "reason": self.reason });
+        self.way.ask(&ConsoleCall::post("nodes/gone", body), |answer| match answer["gone"].as_bool() {
+            Some(true) => "Declared gone by two people: its calls can be resolved as not executed.\n".to_owned(),
+            _ => "Recorded. The gate is not gone until one more person confirms it.\n".to_owned(),
+        })
+    }
+}
+
+fn node_line(node: &Value) -> String {
+    let text = |name: &str| node.get(name).and_then(Value::as_str).unwrap_or("-");
+    let open = node.get("openFrom").and_then(Value::as_u64);
+    let open = open.map_or_else(String::new, |from| format!(", works on attempts from {from} on"));
+    let gone = if node["gone"] == true { ", gone" } else { "" };
+    format!("{} {}/{} heard {}{open}{gone}", text("environment"), text("node"), text("journal"), text("at"))
+}

@@ -1,0 +1,135 @@
+//! The console's server: its state, and the parts of every answer.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::response::Response;
+use http::StatusCode;
+use http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY, STRICT_TRANSPORT_SECURITY,
+    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use jiff::Timestamp;
+use tokio::sync::{OnceCell, Semaphore};
+
+use super::browser::Browsers;
+use super::provider::ProviderSignIn;
+use super::state::ConsoleState;
+use crate::base::ids::{Environment, TraceId};
+use crate::base::secret::Secret;
+use crate::catalog::Contract;
+use crate::config::ConsoleConfig;
+use crate::people::session::SessionTerms;
+use crate::stations::admit::{AdmitRefusal, Caller};
+use crate::stations::reply::{self, Reply};
+use crate::telemetry::tally::DecisionCounts;
+
+/// How many streams of changes are open at one time.
+const MAX_STREAMS: usize = 64;
+/// How many searches of the audit log run at one time.
+const MAX_READERS: usize = 4;
+const CORP: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+
+/// The decisions before this process began, as the audit log has them.
+#[derive(Debug)]
+pub(super) struct DecisionCache {
+    pub(super) counts: BTreeMap<(Environment, i64), DecisionCounts>,
+    /// The earliest time that the counts cover.
+    pub(super) since: Timestamp,
+}
+
+/// The state of the console's server.
+pub(super) struct ConsoleServer {
+    pub inside: ConsoleState,
+    pub issuer: String,
+    pub browsers: Browsers,
+    pub terms: SessionTerms,
+    /// Whether a browser may sign in with a token.
+    pub token_sign_in: bool,
+    /// Sign-in at the OpenID provider, if one is configured.
+    pub oidc: Option<ProviderSignIn>,
+    /// Permits for searches of the audit log.
+    pub readers: Arc<Semaphore>,
+    /// When this process began to count decisions.
+    pub begun: Timestamp,
+    pub before: OnceCell<DecisionCache>,
+    pub is_tls: bool,
+    /// The contracts of bodies, by the names of their schemas.
+    pub contracts: BTreeMap<&'static str, Contract>,
+    /// Permits for streams of changes.
+    pub streams: Arc<Semaphore>,
+}
+
+impl ConsoleServer {
+    pub fn new(
+        config: &ConsoleConfig,
+        inside: ConsoleState,
+        contracts: BTreeMap<&'static str, Contract>,
+    ) -> Result<ConsoleServer, String> {
+        let begun = inside.node.clock.now();
+        let streams = Arc::new(Semaphore::new(MAX_STREAMS));
+        Ok(ConsoleServer {
+            inside,
+            issuer: config.issuer.clone(),
+            browsers: Browsers::new(config),
+            terms: config.sessions,
+            token_sign_in: config.token_sign_in,
+            oidc: config.oidc.clone().map(ProviderSignIn::new).transpose()?,
+            readers: Arc::new(Semaphore::new(MAX_READERS)),
+            begun,
+            before: OnceCell::new(),
+            is_tls: config.tls.is_some(),
+            contracts,
+            streams,
+        })
+    }
+
+    /// Builds a response with the headers that every answer has.
+    pub(super) fn finish(&self, reply: Reply, trace: &TraceId) -> Response {
+        let mut response = Response::new(Body::from(reply.body));
+        *response.status_mut() = StatusCode::from_u16(reply.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let headers = response.headers_mut();
+        *headers = reply.headers;
+        let policy = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'";
+        for (name, value) in [
+            (CACHE_CONTROL, "no-store"),
+            (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            (X_FRAME_OPTIONS, "DENY"),
+            (REFERRER_POLICY, "no-referrer"),
+            (CONTENT_SECURITY_POLICY, policy),
+            (CORP, "same-origin"),
+            (reply::ORIGIN, reply.origin.as_str()),
+        ] {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        if self.is_tls {
+            headers.insert(STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000"));
+        }
+        headers.extend(HeaderValue::from_str(trace.as_str()).ok().map(|value| (reply::REQUEST_ID, value)));
+        response
+    }
+
+    /// Verifies a token; returns its person and its expiry, in seconds since 1970.
+    pub async fn verify_token(&self, token: &Secret) -> Result<(Arc<Caller>, i64), AdmitRefusal> {
+        let believed = self.inside.identity.believe(token).await;
+        let until_secs = believed.as_ref().map_or(0, |believed| believed.until_secs);
+        // The console asks for no client certificate, so that a token bound to one is refused.
+        let caller = believed.and_then(|believed| believed.caller_with(None)).map_err(|fault| {
+            self.inside.metrics.token_refused("console", fault.as_str());
+            AdmitRefusal::NotBelieved(fault)
+        })?;
+        if caller.issuer() != self.issuer {
+            self.inside.metrics.token_refused("console", "foreign");
+            return Err(AdmitRefusal::Unauthorized("the token comes from another issuer than the console's"));
+        }
+        Ok((caller, until_secs))
+    }
+}
+
+impl fmt::Debug for ConsoleServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConsoleServer").finish_non_exhaustive()
+    }
+}

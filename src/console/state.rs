@@ -1,0 +1,43 @@
+//! The parts of the process that the console shares with the gateway.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+use tokio_util::task::TaskTracker;
+
+use crate::adapters::identity::Identity;
+use crate::base::ids::Environment;
+use crate::catalog::Catalog;
+use crate::config::{LimitsConfig, Loosening, TimeoutsConfig};
+use crate::node::{InForce, Node};
+use crate::telemetry::Metrics;
+
+/// The parts of the process that the console shares with the gateway.
+#[derive(Clone, Debug)]
+pub struct ConsoleState {
+    pub node: Arc<Node>,
+    pub identity: Arc<Identity>,
+    pub in_force: Arc<InForce>,
+    /// The served environments.
+    pub environments: Vec<Environment>,
+    /// The names of all issuers.
+    pub issuers: Vec<String>,
+    pub loosening: Loosening,
+    /// The folder of this node's audit log.
+    pub audit_folder: PathBuf,
+    pub limits: LimitsConfig,
+    pub timeouts: TimeoutsConfig,
+    pub metrics: Metrics,
+    /// Every request that is being answered; a shutdown waits for it.
+    pub requests: TaskTracker,
+    /// Becomes true when the process is to end.
+    pub stopping: watch::Receiver<bool>,
+}
+
+impl ConsoleState {
+    /// Returns the current contract.
+    pub fn catalog(&self) -> Arc<Catalog> {
+        self.in_force.now().catalog.clone()
+    }
+}

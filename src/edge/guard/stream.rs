@@ -1,0 +1,362 @@
+//! A guarded stream.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use pingora::protocols::raw_connect::ProxyDigest;
+use pingora::protocols::tls::{SslDigest, TlsRef};
+use pingora::protocols::{
+    ALPN, GetProxyDigest, GetSocketDigest, GetTimingDigest, Peek, Shutdown, SocketDigest, Ssl, Stream, TimingDigest,
+    UniqueID, UniqueIDType,
+};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::sync::watch;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::end::{GuardedLine, Leaving, Left};
+use super::frames::Frames;
+use super::out::Out;
+use super::unreadable::Unreadable;
+use super::wire::Wire;
+use super::{Bounds, ConnectionState, Guard};
+use crate::telemetry::Metrics;
+
+const READ_BYTES: usize = 16 * 1024;
+/// The placeholder that the engine reads for an unreadable request.
+const STAND_IN: &[u8] = b"GET / HTTP/1.1\r\nHost: unreadable\r\nConnection: close\r\n\r\n";
+
+#[derive(Debug)]
+pub(super) struct Guarded {
+    /// Present until this is dropped; then the rest of the stream is ended elsewhere.
+    line: Option<GuardedLine>,
+    leaving: Leaving,
+    bounds: Bounds,
+    note: ConnectionState,
+    digest: Arc<ProxyDigest>,
+    metrics: Metrics,
+    listener: &'static str,
+    wire: Wire,
+    frames: Frames,
+    stage: Stage,
+    /// Raw bytes that are not checked yet.
+    raw: Vec<u8>,
+    /// Checked bytes that the engine has not taken yet.
+    good: Vec<u8>,
+    good_from: usize,
+    deadline: Pin<Box<Sleep>>,
+    /// Tells the engine that no more requests may begin here.
+    enough: watch::Sender<bool>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Between requests: the next may begin.
+    Waiting,
+    /// A request is being read.
+    Reading,
+    /// A request is complete, its answer is not.
+    Answering,
+    /// The same, and more bytes arrived: this answer ends the connection.
+    Crowded,
+    /// Nothing more is read: the last answer ends the connection.
+    Closing,
+    /// HTTP/2: bytes pass as they are, as long as they come.
+    Passing,
+}
+
+impl Guarded {
+    pub(super) fn new(
+        inner: Stream,
+        guard: &Guard,
+        note: ConnectionState,
+        digest: Arc<ProxyDigest>,
+        leaving: Leaving,
+        enough: watch::Sender<bool>,
+    ) -> Guarded {
+        let bounds = guard.bounds;
+        let stage = if matches!(inner.selected_alpn_proto(), Some(ALPN::H2)) { Stage::Passing } else { Stage::Waiting };
+        Guarded {
+            line: Some(GuardedLine { inner, out: Out::new(bounds.write_time) }),
+            leaving,
+            bounds,
+            note,
+            digest,
+            metrics: guard.metrics.clone(),
+            listener: guard.listener,
+            wire: Wire::new(bounds.head),
+            frames: Frames::new(),
+            stage,
+            raw: Vec::new(),
+            good: Vec::new(),
+            good_from: 0,
+            deadline: Box::pin(sleep_until(Instant::now() + bounds.head_time)),
+            enough,
+        }
+    }
+
+    /// Goes on to the next request once the last one is answered.
+    fn turn(&mut self) {
+        if !self.note.is_answered() {
+            return;
+        }
+        match self.stage {
+            Stage::Answering => {
+                self.stage = Stage::Waiting;
+                self.wait(self.bounds.idle_time);
+            }
+            Stage::Crowded => self.stage = Stage::Closing,
+            Stage::Waiting | Stage::Reading | Stage::Closing | Stage::Passing => {}
+        }
+    }
+
+    /// Gives the engine checked bytes; returns false where there are none.
+    fn give(&mut self, buf: &mut ReadBuf<'_>) -> bool {
+        let rest = self.good.get(self.good_from..).unwrap_or_default();
+        if rest.is_empty() {
+            return false;
+        }
+        let count = rest.len().min(buf.remaining());
+        buf.put_slice(rest.get(..count).unwrap_or_default());
+        self.good_from = self.good_from.saturating_add(count);
+        if self.good_from >= self.good.len() {
+            self.good.clear();
+            self.good_from = 0;
+        }
+        true
+    }
+
+    /// Checks raw bytes until some are good or all are used up.
+    fn check_raw(&mut self) -> io::Result<()> {
+        while self.good.is_empty() && !self.raw.is_empty() && matches!(self.stage, Stage::Waiting | Stage::Reading) {
+            let began = self.wire.is_between();
+            if began {
+                self.note.begin();
+            }
+            match self.wire.feed(&self.raw, &mut self.good) {
+                Ok(fed) => {
+                    self.raw.drain(..fed.taken.min(self.raw.len()));
+                    self.stage = if fed.ended { Stage::Answering } else { Stage::Reading };
+                }
+                Err(why) => return self.refuse(why),
+            }
+            if began && self.wire.is_in_head() {
+                self.wait(self.bounds.head_time);
+            }
+        }
+        if self.stage == Stage::Answering && !self.raw.is_empty() {
+            self.stage = Stage::Crowded;
+            self.note.crowd();
+            self.metrics.unreadable(self.listener, Unreadable::Pipelined.as_str());
+        }
+        Ok(())
+    }
+
+    /// Refuses: with a placeholder before a request has begun for the engine, with an error inside a body.
+    fn refuse(&mut self, why: Unreadable) -> io::Result<()> {
+        let in_body = self.stage == Stage::Reading && !self.wire.is_in_head();
+        self.stage = Stage::Closing;
+        self.raw.clear();
+        self.note.write(why);
+        self.metrics.unreadable(self.listener, why.as_str());
+        if in_body {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why.as_str()));
+        }
+        self.good.extend_from_slice(STAND_IN);
+        Ok(())
+    }
+
+    fn wait(&mut self, time: Duration) {
+        self.deadline.as_mut().reset(Instant::now() + time);
+    }
+
+    /// The deadline is over: an idle connection ends quietly, a slow head is refused.
+    fn late(&mut self) -> io::Result<()> {
+        if self.stage != Stage::Passing && self.wire.is_in_head() {
+            return self.refuse(Unreadable::HeadSlow);
+        }
+        if self.stage == Stage::Passing && self.frames.is_within() {
+            self.metrics.unreadable(self.listener, Unreadable::HeadSlow.as_str());
+        }
+        self.stage = Stage::Closing;
+        Ok(())
+    }
+
+    /// The caller has ended its sending side.
+    fn ended(&mut self) -> io::Result<()> {
+        match self.stage {
+            Stage::Waiting | Stage::Reading if self.wire.is_in_head() => self.refuse(Unreadable::HeadCut),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns whether the deadline for the next bytes runs.
+    fn is_timed(&self) -> bool {
+        match self.stage {
+            Stage::Passing => true,
+            Stage::Waiting | Stage::Reading => self.wire.is_between() || self.wire.is_in_head(),
+            Stage::Answering | Stage::Crowded | Stage::Closing => false,
+        }
+    }
+
+    /// Counts and times HTTP/2 by the bytes that passed.
+    fn passed(&mut self, bytes: &[u8]) {
+        let (ended, within) = (self.frames.ended(), self.frames.is_within());
+        self.frames.watch(bytes);
+        if !self.frames.is_within() {
+            self.wait(self.bounds.silence_time);
+        } else if !within || self.frames.ended() != ended {
+            self.wait(self.bounds.head_time);
+        }
+        if self.frames.requests() >= self.bounds.requests {
+            self.enough.send_replace(true);
+        }
+        if self.frames.requests() >= self.bounds.requests.saturating_mul(2) {
+            // The caller continues although it was asked to stop.
+            self.stage = Stage::Closing;
+        }
+    }
+
+    fn poll_out(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.line {
+            Some(GuardedLine { inner, out }) => out.poll_out(inner, cx),
+            None => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn poll_more(&mut self, cx: &mut Context<'_>, read: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match &mut self.line {
+            Some(line) => Pin::new(&mut line.inner).poll_read(cx, read),
+            None => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn inner(&self) -> Option<&Stream> {
+        self.line.as_ref().map(|line| &line.inner)
+    }
+}
+
+impl AsyncRead for Guarded {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        loop {
+            this.turn();
+            this.check_raw()?;
+            if this.give(buf) || this.stage == Stage::Closing {
+                return Poll::Ready(Ok(()));
+            }
+            // A caller that waits for more adds nothing: the written bytes may go out.
+            if this.line.as_ref().is_some_and(|line| !line.out.is_empty())
+                && let Poll::Ready(Err(error)) = this.poll_out(cx)
+            {
+                return Poll::Ready(Err(error));
+            }
+            if this.stage == Stage::Crowded {
+                // Writing the answer goes on by itself, and then ends this.
+                return Poll::Pending;
+            }
+            if this.is_timed() && this.deadline.as_mut().poll(cx).is_ready() {
+                this.late()?;
+                continue;
+            }
+            if this.stage == Stage::Passing {
+                let before = buf.filled().len();
+                ready!(this.poll_more(cx, buf))?;
+                this.passed(buf.filled().get(before..).unwrap_or_default());
+                return Poll::Ready(Ok(()));
+            }
+            let mut space = [0_u8; READ_BYTES];
+            let mut read = ReadBuf::new(&mut space);
+            ready!(this.poll_more(cx, &mut read))?;
+            if read.filled().is_empty() {
+                this.ended()?;
+                this.give(buf);
+                return Poll::Ready(Ok(()));
+            }
+            this.raw.extend_from_slice(read.filled());
+        }
+    }
+}
+
+impl AsyncWrite for Guarded {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        if self.line.as_ref().is_some_and(|line| line.out.is_full()) {
+            ready!(self.poll_out(cx))?;
+        }
+        Poll::Ready(Ok(self.line.as_mut().map_or(0, |line| line.out.put(bytes))))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_out(cx)
+    }
+
+    /// The written bytes go out; the rest happens when the engine has let go.
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_out(cx)
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        let unread = match self.stage {
+            Stage::Reading | Stage::Crowded | Stage::Closing | Stage::Passing => true,
+            Stage::Waiting | Stage::Answering => false,
+        };
+        if let Some(line) = self.line.take() {
+            self.leaving.leave(Left { line, unread });
+        }
+    }
+}
+
+#[async_trait]
+impl Shutdown for Guarded {
+    async fn shutdown(&mut self) {
+        if let Err(error) = AsyncWriteExt::shutdown(self).await {
+            tracing::trace!(%error, "an answer could not be written completely");
+        }
+    }
+}
+
+impl UniqueID for Guarded {
+    fn id(&self) -> UniqueIDType {
+        self.inner().map(|inner| inner.id()).unwrap_or_default()
+    }
+}
+
+impl Ssl for Guarded {
+    fn get_ssl(&self) -> Option<&TlsRef> {
+        self.inner()?.get_ssl()
+    }
+
+    fn get_ssl_digest(&self) -> Option<Arc<SslDigest>> {
+        self.inner()?.get_ssl_digest()
+    }
+
+    fn selected_alpn_proto(&self) -> Option<ALPN> {
+        self.inner()?.selected_alpn_proto()
+    }
+}
+
+impl GetTimingDigest for Guarded {
+    fn get_timing_digest(&self) -> Vec<Option<TimingDigest>> {
+        self.inner().map(|inner| inner.get_timing_digest()).unwrap_or_default()
+    }
+}
+
+impl GetProxyDigest for Guarded {
+    fn get_proxy_digest(&self) -> Option<Arc<ProxyDigest>> {
+        Some(self.digest.clone())
+    }
+}
+
+impl GetSocketDigest for Guarded {
+    fn get_socket_digest(&self) -> Option<Arc<SocketDigest>> {
+        self.inner()?.get_socket_digest()
+    }
+}
+
+#[async_trait]
+impl Peek for Guarded {}

@@ -1,0 +1,378 @@
+//! Listeners. Every address is bound before anything serves, so that a taken one ends the process at once. Connections
+//! are counted, timed and guarded before the engine sees them, and those that were accepted before an end are served.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use pingora::apps::ServerApp;
+use pingora::protocols::{GetSocketDigest, SocketDigest, Stream, l4};
+use pingora::server::{ListenFds, ShutdownWatch};
+use pingora::services::Service;
+use socket2::{Domain, SockRef, Socket, Type};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
+
+use super::Phase;
+use super::guard::Guard;
+use super::tls::{Speaking, Tls};
+use crate::adapters::clients::Presented;
+use crate::adapters::inherited_sockets::HandedOver;
+use crate::base::word_enum::word_enum;
+use crate::telemetry::Metrics;
+
+/// The pause after a failed accept, when descriptors may have run out.
+const REST: Duration = Duration::from_millis(100);
+
+/// The kernel's send buffer for one caller. By default it grows to several MiB for a caller who does not read, and its
+/// growth would look like reading.
+const SEND_BUFFER_BYTES: usize = 128 * 1024;
+
+/// The backlog of the kernel, for callers who wait while a start waits for its store.
+const WAITING: i32 = 4_096;
+
+/// A bound address.
+#[derive(Debug)]
+pub struct BoundAddress {
+    listener: TcpListener,
+    address: SocketAddr,
+    /// The socket was inherited: its owner keeps it open, and another process serves callers that wait in it.
+    is_lent: bool,
+}
+
+impl BoundAddress {
+    /// Takes the inherited socket of this address, or binds one.
+    pub fn bind(address: SocketAddr, handed: &mut HandedOver) -> io::Result<BoundAddress> {
+        let lent = handed.take(address);
+        let is_lent = lent.is_some();
+        let listener = match lent {
+            Some(listener) => listener,
+            None => {
+                let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+                socket.set_reuse_address(true)?;
+                socket.bind(&address.into())?;
+                socket.listen(WAITING)?;
+                socket.into()
+            }
+        };
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        Ok(BoundAddress { listener, address, is_lent })
+    }
+
+    /// The bound address, also where any free port was asked for.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+/// The limits of a listener's connections.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectionLimits {
+    pub all: usize,
+    pub of_one_peer: usize,
+    /// For the TLS handshake.
+    pub handshake_time: Duration,
+}
+
+/// A service on a bound address, which stops accepting on a signal.
+///
+/// It runs on the process's own runtime: moving work between runtimes costs a thread switch each way.
+pub struct Listening<A> {
+    name: &'static str,
+    start: Mutex<Option<(BoundAddress, Acceptor<A>)>>,
+    runtime: Handle,
+}
+
+/// The parts that serve accepted connections.
+pub struct Acceptor<A> {
+    pub app: Arc<A>,
+    pub tls: Option<Speaking>,
+    pub guard: Guard,
+    pub limits: ConnectionLimits,
+    pub phase: watch::Receiver<Phase>,
+    /// The open connections; an end waits for them a while.
+    pub connections: TaskTracker,
+}
+
+impl<A: ServerApp + Send + Sync + 'static> Listening<A> {
+    pub fn new(bound: BoundAddress, door: Acceptor<A>, runtime: Handle) -> Listening<A> {
+        Listening { name: door.guard.listener, start: Mutex::new(Some((bound, door))), runtime }
+    }
+}
+
+impl<A> fmt::Debug for Listening<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listening").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl<A> fmt::Debug for Acceptor<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Door").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl<A: ServerApp + Send + Sync + 'static> Service for Listening<A> {
+    async fn start_service(&mut self, _fds: Option<ListenFds>, _shutdown: ShutdownWatch, _listeners_per_fd: usize) {
+        let start = self.start.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some((bound, door)) = start else { return };
+        let serving = self.runtime.spawn(async move { door.open(bound).await });
+        if let Err(error) = serving.await {
+            tracing::error!(listener = self.name, %error, "a listener ended early");
+        }
+    }
+
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    /// The engine's own threads have nothing to do here.
+    fn threads(&self) -> Option<usize> {
+        Some(1)
+    }
+}
+
+impl<A: ServerApp + Send + Sync + 'static> Acceptor<A> {
+    async fn open(&self, bound: BoundAddress) {
+        let (address, is_lent) = (bound.address, bound.is_lent);
+        match tokio::net::TcpListener::from_std(bound.listener) {
+            Ok(listener) => {
+                let open = Arc::new(OpenConnections::default());
+                self.accept(&listener, &open).await;
+                if !is_lent && let Err(error) = self.accept_the_last(listener, &open) {
+                    tracing::warn!(%address, %error, "a new connection was not served");
+                }
+            }
+            Err(error) => tracing::error!(%address, %error, "the bound address cannot accept connections"),
+        }
+    }
+
+    /// Accepts until listeners are to close.
+    async fn accept(&self, listener: &tokio::net::TcpListener, open: &Arc<OpenConnections>) {
+        let mut stopped = std::pin::pin!(reached(self.phase.clone(), Phase::Closing));
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                () = &mut stopped => return,
+            };
+            let (socket, peer) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    tracing::warn!(listener = self.guard.listener, %error, "a connection cannot be accepted");
+                    tokio::time::sleep(REST).await;
+                    continue;
+                }
+            };
+            self.take(socket, peer, open);
+        }
+    }
+
+    /// Accepts the connections that the kernel has accepted already: closing the socket would cut them off.
+    fn accept_the_last(&self, listener: tokio::net::TcpListener, open: &Arc<OpenConnections>) -> io::Result<()> {
+        let listener = listener.into_std()?;
+        loop {
+            match listener.accept() {
+                Ok((socket, peer)) => self.take(nonblocking(socket)?, peer, open),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn take(&self, socket: tokio::net::TcpStream, peer: SocketAddr, open: &Arc<OpenConnections>) {
+        match OpenConnections::enter(open, peer.ip(), self.limits) {
+            Ok(place) => self.begin(socket, peer, place),
+            Err(full) => self.guard.metrics.connection_refused(self.guard.listener, full.as_str()),
+        }
+    }
+
+    fn begin(&self, socket: tokio::net::TcpStream, peer: SocketAddr, place: ConnectionPlace) {
+        let (app, guard, phase) = (self.app.clone(), self.guard.clone(), self.phase.clone());
+        let tls = self.tls.as_ref().map(Speaking::now);
+        let (name, time) = (guard.listener, self.limits.handshake_time);
+        self.connections.spawn(async move {
+            let _counted = Counted::new(&guard.metrics, name);
+            match timeout(time, handshake(socket, peer, tls)).await {
+                Ok(Ok((stream, presented))) => {
+                    let (enough, closing) = watch::channel(*phase.borrow() >= Phase::Closing);
+                    if let Ok((stream, end)) = guard.over(stream, presented, enough.clone()) {
+                        tokio::select! {
+                            () = serve(&app, stream, &closing) => (),
+                            () = pass_on(phase, enough) => (),
+                        }
+                        end.run().await;
+                    }
+                }
+                Ok(Err(reason)) => guard.metrics.connection_refused(name, reason),
+                Err(_) => guard.metrics.connection_refused(name, "handshake_slow"),
+            }
+            drop(place);
+        });
+    }
+}
+
+async fn handshake(
+    socket: tokio::net::TcpStream,
+    peer: SocketAddr,
+    tls: Option<Arc<Tls>>,
+) -> Result<(Stream, Option<Presented>), &'static str> {
+    const FAILED: &str = "handshake";
+    if let Err(error) = SockRef::from(&socket).set_send_buffer_size(SEND_BUFFER_BYTES) {
+        tracing::debug!(%error, "the send buffer of a connection cannot be limited");
+    }
+    let digest = SocketDigest::from_raw_fd(socket.as_raw_fd());
+    // The cell is new, so it cannot be full.
+    drop(digest.peer_addr.set(Some(peer.into())));
+    let mut stream = l4::stream::Stream::from(socket);
+    stream.set_nodelay().map_err(|_| FAILED)?;
+    stream.set_socket_digest(digest);
+    let Some(tls) = tls else { return Ok((Box::new(stream), None)) };
+    match &tls.clients {
+        None => Ok((Box::new(tls.acceptor.tls_handshake(stream).await.map_err(|_| FAILED)?), None)),
+        Some(clients) => {
+            let (stream, presented) = clients.handshake(&tls.acceptor, stream).await?;
+            Ok((Box::new(stream), Some(presented)))
+        }
+    }
+}
+
+fn nonblocking(socket: TcpStream) -> io::Result<tokio::net::TcpStream> {
+    socket.set_nonblocking(true)?;
+    tokio::net::TcpStream::from_std(socket)
+}
+
+/// Passes the end of the process on, and returns when nothing is left to answer. A connection that opened after the end
+/// was announced goes on until listeners close, because its caller would only reconnect.
+async fn pass_on(phase: watch::Receiver<Phase>, enough: watch::Sender<bool>) {
+    let ends = if *phase.borrow() == Phase::Serving { Phase::Leaving } else { Phase::Closing };
+    reached(phase.clone(), ends).await;
+    enough.send_replace(true);
+    reached(phase, Phase::Over).await;
+}
+
+/// Waits for a phase. If the sender is dropped, it waits to the end of the process.
+async fn reached(mut phase: watch::Receiver<Phase>, wanted: Phase) {
+    if phase.wait_for(|phase| *phase >= wanted).await.is_err() {
+        std::future::pending().await
+    }
+}
+
+async fn serve<A: ServerApp + Send + Sync + 'static>(app: &Arc<A>, stream: Stream, stop: &ShutdownWatch) {
+    let mut next = app.process_new(stream, stop).await;
+    while let Some(stream) = next {
+        next = app.process_new(stream, stop).await;
+    }
+}
+
+/// The open connections, by peer.
+#[derive(Debug, Default)]
+struct OpenConnections(Mutex<ConnectionCounts>);
+
+#[derive(Debug, Default)]
+struct ConnectionCounts {
+    all: usize,
+    by_peer: HashMap<IpAddr, usize>,
+}
+
+/// One connection's place; dropping it frees the place.
+struct ConnectionPlace {
+    open: Arc<OpenConnections>,
+    peer: IpAddr,
+}
+
+/// One open connection in the metrics, until this is dropped.
+struct Counted {
+    metrics: Metrics,
+    listener: &'static str,
+}
+
+impl Counted {
+    fn new(metrics: &Metrics, listener: &'static str) -> Counted {
+        metrics.connected(listener);
+        Counted { metrics: metrics.clone(), listener }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.metrics.disconnected(self.listener);
+    }
+}
+
+word_enum! {
+    /// The limit that a connection met.
+    #[derive(Clone, Copy, Debug)]
+    enum Full {
+        All = "too_many",
+        OfOnePeer = "too_many_of_peer",
+    }
+}
+
+impl OpenConnections {
+    fn enter(open: &Arc<OpenConnections>, peer: IpAddr, limits: ConnectionLimits) -> Result<ConnectionPlace, Full> {
+        let mut counts = open.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if counts.all >= limits.all {
+            return Err(Full::All);
+        }
+        let peer = network(peer);
+        let count = counts.by_peer.entry(peer).or_default();
+        if *count >= limits.of_one_peer {
+            return Err(Full::OfOnePeer);
+        }
+        *count = count.saturating_add(1);
+        counts.all = counts.all.saturating_add(1);
+        Ok(ConnectionPlace { open: open.clone(), peer })
+    }
+}
+
+/// Returns the network of a peer: an IPv6 host usually has a whole /64.
+fn network(peer: IpAddr) -> IpAddr {
+    match peer {
+        IpAddr::V6(address) if address.to_ipv4_mapped().is_none() => {
+            let [a, b, c, d, ..] = address.segments();
+            IpAddr::from([a, b, c, d, 0, 0, 0, 0])
+        }
+        other => other,
+    }
+}
+
+impl Drop for ConnectionPlace {
+    fn drop(&mut self) {
+        let mut counts = self.open.0.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.all = counts.all.saturating_sub(1);
+        if let Some(count) = counts.by_peer.get_mut(&self.peer) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                counts.by_peer.remove(&self.peer);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_counted_in_all_and_by_peer_and_come_free_again() {
+        let open = Arc::new(OpenConnections::default());
+        let limits = ConnectionLimits { all: 3, of_one_peer: 2, handshake_time: Duration::ZERO };
+        let enter = |last: u8| OpenConnections::enter(&open, IpAddr::from([127, 0, 0, last]), limits);
+        let (first, _second) = (enter(1).ok(), enter(1).ok());
+        assert!(matches!(enter(1), Err(Full::OfOnePeer)));
+        let _third = enter(2).ok();
+        assert!(matches!(enter(3), Err(Full::All)));
+        drop(first);
+        assert!(enter(3).is_ok());
+        assert_eq!(open.0.lock().unwrap().by_peer.len(), 2);
+    }
+}

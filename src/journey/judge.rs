@@ -1,0 +1,68 @@
+//! Judges the answer to a write: its outcome, and what operators should know of it.
+
+use std::sync::Arc;
+
+use super::{Egress, SentCredential};
+use crate::base::json::{self, Limits};
+use crate::catalog::{Listing, Operation};
+use crate::node::Node;
+use crate::stations::claim::Earlier;
+use crate::stations::forward::Sent;
+use crate::stations::refusal::code;
+use crate::stations::reply::{Reply, settled};
+use crate::stations::settle::{CallIds, Doubt, NotExecuted, Outcome, settle};
+
+/// A call that was sent.
+pub(super) struct SentCall {
+    pub operation: Arc<Operation>,
+    pub ids: CallIds,
+    /// Whether upstream itself proved for each earlier attempt that it was not executed.
+    pub earlier_are_proven: bool,
+    pub credential: SentCredential,
+}
+
+impl SentCall {
+    /// Returns the outcome, and what the caller hears. An answer that repeats the gate's credential counts as it came,
+    /// but without its body.
+    pub fn outcome(&self, egress: &Egress, node: &Node, sent: Sent) -> (Outcome, Reply) {
+        let is_revealing = self.credential.is_in_answer(&sent);
+        let terms = egress.proof_terms(self.earlier_are_proven);
+        let outcome = settle(&self.operation, &self.ids, terms, sent);
+        let outcome = if is_revealing {
+            outcome.withheld()
+        } else {
+            report(egress, node, &self.operation, &outcome);
+            outcome
+        };
+        let earlier = Earlier::of(self.earlier_are_proven);
+        let reply = settled(&outcome, &self.operation, self.ids.request_id.as_ref(), earlier);
+        (outcome, reply)
+    }
+}
+
+fn report(egress: &Egress, node: &Node, operation: &Operation, outcome: &Outcome) {
+    let environment = egress.environment.as_str();
+    match outcome {
+        Outcome::Unknown(Doubt::Unbelieved { status, violation }) => {
+            node.metrics.drifted(environment, operation.id.as_str());
+            tracing::warn!(
+                environment,
+                operation = operation.id.as_str(),
+                status,
+                pointer = violation.pointer,
+                keyword = violation.keyword,
+                expected = violation.expected,
+                "upstream answered with a success that is not a valid answer to this call; its outcome is unknown"
+            );
+        }
+        Outcome::NotExecuted(NotExecuted::Refused { status, body: Some(body), .. })
+        | Outcome::Unknown(Doubt::Answered { status: status @ 400..500, body: Some(body), .. }) => {
+            let Ok(body) = json::parse(body, Limits::ANSWER) else { return };
+            let code = code(&body);
+            if operation.refusals.listing(*status, code) == Listing::Unlisted {
+                node.metrics.unlisted(environment, operation.id.as_str(), *status, code);
+            }
+        }
+        Outcome::Executed { .. } | Outcome::NotExecuted(_) | Outcome::Unknown(_) => {}
+    }
+}

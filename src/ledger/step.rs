@@ -1,0 +1,144 @@
+//! The steps of a commit.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::record::{Index, Keep, NodeId, Number, RecordKey, StoreTime};
+use crate::base::ids::Environment;
+use crate::base::json;
+
+/// One atomic commit. It takes the next number of its environment, and leaves its entry in the outbox.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Commit {
+    /// Every step is of this environment.
+    pub environment: Environment,
+    /// The node whose file the entry is for.
+    pub node: NodeId,
+    pub steps: Vec<Step>,
+    /// A JSON object.
+    pub entry: Bytes,
+}
+
+/// The most that a window ever holds, whatever its limit: every store can count it exactly.
+pub const MAX_UNITS: u64 = (1 << 53) - 1;
+
+/// A guard, a write, or a guarded write. No two steps of a commit write the same record, member or window: such a
+/// commit is refused as broken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
+pub enum Step {
+    /// Guards that no such record exists, not even a tombstone.
+    Absent(RecordKey),
+    /// Guards that the record is of this version, and no tombstone.
+    Version {
+        key: RecordKey,
+        version: Number,
+    },
+    /// Guards that the store's time is before this.
+    Before(StoreTime),
+    /// Guards that the store's time is this or later.
+    After(StoreTime),
+    /// Lifts the number of this commit, and so of every later one, above this.
+    Above(Number),
+    Member {
+        index: Index,
+        member: String,
+    },
+    NotMember {
+        index: Index,
+        member: String,
+    },
+
+    /// Guarded: absent.
+    Create {
+        key: RecordKey,
+        #[serde(with = "json::written_as::base64")]
+        value: Bytes,
+        keep: Keep,
+    },
+    /// Guarded: of this version, not spent.
+    Replace {
+        key: RecordKey,
+        version: Number,
+        #[serde(with = "json::written_as::base64")]
+        value: Bytes,
+        keep: Keep,
+    },
+    /// Guarded: of this version, not spent.
+    Delete {
+        key: RecordKey,
+        version: Number,
+    },
+
+    /// Puts a member into an index, or moves it there; it is due this long after the commit.
+    IndexAdd {
+        index: Index,
+        member: String,
+        #[serde(rename = "dueMicros", with = "json::written_as::micros")]
+        due: Duration,
+    },
+    /// Removes a member, if it is in the index.
+    IndexRemove {
+        index: Index,
+        member: String,
+    },
+
+    /// Guarded: with `units` the window holds at most `max`, and this holder has no reservation in it.
+    Reserve {
+        window: WindowKey,
+        span: WindowSpan,
+        holder: String,
+        units: u64,
+        max: u64,
+    },
+    /// Reserves whatever the window holds already, up to [`MAX_UNITS`]. Guarded: this holder has no reservation in it.
+    Force {
+        window: WindowKey,
+        span: WindowSpan,
+        holder: String,
+        units: u64,
+    },
+    /// Counts units for good in the time of `at`, whatever the window holds already, up to [`MAX_UNITS`]. Where no window
+    /// reaches back to that time any more, it does nothing.
+    Book {
+        window: WindowKey,
+        span: WindowSpan,
+        units: u64,
+        at: StoreTime,
+    },
+    /// Makes this holder's reservation count for good. Without a reservation it does nothing.
+    Settle {
+        window: WindowKey,
+        holder: String,
+    },
+    /// Gives this holder's reservation back. Without a reservation it does nothing.
+    GiveBack {
+        window: WindowKey,
+        holder: String,
+    },
+}
+
+/// The window of one limit for one value of its key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WindowKey {
+    pub limit: String,
+    pub key: String,
+}
+
+/// The time that a window covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]
+pub enum WindowSpan {
+    /// The last `bucket * count`; the oldest bucket counts whole, so that nothing counts for less than that time. Buckets
+    /// begin at multiples of their length since 1970.
+    Rolling {
+        #[serde(rename = "bucketMicros", with = "json::written_as::micros")]
+        bucket: Duration,
+        count: u32,
+    },
+    /// From one fixed time to another. A reservation outside of it is a conflict.
+    Fixed { from: StoreTime, to: StoreTime },
+}

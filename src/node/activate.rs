@@ -1,0 +1,50 @@
+//! Two people agree that a looser set of policies takes force; every node learns of it from the store.
+
+use super::Node;
+use super::retry::Retry;
+use crate::ledger::StoreFault;
+use crate::people::agreement;
+use crate::people::agreement::{AgreedAlready, PEOPLE, Succession};
+use crate::stations::claim::Owner;
+
+/// The reasons why an agreement is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ActivationError {
+    AgreedAlready,
+    Store(StoreFault),
+}
+
+impl From<StoreFault> for ActivationError {
+    fn from(fault: StoreFault) -> ActivationError {
+        ActivationError::Store(fault)
+    }
+}
+
+/// Returns the people who have agreed so far.
+pub async fn agreed(node: &Node, succession: Succession<'_>) -> Result<Vec<Owner>, StoreFault> {
+    let (record, _) = node.store.read(&succession.key()).await?;
+    Ok(agreement::agreed(record.as_ref()))
+}
+
+/// Records one person's agreement, and returns everybody who has agreed, that person included.
+pub async fn agree(
+    node: &Node,
+    succession: Succession<'_>,
+    person: &Owner,
+    reason: &str,
+) -> Result<Vec<Owner>, ActivationError> {
+    let mut retry = Retry::default();
+    loop {
+        let (record, _) = node.store.read(&succession.key()).await?;
+        let people = agreement::agreed(record.as_ref());
+        if people.len() >= PEOPLE {
+            return Ok(people);
+        }
+        let agreed = agreement::agree(succession, record.as_ref(), person, reason, &node.id);
+        let (commit, people) = agreed.map_err(|AgreedAlready| ActivationError::AgreedAlready)?;
+        if node.commit(commit).await?.is_some() {
+            return Ok(people);
+        }
+        retry.conflict().await?;
+    }
+}

@@ -1,0 +1,76 @@
+//! A set of policies that waits until two people agree. It decides on every call in shadow mode, beside the set in
+//! force.
+//!
+//! It gets the same facts as the set in force. The store is not asked for more: the candidate's own windows count as
+//! having room, and a destination that nobody looked up counts as new.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use jiff::Timestamp;
+
+use crate::policy::{Changes, Difference, Effect, Facts, Policies, Verdict};
+use crate::stations::check::Intent;
+use crate::stations::decide::evaluate;
+use crate::telemetry::Metrics;
+
+/// The waiting set, with its difference and its counts.
+#[derive(Debug)]
+pub struct Candidate {
+    pub policies: Arc<Policies>,
+    /// The difference from the set in force to this one.
+    pub difference: Difference,
+    /// Rates that were removed or changed; no analysis shows whether they allow more.
+    pub rates: Vec<String>,
+    pub since: Timestamp,
+    counts: Mutex<BTreeMap<(Effect, Effect), u64>>,
+}
+
+impl Candidate {
+    /// Returns `None` where the analysis proves that the set allows no more than the one in force.
+    pub fn of(
+        policies: Arc<Policies>,
+        difference: Difference,
+        changes: &Changes,
+        since: Timestamp,
+    ) -> Option<Candidate> {
+        let others = changes.removed.iter().chain(&changes.changed);
+        let rates: Vec<String> = others.filter(|name| name.starts_with("rate ")).cloned().collect();
+        let waits = difference.loosens() || !rates.is_empty();
+        waits.then(|| Candidate { policies, difference, rates, since, counts: Mutex::default() })
+    }
+
+    /// Decides on a call in shadow mode, counts the result, and logs it where it differs from the verdict in force.
+    pub fn decide(&self, intent: &Intent, facts: &Facts, verdict: &Verdict, metrics: &Metrics) {
+        let decision = evaluate(intent, &self.policies, facts);
+        let beside = &decision.verdict;
+        let (from, to) = (verdict.effect, beside.effect);
+        metrics.decided_beside(from, to);
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry((from, to)).or_default();
+        *count = count.saturating_add(1);
+        drop(counts);
+        if from != to {
+            let causes = |verdict: &Verdict| -> String {
+                let names: Vec<&str> = verdict.reasons.iter().filter_map(|reason| reason.cause.name()).collect();
+                names.join(", ")
+            };
+            tracing::info!(
+                environment = intent.environment().as_str(),
+                operation = intent.operation().id.as_str(),
+                from = from.as_str(),
+                to = to.as_str(),
+                by = causes(verdict),
+                then_by = causes(beside),
+                candidate = self.policies.version(),
+                "the waiting policies would have decided differently"
+            );
+        }
+    }
+
+    /// Returns how many calls each pair of effects had since the set waits: in force, and by this set.
+    pub fn counts(&self) -> Vec<(Effect, Effect, u64)> {
+        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        counts.iter().map(|((from, to), count)| (*from, *to, *count)).collect()
+    }
+}

@@ -1,0 +1,139 @@
+//! Explains what would become of a request, and what limits have left, without doing anything.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Node;
+use crate::base::ids::Environment;
+use crate::catalog::Catalog;
+use crate::ledger::{Index, StoreFault, StoreTime, WindowKey};
+use crate::policy::{Facts, Limit, NearMiss, Policies, Reservation, TestRequest, Verdict};
+use crate::stations::check::Intent;
+use crate::stations::decide::{destinations, evaluate, paid_name};
+
+/// The most windows that one answer reads.
+const MAX_WINDOWS: usize = 1_000;
+
+/// The decision on a request as if it were made now.
+#[derive(Debug)]
+pub struct ExplainedCall {
+    pub verdict: Verdict,
+    pub near: Vec<NearMiss>,
+    /// The reservations that it would make.
+    pub counts: Vec<Reservation>,
+    /// The amounts that these windows hold already, where the store was asked.
+    pub used: BTreeMap<WindowKey, u64>,
+}
+
+/// Decides on a request by its own facts, or by the store's. Returns `None` where there is no such operation.
+pub async fn explain(
+    node: &Node,
+    policies: &Policies,
+    catalog: &Catalog,
+    given: &TestRequest,
+    by_store: bool,
+) -> Result<Option<ExplainedCall>, StoreFault> {
+    let rules = &policies.rules;
+    let Some(destinations) = given.destinations(rules, catalog) else { return Ok(None) };
+    let mut facts = Facts { now: given.now, ..Facts::default() };
+    for name in destinations {
+        let is_paid = match by_store {
+            true => node.store.member(given.environment, Index::Paid, &paid_name(&name)).await?.is_some(),
+            false => given.is_paid,
+        };
+        facts.paid.insert(name, is_paid);
+    }
+    let decide = |facts: &Facts| given.decide(rules, catalog, facts);
+    let Some((verdict, near)) = decide(&facts) else { return Ok(None) };
+    let mut used = BTreeMap::new();
+    if by_store {
+        for reservation in &verdict.reservations {
+            let held = node.store.used(given.environment, &reservation.window, reservation.span).await?;
+            if held.saturating_add(reservation.units) > reservation.max {
+                facts.exceeded.insert((reservation.window.limit.clone(), reservation.window.key.clone()));
+            }
+            used.insert(reservation.window.clone(), held);
+        }
+    }
+    let counts = verdict.reservations.clone();
+    let again = if facts.exceeded.is_empty() { None } else { decide(&facts) };
+    let (verdict, near) = again.unwrap_or((verdict, near));
+    Ok(Some(ExplainedCall { verdict, near, counts, used }))
+}
+
+/// Facts about a held call besides its own content.
+#[derive(Debug)]
+pub struct Forecast {
+    /// Each form of its destination, and when that was last paid. The store keeps no more of earlier payments.
+    pub paid: Vec<(String, Option<StoreTime>)>,
+    /// The reservations that it would make now, and the amount that each window holds already; empty if it is denied
+    /// now.
+    pub counts: Vec<(Reservation, u64)>,
+}
+
+pub async fn outlook(node: &Node, policies: &Policies, intent: &Intent) -> Result<Forecast, StoreFault> {
+    let environment = intent.environment();
+    let mut facts = Facts { now: node.time().await?, ..Facts::default() };
+    let mut paid = Vec::new();
+    for name in destinations(intent, policies) {
+        let last = node.store.member(environment, Index::Paid, &paid_name(&name)).await?;
+        facts.paid.insert(name.clone(), last.is_some());
+        paid.push((name, last));
+    }
+    let mut counts = Vec::new();
+    for reservation in &evaluate(intent, policies, &facts).verdict.reservations {
+        let used = node.store.used(environment, &reservation.window, reservation.span).await?;
+        counts.push((reservation.clone(), used));
+    }
+    Ok(Forecast { paid, counts })
+}
+
+/// The amount spent under a limit for one value of its key.
+#[derive(Debug)]
+pub struct LimitUsage<'p> {
+    pub environment: Environment,
+    pub limit: &'p Limit,
+    pub key: String,
+    pub used: u64,
+}
+
+/// Returns the amount in the fullest window of a limit, among the windows that are read.
+pub async fn fullest(node: &Node, environment: Environment, limit: &Limit) -> Result<u64, StoreFault> {
+    let Some(span) = limit.span(node.time().await?) else { return Ok(0) };
+    let mut most = 0;
+    for window in node.store.windows(environment, Some(&limit.id), MAX_WINDOWS).await? {
+        most = most.max(node.store.used(environment, &window, span).await?);
+    }
+    Ok(most)
+}
+
+/// Returns the use of the limits in force, the fullest first, and whether there are more than were read.
+pub async fn usage<'p>(
+    node: &Arc<Node>,
+    policies: &'p Policies,
+    environments: &[Environment],
+    limit: Option<&str>,
+) -> Result<(Vec<LimitUsage<'p>>, bool), StoreFault> {
+    let now = node.time().await?;
+    let (mut all, mut is_more) = (Vec::new(), false);
+    for environment in environments.iter().copied() {
+        let mut windows = node.store.windows(environment, limit, MAX_WINDOWS.saturating_add(1)).await?;
+        is_more |= windows.len() > MAX_WINDOWS;
+        windows.truncate(MAX_WINDOWS);
+        for window in windows {
+            let Some(limit) = policies.rules.limits.iter().find(|limit| *limit.id == *window.limit) else { continue };
+            let Some(span) = limit.span(now) else { continue };
+            let used = node.store.used(environment, &window, span).await?;
+            if used > 0 {
+                all.push(LimitUsage { environment, limit, key: window.key, used });
+            }
+        }
+    }
+    let part =
+        |one: &LimitUsage<'_>, other: &LimitUsage<'_>| u128::from(one.used) * u128::from(other.limit.max.units());
+    all.sort_by(|a, b| {
+        let by_name = || (&a.limit.id, a.environment, &a.key).cmp(&(&b.limit.id, b.environment, &b.key));
+        part(b, a).cmp(&part(a, b)).then_with(by_name)
+    });
+    Ok((all, is_more))
+}

@@ -1,0 +1,65 @@
+//! The facts of a decision: what this node knows without asking the store, and assumptions for the rest.
+//!
+//! Nothing is asked of the store before the commit. The commit guards each stored fact that a decision assumed. Where a
+//! fact is otherwise, the store answers with it, and the call is decided on again.
+
+use super::Node;
+use crate::base::ids::Environment;
+use crate::ledger::{StoreFault, StoreTime};
+use crate::policy::{Facts, Policies};
+use crate::stations::check::Intent;
+use crate::stations::claim::FactCorrection;
+use crate::stations::decide::{destinations, paid_name};
+
+impl Node {
+    /// Returns the facts for a write before its decision.
+    pub fn facts(&self, intent: &Intent, policies: &Policies) -> Facts {
+        let environment = intent.environment();
+        let paid = destinations(intent, policies).into_iter().map(|destination| {
+            let was_paid = self.heard.was_paid(environment, paid_name(&destination));
+            (destination, was_paid)
+        });
+        Facts { now: self.about_now(), paid: paid.collect(), ..Facts::default() }
+    }
+
+    /// Returns the facts for a read, which is decided without the store.
+    pub fn facts_of_read(&self) -> Facts {
+        Facts { now: self.about_now(), ..Facts::default() }
+    }
+
+    /// Returns the store's time as carried by this node's clock, or this node's own time.
+    pub(super) fn about_now(&self) -> StoreTime {
+        let told = self.heard.now(self.clock.elapsed());
+        told.unwrap_or_else(|| StoreTime::of_micros(self.clock.now().as_microsecond()))
+    }
+
+    /// Asks for the store's time, and keeps it.
+    pub async fn time(&self) -> Result<StoreTime, StoreFault> {
+        let now = self.store.time().await?;
+        self.heard.time(now, self.clock.elapsed());
+        Ok(now)
+    }
+
+    /// Puts the store's corrections into the facts.
+    pub fn learn(&self, environment: Environment, facts: &mut Facts, learnt: Vec<FactCorrection>) {
+        for one in learnt {
+            match one {
+                FactCorrection::Time(at) => {
+                    self.heard.time(at, self.clock.elapsed());
+                    facts.now = at;
+                }
+                FactCorrection::Full(window) => {
+                    facts.exceeded.insert((window.limit, window.key));
+                }
+                FactCorrection::Paid(name, is_paid) => {
+                    for (destination, assumed) in &mut facts.paid {
+                        if paid_name(destination) == name {
+                            *assumed = is_paid;
+                        }
+                    }
+                    self.heard.is_paid(environment, &name, is_paid);
+                }
+            }
+        }
+    }
+}

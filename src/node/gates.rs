@@ -1,0 +1,146 @@
+//! What the gates last told of themselves: whether one may still hold a proof that a call was executed.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use super::Node;
+use super::retry::Retry;
+use crate::base::ids::Environment;
+use crate::ledger::{Content, Index, Record, Sender, StoreFault, StoreTime};
+use crate::stations::claim::{self, GoneWord, HeardGate, Owner, SenderNews, gone_key, said_gone_key};
+
+/// A gate that was heard within this time is not gone.
+const HEARD_LATELY: Duration = Duration::from_secs(15);
+
+/// The most gates in a list of those that are gone.
+const MAX_GONE: usize = 1_000;
+
+/// The other gates, as this gate last heard them.
+#[derive(Debug, Default)]
+pub struct OtherGates {
+    heard: Mutex<BTreeMap<Environment, Vec<HeardGate>>>,
+}
+
+impl OtherGates {
+    pub fn hear(&self, environment: Environment, gates: Vec<HeardGate>) {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner).insert(environment, gates);
+    }
+
+    fn heard(&self, environment: Environment) -> Vec<HeardGate> {
+        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        heard.get(&environment).cloned().unwrap_or_default()
+    }
+}
+
+/// The result of a person's word that a gate is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GoneSaid {
+    /// A second person must confirm it.
+    Once,
+    Gone,
+}
+
+/// The reasons why a gate is not declared gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotGone {
+    /// It has been heard at this time.
+    Heard(StoreTime),
+    /// The same person said so before.
+    SaidAlready,
+    /// It is gone already.
+    Already,
+    Store(StoreFault),
+}
+
+impl From<StoreFault> for NotGone {
+    fn from(fault: StoreFault) -> NotGone {
+        NotGone::Store(fault)
+    }
+}
+
+impl Node {
+    /// The gate and the journal that this node sends with.
+    pub fn sender(&self) -> Sender {
+        Sender { node: self.id.clone(), journal: self.journal.clone() }
+    }
+
+    /// What this gate tells of itself now.
+    pub fn heard_itself(&self, environment: Environment) -> HeardGate {
+        // Only the store's own time counts here: this node's clock may be ahead.
+        let at = self.heard.now(self.clock.elapsed()).unwrap_or_default();
+        let open_from = self.open.earliest(environment);
+        HeardGate { sender: self.sender(), at, open_from, has_left: false }
+    }
+
+    /// Returns every gate that is known, this one as it is now.
+    pub async fn gates(&self, environment: Environment) -> Result<Vec<HeardGate>, StoreFault> {
+        // The time that this gate tells of itself is then the store's.
+        self.time().await?;
+        let mine = self.heard_itself(environment);
+        let mut gates = self.others.heard(environment);
+        gates.retain(|gate| gate.sender.node != mine.sender.node);
+        gates.push(mine);
+        Ok(gates)
+    }
+
+    /// Returns the gates that two people declared gone.
+    pub async fn gone(&self, environment: Environment) -> Result<Vec<Sender>, StoreFault> {
+        let gone = self.store.due(environment, Index::Gone, None, MAX_GONE).await?;
+        Ok(gone.iter().filter_map(|(_, name)| Sender::parse(name)).collect())
+    }
+
+    /// Returns what is known of the gate that sent a call.
+    pub async fn sender_news(&self, environment: Environment, sender: &Sender) -> Result<SenderNews, StoreFault> {
+        let (gone, _) = self.store.read(&gone_key(environment, sender)).await?;
+        Ok(SenderNews { gates: self.gates(environment).await?, is_gone: gone.is_some() })
+    }
+
+    /// Records a person's word that a gate and its journal are gone. A second person's word completes it.
+    pub async fn say_gone(
+        &self,
+        environment: Environment,
+        sender: &Sender,
+        person: &Owner,
+        reason: &str,
+    ) -> Result<GoneSaid, NotGone> {
+        let mut retry = Retry::default();
+        loop {
+            let now = self.time().await?;
+            let is_here = |gate: &&HeardGate| gate.sender == *sender && now.since(gate.at) < HEARD_LATELY;
+            if let Some(gate) = self.gates(environment).await?.iter().find(is_here) {
+                return Err(NotGone::Heard(gate.at));
+            }
+            let (gone, _) = self.store.read(&gone_key(environment, sender)).await?;
+            if gone.is_some() {
+                return Err(NotGone::Already);
+            }
+            let (first, _) = self.store.read(&said_gone_key(environment, sender)).await?;
+            let first = first.map(|record| (record.version, word(&record)));
+            let subject = |who: &String| who.split_once('/').map(|(_, subject)| subject.to_owned());
+            if let Some((_, word)) = &first
+                && word.said_by.iter().any(|who| subject(who).as_deref() == Some(person.subject.as_str()))
+            {
+                return Err(NotGone::SaidAlready);
+            }
+            let first = first.as_ref().map(|(version, word)| (*version, word));
+            let commit = claim::say_gone(environment, sender, (person, reason), first, &self.id);
+            if self.commit(commit).await?.is_some() {
+                return Ok(if first.is_some() { GoneSaid::Gone } else { GoneSaid::Once });
+            }
+            retry.conflict().await?;
+        }
+    }
+
+    /// Returns whether two people declared this very gate gone.
+    pub async fn is_gone(&self, environment: Environment) -> Result<bool, StoreFault> {
+        Ok(self.store.read(&gone_key(environment, &self.sender())).await?.0.is_some())
+    }
+}
+
+fn word(record: &Record) -> GoneWord {
+    match &record.content {
+        Content::Whole(bytes) => GoneWord::read(bytes),
+        Content::Spent => GoneWord::default(),
+    }
+}

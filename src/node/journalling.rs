@@ -1,0 +1,130 @@
+//! Brings the entries of all nodes to this node's disk, in the order of their numbers, out of the store's outbox.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use super::state::Node;
+use crate::audit::unused_before;
+use crate::base::ids::Environment;
+use crate::ledger::{Number, Outstanding, StoreFault};
+use crate::ports::AuditFault;
+
+/// The most entries that are read at a time.
+const BATCH: usize = 256;
+/// How long entries are gathered that nobody waits for.
+const GATHER: Duration = Duration::from_millis(50);
+/// How often the outbox is looked at without a reason.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The reasons why a node cannot start.
+#[derive(Debug, Error)]
+pub enum RecoverError {
+    #[error(transparent)]
+    Store(StoreFault),
+    #[error(transparent)]
+    Audit(AuditFault),
+    #[error("the outcomes that wait on disk cannot be read: {0}")]
+    Unsettled(std::io::Error),
+}
+
+/// Brings all entries to disk that the store has, and tells the store so.
+pub async fn bring(node: &Node, environment: Environment) -> Result<(), RecoverError> {
+    loop {
+        let highest = node.audit.highest(environment);
+        let waiting = node.store.outbox(environment, highest, BATCH).await.map_err(RecoverError::Store)?;
+        let Some(first) = waiting.first() else { break };
+        skip_what_is_lost(node, environment, highest, first).await?;
+        match node.audit.append(waiting).await {
+            Ok(_on_disk) => {}
+            // They are on disk.
+            Err(AuditFault::Contradicted(why)) => node.contradicted(environment, &why),
+            Err(fault) => return Err(RecoverError::Audit(fault)),
+        }
+    }
+    let highest = node.audit.highest(environment);
+    node.fresh.are_on_disk(environment, highest);
+    node.store.kept(environment, &node.sender(), highest).await.map_err(RecoverError::Store)
+}
+
+/// Entries before the first that the store still has can be had no more: this journal goes on without them.
+async fn skip_what_is_lost(
+    node: &Node,
+    environment: Environment,
+    highest: Number,
+    first: &Outstanding,
+) -> Result<(), RecoverError> {
+    let before = Number::new(first.number.as_u64().saturating_sub(1));
+    if before <= highest || unused_before(&first.entry).is_some_and(|unused| unused.explains_behind(highest.as_u64())) {
+        return Ok(());
+    }
+    if highest.as_u64() == 0 {
+        tracing::warn!(%environment, first = first.number.as_u64(), "this journal begins in the middle: earlier entries are in the journals of other gates");
+    } else {
+        tracing::error!(
+            %environment,
+            %highest,
+            first = first.number.as_u64(),
+            "the store no longer has the entries behind the end of this journal: it goes on without them; other gates have them"
+        );
+    }
+    node.audit.skip(environment, before).await.map_err(RecoverError::Audit)
+}
+
+/// Brings entries of all environments to disk as long as the process lives, and measures those that this gate serves.
+pub async fn keep_bringing(node: Arc<Node>, served: Vec<Environment>) {
+    let mut told: Option<String> = None;
+    loop {
+        let mut fault = None;
+        for environment in &Environment::ALL {
+            let before = node.audit.highest(*environment);
+            match bring(&node, *environment).await {
+                Ok(()) => {}
+                Err(RecoverError::Audit(AuditFault::Refused(why))) => {
+                    node.metrics.audit_refused(environment.as_str());
+                    fault = Some(format!(
+                        "the audit log can never take an entry behind number {before} of {environment}: {why}"
+                    ));
+                }
+                Err(RecoverError::Store(fault)) => node.told_of(&fault),
+                Err(RecoverError::Audit(AuditFault::Store(why))) => node.told_of(&StoreFault::Away(why)),
+                Err(error) => fault = Some(error.to_string()),
+            }
+            if served.contains(environment)
+                && let Err(error) = tell_what_waits(&node, *environment).await
+            {
+                node.told_of(&error);
+            }
+        }
+        if fault.is_some() && fault != told {
+            tracing::error!(why = fault, "audit entries wait to be written to disk");
+        }
+        told = fault;
+        tokio::select! {
+            biased;
+            () = node.audit.gap() => continue,
+            () = node.news.notified() => {}
+            () = tokio::time::sleep(LOOK_INTERVAL) => continue,
+        }
+        // An entry that somebody waits for is not delayed.
+        tokio::select! {
+            biased;
+            () = node.audit.gap() => {}
+            () = tokio::time::sleep(GATHER) => {}
+        }
+    }
+}
+
+/// Tells how many entries wait, and for how long.
+async fn tell_what_waits(node: &Node, environment: Environment) -> Result<(), StoreFault> {
+    let highest = node.audit.highest(environment);
+    let last = node.store.last(environment).await?;
+    let oldest = match node.store.outbox(environment, highest, 1).await?.first() {
+        Some(first) => node.store.time().await?.since(first.at),
+        None => Duration::ZERO,
+    };
+    let waiting = last.as_u64().saturating_sub(highest.as_u64());
+    node.metrics.outbox(environment.as_str(), usize::try_from(waiting).unwrap_or(usize::MAX), oldest);
+    Ok(())
+}

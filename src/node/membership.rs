@@ -1,0 +1,423 @@
+//! A node's membership: its heartbeats in the store, the watch over the store's memory, and the recovery after a loss.
+//!
+//! A node that finds less in the store than it knows marks the store as lost. Then nobody does anything with it until it was
+//! rebuilt from a journal: see `rebuilding` and `deploy/docs/recovery.md`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::recovery::{RecoveryError, remember};
+use super::{InForce, Node};
+use crate::adapters::audit::met_store;
+use crate::adapters::random::nonce;
+use crate::adapters::store::redis::{HeartbeatReply, HeartbeatVerdict, Life, Member, RedisStore};
+use crate::adapters::store::replica::Replica;
+use crate::adapters::store::sealed::Seals;
+use crate::base::ids::Environment;
+use crate::base::json;
+use crate::ledger::{Content, InstallationId, JournalId, NodeId, Number, Sender, StoreFault, StoreTime};
+use crate::stations::claim::{Forgotten, Freeze, HeardGate};
+use crate::telemetry::UnlistedRefusal;
+
+/// The format of [`NodeFacts`].
+const FACTS_FORMAT: u64 = 4;
+/// The most unlisted refusals that a heartbeat states.
+const MAX_REFUSALS: usize = 16;
+
+/// The facts that a node states with each heartbeat, for operators.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NodeFacts {
+    pub software: String,
+    pub policies: String,
+    pub contract: String,
+    pub clock_micros: i64,
+    pub journal: JournalId,
+    /// The store's time at which these facts were so.
+    #[serde(rename = "atMicros")]
+    pub at: StoreTime,
+    /// The earliest attempt that the node still sends, listens for or has to settle.
+    pub open_from: Option<Number>,
+    /// The number up to which its journal knows nothing.
+    pub journal_begins: Number,
+    /// The number up to which its journal knows what was done with money. Less than it has, while money is closed behind a
+    /// rebuild.
+    pub knows_up_to: Number,
+    /// Whether its journal has not met a store yet: an earlier journal of this node may be lost.
+    pub is_journal_new: bool,
+    /// When the node found the store well, and money not closed behind a rebuild, for the last time.
+    pub well_at: Option<StoreTime>,
+    /// What closes money behind a rebuild, as its journal has it.
+    pub closed_by: Option<Forgotten>,
+    /// Whether the node ends in order.
+    pub leaves: bool,
+    /// Refusals of upstream that the contract does not list.
+    pub unlisted: Vec<UnlistedRefusal>,
+}
+
+impl NodeFacts {
+    /// Reads the facts of a node; `None` where another version wrote them in another format.
+    pub fn read(text: &str) -> Option<NodeFacts> {
+        json::from_record(text.as_bytes(), FACTS_FORMAT).ok()
+    }
+}
+
+/// The heartbeat interval.
+const BEAT: Duration = Duration::from_secs(1);
+/// The poll interval while the node waits for something.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// How long a start tries to join; longer than another node's missed heartbeats are tolerated.
+const JOINS: Duration = Duration::from_secs(12);
+
+/// This node's membership.
+#[derive(Debug)]
+pub struct Membership {
+    /// The store with this node's guard against lost memory.
+    pub store: Arc<RedisStore>,
+    /// The store as this node's journal has it.
+    pub replica: Arc<Replica>,
+    pub seals: Seals,
+    /// The installation that the store of production must belong to, if the configuration names it.
+    pub installation: Option<InstallationId>,
+    /// The environments that this gate serves.
+    pub served: Vec<Environment>,
+    /// All nodes that share the store, if the configuration lists them.
+    pub all_nodes: Vec<NodeId>,
+    pub instance: String,
+    /// An earlier process of this node, which has ended.
+    pub former: Option<String>,
+    /// The folder of this node's audit log.
+    pub audit_folder: PathBuf,
+    /// The policies in force, whose version other nodes compare.
+    pub in_force: Arc<InForce>,
+}
+
+/// The reasons why this node cannot join.
+#[derive(Debug, Error)]
+pub enum JoinError {
+    /// Another process runs under this node's name.
+    #[error(
+        "another gate with the same `store.node` runs on this store: give each gate its own name and its own \
+                 `audit.folder`"
+    )]
+    Taken,
+    /// The Redis holds the store of other gates.
+    #[error(
+        "this gate's journal belongs to another store than the one in this Redis: check `redis.url`; to use this store \
+                 nevertheless, give the gate a new `audit.folder`"
+    )]
+    Foreign,
+    /// Nobody created the store.
+    #[error(
+        "the store of production is empty, and nobody created it: run `sluice store create` once for a new installation; \
+                 if gates of this installation have paid before, start one of those that still have their `audit.folder`"
+    )]
+    Uncreated,
+    /// The journal lost entries.
+    #[error(
+        "the journal in `audit.folder` was cut: it had entries that it no longer has; restore the folder from a copy, or \
+                 give the gate a new folder and keep this one for the auditors"
+    )]
+    Cut,
+    /// Other nodes are missing.
+    #[error("the store is not open yet because other gates are missing: try again")]
+    Alone,
+    #[error(transparent)]
+    Store(StoreFault),
+}
+
+impl Membership {
+    /// Joins, before anything else is asked of the store.
+    pub async fn join(&self, node: &Arc<Node>) -> Result<(), JoinError> {
+        for environment in Environment::ALL {
+            let own = self.replica.committed(environment).map_err(JoinError::Store)?.get(&node.id).copied();
+            let met = met_store(&self.audit_folder, &node.id, environment);
+            self.store.knows(environment, own.unwrap_or_default().as_u64(), met);
+        }
+        let until = node.clock.elapsed().saturating_add(JOINS);
+        for environment in Environment::ALL {
+            let (mut its_beat, mut enrolled) = (None, None);
+            loop {
+                let heard = self.beat(node, environment).await;
+                let why = match &heard {
+                    Ok(heard) if heard.verdict == HeartbeatVerdict::Well => {
+                        let since = *enrolled.get_or_insert(heard.at);
+                        // Whoever rebuilds a lost store must know of this gate before it pays.
+                        if is_heard_by_all(heard, &node.id, since) {
+                            break;
+                        }
+                        JoinError::Alone
+                    }
+                    Ok(heard) if heard.verdict == HeartbeatVerdict::Taken => {
+                        let beat = heard.members.iter().find(|one| one.node == node.id).map(|one| one.beat);
+                        // The other process still sends heartbeats.
+                        if *its_beat.get_or_insert(beat) < beat {
+                            return Err(JoinError::Taken);
+                        }
+                        JoinError::Taken
+                    }
+                    Ok(heard) if heard.verdict == HeartbeatVerdict::Foreign => return Err(JoinError::Foreign),
+                    Ok(heard) if heard.verdict == HeartbeatVerdict::Cut => return Err(JoinError::Cut),
+                    Ok(heard) if heard.verdict == HeartbeatVerdict::Uncreated => {
+                        if self.served.contains(&environment) {
+                            return Err(JoinError::Uncreated);
+                        }
+                        break;
+                    }
+                    Ok(_) => JoinError::Alone,
+                    Err(fault @ StoreFault::Broken(_)) => return Err(JoinError::Store(fault.clone())),
+                    Err(fault) => JoinError::Store(fault.clone()),
+                };
+                if node.clock.elapsed() > until {
+                    return Err(why);
+                }
+                tokio::time::sleep(POLL_INTERVAL).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends heartbeats as long as the process lives; returns when another process has taken this node's name.
+    pub async fn stay(self: Arc<Membership>, node: Arc<Node>) {
+        let mut connections = self.store.connections();
+        // It is told once.
+        let mut foreign = false;
+        loop {
+            let mut pause = BEAT;
+            for environment in Environment::ALL {
+                match self.beat(&node, environment).await.map(|heard| heard.verdict) {
+                    Ok(HeartbeatVerdict::Well) => match node.is_gone(environment).await {
+                        Ok(false) => foreign = false,
+                        // The proofs that it holds come first.
+                        Ok(true) if node.open.earliest(environment) == Some(Number::new(0)) => {}
+                        Ok(true) => {
+                            tracing::error!(
+                                %environment,
+                                "two people declared this gate and its journal gone; it ends: start it with a new `audit.folder`"
+                            );
+                            return;
+                        }
+                        Err(fault) => node.told_of(&fault),
+                    },
+                    Ok(HeartbeatVerdict::Taken) => {
+                        tracing::error!("{}; this one ends", JoinError::Taken);
+                        return;
+                    }
+                    Ok(HeartbeatVerdict::Foreign) if !foreign => {
+                        foreign = true;
+                        tracing::error!(%environment, "{}", JoinError::Foreign);
+                    }
+                    Ok(HeartbeatVerdict::Foreign) => {}
+                    Ok(HeartbeatVerdict::Cut) => {
+                        tracing::error!(%environment, "{}; it ends", JoinError::Cut);
+                        return;
+                    }
+                    // Nobody serves it.
+                    Ok(HeartbeatVerdict::Uncreated) => {}
+                    Ok(HeartbeatVerdict::Meeting | HeartbeatVerdict::Gathering | HeartbeatVerdict::Lost) => {
+                        pause = POLL_INTERVAL
+                    }
+                    Err(fault) => node.told_of(&fault),
+                }
+            }
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = self.store.doubted() => {}
+                _ = connections.changed() => {}
+            }
+        }
+    }
+
+    /// Tells the store what it forgot and this node's audit log holds, as long as the process lives.
+    pub async fn keep_remembering(self: Arc<Membership>, node: Arc<Node>) {
+        loop {
+            for environment in Environment::ALL {
+                self.recover(&node, environment).await;
+            }
+            tokio::time::sleep(BEAT).await;
+        }
+    }
+
+    /// Leaves, so that no node waits for this one.
+    pub async fn leave(&self, node: &Node) {
+        for environment in Environment::ALL {
+            let life = self.life(node, environment, true);
+            let leaving = async {
+                // The last word on what it may still know.
+                self.store.beat(environment, &life).await?;
+                self.store.leave(environment, &life).await
+            };
+            if let Err(fault) = leaving.await {
+                node.told_of(&fault);
+            }
+        }
+    }
+
+    async fn beat(&self, node: &Arc<Node>, environment: Environment) -> Result<HeartbeatReply, StoreFault> {
+        if node.contradictions.are_enough(environment) {
+            self.store.distrust(environment).await?;
+            node.contradictions.are_told(environment);
+        }
+        let life = self.life(node, environment, false);
+        let heard = self.store.beat(environment, &life).await?;
+        node.heard.time(heard.at, node.clock.elapsed());
+        node.others.hear(environment, heard.members.iter().filter_map(heard_gate).collect());
+        if let Some(since) = heard.lost {
+            self.learns_of_loss(node, environment, since).await?;
+        }
+        if heard.verdict == HeartbeatVerdict::Well {
+            node.audit.resume(environment);
+            self.meets_again(node, environment, &heard.generation)?;
+            node.store_lost_outcomes(environment);
+        }
+        if heard.verdict == HeartbeatVerdict::Lost {
+            node.fresh.are_lost(environment);
+            self.rebuild(node, environment, &heard).await.map_err(|fault| match fault {
+                // The next heartbeat tries again.
+                StoreFault::Broken(why) => StoreFault::Away(format!("the rebuild of the store failed: {why}")),
+                fault => fault,
+            })?;
+        }
+        Ok(heard)
+    }
+
+    /// Sends nothing more that was committed before a loss, and acknowledges the loss.
+    async fn learns_of_loss(&self, node: &Node, environment: Environment, since: StoreTime) -> Result<(), StoreFault> {
+        // Nothing else is done with the store until it is whole again.
+        self.store.waits(environment);
+        if node.losses.learn(environment, since) {
+            let suspended = node.audit.suspend(environment).await;
+            suspended
+                .map_err(|fault| StoreFault::Away(format!("the journal cannot be closed for a rebuild: {fault}")))?;
+            node.losses.acknowledge(environment, since);
+        }
+        Ok(())
+    }
+
+    /// Returns the number up to which the journal knows what was done with money.
+    fn knows_up_to(&self, node: &Node, environment: Environment) -> Result<Number, StoreFault> {
+        let highest = node.audit.highest(environment);
+        let known = self.closed_by(environment)?.and_then(|forgotten| forgotten.known_up_to);
+        Ok(known.map_or(highest, Number::new))
+    }
+
+    /// Returns what closes money, as the replica has it.
+    pub(super) fn closed_by(&self, environment: Environment) -> Result<Option<Forgotten>, StoreFault> {
+        let key = Freeze::Restored.key(environment);
+        let Some(record) = self.replica.record(&key)? else { return Ok(None) };
+        Ok(Some(match record.content {
+            Content::Whole(sealed) => Forgotten::read(&self.seals.open(&key, sealed)?),
+            Content::Spent => Forgotten::read(b""),
+        }))
+    }
+
+    fn life(&self, node: &Node, environment: Environment, leaves: bool) -> Life {
+        let now = self.in_force.now();
+        let HeardGate { sender, at, open_from, .. } = node.heard_itself(environment);
+        let unlisted = node.metrics.unlisted_refusals().into_iter();
+        let facts = NodeFacts {
+            software: env!("CARGO_PKG_VERSION").to_owned(),
+            policies: now.policies.version().to_owned(),
+            contract: now.catalog.digest().to_hex(),
+            clock_micros: node.clock.now().as_microsecond(),
+            journal: sender.journal,
+            at,
+            open_from,
+            journal_begins: self.replica.begin(environment).unwrap_or(Number::new(u64::MAX)),
+            knows_up_to: self.knows_up_to(node, environment).unwrap_or_default(),
+            is_journal_new: self.is_journal_new(node, environment),
+            well_at: self.store.well_at(environment).filter(|_| matches!(self.closed_by(environment), Ok(None))),
+            closed_by: self.closed_by(environment).ok().flatten(),
+            leaves,
+            unlisted: unlisted.filter(|one| one.environment == environment.as_str()).take(MAX_REFUSALS).collect(),
+        };
+        let told = json::to_record(&facts, FACTS_FORMAT);
+        Life {
+            instance: self.instance.clone(),
+            former: self.former.clone(),
+            // People create the store of production.
+            fresh: if environment == Environment::Production { String::new() } else { nonce().0 },
+            installation: self.installation.clone().filter(|_| environment == Environment::Production),
+            told,
+            acknowledges: node.losses.acknowledged(environment),
+            journal: node.journal.clone(),
+            kept: node.audit.highest(environment),
+        }
+    }
+
+    /// Has the store rebuilt from this node's journal, if that reaches further than the one from which it was rebuilt.
+    async fn tell_a_fuller_journal(
+        &self,
+        node: &Node,
+        environment: Environment,
+        waits: &Forgotten,
+    ) -> Result<(), StoreFault> {
+        let Some(used) = waits.known_up_to else { return Ok(()) };
+        let knows = self.knows_up_to(node, environment)?;
+        if knows.as_u64() <= used {
+            return Ok(());
+        }
+        tracing::warn!(
+            %environment,
+            up_to = knows.as_u64(),
+            from = used,
+            "this journal reaches further than the one from which the store was rebuilt: the store is rebuilt again"
+        );
+        self.store.lose(environment).await?;
+        Err(StoreFault::Away("the store is rebuilt again, from a journal that reaches further".to_owned()))
+    }
+
+    /// Tells what this node knows, once all of it is in its files.
+    async fn recover(&self, node: &Arc<Node>, environment: Environment) {
+        let waits = match node.store.read(&Freeze::Restored.key(environment)).await {
+            Ok((record, _)) => record.map(|record| forgotten(&record.content)).unwrap_or_default(),
+            Err(fault) => return node.told_of(&fault),
+        };
+        if self.is_journal_new(node, environment) {
+            let told = self.first_meets(node, environment, &waits).await;
+            return told.unwrap_or_else(|fault| node.told_of(&fault));
+        }
+        let Some(from) = waits.nodes.get(&node.id) else { return };
+        if let Err(fault) = self.tell_a_fuller_journal(node, environment, &waits).await {
+            return node.told_of(&fault);
+        }
+        // The store goes on without the commits that this gate made behind that number.
+        let own = self.replica.committed(environment).ok().and_then(|committed| committed.get(&node.id).copied());
+        if own.is_none_or(|own| own.as_u64() > *from)
+            && let Err(fault) = self.replica.forget(environment, node.audit.highest(environment))
+        {
+            return node.told_of(&fault);
+        }
+        match remember(node, environment, *from, &self.audit_folder).await {
+            Ok(claims) => {
+                tracing::warn!(%environment, claims, from, "the store has again what this node's audit log holds");
+            }
+            Err(RecoveryError::Store(fault)) => node.told_of(&fault),
+            Err(RecoveryError::Files(error)) => {
+                tracing::error!(%environment, %error, "this node's audit log cannot be read; money stays closed");
+            }
+        }
+    }
+}
+
+/// Whether every running gate has sent a heartbeat since this one was enrolled.
+fn is_heard_by_all(heard: &HeartbeatReply, id: &NodeId, since: StoreTime) -> bool {
+    heard.members.iter().all(|member| member.node == *id || !heard.is_live(member) || member.beat > since)
+}
+
+fn heard_gate(member: &Member) -> Option<HeardGate> {
+    let NodeFacts { journal, at, open_from, leaves, .. } = NodeFacts::read(&member.told)?;
+    let sender = Sender { node: member.node.clone(), journal };
+    Some(HeardGate { sender, at, open_from, has_left: leaves })
+}
+
+fn forgotten(content: &Content) -> Forgotten {
+    match content {
+        Content::Whole(bytes) => Forgotten::read(bytes),
+        Content::Spent => Forgotten::read(b""),
+    }
+}

@@ -1,0 +1,79 @@
+//! A journal and the store that it belongs to: the first meeting, and later ones.
+
+use std::sync::Arc;
+
+use super::Node;
+use super::membership::Membership;
+use super::recovery::cannot_remember;
+use crate::adapters::audit::{keep_met_store, met_store};
+use crate::base::ids::Environment;
+use crate::ledger::StoreFault;
+use crate::stations::claim::Forgotten;
+
+impl Membership {
+    pub(super) fn is_journal_new(&self, node: &Node, environment: Environment) -> bool {
+        met_store(&self.audit_folder, &node.id, environment).is_none()
+    }
+
+    /// Keeps the identity of the store beside the journal. A new journal meets its first store in `recover`.
+    pub(super) fn meets_again(
+        &self,
+        node: &Node,
+        environment: Environment,
+        generation: &str,
+    ) -> Result<(), StoreFault> {
+        match met_store(&self.audit_folder, &node.id, environment) {
+            Some(met) if met != generation => self.meets(node, environment, generation),
+            _ => Ok(()),
+        }
+    }
+
+    /// Entries that the store no longer has cannot be had: a journal that lacks them begins behind them. Without that, an
+    /// empty journal would seem to hold all that a store ever had.
+    async fn begins_behind_what_is_gone(&self, node: &Node, environment: Environment) -> Result<(), StoreFault> {
+        let highest = node.audit.highest(environment);
+        let last = node.store.last(environment).await?;
+        if last <= highest || !node.store.outbox(environment, highest, 1).await?.is_empty() {
+            return Ok(());
+        }
+        // Entries that came to this journal meanwhile may have left the outbox.
+        if node.audit.highest(environment) != highest {
+            return Ok(());
+        }
+        tracing::warn!(
+            %environment,
+            up_to = last.as_u64(),
+            "this journal begins in the middle: the store no longer has the entries before; they are in the journals of other \
+             gates"
+        );
+        let skipped = node.audit.skip(environment, last).await;
+        skipped.map_err(|fault| StoreFault::Away(fault.to_string()))
+    }
+
+    fn meets(&self, node: &Node, environment: Environment, generation: &str) -> Result<(), StoreFault> {
+        let kept = keep_met_store(&self.audit_folder, &node.id, environment, generation);
+        kept.map_err(|error| {
+            StoreFault::Away(format!("the identity of the store cannot be kept beside the journal: {error}"))
+        })
+    }
+
+    /// The first meeting of a journal and a store. Others wait for the journal that this node had before, not for this one.
+    pub(super) async fn first_meets(
+        &self,
+        node: &Arc<Node>,
+        environment: Environment,
+        waits: &Forgotten,
+    ) -> Result<(), StoreFault> {
+        let Some(generation) = self.store.generation(environment) else { return Ok(()) };
+        self.begins_behind_what_is_gone(node, environment).await?;
+        if waits.nodes.contains_key(&node.id) {
+            cannot_remember(node, environment).await?;
+            tracing::error!(
+                %environment,
+                "the store waits for the journal that this gate had before: give the gate its former `audit.folder`, or find out \
+                 what it sent (upstream's records), then `sluice unfreeze --restored`"
+            );
+        }
+        self.meets(node, environment, &generation)
+    }
+}

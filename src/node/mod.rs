@@ -1,0 +1,66 @@
+//! One running gate: its store and its audit log, and its work besides carrying calls.
+//!
+//! | module | what it owns |
+//! |---|---|
+//! | `state`, `settling`, `open_attempts` | the parts that everything here uses; every commit on a claim; attempts that are not over |
+//! | `gates` | what the gates last told of themselves, and gates that are gone |
+//! | `facts`, `in_force`, `candidate`, `exchange`, `rates` | the ground of a decision: facts, policies in force, a set that waits, rate limits |
+//! | `holds`, `approve`, `stand_ins`, `operate`, `activate`, `sessions` | acts of callers and people on holds, freezes, unknown outcomes, policies, sessions |
+//! | `explain`, `exposure` | answers about rules and limits, and what held calls would spend |
+//! | `contradictions`, `fresh_outcomes` | a store that is not believed, and outcomes that it may lose |
+//! | `journalling` | the entries of all nodes, on this node's disk |
+//! | `membership`, `met_store`, `rebuilding`, `recovery`, `rollback_guard` | the nodes that share the store, and a store that lost its memory |
+//! | `retry` | the bound and the backoff of loops that read, decide and commit |
+//! | `store_watch` | whether the store answers, accepts writes and is open for money |
+//! | `upkeep`, `gauges`, `reminders`, `outlets`, `deliver` | background work: leases, sweeping, metrics, notices |
+
+mod state;
+mod candidate;
+mod contradictions;
+mod losses;
+mod fresh_outcomes;
+mod exchange;
+mod fact_cache;
+mod facts;
+mod gates;
+mod hold_changes;
+mod in_force;
+mod open_attempts;
+mod settling;
+mod outlets;
+mod recovery;
+mod retry;
+mod store_watch;
+
+pub mod approve;
+pub mod activate;
+pub mod explain;
+pub mod deliver;
+pub mod holds;
+pub mod gauges;
+pub mod operate;
+pub mod exposure;
+pub mod rates;
+pub mod reminders;
+pub mod journalling;
+pub mod membership;
+mod met_store;
+mod rebuilding;
+pub mod sessions;
+pub mod rollback_guard;
+pub mod stand_ins;
+pub mod upkeep;
+
+pub use candidate::Candidate;
+pub use contradictions::Contradictions;
+pub use exchange::{Exchange, tell_decided};
+pub use fact_cache::FactCache;
+pub use fresh_outcomes::FreshOutcomes;
+pub use gates::{GoneSaid, NotGone, OtherGates};
+pub use hold_changes::HoldChanges;
+pub use in_force::{InForce, Snapshot};
+pub use losses::StoreLosses;
+pub use open_attempts::{OpenAttempt, OpenAttempts};
+pub use outlets::Outlets;
+pub use state::{Attempt, Node, NotBegun, Withdrawn};
+pub use store_watch::{MoneyStop, StopReason, StoreWatch, watch_store};

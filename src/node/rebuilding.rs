@@ -1,0 +1,313 @@
+//! Rebuilds a lost Redis from the journals of the nodes that came, and decides whether money may open by itself.
+//!
+//! Each node's journal is a part of one log, so the journal that reaches furthest holds what all others hold. Its node
+//! writes what its replica has into the Redis, while all others wait. Money opens by itself only if nothing can be
+//! missing; otherwise a person opens it.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use super::Node;
+use super::membership::{Membership, NodeFacts};
+use crate::adapters::audit::entries_above;
+use crate::adapters::random::nonce;
+use crate::adapters::store::redis::{HeartbeatReply, LAPSE, Member, RebuildRight, RebuiltStore};
+use crate::base::ids::Environment;
+use crate::ledger::{NodeId, Number, Outstanding, StoreFault, StoreTime};
+use crate::ports::AuditFault;
+use crate::stations::claim::{self, Forgotten, Freeze, RebuildClosing};
+
+/// How many numbers are left free behind a rebuild.
+const LEAP: u64 = 1_000_000;
+
+/// The most entries that a rebuilt store keeps for journals that lack them.
+const MAX_TAIL: usize = 16_384;
+
+/// How long a rebuild waits for gates whose journals it needs.
+const WAITS_FOR_OTHERS: Duration = Duration::from_secs(6);
+
+/// Why money stays closed after a rebuild, for people.
+type Reasons = Vec<String>;
+
+/// The nodes at a loss, by whether they came.
+struct NodesAtLoss<'h> {
+    lost: StoreTime,
+    came: Vec<&'h Member>,
+    /// Nodes that ran when the store was lost, and did not come.
+    missing: Vec<&'h Member>,
+}
+
+impl<'h> NodesAtLoss<'h> {
+    fn of(heard: &'h HeartbeatReply) -> NodesAtLoss<'h> {
+        let lost = heard.lost.unwrap_or(heard.at);
+        // One that came and runs no longer is not waited for.
+        let is_here = |member: &&Member| member.acknowledges == Some(lost) && heard.is_live(member);
+        let (came, others): (Vec<_>, Vec<_>) = heard.members.iter().partition(is_here);
+        let ran = |member: &&Member| member.beat > StoreTime::default() && lost.since(member.beat) < LAPSE;
+        NodesAtLoss { lost, came, missing: others.into_iter().filter(ran).collect() }
+    }
+
+    /// Whether a node came that had the store until it was lost, or for which a rebuild has waited since; otherwise others
+    /// may have come and gone meanwhile.
+    fn ran_at_loss(&self) -> bool {
+        self.facts().any(|facts| match &facts.closed_by {
+            Some(closed) => !closed.by_person,
+            None => facts.well_at.is_some_and(|at| self.lost.since(at) < LAPSE.saturating_mul(2)),
+        })
+    }
+
+    fn facts(&self) -> impl Iterator<Item = NodeFacts> {
+        self.came.iter().filter_map(|member| NodeFacts::read(&member.told))
+    }
+
+    /// The node whose journal begins earliest, and one whose journal begins later and reaches further; `None` where the
+    /// first one reaches as far as any, or where the journals do not join.
+    fn base_and_furthest(&self) -> Option<(&'h Member, &'h Member)> {
+        let facts: Vec<(&Member, NodeFacts)> =
+            self.came.iter().filter_map(|member| Some((*member, NodeFacts::read(&member.told)?))).collect();
+        // A journal with another history cannot be joined with any.
+        if facts.len() < self.came.len() || facts.iter().any(|(member, facts)| facts.knows_up_to < member.kept) {
+            return None;
+        }
+        let (base, _) =
+            facts.iter().min_by_key(|(member, facts)| (facts.journal_begins, Reverse(member.kept), &member.node))?;
+        let (furthest, of_furthest) = facts.iter().max_by_key(|(member, _)| (member.kept, Reverse(&member.node)))?;
+        let joins = base.kept < furthest.kept && of_furthest.journal_begins <= base.kept;
+        joins.then_some((*base, *furthest))
+    }
+
+    /// The node whose journal reaches furthest; of several, the one whose journal begins first.
+    fn leader(&self) -> Option<&'h Member> {
+        let rank = |member: &Member| {
+            let facts = NodeFacts::read(&member.told);
+            let knows = facts.as_ref().map_or(member.kept, |facts| facts.knows_up_to);
+            let begins = facts.map_or(u64::MAX, |facts| facts.journal_begins.as_u64());
+            (knows, member.kept, Reverse(begins), Reverse(member.node.clone()))
+        };
+        self.came.iter().max_by_key(|member| rank(member)).copied()
+    }
+}
+
+impl Membership {
+    /// Rebuilds the store if this node's journal reaches furthest.
+    pub(super) async fn rebuild(
+        &self,
+        node: &Node,
+        environment: Environment,
+        heard: &HeartbeatReply,
+    ) -> Result<(), StoreFault> {
+        let gathered = NodesAtLoss::of(heard);
+        if self.share(node, environment, &gathered).await? {
+            return Ok(());
+        }
+        if gathered.leader().is_none_or(|leader| leader.node != node.id) {
+            return Ok(());
+        }
+        let up_to = self.replica.last(environment)?;
+        let journal = node.audit.highest(environment);
+        if up_to != journal {
+            let why = format!("the replica ends at {up_to}, and the journal at {journal}");
+            return Err(StoreFault::Away(why));
+        }
+        let least = gathered.came.iter().map(|member| member.kept).min().unwrap_or(up_to);
+        // The files are read before: the right lapses.
+        let tail = self.tail(node, environment, least).await?;
+        let Some(right) = self.store.may_rebuild(environment, &self.instance).await? else { return Ok(()) };
+        let committed = self.replica.committed(environment)?;
+        let (orphans, reasons) = self.what_is_missing(environment, &gathered, &committed, &right)?;
+        if !orphans.nodes.is_empty() && heard.at.since(gathered.lost) < WAITS_FOR_OTHERS {
+            // Money is closed all the same: with their journals, the store is rebuilt once and whole.
+            return Ok(());
+        }
+        // The journal of a node that is not here may go on: its numbers stay free.
+        let above = Number::new(right.above.max(up_to).as_u64().saturating_add(LEAP));
+        let closing = self.closing(environment, up_to, orphans, &reasons)?;
+        let is_closed = closing.is_some();
+        let commit = claim::rebuilt(environment, up_to, above, closing, &node.id);
+        let commit = self.seals.sealed_commit(commit)?;
+        let mut known = committed;
+        for member in &gathered.came {
+            // What a node knows beyond the journals was never sent, or makes it an orphan that has been named.
+            let number = known.entry(member.node.clone()).or_default();
+            *number = member.own.max(*number);
+        }
+        let fresh = self.store.generation(environment).unwrap_or_else(|| nonce().0);
+        let rebuilt = RebuiltStore { instance: &self.instance, fresh: &fresh, tail, committed: known, commit };
+        self.store.rebuild(environment, &self.replica, rebuilt).await?;
+        node.metrics.store_rebuilt(environment.as_str());
+        if is_closed {
+            tracing::error!(
+                %environment,
+                up_to = up_to.as_u64(),
+                why = reasons.join("; "),
+                "the store had lost its memory and was rebuilt from this journal; money is closed until a person opens it: find \
+                 out what is missing (`sluice doctor`, upstream's records), then `sluice unfreeze --restored`"
+            );
+        } else {
+            tracing::warn!(
+                %environment,
+                up_to = up_to.as_u64(),
+                "the store had lost its memory and was rebuilt from this journal; nothing is missing"
+            );
+        }
+        node.news.notify_one();
+        Ok(())
+    }
+
+    /// Brings the entries of the journal that reaches furthest to the one that begins earliest, so that one journal has
+    /// both. Returns whether that is under way.
+    async fn share(
+        &self,
+        node: &Node,
+        environment: Environment,
+        gathered: &NodesAtLoss<'_>,
+    ) -> Result<bool, StoreFault> {
+        let Some((base, furthest)) = gathered.base_and_furthest() else { return Ok(false) };
+        if furthest.node == node.id {
+            let entries = self.tail(node, environment, base.kept).await?;
+            self.store.lend(environment, gathered.lost, &entries).await?;
+        }
+        if base.node == node.id {
+            let highest = node.audit.highest(environment);
+            let entries = self.store.borrow(environment, gathered.lost, highest).await?;
+            if let Some(last) = entries.last() {
+                let up_to = last.number.as_u64();
+                tracing::info!(%environment, up_to, "this journal takes entries that another gate has");
+                // Nothing else is taken meanwhile: what was committed before the loss is given up.
+                node.audit.resume(environment);
+                let taken = node.audit.append(entries).await;
+                node.audit.suspend(environment).await.map_err(|fault| StoreFault::Away(fault.to_string()))?;
+                match taken {
+                    Ok(_on_disk) => {}
+                    Err(AuditFault::Contradicted(why)) => node.contradicted(environment, &why),
+                    Err(fault) => return Err(StoreFault::Away(fault.to_string())),
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Returns the nodes with commits that no journal at hand has, and why money cannot open by itself.
+    fn what_is_missing(
+        &self,
+        environment: Environment,
+        gathered: &NodesAtLoss<'_>,
+        committed: &BTreeMap<NodeId, Number>,
+        right: &RebuildRight,
+    ) -> Result<(Forgotten, Reasons), StoreFault> {
+        let mut reasons = Reasons::new();
+        let begin = self.replica.begin(environment)?;
+        if begin.as_u64() > 0 {
+            reasons.push(format!("the journal begins behind number {begin}: what was before is not known"));
+        }
+        let ran = gathered.ran_at_loss();
+        if !ran && self.all_nodes.is_empty() {
+            let why = "no gate that ran when the store lost its memory was there, and `store.all_nodes` does not list all gates";
+            reasons.push(why.to_owned());
+        }
+        if right.is_distrusted {
+            reasons.push(
+                "the store contradicted the journals: somebody changed it, or it forgot single records".to_owned(),
+            );
+        }
+        for member in gathered.came.iter().filter(|member| is_journal_new(member)) {
+            let is_known = committed.contains_key(&member.node) || right.heard_of.contains_key(&member.node);
+            if is_known || !ran {
+                let why = "came with a new journal: what its former one holds is not known";
+                reasons.push(format!("`{}` {why}", member.node));
+            }
+        }
+        if gathered.facts().any(|facts| facts.closed_by.is_some_and(|closed| closed.by_person)) {
+            reasons.push("money was closed before, and no person has opened it".to_owned());
+        }
+        let mut orphans = Forgotten { by_person: !reasons.is_empty(), ..Forgotten::default() };
+        let came = |node: &NodeId| gathered.came.iter().any(|member| member.node == *node);
+        let mut waits_for = |node: &NodeId, why: &str, reasons: &mut Reasons| {
+            let known = committed.get(node).copied().unwrap_or_default();
+            if orphans.nodes.insert(node.clone(), known.as_u64()).is_none() {
+                reasons.push(format!("`{node}` {why}, and did not come yet"));
+            }
+        };
+        for member in &gathered.missing {
+            waits_for(&member.node, "ran when the store lost its memory", &mut reasons);
+        }
+        // What closed money before this loss has not been answered yet.
+        for closed in gathered.facts().filter_map(|facts| facts.closed_by) {
+            for node in closed.nodes.keys().filter(|node| !came(node)) {
+                waits_for(node, "was awaited before", &mut reasons);
+            }
+        }
+        for (node, number) in right.heard_of.iter().filter(|(node, _)| !came(node)) {
+            if committed.get(node).is_none_or(|known| known < number) {
+                waits_for(node, "made commits that no journal at hand has", &mut reasons);
+            }
+        }
+        for node in self.all_nodes.iter().filter(|node| !ran && !came(node)) {
+            waits_for(node, "is listed in `store.all_nodes`", &mut reasons);
+        }
+        for member in &gathered.came {
+            let known = committed.get(&member.node).copied().unwrap_or_default();
+            // A commit that is on no disk was never sent; one that its own journal has may have been.
+            if member.own > known && member.kept >= member.own {
+                reasons
+                    .push(format!("the journal of `{}` has commits behind {known} that the others lack", member.node));
+                orphans.nodes.insert(member.node.clone(), known.as_u64());
+            }
+        }
+        Ok((orphans, reasons))
+    }
+
+    fn closing(
+        &self,
+        environment: Environment,
+        up_to: Number,
+        mut waits_for: Forgotten,
+        reasons: &Reasons,
+    ) -> Result<Option<RebuildClosing>, StoreFault> {
+        if reasons.is_empty() {
+            return Ok(None);
+        }
+        waits_for.known_up_to = Some(up_to.as_u64());
+        // What closed money before this loss has not been answered yet.
+        if let Some(former) = self.closed_by(environment)? {
+            waits_for.by_person |= former.by_person;
+            waits_for.known_up_to = former.known_up_to.or(waits_for.known_up_to);
+            for (node, from) in former.nodes {
+                let known = waits_for.nodes.entry(node).or_insert(from);
+                *known = from.min(*known);
+            }
+        }
+        let before = self.replica.record(&Freeze::Restored.key(environment))?.map(|record| record.version);
+        let why = format!("the store lost its memory: {}", reasons.join("; "));
+        Ok(Some(RebuildClosing { before, waits_for, why }))
+    }
+
+    /// Returns the newest entries of this journal behind a number, in order: other journals fetch them from the store.
+    async fn tail(
+        &self,
+        node: &Node,
+        environment: Environment,
+        behind: Number,
+    ) -> Result<Vec<Outstanding>, StoreFault> {
+        let (folder, id) = (self.audit_folder.clone(), node.id.clone());
+        let reading = tokio::task::spawn_blocking(move || {
+            let mut tail = VecDeque::new();
+            let told = &mut |entry| {
+                tail.push_back(entry);
+                if tail.len() > MAX_TAIL {
+                    tail.pop_front();
+                }
+            };
+            entries_above(&folder, &id, environment, behind.as_u64(), told).map(|()| tail)
+        });
+        let tail = reading.await.map_err(|error| StoreFault::Away(error.to_string()))?;
+        let tail = tail.map_err(|error| StoreFault::Away(format!("the journal cannot be read: {error}")))?;
+        Ok(tail.into())
+    }
+}
+
+/// Whether the journal of a node met no store before this one was lost.
+fn is_journal_new(member: &Member) -> bool {
+    NodeFacts::read(&member.told).is_some_and(|facts| facts.is_journal_new)
+}

@@ -1,0 +1,149 @@
+//! Sessions of people at the console: every node knows them, and they end on every node at once.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::Node;
+use super::retry::Retry;
+use crate::adapters::random::session_id;
+use crate::base::ids::Environment;
+use crate::ledger::{Number, StoreFault};
+use crate::people::session;
+use crate::people::session::{EarlierSessions, MAX_SESSIONS, Session, SessionId, SessionTerms, StandingSession};
+use crate::stations::claim::Owner;
+
+/// The person of a session to begin, and the token that proved it.
+#[derive(Clone, Debug)]
+pub struct NewSession {
+    pub who: Owner,
+    pub roles: BTreeSet<String>,
+    /// How long the token is still valid.
+    pub token_for: Duration,
+    /// The way of signing in.
+    pub way: &'static str,
+}
+
+/// Begins a session under a new random id.
+pub async fn begin(
+    node: &Node,
+    environment: Environment,
+    newcomer: &NewSession,
+    terms: SessionTerms,
+) -> Result<(SessionId, StandingSession), StoreFault> {
+    let id = session_id().ok_or_else(|| StoreFault::Away("the operating system gives no random bytes".to_owned()))?;
+    let mut retry = Retry::default();
+    loop {
+        let list = session::list_key(environment, &newcomer.who);
+        let (list, now) = node.store.read(&list).await?;
+        let before = make_room(
+            node,
+            environment,
+            EarlierSessions {
+                list: list.as_ref().map(|record| record.version),
+                names: session::of_person(list.as_ref()),
+                ending: Vec::new(),
+            },
+        );
+        let until = now.plus(terms.longest.min(newcomer.token_for));
+        let session = Session { who: newcomer.who.clone(), roles: newcomer.roles.clone(), until };
+        let here = (environment, &node.id);
+        let commit = session::begin(&id, &session, before.await?, newcomer.way, now, terms, here);
+        if let Some(committed) = node.commit(commit).await? {
+            return Ok((id, StandingSession { session, at: committed.at(), version: committed.number() }));
+        }
+        retry.conflict().await?;
+    }
+}
+
+/// Returns the session of a cookie, if there is one. `is_use` extends it.
+pub async fn find(
+    node: &Node,
+    environment: Environment,
+    id: &SessionId,
+    terms: SessionTerms,
+    is_use: bool,
+) -> Result<Option<StandingSession>, StoreFault> {
+    let key = id.key(environment);
+    let (record, now) = node.store.read(&key).await?;
+    let standing = record.as_ref().and_then(|record| session::standing(record, now, terms));
+    let Some(mut standing) = standing else { return Ok(None) };
+    if is_use && standing.is_due(now, terms) {
+        // A failed extension does no harm: somebody else wrote the session, or the next use extends it.
+        match node.commit(session::stay(&key, &standing, now, terms, &node.id)).await {
+            Ok(Some(committed)) => (standing.at, standing.version) = (committed.at(), committed.number()),
+            Ok(None) => {}
+            Err(fault) => node.told_of(&fault),
+        }
+    }
+    Ok(Some(standing))
+}
+
+/// Ends a session. Returns `false` where it was over already.
+pub async fn end(
+    node: &Node,
+    environment: Environment,
+    id: &SessionId,
+    terms: SessionTerms,
+) -> Result<bool, StoreFault> {
+    let key = id.key(environment);
+    let mut retry = Retry::default();
+    loop {
+        let (record, now) = node.store.read(&key).await?;
+        let standing = record.as_ref().and_then(|record| session::standing(record, now, terms));
+        let Some(standing) = standing else { return Ok(false) };
+        if node.commit(session::end(&key, &standing, &node.id)).await?.is_some() {
+            return Ok(true);
+        }
+        retry.conflict().await?;
+    }
+}
+
+/// Ends all sessions of a person on every node, and returns how many there were.
+pub async fn end_all(
+    node: &Node,
+    environment: Environment,
+    who: &Owner,
+    why: (&Owner, &str),
+) -> Result<usize, StoreFault> {
+    let mut retry = Retry::default();
+    loop {
+        // The list is read first: a sign-in after the reading changes it.
+        let (list, _) = node.store.read(&session::list_key(environment, who)).await?;
+        let Some(version) = list.as_ref().map(|record| record.version) else { return Ok(0) };
+        let open = open(node, environment, session::of_person(list.as_ref())).await?;
+        let count = open.len();
+        let commit = session::end_all(who, version, open, why, (environment, &node.id));
+        if node.commit(commit).await?.is_some() {
+            node.changes.happened();
+            return Ok(count);
+        }
+        retry.conflict().await?;
+    }
+}
+
+/// Returns those of these sessions that the store still holds.
+async fn open(node: &Node, environment: Environment, names: Vec<String>) -> Result<Vec<(String, Number)>, StoreFault> {
+    let mut open = Vec::new();
+    for name in names {
+        if let (Some(record), _) = node.store.read(&session::key_of(environment, &name)).await? {
+            open.push((name, record.version));
+        }
+    }
+    Ok(open)
+}
+
+/// Forgets ended sessions, then ends the oldest until there is room for one more.
+async fn make_room(
+    node: &Node,
+    environment: Environment,
+    mut before: EarlierSessions,
+) -> Result<EarlierSessions, StoreFault> {
+    if before.names.len() < MAX_SESSIONS {
+        return Ok(before);
+    }
+    let mut standing = open(node, environment, std::mem::take(&mut before.names)).await?;
+    let too_many = standing.len().saturating_sub(MAX_SESSIONS.saturating_sub(1));
+    let stay = standing.split_off(too_many);
+    (before.ending, before.names) = (standing, stay.into_iter().map(|(name, _)| name).collect());
+    Ok(before)
+}

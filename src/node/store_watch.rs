@@ -1,0 +1,205 @@
+//! The watch of the store: whether it answers, accepts writes, and is open for money.
+//!
+//! It looks every second, also when no call comes, so that metrics, probes, the console and the log know of a store
+//! that is away. It reports each change once.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tokio::sync::Notify;
+
+use super::Node;
+use super::operate::MAX_FROZEN;
+use crate::base::ids::Environment;
+use crate::base::word_enum::word_enum;
+use crate::ledger::{Index, StoreFault, WriteRefusal};
+use crate::stations::claim::Freeze;
+
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What the watch found last.
+#[derive(Debug)]
+pub struct StoreWatch {
+    seen: ArcSwap<WatchedStore>,
+    /// Why this node does not use the store yet; `None` once it does.
+    starting: Mutex<Option<String>>,
+    /// Wakes the watch.
+    changed: Notify,
+}
+
+/// What one look found.
+#[derive(Clone, Debug, Default)]
+struct WatchedStore {
+    state: StoreCondition,
+    /// The freezes that stop all money.
+    stops: Vec<(Environment, Freeze)>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+enum StoreCondition {
+    /// Nothing was found yet.
+    #[default]
+    Unknown,
+    Up,
+    Refuses(WriteRefusal),
+    Away(String),
+}
+
+word_enum! {
+    /// The reasons why money cannot move.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum StopReason {
+        Draining = "draining",
+        UpstreamUnknown = "upstream-unknown",
+        KeysUnknown = "keys-unknown",
+        StoreAway = "store-away",
+        StoreRefusesWrites = "store-refuses-writes",
+        AuditFailing = "audit-failing",
+        Frozen = "frozen",
+        Restored = "restored",
+    }
+}
+
+/// One reason why money cannot move, in words for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MoneyStop {
+    pub reason: StopReason,
+    /// `None` if it stops every environment.
+    pub environment: Option<Environment>,
+    pub text: String,
+}
+
+impl Default for StoreWatch {
+    fn default() -> StoreWatch {
+        let starting = Mutex::new(Some("this gate has just started".to_owned()));
+        StoreWatch { seen: ArcSwap::default(), starting, changed: Notify::new() }
+    }
+}
+
+impl StoreWatch {
+    /// Notes why this node does not use the store yet; `None` once it does.
+    pub fn starts(&self, why: Option<String>) {
+        *self.starting.lock().unwrap_or_else(PoisonError::into_inner) = why;
+        self.changed.notify_one();
+    }
+
+    fn starting(&self) -> Option<String> {
+        self.starting.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether the last look found that the store is away, or refuses writes.
+    pub fn is_away(&self) -> bool {
+        matches!(self.seen.load().state, StoreCondition::Refuses(_) | StoreCondition::Away(_))
+    }
+
+    /// Returns why the store refuses writes, if it does.
+    pub fn refusal(&self) -> Option<WriteRefusal> {
+        match self.seen.load().state {
+            StoreCondition::Refuses(refusal) => Some(refusal),
+            _ => None,
+        }
+    }
+
+    /// Returns why the store stops money; empty if it does not.
+    pub fn stops(&self) -> Vec<MoneyStop> {
+        let seen = self.seen.load();
+        let stop = |reason, text: String| MoneyStop { reason, environment: None, text };
+        let away = |why: &str| stop(StopReason::StoreAway, format!("the store is away: {why}"));
+        let mut stops = match &seen.state {
+            StoreCondition::Refuses(refusal) => {
+                let text = format!("the store refuses writes: {}", refusal.explanation());
+                vec![stop(StopReason::StoreRefusesWrites, text)]
+            }
+            StoreCondition::Away(why) => vec![away(why)],
+            StoreCondition::Unknown => vec![away("it was not looked at yet")],
+            StoreCondition::Up => Vec::new(),
+        };
+        if let (true, Some(why)) = (stops.is_empty(), self.starting()) {
+            stops.push(away(&why));
+        }
+        stops.extend(seen.stops.iter().map(|(environment, freeze)| {
+            let (reason, text) = match freeze {
+                Freeze::Restored => (StopReason::Restored, "money is closed: the store may have lost payments"),
+                _ => (StopReason::Frozen, "money is frozen"),
+            };
+            MoneyStop { reason, environment: Some(*environment), text: text.to_owned() }
+        }));
+        stops
+    }
+}
+
+/// Watches the store as long as the process lives.
+pub async fn watch_store(node: Arc<Node>, environments: Vec<Environment>) {
+    // Whether it refused writes since it was up the last time.
+    let mut has_refused = false;
+    loop {
+        let seen = view_of_store(&node, &environments).await;
+        let before = node.watched.seen.load_full();
+        node.metrics.store_up(seen.state == StoreCondition::Up);
+        node.metrics.store_refuses_writes(match seen.state {
+            StoreCondition::Refuses(refusal) => Some(refusal),
+            _ => None,
+        });
+        let state = seen.state.clone();
+        node.watched.seen.store(Arc::new(seen));
+        match (&before.state, &state) {
+            (before, now) if before == now => {}
+            (StoreCondition::Away(_), StoreCondition::Away(_)) | (_, StoreCondition::Unknown) => {}
+            (StoreCondition::Unknown, StoreCondition::Up) => {}
+            (_, StoreCondition::Up) if has_refused => tracing::info!("the store accepts writes again"),
+            (_, StoreCondition::Up) => tracing::info!("the store is available again"),
+            (_, StoreCondition::Away(why)) => {
+                tracing::warn!(why, "the store is away: money and changes get 503, reads go on");
+            }
+            (_, StoreCondition::Refuses(refusal)) => tracing::error!(
+                why = refusal.explanation(),
+                remedy = refusal.remedy(),
+                "the store refuses writes: money and changes get 503, reads go on"
+            ),
+        }
+        has_refused = match state {
+            StoreCondition::Up => false,
+            StoreCondition::Refuses(_) => true,
+            StoreCondition::Unknown | StoreCondition::Away(_) => has_refused,
+        };
+        tokio::select! {
+            () = tokio::time::sleep(WATCH_INTERVAL) => {}
+            () = node.watched.changed.notified() => {}
+        }
+    }
+}
+
+async fn view_of_store(node: &Node, environments: &[Environment]) -> WatchedStore {
+    let refusal = node.store.refusal().await;
+    let mut stops = Vec::new();
+    let mut fault = None;
+    for environment in environments {
+        match stops_of(node, *environment).await {
+            Ok(found) => stops.extend(found.into_iter().map(|freeze| (*environment, freeze))),
+            Err(why) => fault = Some(why),
+        }
+    }
+    let state = match (refusal, fault) {
+        (Ok(Some(refusal)), _) => StoreCondition::Refuses(refusal),
+        (_, Some(why)) => StoreCondition::Away(node.watched.starting().unwrap_or_else(|| text(&why))),
+        (Err(why), None) => StoreCondition::Away(text(&why)),
+        (Ok(None), None) => StoreCondition::Up,
+    };
+    WatchedStore { state, stops }
+}
+
+/// Returns the freezes that stop all money of an environment.
+async fn stops_of(node: &Node, environment: Environment) -> Result<Vec<Freeze>, StoreFault> {
+    // Unlike a query of an index, this fails where the store is not open for this node.
+    node.store.last(environment).await?;
+    let frozen = node.store.due(environment, Index::Frozen, None, MAX_FROZEN).await?;
+    let frozen = frozen.iter().filter_map(|(_, name)| Freeze::parse(name));
+    Ok(frozen.filter(|freeze| matches!(freeze, Freeze::All | Freeze::Restored)).collect())
+}
+
+fn text(fault: &StoreFault) -> String {
+    match fault {
+        StoreFault::Away(why) | StoreFault::InDoubt(why) | StoreFault::Broken(why) => why.clone(),
+    }
+}

@@ -1,0 +1,77 @@
+//! The events that are sent to webhooks, and their audit entries.
+
+use crate::audit::EntryKind;
+use crate::base::word_enum::word_enum;
+
+word_enum! {
+    /// An event of a call, as webhooks get it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum NoticeEvent {
+        Held = "hold.held",
+        Voted = "hold.voted",
+        Withdrawn = "hold.withdrawn",
+        Approved = "hold.approved",
+        /// The hold needs more approvals.
+        Reopened = "hold.reopened",
+        /// The hold expires soon.
+        Reminder = "hold.reminder",
+        Rejected = "hold.rejected",
+        Expired = "hold.expired",
+        Cancelled = "hold.cancelled",
+        Blocked = "hold.blocked",
+        Released = "hold.released",
+        /// The call was certainly not sent, and is tried again until the hold expires.
+        NotSent = "hold.not-sent",
+        Executed = "hold.executed",
+        NotExecuted = "hold.not-executed",
+        /// The outcome is unknown, whether people had approved the call or not.
+        InDoubt = "request.in-doubt",
+    }
+}
+
+impl NoticeEvent {
+    /// The event in words.
+    pub fn in_words(self) -> &'static str {
+        match self {
+            NoticeEvent::Held => "A call waits for approval",
+            NoticeEvent::Voted => "Somebody approved a call that waits",
+            NoticeEvent::Withdrawn => "Somebody withdrew an approval",
+            NoticeEvent::Approved => "A call is approved, and will be sent",
+            NoticeEvent::Reopened => "A call that was approved needs more people",
+            NoticeEvent::Reminder => "A call that waits expires soon",
+            NoticeEvent::Rejected => "A call was rejected; it will not be sent",
+            NoticeEvent::Expired => "A call expired; it will not be sent",
+            NoticeEvent::Cancelled => "A call was cancelled by its caller; it will not be sent",
+            NoticeEvent::Blocked => {
+                "A hold is blocked: today's rules deny its call, or its call ended without it; nothing will be sent for it"
+            }
+            NoticeEvent::Released => "An approved call is being sent",
+            NoticeEvent::NotSent => "An approved call could not be sent; it is tried again until it expires",
+            NoticeEvent::Executed => "An approved call was executed",
+            NoticeEvent::NotExecuted => "An approved call was sent, and not executed",
+            NoticeEvent::InDoubt => "A call is in doubt: it was sent, and nobody knows whether it was executed",
+        }
+    }
+
+    /// The event of an entry kind; filing knows the rest.
+    pub(super) fn of(what: &str) -> Option<NoticeEvent> {
+        TOLD.iter().find(|(told, _)| told.as_str() == what).map(|(_, event)| *event)
+    }
+}
+
+const TOLD: [(EntryKind, NoticeEvent); 14] = [
+    (EntryKind::Held, NoticeEvent::Held),
+    (EntryKind::Voted, NoticeEvent::Voted),
+    (EntryKind::Withdrawn, NoticeEvent::Withdrawn),
+    (EntryKind::Reopened, NoticeEvent::Reopened),
+    (EntryKind::Reminded, NoticeEvent::Reminder),
+    (EntryKind::Rejected, NoticeEvent::Rejected),
+    (EntryKind::Expired, NoticeEvent::Expired),
+    (EntryKind::Cancelled, NoticeEvent::Cancelled),
+    (EntryKind::Blocked, NoticeEvent::Blocked),
+    (EntryKind::Sending, NoticeEvent::Released),
+    (EntryKind::Undone, NoticeEvent::NotSent),
+    (EntryKind::Executed, NoticeEvent::Executed),
+    (EntryKind::NotExecuted, NoticeEvent::NotExecuted),
+    (EntryKind::Unknown, NoticeEvent::InDoubt),
+];

@@ -1,0 +1,109 @@
+//! Agreements that a looser set of policies takes force: one record for the set in force and the set that waits.
+//!
+//! An agreement covers exactly these two versions, and lasts for a day from the last vote: an old agreement, or one on
+//! another set, loosens nothing.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::audit::{Entry, EntryKind};
+use crate::base::ids::Environment;
+use crate::base::json;
+use crate::ledger::{Commit, Content, Keep, Kind, NodeId, Record, RecordKey, Step};
+use crate::stations::claim::Owner;
+
+/// The people that it takes.
+pub const PEOPLE: usize = 2;
+/// The format of its record. No other is read.
+const FORMAT: u64 = 1;
+const HOLDS_FOR: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The stored form of an agreement.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AgreementRecord {
+    by: Vec<Owner>,
+}
+
+/// The set in force, and its intended successor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Succession<'s> {
+    /// The environment of the record; nodes that share a store use the same one.
+    pub environment: Environment,
+    pub from: &'s str,
+    pub to: &'s str,
+}
+
+/// The same person agreed before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AgreedAlready;
+
+impl Succession<'_> {
+    pub fn key(&self) -> RecordKey {
+        let name = format!("{}/{}", self.from, self.to);
+        RecordKey { environment: self.environment, kind: Kind::Agreement, name }
+    }
+}
+
+/// Returns the people who agreed. An unreadable or expired record counts for nobody.
+pub fn agreed(record: Option<&Record>) -> Vec<Owner> {
+    let Some(Content::Whole(bytes)) = record.map(|record| &record.content) else { return Vec::new() };
+    let Ok(AgreementRecord { by }) = json::from_record(bytes, FORMAT) else { return Vec::new() };
+    let mut people: Vec<Owner> = Vec::new();
+    for person in by {
+        if !is_among(&people, &person) {
+            people.push(person);
+        }
+    }
+    people
+}
+
+/// Records one more person's agreement, guarded by the agreements before.
+pub fn agree(
+    succession: Succession<'_>,
+    before: Option<&Record>,
+    person: &Owner,
+    reason: &str,
+    node: &NodeId,
+) -> Result<(Commit, Vec<Owner>), AgreedAlready> {
+    let mut people = agreed(before);
+    if is_among(&people, person) {
+        return Err(AgreedAlready);
+    }
+    people.push(person.clone());
+    let value = json::to_record(&AgreementRecord { by: people.clone() }, FORMAT).into();
+    let key = succession.key();
+    let keep = Keep::For { whole: HOLDS_FOR, spent: Duration::ZERO };
+    let step = match before {
+        None => Step::Create { key, value, keep },
+        Some(record) => Step::Replace { key, version: record.version, value, keep },
+    };
+    let entry =
+        agreement_entry(EntryKind::Agreed, succession).by(&person.issuer, &person.subject).with("reason", reason);
+    let entry = entry.with("missing", PEOPLE.saturating_sub(people.len())).to_bytes();
+    Ok((Commit { environment: succession.environment, node: node.clone(), steps: vec![step], entry }, people))
+}
+
+/// Records that the waiting set is in force at this node.
+pub fn took_force(succession: Succession<'_>, people: &[Owner], node: &NodeId) -> Commit {
+    let mut entry = agreement_entry(EntryKind::TookForce, succession);
+    if !people.is_empty() {
+        entry = entry.with("agreed", people.iter().map(person_json).collect::<Vec<_>>());
+    }
+    Commit { environment: succession.environment, node: node.clone(), steps: Vec::new(), entry: entry.to_bytes() }
+}
+
+/// One subject is one person, whatever the issuer.
+fn is_among(people: &[Owner], person: &Owner) -> bool {
+    people.iter().any(|one| one.subject == person.subject)
+}
+
+fn person_json(person: &Owner) -> Value {
+    json!({ "issuer": person.issuer, "subject": person.subject })
+}
+
+fn agreement_entry(what: EntryKind, succession: Succession<'_>) -> Entry {
+    Entry::of(what).with("policy", succession.to).with("before", succession.from)
+}

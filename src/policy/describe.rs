@@ -1,0 +1,91 @@
+//! Describes a policy set in words, one line for each rule, limit and approval, for people at the console.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::condition::Condition;
+use super::limit::{KEYS, Limit, Window};
+use super::rule::Rule;
+use super::rules::Rules;
+use super::words::{Approval, Need};
+use crate::base::ids::OperationId;
+
+/// How many operations are named; of the others only the number is.
+const MAX_NAMED: usize = 5;
+
+impl Rules {
+    /// `rules`, `limits` and `approvals`, each with its id and its words.
+    pub fn recited(&self) -> [(&'static str, Value); 3] {
+        let rules = self.rules.iter().map(rule).collect();
+        let limits = self.limits.iter().map(limit).collect();
+        let approvals = self.approvals.iter().map(|(name, one)| json!({ "id": &**name, "words": approval(one) }));
+        [("rules", rules), ("limits", limits), ("approvals", approvals.collect())]
+    }
+}
+
+fn rule(rule: &Rule) -> Value {
+    let held = rule.approval.iter().map(|approval| format!("; waits for `{approval}`")).collect::<String>();
+    let words = format!("{}{}{held}", operations(&rule.when.operations), conditions(&rule.when.conditions));
+    json!({ "id": &*rule.id, "effect": rule.effect.as_str(), "mode": rule.mode.as_str(), "words": words })
+}
+
+fn limit(limit: &Limit) -> Value {
+    let window = match &limit.window {
+        Window::Rolling(length) => format!("in any {}", span(*length)),
+        Window::Calendar(period, zone) => {
+            format!("in each {period} of {}", zone.iana_name().unwrap_or("UTC"))
+        }
+    };
+    let per: Vec<&str> = KEYS.iter().filter(|(_, key)| limit.per.contains(key)).map(|(name, _)| *name).collect();
+    let per = if per.is_empty() { String::new() } else { format!(", for each {}", per.join(" and ")) };
+    let over = match &limit.over {
+        Some(approval) => format!("what goes beyond waits for `{approval}`"),
+        None => "what goes beyond is denied".to_owned(),
+    };
+    let words = format!(
+        "at most {} {window}{per}: {}{}; {over}",
+        limit.max.describe(limit.max.units()),
+        operations(&limit.operations),
+        conditions(&limit.conditions)
+    );
+    json!({ "id": &*limit.id, "mode": limit.mode.as_str(), "words": words })
+}
+
+fn approval(Approval { need, expires }: &Approval) -> String {
+    format!("{}; within {}", needed(need), span(*expires))
+}
+
+fn needed(need: &Need) -> String {
+    let joined = |needs: &[Need], word: &str| needs.iter().map(needed).collect::<Vec<_>>().join(word);
+    match need {
+        Need::People { group, count } => format!("{count} of `{group}`"),
+        Need::All(needs) => joined(needs, " and "),
+        Need::Any(needs) => format!("({})", joined(needs, " or ")),
+    }
+}
+
+fn operations(all: &BTreeSet<OperationId>) -> String {
+    let named: Vec<String> = all.iter().take(MAX_NAMED).map(|id| format!("`{id}`")).collect();
+    match all.len().saturating_sub(named.len()) {
+        0 => named.join(", "),
+        more => format!("{} and {more} more", named.join(", ")),
+    }
+}
+
+fn conditions(all: &[Condition]) -> String {
+    let told: Vec<String> = all.iter().map(ToString::to_string).collect();
+    if told.is_empty() { String::new() } else { format!(", where {}", told.join(" and ")) }
+}
+
+/// Formats a duration in the largest unit that expresses it exactly.
+fn span(length: Duration) -> String {
+    let secs = length.as_secs();
+    for (each, unit) in [(86_400, "d"), (3_600, "h"), (60, "min")] {
+        if secs >= each && secs.is_multiple_of(each) {
+            return format!("{} {unit}", secs / each);
+        }
+    }
+    format!("{secs} s")
+}

@@ -1,0 +1,289 @@
+//! A request in the form that policies use: the caller, the operation, where its money goes, and its value.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use thiserror::Error;
+
+use super::body_facts::Stated;
+use crate::base::digest::Fingerprint;
+use crate::base::ids::Environment;
+use crate::base::money::{Assets, Decimal, MicroUsd, MoneyFault, asset_name};
+use crate::base::word_enum::word_enum;
+use crate::catalog::{ClaimSource, Movement, Operation, Party};
+use crate::ledger::StoreTime;
+
+/// A request, after its check.
+#[derive(Clone, Copy, Debug)]
+pub struct PolicyRequest<'a> {
+    pub environment: Environment,
+    pub operation: &'a Operation,
+    /// The name of the caller's issuer.
+    pub issuer: &'a str,
+    pub subject: &'a str,
+    /// The person behind a service's token.
+    pub requester: Option<&'a str>,
+    pub roles: &'a BTreeSet<String>,
+    /// Path and parameters, as they are sent.
+    pub path: &'a str,
+    pub path_parameters: &'a [(String, String)],
+    pub body: Stated<'a>,
+    pub movement: Option<&'a Movement>,
+}
+
+/// The facts that a decision may use besides the request.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// Returns the store's time.
+    pub now: StoreTime,
+    /// Whether each destination was paid before, by the names of [`destinations`]. A missing one is unknown.
+    pub paid: BTreeMap<String, bool>,
+    /// The windows that are full in the store: limit and key.
+    pub exceeded: BTreeSet<(String, String)>,
+}
+
+impl Facts {
+    pub fn now_secs(&self) -> i64 {
+        self.now.as_micros().div_euclid(1_000_000)
+    }
+}
+
+word_enum! {
+    /// A field with names, in their normal forms.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Field {
+        Environment = "the environment",
+        Issuer = "the caller's issuer",
+        Caller = "the caller",
+        Requester = "the requester",
+        Role = "a role of the caller",
+        User = "every user",
+        PathUser = "the user of the path",
+        SourceUser = "the source's user",
+        DestinationUser = "the destination's user",
+        Chain = "every chain",
+        SourceChain = "the source's chain",
+        DestinationChain = "the destination's chain",
+        Currency = "every currency",
+        SourceCurrency = "the source's currency",
+        DestinationCurrency = "the destination's currency",
+        Wallet = "every wallet",
+        SourceWallet = "the source's wallet",
+        DestinationWallet = "the destination's wallet",
+        DestinationExternal = "the destination's external wallet",
+        Account = "every account",
+        SourceAccount = "the source's account",
+        DestinationAccount = "the destination's account",
+        FeeWallet = "every wallet that takes fees",
+    }
+}
+
+impl Field {
+    /// Returns the fields that it stands for: itself, or one on each side.
+    pub fn parts(self) -> &'static [Field] {
+        match self {
+            Field::Environment => &[Field::Environment],
+            Field::Issuer => &[Field::Issuer],
+            Field::Caller => &[Field::Caller],
+            Field::Requester => &[Field::Requester],
+            Field::Role => &[Field::Role],
+            Field::User => &[Field::SourceUser, Field::DestinationUser, Field::PathUser],
+            Field::PathUser => &[Field::PathUser],
+            Field::SourceUser => &[Field::SourceUser],
+            Field::DestinationUser => &[Field::DestinationUser],
+            Field::Chain => &[Field::SourceChain, Field::DestinationChain],
+            Field::SourceChain => &[Field::SourceChain],
+            Field::DestinationChain => &[Field::DestinationChain],
+            Field::Currency => &[Field::SourceCurrency, Field::DestinationCurrency],
+            Field::SourceCurrency => &[Field::SourceCurrency],
+            Field::DestinationCurrency => &[Field::DestinationCurrency],
+            Field::Wallet => &[Field::SourceWallet, Field::DestinationWallet],
+            Field::SourceWallet => &[Field::SourceWallet],
+            Field::DestinationWallet => &[Field::DestinationWallet],
+            Field::DestinationExternal => &[Field::DestinationExternal],
+            Field::Account => &[Field::SourceAccount, Field::DestinationAccount],
+            Field::SourceAccount => &[Field::SourceAccount],
+            Field::DestinationAccount => &[Field::DestinationAccount],
+            Field::FeeWallet => &[Field::FeeWallet],
+        }
+    }
+
+    /// Whether it describes the caller: then one matching value is enough, whatever the rule does.
+    pub fn is_of_caller(self) -> bool {
+        matches!(self, Field::Environment | Field::Issuer | Field::Caller | Field::Requester | Field::Role)
+    }
+}
+
+/// Why a request that can state an amount has no value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum ValueFault {
+    #[error("no amount is stated")]
+    NotStated,
+    /// The body only states what arrives, and nothing bounds what is spent.
+    #[error("nothing bounds what is spent for the stated destination amount")]
+    Unbounded,
+    #[error("the source amount cannot be valued: {0}")]
+    Source(MoneyFault),
+    #[error("the destination amount cannot be valued: {0}")]
+    Destination(MoneyFault),
+    #[error("the limit price is invalid: {0}")]
+    Price(MoneyFault),
+}
+
+/// How amounts are valued.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Valuation {
+    pub assets: Assets,
+    /// How much more than the arriving value may be spent, in millionths; `None` if not configured.
+    pub slippage_millionths: Option<u64>,
+}
+
+impl Valuation {
+    /// Returns the value that moves: that of the greater side, if both are stated.
+    pub fn value(&self, movement: &Movement, now_secs: i64) -> Result<MicroUsd, ValueFault> {
+        let side = |party: &Party| {
+            let currency = party.currency.as_deref().unwrap_or("");
+            party.amount.as_deref().map(|amount| self.assets.value(amount, currency, now_secs))
+        };
+        let source = side(&movement.source).transpose().map_err(ValueFault::Source)?;
+        let destination = side(&movement.destination).transpose().map_err(ValueFault::Destination)?;
+        match (source, destination) {
+            (Some(source), destination) => Ok(destination.map_or(source, |destination| destination.max(source))),
+            (None, Some(arriving)) => self.spent_for(movement, arriving, now_secs),
+            (None, None) => Err(ValueFault::NotStated),
+        }
+    }
+
+    fn spent_for(&self, movement: &Movement, arriving: MicroUsd, now_secs: i64) -> Result<MicroUsd, ValueFault> {
+        let Party { amount, currency, .. } = &movement.destination;
+        let with = movement.source.currency.as_deref().unwrap_or("");
+        if let Some(price) = &movement.price {
+            let price = Decimal::parse(price).map_err(ValueFault::Price)?;
+            let (bought, asset) = (amount.as_deref().unwrap_or(""), currency.as_deref().unwrap_or(""));
+            let spent = self.assets.spent(bought, asset, price, with).map_err(ValueFault::Price)?;
+            let value = self.assets.value_of_units(spent, with, now_secs).map_err(ValueFault::Source)?;
+            return Ok(value.max(arriving));
+        }
+        // The asset that is spent must have a value, although its amount is not stated.
+        self.assets.value_of_units(1, with, now_secs).map_err(ValueFault::Source)?;
+        let millionths = self.slippage_millionths.ok_or(ValueFault::Unbounded)?;
+        arriving.and_millionths(millionths).map_err(ValueFault::Destination)
+    }
+}
+
+/// A request with its names in their normal forms, and its value.
+#[derive(Debug)]
+pub struct View<'a> {
+    pub asked: &'a PolicyRequest<'a>,
+    names: Vec<(Field, Cow<'a, str>)>,
+    /// `None` for operations whose bodies state no amount.
+    pub value: Option<Result<MicroUsd, ValueFault>>,
+}
+
+impl<'a> View<'a> {
+    pub fn of(asked: &'a PolicyRequest<'a>, valuation: &Valuation, facts: &Facts) -> View<'a> {
+        let nothing = Movement::default();
+        let movement = asked.movement.unwrap_or(&nothing);
+        let value = asked.operation.has_amount().then(|| valuation.value(movement, facts.now_secs()));
+        View { value, ..View::unvalued(asked) }
+    }
+
+    /// Returns a view without a value, whatever the operation states.
+    pub(super) fn unvalued(asked: &'a PolicyRequest<'a>) -> View<'a> {
+        let caller = format!("{}:{}", asked.issuer, asked.subject);
+        let mut names: Vec<(Field, Cow<'a, str>)> = vec![
+            (Field::Environment, asked.environment.as_str().into()),
+            (Field::Issuer, asked.issuer.into()),
+            (Field::Caller, caller.into()),
+        ];
+        names.extend(asked.requester.map(|name| (Field::Requester, name.into())));
+        names.extend(asked.roles.iter().map(|role| (Field::Role, role.as_str().into())));
+        let users = asked.path_parameters.iter().filter(|(name, _)| name == "userId");
+        names.extend(users.map(|(_, user)| (Field::PathUser, crate::base::normal::uuid(user).into())));
+        if let Some(movement) = asked.movement {
+            movement_names(movement, &mut names);
+        }
+        View { asked, names, value: None }
+    }
+
+    /// Returns every name in a field.
+    pub fn names(&self, field: Field) -> impl Iterator<Item = &str> {
+        let parts = field.parts();
+        self.names.iter().filter(move |(field, _)| parts.contains(field)).map(|(_, name)| name.as_ref())
+    }
+
+    /// Returns each name of the destination, with its kind.
+    pub fn destinations(&self) -> Vec<String> {
+        let kinds = [
+            ("user", Field::DestinationUser),
+            ("wallet", Field::DestinationWallet),
+            ("external-wallet", Field::DestinationExternal),
+            ("account", Field::DestinationAccount),
+        ];
+        kinds.iter().flat_map(|(kind, field)| self.names(*field).map(move |name| format!("{kind}:{name}"))).collect()
+    }
+
+    /// Returns what makes two payments the same, whatever their requestIds: the digest of the money fields; for
+    /// operations without amounts, of path and body.
+    pub fn payment(&self) -> Fingerprint {
+        let operation = self.asked.operation;
+        let mut parts = vec![operation.id.as_str().to_owned()];
+        match self.asked.movement.filter(|_| operation.has_amount()) {
+            Some(movement) => {
+                let names = self.names.iter().filter(|(field, _)| !field.is_of_caller());
+                parts.extend(names.map(|(field, name)| format!("{field:?}:{name}")));
+                for (side, party) in [("source", &movement.source), ("destination", &movement.destination)] {
+                    // Trailing zeros have no meaning: `10` and `10.00` are one payment.
+                    let amount = party.amount.as_deref().map(|amount| match amount.contains('.') {
+                        true => amount.trim_end_matches('0').trim_end_matches('.'),
+                        false => amount,
+                    });
+                    parts.extend(amount.map(|amount| format!("{side} amount:{amount}")));
+                }
+            }
+            None => parts.extend(self.said_otherwise()),
+        }
+        let parts: Vec<&[u8]> = parts.iter().map(String::as_bytes).collect();
+        Fingerprint::of(&parts)
+    }
+
+    /// Returns the identifying parts of a request without an amount: path and body.
+    fn said_otherwise(&self) -> Vec<String> {
+        match self.asked.body {
+            Stated::Kept(kept) => kept.payment.iter().cloned().collect(),
+            Stated::Whole(body) => {
+                let (operation, mut body) = (self.asked.operation, body.clone());
+                if let (Some(ClaimSource::Body(pointer)), Value::Object(members)) = (&operation.claim, &mut body) {
+                    members.remove(pointer.as_str().trim_start_matches('/'));
+                }
+                vec![self.asked.path.to_owned(), body.to_string()]
+            }
+        }
+    }
+}
+
+fn movement_names<'a>(movement: &'a Movement, names: &mut Vec<(Field, Cow<'a, str>)>) {
+    let Movement { source, destination, fee_wallets, .. } = movement;
+    let mut add = |field: Field, name: Option<Cow<'a, str>>| names.extend(name.map(|name| (field, name)));
+    let plain = |name: &'a Option<String>| name.as_deref().map(Cow::from);
+    add(Field::SourceUser, plain(&source.user));
+    add(Field::DestinationUser, plain(&destination.user));
+    add(Field::SourceChain, source.chain.as_deref().map(chain_name));
+    add(Field::DestinationChain, destination.chain.as_deref().map(chain_name));
+    add(Field::SourceCurrency, source.currency.as_deref().map(asset_name));
+    add(Field::DestinationCurrency, destination.currency.as_deref().map(asset_name));
+    add(Field::SourceWallet, plain(&source.wallet));
+    add(Field::DestinationWallet, plain(&destination.wallet));
+    add(Field::DestinationExternal, plain(&destination.external_wallet));
+    add(Field::SourceAccount, plain(&source.account));
+    add(Field::DestinationAccount, plain(&destination.account));
+    names.extend(fee_wallets.iter().map(|wallet| (Field::FeeWallet, wallet.as_str().into())));
+}
+
+/// Returns the normal form of a chain's name.
+pub fn chain_name(name: &str) -> Cow<'_, str> {
+    let upper =
+        if name.bytes().any(|b| b.is_ascii_lowercase()) { name.to_ascii_uppercase().into() } else { name.into() };
+    if upper == "POLYGON_MAINNET" { "POLYGON".into() } else { upper }
+}

@@ -1,0 +1,383 @@
+//! Opens this process's node before any money moves, keeps it while the process runs, and closes it at the end.
+//!
+//! If the Redis is not reachable yet or refuses writes, reads are already served. Until it can be used and the records
+//! of an earlier run are recovered, the store is unavailable and no money moves.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+use tokio::sync::{oneshot, watch};
+use tokio_util::task::TaskTracker;
+
+use super::embedded_store::{belongs_here, made_whole};
+use super::open_node_error::OpenNodeError;
+use super::snapshots::{SnapshotMaker, keep_snapshots};
+use super::workers::Workers;
+use crate::adapters::audit::{
+    AuditFiles, AuditSettings, Checkpoints, Follower, OpenFault, SigningKey, journal_id, operand_key,
+};
+use crate::adapters::clock::{Stopwatch, SystemClock};
+use crate::adapters::redis::{NotReady, Redis};
+use crate::adapters::store::awaited::Awaited;
+use crate::adapters::store::embedded::{Embedded, OpenError, Options};
+use crate::adapters::store::measured::Measured;
+use crate::adapters::store::redis::RedisStore;
+use crate::adapters::store::replica::Replica;
+use crate::adapters::store::sealed::{Sealed, SealingKey, Seals};
+use crate::adapters::store::snapshot::SnapshotSource;
+use crate::adapters::supervisor::Supervisor;
+use crate::adapters::unsettled_outcomes::Unsettled;
+use crate::audit::Highest;
+use crate::base::ids::Environment;
+use crate::config::{Config, LongestWrite, QuietTime, StoreKind, TimeoutsConfig, WebhookConfig};
+use crate::ledger::{Keep, Number, StoreFault};
+use crate::node::HoldChanges;
+use crate::node::journalling::{RecoverError, bring, keep_bringing};
+use crate::node::membership::{JoinError, Membership};
+use crate::node::rollback_guard::close_if_incomplete;
+use crate::node::upkeep::{keep_sweeping, recover, watch_leases};
+use crate::node::{InForce, Node, OpenAttempt, OpenAttempts, Outlets, watch_store};
+use crate::notify::Outlet;
+use crate::ports::Store;
+use crate::stations::claim::Terms;
+use crate::telemetry::Metrics;
+
+/// How long the last entries may take to reach the disk when the process ends.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long a start waits for the Redis that is the store; afterwards, reads are served without it.
+const REDIS_WAIT: Duration = Duration::from_secs(2);
+/// How long to wait before the next attempt to reach the store or to join the other nodes.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// How often a new process tries to open a store that another process still has.
+const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// How often the log repeats that the store is still taken.
+const LOG_INTERVAL: Duration = Duration::from_secs(5);
+/// A checkpoint is signed after this many entries, or after `CHECKPOINT_INTERVAL`.
+const CHECKPOINT_ENTRIES: u64 = 1_000;
+const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(60);
+
+/// The open node, and its membership among the nodes that share the store.
+#[derive(Clone, Debug)]
+pub(super) struct OpenedStore {
+    pub node: Arc<Node>,
+    membership: Option<Arc<Membership>>,
+}
+
+/// The services of the process that the node uses.
+#[derive(Clone, Copy)]
+pub(super) struct Services<'p> {
+    pub runtime: &'p Runtime,
+    pub workers: &'p Workers,
+    pub settling: &'p TaskTracker,
+    pub stopping: &'p watch::Receiver<bool>,
+    pub supervisor: &'p Supervisor,
+    pub in_force: &'p Arc<InForce>,
+}
+
+pub(super) fn open(
+    config: &Config,
+    services: Services<'_>,
+    metrics: &Metrics,
+    redis: Option<Arc<Redis>>,
+) -> Result<OpenedStore, OpenNodeError> {
+    let Services { runtime, workers, settling, stopping, .. } = services;
+    let clock = Arc::new(SystemClock);
+    let node = &config.store.node;
+    let seal_keys = config.store.seal_keys.iter().map(|(id, key)| SealingKey::new(id, key));
+    let seal_keys: Vec<SealingKey> = seal_keys.collect::<Result<_, _>>().map_err(OpenNodeError::SealKey)?;
+    let seals = Seals::new(seal_keys);
+    let open_embedded = || {
+        let open = || Embedded::open(&config.store.folder, clock.clone(), Options::default());
+        when_free(config, services, open, |error| matches!(error, OpenError::Locked(_)))
+    };
+    // The store's lock comes first: an earlier process holds it until it has ended.
+    let embedded = match config.store.kind {
+        StoreKind::Embedded => Some(open_embedded().map_err(OpenNodeError::Store)?),
+        StoreKind::Redis => None,
+    };
+    let mut settings = audit_settings(config)?;
+    // With a Redis, this gate keeps what its journal makes of the store.
+    let replica = match config.store.kind {
+        StoreKind::Embedded => None,
+        StoreKind::Redis => {
+            let folder = config.audit.folder.join(format!("replica-{node}"));
+            let open = || Replica::open(&folder, seals.clone());
+            let replica = when_free(config, services, open, |error| matches!(error, OpenError::Locked(_)));
+            Some(Arc::new(replica.map_err(OpenNodeError::Store)?))
+        }
+    };
+    settings.follower = replica.clone().map(|replica| -> Arc<dyn Follower> { replica });
+    let open = || AuditFiles::open(settings.clone(), clock.clone());
+    let audit = when_free(config, services, open, |fault| matches!(fault, OpenFault::Locked { .. }));
+    let audit = audit.map_err(OpenNodeError::Audit)?;
+    workers.spawn_required("the audit log's writer", audit.ended());
+    let journal = audit.stood().clone();
+    let audit = Arc::new(audit);
+    let (store, shared, source): (Arc<dyn Store>, _, Arc<dyn SnapshotSource>) = match (embedded, redis.clone()) {
+        (Some(store), _) => {
+            let store = made_whole(store, config, runtime, &journal, &seals, open_embedded)?;
+            belongs_here(&store, config, runtime, &journal)?;
+            workers.spawn_required("the store's writer", store.ended());
+            let store = Arc::new(store);
+            (store.clone(), None, store)
+        }
+        (None, redis) => {
+            let both = redis.zip(replica).ok_or(OpenNodeError::Redis(NotReady::Away))?;
+            let (store, replica) = (Arc::new(RedisStore::of_node(both.0, node.clone())), both.1);
+            (store.clone(), Some((store, replica.clone())), replica)
+        }
+    };
+    let maker = SnapshotMaker { source, folder: config.audit.folder.clone(), seals: seals.clone() };
+    workers.spawn_required("snapshots", keep_snapshots(audit.clone(), maker));
+    let sealed = |store| Arc::new(Sealed::new(store, seals.clone()));
+    let operand_key = operand_key(config.audit.operand_key.as_ref(), &config.audit.folder);
+    let operand_key = operand_key.map_err(OpenNodeError::OperandKey)?;
+    let membership = shared.map(|(store, replica)| {
+        Arc::new(Membership {
+            store,
+            replica,
+            seals: seals.clone(),
+            installation: config.store.installation.clone(),
+            served: config.environments.iter().map(|one| one.environment).collect(),
+            all_nodes: config.store.nodes.clone(),
+            instance: audit.instance().to_owned(),
+            former: audit.former().map(str::to_owned),
+            audit_folder: config.audit.folder.clone(),
+            in_force: services.in_force.clone(),
+        })
+    });
+    let store = sealed(store);
+    let (open, is_open) = watch::channel(false);
+    let node = Arc::new(Node {
+        store: Arc::new(Measured::new(Arc::new(Awaited::new(store.clone(), is_open.clone())), metrics)),
+        audit: audit.clone(),
+        clock,
+        id: node.clone(),
+        journal: journal_id(&config.audit.folder, node).map_err(OpenNodeError::JournalId)?,
+        open: OpenAttempts::default(),
+        others: Arc::default(),
+        terms: terms(config),
+        unsettled: Some(Unsettled::new(config.audit.folder.join("unsettled"), seals.clone())),
+        metrics: metrics.clone(),
+        watched: Arc::default(),
+        heard: Arc::default(),
+        operand_key,
+        settling: settling.clone(),
+        stopping: stopping.clone(),
+        changes: HoldChanges::default(),
+        owners: Arc::new(config.console.as_ref().map(|console| console.owners.clone()).unwrap_or_default()),
+        outlets: Arc::new(outlets(config)),
+        fresh: Arc::default(),
+        contradictions: Arc::default(),
+        losses: Arc::default(),
+        news: Arc::default(),
+    });
+    let environments: Vec<Environment> = config.environments.iter().map(|one| one.environment).collect();
+    workers.spawn_required("journal", keep_bringing(node.clone(), environments.clone()));
+    workers.spawn_required("the watch of the store", watch_store(node.clone(), environments.clone()));
+    let awaited = redis.filter(|_| config.store.kind == StoreKind::Redis);
+    let of_start = Arc::new(Node { store, ..Node::clone(&node) });
+    let (joined, has_joined) = watch::channel(false);
+    if let Some(membership) = &membership {
+        workers.spawn_required("membership", run_once(has_joined.clone(), membership.clone().stay(of_start.clone())));
+        workers.spawn_required("recovery", run_once(has_joined, membership.clone().keep_remembering(of_start.clone())));
+    }
+    let starting = start_node(NodeStart {
+        redis: awaited.clone(),
+        membership: membership.clone(),
+        node: of_start,
+        journal,
+        environments: environments.clone(),
+        joined,
+    });
+    let (report, reported) = oneshot::channel();
+    workers.spawn_required("the node", {
+        let (node, environments) = (node.clone(), environments.clone());
+        async move {
+            if let Err(error) = starting.await {
+                match report.send(error) {
+                    // The start of the process fails with this error.
+                    Ok(()) => std::future::pending().await,
+                    Err(error) => tracing::error!(%error, "the node cannot be opened"),
+                }
+                return;
+            }
+            open.send_replace(true);
+            node.watched.starts(None);
+            drop(report);
+            watch_leases(node, environments).await;
+        }
+    });
+    workers.spawn_required("sweep", keep_sweeping(node.clone()));
+    let within = awaited.map_or(Duration::MAX, |_| REDIS_WAIT);
+    match runtime.block_on(async { tokio::time::timeout(within, reported).await }) {
+        Ok(Ok(error)) => return Err(error),
+        // The sender was dropped: the node is open.
+        Ok(Err(_)) => {}
+        Err(_) => tracing::warn!(
+            "the store cannot be used yet; reads are served, and everything else is refused until it can"
+        ),
+    }
+    Ok(OpenedStore { node, membership })
+}
+
+/// Opens a resource, and waits while the previous process still has it.
+fn when_free<T, E>(
+    config: &Config,
+    services: Services<'_>,
+    open: impl Fn() -> Result<T, E>,
+    is_taken: impl Fn(&E) -> bool,
+) -> Result<T, E> {
+    let (since, mut logged) = (Stopwatch::start(), None::<Duration>);
+    // With a Redis, the next process is another node with its own folder, so there is nothing to wait for.
+    let wait = if config.store.kind == StoreKind::Embedded { config.store.wait } else { Duration::ZERO };
+    loop {
+        match open() {
+            Err(error) if is_taken(&error) && since.elapsed() < wait => {}
+            opened => return opened,
+        }
+        if logged.is_none_or(|logged| since.elapsed().saturating_sub(logged) > LOG_INTERVAL) {
+            logged = Some(since.elapsed());
+            tracing::info!(
+                folder = %config.store.folder.display(),
+                waited_secs = since.elapsed().as_secs(),
+                at_most_secs = wait.as_secs(),
+                "another process has the store; waiting until it ends, and connections wait meanwhile"
+            );
+            services.supervisor.waiting("the process that has the store");
+        }
+        services.runtime.block_on(async { tokio::time::sleep(LOCK_POLL_INTERVAL).await });
+    }
+}
+
+/// The parts that a node needs to start.
+struct NodeStart {
+    redis: Option<Arc<Redis>>,
+    membership: Option<Arc<Membership>>,
+    node: Arc<Node>,
+    journal: Highest,
+    environments: Vec<Environment>,
+    /// Becomes true when this node has joined the others.
+    joined: watch::Sender<bool>,
+}
+
+/// Runs the work once the value is true; never if the sender is dropped first.
+async fn run_once(mut is_so: watch::Receiver<bool>, work: impl Future<Output = ()>) {
+    match is_so.wait_for(|is_so| *is_so).await.map(|_| ()) {
+        Ok(()) => work.await,
+        // The process ends for another reason, which it reports.
+        Err(_) => std::future::pending().await,
+    }
+}
+
+/// Joins the other nodes, and recovers what the store and an earlier run of this node left unfinished. No money moves
+/// before.
+async fn start_node(start: NodeStart) -> Result<(), OpenNodeError> {
+    let NodeStart { redis, membership, node, journal, environments, joined } = start;
+    // Until what an earlier run left is settled, this gate may hold proofs of any attempt.
+    let opened: Vec<OpenAttempt> =
+        Environment::ALL.into_iter().map(|environment| node.open.open(environment, Number::new(0))).collect();
+    let since = Stopwatch::start();
+    loop {
+        if let Some(redis) = &redis {
+            match redis.ready_within(RETRY_INTERVAL).await {
+                Ok(()) => {}
+                // A Redis with settings that make it unusable from the beginning fails the start.
+                Err(unfit) if unfit.is_misconfiguration() && since.elapsed() < REDIS_WAIT => {
+                    return Err(OpenNodeError::Redis(unfit));
+                }
+                Err(why) => {
+                    node.watched.starts(Some(why.to_string()));
+                    if matches!(why, NotReady::Unfit(_)) {
+                        tokio::time::sleep(RETRY_INTERVAL).await;
+                    }
+                    continue;
+                }
+            }
+        }
+        let joins = match &membership {
+            Some(membership) => membership.join(&node).await,
+            None => close_if_incomplete(&*node.store, &journal, &node.id).await.map_err(JoinError::Store),
+        };
+        match joins {
+            Ok(()) => {}
+            Err(
+                why @ (JoinError::Alone
+                | JoinError::Uncreated
+                | JoinError::Store(StoreFault::Away(_) | StoreFault::InDoubt(_))),
+            ) if redis.is_some() => {
+                node.watched.starts(Some(why.to_string()));
+                tokio::time::sleep(RETRY_INTERVAL).await;
+                continue;
+            }
+            Err(why) => return Err(OpenNodeError::Join(why)),
+        }
+        joined.send_replace(true);
+        match recover(&node, &environments).await {
+            Err(why @ RecoverError::Store(StoreFault::Away(_) | StoreFault::InDoubt(_))) if redis.is_some() => {
+                node.watched.starts(Some(why.to_string()));
+                tokio::time::sleep(RETRY_INTERVAL).await;
+            }
+            recovered => {
+                drop(opened);
+                return recovered.map_err(OpenNodeError::Recover);
+            }
+        }
+    }
+}
+
+/// Writes the last entries to disk after the last commit, and leaves the other nodes; the rest waits for the next
+/// start.
+pub(super) fn close(opened: OpenedStore, environments: &[Environment], runtime: &Runtime) {
+    let OpenedStore { node, membership, .. } = opened;
+    let all = async {
+        for environment in environments {
+            bring(&node, *environment).await?;
+        }
+        if let Some(membership) = membership {
+            membership.leave(&node).await;
+        }
+        Ok::<(), RecoverError>(())
+    };
+    let flushed = runtime.block_on(async { tokio::time::timeout(FLUSH_TIMEOUT, all).await });
+    match flushed {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!(%error, "entries stay in the store until the next start"),
+        Err(_) => tracing::warn!("entries stay in the store until the next start: writing them took too long"),
+    }
+}
+
+fn audit_settings(config: &Config) -> Result<AuditSettings, OpenNodeError> {
+    let checkpoints = config.audit.checkpoint_key.as_ref().map(|pem| {
+        let key = SigningKey::of_pem(pem.reveal().as_bytes()).ok_or(OpenNodeError::CheckpointKey)?;
+        Ok(Checkpoints { key, every_entries: CHECKPOINT_ENTRIES, every: CHECKPOINT_INTERVAL, to_log: true })
+    });
+    Ok(AuditSettings {
+        rotate_bytes: u64::try_from(config.audit.file_bytes).unwrap_or(u64::MAX),
+        checkpoints: checkpoints.transpose()?,
+        ..AuditSettings::of(&config.audit.folder, config.store.node.clone())
+    })
+}
+
+fn outlets(config: &Config) -> Outlets {
+    let outlet = |webhook: &WebhookConfig| Outlet {
+        name: webhook.name.clone(),
+        events: webhook.events.clone(),
+        environments: webhook.environments.clone(),
+        keep: webhook.keep,
+    };
+    Outlets::new(config.webhooks.iter().map(outlet).collect())
+}
+
+fn terms(config: &Config) -> Terms {
+    let TimeoutsConfig { commit, connect, tls_handshake, write, answer, .. } = config.timeouts;
+    let longest = LongestWrite::of(commit, connect, tls_handshake, write, answer);
+    Terms {
+        begin_within: longest.begin,
+        lease: longest.whole,
+        first_look: config.reconcile.first_look,
+        quiet: QuietTime::of(&config.timeouts).from_commit,
+        keep: Keep::For { whole: config.store.answers, spent: config.store.spent },
+    }
+}

@@ -1,0 +1,99 @@
+//! Opens the embedded store, and builds it anew where it lacks what the journal beside it holds.
+
+use tokio::runtime::Runtime;
+
+use super::open_node_error::OpenNodeError;
+use crate::adapters::audit::{keep_met_store, met_store};
+use crate::adapters::store::embedded::{Embedded, OpenError};
+use crate::adapters::store::rebuild::{RebuildSource, rebuild};
+use crate::adapters::store::sealed::Seals;
+use crate::audit::Highest;
+use crate::base::ids::Environment;
+use crate::config::Config;
+use crate::ledger::InstallationId;
+use crate::ports::Store as _;
+use crate::telemetry::PROGRESS_INTERVAL;
+
+/// Returns the opened store. `stood` has the highest numbers of the journal: a store that ends before them lost commits,
+/// and is replaced by one that is built from the journal.
+pub(super) fn made_whole(
+    store: Embedded,
+    config: &Config,
+    runtime: &Runtime,
+    stood: &Highest,
+    seals: &Seals,
+    open: impl Fn() -> Result<Embedded, OpenError>,
+) -> Result<Embedded, OpenNodeError> {
+    let mut lacks = false;
+    for (environment, highest) in stood {
+        let last = runtime.block_on(store.last(*environment)).map_err(OpenNodeError::Unreadable)?;
+        if last.as_u64() < *highest {
+            lacks = true;
+            tracing::error!(
+                %environment,
+                store = last.as_u64(),
+                journal = highest,
+                "the store was set back, emptied or replaced: it is built anew from the journal; the old file stays beside it"
+            );
+        }
+    }
+    if !lacks {
+        return Ok(store);
+    }
+    // The file must be closed before it can be replaced.
+    drop(store);
+    let mut told = 0;
+    let (journal, node) = (&config.audit.folder, &config.store.node);
+    let met = met_store(journal, node, Environment::Production).and_then(|id| InstallationId::parse(&id));
+    let installation = met.or_else(|| config.store.installation.clone());
+    let source = RebuildSource { journal, node, seals, installation: installation.as_ref() };
+    let rebuilt = rebuild(&config.store.folder, source, &mut |commits| {
+        if commits.saturating_sub(told) >= PROGRESS_INTERVAL {
+            told = commits;
+            tracing::info!(commits, "the store is being built from the journal");
+        }
+    });
+    let rebuilt = rebuilt.map_err(|fault| OpenNodeError::Rebuild(fault.to_string()))?;
+    tracing::warn!(
+        commits = rebuilt.commits,
+        is_whole = rebuilt.is_whole(),
+        "the store was built from the journal; only the sessions of people are lost"
+    );
+    for environment in Environment::ALL {
+        if let Some(why) = rebuilt.what_is_missing(environment) {
+            tracing::error!(
+                %environment,
+                why,
+                "money is closed: find out what is missing (`sluice audit verify`, upstream's records), then open it with \
+                 `sluice unfreeze --restored`"
+            );
+        }
+    }
+    open().map_err(OpenNodeError::Store)
+}
+
+/// Checks that the store of production was created for this installation, and notes the installation beside the journal.
+pub(super) fn belongs_here(
+    store: &Embedded,
+    config: &Config,
+    runtime: &Runtime,
+    stood: &Highest,
+) -> Result<(), OpenNodeError> {
+    let environment = Environment::Production;
+    let (folder, node) = (&config.audit.folder, &config.store.node);
+    let met = met_store(folder, node, environment);
+    let Some(id) = runtime.block_on(store.created(environment)).map_err(OpenNodeError::Unreadable)? else {
+        let last = runtime.block_on(store.last(environment)).map_err(OpenNodeError::Unreadable)?;
+        let is_new = last.as_u64() == 0 && stood.get(&environment).is_none_or(|highest| *highest == 0);
+        let is_served = config.environments.iter().any(|one| one.environment == environment);
+        return if is_new && is_served { Err(OpenNodeError::Uncreated) } else { Ok(()) };
+    };
+    let wanted = config.store.installation.as_ref().map(InstallationId::as_str);
+    if let Some(other) = [wanted, met.as_deref()].into_iter().flatten().find(|wanted| *wanted != id.as_str()) {
+        return Err(OpenNodeError::OtherInstallation { store: id, wanted: other.to_owned() });
+    }
+    if met.is_none() {
+        keep_met_store(folder, node, environment, id.as_str()).map_err(OpenNodeError::JournalId)?;
+    }
+    Ok(())
+}

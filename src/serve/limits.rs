@@ -1,0 +1,61 @@
+//! Turns settings into the limits of callers, connections and the engine.
+
+use pingora::apps::HttpServerOptions;
+use pingora::protocols::http::v2::server::H2Options;
+use pingora::proxy::HttpProxy;
+
+use crate::config::Config;
+use crate::edge::guard::{Bounds, Guard, HeadLimits};
+use crate::edge::listen::ConnectionLimits;
+use crate::gateway::Gate;
+use crate::telemetry::Metrics;
+
+/// Per HTTP/2 connection: how many streams that the client reset are remembered.
+const MAX_RESET_STREAMS: usize = 20;
+/// Per HTTP/2 connection: how many streams may be reset for the client's errors before the connection is closed.
+const MAX_ERROR_STREAMS: usize = 100;
+/// Per HTTP/2 stream: how many bytes of an answer are buffered while the client does not read.
+const MAX_SEND_BUFFER_BYTES: usize = 64 * 1024;
+
+pub(super) fn guard(listener: &'static str, config: &Config, metrics: &Metrics) -> Guard {
+    let (limits, timeouts) = (&config.limits, &config.timeouts);
+    let bounds = Bounds {
+        head: HeadLimits { bytes: limits.head_bytes, headers: limits.headers },
+        head_time: timeouts.head,
+        idle_time: timeouts.keepalive,
+        // A caller that waits for its answer is silent, but not idle.
+        silence_time: timeouts.keepalive.saturating_add(timeouts.answer),
+        write_time: timeouts.client_write,
+        linger_time: timeouts.drain,
+        requests: u64::try_from(limits.requests_per_connection).unwrap_or(u64::MAX),
+    };
+    Guard { listener, bounds, metrics: metrics.clone() }
+}
+
+pub(super) fn connection_limits(config: &Config) -> ConnectionLimits {
+    ConnectionLimits {
+        all: config.limits.connections,
+        of_one_peer: config.limits.connections_per_peer,
+        handshake_time: config.timeouts.client_handshake,
+    }
+}
+
+/// Sets the engine's own limits: requests per connection, and the limits of HTTP/2.
+pub(super) fn with_limits(mut proxy: HttpProxy<Gate>, config: &Config) -> HttpProxy<Gate> {
+    let limits = &config.limits;
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let mut options = HttpServerOptions::default();
+    // The engine counts how often a connection is used again.
+    options.keepalive_request_limit = Some(count(limits.requests_per_connection.saturating_sub(1)));
+    options.h2_idle_timeout = Some(config.timeouts.keepalive);
+    proxy.server_options = Some(options);
+    let mut h2 = H2Options::default();
+    h2.max_header_list_size(count(limits.head_bytes))
+        .max_concurrent_streams(count(limits.streams_per_connection))
+        .max_concurrent_reset_streams(MAX_RESET_STREAMS)
+        .max_pending_accept_reset_streams(MAX_RESET_STREAMS)
+        .max_local_error_reset_streams(Some(MAX_ERROR_STREAMS))
+        .max_send_buffer_size(MAX_SEND_BUFFER_BYTES);
+    proxy.h2_options = Some(h2);
+    proxy
+}

@@ -1,0 +1,31 @@
+//! The composition root: the one place that builds, starts, reloads and stops the process.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | `process` | builds every part from the configuration and serves |
+//! | `bookkeeping` | opens and closes the store and the audit log |
+//! | `embedded_store` | opens the embedded store, or builds it anew from the journal |
+//! | `limits` | turns settings into limits of connections and of the engine |
+//! | `reload`, `reloadable` | reload changed files, all or nothing |
+//! | `monitoring` | gauges, traces and the log level |
+//! | `probes`, `readiness` | `/livez`, `/readyz`, `/readyz/money`, `/metrics`: what the gate can do now |
+//! | `workers` | tasks that run as long as the process |
+//! | `ending` | signals, and the order in which the process ends |
+//! | `start_error` | the reasons why a process does not start |
+
+mod bookkeeping;
+mod ending;
+mod embedded_store;
+mod limits;
+mod open_node_error;
+pub mod process;
+pub mod probes;
+mod readiness;
+mod reload;
+mod reloadable;
+mod snapshots;
+mod start_error;
+mod monitoring;
+mod workers;
+
+pub use reload::{ReadAgain, StartConfig};

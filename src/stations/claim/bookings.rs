@@ -1,0 +1,76 @@
+//! The bookings of an attempt beside its claim: its reservations in windows, and the destinations it pays.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::Class;
+use crate::ledger::{Index, Step, StoreTime, WindowKey, WindowSpan};
+use crate::policy::Reservation;
+use crate::stations::decide::Grounds;
+
+/// A random mark by which a node recognises its own commit when the store did not answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Nonce(pub String);
+
+/// The reservations that are settled or given back with the outcome of an attempt.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Booking {
+    /// The holder of the reservations: this attempt alone.
+    pub holder: String,
+    pub windows: Vec<BookedWindow>,
+    /// The destinations that it pays, by their names in the index of paid ones.
+    pub pays: Vec<String>,
+}
+
+/// What an attempt reserved in one window. A proof of execution that comes after the reservation was given back books it
+/// again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BookedWindow {
+    pub window: WindowKey,
+    pub span: WindowSpan,
+    pub units: u64,
+}
+
+impl Booking {
+    pub(super) fn of(grounds: &Grounds, class: Class, nonce: &Nonce) -> Booking {
+        let booked = |reservation: &Reservation| BookedWindow {
+            window: reservation.window.clone(),
+            span: reservation.span,
+            units: reservation.units,
+        };
+        let windows = grounds.reserved().iter().map(booked).collect();
+        Booking { holder: nonce.0.clone(), windows, pays: grounds.paid(class) }
+    }
+
+    /// The steps after an execution: the reservations count for good, and the destinations were paid.
+    pub(super) fn executed(&self) -> Vec<Step> {
+        let settle =
+            |booked: &BookedWindow| Step::Settle { window: booked.window.clone(), holder: self.holder.clone() };
+        self.windows.iter().map(settle).chain(self.paid()).collect()
+    }
+
+    /// The steps after an execution that was proved when the reservations had been given back: they count in the time of
+    /// the send, whatever the windows hold.
+    pub(super) fn executed_after_all(&self, sent: StoreTime) -> Vec<Step> {
+        let book = |booked: &BookedWindow| {
+            let BookedWindow { window, span, units } = booked;
+            Step::Book { window: window.clone(), span: *span, units: *units, at: sent }
+        };
+        self.windows.iter().map(book).chain(self.paid()).collect()
+    }
+
+    /// The steps after certainly nothing was executed.
+    pub(super) fn given_back(&self) -> Vec<Step> {
+        let give_back =
+            |booked: &BookedWindow| Step::GiveBack { window: booked.window.clone(), holder: self.holder.clone() };
+        self.windows.iter().map(give_back).collect()
+    }
+
+    fn paid(&self) -> impl Iterator<Item = Step> {
+        let paid = |name: &String| Step::IndexAdd { index: Index::Paid, member: name.clone(), due: Duration::ZERO };
+        self.pays.iter().map(paid)
+    }
+}

@@ -1,0 +1,328 @@
+//! Resolutions by people, for unknown outcomes that no read can settle.
+//!
+//! One person, who has upstream's record, may say that a call was executed. That it was not takes two people, neither
+//! of whom asked for it, and the gate that sent it must have told all that it knows: then the caller may send it again.
+//! That nobody will ever know takes two people as well: then it is never sent again.
+
+use super::outcomes::{Settled, Superseded, settle};
+use super::past_attempts::PastAttempt;
+use super::state::{Claim, ClaimEvent, ClaimState, NextState, Owner, StoredAnswer, entry};
+use super::stored_form::encode_claim;
+use super::terms::Terms;
+use crate::audit::EntryKind;
+use crate::ledger::{Commit, Keep, NodeId, Number, Sender, Step, StoreTime, Versioned};
+
+/// The reasons why a resolution is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ResolveRefusal {
+    NotInDoubt,
+    /// The requester of a payment must not resolve it.
+    Owner,
+    /// Upstream may still act until this time.
+    TooEarly(StoreTime),
+    /// The gate that sent it may hold a proof of execution, and has not been heard since.
+    SenderAway(Sender),
+    /// The same person said so before; a second person is needed.
+    SaidAlready,
+}
+
+/// What a gate last told of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeardGate {
+    pub sender: Sender,
+    /// The store's time at which it was so.
+    pub at: StoreTime,
+    /// The earliest attempt that it still sends, listens for or has to settle.
+    pub open_from: Option<Number>,
+    /// Whether it ended in order after that, so that it will never know more.
+    pub has_left: bool,
+}
+
+impl HeardGate {
+    /// Whether this gate has told all that it will ever know of an attempt that is quiet since `quiet`.
+    fn has_told_all_of(&self, past: &PastAttempt, quiet: StoreTime) -> bool {
+        let is_late_enough = self.has_left || self.at >= quiet;
+        self.sender == past.sender && is_late_enough && self.open_from.is_none_or(|from| from > past.number)
+    }
+}
+
+/// What is known of the gates that may have sent a call.
+#[derive(Clone, Debug, Default)]
+pub struct SenderNews {
+    pub gates: Vec<HeardGate>,
+    /// Whether two people declared the sender gone.
+    pub is_gone: bool,
+}
+
+/// The two words that take two people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JointWord {
+    /// It was not executed: the caller may send it again.
+    Absent,
+    /// Nobody will ever know: it is never sent again.
+    Abandoned,
+}
+
+/// Records one person's word on a call whose outcome is unknown. A second person's settles it.
+pub fn say_jointly(
+    here: Versioned<'_, Claim>,
+    word: JointWord,
+    (person, reason): (&Owner, &str),
+    (now, news): (StoreTime, &SenderNews),
+    node: &NodeId,
+    terms: &Terms,
+) -> Result<(Commit, Option<NextState>), ResolveRefusal> {
+    let mut claim = here.value.clone();
+    let past = here.value.in_doubt().ok_or(ResolveRefusal::NotInDoubt)?;
+    let ClaimState::Unknown { said_absent, said_abandoned, doubted, .. } = &mut claim.state else {
+        return Err(ResolveRefusal::NotInDoubt);
+    };
+    if here.value.is_asked_by(person) {
+        return Err(ResolveRefusal::Owner);
+    }
+    let quiet = past.since.plus(terms.quiet);
+    if now < quiet {
+        return Err(ResolveRefusal::TooEarly(quiet));
+    }
+    let has_told_all = news.is_gone || news.gates.iter().any(|gate| gate.has_told_all_of(past, quiet));
+    if word == JointWord::Absent && !has_told_all {
+        return Err(ResolveRefusal::SenderAway(past.sender.clone()));
+    }
+    let (said, once, both) = match word {
+        JointWord::Absent => (said_absent, EntryKind::SaidAbsent, EntryKind::Undone),
+        JointWord::Abandoned => (said_abandoned, EntryKind::SaidAbandoned, EntryKind::Abandoned),
+    };
+    let who = person.to_string();
+    if let Some(first) = said.clone() {
+        if is_same_person(&first, person) {
+            return Err(ResolveRefusal::SaidAlready);
+        }
+        let said_by = [first, who];
+        let people = said_by.to_vec();
+        let event = match word {
+            JointWord::Absent => ClaimEvent::ShownAbsent { said_by },
+            JointWord::Abandoned => ClaimEvent::Abandoned { said_by },
+        };
+        let (mut commit, settled) =
+            settle(here, past.number, event, node, terms).map_err(|Superseded| ResolveRefusal::NotInDoubt)?;
+        let Settled::Moved(next) = settled else { return Err(ResolveRefusal::NotInDoubt) };
+        let entry = entry(both, here.key, here.value, past.number);
+        commit.entry = entry.with("saidBy", people).with("reason", reason).to_bytes();
+        return Ok((commit, Some(next)));
+    }
+    *said = Some(who.clone());
+    doubted.get_or_insert(here.at);
+    let entry = entry(once, here.key, here.value, past.number).with("saidBy", vec![who]).with("reason", reason);
+    let (key, version, value) = (here.key.clone(), here.version, encode_claim(&claim));
+    let steps = vec![Step::Replace { key, version, value, keep: Keep::Forever }];
+    let commit = Commit { environment: here.key.environment, node: node.clone(), steps, entry: entry.to_bytes() };
+    Ok((commit, None))
+}
+
+/// Records that a person showed upstream's record, also against what was said or believed of the call before.
+pub fn say_executed(
+    here: Versioned<'_, Claim>,
+    person: &Owner,
+    reason: &str,
+    answer: StoredAnswer,
+    node: &NodeId,
+    terms: &Terms,
+) -> Result<Commit, ResolveRefusal> {
+    let past = match &here.value.state {
+        ClaimState::Sending { .. } | ClaimState::Done { executed: true, .. } => None,
+        // What upstream itself refused, its record does not show.
+        _ => {
+            let attempts = &here.value.attempts;
+            attempts.iter().rev().find(|past| !past.end.is_proved_not_executed()).or(attempts.last())
+        }
+    };
+    let past = past.ok_or(ResolveRefusal::NotInDoubt)?;
+    if here.value.is_asked_by(person) {
+        return Err(ResolveRefusal::Owner);
+    }
+    let status = answer.status;
+    let (mut commit, _) = settle(here, past.number, ClaimEvent::Found(answer), node, terms)
+        .map_err(|Superseded| ResolveRefusal::NotInDoubt)?;
+    let entry = entry(EntryKind::Executed, here.key, here.value, past.number).with("status", status);
+    commit.entry = entry.with("saidBy", vec![person.to_string()]).with("reason", reason).to_bytes();
+    Ok(commit)
+}
+
+/// People are compared by subject, across issuers.
+fn is_same_person(first: &str, person: &Owner) -> bool {
+    first.split_once('/').is_some_and(|(_, subject)| subject == person.subject)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use bytes::Bytes;
+
+    use super::super::bookings::Booking;
+    use super::super::past_attempts::AttemptEnd;
+    use super::super::state::{Claim, DoubtCause, SentRequest};
+    use super::*;
+    use crate::base::digest::Fingerprint;
+    use crate::base::ids::{Environment, OperationId, RequestId, TraceId};
+    use crate::ledger::{JournalId, Kind, Number, RecordKey, StoreTime};
+
+    /// The attempt was made at 2, and one second later it is quiet.
+    const QUIET: StoreTime = StoreTime::of_micros(1_000_002);
+
+    fn person(issuer: &str, subject: &str) -> Owner {
+        Owner { issuer: issuer.to_owned(), subject: subject.to_owned() }
+    }
+
+    fn sender(journal: &str) -> Sender {
+        Sender { node: NodeId::parse("gate").unwrap(), journal: JournalId::parse(&journal.repeat(32)).unwrap() }
+    }
+
+    fn heard(journal: &str, at: StoreTime, open_from: Option<u64>) -> SenderNews {
+        let gate = HeardGate { sender: sender(journal), at, open_from: open_from.map(Number::new), has_left: false };
+        SenderNews { gates: vec![gate], is_gone: false }
+    }
+
+    fn left(journal: &str, open_from: Option<u64>) -> SenderNews {
+        let mut news = heard(journal, StoreTime::of_micros(3), open_from);
+        news.gates[0].has_left = true;
+        news
+    }
+
+    fn in_doubt(said_absent: Option<&str>, said_abandoned: Option<&str>) -> Claim {
+        Claim {
+            owner: person("main", "payroll"),
+            requester: Some("ann".to_owned()),
+            operation: OperationId::new("createSwap"),
+            fingerprint: Fingerprint::of(&[]),
+            request_id: RequestId::parse("r-1"),
+            trace: TraceId::parse("t-1").unwrap(),
+            hold: None,
+            attempts: vec![PastAttempt {
+                number: Number::new(7),
+                sender: sender("a"),
+                since: StoreTime::of_micros(2),
+                booked: Booking::default(),
+                end: AttemptEnd::Unknown,
+            }],
+            state: ClaimState::Unknown {
+                doubt: DoubtCause::Silent,
+                doubted: None,
+                sent: SentRequest { target: "/v2/wallets/swaps".to_owned(), body: Bytes::from_static(b"{}") },
+                looks: 0,
+                said_absent: said_absent.map(str::to_owned),
+                said_abandoned: said_abandoned.map(str::to_owned),
+            },
+        }
+    }
+
+    fn say(
+        claim: &Claim,
+        word: JointWord,
+        person: &Owner,
+        now: StoreTime,
+        news: &SenderNews,
+    ) -> Result<Option<NextState>, ResolveRefusal> {
+        let key = RecordKey { environment: Environment::Production, kind: Kind::Claim, name: "request/r-1".to_owned() };
+        let here = Versioned { key: &key, version: Number::new(9), at: StoreTime::of_micros(3), value: claim };
+        let keep = Keep::For { whole: Duration::from_secs(1), spent: Duration::from_secs(1) };
+        let [begin_within, lease, first_look, quiet] = [Duration::from_secs(1); 4];
+        let terms = Terms { begin_within, lease, first_look, quiet, keep };
+        let node = NodeId::parse("gate").unwrap();
+        say_jointly(here, word, (person, "looked"), (now, news), &node, &terms).map(|(_, next)| next)
+    }
+
+    fn said(said_absent: Option<&str>, person: &Owner) -> Result<Option<NextState>, ResolveRefusal> {
+        say(&in_doubt(said_absent, None), JointWord::Absent, person, QUIET, &heard("a", QUIET, None))
+    }
+
+    #[test]
+    fn it_takes_two_people_neither_of_whom_asked() {
+        assert_eq!(said(None, &person("people", "ops-1")), Ok(None));
+        assert_eq!(said(Some("people/ops-1"), &person("people", "ops-2")), Ok(Some(NextState::Absent)));
+        for same in [person("people", "ops-1"), person("others", "ops-1")] {
+            assert_eq!(said(Some("people/ops-1"), &same), Err(ResolveRefusal::SaidAlready), "{same}");
+        }
+        for owner in [person("main", "payroll"), person("people", "payroll"), person("people", "ann")] {
+            assert_eq!(said(None, &owner), Err(ResolveRefusal::Owner), "{owner}");
+            assert_eq!(said(Some("people/ops-1"), &owner), Err(ResolveRefusal::Owner), "{owner}");
+        }
+    }
+
+    #[test]
+    fn nobody_says_so_while_upstream_may_still_do_it() {
+        let early = StoreTime::of_micros(QUIET.as_micros() - 1);
+        for (absent, abandoned) in [(None, None), (Some("people/ops-1"), Some("people/ops-1"))] {
+            for word in [JointWord::Absent, JointWord::Abandoned] {
+                let claim = in_doubt(absent, abandoned);
+                let said = say(&claim, word, &person("people", "ops-2"), early, &heard("a", QUIET, None));
+                assert_eq!(said, Err(ResolveRefusal::TooEarly(QUIET)));
+            }
+        }
+    }
+
+    #[test]
+    fn nobody_says_absent_while_the_gate_that_sent_it_may_hold_a_proof() {
+        let (claim, ops) = (in_doubt(Some("people/ops-1"), None), person("people", "ops-2"));
+        let say = |news: &SenderNews| say(&claim, JointWord::Absent, &ops, QUIET, news);
+        let before = StoreTime::of_micros(QUIET.as_micros() - 1);
+        for away in [
+            SenderNews::default(),
+            heard("a", before, None),
+            heard("a", QUIET, Some(7)),
+            heard("a", QUIET, Some(3)),
+            // A gate of the same name that lost its journal.
+            heard("b", QUIET, None),
+            // It ended with an outcome that it could not store.
+            left("a", Some(7)),
+        ] {
+            assert_eq!(say(&away), Err(ResolveRefusal::SenderAway(sender("a"))), "{away:?}");
+        }
+        for told in [
+            heard("a", QUIET, None),
+            heard("a", QUIET, Some(8)),
+            left("a", None),
+            SenderNews { is_gone: true, ..SenderNews::default() },
+        ] {
+            assert_eq!(say(&told), Ok(Some(NextState::Absent)), "{told:?}");
+        }
+    }
+
+    #[test]
+    fn two_people_may_give_up_without_hearing_the_gate() {
+        let ops = person("people", "ops-2");
+        let give_up = |claim: &Claim| say(claim, JointWord::Abandoned, &ops, QUIET, &SenderNews::default());
+        assert_eq!(give_up(&in_doubt(None, None)), Ok(None));
+        // Who said absent did not say abandoned.
+        assert_eq!(give_up(&in_doubt(Some("people/ops-1"), None)), Ok(None));
+        assert_eq!(give_up(&in_doubt(None, Some("people/ops-1"))), Ok(Some(NextState::Abandoned)));
+        assert_eq!(give_up(&in_doubt(None, Some("people/ops-2"))), Err(ResolveRefusal::SaidAlready));
+    }
+
+    /// A tombstone is the only thing that says that a call must never be sent.
+    #[test]
+    fn a_call_that_people_gave_up_is_kept_as_long_as_any_tombstone() {
+        let [whole, spent, hundred_years] = [35, 400, 365 * 100].map(|days| Duration::from_hours(24 * days));
+        let [begin_within, lease, first_look, quiet] = [Duration::from_secs(1); 4];
+        let terms = Terms { begin_within, lease, first_look, quiet, keep: Keep::For { whole, spent } };
+        let (node, claim) = (NodeId::parse("gate").unwrap(), in_doubt(None, Some("people/ops-1")));
+        for (name, spent) in [("request/r-1", spent), ("call/5eed", spent), ("path/acceptOffer/w/o", hundred_years)] {
+            let key = RecordKey { environment: Environment::Production, kind: Kind::Claim, name: name.to_owned() };
+            let here = Versioned { key: &key, version: Number::new(9), at: StoreTime::of_micros(3), value: &claim };
+            let (by, heard) = (person("people", "ops-2"), SenderNews::default());
+            let said =
+                say_jointly(here, JointWord::Abandoned, (&by, "nobody knows"), (QUIET, &heard), &node, &terms).unwrap();
+            let kept = said.0.steps.iter().find_map(|step| match step {
+                Step::Replace { keep, .. } => Some(*keep),
+                _ => None,
+            });
+            assert_eq!(kept, Some(Keep::For { whole, spent }), "{name}");
+        }
+    }
+
+    #[test]
+    fn subjects_with_slashes_are_still_themselves() {
+        assert_eq!(said(Some("people/a/b"), &person("people", "a/b")), Err(ResolveRefusal::SaidAlready));
+        assert_eq!(said(Some("people/a/b"), &person("people", "b")), Ok(Some(NextState::Absent)));
+    }
+}

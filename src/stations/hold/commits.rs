@@ -1,0 +1,297 @@
+//! The commits on a hold: one for each event.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::HeaderMap;
+
+use super::state::{Hold, HoldEvent, HoldNote, HoldState, ImpossibleHoldEvent, Vote, after};
+use super::stored_form::encode_hold;
+use crate::audit::{Entry, EntryKind};
+use crate::base::ids::{HoldId, TraceId};
+use crate::base::keyed::OperandKey;
+use crate::ledger::{Commit, Index, Keep, Kind, NodeId, RecordKey, Step, StoreTime, Versioned};
+use crate::policy::Rules;
+use crate::stations::claim::{self, Claim, Decline, Declined, Freeze, Owner, SentRequest, Terms};
+use crate::stations::decide::{Held, reasons_told};
+
+/// The pause before a call that was certainly not sent is tried again; it doubles each time.
+const FIRST_PAUSE: Duration = Duration::from_secs(2);
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// Longer than any list reaches back.
+const FOR_GOOD: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
+impl Versioned<'_, Hold> {
+    pub fn deadline(&self) -> StoreTime {
+        self.value.deadline(self.at)
+    }
+
+    /// The hold as the next record has it: from then on, the record states when the hold began.
+    fn next(&self) -> Hold {
+        Hold { created: Some(self.value.created(self.at)), ..self.value.clone() }
+    }
+
+    fn replace(&self, hold: &Hold, keep: Keep) -> Step {
+        Step::Replace { key: self.key.clone(), version: self.version, value: encode_hold(hold), keep }
+    }
+
+    fn commit(&self, steps: Vec<Step>, entry: &Entry, node: &NodeId) -> Commit {
+        Commit { environment: self.key.environment, node: node.clone(), steps, entry: entry.to_bytes() }
+    }
+}
+
+/// Makes a hold: its claim and its record in one commit, with the guards of the decision.
+pub fn hold(
+    held: &Held,
+    rules: &Rules,
+    id: &HoldId,
+    headers: &HeaderMap,
+    (node, operand_key): (&NodeId, &OperandKey),
+    trace: &TraceId,
+    again: Option<Versioned<'_, Claim>>,
+) -> Commit {
+    let (intent, grounds) = (held.intent(), held.grounds());
+    let named = intent.name();
+    let asked = grounds.verdict.approvals.clone();
+    let hold = Hold {
+        id: id.clone(),
+        claim: named.key.name.clone(),
+        by: intent.caller().known(),
+        operation: intent.operation().id.clone(),
+        method: intent.operation().method.clone(),
+        request_id: named.request_id.clone(),
+        fingerprint: intent.fingerprint(),
+        sent: SentRequest::of(intent),
+        headers: headers.clone(),
+        trace: trace.clone(),
+        reasons: reasons_told(&grounds.verdict.reasons),
+        lasts: shortest(&asked, rules),
+        asked,
+        votes: Vec::new(),
+        notes: Vec::new(),
+        created: None,
+        tries: 0,
+        reminded: false,
+        state: HoldState::Pending,
+    };
+    let environment = intent.environment();
+    let key = RecordKey { environment, kind: Kind::Hold, name: id.to_string() };
+    let (_, mut steps) = claim::wait(intent, id, trace, again);
+    steps.push(Step::Create { key, value: encode_hold(&hold), keep: Keep::Forever });
+    steps.push(Step::IndexAdd { index: Index::Held, member: id.to_string(), due: hold.lasts });
+    steps.extend(grounds.guards());
+    let entry = intent.entry(EntryKind::Held, trace).claim(&named.key, named.request_id.as_ref());
+    let entry = entry.with("hold", id.as_str()).with("decision", grounds.to_json());
+    let entry = entry.with("operands", grounds.operands(intent, operand_key));
+    Commit { environment, node: node.clone(), steps, entry: entry.to_bytes() }
+}
+
+/// Records a vote, for these members. `complete`: this vote completes every approval.
+pub fn vote(
+    here: Versioned<'_, Hold>,
+    vote: Vote,
+    voice: BTreeSet<String>,
+    complete: bool,
+    asked: BTreeSet<Arc<str>>,
+    node: &NodeId,
+) -> Commit {
+    let mut hold = Hold { asked, ..here.next() };
+    let entry = entry(EntryKind::Voted, here).by(&vote.person.issuer, &vote.person.subject).with("complete", complete);
+    let entry = entry.with("comment", vote.comment.clone()).with("for", voice.into_iter().collect::<Vec<_>>());
+    hold.votes.retain(|before| before.person.subject != vote.person.subject);
+    hold.votes.push(vote);
+    let mut steps = vec![Step::Before(here.deadline())];
+    if complete && let Ok(state) = after(&hold.state, HoldEvent::Completed, None) {
+        hold.state = state;
+        steps.push(Step::IndexAdd { index: Index::Approved, member: hold.id.to_string(), due: Duration::ZERO });
+    }
+    steps.push(here.replace(&hold, Keep::Forever));
+    here.commit(steps, &entry, node)
+}
+
+/// Withdraws a vote; `None` where there was none, or the quorum is complete.
+pub fn withdraw(here: Versioned<'_, Hold>, person: &Owner, node: &NodeId) -> Option<Commit> {
+    let mut hold = here.next();
+    hold.votes.retain(|vote| vote.person.subject != person.subject);
+    if hold.votes.len() == here.value.votes.len() || hold.state != HoldState::Pending {
+        return None;
+    }
+    let entry = entry(EntryKind::Withdrawn, here).by(&person.issuer, &person.subject);
+    Some(here.commit(vec![Step::Before(here.deadline()), here.replace(&hold, Keep::Forever)], &entry, node))
+}
+
+/// Records a remark.
+pub fn note(here: Versioned<'_, Hold>, note: HoldNote, node: &NodeId) -> Commit {
+    let mut hold = here.next();
+    let entry =
+        entry(EntryKind::Noted, here).by(&note.person.issuer, &note.person.subject).with("text", note.text.as_str());
+    hold.notes.push(note);
+    here.commit(vec![Step::Before(here.deadline()), here.replace(&hold, Keep::Forever)], &entry, node)
+}
+
+/// Ends a hold because the store may have lost its votes or its release, whatever its deadline and its claim.
+/// `of_claim` is its claim, if that is still held.
+pub fn forget(
+    here: Versioned<'_, Hold>,
+    of_claim: Option<Versioned<'_, Claim>>,
+    node: &NodeId,
+    terms: &Terms,
+) -> Option<Commit> {
+    let declined = Declined { how: Decline::Forgotten, reason: None };
+    let state = after(&here.value.state, HoldEvent::Declined(Decline::Forgotten), None).ok()?;
+    let mut steps = vec![here.replace(&Hold { state, ..here.next() }, ended(terms))];
+    steps.extend(of_claim.and_then(|of_claim| claim::decline(of_claim, declined, terms)));
+    steps.extend(no_longer(&here.value.id, terms));
+    Some(here.commit(
+        steps,
+        &entry(EntryKind::Expired, here).with("reason", "the store may have lost votes or rejections of it"),
+        node,
+    ))
+}
+
+/// The steps that end a hold in the commit that proves its call executed by an earlier attempt.
+pub fn overtaken(here: Versioned<'_, Hold>, terms: &Terms) -> Vec<Step> {
+    let reason = Some("an earlier attempt of this call was executed".to_owned());
+    let Ok(state) = after(&here.value.state, HoldEvent::Declined(Decline::Blocked), reason) else { return Vec::new() };
+    let ended = here.replace(&Hold { state, ..here.next() }, ended(terms));
+    [ended].into_iter().chain(no_longer(&here.value.id, terms)).collect()
+}
+
+/// Ends a hold whose claim waits for it no longer; the claim stays as it is. `guard`: that the claim has not changed
+/// since it was read.
+pub fn end_orphan(
+    here: Versioned<'_, Hold>,
+    guard: Option<Step>,
+    reason: &str,
+    node: &NodeId,
+    terms: &Terms,
+) -> Option<Commit> {
+    let declined = HoldEvent::Declined(Decline::Blocked);
+    let state = after(&here.value.state, declined, Some(reason.to_owned())).ok()?;
+    let mut steps = vec![here.replace(&Hold { state, ..here.next() }, ended(terms))];
+    steps.extend(guard);
+    steps.extend(no_longer(&here.value.id, terms));
+    Some(here.commit(steps, &entry(EntryKind::Blocked, here).with("reason", reason), node))
+}
+
+/// Ends a hold and its claim; `said` is the person's remark. Guarded by the store's time: only the expiry happens after
+/// the deadline, and never before it.
+pub fn decline(
+    here: Versioned<'_, Hold>,
+    of_claim: Versioned<'_, Claim>,
+    declined: Declined,
+    said: Option<HoldNote>,
+    node: &NodeId,
+    terms: &Terms,
+) -> Option<Commit> {
+    let (how, reason) = (declined.how, declined.reason.clone());
+    let state = after(&here.value.state, HoldEvent::Declined(how), reason.clone()).ok()?;
+    let (what, guard) = match how {
+        Decline::Rejected => (EntryKind::Rejected, Step::Before(here.deadline())),
+        Decline::Cancelled => (EntryKind::Cancelled, Step::Before(here.deadline())),
+        Decline::Blocked => (EntryKind::Blocked, Step::Before(here.deadline())),
+        Decline::Expired => (EntryKind::Expired, Step::After(here.deadline())),
+        Decline::Forgotten => return forget(here, Some(of_claim), node, terms),
+    };
+    let mut entry = entry(what, here);
+    let mut hold = Hold { state, ..here.next() };
+    if let Some(note) = said {
+        entry = entry.by(&note.person.issuer, &note.person.subject);
+        hold.notes.push(note);
+    }
+    if let Some(reason) = reason {
+        entry = entry.with("reason", reason);
+    }
+    let of_claim = claim::decline(of_claim, declined, terms)?;
+    let mut steps = vec![guard, of_claim, here.replace(&hold, ended(terms))];
+    steps.extend(no_longer(&here.value.id, terms));
+    Some(here.commit(steps, &entry, node))
+}
+
+/// The steps on a hold in the commit that begins its attempt; `None` where it must not be sent.
+pub fn released(here: Versioned<'_, Hold>, terms: &Terms) -> Option<Vec<Step>> {
+    let state = after(&here.value.state, HoldEvent::Released, None).ok()?;
+    let hold = Hold { state, ..here.next() };
+    // A store that lost records may have lost that this hold was sent.
+    let whole = Step::Absent(Freeze::Restored.key(here.key.environment));
+    let mut steps = vec![Step::Before(here.deadline()), whole, here.replace(&hold, ended(terms))];
+    steps.extend(no_longer(&hold.id, terms));
+    Some(steps)
+}
+
+/// The steps that approve a hold again after a call that was certainly not sent.
+pub fn approve_again(here: Versioned<'_, Hold>, now: StoreTime) -> Result<Vec<Step>, ImpossibleHoldEvent> {
+    let state = after(&here.value.state, HoldEvent::NotSent, None)?;
+    let hold = Hold { state, tries: here.value.tries.saturating_add(1), ..here.next() };
+    let doubled = FIRST_PAUSE.saturating_mul(1_u32.checked_shl(here.value.tries).unwrap_or(u32::MAX));
+    let (member, left) = (hold.id.to_string(), here.deadline().since(now));
+    Ok(vec![
+        here.replace(&hold, Keep::Forever),
+        Step::IndexAdd { index: Index::Held, member: member.clone(), due: left },
+        Step::IndexRemove { index: Index::Ended, member: member.clone() },
+        Step::IndexAdd { index: Index::Approved, member, due: doubled.min(LONGEST_PAUSE).min(left) },
+    ])
+}
+
+/// Reopens a hold that needs more approvals.
+pub fn reopen(here: Versioned<'_, Hold>, asked: BTreeSet<Arc<str>>, rules: &Rules, node: &NodeId) -> Option<Commit> {
+    let state = after(&here.value.state, HoldEvent::Reopened, None).ok()?;
+    let hold = Hold { state, lasts: here.value.lasts.min(shortest(&asked, rules)), asked, ..here.next() };
+    let names: Vec<&str> = hold.asked.iter().map(|name| &**name).collect();
+    let entry = entry(EntryKind::Reopened, here).with("approvals", names);
+    let due = hold.deadline(here.at).since(here.at);
+    let steps = vec![
+        Step::Before(here.deadline()),
+        here.replace(&hold, Keep::Forever),
+        Step::IndexRemove { index: Index::Approved, member: hold.id.to_string() },
+        Step::IndexAdd { index: Index::Held, member: hold.id.to_string(), due },
+    ];
+    Some(here.commit(steps, &entry, node))
+}
+
+/// Records the reminder; `None` where it was sent before, or nothing is left to decide.
+pub fn remind(here: Versioned<'_, Hold>, node: &NodeId) -> Option<Commit> {
+    if here.value.reminded || !here.value.state.is_open() {
+        return None;
+    }
+    let hold = Hold { reminded: true, ..here.next() };
+    let steps = vec![Step::Before(here.deadline()), here.replace(&hold, Keep::Forever)];
+    Some(here.commit(steps, &entry(EntryKind::Reminded, here), node))
+}
+
+/// The shortest deadline of these approvals.
+fn shortest(asked: &BTreeSet<Arc<str>>, rules: &Rules) -> Duration {
+    let expires = asked.iter().filter_map(|name| rules.approvals.get(name)).map(|approval| approval.expires);
+    expires.min().unwrap_or_default()
+}
+
+fn no_longer(id: &HoldId, terms: &Terms) -> Vec<Step> {
+    let kept = match ended(terms) {
+        Keep::For { whole, .. } => whole,
+        Keep::Forever => FOR_GOOD,
+    };
+    let open = [Index::Held, Index::Approved].map(|index| Step::IndexRemove { index, member: id.to_string() });
+    let over = Step::IndexAdd { index: Index::Ended, member: id.to_string(), due: kept };
+    open.into_iter().chain([over]).collect()
+}
+
+/// A closed hold is kept as long as its answer.
+fn ended(terms: &Terms) -> Keep {
+    match terms.keep {
+        Keep::For { whole, .. } => Keep::For { whole, spent: Duration::ZERO },
+        Keep::Forever => Keep::Forever,
+    }
+}
+
+fn entry(what: EntryKind, here: Versioned<'_, Hold>) -> Entry {
+    let Hold { id, claim, by, operation, request_id, fingerprint, trace, .. } = here.value;
+    let claim = RecordKey { environment: here.key.environment, kind: Kind::Claim, name: claim.clone() };
+    Entry::of(what)
+        .with("hold", id.as_str())
+        .claim(&claim, request_id.as_ref())
+        .operation(operation)
+        .owner(&by.issuer, &by.subject)
+        .fingerprint(*fingerprint)
+        .trace(trace)
+}

@@ -1,0 +1,151 @@
+//! The rules of voting: who may act on a hold.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::owners::{Owners, member_of};
+use super::stand_ins::StandIns;
+use super::state::{Hold, Vote};
+use crate::base::digest::Fingerprint;
+use crate::ledger::StoreTime;
+use crate::policy::{Rules, Voices, each_alone};
+use crate::stations::claim::Owner;
+use crate::stations::decide::Consent;
+
+/// An action on a hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VoteAction {
+    Approve,
+    Withdraw,
+    Reject,
+    Comment,
+}
+
+/// The reasons why an action is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum VoteRefusal {
+    /// The person saw another call.
+    OtherBytes,
+    /// The person asked for it.
+    Asked,
+    /// The person is in none of the groups that must approve.
+    NotAsked,
+    /// The hold is decided or expired.
+    Over(&'static str),
+    /// The hold has as many votes and remarks as are stored.
+    Full,
+}
+
+/// The most votes and remarks of one hold.
+const MAX_WORDS: usize = 100;
+
+/// The groups, owners and stand-ins by which votes count at a time.
+#[derive(Clone, Copy, Debug)]
+pub struct VoteContext<'h> {
+    pub rules: &'h Rules,
+    pub owners: &'h Owners,
+    pub stand_ins: &'h StandIns,
+    pub now: StoreTime,
+}
+
+/// The reasons why a hold can only be rejected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stuck {
+    /// The policies define none of its approvals any more.
+    NoApproval,
+    /// The groups have too few people, without the requesters.
+    TooFew,
+}
+
+impl Stuck {
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Stuck::NoApproval => {
+                "nobody can approve it: the policies in force define none of the approvals that it waits for"
+            }
+            Stuck::TooFew => "nobody can complete the quorum: the groups have too few people who may approve it",
+        }
+    }
+}
+
+impl VoteContext<'_> {
+    /// Returns the members for whom a person votes: themselves, and the members they stand in for. A requester votes
+    /// for nobody, and nobody votes for a requester.
+    pub fn voice(&self, hold: &Hold, person: &Owner) -> BTreeSet<String> {
+        if hold.is_asked_by(&person.subject, self.owners) {
+            return BTreeSet::new();
+        }
+        let others = self.stand_ins.members(person, self.now);
+        let others = others.filter(|member| !hold.is_asked_by(&member.subject, self.owners));
+        [person].into_iter().chain(others).map(member_of).collect()
+    }
+
+    /// Returns whether a person votes for a member of one of these approvals.
+    pub fn is_asked(&self, hold: &Hold, person: &Owner, asked: &BTreeSet<Arc<str>>) -> bool {
+        let voice = self.voice(hold, person);
+        asked.iter().any(|approval| voice.iter().any(|member| self.rules.may_say(approval, member)))
+    }
+
+    /// Returns why even all eligible people would not complete the quorum, if so. A stand-in adds no vote beyond the
+    /// member's.
+    pub fn stuck(&self, hold: &Hold, asked: &BTreeSet<Arc<str>>) -> Option<Stuck> {
+        if asked.is_empty() {
+            return Some(Stuck::NoApproval);
+        }
+        let is_other = |member: &&String| {
+            let subject = member.split_once(':').map_or(member.as_str(), |(_, subject)| subject);
+            !hold.is_asked_by(subject, self.owners)
+        };
+        let all = each_alone(self.rules.groups.values().flatten().filter(is_other).cloned());
+        let is_within_reach =
+            |approval: &Arc<str>| self.rules.progress(approval, &all).is_some_and(|all| all.is_reached());
+        (!asked.iter().all(is_within_reach)).then_some(Stuck::TooFew)
+    }
+}
+
+/// Checks whether a person may act on a hold now: by today's groups and approvals, and the bytes that the person saw.
+/// Every approver may reject a hold that nobody can complete.
+pub fn may_say(
+    (hold, written): (&Hold, StoreTime),
+    say: VoteAction,
+    person: &Owner,
+    seen: Option<Fingerprint>,
+    asked: &BTreeSet<Arc<str>>,
+    hearing: &VoteContext<'_>,
+) -> Result<(), VoteRefusal> {
+    if !hold.state.is_open() {
+        return Err(VoteRefusal::Over(hold.state.as_str()));
+    }
+    if hold.deadline(written) <= hearing.now {
+        return Err(VoteRefusal::Over("expired"));
+    }
+    if seen != Some(hold.fingerprint) && say != VoteAction::Comment {
+        return Err(VoteRefusal::OtherBytes);
+    }
+    if hold.is_asked_by(&person.subject, hearing.owners) && say != VoteAction::Comment {
+        return Err(VoteRefusal::Asked);
+    }
+    let is_for_all = say == VoteAction::Comment || (say == VoteAction::Reject && hearing.stuck(hold, asked).is_some());
+    if !is_for_all && !hearing.is_asked(hold, person, asked) {
+        return Err(VoteRefusal::NotAsked);
+    }
+    let words = if say == VoteAction::Comment { hold.notes.len() } else { hold.votes.len() };
+    if matches!(say, VoteAction::Approve | VoteAction::Comment) && words >= MAX_WORDS {
+        return Err(VoteRefusal::Full);
+    }
+    Ok(())
+}
+
+impl Hold {
+    /// The votes as they count now.
+    pub fn consent(&self, hearing: &VoteContext<'_>) -> Consent {
+        let (mut subjects, mut people) = (BTreeSet::new(), Voices::new());
+        for Vote { person, .. } in &self.votes {
+            let voice = hearing.voice(self, person);
+            if !voice.is_empty() && subjects.insert(person.subject.as_str()) {
+                people.insert(member_of(person), voice);
+            }
+        }
+        Consent { fingerprint: self.fingerprint, asked: self.asked.clone(), people }
+    }
+}

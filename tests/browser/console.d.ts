@@ -1,0 +1,295 @@
+// Types of the page's scripts: the console API's data, and the objects that the views share.
+
+/** A person or a caller: the issuer of their tokens, and their name there. */
+interface Subject {
+  issuer?: string;
+  subject: string;
+}
+
+interface Session {
+  person: Subject & { issuer: string };
+  roles: string[];
+  expiresAt: string;
+}
+
+type HoldState =
+  | "pending"
+  | "approved"
+  | "released"
+  | "rejected"
+  | "expired"
+  | "cancelled"
+  | "blocked"
+  | "forgotten";
+
+/** A part of a hold's description, such as `from` and `100 usdt on POLYGON`. */
+interface Word {
+  name: string;
+  text: string;
+}
+
+interface Vote extends Subject {
+  at: string;
+  text?: string;
+  /** The members of the group in whose place the person voted. */
+  for?: string[];
+}
+
+interface Approval {
+  name: string;
+  given: number;
+  needed: number;
+  missing: { group: string; count: number }[];
+}
+
+/** The request that a hold sends once it is released. */
+interface SentRequest {
+  method: string;
+  target: string;
+  body: string;
+}
+
+interface Hold {
+  id: string;
+  environment: string;
+  operation: string;
+  state: HoldState;
+  requestId?: string;
+  requester?: string;
+  owner: Subject;
+  fingerprint: string;
+  createdAt: string;
+  expiresAt: string;
+  endedAt?: string;
+  words: Word[];
+  reasons: { rule?: string; text: string }[];
+  approvals: Approval[];
+  votes: Vote[];
+  notes: Vote[];
+  stuck?: string;
+  tries: number;
+  mayJudge?: boolean;
+  mayReject?: boolean;
+  sent?: SentRequest;
+  paidBefore?: { destination: string; at?: string }[];
+  limits?: HoldLimit[];
+}
+
+/** The state of a limit. */
+interface Limit {
+  limit: string;
+  key: Record<string, string>;
+  unit: string;
+  used: number;
+  max: number;
+  left: number;
+  over: string;
+  mode?: string;
+  inFlight?: number;
+  environment?: string;
+}
+
+interface HoldLimit extends Limit {
+  adds: number;
+  leftAfter: number;
+}
+
+interface Usage extends Limit {
+  inFlight: number;
+  pending: number;
+}
+
+interface LimitBar extends Omit<Limit, "left" | "over"> {
+  /** The units that a call would add, or that holds wait to add. */
+  adds?: number;
+  words: string;
+  isShort?: boolean;
+}
+
+type Scope = "all" | "restored" | { operation: string; caller?: undefined } | { operation?: undefined; caller: Subject };
+
+interface Freeze {
+  environment: string;
+  scope: Scope;
+  reason?: string;
+  by?: string;
+  at: string;
+}
+
+/** Why the store stops money. */
+interface Stop {
+  reason: string;
+  text: string;
+}
+
+interface StandIn {
+  environment: string;
+  for: string;
+  person: string;
+  from: string;
+  until: string;
+  reason: string;
+}
+
+/** A call whose outcome is unknown. */
+interface UnknownRequest {
+  environment: string;
+  name: string;
+  requestId?: string;
+  operation: string;
+  owner: Subject;
+  doubt: string;
+  since?: string;
+  looks?: number;
+  /** The read by which the gate looks for its record. */
+  lookup?: string | null;
+  /** The operator who says that it was not executed. */
+  saidAbsent?: string;
+  /** The operator who says that nobody will ever know. */
+  saidAbandoned?: string;
+}
+
+interface Operation {
+  operation: string;
+  summary: string;
+  class: string;
+}
+
+interface Rule {
+  id: string;
+  words: string;
+  effect?: Effect;
+  mode?: string;
+}
+
+type Effect = "allow" | "hold" | "deny";
+
+interface Candidate {
+  version: string;
+  since: string;
+  agreed: string[];
+  missing: number;
+  words: string;
+  rates: string[];
+  decisions: { from: Effect; to: Effect; calls: number }[];
+}
+
+interface Policies {
+  version: string;
+  loosening: string;
+  rules?: Rule[];
+  limits?: Rule[];
+  approvals?: Rule[];
+  candidate: Candidate | null;
+  operations: Operation[];
+}
+
+interface Reason {
+  cause: string;
+  text: string;
+}
+
+interface Explanation {
+  effect: Effect;
+  microUsd: number | null;
+  approvals: string[];
+  reasons: Reason[];
+  outweighed: Reason[];
+  shadows: Reason[];
+  counts: { limit: string; unit: string; units: number; used: number | null; max: number }[];
+  near: { rule: string; missing: string }[];
+}
+
+/** The decisions of one span of time. */
+interface Bucket {
+  at: string;
+  allowed: number;
+  held: number;
+  denied: number;
+}
+
+/** A line of the audit log. */
+interface AuditLine {
+  environment: string;
+  number: number;
+  at: string;
+  node: string;
+  what: string;
+  words: string;
+  name?: string;
+  entry: Record<string, any>;
+}
+
+/** A child of an element: false, null and undefined are left out, lists are flattened. */
+type Child = Node | string | number | false | null | undefined | Child[];
+
+/** Attributes of an element; those that begin with `on` are listeners. */
+type Props = Record<string, any> | null;
+
+/** A view that the page shows. */
+interface View {
+  title: string;
+  element: HTMLElement;
+  refresh?(): unknown;
+  close?(): void;
+}
+
+interface HoldView extends View {
+  focus(): void;
+}
+
+interface QueueView extends View {
+  choose(id: string | null): void;
+  focus(id: string): void;
+}
+
+/** A section of the overview that loads itself. */
+interface Card {
+  element: HTMLElement;
+  refresh(): Promise<void>;
+}
+
+/** The state of the page that views share. */
+interface App {
+  me: Session | null;
+  frozen: Freeze[];
+  stops: Stop[];
+  isWarned: boolean;
+  may(role: string): boolean;
+  /** Loads again everything that the page shows. */
+  refresh(): void;
+  isStillMe(): Promise<boolean>;
+  /** Returns the session of the person who is signed in. */
+  session(): Session;
+}
+
+/** One end of a movement of money. */
+interface Party {
+  amount: string | null;
+  currency: string | null;
+  chain: string | null;
+  /** Kind and name of each account, wallet or user. */
+  names: [string, string][];
+}
+
+interface Movement {
+  headline: string;
+  amounts: string[];
+  hasAmount: boolean;
+  direction: string;
+  destination: { what: string; name: string } | null;
+}
+
+/** The result of comparing a hold's description with its bytes. */
+interface ByteCheck {
+  kind: "good" | "insecure" | "wrong";
+  text: string;
+}
+
+interface ReasonField {
+  element: HTMLElement;
+  input: HTMLInputElement;
+  text(): string;
+  /** Returns what is missing, or null. */
+  check(): string | null;
+}

@@ -1,0 +1,98 @@
+//! `/readyz` is about reads; `/readyz/money` says whether money could move now, and if not why.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::claims::swap;
+use super::console::{ask, console, operator};
+use crate::support::clock::wait_until;
+use crate::support::{Answer, Gate, Setup, Upstream, get};
+
+/// The status, and each reason with the environment that it stops, if it stops one alone.
+fn money(gate: &Gate) -> (u16, Vec<(String, Option<String>)>) {
+    let answer = gate.probe("/readyz/money");
+    let said = answer.json();
+    assert_eq!(said["ready"], answer.status == 200, "{answer}");
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let reasons = said["reasons"].as_array().unwrap().iter();
+    let reasons: Vec<_> = reasons
+        .inspect(|reason| assert!(!reason["text"].as_str().unwrap().is_empty(), "{answer}"))
+        .map(|reason| (text(&reason["reason"]).unwrap(), text(&reason["environment"])))
+        .collect();
+    (answer.status, reasons)
+}
+
+fn stopped(reason: &str, environment: Option<&str>) -> (u16, Vec<(String, Option<String>)>) {
+    (503, vec![(reason.to_owned(), environment.map(str::to_owned))])
+}
+
+#[track_caller]
+fn wait_for(gate: &Gate, expected: &(u16, Vec<(String, Option<String>)>)) {
+    let mut last = None;
+    wait_until("the probe to say so", || {
+        last = Some(money(gate));
+        last.as_ref() == Some(expected)
+    });
+}
+
+fn act(gate: &Gate, path: &str, scope: Value) -> Answer {
+    let body = json!({"environment": "production", "scope": scope, "reason": "a drill"});
+    let answer = ask(gate, "POST", path, &operator("ops-1"), Some(body));
+    assert!(answer.status < 300, "{answer}");
+    answer
+}
+
+#[test]
+fn a_freeze_of_all_money_stops_it_and_one_of_a_part_does_not() {
+    let (upstream, sandbox) = (Upstream::start(), Upstream::start());
+    let gate = console(Setup::of(&upstream).sandbox(&sandbox)).start().ready();
+    assert_eq!(money(&gate), (200, Vec::new()));
+    assert_eq!(gate.probe("/readyz/money").header("content-type").as_deref(), Some("application/json"));
+    act(&gate, "freezes", json!({"operation": "createSwap"}));
+    act(&gate, "freezes", json!("all"));
+    wait_for(&gate, &stopped("frozen", Some("production")));
+    assert_eq!((gate.probe("/readyz").status, get("/v2/users").send(gate.production()).status), (200, 200));
+    act(&gate, "freezes/lift", json!("all"));
+    wait_for(&gate, &(200, Vec::new()));
+}
+
+#[test]
+fn a_store_that_cannot_be_rebuilt_whole_stops_money() {
+    let upstream = Upstream::start();
+    let gate = Setup::of(&upstream).start().ready();
+    assert_eq!(swap().send(gate.production()).status, 200);
+    let setup = gate.end();
+    fs::rename(setup.path("sluice-audit"), setup.path("journal")).unwrap();
+    let gate = setup.start();
+    assert_eq!(swap().send(gate.production()).status, 200);
+    let setup = gate.end();
+    fs::rename(setup.path("sluice-data"), setup.path("away")).unwrap();
+    let gate = setup.start();
+    wait_for(&gate, &stopped("restored", Some("production")));
+    assert_eq!(gate.probe("/readyz").status, 200);
+}
+
+#[test]
+fn an_audit_log_that_cannot_be_written_stops_money() {
+    let upstream = Upstream::start();
+    let gate = Setup::of(&upstream).set_raw("audit", "file_bytes", "4096").start().ready();
+    let (folder, away) = (gate.path("sluice-audit"), gate.path("away"));
+    fs::rename(&folder, &away).unwrap();
+    assert!((0..100).any(|_| swap().send(gate.production()).status == 503));
+    assert_eq!(money(&gate), stopped("audit-failing", None));
+    assert_eq!(gate.probe("/readyz").status, 200);
+    fs::rename(&away, &folder).unwrap();
+    wait_for(&gate, &(200, Vec::new()));
+}
+
+#[test]
+fn a_gate_that_ends_moves_no_money() {
+    let upstream = Upstream::start();
+    let gate = Setup::of(&upstream).set_raw("timeouts", "notice_secs", "600").start().ready();
+    gate.terminate();
+    wait_for(&gate, &stopped("draining", None));
+    assert_eq!(gate.probe("/readyz").status, 503);
+    gate.signal("TERM");
+    gate.wait_end();
+}

@@ -1,0 +1,382 @@
+"""Runs three gates on one Redis that forgets, is set back or is altered, while gates are killed and come back.
+
+Usage: `python tests/tools/forgets.py SLUICE [--long] [--seed N]`.
+
+Callers make swaps at any gate, and repeat each until its outcome is known. Meanwhile the Redis is emptied, set back to
+an older copy, or loses single records, and gates are killed, end in order, lose their audit folder, or have their
+finished audit files moved away. After each event money must move again: by itself where nothing can be missing, and
+otherwise only after a person opened it. Nothing may happen twice, no limit may be exceeded, earlier swaps keep their
+outcome, and the audit chain over all kept folders is whole. Short: 9 events; long: 200.
+"""
+
+import argparse
+import itertools
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+
+from gate import SECRET, free_port, make_token, start_simulator, wait_until
+from nodes import Redis, start_redis
+from report import Report
+from swaps import KillableGate, Swaps, check_audit, check_swaps, post_swap, read_journal, run_together
+
+PEOPLE = "https://people.test"
+NODES = ("left", "right", "third")
+# How long money may take to move again, or to be closed.
+PATIENCE_SECONDS = 60
+CALLERS = 8
+# The amount of each swap, and what all swaps together may spend.
+AMOUNT, BUDGET = 10, 1_000
+RULES = f"""
+[value]
+slippage = "1%"
+
+[[rule]]
+id = "everything"
+effect = "allow"
+when = {{ op = "*" }}
+
+[[limit]]
+id = "budget"
+ops = ["createSwap"]
+window = "rolling 30d"
+max = "{BUDGET} USD"
+over = "deny"
+"""
+CLAIM = "sluice:{production}:r:claim:request/"
+
+
+def config_of(node: str, redis_port: int, console_port: int) -> str:
+    """Returns the part of a gate's configuration that this tool adds."""
+    return f"""
+commit_ms = 500
+upstream_max_ms = 1_000
+
+[store]
+kind = "redis"
+node = "{node}"
+all_nodes = ["left", "right", "third"]
+
+[audit]
+file_bytes = 65_536
+
+[redis]
+url = "redis://127.0.0.1:{redis_port}"
+timeout_ms = 500
+
+[reconcile]
+first_look_ms = 200
+
+[issuer.people]
+issuer = "{PEOPLE}"
+audience = ["sluice"]
+environments = []
+algorithms = ["HS256"]
+shared_secret = "{SECRET}"
+roles = "roles"
+
+[console]
+listen = "127.0.0.1:{console_port}"
+issuer = "people"
+"""
+
+
+class Fleet:
+    """Three gates, the Redis between them, and what this run knows of both."""
+
+    def __init__(self, binary: str, upstream: str, folder: Path, redis: Redis) -> None:
+        self.binary = binary
+        self.redis = redis
+        self.upstream = upstream
+        self.folder = folder
+        self.consoles = [free_port() for _ in NODES]
+        self.gates: list[KillableGate] = []
+        for node, console in zip(NODES, self.consoles, strict=True):
+            home = folder / node
+            home.mkdir()
+            self.gates.append(KillableGate(binary, upstream, home, config_of(node, redis.port, console)))
+            (home / "policies" / "everything.toml").write_text(RULES, encoding="utf-8")
+        for gate in self.gates:
+            gate.start()
+        # Folders that were taken away: their journals are checked by nobody.
+        self.lost: list[Path] = []
+        self.archives: list[Path] = []
+        self.opened = 0
+
+    def moves(self, gate: KillableGate) -> bool:
+        """Returns whether money could move at a gate."""
+        return self.readiness(gate).startswith("200")
+
+    def readiness(self, gate: KillableGate) -> str:
+        probes = self.probes(gate)
+        connection = HTTPConnection(probes, timeout=10)
+        try:
+            connection.request("GET", "/readyz/money")
+            response = connection.getresponse()
+            return f"{response.status} {response.read().decode()}"
+        except (OSError, HTTPException) as error:
+            return f"no answer: {error!r}"
+        finally:
+            connection.close()
+
+    def probes(self, gate: KillableGate) -> str:
+        log = gate.program.log if gate.program else []
+        found = [line["address"] for line in log if line.get("message") == "listening for probes"]
+        return str(found[-1]) if found else "127.0.0.1:9"
+
+    def open_money(self) -> str:
+        """Opens money as a person does; returns what the command said."""
+        environment = {
+            **os.environ,
+            "SLUICE_TOKEN": make_token("ops-1", PEOPLE, roles=["operator"]),
+        }
+        command = [
+            self.binary,
+            "unfreeze",
+            "--restored",
+            "--environment",
+            "production",
+            "--reason",
+            "all was found out",
+        ]
+        console = f"http://127.0.0.1:{self.consoles[0]}"
+        done = subprocess.run(
+            [*command, "--console", console], capture_output=True, text=True, check=False, env=environment
+        )
+        if done.returncode == 0:
+            self.opened += 1
+        return done.stdout + done.stderr
+
+    def claims(self) -> list[str]:
+        """Returns the keys of the claims in the Redis."""
+        keys: list[str] = []
+        cursor = "0"
+        while True:
+            next_cursor, found = self.redis.ask("SCAN", cursor, "MATCH", CLAIM + "*", "COUNT", 1000)
+            keys += [key.decode() for key in found]
+            cursor = next_cursor.decode()
+            if cursor == "0":
+                return sorted(keys)
+
+
+class Events:
+    """The events of one run, in an order that the seed decides."""
+
+    def __init__(self, fleet: Fleet, swaps: Swaps, chance: random.Random, count: int) -> None:
+        self.fleet = fleet
+        self.swaps = swaps
+        self.chance = chance
+        self.count = count
+        self.is_over = False
+        self.kinds: dict[str, Callable[[], bool]] = {
+            "emptied": self.empty,
+            "emptied while a gate dies": self.empty_while_a_gate_dies,
+            "emptied behind a gate that ended": self.empty_behind_an_end,
+            "emptied while no gate runs": self.empty_while_no_gate_runs,
+            "set back": self.set_back,
+            "claims removed": self.remove_claims,
+            "a gate is killed": self.kill,
+            "a folder is lost, then emptied": self.lose_a_folder,
+            "files are archived, then emptied": self.archive,
+        }
+
+    def run(self) -> None:
+        try:
+            names = itertools.cycle(self.chance.sample(sorted(self.kinds), len(self.kinds)))
+            for nth in range(self.count):
+                self.make(nth, next(names))
+        finally:
+            self.is_over = True
+            self.swaps.stop()
+
+    def make(self, nth: int, name: str) -> None:
+        time.sleep(self.chance.uniform(0.3, 1.0))
+        begin = time.monotonic()
+        may_stay_closed = self.kinds[name]()
+        fleet = self.fleet
+        if may_stay_closed:
+            wait_until(lambda: any("restored" in fleet.readiness(gate) for gate in fleet.gates), 10)
+        said = ""
+        for gate in fleet.gates:
+
+            def is_open(gate: KillableGate = gate) -> bool:
+                nonlocal said
+                if may_stay_closed and "restored" in fleet.readiness(gate):
+                    said = fleet.open_money()
+                return fleet.moves(gate)
+
+            if not wait_until(is_open, PATIENCE_SECONDS):
+                self.swaps.faults.append(f"event {nth}, {name}: money stays closed: {fleet.readiness(gate)}; {said}")
+                print(self.doctor(), flush=True)
+                return
+        print(f"  {nth}: {name}, money moves after {time.monotonic() - begin:.1f} s", flush=True)
+
+    def doctor(self) -> str:
+        config = self.fleet.gates[0].folder / "sluice.toml"
+        done = subprocess.run(
+            [self.fleet.binary, "doctor", "--config", config], capture_output=True, text=True, check=False
+        )
+        return done.stdout + done.stderr
+
+    def any_gate(self) -> KillableGate:
+        return self.chance.choice(self.fleet.gates)
+
+    def empty(self) -> bool:
+        self.fleet.redis.ask("FLUSHALL")
+        return False
+
+    def empty_while_a_gate_dies(self) -> bool:
+        gate = self.any_gate()
+        acts: list[Callable[[], object]] = [gate.kill, self.empty]
+        for act in self.chance.sample(acts, 2):
+            act()
+        time.sleep(self.chance.uniform(0, 8))
+        gate.start()
+        return False
+
+    def empty_behind_an_end(self) -> bool:
+        gate = self.any_gate()
+        gate.stop()
+        self.fleet.redis.ask("FLUSHALL")
+        time.sleep(self.chance.uniform(0, 3))
+        gate.start()
+        return False
+
+    def empty_while_no_gate_runs(self) -> bool:
+        for gate in self.chance.sample(self.fleet.gates, 3):
+            gate.kill()
+            time.sleep(self.chance.uniform(0, 0.5))
+        self.fleet.redis.ask("FLUSHALL")
+        for gate in self.chance.sample(self.fleet.gates, 3):
+            gate.start()
+            time.sleep(self.chance.uniform(0, 2))
+        return False
+
+    def set_back(self) -> bool:
+        redis = self.fleet.redis
+        redis.kill()
+        data, copy = redis.folder / "appendonlydir", redis.folder / "copy"
+        shutil.copytree(data, copy)
+        redis.restart()
+        time.sleep(self.chance.uniform(1, 4))
+        redis.kill()
+        shutil.rmtree(data)
+        shutil.move(copy, data)
+        redis.restart()
+        return False
+
+    def remove_claims(self) -> bool:
+        """Callers repeat what was removed: the second contradiction has the Redis rebuilt, and a person opens money."""
+        claims = self.chance.sample(claims := self.fleet.claims(), min(8, len(claims)))
+        for claim in claims:
+            self.fleet.redis.ask("DEL", claim)
+        for claim in claims:
+            # What is told of them is not looked at; what takes effect is.
+            post_swap(self.any_gate().port, claim.removeprefix(CLAIM), str(AMOUNT))
+        return True
+
+    def kill(self) -> bool:
+        gate = self.any_gate()
+        gate.kill()
+        time.sleep(self.chance.uniform(0, 8))
+        gate.start()
+        return False
+
+    def lose_a_folder(self) -> bool:
+        """The other gates have everything."""
+        gate = self.any_gate()
+        gate.stop()
+        away = self.fleet.folder / f"lost-{len(self.fleet.lost)}"
+        gate.audit_folder.rename(away)
+        archive = gate.folder / "archive"
+        if archive.exists():
+            archive.rename(away / "archive")
+        self.fleet.lost.append(away)
+        gate.start()
+        wait_until(lambda: self.fleet.moves(gate), PATIENCE_SECONDS)
+        self.fleet.redis.ask("FLUSHALL")
+        return False
+
+    def archive(self) -> bool:
+        for gate in self.fleet.gates:
+            gate.stop()
+            archive = gate.folder / "archive"
+            archive.mkdir(exist_ok=True)
+            files = sorted(gate.audit_folder.glob(f"audit-{gate.folder.name}-[0-9]*.jsonl"))
+            for file in files[:-1]:
+                file.rename(archive / file.name)
+            gate.start()
+        self.fleet.redis.ask("FLUSHALL")
+        return False
+
+
+def call(fleet: Fleet, swaps: Swaps, chance: random.Random) -> None:
+    """Makes swap after swap, and repeats each at any gate until its outcome is known."""
+    while request_id := swaps.take():
+        swaps.acknowledged[request_id] = None
+        end = time.monotonic() + 2 * PATIENCE_SECONDS
+        while time.monotonic() < end:
+            reply = post_swap(chance.choice(fleet.gates).port, request_id, str(AMOUNT))
+            if reply is not None and reply.outcome == "executed":
+                swaps.acknowledged[request_id] = reply
+                break
+            if reply is not None and b"LIMIT_EXCEEDED" in reply.body:
+                del swaps.acknowledged[request_id]
+                break
+            if reply is not None and b"OUTCOME_UNKNOWN" in reply.body:
+                break
+            time.sleep(0.1)
+        # Few swaps fit into the budget, and they are spread over all events.
+        time.sleep(chance.uniform(0.2, 1.5))
+
+
+def folders_of(fleet: Fleet) -> list[Path]:
+    archives = [gate.folder / "archive" for gate in fleet.gates]
+    return [*(gate.audit_folder for gate in fleet.gates), *(archive for archive in archives if archive.exists())]
+
+
+def run(binary: str, report: Report, events: int, seed: int) -> None:
+    name, chance = "forgets", random.Random(seed)
+    with (
+        start_simulator(binary, "--latency-ms", "2", "--seed", str(seed)) as upstream,
+        tempfile.TemporaryDirectory(prefix="sluice-") as folder,
+        start_redis(folder) as redis,
+    ):
+        fleet, swaps = Fleet(binary, upstream, Path(folder), redis), Swaps(1_000_000, name)
+        maker = Events(fleet, swaps, chance, events)
+        jobs: list[Callable[[], object]] = [lambda: call(fleet, swaps, random.Random(seed))] * CALLERS
+        try:
+            spent = run_together([*jobs, maker.run], swaps)
+        finally:
+            maker.is_over = True
+        check_swaps(report, name, fleet.gates, swaps, upstream)
+        effects = read_journal(upstream)
+        made = sum(1 for count in effects.values() if count)
+        report.check_that(f"{name}: the limit holds", made * AMOUNT <= BUDGET, f"{made} swaps of {AMOUNT} were made")
+        codes = [gate.stop() for gate in fleet.gates]
+        report.check_that(f"{name}: the gates stop in order", codes == [0, 0, 0], codes)
+        check_audit(binary, report, name, folders_of(fleet), effects)
+        print(f"{name}: {events} events in {spent:.0f} s, {made} swaps, {swaps.summary()}, opened {fleet.opened} times")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("binary", type=os.path.abspath)
+    parser.add_argument("--long", action="store_true")
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    print(f"seed {arguments.seed}")
+    report = Report()
+    run(arguments.binary, report, 200 if arguments.long else 9, arguments.seed)
+    return report.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
