@@ -51,6 +51,8 @@ max = "{BUDGET} USD"
 over = "deny"
 """
 CLAIM = "sluice:{production}:r:claim:request/"
+# How many numbers a rebuild leaves free.
+FREE_NUMBERS = 1_000_000
 
 
 def config_of(node: str, redis_port: int, console_port: int) -> str:
@@ -154,6 +156,21 @@ class Fleet:
             self.opened += 1
         return done.stdout + done.stderr
 
+    def last_number(self) -> int:
+        """Returns the number that the next commit exceeds, by the Redis."""
+        last, above = self.redis.ask("HMGET", "sluice:{production}", "last", "above")
+        return max(int(last or 0), int(above or 0))
+
+    def warnings(self) -> list[str]:
+        """Returns what the gates warned of, in order."""
+        said = []
+        for gate in self.gates:
+            for line in itertools.chain(*gate.logs):
+                if line.get("level") in {"WARN", "ERROR"}:
+                    facts = {key: line[key] for key in line if key not in {"timestamp", "level", "message", "target"}}
+                    said.append(f"{line.get('timestamp')} {gate.folder.name}: {line.get('message')} {facts}")
+        return sorted(said)
+
     def claims(self) -> list[str]:
         """Returns the keys of the claims in the Redis."""
         keys: list[str] = []
@@ -191,12 +208,14 @@ class Events:
         try:
             names = itertools.cycle(self.chance.sample(sorted(self.kinds), len(self.kinds)))
             for nth in range(self.count):
-                self.make(nth, next(names))
+                if not self.make(nth, next(names)):
+                    break
         finally:
             self.is_over = True
             self.swaps.stop()
 
-    def make(self, nth: int, name: str) -> None:
+    def make(self, nth: int, name: str) -> bool:
+        """Makes an event, and returns whether money moves after it."""
         time.sleep(self.chance.uniform(0.3, 1.0))
         begin = time.monotonic()
         may_stay_closed = self.kinds[name]()
@@ -215,8 +234,9 @@ class Events:
             if not wait_until(is_open, PATIENCE_SECONDS):
                 self.swaps.faults.append(f"event {nth}, {name}: money stays closed: {fleet.readiness(gate)}; {said}")
                 print(self.doctor(), flush=True)
-                return
+                return False
         print(f"  {nth}: {name}, money moves after {time.monotonic() - begin:.1f} s", flush=True)
+        return True
 
     def doctor(self) -> str:
         config = self.fleet.gates[0].folder / "sluice.toml"
@@ -225,31 +245,44 @@ class Events:
         )
         return done.stdout + done.stderr
 
+    def wait_for_rebuild(self, before: int) -> None:
+        """Waits until the gates have noticed a loss; until then, money seems to move."""
+        rebuilt = before + FREE_NUMBERS
+        if not wait_until(lambda: self.fleet.last_number() >= rebuilt, PATIENCE_SECONDS):
+            self.swaps.faults.append(
+                f"the store was not rebuilt: it stands at {self.fleet.last_number()}, not {rebuilt}"
+            )
+
     def any_gate(self) -> KillableGate:
         return self.chance.choice(self.fleet.gates)
 
     def empty(self) -> bool:
+        before = self.fleet.last_number()
         self.fleet.redis.ask("FLUSHALL")
+        self.wait_for_rebuild(before)
         return False
 
     def empty_while_a_gate_dies(self) -> bool:
-        gate = self.any_gate()
-        acts: list[Callable[[], object]] = [gate.kill, self.empty]
+        gate, before = self.any_gate(), self.fleet.last_number()
+        acts: list[Callable[[], object]] = [gate.kill, lambda: self.fleet.redis.ask("FLUSHALL")]
         for act in self.chance.sample(acts, 2):
             act()
         time.sleep(self.chance.uniform(0, 8))
         gate.start()
+        self.wait_for_rebuild(before)
         return False
 
     def empty_behind_an_end(self) -> bool:
-        gate = self.any_gate()
+        gate, before = self.any_gate(), self.fleet.last_number()
         gate.stop()
         self.fleet.redis.ask("FLUSHALL")
         time.sleep(self.chance.uniform(0, 3))
         gate.start()
+        self.wait_for_rebuild(before)
         return False
 
     def empty_while_no_gate_runs(self) -> bool:
+        before = self.fleet.last_number()
         for gate in self.chance.sample(self.fleet.gates, 3):
             gate.kill()
             time.sleep(self.chance.uniform(0, 0.5))
@@ -257,6 +290,7 @@ class Events:
         for gate in self.chance.sample(self.fleet.gates, 3):
             gate.start()
             time.sleep(self.chance.uniform(0, 2))
+        self.wait_for_rebuild(before)
         return False
 
     def set_back(self) -> bool:
@@ -265,11 +299,16 @@ class Events:
         data, copy = redis.folder / "appendonlydir", redis.folder / "copy"
         shutil.copytree(data, copy)
         redis.restart()
+        before = self.fleet.last_number()
         time.sleep(self.chance.uniform(1, 4))
+        # Once the limit is spent, nothing may be committed meanwhile: then nothing is lost.
+        is_lost = wait_until(lambda: self.fleet.last_number() > before, 5)
         redis.kill()
         shutil.rmtree(data)
         shutil.move(copy, data)
         redis.restart()
+        if is_lost:
+            self.wait_for_rebuild(before)
         return False
 
     def remove_claims(self) -> bool:
@@ -301,8 +340,7 @@ class Events:
         self.fleet.lost.append(away)
         gate.start()
         wait_until(lambda: self.fleet.moves(gate), PATIENCE_SECONDS)
-        self.fleet.redis.ask("FLUSHALL")
-        return False
+        return self.empty()
 
     def archive(self) -> bool:
         for gate in self.fleet.gates:
@@ -313,8 +351,7 @@ class Events:
             for file in files[:-1]:
                 file.rename(archive / file.name)
             gate.start()
-        self.fleet.redis.ask("FLUSHALL")
-        return False
+        return self.empty()
 
 
 def call(fleet: Fleet, swaps: Swaps, chance: random.Random) -> None:
@@ -363,6 +400,8 @@ def run(binary: str, report: Report, events: int, seed: int) -> None:
         codes = [gate.stop() for gate in fleet.gates]
         report.check_that(f"{name}: the gates stop in order", codes == [0, 0, 0], codes)
         check_audit(binary, report, name, folders_of(fleet), effects)
+        if report.failures:
+            print(*fleet.warnings(), sep="\n")
         print(f"{name}: {events} events in {spent:.0f} s, {made} swaps, {swaps.summary()}, opened {fleet.opened} times")
 
 

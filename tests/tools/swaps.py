@@ -16,7 +16,7 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import NamedTuple
 
-from gate import TOKEN, Program, create_store, free_port, gate_config, note_address, spawn, write_config
+from gate import TOKEN, LogLine, Program, create_store, free_port, gate_config, note_address, spawn, write_config
 from report import Report
 
 CALLERS = 32
@@ -54,9 +54,12 @@ class KillableGate:
             config = config.replace(first, f"{first}\nupstream_behind_proxy = true", 1)
         create_store(binary, write_config(folder, config + TIMEOUTS + more_config))
         self.program: Program | None = None
+        # The logs of all its processes.
+        self.logs: list[list[LogLine]] = []
 
     def start(self) -> None:
         self.program = Program(spawn([self.binary, "serve", "--config", self.folder / "sluice.toml"]))
+        self.logs.append(self.program.log)
         addresses: dict[str, str] = {}
         self.program.wait_for(lambda line: note_address(line, addresses))
 
