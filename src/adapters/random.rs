@@ -28,6 +28,12 @@ pub fn span() -> u64 {
     high | 1
 }
 
+/// Returns any number.
+pub fn number() -> u32 {
+    let (first, ..) = Uuid::new_v4().as_fields();
+    first
+}
+
 /// Returns the id of a trace; not zero.
 pub fn trace() -> u128 {
     Uuid::new_v4().as_u128()

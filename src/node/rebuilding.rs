@@ -11,15 +11,15 @@ use std::time::Duration;
 use super::Node;
 use super::membership::{Membership, NodeFacts};
 use crate::adapters::audit::entries_above;
-use crate::adapters::random::nonce;
+use crate::adapters::random;
 use crate::adapters::store::redis::{HeartbeatReply, LAPSE, Member, RebuildRight, RebuiltStore};
 use crate::base::ids::Environment;
 use crate::ledger::{NodeId, Number, Outstanding, StoreFault, StoreTime};
 use crate::ports::AuditFault;
 use crate::stations::claim::{self, Forgotten, Freeze, RebuildClosing};
 
-/// How many numbers are left free behind a rebuild.
-const LEAP: u64 = 1_000_000;
+/// How many numbers are left free behind a rebuild, at least.
+const FREE_NUMBERS: u64 = 1_000_000;
 
 /// The most entries that a rebuilt store keeps for journals that lack them.
 const MAX_TAIL: usize = 16_384;
@@ -120,8 +120,10 @@ impl Membership {
             // Money is closed all the same: with their journals, the store is rebuilt once and whole.
             return Ok(());
         }
-        // The journal of a node that is not here may go on: its numbers stay free.
-        let above = Number::new(right.above.max(up_to).as_u64().saturating_add(LEAP));
+        // The journal of a node that is not here may go on, or begin another rebuild behind the same number: how many
+        // numbers stay free is random, so that no two rebuilds use the same ones.
+        let free = FREE_NUMBERS.saturating_add(u64::from(random::number() >> 2));
+        let above = Number::new(right.above.max(up_to).as_u64().saturating_add(free));
         let closing = self.closing(environment, up_to, orphans, &reasons)?;
         let is_closed = closing.is_some();
         let commit = claim::rebuilt(environment, up_to, above, closing, &node.id);
@@ -132,7 +134,7 @@ impl Membership {
             let number = known.entry(member.node.clone()).or_default();
             *number = member.own.max(*number);
         }
-        let fresh = self.store.generation(environment).unwrap_or_else(|| nonce().0);
+        let fresh = self.store.generation(environment).unwrap_or_else(|| random::nonce().0);
         let rebuilt = RebuiltStore { instance: &self.instance, fresh: &fresh, tail, committed: known, commit };
         self.store.rebuild(environment, &self.replica, rebuilt).await?;
         node.metrics.store_rebuilt(environment.as_str());
@@ -218,10 +220,18 @@ impl Membership {
                 reasons.push(format!("`{}` {why}", member.node));
             }
         }
-        if gathered.facts().any(|facts| facts.closed_by.is_some_and(|closed| closed.by_person)) {
-            reasons.push("money was closed before, and no person has opened it".to_owned());
+        let mut orphans = Forgotten::default();
+        reasons.iter().for_each(|reason| orphans.must_be_opened(reason));
+        for closed in gathered.facts().filter_map(|facts| facts.closed_by).filter(|closed| closed.by_person) {
+            let before = "money was closed before, and no person has opened it";
+            orphans.by_person = true;
+            for reason in closed.reasons.iter().map(String::as_str).chain([before]) {
+                if !reasons.iter().any(|known| known == reason) {
+                    reasons.push(reason.to_owned());
+                }
+            }
+            closed.reasons.iter().for_each(|reason| orphans.must_be_opened(reason));
         }
-        let mut orphans = Forgotten { by_person: !reasons.is_empty(), ..Forgotten::default() };
         let came = |node: &NodeId| gathered.came.iter().any(|member| member.node == *node);
         let mut waits_for = |node: &NodeId, why: &str, reasons: &mut Reasons| {
             let known = committed.get(node).copied().unwrap_or_default();
@@ -272,6 +282,7 @@ impl Membership {
         // What closed money before this loss has not been answered yet.
         if let Some(former) = self.closed_by(environment)? {
             waits_for.by_person |= former.by_person;
+            former.reasons.iter().for_each(|reason| waits_for.must_be_opened(reason));
             waits_for.known_up_to = former.known_up_to.or(waits_for.known_up_to);
             for (node, from) in former.nodes {
                 let known = waits_for.nodes.entry(node).or_insert(from);

@@ -14,7 +14,6 @@ use crate::stations::claim::{self, Forgotten, Freeze, KnownClaim, Tale};
 
 /// The most claims in one commit.
 const BATCH: usize = 64;
-const WHY: (&str, &str) = ("sluice serve", "the store lost records that nodes still know");
 
 /// The reasons why recovery failed.
 #[derive(Debug)]
@@ -120,7 +119,7 @@ async fn told_all(node: &Node, environment: Environment) -> Result<(), StoreFaul
         let (record, _) = node.store.read(&Freeze::Restored.key(environment)).await?;
         let Some(record) = record else { return Ok(()) };
         let Content::Whole(bytes) = &record.content else { return Ok(()) };
-        let forgotten = Forgotten::read(bytes);
+        let (forgotten, former) = (Forgotten::read(bytes), claim::frozen(bytes));
         if !forgotten.nodes.contains_key(&node.id) {
             return Ok(());
         }
@@ -128,7 +127,7 @@ async fn told_all(node: &Node, environment: Environment) -> Result<(), StoreFaul
             // This opens money again: every node has reported what it sent.
             node.forget_holds(environment).await?;
         }
-        let commit = claim::remembered(environment, record.version, forgotten, WHY, &node.id);
+        let commit = claim::remembered(environment, record.version, forgotten, &former, &node.id);
         if node.commit(commit).await?.is_some() {
             return Ok(());
         }

@@ -6,7 +6,7 @@ use super::claims::{assert_again, swap, told};
 use super::holds;
 use crate::support::clock::wait_until;
 use crate::support::shape::{ID, examples, operation, swap_record};
-use crate::support::{Act, Call, Gate, Setup, Upstream};
+use crate::support::{Act, Call, Gate, Setup, Upstream, copy_folder};
 
 const BUSY: &str = r#"{"code":429,"error":"TOO_MANY","errorDetails":"later"}"#;
 const REFUSED: &str = r#"{"status":"error","error":{"code":"NO_SUCH_WALLET","message":"y"}}"#;
@@ -150,23 +150,11 @@ fn unlisted_refusals_are_counted_until_the_contract_lists_them() {
 /// Writes the built-in contract to a folder, with a change to `openapi.json`.
 pub(super) fn write_contract(folder: &std::path::Path, change: impl FnOnce(&mut serde_json::Value)) {
     let from = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas");
-    copy(&from, folder);
+    copy_folder(&from, folder);
     let path = folder.join("openapi.json");
     let mut document = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     change(&mut document);
     std::fs::write(&path, document.to_string()).unwrap();
-}
-
-fn copy(from: &std::path::Path, to: &std::path::Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
-        let (path, target) = (entry.path(), to.join(entry.file_name()));
-        if path.is_dir() {
-            copy(&path, &target);
-        } else {
-            std::fs::copy(&path, &target).unwrap();
-        }
-    }
 }
 
 #[test]

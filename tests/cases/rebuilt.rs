@@ -8,7 +8,7 @@ use super::claims::{swap, told};
 use super::nodes::{CLOSED, pair, setup};
 use super::rules::{allow, limit, swap_of};
 use crate::support::clock::wait_until;
-use crate::support::{Call, Gate, Redis, Setup, Upstream};
+use crate::support::{Call, Gate, Redis, Setup, Upstream, copy_folder};
 
 const FORGOTTEN: &str = "503 FROZEN unknown";
 const EXECUTED: &str = "200 - executed";
@@ -102,7 +102,7 @@ fn a_gate_that_comes_with_a_new_folder_before_the_rebuild_cannot_open_money() {
 
 #[test]
 fn a_gate_that_comes_with_a_new_folder_after_the_rebuild_cannot_open_money() {
-    let (upstream, _redis, right, left, lost) = lose_what_one_gate_knew();
+    let (upstream, redis, right, left, lost) = lose_what_one_gate_knew();
     wait_until("money to be closed", || told(&lost.send(right.production())) == FORGOTTEN);
     let left = left.start();
     wait_until("it to be told", || says(&left, "the store waits for the journal that this gate had before"));
@@ -111,6 +111,13 @@ fn a_gate_that_comes_with_a_new_folder_after_the_rebuild_cannot_open_money() {
     }
     let left = left.end().start();
     wait_until("it to be closed again", || told(&lost.send(left.production())) == FORGOTTEN);
+    // The next loss tells why no person has opened money yet.
+    redis.ask(&["FLUSHALL"]);
+    let why = "`left` came with a new journal";
+    let tells = |gate: &Gate| {
+        gate.log.all().iter().map(ToString::to_string).any(|line| line.contains("was rebuilt") && line.contains(why))
+    };
+    wait_until("the former reason to be told again", || tells(&left) || tells(&right));
     assert_eq!(upstream.seen().len(), 2);
 }
 
@@ -151,6 +158,38 @@ fn finished_files_may_be_archived() {
     calls.iter().for_each(|call| is_again(call, &gate));
     let gate = gate.end().start();
     calls.iter().for_each(|call| is_again(call, &gate));
+}
+
+/// Returns the number above which the newest rebuild of this journal goes on.
+fn goes_on_above(setup: &Setup) -> u64 {
+    let files = audit_files(&setup.path("sluice-audit")).unwrap();
+    let text: String = files.into_iter().map(|file| fs::read_to_string(file.path).unwrap()).collect();
+    let (_, number) = text.rsplit_once("\"above\":").expect("a rebuild");
+    number.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap()
+}
+
+/// The first rebuild is in one journal only. The other journal knows nothing of it, and begins a rebuild behind the same
+/// number: an auditor who has both must not find two entries with one number.
+#[test]
+fn two_rebuilds_behind_the_same_number_have_numbers_of_their_own() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let gate = setup(&upstream, &redis.url(), "left").start();
+    paid(&gate);
+    let stopped = gate.end();
+    let (folder, before) = (stopped.path("sluice-audit"), stopped.path("before"));
+    copy_folder(&folder, &before);
+    let rebuilt = |stopped: Setup| {
+        redis.ask(&["FLUSHALL"]);
+        let gate = stopped.start();
+        wait_until("money to be closed", || told(&swap().send(gate.production())) == FORGOTTEN);
+        let stopped = gate.end();
+        (goes_on_above(&stopped), stopped)
+    };
+    let (first, stopped) = rebuilt(stopped);
+    fs::remove_dir_all(&folder).unwrap();
+    fs::rename(&before, &folder).unwrap();
+    let (second, _stopped) = rebuilt(stopped);
+    assert!(first > 1_000_000 && second > 1_000_000 && first != second, "{first} and {second}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::support::gate::EVERYTHING;
 use crate::support::shape::{operation, valid};
 use crate::support::tls::{Authority, Certified};
 use crate::support::token::token;
-use crate::support::{Gate, Setup, Upstream, post};
+use crate::support::{Gate, Setup, Upstream, copy_folder, post};
 
 const IN_USE: &str = "the reloaded configuration is in use";
 const STAYED: &str = "the new configuration or policies have errors; those in use stay";
@@ -94,7 +94,7 @@ fn a_secret_of_an_issuer_is_replaced() {
 fn a_contract_is_replaced_and_what_needs_a_restart_is_named() {
     let upstream = Upstream::start();
     let setup = Setup::of(&upstream).set("catalog", "schemas", "schemas");
-    copy(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/schemas")), &setup.path("schemas"));
+    copy_folder(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/schemas")), &setup.path("schemas"));
     let gate = setup.start();
     let link = || post("/tos-link").json("{}").send(gate.production());
     assert_eq!(link().status, 404);
@@ -113,16 +113,4 @@ fn a_contract_is_replaced_and_what_needs_a_restart_is_named() {
     told(&gate, STAYED, 0);
     assert_eq!(link().status, 200);
     assert!(gate.probe("/readyz").text().contains("stays in force"));
-}
-
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
-        let to = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            copy(&entry.path(), &to)
-        } else {
-            std::fs::copy(entry.path(), to).map(drop).unwrap()
-        }
-    }
 }

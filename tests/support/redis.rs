@@ -2,13 +2,13 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use tempfile::TempDir;
 
 use super::clock::{PATIENCE, Watch};
+use super::files::copy_folder;
 use super::shared::Shared;
 use super::tls::Certified;
 
@@ -173,19 +173,6 @@ impl Redis {
 impl Drop for Redis {
     fn drop(&mut self) {
         self.go();
-    }
-}
-
-fn copy_folder(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let (here, there) = (entry.path(), to.join(entry.file_name()));
-        if here.is_dir() {
-            copy_folder(&here, &there)
-        } else {
-            std::fs::copy(here, there).unwrap();
-        }
     }
 }
 

@@ -13,7 +13,7 @@ use http::HeaderMap;
 use serde_json::{Map, Value};
 
 use super::bookings::Booking;
-use super::freeze::{self, Forgotten, Freeze};
+use super::freeze::{self, Forgotten, Freeze, Frozen};
 use super::past_attempts::{AttemptEnd, PastAttempt, with_told};
 use super::state::{Claim, ClaimState, DoubtCause, Owner, SentRequest, StoredAnswer};
 use super::stored_form::encode_claim;
@@ -27,11 +27,22 @@ use crate::ledger::{
     RecordKey, Sender, Step, StoreTime,
 };
 
+/// The most reasons in one record.
+const MAX_REASONS: usize = 16;
+
 impl Forgotten {
     /// Reads the record of [`Freeze::Restored`].
     pub fn read(record: &[u8]) -> Forgotten {
         let all_else = || Forgotten { by_person: true, ..Forgotten::default() };
         freeze::forgotten(record).unwrap_or_else(all_else)
+    }
+
+    /// Leaves money closed until a person opens it, and keeps the reason for later closings.
+    pub fn must_be_opened(&mut self, reason: &str) {
+        self.by_person = true;
+        if self.reasons.len() < MAX_REASONS && !self.reasons.iter().any(|known| known == reason) {
+            self.reasons.push(reason.to_owned());
+        }
     }
 
     fn written(&self, why: (&str, &str)) -> Bytes {
@@ -76,26 +87,29 @@ pub fn rebuilt(
     Commit { environment, node: node.clone(), steps, entry: entry.to_bytes() }
 }
 
-/// Records that this node has reported all it knows; the last node opens money.
+/// Records that this node has reported all it knows; the last node opens money. `former` says who closed it, and why.
 pub fn remembered(
     environment: Environment,
     version: Number,
     mut forgotten: Forgotten,
-    why: (&str, &str),
+    former: &Frozen,
     node: &NodeId,
 ) -> Commit {
     forgotten.nodes.remove(node);
     let what = Freeze::Restored;
     let key = what.key(environment);
     let opens = forgotten.nodes.is_empty() && !forgotten.by_person;
+    let by = "sluice serve";
     let steps = if opens {
         let remove = Step::IndexRemove { index: Index::Frozen, member: what.name() };
         vec![Step::Delete { key, version }, remove]
     } else {
-        vec![Step::Replace { key, version, value: forgotten.written(why), keep: Keep::Forever }]
+        let reason = former.reason.as_deref().unwrap_or("the store lost records that nodes still know");
+        let value = forgotten.written((former.by.as_deref().unwrap_or(by), reason));
+        vec![Step::Replace { key, version, value, keep: Keep::Forever }]
     };
     let happened = if opens { EntryKind::Unfrozen } else { EntryKind::Remembered };
-    let entry = Entry::of(happened).with("freeze", what.name()).with("by", why.0);
+    let entry = Entry::of(happened).with("freeze", what.name()).with("by", by);
     let entry = entry.with("reason", "the store has again what this node's audit log holds");
     Commit { environment, node: node.clone(), steps, entry: entry.to_bytes() }
 }
@@ -103,9 +117,9 @@ pub fn remembered(
 /// Records that a node came without the journal for which the store waits: a person must open money.
 pub fn never_remembered(environment: Environment, version: Number, mut forgotten: Forgotten, node: &NodeId) -> Commit {
     forgotten.nodes.remove(node);
-    forgotten.by_person = true;
     let (what, by) = (Freeze::Restored, "sluice serve");
     let why = format!("`{}` came with a new journal: what its former one holds is not known", node.as_str());
+    forgotten.must_be_opened(&why);
     let value = forgotten.written((by, &why));
     let steps = vec![Step::Replace { key: what.key(environment), version, value, keep: Keep::Forever }];
     let entry =
@@ -315,4 +329,27 @@ fn claim_of(entry: &Map<String, Value>, outstanding: &Outstanding, sender: Sende
         attempts: vec![past],
         state,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_reports_leaves_the_reason_of_the_closing_as_it_was() {
+        let [left, right] = ["left", "right"].map(|name| NodeId::parse(name).unwrap());
+        let mut waits = Forgotten { nodes: [(left.clone(), 3), (right, 4)].into(), ..Forgotten::default() };
+        for number in 0..2 * MAX_REASONS {
+            waits.must_be_opened("the journal begins in the middle");
+            waits.must_be_opened(&format!("reason {number}"));
+        }
+        assert_eq!((waits.reasons.len(), waits.by_person), (MAX_REASONS, true));
+        let former = Frozen { by: Some("people/ops-1".to_owned()), reason: Some("the disk was lost".to_owned()) };
+        let commit = remembered(Environment::Production, Number::new(9), waits.clone(), &former, &left);
+        let [Step::Replace { value, .. }] = commit.steps.as_slice() else { panic!("it replaces the record") };
+        assert_eq!(freeze::frozen(value), former);
+        let now = Forgotten::read(value);
+        assert!(!now.nodes.contains_key(&left) && now.nodes.len() == 1);
+        assert_eq!(now.reasons, waits.reasons);
+    }
 }

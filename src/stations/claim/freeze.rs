@@ -53,6 +53,9 @@ pub struct Forgotten {
     /// The last number of the journal from which the store was rebuilt. No money has moved since.
     #[serde(default)]
     pub known_up_to: Option<u64>,
+    /// Why a person must open money.
+    #[serde(default)]
+    pub reasons: Vec<String>,
 }
 
 /// Writes the record of a freeze.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{assert_again, named, pay, swap, told};
 use crate::support::shape::{fresh_id, swap_record};
 use crate::support::shared::Signal;
-use crate::support::{Act, Answer, Caller, Setup, Upstream, post};
+use crate::support::{Act, Answer, Caller, Setup, Upstream, copy_folder, post};
 
 const INVALID: &str = "400 INVALID_REQUEST not-executed";
 
@@ -102,23 +102,11 @@ fn a_payment_stays_made_when_the_contract_changes() {
 
 /// The contract, in which the requestIds of these tests are no longer good.
 pub(super) fn stricter(folder: &Path) {
-    copy(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/schemas")), folder);
+    copy_folder(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/schemas")), folder);
     let file = folder.join("swap.json");
     let mut schema: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     let request_id = schema.pointer_mut("/$defs/create/properties/requestId").unwrap();
     let begin = &fresh_id()[..4];
     *request_id = json!({ "allOf": [request_id.take(), { "not": { "pattern": format!("^{begin}") } }] });
     fs::write(&file, schema.to_string()).unwrap();
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
-        let target = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            fs::copy(entry.path(), target).unwrap();
-        }
-    }
 }

@@ -1,18 +1,9 @@
 //! A store that was set back knows neither what was sent since nor what was rejected; the journal knows both.
 
 use std::fs;
-use std::path::Path;
 
 use super::{RULES, all_agree, answered, gate, held, say, sent, state, swap};
-use crate::support::Upstream;
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
-    }
-}
+use crate::support::{Upstream, copy_folder};
 
 #[test]
 fn holds_stand_as_they_stood_after_the_store_was_set_back() {
@@ -23,7 +14,7 @@ fn holds_stand_as_they_stood_after_the_store_was_set_back() {
         assert_eq!(say(&gate, "approve", hold, "ops-1").status, 200);
     }
     let setup = gate.end();
-    copy(&setup.path("sluice-data"), &setup.path("before"));
+    copy_folder(&setup.path("sluice-data"), &setup.path("before"));
     let gate = setup.start();
     all_agree(&gate, &paid);
     assert_eq!(answered(&gate, &swap("m-1", "500")).status, 201);
@@ -32,7 +23,7 @@ fn holds_stand_as_they_stood_after_the_store_was_set_back() {
     assert_eq!(say(&gate, "approve", &waiting, "ops-1").status, 200);
     let setup = gate.end();
     fs::remove_dir_all(setup.path("sluice-data")).unwrap();
-    copy(&setup.path("before"), &setup.path("sluice-data"));
+    copy_folder(&setup.path("before"), &setup.path("sluice-data"));
 
     let gate = setup.start();
     assert_eq!(answered(&gate, &swap("m-1", "500")).status, 201, "it was paid, and is told so");
