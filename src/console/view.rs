@@ -81,7 +81,7 @@ impl<'l> HoldViewer<'l> {
     /// Returns whether the hold waits for this person's vote, and the vote would count.
     pub fn is_mine(&self, view: &HoldView<'_>) -> bool {
         let Hold { state, votes, fingerprint, .. } = view.hold;
-        let has_agreed = votes.iter().any(|vote| vote.person.subject == self.person.who.subject);
+        let has_agreed = votes.iter().any(|vote| vote.person.is_same_person(&self.person.who));
         if *state != HoldState::Pending || has_agreed || !self.may(view, VoteAction::Approve) {
             return false;
         }

@@ -59,7 +59,7 @@ pub async fn vote(
         let asked = asked_now(node, policies, &hold, intent.as_ref());
         let hearing = node.hearing(policies, &stand_ins, now);
         may_say((&hold, record.at), said.say, said.person, said.seen, &asked, &hearing).map_err(VoteError::Refused)?;
-        let has_agreed = hold.votes.iter().any(|vote| vote.person.subject == said.person.subject);
+        let has_agreed = hold.votes.iter().any(|vote| vote.person.is_same_person(said.person));
         let text = said.text.map(str::to_owned);
         let is_done = match said.say {
             VoteAction::Approve => {
@@ -105,7 +105,7 @@ async fn approve(
     hearing: &VoteContext<'_>,
 ) -> Result<Option<bool>, StoreFault> {
     let mut with = here.value.clone();
-    with.votes.retain(|before| before.person.subject != vote.person.subject);
+    with.votes.retain(|before| !before.person.is_same_person(&vote.person));
     let has_agreed = with.votes.len() < here.value.votes.len();
     with.votes.push(vote.clone());
     let progress = progress(here.value.fingerprint, &asked, policies, &with.consent(hearing));

@@ -117,9 +117,11 @@ impl Node {
             }
             let (first, _) = self.store.read(&said_gone_key(environment, sender)).await?;
             let first = first.map(|record| (record.version, word(&record)));
-            let subject = |who: &String| who.split_once('/').map(|(_, subject)| subject.to_owned());
+            let is_same = |who: &String| {
+                who.split_once('/').is_some_and(|(_, subject)| claim::is_same_subject(subject, &person.subject))
+            };
             if let Some((_, word)) = &first
-                && word.said_by.iter().any(|who| subject(who).as_deref() == Some(person.subject.as_str()))
+                && word.said_by.iter().any(is_same)
             {
                 return Err(NotGone::SaidAlready);
             }

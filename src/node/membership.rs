@@ -358,17 +358,18 @@ impl Membership {
     ) -> Result<(), StoreFault> {
         let Some(used) = waits.known_up_to else { return Ok(()) };
         let knows = self.knows_up_to(node, environment)?;
-        if knows.as_u64() <= used {
+        let begins_earlier = self.replica.begin(environment)?.as_u64() < waits.begins_behind;
+        if knows.as_u64() < used || (knows.as_u64() == used && !begins_earlier) {
             return Ok(());
         }
         tracing::warn!(
             %environment,
             up_to = knows.as_u64(),
             from = used,
-            "this journal reaches further than the one from which the store was rebuilt: the store is rebuilt again"
+            "this journal knows more than the one from which the store was rebuilt: the store is rebuilt again"
         );
         self.store.lose(environment).await?;
-        Err(StoreFault::Away("the store is rebuilt again, from a journal that reaches further".to_owned()))
+        Err(StoreFault::Away("the store is rebuilt again, from a journal that knows more".to_owned()))
     }
 
     /// Tells what this node knows, once all of it is in its files.

@@ -77,13 +77,13 @@ impl<'h> NodesAtLoss<'h> {
         joins.then_some((*base, *furthest))
     }
 
-    /// The node whose journal reaches furthest; of several, the one whose journal begins first.
+    /// The node whose journal knows most of what was done with money; of several, the one whose journal begins first.
     fn leader(&self) -> Option<&'h Member> {
         let rank = |member: &Member| {
             let facts = NodeFacts::read(&member.told);
             let knows = facts.as_ref().map_or(member.kept, |facts| facts.knows_up_to);
             let begins = facts.map_or(u64::MAX, |facts| facts.journal_begins.as_u64());
-            (knows, member.kept, Reverse(begins), Reverse(member.node.clone()))
+            (knows, Reverse(begins), member.kept, Reverse(member.node.clone()))
         };
         self.came.iter().max_by_key(|member| rank(member)).copied()
     }
@@ -199,10 +199,6 @@ impl Membership {
         right: &RebuildRight,
     ) -> Result<(Forgotten, Reasons), StoreFault> {
         let mut reasons = Reasons::new();
-        let begin = self.replica.begin(environment)?;
-        if begin.as_u64() > 0 {
-            reasons.push(format!("the journal begins behind number {begin}: what was before is not known"));
-        }
         let ran = gathered.ran_at_loss();
         if !ran && self.all_nodes.is_empty() {
             let why = "no gate that ran when the store lost its memory was there, and `store.all_nodes` does not list all gates";
@@ -222,6 +218,11 @@ impl Membership {
         }
         let mut orphans = Forgotten::default();
         reasons.iter().for_each(|reason| orphans.must_be_opened(reason));
+        let begin = self.replica.begin(environment)?;
+        orphans.begins_behind = begin.as_u64();
+        if orphans.begins_behind > 0 {
+            reasons.push(format!("the journal begins behind number {begin}: what was before is not known"));
+        }
         for closed in gathered.facts().filter_map(|facts| facts.closed_by).filter(|closed| closed.by_person) {
             let before = "money was closed before, and no person has opened it";
             orphans.by_person = true;

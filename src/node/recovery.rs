@@ -123,7 +123,7 @@ async fn told_all(node: &Node, environment: Environment) -> Result<(), StoreFaul
         if !forgotten.nodes.contains_key(&node.id) {
             return Ok(());
         }
-        if forgotten.nodes.len() == 1 && !forgotten.by_person {
+        if forgotten.nodes.len() == 1 && forgotten.opens_by_itself() {
             // This opens money again: every node has reported what it sent.
             node.forget_holds(environment).await?;
         }

@@ -97,7 +97,7 @@ pub fn took_force(succession: Succession<'_>, people: &[Owner], node: &NodeId) -
 
 /// One subject is one person, whatever the issuer.
 fn is_among(people: &[Owner], person: &Owner) -> bool {
-    people.iter().any(|one| one.subject == person.subject)
+    people.iter().any(|one| one.is_same_person(person))
 }
 
 fn person_json(person: &Owner) -> Value {

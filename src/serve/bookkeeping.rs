@@ -24,7 +24,7 @@ use crate::adapters::store::embedded::{Embedded, OpenError, Options};
 use crate::adapters::store::measured::Measured;
 use crate::adapters::store::redis::RedisStore;
 use crate::adapters::store::replica::Replica;
-use crate::adapters::store::sealed::{Sealed, SealingKey, Seals};
+use crate::adapters::store::sealed::{JournalledRecords, Sealed, SealingKey, Seals};
 use crate::adapters::store::snapshot::SnapshotSource;
 use crate::adapters::supervisor::Supervisor;
 use crate::adapters::unsettled_outcomes::Unsettled;
@@ -130,7 +130,8 @@ pub(super) fn open(
     };
     let maker = SnapshotMaker { source, folder: config.audit.folder.clone(), seals: seals.clone() };
     workers.spawn_required("snapshots", keep_snapshots(audit.clone(), maker));
-    let sealed = |store| Arc::new(Sealed::new(store, seals.clone()));
+    let known = shared.as_ref().map(|(_, replica)| -> Arc<dyn JournalledRecords> { replica.clone() });
+    let sealed = |store| Arc::new(Sealed::new(store, seals.clone()).compared_with(known.clone()));
     let operand_key = operand_key(config.audit.operand_key.as_ref(), &config.audit.folder);
     let operand_key = operand_key.map_err(OpenNodeError::OperandKey)?;
     let membership = shared.map(|(store, replica)| {

@@ -76,6 +76,32 @@ fn a_gate_whose_folder_was_lost_cannot_open_a_rebuilt_store() {
     is_again(&after, &gate);
 }
 
+/// The gate that comes first lacks what was before it lost its folder; the one that it waits for knows all of it.
+#[test]
+fn a_whole_journal_that_comes_later_opens_money() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let [left, right] = ["left", "right"].map(|node| listed(&upstream, &redis, node).start());
+    let mut calls = vec![paid(&left), paid(&right)];
+    is_again(&calls[0], &right);
+    let stopped = left.end();
+    fs::rename(stopped.path("sluice-audit"), stopped.path("lost")).unwrap();
+    redis.ask(&["DEL", "sluice:{production}:o", "sluice:{production}:q"]);
+    let left = stopped.start();
+    calls.push(paid(&left));
+    is_again(&calls[2], &right);
+    wait_until("it to be told", || says(&left, "this journal begins in the middle"));
+    let (left, right) = (left.end(), right.end());
+    redis.ask(&["FLUSHALL"]);
+    let left = left.start();
+    wait_until("money to be closed", || told(&swap().send(left.production())) == FORGOTTEN);
+    assert!(says(&left, "the journal begins behind number"));
+    let right = right.start();
+    for gate in [&left, &right] {
+        opens(gate);
+        calls.iter().for_each(|call| is_again(call, gate));
+    }
+}
+
 /// Only the gate that pays has it in its journal, and that folder is lost together with the store.
 fn lose_what_one_gate_knew() -> (Upstream, Redis, Gate, Setup, Call) {
     let (upstream, redis) = (Upstream::start(), Redis::start_kept());

@@ -14,7 +14,7 @@ use super::gathered::{GatheredChanges, OpenTable, StoreMap as _};
 use super::layout::{self, Item};
 use super::queries::{Pair, StoreView as _};
 use super::repeated::{self, ReadEntry, RepeatedCommit};
-use super::sealed::Seals;
+use super::sealed::{JournalledRecords, Seals};
 use super::snapshot::{ProvenSnapshot, SnapshotSource, StoreContent};
 use super::{plan, queries};
 use crate::adapters::audit::{Follower, SnapshotFile};
@@ -279,4 +279,10 @@ impl Replica {
 
 fn failed(error: impl std::fmt::Display) -> StoreFault {
     StoreFault::Away(error.to_string())
+}
+
+impl JournalledRecords for Replica {
+    fn latest_record(&self, key: &RecordKey) -> Result<Option<Record>, StoreFault> {
+        self.record(key)
+    }
 }

@@ -2,10 +2,13 @@
 //!
 //! Each value is sealed with AES-256-GCM under a key of its own record, derived (HKDF-SHA256) from the configured key,
 //! and bound to its record: moved to another record it cannot be opened. As each record has its own key, and few
-//! versions, random nonces never come near the number at which they might repeat. An older value of the same record in
-//! place of a newer one is not detected here; the versions of records detect it.
+//! versions, random nonces never come near the number at which they might repeat.
 //!
-//! Values from before a key was configured stay readable; they are sealed when they are next written.
+//! A gate on a Redis compares each value that it reads with the one that its journal has for the same version. So neither
+//! an older value of the same record nor one that somebody wrote there is believed, with a key or without.
+//!
+//! Values from before a key was configured stay readable; they are sealed when they are next written. No journal has
+//! sessions, so with a key a session in plain text counts as none.
 //!
 //! The entry of each commit gets the commit's steps, with their sealed values, so that a journal can make every commit
 //! again. They are sealed as a whole, bound to the rest of the entry: nobody without the key can read or make them.
@@ -97,6 +100,14 @@ pub struct JournalledSteps {
 pub struct Sealed {
     inner: Arc<dyn Store>,
     seals: Seals,
+    /// The store as this gate's journal has it, where the store is on a Redis.
+    journalled: Option<Arc<dyn JournalledRecords>>,
+}
+
+/// The records that a journal has, their contents still sealed.
+pub trait JournalledRecords: fmt::Debug + Send + Sync {
+    /// Returns the latest version of a record.
+    fn latest_record(&self, key: &RecordKey) -> Result<Option<Record>, StoreFault>;
 }
 
 impl Seals {
@@ -208,6 +219,13 @@ impl Seals {
         Ok(sealed.starts_with(MAGIC) && self.open_at(&of_snapshot(name), sealed.into())? == digest.as_bytes())
     }
 
+    /// Whether a session was written by somebody who has no key. It may also be from before the key.
+    fn is_forged_session(&self, key: &RecordKey, record: &Record) -> bool {
+        let is_plain = |value: &Bytes| !value.starts_with(MAGIC);
+        let is_sealing = self.is_sealing() && !key.kind.is_journalled();
+        is_sealing && matches!(&record.content, Content::Whole(value) if is_plain(value))
+    }
+
     /// Whether values are sealed.
     pub(super) fn is_sealing(&self) -> bool {
         !self.keys.is_empty()
@@ -251,10 +269,30 @@ fn is_journalled(step: &Step) -> bool {
 
 impl Sealed {
     pub fn new(inner: Arc<dyn Store>, seals: Seals) -> Sealed {
-        Sealed { inner, seals }
+        Sealed { inner, seals, journalled: None }
+    }
+
+    /// Compares what the store has with what this gate's journal has.
+    pub fn compared_with(self, journalled: Option<Arc<dyn JournalledRecords>>) -> Sealed {
+        Sealed { journalled, ..self }
+    }
+
+    /// Fails where the store has another value of a version than the journal. The journal may have later versions.
+    fn is_as_journalled(&self, key: &RecordKey, found: &Record) -> Result<(), StoreFault> {
+        let Some(journalled) = self.journalled.as_ref().filter(|_| key.kind.is_journalled()) else { return Ok(()) };
+        let known = journalled.latest_record(key)?.filter(|known| known.version == found.version);
+        let Some(known) = known else { return Ok(()) };
+        match (&found.content, &known.content) {
+            (Content::Whole(found), Content::Whole(known)) if found != known => Err(StoreFault::Broken(format!(
+                "{} differs from what this gate's journal has: somebody changed it in the store",
+                SealedPlace::of(key)
+            ))),
+            _ => Ok(()),
+        }
     }
 
     fn open_record(&self, key: &RecordKey, record: Record) -> Result<Record, StoreFault> {
+        self.is_as_journalled(key, &record)?;
         let content = match record.content {
             Content::Whole(value) => Content::Whole(self.seals.open(key, value)?),
             Content::Spent => Content::Spent,
@@ -292,6 +330,7 @@ impl Store for Sealed {
     async fn query(&self, query: Query) -> Result<QueryAnswer, StoreFault> {
         let Query::Record(key) = query else { return self.inner.query(query).await };
         let (record, now) = self.inner.read(&key).await?;
+        let record = record.filter(|record| !self.seals.is_forged_session(&key, record));
         let record = record.map(|record| self.open_record(&key, record)).transpose()?;
         Ok(QueryAnswer::Record(record, now))
     }

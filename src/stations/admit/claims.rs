@@ -43,6 +43,25 @@ impl FieldPath {
     }
 }
 
+/// A step of a path leads into a value that has no fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NoFields;
+
+impl FieldPath {
+    /// Returns the value, or `None` where a field is absent. A text or a list in the place of an object is not absent.
+    pub(super) fn typed<'c>(&self, claims: &'c Map<String, Value>) -> Result<Option<&'c Value>, NoFields> {
+        let Some((last, before)) = self.0.split_last() else { return Ok(None) };
+        let mut fields = claims;
+        for step in before {
+            fields = match fields.get(step) {
+                None => return Ok(None),
+                Some(value) => value.as_object().ok_or(NoFields)?,
+            };
+        }
+        Ok(fields.get(last))
+    }
+}
+
 impl std::fmt::Display for FieldPath {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for (at, step) in self.0.iter().enumerate() {

@@ -363,11 +363,12 @@ impl IssuerRules {
             return Err(TokenFault::Fields);
         }
         let subject = claims::name(claims.get("sub")).ok_or(TokenFault::Fields)?;
-        let requester = match self.requester.of(claims) {
+        let requester = match self.requester.typed(claims).map_err(|_| TokenFault::Fields)? {
             None => None,
             found => Some(claims::name(found).ok_or(TokenFault::Fields)?),
         };
-        let roles = match self.roles.as_ref().and_then(|path| path.of(claims)) {
+        let roles = self.roles.as_ref().map(|path| path.typed(claims)).transpose();
+        let roles = match roles.map_err(|_| TokenFault::Fields)?.flatten() {
             None => BTreeSet::new(),
             Some(value) => claims::roles(value).ok_or(TokenFault::Fields)?,
         };

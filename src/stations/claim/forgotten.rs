@@ -37,6 +37,11 @@ impl Forgotten {
         freeze::forgotten(record).unwrap_or_else(all_else)
     }
 
+    /// Whether the last awaited node opens money.
+    pub fn opens_by_itself(&self) -> bool {
+        !self.by_person && self.begins_behind == 0
+    }
+
     /// Leaves money closed until a person opens it, and keeps the reason for later closings.
     pub fn must_be_opened(&mut self, reason: &str) {
         self.by_person = true;
@@ -98,7 +103,7 @@ pub fn remembered(
     forgotten.nodes.remove(node);
     let what = Freeze::Restored;
     let key = what.key(environment);
-    let opens = forgotten.nodes.is_empty() && !forgotten.by_person;
+    let opens = forgotten.nodes.is_empty() && forgotten.opens_by_itself();
     let by = "sluice serve";
     let steps = if opens {
         let remove = Step::IndexRemove { index: Index::Frozen, member: what.name() };

@@ -53,6 +53,10 @@ pub struct Forgotten {
     /// The last number of the journal from which the store was rebuilt. No money has moved since.
     #[serde(default)]
     pub known_up_to: Option<u64>,
+    /// The number behind which that journal begins; what was before is not known. An awaited node may come with a journal
+    /// that begins earlier.
+    #[serde(default)]
+    pub begins_behind: u64,
     /// Why a person must open money.
     #[serde(default)]
     pub reasons: Vec<String>,

@@ -51,7 +51,7 @@ pub use reconcile::{LookupResult, RecordMismatch, RecordPage, is_record_of, judg
 pub use resolutions::{HeardGate, JointWord, ResolveRefusal, SenderNews, say_executed, say_jointly};
 pub use state::{
     Claim, ClaimEvent, ClaimState, Decline, Declined, DoubtCause, ImpossibleClaimEvent, KeyNaming, NextState, Owner,
-    SentRequest, StoredAnswer, after,
+    SentRequest, StoredAnswer, after, compared_subject, is_same_subject,
 };
 pub use status::{ClaimStatus, Earlier, status_for};
 pub use stored_form::{StoredEvent, UnreadableClaim, decode_claim, encode_claim};

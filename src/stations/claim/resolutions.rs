@@ -6,7 +6,7 @@
 
 use super::outcomes::{Settled, Superseded, settle};
 use super::past_attempts::PastAttempt;
-use super::state::{Claim, ClaimEvent, ClaimState, NextState, Owner, StoredAnswer, entry};
+use super::state::{Claim, ClaimEvent, ClaimState, NextState, Owner, StoredAnswer, entry, is_same_subject};
 use super::stored_form::encode_claim;
 use super::terms::Terms;
 use crate::audit::EntryKind;
@@ -150,7 +150,7 @@ pub fn say_executed(
 
 /// People are compared by subject, across issuers.
 fn is_same_person(first: &str, person: &Owner) -> bool {
-    first.split_once('/').is_some_and(|(_, subject)| subject == person.subject)
+    first.split_once('/').is_some_and(|(_, subject)| is_same_subject(subject, &person.subject))
 }
 
 #[cfg(test)]
@@ -324,5 +324,12 @@ mod tests {
     fn subjects_with_slashes_are_still_themselves() {
         assert_eq!(said(Some("people/a/b"), &person("people", "a/b")), Err(ResolveRefusal::SaidAlready));
         assert_eq!(said(Some("people/a/b"), &person("people", "b")), Ok(Some(NextState::Absent)));
+    }
+
+    #[test]
+    fn a_person_in_other_letters_is_no_second_person() {
+        for same in ["OPS-1", "Ops-1", " ops-1 "] {
+            assert_eq!(said(Some("people/ops-1"), &person("other", same)), Err(ResolveRefusal::SaidAlready), "{same}");
+        }
     }
 }

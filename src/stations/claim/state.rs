@@ -31,10 +31,25 @@ impl Owner {
         Owner { issuer: caller.issuer().to_owned(), subject: caller.subject().to_owned() }
     }
 
+    /// Whether two names are of one person. Subjects are compared across issuers.
+    pub fn is_same_person(&self, other: &Owner) -> bool {
+        is_same_subject(&self.subject, &other.subject)
+    }
+
     /// Another subject of the same issuer.
     pub fn beside(&self, subject: &str) -> Owner {
         Owner { issuer: self.issuer.clone(), subject: subject.to_owned() }
     }
+}
+
+/// Whether two subjects may be one person. Where two people must be two, a difference in letter case proves nothing.
+pub fn is_same_subject(one: &str, other: &str) -> bool {
+    compared_subject(one) == compared_subject(other)
+}
+
+/// The form in which subjects are compared.
+pub fn compared_subject(subject: &str) -> String {
+    subject.trim().to_lowercase()
 }
 
 /// The form in the audit log and for operators. The name of an issuer contains no slash.
@@ -141,7 +156,8 @@ impl Claim {
     /// Returns whether this person asked for it, as owner or behind the owner's token; subjects are compared across
     /// issuers.
     pub fn is_asked_by(&self, person: &Owner) -> bool {
-        self.owner.subject == person.subject || self.requester.as_deref() == Some(person.subject.as_str())
+        let asked = [Some(self.owner.subject.as_str()), self.requester.as_deref()];
+        asked.into_iter().flatten().any(|one| is_same_subject(one, &person.subject))
     }
 }
 

@@ -99,7 +99,7 @@ pub fn vote(
     let mut hold = Hold { asked, ..here.next() };
     let entry = entry(EntryKind::Voted, here).by(&vote.person.issuer, &vote.person.subject).with("complete", complete);
     let entry = entry.with("comment", vote.comment.clone()).with("for", voice.into_iter().collect::<Vec<_>>());
-    hold.votes.retain(|before| before.person.subject != vote.person.subject);
+    hold.votes.retain(|before| !before.person.is_same_person(&vote.person));
     hold.votes.push(vote);
     let mut steps = vec![Step::Before(here.deadline())];
     if complete && let Ok(state) = after(&hold.state, HoldEvent::Completed, None) {
@@ -113,7 +113,7 @@ pub fn vote(
 /// Withdraws a vote; `None` where there was none, or the quorum is complete.
 pub fn withdraw(here: Versioned<'_, Hold>, person: &Owner, node: &NodeId) -> Option<Commit> {
     let mut hold = here.next();
-    hold.votes.retain(|vote| vote.person.subject != person.subject);
+    hold.votes.retain(|vote| !vote.person.is_same_person(person));
     if hold.votes.len() == here.value.votes.len() || hold.state != HoldState::Pending {
         return None;
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::stations::claim::Owner;
+use crate::stations::claim::{Owner, compared_subject};
 
 /// The configured owners of services, who must not vote on their services' requests, and names that differ between
 /// issuers.
@@ -20,19 +20,32 @@ impl Owners {
             if [issuer, subject, person].iter().any(|part| part.is_empty()) {
                 return None;
             }
-            owners.0.entry((issuer.to_owned(), subject.to_owned())).or_default().insert(person.to_owned());
+            let caller = (issuer.to_owned(), compared_subject(subject));
+            owners.0.entry(caller).or_default().insert(compared_subject(person));
         }
         Some(owners)
     }
 
     /// Returns whether this person owns the requests of a caller.
     pub fn owns(&self, issuer: &str, subject: &str, person: &str) -> bool {
-        let of = self.0.get(&(issuer.to_owned(), subject.to_owned()));
-        of.is_some_and(|people| people.contains(person))
+        let of = self.0.get(&(issuer.to_owned(), compared_subject(subject)));
+        of.is_some_and(|people| people.contains(&compared_subject(person)))
     }
 }
 
 /// The name of a person in groups.
 pub fn member_of(person: &Owner) -> String {
     format!("{}:{}", person.issuer, person.subject)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_in_other_letters_is_the_owner() {
+        let owners = Owners::parse(&["main:Payroll=ops-1".to_owned()]).unwrap();
+        assert!(owners.owns("main", "payroll", "OPS-1") && owners.owns("main", "Payroll", "ops-1"));
+        assert!(!owners.owns("Main", "payroll", "ops-1") && !owners.owns("main", "payroll", "ops-2"));
+    }
 }

@@ -124,7 +124,7 @@ impl StandIns {
         environment: Environment,
         node: &NodeId,
     ) -> Result<Commit, StandInError> {
-        if named.member.subject == named.person.subject {
+        if named.member.is_same_person(&named.person) {
             return Err(StandInError::Oneself);
         }
         if named.until <= now || named.until <= named.from {

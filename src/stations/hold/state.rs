@@ -14,7 +14,7 @@ use crate::base::ids::{HoldId, OperationId, RequestId, TraceId};
 use crate::base::json;
 use crate::ledger::StoreTime;
 use crate::stations::admit::KnownCaller;
-use crate::stations::claim::{Decline, Declined, Owner, SentRequest};
+use crate::stations::claim::{Decline, Declined, Owner, SentRequest, is_same_subject};
 
 /// The record of a held call: everything that judging and sending it needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -158,6 +158,6 @@ impl Hold {
     /// compared across issuers.
     pub fn is_asked_by(&self, person: &str, owners: &Owners) -> bool {
         let asked = [Some(self.by.subject.as_str()), self.by.requester.as_deref()];
-        asked.into_iter().flatten().any(|one| one == person || owners.owns(&self.by.issuer, one, person))
+        asked.into_iter().flatten().any(|one| is_same_subject(one, person) || owners.owns(&self.by.issuer, one, person))
     }
 }

@@ -9,7 +9,7 @@ use super::state::{Hold, Vote};
 use crate::base::digest::Fingerprint;
 use crate::ledger::StoreTime;
 use crate::policy::{Rules, Voices, each_alone};
-use crate::stations::claim::Owner;
+use crate::stations::claim::{Owner, compared_subject};
 use crate::stations::decide::Consent;
 
 /// An action on a hold.
@@ -142,7 +142,7 @@ impl Hold {
         let (mut subjects, mut people) = (BTreeSet::new(), Voices::new());
         for Vote { person, .. } in &self.votes {
             let voice = hearing.voice(self, person);
-            if !voice.is_empty() && subjects.insert(person.subject.as_str()) {
+            if !voice.is_empty() && subjects.insert(compared_subject(&person.subject)) {
                 people.insert(member_of(person), voice);
             }
         }

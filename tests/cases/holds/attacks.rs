@@ -4,6 +4,7 @@ use std::sync::{Arc, Barrier};
 use std::thread;
 
 use super::{RULES, answered, approver, ask, ask_at, body, gate, held, on_redis, person, say, sent, state, swap, text};
+use crate::support::clock::wait_until;
 use crate::support::gate::sluice;
 use crate::support::{Redis, Setup, Upstream};
 
@@ -197,12 +198,43 @@ fn records_that_were_swapped_or_altered_in_the_store_are_not_sent() {
         let answer = answered(&gate, &swap("a-3", "500"));
         match is_sealed {
             true => assert_eq!((answer.status, sent(&upstream)), (201, 1), "what was left alone is sent"),
-            false => assert_eq!((answer.code().as_str(), sent(&upstream)), ("APPROVAL_BLOCKED", 0)),
+            false => assert_eq!((answer.status, sent(&upstream)), (503, 0)),
         }
         let told = ["content", "read"]
             .map(|call| gate.metric(&format!("sluice_store_failures_total{{call=\"{call}\",kind=\"broken\"}}")));
         assert!(told.iter().any(|count| *count > 0), "{}", gate.probe("/metrics").text());
         assert!(upstream.seen().iter().all(|seen| seen.text() == body("a-3", "500")));
+    }
+}
+
+/// Each content was sealed by a gate for this very record, and stands there under the version of the newest one.
+#[test]
+fn a_vote_that_was_withdrawn_is_not_put_back_in_the_store() {
+    for seal_key in [None, Some("5e".repeat(32))] {
+        let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+        let setup = on_redis(gate(&upstream, RULES), &redis, "left");
+        let gate = match &seal_key {
+            Some(key) => setup.set("store", "seal_key", key).start(),
+            None => setup.start(),
+        };
+        let hold = held(&gate, "b-1");
+        let copy = |from: &str, to: &str| {
+            let script = "redis.call('HSET', KEYS[2], 'c', redis.call('HGET', KEYS[1], 'c')) return 'OK'";
+            redis.ask(&["EVAL", script, "2", from, to]);
+        };
+        assert_eq!(say(&gate, "approve", &hold, "ops-1").status, 200);
+        copy(&stored(&hold), "elsewhere");
+        assert_eq!(say(&gate, "withdraw", &hold, "ops-1").status, 200);
+        copy("elsewhere", &stored(&hold));
+        let path = format!("holds/{}", text(&hold, "id"));
+        let shown = || ask(&gate, "GET", &path, &approver("ops-1"), None).status;
+        wait_until("the journal to have the withdrawal", || shown() == 503);
+        for who in ["ops-2", "finance-1"] {
+            assert_eq!(say(&gate, "approve", &hold, who).status, 503, "{who}");
+        }
+        assert_eq!(sent(&upstream), 0);
+        let told = gate.log.all().iter().any(|line| line.to_string().contains("somebody changed it in the store"));
+        assert!(told, "{}", gate.stderr());
     }
 }
 

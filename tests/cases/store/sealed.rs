@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sluice::adapters::store::memory::MemoryStore;
 use sluice::adapters::store::sealed::{Sealed, SealingKey, SealingKeyError, Seals};
 use sluice::base::secret::Secret;
-use sluice::ledger::{CommitError, Content, Keep, Step, StoreFault};
+use sluice::ledger::{CommitError, Content, Keep, Kind, RecordKey, Step, StoreFault};
 use sluice::ports::Store;
 
 use super::asked::*;
@@ -61,6 +61,20 @@ async fn keys_change_without_a_stop() {
     // What stands in the way of a commit is opened as well, or it is an error.
     let refused = plain.commit(commit(vec![create("new", "x")])).await.unwrap_err();
     assert!(matches!(refused, CommitError::Fault(StoreFault::Broken(_))), "{refused:?}");
+}
+
+/// No journal has sessions, so nothing else tells a session that somebody wrote into the store.
+#[tokio::test]
+async fn with_a_key_a_session_in_plain_text_is_none() {
+    let inner = inner();
+    let sealed = Sealed::new(inner.clone(), Seals::new(vec![key("k1", 1)]));
+    let session = |name: &str| RecordKey { kind: Kind::Session, ..claim(name) };
+    let create = |name: &str| Step::Create { key: session(name), value: "ops-1".into(), keep: Keep::Forever };
+    does(&*inner, vec![create("planted")]).await;
+    does(&sealed, vec![create("own")]).await;
+    assert_eq!(sealed.read(&session("planted")).await.unwrap().0, None);
+    let own = sealed.read(&session("own")).await.unwrap().0.unwrap();
+    assert_eq!(own.content, Content::Whole("ops-1".into()));
 }
 
 #[tokio::test]

@@ -356,6 +356,10 @@ fn attacks_are_not_believed() {
         ("required field empty", claim(|c| c["client_id"] = json!("")), F::Fields),
         ("requester no text", claim(|c| c["act"] = json!({"sub": ["ada"]})), F::Fields),
         ("requester empty", claim(|c| c["act"] = json!({"sub": ""})), F::Fields),
+        ("requester in a text", claim(|c| c["act"] = json!("ops-2")), F::Fields),
+        ("requester in a list", claim(|c| c["act"] = json!([{"sub": "ops-2"}])), F::Fields),
+        ("requester in null", claim(|c| c["act"] = json!(null)), F::Fields),
+        ("roles in a text", claim(|c| c["realm"] = json!("admin")), F::Fields),
         ("roles an object", claim(|c| c["realm"]["roles"] = json!({"admin": true})), F::Fields),
         ("roles mixed", claim(|c| c["realm"]["roles"] = json!(["a", 1])), F::Fields),
     ];
