@@ -15,6 +15,7 @@ use tokio::runtime::Runtime;
 use super::{ExitReason, Sources, print, read_config};
 use crate::base::json::{self as strict, Limits};
 use crate::base::secret::Secret;
+use crate::base::visible::visible_json;
 
 const DEADLINE: Duration = Duration::from_secs(30);
 /// The longest time to read one stream; the console ends a stream earlier than this.
@@ -110,7 +111,7 @@ impl ConsoleOptions {
         let (status, body) = self.send(ask)?;
         let is_done = (200..300).contains(&status);
         if self.output == ConsoleOutput::Json {
-            print(&format!("{body:#}\n"))?;
+            print(&visible_json(&format!("{body:#}\n")))?;
         } else if is_done {
             print(&words(&body))?;
         } else {
