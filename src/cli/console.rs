@@ -15,7 +15,7 @@ use tokio::runtime::Runtime;
 use super::{ExitReason, Sources, print, read_config};
 use crate::base::json::{self as strict, Limits};
 use crate::base::secret::Secret;
-use crate::base::visible::visible_json;
+use crate::base::visible::{visible_json, visible_lines};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 /// The longest time to read one stream; the console ends a stream earlier than this.
@@ -277,7 +277,7 @@ pub(super) fn refusal(status: u16, body: &Value) -> String {
         format!("\n  {}: {}", part("pointer"), part("expected"))
     };
     let violations: String = violations.into_iter().flatten().map(violation).collect();
-    format!("the console refused ({status} {code}): {message}{violations}{remedy}")
+    visible_lines(&format!("the console refused ({status} {code}): {message}{violations}{remedy}")).into_owned()
 }
 
 /// Returns the scope of a freeze in the console's JSON.

@@ -164,7 +164,7 @@ pub fn exit_code(ended: anyhow::Result<ExitReason>) -> ExitCode {
     match ended {
         Ok(ending) => ExitCode::from(ending.code()),
         Err(error) => {
-            eprintln!("sluice: {error:#}");
+            eprintln!("sluice: {}", visible_lines(&format!("{error:#}")));
             ExitCode::from(FAILED)
         }
     }
