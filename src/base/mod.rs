@@ -15,4 +15,5 @@ pub mod secret;
 pub mod secret_search;
 pub mod spanned;
 pub mod traceparent;
+pub mod visible;
 pub mod word_enum;

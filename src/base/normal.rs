@@ -50,15 +50,22 @@ impl AddressKind {
     }
 }
 
-/// Normalises an address of this kind, or of the kind it looks like; other text stays as it is.
+/// The known address formats in words.
+pub const KNOWN_ADDRESSES: &str = "an EVM, Solana or Tron address, with a valid checksum";
+
+/// Returns the normal form of an address of this kind or, without a kind, of any known kind; `None` for other text.
 ///
 /// No text is an address of two kinds: their lengths in bytes differ.
+pub fn known_wallet(kind: Option<AddressKind>, text: &str) -> Option<String> {
+    match kind {
+        Some(kind) => kind.normal(text),
+        None => evm(text).or_else(|| tron(text)).or_else(|| solana(text)),
+    }
+}
+
+/// Normalises an address of this kind, or of the kind it looks like; other text stays as it is.
 pub fn wallet(kind: Option<AddressKind>, text: String) -> String {
-    let normal = match kind {
-        Some(kind) => kind.normal(&text),
-        None => evm(&text).or_else(|| tron(&text)).or_else(|| solana(&text)),
-    };
-    normal.unwrap_or(text)
+    known_wallet(kind, &text).unwrap_or(text)
 }
 
 /// Normalises a UUID to lower case; other text stays as it is.
@@ -133,6 +140,25 @@ mod tests {
         assert_eq!(solana("So1111111111111111111111111111111111111111"), None);
         assert!(tron("TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t").is_some());
         assert_eq!(tron("TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6T"), None);
+    }
+
+    #[test]
+    fn text_in_no_known_form_has_no_normal_form() {
+        for bad in [
+            "0X5aaeb6053f3e94c9b9a09f33669435e7ef1beaed",
+            "5aaeb6053f3e94c9b9a09f33669435e7ef1beaed",
+            "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed\n",
+            "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed\u{200B}",
+            "\u{FEFF}0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed",
+            "0x0000000000000000000000005aaeb6053f3e94c9b9a09f33669435e7ef1beaed",
+            "0x５aaeb6053f3e94c9b9a09f33669435e7ef1beaed",
+            "eip155:137:0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed",
+            "vitalik.eth",
+            "1So11111111111111111111111111111111111111112",
+            "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t ",
+        ] {
+            assert_eq!(known_wallet(None, bad), None, "{bad}");
+        }
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub use completeness::{completeness, examples};
 pub use contract::{BodyPlace, Contract, Violation};
 pub use files::SchemaFiles;
 pub use find::{NotFound, Route};
-pub use movement::{Movement, Party, chain_kind};
+pub use movement::{Movement, Party};
 pub use operation::{
     AnswerContract, AnsweredRecord, ClaimSource, Class, ErrorShape, Fees, Money, Operation, Parameter, Reconcile, Side,
     Statuses,

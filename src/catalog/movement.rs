@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::contract::Violation;
 use super::operation::{Fees, Operation, Side};
 use crate::base::normal::{self, AddressKind};
 use crate::base::pointer::Pointer;
@@ -12,6 +13,8 @@ pub struct Movement {
     pub source: Party,
     pub destination: Party,
     pub fee_wallets: Vec<String>,
+    /// The chain of the wallets that take fees.
+    pub fee_chain: Option<String>,
     /// The limit price: units of the destination's currency for one of the source's.
     pub price: Option<String>,
 }
@@ -36,8 +39,24 @@ impl Operation {
             source: party(&money.source, body),
             destination: party(&money.destination, body),
             fee_wallets: fee_wallets(&money.fees, body),
+            fee_chain: money.fees.chain.as_ref().and_then(|p| p.get(body)).and_then(as_written),
             price: money.price.as_ref().and_then(|p| p.get(body)).and_then(as_written),
         })
+    }
+
+    /// Returns the identifiers of the money that are in no known form. Each destination has one form, so that another
+    /// spelling passes no list and no limit: an address is of its chain's kind, or of any known kind if the chain is
+    /// not stated; users, accounts and external wallets are UUIDs.
+    pub fn identifier_violations(&self, body: &Value) -> Vec<Violation> {
+        let Some(money) = &self.money else { return Vec::new() };
+        let mut violations = Vec::new();
+        for side in [&money.source, &money.destination] {
+            violations.extend(misspelt(side.wallet.iter(), chain_kind(side.chain.as_ref(), body), body));
+            let references = [&side.party, &side.external_wallet, &side.account].into_iter().flatten();
+            violations.extend(not_uuids(references, body));
+        }
+        violations.extend(misspelt(money.fees.wallets.iter(), chain_kind(money.fees.chain.as_ref(), body), body));
+        violations
     }
 
     /// Returns whether its bodies can state an amount.
@@ -46,8 +65,44 @@ impl Operation {
     }
 }
 
+impl Movement {
+    /// Returns the sides that have a wallet without a known chain: one address exists on many chains, and each of them
+    /// is another destination.
+    pub fn wallets_without_chain(&self) -> impl Iterator<Item = &'static str> {
+        let Movement { source, destination, fee_wallets, fee_chain, .. } = self;
+        let sides = [
+            ("source", source.wallet.is_some(), &source.chain),
+            ("destination", destination.wallet.is_some(), &destination.chain),
+            ("fee", !fee_wallets.is_empty(), fee_chain),
+        ];
+        let is_known = |chain: &Option<String>| chain.as_deref().is_some_and(|c| AddressKind::of_chain(c).is_some());
+        sides.into_iter().filter(move |(_, has_wallet, chain)| *has_wallet && !is_known(chain)).map(|(side, ..)| side)
+    }
+}
+
+fn misspelt<'p>(wallets: impl Iterator<Item = &'p Pointer>, kind: Option<AddressKind>, body: &Value) -> Vec<Violation> {
+    let is_known = |text: &str| normal::known_wallet(kind, text).is_some();
+    let expected = kind.map_or(normal::KNOWN_ADDRESSES, AddressKind::expected);
+    unfit(wallets, body, is_known, expected)
+}
+
+fn not_uuids<'p>(references: impl Iterator<Item = &'p Pointer>, body: &Value) -> Vec<Violation> {
+    unfit(references, body, normal::is_uuid, "a UUID")
+}
+
+fn unfit<'p>(
+    pointers: impl Iterator<Item = &'p Pointer>,
+    body: &Value,
+    fits: impl Fn(&str) -> bool,
+    expected: &str,
+) -> Vec<Violation> {
+    let written = pointers.flat_map(|pointer| pointer.all(body)).filter(|(_, value)| !value.is_null());
+    let wrong = written.filter(|(_, value)| !value.as_str().is_some_and(&fits));
+    wrong.map(|(place, _)| Violation::new(place, "format", expected)).collect()
+}
+
 /// The address format of the chain that a body names.
-pub fn chain_kind(chain: Option<&Pointer>, body: &Value) -> Option<AddressKind> {
+fn chain_kind(chain: Option<&Pointer>, body: &Value) -> Option<AddressKind> {
     AddressKind::of_chain(chain?.get(body)?.as_str()?)
 }
 

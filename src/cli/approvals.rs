@@ -12,12 +12,14 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::console::{ConsoleCall, ConsoleOptions, refusal};
-use super::hold::{ShownHold, list_line, state_in_words, without_control_characters};
+use super::hold::{ShownHold, list_line, state_in_words};
 use super::pages::{Pages, list_in_words};
 use super::stand_ins::StandInArgs;
 use super::watch::WatchArgs;
 use super::{ExitReason, print, read_contract};
 use crate::base::ids::{Environment as Where, HoldId};
+use crate::base::visible::visible;
+use crate::base::visible::visible_json;
 use crate::catalog::Catalog;
 use crate::stations::admit::KnownCaller;
 use crate::stations::check::Intent;
@@ -174,7 +176,7 @@ impl ShowHoldArgs {
             Err(refused) => return report_refusal(&refused),
         };
         match self.which.way.wants_json() {
-            true => print(&format!("{:#}\n", shown.hold))?,
+            true => print(&visible_json(&format!("{:#}\n", shown.hold)))?,
             false => print(&shown.in_words())?,
         }
         Ok(ExitReason::Done)
@@ -236,7 +238,7 @@ impl OneHoldArgs {
         if let Some(intent) = intent.as_ref().filter(|intent| intent.fingerprint().to_hex() != claimed) {
             bail!(
                 "the console shows the fingerprint `{}`, but its bytes have `{}`: do not trust it, and report this to its operators",
-                without_control_characters(claimed),
+                visible(claimed),
                 intent.fingerprint()
             );
         }

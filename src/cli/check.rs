@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{ExitReason, Sources, in_folder, is_error, print, read_contract};
 use crate::base::finding::{Finding, Severity};
+use crate::base::visible::visible_json;
 use crate::catalog::completeness;
 
 /// Check configuration, contract and policies, and report every error and warning
@@ -39,7 +40,7 @@ pub(super) fn run(arguments: &CheckArgs) -> anyhow::Result<ExitReason> {
 pub(super) fn findings_as(findings: &[Finding], output: CheckOutput) -> String {
     match output {
         CheckOutput::Lines => lines(findings),
-        CheckOutput::Json => format!("{}\n", as_json(findings)),
+        CheckOutput::Json => visible_json(&format!("{}\n", as_json(findings))).into_owned(),
     }
 }
 

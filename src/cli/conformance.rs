@@ -19,6 +19,7 @@ use super::check::CheckOutput;
 use super::freeze::EnvironmentArg;
 use super::{ExitReason, Sources, is_error, print};
 use crate::base::ids::Environment;
+use crate::base::visible::visible_json;
 use crate::config::{Config, EnvironmentConfig};
 
 /// Compare a sandbox of the payments API with the contract
@@ -78,7 +79,7 @@ pub(super) fn run(arguments: &ConformanceArgs) -> anyhow::Result<ExitReason> {
     }
     print(&match arguments.output {
         CheckOutput::Lines => report.lines(),
-        CheckOutput::Json => format!("{:#}\n", report.json()),
+        CheckOutput::Json => visible_json(&format!("{:#}\n", report.json())).into_owned(),
     })?;
     Ok(if report.conforms() { ExitReason::Done } else { ExitReason::Faulty })
 }

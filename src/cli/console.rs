@@ -15,6 +15,7 @@ use tokio::runtime::Runtime;
 use super::{ExitReason, Sources, print, read_config};
 use crate::base::json::{self as strict, Limits};
 use crate::base::secret::Secret;
+use crate::base::visible::{visible_json, visible_lines};
 
 const DEADLINE: Duration = Duration::from_secs(30);
 /// The longest time to read one stream; the console ends a stream earlier than this.
@@ -110,7 +111,7 @@ impl ConsoleOptions {
         let (status, body) = self.send(ask)?;
         let is_done = (200..300).contains(&status);
         if self.output == ConsoleOutput::Json {
-            print(&format!("{body:#}\n"))?;
+            print(&visible_json(&format!("{body:#}\n")))?;
         } else if is_done {
             print(&words(&body))?;
         } else {
@@ -276,7 +277,7 @@ pub(super) fn refusal(status: u16, body: &Value) -> String {
         format!("\n  {}: {}", part("pointer"), part("expected"))
     };
     let violations: String = violations.into_iter().flatten().map(violation).collect();
-    format!("the console refused ({status} {code}): {message}{violations}{remedy}")
+    visible_lines(&format!("the console refused ({status} {code}): {message}{violations}{remedy}")).into_owned()
 }
 
 /// Returns the scope of a freeze in the console's JSON.

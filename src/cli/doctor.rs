@@ -20,6 +20,7 @@ use crate::adapters::store::embedded::{Embedded, FILE, OpenError, Options};
 use crate::adapters::store::redis::{HeartbeatReply, HeartbeatVerdict, LAPSE, Member, RedisStore};
 use crate::adapters::store::sealed::{Sealed, SealingKey, Seals};
 use crate::base::ids::Environment;
+use crate::base::visible::visible_json;
 use crate::config::{Config, RedisConfig, StoreKind};
 use crate::ledger::{Content, Index, NodeId, StoreFault, StoreTime, WriteRefusal};
 use crate::node::membership::NodeFacts;
@@ -63,7 +64,7 @@ pub(super) fn run(arguments: &DoctorArgs) -> anyhow::Result<ExitReason> {
     }
     print(&match arguments.output {
         CheckOutput::Lines => report.lines(),
-        CheckOutput::Json => format!("{:#}\n", report.json()),
+        CheckOutput::Json => visible_json(&format!("{:#}\n", report.json())).into_owned(),
     })?;
     Ok(if report.is_healthy() { ExitReason::Done } else { ExitReason::Unwell })
 }

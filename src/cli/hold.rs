@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::base::visible::visible;
 use crate::policy::Max;
 use crate::stations::check::Intent;
 use crate::stations::hold::in_words;
@@ -31,17 +32,14 @@ impl ShownHold {
             lines.push(format!("  needs   {}", approval_in_words(approval)));
         }
         if let Some(stuck) = self.hold.get("stuck").and_then(Value::as_str) {
-            lines.push(format!("  stuck   {}; any approver may reject it", without_control_characters(stuck)));
+            lines.push(format!("  stuck   {}; any approver may reject it", visible(stuck)));
         }
         lines.extend(list(&self.hold, "paidBefore").map(last_payment));
         lines.extend(list(&self.hold, "limits").map(limit_in_words));
         for (name, words) in [("voted", "votes"), ("noted", "notes")] {
             for word in list(&self.hold, words) {
-                let text = word["text"]
-                    .as_str()
-                    .map_or_else(String::new, |text| format!(": {}", without_control_characters(text)));
-                let places: Vec<String> =
-                    list(word, "for").filter_map(Value::as_str).map(without_control_characters).collect();
+                let text = word["text"].as_str().map_or_else(String::new, |text| format!(": {}", visible(text)));
+                let places: Vec<_> = list(word, "for").filter_map(Value::as_str).map(visible).collect();
                 let places =
                     if places.is_empty() { String::new() } else { format!(", also for {}", places.join(" or ")) };
                 lines.push(format!("  {name:<7} {}{places}{text}", word["subject"].as_str().unwrap_or("-")));
@@ -59,9 +57,9 @@ impl ShownHold {
 
 /// Describes the last payment to a destination.
 fn last_payment(destination: &Value) -> String {
-    let name = without_control_characters(destination["destination"].as_str().unwrap_or("-"));
+    let name = visible(destination["destination"].as_str().unwrap_or("-"));
     match destination["at"].as_str() {
-        Some(at) => format!("  before  {name} was last paid {}", without_control_characters(at)),
+        Some(at) => format!("  before  {name} was last paid {}", visible(at)),
         None => format!("  before  {name} was never paid before through Sluice"),
     }
 }
@@ -69,9 +67,8 @@ fn last_payment(destination: &Value) -> String {
 /// Describes what a limit has left before and after the call.
 fn limit_in_words(limit: &Value) -> String {
     let key = limit["key"].as_object().into_iter().flatten();
-    let key: Vec<String> = key
-        .map(|(name, value)| format!("{name} {}", without_control_characters(value.as_str().unwrap_or("-"))))
-        .collect();
+    let key: Vec<String> =
+        key.map(|(name, value)| format!("{name} {}", visible(value.as_str().unwrap_or("-")))).collect();
     let key = if key.is_empty() { String::new() } else { format!(" for {}", key.join(", ")) };
     let amount = |name: &str| {
         let units = limit[name].as_u64().unwrap_or_default();
@@ -137,9 +134,4 @@ pub(super) fn state_in_words(hold: &Value) -> String {
 
 pub(super) fn list<'v>(value: &'v Value, name: &str) -> impl Iterator<Item = &'v Value> {
     value.get(name).and_then(Value::as_array).into_iter().flatten()
-}
-
-/// Replaces control characters by spaces, so that other people's text cannot control the terminal.
-pub(super) fn without_control_characters(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

@@ -50,6 +50,7 @@ use crate::base::digest::Fingerprint;
 use crate::base::ed25519;
 use crate::base::finding::{Finding, Severity};
 use crate::base::secret::Secret;
+use crate::base::visible::visible_lines;
 use crate::catalog::{Catalog, SchemaFiles, completeness};
 use crate::config::{self, Config, ConfigWorld};
 
@@ -163,7 +164,7 @@ pub fn exit_code(ended: anyhow::Result<ExitReason>) -> ExitCode {
     match ended {
         Ok(ending) => ExitCode::from(ending.code()),
         Err(error) => {
-            eprintln!("sluice: {error:#}");
+            eprintln!("sluice: {}", visible_lines(&format!("{error:#}")));
             ExitCode::from(FAILED)
         }
     }
@@ -320,8 +321,13 @@ fn new_ed25519_key() -> anyhow::Result<(Secret, Ed25519KeyPair)> {
     Ok((private, pair))
 }
 
-/// Writes to standard output; a closed pipe is an error, not a panic.
+/// Writes text to standard output, with its invisible characters made visible; a closed pipe is an error, not a panic.
 fn print(text: &str) -> anyhow::Result<()> {
+    print_exactly(&visible_lines(text))
+}
+
+/// Writes text to standard output as it is.
+fn print_exactly(text: &str) -> anyhow::Result<()> {
     io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")
 }
 

@@ -20,6 +20,7 @@ use super::freeze::EnvironmentArg;
 use super::{ExitReason, is_error, print, read_contract};
 use crate::adapters::policies::placed;
 use crate::base::finding::Finding;
+use crate::base::visible::visible_json;
 use crate::catalog::Catalog;
 use crate::policy::{Explanation, PolicyReading, Reason, Tried, manual, schema};
 use setting::{PolicySetting, SettingNames};
@@ -230,7 +231,7 @@ fn run_tests(on: &On, catalog: &Catalog, reading: &PolicyReading) -> anyhow::Res
         policies.trials.iter().filter_map(|trial| trial.run(&policies.rules, catalog)).collect();
     print(&match on.setting.output {
         CheckOutput::Lines => lines(&on.folder, &tried),
-        CheckOutput::Json => format!("{}\n", as_json(&on.folder, &tried)),
+        CheckOutput::Json => visible_json(&format!("{}\n", as_json(&on.folder, &tried))).into_owned(),
     })?;
     Ok(if tried.iter().all(|tried| tried.is_passed) { ExitReason::Done } else { ExitReason::Faulty })
 }
@@ -244,7 +245,7 @@ fn print_explanation(on: &On, catalog: &Catalog, reading: &PolicyReading) -> any
     let explanation = Explanation { rules: &policies.rules, verdict, near, counts, used: &used };
     print(&match on.setting.output {
         CheckOutput::Lines => explanation.to_string(),
-        CheckOutput::Json => format!("{}\n", explanation.as_json()),
+        CheckOutput::Json => visible_json(&format!("{}\n", explanation.as_json())).into_owned(),
     })?;
     Ok(ExitReason::Done)
 }

@@ -11,6 +11,7 @@ use super::console::{ConsoleCall, ConsoleOptions};
 use super::freeze::EnvironmentArg;
 use super::pages::{Pages, list_in_words};
 use crate::base::json::{self as strict, Limits};
+use crate::base::visible::visible_json;
 
 /// List, show and resolve calls with an unknown outcome
 #[derive(Debug, Args)]
@@ -96,9 +97,9 @@ enum ResolutionArg {
 pub(super) fn run(arguments: &RequestsArgs) -> anyhow::Result<ExitReason> {
     match &arguments.what {
         RequestsCommand::List(list) => list.run(),
-        RequestsCommand::Show(show) => {
-            show.way.ask(&ConsoleCall::get(show.which.path()?), |request| format!("{request:#}\n"))
-        }
+        RequestsCommand::Show(show) => show
+            .way
+            .ask(&ConsoleCall::get(show.which.path()?), |request| visible_json(&format!("{request:#}\n")).into_owned()),
         RequestsCommand::Resolve(resolve) => resolve.run(),
     }
 }

@@ -15,10 +15,9 @@ use super::Egress;
 use super::submit::carry_on;
 use crate::adapters::otlp::{Spans, Tracer};
 use crate::base::ids::{Environment, HoldId};
-use crate::ledger::{Index, Record, StoreFault, Versioned};
+use crate::ledger::{Commit, Index, Record, StoreFault, Versioned};
 use crate::node::holds::key;
 use crate::node::{Exchange, InForce, Node, NotBegun};
-use crate::policy::{Policies, Progress};
 use crate::stations::check::Intent;
 use crate::stations::claim::{AttemptSource, Decline, Declined};
 use crate::stations::decide::{Denied, ReleaseDecision, decide_release};
@@ -193,7 +192,14 @@ impl Releasing {
             let consent = hold.consent(&node.hearing(policies, &stand_ins, facts.now));
             let allowed = match decide_release(intent, policies, &facts, &consent) {
                 ReleaseDecision::Released(allowed) => allowed,
-                ReleaseDecision::Waits(progress) => return self.reopen(here, &progress, policies).await,
+                ReleaseDecision::Waits(progress) => {
+                    let asked = progress.into_iter().map(|one| one.name).collect();
+                    return self.reopened(here, hold::reopen(here, asked, &policies.rules, &node.id)).await;
+                }
+                ReleaseDecision::Exceeds { asked, reasons } => {
+                    let commit = hold::reopen_over_limit(here, asked, reasons, &policies.rules, &node.id);
+                    return self.reopened(here, commit).await;
+                }
                 ReleaseDecision::Denied(denied) if denied.is_for_a_full_window() => {
                     node.metrics.hold(self.egress.environment.as_str(), "full");
                     return Ok(Released::Stands);
@@ -242,15 +248,9 @@ impl Releasing {
         Exchange { id: hold.trace.clone(), spans: Spans::named(traced, "release", self.egress.environment.as_str()) }
     }
 
-    /// Reopens a hold that needs more approvals by today's rules.
-    async fn reopen(
-        &self,
-        here: Versioned<'_, Hold>,
-        progress: &[Progress],
-        policies: &Policies,
-    ) -> Result<Released, StoreFault> {
-        let asked = progress.iter().map(|one| one.name.clone()).collect();
-        if let Some(commit) = hold::reopen(here, asked, &policies.rules, &self.node.id)
+    /// Reopens a hold that needs more approvals by today's rules and limits.
+    async fn reopened(&self, here: Versioned<'_, Hold>, commit: Option<Commit>) -> Result<Released, StoreFault> {
+        if let Some(commit) = commit
             && self.node.commit(commit).await?.is_some()
         {
             self.node.metrics.hold(here.key.environment.as_str(), "reopened");

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::message::Message;
 use crate::base::ids::Environment;
+use crate::base::visible::{visible, visible_json};
 use crate::base::word_enum::word_enum;
 use crate::catalog::{Movement, Party};
 use crate::ledger::StoreTime;
@@ -50,7 +51,7 @@ pub struct Details {
 /// Writes the body.
 pub fn body(format: PayloadFormat, telling: Telling<'_>) -> String {
     match format {
-        PayloadFormat::Standard => standard(telling).to_string(),
+        PayloadFormat::Standard => visible_json(&standard(telling).to_string()).into_owned(),
         PayloadFormat::Chat => json!({ "text": chat(telling) }).to_string(),
     }
 }
@@ -140,13 +141,10 @@ fn link(telling: Telling<'_>) -> Option<String> {
 /// Formats a foreign word as code that chat tools show unchanged: no mention, no link, no line break, no invisible
 /// character.
 fn word(text: &str) -> String {
-    let is_unseen = |c: char| matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}');
-    let plain = |c: char| match c {
-        '`' => '\'',
-        c if c.is_control() || is_unseen(c) || c == '\u{feff}' => ' ',
-        c => c,
-    };
-    let escaped = text.chars().take(LONGEST_WORD).map(plain).map(|c| match c {
+    let begin: String = text.chars().take(LONGEST_WORD).collect();
+    let shown = visible(&begin);
+    let plain = |c: char| if c == '`' { '\'' } else { c };
+    let escaped = shown.chars().map(plain).map(|c| match c {
         '&' => "&amp;".to_owned(),
         '<' => "&lt;".to_owned(),
         '>' => "&gt;".to_owned(),

@@ -259,7 +259,7 @@ fn details(requester: &str) -> Details {
     let source = Party { amount: Some("500".to_owned()), currency: Some("usdt".to_owned()), ..Party::default() };
     let wallet = Some("0xsecretwallet".to_owned());
     let destination = Party { currency: Some("usdc".to_owned()), external_wallet: wallet, ..Party::default() };
-    let movement = Movement { source, destination, price: None, fee_wallets: Vec::new() };
+    let movement = Movement { source, destination, ..Movement::default() };
     Details { requester: Some(requester.to_owned()), movement: Some(movement) }
 }
 

@@ -1,6 +1,6 @@
 //! Parses the text of a file into its tables, and their fields with their places.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
@@ -8,6 +8,7 @@ use toml::de::{DeTable, DeValue};
 use super::field_form::{FieldValue, PolicyField, PolicyTable};
 use crate::base::finding::{Finding, nearest};
 use crate::base::spanned::{self, LineIndex, SpannedValue};
+use crate::base::visible::is_invisible;
 use crate::base::word_enum::word_enum;
 
 /// A line and a column.
@@ -313,9 +314,10 @@ impl<'f> DocumentTable<'f> {
             return None;
         }
         let mut texts: Vec<(PolicyPlace, String)> = Vec::new();
+        let mut seen = HashSet::new();
         for item in items {
             let (place, text) = self.text_of(name, item)?;
-            if texts.iter().any(|(_, other)| *other == text) {
+            if !seen.insert(text.clone()) {
                 self.fault(place, format!("`{name}` names `{}` twice", text.escape_debug()), "remove one of them");
             }
             texts.push((place, text));
@@ -375,8 +377,8 @@ impl<'f> DocumentTable<'f> {
 
     fn text_of(&mut self, name: &str, found: SpannedValue<PolicyPlace>) -> Option<(PolicyPlace, String)> {
         match found.raw {
-            RawItem::Text(text) if text.is_empty() || text.trim() != text || text.contains(char::is_control) => {
-                let fault = format!("`{name}` is empty, or has blanks at its ends or control characters");
+            RawItem::Text(text) if text.is_empty() || text.trim() != text || text.contains(is_invisible) => {
+                let fault = format!("`{name}` is empty, or has blanks at its ends or invisible characters");
                 self.fault(found.place, fault, "remove them");
                 None
             }

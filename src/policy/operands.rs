@@ -70,6 +70,7 @@ pub fn operands(
         add("source", party(&movement.source, key));
         add("destination", party(&movement.destination, key));
         add("fees", movement.fee_wallets.iter().map(|wallet| key.name("name", wallet)).collect());
+        add("feeChain", movement.fee_chain.clone().into());
         add("price", movement.price.clone().into());
     }
     add("value", verdict.value.map(|value| value.as_u64()).into());
@@ -130,6 +131,7 @@ impl Operands {
                 source: side("source")?,
                 destination: side("destination")?,
                 fee_wallets: texts("fees")?,
+                fee_chain: told.get("feeChain").and_then(text),
                 price: told.get("price").and_then(text),
             }),
             value: told.get("value").and_then(Value::as_u64),

@@ -17,6 +17,7 @@ use super::words::Groups;
 use crate::base::ids::OperationId;
 use crate::base::money::MicroUsd;
 use crate::base::pointer::Pointer;
+use crate::catalog::Movement;
 
 /// The fields that rules are indexed by.
 const FOUND_BY: [Field; 11] = [
@@ -135,6 +136,10 @@ impl Rules {
         let mut draft = VerdictDraft::default();
         if let Some(Err(fault)) = view.value {
             draft.say(Mode::Enforce, Effect::Deny, Cause::Gate, fault.to_string());
+        }
+        for side in asked.movement.into_iter().flat_map(Movement::wallets_without_chain) {
+            let text = format!("the chain of the {side} wallet is missing or unknown");
+            draft.say(Mode::Enforce, Effect::Deny, Cause::Gate, text);
         }
         let found = self.index.get(&asked.operation.id);
         let mut matched = Vec::new();

@@ -164,13 +164,12 @@ pub(super) fn normal_name(
             is_uuid(text).then(|| normal::uuid(text))
         }
         Sort::Wallet => {
-            let normal = normal::wallet(None, text.to_owned());
-            let is_address = normal != text || normal::AddressKind::of_address(text).is_some();
-            if !is_address {
+            let normal = normal::known_wallet(None, text);
+            if normal.is_none() {
                 let fault = format!("{what} cannot be `{}`", text.escape_debug());
-                table.fault(place, fault, "write an EVM, Solana or Tron address, with a valid checksum");
+                table.fault(place, fault, format!("write {}", normal::KNOWN_ADDRESSES));
             }
-            is_address.then_some(normal)
+            normal
         }
         Sort::Chain => {
             let name = chain_name(text).into_owned();

@@ -62,6 +62,8 @@ pub struct Consent {
     pub fingerprint: Fingerprint,
     /// Approvals that were asked for before; each is still needed as long as the policies define it.
     pub asked: BTreeSet<Arc<str>>,
+    /// The rules and limits that the voters were shown as the reasons.
+    pub causes: BTreeSet<String>,
     /// The people who approved, and the members they approved for, each once.
     pub people: Voices,
 }
@@ -72,6 +74,11 @@ pub enum ReleaseDecision {
     Released(Allowed),
     /// More approvals, or other people, are needed.
     Waits(Vec<Progress>),
+    /// The call exceeds a limit that its voters were not shown: it needs the approvals again, for these reasons.
+    Exceeds {
+        asked: BTreeSet<Arc<str>>,
+        reasons: Vec<Value>,
+    },
     Denied(Denied),
 }
 
@@ -89,8 +96,11 @@ pub struct Grounds {
     places: Vec<Pointer>,
     /// The limits that have a full window.
     full: BTreeSet<String>,
-    /// The approvals that are complete: limits that name them do not bind this call.
+    /// The approvals that are complete.
     reached: BTreeSet<Arc<str>>,
+    /// The rules and limits that the voters were shown: a limit among them whose approval is complete does not bind this
+    /// call.
+    shown: BTreeSet<String>,
 }
 
 /// Decides on a call by the rules in force.
@@ -115,6 +125,7 @@ pub fn evaluate(intent: &Intent, policies: &Policies, facts: &Facts) -> Grounds 
         places: policies.rules.places(&intent.operation().id).to_vec(),
         full: facts.exceeded.iter().map(|(limit, _)| limit.clone()).collect(),
         reached: BTreeSet::new(),
+        shown: BTreeSet::new(),
         verdict,
     }
 }
@@ -126,12 +137,17 @@ pub fn decide_release(intent: Intent, policies: &Policies, facts: &Facts, consen
         Decision::Allowed(Allowed { intent, grounds }) | Decision::Held(Held { intent, grounds }) => (intent, grounds),
     };
     let progress = progress(intent.fingerprint(), &grounds.verdict.approvals, policies, consent);
+    if grounds.exceeds_unseen(consent) && consent.fingerprint == intent.fingerprint() {
+        let asked = progress.into_iter().map(|one| one.name).collect();
+        return ReleaseDecision::Exceeds { asked, reasons: reasons_told(&grounds.verdict.reasons) };
+    }
     let is_known = |approval: &Arc<str>| progress.iter().any(|one| one.name == *approval);
     let are_enough = progress.iter().all(Progress::is_reached) && grounds.verdict.approvals.iter().all(is_known);
     if !are_enough || consent.fingerprint != intent.fingerprint() {
         return ReleaseDecision::Waits(progress);
     }
     grounds.reached = progress.into_iter().map(|one| one.name).collect();
+    grounds.shown = consent.causes.clone();
     ReleaseDecision::Released(Allowed { intent, grounds })
 }
 
@@ -250,6 +266,15 @@ impl Denied {
 }
 
 impl Grounds {
+    /// Returns whether the call exceeds a limit that the voters were not shown.
+    fn exceeds_unseen(&self, consent: &Consent) -> bool {
+        let is_unseen = |reason: &Reason| match &reason.cause {
+            Cause::Limit(limit) => reason.effect == Effect::Hold && !consent.causes.contains(&**limit),
+            Cause::Rule(_) | Cause::Gate => false,
+        };
+        self.verdict.reasons.iter().any(is_unseen)
+    }
+
     /// The assumed facts, as guards of a commit.
     pub fn guards(&self) -> Vec<Step> {
         let guard = |(destination, is_paid): (&String, &bool)| {
@@ -265,7 +290,8 @@ impl Grounds {
         let step = |reservation: &Reservation| {
             let Reservation { window, span, units, max, mode, over } = reservation;
             let (window, span, holder, units) = (window.clone(), *span, holder.to_owned(), *units);
-            let is_agreed = over.as_ref().is_some_and(|approval| self.reached.contains(approval));
+            let is_reached = over.as_ref().is_some_and(|approval| self.reached.contains(approval));
+            let is_agreed = is_reached && self.shown.contains(&window.limit);
             if is_agreed || (*mode == Mode::Shadow && self.exceeded.contains(&window)) {
                 Step::Force { window, span, holder, units }
             } else {

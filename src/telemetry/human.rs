@@ -9,6 +9,8 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
+use crate::base::visible::{visible, visible_lines};
+
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Human;
 
@@ -24,9 +26,10 @@ where
         event.record(&mut line);
         let clock = time.get(11..23).unwrap_or(&time);
         let (faint, plain) = if writer.has_ansi_escapes() { ("\x1b[2m", "\x1b[0m") } else { ("", "") };
-        write!(writer, "{faint}{clock}{plain} {}{}", level(*event.metadata().level()), line.message)?;
+        let message = visible_lines(&line.message);
+        write!(writer, "{faint}{clock}{plain} {}{message}", level(*event.metadata().level()))?;
         for (name, value) in &line.fields {
-            write!(writer, " {faint}{name}={plain}{value}")?;
+            write!(writer, " {faint}{name}={plain}{}", visible(value))?;
         }
         writeln!(writer)
     }

@@ -1,6 +1,6 @@
 //! The log: one line per request, and events of the process.
 
-use std::io::{BufWriter, IsTerminal};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Registry, reload};
 
 use super::human::Human;
+use crate::base::visible::visible_json;
 use crate::config::{LogConfig, LogFormat, LogLevel};
 
 /// The log level, changeable while the process runs.
@@ -101,16 +102,35 @@ pub fn init(config: &LogConfig) -> WorkerGuard {
         LogFormat::Human => false,
         LogFormat::Auto => !std::io::stdout().is_terminal(),
     };
-    let layer = tracing_subscriber::fmt::layer().with_writer(writer);
+    let layer = tracing_subscriber::fmt::layer();
     let started = if json {
+        let layer = layer.with_writer(move || VisibleJson(writer.clone()));
         registry.with(layer.json().flatten_event(true).with_current_span(false).with_span_list(false)).try_init()
     } else {
+        let layer = layer.with_writer(writer);
         registry.with(layer.with_ansi(std::io::stdout().is_terminal()).event_format(Human)).try_init()
     };
     if started.is_err() || LEVEL.set(handle).is_err() {
         tracing::debug!("the log is already running");
     }
     guard
+}
+
+/// Makes invisible characters visible in lines of JSON.
+struct VisibleJson<W>(W);
+
+impl<W: Write> Write for VisibleJson<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match str::from_utf8(bytes) {
+            Ok(text) => self.0.write_all(visible_json(text).as_bytes())?,
+            Err(_) => self.0.write_all(bytes)?,
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// Sets the log level.

@@ -10,6 +10,7 @@ use super::files::Chosen;
 use crate::audit::{FileSource as _, LineBody, LineReader, Numbers, read_line, split_steps};
 use crate::base::ids::Environment;
 use crate::base::json::{self, Limits};
+use crate::base::visible::visible;
 use crate::ledger::Outstanding;
 
 /// Selects entries; an entry must meet every condition that is given.
@@ -90,22 +91,18 @@ impl ShownEntry {
 
     /// Returns what happened and how, without its request and owner.
     pub(in crate::cli) fn event(&self) -> String {
-        let mut text = escape_control_characters(&self.text("what"));
+        let mut text = visible(&self.text("what")).into_owned();
         for (name, word) in [("attempt", "attempt"), ("status", "status"), ("trace", "trace")] {
             let value = self.text(name);
             if !value.is_empty() {
-                text.push_str(&format!(", {word} {}", escape_control_characters(&value)));
+                text.push_str(&format!(", {word} {}", visible(&value)));
             }
         }
         const SHOWN_ELSEWHERE: [&str; 9] =
             ["what", "attempt", "status", "trace", "claim", "requestId", "operation", "owner", "fingerprint"];
         for (name, value) in self.entry.as_object().into_iter().flatten() {
             if !SHOWN_ELSEWHERE.contains(&name.as_str()) {
-                text.push_str(&format!(
-                    ", {} {}",
-                    escape_control_characters(name),
-                    escape_control_characters(&self.text_of(value))
-                ));
+                text.push_str(&format!(", {} {}", visible(name), visible(&self.text_of(value))));
             }
         }
         text
@@ -113,11 +110,11 @@ impl ShownEntry {
 
     /// Returns the operation, the request and the owner.
     pub(in crate::cli) fn subject(&self) -> String {
-        let mut text = escape_control_characters(&self.text("operation"));
+        let mut text = visible(&self.text("operation")).into_owned();
         for (name, word) in [("claim", ""), ("requestId", ""), ("owner.subject", "by "), ("owner.issuer", "of ")] {
             let value = self.text(name);
             if !value.is_empty() {
-                text.push_str(&format!(" {word}{}", escape_control_characters(&value)));
+                text.push_str(&format!(" {word}{}", visible(&value)));
             }
         }
         text.trim_start().to_owned()
@@ -126,11 +123,6 @@ impl ShownEntry {
     fn text_of(&self, value: &Value) -> String {
         value.as_str().map_or_else(|| value.to_string(), str::to_owned)
     }
-}
-
-/// Escapes control characters, so that the text cannot control a terminal.
-pub(in crate::cli) fn escape_control_characters(text: &str) -> String {
-    text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect()
 }
 
 /// Passes every entry of the files to `with`, in file order, and once if several journals have it; returns how many lines

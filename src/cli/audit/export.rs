@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::super::{ExitReason, print};
+use super::super::{ExitReason, print_exactly};
 use super::entries::{EntryFilter, ShownEntry, for_each_entry, warn_unreadable};
 use super::files::chosen;
 use super::show::as_json;
+use crate::base::visible::{visible, visible_json};
 
 /// Write entries as CSV or JSON lines
 ///
@@ -49,15 +50,15 @@ pub(super) fn run(arguments: &AuditExportArgs) -> anyhow::Result<ExitReason> {
     if arguments.format == ExportFormat::Csv {
         let names: Vec<&str> =
             ["environment", "number", "at", "node"].into_iter().chain(ENTRY_COLUMNS.map(|(name, _)| name)).collect();
-        print(&format!("{},entry\r\n", names.join(",")))?;
+        print_exactly(&format!("{},entry\r\n", names.join(",")))?;
     }
     let unreadable = for_each_entry(&files, |shown| {
         if !arguments.filter.matches(&shown) {
             return Ok(());
         }
-        print(&match arguments.format {
+        print_exactly(&match arguments.format {
             ExportFormat::Csv => row(&shown),
-            ExportFormat::Jsonl => format!("{}\n", as_json(&shown)),
+            ExportFormat::Jsonl => visible_json(&format!("{}\n", as_json(&shown))).into_owned(),
         })
     })?;
     warn_unreadable(unreadable);
@@ -69,7 +70,7 @@ fn row(shown: &ShownEntry) -> String {
     let placed = [place.environment.to_string(), place.number.to_string(), shown.at(), place.node.to_string()];
     let values = ENTRY_COLUMNS.map(|(_, path)| shown.text(path));
     let cells = placed.into_iter().chain(values).chain([shown.entry.to_string()]);
-    format!("{}\r\n", cells.map(|text| cell(&text)).collect::<Vec<_>>().join(","))
+    format!("{}\r\n", cells.map(|text| cell(&visible(&text))).collect::<Vec<_>>().join(","))
 }
 
 fn cell(text: &str) -> String {

@@ -7,8 +7,9 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use super::super::{ExitReason, print};
-use super::entries::{EntryFilter, ShownEntry, escape_control_characters, for_each_entry, warn_unreadable};
+use super::entries::{EntryFilter, ShownEntry, for_each_entry, warn_unreadable};
 use super::files::chosen;
+use crate::base::visible::{visible, visible_json};
 
 /// Show entries; with `--request-id`, the history of one request
 ///
@@ -49,7 +50,9 @@ pub(super) fn run(arguments: &AuditShowArgs) -> anyhow::Result<ExitReason> {
         bail!("no matching entries");
     }
     let text = match (arguments.output, &arguments.filter.request_id) {
-        (AuditShowOutput::Json, _) => found.iter().map(|shown| format!("{}\n", as_json(shown))).collect(),
+        (AuditShowOutput::Json, _) => {
+            found.iter().map(|shown| visible_json(&format!("{}\n", as_json(shown))).into_owned()).collect()
+        }
         (AuditShowOutput::Lines, Some(_)) => request_history(&found),
         (AuditShowOutput::Lines, None) => found.iter().map(|shown| format!("{}\n", entry_line(shown))).collect(),
     };
@@ -84,7 +87,7 @@ fn request_history(found: &[ShownEntry]) -> String {
             let (environment, subject, fingerprint) = &heading;
             text.push_str(&format!("{environment}: {subject}\n"));
             if !fingerprint.is_empty() {
-                text.push_str(&format!("  fingerprint {}\n", escape_control_characters(fingerprint)));
+                text.push_str(&format!("  fingerprint {}\n", visible(fingerprint)));
             }
             last_heading = Some(heading);
         }

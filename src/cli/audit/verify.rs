@@ -17,6 +17,7 @@ use crate::audit::{
     Checkpoint, CheckpointKey, CheckpointLine, FileSource, Flaw, FlawPlace, KnownNumbers, LineReader, VerifyReport,
     verify,
 };
+use crate::base::visible::visible_json;
 use crate::ledger::StoreTime;
 use crate::ports::Clock as _;
 
@@ -98,7 +99,7 @@ pub(super) fn run(arguments: &AuditVerifyArgs) -> anyhow::Result<ExitReason> {
     progress.end();
     print(&match arguments.output {
         AuditVerifyOutput::Lines => report_in_words(&report),
-        AuditVerifyOutput::Json => format!("{}\n", as_json(&report)),
+        AuditVerifyOutput::Json => visible_json(&format!("{}\n", as_json(&report))).into_owned(),
     })?;
     Ok(if report.flaw_count == 0 { ExitReason::Done } else { ExitReason::Faulty })
 }

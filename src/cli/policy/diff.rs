@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::setting::PolicySetting;
 use crate::base::finding::Finding;
+use crate::base::visible::visible_json;
 use crate::cli::check::{self, CheckOutput};
 use crate::cli::{ExitReason, is_error, print};
 use crate::policy::{Difference, difference};
@@ -33,7 +34,7 @@ pub(super) fn run(arguments: &PolicyDiffArgs) -> anyhow::Result<ExitReason> {
     };
     print(&match arguments.setting.output {
         CheckOutput::Lines => found.to_string(),
-        CheckOutput::Json => format!("{}\n", found.as_json()),
+        CheckOutput::Json => visible_json(&format!("{}\n", found.as_json())).into_owned(),
     })?;
     Ok(if arguments.only_tighter && found.loosens() { ExitReason::Faulty } else { ExitReason::Done })
 }

@@ -5,6 +5,7 @@ use std::io::{IsTerminal as _, Write as _, stderr};
 use serde_json::{Value, json};
 
 use super::{On, print_findings};
+use crate::base::visible::visible_json;
 use crate::cli::check::CheckOutput;
 use crate::cli::{ExitReason, print};
 use crate::policy::{Mutant, MutantFate, Policies};
@@ -32,7 +33,7 @@ pub(super) fn run(on: &On) -> anyhow::Result<ExitReason> {
     });
     print(&match on.setting.output {
         CheckOutput::Lines => in_words(on, &fates),
-        CheckOutput::Json => format!("{}\n", as_json(on, &fates, &policies)),
+        CheckOutput::Json => visible_json(&format!("{}\n", as_json(on, &fates, &policies))).into_owned(),
     })?;
     let is_missed = |(_, fate): &(Mutant, MutantFate)| matches!(fate, MutantFate::Missed(_));
     Ok(if fates.iter().any(is_missed) { ExitReason::Faulty } else { ExitReason::Done })

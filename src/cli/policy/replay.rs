@@ -14,6 +14,7 @@ use super::setting::PolicySetting;
 use crate::adapters::audit::{kept_operand_key, operand_key};
 use crate::base::finding::Finding;
 use crate::base::keyed::OperandKey;
+use crate::base::visible::visible_json;
 use crate::cli::audit::files::{Chosen, chosen, folder_of};
 use crate::cli::check::{self, CheckOutput};
 use crate::cli::{ExitReason, is_error, print};
@@ -90,7 +91,7 @@ pub(super) fn run(arguments: &PolicyReplayArgs) -> anyhow::Result<ExitReason> {
     }
     print(&match output {
         CheckOutput::Lines => report.in_words(),
-        CheckOutput::Json => format!("{}\n", report.as_json()),
+        CheckOutput::Json => visible_json(&format!("{}\n", report.as_json())).into_owned(),
     })?;
     Ok(ExitReason::Done)
 }

@@ -29,7 +29,19 @@ function build(element, props, children) {
 function flatten(child) {
   if (Array.isArray(child)) return child.flatMap(flatten);
   if (child === undefined || child === null || child === false) return [];
+  if (typeof child === "string") return [visible(child)];
   return [typeof child === "number" ? String(child) : child];
+}
+
+// Control characters, characters that a screen hides or shows as a space, and those that change the order of text.
+const INVISIBLE = /(?![ \n\t])[\p{Cc}\p{Cf}\p{Z}\p{Default_Ignorable_Code_Point}\u2800\ufff0-\ufff8]/gu;
+
+/**
+ * Writes each invisible character as `\u{202E}`: a false address must not read as the known one.
+ * @param {string} text
+ */
+export function visible(text) {
+  return text.replace(INVISIBLE, (c) => `\\u{${(c.codePointAt(0) ?? 0).toString(16).toUpperCase()}}`);
 }
 
 /**

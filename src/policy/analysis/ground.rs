@@ -4,6 +4,7 @@
 
 use super::cells::{Clause, Domain};
 use super::universe::{Cell, Universe, Variable, is_valued, issuer_of};
+use crate::base::normal::AddressKind;
 use crate::base::pointer::Pointer;
 use crate::catalog::{Money, Operation};
 use crate::policy::KnownNames;
@@ -62,6 +63,7 @@ impl Universe {
         }
         clauses.extend(self.callers(known));
         clauses.extend(self.currencies(operation, &money, valuations));
+        clauses.extend(self.wallets(&money));
         let mut start = self.whole();
         let (fixed, axioms): (Vec<Clause>, Vec<Clause>) = clauses.into_iter().partition(|clause| clause.0.len() == 1);
         for literal in fixed.iter().flat_map(|clause| &clause.0) {
@@ -109,6 +111,27 @@ impl Universe {
         };
         let destination = money.source.amount.is_none().then(|| valued(Field::DestinationCurrency)).flatten();
         valued(Field::SourceCurrency).into_iter().chain(destination).collect()
+    }
+
+    /// States that the chain of a wallet is known: Sluice itself denies the others.
+    fn wallets(&self, money: &Money) -> Vec<Clause> {
+        let on_known_chain = |field| {
+            let is_known = |name: &String| AddressKind::of_chain(name).is_some();
+            self.literal(&Variable::Name(field), |cell| matches!(cell, Cell::Name(name) if is_known(name)))
+        };
+        let side = |(wallet, chain): (Field, Field)| {
+            let absent = self.literal(&Variable::Name(wallet), |cell| *cell == Cell::Absent);
+            Some(Clause(vec![absent?, on_known_chain(chain)?]))
+        };
+        let sides = [(Field::SourceWallet, Field::SourceChain), (Field::DestinationWallet, Field::DestinationChain)];
+        let mut clauses: Vec<Clause> = sides.into_iter().filter_map(side).collect();
+        // The fees' chain is the source's, or a field that no condition names.
+        let of_fees = money.fees.chain.is_none() || money.fees.chain == money.source.chain;
+        let chain = money.fees.chain.as_ref().and_then(|_| on_known_chain(Field::SourceChain));
+        for (wallet, _) in self.several.get(&Field::FeeWallet).into_iter().flatten().filter(|_| of_fees) {
+            clauses.push(Clause([self.says(*wallet, false)].into_iter().chain(chain.clone()).collect()));
+        }
+        clauses
     }
 
     /// States that a value at a pointer implies values at the pointers around it.

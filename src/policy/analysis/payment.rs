@@ -66,6 +66,8 @@ const SIDES: [[(&str, Field); 6]; 2] = [
 ];
 /// The number of times that are tried: each quarter of an hour of two weeks.
 const TIMES: i64 = 2 * 7 * 96;
+/// The chain of fees that no condition names.
+const USUAL_CHAIN: &str = "POLYGON";
 const QUARTER_MICROS: i64 = 15 * 60 * 1_000_000;
 
 impl Payment {
@@ -266,6 +268,11 @@ impl PaymentDraft<'_> {
         let Some(money) = self.ground.operation.money.as_ref() else { return self.places(payment) };
         payment.fill(money);
         let wallets = self.are_there(Field::FeeWallet);
+        if let (Some(chain), false) = (&money.fees.chain, wallets.is_empty())
+            && chain.get(&payment.body).is_none()
+        {
+            payment.put_several(chain, vec![Value::from(USUAL_CHAIN)]);
+        }
         let chain = money.fees.chain.as_ref().and_then(|chain| chain.get(&payment.body)?.as_str().map(str::to_owned));
         if let Some(place) = money.fees.wallets.first() {
             let wallets = wallets.iter().map(|name| Value::from(address(name, chain.as_deref()))).collect();

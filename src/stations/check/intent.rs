@@ -10,10 +10,9 @@ use crate::audit::{Entry, EntryKind};
 use crate::base::digest::Fingerprint;
 use crate::base::ids::{Environment, RequestId, TraceId, is_identifier};
 use crate::base::json;
-use crate::base::normal::{self, AddressKind};
-use crate::base::pointer::Pointer;
+use crate::base::normal;
 use crate::base::secret::Secret;
-use crate::catalog::{ClaimSource, Movement, Operation, Violation, chain_kind};
+use crate::catalog::{ClaimSource, Movement, Operation};
 use crate::ledger::{Kind, RecordKey};
 use crate::stations::admit::{Admitted, Caller};
 
@@ -194,29 +193,6 @@ impl WrittenCall {
         let key = RecordKey { environment: admitted.environment(), kind: Kind::Claim, name };
         Some(CallName { key, request_id, fingerprint: self.fingerprint })
     }
-}
-
-/// Returns the addresses that are impossible on their chain.
-pub(super) fn address_violations(operation: &Operation, body: &Value) -> Vec<Violation> {
-    let Some(money) = &operation.money else { return Vec::new() };
-    let mut violations = Vec::new();
-    for side in [&money.source, &money.destination] {
-        let kind = chain_kind(side.chain.as_ref(), body);
-        violations.extend(misspelt(side.wallet.iter(), kind, body));
-    }
-    let kind = chain_kind(money.fees.chain.as_ref(), body);
-    violations.extend(misspelt(money.fees.wallets.iter(), kind, body));
-    violations
-}
-
-fn misspelt<'p>(wallets: impl Iterator<Item = &'p Pointer>, kind: Option<AddressKind>, body: &Value) -> Vec<Violation> {
-    let written = wallets.flat_map(|pointer| pointer.all(body));
-    let wrong = written.filter_map(|(place, value)| {
-        let text = value.as_str()?;
-        let kind = kind.or_else(|| AddressKind::of_address(text))?;
-        kind.normal(text).is_none().then(|| Violation::new(place, "format", kind.expected()))
-    });
-    wrong.collect()
 }
 
 fn request_id(operation: &Operation, body: &Value) -> Option<RequestId> {

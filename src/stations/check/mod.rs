@@ -152,7 +152,7 @@ fn body_violations(operation: &Operation, contract: &Contract, value: &Value) ->
         }
         contract.violations(&known)
     };
-    if violations.is_empty() { intent::address_violations(operation, value) } else { violations }
+    if violations.is_empty() { operation.identifier_violations(value) } else { violations }
 }
 
 /// An operation without a body accepts no body or an empty object.

@@ -109,6 +109,20 @@ fn a_wallet_that_its_chain_cannot_have_is_refused() {
         )
     };
     assert_eq!(violations(without_chain("0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAeD")), place());
+    for unknown in [
+        "0X5aaeb6053f3e94c9b9a09f33669435e7ef1beaed",
+        "5aaeb6053f3e94c9b9a09f33669435e7ef1beaed",
+        " 0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed",
+        "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed\n",
+        "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed\u{200B}",
+        "\u{FEFF}0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed",
+        "0x0000000000000000000000005aaeb6053f3e94c9b9a09f33669435e7ef1beaed",
+        "eip155:137:0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed",
+        "vitalik.eth",
+    ] {
+        assert_eq!(violations(with(unknown)), place(), "{unknown:?} on its chain");
+        assert_eq!(violations(without_chain(unknown)), place(), "{unknown:?} without a chain");
+    }
     let intent = without_chain("0x5AAEB6053F3E94C9B9A09F33669435E7EF1BEAED").unwrap();
     let normal = intent.movement().unwrap().destination.wallet.clone();
     assert_eq!(normal.as_deref(), Some("0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed"));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::HeaderMap;
+use serde_json::Value;
 
 use super::state::{Hold, HoldEvent, HoldNote, HoldState, ImpossibleHoldEvent, Vote, after};
 use super::stored_form::encode_hold;
@@ -248,6 +249,23 @@ pub fn reopen(here: Versioned<'_, Hold>, asked: BTreeSet<Arc<str>>, rules: &Rule
         Step::IndexAdd { index: Index::Held, member: hold.id.to_string(), due },
     ];
     Some(here.commit(steps, &entry, node))
+}
+
+/// Reopens a hold that exceeds a limit which its voters were not shown: their votes do not count for it, and everybody
+/// votes again.
+pub fn reopen_over_limit(
+    here: Versioned<'_, Hold>,
+    asked: BTreeSet<Arc<str>>,
+    reasons: Vec<Value>,
+    rules: &Rules,
+    node: &NodeId,
+) -> Option<Commit> {
+    let mut all = here.value.reasons.clone();
+    all.extend(
+        reasons.into_iter().filter(|reason| !here.value.reasons.iter().any(|old| old["rule"] == reason["rule"])),
+    );
+    let value = &Hold { reasons: all, votes: Vec::new(), ..here.value.clone() };
+    reopen(Versioned { value, ..here }, asked, rules, node)
 }
 
 /// Records the reminder; `None` where it was sent before, or nothing is left to decide.

@@ -25,7 +25,8 @@ mod summary;
 mod stored_form;
 
 pub use commits::{
-    approve_again, decline, end_orphan, forget, hold, note, overtaken, released, remind, reopen, vote, withdraw,
+    approve_again, decline, end_orphan, forget, hold, note, overtaken, released, remind, reopen, reopen_over_limit,
+    vote, withdraw,
 };
 pub use owners::{Owners, member_of};
 pub use rebuild::{read_again, read_bytes};

@@ -146,6 +146,7 @@ impl Hold {
                 people.insert(member_of(person), voice);
             }
         }
-        Consent { fingerprint: self.fingerprint, asked: self.asked.clone(), people }
+        let causes = self.reasons.iter().filter_map(|reason| reason.get("rule")?.as_str().map(str::to_owned)).collect();
+        Consent { fingerprint: self.fingerprint, asked: self.asked.clone(), causes, people }
     }
 }

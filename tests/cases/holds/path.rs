@@ -63,3 +63,21 @@ fn what_two_groups_agree_to_is_sent_once_and_its_caller_hears_upstream() {
     assert_eq!(sent(&upstream), 1);
     held(&gate, "w-2");
 }
+
+/// A comment with a character that reverses the text behind it would make a false address read as the known one.
+#[test]
+fn invisible_characters_of_comments_are_shown_by_their_numbers() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream, RULES).start();
+    let hold = held(&gate, "i-1");
+    let id = text(&hold, "id").to_owned();
+    let comment = "it is \u{202E}0x5a\u{200B}Aeb6";
+    let (code, out, err) = command(&gate, &["approvals", "approve", &id, "--comment", comment], "ops-1");
+    assert_eq!(code, 0, "{out}{err}");
+    let (_, out, _) = command(&gate, &["approvals", "show", &id], "finance-1");
+    assert!(out.contains("it is \\u{202E}0x5a\\u{200B}Aeb6"), "{out}");
+    let (_, out, _) = command(&gate, &["approvals", "show", &id, "--output", "json"], "finance-1");
+    assert!(out.is_ascii(), "{out}");
+    let shown: serde_json::Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(shown["votes"][0]["text"], comment, "JSON keeps the value");
+}

@@ -80,6 +80,14 @@ fn a_full_window_is_obeyed_and_only_its_own_approval_exceeds_it() {
         assert_eq!(answered(&gate, &swap("l-1", "500")).status, 201);
         all_agree(&gate, &second);
         if passes {
+            // The voters did not see that it exceeds the limit: they are asked again, and see it.
+            wait_until("it to wait for people again", || state(&gate, &second) == "pending");
+            assert_eq!(sent(&upstream), 1);
+            let path = format!("holds/{}", text(&second, "id"));
+            let shown = ask(&gate, "GET", &path, &approver("ops-1"), None).json();
+            assert!(shown["reasons"].to_string().contains("\"hour\""), "{shown}");
+            assert_eq!(shown["votes"], serde_json::json!([]), "{shown}");
+            all_agree(&gate, &second);
             assert_eq!(answered(&gate, &swap("l-2", "500")).status, 201);
         } else {
             let full = r#"sluice_holds_total{environment="production",what="full"}"#;

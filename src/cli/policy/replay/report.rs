@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::record::{RecordedDecision, ReplayRecord};
 use crate::base::money::MicroUsd;
-use crate::cli::audit::entries::escape_control_characters;
+use crate::base::visible::visible;
 use crate::policy::{Replayed, Verdict};
 
 /// How many example requests each change names.
@@ -53,7 +53,7 @@ impl Sum {
         let usd =
             MicroUsd::new(self.micro_usd).map_or_else(|_| "more than can be counted".to_owned(), |usd| usd.to_string());
         let without = if self.unvalued > 0 { format!(", {} without a value", self.unvalued) } else { String::new() };
-        let examples: Vec<String> = self.examples.iter().map(|name| escape_control_characters(name)).collect();
+        let examples: Vec<String> = self.examples.iter().map(|name| visible(name).into_owned()).collect();
         format!("{}, {usd}{without}, such as {}", self.count, examples.join(", "))
     }
 
@@ -106,7 +106,7 @@ impl ReplayReport {
         let mut text = format!("version {}\n", self.version);
         for (DecisionChange { day, now, was, by }, sum) in &self.changes {
             let by = if by.is_empty() { "no rule".to_owned() } else { by.join(", ") };
-            let was = escape_control_characters(was);
+            let was = visible(was);
             text.push_str(&format!(
                 "{day}: now {}, recorded as {}, by {by}: {}\n",
                 word(now),

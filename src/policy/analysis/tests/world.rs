@@ -276,6 +276,7 @@ fn fee_wallets() -> Dimension {
         change(move |payment| {
             let wallets = wallets.iter().map(|wallet| Value::from(*wallet)).collect();
             payment.put_several(&Pointer::parse("/rules/*/walletAddress").unwrap(), wallets);
+            payment.put_several(&Pointer::parse("/chain").unwrap(), vec![json!("POLYGON")]);
         })
     };
     Dimension {
