@@ -1,12 +1,31 @@
-//! The resources that this process uses, as Linux reports them; zero where it does not.
+//! The resources that this process uses, as Linux reports them, zero where it does not; and its core dumps.
 
 use std::fs;
+use std::io;
 use std::str::FromStr;
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::telemetry::Usage;
+
+/// The limits that forbid core dumps, the first that is allowed. Linux takes 1 as "no dump, not even for a program that
+/// collects them"; 0 forbids files only, and a process may always lower its limit to it.
+const NO_CORE_DUMPS: [u64; 2] = [1, 0];
+
+/// Forbids core dumps of this process and its children: they would contain keys, tokens and bank data.
+pub fn forbid_core_dumps() -> io::Result<()> {
+    let limit = |bytes| Rlimit { current: Some(bytes), maximum: Some(bytes) };
+    let mut forbidden = Ok(());
+    for bytes in NO_CORE_DUMPS {
+        forbidden = setrlimit(Resource::Core, limit(bytes));
+        if forbidden.is_ok() {
+            break;
+        }
+    }
+    forbidden.map_err(io::Error::from)
+}
 
 /// Returns the current usage.
 pub fn usage() -> Usage {

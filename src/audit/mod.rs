@@ -36,7 +36,7 @@ pub use read::{LONGEST_LINE, LineReader, RawLine};
 pub use snapshot_link::SnapshotLink;
 pub use steps::{ABOVE, BEHIND, SplitEntry, UnusedNumbers, split_steps, unused_before, with_steps};
 pub use tail::{ScanStop, Scanned, scan};
-pub use verified::{CheckpointLine, FileSource, KnownNumbers, VerifyReport};
+pub use verified::{CheckpointLine, Completeness, FileSource, KnownNumbers, VerifyReport};
 pub use verify::verify;
 
 #[cfg(test)]

@@ -56,4 +56,31 @@ pub struct VerifyReport {
     pub highest: Highest,
     /// How many checkpoints hold.
     pub checkpoints: u64,
+    /// The nodes whose files no checkpoint covers.
+    pub unsigned: BTreeSet<NodeId>,
+    /// Whether checkpoints were verified with public keys; without, whoever can write the files could make them.
+    pub keys_given: bool,
+}
+
+/// How far a verification without flaws proves that nothing is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completeness {
+    /// Up to the newest signed checkpoint of each node.
+    UpToCheckpoints,
+    /// Nothing proves it: whoever can write the files could have made the checkpoints, too.
+    UnverifiedCheckpoints,
+    /// Nothing proves it: the files of some nodes, or of all, have no checkpoint.
+    Unproven,
+}
+
+impl VerifyReport {
+    pub fn completeness(&self) -> Completeness {
+        if self.checkpoints == 0 || !self.unsigned.is_empty() {
+            Completeness::Unproven
+        } else if self.keys_given {
+            Completeness::UpToCheckpoints
+        } else {
+            Completeness::UnverifiedCheckpoints
+        }
+    }
 }

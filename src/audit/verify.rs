@@ -50,8 +50,13 @@ pub fn verify(
         nodes.entry(node.0.clone()).or_default();
     }
     for (node, files) in &nodes {
+        let before = verification.report.checkpoints;
         verification.node(node, files)?;
+        if verification.report.checkpoints == before {
+            verification.report.unsigned.insert(node.clone());
+        }
     }
+    verification.report.keys_given = !known.keys.is_empty();
     let files: Vec<&dyn FileSource> = nodes.values().flat_map(BTreeMap::values).copied().collect();
     verification.numbers(&files)?;
     Ok(verification.report)

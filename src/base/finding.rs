@@ -6,6 +6,9 @@ use std::fmt;
 pub enum Severity {
     /// The gate cannot run like this.
     Error,
+    /// The gate can run like this, but others could read or change what they must not. A warning, unless the check is for
+    /// production.
+    Insecure,
     /// The gate can run like this, but hardly as intended.
     Warning,
 }
@@ -39,6 +42,10 @@ impl Finding {
         Finding { severity: Severity::Warning, ..Finding::error(file, text) }
     }
 
+    pub fn insecure(file: &str, text: impl Into<String>) -> Finding {
+        Finding { severity: Severity::Insecure, ..Finding::error(file, text) }
+    }
+
     pub fn at(self, place: impl Into<String>) -> Finding {
         Finding { place: Some(place.into()), ..self }
     }
@@ -56,7 +63,7 @@ impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let severity = match self.severity {
             Severity::Error => "error",
-            Severity::Warning => "warning",
+            Severity::Insecure | Severity::Warning => "warning",
         };
         match &self.place {
             Some(place) => write!(f, "{severity}: {}:{place}: {}", self.file, self.text)?,

@@ -5,6 +5,7 @@ use std::path::Path;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
+use super::exposed_files::exposed_files;
 use super::{ExitReason, Sources, in_folder, is_error, print, read_contract};
 use crate::base::finding::{Finding, Severity};
 use crate::base::visible::visible_json;
@@ -15,11 +16,17 @@ use crate::catalog::completeness;
 /// With `--schemas` and without `--config`, only the contract is checked: that it can be read, and that every operation
 /// has the schemas and examples it needs.
 ///
+/// With `--production`, settings and files that are insecure are errors: plain HTTP to other machines, secrets that others
+/// can read, an audit log without signed checkpoints, and so on.
+///
 /// Exits with 3 if there are errors, with 0 if there are only warnings.
 #[derive(Debug, Args)]
 pub(super) struct CheckArgs {
     #[command(flatten)]
     sources: Sources,
+    /// Report insecure settings and files as errors
+    #[arg(long)]
+    production: bool,
     /// Lines for people, or JSON for programs
     #[arg(long, value_enum, default_value = "lines")]
     output: CheckOutput,
@@ -32,7 +39,12 @@ pub(super) enum CheckOutput {
 }
 
 pub(super) fn run(arguments: &CheckArgs) -> anyhow::Result<ExitReason> {
-    let findings = findings(&arguments.sources);
+    let mut findings = findings(&arguments.sources);
+    if arguments.production {
+        for finding in findings.iter_mut().filter(|finding| finding.severity == Severity::Insecure) {
+            finding.severity = Severity::Error;
+        }
+    }
     print(&findings_as(&findings, arguments.output))?;
     Ok(if findings.iter().any(is_error) { ExitReason::Faulty } else { ExitReason::Done })
 }
@@ -56,7 +68,8 @@ fn all_findings(sources: &Sources) -> Vec<Finding> {
     match sources.load() {
         Ok(loaded) => {
             let odd = loaded.folder.oddities(&loaded.policies.policies);
-            loaded.warnings.into_iter().chain(odd).collect()
+            let exposed = exposed_files(&loaded);
+            loaded.warnings.into_iter().chain(odd).chain(exposed).collect()
         }
         Err(findings) => findings,
     }
@@ -84,7 +97,7 @@ pub(super) fn as_json(findings: &[Finding]) -> Value {
     let finding = |f: &Finding| {
         let severity = match f.severity {
             Severity::Error => "error",
-            Severity::Warning => "warning",
+            Severity::Insecure | Severity::Warning => "warning",
         };
         json!({"severity": severity, "file": f.file, "place": f.place, "text": f.text,
                "example": f.example, "remedy": f.remedy})

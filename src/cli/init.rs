@@ -121,9 +121,10 @@ mod tests {
         let arguments = |force| InitArgs { output: output.clone(), force, reference: false };
         assert!(start(&arguments(false)).unwrap().contains("sluice check"));
         let found = check::findings(&Sources { config: Some(output.clone()), schemas: None });
-        // Whether to seal the store is decided when real upstreams are set.
-        let [finding] = found.as_slice() else { panic!("{found:?}") };
-        assert!(finding.text.contains("`store.seal_key` is not set"), "{finding}");
+        // Whether to seal the store and to sign the audit log is decided when real upstreams are set.
+        let [seal, sign] = found.as_slice() else { panic!("{found:?}") };
+        assert!(seal.text.contains("`store.seal_key` is not set"), "{seal}");
+        assert!(sign.text.contains("`audit.checkpoint_key` is not set"), "{sign}");
 
         let secret = folder.path().join(config::FIRST_SECRET);
         let held = std::fs::read_to_string(&secret).unwrap();

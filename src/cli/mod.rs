@@ -11,6 +11,7 @@ mod console;
 mod create_store;
 mod demo;
 mod doctor;
+mod exposed_files;
 mod freeze;
 mod hold;
 mod init;
@@ -44,6 +45,7 @@ use clap::{Args, Parser, Subcommand};
 use ring::signature::Ed25519KeyPair;
 use zeroize::Zeroizing;
 
+use crate::adapters::machine::forbid_core_dumps;
 use crate::adapters::policies::{LoadedPolicies, PolicyFolder};
 use crate::adapters::random;
 use crate::base::digest::Fingerprint;
@@ -134,6 +136,7 @@ impl ExitReason {
 
 /// Runs the command.
 pub fn run(cli: Cli) -> anyhow::Result<ExitReason> {
+    forbid_core_dumps().context("core dumps cannot be forbidden")?;
     match cli.command {
         Command::Approvals(arguments) => approvals::run(&arguments),
         Command::Audit(arguments) => audit::run(arguments),
@@ -194,6 +197,8 @@ pub struct Loaded {
     pub written: BTreeMap<String, Fingerprint>,
     /// The files and folders that were read besides the policies.
     pub looked_at: Vec<PathBuf>,
+    /// Those among them that contain secrets.
+    pub secret_files: Vec<PathBuf>,
 }
 
 impl Sources {
@@ -211,7 +216,7 @@ impl Sources {
         let in_schemas = folders_of(schemas);
         match (read, contract) {
             (Ok(reading), Ok((files, catalog))) => {
-                let config::ConfigReading { config, warnings, written, files: named } = reading;
+                let config::ConfigReading { config, warnings, written, files: named, secret_files } = reading;
                 let looked_at = [vec![self.config_file()], named, in_schemas].concat();
                 let file = self.config_file().display().to_string();
                 let catalog = Arc::new(catalog.with_further(&config.catalog.further, &file)?);
@@ -219,7 +224,17 @@ impl Sources {
                 match folder.and_then(|folder| Ok((folder.load()?, folder))) {
                     Ok((policies, folder)) => {
                         let warnings = warnings.into_iter().chain(policies.warnings.iter().cloned()).collect();
-                        Ok(Loaded { config, files, catalog, folder, policies, warnings, written, looked_at })
+                        Ok(Loaded {
+                            config,
+                            files,
+                            catalog,
+                            folder,
+                            policies,
+                            warnings,
+                            written,
+                            looked_at,
+                            secret_files,
+                        })
                     }
                     Err(findings) => Err(warnings.into_iter().chain(findings).collect()),
                 }

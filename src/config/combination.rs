@@ -1,6 +1,7 @@
 //! Checks of settings that are valid on their own but wrong together.
 
 mod console;
+mod insecure;
 mod issuers;
 mod redis;
 mod traces;
@@ -47,6 +48,7 @@ pub(super) fn findings(file: &str, written: &WrittenConfig) -> Vec<Finding> {
     faults.extend(redis::wrong(written));
     faults.extend(webhooks::wrong(written));
     faults.extend(traces::wrong(written));
+    faults.extend(insecure::wrong(written));
     faults.extend(nobody_to_agree(written));
     faults.into_iter().map(|(severity, place, fault)| Finding { severity, ..fault.error(file, &place) }).collect()
 }
@@ -194,14 +196,18 @@ fn short_longest_pause(written: &WrittenConfig) -> Option<Wrong> {
         .then(|| error(place, fault.remedy("make `longest_pause_ms` at least as long as `pause_ms`")))
 }
 
+/// Checks that a caller alone may send the longest body: it gets half of the part of its environment.
 fn no_room_for_one(written: &WrittenConfig) -> Option<Wrong> {
     let (all, one) = (written.bodies_bytes.as_ref()?, written.body_bytes.as_ref()?);
+    let served = Environment::ALL.into_iter().filter(|one| written.environment(*one).listen.is_some()).count();
+    let least = one.value.saturating_mul(2).saturating_mul(served.max(1));
     let place = if all.place == SettingPlace::Default { &one.place } else { &all.place };
     let fault = SettingFault::new(format!(
-        "`limits.bodies_bytes` ({}) is less than `limits.body_bytes` ({}): the longest body would always be refused",
-        all.value, one.value
+        "`limits.bodies_bytes` ({}) is less than {least}, twice `limits.body_bytes` for each environment: the longest body \
+         would always be refused",
+        all.value
     ));
-    (all.value < one.value).then(|| error(place, fault.remedy("make `bodies_bytes` at least as large as `body_bytes`")))
+    (all.value < least).then(|| error(place, fault.remedy("raise `bodies_bytes`, or lower `body_bytes`")))
 }
 
 fn operand_key(written: &WrittenConfig) -> Option<Wrong> {
@@ -219,7 +225,7 @@ fn seal_keys(written: &WrittenConfig) -> Option<Wrong> {
             "`store.seal_key` is not set: bank and personal data of production are stored unencrypted",
         );
         return Some((
-            Severity::Warning,
+            Severity::Insecure,
             place,
             fault.remedy("create a key with `openssl rand -hex 32`, and name its file"),
         ));

@@ -349,7 +349,7 @@ word_enum! {
 pub struct LimitsConfig {
     /// The maximum size of a request body.
     pub body_bytes: usize,
-    /// The maximum size of all request bodies in memory; at least `body_bytes`.
+    /// The maximum size of all request bodies in memory; at least twice `body_bytes` for each environment.
     pub bodies_bytes: usize,
     /// The maximum size of a request head.
     pub head_bytes: usize,

@@ -77,6 +77,8 @@ pub struct ConfigReading {
     pub written: BTreeMap<String, Fingerprint>,
     /// Every file that a setting names and that was read.
     pub files: Vec<PathBuf>,
+    /// Those that contain secrets; the configuration itself if a secret is written in it.
+    pub secret_files: Vec<PathBuf>,
 }
 
 /// Parses and checks the text of the configuration file called `file`, or returns every fault.
@@ -104,14 +106,15 @@ struct ConfigReader<'r> {
     /// Environment variables that the configuration names.
     variables: Vec<String>,
     digests: BTreeMap<String, Fingerprint>,
+    secret_files: Vec<PathBuf>,
     findings: Vec<Finding>,
 }
 
 impl<'r> ConfigReader<'r> {
     fn new(file: &'r str, source: ValueSource<'r>, mut document: ConfigDocument) -> ConfigReader<'r> {
         let findings = std::mem::take(&mut document.findings);
-        let (written, present, variables, digests) = Default::default();
-        ConfigReader { file, source, document, written, present, variables, digests, findings }
+        let (written, present, variables, digests, secret_files) = Default::default();
+        ConfigReader { file, source, document, written, present, variables, digests, secret_files, findings }
     }
 
     fn sections(&mut self) {
@@ -182,15 +185,19 @@ impl<'r> ConfigReader<'r> {
         };
         self.variables.extend(value::variables_named(found).into_iter().map(str::to_owned));
         if value::is_plain(&setting.kind, found) {
-            let warning = Finding::warning(self.file, format!("`{path}` is a secret in plain text in this file"))
+            self.secret_files.push(PathBuf::from(self.file));
+            let warning = Finding::insecure(self.file, format!("`{path}` is a secret in plain text in this file"))
                 .remedy("write it as `{ file = \"path\" }` or `{ env = \"NAME\" }`");
             self.findings.push(found.place.locate(self.file, warning));
         }
         if let Err(fault) = value::store(&setting.kind, found, &self.source, &mut self.written) {
             self.fault(&found.place, SettingFault { text: format!("`{path}`: {}", fault.text), ..fault });
         }
+        let read = self.source.read.borrow();
+        if value::is_secret(&setting.kind) {
+            self.secret_files.extend(read.iter().skip(before).map(|(path, _)| path.clone()));
+        }
         if is_written {
-            let read = self.source.read.borrow();
             let files = read.iter().skip(before).map(|(_, content)| content.to_hex());
             let parts: Vec<String> = std::iter::once(found.raw.plainly()).chain(files).collect();
             let parts: Vec<&[u8]> = parts.iter().map(String::as_bytes).collect();
@@ -306,11 +313,13 @@ impl<'r> ConfigReader<'r> {
         if self.findings.iter().any(|finding| finding.severity == Severity::Error) {
             return Err(self.findings);
         }
+        let secret_files: BTreeSet<PathBuf> = self.secret_files.into_iter().collect();
         match self.written.meant() {
             Some(config) => Ok(ConfigReading {
                 config,
                 warnings: self.findings,
                 written: self.digests,
+                secret_files: secret_files.into_iter().collect(),
                 files: self.source.read.into_inner().into_iter().map(|(path, _)| path).collect(),
             }),
             None => Err(vec![Finding::error(self.file, "a setting has no value: this is a bug in Sluice")]),

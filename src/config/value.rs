@@ -415,6 +415,18 @@ pub(super) fn variables_named(found: &FoundValue) -> Vec<&str> {
     }
 }
 
+/// Whether the value is a secret, or names files with secrets.
+pub(super) fn is_secret(kind: &SettingKind) -> bool {
+    matches!(
+        kind,
+        SettingKind::Secret(_)
+            | SettingKind::SigningSecrets(_)
+            | SettingKind::Credential(_)
+            | SettingKind::RedisUrl(_)
+            | SettingKind::WebhookUrl(_)
+    )
+}
+
 /// Whether a secret is in plain text in the file itself.
 pub(super) fn is_plain(kind: &SettingKind, found: &FoundValue) -> bool {
     let in_file = matches!(found.place, SettingPlace::File { .. });

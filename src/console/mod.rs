@@ -118,7 +118,7 @@ impl Console {
                 Err(never) => match never {},
             },
         };
-        let is_last = nth >= self.requests_per_connection || watch.is_some_and(ConnectionWatch::is_crowded);
+        let is_last = nth >= self.requests_per_connection || watch.is_some_and(ConnectionWatch::is_last_answer);
         if refusal.is_some() || is_last {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }

@@ -5,11 +5,13 @@
 //! | `listen` | bound addresses, connection counts, and how accepting ends |
 //! | `tls` | the certificates of listeners, and the checks of callers' certificates |
 //! | `guard` | the wire: heads, framing and times, checked before the engine reads a byte |
+//! | `shares` | room that many users share, so that none can take another's |
 //! | `phase` | how far the process is from its end |
 
 pub mod guard;
 pub mod listen;
 mod phase;
+pub mod shares;
 pub mod tls;
 
 pub use phase::Phase;

@@ -28,7 +28,7 @@ pub(super) async fn respond(session: &mut Session, ctx: &mut Ctx, reply: Reply) 
     }
     head.insert_header(CONTENT_LENGTH, HeaderValue::from(reply.body.len()))?;
     mark(&mut head, reply.origin, reply.executed, ctx)?;
-    end_if_crowded(session);
+    end_if_last(session);
     let empty = reply.body.is_empty();
     session.write_response_header(Box::new(head), empty).await?;
     if !empty {
@@ -38,8 +38,8 @@ pub(super) async fn respond(session: &mut Session, ctx: &mut Ctx, reply: Reply) 
 }
 
 /// Marks an answer that ends its connection.
-pub(super) fn end_if_crowded(session: &mut Session) {
-    if guard::is_crowded(session.digest()) {
+pub(super) fn end_if_last(session: &mut Session) {
+    if guard::is_last_answer(session.digest()) {
         session.set_keepalive(None);
     }
 }

@@ -31,7 +31,7 @@ use async_trait::async_trait;
 use pingora::proxy::{FailToProxy, ProxyHttp, Session};
 use pingora::upstreams::peer::HttpPeer;
 use pingora::{Error, ErrorType, Result};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
@@ -44,10 +44,12 @@ use crate::adapters::upstream::PinnedUpstream;
 use crate::base::ids::{Environment, TraceId};
 use crate::catalog::Operation;
 use crate::config::{AnswerMode, LimitsConfig, TimeoutsConfig};
+use crate::edge::shares::SharedRoom;
 use crate::edge::{Phase, Speaking};
 use crate::journey::Egress;
 use crate::node::rates::RateOutcome;
 use crate::node::{InForce, Node};
+use crate::stations::claim::Owner;
 use crate::stations::reply::{Code, Executed, Reply, ReplyOrigin};
 use crate::telemetry::{Metrics, RequestMeters};
 
@@ -72,8 +74,8 @@ pub struct Gate {
     pub meters: RequestMeters,
     pub tracer: Option<Tracer>,
     pub observer: Observer,
-    /// The room for the bodies of writes, in bytes.
-    pub bodies: Arc<Semaphore>,
+    /// This environment's room for the bodies of writes, in bytes; every caller has a share.
+    pub bodies: Arc<SharedRoom<Owner>>,
     /// The requests that are being answered; a shutdown waits for them.
     pub requests: TaskTracker,
 }

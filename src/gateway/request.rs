@@ -131,7 +131,7 @@ async fn carry_write(
         return refuse(session, ctx, &Refusal::Check(refusal)).await;
     }
     let since = Stopwatch::start();
-    let read = body::whole(gate, session).await;
+    let read = body::whole(gate, session, admitted.caller()).await;
     ctx.body_time = since.elapsed();
     let (body, _room) = match read {
         Ok(read) => read,

@@ -99,7 +99,7 @@ pub(super) fn head(gate: &Gate, session: &mut Session, head: &mut ResponseHeader
     } else {
         read.incoming = Incoming::Streaming(kept);
     }
-    answer::end_if_crowded(session);
+    answer::end_if_last(session);
     ctx.answered = Answered { status, origin: Some(ReplyOrigin::Upstream), executed: None, code: None };
     answer::mark(head, ReplyOrigin::Upstream, None, ctx)
 }

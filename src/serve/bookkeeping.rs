@@ -132,7 +132,7 @@ pub(super) fn open(
     workers.spawn_required("snapshots", keep_snapshots(audit.clone(), maker));
     let known = shared.as_ref().map(|(_, replica)| -> Arc<dyn JournalledRecords> { replica.clone() });
     let sealed = |store| Arc::new(Sealed::new(store, seals.clone()).compared_with(known.clone()));
-    let operand_key = operand_key(config.audit.operand_key.as_ref(), &config.audit.folder);
+    let operand_key = operand_key(config.audit.operand_key.as_ref(), &config.store.folder);
     let operand_key = operand_key.map_err(OpenNodeError::OperandKey)?;
     let membership = shared.map(|(store, replica)| {
         Arc::new(Membership {

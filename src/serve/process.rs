@@ -14,7 +14,7 @@ use pingora::server::configuration::ServerConf;
 use pingora::server::{RunArgs, Server};
 use thiserror::Error;
 use tokio::runtime::Runtime;
-use tokio::sync::{Mutex, Notify, Semaphore, watch};
+use tokio::sync::{Mutex, Notify, watch};
 use tokio_util::task::TaskTracker;
 
 use super::bookkeeping;
@@ -45,6 +45,7 @@ use crate::config::{Config, EnvironmentConfig};
 use crate::console::{Console, ConsoleState};
 use crate::edge::Phase;
 use crate::edge::listen::{Acceptor, BoundAddress, Listening};
+use crate::edge::shares::SharedRoom;
 use crate::edge::tls::Speaking;
 use crate::gateway::{Gate, Observer};
 use crate::journey::Egress;
@@ -146,7 +147,6 @@ impl Process {
         let (requests, sending, connections) = (TaskTracker::new(), TaskTracker::new(), TaskTracker::new());
         let (listening, wire_end) = (TaskTracker::new(), WireEnd::default());
         workers.spawn_optional("watchdog", supervisor.clone().live());
-        let bodies = Arc::new(Semaphore::new(config.limits.bodies_bytes.min(Semaphore::MAX_PERMITS)));
 
         let keyring = Arc::new(Keyring::new(&config.issuers, metrics.clone())?);
         workers.spawn_optional("keys", keyring.clone().keep_fresh());
@@ -230,7 +230,7 @@ impl Process {
                 tracer: tracer.clone(),
                 observer: observer.clone(),
                 requests: requests.clone(),
-                bodies: bodies.clone(),
+                bodies: SharedRoom::new(config.limits.bodies_bytes / config.environments.len().max(1)),
             };
             let guard = guard(one.environment.as_str(), config, &metrics);
             let app = Arc::new(with_limits(http_proxy(&conf, gate), config));

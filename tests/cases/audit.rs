@@ -93,6 +93,26 @@ impl Archive {
     }
 }
 
+#[test]
+fn only_signed_checkpoints_prove_that_nothing_is_missing() {
+    let archive = Archive::new();
+    archive.fill();
+    let (files, key) = (archive.files(), archive.path("key.pub"));
+    let (files, key) = (files.to_str().unwrap(), key.to_str().unwrap());
+    let (code, text) = run(&["audit", "verify", files, "--public-key", key]);
+    assert!(code == 0 && text.contains("complete and unchanged up to the newest signed checkpoint"), "{text}");
+    let (code, text) = run(&["audit", "verify", files]);
+    assert!(code == 0 && text.contains("can write these checkpoints") && !text.contains("unchanged"), "{text}");
+    for name in ["a", "b"] {
+        fs::remove_file(checkpoints_file(&archive.files(), &node(name))).unwrap();
+    }
+    let (code, text) = run(&["audit", "verify", files, "--public-key", key]);
+    assert!(code == 0 && text.contains("without checkpoints (of `a`, `b`)") && !text.contains("unchanged"), "{text}");
+    let (_, text) = run(&["audit", "verify", files, "--output", "json"]);
+    let told: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((&told["clean"], &told["completeUpToCheckpoints"]), (&json!(true), &json!(false)));
+}
+
 fn run(arguments: &[&str]) -> (i32, String) {
     let output = sluice(arguments).output().unwrap();
     let text = [output.stdout.as_slice(), output.stderr.as_slice()].concat();

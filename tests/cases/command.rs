@@ -1,6 +1,9 @@
 //! The command line: what is wrong is said, with an exit code that a script can read.
 
+use std::fs;
+use std::fs::Permissions;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Output;
 
 use crate::support::gate::sluice;
@@ -76,6 +79,56 @@ fn check_holds_a_contract_to_completeness() {
     }
     let (code, text) = said(&run(&["check", "--schemas", folder.path().to_str().unwrap()]));
     assert!(code == Some(3) && text.contains("examples"), "{text}");
+}
+
+#[test]
+fn check_names_every_insecure_combination_and_for_production_they_are_errors() {
+    let upstream = Upstream::start();
+    let setup = Setup::of(&upstream)
+        .set("production", "listen", "0.0.0.0:0")
+        .set("probes", "listen", "0.0.0.0:0")
+        .set("issuer.main", "roles", "roles")
+        .set("console", "listen", "127.0.0.1:0")
+        .set("console", "issuer", "main")
+        .file("token", "a-token-of-upstream")
+        .set_raw("production", "credential", r#"{ file = "token" }"#);
+    let file = setup.write();
+    let modes = [
+        ("", 0o755),
+        ("policies", 0o777),
+        ("policies/everything.toml", 0o666),
+        ("token", 0o644),
+        ("sluice.toml", 0o644),
+    ];
+    for (name, mode) in modes {
+        fs::set_permissions(setup.path(name), Permissions::from_mode(mode)).unwrap();
+    }
+    let (code, text) = said(&run(&["check", "--config", file.to_str().unwrap()]));
+    assert!(code == Some(0) && text.contains("0 errors, "), "{text}");
+    let told = [
+        "`production.listen` speaks plain HTTP",
+        "`probes.listen` is every address",
+        "`audit.checkpoint_key` is not set",
+        "`store.seal_key` is not set",
+        "`console.issuer`: `[issuer.main]` is the issuer of callers, too",
+        "`issuer.main.shared_secret` is a secret in plain text",
+        "policies: every user of this machine can change it",
+        "everything.toml: every user of this machine can change it",
+        "token: it contains a secret, and every user",
+        "sluice.toml: it contains a secret, and every user",
+    ];
+    for told in told {
+        assert!(text.contains(told), "{told}: {text}");
+    }
+    // The rules have no tests: odd, but not insecure.
+    assert!(text.contains(&format!("{} warnings", told.len() + 1)), "{text}");
+    let (code, text) = said(&run(&["check", "--production", "--config", file.to_str().unwrap()]));
+    assert!(code == Some(3) && text.contains(&format!("{} errors, 1 warning", told.len())), "{text}");
+
+    // What others cannot reach, they cannot read.
+    fs::set_permissions(setup.path(""), Permissions::from_mode(0o700)).unwrap();
+    let (_, text) = said(&run(&["check", "--config", file.to_str().unwrap()]));
+    assert!(!text.contains("every user of this machine"), "{text}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod clients;
 mod command;
 mod conformance;
 mod console;
+mod cores;
 mod created;
 mod demo;
 mod doctor;

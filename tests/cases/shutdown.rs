@@ -35,6 +35,11 @@ fn what_is_in_flight_is_finished_and_readyz_fails_meanwhile() {
         go.give();
         let answer = caller.answer();
         assert_eq!((answer.status, answer.origin().as_str()), (200, "upstream"), "{id}");
+        assert_eq!(
+            answer.header("connection").as_deref(),
+            Some("close"),
+            "{id}: the next call would meet a closed connection"
+        );
         assert_eq!(gate.wait_end().code(), Some(0), "{id}");
         gate.request_line("last");
     }

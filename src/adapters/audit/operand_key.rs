@@ -1,9 +1,9 @@
 //! The key under which personal operands are digested in the audit log: the configured one, or one that is created once
-//! and kept beside the files, readable only by its owner.
+//! and kept away from the files, in the folder of the store, readable only by its owner.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use crate::adapters::random;
@@ -12,7 +12,7 @@ use crate::base::secret::Secret;
 
 const FILE: &str = "operand.key";
 
-/// Returns the key of a node; creates one if there is none.
+/// Returns the key of a node; creates one in this folder if there is none.
 pub fn operand_key(configured: Option<&Secret>, folder: &Path) -> io::Result<OperandKey> {
     if let Some(secret) = configured {
         return fit(secret, "`audit.operand_key`");
@@ -20,6 +20,7 @@ pub fn operand_key(configured: Option<&Secret>, folder: &Path) -> io::Result<Ope
     if let Some(kept) = kept_operand_key(folder)? {
         return Ok(kept);
     }
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     // Written whole under its name or not at all, and never in place of another key.
     let beside = folder.join(format!("{FILE}.{}", random::nonce().0));
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
@@ -32,7 +33,8 @@ pub fn operand_key(configured: Option<&Secret>, folder: &Path) -> io::Result<Ope
         Ok(()) | Err(_) => {}
     }
     fs::File::open(folder)?.sync_all()?;
-    kept_operand_key(folder)?.ok_or_else(|| io::Error::other(format!("`{FILE}` has disappeared from the audit folder")))
+    kept_operand_key(folder)?
+        .ok_or_else(|| io::Error::other(format!("`{FILE}` has disappeared from the store's folder")))
 }
 
 /// Returns the key that a folder keeps.

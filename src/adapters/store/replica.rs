@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use redb::{Database, Durability, ReadableDatabase as _};
 
-use super::embedded::{KeySpace, Medium, OpenError, OpenedDatabase, ReadTable, StoreTable, TABLE, Trouble, locked};
+use super::embedded::{
+    CACHE_BYTES, KeySpace, Medium, OpenError, OpenedDatabase, ReadTable, StoreTable, TABLE, Trouble, locked,
+};
 use super::gathered::{GatheredChanges, OpenTable, StoreMap as _};
 use super::layout::{self, Item};
 use super::queries::{Pair, StoreView as _};
@@ -82,14 +84,14 @@ impl Replica {
     pub fn open(folder: &Path, seals: Seals) -> Result<Replica, OpenError> {
         let medium: Arc<dyn Medium> = Arc::new(locked(folder, true)?);
         let trouble = Arc::new(Trouble::default());
-        let opened = Mutex::new(Some(OpenedDatabase::new(&medium, &trouble)?));
+        let opened = Mutex::new(Some(OpenedDatabase::new(&medium, &trouble, CACHE_BYTES)?));
         Ok(Replica { medium, trouble, opened, seals })
     }
 
     fn database(&self) -> Result<Arc<Database>, StoreFault> {
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         if opened.is_none() {
-            *opened = Some(OpenedDatabase::new(&self.medium, &self.trouble).map_err(failed)?);
+            *opened = Some(OpenedDatabase::new(&self.medium, &self.trouble, CACHE_BYTES).map_err(failed)?);
         }
         let database = opened.as_ref().map(|opened| Arc::clone(&opened.database));
         database.ok_or_else(|| failed("the replica is closed"))

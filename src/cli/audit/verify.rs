@@ -14,8 +14,8 @@ use super::files::{Chosen, checkpoints, chosen, folder_of, manifests};
 use crate::adapters::audit::{UnfitSnapshot, is_live, newest_snapshot, read_manifest};
 use crate::adapters::clock::SystemClock;
 use crate::audit::{
-    Checkpoint, CheckpointKey, CheckpointLine, FileSource, Flaw, FlawPlace, KnownNumbers, LineReader, VerifyReport,
-    verify,
+    Checkpoint, CheckpointKey, CheckpointLine, Completeness, FileSource, Flaw, FlawPlace, KnownNumbers, LineReader,
+    VerifyReport, verify,
 };
 use crate::base::visible::visible_json;
 use crate::ledger::StoreTime;
@@ -25,7 +25,8 @@ use crate::ports::Clock as _;
 ///
 /// Name the files of all nodes at once: entries are numbered across all nodes. Checkpoint files beside the audit
 /// files are used; name copies kept elsewhere, or the gate's log, with `--checkpoints`. Without a public key, anyone
-/// who can write the audit files can also write checkpoints.
+/// who can write the audit files can also write checkpoints. Only signed checkpoints prove that nothing is
+/// missing; the last line says how far they do.
 ///
 /// Exits with 0 if nothing was found, with 3 otherwise.
 #[derive(Debug, Args)]
@@ -135,11 +136,35 @@ fn report_in_words(report: &VerifyReport) -> String {
         report.highest.iter().map(|(environment, number)| format!(", {environment} up to {number}")).collect();
     text.push_str(&format!("{entries} entries in {files} files{highest}; {checkpoints} checkpoints match\n"));
     text.push_str(&match report.flaw_count {
-        0 => "complete and unchanged\n".to_owned(),
+        0 => format!("{}\n", proven(report)),
         1 => "1 finding\n".to_owned(),
         count => format!("{count} findings\n"),
     });
     text
+}
+
+/// What a verification without findings proves, and what it cannot know.
+fn proven(report: &VerifyReport) -> String {
+    match report.completeness() {
+        Completeness::UpToCheckpoints => {
+            "complete and unchanged up to the newest signed checkpoint of each node. Whether entries behind it were removed is \
+             not known"
+                .to_owned()
+        }
+        Completeness::UnverifiedCheckpoints => {
+            "no finding. Whether the files are complete is not known: who can write them can write these checkpoints, too; \
+             give the gate's public key (`--public-key`)"
+                .to_owned()
+        }
+        Completeness::Unproven => {
+            let nodes: Vec<String> = report.unsigned.iter().map(|node| format!("`{node}`")).collect();
+            format!(
+                "no finding. Whether the files are complete is not known: without checkpoints (of {}), entries at the end may be \
+                 missing, or all may have been rewritten; set `audit.checkpoint_key`, and keep checkpoints elsewhere",
+                nodes.join(", ")
+            )
+        }
+    }
 }
 
 fn as_json(report: &VerifyReport) -> Value {
@@ -147,6 +172,7 @@ fn as_json(report: &VerifyReport) -> Value {
         report.highest.iter().map(|(environment, number)| (environment.as_str().to_owned(), json!(number))).collect();
     json!({
         "clean": report.flaw_count == 0,
+        "completeUpToCheckpoints": report.flaw_count == 0 && report.completeness() == Completeness::UpToCheckpoints,
         "findings": report.flaws.iter().map(flaw).collect::<Vec<_>>(),
         "findingCount": report.flaw_count,
         "notes": report.notes,

@@ -18,6 +18,7 @@ use crate::base::visible::visible_json;
 use crate::cli::audit::files::{Chosen, chosen, folder_of};
 use crate::cli::check::{self, CheckOutput};
 use crate::cli::{ExitReason, is_error, print};
+use crate::config::Config;
 use crate::policy::{PolicyReading, Replay, Replayed, Undecided};
 use record::{ReplayEvent, ReplayRecord};
 use report::ReplayReport;
@@ -96,17 +97,17 @@ pub(super) fn run(arguments: &PolicyReplayArgs) -> anyhow::Result<ExitReason> {
     Ok(ExitReason::Done)
 }
 
-/// Returns the configured key of personal names, or the one kept beside the files.
+/// Returns the key of personal names: the configured one, the one that the gate keeps, or a copy beside the files.
 fn key(arguments: &PolicyReplayArgs, files: &[Chosen]) -> anyhow::Result<OperandKey> {
     let configured = arguments
         .setting
-        .audit()
+        .gate()
         .map_err(|findings| anyhow::anyhow!(check::findings_as(&findings, CheckOutput::Lines)))?;
-    if let Some(audit) = configured {
+    if let Some(Config { audit, store, .. }) = configured {
         if audit.operand_key.is_some() {
-            return Ok(operand_key(audit.operand_key.as_ref(), &audit.folder)?);
+            return Ok(operand_key(audit.operand_key.as_ref(), &store.folder)?);
         }
-        if let Some(key) = kept_operand_key(&audit.folder)? {
+        if let Some(key) = kept_operand_key(&store.folder)? {
             return Ok(key);
         }
     }
@@ -123,7 +124,9 @@ fn key(arguments: &PolicyReplayArgs, files: &[Chosen]) -> anyhow::Result<Operand
             (None, _) => {}
         }
     }
-    found.context("the key of personal names is not beside the files: name the gate's configuration with `--config`")
+    found.context(
+        "the key of personal names is in the folder of the gate's store: name the gate's configuration with `--config`",
+    )
 }
 
 /// Shows progress on one line of a terminal.

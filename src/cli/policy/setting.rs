@@ -10,7 +10,7 @@ use crate::adapters::policies::{PolicyText, placed, texts};
 use crate::base::finding::Finding;
 use crate::catalog::Catalog;
 use crate::cli::{read_config, read_contract};
-use crate::config::AuditConfig;
+use crate::config::Config;
 use crate::policy::{KnownNames, PolicyReading, read_policies};
 
 #[derive(Debug, Args)]
@@ -37,9 +37,9 @@ pub(super) struct SettingNames {
 }
 
 impl PolicySetting {
-    /// Returns the audit settings of the gate, if its configuration is named.
-    pub(super) fn audit(&self) -> Result<Option<AuditConfig>, Vec<Finding>> {
-        Ok(self.config.as_deref().map(read_config).transpose()?.map(|reading| reading.config.audit))
+    /// Returns the settings of the gate, if its configuration is named.
+    pub(super) fn gate(&self) -> Result<Option<Config>, Vec<Finding>> {
+        Ok(self.config.as_deref().map(read_config).transpose()?.map(|reading| reading.config))
     }
 
     pub(super) fn names(&self) -> Result<SettingNames, Vec<Finding>> {

@@ -33,7 +33,7 @@ fn cookies_in_the_clear(written: &WrittenConfig) -> Option<Wrong> {
     );
     let remedy =
         "set `tls_certificate` and `tls_key`, or, behind a TLS proxy, `public_url` with the proxy's `https://` URL";
-    Some((Severity::Warning, listen.place.clone(), fault.remedy(remedy)))
+    Some((Severity::Insecure, listen.place.clone(), fault.remedy(remedy)))
 }
 
 /// Checks that the issuer accepts the tokens that the provider issues for this client.

@@ -13,8 +13,9 @@ pub(super) const SETTINGS: &[Setting] = &[
         name: "bodies_bytes",
         kind: SettingKind::Number { least: 1, most: 17_179_869_184, unit: "bytes", slot: |w| &mut w.bodies_bytes },
         absent: Absent::Means("67_108_864"),
-        doc: "The maximum size of all request bodies in memory; beyond it, writes are refused with 503 for a\n\
-              moment. At least `body_bytes`.",
+        doc: "The maximum size of all request bodies in memory. Each environment has an equal part, in which a caller\n\
+              may take as much as stays free for the others; beyond it, writes of this caller are refused with 503\n\
+              for a moment. At least twice `body_bytes` for each environment.",
     },
     Setting {
         name: "head_bytes",

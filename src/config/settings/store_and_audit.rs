@@ -119,7 +119,7 @@ pub(super) const AUDIT: &[Setting] = &[
         doc: "Users, wallets and accounts are written to the chain as digests under this key, at least 16\n\
               characters, so that `sluice policy replay` can compare them and nobody else can read them. All nodes\n\
               that are replayed together need the same key. Without it, each node creates a random one and keeps it\n\
-              in `folder`.",
+              in `store.folder`, away from the audit files.",
     },
 ];
 

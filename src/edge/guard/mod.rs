@@ -70,7 +70,14 @@ impl Guard {
         presented: Option<Presented>,
         enough: watch::Sender<bool>,
     ) -> pingora::Result<(Stream, ConnectionEnd)> {
-        let note = ConnectionState(Arc::new(ConnectionFlags { presented, ..ConnectionFlags::default() }));
+        let flags = ConnectionFlags {
+            presented,
+            why: Mutex::new(None),
+            crowded: AtomicBool::new(false),
+            answered: AtomicBool::new(false),
+            enough: enough.subscribe(),
+        };
+        let note = ConnectionState(Arc::new(flags));
         let leaving = Leaving::default();
         let response = Box::new(ResponseHeader::build(200, Some(0))?);
         let digest = Arc::new(ProxyDigest::new(response, Some(Box::new(note.clone()))));
@@ -84,9 +91,9 @@ pub fn refusal_of(digest: Option<&Digest>) -> Option<Unreadable> {
     note_of(digest)?.read()
 }
 
-/// Returns whether more than one request arrived, so that the connection must end with its answer.
-pub fn is_crowded(digest: Option<&Digest>) -> bool {
-    note_of(digest).is_some_and(ConnectionState::is_crowded)
+/// Returns whether the connection must end with its answer: more than one request arrived, or the gate is ending.
+pub fn is_last_answer(digest: Option<&Digest>) -> bool {
+    note_of(digest).is_some_and(ConnectionState::is_last_answer)
 }
 
 /// Returns the client certificate of the connection.
@@ -118,9 +125,9 @@ impl ConnectionWatch {
         self.0.read()
     }
 
-    /// Returns the same as [`is_crowded`].
-    pub fn is_crowded(&self) -> bool {
-        self.0.is_crowded()
+    /// Returns the same as [`is_last_answer`].
+    pub fn is_last_answer(&self) -> bool {
+        self.0.is_last_answer()
     }
 
     /// Does the same as [`answered`].
@@ -135,15 +142,17 @@ fn note_of(digest: Option<&Digest>) -> Option<&ConnectionState> {
 }
 
 /// The state of a connection that guard and gateway share.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct ConnectionState(Arc<ConnectionFlags>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct ConnectionFlags {
     presented: Option<Presented>,
     why: Mutex<Option<Unreadable>>,
     crowded: AtomicBool,
     answered: AtomicBool,
+    /// True when the engine must take no more requests from the connection.
+    enough: watch::Receiver<bool>,
 }
 
 impl ConnectionState {
@@ -165,8 +174,8 @@ impl ConnectionState {
         self.0.answered.store(true, Ordering::Release);
     }
 
-    fn is_crowded(&self) -> bool {
-        self.0.crowded.load(Ordering::Acquire)
+    fn is_last_answer(&self) -> bool {
+        self.0.crowded.load(Ordering::Acquire) || *self.0.enough.borrow()
     }
 
     fn crowd(&self) {

@@ -19,7 +19,7 @@ use crate::stations::admit::Caller;
 use crate::stations::check::Intent;
 
 /// The owner of a claim. Nobody else learns anything of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Owner {
     pub issuer: String,

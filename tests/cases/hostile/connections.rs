@@ -160,37 +160,3 @@ fn who_asks_for_the_end_gets_it() {
         }
     }
 }
-
-#[test]
-fn bodies_under_way_have_a_room_and_it_comes_free_again() {
-    let upstream = Upstream::start();
-    let gate = Setup::of(&upstream).limit("body_bytes", 1000).limit("bodies_bytes", 2000).start();
-    let call = update().json(vec![b' '; 900]);
-    let small = update().json("{}");
-    let mut holding: Vec<Caller> = [update().chunked("{}", 2), call.clone()]
-        .into_iter()
-        .map(|call| {
-            let mut caller = Caller::connect(gate.production());
-            // It is asked for its body: so its room is taken.
-            let head = caller.send(call.header("Expect", "100-continue").head_bytes()).head();
-            assert_eq!(head.first, "HTTP/1.1 100 Continue");
-            caller
-        })
-        .collect();
-    let full = call.send(gate.production());
-    assert_eq!((full.status, full.code().as_str()), (503, "OVERLOADED"), "{full}");
-    assert_eq!(full.header("retry-after").as_deref(), Some("1"));
-    assert_eq!(full.header("connection").as_deref(), Some("close"));
-    // What needs no room passes, what is small enough, too.
-    assert_eq!(get("/v2/users").send(gate.production()).status, 200);
-    assert_eq!(small.send(gate.production()).status, 200);
-    for (mut caller, end) in holding.drain(..).zip(["finish", "leave"]) {
-        match end {
-            "finish" => assert_eq!(caller.send("2\r\n{}\r\n0\r\n\r\n").answer().status, 200),
-            _ => drop(caller),
-        }
-    }
-    wait_until("room to come free", || call.send(gate.production()).status == 400);
-    assert_eq!(refused(&gate, "too_many"), 0);
-    assert!(gate.metric(r#"sluice_requests_total{code="OVERLOADED",environment="production",operation="updateUser",origin="gateway",outcome="not-executed",status="503"}"#) >= 1);
-}

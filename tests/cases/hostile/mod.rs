@@ -7,6 +7,7 @@ mod line;
 mod malformed;
 mod phases;
 mod rates;
+mod rooms;
 mod table;
 
 use std::time::Duration;

@@ -22,6 +22,9 @@ pub(in crate::adapters::store) const TABLE: TableDefinition<'static, &[u8], &[u8
 /// The name of the database file in the store's folder.
 pub const FILE: &str = "store.redb";
 
+/// The memory that a database may use to keep pages; reading the whole file after a crash stays within it, too.
+pub(in crate::adapters::store) const CACHE_BYTES: usize = 64 * 1024 * 1024;
+
 /// Why a store cannot be opened.
 #[derive(Debug, Error)]
 pub enum OpenError {
@@ -73,11 +76,15 @@ pub(in crate::adapters::store) struct OpenedDatabase {
 }
 
 impl OpenedDatabase {
-    pub fn new(medium: &Arc<dyn Medium>, trouble: &Arc<Trouble>) -> Result<OpenedDatabase, OpenError> {
+    pub fn new(
+        medium: &Arc<dyn Medium>,
+        trouble: &Arc<Trouble>,
+        cache_bytes: usize,
+    ) -> Result<OpenedDatabase, OpenError> {
         trouble.mend(&**medium).map_err(failed)?;
         let is_over = Arc::new(AtomicBool::new(false));
         let access = Access { medium: Arc::clone(medium), trouble: Arc::clone(trouble), is_over: Arc::clone(&is_over) };
-        let database = redb::Builder::new().create_with_backend(access).map_err(failed)?;
+        let database = redb::Builder::new().set_cache_size(cache_bytes).create_with_backend(access).map_err(failed)?;
         let opened = OpenedDatabase { database: Arc::new(database), is_over };
         match opened.format()? {
             Some(FORMAT) => {}

@@ -8,8 +8,8 @@ mod medium;
 mod transfer;
 mod writer;
 
+pub(super) use database::{CACHE_BYTES, KeySpace, OpenedDatabase, ReadTable, StoreTable, TABLE, locked, make};
 pub use database::{FILE, OpenError};
-pub(super) use database::{KeySpace, OpenedDatabase, ReadTable, StoreTable, TABLE, locked, make};
 pub use medium::Medium;
 pub(super) use medium::Trouble;
 pub use transfer::{TransferError, backup, create, export, import, verify};
@@ -45,11 +45,13 @@ pub struct Options {
     pub queue: usize,
     /// The most reads at once; further reads wait.
     pub readers: usize,
+    /// The memory that may keep pages of the file.
+    pub cache_bytes: usize,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { deadline: Duration::from_secs(5), queue: 1024, readers: 32 }
+        Options { deadline: Duration::from_secs(5), queue: 1024, readers: 32, cache_bytes: CACHE_BYTES }
     }
 }
 
@@ -80,12 +82,12 @@ impl Embedded {
     /// Opens the store on a medium that nothing else uses.
     pub fn over(medium: Arc<dyn Medium>, clock: Arc<dyn Clock>, options: Options) -> Result<Embedded, OpenError> {
         let trouble = Arc::new(Trouble::default());
-        let opened = OpenedDatabase::new(&medium, &trouble)?;
+        let opened = OpenedDatabase::new(&medium, &trouble, options.cache_bytes)?;
         let since = opened.latest()?;
         let database = RwLock::new(Some(Arc::clone(&opened.database)));
         let (ticker, has_failed) = (Ticker::new(clock, since), AtomicBool::new(false));
         let shared = Arc::new(WriterState { ticker, database, has_failed });
-        let writer = StoreWriter::new(medium, trouble, Arc::clone(&shared), opened);
+        let writer = StoreWriter::new(medium, trouble, Arc::clone(&shared), opened, options.cache_bytes);
         let (jobs, waiting) = mpsc::sync_channel(options.queue);
         let (alive, life) = watch::channel(());
         let writer = thread::Builder::new()

@@ -15,7 +15,9 @@ use super::super::dump::{self, DumpHeader, DumpLine, DumpTally};
 use super::super::dump_writer::DumpWriter;
 use super::super::layout::Item;
 use super::super::plan::{self, puts};
-use super::database::{FILE, KeySpace, OpenError, OpenedDatabase, ReadTable, StoreTable, TABLE, locked, make};
+use super::database::{
+    CACHE_BYTES, FILE, KeySpace, OpenError, OpenedDatabase, ReadTable, StoreTable, TABLE, locked, make,
+};
 use super::medium::{Medium, Trouble};
 use crate::adapters::store::queries;
 use crate::adapters::store::queries::StoreView as _;
@@ -88,7 +90,8 @@ pub fn create(
         return Ok(None);
     }
     let medium: Arc<dyn Medium> = Arc::new(locked(folder, true).map_err(TransferError::Open)?);
-    let opened = OpenedDatabase::new(&medium, &Arc::new(Trouble::default())).map_err(TransferError::Open)?;
+    let opened =
+        OpenedDatabase::new(&medium, &Arc::new(Trouble::default()), CACHE_BYTES).map_err(TransferError::Open)?;
     let write = opened.database.begin_write().map_err(failed)?;
     {
         let mut table = write.open_table(TABLE).map_err(failed)?;
@@ -111,7 +114,8 @@ pub fn create(
 /// `told` hears how far it is.
 pub fn export(folder: &Path, out: &mut dyn Write, told: &mut dyn FnMut(u64)) -> Result<u64, TransferError> {
     let medium: Arc<dyn Medium> = Arc::new(locked(folder, false).map_err(TransferError::Open)?);
-    let opened = OpenedDatabase::new(&medium, &Arc::new(Trouble::default())).map_err(TransferError::Open)?;
+    let opened =
+        OpenedDatabase::new(&medium, &Arc::new(Trouble::default()), CACHE_BYTES).map_err(TransferError::Open)?;
     let read = opened.database.begin_read().map_err(failed)?;
     write_out(&read.open_table(TABLE).map_err(failed)?, out, told)
 }
@@ -147,7 +151,8 @@ pub fn import(
     told: &mut dyn FnMut(u64),
 ) -> Result<u64, TransferError> {
     let medium: Arc<dyn Medium> = Arc::new(locked(folder, true).map_err(TransferError::Open)?);
-    let opened = OpenedDatabase::new(&medium, &Arc::new(Trouble::default())).map_err(TransferError::Open)?;
+    let opened =
+        OpenedDatabase::new(&medium, &Arc::new(Trouble::default()), CACHE_BYTES).map_err(TransferError::Open)?;
     let write = opened.database.begin_write().map_err(failed)?;
     let count = {
         let mut table = write.open_table(TABLE).map_err(failed)?;
@@ -170,7 +175,7 @@ pub fn backup(folder: &Path, to: &Path, node: &NodeId, clock: StoreTime) -> Resu
     let mut from = store.file.try_clone().map_err(TransferError::File)?;
     let medium: Arc<dyn Medium> = Arc::new(store);
     // Opening and closing the file repairs what a crash left behind.
-    drop(OpenedDatabase::new(&medium, &Arc::new(Trouble::default())).map_err(TransferError::Open)?);
+    drop(OpenedDatabase::new(&medium, &Arc::new(Trouble::default()), CACHE_BYTES).map_err(TransferError::Open)?);
     let mut copy =
         OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(to).map_err(TransferError::File)?;
     let copied = copied(&mut from, &mut copy, to, node, clock);

@@ -82,6 +82,7 @@ pub(super) struct StoreWriter {
     trouble: Arc<Trouble>,
     shared: Arc<WriterState>,
     opened: Option<OpenedDatabase>,
+    cache_bytes: usize,
     /// Set since a failure; the disk is tested before the next transaction.
     failed: Option<(Stopwatch, String)>,
 }
@@ -107,8 +108,9 @@ impl StoreWriter {
         trouble: Arc<Trouble>,
         shared: Arc<WriterState>,
         opened: OpenedDatabase,
+        cache_bytes: usize,
     ) -> StoreWriter {
-        StoreWriter { medium, trouble, shared, opened: Some(opened), failed: None }
+        StoreWriter { medium, trouble, shared, opened: Some(opened), cache_bytes, failed: None }
     }
 
     /// Runs until no sender is left.
@@ -156,7 +158,8 @@ impl StoreWriter {
 
     fn database(&mut self) -> Result<Arc<Database>, String> {
         if self.opened.is_none() {
-            let opened = OpenedDatabase::new(&self.medium, &self.trouble).map_err(|error| error.to_string())?;
+            let opened = OpenedDatabase::new(&self.medium, &self.trouble, self.cache_bytes)
+                .map_err(|error| error.to_string())?;
             self.shared.put(Some(Arc::clone(&opened.database)));
             self.opened = Some(opened);
         }

@@ -1,0 +1,44 @@
+//! Files that other users of the machine can change or, where they are secret, read.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use super::Loaded;
+use crate::base::finding::Finding;
+
+const OTHERS_READ: u32 = 0o004;
+const OTHERS_WRITE: u32 = 0o002;
+const OTHERS_ENTER: u32 = 0o001;
+
+/// Returns a finding for every file and folder that a gate reads and that others could misuse.
+pub(super) fn exposed_files(loaded: &Loaded) -> Vec<Finding> {
+    let policies = loaded.config.policies.iter().flat_map(|folder| {
+        let files = loaded.policies.texts.iter().map(|(name, _)| folder.join(name));
+        std::iter::once(folder.clone()).chain(files)
+    });
+    let all: Vec<PathBuf> = loaded.looked_at.iter().cloned().chain(policies).collect();
+    let written = all.iter().filter(|path| may(path, OTHERS_WRITE)).map(|path| {
+        let text = "every user of this machine can change it, and so decide what the gate does";
+        exposed(path, text, "chmod o-w")
+    });
+    let read = loaded
+        .secret_files
+        .iter()
+        .filter(|path| may(path, OTHERS_READ))
+        .map(|path| exposed(path, "it contains a secret, and every user of this machine can read it", "chmod o-r"));
+    written.chain(read).collect()
+}
+
+fn exposed(path: &Path, text: &str, remedy: &str) -> Finding {
+    let path = path.display().to_string();
+    Finding::insecure(&path, text).remedy(format!("{remedy} {path}"))
+}
+
+/// Returns whether others have this right to the file, and to the folders on the way to it.
+fn may(path: &Path, right: u32) -> bool {
+    let mode = |path: &Path| fs::metadata(path).map(|found| found.permissions().mode());
+    let Ok(path) = path.canonicalize() else { return false };
+    let has = |path: &Path, right: u32| mode(path).is_ok_and(|mode| mode & right != 0);
+    has(&path, right) && path.ancestors().skip(1).all(|folder| has(folder, OTHERS_ENTER))
+}

@@ -1,0 +1,121 @@
+//! Room that many users share, so that no user can take the room of another.
+//!
+//! A user may hold at most as much as stays free for the others. One user alone gets half of the room, two users get a
+//! third each, and so on: however many users are at their limit, a further user still finds room.
+
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The room.
+#[derive(Debug)]
+pub struct SharedRoom<K> {
+    all: usize,
+    held: Mutex<HeldRoom<K>>,
+}
+
+#[derive(Debug)]
+struct HeldRoom<K> {
+    all: usize,
+    /// Users that hold nothing are not listed.
+    by_user: HashMap<K, usize>,
+}
+
+/// A part of the room, held for one user; dropping it frees it.
+#[derive(Debug)]
+pub struct RoomShare<K: Eq + Hash> {
+    room: Arc<SharedRoom<K>>,
+    user: K,
+    units: usize,
+}
+
+impl<K: Clone + Debug + Eq + Hash> SharedRoom<K> {
+    pub fn new(all: usize) -> Arc<SharedRoom<K>> {
+        Arc::new(SharedRoom { all, held: Mutex::new(HeldRoom { all: 0, by_user: HashMap::new() }) })
+    }
+
+    /// Returns an empty share of this user, which can grow.
+    pub fn share_of(self: &Arc<SharedRoom<K>>, user: K) -> RoomShare<K> {
+        RoomShare { room: self.clone(), user, units: 0 }
+    }
+}
+
+impl<K: Clone + Debug + Eq + Hash> RoomShare<K> {
+    /// Takes more of the room; returns false and takes nothing where the user's part does not allow it.
+    pub fn grow(&mut self, more: usize) -> bool {
+        if more == 0 {
+            return true;
+        }
+        let mut held = self.room.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_user = held.by_user.get(&self.user).copied().unwrap_or(0).saturating_add(more);
+        let of_all = held.all.saturating_add(more);
+        if of_user > self.room.all.saturating_sub(of_all) {
+            return false;
+        }
+        held.all = of_all;
+        held.by_user.insert(self.user.clone(), of_user);
+        self.units = self.units.saturating_add(more);
+        true
+    }
+
+    pub fn units(&self) -> usize {
+        self.units
+    }
+}
+
+impl<K: Eq + Hash> Drop for RoomShare<K> {
+    fn drop(&mut self) {
+        if self.units == 0 {
+            return;
+        }
+        let mut held = self.room.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.all = held.all.saturating_sub(self.units);
+        if let Some(of_user) = held.by_user.get_mut(&self.user) {
+            *of_user = of_user.saturating_sub(self.units);
+            if *of_user == 0 {
+                held.by_user.remove(&self.user);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(
+        room: &Arc<SharedRoom<&'static str>>,
+        user: &'static str,
+        units: usize,
+    ) -> Option<RoomShare<&'static str>> {
+        let mut share = room.share_of(user);
+        share.grow(units).then_some(share)
+    }
+
+    #[test]
+    fn a_user_alone_gets_half_and_every_further_user_still_finds_room() {
+        let room = SharedRoom::new(12);
+        let first = taken(&room, "a", 6).unwrap();
+        assert!(taken(&room, "a", 1).is_none());
+        let second = taken(&room, "b", 3).unwrap();
+        assert!(taken(&room, "b", 1).is_none() && taken(&room, "a", 1).is_none());
+        let _third = taken(&room, "c", 1).unwrap();
+        assert!(taken(&room, "c", 1).is_none());
+        drop(first);
+        drop(second);
+        assert!(taken(&room, "a", 5).is_some());
+    }
+
+    #[test]
+    fn what_ends_comes_free_and_leaves_no_trace() {
+        let room = SharedRoom::new(100);
+        for _ in 0..10 {
+            let mut share = room.share_of("a");
+            assert!(share.grow(20) && share.grow(0) && share.grow(30) && !share.grow(1));
+            assert_eq!(share.units(), 50);
+        }
+        let held = room.held.lock().unwrap();
+        assert!(held.all == 0 && held.by_user.is_empty());
+    }
+}
