@@ -1,6 +1,7 @@
 //! The files of the contract, as bytes by name.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use include_dir::{Dir, include_dir};
 
@@ -12,7 +13,7 @@ const CONSOLE: &str = "console.json";
 /// The contents of a `schemas` folder: names relative to it, with `/` between folders.
 #[derive(Clone, Debug, Default)]
 pub struct SchemaFiles {
-    files: BTreeMap<String, Vec<u8>>,
+    files: Arc<BTreeMap<String, Vec<u8>>>,
 }
 
 impl SchemaFiles {
@@ -20,7 +21,15 @@ impl SchemaFiles {
     pub fn built_in() -> SchemaFiles {
         let mut files = BTreeMap::new();
         gather(&BUILT_IN, &mut files);
-        SchemaFiles { files }
+        SchemaFiles { files: Arc::new(files) }
+    }
+
+    /// The file with all that the gate adds to upstream's contract.
+    pub const GATE: &'static str = "gate.json";
+
+    /// What the gate adds to upstream's contract, as OpenAPI: always the built-in one.
+    pub fn of_gate() -> &'static [u8] {
+        BUILT_IN.get_file(SchemaFiles::GATE).map_or(&[], |file| file.contents())
     }
 
     /// The console's API as OpenAPI: always the built-in one.
@@ -29,7 +38,7 @@ impl SchemaFiles {
     }
 
     pub fn insert(&mut self, name: &str, content: Vec<u8>) {
-        self.files.insert(name.to_owned(), content);
+        Arc::make_mut(&mut self.files).insert(name.to_owned(), content);
     }
 
     pub fn read(&self, name: &str) -> Option<&[u8]> {
@@ -38,7 +47,8 @@ impl SchemaFiles {
 
     /// The schema files: those beside `openapi.json`, and that file itself.
     pub fn schemas(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        self.all().filter(|(name, _)| !name.contains('/') && name.ends_with(".json") && *name != CONSOLE)
+        let own = [CONSOLE, SchemaFiles::GATE];
+        self.all().filter(move |(name, _)| !name.contains('/') && name.ends_with(".json") && !own.contains(name))
     }
 
     /// The files of a folder, by their names in it.

@@ -4,6 +4,7 @@
 //! upstream is written anywhere else. A call that matches no operation does not exist.
 
 mod build;
+mod bundle;
 mod completeness;
 mod contract;
 mod files;
@@ -15,7 +16,9 @@ mod refusals;
 mod request_id_place;
 mod template;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
 
 pub use completeness::{completeness, examples};
 pub use contract::{BodyPlace, Contract, Violation};
@@ -39,13 +42,17 @@ use crate::base::pointer::Pointer;
 pub struct Catalog {
     operations: Vec<Arc<Operation>>,
     digest: Fingerprint,
+    /// The files that it was built from.
+    files: SchemaFiles,
+    document: OnceLock<Bytes>,
 }
 
 impl Catalog {
     /// Builds the catalogue. `enable` names operations that are off as shipped.
     pub fn build(files: &SchemaFiles, enable: &[String]) -> Result<Catalog, Vec<Finding>> {
         let (operations, digest) = build::operations(files, enable)?;
-        Ok(Catalog { operations: operations.into_iter().map(Arc::new).collect(), digest })
+        let operations = operations.into_iter().map(Arc::new).collect();
+        Ok(Catalog { operations, digest, files: files.clone(), document: OnceLock::new() })
     }
 
     /// Adds body fields that the contract does not know, each written as `operation:/pointer`. A body may have them,
@@ -83,6 +90,14 @@ impl Catalog {
     /// The digest of the contract's content and of the enabled operations; the layout of the files does not count.
     pub fn digest(&self) -> Fingerprint {
         self.digest
+    }
+
+    /// The contract of a gate as one OpenAPI document for machines: the enabled operations, and all that the gate adds.
+    pub fn document(&self) -> &Bytes {
+        self.document.get_or_init(|| {
+            let enabled: Vec<&Operation> = self.operations.iter().map(|o| &**o).filter(|o| o.enabled).collect();
+            Bytes::from(bundle::bundled(&self.files, &enabled).to_string())
+        })
     }
 
     pub fn operations(&self) -> &[Arc<Operation>] {

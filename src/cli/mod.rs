@@ -16,6 +16,7 @@ mod freeze;
 mod hold;
 mod init;
 mod metrics;
+mod openapi;
 mod operations;
 mod pages;
 mod policies;
@@ -82,6 +83,7 @@ enum Command {
     Init(init::InitArgs),
     Metrics(metrics::MetricsArgs),
     Check(check::CheckArgs),
+    Openapi(openapi::OpenapiArgs),
     Operations(operations::OperationsArgs),
     Policy(policy::PolicyArgs),
     Requests(requests::RequestsArgs),
@@ -151,6 +153,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitReason> {
         Command::Init(arguments) => init::run(&arguments),
         Command::Metrics(arguments) => metrics::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
+        Command::Openapi(arguments) => openapi::run(&arguments),
         Command::Operations(arguments) => operations::run(&arguments),
         Command::Policy(arguments) => policy::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),

@@ -26,14 +26,32 @@ pub(super) fn is_about(session: &Session) -> bool {
 }
 
 pub(super) async fn answer(gate: &Gate, session: &mut Session, ctx: &mut Ctx) -> Reply {
-    match answered(gate, session, ctx).await {
-        Ok(reply) => reply,
-        Err(refusal) => {
-            if let AdmitRefusal::NotBelieved(fault) = &refusal {
-                gate.metrics.token_refused(gate.environment.as_str(), fault.as_str());
-            }
-            refused(&Refusal::Admit(refusal), None)
+    match parse_request(session.req_header().raw_path(), &session.req_header().method) {
+        Ok((id, ask)) => match own_caller(gate, session, ctx).await {
+            Ok(caller) => answered(gate, &caller, id, ask).await,
+            Err(reply) => reply,
+        },
+        Err(refusal) => refused(&Refusal::Admit(refusal), None),
+    }
+}
+
+/// Returns the caller of a request for the gate's own API, which has no body, or the refusal of the request.
+pub(super) async fn own_caller(gate: &Gate, session: &mut Session, ctx: &mut Ctx) -> Result<Arc<Caller>, Reply> {
+    if !session.is_body_empty() {
+        return Err(refused(&Refusal::Admit(AdmitRefusal::Malformed(READ_WITH_BODY)), None));
+    }
+    let caller = asker(gate, session, ctx).await.map_err(|refusal| {
+        if let AdmitRefusal::NotBelieved(fault) = &refusal {
+            gate.metrics.token_refused(gate.environment.as_str(), fault.as_str());
         }
+        refused(&Refusal::Admit(refusal), None)
+    })?;
+    if let Some(trace) = ctx.trace.clone() {
+        ctx.limited = gate.in_force.now().rates.take_for_hold(gate.environment, &caller, &trace).await;
+    }
+    match ctx.limited.exceeded.take() {
+        Some(exceeded) => Err(refused(&Refusal::Exceeded(exceeded), None)),
+        None => Ok(caller),
     }
 }
 
@@ -44,20 +62,9 @@ enum HoldRequest {
     Cancel,
 }
 
-async fn answered(gate: &Gate, session: &mut Session, ctx: &mut Ctx) -> Result<Reply, AdmitRefusal> {
-    let (id, ask) = parse_request(session.req_header().raw_path(), &session.req_header().method)?;
-    if !session.is_body_empty() {
-        return Err(AdmitRefusal::Malformed(READ_WITH_BODY));
-    }
-    let caller = asker(gate, session, ctx).await?;
-    let (snapshot, asker) = (gate.in_force.now(), Owner::of(&caller));
-    if let Some(trace) = ctx.trace.clone() {
-        ctx.limited = snapshot.rates.take_for_hold(gate.environment, &caller, &trace).await;
-    }
-    if let Some(exceeded) = ctx.limited.exceeded.take() {
-        return Ok(refused(&Refusal::Exceeded(exceeded), None));
-    }
-    let Some(id) = id else { return Ok(unknown()) };
+async fn answered(gate: &Gate, caller: &Caller, id: Option<HoldId>, ask: HoldRequest) -> Reply {
+    let (snapshot, asker) = (gate.in_force.now(), Owner::of(caller));
+    let Some(id) = id else { return unknown() };
     let (node, key) = (&gate.node, key(gate.environment, &id));
     let cancelled = match ask {
         HoldRequest::Show => Ok(None),
@@ -66,15 +73,15 @@ async fn answered(gate: &Gate, session: &mut Session, ctx: &mut Ctx) -> Result<R
     match cancelled {
         Ok(Some(Cancelled::TooLate)) => {
             let message = "this hold is closed; repeat the original call for its outcome. Nothing was changed.";
-            return Ok(error_json(Code::HoldOver, message, None));
+            return error_json(Code::HoldOver, message, None);
         }
         Ok(Some(Cancelled::Now) | None) => {}
         Err(fault) => {
             node.told_of(&fault);
-            return Ok(away());
+            return away();
         }
     }
-    Ok(match node.find_hold(&key).await {
+    match node.find_hold(&key).await {
         Ok(Some((record, hold))) if hold.owner() == asker => {
             match progress_of(node, gate.environment, &hold, &snapshot.policies).await {
                 Ok(progress) => ok_json(
@@ -92,7 +99,7 @@ async fn answered(gate: &Gate, session: &mut Session, ctx: &mut Ctx) -> Result<R
             node.told_of(&fault);
             away()
         }
-    })
+    }
 }
 
 async fn asker(gate: &Gate, session: &Session, ctx: &mut Ctx) -> Result<Arc<Caller>, AdmitRefusal> {

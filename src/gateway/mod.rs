@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `request` | `request_filter`: admits; carries every request to its answer |
 //! | `holds` | the same for callers' requests about their holds |
+//! | `document` | the same for the contract as one document |
 //! | `read` | sends a read, and streams its answer |
 //! | `response` | head and body of a read's answer on their way back |
 //! | `failure` | `fail_to_proxy`: the answer when upstream fails |
@@ -18,6 +19,7 @@ mod body;
 mod caller;
 mod done;
 mod failure;
+mod document;
 mod holds;
 mod observe;
 mod read;

@@ -2,8 +2,8 @@
 
 Usage: `python tests/tools/contract.py SCHEMAS`.
 
-Validates openapi.json and console.json, every schema file, every pattern and reference, and the pointers of `x-sluice`.
-Every good example must satisfy its schema; no bad example may.
+Validates openapi.json, console.json and gate.json, every schema file, every pattern and reference, and the pointers of
+`x-sluice`. Every good example must satisfy its schema; no bad example may.
 """
 
 import json
@@ -129,7 +129,7 @@ def pattern_fault(pattern: str) -> str:
 
 def check_documents(contract: Contract, report: Report) -> None:
     for file, document in contract.documents.items():
-        if file in ("openapi.json", "console.json"):
+        if file in ("openapi.json", "console.json", "gate.json"):
             report.check(file, error_of(validate_openapi, document, contract.uri(file), errors=(Exception,)))
         else:
             report.check_that(file, document.get("$schema") == DRAFT202012_URI, "`$schema` is not 2020-12")

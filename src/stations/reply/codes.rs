@@ -165,3 +165,45 @@ impl Code {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::SchemaFiles;
+    use crate::stations::claim::Decline;
+
+    /// Codes that only people get, at the console.
+    const OF_THE_CONSOLE: [Code; 7] = [
+        Code::RequestNotFound,
+        Code::NotInDoubt,
+        Code::TwoPeopleNeeded,
+        Code::TooEarly,
+        Code::SenderAway,
+        Code::GateHeard,
+        Code::OtherBytes,
+    ];
+
+    #[test]
+    fn the_contract_for_machines_names_every_code_and_every_end_of_a_hold() {
+        let gate: serde_json::Value = serde_json::from_slice(SchemaFiles::of_gate()).unwrap();
+        let words = |schema: &str| -> Vec<String> {
+            serde_json::from_value(gate["components"]["schemas"][schema]["enum"].clone()).unwrap()
+        };
+        let codes = Code::ALL.into_iter().filter(|code| !OF_THE_CONSOLE.contains(code));
+        assert_eq!(words("GateCode"), codes.map(|code| code.as_str().to_owned()).collect::<Vec<_>>());
+        let open = ["pending", "approved", "released"];
+        let ends = Decline::ALL.map(Decline::as_str);
+        let (mut told, mut known) =
+            (words("HoldState"), open.iter().chain(&ends).map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        told.sort();
+        known.sort();
+        assert_eq!(told, known);
+        for code in words("GateCode") {
+            let responses = gate["components"]["responses"].as_object().unwrap();
+            let naming = |response: &serde_json::Value| {
+                response["description"].as_str().is_some_and(|text| text.contains(&format!("`{code}`")))
+            };
+            assert!(responses.values().any(naming), "no response names {code}");
+        }
+    }
+}

@@ -187,6 +187,11 @@ pub fn ok_json(status: u16, body: &Value) -> Reply {
     bare(status, body)
 }
 
+/// A document of the gate's own API.
+pub fn ok_bytes(body: Bytes) -> Reply {
+    Reply { body, ..bare(200, &Value::Null) }
+}
+
 /// The error for people who use the gate's own API.
 pub fn error_json(code: Code, message: &str, details: Option<Value>) -> Reply {
     own(code, code.status(), code.shape(), message, details, None)

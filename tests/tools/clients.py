@@ -1,0 +1,368 @@
+"""Generates clients from the gate's own contract with public generators, and runs them against a gate.
+
+Usage: `python tests/tools/clients.py SLUICE NODE_TOOLS`.
+
+The document that a gate serves must be valid, must equal what `sluice openapi` prints, and must describe the answers
+that the gate gives: paid, replayed, held, then approved, refused, rate limited, and of unknown outcome. A client in
+Python and one in TypeScript are generated from it, every operation included, and make these calls. The console's
+contract is treated the same way.
+"""
+
+import argparse
+import importlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from jsonschema import Draft202012Validator
+from openapi_spec_validator import validate as validate_openapi
+
+from gate import (
+    SECRET,
+    RunningGate,
+    create_store,
+    gate_config,
+    make_token,
+    note_address,
+    run_program,
+    start_simulator,
+    wait_until,
+    write_config,
+)
+from report import Report
+
+PEOPLE = "https://people.test"
+METHODS = ("get", "put", "post", "delete", "patch")
+RULES = """
+[value]
+slippage = "1%"
+
+[group.ops]
+members = ["people:ops-1", "people:ops-2"]
+
+[approval.one]
+all = [{ of = "ops", n = 1 }]
+expires = "1h"
+
+[[rule]]
+id = "everything"
+effect = "allow"
+when = { op = "*" }
+
+[[rule]]
+id = "large"
+effect = "hold"
+approval = "one"
+when = { op = ["createSwap"], environment = ["production"], amount = "[1000, 5000] USD" }
+
+[[rule]]
+id = "too-large"
+effect = "deny"
+when = { op = ["createSwap"], amount = "(5000, inf) USD" }
+
+[[rate]]
+id = "each-caller"
+ops = ["*"]
+per = ["caller"]
+quota = "1/h burst 40"
+"""
+CONFIG = f"""
+[timeouts]
+answer_ms = 500
+
+[console]
+listen = "127.0.0.1:0"
+issuer = "people"
+
+[issuer.people]
+issuer = "{PEOPLE}"
+audience = ["sluice"]
+environments = []
+algorithms = ["HS256"]
+roles = "roles"
+shared_secret = "{SECRET}"
+"""
+WALLET = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+ROOT = Path(__file__).resolve().parents[2]
+TYPESCRIPT = ROOT / "tests" / "clients" / "payments.mts"
+
+
+class Answer(NamedTuple):
+    status: int
+    body: Any
+
+
+class Place(NamedTuple):
+    """A gate with a console, and the simulator behind it."""
+
+    caller: str
+    console: str
+    simulator: str
+    config: Path
+
+    def ask(self, method: str, path: str, token: str | None, body: object = None, where: str | None = None) -> Answer:
+        connection = HTTPConnection(where or self.caller, timeout=20)
+        headers = {"Content-Type": "application/json"} if body is not None else {}
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
+        connection.request(method, path, None if body is None else json.dumps(body), headers)
+        response = connection.getresponse()
+        answer = Answer(response.status, json.loads(response.read()))
+        connection.close()
+        return answer
+
+    def fail_next(self, kind: str) -> None:
+        """Has the simulator fail the next swap in this way."""
+        fault = {"operation": "createSwap", "kind": kind, "times": 1}
+        self.ask("POST", "/simulator/faults", None, fault, self.simulator)
+
+
+@contextmanager
+def start_place(binary: str) -> Iterator[Place]:
+    with start_simulator(binary) as simulator, tempfile.TemporaryDirectory(prefix="sluice-") as folder:
+        # A released hold is sent with the gate's own credential.
+        config_text = gate_config(simulator, "127.0.0.1:9").replace(
+            "[production]", '[production]\ncredential = "clients"'
+        )
+        config = write_config(Path(folder), config_text + CONFIG)
+        (config.parent / "policies" / "everything.toml").write_text(RULES, encoding="utf-8")
+        create_store(binary, config)
+        addresses: dict[str, str] = {}
+        consoles: list[str] = []
+
+        def note(line: dict[str, Any]) -> bool:
+            if line.get("message") == "listening for people":
+                consoles.append(line["address"])
+            return note_address(line, addresses) and bool(consoles)
+
+        with run_program([binary, "serve", "--config", config]) as program:
+            gate = RunningGate(addresses, program.wait_for(note), program.child.pid)
+            yield Place(gate.addresses["production"], consoles[0], simulator, config)
+
+
+def swap(request_id: str, amount: str = "25.50") -> dict[str, Any]:
+    """Returns the body of a swap."""
+    return {
+        "requestId": request_id,
+        "source": {"chain": "POLYGON", "currency": "usdt", "amount": amount},
+        "destination": {"chain": "POLYGON", "currency": "usdc", "walletAddress": WALLET},
+    }
+
+
+def operations_of(document: Any) -> dict[str, Any]:
+    """Returns the operations of a document, by id."""
+    items = [item for path in document["paths"].values() for item in path.items()]
+    return {node["operationId"]: node for method, node in items if method in METHODS}
+
+
+def check_document(name: str, document: Any, report: Report) -> None:
+    try:
+        validate_openapi(document)
+        fault = ""
+    except Exception as error:  # The validator has no common class of errors.
+        fault = str(error).partition("\n")[0]
+    report.check(f"{name}: a valid document", fault)
+
+
+def check_answer(document: Any, operation: str, answer: Answer, report: Report) -> None:
+    """Checks that the document describes an answer of the gate."""
+    responses = operations_of(document)[operation]["responses"]
+    response = responses.get(str(answer.status))
+    what = f"{operation}: answer {answer.status} {json.dumps(answer.body)[:60]}"
+    if response is None:
+        report.check(what, "the document has no such status")
+        return
+    if "$ref" in response:
+        response = document["components"]["responses"][response["$ref"].rpartition("/")[2]]
+    schema = {**response["content"]["application/json"]["schema"], "components": document["components"]}
+    errors = [error.message for error in Draft202012Validator(schema).iter_errors(answer.body)]
+    report.check(what, "; ".join(errors)[:300])
+
+
+def check_answers(place: Place, document: Any, report: Report) -> None:
+    token = make_token("answers")
+    swaps = "/v2/wallets/swaps"
+
+    def send(wanted: int, body: object, path: str = swaps, by: str | None = token) -> Answer:
+        answer = place.ask("POST", path, by, body)
+        report.check_that(f"{wanted} is answered", answer.status == wanted, answer)
+        check_answer(document, "createSwap", answer, report)
+        return answer
+
+    send(201, swap("answers-1"))
+    send(201, swap("answers-1"))
+    held = send(202, swap("answers-2", "2000"))
+    send(403, swap("answers-3", "6000"))
+    send(400, {})
+    send(401, swap("answers-4"), by=None)
+    send(422, swap("answers-1", "26"))
+    place.fail_next("hang")
+    send(504, swap("answers-5"))
+    send(409, swap("answers-5"))
+    hold = f"/sluice/v1/holds/{held.body['hold']['id']}"
+    check_answer(document, "showHold", place.ask("GET", hold, token), report)
+    check_answer(document, "cancelHold", place.ask("POST", f"{hold}/cancel", token), report)
+    send(403, swap("answers-2", "2000"))
+    check_answer(document, "listUsers", place.ask("GET", "/v2/users", token), report)
+    for _ in range(100):
+        answer = place.ask("GET", "/v2/users", token)
+        if answer.status != 200:
+            break
+    check_answer(document, "listUsers", answer, report)
+    report.check_that("the rate is exceeded", answer.status == 429, answer)
+
+
+def generate_python(document: Path, into: Path, report: Report) -> None:
+    """Generates a client; a part that the generator leaves out is a failure."""
+    tool = Path(sys.executable).parent
+    command: list[str | Path] = [
+        tool / "openapi-python-client",
+        "generate",
+        "--path",
+        document,
+        "--output-path",
+        into,
+        "--meta",
+        "none",
+    ]
+    environment = {**os.environ, "PATH": f"{tool}:{os.environ['PATH']}"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    fault = done.stdout + done.stderr if done.returncode or "WARNING" in done.stdout + done.stderr else ""
+    report.check(f"a Python client of {document.name}", fault[:2_000])
+    modules = [file for file in into.glob("api/*/*.py") if file.name != "__init__.py"]
+    count = len(operations_of(json.loads(document.read_text(encoding="utf-8"))))
+    report.check_that(f"{document.name}: all operations in Python", len(modules) == count, f"{len(modules)} of {count}")
+
+
+class PythonClient:
+    """A generated client."""
+
+    def __init__(self, package: str, address: str, token: str) -> None:
+        self.package = package
+        client = importlib.import_module(f"{package}.client").AuthenticatedClient
+        self.client = client(base_url=f"http://{address}", token=token, timeout=20)
+
+    def module(self, name: str) -> ModuleType:
+        return importlib.import_module(f"{self.package}.{name}")
+
+    def call(self, operation: str, *arguments: object, **named: object) -> Any:
+        """Makes a call; returns the response with its typed content."""
+        return self.module(f"api.{operation}").sync_detailed(*arguments, client=self.client, **named)
+
+    def swap(self, request_id: str, amount: str = "25.50") -> Any:
+        body = self.module("models.swap_create").SwapCreate.from_dict(swap(request_id, amount))
+        return self.call("swaps.create_swap", body=body)
+
+
+def check_python(place: Place, payments: PythonClient, people: PythonClient, report: Report) -> None:
+    def expect(what: str, response: Any, kind: str, outcome: str | None) -> Any:
+        found = (type(response.parsed).__name__, response.headers.get("sluice-outcome"))
+        report.check_that(f"Python: {what}", found == (kind, outcome), f"{found}: {response.content!r}")
+        return response.parsed
+
+    paid = expect("a swap is paid", payments.swap("python-1"), "SwapRecord", "executed")
+    report.check_that("Python: the record is typed", paid.transfer_details.request_id == "python-1", paid)
+    replayed = payments.swap("python-1")
+    expect("a repeat gets the first answer", replayed, "SwapRecord", "executed")
+    report.check_that("Python: the repeat says so", replayed.headers.get("sluice-replayed") == "true", replayed.headers)
+    held = expect("a large swap is held, not paid", payments.swap("python-2", "2000"), "HeldAnswer", "held").hold
+    shown = expect("the hold is shown", payments.call("holds.show_hold", held.id), "HoldAnswer", None).hold
+    report.check_that("Python: the hold is pending", str(shown.state) == "pending", shown)
+    vote = people.call("holds.show_hold", held.id).parsed.to_dict()
+    answer = place.ask(
+        "POST",
+        f"/sluice/v1/holds/{held.id}/approve",
+        make_token("ops-1", PEOPLE, roles=["approver"]),
+        {"fingerprint": vote["fingerprint"], **({"causes": vote["causes"]} if "causes" in vote else {})},
+        place.console,
+    )
+    report.check_that("a person agrees", answer.status == 200, answer)
+    is_paid = wait_until(lambda: payments.swap("python-2", "2000").status_code == 201, 20)
+    report.check_that("Python: the approved swap is paid", is_paid, payments.swap("python-2", "2000").content)
+    refused = expect("a rule refuses", payments.swap("python-3", "6000"), "ErrorDocument", "not-executed")
+    report.check_that("Python: the rule is named", refused.error.details.rules[0].rule == "too-large", refused)
+    place.fail_next("hang")
+    expect("an answer that never comes", payments.swap("python-4"), "ErrorA", "unknown")
+    doubt = expect("the outcome stays unknown", payments.swap("python-4"), "ErrorDocument", "unknown")
+    report.check_that("Python: the code", doubt.error.code == "OUTCOME_UNKNOWN", doubt)
+    responses = (payments.call("users.list_users") for _ in range(100))
+    limited = next(response for response in responses if response.status_code != 200)
+    report.check_that("Python: rate limited", limited.parsed.error.code == "RATE_LIMITED", limited.content)
+
+
+def check_typescript(place: Place, documents: dict[str, Path], node_tools: Path, folder: Path, report: Report) -> None:
+    """Generates types, checks a program against them, and runs it against the gate."""
+    tools = node_tools / "node_modules"
+
+    def run(what: str, *command: str | Path, **environment: str) -> None:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, cwd=folder, env={**os.environ, **environment}
+        )
+        report.check(f"TypeScript: {what}", (done.stdout + done.stderr)[-2_000:] if done.returncode else "")
+
+    for name, document in documents.items():
+        run(f"types of {name}", tools / ".bin" / "openapi-typescript", document, "--output", folder / f"{name}.d.ts")
+        text = (folder / f"{name}.d.ts").read_text(encoding="utf-8")
+        names = operations_of(json.loads(document.read_text(encoding="utf-8")))
+        missing = [operation for operation in names if f'operations["{operation}"]' not in text]
+        report.check_that(f"TypeScript: all operations of {name}", not missing, missing)
+    (folder / "node_modules").symlink_to(tools)
+    (folder / TYPESCRIPT.name).write_text(TYPESCRIPT.read_text(encoding="utf-8"), encoding="utf-8")
+    (folder / "package.json").write_text('{"type": "module"}', encoding="utf-8")
+    options = ["--strict", "--module", "nodenext", "--target", "es2024", "--types", "node", "--skipLibCheck"]
+    run("the program fits the types", tools / ".bin" / "tsc", *options, TYPESCRIPT.name)
+    run(
+        "paid, held, refused, in doubt",
+        "node",
+        TYPESCRIPT.with_suffix(".mjs").name,
+        GATE=f"http://{place.caller}",
+        TOKEN=make_token("typescript"),
+        SIMULATOR=f"http://{place.simulator}",
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("sluice")
+    parser.add_argument("node_tools", type=Path)
+    arguments = parser.parse_args()
+    report = Report()
+    with start_place(arguments.sluice) as place, tempfile.TemporaryDirectory(prefix="sluice-clients-") as text:
+        folder = Path(text)
+        stranger = place.ask("GET", "/sluice/v1/openapi.json", None)
+        report.check_that("strangers get no document", stranger.status == 401, stranger)
+        payments = place.ask("GET", "/sluice/v1/openapi.json", make_token("documents")).body
+        printed = subprocess.run(
+            [arguments.sluice, "openapi", "--config", place.config], capture_output=True, text=True, check=True
+        )
+        report.check_that("the command prints what the gate serves", json.loads(printed.stdout) == payments, "differs")
+        people = place.ask("GET", "/sluice/v1/openapi.json", None, where=place.console).body
+        documents = {}
+        for name, document in (("payments", payments), ("people", people)):
+            check_document(name, document, report)
+            documents[name] = folder / f"{name}.json"
+            documents[name].write_text(json.dumps(document), encoding="utf-8")
+            generate_python(documents[name], folder / f"{name}_client", report)
+        check_answers(place, payments, report)
+        sys.path.insert(0, text)
+        approver = make_token("ops-1", PEOPLE, roles=["approver"])
+        check_python(
+            place,
+            PythonClient("payments_client", place.caller, make_token("python")),
+            PythonClient("people_client", place.console, approver),
+            report,
+        )
+        check_typescript(place, documents, arguments.node_tools.resolve(), folder, report)
+    return report.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
