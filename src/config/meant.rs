@@ -94,6 +94,8 @@ pub struct IssuerConfig {
     pub issuer: String,
     /// A token must name one of these in `aud`.
     pub audiences: Vec<String>,
+    /// Those of people's tokens, which callers cannot use; empty if they have none of their own.
+    pub people_audiences: Vec<String>,
     /// Where its tokens are accepted; empty if only the console accepts them.
     pub environments: Vec<Environment>,
     /// The accepted signature algorithms; they fit the kind of its keys.
@@ -167,6 +169,12 @@ pub struct ConsoleConfig {
     /// The name of the one issuer whose tokens are accepted; it has a field for roles.
     pub issuer: String,
     pub owners: Owners,
+    /// The host names under which it answers, besides addresses.
+    pub hosts: Vec<String>,
+    /// The audiences of people's tokens; empty for all of the issuer.
+    pub audiences: Vec<String>,
+    pub sign_ins_per_minute: u64,
+    pub acts_per_minute: u64,
     /// The exact origin that browsers use, if configured.
     pub origin: Option<String>,
     pub sessions: SessionTerms,
@@ -186,6 +194,8 @@ pub struct OidcConfig {
     pub client_id: String,
     pub client_secret: Option<Secret>,
     pub scopes: Vec<String>,
+    /// How long a session lasts until the page signs in again by itself.
+    pub renew: Duration,
     /// The name shown to people.
     pub name: String,
     /// The authorities to trust instead of the system's.
@@ -206,6 +216,8 @@ pub struct ReconcileConfig {
 #[derive(Clone, Debug)]
 pub struct ProbesConfig {
     pub listen: SocketAddr,
+    /// The host names under which it answers, besides addresses.
+    pub hosts: Vec<String>,
 }
 
 #[derive(Clone, Debug)]

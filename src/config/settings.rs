@@ -212,12 +212,21 @@ pub(super) static SECTIONS: &[Section] = &[
         name: "probes",
         doc: "The listener for probes and metrics.",
         presence: Presence::Always,
-        settings: &[Setting {
-            name: "listen",
-            kind: SettingKind::Address(|w| &mut w.probes_listen),
-            absent: Absent::Means(r#""127.0.0.1:9090""#),
-            doc: "Where `/livez`, `/readyz`, `/readyz/money` and `/metrics` are served; not for callers.",
-        }],
+        settings: &[
+            Setting {
+                name: "listen",
+                kind: SettingKind::Address(|w| &mut w.probes_listen),
+                absent: Absent::Means(r#""127.0.0.1:9090""#),
+                doc: "Where `/livez`, `/readyz`, `/readyz/money` and `/metrics` are served; not for callers.",
+            },
+            Setting {
+                name: "hosts",
+                kind: SettingKind::Names(|w| &mut w.probes_hosts),
+                absent: Absent::Means("[]"),
+                doc: "Host names under which Prometheus and probes reach this listener, besides IP addresses and `localhost`;\n\
+                  requests under other names are refused.",
+            },
+        ],
     },
     Section {
         name: "catalog",

@@ -75,6 +75,13 @@ pub(super) fn origin(url: &str) -> Result<String, SettingFault> {
     Ok(format!("{}://{host}{port}", if tls { "https" } else { "http" }))
 }
 
+/// Returns the host name of an origin; `None` for an address.
+pub(super) fn host_of_origin(origin: &str) -> Option<String> {
+    let (_, authority) = origin.split_once("://")?;
+    let host = authority.split(':').next().unwrap_or_default();
+    (!host.starts_with('[')).then(|| host.to_owned())
+}
+
 /// Checks the URL of a webhook; `combination` checks whether plain HTTP is allowed.
 pub(super) fn webhook(url: &str) -> Result<(), SettingFault> {
     let whole = |fault: SettingFault| fault.remedy("write `https://host/path`");

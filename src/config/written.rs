@@ -43,6 +43,7 @@ pub(super) struct WrittenConfig {
     pub policies: Option<Placed<PathBuf>>,
     pub loosening: Option<Placed<Loosening>>,
     pub probes_listen: Option<Placed<SocketAddr>>,
+    pub probes_hosts: Option<Placed<Vec<String>>>,
     pub schemas: Option<Placed<PathBuf>>,
     pub enable: Option<Placed<Vec<String>>>,
     pub further: Option<Placed<Vec<String>>>,
@@ -149,6 +150,11 @@ pub(super) struct WrittenConsole {
     pub issuer: Option<Placed<String>>,
     pub owners: Option<Placed<Vec<String>>>,
     pub public_url: Option<Placed<String>>,
+    pub hosts: Option<Placed<Vec<String>>>,
+    pub audiences: Option<Placed<Vec<String>>>,
+    pub sign_ins_per_minute: Option<Placed<usize>>,
+    pub acts_per_minute: Option<Placed<usize>>,
+    pub sessions_most: Option<Placed<usize>>,
     pub remind_before: Option<Placed<Duration>>,
     pub session_idle: Option<Placed<Duration>>,
     pub session_longest: Option<Placed<Duration>>,
@@ -156,6 +162,7 @@ pub(super) struct WrittenConsole {
     pub oidc_client_id: Option<Placed<String>>,
     pub oidc_client_secret: Option<Placed<Secret>>,
     pub oidc_scopes: Option<Placed<Vec<String>>>,
+    pub oidc_renew: Option<Placed<Duration>>,
     pub oidc_name: Option<Placed<String>>,
     pub oidc_ca: Option<Placed<Vec<u8>>>,
     pub tls_certificate: Option<Placed<Vec<u8>>>,
@@ -240,10 +247,10 @@ impl WrittenConfig {
         };
         Some(Config {
             environments: environments.map(|(environment, of)| of.meant(environment)).collect::<Option<_>>()?,
-            issuers: self.issuers.into_iter().map(WrittenIssuer::meant).collect::<Option<_>>()?,
+            issuers: self.issuers.into_iter().map(|one| one.meant(console.as_ref())).collect::<Option<_>>()?,
             console,
             webhooks: self.webhooks.into_iter().map(WrittenWebhook::meant).collect::<Option<_>>()?,
-            probes: ProbesConfig { listen: self.probes_listen?.value },
+            probes: ProbesConfig { listen: self.probes_listen?.value, hosts: self.probes_hosts?.value },
             catalog: CatalogConfig {
                 schemas: self.schemas.map(|s| s.value),
                 enable: self.enable?.value,
@@ -358,18 +365,35 @@ impl WrittenConsole {
                 client_id: client_id.value,
                 client_secret: self.oidc_client_secret.map(|secret| secret.value),
                 scopes: self.oidc_scopes?.value,
+                renew: self.oidc_renew?.value,
                 name: self.oidc_name?.value,
                 ca_pem: self.oidc_ca.map(|ca| ca.value),
                 origin: self.public_url.as_ref()?.value.clone(),
             }),
+        };
+        let mut hosts = self.hosts?.value;
+        hosts.extend(self.public_url.as_ref().and_then(|url| super::url::host_of_origin(&url.value)));
+        let is_shared = issuers.iter().any(|one| one.name == issuer && one.is_for_callers());
+        let audiences = match (self.audiences?.value, &oidc) {
+            (named, _) if !named.is_empty() => named,
+            (_, Some(oidc)) if is_shared => vec![oidc.client_id.clone()],
+            (none, _) => none,
         };
         Some(Some(ConsoleConfig {
             listen: self.listen?.value,
             tls: tls(self.tls_certificate, self.tls_key, None)?,
             issuer,
             owners: Owners::parse(&self.owners?.value)?,
+            hosts,
+            audiences,
+            sign_ins_per_minute: u64::try_from(self.sign_ins_per_minute?.value).ok()?,
+            acts_per_minute: u64::try_from(self.acts_per_minute?.value).ok()?,
             origin: self.public_url.map(|url| url.value),
-            sessions: SessionTerms { idle: self.session_idle?.value, longest: self.session_longest?.value },
+            sessions: SessionTerms {
+                idle: self.session_idle?.value,
+                longest: self.session_longest?.value,
+                most: self.sessions_most?.value,
+            },
             token_sign_in: self.token_sign_in?.value,
             oidc,
             remind_before: self.remind_before?.value,
@@ -393,7 +417,13 @@ fn tls(
 }
 
 impl WrittenIssuer {
-    fn meant(self) -> Option<IssuerConfig> {
+    /// Returns whether callers have tokens of it, too.
+    pub fn is_for_callers(&self) -> bool {
+        self.environments.as_ref().is_some_and(|environments| !environments.value.is_empty())
+    }
+
+    fn meant(self, console: Option<&ConsoleConfig>) -> Option<IssuerConfig> {
+        let of_people = console.filter(|console| console.issuer == self.name).map(|console| console.audiences.clone());
         let (ca_pem, keep) = (self.jwks_ca.map(|ca| ca.value), self.jwks_keep.map(|keep| keep.value));
         let keys = match (self.jwks_url, self.jwks_file, self.public_key, self.shared_secret) {
             (Some(url), None, None, None) => KeySource::Url { url: url.value, ca_pem, keep },
@@ -406,6 +436,7 @@ impl WrittenIssuer {
             name: self.name,
             issuer: self.issuer?.value,
             audiences: self.audiences?.value,
+            people_audiences: of_people.unwrap_or_default(),
             environments: self.environments?.value,
             algorithms: self.algorithms?.value,
             keys,

@@ -162,9 +162,13 @@ pub(super) static ACTS: [Act; 33] = [
         .taking("signInRequest")
         .for_pages(),
     delete("signOut", "Sign out", "/sluice/v1/session", NO_TOKEN, with_server!(session::sign_out)).for_pages(),
-    get("startSignIn", "Start a sign-in at the OpenID provider", "/sluice/v1/session/start", NO_TOKEN, |server, _| {
-        Box::pin(oidc::start(server))
-    }),
+    get(
+        "startSignIn",
+        "Start a sign-in at the OpenID provider",
+        "/sluice/v1/session/start",
+        NO_TOKEN,
+        with_server!(oidc::start),
+    ),
     get(
         "endSignIn",
         "Complete a sign-in at the OpenID provider",

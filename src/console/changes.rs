@@ -13,7 +13,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use hyper::body::Frame;
 use serde_json::{Value, json};
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
 use super::browser::CookieValue;
@@ -23,8 +23,10 @@ use super::server::ConsoleServer;
 use super::session;
 use crate::adapters::clock::Stopwatch;
 use crate::base::ids::Environment;
+use crate::edge::shares::RoomShare;
 use crate::ledger::Number;
 use crate::people::session::SessionId;
+use crate::stations::claim::Owner;
 use crate::stations::reply::{Reply, ok_json};
 
 /// How often writes of other nodes are looked for.
@@ -44,8 +46,8 @@ pub(super) fn open(request: &ActRequest) -> Reply {
     }
 }
 
-/// Returns the body of a streamed answer. It holds `room`, one of the permitted streams, until it ends.
-pub(super) fn stream(server: Arc<ConsoleServer>, shown: CookieValue<SessionId>, room: OwnedSemaphorePermit) -> Body {
+/// Returns the body of a streamed answer. It holds `room` until it ends.
+pub(super) fn stream(server: Arc<ConsoleServer>, shown: CookieValue<SessionId>, room: RoomShare<Owner>) -> Body {
     let (events, receiver) = mpsc::channel(8);
     tokio::spawn(async move {
         send_changes(&server, &shown, &events).await;

@@ -10,6 +10,7 @@
 //! | `freezes`, `holds`, `policies`, `requests`, `sets`, `stand_ins` | the acts themselves |
 //! | `oidc`, `provider` | sign-in at an OpenID provider |
 //! | `person` | people and their roles |
+//! | `rates` | how often people and addresses may ask |
 //! | `queue`, `view` | the list of holds, and a hold as a person may see it |
 //! | `render` | JSON of records |
 //! | `request`, `server`, `state` | the request of an act, the parts of every answer, and what the console shares |
@@ -38,6 +39,7 @@ mod person;
 mod policies;
 mod provider;
 mod queue;
+mod rates;
 mod requests;
 mod session;
 mod sets;
@@ -72,7 +74,9 @@ use pingora::server::ShutdownWatch;
 use crate::config::ConsoleConfig;
 
 use crate::edge::guard::ConnectionWatch;
+use crate::edge::hosts::HostNames;
 use acts::{ACTS, acts_at};
+use request::PeerAddress;
 use server::ConsoleServer;
 pub use state::ConsoleState;
 use web::FILES;
@@ -81,6 +85,7 @@ use web::FILES;
 pub struct Console {
     server: Arc<ConsoleServer>,
     router: TowerToHyperService<Router>,
+    hosts: HostNames,
     /// How many requests a connection may carry.
     requests_per_connection: usize,
 }
@@ -106,13 +111,21 @@ impl Console {
             server.serve(Vec::new(), request).await
         };
         let router = TowerToHyperService::new(router.fallback(nowhere).with_state(server.clone()));
-        Ok(Console { server, router, requests_per_connection })
+        Ok(Console { server, router, hosts: HostNames::new(&config.hosts), requests_per_connection })
     }
 
-    async fn answer(&self, request: hyper::Request<Incoming>, watch: Option<&ConnectionWatch>, nth: usize) -> Response {
+    async fn answer(
+        &self,
+        mut request: hyper::Request<Incoming>,
+        peer: PeerAddress,
+        watch: Option<&ConnectionWatch>,
+        nth: usize,
+    ) -> Response {
+        request.extensions_mut().insert(peer);
         let refusal = watch.and_then(ConnectionWatch::refusal);
         let mut response = match refusal {
             Some(why) => self.server.unreadable(why),
+            None if !self.hosts.accept(request.uri(), request.headers()) => self.server.foreign_host(),
             None => match self.router.call(request.map(Body::new)).await {
                 Ok(response) => response,
                 Err(never) => match never {},
@@ -133,10 +146,11 @@ impl Console {
 impl ServerApp for Console {
     async fn process_new(self: &Arc<Self>, stream: Stream, shutdown: &ShutdownWatch) -> Option<Stream> {
         let (watch, count) = (ConnectionWatch::of(&stream), AtomicUsize::new(0));
+        let peer = PeerAddress::of(&stream);
         let service = service_fn(|request| {
             let nth = count.fetch_add(1, Ordering::Relaxed).saturating_add(1);
             let watch = watch.as_ref();
-            async move { Ok::<_, Infallible>(self.answer(request, watch, nth).await) }
+            async move { Ok::<_, Infallible>(self.answer(request, peer, watch, nth).await) }
         });
         // The guard enforces the time limits. A client that has closed its sending side can still read the answer.
         let http = hyper::server::conn::http1::Builder::new()

@@ -11,16 +11,21 @@ use super::browser::{Cookie, CookieValue};
 use super::form::unescaped;
 use super::person::{Needs, Person};
 use super::provider::ProviderSignIn;
-use super::request::ActRequest;
+use super::render;
+use super::request::{ActRequest, violated};
 use super::server::ConsoleServer;
 use super::session;
 use crate::adapters::identity::ProviderFault;
 use crate::adapters::random;
 use crate::base::word_enum::word_enum;
+use crate::node::sessions::SessionRefusal;
 use crate::people::sign_in::{LONGEST_SECS, SignIn, is_answer};
 use crate::stations::admit::{AdmitRefusal, TokenFault};
 use crate::stations::reply::{Code, Reply, ReplyOrigin, error_json};
 
+/// The provider's errors where it had to ask the person something.
+const NOT_SILENT: [&str; 4] =
+    ["login_required", "interaction_required", "consent_required", "account_selection_required"];
 const COOKIE: Cookie = Cookie::SignIn { secs: LONGEST_SECS };
 
 word_enum! {
@@ -29,6 +34,8 @@ word_enum! {
     enum SignInError {
         /// The provider declined.
         Declined = "declined",
+        /// A silent sign-in is impossible: the provider has to ask the person something.
+        SignedOut = "signed-out",
         /// The sign-in was not started here or in this browser, or has expired, or was already completed.
         OtherBrowser = "other-browser",
         /// The code has expired, was used, or belongs to another sign-in.
@@ -42,12 +49,20 @@ word_enum! {
     }
 }
 
-pub(super) async fn start(server: &ConsoleServer) -> Reply {
+pub(super) async fn start(server: &ConsoleServer, asked: &ActRequest) -> Reply {
     let Some(oidc) = &server.oidc else { return no_provider() };
+    let is_silent = match asked.query.as_slice() {
+        [] => false,
+        [(name, value)] if name == "silent" && value == "true" => true,
+        [(name, _), ..] => return violated(vec![render::unknown_parameter(name)]),
+    };
+    if server.rates.sign_in_from(asked.peer).is_err() {
+        return fail(server, SignInError::Busy);
+    }
     let Some(_room) = oidc.room().await else { return fail(server, SignInError::Busy) };
     let Some(seed) = random::session_id() else { return fail(server, SignInError::Busy) };
     let sign_in = SignIn::begin(&oidc.key, seed.secret().reveal(), server.inside.node.clock.now().as_second());
-    match oidc.provider.address(&sign_in).await {
+    match oidc.provider.address(&sign_in, is_silent).await {
         Ok(address) => match HeaderValue::from_str(&address) {
             Ok(address) => redirect(302, address, server.browsers.set_cookie(COOKIE, sign_in.kept())),
             Err(_) => fail(server, SignInError::Provider),
@@ -106,6 +121,7 @@ async fn complete_sign_in(
         return Err(SignInError::Provider);
     }
     let code = match (&answer.error, &answer.code) {
+        (Some(error), _) if NOT_SILENT.contains(&error.as_str()) => return Err(SignInError::SignedOut),
         (Some(_), _) => return Err(SignInError::Declined),
         (None, Some(code)) => code,
         (None, None) => return Err(SignInError::Provider),
@@ -123,9 +139,11 @@ async fn complete_sign_in(
     if !person.may(Needs::AnyRole) {
         return Err(SignInError::NoRole);
     }
+    server.rates.sign_in_of(&person.who).map_err(|_| SignInError::Busy)?;
     match session::begin(server, &person, until_secs, "oidc").await {
         Ok((id, _)) => Ok(session::cookie(&server.browsers, &id)),
-        Err(fault) => {
+        Err(SessionRefusal::Full) => Err(SignInError::Busy),
+        Err(SessionRefusal::Store(fault)) => {
             server.inside.node.told_of(&fault);
             Err(SignInError::Store)
         }

@@ -1,19 +1,36 @@
 //! The request of an act, and the answers that all acts have in common.
 
+use std::net::{IpAddr, Ipv4Addr};
+
 use http::HeaderMap;
+use pingora::protocols::Stream;
 use serde_json::Value;
 
 use super::person::Person;
 use super::state::ConsoleState;
 use crate::base::ids::Environment;
 use crate::catalog::Violation;
+use crate::edge::listen::network;
 use crate::ledger::StoreFault;
 use crate::stations::check::CheckRefusal;
 use crate::stations::reply::{Code, Refusal, Reply, error_json, refused};
 
+/// The network address that a request comes from; those without one count as one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PeerAddress(pub IpAddr);
+
+impl PeerAddress {
+    pub fn of(stream: &Stream) -> PeerAddress {
+        let digest = stream.get_socket_digest();
+        let address = digest.as_deref().and_then(|digest| digest.peer_addr()?.as_inet()).map(|inet| inet.ip());
+        PeerAddress(network(address.unwrap_or(Ipv4Addr::UNSPECIFIED.into())))
+    }
+}
+
 /// A request that is authorized.
 pub(super) struct ActRequest {
     pub person: Person,
+    pub peer: IpAddr,
     /// The variable parts of the path, as written.
     pub path: Vec<String>,
     pub query: Vec<(String, String)>,

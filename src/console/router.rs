@@ -1,5 +1,6 @@
 //! The path of every request to the console: act, credentials, role, and only then the body.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -15,7 +16,7 @@ use tokio::time::timeout;
 use super::acts::Act;
 use super::browser::{Browsers, CookieValue};
 use super::person::{Needs, Person};
-use super::request::{ActRequest, violated};
+use super::request::{ActRequest, PeerAddress, violated};
 use super::server::ConsoleServer;
 use super::{changes, session};
 use crate::adapters::clock::Stopwatch;
@@ -25,6 +26,7 @@ use crate::catalog::{BodyPlace, Contract, Violation};
 use crate::edge::guard::Unreadable;
 use crate::stations::admit::{AdmitRefusal, LONGEST_TARGET, bearer};
 use crate::stations::check::{CheckRefusal, check_head};
+use crate::stations::claim::Owner;
 use crate::stations::reply::{self, Code, Refusal, Reply, error_json, refused};
 use crate::telemetry::ConsoleLine;
 
@@ -40,13 +42,10 @@ impl ConsoleServer {
         let shown = self.browsers.session(request.headers());
         // An act that has begun completes even if the client disconnects.
         let answering = tokio::spawn(answer(self.clone(), acts, act, request));
-        let reply = answering.await.unwrap_or_else(|error| {
+        let (reply, who) = answering.await.unwrap_or_else(|error| {
             tracing::error!(%error, "an act of the console failed");
-            error_json(
-                Code::StoreUnavailable,
-                "the outcome of this act is unknown: check it before you try again.",
-                None,
-            )
+            let message = "the outcome of this act is unknown: check it before you try again.";
+            (error_json(Code::StoreUnavailable, message, None), Person::nobody().who)
         });
         let code = reply.code.map_or("none", Code::as_str);
         let line = ConsoleLine { request_id: trace.as_str(), act: name, status: reply.status, code };
@@ -55,15 +54,20 @@ impl ConsoleServer {
         if !act.is_some_and(|act| act.is_stream) || reply.status != 200 {
             return self.finish(reply, &trace);
         }
-        match self.streams.clone().try_acquire_owned() {
-            Ok(room) => {
+        let mut room = self.streams.share_of(who);
+        match room.grow(1) {
+            true => {
                 let mut response = self.finish(reply, &trace);
                 response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
                 *response.body_mut() = changes::stream(self.clone(), shown, room);
                 response
             }
-            Err(_) => self.finish(
-                error_json(Code::Overloaded, "too many event streams are open; try again later.", None),
+            false => self.finish(
+                error_json(
+                    Code::Overloaded,
+                    "you have too many event streams open, or all people together; close some.",
+                    None,
+                ),
                 &trace,
             ),
         }
@@ -139,10 +143,10 @@ async fn answer(
     acts: Vec<&'static Act>,
     act: Option<&'static Act>,
     request: Request,
-) -> Reply {
+) -> (Reply, Owner) {
     match authorize(&server, &acts, act, request).await {
-        Ok((act, asked)) => (act.handler)(&server, &asked).await,
-        Err(reply) => *reply,
+        Ok((act, asked)) => ((act.handler)(&server, &asked).await, asked.person.who),
+        Err(reply) => (*reply, Person::nobody().who),
     }
 }
 
@@ -155,12 +159,17 @@ async fn authorize(
 ) -> Result<(&'static Act, ActRequest), Box<Reply>> {
     let refuse = |refusal: AdmitRefusal| Box::new(refused(&Refusal::Admit(refusal), None));
     let (parts, body) = request.into_parts();
+    let peer = parts.extensions.get::<PeerAddress>().map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.0);
+    server.rates.act_from(peer)?;
     let path = path_variables(&parts.uri).map_err(refuse)?;
     let act = act.ok_or_else(|| refuse(wrong_address(acts)))?;
     let person = match act.needs {
         Needs::Nothing => None,
         _ => Some(server.person(&parts.method, &parts.headers).await?),
     };
+    if let Some(person) = &person {
+        server.rates.act_of(&person.who)?;
+    }
     if act.is_for_pages {
         server.is_own(&parts.headers)?;
     }
@@ -176,7 +185,7 @@ async fn authorize(
     let body = server.body(act, &parts.headers, body).await;
     let body = body.map_err(|refusal| Box::new(refused(&refusal, None)))?;
     let person = person.unwrap_or_else(Person::nobody);
-    Ok((act, ActRequest { person, path, query, target_query, headers: parts.headers, body }))
+    Ok((act, ActRequest { person, peer, path, query, target_query, headers: parts.headers, body }))
 }
 
 fn wrong_address(acts: &[&Act]) -> AdmitRefusal {

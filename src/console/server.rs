@@ -16,14 +16,19 @@ use tokio::sync::{OnceCell, Semaphore};
 
 use super::browser::Browsers;
 use super::provider::ProviderSignIn;
+use super::rates::ConsoleRates;
 use super::state::ConsoleState;
+use crate::adapters::random::trace_id;
 use crate::base::ids::{Environment, TraceId};
 use crate::base::secret::Secret;
 use crate::catalog::Contract;
 use crate::config::ConsoleConfig;
+use crate::edge::hosts::FOREIGN_HOST;
+use crate::edge::shares::SharedRoom;
 use crate::people::session::SessionTerms;
 use crate::stations::admit::{AdmitRefusal, Caller};
-use crate::stations::reply::{self, Reply};
+use crate::stations::claim::Owner;
+use crate::stations::reply::{self, Code, Reply, error_json};
 use crate::telemetry::tally::DecisionCounts;
 
 /// How many streams of changes are open at one time.
@@ -58,8 +63,9 @@ pub(super) struct ConsoleServer {
     pub is_tls: bool,
     /// The contracts of bodies, by the names of their schemas.
     pub contracts: BTreeMap<&'static str, Contract>,
-    /// Permits for streams of changes.
-    pub streams: Arc<Semaphore>,
+    /// Room for streams of changes.
+    pub streams: Arc<SharedRoom<Owner>>,
+    pub rates: ConsoleRates,
 }
 
 impl ConsoleServer {
@@ -69,7 +75,7 @@ impl ConsoleServer {
         contracts: BTreeMap<&'static str, Contract>,
     ) -> Result<ConsoleServer, String> {
         let begun = inside.node.clock.now();
-        let streams = Arc::new(Semaphore::new(MAX_STREAMS));
+        let streams = SharedRoom::new(MAX_STREAMS);
         Ok(ConsoleServer {
             inside,
             issuer: config.issuer.clone(),
@@ -83,6 +89,7 @@ impl ConsoleServer {
             is_tls: config.tls.is_some(),
             contracts,
             streams,
+            rates: ConsoleRates::new(config)?,
         })
     }
 
@@ -111,12 +118,20 @@ impl ConsoleServer {
         response
     }
 
+    /// Answers a request that is addressed to another host.
+    pub fn foreign_host(&self) -> Response {
+        let message =
+            format!("{FOREIGN_HOST}: add the name to `console.hosts`, if it is the console's; nothing was done.");
+        let reply = error_json(Code::Forbidden, &message, None);
+        self.inside.metrics.console_answered("none", reply.status);
+        self.finish(reply, &trace_id(None))
+    }
+
     /// Verifies a token; returns its person and its expiry, in seconds since 1970.
     pub async fn verify_token(&self, token: &Secret) -> Result<(Arc<Caller>, i64), AdmitRefusal> {
         let believed = self.inside.identity.believe(token).await;
         let until_secs = believed.as_ref().map_or(0, |believed| believed.until_secs);
-        // The console asks for no client certificate, so that a token bound to one is refused.
-        let caller = believed.and_then(|believed| believed.caller_with(None)).map_err(|fault| {
+        let caller = believed.and_then(|believed| believed.person()).map_err(|fault| {
             self.inside.metrics.token_refused("console", fault.as_str());
             AdmitRefusal::NotBelieved(fault)
         })?;

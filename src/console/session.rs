@@ -15,7 +15,7 @@ use crate::base::ids::Environment;
 use crate::base::secret::Secret;
 use crate::ledger::StoreFault;
 use crate::node::sessions;
-use crate::node::sessions::NewSession;
+use crate::node::sessions::{NewSession, SessionRefusal};
 use crate::people::session::{SessionId, StandingSession};
 use crate::stations::admit::{AdmitRefusal, TokenFault, is_token};
 use crate::stations::reply::{Code, Refusal, Reply, error_json, ok_json, refused};
@@ -32,6 +32,10 @@ pub(super) async fn sign_in(server: &ConsoleServer, asked: &ActRequest) -> Reply
     if !server.token_sign_in {
         count("off");
         return error_json(Code::Forbidden, "sign-in with a token is switched off here; nothing was done.", None);
+    }
+    if let Err(limited) = server.rates.sign_in_from(asked.peer) {
+        count("rate");
+        return *limited;
     }
     let token = asked.body.get("token").and_then(Value::as_str).unwrap_or_default().trim();
     let believed = if is_token(token) {
@@ -52,6 +56,10 @@ pub(super) async fn sign_in(server: &ConsoleServer, asked: &ActRequest) -> Reply
         let message = format!("{}; you are not signed in.", Needs::AnyRole.refusal_text());
         return error_json(Code::Forbidden, &message, None);
     }
+    if let Err(limited) = server.rates.sign_in_of(&person.who) {
+        count("rate");
+        return *limited;
+    }
     match begin(server, &person, until_secs, "token").await {
         Ok((id, standing)) => {
             count("signed-in");
@@ -59,7 +67,11 @@ pub(super) async fn sign_in(server: &ConsoleServer, asked: &ActRequest) -> Reply
             reply.headers.extend(cookie(&server.browsers, &id).map(|value| (SET_COOKIE, value)));
             reply
         }
-        Err(fault) => {
+        Err(SessionRefusal::Full) => {
+            count("full");
+            error_json(Code::Overloaded, "too many people are signed in; you are not. Try again later.", None)
+        }
+        Err(SessionRefusal::Store(fault)) => {
             count("store");
             store_failed(&server.inside, &fault)
         }
@@ -121,12 +133,15 @@ pub(super) async fn begin(
     person: &Person,
     until_secs: i64,
     way: &'static str,
-) -> Result<(SessionId, StandingSession), StoreFault> {
+) -> Result<(SessionId, StandingSession), SessionRefusal> {
     let node = &server.inside.node;
     let left = until_secs.saturating_sub(node.clock.now().as_second());
     let token_for = Duration::from_secs(u64::try_from(left).unwrap_or(0));
+    // With its session ends a role that the provider has taken away since.
+    let renewal = server.oidc.as_ref().filter(|_| way == "oidc").map(|oidc| oidc.provider.config().renew);
+    let token_for = renewal.map_or(token_for, |renewal| token_for.min(renewal));
     let roles: BTreeSet<String> = person.roles().map(str::to_owned).collect();
-    let newcomer = NewSession { who: person.who.clone(), roles, token_for, way };
+    let newcomer = NewSession { who: person.who.clone(), roles, token_for, way, renews: renewal.is_some() };
     sessions::begin(node, environment(server), &newcomer, server.terms).await
 }
 
@@ -151,6 +166,7 @@ fn session_json(server: &ConsoleServer, standing: &StandingSession) -> Value {
         "roles": person.roles().collect::<Vec<_>>(),
         "expiresAt": render::moment(standing.session.until),
         "idleUntil": render::moment(standing.idle_until(server.terms)),
+        "renews": standing.session.renews,
     })
 }
 

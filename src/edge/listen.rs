@@ -335,7 +335,7 @@ impl OpenConnections {
 }
 
 /// Returns the network of a peer: an IPv6 host usually has a whole /64.
-fn network(peer: IpAddr) -> IpAddr {
+pub fn network(peer: IpAddr) -> IpAddr {
     match peer {
         IpAddr::V6(address) if address.to_ipv4_mapped().is_none() => {
             let [a, b, c, d, ..] = address.segments();

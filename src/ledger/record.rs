@@ -230,6 +230,8 @@ word_enum! {
         Ended = "ended",
         /// Gates that two people declared gone, by when they did.
         Gone = "gone",
+        /// Sessions of people, by when they end unless they are used.
+        Session = "session",
     }
 }
 

@@ -7,7 +7,7 @@ use super::Node;
 use super::retry::Retry;
 use crate::adapters::random::session_id;
 use crate::base::ids::Environment;
-use crate::ledger::{Number, StoreFault};
+use crate::ledger::{Index, Number, StoreFault};
 use crate::people::session;
 use crate::people::session::{EarlierSessions, MAX_SESSIONS, Session, SessionId, SessionTerms, StandingSession};
 use crate::stations::claim::Owner;
@@ -21,6 +21,25 @@ pub struct NewSession {
     pub token_for: Duration,
     /// The way of signing in.
     pub way: &'static str,
+    /// Whether the page signs in again at the provider when it ends.
+    pub renews: bool,
+}
+
+/// The most ended sessions that one sign-in takes off the count.
+const MAX_LAPSED: usize = 64;
+
+/// The reasons why a session does not begin.
+#[derive(Debug)]
+pub enum SessionRefusal {
+    /// As many sessions are open as may be.
+    Full,
+    Store(StoreFault),
+}
+
+impl From<StoreFault> for SessionRefusal {
+    fn from(fault: StoreFault) -> SessionRefusal {
+        SessionRefusal::Store(fault)
+    }
 }
 
 /// Begins a session under a new random id.
@@ -29,25 +48,31 @@ pub async fn begin(
     environment: Environment,
     newcomer: &NewSession,
     terms: SessionTerms,
-) -> Result<(SessionId, StandingSession), StoreFault> {
+) -> Result<(SessionId, StandingSession), SessionRefusal> {
     let id = session_id().ok_or_else(|| StoreFault::Away("the operating system gives no random bytes".to_owned()))?;
     let mut retry = Retry::default();
     loop {
         let list = session::list_key(environment, &newcomer.who);
         let (list, now) = node.store.read(&list).await?;
-        let before = make_room(
-            node,
-            environment,
-            EarlierSessions {
-                list: list.as_ref().map(|record| record.version),
-                names: session::of_person(list.as_ref()),
-                ending: Vec::new(),
-            },
-        );
+        let most = terms.most.saturating_add(MAX_LAPSED);
+        let counted = node.store.due(environment, Index::Session, None, most).await?;
+        let (lapsed, open): (Vec<_>, Vec<_>) = counted.into_iter().partition(|(end, _)| *end <= now);
+        let lapsed = lapsed.into_iter().take(MAX_LAPSED).map(|(_, name)| name).collect();
+        let before = EarlierSessions {
+            list: list.as_ref().map(|record| record.version),
+            names: session::of_person(list.as_ref()),
+            ending: Vec::new(),
+            lapsed,
+        };
+        let before = make_room(node, environment, before).await?;
+        if open.len().saturating_sub(before.ending.len()) >= terms.most {
+            return Err(SessionRefusal::Full);
+        }
         let until = now.plus(terms.longest.min(newcomer.token_for));
-        let session = Session { who: newcomer.who.clone(), roles: newcomer.roles.clone(), until };
+        let (who, roles) = (newcomer.who.clone(), newcomer.roles.clone());
+        let session = Session { who, roles, until, renews: newcomer.renews };
         let here = (environment, &node.id);
-        let commit = session::begin(&id, &session, before.await?, newcomer.way, now, terms, here);
+        let commit = session::begin(&id, &session, before, newcomer.way, now, terms, here);
         if let Some(committed) = node.commit(commit).await? {
             return Ok((id, StandingSession { session, at: committed.at(), version: committed.number() }));
         }

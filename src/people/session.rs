@@ -18,7 +18,7 @@ use crate::base::digest::Fingerprint;
 use crate::base::ids::Environment;
 use crate::base::json;
 use crate::base::secret::Secret;
-use crate::ledger::{Commit, Content, Keep, Kind, NodeId, Number, Record, RecordKey, Step, StoreTime};
+use crate::ledger::{Commit, Content, Index, Keep, Kind, NodeId, Number, Record, RecordKey, Step, StoreTime};
 use crate::stations::claim::Owner;
 use crate::stations::hold::member_of;
 
@@ -37,6 +37,8 @@ pub struct SessionTerms {
     pub idle: Duration,
     /// The time however it is used.
     pub longest: Duration,
+    /// The most sessions of all people.
+    pub most: usize,
 }
 
 /// The secret of a session, as its cookie has it.
@@ -74,6 +76,8 @@ pub struct Session {
     /// The session ends then, however it is used.
     #[serde(rename = "untilMicros")]
     pub until: StoreTime,
+    /// Whether the page signs in again at the provider when it ends.
+    pub renews: bool,
 }
 
 /// The stored list of a person's sessions, by their record names, the oldest first.
@@ -128,7 +132,7 @@ pub fn key_of(environment: Environment, name: &str) -> RecordKey {
     RecordKey { environment, kind: Kind::Session, name: format!("open/{name}") }
 }
 
-/// The sessions of a person before one more begins.
+/// The sessions before one more begins.
 #[derive(Clone, Debug, Default)]
 pub struct EarlierSessions {
     /// The commit that wrote the list, if there is one.
@@ -137,6 +141,8 @@ pub struct EarlierSessions {
     pub names: Vec<String>,
     /// The sessions that end for the new one.
     pub ending: Vec<(String, Number)>,
+    /// The sessions of anybody that ended by themselves and are still counted.
+    pub lapsed: Vec<String>,
 }
 
 /// Begins a session. Guarded: the person's sessions are those before.
@@ -152,8 +158,11 @@ pub fn begin(
     let key = id.key(environment);
     let mut steps =
         vec![Step::Create { key: key.clone(), value: encode_session(session), keep: keep(session, now, terms) }];
+    steps.push(counted(&key, session, now, terms));
+    steps.extend(before.lapsed.iter().map(|name| uncounted(name)));
     let ended: Vec<Value> = before.ending.iter().map(|(name, _)| Value::from(shown_name(name))).collect();
     for (name, version) in before.ending {
+        steps.push(uncounted(&name));
         steps.push(Step::Delete { key: key_of(environment, &name), version });
     }
     let mut names = before.names;
@@ -177,14 +186,16 @@ pub fn stay(key: &RecordKey, standing: &StandingSession, now: StoreTime, terms: 
     let step =
         Step::Replace { key: key.clone(), version, value: encode_session(session), keep: keep(session, now, terms) };
     let entry = session_entry(EntryKind::StayedIn, key, session).to_bytes();
-    Commit { environment: key.environment, node: node.clone(), steps: vec![step], entry }
+    let steps = vec![step, counted(key, session, now, terms)];
+    Commit { environment: key.environment, node: node.clone(), steps, entry }
 }
 
 /// Ends a session. Guarded by its version.
 pub fn end(key: &RecordKey, standing: &StandingSession, node: &NodeId) -> Commit {
     let step = Step::Delete { key: key.clone(), version: standing.version };
     let entry = session_entry(EntryKind::SignedOut, key, &standing.session).to_bytes();
-    Commit { environment: key.environment, node: node.clone(), steps: vec![step], entry }
+    let steps = vec![step, uncounted(name_of(key))];
+    Commit { environment: key.environment, node: node.clone(), steps, entry }
 }
 
 /// Ends all sessions of a person. Guarded: these are all, each of its version.
@@ -198,6 +209,7 @@ pub fn end_all(
     let ended: Vec<Value> = open.iter().map(|(name, _)| Value::from(shown_name(name))).collect();
     let delete = |key, version| Step::Delete { key, version };
     let mut steps = vec![delete(list_key(environment, who), list)];
+    steps.extend(open.iter().map(|(name, _)| uncounted(name)));
     steps.extend(open.into_iter().map(|(name, version)| delete(key_of(environment, &name), version)));
     let entry = Entry::of(EntryKind::SessionsEnded).by(&by.issuer, &by.subject).with("person", member_of(who));
     let entry = entry.with("reason", reason).with("ended", ended);
@@ -205,7 +217,20 @@ pub fn end_all(
 }
 
 fn keep(session: &Session, now: StoreTime, terms: SessionTerms) -> Keep {
-    Keep::For { whole: terms.idle.min(session.until.since(now)), spent: Duration::ZERO }
+    Keep::For { whole: left(session, now, terms), spent: Duration::ZERO }
+}
+
+/// Returns how long a session lasts that is used now and not again.
+fn left(session: &Session, now: StoreTime, terms: SessionTerms) -> Duration {
+    terms.idle.min(session.until.since(now))
+}
+
+fn counted(key: &RecordKey, session: &Session, now: StoreTime, terms: SessionTerms) -> Step {
+    Step::IndexAdd { index: Index::Session, member: name_of(key).to_owned(), due: left(session, now, terms) }
+}
+
+fn uncounted(name: &str) -> Step {
+    Step::IndexRemove { index: Index::Session, member: name.to_owned() }
 }
 
 fn session_entry(what: EntryKind, key: &RecordKey, session: &Session) -> Entry {
@@ -232,7 +257,8 @@ fn decode_session(bytes: &[u8]) -> Option<Session> {
 mod tests {
     use super::*;
 
-    const TERMS: SessionTerms = SessionTerms { idle: Duration::from_secs(900), longest: Duration::from_secs(28_800) };
+    const TERMS: SessionTerms =
+        SessionTerms { idle: Duration::from_secs(900), longest: Duration::from_secs(28_800), most: 1_000 };
 
     fn session(until_secs: i64) -> Session {
         let who = Owner { issuer: "people".to_owned(), subject: "ops-1".to_owned() };
@@ -240,6 +266,7 @@ mod tests {
             who,
             roles: BTreeSet::from(["operator".to_owned()]),
             until: StoreTime::of_micros(until_secs * 1_000_000),
+            renews: false,
         }
     }
 

@@ -53,6 +53,11 @@ impl Quota {
         Quota::new(calls, period_secs, burst.map_or(Ok(calls), number)?)
     }
 
+    /// Returns a quota of calls per minute.
+    pub fn per_minute(calls: u64, burst: u64) -> Result<Quota, String> {
+        Quota::new(calls, 60, burst)
+    }
+
     fn new(calls: u64, period_secs: u64, burst: u64) -> Result<Quota, String> {
         // Rounded up, so that never too many calls pass.
         let interval_nanos = period_secs.saturating_mul(NANOS_PER_SEC).div_ceil(calls.max(1));

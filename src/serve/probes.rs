@@ -10,6 +10,7 @@ use pingora::protocols::http::ServerSession;
 use super::readiness::Readiness;
 use crate::adapters::machine;
 use crate::edge::guard;
+use crate::edge::hosts::{FOREIGN_HOST, HostNames};
 use crate::node::InForce;
 use crate::telemetry::Metrics;
 
@@ -19,6 +20,7 @@ pub struct Probes {
     pub metrics: Metrics,
     pub in_force: Arc<InForce>,
     pub readiness: Readiness,
+    pub hosts: HostNames,
 }
 
 #[async_trait]
@@ -27,6 +29,10 @@ impl ServeHttp for Probes {
         // The guard reads nothing more until this answer is written.
         guard::answered(session.digest());
         let request = session.req_header();
+        if !self.hosts.accept(&request.uri, &request.headers) {
+            let text = format!("{FOREIGN_HOST}: add the name to `probes.hosts`, if it is its own\n");
+            return text_response(StatusCode::FORBIDDEN, &text);
+        }
         if request.method != http::Method::GET {
             return text_response(StatusCode::METHOD_NOT_ALLOWED, "use GET\n");
         }

@@ -44,6 +44,7 @@ use crate::base::ids::Environment;
 use crate::config::{Config, EnvironmentConfig};
 use crate::console::{Console, ConsoleState};
 use crate::edge::Phase;
+use crate::edge::hosts::HostNames;
 use crate::edge::listen::{Acceptor, BoundAddress, Listening};
 use crate::edge::shares::SharedRoom;
 use crate::edge::tls::Speaking;
@@ -286,7 +287,8 @@ impl Process {
         let addresses = Addresses { environments, console: people, probes: bound.address() };
         let node = opened.node.clone();
         let readiness = Readiness { keyring, node, upstreams, phase: phased };
-        let probes = Probes { metrics, in_force, readiness };
+        let hosts = HostNames::new(&config.probes.hosts);
+        let probes = Probes { metrics, in_force, readiness, hosts };
         let guard = guard("probes", config, &probes.metrics);
         // Probes are answered until the very end.
         let (never, limits) = (watch::channel(Phase::Serving).1, connection_limits(config));

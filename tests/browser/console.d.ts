@@ -10,6 +10,8 @@ interface Session {
   person: Subject & { issuer: string };
   roles: string[];
   expiresAt: string;
+  /** Whether the page signs in again at the provider when it ends. */
+  renews: boolean;
 }
 
 type HoldState =

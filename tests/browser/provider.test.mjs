@@ -109,6 +109,29 @@ test("a session lasts no longer than the token", async () => {
   assert.ok(Date.parse(session.body.expiresAt) / 1000 <= expires + 31);
 });
 
+test("a session ends soon and begins again silently, with the roles of today", async () => {
+  const client = new HttpClient(gate);
+  assert.equal(locationOf(await client.signIn()), "/");
+  const { body } = await client.session();
+  assert.equal(body.renews, true);
+  assert.ok(Date.parse(body.expiresAt) - Date.now() <= 901_000, body.expiresAt);
+  const renew = async () => {
+    const { to } = await client.beginSignIn("?silent=true");
+    assert.equal(new URL(to).searchParams.get("prompt"), "none");
+    return locationOf(await client.get(await client.logIn(to)));
+  };
+  provider.person = { subject: "ops-1", roles: ["viewer"] };
+  assert.equal(await renew(), "/");
+  assert.deepEqual((await client.session()).body.roles, ["viewer"]);
+  provider.person = { subject: "ops-1", roles: [] };
+  assert.equal(await renew(), "/#error=no-role");
+
+  const stranger = new HttpClient(gate);
+  const { to } = await stranger.beginSignIn("?silent=true");
+  await assertRefused(stranger, await stranger.get(await stranger.logIn(to)), "signed-out");
+  assert.equal((await stranger.get(`${CONSOLE}/sluice/v1/session/start?silent=false`)).status, 400);
+});
+
 test("an answer to another sign-in is refused", async () => {
   const client = new HttpClient(gate);
   const other = await client.signIn((url) => url.replace(/state=[^&]*/, `state=${"A".repeat(43)}`));

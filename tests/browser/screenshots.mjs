@@ -39,6 +39,7 @@ async function shoot(gate, name, hash, { act, whole = false } = {}) {
       const address = hash === "signed out" ? gate.url : `${gate.url}/#token=${personToken("ops-1", ROLES)}`;
       const page = await openPage(browser, address, { viewport, scheme });
       if (hash !== "signed out") {
+        await page.getByRole("button", { name: "Sign in as ops-1" }).click();
         await page.locator("#places a").first().waitFor();
         await page.goto(`${gate.url}/${hash}`);
       }

@@ -36,6 +36,46 @@ test("a sign-in link leaves no trace of its token, and scripts cannot read the c
   assertNoProblems(page);
 });
 
+test("a sign-in link signs nobody in before a click, and says as whom", async () => {
+  const page = await openPage(browser, `${gate.url}/#token=${personToken("mallory")}`, { expects: [REFUSED] });
+  await page.getByRole("heading", { name: "Sign in by this link?" }).waitFor();
+  await page.getByText("The link signs you in as mallory from").waitFor();
+  assert.doesNotMatch(page.url(), /token/);
+  const session = () => page.context().request.get(`${gate.url}/sluice/v1/session`);
+  assert.equal((await session()).status(), 401);
+  await page.getByRole("button", { name: "Do not sign in" }).click();
+  await page.getByLabel("Token").waitFor();
+  assert.equal((await session()).status(), 401);
+  assertNoProblems(page);
+});
+
+test("a link shows who is signed in, and leaves that session alone until a click", async () => {
+  const page = await signIn(browser, gate, "ops-1");
+  await page.goto(`${gate.url}/#token=${personToken("mallory")}`);
+  await page.getByText("You are signed in as ops-1 now.").waitFor();
+  const { person } = await (await page.context().request.get(`${gate.url}/sluice/v1/session`)).json();
+  assert.equal(person.subject, "ops-1");
+  await page.getByRole("button", { name: "Do not sign in" }).click();
+  await page.locator(".person summary").getByText("ops-1").waitFor();
+  assertNoProblems(page);
+});
+
+test("beside an organization's sign-in, links are off", async () => {
+  const provided = await Gate.start({
+    console: `public_url = "http://sluice.test"
+oidc_client_id = "sluice"
+oidc_name = "the bank"`,
+  });
+  try {
+    const page = await openPage(browser, `${provided.url}/#token=${personToken("mallory")}`, { expects: [REFUSED] });
+    await page.getByText("Sign-in links are switched off here, because people sign in with the bank.").waitFor();
+    assert.equal(await page.getByRole("button", { name: "Sign in as mallory" }).count(), 0);
+    assertNoProblems(page);
+  } finally {
+    await provided.stop();
+  }
+});
+
 test("a person types a token; the page refuses a wrong one", async () => {
   const page = await openPage(browser, gate.url, { expects: [REFUSED] });
   await page.getByLabel("Token").fill("not.a.token");

@@ -50,6 +50,7 @@ impl Setup {
             .set("", "policies", "policies")
             .set("log", "format", "json")
             .set("probes", "listen", "127.0.0.1:0")
+            .set_raw("probes", "hosts", r#"["gate.example"]"#)
             .set_raw("server", "threads", "2")
             .set("issuer.main", "issuer", ISSUER)
             .set_raw("issuer.main", "audience", r#"["sluice"]"#)
@@ -345,7 +346,7 @@ impl Gate {
         let Some(probes) = self.probes.filter(|_| !self.has_ended()) else { return };
         let asked = TcpStream::connect(probes).and_then(|mut stream| {
             stream.set_read_timeout(Some(PATIENCE))?;
-            stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: probes\r\nConnection: close\r\n\r\n")?;
+            stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")?;
             let mut text = String::new();
             stream.read_to_string(&mut text).map(|_| text)
         });

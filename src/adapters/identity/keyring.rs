@@ -414,6 +414,7 @@ fn rules(issuer: &IssuerConfig) -> IssuerRules {
         name: issuer.name.as_str().into(),
         issuer: issuer.issuer.clone(),
         audiences: issuer.audiences.clone(),
+        people_audiences: issuer.people_audiences.clone(),
         environments: issuer.environments.clone(),
         algorithms: issuer.algorithms.clone(),
         leeway_secs: secs(issuer.leeway),

@@ -81,20 +81,26 @@ impl Provider {
     }
 
     /// Returns the URL to which the browser is redirected.
-    pub async fn address(&self, sign_in: &SignIn) -> Result<String, ProviderFault> {
+    pub async fn address(&self, sign_in: &SignIn, is_silent: bool) -> Result<String, ProviderFault> {
         let told = self.discovery().await?;
         let mut scopes = vec!["openid"];
         scopes.extend(self.config.scopes.iter().map(String::as_str).filter(|scope| *scope != "openid"));
-        let query = form(&[
+        let (redirect, scope) = (self.redirect(), scopes.join(" "));
+        let (state, nonce, challenge) = (sign_in.state(), sign_in.nonce(), sign_in.challenge());
+        let mut fields = vec![
             ("response_type", "code"),
             ("client_id", &self.config.client_id),
-            ("redirect_uri", &self.redirect()),
-            ("scope", &scopes.join(" ")),
-            ("state", &sign_in.state()),
-            ("nonce", &sign_in.nonce()),
-            ("code_challenge", &sign_in.challenge()),
+            ("redirect_uri", redirect.as_str()),
+            ("scope", scope.as_str()),
+            ("state", state.as_str()),
+            ("nonce", nonce.as_str()),
+            ("code_challenge", challenge.as_str()),
             ("code_challenge_method", "S256"),
-        ]);
+        ];
+        if is_silent {
+            fields.push(("prompt", "none"));
+        }
+        let query = form(&fields);
         let joint = if told.authorization.contains('?') { '&' } else { '?' };
         Ok(format!("{}{joint}{query}", told.authorization))
     }

@@ -40,6 +40,7 @@ fn issuer(keys: KeySource) -> IssuerConfig {
         name: "main".into(),
         issuer: "https://issuer.example".into(),
         audiences: vec!["sluice".into()],
+        people_audiences: Vec::new(),
         environments: vec![Environment::Sandbox],
         algorithms: vec![Algorithm::Hs256],
         keys,

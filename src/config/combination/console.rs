@@ -4,15 +4,18 @@ use super::{Wrong, error};
 use crate::base::finding::Severity;
 use crate::config::fault::SettingFault;
 use crate::config::url;
-use crate::config::written::{WrittenConfig, WrittenIssuer};
+use crate::config::written::{Placed, WrittenConfig, WrittenIssuer};
 
 pub(super) fn wrong(written: &WrittenConfig) -> Vec<Wrong> {
     let mut wrong = Vec::new();
     wrong.extend(cookies_in_the_clear(written));
+    wrong.extend(odd_hosts("console.hosts", written.console.hosts.as_ref()));
+    wrong.extend(odd_hosts("probes.hosts", written.probes_hosts.as_ref()));
     let issuer = written.console.issuer.as_ref();
     let issuer = issuer.and_then(|named| written.issuers.iter().find(|issuer| issuer.name == named.value));
     if let Some(issuer) = issuer {
         wrong.extend(tokens_for_another(written, issuer));
+        wrong.extend(audiences_of_nobody(written, issuer));
         wrong.extend(provider_without_address(written, issuer));
         wrong.extend(authorities_without_tls(written, issuer));
     }
@@ -45,6 +48,44 @@ fn tokens_for_another(written: &WrittenConfig, issuer: &WrittenIssuer) -> Option
     ));
     let is_taken = audiences.value.contains(&client.value);
     (!is_taken).then(|| error(&client.place, fault.remedy("add it to that list")))
+}
+
+/// Checks that people's audiences are audiences of their issuer, and leave one for callers.
+fn audiences_of_nobody(written: &WrittenConfig, issuer: &WrittenIssuer) -> Option<Wrong> {
+    let (of_people, of_issuer) = (written.console.audiences.as_ref()?, issuer.audiences.as_ref()?);
+    let foreign = of_people.value.iter().find(|one| !of_issuer.value.contains(one));
+    let client = written.console.oidc_client_id.as_ref().filter(|_| !of_people.value.is_empty());
+    let is_for_all = !of_people.value.is_empty() && of_issuer.value.iter().all(|one| of_people.value.contains(one));
+    let (text, remedy) = if let Some(foreign) = foreign {
+        let text =
+            format!("`console.audience`: `{foreign}` is not in `issuer.{}.audience`: no token has it", issuer.name);
+        (text, "add it to that list, or remove it here")
+    } else if let Some(client) = client.filter(|client| !of_people.value.contains(&client.value)) {
+        let text = format!(
+            "`console.audience` lacks `{}`, the `oidc_client_id`: every sign-in would be refused",
+            client.value
+        );
+        (text, "add it to that list")
+    } else if issuer.is_for_callers() && is_for_all {
+        let text = format!(
+            "`console.audience` has every audience of `[issuer.{}]`: no token is left for callers",
+            issuer.name
+        );
+        (text, "give callers an audience of their own in the issuer's `audience`")
+    } else {
+        return None;
+    };
+    Some(error(&of_people.place, SettingFault::new(text).remedy(remedy)))
+}
+
+/// Checks that host names are host names: without scheme, port and path.
+fn odd_hosts(setting: &str, hosts: Option<&Placed<Vec<String>>>) -> Option<Wrong> {
+    let is_plain = |name: &String| {
+        !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_'))
+    };
+    let (hosts, odd) = hosts.and_then(|hosts| Some((hosts, hosts.value.iter().find(|name| !is_plain(name))?)))?;
+    let fault = SettingFault::new(format!("`{setting}`: `{}` is not a host name", odd.escape_debug()));
+    Some(error(&hosts.place, fault.remedy("write the name alone, without scheme, port and path")))
 }
 
 /// Checks that the issuer's name is the address of its provider.

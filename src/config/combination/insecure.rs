@@ -55,12 +55,14 @@ fn unsigned_audit_log(written: &WrittenConfig) -> Option<Wrong> {
 fn one_issuer_for_people_and_services(written: &WrittenConfig) -> Option<Wrong> {
     let named = written.console.issuer.as_ref()?;
     let issuer = written.issuers.iter().find(|issuer| issuer.name == named.value)?;
-    let is_shared = issuer.environments.as_ref().is_some_and(|environments| !environments.value.is_empty());
+    let has_own = written.console.audiences.as_ref().is_some_and(|audiences| !audiences.value.is_empty());
+    let is_shared = issuer.is_for_callers() && !has_own && written.console.oidc_client_id.is_none();
     let text = format!(
         "`console.issuer`: `[issuer.{}]` is the issuer of callers, too: the ID token of a person can call the API, and a service \
          with a role can act at the console",
         issuer.name
     );
-    let remedy = "give people an issuer of their own, with `environments = []` and an `audience` of its own";
+    let remedy = "set `console.audience` to an audience that only people's tokens have, or give people an issuer of their own, with \
+                  `environments = []`";
     is_shared.then(|| insecure(&named.place, text, remedy))
 }

@@ -39,6 +39,52 @@ pub(super) const SETTINGS: &[Setting] = &[
               Required for `oidc_client_id`.",
     },
     Setting {
+        name: "hosts",
+        kind: SettingKind::Names(|w| &mut w.console.hosts),
+        absent: Absent::Means("[]"),
+        doc: "Host names under which people and their command line reach the console, besides that of `public_url`,\n\
+              IP addresses and `localhost`. Requests under other names are refused: they come from pages that let a\n\
+              name of theirs resolve to this address.",
+    },
+    Setting {
+        name: "audience",
+        kind: SettingKind::Names(|w| &mut w.console.audiences),
+        absent: Absent::Means("[]"),
+        doc: "The audiences of people's tokens, among the issuer's `audience`: only tokens with one of them are\n\
+              accepted here, and none of them is accepted from callers. Needed if callers have the same issuer; then\n\
+              `oidc_client_id` is one by default.",
+    },
+    Setting {
+        name: "sign_ins_per_minute",
+        kind: SettingKind::Number {
+            least: 1,
+            most: 10_000,
+            unit: "sign-ins",
+            slot: |w| &mut w.console.sign_ins_per_minute,
+        },
+        absent: Absent::Means("30"),
+        doc: "How many sign-ins one person may make in a minute; one address ten times as many, because people can\n\
+              share it.",
+    },
+    Setting {
+        name: "acts_per_minute",
+        kind: SettingKind::Number {
+            least: 60,
+            most: 1_000_000,
+            unit: "requests",
+            slot: |w| &mut w.console.acts_per_minute,
+        },
+        absent: Absent::Means("3_000"),
+        doc: "How many requests one person may make in a minute, a fifth of them at once; one address ten times as\n\
+              many.",
+    },
+    Setting {
+        name: "sessions_most",
+        kind: SettingKind::Number { least: 1, most: 100_000, unit: "sessions", slot: |w| &mut w.console.sessions_most },
+        absent: Absent::Means("1_000"),
+        doc: "How many sessions of all people are open at one time; a person has at most 16 of them.",
+    },
+    Setting {
         name: "remind_before_secs",
         kind: SettingKind::Seconds { least: 60, most: 604_800, slot: |w| &mut w.console.remind_before },
         absent: Absent::Means("3_600"),
@@ -84,6 +130,13 @@ pub(super) const SETTINGS: &[Setting] = &[
         absent: Absent::Means(r#"["openid"]"#),
         doc: "The scopes that are requested of the provider; the roles must be among their claims. `openid` is\n\
               always requested.",
+    },
+    Setting {
+        name: "oidc_renew_secs",
+        kind: SettingKind::Seconds { least: 1, most: 604_800, slot: |w| &mut w.console.oidc_renew },
+        absent: Absent::Means("900"),
+        doc: "How long a session lasts that began at the provider; it also ends with the provider's token. Then the page\n\
+              signs in again there without asking (`prompt=none`), so that a role that was taken away ends.",
     },
     Setting {
         name: "oidc_name",

@@ -25,6 +25,11 @@ for (const event of ["pointerdown", "keydown", "hashchange"]) {
   );
 }
 
+/** Returns the time since the person's last input, in milliseconds. */
+export function idleTime() {
+  return performance.now() - lastInput;
+}
+
 /** A call that failed. `code` is the gate's error code, or `LOST` if no answer came. */
 export class Failure extends Error {
   /**
@@ -98,7 +103,7 @@ export async function call(method, path, body, query) {
   /** @type {Record<string, string>} */
   const headers = { accept: "application/json" };
   if (method !== "GET") headers["sluice-console"] = "1";
-  else if (performance.now() - lastInput > IDLE_AFTER_MS) headers["sluice-background"] = "1";
+  else if (idleTime() > IDLE_AFTER_MS) headers["sluice-background"] = "1";
   if (body !== undefined) headers["content-type"] = "application/json";
   let response;
   try {

@@ -1,6 +1,6 @@
 // The page: the person who is signed in, the view that is shown, and its refresh.
 
-import { asFailure, call, get, now, post, sessionEvents } from "./api.js";
+import { asFailure, call, get, idleTime, now, post, sessionEvents } from "./api.js";
 import { Changes } from "./changes.js";
 import { ask, reasonField } from "./dialog.js";
 import { byId, errorBox, field, fill, h, toast } from "./dom.js";
@@ -10,7 +10,8 @@ import * as hold from "./hold.js";
 import * as overview from "./overview.js";
 import * as policy from "./policy.js";
 import * as queue from "./queue.js";
-import { signIn, takeError, takeToken } from "./signin.js";
+import { renew, takePlace } from "./renewal.js";
+import { linkSignIn, signIn, takeError, takeToken } from "./signin.js";
 import { formatAgo, formatTime, personName, timeLeft } from "./words.js";
 
 /** Views load again at most this often. */
@@ -19,6 +20,10 @@ const MIN_REFRESH_MS = 2_000;
 const MAX_REFRESH_MS = 15_000;
 /** The page warns this long before the session ends. */
 const WARNING_MS = 3 * 60_000;
+/** The page signs in again at the provider this long before the session ends. */
+const RENEWAL_MS = 30_000;
+/** A person without input for this long is not signed in again. */
+const RENEWAL_IDLE_MS = 5 * 60_000;
 
 const TABS = [
   ["queue", "Queue"],
@@ -68,7 +73,7 @@ async function start() {
   const token = takeToken();
   if (token !== null) {
     try {
-      enter((await call("POST", "session", { token })).body);
+      showOutside(await linkSignIn(token, enter, () => start()), "Sign in by a link – Sluice");
     } catch (failure) {
       leave(asFailure(failure).message);
     }
@@ -94,6 +99,9 @@ async function start() {
 /** @param {Session} me */
 function enter(me) {
   app.me = me;
+  app.isWarned = false;
+  const place = takePlace();
+  if (place !== null) history.replaceState(null, "", `${location.pathname}${place}`);
   drawHeader();
   changes.start();
   showAddress();
@@ -105,6 +113,22 @@ function enter(me) {
  * @param {string} [notice]
  */
 function leave(notice) {
+  showOutside(signIn(enter, notice), "Sign in – Sluice");
+}
+
+/** Signs in again at the provider if the session began there and the person is at work; otherwise asks for a sign-in. */
+function endSession() {
+  if (app.me === null) return;
+  if (app.me.renews && idleTime() < RENEWAL_IDLE_MS && renew()) return;
+  leave("Your session has ended. Sign in to return to this page.");
+}
+
+/**
+ * Shows a page to somebody who is not signed in.
+ * @param {HTMLElement} page
+ * @param {string} title
+ */
+function showOutside(page, title) {
   closeViews();
   app.me = null;
   app.frozen = [];
@@ -113,8 +137,8 @@ function leave(notice) {
   fill(header);
   fill(banner);
   tabs.hidden = true;
-  document.title = "Sign in – Sluice";
-  fill(main, signIn(enter, notice));
+  document.title = title;
+  fill(main, page);
 }
 
 async function signOut() {
@@ -383,7 +407,10 @@ function tick() {
     if (press && element.dataset.press !== press) element.dataset.press = press;
   }
   const ends = app.me ? Date.parse(app.me.expiresAt) - now() : Infinity;
-  if (ends < WARNING_MS && ends > 0 && !app.isWarned) {
+  const isAtWork = idleTime() < RENEWAL_IDLE_MS && !document.hidden;
+  const isBusy = document.querySelector("dialog[open]") !== null || document.activeElement?.matches("input, textarea");
+  if (app.me?.renews && ends < RENEWAL_MS && isAtWork && !isBusy && renew()) return;
+  if (ends < WARNING_MS && ends > 0 && !app.isWarned && !app.me?.renews) {
     app.isWarned = true;
     toast("Your session ends in three minutes. Sign in again after that to continue.", "warn");
   }
@@ -394,11 +421,8 @@ addEventListener("hashchange", () => {
   if (location.hash.startsWith("#token=")) start();
   else showAddress();
 });
-sessionEvents.addEventListener(
-  "ended",
-  () => app.me && leave("Your session has ended. Sign in to return to this page."),
-);
-changes.addEventListener("ended", () => app.me && leave("Your session has ended. Sign in to return to this page."));
+sessionEvents.addEventListener("ended", endSession);
+changes.addEventListener("ended", endSession);
 changes.addEventListener("changed", refresh);
 changes.addEventListener("state", showConnection);
 document.addEventListener("visibilitychange", async () => {

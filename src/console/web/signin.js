@@ -1,7 +1,8 @@
 // Sign-in: by the organization's provider, or with a token.
 
-import { call, get } from "./api.js";
+import { asFailure, call, get } from "./api.js";
 import { errorBox, field, fill, h } from "./dom.js";
+import { formatTime, personName } from "./words.js";
 
 /** Returns the token of a sign-in link, and removes it from the address. */
 export function takeToken() {
@@ -20,6 +21,7 @@ const ERRORS = {
   "invalid-token": "The token from your organization's sign-in is not valid here. Tell the gate's operators.",
   "no-role": "You have no role here: ask an administrator for one.",
   store: "The gate's store does not answer. Try again in a moment.",
+  "signed-out": "Your session has ended. Sign in to return to this page.",
   busy: "Too many people are signing in. Try again in a moment.",
 };
 
@@ -79,6 +81,67 @@ async function showWays(body, enter) {
       ? h("details", { class: "other" }, h("summary", {}, "With a token"), tokenForm(enter))
       : ways.token && tokenForm(enter),
     !ways.oidc && !ways.token && h("p", {}, "Sign-in is not configured. Ask the gate's operators."),
+  );
+}
+
+/**
+ * Returns what a token says, unverified: the gate verifies it.
+ * @param {string} token
+ * @returns {{ iss?: unknown, sub?: unknown, exp?: unknown } | null}
+ */
+function statementsOf(token) {
+  try {
+    const text = atob(token.split(".")[1].replaceAll("-", "+").replaceAll("_", "/"));
+    return JSON.parse(new TextDecoder().decode(Uint8Array.from(text, (one) => one.charCodeAt(0))));
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * Returns a page that asks before it signs in by a link, because anyone can send a link with a token of theirs: people
+ * would then act under another name.
+ * @param {string} token
+ * @param {(session: Session) => void} enter receives the new session
+ * @param {() => void} decline
+ */
+export async function linkSignIn(token, enter, decline) {
+  /** @type {{ oidc?: { name?: string } }} */
+  const ways = (await get("session/ways")).body;
+  if (ways.oidc) {
+    const name = ways.oidc.name ?? "your organization";
+    return signIn(enter, `Sign-in links are switched off here, because people sign in with ${name}.`);
+  }
+  const stated = statementsOf(token);
+  if (typeof stated?.sub !== "string") return signIn(enter, "The sign-in link is damaged. Ask for another.");
+  const current = await get("session").catch(() => null);
+  const status = h("div", {});
+  const accept = h("button", { type: "button", class: "primary wide" }, `Sign in as ${stated.sub}`);
+  accept.addEventListener("click", async () => {
+    fill(status);
+    accept.disabled = true;
+    try {
+      const { body } = await call("POST", "session", { token });
+      dispatchEvent(new Event("sluice-signed-in"));
+      enter(body);
+    } catch (failure) {
+      fill(status, errorBox(asFailure(failure)));
+      accept.disabled = false;
+    }
+  });
+  const until = typeof stated.exp === "number" ? formatTime(new Date(stated.exp * 1000).toISOString()) : null;
+  return h(
+    "div",
+    { class: "signin" },
+    h("span", { class: "mark large", "aria-hidden": "true" }),
+    h("h1", { tabindex: "-1" }, "Sign in by this link?"),
+    h("p", {}, "The link signs you in as ", h("strong", {}, stated.sub), ` from ${stated.iss}.`),
+    until && h("p", { class: "muted" }, `Its token is valid until ${until}.`),
+    current && h("p", { class: "notice" }, `You are signed in as ${personName(current.body.person)} now.`),
+    h("p", {}, "Continue only if this is you. What you approve is recorded under this name."),
+    status,
+    accept,
+    h("button", { type: "button", class: "wide", onclick: decline }, "Do not sign in"),
   );
 }
 

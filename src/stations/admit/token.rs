@@ -34,6 +34,8 @@ pub struct IssuerRules {
     pub name: Arc<str>,
     pub issuer: String,
     pub audiences: Vec<String>,
+    /// Those of people's tokens, which callers cannot use; empty if they have none of their own.
+    pub people_audiences: Vec<String>,
     pub environments: Vec<Environment>,
     pub algorithms: Vec<Algorithm>,
     pub leeway_secs: i64,
@@ -146,12 +148,34 @@ pub struct VerifiedToken {
     pub environments: Vec<Environment>,
     /// The digest of the one certificate that may use it.
     bound_to: Option<[u8; 32]>,
+    bearers: TokenBearers,
+}
+
+/// Who may use a token, by its audience.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TokenBearers {
+    Anyone,
+    Callers,
+    People,
 }
 
 impl VerifiedToken {
+    /// Returns the person whose token it is. The console asks for no client certificate, so that a token that is bound
+    /// to one is refused.
+    pub fn person(&self) -> Result<Arc<Caller>, TokenFault> {
+        match (self.bearers, self.bound_to) {
+            (TokenBearers::Callers, _) => Err(TokenFault::Audience),
+            (_, Some(_)) => Err(TokenFault::Bound),
+            (TokenBearers::Anyone | TokenBearers::People, None) => Ok(self.caller.clone()),
+        }
+    }
+
     /// Returns the caller of a call over a connection with this certificate, or without one. A cached token knows no
-    /// connection, so each call checks again.
+    /// connection, so each call checks again. People's tokens are no callers' tokens.
     pub fn caller_with(&self, certificate: Option<&Arc<Certificate>>) -> Result<Arc<Caller>, TokenFault> {
+        if self.bearers == TokenBearers::People {
+            return Err(TokenFault::Audience);
+        }
         if self.bound_to.is_some_and(|bound| certificate.is_none_or(|certificate| *certificate.sha256() != bound)) {
             return Err(TokenFault::Bound);
         }
@@ -172,7 +196,13 @@ impl VerifiedToken {
         let roles = BTreeSet::new();
         let caller = Caller { issuer, subject, requester: None, roles, certificate: None, refuses_holds: false };
         let environments = Environment::ALL.to_vec();
-        VerifiedToken { caller: Arc::new(caller), until_secs: i64::MAX, environments, bound_to: None }
+        VerifiedToken {
+            caller: Arc::new(caller),
+            until_secs: i64::MAX,
+            environments,
+            bound_to: None,
+            bearers: TokenBearers::Anyone,
+        }
     }
 }
 
@@ -247,10 +277,10 @@ pub fn believe(token: &str, trusted: &[Trusted], now_secs: i64) -> Result<Verifi
         return Err(TokenFault::Signature);
     }
     let until_secs = rules.time(&parts.claims, now_secs)?;
-    rules.audience(&parts.claims)?;
+    let bearers = rules.bearers(&parts.claims).ok_or(TokenFault::Audience)?;
     let caller = Arc::new(rules.caller(&parts.claims)?);
     let bound_to = claims::bound_to(&parts.claims).ok_or(TokenFault::Bound)?;
-    Ok(VerifiedToken { caller, until_secs, environments: rules.environments.clone(), bound_to })
+    Ok(VerifiedToken { caller, until_secs, environments: rules.environments.clone(), bound_to, bearers })
 }
 
 /// The content of a token, verified or not: for callers that verified it before and need further fields.
@@ -344,17 +374,20 @@ impl IssuerRules {
         Ok(until_secs)
     }
 
-    fn audience(&self, claims: &Map<String, Value>) -> Result<(), TokenFault> {
-        let is_ours = |text: &str| self.audiences.iter().any(|own| own == text);
-        let meant = match claims.get("aud") {
-            Some(Value::String(text)) => is_ours(text),
-            Some(Value::Array(items)) => {
-                let texts: Option<Vec<&str>> = items.iter().map(Value::as_str).collect();
-                texts.is_some_and(|texts| texts.into_iter().any(is_ours))
-            }
-            Some(_) | None => false,
+    /// Returns who may use a token with these audiences; `None` if none of them is this gate's.
+    fn bearers(&self, claims: &Map<String, Value>) -> Option<TokenBearers> {
+        let stated: Vec<&str> = match claims.get("aud") {
+            Some(Value::String(text)) => vec![text.as_str()],
+            Some(Value::Array(items)) => items.iter().map(Value::as_str).collect::<Option<_>>()?,
+            Some(_) | None => return None,
         };
-        if meant { Ok(()) } else { Err(TokenFault::Audience) }
+        let names_one = |own: &[String]| stated.iter().any(|text| own.iter().any(|own| own == text));
+        match (names_one(&self.audiences), names_one(&self.people_audiences)) {
+            (false, _) => None,
+            (true, _) if self.people_audiences.is_empty() => Some(TokenBearers::Anyone),
+            (true, true) => Some(TokenBearers::People),
+            (true, false) => Some(TokenBearers::Callers),
+        }
     }
 
     fn caller(&self, claims: &Map<String, Value>) -> Result<Caller, TokenFault> {

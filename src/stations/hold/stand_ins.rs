@@ -24,6 +24,8 @@ const FORMAT: u64 = 1;
 pub const LONGEST: Duration = Duration::from_secs(31 * 24 * 3600);
 /// The most stand-ins of an environment.
 const MAX_STAND_INS: usize = 200;
+/// The most stand-ins of one member; fewer where that would leave none for a further member.
+const MAX_STAND_INS_OF_MEMBER: usize = 10;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -135,7 +137,9 @@ impl StandIns {
         }
         let others = self.all.iter().filter(|one| now < one.until && !one.is_of(&named.member, &named.person));
         let mut all: Vec<StandIn> = others.cloned().collect();
-        if all.len() >= MAX_STAND_INS {
+        let of_member = all.iter().filter(|one| one.member.is_same_person(&named.member)).count();
+        let free = MAX_STAND_INS.saturating_sub(all.len());
+        if of_member >= MAX_STAND_INS_OF_MEMBER.min(free.saturating_sub(1)) {
             return Err(StandInError::TooMany);
         }
         let entry = entry(EntryKind::StandIn, &named.member, &named).with("reason", named.reason.as_str());
@@ -241,11 +245,26 @@ mod tests {
         assert_eq!(name(named("ann", "bob", 10, 42)), Err(StandInError::TooLong));
         assert_eq!(name(named("ann", "bob", 0, 42)), Err(StandInError::TooLong));
         assert_eq!(name(named("ann", "bob", 42, 43)), Err(StandInError::TooLong));
-        let all = (0..MAX_STAND_INS).map(|n| named("ann", &format!("p-{n}"), 1, 20)).collect();
-        let full = StandIns { all, version: None };
-        let name = |person: &str| full.name(named("ann", person, 10, 12), at(10), Environment::Production, &node);
-        assert_eq!(name("bob"), Err(StandInError::TooMany));
-        assert!(name("p-3").is_ok());
+    }
+
+    #[test]
+    fn no_member_takes_the_places_of_others() {
+        let node = NodeId::parse("gate").unwrap();
+        let of = |member: &str, count: usize| -> Vec<StandIn> {
+            (0..count).map(|n| named(member, &format!("p-{n}"), 1, 20)).collect()
+        };
+        let name = |all: Vec<StandIn>, member: &str, person: &str| {
+            let before = StandIns { all, version: None };
+            before.name(named(member, person, 10, 12), at(10), Environment::Production, &node).map(|_| ())
+        };
+        let full = of("ann", MAX_STAND_INS_OF_MEMBER);
+        assert_eq!(name(full.clone(), "ann", "bob"), Err(StandInError::TooMany));
+        assert_eq!(name(full.clone(), "ann", "p-3"), Ok(()), "a changed period is no further stand-in");
+        assert_eq!(name(full, "cid", "bob"), Ok(()));
+        // Many members together leave a place for a further member, but not for a second of one of them.
+        let crowd: Vec<StandIn> = (0..MAX_STAND_INS - 2).flat_map(|n| of(&format!("m-{n}"), 1)).collect();
+        assert_eq!(name(crowd.clone(), "m-0", "bob"), Err(StandInError::TooMany));
+        assert_eq!(name(crowd, "cid", "bob"), Ok(()));
     }
 
     #[test]

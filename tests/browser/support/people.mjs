@@ -17,6 +17,7 @@ import { personToken } from "./gate.mjs";
  */
 export async function signIn(browser, gate, subject, roles = ["approver"], options = {}) {
   const page = await openPage(browser, `${gate.url}/#token=${personToken(subject, roles)}`, options);
+  await page.getByRole("button", { name: `Sign in as ${subject}`, exact: true }).click();
   await page.locator("#places a").first().waitFor();
   return page;
 }

@@ -237,8 +237,8 @@ export class HttpClient {
   }
 
   /** Begins to sign in at the console; returns the response, and the provider's address in it. */
-  async beginSignIn() {
-    const response = await this.get(`${CONSOLE}/sluice/v1/session/start`);
+  async beginSignIn(query = "") {
+    const response = await this.get(`${CONSOLE}/sluice/v1/session/start${query}`);
     return { response, to: locationOf(response) };
   }
 

@@ -3,6 +3,7 @@
 mod access;
 mod activation;
 mod commands;
+mod crowds;
 mod freezing;
 mod history;
 mod hostile;
@@ -34,6 +35,7 @@ pub(super) fn console(setup: Setup) -> Setup {
         .set("issuer.people", "roles", "roles")
         .set("console", "listen", "127.0.0.1:0")
         .set("console", "issuer", "people")
+        .set_raw("console", "hosts", r#"["gate.example"]"#)
         .short_quiet_time()
         .set_raw("reconcile", "first_look_ms", "100")
 }

@@ -35,13 +35,13 @@ pub(super) fn cookie_of(answer: &Answer) -> String {
     pair
 }
 
-fn with_token(token: &str, cookie: &str) -> Call {
+pub(super) fn with_token(token: &str, cookie: &str) -> Call {
     canary::plant(token);
     page("POST", "session", cookie).json(json!({ "token": token }).to_string())
 }
 
 /// Signs in, and gives the cookie.
-fn signed_in(gate: &Gate, token: &str) -> String {
+pub(super) fn signed_in(gate: &Gate, token: &str) -> String {
     let answer = send(gate, &with_token(token, ""));
     assert_described(&answer, "session");
     cookie_of(&answer)
@@ -261,7 +261,8 @@ fn what_a_session_listens_to_ends_with_it() {
     let cookie = signed_in(&gate, &token_of(PEOPLE, "vera", &["viewer"]));
     let mut listener = TcpStream::connect(gate.console().unwrap()).unwrap();
     listener.set_read_timeout(Some(PATIENCE)).unwrap();
-    let head = format!("Host: c\r\nCookie: {cookie}\r\nSec-Fetch-Site: same-origin\r\nConnection: close\r\n");
+    let head =
+        format!("Host: gate.example\r\nCookie: {cookie}\r\nSec-Fetch-Site: same-origin\r\nConnection: close\r\n");
     listener.write_all(format!("GET /sluice/v1/holds/changes HTTP/1.1\r\n{head}\r\n").as_bytes()).unwrap();
     let mut lines = BufReader::new(listener).lines();
     assert!(lines.any(|line| line.unwrap().starts_with("data: ")), "it is told where it stands");

@@ -71,6 +71,7 @@ pub(super) fn gate(upstream: &Upstream, rules: &str) -> Setup {
         .set("issuer.people", "roles", "roles")
         .set("console", "listen", "127.0.0.1:0")
         .set("console", "issuer", "people")
+        .set_raw("console", "hosts", r#"["gate.example"]"#)
         .timeout_ms("answer_ms", 500)
         .set_raw("reconcile", "first_look_ms", "100")
 }

@@ -25,6 +25,7 @@ fn believed(subject: &str) -> (String, VerifiedToken) {
         name: "main".into(),
         issuer: ISSUER.to_owned(),
         audiences: vec!["sluice".to_owned()],
+        people_audiences: Vec::new(),
         environments: Environment::ALL.to_vec(),
         algorithms: vec![Algorithm::Hs256],
         leeway_secs: 60,

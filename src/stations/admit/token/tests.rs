@@ -114,6 +114,7 @@ fn rules(algorithms: &[Algorithm]) -> IssuerRules {
         name: "main".into(),
         issuer: "https://issuer.example".into(),
         audiences: vec!["sluice".into()],
+        people_audiences: Vec::new(),
         environments: vec![Environment::Sandbox],
         algorithms: algorithms.to_vec(),
         leeway_secs: 30,
