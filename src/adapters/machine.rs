@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::io;
+use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
+use rustix::fs::statvfs;
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -25,6 +27,21 @@ pub fn forbid_core_dumps() -> io::Result<()> {
         }
     }
     forbidden.map_err(io::Error::from)
+}
+
+/// The space of the file system that has a folder.
+#[derive(Clone, Copy, Debug)]
+pub struct DiskSpace {
+    /// The bytes that a process without special rights can still write.
+    pub free_bytes: u64,
+    pub all_bytes: u64,
+}
+
+/// Returns the space of the file system that has this folder.
+pub fn disk_space(folder: &Path) -> io::Result<DiskSpace> {
+    let found = statvfs(folder)?;
+    let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+    Ok(DiskSpace { free_bytes: bytes(found.f_bavail), all_bytes: bytes(found.f_blocks) })
 }
 
 /// Returns the current usage.

@@ -2,6 +2,7 @@
 
 mod refusals;
 mod report;
+mod running;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,8 +40,11 @@ const MAX_CLOCK_DIFFERENCE_MICROS: i64 = 1_000_000;
 
 /// Check the store, whether money is open, and the gates that share the store
 ///
-/// Reads the configuration and connects to its store; changes nothing. Exits with 0 if there are no problems, with 1
-/// otherwise; every problem has a remedy.
+/// Reads the configuration, connects to its store and to upstream, and asks the gate that runs on this machine over its
+/// probes; changes nothing. Every problem has a remedy.
+///
+/// Exits with 0 if all is well, 7 if there are problems while money moves, 8 if money is closed in an environment, 9 if
+/// something is unknown, and 1 if the command itself failed.
 #[derive(Debug, Args)]
 pub(super) struct DoctorArgs {
     #[command(flatten)]
@@ -56,20 +60,28 @@ pub(super) fn run(arguments: &DoctorArgs) -> anyhow::Result<ExitReason> {
         anyhow!("the configuration cannot be used; `sluice check` shows more:\n{}", lines.join("\n"))
     })?;
     let (config, runtime) = (loaded.config, Runtime::new()?);
-    let mut report = DoctorReport::default();
+    let policies = loaded.policies.policies.version().to_owned();
+    let environments = config.environments.iter().map(|of| of.environment).collect();
+    let mut report = DoctorReport::of(environments);
     match (config.store.kind, &config.redis) {
-        (StoreKind::Redis, Some(of)) => runtime.block_on(check_redis(&config, of, &mut report))?,
+        (StoreKind::Redis, Some(of)) => runtime.block_on(check_redis(&config, of, &policies, &mut report))?,
         (StoreKind::Redis, None) => report.find("no Redis is configured", "set `redis.url`"),
-        (StoreKind::Embedded, _) => runtime.block_on(check_embedded(&config, &mut report))?,
+        (StoreKind::Embedded, _) => runtime.block_on(check_embedded(&config, &policies, &mut report))?,
     }
+    runtime.block_on(running::check_upstreams(&config, &mut report));
     print(&match arguments.output {
         CheckOutput::Lines => report.lines(),
         CheckOutput::Json => visible_json(&format!("{:#}\n", report.json())).into_owned(),
     })?;
-    Ok(if report.is_healthy() { ExitReason::Done } else { ExitReason::Unwell })
+    Ok(report.ending())
 }
 
-async fn check_redis(config: &Config, of: &RedisConfig, report: &mut DoctorReport) -> anyhow::Result<()> {
+async fn check_redis(
+    config: &Config,
+    of: &RedisConfig,
+    policies: &str,
+    report: &mut DoctorReport,
+) -> anyhow::Result<()> {
     report.kind = "redis";
     let redis = Arc::new(Redis::new(of, Metrics::new()?)?);
     tokio::spawn(redis.clone().keep_connected());
@@ -97,7 +109,7 @@ async fn check_redis(config: &Config, of: &RedisConfig, report: &mut DoctorRepor
     }
     let store = RedisStore::new(redis.clone());
     let sealed = sealed(Arc::new(RedisStore::new(redis)), config)?;
-    for environment in Environment::ALL {
+    for environment in report.environments.clone() {
         let is_served = config.environments.iter().any(|one| one.environment == environment);
         if environment == Environment::Production
             && is_served
@@ -112,11 +124,19 @@ async fn check_redis(config: &Config, of: &RedisConfig, report: &mut DoctorRepor
         }
         let checked = check_nodes(&store, &sealed, environment, refusal, report).await;
         report_fault(checked, environment, report);
+        if refusal.is_some() {
+            report.money(environment, false);
+        }
+    }
+    // The other gates are asked through the store; only one of this configuration has its probes and disks here.
+    if report.is_live(config.store.node.as_str()) {
+        running::check(config, policies, report).await;
+        running::check_disks(config, report);
     }
     Ok(())
 }
 
-async fn check_embedded(config: &Config, report: &mut DoctorReport) -> anyhow::Result<()> {
+async fn check_embedded(config: &Config, policies: &str, report: &mut DoctorReport) -> anyhow::Result<()> {
     report.kind = "embedded";
     let folder = &config.store.folder;
     if !folder.join(FILE).exists() {
@@ -130,17 +150,16 @@ async fn check_embedded(config: &Config, report: &mut DoctorReport) -> anyhow::R
     match Embedded::open(folder, Arc::new(SystemClock), Options::default()) {
         Ok(store) => {
             report.store = format!("`{}`, intact; no gate serves from it", folder.display());
+            report.find("no gate serves from this store: no call is answered", "start it: `sluice serve`");
             let sealed = sealed(Arc::new(store), config)?;
-            for environment in Environment::ALL {
+            for environment in report.environments.clone() {
                 let checked = check_money(&sealed, environment, report).await;
                 report_fault(checked.map(|_| ()), environment, report);
             }
         }
         Err(OpenError::Locked(_)) => {
-            report.store =
-                format!("`{}`, a gate serves from it; `sluice freezes` lists that gate's freezes", folder.display());
-            let of_gate = refusals::of_running_gate(config.probes.listen).await;
-            refusals::report(of_gate.unwrap_or_default(), report);
+            report.store = format!("`{}`, a gate serves from it", folder.display());
+            running::check(config, policies, report).await;
         }
         Err(error) => {
             report.store = "cannot be opened".to_owned();
@@ -150,6 +169,7 @@ async fn check_embedded(config: &Config, report: &mut DoctorReport) -> anyhow::R
             );
         }
     }
+    running::check_disks(config, report);
     Ok(())
 }
 

@@ -102,8 +102,12 @@ pub enum ExitReason {
     Done,
     /// `check`, `serve`, `policy`, `conformance` or `audit verify` found errors.
     Faulty,
-    /// `doctor` found a problem.
+    /// `doctor` found a problem, while money moves.
     Unwell,
+    /// `doctor` found that money is closed.
+    MoneyClosed,
+    /// `doctor` could not find out everything.
+    Uncertain,
     /// The console or a webhook refused, and the reason was printed.
     Refused,
     /// A part of the gate failed while it served.
@@ -116,22 +120,27 @@ pub enum ExitReason {
 const FAILED: u8 = 1;
 const EXIT_CODES: &str = "Exit codes:
     0  success; `serve`: the gate ended regularly and finished its work
-    1  failure, described on standard error; `doctor`: it found a problem
+    1  failure, described on standard error
     2  the command line is wrong
     3  `check`, `policy`, `conformance` or `audit verify` found errors; `serve`: the files it reads have errors
     4  the console or a webhook refused
     5  `serve`: a part of the gate failed, and the gate ended; start it again
-    6  `serve`: the gate was cut off: a second signal came, or `timeouts.grace_ms` was over";
+    6  `serve`: the gate was cut off: a second signal came, or `timeouts.grace_ms` was over
+    7  `doctor`: there are problems, but money moves
+    8  `doctor`: money is closed in an environment
+    9  `doctor`: something could not be found out";
 
 impl ExitReason {
     fn code(self) -> u8 {
         match self {
             ExitReason::Done => 0,
-            ExitReason::Unwell => FAILED,
             ExitReason::Faulty => 3,
             ExitReason::Refused => 4,
             ExitReason::Died => 5,
             ExitReason::Cut => 6,
+            ExitReason::Unwell => 7,
+            ExitReason::MoneyClosed => 8,
+            ExitReason::Uncertain => 9,
         }
     }
 }

@@ -13,7 +13,7 @@ use super::Node;
 use super::operate::MAX_FROZEN;
 use crate::base::ids::Environment;
 use crate::base::word_enum::word_enum;
-use crate::ledger::{Index, StoreFault, WriteRefusal};
+use crate::ledger::{Index, StoreFault, StoreTime, WriteRefusal};
 use crate::stations::claim::Freeze;
 
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
@@ -33,7 +33,7 @@ pub struct StoreWatch {
 struct WatchedStore {
     state: StoreCondition,
     /// The freezes that stop all money.
-    stops: Vec<(Environment, Freeze)>,
+    stops: Vec<(Environment, Freeze, StoreTime)>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,6 +68,8 @@ pub struct MoneyStop {
     /// `None` if it stops every environment.
     pub environment: Option<Environment>,
     pub text: String,
+    /// The time of a freeze; other reasons have none of the store.
+    pub since: Option<StoreTime>,
 }
 
 impl Default for StoreWatch {
@@ -104,7 +106,7 @@ impl StoreWatch {
     /// Returns why the store stops money; empty if it does not.
     pub fn stops(&self) -> Vec<MoneyStop> {
         let seen = self.seen.load();
-        let stop = |reason, text: String| MoneyStop { reason, environment: None, text };
+        let stop = |reason, text: String| MoneyStop { reason, environment: None, text, since: None };
         let away = |why: &str| stop(StopReason::StoreAway, format!("the store is away: {why}"));
         let mut stops = match &seen.state {
             StoreCondition::Refuses(refusal) => {
@@ -118,12 +120,12 @@ impl StoreWatch {
         if let (true, Some(why)) = (stops.is_empty(), self.starting()) {
             stops.push(away(&why));
         }
-        stops.extend(seen.stops.iter().map(|(environment, freeze)| {
+        stops.extend(seen.stops.iter().map(|(environment, freeze, since)| {
             let (reason, text) = match freeze {
                 Freeze::Restored => (StopReason::Restored, "money is closed: the store may have lost payments"),
                 _ => (StopReason::Frozen, "money is frozen"),
             };
-            MoneyStop { reason, environment: Some(*environment), text: text.to_owned() }
+            MoneyStop { reason, environment: Some(*environment), text: text.to_owned(), since: Some(*since) }
         }));
         stops
     }
@@ -176,7 +178,7 @@ async fn view_of_store(node: &Node, environments: &[Environment]) -> WatchedStor
     let mut fault = None;
     for environment in environments {
         match stops_of(node, *environment).await {
-            Ok(found) => stops.extend(found.into_iter().map(|freeze| (*environment, freeze))),
+            Ok(found) => stops.extend(found.into_iter().map(|(freeze, since)| (*environment, freeze, since))),
             Err(why) => fault = Some(why),
         }
     }
@@ -190,12 +192,12 @@ async fn view_of_store(node: &Node, environments: &[Environment]) -> WatchedStor
 }
 
 /// Returns the freezes that stop all money of an environment.
-async fn stops_of(node: &Node, environment: Environment) -> Result<Vec<Freeze>, StoreFault> {
+async fn stops_of(node: &Node, environment: Environment) -> Result<Vec<(Freeze, StoreTime)>, StoreFault> {
     // Unlike a query of an index, this fails where the store is not open for this node.
     node.store.last(environment).await?;
     let frozen = node.store.due(environment, Index::Frozen, None, MAX_FROZEN).await?;
-    let frozen = frozen.iter().filter_map(|(_, name)| Freeze::parse(name));
-    Ok(frozen.filter(|freeze| matches!(freeze, Freeze::All | Freeze::Restored)).collect())
+    let frozen = frozen.iter().filter_map(|(since, name)| Some((Freeze::parse(name)?, *since)));
+    Ok(frozen.filter(|(freeze, _)| matches!(freeze, Freeze::All | Freeze::Restored)).collect())
 }
 
 fn text(fault: &StoreFault) -> String {

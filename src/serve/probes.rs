@@ -19,7 +19,7 @@ use crate::telemetry::Metrics;
 pub struct Probes {
     pub metrics: Metrics,
     pub in_force: Arc<InForce>,
-    pub readiness: Readiness,
+    pub readiness: Arc<Readiness>,
     pub hosts: HostNames,
 }
 

@@ -286,7 +286,8 @@ impl Process {
         let bound = sockets.probes;
         let addresses = Addresses { environments, console: people, probes: bound.address() };
         let node = opened.node.clone();
-        let readiness = Readiness { keyring, node, upstreams, phase: phased };
+        let readiness = Arc::new(Readiness { keyring, node, upstreams, phase: phased, began: Default::default() });
+        runtime.spawn(readiness.clone().watch());
         let hosts = HostNames::new(&config.probes.hosts);
         let probes = Probes { metrics, in_force, readiness, hosts };
         let guard = guard("probes", config, &probes.metrics);

@@ -1,14 +1,21 @@
 //! What the gate can do now: serve reads, and move money.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use jiff::Timestamp;
 use serde::Serialize;
 use tokio::sync::watch;
+use tokio::time::sleep;
 
 use crate::adapters::identity::Keyring;
 use crate::adapters::upstream::PinnedUpstream;
 use crate::edge::Phase;
 use crate::node::{MoneyStop, Node, StopReason};
+
+/// How often the reasons are looked at, so that their beginnings are known.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The parts that decide what the gate can do.
 #[derive(Debug)]
@@ -18,12 +25,19 @@ pub struct Readiness {
     pub upstreams: Vec<Arc<PinnedUpstream>>,
     /// The phase of the process.
     pub phase: watch::Receiver<Phase>,
+    /// When each current reason was first seen.
+    pub began: Mutex<BTreeMap<ReasonKey, Timestamp>>,
 }
+
+/// A reason, and the environment that it stops, if it stops one alone.
+type ReasonKey = (&'static str, Option<&'static str>);
 
 /// The answer of `/readyz/money`.
 #[derive(Debug, Serialize)]
 pub(super) struct MoneyReadiness {
     pub ready: bool,
+    /// The gate's clock.
+    at: String,
     reasons: Vec<ReasonLine>,
 }
 
@@ -32,13 +46,15 @@ struct ReasonLine {
     reason: &'static str,
     environment: Option<&'static str>,
     text: String,
+    /// When a freeze was made, or when this gate saw another reason first.
+    since: String,
 }
 
 impl Readiness {
     /// Returns why the gate cannot serve reads; empty if it can. Reads need no store.
     pub(super) fn read_stops(&self) -> Vec<MoneyStop> {
         let mut stops = Vec::new();
-        let mut stop = |reason, text: String| stops.push(MoneyStop { reason, environment: None, text });
+        let mut stop = |reason, text: String| stops.push(MoneyStop { reason, environment: None, text, since: None });
         if *self.phase.borrow() > Phase::Serving {
             stop(StopReason::Draining, "draining".to_owned());
         }
@@ -52,20 +68,34 @@ impl Readiness {
         stops
     }
 
-    /// Returns whether money could move now, and if not why.
+    /// Looks at the reasons as long as the process lives.
+    pub(super) async fn watch(self: Arc<Readiness>) {
+        loop {
+            self.money();
+            sleep(LOOK_INTERVAL).await;
+        }
+    }
+
+    /// Returns whether money could move now, and if not why and since when.
     pub(super) fn money(&self) -> MoneyReadiness {
         let mut stops = self.read_stops();
         stops.extend(self.node.watched.stops());
         if !self.node.audit.is_well() {
             let text = "the audit log cannot be written: check its disk".to_owned();
-            stops.push(MoneyStop { reason: StopReason::AuditFailing, environment: None, text });
+            stops.push(MoneyStop { reason: StopReason::AuditFailing, environment: None, text, since: None });
         }
-        let reasons = stops.into_iter().map(|stop| ReasonLine {
-            reason: stop.reason.as_str(),
-            environment: stop.environment.map(|environment| environment.as_str()),
-            text: stop.text,
+        let now = self.node.clock.now();
+        let mut began = self.began.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::take(&mut *began);
+        let reasons = stops.into_iter().map(|stop| {
+            let key = (stop.reason.as_str(), stop.environment.map(|environment| environment.as_str()));
+            let first_seen = before.get(&key).copied().unwrap_or(now);
+            began.insert(key, first_seen);
+            let made = stop.since.and_then(|since| Timestamp::from_microsecond(since.as_micros()).ok());
+            let since = made.unwrap_or(first_seen).to_string();
+            ReasonLine { reason: key.0, environment: key.1, text: stop.text, since }
         });
         let reasons: Vec<ReasonLine> = reasons.collect();
-        MoneyReadiness { ready: reasons.is_empty(), reasons }
+        MoneyReadiness { ready: reasons.is_empty(), at: now.to_string(), reasons }
     }
 }

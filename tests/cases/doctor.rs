@@ -1,12 +1,21 @@
 //! What the doctor says of the store and of the gates that share it.
 
-use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
 
 use super::claims::{swap, told};
+use super::console::{ask, console, operator};
 use super::nodes::{pair, setup};
-use crate::support::clock::wait_until;
+use crate::support::clock::{PATIENCE, Watch, wait_until};
 use crate::support::gate::{EVERYTHING, sluice};
 use crate::support::{Act, Gate, Redis, Setup, Upstream};
+
+/// Its exit codes, besides 0.
+const PROBLEMS: i32 = 7;
+const CLOSED: i32 = 8;
+const UNKNOWN: i32 = 9;
 
 /// Its exit code and what it says.
 fn doctor(setup: &Setup, output: &str) -> (i32, String) {
@@ -51,7 +60,7 @@ fn the_doctor_tells_nodes_clocks_and_why_money_is_closed() {
     let [policies, theirs] = [0, 1].map(|at| production["nodes"][at]["policies"].as_str().unwrap().to_owned());
     assert!(policies == theirs && policies.len() > 12, "{policies} {theirs}");
     let rules = right.path("policies/everything.toml");
-    std::fs::write(
+    fs::write(
         &rules,
         format!("{EVERYTHING}[[rule]]\nid = \"none\"\neffect = \"deny\"\nwhen = {{ op = \"@money\" }}\n"),
     )
@@ -60,7 +69,7 @@ fn the_doctor_tells_nodes_clocks_and_why_money_is_closed() {
         let found = findings(&json(&asks).1);
         found.contains("decide by different policies") && found.contains("(left)") && found.contains("(right)")
     });
-    std::fs::write(&rules, EVERYTHING).unwrap();
+    fs::write(&rules, EVERYTHING).unwrap();
     wait_until("all to be well again", || json(&asks).0 == 0);
 
     // What a gate did that was missed before is in the journal of the other.
@@ -74,7 +83,7 @@ fn the_doctor_tells_nodes_clocks_and_why_money_is_closed() {
         let (code, said) = json(&asks);
         let production = &said["environments"][0];
         let waits = findings(&said).contains("restored the records of their audit logs: left. Start");
-        code == 1 && production["money"] == "closed" && waits
+        code == CLOSED && production["money"] == "closed" && waits
     });
     let (_, lines) = doctor(&asks, "lines");
     assert!(lines.contains("production: money is CLOSED\n  frozen: restored for "), "{lines}");
@@ -90,13 +99,51 @@ fn the_doctor_says_what_is_wrong_with_a_redis_that_is_away_or_unfit() {
     let (upstream, mut redis) = (Upstream::start(), Redis::start());
     let asks = setup(&upstream, &redis.url(), "asks");
     let (code, said) = json(&asks);
-    assert_eq!(code, 1);
+    assert_eq!(code, UNKNOWN);
     assert!(findings(&said).contains("appendonly yes"), "{said}");
     assert_eq!(said["environments"][0]["money"], "unknown");
     redis.go();
     let (code, said) = json(&asks);
-    assert_eq!(code, 1);
+    assert_eq!(code, UNKNOWN);
     assert!(findings(&said).contains("does not answer"), "{said}");
+}
+
+/// The configuration of a running gate with the address that its probes really have.
+fn config_of(gate: &Gate) -> PathBuf {
+    let config = gate.path("doctor.toml");
+    let written = fs::read_to_string(gate.path("sluice.toml")).unwrap();
+    let [before, after] = ["127.0.0.1:0".to_owned(), gate.probes().to_string()].map(|at| format!("listen = {at:?}"));
+    let (other, probes) = written.split_once("[probes]").unwrap();
+    fs::write(&config, format!("{other}[probes]{}", probes.replacen(&before, &after, 1))).unwrap();
+    config
+}
+
+/// What it says of a running gate: its exit code, lines and JSON.
+fn of_gate(config: &Path) -> (i32, String, Value) {
+    let ask = |output: &str| {
+        let asked = sluice(&["doctor", "--config", config.to_str().unwrap(), "--output", output]).output().unwrap();
+        (asked.status.code().unwrap(), String::from_utf8(asked.stdout).unwrap())
+    };
+    let (code, lines) = ask("lines");
+    (code, lines, serde_json::from_str(&ask("json").1).unwrap())
+}
+
+/// Waits until it ends with this code and a line that contains this, and gives the JSON.
+#[track_caller]
+fn wait_for(config: &Path, code: i32, line: &str) -> Value {
+    let mut said = Value::Null;
+    let mut last = String::new();
+    let watch = Watch::start();
+    while watch.elapsed() < PATIENCE {
+        let (ended, lines, json) = of_gate(config);
+        let is_so = ended == code && lines.contains(line);
+        assert!(ended == 0 || !lines.contains("No problems found"), "{lines}");
+        (said, last) = (json, format!("{ended}: {lines}"));
+        if is_so {
+            return said;
+        }
+    }
+    panic!("not {code} with `{line}`, but {last} {said}");
 }
 
 #[test]
@@ -104,42 +151,119 @@ fn the_doctor_looks_at_an_embedded_store_with_and_without_its_gate() {
     let upstream = Upstream::start();
     let setup = Setup::of(&upstream);
     let (code, said) = doctor(&setup, "lines");
-    assert!(code == 1 && said.contains("there is no store yet"), "{said}");
+    assert!(code == UNKNOWN && said.contains("there is no store yet"), "{said}");
     assert!(!setup.path("sluice-data").exists());
-    let gate = setup.start();
-    let config = gate.path("sluice.toml");
-    let ask = || sluice(&["doctor", "--config", config.to_str().unwrap()]).output().unwrap();
-    assert!(ask().status.success());
-    assert!(String::from_utf8_lossy(&ask().stdout).contains("a gate serves from it"));
+    let gate = setup.start().ready();
+    let said = wait_for(&config_of(&gate), 0, "No problems found.");
+    assert_eq!(said["environments"].as_array().unwrap().len(), 1, "only what is served: {said}");
+    assert_eq!(said["environments"][0]["money"], "open");
+    for subject in [
+        "gate",
+        "reads",
+        "clock",
+        "money",
+        "outcomes",
+        "holds",
+        "issuer",
+        "store",
+        "audit log",
+        "reloads",
+        "upstream",
+        "disk",
+    ] {
+        let found = said["checks"].as_array().unwrap().iter().find(|check| check["check"] == subject);
+        assert_eq!(found.unwrap_or_else(|| panic!("{subject}: {said}"))["state"], "ok", "{said}");
+    }
+    // The gate of the configuration cannot be asked: nothing is well.
+    let (code, lines, said) = of_gate(&gate.path("sluice.toml"));
+    assert!(code == UNKNOWN && lines.contains("NOT ALL IS KNOWN") && !lines.contains("No problems"), "{lines}");
+    assert_eq!(said["environments"][0]["money"], "unknown");
     let setup = Gate::end(gate);
     let (code, said) = doctor(&setup, "lines");
-    assert!(code == 0 && said.contains("production: money is OPEN"), "{said}");
+    assert!(code == PROBLEMS && said.contains("no gate serves from this store"), "{said}");
+    assert!(said.contains("production: money is OPEN"), "{said}");
+}
+
+#[test]
+fn the_doctor_says_that_money_is_frozen_and_since_when() {
+    let upstream = Upstream::start();
+    let gate = console(Setup::of(&upstream)).start().ready();
+    let config = config_of(&gate);
+    let freeze = |scope: Value| {
+        let body = json!({"environment": "production", "scope": scope, "reason": "a drill"});
+        assert_eq!(ask(&gate, "POST", "freezes", &operator("ops-1"), Some(body)).status, 201);
+    };
+    freeze(json!({"operation": "createSwap"}));
+    wait_for(&config, PROBLEMS, "production: freezes 1 operations are frozen");
+    freeze(json!("all"));
+    let said = wait_for(&config, CLOSED, "money is frozen");
+    assert_eq!(said["environments"][0]["money"], "closed");
+    assert!(findings(&said).contains("(since 20") && findings(&said).contains("sluice unfreeze"), "{said}");
+}
+
+#[test]
+fn the_doctor_says_that_upstream_is_dead() {
+    let upstream = Upstream::start();
+    let gate = Setup::of(&upstream).start().ready();
+    let config = config_of(&gate);
+    drop(upstream);
+    wait_for(&config, PROBLEMS, "cannot be reached from this machine");
+}
+
+#[test]
+fn the_doctor_says_that_an_outcome_is_unknown() {
+    let upstream = Upstream::start();
+    let gate = Setup::of(&upstream).start().ready();
+    let config = config_of(&gate);
+    upstream.next(Act::silence().close());
+    assert_eq!(swap().send(gate.production()).outcome(), "unknown");
+    let said = wait_for(&config, PROBLEMS, "production: outcomes of 1 calls are unknown, the oldest for ");
+    assert!(findings(&said).contains("sluice requests list"), "{said}");
+}
+
+#[test]
+fn the_doctor_says_that_the_audit_log_cannot_be_written() {
+    let upstream = Upstream::start();
+    let gate = Setup::of(&upstream).set_raw("audit", "file_bytes", "4096").start().ready();
+    let config = config_of(&gate);
+    fs::rename(gate.path("sluice-audit"), gate.path("away")).unwrap();
+    assert!((0..100).any(|_| swap().send(gate.production()).status == 503));
+    wait_for(&config, CLOSED, "audit log cannot be written");
+    fs::rename(gate.path("away"), gate.path("sluice-audit")).unwrap();
+    wait_for(&config, 0, "No problems found.");
+}
+
+#[test]
+fn the_doctor_says_that_money_is_closed_because_the_store_may_have_lost_payments() {
+    let upstream = Upstream::start();
+    let gate = Setup::of(&upstream).start().ready();
+    assert_eq!(swap().send(gate.production()).status, 200);
+    let setup = gate.end();
+    fs::rename(setup.path("sluice-audit"), setup.path("journal")).unwrap();
+    let gate = setup.start();
+    assert_eq!(swap().send(gate.production()).status, 200);
+    let setup = gate.end();
+    fs::rename(setup.path("sluice-data"), setup.path("away")).unwrap();
+    let gate = setup.start();
+    let said = wait_for(&config_of(&gate), CLOSED, "the store may have lost payments");
+    assert!(findings(&said).contains("start every gate that has an audit log"), "{said}");
 }
 
 #[test]
 fn the_doctor_lists_refusals_that_the_contract_does_not_list() {
     let upstream = Upstream::start();
-    let gate = Setup::of(&upstream).start();
-    let config = gate.path("doctor.toml");
-    let written = std::fs::read_to_string(gate.path("sluice.toml")).unwrap();
-    let [before, after] =
-        ["127.0.0.1:0".to_owned(), gate.probes().to_string()].map(|a| format!("[probes]\nlisten = {a:?}"));
-    std::fs::write(&config, written.replace(&before, &after)).unwrap();
-    let ask = |output: &str| {
-        let asked = sluice(&["doctor", "--config", config.to_str().unwrap(), "--output", output]).output().unwrap();
-        assert!(asked.status.success(), "an unlisted refusal is no problem");
-        String::from_utf8(asked.stdout).unwrap()
-    };
-    assert!(!ask("lines").contains("ADVICE"));
+    let gate = Setup::of(&upstream).start().ready();
+    let config = config_of(&gate);
+    wait_for(&config, 0, "No problems found.");
+    assert!(!of_gate(&config).1.contains("ADVICE"));
     for _ in 0..2 {
         upstream.next(Act::json(422, r#"{"status":"error","error":{"code":"NO_SUCH_WALLET","message":"y"}}"#));
         assert_eq!(told(&swap().send(gate.production())), "422 NO_SUCH_WALLET not-executed");
     }
-    let lines = ask("lines");
+    let (code, lines, json) = of_gate(&config);
     let advice =
         "ADVICE: production: upstream refused `createSwap` with 422 `NO_SUCH_WALLET`, which the contract does not list";
-    assert!(lines.contains(advice) && lines.contains("`doesNotProve`"), "{lines}");
-    let json: Value = serde_json::from_str(&ask("json")).unwrap();
+    assert!(code == 0 && lines.contains(advice) && lines.contains("`doesNotProve`"), "{lines}");
     assert_eq!(json["advice"].as_array().unwrap().len(), 1, "{json}");
     assert_eq!((&json["healthy"], json["findings"].as_array().unwrap().len()), (&true.into(), 0), "{json}");
 }

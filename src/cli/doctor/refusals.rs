@@ -1,17 +1,11 @@
 //! The refusals of upstream that gates have met and that the contract does not list.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::time::Duration;
-
-use reqwest::{Client, redirect};
 
 use super::DoctorReport;
 use crate::telemetry::UnlistedRefusal;
 
 const METRIC: &str = "sluice_unlisted_refusals_total{";
-/// How long to wait for a gate's metrics.
-const DEADLINE: Duration = Duration::from_secs(5);
 const REMEDY: &str = "ask the provider whether this answer proves that nothing was executed, and list it under `notExecuted` in the \
                       contract: in `proves` if it does, otherwise in `doesNotProve`";
 
@@ -26,20 +20,9 @@ pub(super) fn report(refusals: impl IntoIterator<Item = UnlistedRefusal>, report
     }
 }
 
-/// Reads the refusals from the metrics of the gate on this machine; `None` if it does not answer.
-pub(super) async fn of_running_gate(probes: SocketAddr) -> Option<Vec<UnlistedRefusal>> {
-    // Only the first installed provider counts, so a second call is harmless.
-    rustls::crypto::ring::default_provider().install_default().ok();
-    let near = match probes.ip() {
-        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => IpAddr::V4(Ipv4Addr::LOCALHOST),
-        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        ip => ip,
-    };
-    let url = format!("http://{}/metrics", SocketAddr::new(near, probes.port()));
-    let client = Client::builder().redirect(redirect::Policy::none()).no_proxy().timeout(DEADLINE).build().ok()?;
-    let answer = client.get(url).send().await.ok()?;
-    let text = if answer.status().is_success() { answer.text().await.ok()? } else { return None };
-    Some(text.lines().filter_map(refusal_of_line).collect())
+/// Reads the refusals from the metrics of a gate.
+pub(super) fn of_metrics(text: &str) -> Vec<UnlistedRefusal> {
+    text.lines().filter_map(refusal_of_line).collect()
 }
 
 /// Reads one line of the metrics.
@@ -69,7 +52,7 @@ mod tests {
         metrics.unlisted("production", "createSwap", 422, Some("NO_SUCH_WALLET"));
         metrics.unlisted("sandbox", "cancelSwap", 400, None);
         let text = String::from_utf8(metrics.text().unwrap()).unwrap();
-        let mut read: Vec<_> = text.lines().filter_map(refusal_of_line).collect();
+        let mut read = of_metrics(&text);
         read.sort();
         assert_eq!(read, metrics.unlisted_refusals());
         assert_eq!(read.len(), 2);

@@ -5,6 +5,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::base::ids::Environment;
+use crate::base::word_enum::word_enum;
+use crate::cli::ExitReason;
 
 /// The state of a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,8 +20,31 @@ pub(super) enum NodeState {
     Unknown,
 }
 
+word_enum! {
+    /// The result of one check.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub(super) enum CheckState {
+        Well = "ok",
+        Problem = "problem",
+        /// It could not be found out.
+        Unknown = "unknown",
+    }
+}
+
+/// One thing that was looked at.
+#[derive(Debug)]
+struct CheckLine {
+    subject: &'static str,
+    environment: Option<Environment>,
+    state: CheckState,
+    text: String,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct DoctorReport {
+    /// The environments of the configuration.
+    pub environments: Vec<Environment>,
+    checks: Vec<CheckLine>,
     pub kind: &'static str,
     pub store: String,
     findings: Vec<(String, String)>,
@@ -30,8 +55,46 @@ pub(super) struct DoctorReport {
 }
 
 impl DoctorReport {
-    pub fn is_healthy(&self) -> bool {
-        self.findings.is_empty()
+    /// Returns an empty report on these environments.
+    pub fn of(environments: Vec<Environment>) -> DoctorReport {
+        DoctorReport { environments, ..DoctorReport::default() }
+    }
+
+    /// Returns how the command ends. A closed environment counts more than anything unknown, and that more than other
+    /// problems.
+    pub fn ending(&self) -> ExitReason {
+        let moneys = || self.environments.iter().map(|environment| self.money_of(*environment));
+        let is_unknown = self.checks.iter().any(|check| check.state == CheckState::Unknown);
+        if moneys().any(|money| money == "closed") {
+            ExitReason::MoneyClosed
+        } else if is_unknown || moneys().any(|money| money == "unknown") {
+            ExitReason::Uncertain
+        } else if self.findings.is_empty() {
+            ExitReason::Done
+        } else {
+            ExitReason::Unwell
+        }
+    }
+
+    fn is_healthy(&self) -> bool {
+        self.ending() == ExitReason::Done
+    }
+
+    /// Records something that is as it should be.
+    pub fn well(&mut self, subject: &'static str, environment: Option<Environment>, text: &str) {
+        self.checks.push(CheckLine { subject, environment, state: CheckState::Well, text: text.to_owned() });
+    }
+
+    /// Records something that could not be found out.
+    pub fn unknown(&mut self, subject: &'static str, environment: Option<Environment>, text: &str) {
+        self.checks.push(CheckLine { subject, environment, state: CheckState::Unknown, text: text.to_owned() });
+    }
+
+    /// Records a problem, as a finding too.
+    pub fn problem(&mut self, subject: &'static str, environment: Option<Environment>, text: &str, remedy: &str) {
+        let place = environment.map_or_else(String::new, |environment| format!("{environment}: "));
+        self.find(&format!("{place}{subject} {text}"), remedy);
+        self.checks.push(CheckLine { subject, environment, state: CheckState::Problem, text: text.to_owned() });
     }
 
     pub fn find(&mut self, problem: &str, remedy: &str) {
@@ -83,12 +146,19 @@ impl DoctorReport {
         self.nodes.push((environment, node));
     }
 
+    /// Returns whether a gate with this name is live in an environment.
+    pub fn is_live(&self, node: &str) -> bool {
+        self.nodes.iter().any(|(_, one)| one["node"] == node && one["state"] == "live")
+    }
+
     pub fn json(&self) -> Value {
         let of = |all: &[(Environment, Value)], environment| -> Vec<Value> {
             all.iter().filter(|(one, _)| *one == environment).map(|(_, value)| value.clone()).collect()
         };
-        let environments: Vec<Value> = Environment::ALL
-            .into_iter()
+        let environments: Vec<Value> = self
+            .environments
+            .iter()
+            .copied()
             .map(|environment| {
                 json!({
                     "environment": environment.as_str(),
@@ -102,8 +172,13 @@ impl DoctorReport {
             self.findings.iter().map(|(problem, remedy)| json!({ "finding": problem, "remedy": remedy })).collect();
         let advice: Vec<Value> =
             self.advice.iter().map(|(advice, remedy)| json!({ "advice": advice, "remedy": remedy })).collect();
+        let checks = self.checks.iter().map(|check| {
+            let environment = check.environment.map(|environment| environment.as_str());
+            json!({ "check": check.subject, "environment": environment, "state": check.state.as_str(), "text": check.text })
+        });
         json!({
             "healthy": self.is_healthy(),
+            "checks": checks.collect::<Vec<_>>(),
             "store": { "kind": self.kind, "state": self.store },
             "environments": environments,
             "findings": findings,
@@ -113,7 +188,11 @@ impl DoctorReport {
 
     pub fn lines(&self) -> String {
         let mut lines = vec![format!("store: {}", self.store)];
-        for environment in Environment::ALL {
+        for check in &self.checks {
+            let place = check.environment.map_or_else(String::new, |environment| format!("{environment}: "));
+            lines.push(format!("{:<7}  {place}{} {}", check.state.as_str().to_uppercase(), check.subject, check.text));
+        }
+        for environment in self.environments.iter().copied() {
             lines.push(format!("{environment}: money is {}", self.money_of(environment).to_uppercase()));
             for (_, freeze) in self.freezes.iter().filter(|(one, _)| *one == environment) {
                 lines.push(format!(
@@ -128,8 +207,10 @@ impl DoctorReport {
                 lines.push(node_line(node));
             }
         }
-        if self.is_healthy() {
-            lines.push("No problems found.".to_owned());
+        match self.ending() {
+            ExitReason::Done => lines.push("No problems found.".to_owned()),
+            ExitReason::Uncertain => lines.push("NOT ALL IS KNOWN: see the lines that say so.".to_owned()),
+            _ => {}
         }
         for (problem, remedy) in &self.findings {
             lines.push(format!("PROBLEM: {problem}"));

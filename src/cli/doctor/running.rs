@@ -1,0 +1,394 @@
+//! The running gate: what its probes and metrics say, and what this machine can see of its surroundings.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use reqwest::{Client, redirect};
+use serde_json::Value;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::refusals;
+use super::report::{DoctorReport, in_units};
+use crate::adapters::clock::SystemClock;
+use crate::adapters::machine::disk_space;
+use crate::base::ids::Environment;
+use crate::config::{Config, KeySource};
+use crate::ports::Clock as _;
+
+/// How long to wait for an answer of the gate, and for a connection to upstream.
+const DEADLINE: Duration = Duration::from_secs(5);
+/// Keys of an issuer that were not fetched for this long are reported.
+const MAX_KEYS_AGE_SECS: u64 = 3_600;
+/// A disk with less space than this, or than this part of it, is reported.
+const MIN_FREE_BYTES: u64 = 256 * 1024 * 1024;
+const MIN_FREE_PART: u64 = 50;
+/// Entries that may wait for this gate's disk for a moment.
+const MAX_WAITING_ENTRIES: u64 = 1_000;
+const MAX_CLOCK_DIFFERENCE: SignedDuration = SignedDuration::from_secs(2);
+
+/// The answers of a gate's probes.
+#[derive(Debug)]
+struct GateAnswers {
+    /// Why it serves no reads; empty if it does.
+    no_reads: String,
+    money: Value,
+    metrics: MetricLines,
+}
+
+/// Asks the gate, and reports what it says.
+pub(super) async fn check(config: &Config, policies: &str, report: &mut DoctorReport) {
+    let probes = near(config.probes.listen);
+    match ask(probes).await {
+        Err(why) => {
+            let text = format!("the gate does not answer at http://{probes}: {why}; whether money moves is unknown");
+            report.unknown("gate", None, &text);
+            report.find(
+                &text,
+                "look at its process and its log, and compare `probes.listen` with that of the running gate",
+            );
+        }
+        Ok(answers) => {
+            check_gate(&answers, probes, report);
+            check_money(config, &answers, report);
+            check_work(config, &answers.metrics, report);
+            check_issuers(config, &answers.metrics, report);
+            check_journal(&answers.metrics, report);
+            check_reloads(policies, &answers.metrics, report);
+            refusals::report(refusals::of_metrics(answers.metrics.text.as_str()), report);
+        }
+    }
+}
+
+/// Connects to each upstream, as a gate on this machine does.
+pub(super) async fn check_upstreams(config: &Config, report: &mut DoctorReport) {
+    for of in &config.environments {
+        let (host, port) = (of.upstream.host.as_str(), of.upstream.port);
+        let why = match timeout(DEADLINE, TcpStream::connect((host, port))).await {
+            Ok(Ok(_)) => {
+                report.well("upstream", Some(of.environment), &format!("`{host}:{port}` accepts connections"));
+                continue;
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no answer within {} s", DEADLINE.as_secs()),
+        };
+        let text = format!("`{host}:{port}` cannot be reached from this machine: {why}");
+        let remedy = "check the network, its firewall and the provider's status; calls get 502 until it answers";
+        report.problem("upstream", Some(of.environment), &text, remedy);
+    }
+}
+
+/// Looks at the file systems of the store and the audit log.
+pub(super) fn check_disks(config: &Config, report: &mut DoctorReport) {
+    for (name, folder) in [("store.folder", &config.store.folder), ("audit.folder", &config.audit.folder)] {
+        check_disk(name, folder, report);
+    }
+}
+
+fn check_disk(name: &str, folder: &Path, report: &mut DoctorReport) {
+    let shown = folder.display();
+    match disk_space(folder) {
+        Err(error) => report.unknown("disk", None, &format!("`{name}` ({shown}) cannot be looked at: {error}")),
+        Ok(space) => {
+            let text = format!("`{name}` ({shown}) has {} MiB free", space.free_bytes / (1024 * 1024));
+            let least = MIN_FREE_BYTES.min(space.all_bytes / MIN_FREE_PART);
+            match space.free_bytes < least {
+                true => report.problem("disk", None, &text, "free some space: on a full disk no money moves"),
+                false => report.well("disk", None, &text),
+            }
+        }
+    }
+}
+
+/// Returns the address at which this machine reaches a listener.
+fn near(listen: SocketAddr) -> SocketAddr {
+    let ip = match listen.ip() {
+        IpAddr::V4(Ipv4Addr::UNSPECIFIED) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(Ipv6Addr::UNSPECIFIED) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    SocketAddr::new(ip, listen.port())
+}
+
+async fn ask(probes: SocketAddr) -> Result<GateAnswers, String> {
+    // Only the first installed provider counts, so a second call is harmless.
+    rustls::crypto::ring::default_provider().install_default().ok();
+    let client = Client::builder().redirect(redirect::Policy::none()).no_proxy().timeout(DEADLINE).build();
+    let client = client.map_err(|error| error.to_string())?;
+    let get = async |path: &str| {
+        let answer = client.get(format!("http://{probes}{path}")).send().await;
+        let answer = answer.map_err(|error| {
+            let reason = if error.is_timeout() { "no answer in time" } else { "no connection" };
+            reason.to_owned()
+        })?;
+        let status = answer.status().as_u16();
+        Ok::<_, String>((status, answer.text().await.map_err(|_| "its answer was cut off".to_owned())?))
+    };
+    let (status, reads) = get("/readyz").await?;
+    let no_reads = if status == 200 { String::new() } else { reads.trim().replace('\n', "; ") };
+    let (_, money) = get("/readyz/money").await?;
+    let money = serde_json::from_str(&money).map_err(|_| "its answer is not that of a gate".to_owned())?;
+    let (_, metrics) = get("/metrics").await?;
+    Ok(GateAnswers { no_reads, money, metrics: MetricLines { text: metrics } })
+}
+
+fn check_gate(answers: &GateAnswers, probes: SocketAddr, report: &mut DoctorReport) {
+    let (metrics, now) = (&answers.metrics, SystemClock.now());
+    let version = metrics.label("sluice_build_info", "version").unwrap_or_else(|| "unknown".to_owned());
+    let started = metrics.value("process_start_time_seconds", &[]).and_then(moment);
+    let runs = started.map_or_else(String::new, |started| format!(", runs for {}", since(now, started)));
+    let text = format!("version {version} answers at {probes}{runs}");
+    report.well("gate", None, &text);
+    let own = env!("CARGO_PKG_VERSION");
+    if version != own {
+        let advice = format!("the gate has version {version}, this command {own}");
+        report.advise(&advice, "finish the upgrade: start the gate again");
+    }
+    match answers.no_reads.as_str() {
+        "" => report.well("reads", None, "are served"),
+        why => report.problem("reads", None, why, "the log of the gate says more"),
+    }
+    let clock = answers.money.get("at").and_then(Value::as_str).and_then(|at| at.parse::<Timestamp>().ok());
+    match clock.map(|clock| clock.duration_since(now).abs()) {
+        None => report.unknown("clock", None, "the gate does not say its time"),
+        Some(off) if off > MAX_CLOCK_DIFFERENCE => {
+            let text = format!("the gate's clock and this machine's differ by {} s", off.as_secs());
+            report.problem("clock", None, &text, "synchronize the clocks (NTP)");
+        }
+        Some(_) => report.well("clock", None, "agrees with this machine's"),
+    }
+}
+
+/// Reports for each environment whether money is open, or why not and since when.
+fn check_money(config: &Config, answers: &GateAnswers, report: &mut DoctorReport) {
+    let now = SystemClock.now();
+    let reasons = answers.money.get("reasons").and_then(Value::as_array).cloned();
+    for environment in config.environments.iter().map(|of| of.environment) {
+        let Some(reasons) = &reasons else {
+            report.unknown("money", Some(environment), "the gate does not say whether money moves");
+            continue;
+        };
+        let stops = |one: &&Value| one["environment"].is_null() || one["environment"] == environment.as_str();
+        let stops: Vec<&Value> = reasons.iter().filter(stops).collect();
+        report.money(environment, stops.is_empty());
+        if stops.is_empty() {
+            report.well("money", Some(environment), "is open");
+        }
+        for stop in stops {
+            let text = |name: &str| stop[name].as_str().unwrap_or_default().to_owned();
+            let began = text("since").parse::<Timestamp>().ok();
+            let lasts =
+                began.map_or_else(String::new, |began| format!(" for {} (since {began:.0})", since(now, began)));
+            let problem = format!("is closed{lasts}: {}", text("text"));
+            report.problem("money", Some(environment), &problem, &remedy_of_stop(&text("reason"), environment));
+        }
+    }
+}
+
+fn remedy_of_stop(reason: &str, environment: Environment) -> String {
+    match reason {
+        "frozen" => {
+            format!(
+                "`sluice freezes` says who froze it and why; `sluice unfreeze --environment {environment} --reason TEXT`"
+            )
+        }
+        "restored" => "`sluice freezes` says what is missing; start every gate that has an audit log, or open it with \
+                       `sluice unfreeze --restored`"
+            .to_owned(),
+        "audit-failing" => "check the disk of `audit.folder`: its space, its mount and its rights".to_owned(),
+        "store-away" | "store-refuses-writes" => "check the store: its process, its disk and the network".to_owned(),
+        "keys-unknown" => "check that the gate reaches the issuers of tokens".to_owned(),
+        "upstream-unknown" => "check the name resolution of the gate's machine".to_owned(),
+        "draining" => "the gate is ending: start it again".to_owned(),
+        _ => "the gate's log says more".to_owned(),
+    }
+}
+
+/// Reports unknown outcomes, open holds and freezes of parts.
+fn check_work(config: &Config, metrics: &MetricLines, report: &mut DoctorReport) {
+    let now = SystemClock.now();
+    for environment in config.environments.iter().map(|of| of.environment) {
+        let labels = [("environment", environment.as_str())];
+        let value = |name: &str| metrics.value(name, &labels);
+        match value("sluice_claims_in_doubt") {
+            None => report.unknown("outcomes", Some(environment), "the gate has not counted unknown outcomes yet"),
+            Some(0) => report.well("outcomes", Some(environment), "are all known"),
+            Some(count) => {
+                let oldest = value("sluice_claims_in_doubt_since_timestamp_seconds").and_then(moment);
+                let oldest = oldest.map_or_else(String::new, |at| format!(", the oldest for {}", since(now, at)));
+                let text = format!("of {count} calls are unknown{oldest}");
+                let remedy =
+                    "`sluice requests list` shows them; the guide `unknown-outcomes.md` says how to resolve them";
+                report.problem("outcomes", Some(environment), &text, remedy);
+            }
+        }
+        match (value("sluice_holds_open"), value("sluice_holds_expiring")) {
+            (Some(open), Some(expiring)) => {
+                let next = value("sluice_holds_expire_timestamp_seconds").and_then(moment);
+                let next = next.map_or_else(String::new, |at| format!(", the next expires at {at:.0}"));
+                report.well("holds", Some(environment), &format!("{open} open{next}"));
+                if expiring > 0 {
+                    let advice = format!("{environment}: {expiring} holds expire soon and lack approvals");
+                    report.advise(&advice, "`sluice approvals list` shows them");
+                }
+            }
+            _ => report.unknown("holds", Some(environment), "the gate has not counted holds yet"),
+        }
+        for (scope, what) in [("operation", "operations"), ("caller", "callers")] {
+            let labels = [("environment", environment.as_str()), ("scope", scope)];
+            if let Some(count) = metrics.value("sluice_frozen", &labels).filter(|count| *count > 0) {
+                let text = format!("{count} {what} are frozen");
+                report.problem("freezes", Some(environment), &text, "`sluice freezes` says which, by whom and why");
+            }
+        }
+    }
+    let unsettled = metrics.value("sluice_outcomes_unsettled", &[]).unwrap_or(0);
+    if unsettled > 0 {
+        let text = format!("{unsettled} are not in the store yet");
+        report.problem(
+            "outcomes",
+            None,
+            &text,
+            "they stay in `unsettled` of `audit.folder` until the store takes them",
+        );
+    }
+}
+
+fn check_issuers(config: &Config, metrics: &MetricLines, report: &mut DoctorReport) {
+    for issuer in &config.issuers {
+        if !matches!(issuer.keys, KeySource::Url { .. }) {
+            report.well("issuer", None, &format!("`{}` has its keys from this configuration", issuer.name));
+            continue;
+        }
+        match metrics.value("sluice_keys_age_seconds", &[("issuer", &issuer.name)]) {
+            None => {
+                let text = format!("the keys of `{}` were never fetched", issuer.name);
+                report.problem("issuer", None, &text, "check that the gate reaches its `jwks_url`: its tokens get 503");
+            }
+            Some(age) => {
+                let text = format!("the keys of `{}` are {} old", issuer.name, in_units(Duration::from_secs(age)));
+                match age > MAX_KEYS_AGE_SECS {
+                    true => report.problem("issuer", None, &text, "check that the gate reaches its `jwks_url`"),
+                    false => report.well("issuer", None, &text),
+                }
+            }
+        }
+    }
+}
+
+fn check_journal(metrics: &MetricLines, report: &mut DoctorReport) {
+    match metrics.value("sluice_store_up", &[]) {
+        Some(1) => report.well("store", None, "answers, and accepts writes"),
+        Some(_) => report.problem("store", None, "does not answer or refuses writes", "the gate's log says why"),
+        None => report.unknown("store", None, "the gate does not say whether its store answers"),
+    }
+    let waiting = metrics.sum("sluice_audit_outbox_entries");
+    match metrics.value("sluice_audit_up", &[]) {
+        Some(1) if waiting < MAX_WAITING_ENTRIES => {
+            report.well("audit log", None, &format!("is written; {waiting} entries wait"))
+        }
+        Some(1) => {
+            let text = format!("is behind: {waiting} entries wait for its disk");
+            report.problem("audit log", None, &text, "its disk may be full or slow");
+        }
+        Some(_) => {
+            let remedy = "check the disk of `audit.folder`: its space, its mount and its rights";
+            report.problem("audit log", None, "cannot be written", remedy);
+        }
+        None => report.unknown("audit log", None, "the gate does not say whether it can write it"),
+    }
+}
+
+fn check_reloads(policies: &str, metrics: &MetricLines, report: &mut DoctorReport) {
+    let is_set = |name: &str| metrics.value(name, &[]).unwrap_or(0) > 0;
+    let mut is_current = true;
+    for (name, text) in [
+        ("sluice_reload_faulty", "the newest configuration has errors; the former one stays in use"),
+        ("sluice_policy_faulty", "the newest policies have errors; the former ones stay in force"),
+    ] {
+        if is_set(name) {
+            is_current = false;
+            report.problem("reloads", None, text, "`sluice check` shows the errors");
+        }
+    }
+    if let Some(count) = metrics.value("sluice_reload_needs_restart", &[]).filter(|count| *count > 0) {
+        is_current = false;
+        report.problem("reloads", None, &format!("{count} changed settings need a restart"), "start the gate again");
+    }
+    let in_force = metrics.label("sluice_policy_info", "version");
+    let waiting = metrics.label("sluice_policy_candidate", "version");
+    if waiting.is_some() {
+        report.advise("policies wait for the approval of two people", "`sluice policy candidate` shows them");
+    } else if in_force.as_deref() != Some(policies) && !is_set("sluice_policy_faulty") {
+        is_current = false;
+        let text = "the gate decides by other policies than those of the folder";
+        report.problem("reloads", None, text, "wait a few seconds, or send SIGHUP; then look at its log");
+    }
+    if is_current {
+        report.well("reloads", None, "configuration and policies are current");
+    }
+}
+
+fn moment(secs: u64) -> Option<Timestamp> {
+    Timestamp::from_second(i64::try_from(secs).ok()?).ok()
+}
+
+fn since(now: Timestamp, then: Timestamp) -> String {
+    in_units(Duration::try_from(now.duration_since(then)).unwrap_or_default())
+}
+
+/// The metrics of a gate, as Prometheus reads them.
+#[derive(Debug)]
+struct MetricLines {
+    text: String,
+}
+
+impl MetricLines {
+    /// Returns the labels and the whole part of the value of each series of a metric.
+    fn series<'m>(&'m self, name: &'m str) -> impl Iterator<Item = (BTreeMap<&'m str, &'m str>, u64)> + 'm {
+        self.text.lines().filter_map(move |line| {
+            let rest = line.strip_prefix(name)?;
+            let (labels, value) = match rest.strip_prefix('{') {
+                Some(rest) => rest.split_once("} ")?,
+                None => ("", rest.strip_prefix(' ')?),
+            };
+            let labels = labels.split("\",").filter_map(|label| label.split_once("=\""));
+            let labels = labels.map(|(name, value)| (name, value.trim_end_matches('"'))).collect();
+            Some((labels, value.trim().split('.').next()?.parse().ok()?))
+        })
+    }
+
+    /// Returns the value of the first series that has these labels.
+    fn value(&self, name: &str, labels: &[(&str, &str)]) -> Option<u64> {
+        let has = |of: &BTreeMap<&str, &str>| labels.iter().all(|(name, value)| of.get(name) == Some(value));
+        self.series(name).find(|(of, _)| has(of)).map(|(_, value)| value)
+    }
+
+    fn sum(&self, name: &str) -> u64 {
+        self.series(name).fold(0, |sum: u64, (_, value)| sum.saturating_add(value))
+    }
+
+    /// Returns a label of the series that is not zero.
+    fn label(&self, name: &str, label: &str) -> Option<String> {
+        self.series(name).find(|(_, value)| *value > 0).and_then(|(of, _)| of.get(label).map(|&text| text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn series_are_read_with_their_labels() {
+        let text = "# HELP a_b x\na_b{environment=\"production\",scope=\"all\"} 1\na_b{environment=\"sandbox\",scope=\"all\"} 2\n\
+                    a_bc 9\nc 3.75\nd{version=\"1.0\"} 0\nd{version=\"2.0\"} 1\n";
+        let lines = MetricLines { text: text.to_owned() };
+        assert_eq!(lines.value("a_b", &[("environment", "sandbox"), ("scope", "all")]), Some(2));
+        assert_eq!(lines.value("a_b", &[("environment", "elsewhere")]), None);
+        assert_eq!((lines.sum("a_b"), lines.value("c", &[]), lines.value("b", &[])), (3, Some(3), None));
+        assert_eq!(lines.label("d", "version").as_deref(), Some("2.0"));
+    }
+}
