@@ -2,7 +2,7 @@
 
 import { asFailure, call, get } from "./api.js";
 import { errorBox, field, fill, h } from "./dom.js";
-import { formatTime, personName } from "./words.js";
+import { formatTime } from "./words.js";
 
 /** Returns the token of a sign-in link, and removes it from the address. */
 export function takeToken() {
@@ -137,7 +137,7 @@ export async function linkSignIn(token, enter, decline) {
     h("h1", { tabindex: "-1" }, "Sign in by this link?"),
     h("p", {}, "The link signs you in as ", h("strong", {}, stated.sub), ` from ${stated.iss}.`),
     until && h("p", { class: "muted" }, `Its token is valid until ${until}.`),
-    current && h("p", { class: "notice" }, `You are signed in as ${personName(current.body.person)} now.`),
+    current && h("p", { class: "notice" }, `You are signed in as ${current.body.person.subject} now.`),
     h("p", {}, "Continue only if this is you. What you approve is recorded under this name."),
     status,
     accept,
