@@ -225,8 +225,10 @@ fn check_work(config: &Config, metrics: &MetricLines, report: &mut DoctorReport)
                 report.problem("outcomes", Some(environment), &text, remedy);
             }
         }
-        match (value("sluice_holds_open"), value("sluice_holds_expiring")) {
-            (Some(open), Some(expiring)) => {
+        match value("sluice_holds_open") {
+            Some(open) => {
+                // Without a console nobody is reminded, and the gate does not count these.
+                let expiring = value("sluice_holds_expiring").unwrap_or(0);
                 let next = value("sluice_holds_expire_timestamp_seconds").and_then(moment);
                 let next = next.map_or_else(String::new, |at| format!(", the next expires at {at:.0}"));
                 report.well("holds", Some(environment), &format!("{open} open{next}"));
@@ -235,7 +237,7 @@ fn check_work(config: &Config, metrics: &MetricLines, report: &mut DoctorReport)
                     report.advise(&advice, "`sluice approvals list` shows them");
                 }
             }
-            _ => report.unknown("holds", Some(environment), "the gate has not counted holds yet"),
+            None => report.unknown("holds", Some(environment), "the gate has not counted holds yet"),
         }
         for (scope, what) in [("operation", "operations"), ("caller", "callers")] {
             let labels = [("environment", environment.as_str()), ("scope", scope)];
