@@ -76,6 +76,32 @@ oidc_name = "the bank"`,
   }
 });
 
+test("a session from the provider is renewed silently, and the view that was open returns", async () => {
+  const page = await signIn(browser, gate, "ops-1");
+  let renewals = 0;
+  // The provider's part: it sends the browser back with a new session.
+  await page.route("**/sluice/v1/session/start?silent=true", async (route) => {
+    renewals += 1;
+    await route.fulfill({ contentType: "text/html", body: '<meta http-equiv="refresh" content="0;url=/">' });
+  });
+  await page.route("**/sluice/v1/session", async (route) => {
+    const response = await route.fetch();
+    const session = await response.json();
+    const isOld = renewals === 0;
+    const expiresAt = isOld ? new Date(Date.now() + 8_000).toISOString() : session.expiresAt;
+    await route.fulfill({ response, json: { ...session, renews: true, expiresAt } });
+  });
+  await goTo(page, gate, "#/overview");
+  await page.reload();
+  await page.waitForURL(`${gate.url}/#/overview`);
+  for (let waits = 0; renewals === 0 && waits < 100; waits += 1) await page.waitForTimeout(100);
+  assert.equal(renewals, 1);
+  await page.waitForURL(`${gate.url}/#/overview`);
+  await page.getByRole("heading", { name: "Overview" }).waitFor();
+  assert.equal(renewals, 1, "a renewed session is not renewed again at once");
+  assertNoProblems(page);
+});
+
 test("a person types a token; the page refuses a wrong one", async () => {
   const page = await openPage(browser, gate.url, { expects: [REFUSED] });
   await page.getByLabel("Token").fill("not.a.token");

@@ -10,7 +10,7 @@ import * as hold from "./hold.js";
 import * as overview from "./overview.js";
 import * as policy from "./policy.js";
 import * as queue from "./queue.js";
-import { renew, takePlace } from "./renewal.js";
+import { renew, returnToPlace } from "./renewal.js";
 import { linkSignIn, signIn, takeError, takeToken } from "./signin.js";
 import { formatAgo, formatTime, personName, timeLeft } from "./words.js";
 
@@ -100,8 +100,7 @@ async function start() {
 function enter(me) {
   app.me = me;
   app.isWarned = false;
-  const place = takePlace();
-  if (place !== null) history.replaceState(null, "", `${location.pathname}${place}`);
+  returnToPlace();
   drawHeader();
   changes.start();
   showAddress();

@@ -15,9 +15,9 @@ export function renew() {
   return true;
 }
 
-/** Returns the address of the view that was open before a renewal, once. */
-export function takePlace() {
+/** Puts the view that was open before a renewal into the address, once. */
+export function returnToPlace() {
   const place = sessionStorage.getItem(PLACE);
   sessionStorage.removeItem(PLACE);
-  return place?.startsWith("#/") ? place : null;
+  if (place?.startsWith("#/")) history.replaceState(null, "", `${location.pathname}${place}`);
 }
