@@ -25,6 +25,11 @@ pub trait Clock: fmt::Debug + Send + Sync {
 
     /// Returns the monotonic time since some moment before this process began; it does not follow the time of day.
     fn elapsed(&self) -> Duration;
+
+    /// Returns how long the machine has been paused since it was started.
+    fn paused(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// The shared, durable state of the gates: see [`crate::ledger`].

@@ -18,10 +18,20 @@ impl Clock for SystemClock {
 
     fn elapsed(&self) -> Duration {
         // This clock also runs while the machine sleeps, which leases need.
-        let time = clock_gettime(ClockId::Boottime);
-        let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-        Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+        time_of(ClockId::Boottime)
     }
+
+    fn paused(&self) -> Duration {
+        // The clock that stands still is read first, so that the difference is never too small.
+        let running = time_of(ClockId::Monotonic);
+        time_of(ClockId::Boottime).saturating_sub(running)
+    }
+}
+
+fn time_of(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// Measures how long something takes.

@@ -44,6 +44,12 @@ pub fn disk_space(folder: &Path) -> io::Result<DiskSpace> {
     Ok(DiskSpace { free_bytes: bytes(found.f_bavail), all_bytes: bytes(found.f_blocks) })
 }
 
+/// Returns a word that is another one after each start of the machine; `None` where it is not known.
+pub fn boot_id() -> Option<String> {
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(id.trim().to_owned()).filter(|id| !id.is_empty())
+}
+
 /// Returns the current usage.
 pub fn usage() -> Usage {
     let time = clock_gettime(ClockId::ProcessCPUTime);

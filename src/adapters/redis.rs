@@ -17,28 +17,33 @@ mod permissions;
 mod fitness;
 mod endpoint;
 mod faults;
+mod fence;
 mod refusal;
+mod standing;
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use ::redis::aio::MultiplexedConnection;
-use ::redis::{Client, RedisError, RedisResult};
+use ::redis::{RedisError, RedisResult};
 use arc_swap::ArcSwapOption;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::error::Elapsed;
 use tokio::time::{sleep, timeout};
 
-use self::endpoint::{Address, Endpoint, without_deadlines};
+use self::endpoint::{Endpoint, without_deadlines};
 pub use self::faults::{NotReady, RedisFault, Unanswered};
+pub use self::fence::{Fence, FenceStop};
 use self::fitness::UnfitRedis;
 pub use self::refusal::refusal;
-use crate::adapters::clock::Stopwatch;
+use self::standing::{ConnectionStanding, NotConnected};
+use crate::adapters::clock::{Stopwatch, SystemClock};
 use crate::adapters::random::jittered;
 use crate::config::{Demands, RedisConfig};
 use crate::ledger::WriteRefusal;
+use crate::ports::Clock as _;
 use crate::telemetry::Metrics;
 
 /// The deadline of a connection attempt. No call waits for it.
@@ -55,6 +60,7 @@ pub struct Redis {
     place: Endpoint,
     deadline: Duration,
     demands: Option<Demands>,
+    fence: Arc<Fence>,
     /// The current connection; `None` while the Redis is away.
     current: ArcSwapOption<ConnectionStanding>,
     /// Counts the connections.
@@ -70,25 +76,6 @@ pub struct Redis {
     /// Why it refuses writes, if it does.
     refusal: watch::Sender<Option<WriteRefusal>>,
     metrics: Metrics,
-}
-
-/// A connection, as long as it is not lost.
-struct ConnectionStanding {
-    client: Client,
-    /// The address from its Sentinels, if it has any.
-    address: Option<Address>,
-    shared: MultiplexedConnection,
-    run: String,
-    /// Set from a late answer until the next check succeeds.
-    is_late: AtomicBool,
-    /// Dedicated connections that are idle.
-    alone: Mutex<Vec<MultiplexedConnection>>,
-}
-
-/// Why a connection failed.
-enum NotConnected {
-    Error(String),
-    Unfit(UnfitRedis),
 }
 
 /// Errors after which another connection may lead to a Redis that can do more.
@@ -107,6 +94,7 @@ impl Redis {
             place,
             deadline: config.timeout,
             demands: config.demands,
+            fence: Arc::new(Fence::new(config.fence)),
             current: ArcSwapOption::empty(),
             stood: watch::Sender::new(0),
             lost: Notify::new(),
@@ -127,6 +115,11 @@ impl Redis {
     /// Returns why it refuses writes, as far as is known.
     pub fn refusal(&self) -> Option<WriteRefusal> {
         *self.refusal.borrow()
+    }
+
+    /// Returns the fence against a split.
+    pub fn fence(&self) -> &Arc<Fence> {
+        &self.fence
     }
 
     pub fn demands(&self) -> Option<Demands> {
@@ -289,7 +282,9 @@ impl Redis {
 
     /// Returns a connection that answered in time: a Redis that is always slow is never used.
     async fn connect(&self) -> Result<Arc<ConnectionStanding>, NotConnected> {
-        let address = self.place.address().await.map_err(|untold| NotConnected::Error(untold.to_string()))?;
+        let asked = SystemClock.elapsed();
+        let named = self.place.named().await.map_err(|untold| NotConnected::Error(untold.to_string()))?;
+        let address = named.as_ref().map(|named| named.address.clone());
         let failed = |error: RedisError| NotConnected::Error(format!("{:?}", error.kind()));
         let client = self.place.client(address.as_ref()).map_err(failed)?;
         let connecting = async {
@@ -315,6 +310,10 @@ impl Redis {
             unfit => NotConnected::Unfit(unfit),
         })?;
         self.unfit.store(None);
+        self.fence.begins_anew();
+        if named.is_some_and(|named| named.by_majority) {
+            self.fence.named(asked);
+        }
         self.writes(refusal);
         Ok(Arc::new(ConnectionStanding {
             client,
@@ -397,7 +396,15 @@ impl Redis {
 
     /// Whether its Sentinels name another Redis; an old primary that was cut off does not know it itself.
     async fn is_elsewhere(&self, standing: &ConnectionStanding) -> bool {
-        matches!(self.place.address().await, Ok(address) if address != standing.address)
+        let asked = SystemClock.elapsed();
+        let Ok(Some(named)) = self.place.named().await else { return false };
+        if standing.address.as_ref() != Some(&named.address) {
+            return true;
+        }
+        if named.by_majority {
+            self.fence.named(asked);
+        }
+        false
     }
 
     fn is_current(&self, standing: &Arc<ConnectionStanding>) -> bool {
@@ -430,12 +437,6 @@ impl Redis {
     fn lose(&self, standing: &Arc<ConnectionStanding>) {
         self.current.rcu(|current| current.clone().filter(|current| !Arc::ptr_eq(current, standing)));
         self.lost.notify_one();
-    }
-}
-
-impl ConnectionStanding {
-    fn unused(&self) -> MutexGuard<'_, Vec<MultiplexedConnection>> {
-        self.alone.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

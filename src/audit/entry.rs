@@ -38,7 +38,11 @@ word_enum! {
         SaidGone = "said-gone",
         /// Two people said so: from now on the store takes nothing from it but proofs of execution.
         Gone = "gone",
+        /// One of two people showed upstream's record of a call.
+        SaidExecuted = "said-executed",
         Frozen = "frozen",
+        /// One of two people said that a freeze is to be lifted.
+        SaidUnfrozen = "said-unfrozen",
         Unfrozen = "unfrozen",
         /// A person agreed that a looser set of policies takes force.
         Agreed = "agreed",

@@ -280,19 +280,19 @@ pub(super) fn refusal(status: u16, body: &Value) -> String {
     visible_lines(&format!("the console refused ({status} {code}): {message}{violations}{remedy}")).into_owned()
 }
 
-/// Returns the scope of a freeze in the console's JSON.
-pub(super) fn scope(operation: Option<&str>, caller: Option<&str>, restored: bool) -> anyhow::Result<Value> {
-    match (operation, caller, restored) {
-        (None, None, false) => Ok(json!("all")),
-        (None, None, true) => Ok(json!("restored")),
-        (Some(operation), None, false) => Ok(json!({ "operation": operation })),
-        (None, Some(caller), false) => {
+/// Returns the scope of a freeze in the console's JSON. `special` is one that Sluice itself sets.
+pub(super) fn scope(operation: Option<&str>, caller: Option<&str>, special: Option<&str>) -> anyhow::Result<Value> {
+    match (operation, caller, special) {
+        (None, None, None) => Ok(json!("all")),
+        (None, None, Some(scope)) => Ok(json!(scope)),
+        (Some(operation), None, None) => Ok(json!({ "operation": operation })),
+        (None, Some(caller), None) => {
             let (issuer, subject) = caller
                 .split_once('/')
                 .ok_or_else(|| anyhow!("`--caller {caller}`: write the issuer's name, `/`, and the subject"))?;
             Ok(json!({ "caller": { "issuer": issuer, "subject": subject } }))
         }
-        _ => bail!("name one of `--operation`, `--caller` and `--restored`, not several"),
+        _ => bail!("name one of `--operation`, `--caller`, `--restored` and `--clock`, not several"),
     }
 }
 
@@ -301,6 +301,7 @@ pub(super) fn scope_in_words(scope: &Value) -> String {
     let text = |pointer: &str| scope.pointer(pointer).and_then(Value::as_str);
     match (scope.as_str(), text("/operation")) {
         (Some("restored"), _) => "all money, since the store was restored".to_owned(),
+        (Some("clock"), _) => "all money, since the clock of the store leapt".to_owned(),
         (Some(_), _) => "all money".to_owned(),
         (None, Some(operation)) => format!("operation {operation}"),
         (None, None) => format!(
@@ -327,12 +328,12 @@ mod tests {
 
     #[test]
     fn a_scope_is_one_thing() {
-        assert_eq!(scope(None, None, false).unwrap(), json!("all"));
-        let caller = scope(None, Some("main/a/b"), false).unwrap();
+        assert_eq!(scope(None, None, None).unwrap(), json!("all"));
+        let caller = scope(None, Some("main/a/b"), None).unwrap();
         assert_eq!(caller, json!({"caller": {"issuer": "main", "subject": "a/b"}}));
         assert_eq!(scope_in_words(&caller), "caller main/a/b");
-        assert!(scope(None, Some("payroll"), false).is_err());
-        assert!(scope(Some("createSwap"), Some("main/x"), false).is_err());
+        assert!(scope(None, Some("payroll"), None).is_err());
+        assert!(scope(Some("createSwap"), Some("main/x"), None).is_err());
     }
 
     #[test]

@@ -276,9 +276,10 @@ Try these calls in another terminal. First set the token, which is valid for thi
   sluice freeze --console {console} --environment production --reason 'trying it out'
 
    Now a new swap gets 503 `FROZEN`, and nothing is sent; reads still work, and the swap of step 2, sent again, gets the same
-   answer as before.
+   answer as before. In production two people must lift a freeze:
 
   sluice unfreeze --console {console} --environment production --reason 'seen it'
+  SLUICE_TOKEN={second} sluice unfreeze --console {console} --environment production --reason 'so have I'
 
 8. A call with an unknown outcome. Upstream answers a swap with 500, which does not show whether it was executed.
 

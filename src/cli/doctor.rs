@@ -16,7 +16,7 @@ use self::report::{DoctorReport, NodeState};
 use super::check::CheckOutput;
 use super::{ExitReason, Sources, is_error, print};
 use crate::adapters::clock::SystemClock;
-use crate::adapters::redis::Redis;
+use crate::adapters::redis::{FenceStop, Redis};
 use crate::adapters::store::embedded::{Embedded, FILE, OpenError, Options};
 use crate::adapters::store::redis::{HeartbeatReply, HeartbeatVerdict, LAPSE, Member, RedisStore};
 use crate::adapters::store::sealed::{Sealed, SealingKey, Seals};
@@ -24,7 +24,7 @@ use crate::base::ids::Environment;
 use crate::base::visible::visible_json;
 use crate::config::{Config, RedisConfig, StoreKind};
 use crate::ledger::{Content, Index, NodeId, StoreFault, StoreTime, WriteRefusal};
-use crate::node::membership::NodeFacts;
+use crate::node::node_facts::NodeFacts;
 use crate::ports::Store;
 use crate::stations::claim::{self, Forgotten, Freeze};
 use crate::telemetry::Metrics;
@@ -63,6 +63,12 @@ pub(super) fn run(arguments: &DoctorArgs) -> anyhow::Result<ExitReason> {
     let policies = loaded.policies.policies.version().to_owned();
     let environments = config.environments.iter().map(|of| of.environment).collect();
     let mut report = DoctorReport::of(environments);
+    if config.store.allow_plain {
+        report.find(
+            "`store.allow_plain` is set: whoever writes the store can plant records",
+            "set `store.seal_key`; remove `allow_plain` when the store from before the key is taken over",
+        );
+    }
     match (config.store.kind, &config.redis) {
         (StoreKind::Redis, Some(of)) => runtime.block_on(check_redis(&config, of, &policies, &mut report))?,
         (StoreKind::Redis, None) => report.find("no Redis is configured", "set `redis.url`"),
@@ -105,6 +111,12 @@ async fn check_redis(
         report.find(
             &format!("the store refuses writes: {}; money and changes get 503, reads go on", refusal.explanation()),
             refusal.remedy(),
+        );
+    }
+    if redis.fence().open_for(Environment::Production) == Err(FenceStop::Unnamed) {
+        report.find(
+            &format!("{}: gates do not pay", FenceStop::Unnamed.text()),
+            "start the missing Sentinels, and check the network between them, the gates and the Redis",
         );
     }
     let store = RedisStore::new(redis.clone());
@@ -176,7 +188,7 @@ async fn check_embedded(config: &Config, policies: &str, report: &mut DoctorRepo
 fn sealed(store: Arc<dyn Store>, config: &Config) -> anyhow::Result<Sealed> {
     let keys = config.store.seal_keys.iter().map(|(id, key)| SealingKey::new(id, key));
     let keys = keys.collect::<Result<Vec<_>, _>>().map_err(|error| anyhow!("`store.seal_key`: {error}"))?;
-    Ok(Sealed::new(store, Seals::new(keys)))
+    Ok(Sealed::new(store, Seals::new(keys).accepting_plain(config.store.allow_plain)))
 }
 
 fn report_fault(checked: Result<(), StoreFault>, environment: Environment, report: &mut DoctorReport) {
@@ -206,7 +218,7 @@ async fn check_money(
         let details = claim::frozen(bytes);
         let reason = details.reason.unwrap_or_else(|| "unknown".to_owned());
         report.freeze(environment, &name, age(now, since), details.by, &reason);
-        is_open &= !matches!(freeze, Freeze::Restored | Freeze::All);
+        is_open &= !matches!(freeze, Freeze::Restored | Freeze::Clock | Freeze::All);
         let (problem, remedy) = match freeze {
             Freeze::Restored => {
                 let forgotten = Forgotten::read(bytes);
@@ -214,6 +226,13 @@ async fn check_money(
                 waited_for = forgotten.nodes.into_keys().collect();
                 ("money is closed: the store may have lost payments".to_owned(), remedy)
             }
+            Freeze::Clock => (
+                "money is closed: the clock of the store leapt".to_owned(),
+                format!(
+                    "set the clock of the store's machine right (NTP), then {}",
+                    unfreeze_remedy(environment, " --clock")
+                ),
+            ),
             Freeze::All => ("money is frozen".to_owned(), unfreeze_remedy(environment, "")),
             Freeze::Operation(operation) => (
                 format!("operation `{operation}` is frozen"),

@@ -40,7 +40,7 @@ pub(super) struct FreezeArgs {
 
 /// Lift a freeze
 ///
-/// Takes the role `operator`; the audit log keeps your name.
+/// In production it takes two people. Takes the role `operator`; the audit log keeps your name.
 #[derive(Debug, Args)]
 pub(super) struct Unfreeze {
     #[command(flatten)]
@@ -49,15 +49,19 @@ pub(super) struct Unfreeze {
     #[arg(long, value_enum)]
     environment: EnvironmentArg,
     /// The operation that was frozen
-    #[arg(long, value_name = "ID", conflicts_with_all = ["caller", "restored"])]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["caller", "restored", "clock"])]
     operation: Option<String>,
     /// The caller that was frozen
-    #[arg(long, value_name = "ISSUER/SUBJECT", conflicts_with = "restored")]
+    #[arg(long, value_name = "ISSUER/SUBJECT", conflicts_with_all = ["restored", "clock"])]
     caller: Option<String>,
     /// Open a store that was imported or that lost data. First find out which payments it does not know, because they
     /// could be paid again. `sluice doctor` shows which gates must still restore their records
-    #[arg(long)]
+    #[arg(long, conflicts_with = "clock")]
     restored: bool,
+    /// Open money that was closed because the clock of the store leapt. First set that clock right: the store's time
+    /// follows it again, and a jump ahead ends limits, approvals and leases early
+    #[arg(long)]
+    clock: bool,
     /// The reason; it is kept in the audit log
     #[arg(long, value_name = "TEXT")]
     reason: String,
@@ -72,7 +76,7 @@ pub(super) struct Freezes {
 
 impl FreezeArgs {
     pub fn run(&self) -> anyhow::Result<ExitReason> {
-        let scope = scope(self.operation.as_deref(), self.caller.as_deref(), false)?;
+        let scope = scope(self.operation.as_deref(), self.caller.as_deref(), None)?;
         let body = json!({ "environment": self.environment.as_str(), "scope": scope, "reason": self.reason });
         self.way.ask(&ConsoleCall::post("freezes", body), |answer| {
             let freeze = answer.get("freeze").unwrap_or(&Value::Null);
@@ -84,12 +88,19 @@ impl FreezeArgs {
 
 impl Unfreeze {
     pub fn run(&self) -> anyhow::Result<ExitReason> {
-        let scope = scope(self.operation.as_deref(), self.caller.as_deref(), self.restored)?;
+        let special = if self.clock { Some("clock") } else { self.restored.then_some("restored") };
+        let scope = scope(self.operation.as_deref(), self.caller.as_deref(), special)?;
         let environment = self.environment.as_str();
         let body = json!({ "environment": environment, "scope": scope, "reason": self.reason });
         self.way.ask(&ConsoleCall::post("freezes/lift", body), |answer| {
+            let scope = scope_in_words(&scope);
+            if answer["missing"] == 1 {
+                return format!(
+                    "Recorded. It stays frozen until one more person confirms it: {environment}, {scope}\n"
+                );
+            }
             let words = if answer["changed"] == true { "Unfrozen" } else { "Not frozen" };
-            format!("{words}: {environment}, {}\n", scope_in_words(&scope))
+            format!("{words}: {environment}, {scope}\n")
         })
     }
 }
@@ -113,5 +124,9 @@ impl Freezes {
 fn freeze_line(freeze: &Value) -> String {
     let text = |name: &str| freeze.get(name).and_then(Value::as_str).unwrap_or("-");
     let scope = scope_in_words(freeze.get("scope").unwrap_or(&Value::Null));
-    format!("{}, {scope}, since {}, by {}: {}", text("environment"), text("at"), text("by"), text("reason"))
+    let said = freeze.get("saidUnfrozen").and_then(Value::as_str);
+    let said = said.map_or_else(String::new, |who| {
+        format!(" (to be lifted, according to {who}; one more person must confirm it)")
+    });
+    format!("{}, {scope}, since {}, by {}: {}{said}", text("environment"), text("at"), text("by"), text("reason"))
 }

@@ -67,7 +67,7 @@ struct OneRequestArgs {
 
 /// Record the outcome of a call with an unknown outcome
 ///
-/// `executed` needs upstream's record, which the caller then gets. `absent` needs two people who did not request the
+/// `executed` needs upstream's record, which the caller then gets; in production two people must show it. `absent` needs two people who did not request the
 /// call; afterwards it may be sent again, so be sure. `abandoned` needs two people, too: nobody will ever know, so it is
 /// never sent again, and limits keep counting it. Takes the role `operator`; the audit log keeps your name.
 #[derive(Debug, Args)]
@@ -169,10 +169,12 @@ fn request_line(request: &Value) -> String {
         (Some(_), None) => ", no read finds it".to_owned(),
         (None, _) => String::new(),
     };
+    let executed = request.get("saidExecuted").and_then(Value::as_str);
+    let executed = executed.map_or_else(String::new, |who| format!(", executed according to {who}"));
     let abandoned = request.get("saidAbandoned").and_then(Value::as_str);
     let abandoned = abandoned.map_or_else(String::new, |who| format!(", given up by {who}"));
     format!(
-        "{} {} {} {} by {}/{} since {since} ({}{tried}{absent}{abandoned})",
+        "{} {} {} {} by {}/{} since {since} ({}{tried}{executed}{absent}{abandoned})",
         text("environment"),
         text("name"),
         text("state"),

@@ -247,7 +247,12 @@ impl RedisTransfer {
         runtime.block_on(redis.ready_within(REDIS_WAIT))?;
         let keys = config.store.seal_keys.iter().map(|(id, key)| SealingKey::new(id, key));
         let keys = keys.collect::<Result<Vec<_>, _>>().context("`store.seal_key`")?;
-        Ok(RedisTransfer { runtime, store: RedisStore::new(redis), node: config.store.node, seals: Seals::new(keys) })
+        Ok(RedisTransfer {
+            runtime,
+            store: RedisStore::new(redis),
+            node: config.store.node,
+            seals: Seals::new(keys).accepting_plain(true),
+        })
     }
 
     fn import(

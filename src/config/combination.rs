@@ -222,14 +222,22 @@ fn seal_keys(written: &WrittenConfig) -> Option<Wrong> {
     let Some(key) = &written.seal_key else {
         let place = written.production.listen.as_ref()?.place.clone();
         let fault = SettingFault::new(
-            "`store.seal_key` is not set: bank and personal data of production are stored unencrypted",
+            "`store.seal_key` is not set: bank and personal data of production are stored unencrypted, and whoever writes the \
+             store can plant records",
         );
-        return Some((
-            Severity::Insecure,
-            place,
-            fault.remedy("create a key with `openssl rand -hex 32`, and name its file"),
-        ));
+        // A simulator on this machine moves no money.
+        let is_trial = written.production.upstream.as_ref().is_none_or(|one| url::is_loopback(&one.value.host));
+        let is_allowed = written.allow_plain.as_ref().is_some_and(|one| one.value);
+        let severity = if is_trial || is_allowed { Severity::Insecure } else { Severity::Error };
+        return Some((severity, place, fault.remedy("create a key with `openssl rand -hex 32`, and name its file")));
     };
+    if let Some(allow) = written.allow_plain.as_ref().filter(|one| one.value) {
+        let fault = SettingFault::new(
+            "`store.allow_plain` takes records in plain text although `seal_key` is set: whoever writes the store can plant them",
+        );
+        let remedy = "remove it when the store from before the key is taken over";
+        return Some((Severity::Insecure, allow.place.clone(), fault.remedy(remedy)));
+    }
     let former = written.former_seal_key.as_ref()?;
     let (id, former_id) = (written.seal_key_id.as_ref()?, written.former_seal_key_id.as_ref()?);
     let place = if former_id.place == SettingPlace::Default { &id.place } else { &former_id.place };

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::belief::BeliefConfig;
+use super::shared_redis::RedisConfig;
 use crate::base::ids::Environment;
 use crate::base::secret::Secret;
 use crate::base::word_enum::word_enum;
@@ -187,68 +188,6 @@ pub struct CatalogConfig {
     pub further: Vec<String>,
 }
 
-/// The Redis that nodes share.
-#[derive(Clone, Debug)]
-pub struct RedisConfig {
-    pub place: RedisPlace,
-    /// The authorities to trust instead of the system's.
-    pub ca_pem: Option<Vec<u8>>,
-    /// The deadline of a call to it.
-    pub timeout: Duration,
-    /// How many nodes share it; at least 1.
-    pub nodes: u64,
-    /// The demands on it as the store; `None` if it is not the store.
-    pub demands: Option<Demands>,
-}
-
-/// The address of a Redis.
-#[derive(Clone, Debug)]
-pub enum RedisPlace {
-    /// `redis://` or `rediss://`.
-    Url(Secret),
-    Sentinels(SentinelsConfig),
-}
-
-/// The Sentinels that name the Redis.
-#[derive(Clone, Debug)]
-pub struct SentinelsConfig {
-    /// Hosts and ports, at least one.
-    pub addresses: Vec<(String, u16)>,
-    /// The name of the Redis at the Sentinels.
-    pub master: String,
-    /// The login at the Redis.
-    pub login: Login,
-    /// The login at the Sentinels.
-    pub sentinel_login: Login,
-    /// Whether both are reached by TLS.
-    pub tls: bool,
-}
-
-#[derive(Clone, Debug, Default)]
-pub struct Login {
-    pub user: Option<String>,
-    pub password: Option<Secret>,
-}
-
-/// The demands on a Redis that is the store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Demands {
-    pub durability: Durability,
-    /// Whether it may evict records, and keep nothing on disk.
-    pub allow_unsafe: bool,
-}
-
-/// How durable a write must be before money leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Durability {
-    /// The primary has confirmed it.
-    Acknowledged,
-    /// This many replicas have it as well.
-    Replicated { replicas: u64 },
-    /// It is on the disk of the Redis.
-    Fsynced,
-}
-
 word_enum! {
     /// The kind of store.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -278,6 +217,8 @@ pub struct StoreConfig {
     pub spent: Duration,
     /// The first key encrypts; the others are former keys.
     pub seal_keys: Vec<(String, Secret)>,
+    /// Whether records in plain text are taken although a key is set.
+    pub allow_plain: bool,
 }
 
 /// The audit log of this node.

@@ -19,6 +19,7 @@ mod pem;
 mod reference;
 mod revocations;
 mod settings;
+mod shared_redis;
 mod url;
 mod value;
 mod written;
@@ -34,13 +35,14 @@ pub use belief::{BeliefConfig, UnlistedMode};
 pub use longest_write::{LongestWrite, QuietTime};
 pub use meant::{
     AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Collector, Config, ConsoleConfig, CredentialConfig,
-    CredentialSource, Demands, Durability, EnvironmentConfig, HoldsMode, IssuerConfig, KeySource, LimitsConfig,
-    ListenerTls, LogConfig, LogFormat, LogLevel, Login, Loosening, OidcConfig, ProbesConfig, ReconcileConfig,
-    RedisConfig, RedisPlace, SentinelsConfig, StoreConfig, StoreKind, TimeoutsConfig, UpstreamConfig, WebhookConfig,
+    CredentialSource, EnvironmentConfig, HoldsMode, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig,
+    LogFormat, LogLevel, Loosening, OidcConfig, ProbesConfig, ReconcileConfig, StoreConfig, StoreKind, TimeoutsConfig,
+    UpstreamConfig, WebhookConfig,
 };
 pub use reference::{first, reference};
 pub use revocations::{Revocations, RevocationsFault};
 pub use settings::FIRST_SECRET;
+pub use shared_redis::{Demands, Durability, Login, RedisConfig, RedisPlace, SentinelsConfig};
 pub use url::is_safe as is_safe_url;
 pub use value::credential_in;
 

@@ -386,6 +386,15 @@ fn what_is_stored_of_production_is_sealed_and_keys_have_names_of_their_own() {
     };
     let (key, former) = ("seal_key = { file = \"seal.key\" }", "former_seal_key = { file = \"former.key\" }");
     assert!(store("")[0].starts_with("`store.seal_key` is not set"));
+    let is_refused = |text: &str| read_in(&format!("{text}[store]\n"), &[], &[]).is_err();
+    assert!(is_refused(MINIMAL));
+    // A simulator on this machine moves no money.
+    assert!(!is_refused(&MINIMAL.replace("https://api.example.com", "http://127.0.0.1:9080")));
+    let allowed = read_in(&format!("{MINIMAL}[store]\nallow_plain = true\n"), &[], &[]).unwrap();
+    assert!(allowed.config.store.allow_plain && allowed.warnings[0].text.starts_with("`store.seal_key` is not set"));
+    assert!(
+        store(&format!("{key}\nallow_plain = true"))[0].starts_with("`store.allow_plain` takes records in plain text")
+    );
     assert_eq!(store(key), [""; 0]);
     assert_eq!(store(&format!("{key}\n{former}")), [""; 0]);
     let same = store(&format!("{key}\n{former}\nformer_seal_key_id = \"1\""));

@@ -156,6 +156,11 @@ pub(super) fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
+/// Whether a host is an IP address, which leads to one machine.
+pub(super) fn is_address(host: &str) -> bool {
+    host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok()
+}
+
 /// INVARIANT: the result is never empty, and is a name that upstream's certificate can be checked for.
 fn host(written: &str) -> Result<String, SettingFault> {
     let bare = written.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(written);

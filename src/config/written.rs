@@ -9,9 +9,9 @@ use super::fault::SettingPlace;
 use super::heading::Heading;
 use super::meant::{
     AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Collector, Config, ConsoleConfig, CredentialConfig,
-    CredentialSource, Demands, Durability, EnvironmentConfig, HoldsMode, IssuerConfig, KeySource, LimitsConfig,
-    ListenerTls, LogConfig, LogFormat, LogLevel, Login, Loosening, ProbesConfig, ReconcileConfig, RedisConfig,
-    RedisPlace, SentinelsConfig, StoreConfig, StoreKind, TimeoutsConfig, UpstreamConfig,
+    CredentialSource, EnvironmentConfig, HoldsMode, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig,
+    LogFormat, LogLevel, Loosening, ProbesConfig, ReconcileConfig, StoreConfig, StoreKind, TimeoutsConfig,
+    UpstreamConfig,
 };
 use super::pem::PemKey;
 use super::url::is_loopback;
@@ -22,6 +22,7 @@ use crate::ledger::{InstallationId, NodeId};
 use crate::stations::admit::{Algorithm, FieldPath};
 
 mod console;
+mod redis;
 mod webhook;
 
 pub(super) use console::WrittenConsole;
@@ -57,6 +58,8 @@ pub(super) struct WrittenConfig {
     pub redis_tls: Option<Placed<bool>>,
     pub redis_ca: Option<Placed<Vec<u8>>>,
     pub redis_timeout: Option<Placed<Duration>>,
+    pub redis_fence: Option<Placed<Duration>>,
+    pub redis_allow_split: Option<Placed<bool>>,
     pub redis_nodes: Option<Placed<usize>>,
     pub redis_durability: Option<Placed<DurabilityWord>>,
     pub redis_replicas: Option<Placed<usize>>,
@@ -71,6 +74,7 @@ pub(super) struct WrittenConfig {
     pub spent_days: Option<Placed<usize>>,
     pub seal_key: Option<Placed<Secret>>,
     pub seal_key_id: Option<Placed<String>>,
+    pub allow_plain: Option<Placed<bool>>,
     pub former_seal_key: Option<Placed<Secret>>,
     pub former_seal_key_id: Option<Placed<String>>,
     pub checkpoint_key: Option<Placed<Secret>>,
@@ -184,42 +188,12 @@ impl WrittenConfig {
     }
 
     /// Returns the complete configuration; `None` if a required setting has no value.
-    pub fn meant(self) -> Option<Config> {
+    pub fn meant(mut self) -> Option<Config> {
+        let redis = redis::take(&mut self)?;
         let console = self.console.meant(&self.issuers)?;
-        let is_sandbox_alone = self.production.listen.is_none();
         let environments = [(Environment::Production, self.production), (Environment::Sandbox, self.sandbox)];
         let environments = environments.into_iter().filter(|(_, of)| of.listen.is_some());
         let kind = self.store_kind?.value;
-        let durability = match self.redis_durability?.value {
-            DurabilityWord::Acknowledged => Durability::Acknowledged,
-            DurabilityWord::Replicated => {
-                Durability::Replicated { replicas: u64::try_from(self.redis_replicas?.value).ok()? }
-            }
-            DurabilityWord::Fsynced => Durability::Fsynced,
-        };
-        // The sandbox holds nothing of value.
-        let allow_unsafe = self.redis_allow_unsafe?.value || is_sandbox_alone;
-        let demands = (kind == StoreKind::Redis).then_some(Demands { durability, allow_unsafe });
-        let sentinels = match self.redis_sentinels {
-            Some(addresses) => Some(RedisPlace::Sentinels(SentinelsConfig {
-                addresses: addresses.value,
-                master: self.redis_master?.value,
-                login: login(self.redis_user, self.redis_password),
-                sentinel_login: login(self.sentinel_user, self.sentinel_password),
-                tls: self.redis_tls?.value,
-            })),
-            None => None,
-        };
-        let redis = match self.redis_url.map(|url| RedisPlace::Url(url.value)).or(sentinels) {
-            Some(place) => Some(RedisConfig {
-                place,
-                ca_pem: self.redis_ca.map(|ca| ca.value),
-                timeout: self.redis_timeout?.value,
-                nodes: u64::try_from(self.redis_nodes?.value).ok()?,
-                demands,
-            }),
-            None => None,
-        };
         Some(Config {
             environments: environments.map(|(environment, of)| of.meant(environment)).collect::<Option<_>>()?,
             issuers: self.issuers.into_iter().map(|one| one.meant(console.as_ref())).collect::<Option<_>>()?,
@@ -248,6 +222,7 @@ impl WrittenConfig {
                     (self.seal_key_id, self.seal_key),
                     (self.former_seal_key_id, self.former_seal_key),
                 ]),
+                allow_plain: self.allow_plain?.value,
             },
             audit: AuditConfig {
                 folder: self.audit_folder?.value,
@@ -374,10 +349,6 @@ impl WrittenIssuer {
             holds: self.holds?.value,
         })
     }
-}
-
-fn login(user: Option<Placed<String>>, password: Option<Placed<Secret>>) -> Login {
-    Login { user: user.map(|user| user.value), password: password.map(|password| password.value) }
 }
 
 /// A name and a key, either of which may not be set.

@@ -9,9 +9,9 @@ use crate::base::ids::{Environment, OperationId};
 use crate::catalog::Violation;
 use crate::ledger::StoreFault;
 use crate::node::operate;
-use crate::node::operate::StandingFreeze;
+use crate::node::operate::{LiftSaid, StandingFreeze};
 use crate::stations::claim::{Freeze, Owner};
-use crate::stations::reply::{Reply, ok_json};
+use crate::stations::reply::{Code, Reply, error_json, ok_json};
 
 pub(super) async fn list(inside: &ConsoleState, asked: &ActRequest) -> Reply {
     if let Some((name, _)) = asked.query.first() {
@@ -55,7 +55,13 @@ pub(super) async fn lift(inside: &ConsoleState, asked: &ActRequest) -> Reply {
         Err(violation) => return violated(vec![violation]),
     };
     match operate::unfreeze(&inside.node, environment, &what, &asked.person.who, reason).await {
-        Ok(changed) => ok_json(200, &json!({ "changed": changed })),
+        Ok(LiftSaid::Lifted) => ok_json(200, &json!({ "changed": true, "missing": 0 })),
+        Ok(LiftSaid::NotFrozen) => ok_json(200, &json!({ "changed": false, "missing": 0 })),
+        Ok(LiftSaid::Once) => ok_json(202, &json!({ "changed": false, "missing": 1 })),
+        Ok(LiftSaid::SaidAlready) => {
+            let message = "you have already confirmed this; one more person must confirm it.";
+            error_json(Code::TwoPeopleNeeded, message, Some(json!({ "missing": 1 })))
+        }
         Err(fault) => store_failed(inside, &fault),
     }
 }
@@ -81,6 +87,7 @@ fn parse_freeze<'b>(inside: &ConsoleState, body: &'b Value) -> Result<(Environme
     let what = match (text("/scope"), text("/scope/operation")) {
         (Some("all"), _) => Some(Freeze::All),
         (Some("restored"), _) => Some(Freeze::Restored),
+        (Some("clock"), _) => Some(Freeze::Clock),
         (_, Some(operation)) => Some(Freeze::Operation(OperationId::new(operation))),
         _ => text("/scope/caller/issuer")
             .zip(text("/scope/caller/subject"))
@@ -92,7 +99,7 @@ fn parse_freeze<'b>(inside: &ConsoleState, body: &'b Value) -> Result<(Environme
 
 fn unknown_scope(inside: &ConsoleState, what: &Freeze) -> Option<Violation> {
     match what {
-        Freeze::All | Freeze::Restored => None,
+        Freeze::All | Freeze::Restored | Freeze::Clock => None,
         Freeze::Operation(id) => {
             let known = inside.catalog().operation(id).is_some_and(|operation| operation.is_write());
             let expected = "the id of a write operation, as listed by `sluice operations`";

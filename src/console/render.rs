@@ -9,7 +9,7 @@ use crate::base::normal;
 use crate::catalog::{BodyPlace, Violation};
 use crate::ledger::{Record, RecordKey, StoreTime};
 use crate::node::operate::StandingFreeze;
-use crate::stations::claim::{AttemptEnd, Claim, ClaimState, Freeze, PastAttempt};
+use crate::stations::claim::{AttemptEnd, Claim, ClaimState, Freeze, Owner, PastAttempt};
 
 /// Returns the record name of a claim from its name in a path: a requestId, or an operation and its path parameters
 /// separated by colons.
@@ -32,6 +32,7 @@ pub(super) fn freeze(standing: &StandingFreeze) -> Value {
     let scope = match &standing.freeze {
         Freeze::All => json!("all"),
         Freeze::Restored => json!("restored"),
+        Freeze::Clock => json!("clock"),
         Freeze::Operation(id) => json!({ "operation": id.as_str() }),
         Freeze::Caller(owner) => json!({ "caller": { "issuer": owner.issuer, "subject": owner.subject } }),
     };
@@ -41,6 +42,7 @@ pub(super) fn freeze(standing: &StandingFreeze) -> Value {
         "at": moment(standing.at),
         "by": standing.told.by,
         "reason": standing.told.reason,
+        "saidUnfrozen": standing.said_unfrozen.as_ref().map(Owner::to_string),
     })
 }
 

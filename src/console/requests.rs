@@ -12,7 +12,7 @@ use crate::catalog::Violation;
 use crate::ledger::{Content, Index, Kind, Record, RecordKey, StoreFault};
 use crate::node::operate;
 use crate::node::operate::{Resolution, Resolved, Unresolved};
-use crate::stations::claim::{Claim, ClaimState, JointWord, RecordMismatch, ResolveRefusal};
+use crate::stations::claim::{Claim, ClaimState, JointWord, Owner, RecordMismatch, ResolveRefusal};
 use crate::stations::reply::{Code, Reply, error_json, ok_json};
 
 pub(super) async fn list(inside: &ConsoleState, asked: &ActRequest) -> Reply {
@@ -31,7 +31,10 @@ pub(super) async fn show(inside: &ConsoleState, asked: &ActRequest) -> Reply {
     let node = &inside.node;
     match node.find(&key).await {
         Ok(Some((record, claim))) => {
-            let mut request = rendered(inside, &key, &record, &claim);
+            let mut request = match rendered(inside, &key, &record, &claim).await {
+                Ok(request) => request,
+                Err(fault) => return store_failed(inside, &fault),
+            };
             if let (Some(members), true) = (request.as_object_mut(), asked.person.has(Role::Operator)) {
                 members.extend(render::sent(&claim).map(|sent| ("sent".to_owned(), sent)));
             }
@@ -47,7 +50,7 @@ pub(super) async fn show(inside: &ConsoleState, asked: &ActRequest) -> Reply {
 }
 
 /// Returns the JSON of a call; where its outcome is unknown, with the read that may find it.
-fn rendered(inside: &ConsoleState, key: &RecordKey, record: &Record, claim: &Claim) -> Value {
+async fn rendered(inside: &ConsoleState, key: &RecordKey, record: &Record, claim: &Claim) -> Result<Value, StoreFault> {
     let mut request = render::request(key, record, claim);
     if let (Some(members), ClaimState::Unknown { .. }) = (request.as_object_mut(), &claim.state) {
         let catalog = inside.catalog();
@@ -55,8 +58,10 @@ fn rendered(inside: &ConsoleState, key: &RecordKey, record: &Record, claim: &Cla
         let is_found_by =
             reconcile.filter(|_| claim.request_id.is_some()).map(|reconcile| reconcile.operation.as_str());
         members.insert("lookup".to_owned(), json!(is_found_by));
+        let first = operate::said_executed(&inside.node, key, claim).await?;
+        members.insert("saidExecuted".to_owned(), json!(first.as_ref().map(Owner::to_string)));
     }
-    request
+    Ok(request)
 }
 
 pub(super) async fn resolve(inside: &ConsoleState, asked: &ActRequest) -> Reply {
@@ -165,7 +170,7 @@ impl PageParameters<Index, String> {
             let room = self.limit.saturating_sub(requests.len());
             let (found, more) = operate::claims(&inside.node, *environment, self.state, after, room).await?;
             for (key, record, claim) in &found {
-                requests.push(rendered(inside, key, record, claim));
+                requests.push(rendered(inside, key, record, claim).await?);
                 last = Some(format!("{environment}:{}", shown_as(&key.name)));
             }
             if more {

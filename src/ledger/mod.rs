@@ -5,11 +5,13 @@
 //! the meaning of claims, holds or limits; the stations define it once.
 
 mod answer;
+mod clock;
 mod query;
 mod record;
 mod step;
 
 pub use answer::{CommitError, Conflict, ConflictCause, Receipt, StoreFault, WriteRefusal};
+pub use clock::{ClockAnchor, ClockLeap};
 pub use query::{IndexPart, Query, QueryAnswer};
 pub use record::{
     Content, Index, InstallationId, JournalId, Keep, Kind, NodeId, Number, Outstanding, Record, RecordKey, Sender,

@@ -42,6 +42,10 @@ pub enum Step {
     After(StoreTime),
     /// Lifts the number of this commit, and so of every later one, above this.
     Above(Number),
+    /// Has the store's time go on as the monotonic clock of the gate expects it, although the store's clock leapt.
+    KeepPace,
+    /// Has the store's time follow its clock again, whatever it shows.
+    FollowClock,
     Member {
         index: Index,
         member: String,

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use super::node_facts::{FACTS_FORMAT, MAX_REFUSALS, NodeFacts};
 use super::recovery::{RecoveryError, remember};
 use super::{InForce, Node};
 use crate::adapters::audit::met_store;
@@ -19,52 +19,8 @@ use crate::adapters::store::replica::Replica;
 use crate::adapters::store::sealed::Seals;
 use crate::base::ids::Environment;
 use crate::base::json;
-use crate::ledger::{Content, InstallationId, JournalId, NodeId, Number, Sender, StoreFault, StoreTime};
+use crate::ledger::{ClockLeap, Content, InstallationId, NodeId, Number, Sender, StoreFault, StoreTime};
 use crate::stations::claim::{Forgotten, Freeze, HeardGate};
-use crate::telemetry::UnlistedRefusal;
-
-/// The format of [`NodeFacts`].
-const FACTS_FORMAT: u64 = 4;
-/// The most unlisted refusals that a heartbeat states.
-const MAX_REFUSALS: usize = 16;
-
-/// The facts that a node states with each heartbeat, for operators.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct NodeFacts {
-    pub software: String,
-    pub policies: String,
-    pub contract: String,
-    pub clock_micros: i64,
-    pub journal: JournalId,
-    /// The store's time at which these facts were so.
-    #[serde(rename = "atMicros")]
-    pub at: StoreTime,
-    /// The earliest attempt that the node still sends, listens for or has to settle.
-    pub open_from: Option<Number>,
-    /// The number up to which its journal knows nothing.
-    pub journal_begins: Number,
-    /// The number up to which its journal knows what was done with money. Less than it has, while money is closed behind a
-    /// rebuild.
-    pub knows_up_to: Number,
-    /// Whether its journal has not met a store yet: an earlier journal of this node may be lost.
-    pub is_journal_new: bool,
-    /// When the node found the store well, and money not closed behind a rebuild, for the last time.
-    pub well_at: Option<StoreTime>,
-    /// What closes money behind a rebuild, as its journal has it.
-    pub closed_by: Option<Forgotten>,
-    /// Whether the node ends in order.
-    pub leaves: bool,
-    /// Refusals of upstream that the contract does not list.
-    pub unlisted: Vec<UnlistedRefusal>,
-}
-
-impl NodeFacts {
-    /// Reads the facts of a node; `None` where another version wrote them in another format.
-    pub fn read(text: &str) -> Option<NodeFacts> {
-        json::from_record(text.as_bytes(), FACTS_FORMAT).ok()
-    }
-}
 
 /// The heartbeat interval.
 const BEAT: Duration = Duration::from_secs(1);
@@ -148,6 +104,8 @@ impl Membership {
                         let since = *enrolled.get_or_insert(heard.at);
                         // Whoever rebuilds a lost store must know of this gate before it pays.
                         if is_heard_by_all(heard, &node.id, since) {
+                            // Gates that ran before had the time to see a leap.
+                            self.store.meets_clock(environment);
                             break;
                         }
                         JoinError::Alone
@@ -166,6 +124,7 @@ impl Membership {
                         if self.served.contains(&environment) {
                             return Err(JoinError::Uncreated);
                         }
+                        self.store.meets_clock(environment);
                         break;
                     }
                     Ok(_) => JoinError::Alone,
@@ -264,12 +223,17 @@ impl Membership {
         }
         let life = self.life(node, environment, false);
         let heard = self.store.beat(environment, &life).await?;
-        node.heard.time(heard.at, node.clock.elapsed());
+        if self.served.contains(&environment) {
+            node.heard.time(heard.at, node.clock.elapsed());
+        }
         node.others.hear(environment, heard.members.iter().filter_map(heard_gate).collect());
         if let Some(since) = heard.lost {
             self.learns_of_loss(node, environment, since).await?;
         }
         if heard.verdict == HeartbeatVerdict::Well {
+            if self.served.contains(&environment) {
+                self.judge_clock(node, environment, &heard).await?;
+            }
             node.audit.resume(environment);
             self.meets_again(node, environment, &heard.generation)?;
             node.store_lost_outcomes(environment);
@@ -283,6 +247,23 @@ impl Membership {
             })?;
         }
         Ok(heard)
+    }
+
+    /// Acts on a leap of the store's clock, and on a pause of this machine.
+    async fn judge_clock(
+        &self,
+        node: &Node,
+        environment: Environment,
+        heard: &HeartbeatReply,
+    ) -> Result<(), StoreFault> {
+        let others = heard.members.iter().filter(|member| member.node != node.id && heard.is_live(member));
+        let leap = |member: &Member| NodeFacts::read(&member.told)?.clock_leap_micros.map(ClockLeap::of_micros);
+        let others: Vec<Option<ClockLeap>> = others.map(leap).collect();
+        if node.judge_clock(environment, self.store.leap(environment), &others).await? {
+            self.store.meets_clock(environment);
+        }
+        node.clocks.meets_store(&*node.clock);
+        Ok(())
     }
 
     /// Sends nothing more that was committed before a loss, and acknowledges the loss.
@@ -333,6 +314,7 @@ impl Membership {
             well_at: self.store.well_at(environment).filter(|_| matches!(self.closed_by(environment), Ok(None))),
             closed_by: self.closed_by(environment).ok().flatten(),
             leaves,
+            clock_leap_micros: self.store.leap(environment).map(ClockLeap::as_micros),
             unlisted: unlisted.filter(|one| one.environment == environment.as_str()).take(MAX_REFUSALS).collect(),
         };
         let told = json::to_record(&facts, FACTS_FORMAT);

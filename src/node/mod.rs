@@ -9,13 +9,14 @@
 //! | `explain`, `exposure` | answers about rules and limits, and what held calls would spend |
 //! | `contradictions`, `fresh_outcomes` | a store that is not believed, and outcomes that it may lose |
 //! | `journalling` | the entries of all nodes, on this node's disk |
-//! | `membership`, `met_store`, `rebuilding`, `recovery`, `rollback_guard` | the nodes that share the store, and a store that lost its memory |
+//! | `membership`, `node_facts`, `met_store`, `rebuilding`, `recovery`, `rollback_guard` | the nodes that share the store, and a store that lost its memory |
 //! | `retry` | the bound and the backoff of loops that read, decide and commit |
-//! | `store_watch` | whether the store answers, accepts writes and is open for money |
+//! | `store_watch`, `clock_watch` | whether the store answers, accepts writes and is open for money; whether clocks leapt |
 //! | `upkeep`, `gauges`, `reminders`, `outlets`, `deliver` | background work: leases, sweeping, metrics, notices |
 
 mod state;
 mod candidate;
+pub mod clock_watch;
 mod contradictions;
 mod losses;
 mod fresh_outcomes;
@@ -45,6 +46,7 @@ pub mod reminders;
 pub mod journalling;
 pub mod membership;
 mod met_store;
+pub mod node_facts;
 mod rebuilding;
 pub mod sessions;
 pub mod rollback_guard;
@@ -52,6 +54,7 @@ pub mod stand_ins;
 pub mod upkeep;
 
 pub use candidate::Candidate;
+pub use clock_watch::ClockWatch;
 pub use contradictions::Contradictions;
 pub use exchange::{Exchange, tell_decided};
 pub use fact_cache::FactCache;

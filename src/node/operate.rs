@@ -8,7 +8,8 @@ use super::Node;
 use super::retry::Retry;
 use crate::base::ids::Environment;
 use crate::catalog::Catalog;
-use crate::ledger::{Content, Index, Kind, Record, RecordKey, StoreFault, StoreTime, Versioned};
+use crate::ledger::{Content, Index, Kind, Record, RecordKey, Step, StoreFault, StoreTime, Versioned};
+use crate::people::joint_act::{JointAct, JointStep, first_person};
 use crate::stations::claim::{
     self, Claim, ClaimState, Freeze, Frozen, JointWord, Owner, RecordMismatch, ResolveRefusal, SentRequest,
     StoredAnswer, is_record_of,
@@ -26,6 +27,8 @@ pub struct StandingFreeze {
     pub freeze: Freeze,
     pub at: StoreTime,
     pub told: Frozen,
+    /// The first of two people who lift it.
+    pub said_unfrozen: Option<Owner>,
 }
 
 /// Returns the freezes of an environment, the earliest first.
@@ -45,13 +48,26 @@ pub async fn standing(
     freeze: Freeze,
 ) -> Result<Option<StandingFreeze>, StoreFault> {
     let (record, _) = node.store.read(&freeze.key(environment)).await?;
-    Ok(record.map(|record| {
-        let told = match &record.content {
-            Content::Whole(bytes) => claim::frozen(bytes),
-            Content::Spent => Frozen::default(),
-        };
-        StandingFreeze { environment, freeze, at: record.at, told }
-    }))
+    let Some(record) = record else { return Ok(None) };
+    let told = match &record.content {
+        Content::Whole(bytes) => claim::frozen(bytes),
+        Content::Spent => Frozen::default(),
+    };
+    let act = JointAct::lift(environment, &freeze, record.version);
+    let said_unfrozen = node.store.read(act.key()).await?.0.as_ref().and_then(first_person);
+    Ok(Some(StandingFreeze { environment, freeze, at: record.at, told, said_unfrozen }))
+}
+
+/// Returns the first of two people who showed that a call was executed.
+pub async fn said_executed(node: &Node, key: &RecordKey, claim: &Claim) -> Result<Option<Owner>, StoreFault> {
+    let Some(past) = claim.in_doubt() else { return Ok(None) };
+    let (first, _) = node.store.read(&JointAct::shown_key(key, past.number)).await?;
+    Ok(first.as_ref().and_then(first_person))
+}
+
+/// Whether an act takes two people there. The sandbox holds nothing of value.
+fn takes_two(environment: Environment) -> bool {
+    environment == Environment::Production
 }
 
 /// Freezes. Returns `false` where it was frozen already; that freeze stays as it was.
@@ -66,23 +82,54 @@ pub async fn freeze(
     node.commit(commit).await.map(|committed| committed.is_some())
 }
 
-/// Unfreezes. Returns `false` where it was not frozen.
+/// The result of a person's word that a freeze is to be lifted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LiftSaid {
+    Lifted,
+    NotFrozen,
+    /// A second person must confirm it.
+    Once,
+    /// The same person said so before.
+    SaidAlready,
+}
+
+/// Unfreezes; in production two people must say so.
 pub async fn unfreeze(
     node: &Node,
     environment: Environment,
     what: &Freeze,
     person: &Owner,
     reason: &str,
-) -> Result<bool, StoreFault> {
-    if *what == Freeze::Restored && standing(node, environment, Freeze::Restored).await?.is_some() {
-        node.forget_holds(environment).await?;
-    }
+) -> Result<LiftSaid, StoreFault> {
     let mut retry = Retry::default();
     loop {
-        let (Some(record), _) = node.store.read(&what.key(environment)).await? else { return Ok(false) };
-        let commit = claim::unfreeze(what, environment, record.version, person, reason, &node.id);
+        let key = what.key(environment);
+        let (Some(record), _) = node.store.read(&key).await? else { return Ok(LiftSaid::NotFrozen) };
+        let version = record.version;
+        let (mut first, mut confirmed) = (None, Vec::new());
+        if takes_two(environment) {
+            let act = JointAct::lift(environment, what, version);
+            let (before, _) = node.store.read(act.key()).await?;
+            let guards = vec![Step::Version { key, version }];
+            match act.say(before.as_ref(), (person, reason), guards, &node.id) {
+                JointStep::SaidAlready => return Ok(LiftSaid::SaidAlready),
+                JointStep::First(commit) => {
+                    if node.commit(commit).await?.is_some() {
+                        return Ok(LiftSaid::Once);
+                    }
+                    retry.conflict().await?;
+                    continue;
+                }
+                JointStep::Second { first: one, steps } => (first, confirmed) = (Some(one), steps),
+            }
+        }
+        if *what == Freeze::Restored {
+            node.forget_holds(environment).await?;
+        }
+        let mut commit = claim::unfreeze(what, environment, version, (first.as_ref(), person), reason, &node.id);
+        commit.steps.extend(confirmed);
         if node.commit(commit).await?.is_some() {
-            return Ok(true);
+            return Ok(LiftSaid::Lifted);
         }
         retry.conflict().await?;
     }
@@ -117,7 +164,7 @@ pub async fn claims(
 /// The outcome of a call according to a person.
 #[derive(Clone, Debug)]
 pub enum Resolution<'w> {
-    /// Executed, with the record of upstream that shows it.
+    /// Executed, with the record of upstream that shows it; in production two people must show it.
     Executed(&'w Value),
     /// What takes two people.
     Joint(JointWord),
@@ -189,16 +236,35 @@ pub async fn resolve(
                     is_record_of(operation, id.as_str(), sent, shown).map_err(Unresolved::NotItsRecord)?;
                 }
                 let answer = StoredAnswer::of_record(shown);
-                let said = claim::say_executed(here, person, reason, answer, &node.id, &node.terms);
-                let said = said.map_err(|refusal| match refusal {
-                    ResolveRefusal::NotInDoubt => not_in_doubt,
+                let refused = |refusal| match refusal {
+                    ResolveRefusal::NotInDoubt => not_in_doubt.clone(),
                     refusal => Unresolved::Refused(refusal),
-                });
-                let mut commit = said?;
-                if claim.state == ClaimState::Held {
-                    commit.steps.extend(node.overtaken(key.environment, &claim).await?);
+                };
+                let (attempt, entry) = claim::shown_attempt(here, person).map_err(refused)?;
+                let joint = if takes_two(key.environment) {
+                    let act = JointAct::show(key, attempt, &answer.body, entry);
+                    let (before, _) = node.store.read(act.key()).await?;
+                    let guards = vec![Step::Version { key: key.clone(), version: record.version }];
+                    act.say(before.as_ref(), (person, reason), guards, &node.id)
+                } else {
+                    JointStep::Second { first: person.clone(), steps: Vec::new() }
+                };
+                match joint {
+                    JointStep::SaidAlready => return Err(Unresolved::Refused(ResolveRefusal::SaidAlready)),
+                    JointStep::First(commit) => (commit, Resolved::SaidOnce),
+                    JointStep::Second { first, steps } => {
+                        let mut people = vec![first.to_string(), person.to_string()];
+                        people.dedup();
+                        let by = (people.as_slice(), reason);
+                        let said = claim::say_executed(here, attempt, by, answer, &node.id, &node.terms);
+                        let mut commit = said.map_err(refused)?;
+                        commit.steps.extend(steps);
+                        if claim.state == ClaimState::Held {
+                            commit.steps.extend(node.overtaken(key.environment, &claim).await?);
+                        }
+                        (commit, Resolved::Executed)
+                    }
                 }
-                (commit, Resolved::Executed)
             }
         };
         if node.commit(commit).await?.is_some() {

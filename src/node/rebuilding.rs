@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use super::Node;
-use super::membership::{Membership, NodeFacts};
+use super::membership::Membership;
+use super::node_facts::NodeFacts;
 use crate::adapters::audit::entries_above;
 use crate::adapters::random;
 use crate::adapters::store::redis::{HeartbeatReply, LAPSE, Member, RebuildRight, RebuiltStore};

@@ -9,6 +9,7 @@ use tokio::sync::{Notify, watch};
 use tokio_util::task::TaskTracker;
 
 use super::Exchange;
+use super::clock_watch::ClockWatch;
 use super::contradictions::Contradictions;
 use super::fact_cache::FactCache;
 use super::fresh_outcomes::FreshOutcomes;
@@ -20,6 +21,7 @@ use super::outlets::Outlets;
 use super::store_watch::StoreWatch;
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::random::nonce;
+use crate::adapters::redis::Fence;
 use crate::adapters::unsettled_outcomes::Unsettled;
 use crate::audit::OnDisk;
 use crate::base::ids::{Environment, TraceId};
@@ -78,6 +80,10 @@ pub struct Node {
     pub fresh: Arc<FreshOutcomes>,
     /// The commits of the store that contradict the journal.
     pub contradictions: Arc<Contradictions>,
+    /// The fence against a split of the Redis.
+    pub fence: Arc<Fence>,
+    /// What this node knows of clocks.
+    pub clocks: Arc<ClockWatch>,
     /// The losses of the store's memory.
     pub losses: Arc<StoreLosses>,
     /// Wakes the worker that brings entries to disk.
@@ -129,7 +135,20 @@ impl Node {
             let claimed = self.claimed_already(&allowed.intent().name(), may_be_claimed).await;
             return Err(Withdrawn { why: claimed.unwrap_or(NotBegun::AuditAway), intent: Some(allowed.into_intent()) });
         }
-        let lease = Lease::starting(self.clock.elapsed(), self.terms.begin_within);
+        if self.clocks.has_slept(&*self.clock) {
+            self.told_of(&StoreFault::Away("this machine was paused, and has not met the store since".to_owned()));
+            return Err(Withdrawn { why: NotBegun::StoreAway, intent: Some(allowed.into_intent()) });
+        }
+        let open_for = match self.fence.open_for(allowed.intent().environment()) {
+            Ok(open_for) => open_for,
+            Err(stop) => {
+                self.told_of(&StoreFault::Away(stop.text().to_owned()));
+                let claimed = self.claimed_already(&allowed.intent().name(), may_be_claimed).await;
+                let why = claimed.unwrap_or(NotBegun::StoreAway);
+                return Err(Withdrawn { why, intent: Some(allowed.into_intent()) });
+            }
+        };
+        let lease = Lease::starting(self.clock.elapsed(), self.terms.begin_within.min(open_for));
         let nonce = nonce();
         let trace = &exchange.id;
         let (sender, terms) = (self.sender(), &self.terms);

@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 
 use super::Node;
 use super::operate::MAX_FROZEN;
+use crate::adapters::redis::FenceStop;
 use crate::base::ids::Environment;
 use crate::base::word_enum::word_enum;
 use crate::ledger::{Index, StoreFault, StoreTime, WriteRefusal};
@@ -34,6 +35,8 @@ struct WatchedStore {
     state: StoreCondition,
     /// The freezes that stop all money.
     stops: Vec<(Environment, Freeze, StoreTime)>,
+    /// The fences that are closed.
+    fenced: Vec<(Environment, FenceStop)>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,6 +61,8 @@ word_enum! {
         AuditFailing = "audit-failing",
         Frozen = "frozen",
         Restored = "restored",
+        Clock = "clock",
+        Fence = "fence",
     }
 }
 
@@ -120,9 +125,16 @@ impl StoreWatch {
         if let (true, Some(why)) = (stops.is_empty(), self.starting()) {
             stops.push(away(&why));
         }
+        // A store that is away has no primary to name.
+        let fenced = seen.fenced.iter().filter(|_| seen.state == StoreCondition::Up);
+        stops.extend(fenced.map(|(environment, fence)| {
+            let text = format!("a split is fenced off: {}", fence.text());
+            MoneyStop { reason: StopReason::Fence, environment: Some(*environment), text, since: None }
+        }));
         stops.extend(seen.stops.iter().map(|(environment, freeze, since)| {
             let (reason, text) = match freeze {
                 Freeze::Restored => (StopReason::Restored, "money is closed: the store may have lost payments"),
+                Freeze::Clock => (StopReason::Clock, "money is closed: the clock of the store leapt"),
                 _ => (StopReason::Frozen, "money is frozen"),
             };
             MoneyStop { reason, environment: Some(*environment), text: text.to_owned(), since: Some(*since) }
@@ -144,6 +156,10 @@ pub async fn watch_store(node: Arc<Node>, environments: Vec<Environment>) {
             _ => None,
         });
         let state = seen.state.clone();
+        for environment in &environments {
+            let is_closed = seen.fenced.iter().any(|(one, _)| one == environment);
+            node.metrics.fence_closed(environment.as_str(), is_closed);
+        }
         node.watched.seen.store(Arc::new(seen));
         match (&before.state, &state) {
             (before, now) if before == now => {}
@@ -188,7 +204,8 @@ async fn view_of_store(node: &Node, environments: &[Environment]) -> WatchedStor
         (Err(why), None) => StoreCondition::Away(text(&why)),
         (Ok(None), None) => StoreCondition::Up,
     };
-    WatchedStore { state, stops }
+    let fenced = environments.iter().filter_map(|one| Some((*one, node.fence.open_for(*one).err()?))).collect();
+    WatchedStore { state, stops, fenced }
 }
 
 /// Returns the freezes that stop all money of an environment.
@@ -197,7 +214,7 @@ async fn stops_of(node: &Node, environment: Environment) -> Result<Vec<(Freeze, 
     node.store.last(environment).await?;
     let frozen = node.store.due(environment, Index::Frozen, None, MAX_FROZEN).await?;
     let frozen = frozen.iter().filter_map(|(since, name)| Some((Freeze::parse(name)?, *since)));
-    Ok(frozen.filter(|(freeze, _)| matches!(freeze, Freeze::All | Freeze::Restored)).collect())
+    Ok(frozen.filter(|(freeze, _)| matches!(freeze, Freeze::All | Freeze::Restored | Freeze::Clock)).collect())
 }
 
 fn text(fault: &StoreFault) -> String {

@@ -5,7 +5,9 @@
 //! | `sign_in` | the code flow of an OpenID provider, and the demands on its ID token |
 //! | `session` | a session's record: begun, used, ended |
 //! | `agreement` | two people who agree that a looser set of policies takes force |
+//! | `joint_act` | two people who lift a freeze, or show that a call was executed |
 
 pub mod agreement;
+pub mod joint_act;
 pub mod session;
 pub mod sign_in;

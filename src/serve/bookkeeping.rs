@@ -33,6 +33,7 @@ use crate::base::ids::Environment;
 use crate::config::{Config, LongestWrite, QuietTime, StoreKind, TimeoutsConfig, WebhookConfig};
 use crate::ledger::{Keep, Number, StoreFault};
 use crate::node::HoldChanges;
+use crate::node::clock_watch::watch_own_clock;
 use crate::node::journalling::{RecoverError, bring, keep_bringing};
 use crate::node::membership::{JoinError, Membership};
 use crate::node::rollback_guard::close_if_incomplete;
@@ -86,7 +87,12 @@ pub(super) fn open(
     let node = &config.store.node;
     let seal_keys = config.store.seal_keys.iter().map(|(id, key)| SealingKey::new(id, key));
     let seal_keys: Vec<SealingKey> = seal_keys.collect::<Result<_, _>>().map_err(OpenNodeError::SealKey)?;
-    let seals = Seals::new(seal_keys);
+    let seals = Seals::new(seal_keys).accepting_plain(config.store.allow_plain);
+    if seals.takes_plain() {
+        tracing::warn!(
+            "records in plain text are taken, although `store.seal_key` is set: remove `store.allow_plain` when the store is taken over"
+        );
+    }
     let open_embedded = || {
         let open = || Embedded::open(&config.store.folder, clock.clone(), Options::default());
         when_free(config, services, open, |error| matches!(error, OpenError::Locked(_)))
@@ -114,12 +120,14 @@ pub(super) fn open(
     workers.spawn_required("the audit log's writer", audit.ended());
     let journal = audit.stood().clone();
     let audit = Arc::new(audit);
+    let mut local = None;
     let (store, shared, source): (Arc<dyn Store>, _, Arc<dyn SnapshotSource>) = match (embedded, redis.clone()) {
         (Some(store), _) => {
             let store = made_whole(store, config, runtime, &journal, &seals, open_embedded)?;
             belongs_here(&store, config, runtime, &journal)?;
             workers.spawn_required("the store's writer", store.ended());
             let store = Arc::new(store);
+            local = Some(store.clone());
             (store.clone(), None, store)
         }
         (None, redis) => {
@@ -170,12 +178,17 @@ pub(super) fn open(
         owners: Arc::new(config.console.as_ref().map(|console| console.owners.clone()).unwrap_or_default()),
         outlets: Arc::new(outlets(config)),
         fresh: Arc::default(),
+        fence: redis.as_ref().map_or_else(Arc::default, |redis| redis.fence().clone()),
+        clocks: Arc::default(),
         contradictions: Arc::default(),
         losses: Arc::default(),
         news: Arc::default(),
     });
     let environments: Vec<Environment> = config.environments.iter().map(|one| one.environment).collect();
     workers.spawn_required("journal", keep_bringing(node.clone(), environments.clone()));
+    if let Some(store) = local {
+        workers.spawn_required("the watch of the clock", watch_own_clock(node.clone(), store, environments.clone()));
+    }
     workers.spawn_required("the watch of the store", watch_store(node.clone(), environments.clone()));
     let awaited = redis.filter(|_| config.store.kind == StoreKind::Redis);
     let of_start = Arc::new(Node { store, ..Node::clone(&node) });

@@ -227,6 +227,14 @@ impl Metrics {
         self.all.store_contradicted.with_label_values(&[environment]).inc();
     }
 
+    pub fn clock_leapt(&self, environment: &str) {
+        self.all.clock_leapt.with_label_values(&[environment]).inc();
+    }
+
+    pub fn fence_closed(&self, environment: &str, is_closed: bool) {
+        self.all.fence_closed.with_label_values(&[environment]).set(i64::from(is_closed));
+    }
+
     pub fn audit_refused(&self, environment: &str) {
         self.all.audit_refused.with_label_values(&[environment]).inc();
     }

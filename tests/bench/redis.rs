@@ -44,7 +44,7 @@ impl Redis {
     /// Returns when it answers.
     pub(crate) async fn connect(&self) -> anyhow::Result<Arc<Connection>> {
         let place = RedisPlace::Url(Secret::new(self.url()));
-        let config = RedisConfig { place, ca_pem: None, timeout: PATIENCE, nodes: 1, demands: None };
+        let config = RedisConfig { place, ca_pem: None, timeout: PATIENCE, nodes: 1, fence: None, demands: None };
         let connection = Arc::new(Connection::new(&config, Metrics::new()?)?);
         tokio::spawn(connection.clone().keep_connected());
         connection.ready_within(PATIENCE).await.map_err(|why| anyhow!("{why}"))?;

@@ -108,7 +108,7 @@ interface LimitBar extends Omit<Limit, "left" | "over"> {
   isShort?: boolean;
 }
 
-type Scope = "all" | "restored" | { operation: string; caller?: undefined } | { operation?: undefined; caller: Subject };
+type Scope = "all" | "restored" | "clock" | { operation: string; caller?: undefined } | { operation?: undefined; caller: Subject };
 
 interface Freeze {
   environment: string;
@@ -116,6 +116,7 @@ interface Freeze {
   reason?: string;
   by?: string;
   at: string;
+  saidUnfrozen?: string;
 }
 
 /** Why the store stops money. */
@@ -149,6 +150,7 @@ interface UnknownRequest {
   saidAbsent?: string;
   /** The operator who says that nobody will ever know. */
   saidAbandoned?: string;
+  saidExecuted?: string;
 }
 
 interface Operation {

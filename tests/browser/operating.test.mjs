@@ -32,9 +32,22 @@ async function confirmInTime(page, name) {
   }
 }
 
-test("an operator freezes and unfreezes all money, and everybody sees it", async () => {
-  const [operator, viewer] = await Promise.all([
+/**
+ * Has a person confirm that a freeze is to be lifted.
+ * @param {import("./support/browser.mjs").Page} page
+ * @param {string} reason
+ */
+async function confirmUnfreeze(page, reason) {
+  await goTo(page, gate, "#/overview");
+  await page.getByRole("button", { name: "Unfreeze…" }).click();
+  await page.getByLabel("Why").fill(reason);
+  await confirm(page, "Unfreeze in production");
+}
+
+test("two operators unfreeze what one froze, and everybody sees it", async () => {
+  const [operator, second, viewer] = await Promise.all([
     signIn(browser, gate, "olga", ["operator"]),
+    signIn(browser, gate, "otto", ["operator"]),
     signIn(browser, gate, "vera", ["viewer"]),
   ]);
   await goTo(operator, gate, "#/overview");
@@ -50,14 +63,21 @@ test("an operator freezes and unfreezes all money, and everybody sees it", async
   await operator.getByRole("button", { name: "Unfreeze…" }).click();
   await operator.getByLabel("Why").fill("it was a drill");
   await confirm(operator, "Unfreeze in production");
+  await operator.getByText("people/olga confirmed that it can be lifted. One more operator must confirm it.").waitFor();
+  assert.equal((await gate.swap("still-frozen", "10")).status, 503);
+  await confirmUnfreeze(second, "so have I");
+  await second.getByText("Nothing is frozen").waitFor();
   await operator.getByText("Nothing is frozen").waitFor();
   await viewer.locator(".frozen").waitFor({ state: "detached" });
   assert.equal((await gate.swap("after-frozen", "10")).status, 201);
-  assertNoProblems(operator, viewer);
+  assertNoProblems(operator, second, viewer);
 });
 
 test("an operator freezes one of the operations that move money", async () => {
-  const page = await signIn(browser, gate, "olga", ["operator"]);
+  const [page, second] = await Promise.all([
+    signIn(browser, gate, "olga", ["operator"]),
+    signIn(browser, gate, "otto", ["operator"]),
+  ]);
   await goTo(page, gate, "#/overview");
   await page.getByRole("button", { name: "Freeze…" }).click();
   await page.getByLabel("What").selectOption("operation");
@@ -71,11 +91,11 @@ test("an operator freezes one of the operations that move money", async () => {
   await confirm(page, "Freeze now");
   await page.getByText("Frozen in production: the operation createOfframp", { exact: true }).waitFor();
   assert.equal((await gate.swap("beside-frozen", "10")).status, 201);
-  await page.getByRole("button", { name: "Unfreeze…" }).click();
-  await page.getByLabel("Why").fill("it opened");
-  await confirm(page, "Unfreeze in production");
+  await confirmUnfreeze(page, "it opened");
+  await page.getByText("One more operator must confirm it.", { exact: false }).first().waitFor();
+  await confirmUnfreeze(second, "it did");
   await page.getByText("Nothing is frozen").waitFor();
-  assertNoProblems(page);
+  assertNoProblems(page, second);
 });
 
 test("two operators settle an unknown outcome; one is not enough", async () => {

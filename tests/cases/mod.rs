@@ -6,6 +6,7 @@ mod belief;
 mod bodies;
 pub(super) mod claims;
 mod clients;
+mod clocks;
 mod command;
 mod conformance;
 mod console;

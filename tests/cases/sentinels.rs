@@ -14,9 +14,9 @@ use sluice::telemetry::Metrics;
 use super::claims::{assert_again, swap, told};
 use crate::support::clock::{PATIENCE, Watch, wait_until};
 use crate::support::scripted::Scripted;
-use crate::support::sentinels::{MASTER, Sentinel, Sentinels};
+use crate::support::sentinels::{GATE, MASTER, Sentinel, Sentinels};
 use crate::support::tls::Authority;
-use crate::support::{Answer, Call, Gate, Redis, Setup, Upstream, get};
+use crate::support::{Answer, Between, Call, Gate, Redis, Setup, Upstream, get};
 
 const DEADLINE: Duration = Duration::from_millis(500);
 /// A call ends within this, whatever the Redis does: to begin and to settle, each with a second look, and then some.
@@ -146,6 +146,51 @@ fn a_redis_that_was_frozen_while_another_took_its_place_is_left() {
     }
 }
 
+/// One gate stays with the former primary and reaches one Sentinel alone; the other follows the promoted one.
+#[test]
+fn a_split_pays_nothing_twice_and_the_former_primary_nothing_at_all() {
+    let (upstream, sentinels) = (Upstream::start(), Sentinels::start(1));
+    let cut: Vec<Between> = (1..3).map(|at| Between::to(sentinels.port(at))).collect();
+    let lax = |setup: Setup| {
+        let setup = setup.set("redis", "user", GATE[0]).set("redis", "password", GATE[1]);
+        setup.set("redis", "durability", "acknowledged").set_raw("redis", "allow_split", "true")
+    };
+    // It never hears of a failover.
+    let cut_off = saying(&sentinels.all[0], 0);
+    let addresses = format!("[\"{}\", \"{}\", \"{}\"]", cut_off.address(), cut[0].address(), cut[1].address());
+    let left = lax(setup(&upstream, &sentinels, "left")).set_raw("redis", "sentinels", &addresses).start();
+    let right = lax(setup(&upstream, &sentinels, "right")).start();
+    wait_until("money to move", || pays(&left) && pays(&right));
+    let old = sentinels.all[0].port();
+    cut.iter().for_each(|between| between.lead(1));
+    sentinels.split();
+    let mut stuck = 0;
+    let mut calls = Vec::new();
+    wait_until("money to move at the promoted replica", || {
+        let call = swap();
+        let is_promoted = sentinels.named(1) != old;
+        // Which of them is first must not matter.
+        let first_left = calls.len() % 2 == 0;
+        let [one, other] = if first_left { [&left, &right] } else { [&right, &left] };
+        let answers = [one, other].map(|gate| call.send(gate.production()));
+        let at_left = &answers[usize::from(!first_left)];
+        stuck += usize::from(is_promoted && at_left.status == 503);
+        let pays_right = stuck > 0 && answers[usize::from(first_left)].outcome() == "executed";
+        calls.push(call);
+        pays_right
+    });
+    assert_eq!(left.probe("/readyz/money").status, 503);
+    for call in &calls {
+        call.send(right.production());
+        call.send(left.production());
+    }
+    let mut sent = BTreeMap::<String, usize>::new();
+    for seen in upstream.seen().iter().filter(|seen| seen.line().starts_with("POST")) {
+        *sent.entry(seen.text()).or_default() += 1;
+    }
+    assert!(sent.values().all(|count| *count == 1), "paid twice");
+}
+
 fn at(addresses: Vec<(String, u16)>) -> SentinelsConfig {
     let (login, sentinel_login) = (Login::default(), Login::default());
     SentinelsConfig { addresses, master: MASTER.to_owned(), login, sentinel_login, tls: false }
@@ -153,7 +198,7 @@ fn at(addresses: Vec<(String, u16)>) -> SentinelsConfig {
 
 fn connect(place: SentinelsConfig, ca_pem: Option<Vec<u8>>) -> Arc<Connection> {
     let place = RedisPlace::Sentinels(place);
-    let config = RedisConfig { place, ca_pem, timeout: Duration::from_secs(2), nodes: 2, demands: None };
+    let config = RedisConfig { place, ca_pem, timeout: Duration::from_secs(2), nodes: 2, fence: None, demands: None };
     let connection = Arc::new(Connection::new(&config, Metrics::new().unwrap()).unwrap());
     tokio::spawn(connection.clone().keep_connected());
     connection

@@ -55,6 +55,10 @@ impl Between {
         Between { address, egress, open }
     }
 
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     pub fn url(&self) -> String {
         format!("redis://{}", self.address)
     }

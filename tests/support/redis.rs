@@ -8,6 +8,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 use super::clock::{PATIENCE, Watch};
+use super::false_clock::FalseClock;
 use super::files::copy_folder;
 use super::shared::Shared;
 use super::tls::Certified;
@@ -18,6 +19,7 @@ pub struct Redis {
     port: u16,
     is_tls: bool,
     arguments: Vec<String>,
+    clock: Option<FalseClock>,
     child: Option<Child>,
 }
 
@@ -25,7 +27,7 @@ impl Redis {
     /// One that is not there yet, on a port that is free.
     pub fn away() -> Redis {
         let (folder, arguments) = (tempfile::tempdir().unwrap(), vec!["--appendonly".to_owned(), "no".to_owned()]);
-        Redis { folder, port: free_port(), is_tls: false, arguments, child: None }
+        Redis { folder, port: free_port(), is_tls: false, arguments, clock: None, child: None }
     }
 
     /// With these arguments besides.
@@ -39,6 +41,15 @@ impl Redis {
     /// One that knows after a kill what it knew before.
     pub fn start_kept() -> Redis {
         Redis::start_with(&["--appendonly", "yes", "--appendfsync", "always"])
+    }
+
+    /// One whose clock can be set.
+    pub fn start_with_clock(clock: FalseClock) -> Redis {
+        let mut redis = Redis::away();
+        redis.arguments = ["--appendonly", "yes", "--appendfsync", "always"].map(str::to_owned).to_vec();
+        redis.clock = Some(clock);
+        redis.come_somewhere();
+        redis
     }
 
     pub fn start() -> Redis {
@@ -80,6 +91,7 @@ impl Redis {
             command.args(["--tls-port", tls, "--tls-cert-file", "certificate.pem", "--tls-key-file", "key.pem"]);
             command.args(["--tls-ca-cert-file", "certificate.pem", "--tls-auth-clients", "no"]);
         }
+        command.envs(self.clock.iter().flat_map(FalseClock::variables));
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("redis-server is missing");
         let watch = Watch::start();
         // Somebody else's may have come to the same port first.

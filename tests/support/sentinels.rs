@@ -11,6 +11,10 @@ use super::redis::{Redis, answer, free_port};
 /// What they call the Redis.
 pub const MASTER: &str = "sluice";
 
+const WATCHER: &str = "watcher";
+/// A user of the Redis, and its password.
+pub const GATE: [&str; 2] = ["gate", "of-the-gates"];
+
 #[derive(Debug)]
 pub struct Sentinels {
     /// The first is the primary at the beginning.
@@ -36,7 +40,15 @@ impl Sentinels {
         all.insert(0, primary);
         let linked = || all[0].ask(&["INFO", "replication"]).concat().matches("state=online").count();
         wait_until("the replicas", || linked() == replicas);
-        let sentinels = (0..3).map(|_| Sentinel::start(all[0].port(), &[])).collect();
+        // They log in, so that a test can cut them off from one Redis, and nobody else.
+        for redis in &all {
+            redis.ask(&["ACL", "SETUSER", GATE[0], "on", &format!(">{}", GATE[1]), "~*", "&*", "+@all"]);
+            redis.ask(&["ACL", "SETUSER", WATCHER, "on", ">of-the-sentinels", "~*", "&*", "+@all"]);
+        }
+        let login =
+            [format!("sentinel auth-user {MASTER} {WATCHER}"), format!("sentinel auth-pass {MASTER} of-the-sentinels")];
+        let login: Vec<&str> = login.iter().map(String::as_str).collect();
+        let sentinels = (0..3).map(|_| Sentinel::start(all[0].port(), &login)).collect();
         let sentinels = Sentinels { all, sentinels };
         for sentinel in &sentinels.sentinels {
             let knows =
@@ -50,6 +62,19 @@ impl Sentinels {
     pub fn addresses(&self) -> String {
         let addresses: Vec<_> = self.sentinels.iter().map(|one| format!("\"127.0.0.1:{}\"", one.port)).collect();
         format!("[{}]", addresses.join(", "))
+    }
+
+    /// The port of one of them.
+    pub fn port(&self, at: usize) -> u16 {
+        self.sentinels[at].port
+    }
+
+    /// None of them reaches the first Redis from now on; whoever logs in as [`GATE`] does.
+    pub fn split(&self) {
+        self.all[0].ask(&["ACL", "SETUSER", WATCHER, "off"]);
+        self.all[0].ask(&["CLIENT", "KILL", "USER", WATCHER]);
+        // Without a login they would be served, too; gates log in.
+        self.all[0].ask(&["ACL", "SETUSER", "default", "off"]);
     }
 
     /// The port of the Redis that this one of them names now.

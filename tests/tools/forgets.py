@@ -1,12 +1,13 @@
-"""Runs three gates on one Redis that forgets, is set back or is altered, while gates are killed and come back.
+"""Runs three gates on one Redis that forgets, is set back, altered or paused, or whose clock leaps; gates come and go.
 
 Usage: `python tests/tools/forgets.py SLUICE [--long] [--seed N]`.
 
 Callers make swaps at any gate, and repeat each until its outcome is known. Meanwhile the Redis is emptied, set back to
-an older copy, or loses single records, and gates are killed, end in order, lose their audit folder, or have their
-finished audit files moved away. After each event money must move again: by itself where nothing can be missing, and
-otherwise only after a person opened it. Nothing may happen twice, no limit may be exceeded, earlier swaps keep their
-outcome, and the audit chain over all kept folders is whole. Short: 9 events; long: 200.
+an older copy, loses or swaps records, stands still, or has its clock leap and return; gates are killed, stand still,
+end in order, lose their audit folder, or have their finished audit files moved away. After each event money must move
+again: by itself where nothing can be missing, and otherwise only after two people opened it. Nothing may happen twice,
+no limit may be exceeded, earlier swaps keep their outcome, and the audit chain over all kept folders is whole.
+Short: 14 events; long: 200.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import itertools
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -32,6 +34,7 @@ NODES = ("left", "right", "third")
 # How long money may take to move again, or to be closed.
 PATIENCE_SECONDS = 60
 CALLERS = 8
+DAY = 24 * 3_600
 # The amount of each swap, and what all swaps together may spend.
 AMOUNT, BUDGET = 10, 1_000
 RULES = f"""
@@ -133,28 +136,24 @@ class Fleet:
         found = [line["address"] for line in log if line.get("message") == "listening for probes"]
         return str(found[-1]) if found else "127.0.0.1:9"
 
-    def open_money(self) -> str:
-        """Opens money as a person does; returns what the command said."""
-        environment = {
-            **os.environ,
-            "SLUICE_TOKEN": make_token("ops-1", PEOPLE, roles=["operator"]),
-        }
-        command = [
-            self.binary,
-            "unfreeze",
-            "--restored",
-            "--environment",
-            "production",
-            "--reason",
-            "all was found out",
-        ]
+    def open_money(self, scope: str) -> str:
+        """Opens money as two people do; returns what the commands said."""
+        command = [self.binary, "unfreeze", f"--{scope}", "--reason", "all was found out"]
         console = f"http://127.0.0.1:{self.consoles[0]}"
-        done = subprocess.run(
-            [*command, "--console", console], capture_output=True, text=True, check=False, env=environment
-        )
+        said = ""
+        for environment, person in itertools.product(("production", "sandbox"), ("ops-1", "ops-2")):
+            variables = {**os.environ, "SLUICE_TOKEN": make_token(person, PEOPLE, roles=["operator"])}
+            done = subprocess.run(
+                [*command, "--environment", environment, "--console", console],
+                capture_output=True,
+                text=True,
+                check=False,
+                env=variables,
+            )
+            said += done.stdout + done.stderr
         if done.returncode == 0:
             self.opened += 1
-        return done.stdout + done.stderr
+        return said
 
     def last_number(self) -> int:
         """Returns the number that the next commit exceeds, by the Redis."""
@@ -202,6 +201,11 @@ class Events:
             "a gate is killed": self.kill,
             "a folder is lost, then emptied": self.lose_a_folder,
             "files are archived, then emptied": self.archive,
+            "the clock leaps and returns": self.leap,
+            "the clock leaps while a gate dies": self.leap_while_a_gate_dies,
+            "a gate stands still": self.pause_a_gate,
+            "the Redis stands still": self.pause,
+            "claims swapped": self.swap_claims,
         }
 
     def run(self) -> None:
@@ -220,15 +224,21 @@ class Events:
         begin = time.monotonic()
         may_stay_closed = self.kinds[name]()
         fleet = self.fleet
+        scopes = ("restored", "clock")
+
+        def closed_by(gate: KillableGate) -> str | None:
+            readiness = fleet.readiness(gate)
+            return next((scope for scope in scopes if f'"{scope}"' in readiness), None)
+
         if may_stay_closed:
-            wait_until(lambda: any("restored" in fleet.readiness(gate) for gate in fleet.gates), 10)
+            wait_until(lambda: any(closed_by(gate) for gate in fleet.gates), 10)
         said = ""
         for gate in fleet.gates:
 
             def is_open(gate: KillableGate = gate) -> bool:
                 nonlocal said
-                if may_stay_closed and "restored" in fleet.readiness(gate):
-                    said = fleet.open_money()
+                if may_stay_closed and (scope := closed_by(gate)):
+                    said = fleet.open_money(scope)
                 return fleet.moves(gate)
 
             if not wait_until(is_open, PATIENCE_SECONDS):
@@ -321,6 +331,61 @@ class Events:
             post_swap(self.any_gate().port, claim.removeprefix(CLAIM), str(AMOUNT))
         return True
 
+    def leap(self) -> bool:
+        self.fleet.redis.leap(self.chance.choice([2 * DAY, 450 * DAY, -2 * DAY, DAY // 24, -DAY // 24]))
+        time.sleep(self.chance.uniform(2.5, 6))
+        self.fleet.redis.leap(0)
+        # The return is a leap as well.
+        time.sleep(3)
+        return True
+
+    def leap_while_a_gate_dies(self) -> bool:
+        gate = self.any_gate()
+        acts: list[Callable[[], object]] = [gate.kill, lambda: self.fleet.redis.leap(2 * DAY)]
+        for act in self.chance.sample(acts, 2):
+            act()
+        time.sleep(self.chance.uniform(3, 8))
+        gate.start()
+        time.sleep(self.chance.uniform(0, 3))
+        self.fleet.redis.leap(0)
+        time.sleep(3)
+        return True
+
+    def pause_a_gate(self) -> bool:
+        gate = self.any_gate()
+        gate.child.send_signal(signal.SIGSTOP)
+        time.sleep(self.chance.uniform(0.5, 8))
+        gate.child.send_signal(signal.SIGCONT)
+        # Another gate may have gone on without it.
+        time.sleep(1)
+        return False
+
+    def pause(self) -> bool:
+        self.fleet.redis.freeze()
+        time.sleep(self.chance.uniform(0.5, 6))
+        self.fleet.redis.thaw()
+        return False
+
+    def swap_claims(self) -> bool:
+        """Puts the records of two claims in each other's place: whoever asks is refused, and nothing is sent."""
+        # An outcome that is on its way could not be stored meanwhile.
+        done = {CLAIM + request_id for request_id, reply in list(self.swaps.acknowledged.items()) if reply}
+        claims = [claim for claim in self.fleet.claims() if claim in done]
+        if len(claims) < 2:
+            return False
+        one, other = self.chance.sample(claims, 2)
+        redis = self.fleet.redis
+        for first, second in ((one, other), (other, one)):
+            redis.ask("RENAME", first, "aside")
+            redis.ask("RENAME", second, first)
+            redis.ask("RENAME", "aside", second)
+            if first == one:
+                for claim in (one, other):
+                    reply = post_swap(self.any_gate().port, claim.removeprefix(CLAIM), str(AMOUNT))
+                    if reply is not None and reply.outcome in {"executed", "not-executed"} and reply.status < 500:
+                        self.swaps.faults.append(f"a claim in another's place was believed: {reply}")
+        return False
+
     def kill(self) -> bool:
         gate = self.any_gate()
         gate.kill()
@@ -384,7 +449,7 @@ def run(binary: str, report: Report, events: int, seed: int) -> None:
     with (
         start_simulator(binary, "--latency-ms", "2", "--seed", str(seed)) as upstream,
         tempfile.TemporaryDirectory(prefix="sluice-") as folder,
-        start_redis(folder) as redis,
+        start_redis(folder, has_own_clock=True) as redis,
     ):
         fleet, swaps = Fleet(binary, upstream, Path(folder), redis), Swaps(1_000_000, name)
         maker = Events(fleet, swaps, chance, events)
@@ -413,7 +478,7 @@ def main() -> int:
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}")
     report = Report()
-    run(arguments.binary, report, 200 if arguments.long else 9, arguments.seed)
+    run(arguments.binary, report, 200 if arguments.long else 14, arguments.seed)
     return report.close()
 
 

@@ -139,7 +139,8 @@ class Operators:
         record = self.find_record(request_id)
         if record is not None:
             body = {"outcome": "executed", "record": record, "reason": "it is in the journal"}
-            self.say("executed", self.ask("POST", path, 0, body))
+            for person in (0, 1):
+                self.say("executed", self.ask("POST", path, person, body))
         elif age > QUIET_SECONDS + 1:
             for person in (0, 1):
                 if read_journal(self.upstream).get(request_id):

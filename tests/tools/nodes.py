@@ -55,24 +55,46 @@ OTHER_TOKEN = f"Bearer {make_token('another')}"
 TROUBLES = ["killed", "frozen", "slow", "mute", "half open", "refused"]
 
 
-class Redis:
-    """A Redis that writes everything to disk before it answers."""
+# The library that sets the clock of a process.
+FALSE_CLOCK = Path(__file__).parent.parent / "support" / "false_clock.c"
 
-    def __init__(self, folder: Path) -> None:
+
+class Redis:
+    """A Redis that writes everything to disk before it answers. Its clock can be set, if it is to be."""
+
+    def __init__(self, folder: Path, *, has_own_clock: bool = False) -> None:
         self.folder = folder
         self.port = free_port()
+        self.clock = folder / "clock" if has_own_clock else None
+        if self.clock is not None:
+            library = str(folder / "false_clock.so")
+            subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, str(FALSE_CLOCK)], check=True)
+        self.leap(0)
         self.child = self.spawn()
 
     def spawn(self) -> "subprocess.Popen[bytes]":
         command: list[str | Path] = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
         command += ["--appendonly", "yes", "--appendfsync", "always", "--dir", self.folder]
-        child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=os.environ | self.clock_variables())
         end = time.monotonic() + 20
         while not self.is_up():
             if time.monotonic() > end or child.poll() is not None:
                 raise RuntimeError("the Redis did not start")
             time.sleep(0.01)
         return child
+
+    def clock_variables(self) -> dict[str, str]:
+        """Returns what a process needs in its environment to go by the clock of this Redis."""
+        if self.clock is None:
+            return {}
+        return {"LD_PRELOAD": str(self.folder / "false_clock.so"), "FALSE_CLOCK": str(self.clock)}
+
+    def leap(self, seconds: int) -> None:
+        """Sets the clock ahead of the real time, or back."""
+        if self.clock is not None:
+            new = self.clock.with_suffix(".new")
+            new.write_text(str(seconds), encoding="utf-8")
+            new.rename(self.clock)
 
     def restart(self) -> None:
         self.child = self.spawn()
@@ -116,8 +138,8 @@ def read_reply(stream: IO[bytes]) -> Any:
 
 
 @contextmanager
-def start_redis(folder: str) -> Iterator[Redis]:
-    redis = Redis(Path(folder))
+def start_redis(folder: str, *, has_own_clock: bool = False) -> Iterator[Redis]:
+    redis = Redis(Path(folder), has_own_clock=has_own_clock)
     try:
         yield redis
     finally:

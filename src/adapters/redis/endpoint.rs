@@ -54,6 +54,16 @@ struct SentinelAnswer {
     /// Raised with every failover.
     epoch: u64,
     address: Address,
+    /// Whether it holds the primary for well, and no failover is under way.
+    is_well: bool,
+}
+
+/// The primary, as the Sentinels name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct NamedPrimary {
+    pub address: Address,
+    /// Whether more than half of all Sentinels name it, and hold it for well.
+    pub by_majority: bool,
 }
 
 /// The host as it was named, and the port.
@@ -89,8 +99,8 @@ impl Endpoint {
         }
     }
 
-    /// Returns the current address, if it may change.
-    pub async fn address(&self) -> Result<Option<Address>, SentinelError> {
+    /// Returns the current primary, if it may change.
+    pub async fn named(&self) -> Result<Option<NamedPrimary>, SentinelError> {
         match self {
             Endpoint::Known(_) => Ok(None),
             Endpoint::Told(sentinels) => sentinels.ask().await.map(Some),
@@ -123,14 +133,20 @@ impl Sentinels {
         Ok(Sentinels { all, master: config.master.clone(), way, login: info(&config.login) })
     }
 
-    async fn ask(&self) -> Result<Address, SentinelError> {
+    async fn ask(&self) -> Result<NamedPrimary, SentinelError> {
         let mut asked = JoinSet::new();
         for sentinel in &self.all {
             let (sentinel, master) = (Arc::clone(sentinel), self.master.clone());
             asked.spawn(async move { timeout(SENTINEL_ANSWERS, sentinel.ask(&master)).await });
         }
         let mut latest: Result<SentinelAnswer, SentinelError> = Err(SentinelError::Silent);
+        let mut well = Vec::new();
         while let Some(answer) = asked.join_next().await {
+            if let Ok(Ok(Ok(Some(told)))) = &answer
+                && told.is_well
+            {
+                well.push(told.address.clone());
+            }
             latest = match (latest, answer) {
                 (Ok(known), Ok(Ok(Ok(Some(told))))) if told.epoch <= known.epoch => Ok(known),
                 (_, Ok(Ok(Ok(Some(told))))) => Ok(told),
@@ -138,7 +154,9 @@ impl Sentinels {
                 (latest, _) => latest,
             };
         }
-        latest.map(|told| told.address)
+        let address = latest?.address;
+        let count = well.iter().filter(|one| **one == address).count();
+        Ok(NamedPrimary { by_majority: count > self.all.len() / 2, address })
     }
 }
 
@@ -166,7 +184,9 @@ async fn ask_sentinel(connection: &mut MultiplexedConnection, master: &str) -> R
     let said: HashMap<String, String> =
         ::redis::cmd("SENTINEL").arg("MASTER").arg(master).query_async(connection).await?;
     let epoch = said.get("config-epoch").and_then(|epoch| epoch.parse().ok()).unwrap_or(0);
-    Ok(Some(SentinelAnswer { epoch, address }))
+    let flags = said.get("flags").map_or("", String::as_str);
+    let is_well = !["down", "failover"].iter().any(|flag| flags.contains(flag));
+    Ok(Some(SentinelAnswer { epoch, address, is_well }))
 }
 
 impl SentinelWay {

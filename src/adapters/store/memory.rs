@@ -12,7 +12,7 @@ use super::queries;
 use super::queries::{Pair, StoreView};
 use super::ticker::Ticker;
 use crate::base::ids::Environment;
-use crate::ledger::{Commit, CommitError, Number, Query, QueryAnswer, Receipt, Sender, StoreFault, StoreTime};
+use crate::ledger::{Commit, CommitError, Number, Query, QueryAnswer, Receipt, Sender, Step, StoreFault, StoreTime};
 use crate::ports::{Clock, Store};
 
 /// A store without a disk. The same calls at the same times always give the same answers.
@@ -27,7 +27,7 @@ type MemoryMap = BTreeMap<Vec<u8>, Vec<u8>>;
 
 impl MemoryStore {
     pub fn new(clock: Arc<dyn Clock>) -> MemoryStore {
-        let ticker = Ticker::new(clock, StoreTime::of_micros(i64::MIN));
+        let ticker = Ticker::new(clock, StoreTime::of_micros(i64::MIN), None);
         MemoryStore { map: Mutex::default(), ticker, calls: AtomicU64::new(0) }
     }
 
@@ -79,6 +79,9 @@ impl Store for MemoryStore {
         let mut map = self.called();
         let plan = plan::plan(&*map, self.ticker.now(), &commit)?;
         make(&mut map, plan.changes);
+        if commit.steps.contains(&Step::FollowClock) {
+            self.ticker.follow();
+        }
         Ok(plan.committed)
     }
 

@@ -26,6 +26,7 @@ mod layout_bytes;
 mod opened_journal;
 mod queries;
 mod repeated;
+mod sealing_key;
 mod slots;
 mod plan;
 mod ticker;

@@ -124,7 +124,7 @@ impl<V: StoreView> Moment<'_, V> {
             Step::Version { key, version } => Ok(Come::guard(self.not_of_version(key, *version)?)),
             Step::Before(time) => Ok(Come::guard((self.now >= *time).then_some(ConflictCause::Time))),
             Step::After(time) => Ok(Come::guard((self.now < *time).then_some(ConflictCause::Time))),
-            Step::Above(_) => Ok(Come::guard(None)),
+            Step::Above(_) | Step::KeepPace | Step::FollowClock => Ok(Come::guard(None)),
             Step::Member { index, member } => {
                 let is = self.member(*index, member)?.is_some() || !self.knows_all;
                 Ok(Come::guard((!is).then_some(ConflictCause::Membership)))
@@ -366,9 +366,13 @@ pub(super) fn sensible(commit: &Commit) -> Result<(), StoreFault> {
             Step::Create { key, .. } | Step::Replace { key, .. } | Step::Delete { key, .. } => {
                 (Some(key), Some(PlannedState::Record(key)))
             }
-            Step::Before(_) | Step::After(_) | Step::Above(_) | Step::Member { .. } | Step::NotMember { .. } => {
-                (None, None)
-            }
+            Step::Before(_)
+            | Step::After(_)
+            | Step::Above(_)
+            | Step::KeepPace
+            | Step::FollowClock
+            | Step::Member { .. }
+            | Step::NotMember { .. } => (None, None),
             Step::IndexAdd { index, member, .. } | Step::IndexRemove { index, member } => {
                 (None, Some(PlannedState::Member(*index, member)))
             }

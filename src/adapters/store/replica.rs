@@ -287,4 +287,8 @@ impl JournalledRecords for Replica {
     fn latest_record(&self, key: &RecordKey) -> Result<Option<Record>, StoreFault> {
         self.record(key)
     }
+
+    fn known_up_to(&self, environment: Environment) -> Result<Number, StoreFault> {
+        self.last(environment)
+    }
 }

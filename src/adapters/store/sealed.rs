@@ -4,11 +4,13 @@
 //! and bound to its record: moved to another record it cannot be opened. As each record has its own key, and few
 //! versions, random nonces never come near the number at which they might repeat.
 //!
-//! A gate on a Redis compares each value that it reads with the one that its journal has for the same version. So neither
-//! an older value of the same record nor one that somebody wrote there is believed, with a key or without.
+//! A gate on a Redis compares each value that it reads with the one that its journal has for the same version, and takes
+//! no version that its journal must have and does not. So neither an older value of the same record nor one that somebody
+//! wrote there is believed, with a key or without.
 //!
-//! Values from before a key was configured stay readable; they are sealed when they are next written. No journal has
-//! sessions, so with a key a session in plain text counts as none.
+//! With a key, a value in plain text is refused, and a session in plain text counts as none: somebody without the key
+//! wrote it. A setting accepts plain text while a store from before the key is taken over; values are sealed when they are
+//! next written. A freeze in plain text is taken in any case: it only closes money.
 //!
 //! The entry of each commit gets the commit's steps, with their sealed values, so that a journal can make every commit
 //! again. They are sealed as a whole, bound to the rest of the entry: nobody without the key can read or make them.
@@ -18,72 +20,38 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use base64::engine::general_purpose::STANDARD_NO_PAD;
 use bytes::Bytes;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-use ring::hkdf;
 use serde_json::Value;
-use thiserror::Error;
-use zeroize::Zeroizing;
 
+pub use super::sealing_key::{SealingKey, SealingKeyError};
 use crate::adapters::random;
 use crate::audit::{SplitEntry, UnusedNumbers, split_steps, with_steps};
 use crate::base::digest::Fingerprint;
 use crate::base::ids::Environment;
 use crate::base::json::{self, Limits};
-use crate::base::secret::Secret;
 use crate::ledger::{
-    Commit, CommitError, Conflict, ConflictCause, Content, Number, Outstanding, Query, QueryAnswer, Receipt, Record,
-    RecordKey, Sender, Step, StoreFault,
+    Commit, CommitError, Conflict, ConflictCause, Content, Kind, Number, Outstanding, Query, QueryAnswer, Receipt,
+    Record, RecordKey, Sender, Step, StoreFault, StoreTime,
 };
 use crate::ports::Store;
 
 /// The first bytes of a sealed value, for format version 1. No plain value of Sluice begins so.
 const MAGIC: &[u8] = b"\0sealed\x01";
-const KEY_LENGTH: usize = 32;
+/// How often a record is read that is older than the one that the journal has.
+const MAX_READS: usize = 3;
 /// The kind under which the steps of a commit are sealed; no record has it.
 const STEPS: &str = "steps";
 /// The kind under which the digest of a snapshot is sealed; no record has it.
 const SNAPSHOT: &str = "snapshot";
 
-/// A key that seals records.
-#[derive(Clone)]
-pub struct SealingKey {
-    id: String,
-    root: hkdf::Prk,
-}
-
-impl SealingKey {
-    /// `id`: 1 to 64 of `A-Za-z0-9._-`. `secret`: 32 random bytes, as base64 or as 64 hexadecimal digits.
-    pub fn new(id: &str, secret: &Secret) -> Result<SealingKey, SealingKeyError> {
-        let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
-        if !(1..=64).contains(&id.len()) || !id.bytes().all(allowed) {
-            return Err(SealingKeyError::Id);
-        }
-        let bytes = key_bytes(secret.reveal().trim()).ok_or(SealingKeyError::Secret)?;
-        Ok(SealingKey { id: id.to_owned(), root: hkdf::Prk::new_less_safe(hkdf::HKDF_SHA256, &bytes) })
-    }
-}
-
-impl fmt::Debug for SealingKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SealingKey({})", self.id)
-    }
-}
-
-/// Why a text is not a sealing key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum SealingKeyError {
-    #[error("the id of a key is 1 to 64 of `A-Za-z0-9._-`")]
-    Id,
-    #[error("a key is 32 random bytes, as base64 or as 64 hexadecimal digits: make one with `openssl rand -hex 32`")]
-    Secret,
-}
-
 /// The keys that seal: the first seals, and every key opens. Without a key, values stay in plain.
 #[derive(Clone, Debug, Default)]
 pub struct Seals {
     keys: Vec<SealingKey>,
+    /// Whether values from before the key are taken.
+    accepts_plain: bool,
 }
 
 /// The steps that a journal kept of a commit.
@@ -108,11 +76,19 @@ pub struct Sealed {
 pub trait JournalledRecords: fmt::Debug + Send + Sync {
     /// Returns the latest version of a record.
     fn latest_record(&self, key: &RecordKey) -> Result<Option<Record>, StoreFault>;
+
+    /// Returns the number up to which every commit is known.
+    fn known_up_to(&self, environment: Environment) -> Result<Number, StoreFault>;
 }
 
 impl Seals {
     pub fn new(keys: Vec<SealingKey>) -> Seals {
-        Seals { keys }
+        Seals { keys, accepts_plain: false }
+    }
+
+    /// Takes values in plain text as well, from before the key.
+    pub fn accepting_plain(self, accepts_plain: bool) -> Seals {
+        Seals { accepts_plain, ..self }
     }
 
     /// Seals a value, and binds it to its record.
@@ -138,6 +114,14 @@ impl Seals {
 
     /// Opens the value of a record.
     pub fn open(&self, key: &RecordKey, value: Bytes) -> Result<Bytes, StoreFault> {
+        let is_refused = self.is_sealing() && !self.accepts_plain && key.kind != Kind::Freeze;
+        if is_refused && !value.starts_with(MAGIC) {
+            return Err(StoreFault::Broken(format!(
+                "{} is in plain text, although `store.seal_key` is set: somebody without the key wrote it, or it is from before \
+                 the key; to take over such a store, set `store.allow_plain = true` for as long as it takes",
+                SealedPlace::of(key)
+            )));
+        }
         self.open_at(&SealedPlace::of(key), value)
     }
 
@@ -226,6 +210,11 @@ impl Seals {
         is_sealing && matches!(&record.content, Content::Whole(value) if is_plain(value))
     }
 
+    /// Whether values in plain text are taken although there is a key.
+    pub fn takes_plain(&self) -> bool {
+        self.is_sealing() && self.accepts_plain
+    }
+
     /// Whether values are sealed.
     pub(super) fn is_sealing(&self) -> bool {
         !self.keys.is_empty()
@@ -257,6 +246,13 @@ impl Seals {
     }
 }
 
+fn changed_in_store(key: &RecordKey) -> StoreFault {
+    StoreFault::Broken(format!(
+        "{} differs from what this gate's journal has: somebody changed it in the store",
+        SealedPlace::of(key)
+    ))
+}
+
 fn of_snapshot(name: &str) -> SealedPlace<'_> {
     // A snapshot has the records of all environments.
     SealedPlace { environment: Environment::Production, kind: SNAPSHOT, name }
@@ -280,15 +276,36 @@ impl Sealed {
     /// Fails where the store has another value of a version than the journal. The journal may have later versions.
     fn is_as_journalled(&self, key: &RecordKey, found: &Record) -> Result<(), StoreFault> {
         let Some(journalled) = self.journalled.as_ref().filter(|_| key.kind.is_journalled()) else { return Ok(()) };
-        let known = journalled.latest_record(key)?.filter(|known| known.version == found.version);
-        let Some(known) = known else { return Ok(()) };
-        match (&found.content, &known.content) {
-            (Content::Whole(found), Content::Whole(known)) if found != known => Err(StoreFault::Broken(format!(
-                "{} differs from what this gate's journal has: somebody changed it in the store",
-                SealedPlace::of(key)
-            ))),
-            _ => Ok(()),
+        // Read first: the journal goes on meanwhile.
+        let known_up_to = journalled.known_up_to(key.environment)?;
+        let Some(known) = journalled.latest_record(key)? else { return Ok(()) };
+        let is_otherwise = match (&found.content, &known.content) {
+            (Content::Whole(found), Content::Whole(known)) => found != known,
+            _ => false,
+        };
+        let is_changed = known.version == found.version && is_otherwise;
+        // The journal must have this version.
+        let is_invented = known.version < found.version && found.version <= known_up_to;
+        if is_changed || is_invented { Err(changed_in_store(key)) } else { Ok(()) }
+    }
+
+    /// Whether the journal has a later version of the record.
+    fn is_older(&self, key: &RecordKey, found: &Record) -> Result<bool, StoreFault> {
+        let Some(journalled) = self.journalled.as_ref().filter(|_| key.kind.is_journalled()) else { return Ok(false) };
+        Ok(journalled.latest_record(key)?.is_some_and(|known| known.version > found.version))
+    }
+
+    /// Reads a record that is not older than the one that the journal has.
+    async fn read_latest(&self, key: &RecordKey) -> Result<(Option<Record>, StoreTime), StoreFault> {
+        // The journal may have gone on since the store answered; a store that forgot stays behind.
+        for _ in 0..MAX_READS {
+            let (record, now) = self.inner.read(key).await?;
+            let is_older = record.as_ref().map(|record| self.is_older(key, record)).transpose()?;
+            if is_older != Some(true) {
+                return Ok((record, now));
+            }
         }
+        Err(changed_in_store(key))
     }
 
     fn open_record(&self, key: &RecordKey, record: Record) -> Result<Record, StoreFault> {
@@ -329,7 +346,7 @@ impl Store for Sealed {
 
     async fn query(&self, query: Query) -> Result<QueryAnswer, StoreFault> {
         let Query::Record(key) = query else { return self.inner.query(query).await };
-        let (record, now) = self.inner.read(&key).await?;
+        let (record, now) = self.read_latest(&key).await?;
         let record = record.filter(|record| !self.seals.is_forged_session(&key, record));
         let record = record.map(|record| self.open_record(&key, record)).transpose()?;
         Ok(QueryAnswer::Record(record, now))
@@ -355,6 +372,8 @@ fn record_of(step: &Step) -> Option<&RecordKey> {
         Step::Before(_)
         | Step::After(_)
         | Step::Above(_)
+        | Step::KeepPace
+        | Step::FollowClock
         | Step::Member { .. }
         | Step::NotMember { .. }
         | Step::IndexAdd { .. }
@@ -409,16 +428,4 @@ fn parts(sealed: &[u8]) -> Option<(&str, [u8; NONCE_LEN], &[u8])> {
     let (id, rest) = rest.split_at_checked(usize::from(*length))?;
     let (nonce, sealed) = rest.split_first_chunk::<NONCE_LEN>()?;
     Some((std::str::from_utf8(id).ok()?, *nonce, sealed))
-}
-
-fn key_bytes(text: &str) -> Option<Zeroizing<Vec<u8>>> {
-    let is_hex = text.len() == KEY_LENGTH * 2 && text.bytes().all(|b| b.is_ascii_hexdigit());
-    let bytes = if is_hex {
-        let byte = |at: usize| u8::from_str_radix(text.get(at..at.checked_add(2)?)?, 16).ok();
-        (0..KEY_LENGTH * 2).step_by(2).map(byte).collect::<Option<Vec<u8>>>()?
-    } else {
-        let bare = text.trim_end_matches('=');
-        STANDARD_NO_PAD.decode(bare).or_else(|_| URL_SAFE_NO_PAD.decode(bare)).ok()?
-    };
-    (bytes.len() == KEY_LENGTH).then(|| Zeroizing::new(bytes))
 }

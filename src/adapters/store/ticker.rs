@@ -1,16 +1,13 @@
-//! The store's time: it never runs back, never stops, and ignores a clock that jumps far ahead.
+//! The store's time: it never runs back, never stops, and ignores a clock that leaps.
 //!
 //! Within a process the time continues from the last reported time with the monotonic clock, and follows the time of
-//! day only while that is ahead by at most [`LEAP`]: a clock set years ahead would otherwise expire every record.
+//! day only while that differs by no more than two clocks may. A leap is kept for the gate, which closes money.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::ledger::StoreTime;
+use crate::ledger::{ClockAnchor, ClockLeap, StoreTime};
 use crate::ports::Clock;
-
-/// The largest jump ahead of the time of day that is followed.
-const LEAP: Duration = Duration::from_secs(3_600);
 
 #[derive(Debug)]
 pub(super) struct Ticker {
@@ -23,32 +20,67 @@ struct TickerState {
     time: StoreTime,
     /// The monotonic time at that moment.
     at: Duration,
-    /// Whether the jump of the time of day has been logged.
-    is_warned: bool,
+    anchor: ClockAnchor,
+    /// How far the store's time is ahead of the time of day, since a person accepted it.
+    ahead: Duration,
+    leap: Option<ClockLeap>,
 }
 
 impl Ticker {
-    /// Creates a time that is never less than `since`. How long the process was down is unknown, so here the time of
-    /// day is used as it is.
-    pub fn new(clock: Arc<dyn Clock>, since: StoreTime) -> Ticker {
-        let time = since.max(StoreTime::of_micros(clock.now().as_microsecond()));
-        let told = TickerState { time, at: clock.elapsed(), is_warned: false };
+    /// Creates a time that is never less than `since`. `expected` is the time that the store should have by now; where it
+    /// is not known how long the process was down, the time of day is used as it is.
+    pub fn new(clock: Arc<dyn Clock>, since: StoreTime, expected: Option<StoreTime>) -> Ticker {
+        let time = since.max(expected.unwrap_or_else(|| of_day(&*clock)));
+        let at = clock.elapsed();
+        let anchor = ClockAnchor::new(time, at);
+        let told = TickerState { time, at, anchor, ahead: Duration::ZERO, leap: None };
         Ticker { clock, told: Mutex::new(told) }
     }
 
     pub fn now(&self) -> StoreTime {
+        self.look().time
+    }
+
+    /// Returns how the time of day differs from what the monotonic clock expects, if it leapt.
+    pub fn leap(&self) -> Option<ClockLeap> {
+        self.look().leap
+    }
+
+    /// Follows the time of day again, whatever it shows. A store whose time is ahead of it stays so.
+    pub fn follow(&self) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let (elapsed, of_day) = (self.clock.elapsed(), of_day(&*self.clock));
+        let steady = told.steady(elapsed);
+        let time = steady.max(of_day);
+        let anchor = ClockAnchor::new(time, elapsed);
+        *told = TickerState { time, at: elapsed, anchor, ahead: time.since(of_day), leap: None };
+    }
+
+    fn look(&self) -> TickerState {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let elapsed = self.clock.elapsed();
-        let steady = told.time.plus(elapsed.saturating_sub(told.at));
-        let of_day = StoreTime::of_micros(self.clock.now().as_microsecond());
-        let is_far = of_day > steady.plus(LEAP);
-        if is_far && !told.is_warned {
-            tracing::error!("the time of day jumped far ahead and is ignored: correct it, or restart the gate");
+        let steady = told.steady(elapsed);
+        let of_day = of_day(&*self.clock).plus(told.ahead);
+        let leap = told.anchor.leap(of_day, (elapsed, elapsed));
+        if leap.is_some() && told.leap.is_none() {
+            tracing::error!("the time of day leapt and is not followed: set the clock of this machine right");
         }
-        let time = if is_far { steady } else { steady.max(of_day) };
-        *told = TickerState { time, at: elapsed.max(told.at), is_warned: is_far };
-        time
+        let time = if leap.is_some() { steady } else { steady.max(of_day) };
+        let is_renewed = leap.is_none() && told.anchor.is_old(elapsed);
+        let anchor = if is_renewed { ClockAnchor::new(time, elapsed) } else { told.anchor };
+        *told = TickerState { time, at: elapsed.max(told.at), anchor, ahead: told.ahead, leap };
+        *told
     }
+}
+
+impl TickerState {
+    fn steady(&self, elapsed: Duration) -> StoreTime {
+        self.time.plus(elapsed.saturating_sub(self.at))
+    }
+}
+
+fn of_day(clock: &dyn Clock) -> StoreTime {
+    StoreTime::of_micros(clock.now().as_microsecond())
 }
 
 #[cfg(test)]
@@ -83,7 +115,7 @@ mod tests {
             hands.1.store(elapsed, Ordering::SeqCst);
         };
         set(100 * HOUR, 0);
-        let ticker = Ticker::new(hands.clone(), StoreTime::of_micros(0));
+        let ticker = Ticker::new(hands.clone(), StoreTime::of_micros(0), None);
         let told = || ticker.now().as_micros();
         assert_eq!(told(), 100 * HOUR);
         for (of_day, elapsed, wanted) in [
@@ -93,12 +125,11 @@ mod tests {
             (8, 10 * HOUR, 110 * HOUR),
             // A little ahead: followed.
             (110 * HOUR + 60, 10 * HOUR + 1, 110 * HOUR + 60),
-            (111 * HOUR, 10 * HOUR + 2, 111 * HOUR),
             // Far ahead: not followed, however often it is read.
-            (9_000 * HOUR, 10 * HOUR + 3, 111 * HOUR + 1),
-            (9_000 * HOUR, 10 * HOUR + 4, 111 * HOUR + 2),
+            (111 * HOUR, 10 * HOUR + 3, 110 * HOUR + 62),
+            (9_000 * HOUR, 10 * HOUR + 4, 110 * HOUR + 63),
             // Corrected.
-            (111 * HOUR + 9, 10 * HOUR + 5, 111 * HOUR + 9),
+            (110 * HOUR + 99, 10 * HOUR + 5, 110 * HOUR + 99),
         ] {
             set(of_day, elapsed);
             assert_eq!(told(), wanted, "{of_day} {elapsed}");
@@ -108,9 +139,42 @@ mod tests {
     #[test]
     fn a_start_tells_no_less_than_before() {
         let hands = Arc::new(Hands::default());
-        let ticker = Ticker::new(hands.clone(), StoreTime::of_micros(50));
+        let ticker = Ticker::new(hands.clone(), StoreTime::of_micros(50), None);
         assert_eq!(ticker.now().as_micros(), 50);
         hands.1.store(3, Ordering::SeqCst);
         assert_eq!(ticker.now().as_micros(), 53);
+    }
+
+    #[test]
+    fn a_leap_is_kept_until_the_clock_returns_or_a_person_has_it_followed() {
+        let hands = Arc::new(Hands::default());
+        let ticker = Ticker::new(hands.clone(), StoreTime::of_micros(0), None);
+        let set = |of_day: i64, elapsed: i64| {
+            hands.0.store(of_day, Ordering::SeqCst);
+            hands.1.store(elapsed, Ordering::SeqCst);
+            (ticker.now().as_micros(), ticker.leap().map(ClockLeap::as_micros))
+        };
+        assert_eq!(set(5, 5), (5, None));
+        assert_eq!(set(HOUR + 6, 6), (6, Some(HOUR)));
+        assert_eq!(set(7, 7), (7, None));
+        assert_eq!(set(8 - HOUR, 8), (8, Some(-HOUR)));
+        // It stays ahead of a clock that was set back, and does not stop.
+        ticker.follow();
+        assert_eq!(set(9 - HOUR, 9), (9, None));
+        assert_eq!(set(10, 10), (10, Some(HOUR)));
+        ticker.follow();
+        assert_eq!(set(11, 11), (11, None));
+        assert_eq!(set(2 * HOUR, 12), (12, Some(2 * HOUR - 12)));
+        ticker.follow();
+        assert_eq!(set(2 * HOUR + 1, 13), (2 * HOUR + 1, None));
+    }
+
+    #[test]
+    fn a_start_goes_on_from_the_expected_time() {
+        let hands = Arc::new(Hands::default());
+        hands.0.store(48 * HOUR, Ordering::SeqCst);
+        let ticker = Ticker::new(hands.clone(), StoreTime::of_micros(HOUR), Some(StoreTime::of_micros(2 * HOUR)));
+        assert_eq!(ticker.now().as_micros(), 2 * HOUR);
+        assert_eq!(ticker.leap().map(ClockLeap::as_micros), Some(46 * HOUR));
     }
 }

@@ -12,6 +12,7 @@ pub(super) fn wrong(written: &WrittenConfig) -> Vec<Wrong> {
     wrong.extend(way(written));
     wrong.extend(stores_apart(written));
     wrong.extend(failover_that_forgets(written));
+    wrong.extend(address_that_moves(written));
     wrong.extend(store_without_a_redis(written));
     wrong.extend(nameless(written));
     wrong.extend(of_no_use(written));
@@ -63,6 +64,26 @@ fn stores_apart(written: &WrittenConfig) -> Option<Wrong> {
     Some((Severity::Warning, place.clone(), fault.remedy(remedy)))
 }
 
+/// Whether the store is one of production, and nobody accepted the risk of a split.
+fn must_not_split(written: &WrittenConfig) -> bool {
+    let is_allowed = written.redis_allow_split.as_ref().is_some_and(|one| one.value);
+    is_the_store(written) && written.production.listen.is_some() && !is_allowed
+}
+
+/// Checks that the address of the store cannot lead to another Redis while the former one is still in use.
+fn address_that_moves(written: &WrittenConfig) -> Option<Wrong> {
+    let url = written.redis_url.as_ref().filter(|_| must_not_split(written))?;
+    let (_, host) = url::redis(url.value.reveal()).ok()?;
+    let stays = url::is_loopback(&host) || url::is_address(&host);
+    let fault = SettingFault::new(
+        "the host of `redis.url` is a name: it may lead to another Redis while gates still use the former one, and a payment may \
+         be made at both",
+    );
+    let remedy = "name the `sentinels` instead, or an IP address, or set `allow_split = true` if the name never moves to \
+                  another Redis while the former one runs";
+    (!stays).then(|| error(&url.place, fault.remedy(remedy)))
+}
+
 /// Checks that a failover keeps every write: those that only the failed primary had are lost.
 fn failover_that_forgets(written: &WrittenConfig) -> Option<Wrong> {
     let sentinels = written.redis_sentinels.as_ref().filter(|_| is_the_store(written))?;
@@ -71,8 +92,9 @@ fn failover_that_forgets(written: &WrittenConfig) -> Option<Wrong> {
         "a failover by the `sentinels` loses writes that only the old primary had, payments too: `durability` is not \
          `replicated`",
     );
-    let remedy = "set `durability = \"replicated\"`";
-    (!is_replicated).then(|| (Severity::Warning, sentinels.place.clone(), fault.remedy(remedy)))
+    let remedy = "set `durability = \"replicated\"`, or `allow_split = true` to accept the risk";
+    let severity = if must_not_split(written) { Severity::Error } else { Severity::Warning };
+    (!is_replicated).then(|| (severity, sentinels.place.clone(), fault.remedy(remedy)))
 }
 
 fn store_without_a_redis(written: &WrittenConfig) -> Option<Wrong> {
@@ -96,10 +118,15 @@ fn of_no_use(written: &WrittenConfig) -> Vec<Wrong> {
     let of_store = "`store.kind` is not `redis`";
     let durability = written.redis_durability.as_ref().filter(|one| one.value != DurabilityWord::Acknowledged);
     let allow_unsafe = written.redis_allow_unsafe.as_ref().filter(|one| one.value);
+    let allow_split = written.redis_allow_split.as_ref().filter(|one| one.value);
+    let fence = written.redis_fence.as_ref().filter(|one| one.place != SettingPlace::Default);
+    let has_sentinels = written.redis_sentinels.is_some();
     let replicas = written.redis_replicas.as_ref().filter(|one| one.value != 1);
     let useless = [
         ("durability", durability.map(|one| &one.place).filter(|_| !is_store), of_store),
         ("allow_unsafe", allow_unsafe.map(|one| &one.place).filter(|_| !is_store), of_store),
+        ("allow_split", allow_split.map(|one| &one.place).filter(|_| !is_store), of_store),
+        ("fence_ms", fence.map(|one| &one.place).filter(|_| !has_sentinels), "`sentinels` is not set"),
         ("replicas", replicas.map(|one| &one.place).filter(|_| !is_replicated), "`durability` is not `replicated`"),
     ];
     let wrong = useless.into_iter().filter_map(|(name, place, why)| {

@@ -92,4 +92,19 @@ pub(super) const SETTINGS: &[Setting] = &[
         doc: "For the store of production: accepts a Redis that may evict records, or keeps nothing on disk. A\n\
               payment that it loses may be paid twice.",
     },
+    millis(
+        "fence_ms",
+        "5000",
+        |w| &mut w.redis_fence,
+        "With `sentinels`: how long a promoted primary carries no money. A gate pays only while a majority of the\n\
+         Sentinels named its primary within half of this time.",
+    ),
+    Setting {
+        name: "allow_split",
+        kind: SettingKind::Truth(|w| &mut w.redis_allow_split),
+        absent: Absent::Means("false"),
+        doc: "For the store of production: accepts an address that can lead to another Redis without a fence (a host\n\
+              name, a managed service), and a failover that loses writes (`durability` is not `replicated`). Two Redis\n\
+              may then carry money at a time, and a payment may be made twice.",
+    },
 ];

@@ -63,7 +63,15 @@ pub(super) const STORE: &[Setting] = &[
         kind: SettingKind::Secret(|w| &mut w.seal_key),
         absent: Absent::Nothing { example: r#"{ file = "seal.key" }"# },
         doc: "The key that encrypts stored requests and answers, with their personal and bank data: 32 random\n\
-              bytes, as base64 or as 64 hexadecimal digits. Without a key they are not encrypted.",
+              bytes, as base64 or as 64 hexadecimal digits. Production demands it, unless its `upstream` is on this\n\
+              machine. With a key, records in plain text are refused.",
+    },
+    Setting {
+        name: "allow_plain",
+        kind: SettingKind::Truth(|w| &mut w.allow_plain),
+        absent: Absent::Means("false"),
+        doc: "Without `seal_key`: stores production unencrypted. With it: takes records in plain text, to take over a\n\
+              store from before the key; remove it when that is done, because whoever writes the store can plant records.",
     },
     Setting {
         name: "seal_key_id",

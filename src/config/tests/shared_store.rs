@@ -19,7 +19,7 @@ fn a_store_is_embedded_unless_it_is_written() {
 #[test]
 fn what_is_demanded_of_a_redis_that_is_the_store() {
     let demands = |redis: &str| {
-        let store = "[store]\nkind = \"redis\"\nnode = \"left\"\n";
+        let store = "[store]\nkind = \"redis\"\nnode = \"left\"\nseal_key = { file = \"seal.key\" }\n";
         let config = good(&with(&format!("{store}[redis]\nurl = \"redis://127.0.0.1\"\n{redis}")));
         assert_eq!(config.store.kind, StoreKind::Redis);
         config.redis.unwrap().demands.unwrap()
@@ -61,9 +61,12 @@ fn sentinels_say_where_the_redis_is() {
     assert_eq!((sentinels.addresses.as_slice(), sentinels.master.as_str()), (addresses.as_slice(), "sluice"));
     assert!(sentinels.tls && sentinels.login.password.is_none() && sentinels.sentinel_login.user.is_none());
 
+    let lax = "allow_split = true\n";
+    let told = wrong(&with(&format!("{shared}{redis}")), &[], &[]);
+    assert!(told.iter().any(|one| one.contains("loses writes that only the old primary had")), "{told:?}");
     let logins = "user = \"a\"\npassword = { file = \"seal.key\" }\nsentinel_user = \"b\"\n\
                   sentinel_password = { file = \"seal.key\" }\ntls = false\n";
-    let reading = read_in(&with(&format!("{shared}{redis}{logins}")), &[], &[]).unwrap();
+    let reading = read_in(&with(&format!("{shared}{redis}{logins}{lax}")), &[], &[]).unwrap();
     let RedisPlace::Sentinels(sentinels) = reading.config.redis.unwrap().place else { panic!("no Sentinels") };
     assert_eq!((sentinels.login.user.as_deref(), sentinels.sentinel_login.user.as_deref()), (Some("a"), Some("b")));
     assert!(sentinels.login.password.is_some() && sentinels.sentinel_login.password.is_some() && !sentinels.tls);
@@ -72,6 +75,22 @@ fn sentinels_say_where_the_redis_is() {
     {
         assert!(warnings.iter().any(|one| one.contains(warning)), "{warnings:?}");
     }
+}
+
+#[test]
+fn an_address_that_moves_is_refused_in_production_unless_somebody_accepts_the_risk() {
+    let shared = |host: &str, more: &str| {
+        let store = "[store]\nkind = \"redis\"\nnode = \"left\"\nseal_key = { file = \"seal.key\" }\n";
+        with(&format!("{store}[redis]\nurl = \"rediss://{host}\"\n{more}"))
+    };
+    for host in ["10.0.0.7", "[fd00::7]:6379", "localhost", "127.0.0.1"] {
+        assert!(read_in(&shared(host, ""), &[], &[]).is_ok(), "{host}");
+    }
+    let told = wrong(&shared("redis.example.com", ""), &[], &[]);
+    assert!(told.iter().any(|one| one.contains("the host of `redis.url` is a name")), "{told:?}");
+    assert!(read_in(&shared("redis.example.com", "allow_split = true\n"), &[], &[]).is_ok());
+    let useless = wrong(&shared("127.0.0.1", "fence_ms = 100\n"), &[], &[]);
+    assert!(useless.iter().any(|one| one.contains("`redis.fence_ms` has no effect")), "{useless:?}");
 }
 
 #[test]

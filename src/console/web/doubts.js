@@ -71,6 +71,8 @@ function requestItem(app, request, refresh) {
         ? `. Looked for its record with ${request.lookup} ${request.looks === 1 ? "once" : `${request.looks ?? 0} times`}.`
         : ". No read of the API finds such a call: only people can find out what became of it.",
     ),
+    request.saidExecuted &&
+      h("p", {}, `${request.saidExecuted} showed that it was executed. One more operator must show the same record.`),
     request.saidAbsent &&
       h(
         "p",
@@ -182,6 +184,7 @@ async function settleAsExecuted(request, refresh) {
     content: [
       h("p", {}, h("strong", { class: "code" }, request.requestId ?? request.name)),
       field("Upstream's record of the call, as JSON", record, "The caller gets exactly this as the answer."),
+      request.environment === "production" && h("p", {}, "Two operators must show the same record."),
       reason.element,
     ],
     label: "Resolve as executed",
@@ -201,7 +204,8 @@ async function settleAsExecuted(request, refresh) {
       (await post(resolvePath(request), { outcome: "executed", record: parsed, reason: reason.text() })).body,
   });
   if (!answer) return;
-  toast("Resolved: executed.");
+  if (answer.missing > 0) toast("Recorded. One more operator must show the same record.", "warn");
+  else toast("Resolved: executed.");
   refresh();
 }
 

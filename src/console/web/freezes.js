@@ -12,6 +12,7 @@ import { formatTime } from "./words.js";
 function describeScope(scope) {
   if (scope === "all") return "all money";
   if (scope === "restored") return "all money, because the store was restored or lost data";
+  if (scope === "clock") return "all money, because the store's clock leapt";
   if (scope.caller === undefined) return `the operation ${scope.operation}`;
   return `the money of caller ${scope.caller.issuer}/${scope.caller.subject}`;
 }
@@ -79,6 +80,12 @@ export function section(app, redraw) {
                 ", ",
                 timeTag(formatTime(freeze.at), freeze.at),
               ),
+              freeze.saidUnfrozen &&
+                h(
+                  "p",
+                  {},
+                  `${freeze.saidUnfrozen} confirmed that it can be lifted. One more operator must confirm it.`,
+                ),
               isOperator && h("button", { type: "button", onclick: () => unfreeze(freeze, redraw) }, "Unfreeze…"),
             ),
           ),
@@ -169,7 +176,7 @@ async function addFreeze(redraw) {
  * @param {Freeze} freeze
  * @param {() => void} redraw
  */
-async function unfreeze({ environment, scope }, redraw) {
+async function unfreeze({ environment, scope, saidUnfrozen }, redraw) {
   const reason = reasonField("Why", "The audit log keeps it.");
   const answer = await ask({
     title: "Unfreeze?",
@@ -181,6 +188,13 @@ async function unfreeze({ environment, scope }, redraw) {
           { class: "alarm" },
           "Payments that this store does not know may be paid again. Unfreeze only when you know every payment since the copy was made.",
         ),
+      scope === "clock" &&
+        h(
+          "p",
+          { class: "alarm" },
+          "The store's time follows its clock again. If that clock is wrong, limits, approvals and requestIds end too early or too late. Unfreeze only when it is right.",
+        ),
+      environment === "production" && !saidUnfrozen && h("p", {}, "Two operators must confirm this."),
       reason.element,
     ],
     label: `Unfreeze in ${environment}`,
@@ -188,7 +202,8 @@ async function unfreeze({ environment, scope }, redraw) {
     perform: async () => (await post("freezes/lift", { environment, scope, reason: reason.text() })).body,
   });
   if (answer) {
-    toast(answer.changed ? "Unfrozen." : "Already unfrozen.");
+    if (answer.missing > 0) toast("Recorded. One more operator must confirm it.", "warn");
+    else toast(answer.changed ? "Unfrozen." : "Already unfrozen.");
     redraw();
   }
 }

@@ -14,7 +14,7 @@ use crate::audit::{Entry, EntryKind};
 use crate::base::ids::{Environment, OperationId};
 use crate::base::json;
 use crate::catalog::Class;
-use crate::ledger::{Commit, Index, Keep, Kind, NodeId, Number, RecordKey, Step};
+use crate::ledger::{ClockLeap, Commit, Index, Keep, Kind, NodeId, Number, RecordKey, Step};
 use crate::stations::check::Intent;
 
 /// The format of its record. No other is read.
@@ -27,6 +27,8 @@ pub enum Freeze {
     All,
     /// All money of an environment, because its store was restored or set back and may lack later calls.
     Restored,
+    /// All money of an environment, because the clock of its store leapt.
+    Clock,
     /// One operation of any class.
     Operation(OperationId),
     /// The money of one caller.
@@ -85,6 +87,7 @@ impl Freeze {
         match self {
             Freeze::All => "all".to_owned(),
             Freeze::Restored => "restored".to_owned(),
+            Freeze::Clock => "clock".to_owned(),
             Freeze::Operation(operation) => format!("operation/{operation}"),
             Freeze::Caller(owner) => format!("caller/{}/{}", owner.issuer, owner.subject),
         }
@@ -95,6 +98,7 @@ impl Freeze {
         match name.split_once('/') {
             None if name == "all" => Some(Freeze::All),
             None if name == "restored" => Some(Freeze::Restored),
+            None if name == "clock" => Some(Freeze::Clock),
             Some(("operation", operation)) => Some(Freeze::Operation(OperationId::new(operation))),
             Some(("caller", caller)) => {
                 let (issuer, subject) = caller.split_once('/')?;
@@ -109,13 +113,14 @@ impl Freeze {
         match self {
             Freeze::All => "all",
             Freeze::Restored => "restored",
+            Freeze::Clock => "clock",
             Freeze::Operation(_) => "operation",
             Freeze::Caller(_) => "caller",
         }
     }
 
     /// Every word in metrics.
-    pub const SCOPES: [&'static str; 4] = ["all", "restored", "operation", "caller"];
+    pub const SCOPES: [&'static str; 5] = ["all", "restored", "clock", "operation", "caller"];
 
     pub fn key(&self, environment: Environment) -> RecordKey {
         RecordKey { environment, kind: Kind::Freeze, name: self.name() }
@@ -127,7 +132,7 @@ pub(super) fn in_the_way_of(intent: &Intent) -> Vec<Freeze> {
     let operation = intent.operation();
     let mut all = vec![Freeze::Operation(operation.id.clone())];
     if operation.class == Class::Money {
-        all.extend([Freeze::All, Freeze::Restored, Freeze::Caller(Owner::of(intent.caller()))]);
+        all.extend([Freeze::All, Freeze::Restored, Freeze::Clock, Freeze::Caller(Owner::of(intent.caller()))]);
     }
     all
 }
@@ -164,6 +169,23 @@ pub fn restored(
     Commit { environment, node: node.clone(), steps, entry: entry.to_bytes() }
 }
 
+/// Closes money because the clock of the store leapt, and has the store's time go on without it. Guarded: the freeze is
+/// as `before` says.
+pub fn clock_leapt(environment: Environment, before: Option<Number>, leap: ClockLeap, node: &NodeId) -> Commit {
+    const BY: &str = "sluice serve";
+    let what = Freeze::Clock;
+    let reason = format!("the store's clock was {}", leap.text());
+    let (key, keep, value) = (what.key(environment), Keep::Forever, written((BY, &reason), None));
+    let record = match before {
+        None => Step::Create { key, value, keep },
+        Some(version) => Step::Replace { key, version, value, keep },
+    };
+    let add = Step::IndexAdd { index: Index::Frozen, member: what.name(), due: Duration::ZERO };
+    let entry = Entry::of(EntryKind::Frozen).with("freeze", what.name()).with("by", BY).with("reason", reason);
+    let steps = vec![record, add, Step::KeepPace];
+    Commit { environment, node: node.clone(), steps, entry: entry.to_bytes() }
+}
+
 /// Whether these steps do nothing but close money behind a restored store.
 pub fn only_closes(steps: &[Step]) -> bool {
     let is_closing = |key: &RecordKey| *key == Freeze::Restored.key(key.environment);
@@ -175,20 +197,29 @@ pub fn only_closes(steps: &[Step]) -> bool {
     })
 }
 
-/// Unfreezes. Guarded: it is frozen by that commit.
+/// Unfreezes. `first` is the person who said so before. Guarded: it is frozen by that commit.
 pub fn unfreeze(
     what: &Freeze,
     environment: Environment,
     version: Number,
-    person: &Owner,
+    (first, person): (Option<&Owner>, &Owner),
     reason: &str,
     node: &NodeId,
 ) -> Commit {
-    let steps = vec![
+    let mut steps = vec![
         Step::Delete { key: what.key(environment), version },
         Step::IndexRemove { index: Index::Frozen, member: what.name() },
     ];
-    commit(EntryKind::Unfrozen, what, environment, (person, reason), steps, node)
+    if *what == Freeze::Clock {
+        steps.push(Step::FollowClock);
+    }
+    let mut unfrozen = commit(EntryKind::Unfrozen, what, environment, (person, reason), steps, node);
+    if let Some(first) = first {
+        let entry = Entry::of(EntryKind::Unfrozen).with("freeze", what.name()).by(&person.issuer, &person.subject);
+        let people = vec![first.to_string(), person.to_string()];
+        unfrozen.entry = entry.with("saidBy", people).with("reason", reason).to_bytes();
+    }
+    unfrozen
 }
 
 fn commit(
@@ -219,6 +250,7 @@ mod tests {
         for freeze in [
             Freeze::All,
             Freeze::Restored,
+            Freeze::Clock,
             Freeze::Operation(OperationId::new("createSwap")),
             caller("payroll"),
             caller("spiffe://cluster/ns/payroll"),

@@ -40,7 +40,7 @@ pub use commits::{
 pub use forgotten::{
     KnownClaim, RebuildClosing, Tale, in_the_way, never_remembered, rebuilt, remember, remembered, whole,
 };
-pub use freeze::{Forgotten, Freeze, Frozen, freeze, frozen, only_closes, restored, unfreeze};
+pub use freeze::{Forgotten, Freeze, Frozen, clock_leapt, freeze, frozen, only_closes, restored, unfreeze};
 pub use gone::{GoneWord, gone_key, said_gone_key, say_gone};
 pub use lease::Lease;
 pub use outcomes::{
@@ -48,7 +48,7 @@ pub use outcomes::{
 };
 pub use past_attempts::{AttemptEnd, Executions, PastAttempt};
 pub use reconcile::{LookupResult, RecordMismatch, RecordPage, is_record_of, judge, page_of};
-pub use resolutions::{HeardGate, JointWord, ResolveRefusal, SenderNews, say_executed, say_jointly};
+pub use resolutions::{HeardGate, JointWord, ResolveRefusal, SenderNews, say_executed, say_jointly, shown_attempt};
 pub use state::{
     Claim, ClaimEvent, ClaimState, Decline, Declined, DoubtCause, ImpossibleClaimEvent, KeyNaming, NextState, Owner,
     SentRequest, StoredAnswer, after, compared_subject, is_same_subject,

@@ -1,6 +1,6 @@
 //! Resolutions by people, for unknown outcomes that no read can settle.
 //!
-//! One person, who has upstream's record, may say that a call was executed. That it was not takes two people, neither
+//! People who have upstream's record may say that a call was executed. That it was not takes two people, neither
 //! of whom asked for it, and the gate that sent it must have told all that it knows: then the caller may send it again.
 //! That nobody will ever know takes two people as well: then it is never sent again.
 
@@ -9,7 +9,7 @@ use super::past_attempts::PastAttempt;
 use super::state::{Claim, ClaimEvent, ClaimState, NextState, Owner, StoredAnswer, entry, is_same_subject};
 use super::stored_form::encode_claim;
 use super::terms::Terms;
-use crate::audit::EntryKind;
+use crate::audit::{Entry, EntryKind};
 use crate::ledger::{Commit, Keep, NodeId, Number, Sender, Step, StoreTime, Versioned};
 
 /// The reasons why a resolution is refused.
@@ -119,15 +119,9 @@ pub fn say_jointly(
     Ok((commit, None))
 }
 
-/// Records that a person showed upstream's record, also against what was said or believed of the call before.
-pub fn say_executed(
-    here: Versioned<'_, Claim>,
-    person: &Owner,
-    reason: &str,
-    answer: StoredAnswer,
-    node: &NodeId,
-    terms: &Terms,
-) -> Result<Commit, ResolveRefusal> {
+/// Returns the attempt that upstream's record shows, also against what was said or believed of the call before, and the
+/// entry of the first of two people who show it.
+pub fn shown_attempt(here: Versioned<'_, Claim>, person: &Owner) -> Result<(Number, Entry), ResolveRefusal> {
     let past = match &here.value.state {
         ClaimState::Sending { .. } | ClaimState::Done { executed: true, .. } => None,
         // What upstream itself refused, its record does not show.
@@ -136,15 +130,27 @@ pub fn say_executed(
             attempts.iter().rev().find(|past| !past.end.is_proved_not_executed()).or(attempts.last())
         }
     };
-    let past = past.ok_or(ResolveRefusal::NotInDoubt)?;
+    let attempt = past.ok_or(ResolveRefusal::NotInDoubt)?.number;
     if here.value.is_asked_by(person) {
         return Err(ResolveRefusal::Owner);
     }
+    Ok((attempt, entry(EntryKind::SaidExecuted, here.key, here.value, attempt)))
+}
+
+/// Records that people showed upstream's record of an attempt.
+pub fn say_executed(
+    here: Versioned<'_, Claim>,
+    attempt: Number,
+    (people, reason): (&[String], &str),
+    answer: StoredAnswer,
+    node: &NodeId,
+    terms: &Terms,
+) -> Result<Commit, ResolveRefusal> {
     let status = answer.status;
-    let (mut commit, _) = settle(here, past.number, ClaimEvent::Found(answer), node, terms)
+    let (mut commit, _) = settle(here, attempt, ClaimEvent::Found(answer), node, terms)
         .map_err(|Superseded| ResolveRefusal::NotInDoubt)?;
-    let entry = entry(EntryKind::Executed, here.key, here.value, past.number).with("status", status);
-    commit.entry = entry.with("saidBy", vec![person.to_string()]).with("reason", reason).to_bytes();
+    let entry = entry(EntryKind::Executed, here.key, here.value, attempt).with("status", status);
+    commit.entry = entry.with("saidBy", people.to_vec()).with("reason", reason).to_bytes();
     Ok(commit)
 }
 

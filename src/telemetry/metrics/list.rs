@@ -82,7 +82,7 @@ metrics! {
         "Queries of upstream for the record of an unknown outcome, by result.";
     unsettled: Gauge "sluice_outcomes_unsettled" [] "Outcomes that could not be written to the store yet.";
     frozen: Gauges "sluice_frozen" ["environment", "scope"]
-        "Freezes, by scope: all money, operations, callers; `restored`: all money, because the store may have lost data.";
+        "Freezes, by scope: all money, operations, callers; `restored`: all money, because the store may have lost data; `clock`: all money, because the store's clock leapt.";
 
     holds: Counters "sluice_holds_total" ["environment", "what"] "Events of holds.";
     holds_open: Gauges "sluice_holds_open" ["environment"]
@@ -143,6 +143,10 @@ metrics! {
         "How often this gate rebuilt a store that had lost its memory, from its journal.";
     store_contradicted: Counters "sluice_store_contradictions_total" ["environment"]
         "Commits of the store that contradicted this gate's journal; nothing was sent by them.";
+    clock_leapt: Counters "sluice_store_clock_leaps_total" ["environment"]
+        "Leaps of the store's clock for which this gate closed money.";
+    fence_closed: Gauges "sluice_redis_fence_closed" ["environment"]
+        "1 while the gate does not pay because its Redis may not be the only primary.";
 
     policy_info: Gauges "sluice_policy_info" ["version"]
         "Always 1; the label is the version of the policies in force.";

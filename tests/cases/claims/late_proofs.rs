@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::told;
 use super::violations::stricter;
-use crate::cases::console::{ask, console, operator};
+use crate::cases::console::{ask, console, lift, operator};
 use crate::cases::nodes::setup;
 use crate::support::clock::{PATIENCE, Watch, wait_until};
 use crate::support::shape::{examples, fresh_id, operation};
@@ -214,13 +214,10 @@ fn what_people_called_absent_is_never_told_as_certainly_not_executed() {
         assert!(answer.text().contains("This attempt sent nothing. Nothing proves"), "{answer}");
     };
 
-    let all = |act: &str| {
-        let body = json!({"environment": "production", "scope": "all", "reason": "a drill"});
-        assert!(ask(&gate, "POST", act, &operator("ops-1"), Some(body)).status < 300);
-    };
-    all("freezes");
+    let body = json!({"environment": "production", "scope": "all", "reason": "a drill"});
+    assert_eq!(ask(&gate, "POST", "freezes", &operator("ops-1"), Some(body)).status, 201);
     assert_unproven(&gate, "503 FROZEN unknown");
-    all("freezes/lift");
+    assert_eq!(lift(&gate, json!("all")).status, 200);
 
     let gate = gate.end().set("production", "upstream", &format!("http://127.0.0.1:{}", nowhere())).start();
     assert_unproven(&gate, "502 UPSTREAM_UNAVAILABLE unknown");

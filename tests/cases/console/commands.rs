@@ -45,14 +45,21 @@ fn money_is_frozen_listed_and_let_go() {
     let (_, out, _) = at(&["freezes", "--output", "json"]);
     assert_eq!(serde_json::from_str::<Value>(&out).unwrap()["freezes"].as_array().unwrap().len(), 2);
     let unfreeze = ["unfreeze", "--environment", "production", "--reason", "seen it"];
+    let second = operator("ops-2");
+    let confirm = |words: &[&str]| run(&[words, &["--console", &url]].concat(), Some(&second));
     let (code, out, _) = at(&unfreeze);
+    let recorded = "Recorded. It stays frozen until one more person confirms it: production, all money\n";
+    assert_eq!((code, out.as_str()), (0, recorded));
+    assert!(at(&["freezes"]).1.contains("to be lifted, according to people/ops-1; one more person must confirm it"));
+    let (code, out, _) = confirm(&unfreeze);
     assert_eq!((code, out.as_str()), (0, "Unfrozen: production, all money\n"));
     assert_eq!(at(&unfreeze).1, "Not frozen: production, all money\n");
     assert_eq!(
         at(&[&unfreeze[..], &["--restored"]].concat()).1,
         "Not frozen: production, all money, since the store was restored\n"
     );
-    assert_eq!(at(&[&unfreeze[..], &["--caller", "main/test"]].concat()).0, 0);
+    let of_caller = [&unfreeze[..], &["--caller", "main/test"]].concat();
+    assert_eq!((at(&of_caller).0, confirm(&of_caller).0), (0, 0));
     assert_eq!(at(&["freezes"]).1, "Nothing is frozen.\n");
 }
 
@@ -92,7 +99,9 @@ fn calls_in_doubt_are_listed_shown_and_resolved() {
         ["requests", "resolve", "l-2", "--environment", "production", "--outcome", "executed", "--reason", "r"];
     assert_eq!(at(&executed, "ops-1").0, 2, "it takes a record");
     let with_record = [&executed[..], &["--record", file.to_str().unwrap()]].concat();
-    assert_eq!(at(&with_record, "ops-1").1, "Resolved as executed: the caller gets the record from now on.\n");
+    assert!(at(&with_record, "ops-1").1.starts_with("Recorded."));
+    assert!(at(&["requests", "list"], "ops-1").1.contains("executed according to people/ops-1"));
+    assert_eq!(at(&with_record, "ops-2").1, "Resolved as executed: the caller gets the record from now on.\n");
     assert_eq!(swap("l-2").send(gate.production()).json(), record);
     let (code, _, err) = at(&["requests", "show", "--environment", "production", "a/b"], "ops-1");
     assert!(code == 1 && err.contains("is not a requestId"), "{err}");

@@ -10,7 +10,7 @@ use sluice::base::ids::Environment;
 use sluice::ledger::{Commit, Index, Keep, Kind, NodeId, RecordKey, Step};
 use sluice::ports::Store as _;
 
-use super::{ISSUER, ask, audited, body, console, freeze, lift, operator, swap, token_of, told};
+use super::{ISSUER, ask, audited, body, console, freeze, lift, operator, say_lift, swap, token_of, told};
 use crate::support::shape::{operation, path, valid};
 use crate::support::{Answer, Call, Gate, Setup, Upstream, get, post};
 
@@ -57,10 +57,50 @@ fn an_environment_is_frozen_for_new_money_alone() {
     assert!(!send(&gate, &cancel()), "a change moves no money");
     assert_eq!(swap("elsewhere").send(gate.sandbox()).status, 200);
 
-    assert_eq!(lift(&gate, json!("all")).json(), json!({"changed": true}));
+    assert_eq!(lift(&gate, json!("all")).json(), json!({"changed": true, "missing": 0}));
     assert!(!send(&gate, &swap("during")), "the refused requestId is free");
     audited(&gate, &[("/what", json!("frozen")), ("/by/subject", json!("ops-1")), ("/reason", json!("a drill"))]);
     audited(&gate, &[("/what", json!("unfrozen")), ("/freeze", json!("all")), ("/by/issuer", json!("people"))]);
+}
+
+#[test]
+fn a_freeze_of_production_is_lifted_by_two_people_and_one_of_the_sandbox_by_one() {
+    let (upstream, sandbox) = (Upstream::start(), Upstream::start());
+    let gate = console(Setup::of(&upstream).sandbox(&sandbox)).start();
+    for scope in
+        [json!("all"), json!({"operation": "createSwap"}), json!({"caller": {"issuer": "main", "subject": "test"}})]
+    {
+        assert_eq!(freeze(&gate, scope.clone()).status, 201);
+        let first = say_lift(&gate, scope.clone(), "ops-1");
+        assert_eq!((first.status, first.json()), (202, json!({"changed": false, "missing": 1})));
+        for same in ["ops-1", "OPS-1"] {
+            assert_eq!(told(&say_lift(&gate, scope.clone(), same)), (409, "TWO_PEOPLE_NEEDED".to_owned()), "{same}");
+        }
+        let listed = ask(&gate, "GET", "freezes", &operator("ops-2"), None).json();
+        assert_eq!(listed["freezes"][0]["saidUnfrozen"], "people/ops-1");
+        assert!(send(&gate, &swap("between")), "one word is none");
+        assert_eq!(say_lift(&gate, scope, "ops-2").json(), json!({"changed": true, "missing": 0}));
+    }
+    let entry = audited(&gate, &[("/what", json!("unfrozen")), ("/freeze", json!("all"))]);
+    assert_eq!(
+        (&entry["saidBy"], &entry["by"]["subject"]),
+        (&json!(["people/ops-1", "people/ops-2"]), &json!("ops-2"))
+    );
+    audited(
+        &gate,
+        &[("/what", json!("said-unfrozen")), ("/freeze", json!("all")), ("/saidBy", json!(["people/ops-1"]))],
+    );
+    // A word is for one freeze: what is frozen anew takes two again.
+    assert_eq!(freeze(&gate, json!("all")).status, 201);
+    assert_eq!(say_lift(&gate, json!("all"), "ops-1").status, 202);
+    assert_eq!(say_lift(&gate, json!("all"), "ops-3").status, 200);
+    assert_eq!(freeze(&gate, json!("all")).status, 201);
+    assert_eq!(say_lift(&gate, json!("all"), "ops-2").status, 202);
+    let body = |path: &str| {
+        let body = json!({"environment": "sandbox", "scope": "all", "reason": "a drill"});
+        ask(&gate, "POST", path, &operator("ops-1"), Some(body))
+    };
+    assert_eq!((body("freezes").status, body("freezes/lift").json()["changed"].clone()), (201, json!(true)));
 }
 
 #[test]
@@ -107,7 +147,7 @@ fn a_caller_is_frozen_and_no_other() {
 fn doing_it_twice_is_harmless_and_told() {
     let upstream = Upstream::start();
     let gate = console(Setup::of(&upstream)).start();
-    assert_eq!(lift(&gate, json!("all")).json(), json!({"changed": false}));
+    assert_eq!(lift(&gate, json!("all")).json(), json!({"changed": false, "missing": 0}));
     assert_eq!(freeze(&gate, json!("all")).status, 201);
     let again = json!({"environment": "production", "scope": "all", "reason": "another"});
     let answer = ask(&gate, "POST", "freezes", &operator("ops-2"), Some(again));

@@ -86,14 +86,26 @@ fn executed_takes_the_record_which_the_caller_then_hears() {
     let upstream = Upstream::start();
     let gate = console(Setup::of(&upstream)).start();
     in_doubt(&gate, &upstream, "lost-2");
-    let say = |record: Value| {
-        resolve(&gate, "lost-2", "ops-1", json!({"outcome": "executed", "record": record, "reason": "I saw it"}))
+    let say_as = |who: &str, record: Value| {
+        resolve(&gate, "lost-2", who, json!({"outcome": "executed", "record": record, "reason": "I saw it"}))
     };
+    let say = |record: Value| say_as("ops-1", record);
     assert_eq!(say(json!({"id": "x"})).status, 400, "it is no record of a swap");
     let another = say(record("createSwap", "another"));
     assert_eq!(another.violations(), ["/record const"], "it bears another requestId");
     let record = record("createSwap", "lost-2");
-    let answer = say(record.clone());
+    // Two people show the same record; neither of them requested the call.
+    assert_eq!(told(&say_as("test", record.clone())), (403, "FORBIDDEN".to_owned()), "its owner");
+    let first = say(record.clone());
+    assert_eq!((first.status, first.json()), (202, json!({"state": "unknown", "missing": 1})), "{first}");
+    assert_eq!(told(&say_as("Ops-1", record.clone())), (409, "TWO_PEOPLE_NEEDED".to_owned()));
+    assert_eq!(show(&gate, "lost-2").json()["saidExecuted"], "people/ops-1");
+    assert_eq!(swap("lost-2").send(gate.production()).code(), "OUTCOME_UNKNOWN", "one word is none");
+    let mut invented = record.clone();
+    invented["id"] = json!("6f9619ff-8b86-4d01-b42d-00cf4fc964ff");
+    assert_eq!(say_as("ops-2", invented).status, 202, "another record is another first word");
+    assert_eq!(say(record.clone()).status, 202);
+    let answer = say_as("ops-2", record.clone());
     assert_eq!((answer.status, answer.json()), (200, json!({"state": "executed", "missing": 0})), "{answer}");
     let replay = swap("lost-2").send(gate.production());
     assert_eq!((replay.status, replay.outcome(), replay.json()), (200, "executed".to_owned(), record.clone()));
@@ -105,7 +117,8 @@ fn executed_takes_the_record_which_the_caller_then_hears() {
     );
     assert_eq!(told(&absent(&gate, "lost-2", "ops-1")), (409, "NOT_IN_DOUBT".to_owned()));
     let entry = audited(&gate, &[("/what", json!("executed")), ("/requestId", json!("lost-2"))]);
-    assert_eq!((&entry["saidBy"], &entry["reason"]), (&json!(["people/ops-1"]), &json!("I saw it")));
+    assert_eq!((&entry["saidBy"], &entry["reason"]), (&json!(["people/ops-1", "people/ops-2"]), &json!("I saw it")));
+    audited(&gate, &[("/what", json!("said-executed")), ("/requestId", json!("lost-2"))]);
     assert_eq!(upstream.seen().len(), 1);
 }
 

@@ -158,7 +158,11 @@ fn stored(hold: &serde_json::Value) -> String {
 
 fn frozen(gate: &crate::support::Gate, path: &str) {
     let body = serde_json::json!({"environment": "production", "scope": "all", "reason": "a drill"});
-    assert!(ask(gate, "POST", path, &person("op", &["operator"]), Some(body)).status < 300);
+    // It takes two people to lift a freeze.
+    let people = if path == "freezes" { &["op"][..] } else { &["op", "op-2"] };
+    for who in people {
+        assert!(ask(gate, "POST", path, &person(who, &["operator"]), Some(body.clone())).status < 300);
+    }
 }
 
 /// People agreed to one call; its record is another's, or has another body, by the time that it is to be sent.
@@ -207,6 +211,39 @@ fn records_that_were_swapped_or_altered_in_the_store_are_not_sent() {
     }
 }
 
+/// Whoever writes the store, and has no key, makes approvers of themselves and a call that they agreed to.
+#[test]
+fn sessions_and_holds_that_somebody_planted_release_nothing() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let setup = on_redis(gate(&upstream, RULES), &redis, "left").set("store", "seal_key", &"5e".repeat(32));
+    let gate = setup.start();
+    let (hold, other) = (held(&gate, "f-1"), held(&gate, "f-2"));
+    // A gate without a key makes what a forger knows of the form: records in plain text, with their votes.
+    let (forged_upstream, forger) = (Upstream::start(), Redis::start_kept());
+    let forging = on_redis(self::gate(&forged_upstream, RULES), &forger, "forger").start();
+    let forged = held(&forging, "f-1");
+    frozen(&forging, "freezes");
+    super::all_agree(&forging, &forged);
+    let copy = |from: &str, to: &str| {
+        let fields = forger.ask(&["HGETALL", from]);
+        let words: Vec<&str> = ["DEL", to].into_iter().collect();
+        redis.ask(&words);
+        redis.ask(&[&["HSET", to][..], &fields.iter().map(String::as_str).collect::<Vec<_>>()].concat());
+    };
+    copy(&stored(&forged), &stored(&hold));
+    let name = stored(&hold);
+    redis.ask(&["ZADD", "sluice:{production}:i:approved", "1", name.rsplit(':').next().unwrap()]);
+    let path = format!("holds/{}", text(&hold, "id"));
+    assert_eq!(ask(&gate, "GET", &path, &approver("ops-1"), None).status, 503);
+    assert_eq!(say(&gate, "approve", &hold, "ops-3").status, 503);
+    // The other one goes its way.
+    super::all_agree(&gate, &other);
+    assert_eq!(answered(&gate, &swap("f-2", "500")).status, 201);
+    assert_eq!(sent(&upstream), 1, "nothing that was planted is sent");
+    let sessions = forger.ask(&["KEYS", "sluice:{production}:r:session:*"]);
+    assert!(sessions.is_empty(), "sessions in plain text count as none: see the store's own test");
+}
+
 /// Each content was sealed by a gate for this very record, and stands there under the version of the newest one.
 #[test]
 fn a_vote_that_was_withdrawn_is_not_put_back_in_the_store() {
@@ -229,6 +266,14 @@ fn a_vote_that_was_withdrawn_is_not_put_back_in_the_store() {
         let path = format!("holds/{}", text(&hold, "id"));
         let shown = || ask(&gate, "GET", &path, &approver("ops-1"), None).status;
         wait_until("the journal to have the withdrawal", || shown() == 503);
+        // Nor under an older version.
+        redis.ask(&["HSET", &stored(&hold), "v", "1"]);
+        assert_eq!(shown(), 503);
+        // Nor under one that another commit has.
+        assert_eq!(say(&gate, "approve", &held(&gate, "b-2"), "ops-1").status, 200);
+        let last = redis.ask(&["HGET", "sluice:{production}", "last"]).concat();
+        redis.ask(&["HSET", &stored(&hold), "v", &last]);
+        wait_until("the journal to have the other commit", || shown() == 503);
         for who in ["ops-2", "finance-1"] {
             assert_eq!(say(&gate, "approve", &hold, who).status, 503, "{who}");
         }

@@ -78,21 +78,45 @@ impl Life {
     }
 }
 
-/// The time of the model, which runs only where everybody waits.
+/// The time of the model, which runs only where everybody waits. Its time of day leaps, ahead and back, by a seed.
 #[derive(Debug)]
 pub struct ModelClock {
     begin: Instant,
+    /// `None` where the time of day does not leap.
+    leaps: Option<u64>,
 }
+
+/// The time of day is right or wrong for this long.
+const LEAP_MILLIS: u128 = 7_000;
 
 impl ModelClock {
     pub fn new() -> ModelClock {
-        ModelClock { begin: Instant::now() }
+        ModelClock { begin: Instant::now(), leaps: None }
+    }
+
+    pub fn leaping(seed: u64) -> ModelClock {
+        ModelClock { leaps: Some(seed), ..ModelClock::new() }
+    }
+
+    /// How far the time of day is from what it should be.
+    fn leap(&self) -> jiff::SignedDuration {
+        let Some(seed) = self.leaps else { return jiff::SignedDuration::ZERO };
+        let part = u64::try_from(self.elapsed().as_millis() / LEAP_MILLIS).unwrap();
+        let fate = Fate { state: Mutex::new(seed ^ part.wrapping_mul(0x2545_f491_4f6c_dd1d)), trouble: 0 };
+        match fate.below(6) {
+            // The store begins at the right time.
+            _ if part == 0 => jiff::SignedDuration::ZERO,
+            0 => jiff::SignedDuration::from_hours(48),
+            1 => jiff::SignedDuration::from_hours(24 * 450),
+            2 => jiff::SignedDuration::from_hours(-48),
+            _ => jiff::SignedDuration::ZERO,
+        }
     }
 }
 
 impl Clock for ModelClock {
     fn now(&self) -> jiff::Timestamp {
-        jiff::Timestamp::from_second(1_800_000_000).unwrap() + self.elapsed()
+        jiff::Timestamp::from_second(1_800_000_000).unwrap() + self.elapsed() + self.leap()
     }
 
     fn elapsed(&self) -> Duration {

@@ -82,12 +82,11 @@ pub static CATALOG: LazyLock<Arc<Catalog>> =
 
 impl World {
     pub fn new(seed: u64, store: impl FnOnce(Arc<ModelClock>) -> Arc<dyn Store>) -> Arc<World> {
-        World::of(Fate::new(seed), store)
+        World::of(Fate::new(seed), ModelClock::leaping(seed), store)
     }
 
-    fn of(fate: Fate, store: impl FnOnce(Arc<ModelClock>) -> Arc<dyn Store>) -> Arc<World> {
-        let fate = Arc::new(fate);
-        let clock = Arc::new(ModelClock::new());
+    fn of(fate: Fate, clock: ModelClock, store: impl FnOnce(Arc<ModelClock>) -> Arc<dyn Store>) -> Arc<World> {
+        let (fate, clock) = (Arc::new(fate), Arc::new(clock));
         let store = store(clock.clone());
         let files: Vec<AuditFile> = vec![AuditFile::default(), AuditFile::default()];
         let upstream = Arc::new(ModelUpstream {
@@ -123,7 +122,7 @@ impl World {
 
     /// Nothing goes wrong, and every node serves.
     pub fn calm() -> Arc<World> {
-        let world = World::of(Fate::calm(), in_memory);
+        let world = World::of(Fate::calm(), ModelClock::new(), in_memory);
         world.nodes.iter().for_each(|node| node.lock().unwrap().serving = true);
         world
     }
@@ -399,6 +398,8 @@ pub fn model_node(
         heard: Arc::default(),
         operand_key: OperandKey::of(&[7; 32]).unwrap(),
         fresh: Arc::default(),
+        fence: Arc::default(),
+        clocks: Arc::default(),
         contradictions: Arc::default(),
         losses: Arc::default(),
         news: Arc::default(),

@@ -22,7 +22,7 @@ const SHORT: Duration = Duration::from_millis(500);
 
 fn config(url: &str, timeout: Duration) -> RedisConfig {
     let place = RedisPlace::Url(Secret::new(url.to_owned()));
-    RedisConfig { place, ca_pem: None, timeout, nodes: 2, demands: None }
+    RedisConfig { place, ca_pem: None, timeout, nodes: 2, fence: None, demands: None }
 }
 
 pub(super) fn demanding(url: &str, durability: Durability) -> RedisConfig {

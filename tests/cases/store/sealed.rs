@@ -42,7 +42,8 @@ async fn keys_change_without_a_stop() {
     let inner = inner();
     let plain = Sealed::new(inner.clone(), Seals::new(vec![]));
     let old = Sealed::new(inner.clone(), Seals::new(vec![key("k1", 1)]));
-    let new = Sealed::new(inner.clone(), Seals::new(vec![key("k2", 2), key("k1", 1)]));
+    let new = Seals::new(vec![key("k2", 2), key("k1", 1)]).accepting_plain(true);
+    let new = Sealed::new(inner.clone(), new);
     let only_new = Sealed::new(inner.clone(), Seals::new(vec![key("k2", 2)]));
     does(&plain, vec![create("plain", "zero")]).await;
     let version = does(&old, vec![create("old", "one")]).await.number();
@@ -61,6 +62,24 @@ async fn keys_change_without_a_stop() {
     // What stands in the way of a commit is opened as well, or it is an error.
     let refused = plain.commit(commit(vec![create("new", "x")])).await.unwrap_err();
     assert!(matches!(refused, CommitError::Fault(StoreFault::Broken(_))), "{refused:?}");
+}
+
+/// Whoever writes the store has no key.
+#[tokio::test]
+async fn with_a_key_a_record_in_plain_text_is_refused_but_for_a_freeze() {
+    let inner = inner();
+    let sealed = Sealed::new(inner.clone(), Seals::new(vec![key("k1", 1)]));
+    let of = |kind: Kind| RecordKey { kind, ..claim("planted") };
+    for kind in [Kind::Claim, Kind::Hold, Kind::Agreement, Kind::StandIns, Kind::Gone, Kind::Message, Kind::Freeze] {
+        let planted = Step::Create { key: of(kind), value: "{}".into(), keep: Keep::Forever };
+        does(&*inner, vec![planted]).await;
+        match sealed.read(&of(kind)).await {
+            Ok((Some(_), _)) => assert_eq!(kind, Kind::Freeze),
+            read => assert!(broken(read).contains("in plain text, although `store.seal_key` is set"), "{kind:?}"),
+        }
+    }
+    let accepting = Sealed::new(inner, Seals::new(vec![key("k1", 1)]).accepting_plain(true));
+    assert!(accepting.read(&of(Kind::Hold)).await.unwrap().0.is_some());
 }
 
 /// No journal has sessions, so nothing else tells a session that somebody wrote into the store.

@@ -3,6 +3,7 @@
 //! Each commit is on disk when it is confirmed. One thread writes all waiting commits in one transaction with one
 //! fsync; readers see the latest complete transaction and never wait for the writer. Every call ends by the deadline.
 
+mod boot_clock;
 mod database;
 mod medium;
 mod transfer;
@@ -15,7 +16,7 @@ pub(super) use medium::Trouble;
 pub use transfer::{TransferError, backup, create, export, import, verify};
 pub(super) use transfer::{take_in, write_out};
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, SyncSender, TrySendError};
 use std::sync::{Arc, RwLock};
@@ -31,7 +32,8 @@ use super::queries;
 use super::ticker::Ticker;
 use crate::base::ids::Environment;
 use crate::ledger::{
-    Commit, CommitError, InstallationId, Number, Query, QueryAnswer, Receipt, Sender, StoreFault, WriteRefusal,
+    ClockLeap, Commit, CommitError, InstallationId, Number, Query, QueryAnswer, Receipt, Sender, Step, StoreFault,
+    StoreTime, WriteRefusal,
 };
 use crate::ports::{Clock, Store};
 use writer::{StoreJob, StoreWriter, Ticket, WriterState};
@@ -59,6 +61,9 @@ impl Default for Options {
 pub struct Embedded {
     shared: Arc<WriterState>,
     options: Options,
+    clock: Arc<dyn Clock>,
+    /// The folder of the file, if it has one.
+    folder: Option<PathBuf>,
     readers: Arc<Semaphore>,
     /// `None` while the store is being dropped.
     jobs: Option<SyncSender<StoreJob>>,
@@ -71,21 +76,39 @@ impl Embedded {
     ///
     /// After a crash this takes as long as reading the whole file.
     pub fn open(folder: &Path, clock: Arc<dyn Clock>, options: Options) -> Result<Embedded, OpenError> {
-        Embedded::over(Arc::new(locked(folder, true)?), clock, options)
+        Embedded::within(folder, true, clock, options)
     }
 
     /// Opens the existing store of a folder.
     pub fn open_existing(folder: &Path, clock: Arc<dyn Clock>, options: Options) -> Result<Embedded, OpenError> {
-        Embedded::over(Arc::new(locked(folder, false)?), clock, options)
+        Embedded::within(folder, false, clock, options)
+    }
+
+    fn within(folder: &Path, may_create: bool, clock: Arc<dyn Clock>, options: Options) -> Result<Embedded, OpenError> {
+        let medium = Arc::new(locked(folder, may_create)?);
+        let expected = boot_clock::expected(folder, clock.elapsed());
+        let mut store = Embedded::on(medium, clock, options, expected)?;
+        store.folder = Some(folder.to_owned());
+        store.keep_time();
+        Ok(store)
     }
 
     /// Opens the store on a medium that nothing else uses.
     pub fn over(medium: Arc<dyn Medium>, clock: Arc<dyn Clock>, options: Options) -> Result<Embedded, OpenError> {
+        Embedded::on(medium, clock, options, None)
+    }
+
+    fn on(
+        medium: Arc<dyn Medium>,
+        clock: Arc<dyn Clock>,
+        options: Options,
+        expected: Option<StoreTime>,
+    ) -> Result<Embedded, OpenError> {
         let trouble = Arc::new(Trouble::default());
         let opened = OpenedDatabase::new(&medium, &trouble, options.cache_bytes)?;
         let since = opened.latest()?;
         let database = RwLock::new(Some(Arc::clone(&opened.database)));
-        let (ticker, has_failed) = (Ticker::new(clock, since), AtomicBool::new(false));
+        let (ticker, has_failed) = (Ticker::new(clock.clone(), since, expected), AtomicBool::new(false));
         let shared = Arc::new(WriterState { ticker, database, has_failed });
         let writer = StoreWriter::new(medium, trouble, Arc::clone(&shared), opened, options.cache_bytes);
         let (jobs, waiting) = mpsc::sync_channel(options.queue);
@@ -98,7 +121,19 @@ impl Embedded {
             })
             .map_err(|error| OpenError::Database(error.to_string()))?;
         let readers = Arc::new(Semaphore::new(options.readers));
-        Ok(Embedded { shared, options, readers, jobs: Some(jobs), writer: Some(writer), life })
+        Ok(Embedded { shared, options, clock, folder: None, readers, jobs: Some(jobs), writer: Some(writer), life })
+    }
+
+    /// Returns how the time of day differs from what the monotonic clock expects, if it leapt.
+    pub fn leap(&self) -> Option<ClockLeap> {
+        self.shared.ticker.leap()
+    }
+
+    /// Keeps the time for the next start.
+    fn keep_time(&self) {
+        if let Some(folder) = &self.folder {
+            boot_clock::keep(folder, self.shared.ticker.now(), self.clock.elapsed());
+        }
     }
 
     /// Completes when the writer thread has ended; while the store is open, only a panic ends it.
@@ -188,9 +223,16 @@ impl Store for Embedded {
     async fn commit(&self, commit: Commit) -> Result<Receipt, CommitError> {
         let (answer, mut waiting) = oneshot::channel();
         let ticket = Arc::new(Ticket::default());
+        let is_followed = commit.steps.contains(&Step::FollowClock);
         self.ask(StoreJob::Commit(commit, Arc::clone(&ticket), answer)).map_err(CommitError::Fault)?;
         match timeout(self.options.deadline, &mut waiting).await {
-            Ok(Ok(answer)) => answer,
+            Ok(Ok(answer)) => {
+                if is_followed && answer.is_ok() {
+                    self.shared.ticker.follow();
+                    self.keep_time();
+                }
+                answer
+            }
             _ if ticket.give_up() => Err(CommitError::Fault(away("the commit could not begin in time"))),
             Ok(Err(_)) => Err(in_doubt("its writer thread has ended")),
             // The answer may have arrived at this very moment.

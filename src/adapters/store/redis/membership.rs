@@ -8,11 +8,14 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use super::pace::ClockReading;
 use super::reader::{ReplyReader, unreadable};
 use super::script_args::Words;
 use super::{RedisStore, StoreFault, fault};
+use crate::adapters::clock::SystemClock;
 use crate::base::ids::Environment;
-use crate::ledger::{InstallationId, JournalId, NodeId, Number, StoreTime};
+use crate::ledger::{ClockLeap, InstallationId, JournalId, NodeId, Number, StoreTime};
+use crate::ports::Clock as _;
 
 /// A node without a heartbeat for this long counts as ended.
 pub const LAPSE: Duration = Duration::from_secs(5);
@@ -42,6 +45,8 @@ pub struct Life {
 pub struct HeartbeatReply {
     pub verdict: HeartbeatVerdict,
     pub at: StoreTime,
+    /// The clock of the Redis, with the correction that the gates agreed on.
+    pub clock: StoreTime,
     pub generation: String,
     /// The run of the Redis that all nodes have met.
     pub run: String,
@@ -181,6 +186,16 @@ impl RedisStore {
         self.doubted.notified().await;
     }
 
+    /// Returns how the clock of the Redis differs from what this gate expects, as the last heartbeat found it.
+    pub fn leap(&self, environment: Environment) -> Option<ClockLeap> {
+        self.pace(environment).leap()
+    }
+
+    /// Takes the time of the store at the last heartbeat as right, and expects it to go on from there.
+    pub fn meets_clock(&self, environment: Environment) {
+        self.pace(environment).meet();
+    }
+
     /// Returns a value that changes with every new connection.
     pub fn connections(&self) -> watch::Receiver<u64> {
         self.redis.connections()
@@ -192,8 +207,10 @@ impl RedisStore {
         operation: &str,
         words: &Words,
     ) -> Result<HeartbeatReply, StoreFault> {
+        let asked = SystemClock.elapsed();
         let told = self.ask(environment, operation, words).await;
         let mut told = ReplyReader::of(told.map_err(|unanswered| fault(unanswered, StoreFault::Away))?);
+        let within = (asked, SystemClock.elapsed());
         let verdict = match told.next()?.as_slice() {
             b"well" => HeartbeatVerdict::Well,
             b"meeting" => HeartbeatVerdict::Meeting,
@@ -205,7 +222,13 @@ impl RedisStore {
             b"uncreated" => HeartbeatVerdict::Uncreated,
             _ => return Err(unreadable()),
         };
-        let (at, generation, run) = (self.hear(told.time()?), told.text()?, told.text()?);
+        let (at, clock, epoch) = (self.hear(environment, told.time()?), told.time()?, told.number()?.as_u64());
+        self.pace(environment).compare(ClockReading { clock, at, epoch, within });
+        let promoted = told.text()?.parse().ok().map(StoreTime::of_micros);
+        if verdict == HeartbeatVerdict::Well {
+            self.redis.fence().meets(environment, within.1, promoted.map(|promoted| at.since(promoted)));
+        }
+        let (generation, run) = (told.text()?, told.text()?);
         let (last, above) = (told.number()?, told.number()?);
         let lost = told.text()?;
         let lost = lost.parse().ok().map(StoreTime::of_micros);
@@ -218,7 +241,7 @@ impl RedisStore {
             members.push(Member { node, instance, beat, highest, kept, own, run, acknowledges, told });
         }
         members.sort_by(|one, other| one.node.cmp(&other.node));
-        Ok(HeartbeatReply { verdict, at, generation, run, last, above, lost, members })
+        Ok(HeartbeatReply { verdict, at, clock, generation, run, last, above, lost, members })
     }
 }
 

@@ -1,8 +1,8 @@
 //! The store in a Redis that many nodes share.
 //!
 //! The meaning of a commit is in `script.lua`: one script, one call, one round trip, all of it or nothing. The store's
-//! time is the clock of the Redis, but never less than the latest time reported in the environment, nor than the latest
-//! that this node has seen at all. `script_args` encodes the calls; `reader` parses the replies.
+//! time is the clock of the Redis as far as the monotonic clock of the calling gate agrees (`pace`), but never less than
+//! the latest time reported in the environment. `script_args` encodes the calls; `reader` parses the replies.
 //!
 //! Each commit carries its own deadline in the store's time, and a commit that arrives after it does nothing. So once
 //! the caller has been told that a commit is in doubt, the content of the store is final.
@@ -14,6 +14,7 @@
 mod export;
 mod generation;
 mod order;
+mod pace;
 mod reader;
 mod rebuild;
 mod membership;
@@ -28,7 +29,6 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use ::redis::aio::MultiplexedConnection;
 use ::redis::{Cmd, ErrorKind, Script, ServerErrorKind};
-use arc_swap::ArcSwapOption;
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
@@ -36,18 +36,18 @@ pub use self::export::export;
 use self::generation::Beliefs;
 pub use self::membership::{HeartbeatReply, HeartbeatVerdict, LAPSE, Life, Member};
 use self::order::due_of;
+use self::pace::StorePace;
 use self::reader::{ReplyReader, read_conflicts, unreadable};
 pub use self::rebuild::{RebuildRight, RebuiltStore};
 use self::script_args::Words;
 pub use self::transfer::import;
 use super::{SWEEP, plan};
-use crate::adapters::clock::Stopwatch;
 use crate::adapters::redis::{Redis, Unanswered, refusal};
 use crate::base::ids::Environment;
 use crate::config::Durability;
 use crate::ledger::{
     Commit, CommitError, Index, NodeId, Number, Outstanding, Query, QueryAnswer, Receipt, Record, RecordKey, Sender,
-    StoreFault, StoreTime, WindowKey, WindowSpan, WriteRefusal,
+    Step, StoreFault, StoreTime, WindowKey, WindowSpan, WriteRefusal,
 };
 use crate::ports::{Clock, Store};
 
@@ -86,10 +86,11 @@ pub struct RedisStore {
     script: Script,
     /// Replaces the clock of the Redis, in tests.
     clock: Option<Arc<dyn Clock>>,
-    /// The latest time that this node was told, in any environment.
+    /// The latest time that this process was told, in any environment. A gate, which expects a time, goes by that of each.
     told: AtomicI64,
-    /// The latest reported time, and a stopwatch started at that moment.
-    pace: ArcSwapOption<(StoreTime, Stopwatch)>,
+    /// The time of each environment, as this process was told it.
+    production: StorePace,
+    sandbox: StorePace,
     /// The node's knowledge of the store; `None` for a process that is not a node: the store answers it in any state.
     beliefs: Option<Beliefs>,
     /// Notified when the store does not match what this node knows.
@@ -109,7 +110,8 @@ impl RedisStore {
             script: Script::new(SCRIPT),
             clock: None,
             told: AtomicI64::new(0),
-            pace: ArcSwapOption::empty(),
+            production: StorePace::default(),
+            sandbox: StorePace::default(),
             beliefs: None,
             doubted: Notify::new(),
         }
@@ -124,12 +126,13 @@ impl RedisStore {
         let mut command = ::redis::cmd("EVALSHA");
         command.arg(self.script.get_hash()).arg(1).arg(root(environment));
         let clock = self.clock.as_ref().map(|clock| clock.now().as_microsecond().to_string());
-        let told = StoreTime::of_micros(self.told.load(Ordering::SeqCst));
-        let head = Words::default().word(operation).word(clock.unwrap_or_default()).time(told);
+        let pace = self.pace(environment);
+        let head = Words::default().word(operation).word(clock.unwrap_or_default()).time(self.told(environment));
         let head = match &self.beliefs {
             Some(beliefs) => beliefs.words(environment, run, head),
             None => head.word("").word("").word(run).number(0),
         };
+        let head = pace.expected(head);
         for word in head.all().chain(words.all()) {
             command.arg(word);
         }
@@ -179,22 +182,34 @@ impl RedisStore {
         self.ask(environment, operation, words).await.map_err(|unanswered| fault(unanswered, StoreFault::Away))
     }
 
-    /// Returns the deadline of a commit sent now, in the store's time.
-    fn until(&self) -> Option<StoreTime> {
-        let pace = self.pace.load_full()?;
-        Some(pace.0.plus(pace.1.elapsed()).plus(self.redis.deadline()))
+    fn pace(&self, environment: Environment) -> &StorePace {
+        match environment {
+            Environment::Production => &self.production,
+            Environment::Sandbox => &self.sandbox,
+        }
     }
 
-    fn hear(&self, time: StoreTime) -> StoreTime {
-        self.told.fetch_max(time.as_micros(), Ordering::SeqCst);
-        if self.clock.is_none() {
-            self.pace.store(Some(Arc::new((time, Stopwatch::start()))));
+    /// Returns the deadline of a commit sent now, in the store's time.
+    fn until(&self, environment: Environment) -> Option<StoreTime> {
+        let now = self.pace(environment).now().filter(|_| self.clock.is_none());
+        now.map(|now| now.plus(self.redis.deadline()))
+    }
+
+    fn told(&self, environment: Environment) -> StoreTime {
+        match &self.beliefs {
+            Some(_) => self.pace(environment).told(),
+            None => StoreTime::of_micros(self.told.load(Ordering::SeqCst)),
         }
+    }
+
+    fn hear(&self, environment: Environment, time: StoreTime) -> StoreTime {
+        self.told.fetch_max(time.as_micros(), Ordering::SeqCst);
+        self.pace(environment).hear(time);
         time
     }
 
     async fn try_commit(&self, commit: &Commit, words: &Words) -> Result<Option<Receipt>, CommitError> {
-        let told = self.ask_surely(commit.environment, &self.committing(words)).await;
+        let told = self.ask_surely(commit.environment, &self.committing(commit, words)).await;
         let told = told.map_err(|unanswered| CommitError::Fault(fault(unanswered, StoreFault::InDoubt)))?;
         let mut told = ReplyReader::of(told);
         match told.next().map_err(CommitError::Fault)?.as_slice() {
@@ -205,22 +220,25 @@ impl RedisStore {
                 if let Some(beliefs) = &self.beliefs {
                     beliefs.committed(commit, number);
                 }
-                Ok(Some(Receipt::new(number, self.hear(at), commit.entry.clone())))
+                Ok(Some(Receipt::new(number, self.hear(commit.environment, at), commit.entry.clone())))
             }
             b"stood" => {
                 let (at, conflicts) = read_conflicts(&mut told).map_err(CommitError::Fault)?;
-                Err(CommitError::Rejected { at: self.hear(at), conflicts })
+                Err(CommitError::Rejected { at: self.hear(commit.environment, at), conflicts })
             }
             b"late" => {
-                self.hear(told.time().map_err(CommitError::Fault)?);
+                self.hear(commit.environment, told.time().map_err(CommitError::Fault)?);
+                // The clock of the Redis may have leapt: the heartbeat finds out.
+                self.doubted.notify_one();
                 Ok(None)
             }
             _ => Err(CommitError::Fault(unreadable())),
         }
     }
 
-    fn committing(&self, rest: &Words) -> Words {
-        let until = self.until().map_or_else(String::new, |until| until.as_micros().to_string());
+    fn committing(&self, commit: &Commit, rest: &Words) -> Words {
+        let until = self.until(commit.environment).filter(|_| !commit.steps.contains(&Step::KeepPace));
+        let until = until.map_or_else(String::new, |until| until.as_micros().to_string());
         Words::default().word(until).then(rest)
     }
 }
@@ -280,7 +298,7 @@ impl Store for RedisStore {
         for environment in Environment::ALL {
             let left = u64::try_from(SWEEP.saturating_sub(swept)).unwrap_or(0);
             let mut told = ReplyReader::of(self.look(environment, "sweep", &Words::default().number(left)).await?);
-            self.hear(told.time()?);
+            self.hear(environment, told.time()?);
             swept = swept.saturating_add(usize::try_from(told.number()?.as_u64()).unwrap_or(SWEEP));
         }
         Ok(swept)
@@ -290,7 +308,7 @@ impl Store for RedisStore {
 impl RedisStore {
     async fn record(&self, key: &RecordKey) -> Result<(Option<Record>, StoreTime), StoreFault> {
         let mut told = ReplyReader::of(self.look(key.environment, "read", &Words::default().record(key)).await?);
-        let now = self.hear(told.time()?);
+        let now = self.hear(key.environment, told.time()?);
         let record = if told.is_at_end() { None } else { Some(told.record()?) };
         Ok((record, now))
     }
@@ -326,7 +344,7 @@ impl RedisStore {
     async fn units(&self, environment: Environment, window: &WindowKey, span: WindowSpan) -> Result<u64, StoreFault> {
         let words = Words::default().window(window).span(span)?;
         let mut told = ReplyReader::of(self.look(environment, "used", &words).await?);
-        self.hear(told.time()?);
+        self.hear(environment, told.time()?);
         Ok(told.number()?.as_u64())
     }
 
@@ -379,20 +397,20 @@ impl RedisStore {
 
     async fn last_number(&self, environment: Environment) -> Result<Number, StoreFault> {
         let mut told = ReplyReader::of(self.look(environment, "last", &Words::default()).await?);
-        self.hear(told.time()?);
+        self.hear(environment, told.time()?);
         told.number()
     }
 
-    /// Returns the latest time of all environments, because a time reported in one holds in the others as well.
+    /// Returns the latest time of all environments.
     async fn latest_time(&self) -> Result<StoreTime, StoreFault> {
         let words = Words::default();
-        let asked = Environment::ALL.map(|environment| self.look(environment, "time", &words));
-        let mut latest = StoreTime::of_micros(self.told.load(Ordering::SeqCst));
-        let [first, second] = asked;
-        for told in <[_; 2]>::from(tokio::join!(first, second)) {
-            latest = latest.max(ReplyReader::of(told?).time()?);
+        let [first, second] = Environment::ALL;
+        let (one, other) = tokio::join!(self.look(first, "time", &words), self.look(second, "time", &words));
+        let mut latest = self.told(first).max(self.told(second));
+        for (environment, told) in [(first, one), (second, other)] {
+            latest = latest.max(self.hear(environment, ReplyReader::of(told?).time()?));
         }
-        Ok(self.hear(latest))
+        Ok(latest)
     }
 }
 

@@ -5,7 +5,9 @@
 --                      generation, which identifies this store; run, the process and history that all running nodes
 --                      have met; next and since, a new run that they are meeting; lost, since when a loss is known;
 --                      above, which the next number exceeds; rebuilding, the process that rebuilds the store, and
---                      when it was heard; distrusted, if the store contradicted a journal
+--                      when it was heard; distrusted, if the store contradicted a journal; skew, what is added to
+--                      the clock of the Redis, which leapt; epoch, how often people had it followed again;
+--                      promoted, when gates first met the run in use, if it is not the first one
 --   root:r:RECORD      hash: v version, a at, w whole until, g gone at ('' is forever), c content (none: spent)
 --   root:i:INDEX       members by their due time
 --   root:s:WINDOW      hash: 'begin end' of a slot -> 'units until'
@@ -44,7 +46,7 @@ local function text(number)
   return string.format('%.0f', number)
 end
 
-local meta = redis.call('HMGET', root, 'format', 'time', 'last', 'generation', 'run', 'lost', 'above')
+local meta = redis.call('HMGET', root, 'format', 'time', 'last', 'generation', 'run', 'lost', 'above', 'skew', 'epoch')
 local generation, run, lost = meta[4], meta[5], meta[6]
 if meta[1] == 'import' and op ~= 'import' and op ~= 'imported' then
   return redis.error_reply('SLUICE an import into this store did not end: empty it and import again')
@@ -57,9 +59,19 @@ if not clock then
   local time = redis.call('TIME')
   clock = time[1] * 1000000 + time[2]
 end
-local now = math.max(clock, mark, tonumber(ARGV[3]))
+local skew, epoch = tonumber(meta[8] or 0), tonumber(meta[9] or 0)
+clock = clock + skew
+-- The time that the calling gate expects, and how far the clock may differ: a clock that leaps is not followed.
+local expected, tolerance = tonumber(ARGV[8]), tonumber(ARGV[9])
+local followed = clock
+if expected then
+  followed = math.min(math.max(clock, expected - tolerance), expected + tolerance)
+end
+local now = math.max(followed, mark, tonumber(ARGV[3]))
+-- Whoever expects no time cannot tell whether the clock leapt.
+local is_sure = expected or ARGV[2] ~= ''
 -- The index of the last argument that all operations share.
-local at = 7
+local at = 9
 -- The calling node, and what it knows of this store: `known` is empty if it knows no generation.
 local asker, known, met, highest = ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
 
@@ -73,7 +85,7 @@ end
 
 -- Stores and returns the time. Reported times never run back. A Redis that refuses writes still reports it.
 local function tell()
-  if now > mark then
+  if now > mark and is_sure then
     redis.pcall('HSET', root, 'time', text(now))
   end
   return text(now)
@@ -176,7 +188,8 @@ end
 
 local function commit()
   local limit, node, entry = tonumber(take()), take(), take()
-  if limit and now > limit then
+  -- A clock that leapt makes every commit late, but for the one that says so.
+  if limit and math.max(clock, now) > limit then
     return { 'late', text(now) }
   end
   local number = math.max(tonumber(meta[3] or 0), tonumber(meta[7] or 0)) + 1
@@ -280,6 +293,22 @@ local function commit()
       if number > MAX_EXACT then
         error('numbers have come to an end')
       end
+    end,
+    keep_pace = function()
+      if not expected then
+        error('a process that expects no time cannot correct it')
+      end
+      if clock ~= followed then
+        write(function()
+          alter('HSET', root, 'skew', text(skew + expected - clock))
+        end)
+      end
+    end,
+    -- Time that was reported never runs back, so a clock that is behind stays corrected.
+    follow_clock = function()
+      write(function()
+        alter('HSET', root, 'skew', text(math.max(skew, 0)), 'epoch', text(epoch + 1))
+      end)
     end,
     member = function()
       if not redis.call('ZSCORE', root .. ':i:' .. take(), take()) then
@@ -453,7 +482,9 @@ local function keep(node, journal, number)
 end
 
 local function tell_roll(verdict, all)
-  local told = { verdict, tell(), redis.call('HGET', root, 'generation') or '', redis.call('HGET', root, 'run') or '' }
+  local told = { verdict, tell(), text(clock), text(epoch), redis.call('HGET', root, 'promoted') or '' }
+  told[#told + 1] = redis.call('HGET', root, 'generation') or ''
+  told[#told + 1] = redis.call('HGET', root, 'run') or ''
   told[#told + 1] = redis.call('HGET', root, 'last') or '0'
   told[#told + 1] = redis.call('HGET', root, 'above') or '0'
   told[#told + 1] = redis.call('HGET', root, 'lost') or ''
@@ -556,7 +587,7 @@ local function beat()
     if not is_gathered(all, tonumber(since), lapse, has_come) then
       return tell_roll('meeting', all)
     end
-    redis.call('HSET', root, 'run', met)
+    redis.call('HSET', root, 'run', met, 'promoted', since)
     redis.call('HDEL', root, 'next', 'since')
   end
   return tell_roll('well', all)
@@ -766,6 +797,9 @@ local operations = {
       write and function()
         alter('HDEL', root, 'lost', 'above', 'rebuilding', 'distrusted', 'next', 'since')
         alter('DEL', root .. ':m', root .. ':t')
+        if run ~= met then
+          alter('HSET', root, 'promoted', text(now))
+        end
         alter('HSET', root, 'format', '1', 'generation', generation or fresh, 'run', met)
         for node, number in pairs(numbers) do
           alter('HSET', root .. ':l', node, number)

@@ -71,6 +71,8 @@ impl Words {
             Step::Before(time) => self.word("before").time(*time),
             Step::After(time) => self.word("after").time(*time),
             Step::Above(number) => self.word("above").number(number.as_u64()),
+            Step::KeepPace => self.word("keep_pace"),
+            Step::FollowClock => self.word("follow_clock"),
             Step::Member { index, member } => self.word("member").word(index.as_str()).word(member),
             Step::NotMember { index, member } => self.word("not_member").word(index.as_str()).word(member),
             Step::Create { key, value, keep } => self.word("create").record(key).word(value).keep(*keep),

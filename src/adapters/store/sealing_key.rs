@@ -1,0 +1,59 @@
+//! A key that seals what is stored.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use ring::hkdf;
+use thiserror::Error;
+use zeroize::Zeroizing;
+
+use crate::base::secret::Secret;
+
+const KEY_LENGTH: usize = 32;
+
+/// A key that seals records.
+#[derive(Clone)]
+pub struct SealingKey {
+    pub(super) id: String,
+    pub(super) root: hkdf::Prk,
+}
+
+impl SealingKey {
+    /// `id`: 1 to 64 of `A-Za-z0-9._-`. `secret`: 32 random bytes, as base64 or as 64 hexadecimal digits.
+    pub fn new(id: &str, secret: &Secret) -> Result<SealingKey, SealingKeyError> {
+        let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
+        if !(1..=64).contains(&id.len()) || !id.bytes().all(allowed) {
+            return Err(SealingKeyError::Id);
+        }
+        let bytes = key_bytes(secret.reveal().trim()).ok_or(SealingKeyError::Secret)?;
+        Ok(SealingKey { id: id.to_owned(), root: hkdf::Prk::new_less_safe(hkdf::HKDF_SHA256, &bytes) })
+    }
+}
+
+impl fmt::Debug for SealingKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SealingKey({})", self.id)
+    }
+}
+
+/// Why a text is not a sealing key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum SealingKeyError {
+    #[error("the id of a key is 1 to 64 of `A-Za-z0-9._-`")]
+    Id,
+    #[error("a key is 32 random bytes, as base64 or as 64 hexadecimal digits: make one with `openssl rand -hex 32`")]
+    Secret,
+}
+
+fn key_bytes(text: &str) -> Option<Zeroizing<Vec<u8>>> {
+    let is_hex = text.len() == KEY_LENGTH * 2 && text.bytes().all(|b| b.is_ascii_hexdigit());
+    let bytes = if is_hex {
+        let byte = |at: usize| u8::from_str_radix(text.get(at..at.checked_add(2)?)?, 16).ok();
+        (0..KEY_LENGTH * 2).step_by(2).map(byte).collect::<Option<Vec<u8>>>()?
+    } else {
+        let bare = text.trim_end_matches('=');
+        STANDARD_NO_PAD.decode(bare).or_else(|_| URL_SAFE_NO_PAD.decode(bare)).ok()?
+    };
+    (bytes.len() == KEY_LENGTH).then(|| Zeroizing::new(bytes))
+}
