@@ -1,11 +1,13 @@
 //! Builds operations from `openapi.json` and its schema files.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use http::Method;
 use jsonschema::{Registry, Resource};
 use serde_json::Value;
 
+use super::body_fields::{BodyFields, ContractFiles};
 use super::contract::{BASE, Contract};
 use super::files::SchemaFiles;
 use super::operation::{
@@ -40,8 +42,14 @@ pub(super) fn operations(
     };
     let faults = ContractFaults::new(FILE);
     let root = ContractNode::root(document, &faults);
-    let operations =
-        ContractReader { registry: &registry, files: &parsed, enable, shared: shared_refusals(&root) }.document(&root);
+    let operations = ContractReader {
+        registry: &registry,
+        files: &parsed,
+        shown: Arc::new(ContractFiles::of(&parsed)),
+        enable,
+        shared: shared_refusals(&root),
+    }
+    .document(&root);
     let mut findings = faults.into_findings();
     findings.extend(unknown_names(&operations, enable));
     findings.extend(same_twice(&operations));
@@ -83,6 +91,8 @@ fn registry<'v>(parsed: &'v [(&str, Value)]) -> Result<Registry<'v>, Vec<Finding
 struct ContractReader<'r> {
     registry: &'r Registry<'r>,
     files: &'r [(&'r str, Value)],
+    /// The same files, for those who ask for the fields of bodies.
+    shown: Arc<ContractFiles>,
     enable: &'r [String],
     /// The lists of refusals for all operations.
     shared: RefusalLists,
@@ -127,7 +137,9 @@ impl ContractReader<'_> {
         }
         let claim = notes.optional("claim").and_then(|n| claim(&n, template));
         let own = notes.optional("notExecuted").map(|n| RefusalLists::read(&n)).unwrap_or_default();
+        let body = node.optional("requestBody").and_then(|n| self.json_content(&n));
         Some(Operation {
+            body_fields: body.as_ref().map(|body| BodyFields::of(self.shown.clone(), body.reference())),
             enabled: shipped_on || self.enable.iter().any(|wanted| wanted == id.as_str()),
             class,
             method: Method::from_bytes(method.to_ascii_uppercase().as_bytes()).ok()?,
@@ -135,7 +147,7 @@ impl ContractReader<'_> {
             summary,
             path_parameters,
             query_parameters,
-            body: node.optional("requestBody").and_then(|n| self.json_content(&n)),
+            body,
             answers: self.answers(node),
             answered_request_id: place_in_answer(self.files, node.value, claim.as_ref()),
             answered_record: notes.optional("record").and_then(|n| answered_record(&n, template)),

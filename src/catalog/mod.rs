@@ -3,6 +3,7 @@
 //! Routing, checks, error shapes, the simulator and the docs derive from here; nothing about a single operation of
 //! upstream is written anywhere else. A call that matches no operation does not exist.
 
+mod body_fields;
 mod build;
 mod bundle;
 mod completeness;
@@ -20,6 +21,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 
+pub use body_fields::{BodyField, BodyFields, FieldLookup};
 pub use completeness::{completeness, examples};
 pub use contract::{BodyPlace, Contract, Violation};
 pub use files::SchemaFiles;

@@ -2,6 +2,7 @@
 
 use http::Method;
 
+use super::body_fields::BodyFields;
 use super::contract::Contract;
 use super::refusals::RefusalLists;
 use super::template::Template;
@@ -23,6 +24,8 @@ pub struct Operation {
     pub query_parameters: Vec<Parameter>,
     /// `None`: the operation has no body; none or `{}` is accepted and none is forwarded.
     pub body: Option<Contract>,
+    /// The fields that its bodies may have.
+    pub body_fields: Option<BodyFields>,
     pub answers: Vec<AnswerContract>,
     pub claim: Option<ClaimSource>,
     pub money: Option<Money>,

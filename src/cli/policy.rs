@@ -6,6 +6,7 @@ mod diff;
 mod mutate;
 mod replay;
 mod setting;
+mod table;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -47,6 +48,11 @@ enum PolicyCommand {
     Test(On),
     /// Compare two folders: show each change with an example, and whether anything is allowed more easily
     Diff(diff::PolicyDiffArgs),
+    /// Show the largest amounts that pass with nobody, with one person, with two, by caller and destination
+    ///
+    /// Each figure is proved: a request of that amount passes like that, and none of a larger one. Limits that bind the
+    /// operation stand below; their windows are taken as empty.
+    Table(On),
     /// Change the policies in small ways, and list the changes that their tests do not catch
     ///
     /// Changes that are proved to make no difference are listed separately. Exits with 3 if the tests miss a change
@@ -129,6 +135,7 @@ pub(super) fn run(arguments: &PolicyArgs) -> anyhow::Result<ExitReason> {
             Err(findings) => print_findings(on, &findings),
         },
         PolicyCommand::Diff(arguments) => diff::run(arguments),
+        PolicyCommand::Table(on) => table::run(on),
         PolicyCommand::Mutate(on) => mutate::run(on),
         PolicyCommand::Replay(arguments) => replay::run(arguments),
         PolicyCommand::Usage { way, environment, limit } => {

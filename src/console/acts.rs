@@ -65,12 +65,19 @@ macro_rules! with_server {
 }
 
 /// Every act.
-pub(super) static ACTS: [Act; 33] = [
+pub(super) static ACTS: [Act; 34] = [
     get("describe", "This document", "/sluice/v1/openapi.json", NO_TOKEN, |_, _| Box::pin(async { document() })),
     post("explain", "Explain a request", "/sluice/v1/explain", ANY_ROLE, with_state!(policies::explain))
         .taking("explainRequest"),
     get("usage", "Show the usage of limits", "/sluice/v1/usage", ANY_ROLE, with_state!(policies::usage)),
     get("showPolicies", "Show policies", "/sluice/v1/policies", ANY_ROLE, with_state!(sets::show)),
+    get(
+        "showTable",
+        "Show the largest amounts that pass",
+        "/sluice/v1/policies/table",
+        ANY_ROLE,
+        with_state!(sets::show_table),
+    ),
     post(
         "agree",
         "Agree to a waiting policy set",

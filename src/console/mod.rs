@@ -9,6 +9,7 @@
 //! | `form`, `page` | query parsing: form-encoded values, and paging |
 //! | `freezes`, `holds`, `policies`, `requests`, `sets`, `stand_ins` | the acts themselves |
 //! | `oidc`, `provider` | sign-in at an OpenID provider |
+//! | `pass_tables` | the largest amounts that the policies let pass |
 //! | `person` | people and their roles |
 //! | `rates` | how often people and addresses may ask |
 //! | `queue`, `view` | the list of holds, and a hold as a person may see it |
@@ -35,6 +36,7 @@ mod holds;
 mod nodes;
 mod oidc;
 mod page;
+mod pass_tables;
 mod person;
 mod policies;
 mod provider;

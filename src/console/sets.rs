@@ -43,6 +43,16 @@ pub(super) async fn show(inside: &ConsoleState, asked: &ActRequest) -> Reply {
     ok_json(200, &set)
 }
 
+/// Shows the largest amounts that the policies in force let pass.
+pub(super) async fn show_table(inside: &ConsoleState, asked: &ActRequest) -> Reply {
+    if let Some((name, _)) = asked.query.first() {
+        return violated(vec![render::unknown_parameter(name)]);
+    }
+    let now = inside.in_force.now();
+    let table = inside.tables.of(&now.policies, &now.catalog, &inside.issuers).await;
+    ok_json(200, table.as_ref())
+}
+
 fn operation_json(operation: &Arc<Operation>) -> Value {
     let Operation { id, class, summary, .. } = &**operation;
     json!({ "operation": id.as_str(), "class": class.as_str(), "summary": summary })

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
+use super::pass_tables::PassTables;
 use crate::adapters::identity::Identity;
 use crate::base::ids::Environment;
 use crate::catalog::Catalog;
@@ -29,6 +30,8 @@ pub struct ConsoleState {
     pub limits: LimitsConfig,
     pub timeouts: TimeoutsConfig,
     pub metrics: Metrics,
+    /// What the policies in force let pass.
+    pub tables: PassTables,
     /// Every request that is being answered; a shutdown waits for it.
     pub requests: TaskTracker,
     /// Becomes true when the process is to end.

@@ -143,12 +143,7 @@ impl fmt::Display for Condition {
             Condition::Body(pointer, SoughtValue::Present) => write!(f, "`{pointer}` is stated"),
             Condition::Body(pointer, SoughtValue::Absent) => write!(f, "`{pointer}` is not stated"),
             Condition::Body(pointer, SoughtValue::Among(set)) => {
-                let literal = |literal: &Literal| match literal {
-                    Literal::Text(text) => text.clone(),
-                    Literal::Number(number) => number.to_string(),
-                    Literal::Truth(truth) => truth.to_string(),
-                };
-                let all: Vec<String> = set.iter().map(literal).collect();
+                let all: Vec<String> = set.iter().map(Literal::to_string).collect();
                 write!(f, "`{pointer}` is {}", one_of(all.iter().map(String::as_str)))
             }
             Condition::Weekday(days, zone) => {
@@ -161,7 +156,7 @@ impl fmt::Display for Condition {
 }
 
 /// Formats an interval in words, with `tell` for its ends.
-fn between(within: Interval, tell: impl Fn(u128) -> String) -> String {
+pub(super) fn between(within: Interval, tell: impl Fn(u128) -> String) -> String {
     match within.most {
         u128::MAX => format!("{} or more", tell(within.least)),
         most if within.least <= 1 => format!("at most {}", tell(most)),
@@ -170,7 +165,7 @@ fn between(within: Interval, tell: impl Fn(u128) -> String) -> String {
 }
 
 /// Formats units with decimals, as people write them.
-fn decimal_text(units: u128, decimals: u32) -> String {
+pub(super) fn decimal_text(units: u128, decimals: u32) -> String {
     let digits = usize::try_from(decimals).unwrap_or(0);
     let text = format!("{units:0>width$}", width = digits.saturating_add(1));
     let (whole, fraction) = text.split_at_checked(text.len().saturating_sub(digits)).unwrap_or((&text, ""));

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::condition::Condition;
 use super::limit::{KEYS, Limit, Window};
+use super::rate::Mode;
 use super::rule::Rule;
 use super::rules::Rules;
 use super::words::{Approval, Need};
@@ -26,12 +27,36 @@ impl Rules {
 }
 
 fn rule(rule: &Rule) -> Value {
+    json!({ "id": &*rule.id, "effect": rule.effect.as_str(), "mode": rule.mode.as_str(), "words": words_of_rule(rule) })
+}
+
+fn words_of_rule(rule: &Rule) -> String {
     let held = rule.approval.iter().map(|approval| format!("; waits for `{approval}`")).collect::<String>();
-    let words = format!("{}{}{held}", operations(&rule.when.operations), conditions(&rule.when.conditions));
-    json!({ "id": &*rule.id, "effect": rule.effect.as_str(), "mode": rule.mode.as_str(), "words": words })
+    format!("{}{}{held}", operations(&rule.when.operations), conditions(&rule.when.conditions))
+}
+
+/// Formats a rule with its effect and its mode.
+pub(super) fn rule_in_words(rule: &Rule) -> String {
+    format!("{} {}{}", rule.effect.as_str(), words_of_rule(rule), in_shadow(rule.mode))
+}
+
+/// Formats a limit with its mode.
+pub(super) fn limit_in_words(limit: &Limit) -> String {
+    format!("{}{}", words_of_limit(limit), in_shadow(limit.mode))
+}
+
+fn in_shadow(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Enforce => "",
+        Mode::Shadow => " (in shadow mode, without effect)",
+    }
 }
 
 fn limit(limit: &Limit) -> Value {
+    json!({ "id": &*limit.id, "mode": limit.mode.as_str(), "words": words_of_limit(limit) })
+}
+
+fn words_of_limit(limit: &Limit) -> String {
     let window = match &limit.window {
         Window::Rolling(length) => format!("in any {}", span(*length)),
         Window::Calendar(period, zone) => {
@@ -44,16 +69,15 @@ fn limit(limit: &Limit) -> Value {
         Some(approval) => format!("what goes beyond waits for `{approval}`"),
         None => "what goes beyond is denied".to_owned(),
     };
-    let words = format!(
+    format!(
         "at most {} {window}{per}: {}{}; {over}",
         limit.max.describe(limit.max.units()),
         operations(&limit.operations),
         conditions(&limit.conditions)
-    );
-    json!({ "id": &*limit.id, "mode": limit.mode.as_str(), "words": words })
+    )
 }
 
-fn approval(Approval { need, expires }: &Approval) -> String {
+pub(super) fn approval(Approval { need, expires }: &Approval) -> String {
     format!("{}; within {}", needed(need), span(*expires))
 }
 

@@ -184,6 +184,27 @@ impl<'f> DocumentTable<'f> {
         self.fields.contains_key(name)
     }
 
+    /// Whether an unknown field is probably this one, misspelt. It is reported as unknown, and nothing follows from it.
+    pub(super) fn has_misspelt(&self, name: &str) -> bool {
+        let known = || self.form.all_fields().map(|field| field.name);
+        self.fields
+            .keys()
+            .any(|written| known().all(|known| known != written) && nearest(written, known()) == Some(name))
+    }
+
+    /// Whether every field was taken out, so that none is unknown.
+    pub(super) fn is_used_up(&self) -> bool {
+        self.fields.is_empty()
+    }
+
+    /// Returns the text of a field that stays.
+    pub(super) fn peek(&self, name: &str) -> Option<&str> {
+        match self.fields.get(name).map(|(_, found)| &found.raw) {
+            Some(RawItem::Text(text)) => Some(text),
+            _ => None,
+        }
+    }
+
     /// Takes a field out.
     pub(super) fn take(&mut self, name: &'static str) -> Option<SpannedValue<PolicyPlace>> {
         self.asked.push(name);
@@ -268,6 +289,9 @@ impl<'f> DocumentTable<'f> {
         if !self.has(name) {
             let place = self.place;
             self.take(name);
+            if self.has_misspelt(name) {
+                return None;
+            }
             let remedy = self.form.field(name).map_or("write it", PolicyField::remedy);
             self.fault(place, format!("`{name}` is missing"), remedy);
             return None;

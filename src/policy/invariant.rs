@@ -63,6 +63,7 @@ pub(super) fn read_invariant(
     let claimed = match (never, always) {
         (Some(never), None) => Some((InvariantClaim::Never, never)),
         (None, Some(always)) => Some((InvariantClaim::Always, always)),
+        (None, None) if ["never", "always"].iter().any(|name| table.has_misspelt(name)) => None,
         _ => {
             table.fault(place, "exactly one of `never` and `always` is required", remedy);
             None

@@ -10,6 +10,7 @@ use jiff::{Timestamp, ToSpan as _, Zoned};
 
 use super::KnownNames;
 use super::condition::{Condition, Sense};
+use super::contract_check::Scope;
 use super::document::DocumentTable;
 use super::literal::MissingFact;
 use super::rate::{self, Mode};
@@ -237,14 +238,15 @@ pub(super) fn read_limit(
     let place = table.place;
     let id = rate::id(&mut table);
     let ops = table.required("ops", DocumentTable::one_or_more);
-    let operations = ops.map(|ops| rate::operations(&mut table, &ops, known)).unwrap_or_default();
+    let ops = ops.unwrap_or_default();
+    let operations = rate::operations(&mut table, &ops, known);
     let reads = known.catalog.operations().iter().find(|o| !o.is_write() && operations.contains(&o.id));
     if let Some(read) = reads {
         let fault = format!("`{}` is a read: limits bind what changes or pays", read.id);
         table.fault(place, fault, "write a `[[rate]]` for reads");
     }
     let conditions = table.nested("when").map(|mut nested| {
-        let conditions = when::conditions(&mut nested, &operations, known, words);
+        let conditions = when::conditions(&mut nested, &Scope::of(&operations, &ops, known), known, words);
         table.include(nested);
         conditions
     });
@@ -252,7 +254,9 @@ pub(super) fn read_limit(
     let per = table.texts("per", true).unwrap_or_default();
     let per = per.iter().filter_map(|(place, text)| table.choice_of("per", *place, text, &KEYS)).collect();
     let max = table.required("max", max);
-    let denies_without = without(&mut table, max, &operations, known);
+    // A read is reported already.
+    let asked = if reads.is_some() { BTreeSet::new() } else { operations.clone() };
+    let denies_without = without(&mut table, max, &asked, known);
     let over = over(&mut table, words);
     let mode = table.choice("mode", &Mode::WORDS).unwrap_or(Mode::Enforce);
     let is_good = table.end(findings);
@@ -288,7 +292,7 @@ fn over(table: &mut DocumentTable<'_>, words: &Vocabulary) -> Option<Arc<str>> {
     let approval = rule::approval(table, words);
     let remedy = "write `over = \"deny\"`, or `over = \"hold\"` and `approval`";
     let holds = table.required("over", |table, name| table.choice(name, &OVERS))?;
-    if holds != approval.is_some() {
+    if holds != approval.is_some() && !table.has_misspelt("approval") {
         table.fault(place, "`approval` needs `over = \"hold\"`, and `over = \"hold\"` needs it", remedy);
     }
     approval

@@ -1,5 +1,7 @@
 //! The values that rules compare, and the fault of a missing fact.
 
+use std::fmt;
+
 use serde_json::Value;
 
 use crate::base::normal;
@@ -34,6 +36,16 @@ impl Literal {
                 whole.parse().ok().map(Literal::Number)
             }
             Value::Null | Value::Array(_) | Value::Object(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Literal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Literal::Text(text) => f.write_str(text),
+            Literal::Number(number) => number.fmt(f),
+            Literal::Truth(truth) => truth.fmt(f),
         }
     }
 }

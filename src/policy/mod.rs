@@ -9,6 +9,7 @@
 mod analysis;
 mod request;
 mod condition;
+mod contract_check;
 mod document;
 mod explain;
 mod field_form;
@@ -37,8 +38,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub use analysis::{
-    ApprovalChange, ChangeKind, Difference, Direction, LimitChange, LimitChangeKind, Mutant, MutantFate, OutcomeChange,
-    Payment, Proof,
+    ApprovalChange, ChangeKind, DefinitionChange, Difference, DimensionKind, Direction, Extent, ExtentDimension,
+    LimitChange, LimitChangeKind, MemberChange, Mutant, MutantFate, OutcomeChange, PassMost, PassOperation, PassRow,
+    PassTable, Payment, Proof,
 };
 pub use body_facts::{KeptOperands, Stated};
 pub use condition::{Condition, SoughtValue, Ways};
@@ -176,7 +178,12 @@ fn proved(reading: PolicyReading, known: &KnownNames<'_>) -> Result<PolicyReadin
 
 /// Compares a new set with the old one, and finds out whether it only tightens.
 pub fn difference(old: &Policies, new: &Policies, known: &KnownNames<'_>) -> Difference {
-    analysis::difference(old, new, known, analysis::COMPARING_STEPS)
+    analysis::difference_with_extents(old, new, known, analysis::COMPARING_STEPS)
+}
+
+/// Returns the largest amounts that a set lets pass, by operation, caller, class of destinations and number of people.
+pub fn pass_table(policies: &Policies, known: &KnownNames<'_>) -> PassTable {
+    analysis::table(policies, known, analysis::TABLE_STEPS)
 }
 
 /// Sorts findings in the order of the files.
@@ -208,10 +215,13 @@ fn understood(
     let (mut rates, mut trials, mut invariants) = (Vec::new(), Vec::new(), Vec::new());
     let mut words = Vocabulary::default();
     let (mut rules, mut limits, mut approvals) = (Vec::new(), Vec::new(), BTreeMap::new());
-    let mut names = NameTable::default();
+    let (mut names, mut are_limits_read) = (NameTable::default(), true);
     words.approvals = of_kind(&entries, ValueKind::Approval).map(|entry| entry.name.clone()).collect();
     for DocumentEntry { file, kind, name, table } in entries {
         let (place, found) = (table.place, &mut findings);
+        if matches!(kind, ValueKind::Rule | ValueKind::Limit) {
+            names.ids.extend(table.peek("id").map(str::to_owned));
+        }
         match kind {
             ValueKind::Rate => {
                 let read =
@@ -232,6 +242,7 @@ fn understood(
             }
             ValueKind::Limit => {
                 let read = limit::read_limit(table, known, &words, found);
+                are_limits_read &= read.is_some();
                 let read = read.filter(|limit| names.add("rule or limit", &limit.id, file, place, found));
                 limits.extend(read.map(|limit| (file, limit)));
             }
@@ -249,7 +260,10 @@ fn understood(
             names.add(kind.as_str(), &name, file, place, &mut findings);
         }
     }
-    findings.extend(limits.iter().filter_map(|(file, limit)| open(file, limit, &limits, known)));
+    // A limit with errors may be the one that encloses others.
+    if are_limits_read {
+        findings.extend(limits.iter().filter_map(|(file, limit)| open(file, limit, &limits, known)));
+    }
     let limits = limits.into_iter().map(|(_, limit)| limit).collect();
     if findings.iter().any(|finding| finding.severity == Severity::Error) {
         return Err(findings);
@@ -268,7 +282,7 @@ fn of_kind<'e, 'f>(entries: &'e [DocumentEntry<'f>], kind: ValueKind) -> impl It
 #[derive(Clone, Debug, Default)]
 struct NameTable {
     places: BTreeMap<(&'static str, String), (String, PolicyPlace)>,
-    /// The ids of rules and limits.
+    /// The ids of rules and limits, those with errors included.
     ids: BTreeSet<String>,
 }
 
@@ -292,9 +306,6 @@ impl NameTable {
             return false;
         }
         self.places.insert((what, id.to_owned()), (file.to_owned(), place));
-        if what == "rule or limit" {
-            self.ids.insert(id.to_owned());
-        }
         true
     }
 }

@@ -256,6 +256,7 @@ fn bound(table: &mut DocumentTable<'_>) -> Option<RateBound> {
     let place = table.place;
     let remedy = "write `quota = \"100/s burst 200\"` for calls in a time, or `concurrent = 32` for calls at one time";
     match (quota, concurrent) {
+        (None, None) if ["quota", "concurrent"].iter().any(|name| table.has_misspelt(name)) => {}
         (None, None) => table.fault(place, "one of `quota` and `concurrent` is required", remedy),
         (Some(_), Some(found)) => table.fault(found.place, "`concurrent` cannot be combined with `quota`", remedy),
         (None, Some(found)) => match found.raw {

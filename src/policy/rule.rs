@@ -86,7 +86,7 @@ pub(super) fn read_rule(
     let effect = table.required("effect", |table, name| table.choice(name, &Effect::WORDS));
     let approval = approval(&mut table, words);
     match (effect, &approval) {
-        (Some(Effect::Hold), None) => {
+        (Some(Effect::Hold), None) if !table.has_misspelt("approval") => {
             table.fault(
                 place,
                 "`approval` is missing: nobody could release what is held",

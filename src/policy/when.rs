@@ -7,6 +7,7 @@ use jiff::tz::{TimeZone, TimeZoneDatabase};
 
 use super::KnownNames;
 use super::condition::{Condition, PRICE_DECIMALS, SoughtValue, Ways};
+use super::contract_check::{self, Scope};
 use super::document::{DocumentTable, PolicyPlace, RawItem};
 use super::field_form::{FieldValue, Sort};
 use super::interval::Interval;
@@ -37,6 +38,14 @@ pub(super) struct Vocabulary {
     pub groups: BTreeMap<String, BTreeSet<String>>,
     pub lists: BTreeMap<String, BTreeMap<Sort, BTreeSet<String>>>,
     pub approvals: BTreeSet<String>,
+    /// The kinds and names of definitions with errors: nobody is told that these are missing.
+    pub broken: BTreeSet<(&'static str, String)>,
+}
+
+impl Vocabulary {
+    pub(super) fn is_broken(&self, kind: &'static str, name: &str) -> bool {
+        self.broken.contains(&(kind, name.to_owned()))
+    }
 }
 
 /// The operations and the conditions of a rule.
@@ -50,14 +59,14 @@ pub(super) struct When {
 pub(super) fn read_when(table: &mut DocumentTable<'_>, known: &KnownNames<'_>, words: &Vocabulary) -> Option<When> {
     let ops = table.required("op", DocumentTable::one_or_more)?;
     let operations = rate::operations(table, &ops, known);
-    let conditions = conditions(table, &operations, known, words);
+    let conditions = conditions(table, &Scope::of(&operations, &ops, known), known, words);
     Some(When { operations, conditions })
 }
 
 /// Reads every condition but the operations.
 pub(super) fn conditions(
     table: &mut DocumentTable<'_>,
-    operations: &BTreeSet<OperationId>,
+    scope: &Scope<'_>,
     known: &KnownNames<'_>,
     words: &Vocabulary,
 ) -> Vec<Condition> {
@@ -71,15 +80,16 @@ pub(super) fn conditions(
         destination(&mut side, known, words, &mut found);
         table.include(side);
     }
-    found.extend(amount(table, operations, known));
+    found.extend(amount(table, scope.operations, known));
     let price = |text: &str| decimal(text, PRICE_DECIMALS);
     let remedy = "write for example `price = \"[0.99, inf)\"`";
     found.extend(interval(table, "price", remedy, price).map(Condition::Price));
     if let Some(body) = table.nested("body") {
-        let body = pointers(body, words, &mut found);
+        let body = pointers(body, scope, words, &mut found);
         table.include(body);
     }
     times(table, &mut found);
+    contract_check::fields(table, scope, &found, known);
     found
 }
 
@@ -132,6 +142,9 @@ fn listed<'w>(
     sort: Sort,
     words: &'w Vocabulary,
 ) -> Option<&'w BTreeSet<String>> {
+    if words.is_broken("list", list) {
+        return None;
+    }
     let Some(sorts) = words.lists.get(list) else {
         table.unknown_name(place, "a list", list, words.lists.keys().map(String::as_str));
         return None;
@@ -182,6 +195,9 @@ pub(super) fn normal_name(
         }
         Sort::Currency => {
             if words.valuation.assets.asset(text).is_none() {
+                if words.is_broken("asset", text) {
+                    return None;
+                }
                 table.unknown_name(place, &what, text, words.valuation.assets.names());
                 return None;
             }
@@ -255,7 +271,12 @@ pub(super) fn usd(text: &str) -> Result<MicroUsd, String> {
     Decimal::parse(amount).and_then(MicroUsd::of).map_err(|fault| fault.to_string())
 }
 
-fn pointers<'f>(mut body: DocumentTable<'f>, words: &Vocabulary, found: &mut Vec<Condition>) -> DocumentTable<'f> {
+fn pointers<'f>(
+    mut body: DocumentTable<'f>,
+    scope: &Scope<'_>,
+    words: &Vocabulary,
+    found: &mut Vec<Condition>,
+) -> DocumentTable<'f> {
     for (name, value) in body.rest() {
         let place = value.place;
         let Some(pointer) = Pointer::parse(&name) else {
@@ -263,7 +284,9 @@ fn pointers<'f>(mut body: DocumentTable<'f>, words: &Vocabulary, found: &mut Vec
             body.fault(place, fault, "write for example `\"/developerFee\" = \"absent\"`");
             continue;
         };
-        found.extend(sought(&mut body, &name, value, words).map(|sought| Condition::Body(pointer, sought)));
+        let Some(sought) = sought(&mut body, &name, value, words) else { continue };
+        contract_check::body(&mut body, place, &pointer, &sought, scope);
+        found.push(Condition::Body(pointer, sought));
     }
     body
 }
@@ -308,11 +331,11 @@ fn sought(
             other => asked.fault(found.place, format!("`in`: {}", other.instead_of("a list")), remedy),
         }
     }
-    if set.is_empty() {
+    if set.is_empty() && asked.is_used_up() {
         asked.fault(place, format!("`{name}` has no condition"), remedy);
     }
     body.include(asked);
-    Some(SoughtValue::Among(set))
+    (!set.is_empty()).then_some(SoughtValue::Among(set))
 }
 
 fn literal(table: &mut DocumentTable<'_>, found: SpannedValue<PolicyPlace>) -> Option<Literal> {
@@ -345,7 +368,7 @@ fn times(table: &mut DocumentTable<'_>, found: &mut Vec<Condition>) {
             found.extend(days.map(|days| Condition::Weekday(days, zone.clone())));
             found.extend(hours.map(|hours| Condition::Hour(hours, zone)));
         }
-        None if days.is_some() || hours.is_some() => {
+        None if (days.is_some() || hours.is_some()) && !table.has_misspelt("zone") => {
             table.fault(place, "`zone` is missing", "write for example `zone = \"Europe/Berlin\"`, or `\"UTC\"`");
         }
         None => {}

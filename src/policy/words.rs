@@ -75,6 +75,7 @@ pub(super) fn asset(name: &str, mut table: DocumentTable<'_>, words: &mut Vocabu
             let length = i64::try_from(good_for.as_secs()).unwrap_or(i64::MAX);
             usd.zip(from).map(|(usd, from)| Worth::Rate { usd, from_secs: from, to_secs: from.saturating_add(length) })
         }
+        _ if !table.is_used_up() => None,
         _ => {
             let remedy =
                 "write `par = true`; or `value`, `as_of` and `good_for`; or none of them: it has no value then";
@@ -90,8 +91,11 @@ pub(super) fn asset(name: &str, mut table: DocumentTable<'_>, words: &mut Vocabu
         );
     }
     table.end(findings);
-    if let (Some(decimals), Some(worth)) = (decimals.and_then(|d| u32::try_from(d).ok()), worth) {
-        words.valuation.assets.insert(name, Asset { decimals, worth });
+    match (decimals.and_then(|d| u32::try_from(d).ok()), worth) {
+        (Some(decimals), Some(worth)) => words.valuation.assets.insert(name, Asset { decimals, worth }),
+        _ => {
+            words.broken.insert(("asset", name.to_owned()));
+        }
     }
 }
 
@@ -123,7 +127,9 @@ pub(super) fn group(
         super::rate::callers(&mut table, vec![(place, member.clone())], known);
         set.insert(member);
     }
-    table.end(findings);
+    if !table.end(findings) {
+        words.broken.insert(("group", name.to_owned()));
+    }
     words.groups.insert(name.to_owned(), set);
 }
 
@@ -145,11 +151,13 @@ pub(super) fn list(
         let set: BTreeSet<String> = texts.into_iter().filter_map(normal).collect();
         sorts.insert(sort, set);
     }
-    if sorts.is_empty() {
+    if sorts.is_empty() && table.is_used_up() {
         let place = table.place;
         table.fault(place, "the list is empty", "write for example `account = [...]`");
     }
-    table.end(findings);
+    if !table.end(findings) {
+        words.broken.insert(("list", name.to_owned()));
+    }
     words.lists.insert(name.to_owned(), sorts);
 }
 
@@ -179,6 +187,7 @@ fn need(table: &mut DocumentTable<'_>, words: &Vocabulary) -> Option<Need> {
         (Some(all), None, false) => needs(table, "all", all, words).map(Need::All),
         (None, Some(any), false) => needs(table, "any", any, words).map(Need::Any),
         (None, None, true) => people(table, words),
+        (None, None, false) if ["all", "any", "of", "n"].iter().any(|name| table.has_misspelt(name)) => None,
         _ => {
             table.fault(place, "the people who must approve are missing", remedy);
             None
@@ -213,6 +222,9 @@ fn needs(
 fn people(table: &mut DocumentTable<'_>, words: &Vocabulary) -> Option<Need> {
     let (place, group) = table.required("of", DocumentTable::text)?;
     let count = table.required("n", DocumentTable::number)?;
+    if words.is_broken("group", &group) {
+        return None;
+    }
     let Some(members) = words.groups.get(&group) else {
         table.unknown_name(place, "a group", &group, words.groups.keys().map(String::as_str));
         return None;

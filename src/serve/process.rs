@@ -255,6 +255,7 @@ impl Process {
                 limits: config.limits.clone(),
                 timeouts: config.timeouts.clone(),
                 metrics: metrics.clone(),
+                tables: Default::default(),
                 requests: requests.clone(),
                 stopping: stopping.clone(),
             };

@@ -178,6 +178,25 @@ interface Candidate {
   decisions: { from: Effect; to: Effect; calls: number }[];
 }
 
+interface PassTable {
+  version: string;
+  people: number[];
+  operations: PassOperation[];
+}
+
+interface PassOperation {
+  operation: string;
+  rows: PassRow[];
+  limits: Rule[];
+}
+
+interface PassRow {
+  environment: string | null;
+  caller: string;
+  destination: string;
+  most: { words: string }[];
+}
+
 interface Policies {
   version: string;
   loosening: string;

@@ -156,6 +156,9 @@ test("the page shows the policies and explains a call", async () => {
   const page = await signIn(browser, gate, "vera", ["viewer"], { expects: [/status of 400/] });
   await goTo(page, gate, "#/policy");
   await page.getByRole("heading", { name: "In force" }).waitFor();
+  const swaps = page.getByRole("region", { name: "createSwap" });
+  await swaps.getByRole("columnheader", { name: "Nobody" }).waitFor();
+  await swaps.getByRole("cell", { name: "1000 USD", exact: true }).first().waitFor();
   await page.getByLabel("Caller's issuer").fill("callers");
   await page.getByRole("button", { name: "Explain" }).click();
   await page.getByText("Held for approval, worth 2,500.00 USD; needs approval: payment.").waitFor();

@@ -99,7 +99,9 @@ fn two_sets_are_compared_payment_by_payment() {
     let (code, text) = diff(&[], old.path(), new.path());
     assert_eq!(code, Some(0));
     for line in [
-        "newly allowed, denied before: createSwap",
+        "now allowed without people, denied before: createSwap, 100.000001 USD to 150 USD, some callers, any destination, any time",
+        "  only where a role of the caller is one of them is `payer`",
+        "  then: allow `createSwap`, where a role of the caller is `payer` and the value is at most 150 USD",
         "  example: op = \"createSwap\", caller = \"main:anybody\", role = [\"payer\"], source = { amount = \"100.000001\", currency = \"usdc\" }",
         "  before: deny, gate: no rule matches (denied by default)",
         "  then: allow, rule small: allow by rule",
@@ -116,6 +118,23 @@ fn two_sets_are_compared_payment_by_payment() {
     assert_eq!(diff(&[], old.path(), old.path()).1, "every request has the same outcome: proved\n");
     let faulty = folder(&RULES.replace("createSwap", "createSwop"));
     assert_eq!(diff(&[], old.path(), faulty.path()).0, Some(3));
+}
+
+#[test]
+fn the_largest_amounts_that_pass_are_shown_in_a_table() {
+    let set = folder(RULES);
+    let (code, text) = run(&["table"], set.path());
+    assert_eq!(code, Some(0), "{text}");
+    let line = text.lines().find(|line| line.contains("role `payer` alone")).unwrap();
+    assert!(line.ends_with("100 USD"), "{text}");
+    assert!(text.contains("  limit `day`: at most 500 USD in each day of UTC") && text.ends_with("proved\n"), "{text}");
+    let (_, text) = run(&["table", "--output", "json"], set.path());
+    let told = json(&text);
+    let swaps = told["operations"].as_array().unwrap().iter().find(|one| one["operation"] == "createSwap").unwrap();
+    let payer = swaps["rows"].as_array().unwrap().iter().find(|row| row["caller"] == "role `payer` alone").unwrap();
+    assert_eq!((&payer["most"][0]["microUsd"], &payer["most"][0]["exact"]), (&100_000_000.into(), &true.into()));
+    let faulty = folder(&RULES.replace("createSwap", "createSwop"));
+    assert_eq!(run(&["table"], faulty.path()).0, Some(3));
 }
 
 #[test]

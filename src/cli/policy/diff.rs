@@ -4,12 +4,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::setting::PolicySetting;
+use super::replay::{self, DecisionHistory};
+use super::setting::{PolicySetting, SettingNames};
 use crate::base::finding::Finding;
 use crate::base::visible::visible_json;
 use crate::cli::check::{self, CheckOutput};
 use crate::cli::{ExitReason, is_error, print};
-use crate::policy::{Difference, difference};
+use crate::policy::{Policies, difference};
 
 #[derive(Debug, Args)]
 pub(super) struct PolicyDiffArgs {
@@ -20,28 +21,46 @@ pub(super) struct PolicyDiffArgs {
     /// Exit with 3 unless it is proved that nothing is allowed more easily
     #[arg(long)]
     only_tighter: bool,
+    /// Also show what the change would have meant for the recorded decisions of the last 7, 30 and 90 days: audit files
+    /// of all nodes, or folders of audit files
+    #[arg(long, value_name = "AUDIT_FILES", num_args = 1..)]
+    audit: Vec<PathBuf>,
     #[command(flatten)]
     setting: PolicySetting,
 }
 
 pub(super) fn run(arguments: &PolicyDiffArgs) -> anyhow::Result<ExitReason> {
-    let found = match compare(arguments) {
-        Ok(found) => found,
+    let (names, old, new) = match read_sets(arguments) {
+        Ok(read) => read,
         Err(findings) => {
             print(&check::findings_as(&findings, arguments.setting.output))?;
             return Ok(if findings.iter().any(is_error) { ExitReason::Faulty } else { ExitReason::Done });
         }
     };
+    let found = names.with(|known| difference(&old, &new, known));
+    let history = match arguments.audit.as_slice() {
+        [] => None,
+        audit => Some(replay::history(&old, &new, &names, &arguments.setting, audit)?),
+    };
     print(&match arguments.setting.output {
-        CheckOutput::Lines => found.to_string(),
-        CheckOutput::Json => visible_json(&format!("{}\n", found.as_json())).into_owned(),
+        CheckOutput::Lines => {
+            let history = history.as_ref().map(DecisionHistory::in_words).unwrap_or_default();
+            format!("{history}{found}")
+        }
+        CheckOutput::Json => {
+            let mut json = found.as_json();
+            if let (Some(members), Some(history)) = (json.as_object_mut(), &history) {
+                members.insert("history".to_owned(), history.as_json());
+            }
+            visible_json(&format!("{json}\n")).into_owned()
+        }
     })?;
     Ok(if arguments.only_tighter && found.loosens() { ExitReason::Faulty } else { ExitReason::Done })
 }
 
-fn compare(arguments: &PolicyDiffArgs) -> Result<Difference, Vec<Finding>> {
+fn read_sets(arguments: &PolicyDiffArgs) -> Result<(SettingNames, Policies, Policies), Vec<Finding>> {
     let names = arguments.setting.names()?;
     let old = names.read(&arguments.old, None)?.policies;
     let new = names.read(&arguments.new, None)?.policies;
-    Ok(names.with(|known| difference(&old, &new, known)))
+    Ok((names, old, new))
 }

@@ -1,5 +1,6 @@
 //! `sluice policy replay`: repeats recorded decisions with a new folder of policies.
 
+mod history;
 mod record;
 mod report;
 
@@ -10,7 +11,7 @@ use anyhow::{Context as _, bail};
 use clap::Args;
 use jiff::civil::Date;
 
-use super::setting::PolicySetting;
+use super::setting::{PolicySetting, SettingNames};
 use crate::adapters::audit::{kept_operand_key, operand_key};
 use crate::base::finding::Finding;
 use crate::base::keyed::OperandKey;
@@ -19,7 +20,8 @@ use crate::cli::audit::files::{Chosen, chosen, folder_of};
 use crate::cli::check::{self, CheckOutput};
 use crate::cli::{ExitReason, is_error, print};
 use crate::config::Config;
-use crate::policy::{PolicyReading, Replay, Replayed, Undecided};
+use crate::policy::{Policies, PolicyReading, Replay, Replayed, Undecided};
+pub(super) use history::DecisionHistory;
 use record::{ReplayEvent, ReplayRecord};
 use report::ReplayReport;
 
@@ -55,7 +57,7 @@ pub(super) fn run(arguments: &PolicyReplayArgs) -> anyhow::Result<ExitReason> {
         }
     };
     let files = chosen(&arguments.audit)?;
-    let key = key(arguments, &files)?;
+    let key = key(&arguments.setting, &files)?;
     let record = ReplayRecord::read(&files, |count| progress("entries read", count))?;
     let mut report = ReplayReport::of(policies.version(), &record);
     let mut replay = Replay::of(&policies.rules, &names.catalog, &key);
@@ -77,18 +79,12 @@ pub(super) fn run(arguments: &PolicyReplayArgs) -> anyhow::Result<ExitReason> {
                     report.add(decided, &replayed, |verdict| replay.value(&decided.recorded, verdict));
                 }
             }
-            ReplayEvent::Incomplete { day } if is_reported(day) => report.add_incomplete(),
+            ReplayEvent::Incomplete { day, .. } if is_reported(day) => report.add_incomplete(),
             ReplayEvent::Incomplete { .. } | ReplayEvent::Other => {}
         }
     }
     if keys.1 > 0 && keys.0 == keys.1 {
-        let found: Vec<String> = record.keys().into_iter().collect();
-        bail!(
-            "this is the wrong key: its id is `{}`, but the names in these files were hashed with `{}`; name the \
-             configuration of the gate that wrote them with `--config`",
-            key.id(),
-            found.join("`, `")
-        );
+        bail!(wrong_key(&key, &record));
     }
     print(&match output {
         CheckOutput::Lines => report.in_words(),
@@ -97,12 +93,38 @@ pub(super) fn run(arguments: &PolicyReplayArgs) -> anyhow::Result<ExitReason> {
     Ok(ExitReason::Done)
 }
 
+/// Decides the record by two sets, and compares the decisions of the last days.
+pub(super) fn history(
+    old: &Policies,
+    new: &Policies,
+    names: &SettingNames,
+    setting: &PolicySetting,
+    audit: &[PathBuf],
+) -> anyhow::Result<DecisionHistory> {
+    let files = chosen(audit)?;
+    let key = key(setting, &files)?;
+    let record = ReplayRecord::read(&files, |count| progress("entries read", count))?;
+    let history = DecisionHistory::of(old, new, &names.catalog, &key, &record);
+    if history.is_of_another_key() {
+        bail!(wrong_key(&key, &record));
+    }
+    Ok(history)
+}
+
+fn wrong_key(key: &OperandKey, record: &ReplayRecord) -> String {
+    let found: Vec<String> = record.keys().into_iter().collect();
+    format!(
+        "this is the wrong key: its id is `{}`, but the names in these files were hashed with `{}`; name the \
+         configuration of the gate that wrote them with `--config`",
+        key.id(),
+        found.join("`, `")
+    )
+}
+
 /// Returns the key of personal names: the configured one, the one that the gate keeps, or a copy beside the files.
-fn key(arguments: &PolicyReplayArgs, files: &[Chosen]) -> anyhow::Result<OperandKey> {
-    let configured = arguments
-        .setting
-        .gate()
-        .map_err(|findings| anyhow::anyhow!(check::findings_as(&findings, CheckOutput::Lines)))?;
+fn key(setting: &PolicySetting, files: &[Chosen]) -> anyhow::Result<OperandKey> {
+    let configured =
+        setting.gate().map_err(|findings| anyhow::anyhow!(check::findings_as(&findings, CheckOutput::Lines)))?;
     if let Some(Config { audit, store, .. }) = configured {
         if audit.operand_key.is_some() {
             return Ok(operand_key(audit.operand_key.as_ref(), &store.folder)?);

@@ -30,7 +30,7 @@ export function view(app) {
     const text = JSON.stringify(policies);
     if (text === last) return;
     last = text;
-    fill(body, candidateSection(app, policies, refresh), inForce(policies));
+    fill(body, candidateSection(app, policies, refresh), tableSection(policies), inForce(policies));
     explain.offer(policies.operations);
   }
 
@@ -72,6 +72,67 @@ function inForce(policies) {
     limits.length > 0 && [h("h3", {}, "Limits"), h("dl", { class: "rules" }, limits.map(ruleItem))],
     approvals.length > 0 && [h("h3", {}, "Approvals"), h("dl", { class: "rules" }, approvals.map(ruleItem))],
   );
+}
+
+/**
+ * The largest amounts that pass, filled in when the gate has made the table.
+ *
+ * @param {Policies} policies
+ */
+function tableSection({ version }) {
+  const content = h("div", { "aria-live": "polite" }, h("p", { class: "waiting" }, "One moment…"));
+  const load = async () => {
+    try {
+      /** @type {PassTable} */
+      const table = (await get("policies/table")).body;
+      fill(content, table.version === version ? passTables(table) : h("p", {}, "The rules have just changed."));
+    } catch (failure) {
+      fill(content, errorBox(failure, load));
+    }
+  };
+  load();
+  return h(
+    "section",
+    { class: "card", "aria-labelledby": "pass-table" },
+    h("h2", { id: "pass-table" }, "What passes, and with how many people"),
+    h(
+      "p",
+      { class: "muted" },
+      "The largest single amounts, as the analysis proves them; limits that are used up stop smaller ones.",
+    ),
+    content,
+  );
+}
+
+/** @param {PassTable} table */
+function passTables({ people, operations }) {
+  const heads = people.map((count) => (count === 0 ? "Nobody" : count === 1 ? "1 person" : `${count} people`));
+  return operations.map(({ operation, rows, limits }) => [
+    h("h3", {}, h("code", {}, operation)),
+    h(
+      "div",
+      { class: "scroll", tabindex: "0", role: "region", "aria-label": operation },
+      h(
+        "table",
+        {},
+        h("thead", {}, h("tr", {}, ["Caller", "Destination", ...heads].map((head) => h("th", { scope: "col" }, head)))),
+        h(
+          "tbody",
+          {},
+          rows.map(({ environment, caller, destination, most }) =>
+            h(
+              "tr",
+              {},
+              h("td", {}, withCode(environment === null ? caller : `${environment}, ${caller}`)),
+              h("td", {}, withCode(destination)),
+              most.map(({ words }) => h("td", {}, words)),
+            ),
+          ),
+        ),
+      ),
+    ),
+    limits.length > 0 && h("dl", { class: "rules" }, limits.map(ruleItem)),
+  ]);
 }
 
 /** @param {Rule} rule */

@@ -48,10 +48,29 @@ impl Cells {
         cells
     }
 
+    /// Returns the cells from `first` to before `end`, word by word: there may be as many cells as rules.
+    pub(super) fn span(count: usize, first: usize, end: usize) -> Cells {
+        let mut cells = Cells::none(count);
+        let from = first / BITS;
+        let words = end.div_ceil(BITS).saturating_sub(from);
+        for (at, word) in cells.0.iter_mut().enumerate().skip(from).take(words) {
+            let begin = at.saturating_mul(BITS);
+            let low = first.saturating_sub(begin).min(BITS);
+            let high = end.saturating_sub(begin).min(BITS);
+            let below = |bit: usize| if bit >= BITS { u64::MAX } else { (1_u64 << bit).wrapping_sub(1) };
+            *word = below(high) & !below(low);
+        }
+        cells
+    }
+
     pub(super) fn add(&mut self, cell: usize) {
         if let Some(word) = self.0.get_mut(cell / BITS) {
             *word |= 1 << (cell % BITS);
         }
+    }
+
+    pub(super) fn has(&self, cell: usize) -> bool {
+        self.0.get(cell / BITS).is_some_and(|word| word & (1 << (cell % BITS)) != 0)
     }
 
     pub(super) fn and(mut self, cell: usize) -> Cells {
@@ -120,4 +139,17 @@ impl Domain {
 
 fn first_bit(word: u64) -> usize {
     usize::try_from(word.trailing_zeros()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_has_its_cells_and_no_others() {
+        for (count, first, end) in [(1, 0, 1), (64, 0, 64), (65, 64, 65), (200, 3, 3), (200, 3, 130), (200, 128, 192)] {
+            let span = Cells::span(count, first, end);
+            assert_eq!(span, Cells::that(count, |cell| (first..end).contains(&cell)), "{count} {first} {end}");
+        }
+    }
 }

@@ -3,8 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::EXTENT_STEPS;
 use super::approvals::Sides;
 use super::cells::Clause;
+use super::definitions::{self, DefinitionChange};
+use super::extent::{Extent, ExtentQuestion, extent};
 use super::ground::{Ground, Windows};
 use super::limits::{self, LimitChange};
 use super::model::{Model, Question};
@@ -12,6 +15,7 @@ use super::outcome::{Effects, pair};
 use super::outcome::{FIRST, SECOND};
 use super::payment::Payment;
 use super::search::{Judged, SearchBudget, SearchResult, SearchState};
+use super::shape::PaymentShape;
 use super::universe::Variable;
 use crate::base::ids::OperationId;
 use crate::base::pointer::Pointer;
@@ -28,6 +32,8 @@ const QUESTION_STEPS: u64 = 1_000_000;
 pub struct Difference {
     /// One for each kind of change in the outcome of an operation's requests, with an example.
     pub changes: Vec<OutcomeChange>,
+    /// The definitions that are not the same, side by side.
+    pub definitions: Vec<DefinitionChange>,
     pub limits: Vec<LimitChange>,
     pub approvals: Vec<ApprovalChange>,
     /// Whether amounts are valued differently.
@@ -56,6 +62,8 @@ pub struct OutcomeChange {
     pub example: Payment,
     pub old: Verdict,
     pub new: Verdict,
+    /// The requests that change like this.
+    pub extent: Extent,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,8 +103,22 @@ impl Difference {
     }
 }
 
-/// Compares two sets within a budget of `steps`.
+/// Compares two sets within a budget of `steps`, and finds out where each change occurs.
+pub(crate) fn difference_with_extents(
+    old: &Policies,
+    new: &Policies,
+    known: &KnownNames<'_>,
+    steps: u64,
+) -> Difference {
+    compared(old, new, known, steps, EXTENT_STEPS)
+}
+
+/// Compares two sets within a budget of `steps`; the extents of changes stay empty.
 pub(crate) fn difference(old: &Policies, new: &Policies, known: &KnownNames<'_>, steps: u64) -> Difference {
+    compared(old, new, known, steps, 0)
+}
+
+fn compared(old: &Policies, new: &Policies, known: &KnownNames<'_>, steps: u64, extent_steps: u64) -> Difference {
     let sides = Sides { old, new };
     let (rules, limits) = (side_by_side(sides), limits::side_by_side(sides));
     let model = Model::of(vec![&old.rules, &new.rules], rules, limits, &[], known);
@@ -106,6 +128,10 @@ pub(crate) fn difference(old: &Policies, new: &Policies, known: &KnownNames<'_>,
         if let Some(ground) = model.ground(operation, Windows::NotFull) {
             comparing.operation(ground, &mut changes);
         }
+    }
+    let mut budget = SearchBudget::of(extent_steps);
+    for change in changes.iter_mut().filter(|_| extent_steps > 0) {
+        change.extent = comparing.extent(change, &mut budget);
     }
     let is_sure = comparing.is_sure;
     // If fewer rules name a field, less passes where the configuration lists the field.
@@ -123,7 +149,8 @@ pub(crate) fn difference(old: &Policies, new: &Policies, known: &KnownNames<'_>,
         (false, true) if changes.is_empty() && limits.is_empty() && !names_less => Direction::Same,
         (false, true) => Direction::OnlyTightens,
     };
-    Difference { changes, limits, approvals: approvals.collect(), is_valued_otherwise, direction }
+    let definitions = definitions::side_by_side(old, new);
+    Difference { changes, definitions, limits, approvals: approvals.collect(), is_valued_otherwise, direction }
 }
 
 /// Returns every rule in force, with the sides that have it. A rule with the same meaning on both sides is listed once.
@@ -229,7 +256,45 @@ impl<'c> Comparing<'c> {
         let judge = |seen: SearchState<'_>| pair(seen, &wanted, Some(&finer));
         let shows = |verdicts: &[Verdict]| matches!(verdicts, [old, new] if is_new(kind_of(old, new)));
         let (example, [old, new]) = self.ask(ground, must, &judge, &shows)?;
-        Some(OutcomeChange { operation: ground.operation.id.clone(), kind: kind_of(&old, &new)?, example, old, new })
+        let (operation, extent) = (ground.operation.id.clone(), Extent::default());
+        Some(OutcomeChange { operation, kind: kind_of(&old, &new)?, example, old, new, extent })
+    }
+
+    /// Finds out which requests change like one that was found.
+    fn extent(&self, change: &OutcomeChange, budget: &mut SearchBudget) -> Extent {
+        let (model, sides, kind) = (self.model, self.sides, &change.kind);
+        let operation = model.known.catalog.operation(&change.operation);
+        let Some(ground) = operation.and_then(|operation| model.ground(operation, Windows::NotFull)) else {
+            return Extent::default();
+        };
+        let about = model.about(&change.operation).iter().filter_map(|at| model.shapes.get(*at));
+        let stated = match kind {
+            ChangeKind::Named(pointer) => self.stated(pointer),
+            _ => Vec::new(),
+        };
+        let is_about = |shape: &&PaymentShape| match kind {
+            ChangeKind::Named(pointer) => shape.sides == SECOND && shape.names.contains(pointer),
+            _ => shape.sides != FIRST | SECOND,
+        };
+        let musts = about.filter(is_about).map(|shape| shape.clauses.iter().chain(&stated).collect()).collect();
+        let is_held = |old: &BTreeSet<Arc<str>>, new: &BTreeSet<Arc<str>>| held(sides, old, new).as_ref() == Some(kind);
+        let finer = |seen: SearchState<'_>, effect: Effect| {
+            effect == Effect::Hold && is_held(&seen.approvals(FIRST), &seen.approvals(SECOND))
+        };
+        let judge = |seen: SearchState<'_>| match kind {
+            ChangeKind::Effect(from, to) => pair(seen, &|old, new| (old, new) == (*from, *to), None),
+            ChangeKind::EasierHold | ChangeKind::HarderHold => pair(seen, &|_, _| false, Some(&finer)),
+            ChangeKind::Named(pointer) => unnamed_before(seen, pointer),
+        };
+        let shows = |verdicts: &[Verdict]| match (verdicts, kind) {
+            ([old, new], ChangeKind::Effect(from, to)) => (old.effect, new.effect) == (*from, *to),
+            ([old, new], ChangeKind::EasierHold | ChangeKind::HarderHold) => {
+                (old.effect, new.effect) == (Effect::Hold, Effect::Hold) && is_held(&old.approvals, &new.approvals)
+            }
+            ([_, new], ChangeKind::Named(_)) => new.effect != Effect::Deny,
+            _ => false,
+        };
+        extent(model, ground, ExtentQuestion { musts, judge: &judge, shows: &shows }, budget)
     }
 
     /// Finds a request with a field that no rule named before, and that passes or is held under the new set.
@@ -246,7 +311,14 @@ impl<'c> Comparing<'c> {
         let is_shown = old.effect == Effect::Deny && new.effect != Effect::Deny;
         self.is_sure &= is_shown;
         let (operation, kind) = (ground.operation.id.clone(), ChangeKind::Named(pointer.clone()));
-        is_shown.then(|| OutcomeChange { operation, kind, example: example.clone(), old, new })
+        is_shown.then(|| OutcomeChange {
+            operation,
+            kind,
+            example: example.clone(),
+            old,
+            new,
+            extent: Extent::default(),
+        })
     }
 
     /// Returns the clauses for: the body has a value at a pointer.

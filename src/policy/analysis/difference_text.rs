@@ -4,7 +4,10 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
+use super::definitions::{DefinitionChange, MemberChange};
 use super::difference::{ChangeKind, Difference, Direction, OutcomeChange};
+use super::extent::{DimensionKind, Extent, amounts_in_words};
+use crate::base::money::MAX_MICRO_USD;
 use crate::policy::rule::Effect;
 use crate::policy::rules::Verdict;
 
@@ -18,8 +21,21 @@ fn in_words(found: &Difference) -> String {
     let mut text = String::new();
     for change in &found.changes {
         let heading = heading(&change.kind);
-        text.push_str(&format!("{heading}: {}\n  example: {}\n", change.operation, change.example));
+        text.push_str(&format!("{heading}: {}, {}\n", change.operation, extent_in_words(&change.extent)));
+        for dimension in &change.extent.only {
+            text.push_str(&format!("  only where {} is {}\n", dimension.name, dimension.values.join(", ")));
+        }
+        if !change.extent.is_complete {
+            text.push_str("  the search was not complete: there may be more\n");
+        }
+        text.push_str(&format!("  example: {}\n", change.example));
         text.push_str(&format!("  before: {}\n  then: {}\n", verdict_text(&change.old), verdict_text(&change.new)));
+        if let Some(widest) = change.extent.widest.as_ref().filter(|widest| ***widest != change.example) {
+            text.push_str(&format!("  largest: {widest}\n"));
+        }
+    }
+    for change in &found.definitions {
+        text.push_str(&definition_in_words(change));
     }
     for limit in &found.limits {
         let what = limit.what.join(", ");
@@ -39,6 +55,36 @@ fn in_words(found: &Difference) -> String {
     format!("{text}{}\n", conclusion(found.direction))
 }
 
+/// Formats amounts, people, destinations and times, each as far as the change depends on it.
+fn extent_in_words(extent: &Extent) -> String {
+    let any = [
+        (DimensionKind::People, "any caller", "some callers"),
+        (DimensionKind::Destination, "any destination", "some destinations"),
+        (DimensionKind::Time, "any time", "some times"),
+    ];
+    let word = |(kind, any, some): (DimensionKind, &'static str, &'static str)| {
+        if extent.only.iter().any(|dimension| dimension.kind == kind) { some } else { any }
+    };
+    let amounts = extent.amounts.as_deref().map(amounts_in_words).filter(|text| !text.is_empty());
+    amounts.into_iter().chain(any.map(word).map(str::to_owned)).collect::<Vec<_>>().join(", ")
+}
+
+fn definition_in_words(change: &DefinitionChange) -> String {
+    let DefinitionChange { name, before, then, members } = change;
+    let (kind, id) = name.split_once(' ').unwrap_or((name, ""));
+    let name = if id.is_empty() { kind.to_owned() } else { format!("{kind} `{id}`") };
+    let what = match (before, then) {
+        (Some(_), None) => "is removed",
+        (None, Some(_)) => "is added",
+        _ => "is changed",
+    };
+    let side = |word: &str, text: &Option<String>| {
+        text.as_ref().map_or_else(String::new, |text| format!("  {word}: {text}\n"))
+    };
+    let members: String = members.iter().map(|change| format!("  {}\n", change.in_words())).collect();
+    format!("{name} {what}\n{}{}{members}", side("before", before), side("then", then))
+}
+
 fn heading(kind: &ChangeKind) -> String {
     let was = |effect: Effect| match effect {
         Effect::Allow => "allowed",
@@ -46,9 +92,10 @@ fn heading(kind: &ChangeKind) -> String {
         Effect::Deny => "denied",
     };
     match kind {
-        ChangeKind::Effect(old, new) => format!("newly {}, {} before", was(*new), was(*old)),
-        ChangeKind::EasierHold => "held for fewer or other people".to_owned(),
-        ChangeKind::HarderHold => "held for more people".to_owned(),
+        ChangeKind::Effect(old, Effect::Allow) => format!("now allowed without people, {} before", was(*old)),
+        ChangeKind::Effect(old, new) => format!("now {}, {} before", was(*new), was(*old)),
+        ChangeKind::EasierHold => "now held for fewer or other people".to_owned(),
+        ChangeKind::HarderHold => "now held for more people".to_owned(),
         ChangeKind::Named(place) => {
             format!("`{place}` is named by a rule, which matters if the configuration lists it")
         }
@@ -93,6 +140,16 @@ fn as_json(found: &Difference) -> Value {
             "example": change.example.to_string(),
             "before": verdict(&change.old),
             "then": verdict(&change.new),
+            "extent": extent_as_json(&change.extent),
+        })
+    };
+    let members = |change: &MemberChange| json!({"of": change.of, "added": change.added, "removed": change.removed});
+    let definition = |change: &DefinitionChange| {
+        json!({
+            "name": change.name,
+            "before": change.before,
+            "then": change.then,
+            "members": change.members.iter().map(members).collect::<Vec<_>>(),
         })
     };
     let limits = found.limits.iter().map(|limit| {
@@ -109,8 +166,24 @@ fn as_json(found: &Difference) -> Value {
     json!({
         "direction": direction,
         "changes": found.changes.iter().map(change).collect::<Vec<_>>(),
+        "definitions": found.definitions.iter().map(definition).collect::<Vec<_>>(),
         "limits": limits.collect::<Vec<_>>(),
         "approvals": approvals.collect::<Vec<_>>(),
         "valuedOtherwise": found.is_valued_otherwise,
+    })
+}
+
+fn extent_as_json(extent: &Extent) -> Value {
+    let range = |(least, most): &(u128, u128)| {
+        let most = Some(*most).filter(|most| *most < u128::from(MAX_MICRO_USD));
+        json!({"fromMicroUsd": u64::try_from(*least).ok(), "toMicroUsd": most.and_then(|most| u64::try_from(most).ok())})
+    };
+    let only = extent.only.iter().map(|one| json!({"what": one.name, "is": one.values}));
+    json!({
+        "words": extent_in_words(extent),
+        "amounts": extent.amounts.as_ref().map(|all| all.iter().map(range).collect::<Vec<_>>()),
+        "only": only.collect::<Vec<_>>(),
+        "largest": extent.widest.as_ref().map(ToString::to_string),
+        "complete": extent.is_complete,
     })
 }

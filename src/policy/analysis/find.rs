@@ -116,7 +116,7 @@ impl<'f> Finder<'f> {
         }
         match (has_effect, example) {
             (true, _) => self.redundant(shape, rule).map(|finding| (at, finding)),
-            (false, Some((payment, verdict))) => Some((at, self.outweighed(rule, &payment, &verdict))),
+            (false, Some((payment, verdict))) => Some((at, self.outweighed(shape, rule, &payment, &verdict))),
             (false, None) => {
                 let text = format!("`{}` matches no request: its conditions contradict each other", rule.id);
                 Some((at, Finding::warning("", text).remedy("correct its conditions, or remove the rule")))
@@ -130,8 +130,12 @@ impl<'f> Finder<'f> {
         if shape.effect == Effect::Deny && !self.is_denied_anyway(shape) {
             return None;
         }
+        let others: Vec<&'f Rule> = self.policies.rules.rules.iter().collect();
+        let alike = |other: &&Rule| other.effect == rule.effect && other.approval == rule.approval;
+        let by = self.covering(shape, others.into_iter().filter(alike));
+        let by = by.map(|other| format!(" by `{}`", other.id)).unwrap_or_default();
         let text = format!(
-            "`{}` changes nothing: every request that it matches is {} without it",
+            "`{}` changes nothing: every request that it matches is {} without it{by}",
             rule.id,
             done(shape.effect)
         );
@@ -154,15 +158,46 @@ impl<'f> Finder<'f> {
         })
     }
 
-    fn outweighed(&self, rule: &Rule, payment: &Payment, verdict: &Verdict) -> Finding {
+    /// Returns the first of these rules that matches every request that a rule matches.
+    fn covering(&mut self, shape: &'f PaymentShape, others: impl Iterator<Item = &'f Rule>) -> Option<&'f Rule> {
+        for other in others.filter(|other| shape.operations.is_subset(&other.when.operations)) {
+            let cause = self.model.rules.iter().position(|(rule, _)| rule.id == other.id).map(ShapeCause::Rule);
+            if cause.is_none() || cause == Some(shape.cause) {
+                continue;
+            }
+            let is_it = |seen: SearchState<'_>, at: &usize| {
+                seen.shapes.get(*at).is_some_and(|shape| Some(shape.cause) == cause && shape.is_own)
+            };
+            let without = |seen: SearchState<'_>| match seen.open.iter().find(|at| is_it(seen, at)) {
+                _ if seen.had.iter().any(|at| is_it(seen, at)) => Judged::No,
+                Some(at) => Judged::Ask(*at),
+                None => Judged::Yes,
+            };
+            let covers = shape.operations.iter().all(|operation| {
+                let Some(ground) = self.ground(operation) else { return true };
+                self.ask(ground, shape.clauses.iter().collect(), &without, &|_| true) == SearchResult::Nothing
+            });
+            if covers {
+                return Some(other);
+            }
+        }
+        None
+    }
+
+    fn outweighed(&mut self, shape: &'f PaymentShape, rule: &Rule, payment: &Payment, verdict: &Verdict) -> Finding {
         let by: Vec<String> = verdict.reasons.iter().map(|reason| reason.cause.to_string()).collect();
         let (id, would, is, by) = (&rule.id, done(rule.effect), done(verdict.effect), by.join(", "));
         let same =
             self.policies.rules.rules.iter().find(|other| other.effect != rule.effect && other.when == rule.when);
-        let text = match same {
-            Some(other) => format!("`{id}` and `{}` contradict each other: both match the same requests", other.id),
+        let stricter: Vec<&'f Rule> = self.policies.rules.rules.iter().filter(|o| o.effect > rule.effect).collect();
+        let text = match same.map(|other| other.id.clone()) {
+            Some(other) => format!("`{id}` and `{other}` contradict each other: both match the same requests"),
             None => {
-                format!("`{id}` has no effect: no request is {would} by it, because stricter rules always match too")
+                let because = match self.covering(shape, stricter.into_iter()) {
+                    Some(other) => format!("`{}`, which is stricter, always matches too", other.id),
+                    None => "stricter rules always match too".to_owned(),
+                };
+                format!("`{id}` has no effect: no request is {would} by it, because {because}")
             }
         };
         let finding = Finding::warning("", format!("{text}; this one is {is} (by {by})"));

@@ -14,9 +14,11 @@
 
 mod approvals;
 mod cells;
+mod definitions;
 mod difference;
 mod difference_text;
 mod edges;
+mod extent;
 mod find;
 mod ground;
 mod limits;
@@ -28,13 +30,17 @@ mod prove;
 mod quorum;
 mod search;
 mod shape;
+mod table;
+mod table_text;
 mod universe;
 mod variants;
 mod written;
 
-pub(super) use difference::difference;
+pub use definitions::{DefinitionChange, MemberChange};
+pub(super) use difference::difference_with_extents;
 pub use difference::{ApprovalChange, ChangeKind, Difference, Direction, OutcomeChange};
 pub(super) use edges::untouched;
+pub use extent::{DimensionKind, Extent, ExtentDimension};
 pub(super) use find::oddities;
 pub use limits::{LimitChange, LimitChangeKind};
 pub(super) use mutate::mutants;
@@ -43,6 +49,8 @@ pub use payment::Payment;
 pub use prove::Proof;
 pub(super) use prove::unproved;
 pub(super) use quorum::unreachable;
+pub(super) use table::table;
+pub use table::{PassMost, PassOperation, PassRow, PassTable};
 
 #[cfg(test)]
 mod tests;
@@ -51,5 +59,9 @@ mod tests;
 pub(super) const PROVING_STEPS: u64 = 20_000_000;
 /// The budget for comparing two sets.
 pub(super) const COMPARING_STEPS: u64 = 50_000_000;
+/// The additional budget for the extents of changes.
+pub(super) const EXTENT_STEPS: u64 = 20_000_000;
+/// The budget for the table of a set.
+pub(super) const TABLE_STEPS: u64 = 50_000_000;
 /// The additional budget for warnings about rules.
 pub(super) const FINDING_STEPS: u64 = 20_000_000;

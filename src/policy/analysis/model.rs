@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::collections::HashMap;
 
-use super::cells::Clause;
+use super::cells::{Clause, Domain};
 use super::ground::{Ground, Windows};
 use super::outcome::{FIRST, SECOND, pair};
 use super::payment::Payment;
@@ -102,6 +102,19 @@ impl<'m> Model<'m> {
         ground: &'q Ground<'q>,
         question: Question<'q>,
     ) -> SearchResult<(Payment, Vec<Verdict>)> {
+        match self.witness(ground, question) {
+            SearchResult::One((payment, verdicts, _)) => SearchResult::One((payment, verdicts)),
+            SearchResult::Nothing => SearchResult::Nothing,
+            SearchResult::Unknown => SearchResult::Unknown,
+        }
+    }
+
+    /// Returns a payment that answers the question, with each set's verdict, and the cells of its values.
+    pub(super) fn witness<'q>(
+        &'q self,
+        ground: &'q Ground<'q>,
+        question: Question<'q>,
+    ) -> SearchResult<(Payment, Vec<Verdict>, Domain)> {
         let search = Search { universe: &self.universe, without: None, ground, shapes: &self.shapes };
         let Question { must, judge, shows, budget } = question;
         let mut accept = |point: &Point<'_>| {
@@ -110,7 +123,7 @@ impl<'m> Model<'m> {
             let verdicts: Option<Vec<Verdict>> =
                 self.sets.iter().map(|set| payment.decide(set, self.known.catalog)).collect();
             let verdicts = verdicts?;
-            shows(&verdicts).then_some((payment, verdicts))
+            shows(&verdicts).then(|| (payment, verdicts, point.cells.clone()))
         };
         search.find(&must, self.about(&ground.operation.id), judge, &mut accept, budget)
     }

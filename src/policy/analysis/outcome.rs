@@ -105,7 +105,7 @@ impl<'s> SearchState<'s> {
     }
 
     /// Returns an undecided shape that may add an approval or a named field.
-    fn adding(&self, side: u8) -> Option<usize> {
+    pub(super) fn adding(&self, side: u8) -> Option<usize> {
         let adds = |shape: &PaymentShape| shape.approval.is_some() || !shape.names.is_empty();
         self.on(self.open, side).find(|(_, shape)| adds(shape)).map(|(at, _)| at)
     }

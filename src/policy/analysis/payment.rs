@@ -8,12 +8,12 @@ use serde_json::{Map, Value, json};
 
 use super::ground::{Ground, pointer};
 use super::search::Point;
-use super::universe::{Cell, DESTINATIONS, Universe, Variable, is_many};
+use super::universe::{Cell, DESTINATIONS, QUARTER_MICROS, TIMES, Universe, Variable, is_many};
 use super::written::{address, amount_worth, text_of_units, toml};
 use crate::base::ids::Environment;
 use crate::base::ids::OperationId;
 use crate::base::pointer::Pointer;
-use crate::catalog::{Catalog, Money};
+use crate::catalog::{Catalog, Money, Operation};
 use crate::ledger::StoreTime;
 use crate::policy::body_facts::Stated;
 use crate::policy::condition::PRICE_DECIMALS;
@@ -64,11 +64,8 @@ const SIDES: [[(&str, Field); 6]; 2] = [
         ("external_wallet", Field::DestinationExternal),
     ],
 ];
-/// The number of times that are tried: each quarter of an hour of two weeks.
-const TIMES: i64 = 2 * 7 * 96;
 /// The chain of fees that no condition names.
 const USUAL_CHAIN: &str = "POLYGON";
-const QUARTER_MICROS: i64 = 15 * 60 * 1_000_000;
 
 impl Payment {
     /// Writes a request in these cells; `None` if none can be written.
@@ -113,6 +110,18 @@ impl Payment {
             facts.exceeded.extend(windows.map(|reservation| (reservation.window.limit, reservation.window.key)));
         }
         Some(rules.decide(&asked, &facts))
+    }
+
+    /// Returns the same payment with another source amount: one of that value in micro-USD.
+    pub(super) fn worth(&self, micros: u128, valuation: &Valuation, operation: &Operation) -> Option<Payment> {
+        let mut payment = self.clone();
+        let [source, _] = &mut payment.sides;
+        let currency = source.iter().find(|(word, _)| *word == "currency").map(|(_, name)| name.clone())?;
+        let now_secs = self.now.as_micros().div_euclid(1_000_000);
+        let amount = amount_worth(valuation, &currency, (micros, micros), now_secs)?;
+        source.iter_mut().find(|(word, _)| *word == "amount")?.1 = amount;
+        payment.fill(operation.money.as_ref()?);
+        Some(payment)
     }
 
     pub fn operation(&self) -> &OperationId {
@@ -189,7 +198,12 @@ impl PaymentDraft<'_> {
     /// Returns a time that fits, and the amounts that have the value then.
     fn moment(&self) -> Option<(StoreTime, [Option<String>; 2])> {
         let rates = self.valuation.assets.rate_times().map(|secs| secs.saturating_mul(1_000_000));
-        for from in [USUAL_TIME].into_iter().chain(rates) {
+        let usual = self.universe.moments().iter().find(|moment| moment.is_in(self.point.region)).map(|one| one.now);
+        let timed = |now: i64| Some((StoreTime::of_micros(now), self.amounts(now.div_euclid(1_000_000))?));
+        if let Some(found) = usual.and_then(timed) {
+            return Some(found);
+        }
+        for from in rates {
             for step in 0..TIMES {
                 let now = from.saturating_add(step.saturating_mul(QUARTER_MICROS));
                 if self.is_in_time(now) != Some(true) {

@@ -175,12 +175,7 @@ impl Universe {
                 Asks::known(self.single(named.collect(), sense))
             }
             Condition::NewDestination(new) => self.destination(*new, sense),
-            Condition::Amount { within, without } => {
-                Asks::known(clauses(self.literal(&Variable::Value, |cell| match cell {
-                    Cell::Numbers(least, most) => within.contains(*least) && within.contains(*most),
-                    _ => *without,
-                })))
-            }
+            Condition::Amount { within, without } => Asks::known(clauses(self.valued(*within, *without))),
             Condition::Price(within) => {
                 let is_in =
                     |cell: &Cell| matches!(cell, Cell::Numbers(a, b) if within.contains(*a) && within.contains(*b));

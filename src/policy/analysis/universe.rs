@@ -3,8 +3,10 @@
 //! Each value of a request lies in exactly one cell, and every condition of the collection holds for all values of a
 //! cell or for none.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use jiff::Timestamp;
 use jiff::civil::Weekday;
 use jiff::tz::TimeZone;
 
@@ -14,7 +16,9 @@ use crate::base::money::{MAX_MICRO_USD, Worth};
 use crate::base::pointer::Pointer;
 use crate::policy::KnownNames;
 use crate::policy::condition::{Condition, SoughtValue};
+use crate::policy::interval::Interval;
 use crate::policy::literal::Literal as Written;
+use crate::policy::policy_test::USUAL_TIME;
 use crate::policy::request::{Field, Valuation};
 
 /// One value of a request.
@@ -69,6 +73,7 @@ pub(super) struct Universe {
     pub several: HashMap<Field, Vec<(usize, String)>>,
     pub several_in_body: HashMap<Pointer, Vec<(usize, Cell)>>,
     pub zones: BTreeMap<String, TimeZone>,
+    moments: OnceCell<Vec<Moment>>,
 }
 
 /// The values that conditions mention.
@@ -184,6 +189,11 @@ impl Universe {
         made.finish(gathered.zones)
     }
 
+    /// Returns the times that examples try first.
+    pub(super) fn moments(&self) -> &[Moment] {
+        self.moments.get_or_init(|| Moment::all(self))
+    }
+
     pub(super) fn whole(&self) -> Domain {
         self.whole.clone()
     }
@@ -207,6 +217,18 @@ impl Universe {
         Some(CellLiteral { var, cells: Cells::that(cells.len(), |at| cells.get(at).is_some_and(&fits)) })
     }
 
+    /// Returns the literal for: the value is in an interval or, if `without`, there is none. The cells of values are in
+    /// ascending order, and there may be as many as rules: they are found by halving.
+    pub(super) fn valued(&self, within: Interval, without: bool) -> Option<CellLiteral> {
+        let var = self.place(&Variable::Value)?;
+        let cells = self.cells(var);
+        let first = cells.partition_point(|cell| matches!(cell, Cell::Numbers(least, _) if *least < within.least));
+        let end = cells.partition_point(|cell| matches!(cell, Cell::Numbers(_, most) if *most <= within.most));
+        let absent = cells.iter().rposition(|cell| *cell == Cell::Absent).filter(|_| without);
+        let span = Cells::span(cells.len(), first, end);
+        Some(CellLiteral { var, cells: absent.map_or(span.clone(), |cell| span.clone().and(cell)) })
+    }
+
     /// Returns the literal for: the name in a field is in a set.
     pub(super) fn is_named(&self, field: Field, set: &BTreeSet<String>) -> Option<CellLiteral> {
         let var = self.place(&Variable::Name(field))?;
@@ -214,6 +236,11 @@ impl Universe {
         let named = self.named.get(&field)?;
         set.iter().filter_map(|name| named.get(name)).for_each(|cell| cells.add(*cell));
         Some(CellLiteral { var, cells })
+    }
+
+    /// Returns the cell of each name that conditions mention.
+    pub(super) fn named(&self, field: Field) -> Option<&HashMap<String, usize>> {
+        self.named.get(&field)
     }
 
     pub(super) fn says(&self, var: usize, yes: bool) -> CellLiteral {
@@ -314,7 +341,8 @@ impl Making {
         let Making { variables, named, several, several_in_body } = self;
         let (whole, slots) = Domain::whole(variables.iter().map(|(_, cells)| cells.len()));
         let places = variables.iter().enumerate().map(|(at, (variable, _))| (variable.clone(), at)).collect();
-        Universe { variables, slots, whole, places, named, several, several_in_body, zones }
+        let moments = OnceCell::new();
+        Universe { variables, slots, whole, places, named, several, several_in_body, zones, moments }
     }
 }
 
@@ -361,4 +389,54 @@ fn numbers(cuts: &BTreeSet<u128>, least: u128, most: u128) -> Vec<Cell> {
     }
     cells.push(Cell::Numbers(from, most));
     cells
+}
+
+/// How many times are tried: each quarter of an hour of two weeks.
+pub(super) const TIMES: i64 = 2 * 7 * 96;
+pub(super) const QUARTER_MICROS: i64 = 15 * 60 * 1_000_000;
+
+/// A time, and the cells of its weekdays and hours.
+#[derive(Debug)]
+pub(super) struct Moment {
+    pub now: i64,
+    cells: Vec<(CellSlot, usize)>,
+}
+
+impl Moment {
+    /// Whether its weekdays and hours are possible.
+    pub(super) fn is_in(&self, region: &Domain) -> bool {
+        self.cells.iter().all(|(slot, cell)| region.has(*slot, *cell))
+    }
+
+    /// Returns every combination that occurs in two weeks, each at its first time.
+    pub(super) fn all(universe: &Universe) -> Vec<Moment> {
+        let (mut moments, mut seen) = (Vec::new(), HashSet::new());
+        for step in 0..TIMES {
+            let now = USUAL_TIME.saturating_add(step.saturating_mul(QUARTER_MICROS));
+            let Some(cells) = cells_at(universe, now) else { continue };
+            let key: Vec<usize> = cells.iter().map(|(_, cell)| *cell).collect();
+            if seen.insert(key) {
+                moments.push(Moment { now, cells });
+            }
+        }
+        moments
+    }
+}
+
+fn cells_at(universe: &Universe, now: i64) -> Option<Vec<(CellSlot, usize)>> {
+    let mut found = Vec::new();
+    for (name, zone) in &universe.zones {
+        let local = Timestamp::from_microsecond(now).ok()?.to_zoned(zone.clone());
+        let (hour, day) = (u128::try_from(local.hour()).ok()?, local.weekday());
+        let both = [
+            (Variable::Weekday(name.clone()), Cell::Day(day)),
+            (Variable::Hour(name.clone()), Cell::Numbers(hour, hour)),
+        ];
+        for (variable, cell) in both {
+            let var = universe.place(&variable)?;
+            let at = universe.cells(var).iter().position(|other| *other == cell)?;
+            found.push((universe.slot(var)?, at));
+        }
+    }
+    Some(found)
 }

@@ -183,14 +183,91 @@ pub(super) const EVERYTHING: &str = r#"
 [[rule]]
 id = "r"
 effect = "allow"
-when = { op = ["@money", "updateUser"], environment = "sandbox", issuer = "main", caller = "main:x", role = "r", requester = "p",
+when = { op = ["@money", "@change"], environment = "sandbox", issuer = "main", caller = "main:x", role = "r", requester = "p",
   user = "9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11", chain = ["POLYGON"], currency = "usdc", account = "@payout-accounts",
   wallet = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", fee_wallet = "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t",
   source = { user = "9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11", chain = "BASE", currency = "usdt" }, price = "[0.99, inf)",
   destination = { new = false, external_wallet = "9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11" }, amount = "(0, 5] USD", without_amount = "match",
-  body = { "/developerFee" = "absent", "/source/chain" = { in = ["BASE", 5, true] }, "/x" = { equals = 5 } },
+  body = { "/developerFee" = "absent", "/source/chain" = { in = ["BASE", "TRON"] }, "/cancelAfterSeconds" = { equals = 60 } },
   weekday = ["mon", "fri"], hour = "[9, 17)", zone = "Europe/Berlin" }
 "#;
+
+const JURISDICTION: &str = "/supportingInformation/beneficiaryDetails/jurisdictionOfIncorporation";
+
+/// A condition that no request can meet: the rule would be silently without effect.
+#[test]
+fn rules_are_checked_against_the_contract() {
+    let offramp =
+        |pointer: &str, sought: &str| format!("op = \"createOfframp\", body = {{ \"{pointer}\" = {sought} }}");
+    let country = |text: &str| offramp(JURISDICTION, &format!("{{ in = [\"RUS\", \"{text}\"] }}"));
+    let rule = |when: &str| format!("[[rule]]\nid = \"r\"\neffect = \"deny\"\nwhen = {{ {when} }}\n");
+    let list = "[list.countries]\ntext = [\"RU\", \"IR\", \"PRK\"]\n";
+    let two = "op = [\"createSwap\", \"createOfframp\"]";
+    for (when, expected) in [
+        (country("RU"), format!("`{JURISDICTION}` can never be `RU`\n  remedy: the contract wants text of the form ^[A-Z]{{3}}$")),
+        (offramp(JURISDICTION, "{ equals = 7 }"), format!("`{JURISDICTION}` can never be `7`")),
+        (offramp(JURISDICTION, "{ in = [\"@countries\"] }"), "can never be `IR`, and 1 more values cannot be there".to_owned()),
+        (offramp(&JURISDICTION.replace("Inc", "inc"), "\"present\""), format!("did you mean `{JURISDICTION}`?")),
+        (offramp("/developerFees", "\"absent\""), "did you mean `/developerFee`?".to_owned()),
+        (offramp("/developerFee/walletAddress", "\"present\""), "did you mean `/developerFee/fees/*/walletAddress`?".to_owned()),
+        (offramp("/source/zzz", "\"present\""), "the fields there are: `/source/amount`, `/source/chain`, ".to_owned()),
+        (offramp("/developerFee/fees/*/type", "{ equals = \"flat\" }"), "the contract wants one of [\"PERCENTAGE\",\"FLAT\"]".to_owned()),
+        (offramp("/supportingInformation/documents", "{ equals = \"x\" }"), "the contract wants a value of type array".to_owned()),
+        ("op = \"listUsers\", body = { \"/x\" = \"absent\" }".to_owned(), "`listUsers` has no `/x` in any body".to_owned()),
+        ("op = \"createSwap\", destination.account = \"@payout-accounts\"".to_owned(), "`createSwap` has no `destination.account`: the condition never holds\n  remedy: remove the condition, or name only operations that have it: `createOfframp`".to_owned()),
+        (format!("{two}, destination.account = \"@payout-accounts\""), "`createSwap` has no `destination.account`".to_owned()),
+        (format!("{two}, body = {{ \"/developerFee\" = \"present\" }}"), "`createSwap` has no `/developerFee` in any body".to_owned()),
+        ("op = \"createOfframp\", price = \"[1, inf)\"".to_owned(), "`createOfframp` has no `price`".to_owned()),
+        ("op = \"acceptOffer\", destination.new = true".to_owned(), "`acceptOffer` has no `destination`".to_owned()),
+        ("op = \"@change\", chain = \"BASE\"".to_owned(), "have no `chain`".to_owned()),
+    ] {
+        let told = faults(&[&rule(&when), WORDS, list]);
+        assert!(told.contains(&expected) && told.matches("error: ").count() == 1, "{when}\n{told}");
+        let limit = format!(
+            "[[limit]]\nid = \"l\"\nops = \"createOfframp\"\nwindow = \"rolling 24h\"\nmax = \"5 calls\"\nover = \"deny\"\nwhen = {{ {} }}\n",
+            when.trim_start_matches("op = \"createOfframp\", ")
+        );
+        if when.starts_with("op = \"createOfframp\"") {
+            assert!(faults(&[&limit, WORDS, list]).contains(&expected), "{limit}");
+        }
+    }
+    for good in [
+        country("IRN"),
+        offramp("/developerFee/fees/0/type", "{ equals = \"FLAT\" }"),
+        offramp("/developerFee", "\"absent\""),
+        format!("{two}, body = {{ \"/developerFee\" = \"absent\" }}"),
+        "op = \"@money\", destination.account = \"@payout-accounts\"".to_owned(),
+        "op = \"updateUser\", body = { \"/nickname\" = { equals = \"x\" } }".to_owned(),
+        "op = \"*\", user = \"9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11\"".to_owned(),
+    ] {
+        assert!(all(&[&rule(&good), WORDS, list]).is_ok(), "{good}");
+    }
+}
+
+/// One mistake, one finding: nothing is said of what follows from it.
+#[test]
+fn a_wrong_word_is_told_once() {
+    let limit = "ops = [\"createSwap\"]\nwindow = \"rolling 24h\"\nover = \"deny\"\n";
+    for text in [
+        "[[rule]]\nid = \"r\"\neffct = \"deny\"\nwhen = { op = \"createSwap\" }\n[[test]]\ngiven = { op = \"createSwap\" }\nexpect = \"deny\"\nby = \"r\"\n".to_owned(),
+        "[[rule]]\nid = \"r\"\neffect = \"deny\"\nwhenn = { op = \"createSwap\" }\n".to_owned(),
+        "[[rule]]\nid = \"r\"\neffect = \"deny\"\nwhen = { opp = \"createSwap\", amount = \"(0, 5] USD\" }\n".to_owned(),
+        "[[rule]]\nid = \"r\"\neffect = \"deny\"\nwhen = { op = \"createSwop\", body = { \"/x\" = \"absent\" }, destination.account = \"@payout-accounts\" }\n".to_owned(),
+        "[[rule]]\nid = \"r\"\neffect = \"hold\"\naproval = \"dual\"\nwhen = { op = \"createSwap\" }\n".to_owned(),
+        "[[rule]]\nid = \"r\"\neffect = \"deny\"\nwhen = { op = \"createSwap\", hour = \"[9, 17)\", zonne = \"UTC\" }\n".to_owned(),
+        "[group.new]\nmember = [\"console:a\"]\n[approval.x]\nof = \"new\"\nn = 1\nexpires = \"1h\"\n".to_owned(),
+        "[approval.x]\nal = [{ of = \"ops\", n = 1 }]\nexpires = \"1h\"\n[[rule]]\nid = \"r\"\neffect = \"hold\"\napproval = \"x\"\nwhen = { op = \"createSwap\" }\n".to_owned(),
+        "[list.x]\nacount = [\"9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11\"]\n[[rule]]\nid = \"r\"\neffect = \"deny\"\nwhen = { op = \"createOfframp\", account = \"@x\" }\n".to_owned(),
+        "[asset.weth]\ndecimal = 18\n[[rule]]\nid = \"r\"\neffect = \"deny\"\nwhen = { op = \"createSwap\", currency = \"weth\" }\n".to_owned(),
+        format!("[[limit]]\nid = \"l\"\nmaxx = \"5 USD\"\nper = [\"environment\"]\n{limit}[[limit]]\nid = \"m\"\nmax = \"5 USD\"\nper = [\"destination\"]\n{limit}"),
+        "[[rate]]\nid = \"r\"\nops = [\"*\"]\nqouta = \"1/s\"\n".to_owned(),
+        "[[invariant]]\nid = \"i\"\nnver = { effect = \"allow\", op = \"createSwap\" }\n".to_owned(),
+        "[[limit]]\nid = \"l\"\nops = \"listUsers\"\nwindow = \"rolling 24h\"\nmax = \"5 USD\"\nover = \"deny\"\n".to_owned(),
+    ] {
+        let told = faults(&[&text, WORDS]);
+        assert_eq!(told.matches("error: ").count(), 1, "{text}\n{told}");
+    }
+}
 
 #[test]
 fn a_rule_without_faults_is_taken_whatever_it_asks() {

@@ -77,7 +77,9 @@ fn a_looser_set_waits_for_two_people_and_a_tighter_one_for_nobody() {
     assert_eq!((ready.status, ready.text()), (200, told));
     let words = shown(&gate)["candidate"]["words"].as_str().unwrap().to_owned();
     assert!(
-        words.contains("newly allowed, denied before: createSwap\n  example: ") && words.ends_with("it loosens\n"),
+        words.starts_with("now allowed without people, denied before: createSwap, ")
+            && words.contains("\n  example: ")
+            && words.ends_with("it loosens\n"),
         "{words}"
     );
 

@@ -140,6 +140,22 @@ fn what_cannot_be_explained_is_refused() {
 }
 
 #[test]
+fn what_passes_is_told_as_one_table() {
+    let upstream = Upstream::start();
+    let gate = gate(&upstream);
+    let told = ask(&gate, "GET", "policies/table", &viewer(), None);
+    assert_eq!(told.status, 200, "{told}");
+    assert_described(&told, "passTable");
+    let table = told.json();
+    assert_eq!(table["version"], ask(&gate, "GET", "policies", &viewer(), None).json()["version"]);
+    let swaps = table["operations"].as_array().unwrap().iter().find(|one| one["operation"] == "createSwap").unwrap();
+    let nobody = swaps["rows"].as_array().unwrap().iter().map(|row| row["most"][0]["microUsd"].as_u64()).max().unwrap();
+    assert_eq!(nobody, Some(100_000_000), "{table:#}");
+    assert_eq!(ask(&gate, "GET", "policies/table", &viewer(), None).json(), table);
+    assert_eq!(ask(&gate, "GET", "policies/table?x=1", &viewer(), None).status, 400);
+}
+
+#[test]
 fn what_limits_have_used_is_told() {
     let upstream = Upstream::start();
     let gate = gate(&upstream);

@@ -231,3 +231,43 @@ fn two_nodes_are_one_record_and_an_entry_in_two_files_counts_once() {
     let (_, report, said) = replay(&left, &set(100, 250), &folders[..1], &config);
     assert_eq!(report["same"].as_u64(), Some(DAY.len() as u64), "{said}");
 }
+
+/// People who agree to a change see what it would have meant.
+#[test]
+fn a_difference_says_what_it_would_have_changed() {
+    let upstream = Upstream::start();
+    let setup = recorded(&upstream);
+    let folder = setup.path("sluice-audit");
+    fs::copy(setup.path("sluice-data/operand.key"), folder.join("operand.key")).ok();
+    let set_in = |name: &str, text: &str| {
+        fs::create_dir_all(setup.path(name)).unwrap();
+        fs::write(setup.path(name).join("rules.toml"), text).unwrap();
+        setup.path(name).to_str().unwrap().to_owned()
+    };
+    let diff = |new: &str, more: &[&str]| {
+        let (old, new) = (set_in("old", &set(100, 250)), set_in("new", new));
+        let words = [&["policy", "diff", &old, &new, "--audit", folder.to_str().unwrap()], more].concat();
+        let output = sluice(&words).output().unwrap();
+        String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+    };
+    let (before, after) = (passing(100, 250), passing(50, 250));
+    let denied = || DAY.iter().filter(|(name, ..)| before[name] && !after[name]);
+    let sum: u64 = denied().map(|(_, amount, ..)| amount).sum();
+    let (name, largest, ..) = denied().max_by_key(|(_, amount, ..)| amount).unwrap();
+    let text = diff(&set(50, 250), &[]);
+    let line = format!(
+        "  production, now denied, allowed before: {}, {sum} USD; the largest: {largest} USD, `{name}` of main:",
+        denied().count()
+    );
+    let found: Vec<&str> = text.lines().filter(|found| found.starts_with(&line)).collect();
+    assert!(found.len() == 3 && text.contains("the 7 days to ") && text.contains("the 90 days to "), "{line}\n{text}");
+    assert!(text.contains(&format!(": {} recorded decisions\n", DAY.len())), "{text}");
+    assert!(diff(&set(100, 250), &[]).contains("none would have been decided differently"));
+    // What no rule asked then cannot be told now, and is not guessed.
+    let new = set(100, 250)
+        + "[[rule]]\nid = \"known\"\neffect = \"deny\"\nwhen = { op = \"createSwap\", destination = { new = true } }\n";
+    let report: Value = serde_json::from_str(&diff(&new, &["--output", "json"])).unwrap();
+    let week = &report["history"]["windows"][0];
+    assert_eq!((week["days"].as_u64(), week["changes"].as_array().map(Vec::len)), (Some(7), Some(0)), "{report:#}");
+    assert_eq!(week["cannotSay"][0]["count"].as_u64(), Some(DAY.len() as u64), "{report:#}");
+}

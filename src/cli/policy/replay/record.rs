@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::base::ids::{Environment, OperationId};
 use crate::cli::audit::entries::{ShownEntry, for_each_entry};
 use crate::cli::audit::files::Chosen;
+use crate::ledger::StoreTime;
 use crate::policy::{Operands, RecordedCall};
 
 /// The kind of a commit.
@@ -18,6 +19,7 @@ pub(super) enum ReplayEvent {
     /// A decision whose entry lacks the fields to repeat it.
     Incomplete {
         day: String,
+        at: StoreTime,
     },
     /// This attempt was certainly not executed.
     GivenBack {
@@ -41,6 +43,17 @@ pub(super) struct RecordedDecision {
 pub(super) struct ReplayRecord {
     events: BTreeMap<(Environment, u64), ReplayEvent>,
     unreadable: u64,
+}
+
+impl ReplayEvent {
+    /// Returns the time of a decision.
+    pub fn decided_at(&self) -> Option<StoreTime> {
+        match self {
+            ReplayEvent::Decided(decided) => Some(decided.recorded.at),
+            ReplayEvent::Incomplete { at, .. } => Some(*at),
+            ReplayEvent::Released(_) | ReplayEvent::GivenBack { .. } | ReplayEvent::Other => None,
+        }
+    }
 }
 
 impl ReplayRecord {
@@ -108,7 +121,7 @@ fn event(shown: &ShownEntry) -> ReplayEvent {
                 ReplayEvent::Released(Box::new(decided))
             }
             Some(decided) => ReplayEvent::Decided(Box::new(decided)),
-            None => ReplayEvent::Incomplete { day: day(shown) },
+            None => ReplayEvent::Incomplete { day: day(shown), at: shown.outstanding.at },
         },
         _ => ReplayEvent::Other,
     }

@@ -56,7 +56,9 @@ fn what_is_said_of_two_sets_is_so_of_every_request_of_small_worlds() {
             }
             let kind = ChangeKind::Effect(before.effect, after.effect);
             if before.effect != after.effect && payment.full.is_empty() && found.direction != Direction::NotProved {
-                assert!(found.changes.iter().any(|change| change.kind == kind), "{shown} {payment} {kind:?}");
+                let told = found.changes.iter().find(|change| change.kind == kind);
+                let told = told.unwrap_or_else(|| panic!("{shown} {payment} {kind:?}"));
+                assert!(!told.extent.is_complete || is_within(&told.extent, &before), "{shown} {payment} {told:?}");
             }
         }
         for change in &found.changes {
@@ -78,6 +80,77 @@ fn what_is_said_of_two_sets_is_so_of_every_request_of_small_worlds() {
         }] += 1;
     }
     assert!(counts[0] > 2 && counts[1] > 5 && counts[2] > 15 && counts[3] < 3, "{counts:?}");
+}
+
+/// The people who agree to a change see how much it changes.
+#[test]
+fn a_small_loosening_and_a_large_one_are_told_differently() {
+    let old = set(&small_and_large());
+    let to = |most: &str| {
+        let small = SMALL.replace("100]", &format!("{most}]"));
+        difference(&old, &set(&(rule("small", "allow", &small) + &rule("large", "hold", LARGE))), &known())
+    };
+    let (one, much) = (to("101"), to("50000000"));
+    assert_ne!(one.to_string(), much.to_string());
+    assert_ne!(one.as_json(), much.as_json());
+    let expected = "now allowed without people, denied before: createSwap, 500.000001 USD to 50000000 USD, any caller, any destination, any time\n";
+    assert!(much.to_string().contains(expected), "{much}");
+    assert!(!one.to_string().contains("now allowed"), "{one}");
+    for (found, most) in [(&one, "101 USD"), (&much, "50000000 USD")] {
+        let text = found.to_string();
+        let before = "rule `small` is changed\n  before: allow `createSwap`, where the value is at most 100 USD\n";
+        assert!(
+            text.contains(before)
+                && text.contains(&format!("  then: allow `createSwap`, where the value is at most {most}\n")),
+            "{text}"
+        );
+    }
+    assert!(
+        much.to_string()
+            .contains("largest: op = \"createSwap\", caller = \"main:anybody\", source = { amount = \"50000000\""),
+        "{much}"
+    );
+}
+
+#[test]
+fn a_change_for_some_people_destinations_and_times_names_them() {
+    let when = "op = \"createSwap\", amount = \"(0, 100] USD\", role = \"payer\", caller = \"main:a\", destination.new = false, \
+                destination.user = \"9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11\", weekday = [\"mon\", \"tue\"], hour = \"[9, 17)\", \
+                zone = \"UTC\", environment = \"sandbox\", body = { \"/fee\" = { in = [5, true] } }";
+    let text = between("", &rule("r", "allow", when)).to_string();
+    for expected in [
+        "now allowed without people, denied before: createSwap, up to 100 USD, some callers, some destinations, some times\n",
+        "  only where the environment is `sandbox`\n",
+        "  only where the caller is `main:a`\n",
+        "  only where a role of the caller is one of them is `payer`\n",
+        "  only where the destination's user is `9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11`\n",
+        "  only where the destination's user is paid before\n",
+        "  only where the weekday in UTC is Monday, Tuesday\n",
+        "  only where the hour in UTC is 9 to 17\n",
+        "  only where `/fee` is 5, true\n",
+        "rule `r` is added\n",
+    ] {
+        assert!(text.contains(expected), "{expected}\n{text}");
+    }
+    let list = |members: &str| {
+        format!(
+            "[list.l]\nuser = [{members}]\n{}",
+            rule("r", "allow", "op = \"createSwap\", destination.user = \"@l\"")
+        )
+    };
+    let (one, two) = ("\"9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11\"", "\"11111111-2f53-4a5e-9a52-6a1c0f7d4e11\"");
+    let text = between(&list(one), &list(&format!("{one}, {two}"))).to_string();
+    assert!(text.contains("  only where the destination's user is `11111111-2f53-4a5e-9a52-6a1c0f7d4e11`\n"), "{text}");
+    assert!(text.contains("the destination's user: 1 added (`11111111-2f53-4a5e-9a52-6a1c0f7d4e11`)\n"), "{text}");
+}
+
+/// Whether a request lies within an extent, as far as its amount tells.
+fn is_within(extent: &Extent, verdict: &Verdict) -> bool {
+    let value = verdict.value.map(|value| u128::from(value.as_u64()));
+    match (&extent.amounts, value) {
+        (Some(ranges), Some(value)) => ranges.iter().any(|(least, most)| (*least..=*most).contains(&value)),
+        _ => true,
+    }
 }
 
 const SMALL: &str = "op = \"createSwap\", amount = \"(0, 100] USD\"";

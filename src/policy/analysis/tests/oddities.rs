@@ -26,7 +26,7 @@ fn names_reason(verdict: &Verdict, id: &str) -> bool {
 
 #[test]
 fn what_is_said_of_rules_of_small_worlds_is_so_of_every_request() {
-    let (mut unreachable, mut powerless, mut redundant) = (0, 0, 0);
+    let (mut unreachable, mut powerless, mut redundant, mut named) = (0, 0, 0, 0);
     for seed in 1000..1100 {
         let mut dice = Dice::of(seed);
         let world = AnalysisWorld::random(&mut dice);
@@ -45,6 +45,12 @@ fn what_is_said_of_rules_of_small_worlds_is_so_of_every_request() {
             let id = finding.text.split('`').nth(1).unwrap();
             let shown = format!("seed {seed}: {finding}\n{text}");
             let rule = rules.rules.iter().find(|rule| &*rule.id == id).unwrap();
+            let by = finding.text.split("because `").nth(1).or_else(|| finding.text.split("without it by `").nth(1));
+            if let Some(by) = by.and_then(|rest| rest.split('`').next()) {
+                named += 1;
+                let is_with = |verdict: &Verdict| !names_reason(verdict, id) || names_reason(verdict, by);
+                assert!(decided.iter().all(|(payment, verdict)| !is_told(payment) || is_with(verdict)), "{shown}");
+            }
             if finding.text.contains("matches no request") {
                 unreachable += 1;
                 assert!(
@@ -69,6 +75,7 @@ fn what_is_said_of_rules_of_small_worlds_is_so_of_every_request() {
             }
         }
     }
+    assert!(named > 15, "{named}");
     assert!(unreachable > 5 && powerless > 15 && redundant > 15, "{unreachable}, {powerless}, {redundant}");
 }
 
@@ -81,10 +88,15 @@ fn each_oddity_is_told_with_an_example() {
             rule("never", "allow", &swap(", issuer = \"main\", caller = \"console:x\"")),
             "warning: set.toml:1:1: `never` matches no request",
         ),
-        (rule("path", "deny", "op = \"acceptOffer\", source.chain = \"BASE\""), "`path` matches no request"),
         (
             small.clone() + &rule("no", "deny", &swap(", amount = \"(0, 500] USD\"")),
-            "`small` has no effect: no request is allowed by it, because stricter rules always match too; this one is denied (by rule no)",
+            "`small` has no effect: no request is allowed by it, because `no`, which is stricter, always matches too; this one is denied (by rule no)",
+        ),
+        (
+            small.clone()
+                + &rule("low", "deny", &swap(", amount = \"(0, 40] USD\""))
+                + &rule("high", "deny", &swap(", amount = \"(40, 500] USD\"")),
+            "`small` has no effect: no request is allowed by it, because stricter rules always match too; this one",
         ),
         (
             small.clone() + &rule("no", "deny", &swap(", amount = \"(0, 100] USD\"")),
@@ -92,7 +104,7 @@ fn each_oddity_is_told_with_an_example() {
         ),
         (
             small.clone() + &rule("any", "allow", &swap("")),
-            "`small` changes nothing: every request that it matches is allowed without it",
+            "`small` changes nothing: every request that it matches is allowed without it by `any`",
         ),
         (
             small.clone() + &rule("large", "hold", &swap(", amount = \"(100.01, 500] USD\"")),
