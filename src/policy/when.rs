@@ -57,10 +57,12 @@ pub(super) struct When {
 
 /// Reads the conditions of a table; the table is `when` itself, or one that has its fields among others.
 pub(super) fn read_when(table: &mut DocumentTable<'_>, known: &KnownNames<'_>, words: &Vocabulary) -> Option<When> {
-    let ops = table.required("op", DocumentTable::one_or_more)?;
+    let written = table.required("op", DocumentTable::one_or_more);
+    let (is_written, ops) = (written.is_some(), written.unwrap_or_default());
     let operations = rate::operations(table, &ops, known);
+    // The conditions are read even without operations: each has its own mistakes.
     let conditions = conditions(table, &Scope::of(&operations, &ops, known), known, words);
-    Some(When { operations, conditions })
+    is_written.then_some(When { operations, conditions })
 }
 
 /// Reads every condition but the operations.
