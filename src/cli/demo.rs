@@ -194,6 +194,7 @@ fn join_findings(findings: &[Finding]) -> anyhow::Error {
 }
 
 fn welcome(addresses: &Addresses, simulator: SocketAddr, tokens: &Tokens, policies: &Path) -> String {
+    let folder = policies.parent().unwrap_or(policies).display();
     let policies = policies.display();
     let gate = |wanted: Environment| {
         let found = addresses.environments.iter().find(|(environment, _)| *environment == wanted);
@@ -313,6 +314,18 @@ Try these calls in another terminal. First set the token, which is valid for thi
   SLUICE_TOKEN={of_finance} sluice approvals approve --console {console} HOLD
 
    Then it is sent once, and the same call, sent again, gets the record of the swap.
+
+10. A change of the rules, with figures: what 2000 USD without approval instead of 1000 would allow, and what it would have meant
+   for the calls above. The key lets the program find personal names, which the audit log has as digests only.
+
+  cp -r {policies} next
+  sed -i 's/(0, 1000] USD/(0, 2000] USD/; s/(1000, 25000] USD/(2000, 25000] USD/' next/default.toml
+  cp {folder}/store/operand.key {folder}/audit/
+  sluice policy diff {policies} next --issuer demo --issuer people --audit {folder}/audit
+
+   And the largest amounts that pass with nobody, and with two people:
+
+  sluice policy table next --issuer demo --issuer people
 
 What the simulator of production received and did:
 
