@@ -115,7 +115,15 @@ function passTables({ people, operations }) {
       h(
         "table",
         {},
-        h("thead", {}, h("tr", {}, ["Caller", "Destination", ...heads].map((head) => h("th", { scope: "col" }, head)))),
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            ["Caller", "Destination", ...heads].map((head) => h("th", { scope: "col" }, head)),
+          ),
+        ),
         h(
           "tbody",
           {},
