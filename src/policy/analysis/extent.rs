@@ -249,12 +249,20 @@ fn is_at<'p>(universe: &Universe, zone: &str, payment: &'p Payment) -> impl Fn(&
 
 /// Joins the neighbouring intervals among these cells.
 fn ranges(cells: &[Cell], present: &BTreeSet<usize>) -> Vec<(u128, u128)> {
+    let mut numbers: Vec<(u128, u128)> = present
+        .iter()
+        .filter_map(|cell| match cells.get(*cell) {
+            Some(Cell::Numbers(least, most)) => Some((*least, *most)),
+            _ => None,
+        })
+        .collect();
+    // The hours are not in their order: examples are at noon first.
+    numbers.sort_unstable();
     let mut ranges: Vec<(u128, u128)> = Vec::new();
-    for cell in present {
-        let Some(Cell::Numbers(least, most)) = cells.get(*cell) else { continue };
+    for (least, most) in numbers {
         match ranges.last_mut() {
-            Some((_, end)) if end.checked_add(1) == Some(*least) => *end = *most,
-            _ => ranges.push((*least, *most)),
+            Some((_, end)) if end.checked_add(1) == Some(least) => *end = most,
+            _ => ranges.push((least, most)),
         }
     }
     ranges

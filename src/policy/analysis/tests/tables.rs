@@ -41,7 +41,7 @@ fn the_largest_amounts_are_those_of_the_rules() {
     let rows = of_swaps(&(text.clone() + limit));
     assert!(rows.iter().flat_map(figures).flatten().all(|most| most <= 70));
     let words = told(&(text + limit));
-    assert!(words.contains("limit `day`: at most 70 USD in any 24 h") && words.ends_with("exact: proved\n"), "{words}");
+    assert!(words.contains("limit `day`: at most 70 USD in any 1 d") && words.ends_with("exact: proved\n"), "{words}");
 }
 
 #[test]
