@@ -319,7 +319,7 @@ Try these calls in another terminal. First set the token, which is valid for thi
    for the calls above. The key lets the program find personal names, which the audit log has as digests only.
 
   cp -r {policies} next
-  sed -i 's/(0, 1000] USD/(0, 2000] USD/; s/(1000, 25000] USD/(2000, 25000] USD/' next/default.toml
+  sed -i 's/(0, 1000] USD/(0, 2000] USD/; s/(1000, /(2000, /' next/*.toml
   cp {folder}/store/operand.key {folder}/audit/
   sluice policy diff {policies} next --issuer demo --issuer people --audit {folder}/audit
 

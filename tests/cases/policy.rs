@@ -100,7 +100,7 @@ fn two_sets_are_compared_payment_by_payment() {
     assert_eq!(code, Some(0));
     for line in [
         "now allowed without people, denied before: createSwap, 100.000001 USD to 150 USD, some callers, any destination, any time",
-        "  only where a role of the caller is one of them is `payer`",
+        "  only where a role of the caller is `payer`",
         "  then: allow `createSwap`, where a role of the caller is `payer` and the value is at most 150 USD",
         "  example: op = \"createSwap\", caller = \"main:anybody\", role = [\"payer\"], source = { amount = \"100.000001\", currency = \"usdc\" }",
         "  before: deny, gate: no rule matches (denied by default)",

@@ -281,11 +281,11 @@ fn dimension(
         Variable::Name(field) => (kind_of(*field), field.as_str().to_owned(), names(universe, *field, var, present)),
         Variable::Among(field, name) => {
             let word = match (has(&Cell::Yes), has(&Cell::No)) {
-                (true, false) => "one of them is",
-                (false, true) => "none of them is",
+                (true, false) => "",
+                (false, true) => "not ",
                 _ => return None,
             };
-            (kind_of(*field), field.as_str().to_owned(), vec![format!("{word} `{name}`")])
+            (kind_of(*field), field.as_str().to_owned(), vec![format!("{word}`{name}`")])
         }
         Variable::Paid(field) => {
             let values = match (has(&Cell::Yes), has(&Cell::No)) {
@@ -309,11 +309,11 @@ fn dimension(
         }
         Variable::BodyAmong(pointer, kind) => {
             let word = match (has(&Cell::Yes), has(&Cell::No)) {
-                (true, false) => "one of them is",
-                (false, true) => "none of them is",
+                (true, false) => "",
+                (false, true) => "not ",
                 _ => return None,
             };
-            (DimensionKind::Other, format!("`{pointer}`"), vec![format!("{word} {}", written(kind))])
+            (DimensionKind::Other, format!("`{pointer}`"), vec![format!("{word}{}", written(kind))])
         }
         Variable::Weekday(zone) => {
             let days = there().filter_map(|cell| match cell {

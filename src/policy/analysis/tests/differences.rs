@@ -122,7 +122,7 @@ fn a_change_for_some_people_destinations_and_times_names_them() {
         "now allowed without people, denied before: createSwap, up to 100 USD, some callers, some destinations, some times\n",
         "  only where the environment is `sandbox`\n",
         "  only where the caller is `main:a`\n",
-        "  only where a role of the caller is one of them is `payer`\n",
+        "  only where a role of the caller is `payer`\n",
         "  only where the destination's user is `9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11`\n",
         "  only where the destination's user is paid before\n",
         "  only where the weekday in UTC is Monday, Tuesday\n",
