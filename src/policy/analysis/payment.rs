@@ -1,15 +1,15 @@
 //! An example request: written from its cells, decided by the rules, and printed as in a `[[test]]`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::ground::{Ground, pointer};
+use super::moments::{QUARTER_MICROS, TIMES};
 use super::search::Point;
-use super::universe::{Cell, DESTINATIONS, QUARTER_MICROS, TIMES, Universe, Variable, is_many};
-use super::written::{address, amount_worth, text_of_units, toml};
+use super::universe::{Cell, DESTINATIONS, Universe, Variable, is_many};
+use super::written::{address, amount_worth, text_of_units};
 use crate::base::ids::Environment;
 use crate::base::ids::OperationId;
 use crate::base::pointer::Pointer;
@@ -18,7 +18,6 @@ use crate::ledger::StoreTime;
 use crate::policy::body_facts::Stated;
 use crate::policy::condition::PRICE_DECIMALS;
 use crate::policy::literal::Literal as Written;
-use crate::policy::policy_test::USUAL_TIME;
 use crate::policy::request::{Facts, Field, PolicyRequest, Valuation, View};
 use crate::policy::rules::{Rules, Verdict};
 
@@ -396,54 +395,4 @@ fn put(body: &mut Value, pointer: &str, value: Value) {
         at = members.entry(step.replace("~1", "/").replace("~0", "~")).or_insert(Value::Null);
     }
     *at = value;
-}
-
-/// Prints the request as the `given` of a `[[test]]`.
-impl fmt::Display for Payment {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let quoted = |text: &str| Value::from(text).to_string();
-        let list = |items: &mut dyn Iterator<Item = &str>| items.map(quoted).collect::<Vec<_>>().join(", ");
-        write!(f, "op = {}", quoted(self.operation.as_str()))?;
-        if self.environment != Environment::Production {
-            write!(f, ", environment = {}", quoted(self.environment.as_str()))?;
-        }
-        write!(f, ", caller = {}", quoted(&format!("{}:{}", self.issuer, self.subject)))?;
-        if let Some(requester) = &self.requester {
-            write!(f, ", requester = {}", quoted(requester))?;
-        }
-        if !self.roles.is_empty() {
-            write!(f, ", role = [{}]", list(&mut self.roles.iter().map(String::as_str)))?;
-        }
-        let path: Vec<_> = self.path_parameters.iter().filter(|(_, value)| value != "x").collect();
-        if !path.is_empty() {
-            let path: Vec<String> = path.iter().map(|(name, value)| format!("{name} = {}", quoted(value))).collect();
-            write!(f, ", path = {{ {} }}", path.join(", "))?;
-        }
-        if self.now != StoreTime::of_micros(USUAL_TIME) {
-            let time = Timestamp::from_microsecond(self.now.as_micros()).map_err(|_| fmt::Error)?;
-            write!(f, ", time = {}", quoted(&time.to_string()))?;
-        }
-        for (side, name) in self.sides.iter().zip(["source", "destination"]) {
-            if !side.is_empty() {
-                let fields: Vec<String> =
-                    side.iter().map(|(word, text)| format!("{word} = {}", quoted(text))).collect();
-                write!(f, ", {name} = {{ {} }}", fields.join(", "))?;
-            }
-        }
-        if let Some(price) = &self.price {
-            write!(f, ", price = {}", quoted(price))?;
-        }
-        if self.paid.values().any(|paid| !paid) {
-            write!(f, ", paid_before = false")?;
-        }
-        if !self.full.is_empty() {
-            write!(f, ", full = [{}]", list(&mut self.full.iter().map(String::as_str)))?;
-        }
-        if !self.places.is_empty() {
-            let places: Vec<String> =
-                self.places.iter().map(|(place, value)| format!("{} = {}", quoted(place), toml(value))).collect();
-            write!(f, ", body = {{ {} }}", places.join(", "))?;
-        }
-        Ok(())
-    }
 }

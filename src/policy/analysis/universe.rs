@@ -11,6 +11,7 @@ use jiff::civil::Weekday;
 use jiff::tz::TimeZone;
 
 use super::cells::{CellLiteral, CellSlot, Cells, Clause, Domain};
+use super::moments::Moment;
 use crate::base::ids::Environment;
 use crate::base::money::{MAX_MICRO_USD, Worth};
 use crate::base::pointer::Pointer;
@@ -18,7 +19,6 @@ use crate::policy::KnownNames;
 use crate::policy::condition::{Condition, SoughtValue};
 use crate::policy::interval::Interval;
 use crate::policy::literal::Literal as Written;
-use crate::policy::policy_test::USUAL_TIME;
 use crate::policy::request::{Field, Valuation};
 
 /// One value of a request.
@@ -191,7 +191,7 @@ impl Universe {
 
     /// Returns the times that examples try first.
     pub(super) fn moments(&self) -> &[Moment] {
-        self.moments.get_or_init(|| Moment::all(self))
+        self.moments.get_or_init(|| Moment::all(|now| cells_at(self, now)))
     }
 
     pub(super) fn whole(&self) -> Domain {
@@ -389,38 +389,6 @@ fn numbers(cuts: &BTreeSet<u128>, least: u128, most: u128) -> Vec<Cell> {
     }
     cells.push(Cell::Numbers(from, most));
     cells
-}
-
-/// How many times are tried: each quarter of an hour of two weeks.
-pub(super) const TIMES: i64 = 2 * 7 * 96;
-pub(super) const QUARTER_MICROS: i64 = 15 * 60 * 1_000_000;
-
-/// A time, and the cells of its weekdays and hours.
-#[derive(Debug)]
-pub(super) struct Moment {
-    pub now: i64,
-    cells: Vec<(CellSlot, usize)>,
-}
-
-impl Moment {
-    /// Whether its weekdays and hours are possible.
-    pub(super) fn is_in(&self, region: &Domain) -> bool {
-        self.cells.iter().all(|(slot, cell)| region.has(*slot, *cell))
-    }
-
-    /// Returns every combination that occurs in two weeks, each at its first time.
-    pub(super) fn all(universe: &Universe) -> Vec<Moment> {
-        let (mut moments, mut seen) = (Vec::new(), HashSet::new());
-        for step in 0..TIMES {
-            let now = USUAL_TIME.saturating_add(step.saturating_mul(QUARTER_MICROS));
-            let Some(cells) = cells_at(universe, now) else { continue };
-            let key: Vec<usize> = cells.iter().map(|(_, cell)| *cell).collect();
-            if seen.insert(key) {
-                moments.push(Moment { now, cells });
-            }
-        }
-        moments
-    }
 }
 
 fn cells_at(universe: &Universe, now: i64) -> Option<Vec<(CellSlot, usize)>> {
