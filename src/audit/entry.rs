@@ -40,6 +40,8 @@ word_enum! {
         Gone = "gone",
         /// One of two people showed upstream's record of a call.
         SaidExecuted = "said-executed",
+        /// A gate came with a new journal: what its former one had is on no disk of this gate any more.
+        JournalLost = "journal-lost",
         Frozen = "frozen",
         /// One of two people said that a freeze is to be lifted.
         SaidUnfrozen = "said-unfrozen",

@@ -24,7 +24,7 @@ use crate::base::ids::Environment;
 use crate::base::visible::visible_json;
 use crate::config::{Config, RedisConfig, StoreKind};
 use crate::ledger::{Content, Index, NodeId, StoreFault, StoreTime, WriteRefusal};
-use crate::node::node_facts::NodeFacts;
+use crate::node::node_facts::{NodeFacts, journals_begin};
 use crate::ports::Store;
 use crate::stations::claim::{self, Forgotten, Freeze};
 use crate::telemetry::Metrics;
@@ -355,10 +355,35 @@ async fn check_nodes(
             is_waited_for,
         );
     }
+    check_journals(store, &heard, environment, report).await?;
     live.compare(environment, report);
     refusals::report(unlisted, report);
     if !runs && !heard.generation.is_empty() {
         report.find(&format!("{environment}: no gate runs on this store"), "start one: `sluice serve`");
+    }
+    Ok(())
+}
+
+/// Lists journals that were lost, and says which numbers no journal of a running gate has.
+async fn check_journals(
+    store: &RedisStore,
+    heard: &HeartbeatReply,
+    environment: Environment,
+    report: &mut DoctorReport,
+) -> Result<(), StoreFault> {
+    for lost in store.former_journals(environment).await?.iter().filter(|former| !former.is_retired) {
+        report.lost_journal(environment, &lost.sender.to_string(), lost.up_to.as_u64());
+    }
+    let begins = journals_begin(heard);
+    if begins.as_u64() > 0 {
+        report.advise(
+            &format!(
+                "{environment}: no journal of a running gate has the entries up to number {begins}: if the store loses its memory, \
+                 money stays closed until a person opens it"
+            ),
+            "start the gates that have earlier journals, with their `audit.folder`; if these folders are lost, back the store up \
+             regularly (`sluice store backup`)",
+        );
     }
     Ok(())
 }
@@ -400,6 +425,7 @@ fn short(version: &str) -> &str {
 
 fn node_state(heard: &HeartbeatReply, member: &Member) -> NodeState {
     match member.beat.as_micros() {
+        0 if member.is_retired => NodeState::Retired,
         0 => NodeState::Stopped,
         _ if heard.at.since(member.beat) < LAPSE => NodeState::Live,
         _ => NodeState::Missing,

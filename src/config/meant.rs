@@ -212,6 +212,8 @@ pub struct StoreConfig {
     pub installation: Option<InstallationId>,
     /// All gates that share the store, if they are listed.
     pub nodes: Vec<NodeId>,
+    /// How many running gates must have an entry on disk before it leaves the outbox.
+    pub copies: usize,
     pub answers: Duration,
     /// How long after that a used requestId is remembered.
     pub spent: Duration,

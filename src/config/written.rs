@@ -70,6 +70,7 @@ pub(super) struct WrittenConfig {
     pub node: Option<Placed<NodeId>>,
     pub installation: Option<Placed<String>>,
     pub all_nodes: Option<Placed<Vec<String>>>,
+    pub journal_copies: Option<Placed<usize>>,
     pub answers_days: Option<Placed<usize>>,
     pub spent_days: Option<Placed<usize>>,
     pub seal_key: Option<Placed<Secret>>,
@@ -216,6 +217,7 @@ impl WrittenConfig {
                 node: self.node?.value,
                 installation: self.installation.and_then(|id| InstallationId::parse(&id.value)),
                 nodes: self.all_nodes.map_or_else(Vec::new, |all| node_ids(&all.value)),
+                copies: self.journal_copies?.value,
                 answers: days(self.answers_days?.value),
                 spent: days(self.spent_days?.value),
                 seal_keys: named_keys([

@@ -7,8 +7,10 @@ use std::time::Duration;
 use super::Node;
 use super::retry::Retry;
 use crate::base::ids::Environment;
-use crate::ledger::{Content, Index, Record, Sender, StoreFault, StoreTime};
-use crate::stations::claim::{self, GoneWord, HeardGate, Owner, SenderNews, gone_key, said_gone_key};
+use crate::ledger::{Content, Index, NodeId, Record, Sender, StoreFault, StoreTime};
+use crate::stations::claim::{
+    self, Forgotten, Freeze, GoneWord, HeardGate, Owner, SenderNews, gone_key, said_gone_key,
+};
 
 /// A gate that was heard within this time is not gone.
 const HEARD_LATELY: Duration = Duration::from_secs(15);
@@ -90,6 +92,26 @@ impl Node {
         Ok(gone.iter().filter_map(|(_, name)| Sender::parse(name)).collect())
     }
 
+    /// Returns the gates among the registered ones that were not heard lately, and that two people declared gone.
+    pub(super) async fn unheard_and_gone(&self, environment: Environment) -> Result<Vec<Sender>, StoreFault> {
+        let Some(now) = self.heard.now(self.clock.elapsed()) else { return Ok(Vec::new()) };
+        let mut gone = Vec::new();
+        for gate in self.others.heard(environment) {
+            let is_unheard = gate.sender.node != self.id && now.since(gate.at) >= HEARD_LATELY;
+            if is_unheard && self.store.read(&gone_key(environment, &gate.sender)).await?.0.is_some() {
+                gone.push(gate.sender);
+            }
+        }
+        Ok(gone)
+    }
+
+    /// Returns the number behind which the store does not know what a gate did, if it waits for that gate.
+    async fn unknown_behind(&self, environment: Environment, node: &NodeId) -> Result<Option<u64>, StoreFault> {
+        let (record, _) = self.store.read(&Freeze::Restored.key(environment)).await?;
+        let Some(Content::Whole(bytes)) = record.map(|record| record.content) else { return Ok(None) };
+        Ok(Forgotten::read(&bytes).nodes.get(node).copied())
+    }
+
     /// Returns what is known of the gate that sent a call.
     pub async fn sender_news(&self, environment: Environment, sender: &Sender) -> Result<SenderNews, StoreFault> {
         let (gone, _) = self.store.read(&gone_key(environment, sender)).await?;
@@ -126,7 +148,8 @@ impl Node {
                 return Err(NotGone::SaidAlready);
             }
             let first = first.as_ref().map(|(version, word)| (*version, word));
-            let commit = claim::say_gone(environment, sender, (person, reason), first, &self.id);
+            let unknown_behind = self.unknown_behind(environment, &sender.node).await?;
+            let commit = claim::say_gone(environment, sender, (person, reason), first, unknown_behind, &self.id);
             if self.commit(commit).await?.is_some() {
                 return Ok(if first.is_some() { GoneSaid::Gone } else { GoneSaid::Once });
             }

@@ -5,11 +5,12 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use thiserror::Error;
 
-use super::node_facts::{FACTS_FORMAT, MAX_REFUSALS, NodeFacts};
+use super::node_facts::{FACTS_FORMAT, MAX_REFUSALS, NodeFacts, journals_begin};
 use super::recovery::{RecoveryError, remember};
 use super::{InForce, Node};
 use crate::adapters::audit::met_store;
@@ -25,7 +26,7 @@ use crate::stations::claim::{Forgotten, Freeze, HeardGate};
 /// The heartbeat interval.
 const BEAT: Duration = Duration::from_secs(1);
 /// The poll interval while the node waits for something.
-const POLL_INTERVAL: Duration = Duration::from_millis(100);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// How long a start tries to join; longer than another node's missed heartbeats are tolerated.
 const JOINS: Duration = Duration::from_secs(12);
 
@@ -43,11 +44,15 @@ pub struct Membership {
     pub served: Vec<Environment>,
     /// All nodes that share the store, if the configuration lists them.
     pub all_nodes: Vec<NodeId>,
+    /// How many other journals must have all that this one has before its gate retires.
+    pub copies: usize,
     pub instance: String,
     /// An earlier process of this node, which has ended.
     pub former: Option<String>,
     /// The folder of this node's audit log.
     pub audit_folder: PathBuf,
+    /// Whether that folder is a copy, and no store has shown yet that it is not an old one.
+    pub is_copy: AtomicBool,
     /// The policies in force, whose version other nodes compare.
     pub in_force: Arc<InForce>,
 }
@@ -196,24 +201,21 @@ impl Membership {
         loop {
             for environment in Environment::ALL {
                 self.recover(&node, environment).await;
+                if let Err(fault) = self.dismiss_gone(&node, environment).await {
+                    node.told_of(&fault);
+                }
             }
             tokio::time::sleep(BEAT).await;
         }
     }
 
-    /// Leaves, so that no node waits for this one.
-    pub async fn leave(&self, node: &Node) {
-        for environment in Environment::ALL {
-            let life = self.life(node, environment, true);
-            let leaving = async {
-                // The last word on what it may still know.
-                self.store.beat(environment, &life).await?;
-                self.store.leave(environment, &life).await
-            };
-            if let Err(fault) = leaving.await {
-                node.told_of(&fault);
-            }
+    /// Nothing waits any more for gates that two people declared gone.
+    async fn dismiss_gone(&self, node: &Node, environment: Environment) -> Result<(), StoreFault> {
+        for sender in node.unheard_and_gone(environment).await? {
+            tracing::info!(%environment, from = %sender, "two people declared this gate gone: nothing waits for it any more");
+            self.store.dismiss(environment, &sender).await?;
         }
+        Ok(())
     }
 
     async fn beat(&self, node: &Arc<Node>, environment: Environment) -> Result<HeartbeatReply, StoreFault> {
@@ -236,6 +238,10 @@ impl Membership {
             }
             node.audit.resume(environment);
             self.meets_again(node, environment, &heard.generation)?;
+            self.is_no_old_copy(node)?;
+            if self.served.contains(&environment) {
+                node.metrics.journals_begin(environment.as_str(), journals_begin(&heard).as_u64());
+            }
             node.store_lost_outcomes(environment);
         }
         if heard.verdict == HeartbeatVerdict::Lost {
@@ -296,7 +302,7 @@ impl Membership {
         }))
     }
 
-    fn life(&self, node: &Node, environment: Environment, leaves: bool) -> Life {
+    pub(super) fn life(&self, node: &Node, environment: Environment, leaves: bool) -> Life {
         let now = self.in_force.now();
         let HeardGate { sender, at, open_from, .. } = node.heard_itself(environment);
         let unlisted = node.metrics.unlisted_refusals().into_iter();
@@ -311,6 +317,7 @@ impl Membership {
             journal_begins: self.replica.begin(environment).unwrap_or(Number::new(u64::MAX)),
             knows_up_to: self.knows_up_to(node, environment).unwrap_or_default(),
             is_journal_new: self.is_journal_new(node, environment),
+            is_copy: self.is_copy.load(Ordering::Acquire),
             well_at: self.store.well_at(environment).filter(|_| matches!(self.closed_by(environment), Ok(None))),
             closed_by: self.closed_by(environment).ok().flatten(),
             leaves,
@@ -388,7 +395,7 @@ impl Membership {
 }
 
 /// Whether every running gate has sent a heartbeat since this one was enrolled.
-fn is_heard_by_all(heard: &HeartbeatReply, id: &NodeId, since: StoreTime) -> bool {
+pub(super) fn is_heard_by_all(heard: &HeartbeatReply, id: &NodeId, since: StoreTime) -> bool {
     heard.members.iter().all(|member| member.node == *id || !heard.is_live(member) || member.beat > since)
 }
 

@@ -1,14 +1,15 @@
 //! A journal and the store that it belongs to: the first meeting, and later ones.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::Node;
 use super::membership::Membership;
 use super::recovery::cannot_remember;
-use crate::adapters::audit::{keep_met_store, met_store};
+use crate::adapters::audit::{keep_met_store, keep_original, met_store};
 use crate::base::ids::Environment;
-use crate::ledger::StoreFault;
-use crate::stations::claim::Forgotten;
+use crate::ledger::{JournalId, Number, StoreFault};
+use crate::stations::claim::{self, Forgotten};
 
 impl Membership {
     pub(super) fn is_journal_new(&self, node: &Node, environment: Environment) -> bool {
@@ -26,6 +27,16 @@ impl Membership {
             Some(met) if met != generation => self.meets(node, environment, generation),
             _ => Ok(()),
         }
+    }
+
+    /// A whole store has shown that the journal is not an old copy: from now on its folder is the original.
+    pub(super) fn is_no_old_copy(&self, node: &Node) -> Result<(), StoreFault> {
+        if self.is_copy.load(Ordering::Acquire) {
+            let kept = keep_original(&self.audit_folder, &node.id);
+            kept.map_err(|error| StoreFault::Away(format!("a file beside the journal cannot be written: {error}")))?;
+            self.is_copy.store(false, Ordering::Release);
+        }
+        Ok(())
     }
 
     /// Entries that the store no longer has cannot be had: a journal that lacks them begins behind them. Without that, an
@@ -74,6 +85,25 @@ impl Membership {
                  what it sent (upstream's records), then `sluice unfreeze --restored`"
             );
         }
+        self.names_lost_journals(node, environment).await?;
         self.meets(node, environment, &generation)
+    }
+
+    /// Journals the journals that this node had before and did not hand over.
+    async fn names_lost_journals(&self, node: &Arc<Node>, environment: Environment) -> Result<(), StoreFault> {
+        let former = self.store.former_journals(environment).await?.into_iter();
+        let lost: Vec<(JournalId, Number)> = former
+            .filter(|former| former.sender.node == node.id && !former.is_retired && former.up_to.as_u64() > 0)
+            .map(|former| (former.sender.journal, former.up_to))
+            .collect();
+        if lost.is_empty() {
+            return Ok(());
+        }
+        tracing::warn!(
+            %environment,
+            "this gate came with a new journal, and did not hand over what its former one had: it pays as long as the store is \
+             whole; `sluice doctor` names the lost journal"
+        );
+        node.commit(claim::journal_lost(environment, &node.sender(), &lost)).await.map(drop)
     }
 }

@@ -9,7 +9,7 @@
 //! | `explain`, `exposure` | answers about rules and limits, and what held calls would spend |
 //! | `contradictions`, `fresh_outcomes` | a store that is not believed, and outcomes that it may lose |
 //! | `journalling` | the entries of all nodes, on this node's disk |
-//! | `membership`, `node_facts`, `met_store`, `rebuilding`, `recovery`, `rollback_guard` | the nodes that share the store, and a store that lost its memory |
+//! | `membership`, `node_facts`, `hand_over`, `met_store`, `rebuilding`, `recovery`, `rollback_guard` | the nodes that share the store, and a store that lost its memory |
 //! | `retry` | the bound and the backoff of loops that read, decide and commit |
 //! | `store_watch`, `clock_watch` | whether the store answers, accepts writes and is open for money; whether clocks leapt |
 //! | `upkeep`, `gauges`, `reminders`, `outlets`, `deliver` | background work: leases, sweeping, metrics, notices |
@@ -45,6 +45,7 @@ pub mod rates;
 pub mod reminders;
 pub mod journalling;
 pub mod membership;
+mod hand_over;
 mod met_store;
 pub mod node_facts;
 mod rebuilding;

@@ -2,13 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::adapters::store::redis::HeartbeatReply;
 use crate::base::json;
 use crate::ledger::{JournalId, Number, StoreTime};
 use crate::stations::claim::Forgotten;
 use crate::telemetry::UnlistedRefusal;
 
 /// The format of [`NodeFacts`].
-pub(super) const FACTS_FORMAT: u64 = 5;
+pub(super) const FACTS_FORMAT: u64 = 6;
 /// The most unlisted refusals that a heartbeat states.
 pub(super) const MAX_REFUSALS: usize = 16;
 
@@ -33,6 +34,8 @@ pub struct NodeFacts {
     pub knows_up_to: Number,
     /// Whether its journal has not met a store yet: an earlier journal of this node may be lost.
     pub is_journal_new: bool,
+    /// Whether its audit folder is a copy, and no store has shown since that it is not an old one.
+    pub is_copy: bool,
     /// When the node found the store well, and money not closed behind a rebuild, for the last time.
     pub well_at: Option<StoreTime>,
     /// What closes money behind a rebuild, as its journal has it.
@@ -50,4 +53,10 @@ impl NodeFacts {
     pub fn read(text: &str) -> Option<NodeFacts> {
         json::from_record(text.as_bytes(), FACTS_FORMAT).ok()
     }
+}
+
+/// Returns the number behind which the earliest journal of a running gate begins.
+pub fn journals_begin(heard: &HeartbeatReply) -> Number {
+    let live = heard.members.iter().filter(|member| heard.is_live(member));
+    live.filter_map(|member| NodeFacts::read(&member.told)).map(|facts| facts.journal_begins).min().unwrap_or_default()
 }

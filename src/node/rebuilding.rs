@@ -211,11 +211,20 @@ impl Membership {
             );
         }
         for member in gathered.came.iter().filter(|member| is_journal_new(member)) {
-            let is_known = committed.contains_key(&member.node) || right.heard_of.contains_key(&member.node);
+            let heard = right.heard_of.get(&member.node);
+            let known = committed.get(&member.node);
+            // It handed over all that its former journal had, and has not been heard since.
+            let has_retired =
+                heard.is_some_and(|heard| heard.is_retired && known.copied().unwrap_or_default() >= heard.highest);
+            let is_known = !has_retired && (known.is_some() || heard.is_some());
             if is_known || !ran {
                 let why = "came with a new journal: what its former one holds is not known";
                 reasons.push(format!("`{}` {why}", member.node));
             }
+        }
+        for member in gathered.came.iter().filter(|member| !ran && is_copy(member)) {
+            let why = "came with a copy of its audit folder: whether it is the newest is not known";
+            reasons.push(format!("`{}` {why}", member.node));
         }
         let mut orphans = Forgotten::default();
         reasons.iter().for_each(|reason| orphans.must_be_opened(reason));
@@ -250,8 +259,8 @@ impl Membership {
                 waits_for(node, "was awaited before", &mut reasons);
             }
         }
-        for (node, number) in right.heard_of.iter().filter(|(node, _)| !came(node)) {
-            if committed.get(node).is_none_or(|known| known < number) {
+        for (node, heard) in right.heard_of.iter().filter(|(node, _)| !came(node)) {
+            if committed.get(node).is_none_or(|known| *known < heard.highest) {
                 waits_for(node, "made commits that no journal at hand has", &mut reasons);
             }
         }
@@ -318,6 +327,11 @@ impl Membership {
         let tail = tail.map_err(|error| StoreFault::Away(format!("the journal cannot be read: {error}")))?;
         Ok(tail.into())
     }
+}
+
+/// Whether the audit folder of a node was copied since a store was whole.
+fn is_copy(member: &Member) -> bool {
+    NodeFacts::read(&member.told).is_some_and(|facts| facts.is_copy)
 }
 
 /// Whether the journal of a node met no store before this one was lost.

@@ -200,7 +200,12 @@ impl Node {
                 NotBegun::StoreAway
             }
             AuditFault::Store(_) => NotBegun::StoreAway,
-            AuditFault::Refused(_) | AuditFault::Disk(_) => NotBegun::AuditAway,
+            // A number that the journal has already: the store was set back.
+            AuditFault::Refused(why) => {
+                self.contradicted(settlement.environment(), why);
+                NotBegun::AuditAway
+            }
+            AuditFault::Disk(_) => NotBegun::AuditAway,
         };
         tracing::error!(%fault, "nothing was sent: its audit entry is not on disk, or contradicts the journal");
         self.settle(&settlement, ClaimEvent::Undone { status: None }).await;
@@ -304,7 +309,7 @@ impl Node {
             }
             match node.audit.append(vec![outstanding]).await {
                 Ok(_on_disk) => {}
-                Err(AuditFault::Contradicted(why)) => node.contradicted(environment, &why),
+                Err(AuditFault::Contradicted(why) | AuditFault::Refused(why)) => node.contradicted(environment, &why),
                 Err(fault) => tracing::debug!(%fault, "an entry comes to disk later"),
             }
             node.news.notify_one();

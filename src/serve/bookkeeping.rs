@@ -4,6 +4,7 @@
 //! of an earlier run are recovered, the store is unavailable and no money moves.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
@@ -15,7 +16,7 @@ use super::open_node_error::OpenNodeError;
 use super::snapshots::{SnapshotMaker, keep_snapshots};
 use super::workers::Workers;
 use crate::adapters::audit::{
-    AuditFiles, AuditSettings, Checkpoints, Follower, OpenFault, SigningKey, journal_id, operand_key,
+    AuditFiles, AuditSettings, Checkpoints, Follower, OpenFault, SigningKey, is_copy, journal_id, operand_key,
 };
 use crate::adapters::clock::{Stopwatch, SystemClock};
 use crate::adapters::redis::{NotReady, Redis};
@@ -113,6 +114,7 @@ pub(super) fn open(
             Some(Arc::new(replica.map_err(OpenNodeError::Store)?))
         }
     };
+    let file_bytes = settings.rotate_bytes;
     settings.follower = replica.clone().map(|replica| -> Arc<dyn Follower> { replica });
     let open = || AuditFiles::open(settings.clone(), clock.clone());
     let audit = when_free(config, services, open, |fault| matches!(fault, OpenFault::Locked { .. }));
@@ -131,12 +133,14 @@ pub(super) fn open(
             (store.clone(), None, store)
         }
         (None, redis) => {
+            let copies = u64::try_from(config.store.copies).unwrap_or(u64::MAX);
             let both = redis.zip(replica).ok_or(OpenNodeError::Redis(NotReady::Away))?;
-            let (store, replica) = (Arc::new(RedisStore::of_node(both.0, node.clone())), both.1);
+            let (store, replica) = (Arc::new(RedisStore::of_node(both.0, node.clone(), copies)), both.1);
             (store.clone(), Some((store, replica.clone())), replica)
         }
     };
-    let maker = SnapshotMaker { source, folder: config.audit.folder.clone(), seals: seals.clone() };
+    let maker =
+        SnapshotMaker { source, folder: config.audit.folder.clone(), for_journal: file_bytes, seals: seals.clone() };
     workers.spawn_required("snapshots", keep_snapshots(audit.clone(), maker));
     let known = shared.as_ref().map(|(_, replica)| -> Arc<dyn JournalledRecords> { replica.clone() });
     let sealed = |store| Arc::new(Sealed::new(store, seals.clone()).compared_with(known.clone()));
@@ -150,8 +154,10 @@ pub(super) fn open(
             installation: config.store.installation.clone(),
             served: config.environments.iter().map(|one| one.environment).collect(),
             all_nodes: config.store.nodes.clone(),
+            copies: config.store.copies,
             instance: audit.instance().to_owned(),
             former: audit.former().map(str::to_owned),
+            is_copy: AtomicBool::new(is_copy(&config.audit.folder, node)),
             audit_folder: config.audit.folder.clone(),
             in_force: services.in_force.clone(),
         })
@@ -341,24 +347,40 @@ async fn start_node(start: NodeStart) -> Result<(), OpenNodeError> {
     }
 }
 
-/// Writes the last entries to disk after the last commit, and leaves the other nodes; the rest waits for the next
-/// start.
-pub(super) fn close(opened: OpenedStore, environments: &[Environment], runtime: &Runtime) {
+/// Writes the last entries to disk after the last commit. A gate that shares its store hands over what its journal has,
+/// and leaves the others, in the time that is left; the rest waits for the next start.
+pub(super) fn close(opened: OpenedStore, environments: &[Environment], left: Duration, runtime: &Runtime) {
     let OpenedStore { node, membership, .. } = opened;
     let all = async {
-        for environment in environments {
-            bring(&node, *environment).await?;
-        }
-        if let Some(membership) = membership {
-            membership.leave(&node).await;
+        match &membership {
+            Some(membership) => {
+                let [production, sandbox] =
+                    Environment::ALL.map(|environment| membership.end_in_order(&node, environment));
+                tokio::try_join!(production, sandbox)?;
+            }
+            None => {
+                for environment in environments {
+                    bring(&node, *environment).await?;
+                }
+            }
         }
         Ok::<(), RecoverError>(())
     };
-    let flushed = runtime.block_on(async { tokio::time::timeout(FLUSH_TIMEOUT, all).await });
-    match flushed {
-        Ok(Ok(())) => {}
+    let within = if membership.is_some() { left.max(FLUSH_TIMEOUT) } else { FLUSH_TIMEOUT };
+    let ended = runtime.block_on(async { tokio::time::timeout(within, all).await });
+    match ended {
+        Ok(Ok(())) => return,
         Ok(Err(error)) => tracing::warn!(%error, "entries stay in the store until the next start"),
-        Err(_) => tracing::warn!("entries stay in the store until the next start: writing them took too long"),
+        Err(_) => tracing::warn!(
+            "entries stay in the store until the next start: to write them, or to hand them over to other gates, took too long"
+        ),
+    }
+    if let Some(membership) = membership {
+        let left =
+            runtime.block_on(async { tokio::time::timeout(FLUSH_TIMEOUT, membership.leave_at_once(&node)).await });
+        if left.is_err() {
+            tracing::warn!("the other gates were not told that this one ends: the store did not answer");
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use tokio::runtime::Runtime;
 
 use super::open_node_error::OpenNodeError;
-use crate::adapters::audit::{keep_met_store, met_store};
+use crate::adapters::audit::{is_copy, keep_met_store, keep_original, met_store};
 use crate::adapters::store::embedded::{Embedded, OpenError};
 use crate::adapters::store::rebuild::{RebuildSource, rebuild};
 use crate::adapters::store::sealed::Seals;
@@ -46,7 +46,8 @@ pub(super) fn made_whole(
     let (journal, node) = (&config.audit.folder, &config.store.node);
     let met = met_store(journal, node, Environment::Production).and_then(|id| InstallationId::parse(&id));
     let installation = met.or_else(|| config.store.installation.clone());
-    let source = RebuildSource { journal, node, seals, installation: installation.as_ref() };
+    let is_copy = is_copy(journal, node);
+    let source = RebuildSource { journal, node, seals, installation: installation.as_ref(), is_copy };
     let rebuilt = rebuild(&config.store.folder, source, &mut |commits| {
         if commits.saturating_sub(told) >= PROGRESS_INTERVAL {
             told = commits;
@@ -81,6 +82,10 @@ pub(super) fn belongs_here(
 ) -> Result<(), OpenNodeError> {
     let environment = Environment::Production;
     let (folder, node) = (&config.audit.folder, &config.store.node);
+    // A store that was built from a copy is closed by now.
+    if is_copy(folder, node) {
+        keep_original(folder, node).map_err(OpenNodeError::JournalId)?;
+    }
     let met = met_store(folder, node, environment);
     let Some(id) = runtime.block_on(store.created(environment)).map_err(OpenNodeError::Unreadable)? else {
         let last = runtime.block_on(store.last(environment)).map_err(OpenNodeError::Unreadable)?;

@@ -24,6 +24,7 @@ use tokio::sync::{Mutex, Notify, watch};
 use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
+use crate::adapters::clock::Stopwatch;
 use crate::adapters::supervisor::Supervisor;
 use crate::adapters::upstream::WireEnd;
 use crate::edge::Phase;
@@ -55,6 +56,8 @@ pub(super) struct OrderlyEnd {
     pub supervisor: Supervisor,
     /// Becomes true when a request was cut off.
     pub cut: watch::Sender<bool>,
+    /// What is left of `grace` when all requests have finished.
+    pub left: watch::Sender<Duration>,
 }
 
 /// The handled signals. They are caught from the start, so that an early one is neither lost nor fatal.
@@ -101,7 +104,10 @@ impl ShutdownSignalWatch for OrderlyEnd {
         };
         self.supervisor.stopping();
         let is_done = tokio::select! {
-            is_done = self.in_order(is_announced) => is_done,
+            left = self.in_order(is_announced) => {
+                self.left.send_replace(left.unwrap_or_default());
+                left.is_some()
+            }
             () = signals.end(&self.asked) => {
                 tracing::warn!(open = self.requests.len(), "ending at once: a second signal came");
                 self.requests.is_empty() && self.sending.is_empty()
@@ -138,9 +144,9 @@ impl OrderlyEnd {
         }
     }
 
-    /// Waits until running requests have finished, or until the time is over. Returns whether all have finished; what
-    /// comes later is refused, or belongs to the gate itself, and can be repeated.
-    async fn in_order(&self, is_announced: bool) -> bool {
+    /// Waits until running requests have finished, or until the time is over. Returns the time that is left, if all have
+    /// finished; what comes later is refused, or belongs to the gate itself, and can be repeated.
+    async fn in_order(&self, is_announced: bool) -> Option<Duration> {
         if is_announced {
             self.phase.send_replace(Phase::Leaving);
             if !self.notice.is_zero() {
@@ -148,6 +154,7 @@ impl OrderlyEnd {
                 tokio::time::sleep(self.notice).await;
             }
         }
+        let since = Stopwatch::start();
         self.stop.send_replace(true);
         self.phase.send_replace(if is_announced { Phase::Closing } else { Phase::Refusing });
         tracing::info!(open = self.requests.len(), "ending: no new connections; waiting for running requests");
@@ -173,6 +180,6 @@ impl OrderlyEnd {
         if !is_done {
             tracing::warn!(open = self.requests.len(), "requests were still open at the end of `timeouts.grace_ms`");
         }
-        is_done
+        is_done.then(|| self.grace.saturating_sub(since.elapsed()))
     }
 }

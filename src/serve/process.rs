@@ -73,6 +73,8 @@ pub struct Process {
     tracer: Option<Tracer>,
     /// Becomes true if the end cut a request off.
     cut: watch::Receiver<bool>,
+    /// What was left of the grace period when all requests had finished.
+    left: watch::Receiver<Duration>,
 }
 
 /// How a process ended that had served.
@@ -299,6 +301,7 @@ impl Process {
         server.add_service(Listening::new(bound, acceptor, runtime.handle().clone()));
         let signals = Mutex::new(Signals::catch(&runtime).map_err(StartError::Runtime)?);
         let (cut, was_cut) = watch::channel(false);
+        let (left, is_left) = watch::channel(Duration::ZERO);
         let ending = OrderlyEnd {
             signals,
             asked,
@@ -314,8 +317,21 @@ impl Process {
             grace: config.timeouts.grace,
             supervisor: supervisor.clone(),
             cut,
+            left,
         };
-        Ok(Process { server, runtime, addresses, ending, sending, workers, opened, supervisor, tracer, cut: was_cut })
+        Ok(Process {
+            server,
+            runtime,
+            addresses,
+            ending,
+            sending,
+            workers,
+            opened,
+            supervisor,
+            tracer,
+            cut: was_cut,
+            left: is_left,
+        })
     }
 
     pub fn addresses(&self) -> &Addresses {
@@ -324,7 +340,8 @@ impl Process {
 
     /// Serves until SIGTERM or SIGINT, or until a part fails; returns when running requests have finished.
     pub fn serve(self) -> Result<ServeEnd, Died> {
-        let Process { server, runtime, addresses, ending, sending, workers, opened, supervisor, tracer, cut } = self;
+        let Process { server, runtime, addresses, ending, sending, workers, opened, supervisor, tracer, cut, left } =
+            self;
         let environments: Vec<Environment> = addresses.environments.iter().map(|(one, _)| *one).collect();
         supervisor.ready();
         server.run(RunArgs { shutdown_signal: Box::new(ending) });
@@ -341,7 +358,7 @@ impl Process {
             runtime.block_on(tracer.flush());
         }
         runtime.block_on(workers.end());
-        bookkeeping::close(opened.clone(), &environments, &runtime);
+        bookkeeping::close(opened.clone(), &environments, *left.borrow(), &runtime);
         // This drops the other references to the node; dropping the last one, below, writes the last checkpoint.
         runtime.shutdown_timeout(Duration::from_secs(1));
         if Arc::into_inner(opened.node).is_none() {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::adapters::audit::{AuditFiles, is_snapshot_due, keep_snapshot};
+use crate::adapters::audit::{AuditFiles, RoomForJournal, free_bytes, is_snapshot_due, keep_snapshot};
 use crate::adapters::store::sealed::Seals;
 use crate::adapters::store::snapshot::{SnapshotSource, StoreContent};
 use crate::audit::{FileHeader, SnapshotLink};
@@ -19,6 +19,8 @@ const RETRY_INTERVALS: [Duration; 2] = [Duration::from_secs(1), Duration::from_m
 pub(super) struct SnapshotMaker {
     pub source: Arc<dyn SnapshotSource>,
     pub folder: PathBuf,
+    /// How many bytes of the disk are left to the journal.
+    pub for_journal: u64,
     pub seals: Seals,
 }
 
@@ -57,7 +59,9 @@ impl SnapshotMaker {
             return Ok(None);
         }
         let content = self.content(newest).map_err(io::Error::other)?;
-        let link = keep_snapshot(&self.folder, newest, &mut |out| {
+        let free = || free_bytes(&self.folder);
+        let room = RoomForJournal { bytes: self.for_journal, free: &free };
+        let link = keep_snapshot(&self.folder, newest, room, &mut |out| {
             let written = content.write(&newest.node, newest.sequence, &self.seals, out);
             written.map(drop).map_err(io::Error::other)
         })?;

@@ -219,6 +219,11 @@ impl Metrics {
         self.all.unsettled.add(change);
     }
 
+    /// Sets the number behind which the earliest journal of a running gate begins.
+    pub fn journals_begin(&self, environment: &str, behind: u64) {
+        self.all.journals_begin.with_label_values(&[environment]).set(integer(behind));
+    }
+
     pub fn store_rebuilt(&self, environment: &str) {
         self.all.store_rebuilt.with_label_values(&[environment]).inc();
     }

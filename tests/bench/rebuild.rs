@@ -56,7 +56,7 @@ pub(crate) fn report(parent: &Path, kept: Option<PathBuf>, claims: u64) -> anyho
     let (cpu, watch, mut told) = (cpu_time()?, Stopwatch::start(), 0);
     let rebuilt = rebuild(
         &folder,
-        RebuildSource { journal: &journal, node: &node, seals: &seals, installation: None },
+        RebuildSource { journal: &journal, node: &node, seals: &seals, installation: None, is_copy: false },
         &mut |commits| {
             if commits.saturating_sub(told) >= PROGRESS {
                 told = commits;

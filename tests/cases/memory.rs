@@ -367,3 +367,22 @@ fn records_that_were_removed_are_not_paid_again() {
     }
     assert_eq!(writes(&upstream), sent);
 }
+
+/// The store gives out numbers that the journals have already: nothing is sent by them, and money is closed.
+#[test]
+fn numbers_that_go_back_send_nothing_and_close_money() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let [left, right] = pair(&upstream, &redis);
+    let paid = swap();
+    assert_eq!(told(&paid.send(left.production())), "200 - executed");
+    wait_until("the other to have it", || told(&paid.send(right.production())) == "200 - executed again");
+    hear_of_each_other(&redis, "right");
+    redis.ask(&["HSET", "sluice:{production}", "last", "0"]);
+    let answer = told(&swap().send(right.production()));
+    assert!(answer.starts_with("503"), "{answer}");
+    wait_until("money to be closed", || has_closed(&left) || has_closed(&right));
+    for gate in [&right, &left] {
+        wait_until("what was paid to be known", || told(&paid.send(gate.production())) == "200 - executed again");
+    }
+    assert_eq!(writes(&upstream), 1);
+}

@@ -18,6 +18,7 @@ mod drift;
 mod early;
 mod examples;
 mod faults;
+mod fleet;
 mod guide;
 mod hangup;
 mod heads;

@@ -57,6 +57,60 @@ fn all_gates_of_the_list_open_money_together() {
     }
 }
 
+/// Each proves itself whole, and none has what was paid since the copies were made.
+#[test]
+fn old_copies_of_all_journals_open_nothing() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let start = |node: &str| listed(&upstream, &redis, node).start().ready();
+    let gates = ["left", "right"].map(start);
+    let before = paid(&gates[0]);
+    is_again(&before, &gates[1]);
+    let stopped = gates.map(Gate::end);
+    for gate in &stopped {
+        copy_folder(&gate.path("sluice-audit"), &gate.path("copy"));
+    }
+    let gates = stopped.map(|gate| gate.start().ready());
+    let since = paid(&gates[0]);
+    is_again(&since, &gates[1]);
+    let stopped = gates.map(Gate::end);
+    for gate in &stopped {
+        fs::rename(gate.path("sluice-audit"), gate.path("newest")).unwrap();
+        fs::rename(gate.path("copy"), gate.path("sluice-audit")).unwrap();
+    }
+    redis.ask(&["FLUSHALL"]);
+    let gates = stopped.map(Setup::start);
+    for gate in &gates {
+        wait_until("money to be closed", || told(&since.send(gate.production())) == FORGOTTEN);
+    }
+    let why = "came with a copy of its audit folder";
+    wait_until("the reason to be told", || gates.iter().any(|gate| says(gate, why)));
+    assert_eq!(upstream.seen().len(), 2);
+}
+
+/// The journal looks whole, and lacks what was paid since the copy was made.
+#[test]
+fn an_old_copy_of_the_journal_beside_an_embedded_store_opens_nothing() {
+    let upstream = Upstream::start();
+    let gate = Setup::of(&upstream).start();
+    let before = paid(&gate);
+    let stopped = gate.end();
+    copy_folder(&stopped.path("sluice-audit"), &stopped.path("copy"));
+    let gate = stopped.start();
+    let since = paid(&gate);
+    let stopped = gate.end();
+    fs::rename(stopped.path("sluice-audit"), stopped.path("newest")).unwrap();
+    fs::rename(stopped.path("copy"), stopped.path("sluice-audit")).unwrap();
+    fs::remove_file(stopped.path("sluice-data/store.redb")).unwrap();
+    let gate = stopped.start();
+    assert_eq!(told(&since.send(gate.production())), FORGOTTEN);
+    assert!(says(&gate, "the audit folder is a copy"));
+    // It stays so, and what the copy has is known.
+    let gate = gate.end().start();
+    assert_eq!(told(&since.send(gate.production())), FORGOTTEN);
+    assert_eq!(told(&before.send(gate.production())), AGAIN);
+    assert_eq!(upstream.seen().len(), 2);
+}
+
 /// Its audit folder was lost: it pays while the store is whole, and nobody rebuilds from what it has.
 #[test]
 fn a_gate_whose_folder_was_lost_cannot_open_a_rebuilt_store() {

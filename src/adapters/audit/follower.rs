@@ -75,7 +75,8 @@ pub(super) fn catch_up(
             JournalPart::Entry(_) => {}
             JournalPart::File(header) => {
                 for (environment, number) in header.highest {
-                    if order.skip(environment, number) {
+                    if let Some(waited) = order.skip(environment, number) {
+                        batch.extend(waited);
                         follow(&mut batch, false).map_err(std::io::Error::other)?;
                         follower.skip(environment, number).map_err(std::io::Error::other)?;
                     }

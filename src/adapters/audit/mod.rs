@@ -8,6 +8,7 @@ mod archive;
 mod backwards;
 mod disk;
 mod folder;
+mod folder_copy;
 mod follower;
 mod following;
 mod journal_id;
@@ -51,13 +52,16 @@ pub use disk::{Disk, DiskFile, MachineDisk};
 pub use folder::{
     AuditFile, audit_file, audit_files, checkpoint_files, checkpoints_file, lock_file, manifest_files, named,
 };
+pub use folder_copy::{is_copy, keep_original};
 pub use follower::Follower;
 pub use journal_id::journal_id;
 pub use lost_entries::entries_above;
 pub use met_store::{keep_met_store, met_store};
 pub use operand_key::{kept_operand_key, operand_key};
 pub use signer::{Checkpoints, SigningKey};
-pub use snapshots::{SnapshotFile, UnfitSnapshot, is_snapshot_due, keep_snapshot, newest_snapshot};
+pub use snapshots::{
+    RoomForJournal, SnapshotFile, UnfitSnapshot, free_bytes, is_snapshot_due, keep_snapshot, newest_snapshot,
+};
 pub use whole_journal::{JournalPart, knows_environment, read_journal};
 
 /// How the audit log of a node is kept.

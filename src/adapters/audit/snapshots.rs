@@ -15,6 +15,40 @@ use super::whole_journal::header;
 use crate::audit::{FileHeader, Hash, SnapshotLink};
 use crate::ledger::NodeId;
 
+/// How many bytes of a snapshot are written between two looks at the room on the disk.
+const LOOK_AFTER: u64 = 4 << 20;
+
+/// The room on the disk that a snapshot must leave to the journal.
+#[derive(Clone, Copy)]
+pub struct RoomForJournal<'r> {
+    pub bytes: u64,
+    /// Returns how many bytes are free.
+    pub free: &'r dyn Fn() -> io::Result<u64>,
+}
+
+impl std::fmt::Debug for RoomForJournal<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RoomForJournal").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
+impl RoomForJournal<'_> {
+    fn check(&self) -> io::Result<()> {
+        let free = (self.free)()?;
+        if free >= self.bytes {
+            return Ok(());
+        }
+        let text = format!("the disk has {free} bytes left, and the journal needs {}: make room", self.bytes);
+        Err(io::Error::new(io::ErrorKind::StorageFull, text))
+    }
+}
+
+/// Returns how many bytes are free on the disk of a folder.
+pub fn free_bytes(folder: &Path) -> io::Result<u64> {
+    let disk = rustix::fs::statvfs(folder)?;
+    Ok(disk.f_bavail.saturating_mul(disk.f_frsize))
+}
+
 /// A snapshot whose bytes are those that a header names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotFile {
@@ -88,12 +122,13 @@ pub fn is_snapshot_due(folder: &Path, newest: &FileHeader) -> io::Result<bool> {
 pub fn keep_snapshot(
     folder: &Path,
     newest: &FileHeader,
+    room: RoomForJournal<'_>,
     write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<SnapshotLink> {
     let path = snapshot_file(folder, &newest.node, newest.sequence);
     // One name for all: what a crash left behind is written over.
     let new = folder.join(format!("audit-{}.snapshot.new", newest.node));
-    let written = write_new(&new, write).inspect_err(|_| {
+    let written = write_new(&new, room, write).inspect_err(|_| {
         // Where the disk is full, the journal needs the room.
         drop(fs::remove_file(&new));
     });
@@ -110,23 +145,38 @@ pub fn keep_snapshot(
 }
 
 /// Writes a new file to disk, and returns the hash of its bytes.
-fn write_new(new: &Path, write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>) -> io::Result<Hash> {
+fn write_new(
+    new: &Path,
+    room: RoomForJournal<'_>,
+    write: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<Hash> {
+    room.check()?;
     let file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(new)?;
-    let mut writer = HashedWriter { inner: BufWriter::with_capacity(1 << 20, file), hash: Sha256::new() };
+    let mut writer =
+        HashedWriter { inner: BufWriter::with_capacity(1 << 20, file), hash: Sha256::new(), room, unchecked: 0 };
     write(&mut writer)?;
-    let HashedWriter { inner, hash } = writer;
+    let HashedWriter { inner, hash, .. } = writer;
     inner.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
     Ok(Hash::of_bytes(hash.finalize().into()))
 }
 
-/// Writes and hashes.
-struct HashedWriter {
+/// Writes and hashes, as long as the journal has room.
+struct HashedWriter<'r> {
     inner: BufWriter<File>,
     hash: Sha256,
+    room: RoomForJournal<'r>,
+    /// The bytes since the last look at the room.
+    unchecked: u64,
 }
 
-impl Write for HashedWriter {
+impl Write for HashedWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.unchecked = self.unchecked.saturating_add(bytes.len() as u64);
+        if self.unchecked > LOOK_AFTER {
+            self.unchecked = 0;
+            self.inner.flush()?;
+            self.room.check()?;
+        }
         let count = self.inner.write(bytes)?;
         self.hash.update(bytes.get(..count).unwrap_or_default());
         Ok(count)
@@ -145,5 +195,39 @@ pub(super) fn hash(path: &Path) -> io::Result<Hash> {
             0 => return Ok(Hash::of_bytes(hash.finalize().into())),
             count => hash.update(bytes.get(..count).unwrap_or_default()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::audit::Highest;
+    use crate::ledger::StoreTime;
+
+    fn header() -> FileHeader {
+        let (node, at) = (NodeId::parse("gate").unwrap(), StoreTime::default());
+        FileHeader { node, sequence: 2, at, highest: Highest::new(), snapshot: None }
+    }
+
+    /// The disk fills up while the snapshot is written.
+    #[test]
+    fn a_snapshot_leaves_room_for_the_journal() {
+        let home = tempfile::tempdir().unwrap();
+        let write = &mut |out: &mut dyn Write| (0..64).try_for_each(|_| out.write_all(&[b'x'; 1 << 18]));
+        let left = Cell::new(3_u64);
+        let fills_up = || {
+            left.set(left.get() - 1);
+            Ok(left.get())
+        };
+        for free in [&fills_up as &dyn Fn() -> io::Result<u64>, &|| Ok(0)] {
+            let refused = keep_snapshot(home.path(), &header(), RoomForJournal { bytes: 1, free }, write);
+            assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::StorageFull);
+            assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
+        }
+        let free = || free_bytes(home.path());
+        let link = keep_snapshot(home.path(), &header(), RoomForJournal { bytes: 1, free: &free }, write).unwrap();
+        assert_eq!(link.sha256, hash(&snapshot_file(home.path(), &header().node, 2)).unwrap());
     }
 }

@@ -92,12 +92,11 @@ fn read_in_order(
             let ready = order.add(entry);
             ready.into_iter().try_for_each(|entry| sender.send(JournalNews::Entry(entry, ())))
         }
-        JournalPart::File(header) => {
-            header.highest.into_iter().try_for_each(|(environment, number)| match order.skip(environment, number) {
-                true => sender.send(JournalNews::GoesOn(environment, number)),
-                false => Ok(()),
-            })
-        }
+        JournalPart::File(header) => header.highest.into_iter().try_for_each(|(environment, number)| {
+            let Some(waited) = order.skip(environment, number) else { return Ok(()) };
+            waited.into_iter().try_for_each(|entry| sender.send(JournalNews::Entry(entry, ())))?;
+            sender.send(JournalNews::GoesOn(environment, number))
+        }),
     })?;
     order.rest().try_for_each(|entry| sender.send(JournalNews::Entry(entry, ())))?;
     sender.flush()?;

@@ -35,6 +35,8 @@ pub struct RebuildSource<'s> {
     pub seals: &'s Seals,
     /// The installation that the store of production belongs to, if it is known.
     pub installation: Option<&'s InstallationId>,
+    /// Whether the journal is a copy, which may be an old one.
+    pub is_copy: bool,
 }
 
 /// What a journal made of a store.
@@ -52,12 +54,14 @@ pub struct Rebuilt {
     pub flaw: Option<String>,
     /// The highest number of each environment.
     pub last: Highest,
+    /// Whether the journal is a copy, which may be an old one.
+    pub is_copy: bool,
 }
 
 impl Rebuilt {
     /// Whether the journal proves that nothing is missing.
     pub fn is_whole(&self) -> bool {
-        self.missing.is_empty() && self.left_out_count == 0 && self.flaw.is_none()
+        self.missing.is_empty() && self.left_out_count == 0 && self.flaw.is_none() && !self.is_copy
     }
 
     /// Returns why money stays closed in an environment.
@@ -72,6 +76,7 @@ impl Rebuilt {
                     .map(|(_, number, why)| format!("entry {number} could not be repeated: {why}")),
             )
             .chain(self.flaw.clone())
+            .chain(self.copied(environment))
             .collect();
         let more = reasons.len().saturating_sub(3);
         reasons.truncate(3);
@@ -80,6 +85,13 @@ impl Rebuilt {
         }
         (!reasons.is_empty())
             .then(|| format!("the store was lost, and its rebuild is not whole: {}", reasons.join("; ")))
+    }
+
+    /// An environment without any commit has nothing to lose.
+    fn copied(&self, environment: Environment) -> Option<String> {
+        let has_commits = self.last.get(&environment).is_some_and(|last| *last > 0);
+        let why = "the audit folder is a copy, and whether it is the newest is not known";
+        (self.is_copy && has_commits).then(|| why.to_owned())
     }
 
     fn take(&mut self, entry: &Outstanding, made: RepeatedCommit) {
@@ -180,9 +192,9 @@ fn repeat_all(
     gathered: usize,
     made: &AtomicU64,
 ) -> Result<Rebuilt, StoreFault> {
-    let RebuildSource { journal, node, seals, .. } = source;
+    let RebuildSource { journal, node, seals, is_copy, .. } = source;
     let behind = begin_with_snapshot(replica, journal, node)?;
-    let mut rebuilt = Rebuilt { last: behind.clone(), ..Rebuilt::default() };
+    let mut rebuilt = Rebuilt { last: behind.clone(), is_copy, ..Rebuilt::default() };
     let mut gathered = replica.gather(gathered)?;
     rebuilt.flaw = thread::scope(|scope| {
         let opened = OpenedJournal::begin(scope, (journal, node), behind, seals);
@@ -197,7 +209,10 @@ fn repeat_all(
                     let first = queries::last(&gathered, environment)?.saturating_add(1);
                     repeated::pass_over(&mut gathered, environment, Number::new(number))?;
                     replica.write_gathered(&mut gathered, true)?;
-                    rebuilt.missing.push((environment, Number::new(first), Number::new(number)));
+                    // Entries that waited behind the gap may reach as far.
+                    if first <= number {
+                        rebuilt.missing.push((environment, Number::new(first), Number::new(number)));
+                    }
                 }
             }
             if gathered.are_enough() {

@@ -14,6 +14,8 @@ pub(super) enum NodeState {
     Live,
     /// The gate ended in order.
     Stopped,
+    /// It ended in order, and other journals have all that its own has.
+    Retired,
     /// Its heartbeats stopped.
     Missing,
     /// Its heartbeats stopped, but the store accepts none.
@@ -52,6 +54,7 @@ pub(super) struct DoctorReport {
     money: Vec<(Environment, &'static str)>,
     freezes: Vec<(Environment, Value)>,
     nodes: Vec<(Environment, Value)>,
+    lost_journals: Vec<(Environment, Value)>,
 }
 
 impl DoctorReport {
@@ -133,10 +136,11 @@ impl DoctorReport {
             "state": match state {
                 NodeState::Live => "live",
                 NodeState::Stopped => "stopped",
+                NodeState::Retired => "retired",
                 NodeState::Missing => "missing",
                 NodeState::Unknown => "unknown",
             },
-            "seenSecondsAgo": (state != NodeState::Stopped).then_some(age.as_secs()),
+            "seenSecondsAgo": (!matches!(state, NodeState::Stopped | NodeState::Retired)).then_some(age.as_secs()),
             "software": software,
             "policies": policies,
             "clockOffMillis": (state == NodeState::Live).then_some(clock_off_micros.map(|micros| micros / 1_000)).flatten(),
@@ -149,6 +153,11 @@ impl DoctorReport {
     /// Returns whether a gate with this name is live in an environment.
     pub fn is_live(&self, node: &str) -> bool {
         self.nodes.iter().any(|(_, one)| one["node"] == node && one["state"] == "live")
+    }
+
+    /// Records a journal that its gate lost, and how far it reached.
+    pub fn lost_journal(&mut self, environment: Environment, name: &str, up_to: u64) {
+        self.lost_journals.push((environment, json!({ "journal": name, "upTo": up_to })));
     }
 
     pub fn json(&self) -> Value {
@@ -165,6 +174,7 @@ impl DoctorReport {
                     "money": self.money_of(environment),
                     "freezes": of(&self.freezes, environment),
                     "nodes": of(&self.nodes, environment),
+                    "lostJournals": of(&self.lost_journals, environment),
                 })
             })
             .collect();
@@ -206,6 +216,9 @@ impl DoctorReport {
             for (_, node) in self.nodes.iter().filter(|(one, _)| *one == environment) {
                 lines.push(node_line(node));
             }
+            for (_, lost) in self.lost_journals.iter().filter(|(one, _)| *one == environment) {
+                lines.push(format!("  lost journal: {}, up to number {}", text(lost, "journal"), lost["upTo"]));
+            }
         }
         match self.ending() {
             ExitReason::Done => lines.push("No problems found.".to_owned()),
@@ -234,7 +247,7 @@ impl DoctorReport {
 fn node_line(node: &Value) -> String {
     let seen = match (text(node, "state"), node["seenSecondsAgo"].as_u64()) {
         ("live", _) => "live".to_owned(),
-        ("stopped", _) => "stopped".to_owned(),
+        (state @ ("stopped" | "retired"), _) => state.to_owned(),
         ("unknown", secs) => {
             let age = in_units(Duration::from_secs(secs.unwrap_or(0)));
             format!("unknown, because the store accepts no heartbeats; the last one was {age} ago")

@@ -47,6 +47,14 @@ pub(super) const STORE: &[Setting] = &[
               by itself only when all of them have come; without the list, a person opens it.",
     },
     Setting {
+        name: "journal_copies",
+        kind: SettingKind::Number { least: 1, most: 16, unit: "gates", slot: |w| &mut w.journal_copies },
+        absent: Absent::Means("1"),
+        doc: "How many running gates must have an audit entry on disk before the Redis drops it, and how many others must\n\
+              have all entries of a gate that ends in order. Entries always wait for every running gate. With 2, one\n\
+              disk of a fleet may be lost at any time.",
+    },
+    Setting {
         name: "answers_days",
         kind: SettingKind::Number { least: 1, most: 3_650, unit: "days", slot: |w| &mut w.answers_days },
         absent: Absent::Means("35"),

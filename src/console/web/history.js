@@ -19,6 +19,7 @@ const EVENTS = {
   "said-absent": ["Confirmed once: not executed", "waits"],
   "said-abandoned": ["Confirmed once: nobody will know", "waits"],
   abandoned: ["Given up", "bad"],
+  "journal-lost": ["A gate lost its journal", "warn"],
   "said-gone": ["Confirmed once: a gate is gone", "waits"],
   gone: ["A gate is gone", "warn"],
   "said-executed": ["Confirmed once: executed", "waits"],

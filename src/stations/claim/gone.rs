@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::state::Owner;
 use crate::audit::{Entry, EntryKind};
 use crate::base::ids::Environment;
-use crate::base::json;
-use crate::ledger::{Commit, Index, Keep, Kind, NodeId, Number, RecordKey, Sender, Step};
+use crate::base::json as strict_json;
+use crate::ledger::{Commit, Index, JournalId, Keep, Kind, NodeId, Number, RecordKey, Sender, Step};
 
 const FORMAT: u64 = 1;
 
@@ -27,11 +28,11 @@ pub struct GoneWord {
 impl GoneWord {
     /// Reads a record; an unreadable one names nobody.
     pub fn read(record: &[u8]) -> GoneWord {
-        json::from_record(record, FORMAT).unwrap_or_default()
+        strict_json::from_record(record, FORMAT).unwrap_or_default()
     }
 
     fn to_bytes(&self) -> Bytes {
-        json::to_record(self, FORMAT).into()
+        strict_json::to_record(self, FORMAT).into()
     }
 }
 
@@ -46,12 +47,24 @@ pub fn said_gone_key(environment: Environment, sender: &Sender) -> RecordKey {
     RecordKey { environment, kind: Kind::Gone, name: format!("said/{sender}") }
 }
 
+/// Records that a gate came with a new journal. It pays as long as the store is whole; `lost` has its former journals, and
+/// how far each of them reached.
+pub fn journal_lost(environment: Environment, sender: &Sender, lost: &[(JournalId, Number)]) -> Commit {
+    let former: Vec<Value> =
+        lost.iter().map(|(journal, up_to)| json!({ "journal": journal.as_str(), "upTo": up_to.as_u64() })).collect();
+    let entry = Entry::of(EntryKind::JournalLost).with("node", sender.node.as_str());
+    let entry = entry.with("journal", sender.journal.as_str()).with("former", former);
+    Commit { environment, node: sender.node.clone(), steps: Vec::new(), entry: entry.to_bytes() }
+}
+
 /// Records a person's word that a gate is gone. `first`: the record of another person's word, which this one completes.
+/// `unknown_behind`: the store was rebuilt without what the gate did behind this number.
 pub fn say_gone(
     environment: Environment,
     sender: &Sender,
     (person, reason): (&Owner, &str),
     first: Option<(Number, &GoneWord)>,
+    unknown_behind: Option<u64>,
     node: &NodeId,
 ) -> Commit {
     let before = first.map(|(_, word)| word.said_by.clone()).unwrap_or_default();
@@ -70,6 +83,9 @@ pub fn say_gone(
         }
     };
     let entry = Entry::of(what).with("node", sender.node.as_str()).with("journal", sender.journal.as_str());
-    let entry = entry.with("saidBy", said_by).with("reason", reason);
+    let mut entry = entry.with("saidBy", said_by).with("reason", reason);
+    if let Some(number) = unknown_behind {
+        entry = entry.with("unknownBehind", number);
+    }
     Commit { environment, node: node.clone(), steps, entry: entry.to_bytes() }
 }

@@ -41,7 +41,7 @@ pub use forgotten::{
     KnownClaim, RebuildClosing, Tale, in_the_way, never_remembered, rebuilt, remember, remembered, whole,
 };
 pub use freeze::{Forgotten, Freeze, Frozen, clock_leapt, freeze, frozen, only_closes, restored, unfreeze};
-pub use gone::{GoneWord, gone_key, said_gone_key, say_gone};
+pub use gone::{GoneWord, gone_key, journal_lost, said_gone_key, say_gone};
 pub use lease::Lease;
 pub use outcomes::{
     Settled, Superseded, is_settled, lapse, late, prove_unlisted, restore_executed, settle, settle_unclaimed,

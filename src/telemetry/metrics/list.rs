@@ -139,6 +139,8 @@ metrics! {
         "Age of the oldest entry that was not on disk yet.";
     audit_refused: Counters "sluice_audit_refused_total" ["environment"]
         "Entries that the audit chain can never take.";
+    journals_begin: Gauges "sluice_journals_begin_behind" ["environment"]
+        "The number behind which the earliest journal of a running gate begins; above 0, a store that loses its memory stays closed.";
     store_rebuilt: Counters "sluice_store_rebuilds_total" ["environment"]
         "How often this gate rebuilt a store that had lost its memory, from its journal.";
     store_contradicted: Counters "sluice_store_contradictions_total" ["environment"]

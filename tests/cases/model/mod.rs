@@ -1,5 +1,5 @@
-//! The model: two nodes, one store, upstream and impatient callers in one thread, where everything that can be late,
-//! lost, repeated or dead is so by one seed. Every history must keep the promises.
+//! The model: three nodes, one store that takes no writes at times, upstream and impatient callers in one thread, where
+//! everything that can be late, lost, repeated or dead is so by one seed. Every history must keep the promises.
 //!
 //! A failure prints its seed; `SLUICE_SEED=N cargo test --test main model` runs that history alone. `SLUICE_HISTORIES`
 //! says how many there are.
@@ -26,7 +26,7 @@ use sluice::adapters::store::redis::RedisStore;
 use sluice::ports::Store;
 use sluice::stations::reply::Executed;
 use tokio::time::timeout;
-use world::{World, in_memory};
+use world::{NODES, World, in_memory};
 
 use super::store::redis::connected;
 use super::store::{BEGIN, Hand};
@@ -118,7 +118,7 @@ fn in_model_time<T>(history: impl Future<Output = T>) -> T {
 fn history(seed: u64, store: impl FnOnce(Arc<ModelClock>) -> Arc<dyn Store>) -> Vec<String> {
     in_model_time(async move {
         let world = World::new(seed, store);
-        let alive: Vec<_> = (0..2).map(|at| tokio::spawn(Arc::clone(&world).keep_alive(at))).collect();
+        let alive: Vec<_> = (0..NODES).map(|at| tokio::spawn(Arc::clone(&world).keep_alive(at))).collect();
         let people = tokio::spawn(Arc::clone(&world).people());
         callers(&world).await;
         callers(&world).await;

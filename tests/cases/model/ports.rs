@@ -30,6 +30,8 @@ pub struct FlakyStore {
     pub fate: Arc<Fate>,
     /// Commits and reads: the round trips that a call can cost.
     pub trips: Arc<AtomicU64>,
+    /// Until when the store refuses writes, and still answers.
+    pub denied: Mutex<Option<tokio::time::Instant>>,
 }
 
 impl FlakyStore {
@@ -39,6 +41,20 @@ impl FlakyStore {
             true => Err(StoreFault::Away("the model lost the call".to_owned())),
             false => Ok(()),
         }
+    }
+
+    /// At times the store takes no writes for a while: it is full, or a replica.
+    fn takes_writes(&self) -> Result<(), StoreFault> {
+        let mut denied = self.denied.lock().unwrap();
+        let now = tokio::time::Instant::now();
+        if denied.is_none() && self.fate.chance(self.fate.trouble / 6) {
+            *denied = Some(now + self.fate.millis(90_000));
+        }
+        if denied.is_some_and(|until| now < until) {
+            return Err(StoreFault::Away("the model's store takes no writes".to_owned()));
+        }
+        *denied = None;
+        Ok(())
     }
 
     async fn back<T>(&self, result: Result<T, StoreFault>) -> Result<T, StoreFault> {
@@ -55,6 +71,7 @@ impl Store for FlakyStore {
     async fn commit(&self, commit: Commit) -> Result<Receipt, CommitError> {
         self.trips.fetch_add(1, Ordering::SeqCst);
         self.there().await.map_err(CommitError::Fault)?;
+        self.takes_writes().map_err(CommitError::Fault)?;
         let in_doubt = || Err(CommitError::Fault(StoreFault::InDoubt("the model says nothing".to_owned())));
         if self.fate.chance(self.fate.trouble / 2) {
             // It is done when nobody expects it any more.
@@ -80,11 +97,13 @@ impl Store for FlakyStore {
 
     async fn kept(&self, environment: Environment, by: &Sender, up_to: Number) -> Result<(), StoreFault> {
         self.there().await?;
+        self.takes_writes()?;
         self.back(self.store.kept(environment, by, up_to).await).await
     }
 
     async fn sweep(&self) -> Result<usize, StoreFault> {
         self.there().await?;
+        self.takes_writes()?;
         self.back(self.store.sweep().await).await
     }
 }

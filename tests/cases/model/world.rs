@@ -1,4 +1,4 @@
-//! Two nodes, upstream and some callers, in one thread and by one seed; and what must be true of all that happens.
+//! Three nodes, upstream and some callers, in one thread and by one seed; and what must be true of all that happens.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -36,6 +36,8 @@ use super::limits::SNAPSHOT;
 use super::ports::{ANSWER_WITHIN, Asked, AuditFile, Effect, FlakyAudit, FlakyStore, FlakyUpstream, ModelUpstream};
 use super::told::outlets;
 
+/// How many gates share the store.
+pub const NODES: usize = 3;
 pub const ENVIRONMENT: Environment = Environment::Production;
 /// Callers' own tokens go on.
 const FORWARD: &CredentialConfig = &CredentialConfig::Forward;
@@ -88,7 +90,7 @@ impl World {
     fn of(fate: Fate, clock: ModelClock, store: impl FnOnce(Arc<ModelClock>) -> Arc<dyn Store>) -> Arc<World> {
         let (fate, clock) = (Arc::new(fate), Arc::new(clock));
         let store = store(clock.clone());
-        let files: Vec<AuditFile> = vec![AuditFile::default(), AuditFile::default()];
+        let files: Vec<AuditFile> = (0..NODES).map(|_| AuditFile::default()).collect();
         let upstream = Arc::new(ModelUpstream {
             effects: Mutex::default(),
             sends: Mutex::default(),
@@ -96,7 +98,7 @@ impl World {
             begin: tokio::time::Instant::now(),
             wrong: Mutex::default(),
         });
-        let nodes = (0..2)
+        let nodes = (0..NODES)
             .map(|at| Mutex::new(model_node(at, &fate, &clock, &store, &files[at], &upstream, FORWARD)))
             .collect();
         Arc::new(World { fate, clock, store, upstream, files, nodes, told: Mutex::default() })
@@ -177,7 +179,7 @@ impl World {
 
     async fn ask(&self, request_id: &str, trace: &str, amount: &str, stranger: bool) -> Option<Reply> {
         let (egress, books) = {
-            let node = self.nodes[self.fate.below(2) as usize].lock().unwrap();
+            let node = self.nodes[self.fate.below(NODES as u64) as usize].lock().unwrap();
             if !node.serving || node.life.is_over() {
                 return None;
             }
@@ -239,7 +241,7 @@ impl World {
 
     /// Everything comes to rest: nothing goes wrong any more, and every lease is over.
     pub async fn rest(&self) {
-        for at in 0..2 {
+        for at in 0..NODES {
             let mut now = self.nodes[at].lock().unwrap();
             now.life.end();
             now.work.iter().for_each(JoinHandle::abort);
@@ -247,7 +249,7 @@ impl World {
             *now = model_node(at, &calm, &self.clock, &self.store, &self.files[at], &self.upstream, FORWARD);
             now.serving = true;
         }
-        for at in 0..2 {
+        for at in 0..NODES {
             let books = self.nodes[at].lock().unwrap().books.clone();
             recover(&books, &[ENVIRONMENT]).await.unwrap();
         }
@@ -336,7 +338,7 @@ impl World {
         claims
     }
 
-    /// The numbers of both files together are without a gap, and stand identically in both.
+    /// The numbers of all files together are without a gap, and stand identically in each.
     async fn check_audit(&self) {
         let outbox = self.store.outbox(ENVIRONMENT, Number::new(0), usize::MAX).await.unwrap();
         let written = self.files.iter().flat_map(|file| file.lock().unwrap().values().cloned().collect::<Vec<_>>());
@@ -379,6 +381,7 @@ pub fn model_node(
             life: life.clone(),
             fate: fate.clone(),
             trips: trips.clone(),
+            denied: Mutex::default(),
         }),
         audit: audit.clone(),
         clock: clock.clone(),

@@ -253,6 +253,28 @@ fn minimal_user() -> String {
     format!("ACL SETUSER sluice {}", rules.unwrap().replace("PASSWORD", "secret"))
 }
 
+/// Entries for a gate that does not run leave the outbox, the oldest first, once they are too large together.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_outbox_has_bounded_bytes() {
+    let redis = Redis::start();
+    let store = opened(&config(&redis.url(), LONG)).await;
+    let dead = format!("sluice:{{{ENVIRONMENT}}}:n");
+    redis.ask(&["HSET", &dead, "dead", "instance 1 run  {}"]);
+    let entry = bytes(&format!("{{\"at\":\"{}\"}}", "x".repeat(1 << 20)));
+    for at in 1..=70 {
+        store.commit(Commit { entry: entry.clone(), ..commit(vec![]) }).await.unwrap();
+        store.kept(ENVIRONMENT, &journal(), Number::new(at)).await.unwrap();
+    }
+    let first = store.outbox(ENVIRONMENT, Number::new(0), 1).await.unwrap().remove(0).number.as_u64();
+    // Up to 16 entries leave together.
+    assert!((7..=23).contains(&first), "{first}");
+    redis.ask(&["HDEL", &dead, "dead"]);
+    store.kept(ENVIRONMENT, &journal(), Number::new(70)).await.unwrap();
+    assert_eq!(outbox(&store).await, []);
+    let waiting = redis.ask(&["HGET", &format!("sluice:{{{ENVIRONMENT}}}"), "waiting"]);
+    assert_eq!(waiting, ["0"]);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_minimal_user_is_enough() {
     let redis = Redis::start();

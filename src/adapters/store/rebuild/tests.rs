@@ -238,9 +238,11 @@ fn one_by_one(replica: &Replica, journal: &Path) -> Rebuilt {
             JournalPart::Entry(entry) => order.add(entry).into_iter().for_each(|entry| make(&mut rebuilt, entry)),
             JournalPart::File(header) => {
                 for (environment, number) in header.highest {
-                    if order.skip(environment, number) {
-                        let first = replica.last(environment).unwrap().as_u64() + 1;
-                        replica.pass_over(environment, number).unwrap();
+                    let Some(waited) = order.skip(environment, number) else { continue };
+                    waited.into_iter().for_each(|entry| make(&mut rebuilt, entry));
+                    let first = replica.last(environment).unwrap().as_u64() + 1;
+                    replica.pass_over(environment, number).unwrap();
+                    if first <= number {
                         rebuilt.missing.push((environment, Number::new(first), Number::new(number)));
                     }
                 }
@@ -274,7 +276,7 @@ proptest! {
         History::of(acts, seals.clone()).write(&journal);
         let [one, other] = [one, other].map(|folder| Replica::open(&folder, seals.clone()).unwrap());
         let expected = one_by_one(&one, &journal);
-        let source = RebuildSource { journal: &journal, node: &node(), seals: &seals, installation: None };
+        let source = RebuildSource { journal: &journal, node: &node(), seals: &seals, installation: None, is_copy: false };
         let mut told = 0;
         let rebuilt = fill(&other, source, gathered, &mut |commits| told = commits).unwrap();
         prop_assert_eq!(&rebuilt, &expected);

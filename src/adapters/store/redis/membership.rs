@@ -6,15 +6,16 @@
 
 use std::time::Duration;
 
+use ::redis::aio::MultiplexedConnection;
 use tokio::sync::watch;
 
 use super::pace::ClockReading;
 use super::reader::{ReplyReader, unreadable};
 use super::script_args::Words;
-use super::{RedisStore, StoreFault, fault};
+use super::{RedisStore, StoreFault, fault, root};
 use crate::adapters::clock::SystemClock;
 use crate::base::ids::Environment;
-use crate::ledger::{ClockLeap, InstallationId, JournalId, NodeId, Number, StoreTime};
+use crate::ledger::{ClockLeap, InstallationId, JournalId, NodeId, Number, Sender, StoreTime};
 use crate::ports::Clock as _;
 
 /// A node without a heartbeat for this long counts as ended.
@@ -94,12 +95,33 @@ pub struct Member {
     pub run: String,
     /// The loss that it acknowledged last.
     pub acknowledges: Option<StoreTime>,
+    /// Whether it ended in order after other journals had all that its own has.
+    pub is_retired: bool,
     pub told: String,
+}
+
+/// A journal in whose place its node has another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FormerJournal {
+    pub sender: Sender,
+    /// The number up to which it had every entry, as far as the store was told.
+    pub up_to: Number,
+    /// Whether other journals had all of it when its gate ended.
+    pub is_retired: bool,
 }
 
 impl HeartbeatReply {
     pub fn is_live(&self, member: &Member) -> bool {
         self.at.since(member.beat) < LAPSE
+    }
+
+    /// The word for a node in the heartbeats of others.
+    fn state(&self, member: &Member) -> &'static str {
+        match (self.is_live(member), member.is_retired) {
+            (true, _) => "live",
+            (false, true) => "retired",
+            (false, false) => "open",
+        }
     }
 }
 
@@ -117,10 +139,10 @@ impl RedisStore {
         let words = words.word(life.acknowledges.map_or_else(String::new, |since| since.as_micros().to_string()));
         let others = before.heard.iter().flat_map(|heard| {
             let others = heard.members.iter().filter(|member| member.node != beliefs.node);
-            others.map(|member| (member, heard.is_live(member)))
+            others.map(|member| (member, heard.state(member)))
         });
-        let words = others.fold(words, |words, (member, is_live)| {
-            words.word(member.node.as_str()).word(if is_live { "1" } else { "0" }).number(member.highest.as_u64())
+        let words = others.fold(words, |words, (member, state)| {
+            words.word(member.node.as_str()).word(state).number(member.highest.as_u64())
         });
         let heard = self.heard(environment, "beat", &words).await?;
         if heard.verdict == HeartbeatVerdict::Well {
@@ -169,9 +191,26 @@ impl RedisStore {
         self.beliefs.as_ref().and_then(|beliefs| beliefs.at(environment).generation.clone())
     }
 
-    /// Removes this node from those that others wait for.
-    pub async fn leave(&self, environment: Environment, life: &Life) -> Result<(), StoreFault> {
-        self.look(environment, "leave", &Words::default().word(&life.instance)).await.map(drop)
+    /// Removes this node from those that others wait for. It retires if other journals have all that its own has.
+    pub async fn leave(&self, environment: Environment, life: &Life, is_retired: bool) -> Result<(), StoreFault> {
+        let words = Words::default().word(&life.instance).word(if is_retired { "1" } else { "" });
+        self.look(environment, "leave", &words).await.map(drop)
+    }
+
+    /// Forgets a node and its journal, which will never return; nothing if the node has another journal now.
+    pub async fn dismiss(&self, environment: Environment, sender: &Sender) -> Result<(), StoreFault> {
+        let words = Words::default().word(sender.node.as_str()).word(sender.journal.as_str());
+        self.look(environment, "dismiss", &words).await.map(drop)
+    }
+
+    /// Returns the journals in whose place their nodes have others.
+    pub async fn former_journals(&self, environment: Environment) -> Result<Vec<FormerJournal>, StoreFault> {
+        let key = format!("{}:g", root(environment));
+        let asked = async |mut connection: MultiplexedConnection, _: &str| {
+            ::redis::cmd("HGETALL").arg(&key).query_async::<Vec<(String, String)>>(&mut connection).await
+        };
+        let found = self.redis.ask(asked).await.map_err(|unanswered| fault(unanswered, StoreFault::Away))?;
+        found.iter().map(|(name, ended)| former_journal(name, ended).ok_or_else(unreadable)).collect()
     }
 
     /// Does nothing with this store until a heartbeat finds it whole again.
@@ -236,19 +275,27 @@ impl RedisStore {
         while !told.is_at_end() {
             let (node, instance, beat) = (told.node()?, told.text()?, told.time()?);
             let (highest, kept, own) = (told.number()?, told.number()?, told.number()?);
-            let (run, acknowledges, told) = (told.text()?, told.text()?, told.text()?);
+            let (run, acknowledges) = (told.text()?, told.text()?);
+            let (is_retired, told) = (!told.text()?.is_empty(), told.text()?);
             let acknowledges = acknowledges.parse().ok().map(StoreTime::of_micros);
-            members.push(Member { node, instance, beat, highest, kept, own, run, acknowledges, told });
+            members.push(Member { node, instance, beat, highest, kept, own, run, acknowledges, is_retired, told });
         }
         members.sort_by(|one, other| one.node.cmp(&other.node));
         Ok(HeartbeatReply { verdict, at, clock, generation, run, last, above, lost, members })
     }
 }
 
+fn former_journal(name: &str, ended: &str) -> Option<FormerJournal> {
+    let (node, journal) = name.split_once(' ')?;
+    let (up_to, state) = ended.split_once(' ')?;
+    let sender = Sender { node: NodeId::parse(node)?, journal: JournalId::parse(journal)? };
+    Some(FormerJournal { sender, up_to: Number::new(up_to.parse().ok()?), is_retired: state == "retired" })
+}
+
 fn no_node() -> StoreFault {
     StoreFault::Broken("a call of a node came from a process that is not registered as one".to_owned())
 }
 
-fn micros(time: Duration) -> u64 {
+pub(super) fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }

@@ -34,11 +34,11 @@ use tokio::sync::Notify;
 
 pub use self::export::export;
 use self::generation::Beliefs;
-pub use self::membership::{HeartbeatReply, HeartbeatVerdict, LAPSE, Life, Member};
+pub use self::membership::{FormerJournal, HeartbeatReply, HeartbeatVerdict, LAPSE, Life, Member};
 use self::order::due_of;
 use self::pace::StorePace;
 use self::reader::{ReplyReader, read_conflicts, unreadable};
-pub use self::rebuild::{RebuildRight, RebuiltStore};
+pub use self::rebuild::{HeardCommits, RebuildRight, RebuiltStore};
 use self::script_args::Words;
 pub use self::transfer::import;
 use super::{SWEEP, plan};
@@ -95,12 +95,14 @@ pub struct RedisStore {
     beliefs: Option<Beliefs>,
     /// Notified when the store does not match what this node knows.
     doubted: Notify,
+    /// How many running gates must have an entry on disk before it leaves the outbox.
+    copies: u64,
 }
 
 impl RedisStore {
     /// Creates the store of a registered node.
-    pub fn of_node(redis: Arc<Redis>, node: NodeId) -> RedisStore {
-        RedisStore { beliefs: Some(Beliefs::of(node)), ..RedisStore::new(redis) }
+    pub fn of_node(redis: Arc<Redis>, node: NodeId, copies: u64) -> RedisStore {
+        RedisStore { beliefs: Some(Beliefs::of(node)), copies, ..RedisStore::new(redis) }
     }
 
     /// Creates a store for a process that is not a node; it is answered even after a loss.
@@ -114,6 +116,7 @@ impl RedisStore {
             sandbox: StorePace::default(),
             beliefs: None,
             doubted: Notify::new(),
+            copies: 1,
         }
     }
 
@@ -290,6 +293,7 @@ impl Store for RedisStore {
 
     async fn kept(&self, environment: Environment, by: &Sender, up_to: Number) -> Result<(), StoreFault> {
         let words = Words::default().word(by.node.as_str()).word(by.journal.as_str()).number(up_to.as_u64());
+        let words = words.number(self.copies).number(membership::micros(LAPSE));
         self.look(environment, "kept", &words).await.map(drop)
     }
 

@@ -24,8 +24,16 @@ pub struct RebuildRight {
     pub above: Number,
     /// Whether the store contradicted a journal.
     pub is_distrusted: bool,
-    /// The highest number of each node's commits that another node was told of.
-    pub heard_of: BTreeMap<NodeId, Number>,
+    /// The commits of each node that another node was told of.
+    pub heard_of: BTreeMap<NodeId, HeardCommits>,
+}
+
+/// The commits of a node that others were told of before the store was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeardCommits {
+    pub highest: Number,
+    /// Whether all were told that it retired.
+    pub is_retired: bool,
 }
 
 /// What becomes of a rebuilt store.
@@ -60,7 +68,8 @@ impl RedisStore {
         let mut heard_of = BTreeMap::new();
         while !told.is_at_end() {
             let node = told.node()?;
-            heard_of.insert(node, told.number()?);
+            let (highest, is_retired) = (told.number()?, !told.text()?.is_empty());
+            heard_of.insert(node, HeardCommits { highest, is_retired });
         }
         Ok(Some(RebuildRight { above, is_distrusted, heard_of }))
     }

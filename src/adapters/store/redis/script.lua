@@ -7,7 +7,8 @@
 --                      above, which the next number exceeds; rebuilding, the process that rebuilds the store, and
 --                      when it was heard; distrusted, if the store contradicted a journal; skew, what is added to
 --                      the clock of the Redis, which leapt; epoch, how often people had it followed again;
---                      promoted, when gates first met the run in use, if it is not the first one
+--                      promoted, when gates first met the run in use, if it is not the first one;
+--                      waiting, how many bytes the outbox has
 --   root:r:RECORD      hash: v version, a at, w whole until, g gone at ('' is forever), c content (none: spent)
 --   root:i:INDEX       members by their due time
 --   root:s:WINDOW      hash: 'begin end' of a slot -> 'units until'
@@ -17,10 +18,15 @@
 --   root:k             hash: NODE -> 'JOURNAL number', the number up to which the node's journal has every entry
 --   root:f             hash: former generations, of stores in whose place this one was rebuilt or imported
 --   root:c             hash: NODE -> the highest number of its own commits, as the node itself knows it
---   root:g             hash: 'NODE JOURNAL' -> number, the same of journals that are no longer in use
+--   root:g             hash: 'NODE JOURNAL' -> 'number state', where a journal ended that another one of its node
+--                      replaced; state is `retired` or `lost`
 --   root:x             expiries by time: 'r' RECORD, 's' begin end WINDOW
 --   root:l             hash: NODE -> the highest number that it committed
 --   root:n             hash: NODE -> 'instance beat run told', the registered nodes
+--   root:w             hash: NODE -> 'time', when it ended in order; 'time retired', if other journals have all that
+--                      its own has
+--   root:m             hash: NODE -> 'number state', while the store is lost: the highest number of its commits that
+--                      another node was told of; state is `retired` if every such node was told that it retired
 -- No key has a Redis expiry: Redis measures it by another clock than commits use, and may evict such keys.
 --
 -- Times are in microseconds. Times, numbers and units are below 2^53, so a double holds them exactly; arguments and
@@ -28,8 +34,9 @@
 
 local op, root = ARGV[1], KEYS[1]
 local MAX_EXACT = 9007199254740991
--- How many entries wait for nodes that do not run.
+-- How many entries wait for nodes that do not run, and how many bytes.
 local MAX_WAITING = 16384
+local MAX_WAITING_BYTES = 64 * 1024 * 1024
 -- How long the entries wait for a node that left in order, in microseconds.
 local RETURNS_WITHIN = 3600 * 1000000
 
@@ -46,7 +53,8 @@ local function text(number)
   return string.format('%.0f', number)
 end
 
-local meta = redis.call('HMGET', root, 'format', 'time', 'last', 'generation', 'run', 'lost', 'above', 'skew', 'epoch')
+local meta =
+  redis.call('HMGET', root, 'format', 'time', 'last', 'generation', 'run', 'lost', 'above', 'skew', 'epoch', 'waiting')
 local generation, run, lost = meta[4], meta[5], meta[6]
 if meta[1] == 'import' and op ~= 'import' and op ~= 'imported' then
   return redis.error_reply('SLUICE an import into this store did not end: empty it and import again')
@@ -419,9 +427,11 @@ local function commit()
     obstacles[2] = tell()
     return obstacles
   end
+  local packed = text(now) .. ' ' .. node .. ' ' .. entry
+  local waiting = text(tonumber(meta[10] or 0) + #packed)
   return { 'done', text(number), text(now) }, function()
-    alter('HSET', root, 'format', '1', 'time', text(now), 'last', text(number))
-    alter('HSET', root .. ':o', text(number), text(now) .. ' ' .. node .. ' ' .. entry)
+    alter('HSET', root, 'format', '1', 'time', text(now), 'last', text(number), 'waiting', waiting)
+    alter('HSET', root .. ':o', text(number), packed)
     alter('ZADD', root .. ':q', text(number), text(number))
     raise(node, number)
     for _, act in ipairs(writes) do
@@ -472,11 +482,22 @@ local function is_gathered(all, since, lapse, has_come)
   return true
 end
 
+-- Returns when a node ended in order, and whether it retired.
+local function left(node)
+  local time, state = string.match(redis.call('HGET', root .. ':w', node) or '', '^(%d+) ?(%S*)$')
+  return tonumber(time or 0), state == 'retired'
+end
+
+local function has_retired(node, one)
+  local _, is_retired = left(node)
+  return one.beat == 0 and is_retired
+end
+
 -- Stores how far the journal of a node has every entry; a journal that it replaces is remembered.
-local function keep(node, journal, number)
+local function keep(node, journal, number, was_retired)
   local old, had = string.match(redis.call('HGET', root .. ':k', node) or '', '^(%S+) (%d+)$')
   if old and old ~= journal then
-    alter('HSET', root .. ':g', node .. ' ' .. old, had)
+    alter('HSET', root .. ':g', node .. ' ' .. old, had .. (was_retired and ' retired' or ' lost'))
   end
   alter('HSET', root .. ':k', node, journal .. ' ' .. text(number))
 end
@@ -491,8 +512,9 @@ local function tell_roll(verdict, all)
   for node, one in pairs(all) do
     local has = string.match(redis.call('HGET', root .. ':k', node) or '0', '%d+$')
     local own = redis.call('HGET', root .. ':c', node) or '0'
+    local retired = has_retired(node, one) and '1' or ''
     local words_of =
-      { node, one.instance, text(one.beat), text(number_of(node)), has, own, one.run, one.acked, one.told }
+      { node, one.instance, text(one.beat), text(number_of(node)), has, own, one.run, one.acked, retired, one.told }
     for _, word in ipairs(words_of) do
       told[#told + 1] = word
     end
@@ -508,6 +530,7 @@ local function beat()
   local journal, has, its_generation, wanted, acked = take(), tonumber(take()), take(), take(), take()
   local all = roll()
   local mine = all[asker]
+  local was_retired = mine and has_retired(asker, mine)
   local old_journal, had = string.match(redis.call('HGET', root .. ':k', asker) or '', '^(%S+) (%d+)$')
   -- A running process may have told more since it made this heartbeat.
   local is_first = not mine or mine.instance ~= instance
@@ -521,13 +544,17 @@ local function beat()
   if lost and its_generation ~= '' then
     redis.call('HSET', root .. ':f', its_generation, '1')
   elseif is_other and not redis.call('HGET', root .. ':f', its_generation) then
+    local last = tonumber(meta[3] or 0)
+    -- A store without any commit in the place of one without any is as good.
+    local are_empty = fresh ~= '' and math.max(has, highest, seen, last) == 0
     -- A store that people create is another installation's.
-    if fresh == '' or has <= tonumber(meta[3] or 0) then
+    if fresh == '' or (has <= last and not are_empty) then
       return tell_roll('foreign', all)
+    elseif not are_empty then
+      -- It knows more than this store, which may have been made anew in the place of its own.
+      lost = text(now)
+      redis.call('HSET', root, 'lost', lost)
     end
-    -- It knows more than this store, which may have been made anew in the place of its own.
-    lost = text(now)
-    redis.call('HSET', root, 'lost', lost)
     redis.call('HSET', root .. ':f', its_generation, '1')
   end
   local is_anothers = mine and mine.instance ~= instance and mine.instance ~= former and mine.instance ~= ''
@@ -538,11 +565,16 @@ local function beat()
   local before = tonumber(lost or now) - 1
   local others = {}
   while at < #ARGV do
-    local node, is_live, number = take(), take() == '1', tonumber(take())
-    others[node] = number
-    if is_live and not all[node] then
-      all[node] = { instance = '', beat = before, run = '', acked = '', told = '{}' }
+    local node, state, number = take(), take(), tonumber(take())
+    others[node] = { number = number, state = state }
+    local one = all[node]
+    local is_unknown = not one or (one.instance == '' and one.beat == 0)
+    if is_unknown and (state == 'live' or (state == 'retired' and not one)) then
+      all[node] = { instance = '', beat = state == 'live' and before or 0, run = '', acked = '', told = '{}' }
       enroll(node, all[node])
+      if state == 'retired' then
+        redis.call('HSET', root .. ':w', node, text(before) .. ' retired')
+      end
     end
   end
   -- An empty store of which no node knows anything is created here, or by hand: then the word is empty.
@@ -556,16 +588,17 @@ local function beat()
   all[asker] = { instance = instance, beat = now, run = met, acked = acked, told = told }
   enroll(asker, all[asker])
   alter = redis.call
-  keep(asker, journal, has)
+  keep(asker, journal, has, was_retired)
   redis.call('HSET', root .. ':c', asker, text(highest))
   if forgot(seen) or not generation then
     lost = lost or text(now)
     redis.call('HSET', root, 'lost', lost)
     -- The other nodes that this one was told of, with their commits: the rebuild asks who has them.
-    for node, number in pairs(others) do
-      if number > tonumber(redis.call('HGET', root .. ':m', node) or -1) then
-        redis.call('HSET', root .. ':m', node, text(number))
-      end
+    for node, one in pairs(others) do
+      local number, state = string.match(redis.call('HGET', root .. ':m', node) or '', '^(%S+) (%S+)$')
+      number, state = math.max(tonumber(number or 0), one.number), state or 'retired'
+      state = one.state == 'retired' and state or 'open'
+      redis.call('HSET', root .. ':m', node, text(number) .. ' ' .. state)
     end
     -- A node has come once it acknowledges this loss: then it sends nothing more that it committed before.
     local function has_come(one)
@@ -595,6 +628,7 @@ end
 
 -- Returns the writes of items, behind the given ones.
 local function take_items(writes)
+  local waiting = tonumber(meta[10] or 0)
   local function write(...)
     writes[#writes + 1] = { ... }
   end
@@ -631,7 +665,10 @@ local function take_items(writes)
       write('HSET', root .. ':f', take(), '1')
     else
       local number, written, node, entry = take(), take(), take(), take()
-      write('HSET', root .. ':o', number, written .. ' ' .. node .. ' ' .. entry)
+      local packed = written .. ' ' .. node .. ' ' .. entry
+      waiting = waiting + #packed
+      write('HSET', root, 'waiting', text(waiting))
+      write('HSET', root .. ':o', number, packed)
       write('ZADD', root .. ':q', number, number)
     end
   end
@@ -640,6 +677,28 @@ local function take_items(writes)
       alter(unpack(command))
     end
   end
+end
+
+-- Returns how many bytes these entries of the outbox have.
+local function bytes_of(numbers)
+  local bytes = 0
+  for _, packed in ipairs(redis.call('HMGET', root .. ':o', unpack(numbers))) do
+    bytes = bytes + #(packed or '')
+  end
+  return bytes
+end
+
+-- Returns the number up to which entries leave because the outbox has too many bytes: those that this journal has.
+local function passed_over(number)
+  local excess, after = tonumber(meta[10] or 0) - MAX_WAITING_BYTES, 0
+  while excess > 0 do
+    local numbers = redis.call('ZRANGEBYSCORE', root .. ':q', '(' .. text(after), text(number), 'LIMIT', 0, 16)
+    if #numbers == 0 then
+      break
+    end
+    excess, after = excess - bytes_of(numbers), tonumber(numbers[#numbers])
+  end
+  return after
 end
 
 local function is_rebuilding(instance)
@@ -654,13 +713,27 @@ local operations = {
   end,
   -- Ends a node in order: no other node waits for it.
   leave = function()
-    local instance = take()
+    local instance, is_retired = take(), take() == '1'
     local one = roll()[asker]
     return {}, function()
       if one and one.instance == instance then
         one.beat = 0
         enroll(asker, one)
-        alter('HSET', root .. ':w', asker, text(now))
+        alter('HSET', root .. ':w', asker, text(now) .. (is_retired and ' retired' or ''))
+      end
+    end
+  end,
+  -- Forgets a node whose journal will never return: nothing waits for it any more.
+  dismiss = function()
+    local node, journal = take(), take()
+    local old, had = string.match(redis.call('HGET', root .. ':k', node) or '', '^(%S+) (%d+)$')
+    if old ~= journal then
+      return {}
+    end
+    return {}, function()
+      alter('HSET', root .. ':g', node .. ' ' .. old, had .. ' lost')
+      for _, hash in ipairs({ ':k', ':n', ':w', ':c' }) do
+        alter('HDEL', root .. hash, node)
       end
     end
   end,
@@ -718,8 +791,10 @@ local operations = {
       return { 'no' }
     end
     local told = { 'go', redis.call('HGET', root, 'above') or '0', redis.call('HGET', root, 'distrusted') or '' }
-    for _, word in ipairs(redis.call('HGETALL', root .. ':m')) do
-      told[#told + 1] = word
+    local others = redis.call('HGETALL', root .. ':m')
+    for i = 1, #others, 2 do
+      local number, state = string.match(others[i + 1], '^(%S+) (%S+)$')
+      told[#told + 1], told[#told + 2], told[#told + 3] = others[i], number, state == 'retired' and '1' or ''
     end
     return told, function()
       alter('HSET', root, 'rebuilding', instance .. ' ' .. text(now))
@@ -778,6 +853,9 @@ local operations = {
     return { 'go' }, function()
       for _, name in ipairs(names) do
         alter('DEL', name)
+        if name == root .. ':o' then
+          alter('HSET', root, 'waiting', '0')
+        end
       end
     end
   end,
@@ -839,27 +917,38 @@ local operations = {
     end
     return told
   end,
-  -- A journal has every entry up to a number. Entries leave when every node has them that has not left in order; of
-  -- entries that only missing nodes lack, the newest stay.
+  -- A journal has every entry up to a number. Entries leave when every node has them that has not left in order, and as
+  -- many running nodes as there must be copies; of other entries, the newest stay.
   kept = function()
-    local node, journal, number = take(), take(), tonumber(take())
-    local all, up_to = roll(), number
+    local node, journal, number, copies, lapse = take(), take(), tonumber(take()), tonumber(take()), tonumber(take())
+    local all, up_to, reached = roll(), number, { number }
     for other, one in pairs(all) do
-      local left = tonumber(redis.call('HGET', root .. ':w', other) or 0)
-      if other ~= node and (one.beat > 0 or now - left < RETURNS_WITHIN) then
-        local has = redis.call('HGET', root .. ':k', other)
-        up_to = math.min(up_to, tonumber(string.match(has or '0', '%d+$')))
+      if other ~= node then
+        local has = tonumber(string.match(redis.call('HGET', root .. ':k', other) or '0', '%d+$'))
+        if one.beat > 0 or now - left(other) < RETURNS_WITHIN then
+          up_to = math.min(up_to, has)
+        end
+        if one.beat > 0 and now - one.beat < lapse then
+          reached[#reached + 1] = has
+        end
       end
     end
+    table.sort(reached, function(one, other)
+      return one > other
+    end)
+    up_to = math.min(up_to, reached[copies] or 0)
     local newest = redis.call('ZRANGE', root .. ':q', -MAX_WAITING, -MAX_WAITING)[1]
-    up_to = math.min(number, math.max(up_to, tonumber(newest or 1) - 1))
+    up_to = math.min(number, math.max(up_to, tonumber(newest or 1) - 1, passed_over(number)))
     return {}, function()
       keep(node, journal, number)
+      local waiting = tonumber(meta[10] or 0)
       while true do
         local numbers = redis.call('ZRANGEBYSCORE', root .. ':q', '-inf', text(up_to), 'LIMIT', 0, 1000)
         if #numbers == 0 then
           return
         end
+        waiting = math.max(waiting - bytes_of(numbers), 0)
+        alter('HSET', root, 'waiting', text(waiting))
         alter('HDEL', root .. ':o', unpack(numbers))
         alter('ZREM', root .. ':q', unpack(numbers))
         -- On the first pass nothing is removed.

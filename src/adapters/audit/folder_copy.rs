@@ -1,0 +1,57 @@
+//! Whether an audit folder is a copy: a file in it names its own inode, and a copied file has another one.
+//!
+//! A copy may be older than the folder that it was made from. The store shows whether it is, as long as it is whole; without
+//! the store, nobody can tell.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::ledger::NodeId;
+
+/// Whether this folder was copied since [`keep_original`] was called, or that was never called.
+pub fn is_copy(folder: &Path, node: &NodeId) -> bool {
+    let path = path(folder, node);
+    let inode = fs::metadata(&path).map(|metadata| metadata.ino().to_string());
+    let named = fs::read_to_string(&path);
+    !matches!((inode, named), (Ok(inode), Ok(named)) if named.trim() == inode)
+}
+
+/// Makes this folder the original, on disk: the store showed that its journal is not an old one.
+pub fn keep_original(folder: &Path, node: &NodeId) -> io::Result<()> {
+    let path = path(folder, node);
+    let new = path.with_extension("new");
+    let mut file = File::create(&new)?;
+    let inode = file.metadata()?.ino();
+    file.write_all(inode.to_string().as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&new, &path)?;
+    File::open(folder)?.sync_all()
+}
+
+fn path(folder: &Path, node: &NodeId) -> PathBuf {
+    folder.join(format!("audit-{node}.original"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moved_folder_is_the_original_and_a_copied_one_is_not() {
+        let (home, node) = (tempfile::tempdir().unwrap(), NodeId::parse("gate-1").unwrap());
+        let [first, second, third] = ["first", "second", "third"].map(|name| home.path().join(name));
+        fs::create_dir(&first).unwrap();
+        assert!(is_copy(&first, &node));
+        keep_original(&first, &node).unwrap();
+        assert!(!is_copy(&first, &node));
+        fs::rename(&first, &second).unwrap();
+        assert!(!is_copy(&second, &node));
+        fs::create_dir(&third).unwrap();
+        fs::copy(path(&second, &node), path(&third, &node)).unwrap();
+        assert!(is_copy(&third, &node));
+        keep_original(&third, &node).unwrap();
+        assert!(!is_copy(&third, &node) && !is_copy(&second, &node));
+    }
+}

@@ -1,0 +1,110 @@
+//! The orderly end of a gate: it hands over what its journal has, and retires.
+//!
+//! A gate that retired may lose its folder: other journals have all of it, so no rebuild waits for it.
+
+use super::Node;
+use super::journalling::{RecoverError, bring};
+use super::membership::{Membership, POLL_INTERVAL, is_heard_by_all};
+use super::node_facts::NodeFacts;
+use crate::adapters::store::redis::{HeartbeatReply, HeartbeatVerdict, Member};
+use crate::base::ids::Environment;
+use crate::ledger::{NodeId, Number, StoreFault};
+
+/// The journals that stay when a gate ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct StayingJournals {
+    /// How many there are, of running gates that do not end themselves.
+    all: usize,
+    /// How many of them have every entry up to a number.
+    reached: usize,
+}
+
+impl StayingJournals {
+    fn of(heard: &HeartbeatReply, id: &NodeId, number: Number) -> StayingJournals {
+        let stays = |member: &&Member| {
+            let leaves = NodeFacts::read(&member.told).is_some_and(|facts| facts.leaves);
+            member.node != *id && heard.is_live(member) && !leaves
+        };
+        let staying: Vec<&Member> = heard.members.iter().filter(stays).collect();
+        let reached = staying.iter().filter(|member| member.kept >= number).count();
+        StayingJournals { all: staying.len(), reached }
+    }
+
+    /// Whether waiting longer brings no more copies than are asked for, or than there can be.
+    fn are_enough(self, copies: usize) -> bool {
+        self.reached >= copies.min(self.all)
+    }
+}
+
+impl Membership {
+    /// Ends in order in an environment: as many other journals as there must be copies have all that this one has, and
+    /// every running gate knows that this one has left. The caller bounds the time.
+    pub async fn end_in_order(&self, node: &Node, environment: Environment) -> Result<(), RecoverError> {
+        let is_retired = loop {
+            bring(node, environment).await?;
+            let highest = node.audit.highest(environment);
+            // The last word on what it may still know; the others do not miss it meanwhile.
+            let heard = self.store.beat(environment, &self.life(node, environment, true)).await;
+            let heard = heard.map_err(RecoverError::Store)?;
+            if heard.verdict != HeartbeatVerdict::Well {
+                // A loss is under way: the rebuild asks for this journal.
+                return self.leave(node, environment, false).await.map_err(RecoverError::Store);
+            }
+            let staying = StayingJournals::of(&heard, &node.id, highest);
+            if staying.are_enough(self.copies) {
+                let is_free = node.open.earliest(environment).is_none();
+                break is_free && staying.reached >= self.copies;
+            }
+            tokio::time::sleep(POLL_INTERVAL).await;
+        };
+        self.leave(node, environment, is_retired).await.map_err(RecoverError::Store)?;
+        self.is_heard_to_leave(node, environment).await;
+        if is_retired {
+            tracing::info!(
+                %environment,
+                up_to = node.audit.highest(environment).as_u64(),
+                "this gate retired: other journals have all that its own has"
+            );
+        }
+        Ok(())
+    }
+
+    /// Waits until every running gate knows that this one has left: before, a loss of the store would wait for it.
+    async fn is_heard_to_leave(&self, node: &Node, environment: Environment) {
+        let mut left = None;
+        while let Ok(heard) = self.store.roll(environment).await {
+            let since = *left.get_or_insert(heard.at);
+            if is_heard_by_all(&heard, &node.id, since) {
+                return;
+            }
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+    }
+
+    /// Leaves, so that no node waits for this one.
+    async fn leave(&self, node: &Node, environment: Environment, is_retired: bool) -> Result<(), StoreFault> {
+        self.store.leave(environment, &self.life(node, environment, true), is_retired).await
+    }
+
+    /// Leaves at once: the time to hand over is up.
+    pub async fn leave_at_once(&self, node: &Node) {
+        for environment in Environment::ALL {
+            if let Err(fault) = self.leave(node, environment, false).await {
+                node.told_of(&fault);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_copies_are_awaited_than_there_can_be() {
+        let enough = |all, reached, copies| StayingJournals { all, reached }.are_enough(copies);
+        assert!(enough(0, 0, 1));
+        assert!(!enough(1, 0, 1) && enough(1, 1, 1) && enough(2, 1, 1));
+        assert!(!enough(2, 1, 2) && enough(2, 2, 2) && enough(1, 1, 2));
+    }
+}

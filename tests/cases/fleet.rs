@@ -1,0 +1,176 @@
+//! Gates that share a Redis, and come and go with empty folders.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use sluice::adapters::audit::audit_files;
+
+use super::claims::{swap, told};
+use super::console::{ask, console, operator};
+use super::doctor;
+use super::nodes::{CLOSED, setup};
+use crate::support::clock::wait_until;
+use crate::support::{Call, Gate, Redis, Setup, Upstream};
+
+const EXECUTED: &str = "200 - executed";
+const AGAIN: &str = "200 - executed again";
+const NODES: [&str; 5] = ["a", "b", "c", "d", "e"];
+
+fn says(gate: &Gate, words: &str) -> bool {
+    gate.log.all().iter().any(|line| line.to_string().contains(words))
+}
+
+fn paid(gate: &Gate) -> Call {
+    let call = swap();
+    wait_until("money to move", || {
+        let answer = told(&call.send(gate.production()));
+        assert!([CLOSED, EXECUTED].contains(&answer.as_str()), "{answer}");
+        answer == EXECUTED
+    });
+    call
+}
+
+/// What was paid is known at a gate, and money was never closed for a person.
+fn stands(gates: &[&Gate], calls: &[Call]) {
+    for gate in gates {
+        for call in calls {
+            wait_until("what was paid to be known", || {
+                let answer = told(&call.send(gate.production()));
+                assert!([CLOSED, AGAIN].contains(&answer.as_str()), "{answer}");
+                answer == AGAIN
+            });
+        }
+    }
+    assert!(!gates.iter().any(|gate| says(gate, "until a person opens it")));
+}
+
+/// Ends gates in order, all at once, and removes their folders.
+fn scaled_down(gates: Vec<Gate>) -> Vec<Setup> {
+    gates.iter().for_each(Gate::terminate);
+    let ended = gates.into_iter().map(|gate| {
+        gate.wait_end();
+        assert!(says(&gate, "this gate retired"), "{:?}", gate.log.all().iter().rev().take(5).collect::<Vec<_>>());
+        let stopped = gate.end();
+        fs::remove_dir_all(stopped.path("sluice-audit")).unwrap();
+        fs::remove_dir_all(stopped.path("sluice-data")).ok();
+        stopped
+    });
+    ended.collect()
+}
+
+fn states(said: &Value) -> Vec<String> {
+    let nodes = said["environments"][0]["nodes"].as_array().unwrap();
+    nodes.iter().map(|node| node["state"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Five gates, then two, then five; those that go lose their folders. The Redis loses its memory when three have just
+/// gone, while three come, and when all are there.
+#[test]
+fn a_fleet_that_shrinks_and_grows_with_empty_folders_opens_a_rebuilt_store() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let start = |node: &str| setup(&upstream, &redis.url(), node).start().ready();
+    let (mut stay, go): (Vec<Gate>, Vec<Gate>) =
+        (NODES[..2].iter().map(|node| start(node)).collect(), { NODES[2..].iter().map(|node| start(node)).collect() });
+    let mut calls: Vec<Call> = stay.iter().chain(&go).map(paid).collect();
+    let gone = scaled_down(go);
+    redis.ask(&["FLUSHALL"]);
+    let two: Vec<&Gate> = stay.iter().collect();
+    stands(&two, &calls);
+    calls.extend(two.iter().map(|gate| paid(gate)));
+    let (_, said) = doctor::json(&setup(&upstream, &redis.url(), "asks"));
+    assert_eq!(states(&said), ["live", "live", "retired", "retired", "retired"], "{said}");
+
+    // The Redis is empty when they come: they are at the rebuild with new journals.
+    two.iter().for_each(|gate| gate.signal("STOP"));
+    redis.ask(&["FLUSHALL"]);
+    let come: Vec<Gate> = gone.into_iter().map(Setup::start).collect();
+    wait_until("one to find an empty store", || come.iter().all(|gate| !gate.has_ended()));
+    two.iter().for_each(|gate| gate.signal("CONT"));
+    let five: Vec<&Gate> = stay.iter().chain(&come).collect();
+    stands(&five, &calls);
+    calls.extend(five.iter().map(|gate| paid(gate)));
+
+    redis.ask(&["FLUSHALL"]);
+    stands(&five, &calls);
+    calls.extend(five.iter().map(|gate| paid(gate)));
+    assert_eq!(upstream.seen().len(), calls.len());
+    // Gates that did not hand over, and come with new journals to a store that lost its memory, open nothing.
+    drop(come);
+    let last = stay.pop().unwrap().kill();
+    fs::remove_dir_all(last.path("sluice-audit")).unwrap();
+    redis.ask(&["FLUSHALL"]);
+    let last = last.start();
+    for gate in [&stay[0], &last] {
+        wait_until("money to be closed", || told(&swap().send(gate.production())) == "503 FROZEN unknown");
+    }
+    assert_eq!(upstream.seen().len(), calls.len());
+}
+
+/// The gate pays while the store is whole; the journal that it lost stands in the audit log and in what the doctor says.
+#[test]
+fn a_lost_journal_is_named() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let gate = setup(&upstream, &redis.url(), "left").start().ready();
+    let before = paid(&gate);
+    let stopped = gate.kill();
+    let journal = fs::read_to_string(stopped.path("sluice-audit/audit-left.id")).unwrap();
+    fs::remove_dir_all(stopped.path("sluice-audit")).unwrap();
+    let gate = stopped.start().ready();
+    stands(&[&gate], &[before]);
+    paid(&gate);
+    let folder = gate.path("sluice-audit");
+    wait_until("the audit log to name it", || {
+        let files = audit_files(&folder).unwrap().into_iter();
+        let text: String = files.map(|file| fs::read_to_string(file.path).unwrap()).collect();
+        text.contains("\"what\":\"journal-lost\"") && text.contains(journal.trim())
+    });
+    let (_, said) = doctor::json(&setup(&upstream, &redis.url(), "asks"));
+    let lost = &said["environments"][0]["lostJournals"];
+    assert_eq!(lost[0]["journal"], format!("left/{}", journal.trim()), "{said}");
+    let advice = "no journal of a running gate has the entries up to number";
+    wait_until("the doctor to hear of it", || {
+        doctor::json(&setup(&upstream, &redis.url(), "asks")).1["advice"].to_string().contains(advice)
+    });
+}
+
+/// Its node burnt with its disk. Until two people say so, the doctor misses it and entries wait for it.
+#[test]
+fn nothing_waits_for_a_gate_that_was_declared_gone() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let left = setup(&upstream, &redis.url(), "left").start().ready();
+    let right = console(setup(&upstream, &redis.url(), "right")).start().ready();
+    let calls = [paid(&left), paid(&right)];
+    stands(&[&left, &right], &calls);
+    let stopped = left.kill();
+    let journal = fs::read_to_string(stopped.path("sluice-audit/audit-left.id")).unwrap().trim().to_owned();
+    let gone = |who: &str| {
+        let body = json!({ "environment": "production", "node": "left", "journal": journal, "reason": "burnt" });
+        ask(&right, "POST", "nodes/gone", &operator(who), Some(body))
+    };
+    let asks = setup(&upstream, &redis.url(), "asks");
+    wait_until("it to be missed", || doctor::findings(&doctor::json(&asks).1).contains("`left` has sent no heartbeat"));
+    wait_until("the first word to be taken", || gone("ops-1").status == 202);
+    assert_eq!(gone("ops-2").json(), json!({"gone": true, "missing": 0}));
+    wait_until("nothing to wait for it", || {
+        let (_, said) = doctor::json(&asks);
+        states(&said) == ["live"] && said["environments"][0]["lostJournals"][0]["journal"] == format!("left/{journal}")
+    });
+    paid(&right);
+    wait_until("the outbox to be empty", || redis.ask(&["ZCARD", "sluice:{production}:q"]) == ["0"]);
+}
+
+/// The only gate has an entry on its disk, and the Redis keeps it all the same: a second disk gets it.
+#[test]
+fn with_two_copies_the_redis_keeps_what_one_disk_has() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let gate = setup(&upstream, &redis.url(), "left").set_raw("store", "journal_copies", "2").start().ready();
+    let calls = [paid(&gate), paid(&gate)];
+    let stopped = gate.end();
+    fs::remove_dir_all(stopped.path("sluice-audit")).unwrap();
+    let gate = stopped.start().ready();
+    let met = gate.path("sluice-audit/audit-left-production.store");
+    wait_until("the journal to meet the store", || met.exists());
+    redis.ask(&["FLUSHALL"]);
+    stands(&[&gate], &calls);
+    paid(&gate);
+}
