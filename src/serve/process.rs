@@ -73,8 +73,6 @@ pub struct Process {
     tracer: Option<Tracer>,
     /// Becomes true if the end cut a request off.
     cut: watch::Receiver<bool>,
-    /// What was left of the grace period when all requests had finished.
-    left: watch::Receiver<Duration>,
 }
 
 /// How a process ended that had served.
@@ -301,7 +299,6 @@ impl Process {
         server.add_service(Listening::new(bound, acceptor, runtime.handle().clone()));
         let signals = Mutex::new(Signals::catch(&runtime).map_err(StartError::Runtime)?);
         let (cut, was_cut) = watch::channel(false);
-        let (left, is_left) = watch::channel(Duration::ZERO);
         let ending = OrderlyEnd {
             signals,
             asked,
@@ -317,21 +314,9 @@ impl Process {
             grace: config.timeouts.grace,
             supervisor: supervisor.clone(),
             cut,
-            left,
+            left: watch::Sender::new(Duration::ZERO),
         };
-        Ok(Process {
-            server,
-            runtime,
-            addresses,
-            ending,
-            sending,
-            workers,
-            opened,
-            supervisor,
-            tracer,
-            cut: was_cut,
-            left: is_left,
-        })
+        Ok(Process { server, runtime, addresses, ending, sending, workers, opened, supervisor, tracer, cut: was_cut })
     }
 
     pub fn addresses(&self) -> &Addresses {
@@ -340,8 +325,8 @@ impl Process {
 
     /// Serves until SIGTERM or SIGINT, or until a part fails; returns when running requests have finished.
     pub fn serve(self) -> Result<ServeEnd, Died> {
-        let Process { server, runtime, addresses, ending, sending, workers, opened, supervisor, tracer, cut, left } =
-            self;
+        let Process { server, runtime, addresses, ending, sending, workers, opened, supervisor, tracer, cut } = self;
+        let left = ending.left.subscribe();
         let environments: Vec<Environment> = addresses.environments.iter().map(|(one, _)| *one).collect();
         supervisor.ready();
         server.run(RunArgs { shutdown_signal: Box::new(ending) });
