@@ -1,5 +1,6 @@
 //! `sluice doctor`: checks the store and the gates that share it, and reports each problem with its remedy.
 
+mod hold_room;
 mod refusals;
 mod report;
 mod running;
@@ -136,6 +137,8 @@ async fn check_redis(
         }
         let checked = check_nodes(&store, &sealed, environment, refusal, report).await;
         report_fault(checked, environment, report);
+        let checked = hold_room::check(&sealed, environment, &config.limits, report).await;
+        report_fault(checked, environment, report);
         if refusal.is_some() {
             report.money(environment, false);
         }
@@ -167,6 +170,8 @@ async fn check_embedded(config: &Config, policies: &str, report: &mut DoctorRepo
             for environment in report.environments.clone() {
                 let checked = check_money(&sealed, environment, report).await;
                 report_fault(checked.map(|_| ()), environment, report);
+                let checked = hold_room::check(&sealed, environment, &config.limits, report).await;
+                report_fault(checked, environment, report);
             }
         }
         Err(OpenError::Locked(_)) => {

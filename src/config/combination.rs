@@ -41,6 +41,8 @@ pub(super) fn findings(file: &str, written: &WrittenConfig) -> Vec<Finding> {
     faults.extend(short_upstream_max(written));
     faults.extend(short_longest_pause(written));
     faults.extend(no_room_for_one(written));
+    faults.extend(no_room_for_one_hold(written));
+    faults.extend(no_room_for_one_answer(written));
     faults.extend(seal_keys(written));
     faults.extend(installation(written));
     faults.extend(list_of_nodes(written));
@@ -208,6 +210,36 @@ fn no_room_for_one(written: &WrittenConfig) -> Option<Wrong> {
         all.value
     ));
     (all.value < least).then(|| error(place, fault.remedy("raise `bodies_bytes`, or lower `body_bytes`")))
+}
+
+/// Checks that the longest call may wait for approval: a caller alone gets half of the room, and a hold is longer than
+/// its body.
+fn no_room_for_one_hold(written: &WrittenConfig) -> Option<Wrong> {
+    let (all, one) = (written.holds_bytes.as_ref()?, written.body_bytes.as_ref()?);
+    let least = one.value.saturating_mul(4);
+    let place = if all.place == SettingPlace::Default { &one.place } else { &all.place };
+    let fault = SettingFault::new(format!(
+        "`limits.holds_bytes` ({}) is less than {least}, four times `limits.body_bytes`: the longest call could never wait \
+         for approval",
+        all.value
+    ));
+    (all.value < least).then(|| error(place, fault.remedy("raise `holds_bytes`, or lower `body_bytes`")))
+}
+
+/// Checks that each listener has room for the longest answer.
+fn no_room_for_one_answer(written: &WrittenConfig) -> Option<Wrong> {
+    let (all, one) = (written.buffered_bytes.as_ref()?, written.answer_bytes.as_ref()?);
+    let served = Environment::ALL.into_iter().filter(|one| written.environment(*one).listen.is_some()).count();
+    // The probes have a listener, too.
+    let listeners = served.saturating_add(1).saturating_add(usize::from(written.console.listen.is_some()));
+    let least = one.value.saturating_mul(listeners);
+    let place = if all.place == SettingPlace::Default { &one.place } else { &all.place };
+    let fault = SettingFault::new(format!(
+        "`limits.buffered_bytes` ({}) is less than {least}, `limits.answer_bytes` for each of {listeners} listeners: the longest \
+         answer could not be written",
+        all.value
+    ));
+    (all.value < least).then(|| error(place, fault.remedy("raise `buffered_bytes`, or lower `answer_bytes`")))
 }
 
 fn operand_key(written: &WrittenConfig) -> Option<Wrong> {

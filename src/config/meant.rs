@@ -11,11 +11,14 @@ use crate::base::secret::Secret;
 use crate::base::word_enum::word_enum;
 use crate::ledger::{InstallationId, NodeId};
 use crate::stations::admit::{Algorithm, FieldPath};
+use crate::stations::check::RequestIdPrefixes;
 
 mod console;
+mod limits;
 mod webhook;
 
 pub use console::{ConsoleConfig, OidcConfig};
+pub use limits::LimitsConfig;
 pub use webhook::WebhookConfig;
 
 /// The whole configuration.
@@ -34,6 +37,8 @@ pub struct Config {
     /// The folder of policies.
     pub policies: Option<PathBuf>,
     pub loosening: Loosening,
+    /// Beginnings of requestIds that belong to one caller.
+    pub request_id_prefixes: RequestIdPrefixes,
     pub redis: Option<RedisConfig>,
     pub store: StoreConfig,
     pub audit: AuditConfig,
@@ -255,27 +260,6 @@ word_enum! {
         /// Two people approve it at the console.
         TwoPeople = "two-people",
     }
-}
-
-#[derive(Clone, Debug)]
-pub struct LimitsConfig {
-    /// The maximum size of a request body.
-    pub body_bytes: usize,
-    /// The maximum size of all request bodies in memory; at least twice `body_bytes` for each environment.
-    pub bodies_bytes: usize,
-    /// The maximum size of a request head.
-    pub head_bytes: usize,
-    /// The maximum number of headers in a request.
-    pub headers: usize,
-    /// The maximum number of connections to a listener.
-    pub connections: usize,
-    pub connections_per_peer: usize,
-    /// The number of requests after which a connection is closed.
-    pub requests_per_connection: usize,
-    /// The maximum number of concurrent requests on an HTTP/2 connection.
-    pub streams_per_connection: usize,
-    /// The maximum size of an upstream answer that is read whole.
-    pub answer_bytes: usize,
 }
 
 #[derive(Clone, Debug)]

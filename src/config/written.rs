@@ -9,9 +9,8 @@ use super::fault::SettingPlace;
 use super::heading::Heading;
 use super::meant::{
     AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Collector, Config, ConsoleConfig, CredentialConfig,
-    CredentialSource, EnvironmentConfig, HoldsMode, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig,
-    LogFormat, LogLevel, Loosening, ProbesConfig, ReconcileConfig, StoreConfig, StoreKind, TimeoutsConfig,
-    UpstreamConfig,
+    CredentialSource, EnvironmentConfig, HoldsMode, IssuerConfig, KeySource, ListenerTls, LogConfig, LogFormat,
+    LogLevel, Loosening, ProbesConfig, ReconcileConfig, StoreConfig, StoreKind, TimeoutsConfig, UpstreamConfig,
 };
 use super::pem::PemKey;
 use super::url::is_loopback;
@@ -20,8 +19,10 @@ use crate::base::secret::Secret;
 use crate::base::word_enum::word_enum;
 use crate::ledger::{InstallationId, NodeId};
 use crate::stations::admit::{Algorithm, FieldPath};
+use crate::stations::check::RequestIdPrefixes;
 
 mod console;
+mod limits;
 mod redis;
 mod webhook;
 
@@ -43,6 +44,7 @@ pub(super) struct WrittenConfig {
     pub answers: Option<Placed<AnswerMode>>,
     pub policies: Option<Placed<PathBuf>>,
     pub loosening: Option<Placed<Loosening>>,
+    pub request_id_prefixes: Option<Placed<Vec<String>>>,
     pub probes_listen: Option<Placed<SocketAddr>>,
     pub probes_hosts: Option<Placed<Vec<String>>>,
     pub schemas: Option<Placed<PathBuf>>,
@@ -87,6 +89,10 @@ pub(super) struct WrittenConfig {
     pub longest_pause: Option<Placed<Duration>>,
     pub body_bytes: Option<Placed<usize>>,
     pub bodies_bytes: Option<Placed<usize>>,
+    pub holds: Option<Placed<usize>>,
+    pub holds_bytes: Option<Placed<usize>>,
+    pub buffered_bytes: Option<Placed<usize>>,
+    pub calls: Option<Placed<usize>>,
     pub head_bytes: Option<Placed<usize>>,
     pub headers: Option<Placed<usize>>,
     pub connections: Option<Placed<usize>>,
@@ -190,6 +196,7 @@ impl WrittenConfig {
 
     /// Returns the complete configuration; `None` if a required setting has no value.
     pub fn meant(mut self) -> Option<Config> {
+        let limits = self.limits()?;
         let redis = redis::take(&mut self)?;
         let console = self.console.meant(&self.issuers)?;
         let environments = [(Environment::Production, self.production), (Environment::Sandbox, self.sandbox)];
@@ -209,6 +216,7 @@ impl WrittenConfig {
             answers: self.answers?.value,
             policies: self.policies.map(|p| p.value),
             loosening: self.loosening?.value,
+            request_id_prefixes: RequestIdPrefixes::parse(&self.request_id_prefixes?.value)?,
             redis,
             store: StoreConfig {
                 kind,
@@ -237,17 +245,7 @@ impl WrittenConfig {
                 pause: self.pause?.value,
                 longest_pause: self.longest_pause?.value,
             },
-            limits: LimitsConfig {
-                body_bytes: self.body_bytes?.value,
-                bodies_bytes: self.bodies_bytes?.value,
-                answer_bytes: self.answer_bytes?.value,
-                head_bytes: self.head_bytes?.value,
-                headers: self.headers?.value,
-                connections: self.connections?.value,
-                connections_per_peer: self.connections_per_peer?.value,
-                requests_per_connection: self.requests_per_connection?.value,
-                streams_per_connection: self.streams_per_connection?.value,
-            },
+            limits,
             timeouts: TimeoutsConfig {
                 head: self.head?.value,
                 body: self.body?.value,

@@ -1,7 +1,6 @@
 //! Listeners. Every address is bound before anything serves, so that a taken one ends the process at once. Connections
 //! are counted, timed and guarded before the engine sees them, and those that were accepted before an end are served.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
@@ -21,12 +20,11 @@ use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 use super::Phase;
-use super::guard::Guard;
+use super::guard::{Guard, GuardedStream};
+use super::shares::{RoomShare, SharedRoom};
 use super::tls::{Speaking, Tls};
 use crate::adapters::clients::Presented;
 use crate::adapters::inherited_sockets::HandedOver;
-use crate::base::word_enum::word_enum;
-use crate::telemetry::Metrics;
 
 /// The pause after a failed accept, when descriptors may have run out.
 const REST: Duration = Duration::from_millis(100);
@@ -73,7 +71,7 @@ impl BoundAddress {
     }
 }
 
-/// The limits of a listener's connections.
+/// The limits of a listener's connections. A peer may have as many as stay free for the others.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionLimits {
     pub all: usize,
@@ -95,7 +93,7 @@ pub struct Listening<A> {
 pub struct Acceptor<A> {
     pub app: Arc<A>,
     pub tls: Option<Speaking>,
-    pub guard: Guard,
+    pub guard: Arc<Guard>,
     pub limits: ConnectionLimits,
     pub phase: watch::Receiver<Phase>,
     /// The open connections; an end waits for them a while.
@@ -146,7 +144,7 @@ impl<A: ServerApp + Send + Sync + 'static> Acceptor<A> {
         let (address, is_lent) = (bound.address, bound.is_lent);
         match tokio::net::TcpListener::from_std(bound.listener) {
             Ok(listener) => {
-                let open = Arc::new(OpenConnections::default());
+                let open = SharedRoom::capped(self.limits.all, self.limits.of_one_peer);
                 self.accept(&listener, &open).await;
                 if !is_lent && let Err(error) = self.accept_the_last(listener, &open) {
                     tracing::warn!(%address, %error, "a new connection was not served");
@@ -157,7 +155,7 @@ impl<A: ServerApp + Send + Sync + 'static> Acceptor<A> {
     }
 
     /// Accepts until listeners are to close.
-    async fn accept(&self, listener: &tokio::net::TcpListener, open: &Arc<OpenConnections>) {
+    async fn accept(&self, listener: &tokio::net::TcpListener, open: &Arc<SharedRoom<IpAddr>>) {
         let mut stopped = std::pin::pin!(reached(self.phase.clone(), Phase::Closing));
         loop {
             let accepted = tokio::select! {
@@ -177,7 +175,7 @@ impl<A: ServerApp + Send + Sync + 'static> Acceptor<A> {
     }
 
     /// Accepts the connections that the kernel has accepted already: closing the socket would cut them off.
-    fn accept_the_last(&self, listener: tokio::net::TcpListener, open: &Arc<OpenConnections>) -> io::Result<()> {
+    fn accept_the_last(&self, listener: tokio::net::TcpListener, open: &Arc<SharedRoom<IpAddr>>) -> io::Result<()> {
         let listener = listener.into_std()?;
         loop {
             match listener.accept() {
@@ -188,28 +186,30 @@ impl<A: ServerApp + Send + Sync + 'static> Acceptor<A> {
         }
     }
 
-    fn take(&self, socket: tokio::net::TcpStream, peer: SocketAddr, open: &Arc<OpenConnections>) {
-        match OpenConnections::enter(open, peer.ip(), self.limits) {
-            Ok(place) => self.begin(socket, peer, place),
-            Err(full) => self.guard.metrics.connection_refused(self.guard.listener, full.as_str()),
+    fn take(&self, socket: tokio::net::TcpStream, peer: SocketAddr, open: &Arc<SharedRoom<IpAddr>>) {
+        let mut place = open.share_of(network(peer.ip()));
+        match place.grow(1) {
+            true => self.begin(socket, peer, place),
+            false => self.guard.metrics.connection_refused(self.guard.listener, "too_many_of_peer"),
         }
     }
 
-    fn begin(&self, socket: tokio::net::TcpStream, peer: SocketAddr, place: ConnectionPlace) {
+    fn begin(&self, socket: tokio::net::TcpStream, peer: SocketAddr, place: RoomShare<IpAddr>) {
         let (app, guard, phase) = (self.app.clone(), self.guard.clone(), self.phase.clone());
         let tls = self.tls.as_ref().map(Speaking::now);
         let (name, time) = (guard.listener, self.limits.handshake_time);
         self.connections.spawn(async move {
-            let _counted = Counted::new(&guard.metrics, name);
-            match timeout(time, handshake(socket, peer, tls)).await {
+            let _counted = Counted::new(&guard);
+            // Boxed, each part has its memory only as long as it runs: an idle connection has none of it.
+            match timeout(time, Box::pin(handshake(socket, peer, tls))).await {
                 Ok(Ok((stream, presented))) => {
                     let (enough, closing) = watch::channel(*phase.borrow() >= Phase::Closing);
-                    if let Ok((stream, end)) = guard.over(stream, presented, enough.clone()) {
+                    if let Ok((stream, end)) = guard.over(stream, presented, network(peer.ip()), enough.clone()) {
                         tokio::select! {
                             () = serve(&app, stream, &closing) => (),
                             () = pass_on(phase, enough) => (),
                         }
-                        end.run().await;
+                        Box::pin(end.run()).await;
                     }
                 }
                 Ok(Err(reason)) => guard.metrics.connection_refused(name, reason),
@@ -266,71 +266,31 @@ async fn reached(mut phase: watch::Receiver<Phase>, wanted: Phase) {
     }
 }
 
-async fn serve<A: ServerApp + Send + Sync + 'static>(app: &Arc<A>, stream: Stream, stop: &ShutdownWatch) {
-    let mut next = app.process_new(stream, stop).await;
+async fn serve<A: ServerApp + Send + Sync + 'static>(app: &Arc<A>, mut stream: GuardedStream, stop: &ShutdownWatch) {
+    if !stream.begins().await {
+        return;
+    }
+    let mut next = app.process_new(stream.into_stream(), stop).await;
     while let Some(stream) = next {
         next = app.process_new(stream, stop).await;
     }
 }
 
-/// The open connections, by peer.
-#[derive(Debug, Default)]
-struct OpenConnections(Mutex<ConnectionCounts>);
-
-#[derive(Debug, Default)]
-struct ConnectionCounts {
-    all: usize,
-    by_peer: HashMap<IpAddr, usize>,
-}
-
-/// One connection's place; dropping it frees the place.
-struct ConnectionPlace {
-    open: Arc<OpenConnections>,
-    peer: IpAddr,
-}
-
 /// One open connection in the metrics, until this is dropped.
 struct Counted {
-    metrics: Metrics,
-    listener: &'static str,
+    guard: Arc<Guard>,
 }
 
 impl Counted {
-    fn new(metrics: &Metrics, listener: &'static str) -> Counted {
-        metrics.connected(listener);
-        Counted { metrics: metrics.clone(), listener }
+    fn new(guard: &Arc<Guard>) -> Counted {
+        guard.metrics.connected(guard.listener);
+        Counted { guard: guard.clone() }
     }
 }
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        self.metrics.disconnected(self.listener);
-    }
-}
-
-word_enum! {
-    /// The limit that a connection met.
-    #[derive(Clone, Copy, Debug)]
-    enum Full {
-        All = "too_many",
-        OfOnePeer = "too_many_of_peer",
-    }
-}
-
-impl OpenConnections {
-    fn enter(open: &Arc<OpenConnections>, peer: IpAddr, limits: ConnectionLimits) -> Result<ConnectionPlace, Full> {
-        let mut counts = open.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if counts.all >= limits.all {
-            return Err(Full::All);
-        }
-        let peer = network(peer);
-        let count = counts.by_peer.entry(peer).or_default();
-        if *count >= limits.of_one_peer {
-            return Err(Full::OfOnePeer);
-        }
-        *count = count.saturating_add(1);
-        counts.all = counts.all.saturating_add(1);
-        Ok(ConnectionPlace { open: open.clone(), peer })
+        self.guard.metrics.disconnected(self.guard.listener);
     }
 }
 
@@ -342,37 +302,5 @@ pub fn network(peer: IpAddr) -> IpAddr {
             IpAddr::from([a, b, c, d, 0, 0, 0, 0])
         }
         other => other,
-    }
-}
-
-impl Drop for ConnectionPlace {
-    fn drop(&mut self) {
-        let mut counts = self.open.0.lock().unwrap_or_else(PoisonError::into_inner);
-        counts.all = counts.all.saturating_sub(1);
-        if let Some(count) = counts.by_peer.get_mut(&self.peer) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                counts.by_peer.remove(&self.peer);
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn places_are_counted_in_all_and_by_peer_and_come_free_again() {
-        let open = Arc::new(OpenConnections::default());
-        let limits = ConnectionLimits { all: 3, of_one_peer: 2, handshake_time: Duration::ZERO };
-        let enter = |last: u8| OpenConnections::enter(&open, IpAddr::from([127, 0, 0, last]), limits);
-        let (first, _second) = (enter(1).ok(), enter(1).ok());
-        assert!(matches!(enter(1), Err(Full::OfOnePeer)));
-        let _third = enter(2).ok();
-        assert!(matches!(enter(3), Err(Full::All)));
-        drop(first);
-        assert!(enter(3).is_ok());
-        assert_eq!(open.0.lock().unwrap().by_peer.len(), 2);
     }
 }

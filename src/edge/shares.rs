@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Debug)]
 pub struct SharedRoom<K> {
     all: usize,
+    of_one: usize,
     held: Mutex<HeldRoom<K>>,
 }
 
@@ -32,7 +33,12 @@ pub struct RoomShare<K: Eq + Hash> {
 
 impl<K: Clone + Debug + Eq + Hash> SharedRoom<K> {
     pub fn new(all: usize) -> Arc<SharedRoom<K>> {
-        Arc::new(SharedRoom { all, held: Mutex::new(HeldRoom { all: 0, by_user: HashMap::new() }) })
+        SharedRoom::capped(all, all)
+    }
+
+    /// The room, of which no user gets more than `of_one`.
+    pub fn capped(all: usize, of_one: usize) -> Arc<SharedRoom<K>> {
+        Arc::new(SharedRoom { all, of_one, held: Mutex::new(HeldRoom { all: 0, by_user: HashMap::new() }) })
     }
 
     /// Returns an empty share of this user, which can grow.
@@ -50,7 +56,7 @@ impl<K: Clone + Debug + Eq + Hash> RoomShare<K> {
         let mut held = self.room.held.lock().unwrap_or_else(PoisonError::into_inner);
         let of_user = held.by_user.get(&self.user).copied().unwrap_or(0).saturating_add(more);
         let of_all = held.all.saturating_add(more);
-        if of_user > self.room.all.saturating_sub(of_all) {
+        if of_user > self.room.all.saturating_sub(of_all).min(self.room.of_one) {
             return false;
         }
         held.all = of_all;
@@ -105,6 +111,13 @@ mod tests {
         drop(first);
         drop(second);
         assert!(taken(&room, "a", 5).is_some());
+    }
+
+    #[test]
+    fn nobody_gets_more_than_the_cap() {
+        let room = SharedRoom::capped(12, 2);
+        let _first = taken(&room, "a", 2).unwrap();
+        assert!(taken(&room, "a", 1).is_none() && taken(&room, "b", 3).is_none() && taken(&room, "b", 2).is_some());
     }
 
     #[test]

@@ -6,8 +6,13 @@ use pingora::http::ResponseHeader;
 use pingora::proxy::Session;
 
 use super::Ctx;
+use crate::edge::buffered::BufferedPart;
 use crate::edge::guard;
+use crate::edge::guard::GATHERED_BYTES;
 use crate::stations::reply::{self, Executed, Reply, ReplyOrigin};
+
+/// The memory of an HTTP/2 request besides its answer.
+const STREAM_BYTES: usize = 32 * 1024;
 
 /// Writes an answer. Always returns `true`: nothing is left for the proxy phases.
 pub(super) async fn write_answer(session: &mut Session, ctx: &mut Ctx, reply: Reply) -> Result<bool> {
@@ -30,11 +35,24 @@ pub(super) async fn respond(session: &mut Session, ctx: &mut Ctx, reply: Reply) 
     mark(&mut head, reply.origin, reply.executed, ctx)?;
     end_if_last(session);
     let empty = reply.body.is_empty();
+    let _held = hold(session, reply.body.len());
     session.write_response_header(Box::new(head), empty).await?;
     if !empty {
         session.write_response_body(Some(reply.body), true).await?;
     }
     Ok(())
+}
+
+/// Holds the memory of a part of an answer until it is written.
+pub(super) fn hold(session: &Session, bytes: usize) -> Option<BufferedPart> {
+    let held = match session.is_http2() {
+        // The stream, too, lives until its answer is taken.
+        true => bytes.saturating_add(STREAM_BYTES),
+        // The guard counts what it gathers.
+        false if bytes <= GATHERED_BYTES => 0,
+        false => bytes,
+    };
+    guard::hold_answer(session.digest(), held)
 }
 
 /// Marks an answer that ends its connection.

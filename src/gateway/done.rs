@@ -15,6 +15,7 @@ pub(super) fn done(gate: &Gate, session: &mut Session, error: Option<&Error>, ct
     guard::answered(session.digest());
     // The next request on this connection finds the place free.
     ctx.limited.slots.clear();
+    ctx.call = None;
     let whole = ctx.watch.elapsed();
     let traced = ctx.spans.id();
     let times = Times { whole, gate: own_time(ctx, whole), upstream: ctx.upstream_time };

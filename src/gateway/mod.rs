@@ -2,6 +2,7 @@
 //!
 //! | file | hook |
 //! |---|---|
+//! | `engine` | lends the engine a connection, for one request at a time |
 //! | `request` | `request_filter`: admits; carries every request to its answer |
 //! | `holds` | the same for callers' requests about their holds |
 //! | `document` | the same for the contract as one document |
@@ -18,6 +19,7 @@ mod answer;
 mod body;
 mod caller;
 mod done;
+mod engine;
 mod failure;
 mod document;
 mod holds;
@@ -37,6 +39,7 @@ use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
+pub use engine::Engine;
 pub use observe::Observer;
 
 use crate::adapters::clock::Stopwatch;
@@ -46,7 +49,7 @@ use crate::adapters::upstream::PinnedUpstream;
 use crate::base::ids::{Environment, TraceId};
 use crate::catalog::Operation;
 use crate::config::{AnswerMode, LimitsConfig, TimeoutsConfig};
-use crate::edge::shares::SharedRoom;
+use crate::edge::shares::{RoomShare, SharedRoom};
 use crate::edge::{Phase, Speaking};
 use crate::journey::Egress;
 use crate::node::rates::RateOutcome;
@@ -78,6 +81,8 @@ pub struct Gate {
     pub observer: Observer,
     /// This environment's room for the bodies of writes, in bytes; every caller has a share.
     pub bodies: Arc<SharedRoom<Owner>>,
+    /// This environment's calls in progress; every caller has a share.
+    pub calls: Arc<SharedRoom<Owner>>,
     /// The requests that are being answered; a shutdown waits for them.
     pub requests: TaskTracker,
 }
@@ -103,6 +108,8 @@ pub struct Ctx {
     /// The fault below HTTP that the engine did not see.
     fault: &'static str,
     answered: Answered,
+    /// The caller's share of the calls in progress.
+    call: Option<RoomShare<Owner>>,
 }
 
 /// The answer, for the log and the metrics.
@@ -135,6 +142,7 @@ impl ProxyHttp for Gate {
             read: None,
             fault: "",
             answered: Answered::default(),
+            call: None,
         }
     }
 

@@ -15,7 +15,7 @@ use pingora::{Error, ErrorType, Result};
 use tokio::time::timeout;
 
 use super::response::Incoming;
-use super::{Ctx, Gate, response};
+use super::{Ctx, Gate, answer, response};
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::otlp::Entered;
 use crate::adapters::upstream::OpenRead;
@@ -151,6 +151,11 @@ fn frame(session: &Session, head: &mut ResponseHeader, is_over: bool) -> Result<
 }
 
 async fn write_task(session: &mut Session, task: HttpTask) -> Result<()> {
+    let bytes = match &task {
+        HttpTask::Body(Some(piece), _) => piece.len(),
+        _ => 0,
+    };
+    let _held = answer::hold(session, bytes);
     session.write_response_tasks(vec![task]).await.map(|_| ()).map_err(Error::into_down)
 }
 

@@ -21,7 +21,7 @@ use crate::journey::submit::submit;
 use crate::node::{Exchange, Snapshot, tell_decided};
 use crate::stations::admit::{AdmitRefusal, Admitted, READ_WITH_BODY, RequestHead, find};
 use crate::stations::check::{check, check_head};
-use crate::stations::claim::Earlier;
+use crate::stations::claim::{Earlier, Owner};
 use crate::stations::decide::{Decision, decide};
 use crate::stations::forward::clear_read;
 use crate::stations::reply::{self, Refusal, Reply};
@@ -54,6 +54,11 @@ pub(super) async fn filter(gate: &Gate, session: &mut Session, ctx: &mut Ctx) ->
         Ok(admitted) => admitted,
         Err(refusal) => return refuse(session, ctx, &refusal).await,
     };
+    let mut call = gate.calls.share_of(Owner::of(admitted.caller()));
+    if !call.grow(1) {
+        return refuse(session, ctx, &Refusal::TooManyCalls).await;
+    }
+    ctx.call = Some(call);
     ctx.limited = snapshot.rates.take(&admitted, &trace).await;
     drop(admitting);
     if let Some(exceeded) = ctx.limited.exceeded.take() {
@@ -137,13 +142,15 @@ async fn carry_write(
     let since = Stopwatch::start();
     let read = body::whole(gate, session, admitted.caller()).await;
     ctx.body_time = since.elapsed();
-    let (body, _room) = match read {
+    let (body, room) = match read {
         Ok(read) => read,
         Err(refusal) => return refuse(session, ctx, &refusal).await,
     };
     let operation = admitted.operation().clone();
     let submitted =
         submit(&gate.egress, &gate.node, snapshot, admitted, &session.req_header().headers, &body, exchange).await;
+    // The caller's next body finds its room free.
+    drop((body, room));
     ctx.upstream_time = submitted.upstream_time;
     if submitted.unchecked {
         // An executed call's answer passes whatever it looks like; it is checked beside, in every mode.

@@ -232,7 +232,8 @@ impl Releasing {
                         | NotBegun::Frozen
                         | NotBegun::Forgotten
                         | NotBegun::StoreAway
-                        | NotBegun::AuditAway,
+                        | NotBegun::AuditAway
+                        | NotBegun::NoPlaceForHold(_),
                         _,
                     ) => return Ok(Released::Stands),
                 },

@@ -21,7 +21,7 @@ use crate::node::{Exchange, Snapshot, tell_decided};
 use crate::policy::{Effect, Policies};
 use crate::ports::{LateAnswer, SendResult};
 use crate::stations::admit::Admitted;
-use crate::stations::check::{CallName, CheckFailure, Intent, check};
+use crate::stations::check::{CallName, CheckFailure, CheckRefusal, Intent, check};
 use crate::stations::claim::{self, AttemptSource, Claim, ClaimState, ClaimStatus, Earlier, Freeze, Owner, Settlement};
 use crate::stations::decide::{Decision, Grounds, decide};
 use crate::stations::forward::{AnswerBody, clear};
@@ -71,6 +71,11 @@ pub async fn submit(
         Ok(intent) => intent,
         Err(unfit) => return not_sent(unfit_answer(node, &operation, &asker, unfit).await),
     };
+    if let Some(violation) = node.prefixes.violation(&intent) {
+        let refusal = CheckRefusal::Violations(vec![violation]);
+        let unfit = CheckFailure { refusal, named: intent.named().cloned() };
+        return not_sent(unfit_answer(node, &operation, &asker, unfit).await);
+    }
     let named = intent.name();
 
     let carried = carry(egress.clone(), node.clone(), snapshot.clone(), intent, headers.clone(), exchange.clone());
@@ -375,6 +380,7 @@ async fn not_begun_answer(
         NotBegun::AuditAway => reply::closed(Closed::Audit(earlier), operation),
         NotBegun::Frozen => reply::closed(Closed::Frozen(earlier), operation),
         NotBegun::Forgotten => reply::closed(Closed::Forgotten, operation),
+        NotBegun::NoPlaceForHold(full) => reply::closed(Closed::Holds(full, earlier), operation),
     }
 }
 

@@ -132,6 +132,13 @@ pub struct WindowKey {
     pub key: String,
 }
 
+impl WindowKey {
+    /// Returns whether it counts for a limit of the policies. The names of the gate's own windows have parentheses.
+    pub fn is_of_policy(&self) -> bool {
+        !self.limit.starts_with('(')
+    }
+}
+
 /// The time that a window covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]

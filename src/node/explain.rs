@@ -119,6 +119,7 @@ pub async fn usage<'p>(
     for environment in environments.iter().copied() {
         let mut windows = node.store.windows(environment, limit, MAX_WINDOWS.saturating_add(1)).await?;
         is_more |= windows.len() > MAX_WINDOWS;
+        windows.retain(WindowKey::is_of_policy);
         windows.truncate(MAX_WINDOWS);
         for window in windows {
             let Some(limit) = policies.rules.limits.iter().find(|limit| *limit.id == *window.limit) else { continue };

@@ -46,6 +46,9 @@ async fn read_gauges(
 ) -> Result<(), StoreFault> {
     let oldest = held.oldest(node, environment, Index::Held).await?;
     node.metrics.holds_open_since(environment.as_str(), oldest.map(seconds));
+    let used = node.holds_used(environment).await?;
+    node.metrics.hold_room(environment.as_str(), "holds", used.holds, node.hold_room.holds);
+    node.metrics.hold_room(environment.as_str(), "bytes", used.bytes, node.hold_room.bytes);
     let oldest = doubted.oldest(node, environment, Index::Unknown).await?;
     node.metrics.in_doubt_since(environment.as_str(), oldest.map(seconds));
     Ok(())

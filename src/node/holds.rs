@@ -11,10 +11,13 @@ use crate::adapters::random::hold_id;
 use crate::base::ids::{Environment, HoldId, TraceId};
 use crate::ledger::{CommitError, Content, Index, Kind, Record, RecordKey, Step, StoreFault, Versioned};
 use crate::policy::Policies;
-use crate::stations::claim::{self, Claim, ClaimState, Decline, Declined, Owner};
+use crate::stations::claim::{self, BeginConflict, Claim, ClaimState, Decline, Declined, Owner};
 use crate::stations::decide::Held;
 use crate::stations::forward::passed_on;
-use crate::stations::hold::{self, Hold, HoldNote};
+use crate::stations::hold::{self, Hold, HoldNote, HoldUse, NoPlace, PlaceConflict};
+
+/// How often the place of a hold is taken anew while other holds are made.
+const PLACES: usize = 16;
 
 /// The record key of a hold.
 pub fn key(environment: Environment, id: &HoldId) -> RecordKey {
@@ -31,22 +34,52 @@ impl Node {
         trace: &TraceId,
         again: Option<Versioned<'_, Claim>>,
     ) -> Result<HoldId, NotBegun> {
-        let id = hold_id();
+        let (id, headers, environment) = (hold_id(), passed_on(headers), held.intent().environment());
         let by = (&self.id, &self.operand_key);
-        let commit = hold::hold(held, &policies.rules, &id, &passed_on(headers), by, trace, again);
-        match self.try_commit(commit.clone()).await {
-            Ok(_) => {
-                self.changes.happened();
-                Ok(id)
-            }
-            Err(CommitError::Rejected { at, conflicts }) => {
-                Err(super::state::not_begun(claim::standing(&commit, at, conflicts), at))
-            }
-            Err(CommitError::Fault(fault)) => {
-                self.told_of(&fault);
-                Err(NotBegun::StoreAway)
+        // The store corrects it.
+        let mut used = HoldUse::default();
+        for _ in 0..PLACES {
+            let room = (self.hold_room, used);
+            let commit = hold::hold(held, &policies.rules, &id, &headers, by, trace, again, room);
+            match self.try_commit(commit.clone()).await {
+                Ok(_) => {
+                    self.changes.happened();
+                    return Ok(id);
+                }
+                Err(CommitError::Rejected { at, conflicts }) => {
+                    let place = self.hold_room.conflict(&commit, &conflicts, used);
+                    match (claim::standing(&commit, at, conflicts), place) {
+                        // Whatever else is in the way comes first.
+                        (BeginConflict::Inconsistent, Some(PlaceConflict::Stale(now))) => used = now,
+                        (BeginConflict::Inconsistent, Some(PlaceConflict::Full(full))) => {
+                            return Err(self.no_place(environment, full));
+                        }
+                        (standing, _) => return Err(super::state::not_begun(standing, at)),
+                    }
+                }
+                Err(CommitError::Fault(fault)) => return Err(self.store_away(&fault)),
             }
         }
+        Err(self.store_away(&StoreFault::Away("other holds were made again and again meanwhile".to_owned())))
+    }
+
+    fn store_away(&self, fault: &StoreFault) -> NotBegun {
+        self.told_of(fault);
+        NotBegun::StoreAway
+    }
+
+    fn no_place(&self, environment: Environment, full: NoPlace) -> NotBegun {
+        self.metrics.hold(environment.as_str(), "no-room");
+        NotBegun::NoPlaceForHold(full)
+    }
+
+    /// Returns how many open holds an environment has, and their bytes.
+    pub(super) async fn holds_used(&self, environment: Environment) -> Result<HoldUse, StoreFault> {
+        let [(holds, holds_span), (bytes, bytes_span)] = hold::windows_of_environment();
+        Ok(HoldUse {
+            holds: self.store.used(environment, &holds, holds_span).await?,
+            bytes: self.store.used(environment, &bytes, bytes_span).await?,
+        })
     }
 
     /// Reads a hold and its record; `None` where there is none, or only its tombstone.

@@ -31,13 +31,13 @@ use crate::ledger::{
     StoreTime, Versioned,
 };
 use crate::ports::{AuditFault, AuditSink, Clock, Store};
-use crate::stations::check::{CallName, Intent};
+use crate::stations::check::{CallName, Intent, RequestIdPrefixes};
 use crate::stations::claim::{
     self, AttemptSource, BeginConflict, Claim, ClaimEvent, ClaimStatus, DoubtfulCommit, Earlier, FactCorrection,
     Freeze, Lease, Owner, Proposer, Recorded, Settlement, Terms, gone_key,
 };
 use crate::stations::decide::{Allowed, Grounds};
-use crate::stations::hold::Owners;
+use crate::stations::hold::{HoldRoom, NoPlace, Owners};
 use crate::telemetry::{Metrics, Station};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -57,6 +57,10 @@ pub struct Node {
     /// The other gates, as this one last heard them.
     pub others: Arc<OtherGates>,
     pub terms: Terms,
+    /// The room for the open holds of an environment.
+    pub hold_room: HoldRoom,
+    /// Beginnings of requestIds that belong to one caller.
+    pub prefixes: Arc<RequestIdPrefixes>,
     /// The files of outcomes that could not be written to the store.
     pub unsettled: Option<Unsettled>,
     pub metrics: Metrics,
@@ -119,6 +123,8 @@ pub enum NotBegun {
     Forgotten,
     StoreAway,
     AuditAway,
+    /// The room for open holds is full, or the caller has its share.
+    NoPlaceForHold(NoPlace),
 }
 
 impl Node {

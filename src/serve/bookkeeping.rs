@@ -43,6 +43,7 @@ use crate::node::{InForce, Node, OpenAttempt, OpenAttempts, Outlets, watch_store
 use crate::notify::Outlet;
 use crate::ports::Store;
 use crate::stations::claim::Terms;
+use crate::stations::hold::HoldRoom;
 use crate::telemetry::Metrics;
 
 /// How long the last entries may take to reach the disk when the process ends.
@@ -173,6 +174,8 @@ pub(super) fn open(
         open: OpenAttempts::default(),
         others: Arc::default(),
         terms: terms(config),
+        hold_room: hold_room(config),
+        prefixes: Arc::new(config.request_id_prefixes.clone()),
         unsettled: Some(Unsettled::new(config.audit.folder.join("unsettled"), seals.clone())),
         metrics: metrics.clone(),
         watched: Arc::default(),
@@ -404,6 +407,11 @@ fn outlets(config: &Config) -> Outlets {
         keep: webhook.keep,
     };
     Outlets::new(config.webhooks.iter().map(outlet).collect())
+}
+
+fn hold_room(config: &Config) -> HoldRoom {
+    let units = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+    HoldRoom { holds: units(config.limits.holds), bytes: units(config.limits.holds_bytes) }
 }
 
 fn terms(config: &Config) -> Terms {

@@ -1,10 +1,13 @@
 //! Turns settings into the limits of callers, connections and the engine.
 
+use std::sync::Arc;
+
 use pingora::apps::HttpServerOptions;
 use pingora::protocols::http::v2::server::H2Options;
 use pingora::proxy::HttpProxy;
 
 use crate::config::Config;
+use crate::edge::buffered::BufferedBytes;
 use crate::edge::guard::{Bounds, Guard, HeadLimits};
 use crate::edge::listen::ConnectionLimits;
 use crate::gateway::Gate;
@@ -17,7 +20,7 @@ const MAX_ERROR_STREAMS: usize = 100;
 /// Per HTTP/2 stream: how many bytes of an answer are buffered while the client does not read.
 const MAX_SEND_BUFFER_BYTES: usize = 64 * 1024;
 
-pub(super) fn guard(listener: &'static str, config: &Config, metrics: &Metrics) -> Guard {
+pub(super) fn guard(listener: &'static str, config: &Config, metrics: &Metrics) -> Arc<Guard> {
     let (limits, timeouts) = (&config.limits, &config.timeouts);
     let bounds = Bounds {
         head: HeadLimits { bytes: limits.head_bytes, headers: limits.headers },
@@ -29,7 +32,10 @@ pub(super) fn guard(listener: &'static str, config: &Config, metrics: &Metrics) 
         linger_time: timeouts.drain,
         requests: u64::try_from(limits.requests_per_connection).unwrap_or(u64::MAX),
     };
-    Guard { listener, bounds, metrics: metrics.clone() }
+    // The console and the probes have listeners, too.
+    let listeners = config.environments.len().saturating_add(1).saturating_add(usize::from(config.console.is_some()));
+    let buffered = BufferedBytes::new(listener, limits.buffered_bytes / listeners, metrics.clone());
+    Arc::new(Guard { listener, bounds, metrics: metrics.clone(), buffered })
 }
 
 pub(super) fn connection_limits(config: &Config) -> ConnectionLimits {

@@ -48,7 +48,7 @@ use crate::edge::hosts::HostNames;
 use crate::edge::listen::{Acceptor, BoundAddress, Listening};
 use crate::edge::shares::SharedRoom;
 use crate::edge::tls::Speaking;
-use crate::gateway::{Gate, Observer};
+use crate::gateway::{Engine, Gate, Observer};
 use crate::journey::Egress;
 use crate::journey::reconcile::{LookupPauses, reconcile};
 use crate::journey::release::{Releasing, release};
@@ -232,9 +232,10 @@ impl Process {
                 observer: observer.clone(),
                 requests: requests.clone(),
                 bodies: SharedRoom::new(config.limits.bodies_bytes / config.environments.len().max(1)),
+                calls: SharedRoom::new(config.limits.calls),
             };
             let guard = guard(one.environment.as_str(), config, &metrics);
-            let app = Arc::new(with_limits(http_proxy(&conf, gate), config));
+            let app = Arc::new(Engine::new(with_limits(http_proxy(&conf, gate), config)));
             let (limits, phase, connections) = (connection_limits(config), phased.clone(), connections.clone());
             let acceptor = Acceptor { app, tls, guard, limits, phase, connections };
             server.add_service(Listening::new(bound, acceptor, runtime.handle().clone()));

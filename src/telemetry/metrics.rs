@@ -94,6 +94,11 @@ impl Metrics {
         self.all.holds_expiring.with_label_values(&[environment]).set(integer(count));
     }
 
+    /// Sets how much of the room for open holds is used.
+    pub fn hold_room(&self, environment: &str, of: &str, used: u64, all: u64) {
+        self.all.hold_room.with_label_values(&[environment, of]).set(parts(used, all));
+    }
+
     /// Counts a message sent to a webhook.
     pub fn webhook_sent(&self, webhook: &str, outcome: &str) {
         self.all.told.with_label_values(&[webhook, outcome]).inc();
@@ -159,6 +164,14 @@ impl Metrics {
 
     pub fn connection_refused(&self, listener: &str, reason: &str) {
         self.all.connections_refused.with_label_values(&[listener, reason]).inc();
+    }
+
+    /// Sets the bytes that slow callers hold, and counts the connections that were reset for it.
+    pub fn buffered(&self, listener: &str, bytes: usize, resets: u64) {
+        self.all.buffered.with_label_values(&[listener]).set(integer(bytes));
+        if resets > 0 {
+            self.all.connections_reset.with_label_values(&[listener]).inc_by(resets);
+        }
     }
 
     pub fn rated_by_part(&self) {

@@ -10,7 +10,7 @@ use thiserror::Error;
 
 /// The addresses that a webhook may have.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Places {
+pub struct Places {
     pub allow_private: bool,
     /// The URL is plain HTTP, which must never leave the organization.
     pub is_plain: bool,
@@ -19,7 +19,7 @@ pub(super) struct Places {
 /// Why a webhook may not connect to its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("{0}")]
-pub(super) struct Forbidden(pub &'static str);
+pub struct Forbidden(pub &'static str);
 
 impl Places {
     /// Checks all addresses of a host: one forbidden address is enough to refuse, because the owner of the name may mix

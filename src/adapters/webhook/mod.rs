@@ -16,10 +16,11 @@ use jiff::Timestamp;
 use reqwest::{Client, Url};
 use thiserror::Error;
 
+pub use address::{Forbidden, Places};
+
 use super::identity::fetch;
 use crate::config::WebhookConfig;
 use crate::notify::{PayloadFormat, SigningSecret, signature};
-use address::{Forbidden, Places};
 
 /// The deadline for connecting, within that of the delivery.
 const CONNECT: Duration = Duration::from_secs(5);

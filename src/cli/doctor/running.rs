@@ -11,12 +11,12 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::refusals;
 use super::report::{DoctorReport, in_units};
+use super::{hold_room, refusals};
 use crate::adapters::clock::SystemClock;
 use crate::adapters::machine::disk_space;
 use crate::base::ids::Environment;
-use crate::config::{Config, KeySource};
+use crate::config::{Config, KeySource, StoreKind};
 use crate::ports::Clock as _;
 
 /// How long to wait for an answer of the gate, and for a connection to upstream.
@@ -59,6 +59,10 @@ pub(super) async fn check(config: &Config, policies: &str, report: &mut DoctorRe
             check_journal(&answers.metrics, report);
             check_reloads(policies, &answers.metrics, report);
             refusals::report(refusals::of_metrics(answers.metrics.text.as_str()), report);
+            // The room of several gates is in the store that they share.
+            if config.store.kind == StoreKind::Embedded {
+                hold_room::report(answers.metrics.text.as_str(), report);
+            }
         }
     }
 }

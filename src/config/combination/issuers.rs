@@ -1,10 +1,12 @@
 //! Checks of an issuer's settings together, among issuers, and with the environments.
 
 use super::{Wrong, error};
+use crate::base::finding::Severity;
 use crate::base::ids::Environment;
 use crate::config::fault::SettingFault;
 use crate::config::written::{WrittenConfig, WrittenIssuer};
 use crate::stations::admit::{Algorithm, KeyKind};
+use crate::stations::check::RequestIdPrefixes;
 use crate::stations::hold::Owners;
 
 pub(super) fn wrong(written: &WrittenConfig) -> Vec<Wrong> {
@@ -14,6 +16,8 @@ pub(super) fn wrong(written: &WrittenConfig) -> Vec<Wrong> {
     }
     wrong.extend(nobody_for_the_console(written));
     wrong.extend(owners_of_nothing(written));
+    wrong.extend(prefixes_that_do_not_fit(written));
+    wrong.extend(shared_request_ids(written));
     for (at, issuer) in written.issuers.iter().enumerate() {
         wrong.extend(nowhere_to_be_used(issuer, written));
         wrong.extend(algorithms_that_do_not_fit(issuer));
@@ -72,6 +76,44 @@ fn owners_of_nothing(written: &WrittenConfig) -> Vec<Wrong> {
         error(&owners.place, fault.remedy(remedy))
     };
     owners.value.iter().filter(is_wrong).map(fault).collect()
+}
+
+/// Checks the form of prefixes, that their issuers exist, and that no requestId has two.
+fn prefixes_that_do_not_fit(written: &WrittenConfig) -> Option<Wrong> {
+    let given = written.request_id_prefixes.as_ref()?;
+    let Some(prefixes) = RequestIdPrefixes::parse(&given.value) else {
+        let fault = SettingFault::new("`request_id_prefixes` contains a text that is not a caller and its prefix");
+        let remedy = "write `ISSUER:SUBJECT=PREFIX` or `ISSUER=PREFIX`; a prefix has 1 to 32 of `A-Za-z0-9._-`";
+        return Some(error(&given.place, fault.remedy(remedy)));
+    };
+    if let Some((one, other)) = prefixes.conflict() {
+        let fault = SettingFault::new(format!(
+            "`request_id_prefixes`: `{one}` and `{other}` are of one caller, or one begins with the other"
+        ));
+        return Some(error(&given.place, fault.remedy("give each caller one prefix, such as its name and a hyphen")));
+    }
+    let unknown = prefixes.issuers().find(|name| !written.issuers.iter().any(|issuer| issuer.name == **name))?;
+    let fault = SettingFault::new(format!("`request_id_prefixes`: there is no `[issuer.{}]`", unknown.escape_debug()));
+    Some(error(&given.place, fault.remedy("write the name of a configured issuer before the colon")))
+}
+
+/// Recommends prefixes where the callers of several issuers pay: one could take another's requestId first.
+fn shared_request_ids(written: &WrittenConfig) -> Option<Wrong> {
+    let given = written.request_id_prefixes.as_ref()?;
+    let prefixes = RequestIdPrefixes::parse(&given.value)?;
+    let pays = |issuer: &&WrittenIssuer| {
+        issuer.environments.as_ref().is_some_and(|all| all.value.contains(&Environment::Production))
+    };
+    let paying: Vec<&WrittenIssuer> = written.issuers.iter().filter(pays).collect();
+    let without = paying.iter().find(|issuer| !prefixes.issuers().any(|name| name == issuer.name))?;
+    let fault = SettingFault::new(format!(
+        "callers of several issuers use production, and those of `{}` have no prefix of requestIds: another caller can take \
+         their requestIds first",
+        without.name
+    ));
+    let remedy = "give each caller that pays its own prefix in `request_id_prefixes`";
+    let place = without.environments.as_ref().map_or(&given.place, |environments| &environments.place);
+    (paying.len() > 1).then(|| (Severity::Warning, place.clone(), fault.remedy(remedy)))
 }
 
 fn nowhere_to_be_used(issuer: &WrittenIssuer, written: &WrittenConfig) -> Option<Wrong> {

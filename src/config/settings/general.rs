@@ -28,4 +28,13 @@ pub(super) const SETTINGS: &[Setting] = &[
               the role `policy-admin` at the console. Until then the set waits, also over a restart, and the\n\
               current one stays in force.",
     },
+    Setting {
+        name: "request_id_prefixes",
+        kind: SettingKind::Names(|w| &mut w.request_id_prefixes),
+        absent: Absent::Means("[]"),
+        doc: "Beginnings of requestIds that belong to one caller, who must use them; others may not. All callers share\n\
+              one space of requestIds, so without them a caller can take another's requestId first. `ISSUER:SUBJECT=PREFIX`,\n\
+              or `ISSUER=PREFIX` for the callers of an issuer that have none of their own: `[\"main:payroll=pay-\"]`. No\n\
+              prefix begins with another.",
+    },
 ];

@@ -18,6 +18,41 @@ pub(super) const SETTINGS: &[Setting] = &[
               for a moment. At least twice `body_bytes` for each environment.",
     },
     Setting {
+        name: "holds",
+        kind: SettingKind::Number { least: 2, most: 1_000_000, unit: "holds", slot: |w| &mut w.holds },
+        absent: Absent::Means("4_096"),
+        doc: "The maximum number of calls of an environment that wait for approval, over all gates. A caller may have as\n\
+              many as stay free for the others, alone half of them; beyond it, its calls that would be held are refused\n\
+              with 429. The same on all gates.",
+    },
+    Setting {
+        name: "holds_bytes",
+        kind: SettingKind::Number { least: 65_536, most: 17_179_869_184, unit: "bytes", slot: |w| &mut w.holds_bytes },
+        absent: Absent::Means("67_108_864"),
+        doc: "The maximum size of all calls of an environment that wait for approval, shared as `holds`. The store needs\n\
+              several times this on disk. At least four times `body_bytes`.",
+    },
+    Setting {
+        name: "calls",
+        kind: SettingKind::Number { least: 2, most: 1_000_000, unit: "calls", slot: |w| &mut w.calls },
+        absent: Absent::Means("4_096"),
+        doc: "The maximum number of calls of an environment in progress at this gate. A caller may have as many as stay\n\
+              free for the others, alone half of them; further ones are refused with 503 for a moment.",
+    },
+    Setting {
+        name: "buffered_bytes",
+        kind: SettingKind::Number {
+            least: 65_536,
+            most: 17_179_869_184,
+            unit: "bytes",
+            slot: |w| &mut w.buffered_bytes,
+        },
+        absent: Absent::Means("67_108_864"),
+        doc: "The maximum memory for callers who are slow: heads that arrive in parts, and answers that are not taken.\n\
+              Each listener has an equal part. Where it is full, the address that holds the most of it loses the\n\
+              connection that has stood still for the longest time. At least `answer_bytes` for each listener.",
+    },
+    Setting {
         name: "head_bytes",
         kind: SettingKind::Number { least: 1_024, most: 65_536, unit: "bytes", slot: |w| &mut w.head_bytes },
         absent: Absent::Means("16_384"),
@@ -31,10 +66,11 @@ pub(super) const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "connections",
-        kind: SettingKind::Number { least: 1, most: 1_000_000, unit: "connections", slot: |w| &mut w.connections },
-        absent: Absent::Means("8_192"),
-        doc: "The maximum number of open connections of a listener; further ones are closed at once. Each needs a\n\
-              file descriptor.",
+        kind: SettingKind::Number { least: 2, most: 1_000_000, unit: "connections", slot: |w| &mut w.connections },
+        absent: Absent::Means("4_096"),
+        doc: "The maximum number of open connections of a listener. An address may have as many as stay free for the\n\
+              others, alone half of them, beside a second one a third; further ones are closed at once. Callers behind\n\
+              a proxy share its address. Each needs a file descriptor, and 5 KB while it is idle.",
     },
     Setting {
         name: "connections_per_peer",
@@ -44,8 +80,8 @@ pub(super) const SETTINGS: &[Setting] = &[
             unit: "connections",
             slot: |w| &mut w.connections_per_peer,
         },
-        absent: Absent::Means("4_096"),
-        doc: "The maximum number of them from one address. Callers behind a proxy share its address.",
+        absent: Absent::Means("2_048"),
+        doc: "The maximum number of them from one address, if that is less.",
     },
     Setting {
         name: "requests_per_connection",

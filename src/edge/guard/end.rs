@@ -80,7 +80,8 @@ impl GuardedLine {
 }
 
 async fn throw_away(inner: &mut Stream) {
-    let mut space = [0_u8; READ_BYTES];
+    // On the heap: every connection's task would have the array in it from its beginning.
+    let mut space = vec![0_u8; READ_BYTES];
     let mut total = 0_usize;
     while total < LINGER_BYTES {
         match inner.read(&mut space).await {

@@ -10,7 +10,7 @@ const END_HEADERS: u8 = 4;
 
 /// The position in the sequence of frames.
 #[derive(Debug)]
-pub(super) struct Frames {
+pub struct Frames {
     place: FramePosition,
     /// A header block has begun and not ended.
     in_block: bool,
@@ -29,27 +29,29 @@ enum FramePosition {
 
 const START: FramePosition = FramePosition::Head([0; FRAME_HEAD], 0);
 
-impl Frames {
-    pub(super) fn new() -> Frames {
+impl Default for Frames {
+    fn default() -> Frames {
         Frames { place: FramePosition::Preface(0), in_block: false, ended: 0, last_stream: 0, requests: 0 }
     }
+}
 
+impl Frames {
     /// Returns how many items have ended: while it stands still, the same item is under way.
-    pub(super) fn ended(&self) -> u64 {
+    pub fn ended(&self) -> u64 {
         self.ended
     }
 
     /// Returns whether an item has begun and not ended.
-    pub(super) fn is_within(&self) -> bool {
+    pub fn is_within(&self) -> bool {
         self.in_block || !matches!(self.place, FramePosition::Preface(0) | FramePosition::Head(_, 0))
     }
 
     /// Returns how many requests have begun.
-    pub(super) fn requests(&self) -> u64 {
+    pub fn requests(&self) -> u64 {
         self.requests
     }
 
-    pub(super) fn watch(&mut self, mut bytes: &[u8]) {
+    pub fn watch(&mut self, mut bytes: &[u8]) {
         while let Some((first, rest)) = bytes.split_first() {
             match self.place {
                 FramePosition::Preface(read) => {
@@ -109,7 +111,7 @@ mod tests {
     /// Feeds bytes in pieces of a size; returns the number of requests, of ended items, and whether an item is under
     /// way.
     fn seen(bytes: &[u8], piece: usize) -> (u64, u64, bool) {
-        let mut frames = Frames::new();
+        let mut frames = Frames::default();
         bytes.chunks(piece).for_each(|piece| frames.watch(piece));
         (frames.requests(), frames.ended(), frames.is_within())
     }

@@ -14,6 +14,8 @@ mod unreadable;
 mod wire;
 
 use std::any::Any;
+use std::future::poll_fn;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -24,12 +26,16 @@ use pingora::protocols::{Digest, Stream};
 use tokio::sync::watch;
 
 pub use end::ConnectionEnd;
+pub use frames::Frames;
 pub use head::HeadLimits;
+pub use out::GATHERED_BYTES;
 pub use unreadable::Unreadable;
+pub use wire::{Fed, Wire};
 
 use end::Leaving;
 use stream::Guarded;
 
+use super::buffered::{BufferedBytes, BufferedPart, ConnectionBuffer};
 use crate::adapters::clients::Presented;
 use crate::telemetry::Metrics;
 
@@ -52,12 +58,14 @@ pub struct Bounds {
 }
 
 /// The guard of one listener.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Guard {
     /// The listener's name in metrics.
     pub listener: &'static str,
     pub bounds: Bounds,
     pub metrics: Metrics,
+    /// The memory of its slow callers.
+    pub buffered: Arc<BufferedBytes>,
 }
 
 impl Guard {
@@ -65,13 +73,16 @@ impl Guard {
     /// becomes true when the engine must take no more requests from it. The returned end runs when the engine has let
     /// go of the stream.
     pub fn over(
-        &self,
+        self: &Arc<Guard>,
         stream: Stream,
         presented: Option<Presented>,
+        peer: IpAddr,
         enough: watch::Sender<bool>,
-    ) -> pingora::Result<(Stream, ConnectionEnd)> {
+    ) -> pingora::Result<(GuardedStream, ConnectionEnd)> {
+        let buffer = self.buffered.connection(peer);
         let flags = ConnectionFlags {
             presented,
+            buffer: buffer.clone(),
             why: Mutex::new(None),
             crowded: AtomicBool::new(false),
             answered: AtomicBool::new(false),
@@ -82,7 +93,28 @@ impl Guard {
         let response = Box::new(ResponseHeader::build(200, Some(0))?);
         let digest = Arc::new(ProxyDigest::new(response, Some(Box::new(note.clone()))));
         let end = ConnectionEnd { leaving: leaving.clone(), linger_time: self.bounds.linger_time };
-        Ok((Box::new(Guarded::new(stream, self, note, digest, leaving, enough)), end))
+        Ok((GuardedStream(Box::new(Guarded::new(stream, self.clone(), note, digest, leaving, enough, buffer))), end))
+    }
+}
+
+/// A guarded stream that the engine does not have.
+#[derive(Debug)]
+pub struct GuardedStream(Box<Guarded>);
+
+impl GuardedStream {
+    /// Takes a guarded stream back from the engine; `None` for another stream.
+    pub fn of(stream: Stream) -> Option<GuardedStream> {
+        stream.into_any().downcast().ok().map(GuardedStream)
+    }
+
+    /// Waits for the next request, so that an idle connection costs no engine; returns whether there is one, or a refusal
+    /// to be written.
+    pub async fn begins(&mut self) -> bool {
+        poll_fn(|cx| self.0.poll_checked(cx)).await.is_ok_and(|has_bytes| has_bytes)
+    }
+
+    pub fn into_stream(self) -> Stream {
+        self.0
     }
 }
 
@@ -99,6 +131,11 @@ pub fn is_last_answer(digest: Option<&Digest>) -> bool {
 /// Returns the client certificate of the connection.
 pub fn presented(digest: Option<&Digest>) -> Option<&Presented> {
     note_of(digest)?.0.presented.as_ref()
+}
+
+/// Holds the memory of an answer, or a part of one, until it is written.
+pub fn hold_answer(digest: Option<&Digest>, bytes: usize) -> Option<BufferedPart> {
+    note_of(digest).filter(|_| bytes > 0).map(|note| note.0.buffer.hold(bytes))
 }
 
 /// Tells the guard that the answer is complete: the next request may come.
@@ -148,6 +185,7 @@ struct ConnectionState(Arc<ConnectionFlags>);
 #[derive(Debug)]
 struct ConnectionFlags {
     presented: Option<Presented>,
+    buffer: Arc<ConnectionBuffer>,
     why: Mutex<Option<Unreadable>>,
     crowded: AtomicBool,
     answered: AtomicBool,

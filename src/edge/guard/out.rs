@@ -10,7 +10,7 @@ use tokio::io::AsyncWrite;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 /// The most bytes of an answer that are gathered before they are written.
-const GATHERED_BYTES: usize = 64 * 1024;
+pub const GATHERED_BYTES: usize = 64 * 1024;
 
 /// Gathered bytes, and the deadline for a caller who does not read.
 ///
@@ -32,6 +32,10 @@ impl Out {
 
     pub(super) fn is_empty(&self) -> bool {
         self.gathered.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.gathered.len()
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -76,6 +80,10 @@ impl Out {
             }
         };
         self.gathered.drain(..done.min(self.gathered.len()));
+        if self.gathered.is_empty() {
+            // Whoever waits between answers holds no memory for them.
+            self.gathered = Vec::new();
+        }
         self.taken = self.taken.map(|taken| taken.saturating_add(done));
         ready!(written)?;
         Pin::new(to).poll_flush(cx)

@@ -16,14 +16,15 @@ use pingora::protocols::{
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::sync::watch;
 use tokio::time::{Instant, Sleep, sleep_until};
+use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::end::{GuardedLine, Leaving, Left};
 use super::frames::Frames;
 use super::out::Out;
 use super::unreadable::Unreadable;
 use super::wire::Wire;
-use super::{Bounds, ConnectionState, Guard};
-use crate::telemetry::Metrics;
+use super::{ConnectionState, Guard};
+use crate::edge::buffered::{BufferedPart, ConnectionBuffer};
 
 const READ_BYTES: usize = 16 * 1024;
 /// The placeholder that the engine reads for an unreadable request.
@@ -34,11 +35,9 @@ pub(super) struct Guarded {
     /// Present until this is dropped; then the rest of the stream is ended elsewhere.
     line: Option<GuardedLine>,
     leaving: Leaving,
-    bounds: Bounds,
+    guard: Arc<Guard>,
     note: ConnectionState,
     digest: Arc<ProxyDigest>,
-    metrics: Metrics,
-    listener: &'static str,
     wire: Wire,
     frames: Frames,
     stage: Stage,
@@ -50,6 +49,12 @@ pub(super) struct Guarded {
     deadline: Pin<Box<Sleep>>,
     /// Tells the engine that no more requests may begin here.
     enough: watch::Sender<bool>,
+    /// The connection's memory, of it the head that arrives, and the bytes that the caller does not take.
+    buffer: Arc<ConnectionBuffer>,
+    arriving: BufferedPart,
+    unsent: BufferedPart,
+    /// Ready when the connection must end at once.
+    reset: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,30 +76,33 @@ enum Stage {
 impl Guarded {
     pub(super) fn new(
         inner: Stream,
-        guard: &Guard,
+        guard: Arc<Guard>,
         note: ConnectionState,
         digest: Arc<ProxyDigest>,
         leaving: Leaving,
         enough: watch::Sender<bool>,
+        buffer: Arc<ConnectionBuffer>,
     ) -> Guarded {
         let bounds = guard.bounds;
         let stage = if matches!(inner.selected_alpn_proto(), Some(ALPN::H2)) { Stage::Passing } else { Stage::Waiting };
         Guarded {
             line: Some(GuardedLine { inner, out: Out::new(bounds.write_time) }),
             leaving,
-            bounds,
+            guard,
             note,
             digest,
-            metrics: guard.metrics.clone(),
-            listener: guard.listener,
             wire: Wire::new(bounds.head),
-            frames: Frames::new(),
+            frames: Frames::default(),
             stage,
             raw: Vec::new(),
             good: Vec::new(),
             good_from: 0,
             deadline: Box::pin(sleep_until(Instant::now() + bounds.head_time)),
             enough,
+            arriving: buffer.hold(0),
+            unsent: buffer.hold(0),
+            reset: Box::pin(buffer.reset().clone().cancelled_owned()),
+            buffer,
         }
     }
 
@@ -106,7 +114,7 @@ impl Guarded {
         match self.stage {
             Stage::Answering => {
                 self.stage = Stage::Waiting;
-                self.wait(self.bounds.idle_time);
+                self.wait(self.guard.bounds.idle_time);
             }
             Stage::Crowded => self.stage = Stage::Closing,
             Stage::Waiting | Stage::Reading | Stage::Closing | Stage::Passing => {}
@@ -123,7 +131,8 @@ impl Guarded {
         buf.put_slice(rest.get(..count).unwrap_or_default());
         self.good_from = self.good_from.saturating_add(count);
         if self.good_from >= self.good.len() {
-            self.good.clear();
+            // Whoever waits between requests holds no memory for them.
+            self.good = Vec::new();
             self.good_from = 0;
         }
         true
@@ -144,13 +153,16 @@ impl Guarded {
                 Err(why) => return self.refuse(why),
             }
             if began && self.wire.is_in_head() {
-                self.wait(self.bounds.head_time);
+                self.wait(self.guard.bounds.head_time);
             }
+        }
+        if self.raw.is_empty() {
+            self.raw = Vec::new();
         }
         if self.stage == Stage::Answering && !self.raw.is_empty() {
             self.stage = Stage::Crowded;
             self.note.crowd();
-            self.metrics.unreadable(self.listener, Unreadable::Pipelined.as_str());
+            self.guard.metrics.unreadable(self.guard.listener, Unreadable::Pipelined.as_str());
         }
         Ok(())
     }
@@ -161,7 +173,7 @@ impl Guarded {
         self.stage = Stage::Closing;
         self.raw.clear();
         self.note.write(why);
-        self.metrics.unreadable(self.listener, why.as_str());
+        self.guard.metrics.unreadable(self.guard.listener, why.as_str());
         if in_body {
             return Err(io::Error::new(io::ErrorKind::InvalidData, why.as_str()));
         }
@@ -179,7 +191,7 @@ impl Guarded {
             return self.refuse(Unreadable::HeadSlow);
         }
         if self.stage == Stage::Passing && self.frames.is_within() {
-            self.metrics.unreadable(self.listener, Unreadable::HeadSlow.as_str());
+            self.guard.metrics.unreadable(self.guard.listener, Unreadable::HeadSlow.as_str());
         }
         self.stage = Stage::Closing;
         Ok(())
@@ -207,30 +219,101 @@ impl Guarded {
         let (ended, within) = (self.frames.ended(), self.frames.is_within());
         self.frames.watch(bytes);
         if !self.frames.is_within() {
-            self.wait(self.bounds.silence_time);
+            self.wait(self.guard.bounds.silence_time);
         } else if !within || self.frames.ended() != ended {
-            self.wait(self.bounds.head_time);
+            self.wait(self.guard.bounds.head_time);
         }
-        if self.frames.requests() >= self.bounds.requests {
+        if self.frames.requests() >= self.guard.bounds.requests {
             self.enough.send_replace(true);
         }
-        if self.frames.requests() >= self.bounds.requests.saturating_mul(2) {
+        if self.frames.requests() >= self.guard.bounds.requests.saturating_mul(2) {
             // The caller continues although it was asked to stop.
             self.stage = Stage::Closing;
         }
     }
 
     fn poll_out(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.line {
-            Some(GuardedLine { inner, out }) => out.poll_out(inner, cx),
-            None => Poll::Ready(Ok(())),
+        let Some(GuardedLine { inner, out }) = &mut self.line else { return Poll::Ready(Ok(())) };
+        let before = out.len();
+        let polled = out.poll_out(inner, cx);
+        if polled.is_pending() {
+            self.unsent.set(out.len());
+            if out.len() < before {
+                self.buffer.moved();
+            }
+            if self.reset.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+            }
+        } else {
+            self.unsent.set(0);
         }
+        polled
     }
 
     fn poll_more(&mut self, cx: &mut Context<'_>, read: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         match &mut self.line {
             Some(line) => Pin::new(&mut line.inner).poll_read(cx, read),
             None => Poll::Ready(Ok(())),
+        }
+    }
+
+    /// Waits for checked bytes, or the end of the stream; returns whether there are bytes.
+    pub(super) fn poll_checked(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        let checked = self.poll_until_checked(cx);
+        // A head that is complete, or refused, arrives no longer.
+        let arriving = if checked.is_pending() { self.arriving_bytes() } else { 0 };
+        self.arriving.set(arriving);
+        if checked.is_pending() && self.reset.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        }
+        checked
+    }
+
+    fn poll_until_checked(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        loop {
+            self.turn();
+            self.check_raw()?;
+            if !self.good.is_empty() || self.stage == Stage::Closing {
+                return Poll::Ready(Ok(!self.good.is_empty()));
+            }
+            // A caller that waits for more adds nothing: the written bytes may go out.
+            if self.line.as_ref().is_some_and(|line| !line.out.is_empty())
+                && let Poll::Ready(Err(error)) = self.poll_out(cx)
+            {
+                return Poll::Ready(Err(error));
+            }
+            if self.stage == Stage::Crowded {
+                // Writing the answer goes on by itself, and then ends this.
+                return Poll::Pending;
+            }
+            if self.is_timed() && self.deadline.as_mut().poll(cx).is_ready() {
+                self.late()?;
+                continue;
+            }
+            let mut space = [0_u8; READ_BYTES];
+            let mut read = ReadBuf::new(&mut space);
+            ready!(self.poll_more(cx, &mut read))?;
+            let came = read.filled();
+            if came.is_empty() {
+                self.ended()?;
+                return Poll::Ready(Ok(!self.good.is_empty()));
+            }
+            if self.stage == Stage::Passing {
+                self.passed(came);
+                self.good.extend_from_slice(came);
+            } else {
+                self.raw.extend_from_slice(came);
+            }
+        }
+    }
+
+    /// Returns the memory of a head that is under way.
+    fn arriving_bytes(&self) -> usize {
+        match self.stage {
+            // The engine keeps the block; how much of it came is not known here.
+            Stage::Passing if self.frames.is_within() => self.guard.bounds.head.bytes,
+            Stage::Waiting | Stage::Reading if self.wire.is_in_head() => self.wire.head_bytes(),
+            _ => 0,
         }
     }
 
@@ -241,43 +324,10 @@ impl Guarded {
 
 impl AsyncRead for Guarded {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let this = &mut *self;
-        loop {
-            this.turn();
-            this.check_raw()?;
-            if this.give(buf) || this.stage == Stage::Closing {
-                return Poll::Ready(Ok(()));
-            }
-            // A caller that waits for more adds nothing: the written bytes may go out.
-            if this.line.as_ref().is_some_and(|line| !line.out.is_empty())
-                && let Poll::Ready(Err(error)) = this.poll_out(cx)
-            {
-                return Poll::Ready(Err(error));
-            }
-            if this.stage == Stage::Crowded {
-                // Writing the answer goes on by itself, and then ends this.
-                return Poll::Pending;
-            }
-            if this.is_timed() && this.deadline.as_mut().poll(cx).is_ready() {
-                this.late()?;
-                continue;
-            }
-            if this.stage == Stage::Passing {
-                let before = buf.filled().len();
-                ready!(this.poll_more(cx, buf))?;
-                this.passed(buf.filled().get(before..).unwrap_or_default());
-                return Poll::Ready(Ok(()));
-            }
-            let mut space = [0_u8; READ_BYTES];
-            let mut read = ReadBuf::new(&mut space);
-            ready!(this.poll_more(cx, &mut read))?;
-            if read.filled().is_empty() {
-                this.ended()?;
-                this.give(buf);
-                return Poll::Ready(Ok(()));
-            }
-            this.raw.extend_from_slice(read.filled());
+        if ready!(self.poll_checked(cx))? {
+            self.give(buf);
         }
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -305,7 +355,8 @@ impl Drop for Guarded {
             Stage::Reading | Stage::Crowded | Stage::Closing | Stage::Passing => true,
             Stage::Waiting | Stage::Answering => false,
         };
-        if let Some(line) = self.line.take() {
+        // A connection that is reset frees its memory now.
+        if let Some(line) = self.line.take().filter(|_| !self.buffer.reset().is_cancelled()) {
             self.leaving.leave(Left { line, unread });
         }
     }

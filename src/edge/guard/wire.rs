@@ -76,6 +76,11 @@ impl Wire {
         self.place == WirePosition::Head && !self.head.is_empty()
     }
 
+    /// Returns the memory of the head so far.
+    pub fn head_bytes(&self) -> usize {
+        self.head.capacity()
+    }
+
     /// Takes bytes until a head is complete, a request ends, or none are left; good bytes go to `out`.
     pub fn feed(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<Fed, Unreadable> {
         match self.place {
@@ -105,7 +110,7 @@ impl Wire {
             return Err(Unreadable::HeadTooLarge);
         }
         let body = head::check(&self.head, self.limits)?;
-        out.append(&mut self.head);
+        out.append(&mut std::mem::take(&mut self.head));
         self.searched = 0;
         self.place = match body {
             BodyFraming::None => WirePosition::Head,

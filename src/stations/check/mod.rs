@@ -5,12 +5,14 @@
 //! body.
 
 mod intent;
+mod prefixes;
 mod query;
 
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
 use serde_json::Value;
 
 pub use intent::{CallName, Intent};
+pub use prefixes::RequestIdPrefixes;
 
 use super::admit::Admitted;
 use crate::base::ids::is_identifier;

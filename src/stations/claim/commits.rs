@@ -214,6 +214,8 @@ pub fn standing(commit: &Commit, at: StoreTime, conflicts: Vec<Conflict>) -> Beg
             (Some(Step::Reserve { .. } | Step::After(_) | Step::Before(_)), ConflictCause::Time) => {
                 learnt.push(FactCorrection::Time(at))
             }
+            // The place of a hold is no fact of the decision.
+            (Some(Step::Reserve { window, .. }), _) if !window.is_of_policy() => {}
             (Some(Step::Reserve { window, .. }), _) => learnt.push(FactCorrection::Full(window.clone())),
             (Some(Step::Replace { .. } | Step::Version { .. }), _) => return BeginConflict::Raced,
             _ => {}

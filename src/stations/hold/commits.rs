@@ -7,6 +7,7 @@ use std::time::Duration;
 use http::header::HeaderMap;
 use serde_json::Value;
 
+use super::room::{self, HoldRoom, HoldUse};
 use super::state::{Hold, HoldEvent, HoldNote, HoldState, ImpossibleHoldEvent, Vote, after};
 use super::stored_form::encode_hold;
 use crate::audit::{Entry, EntryKind};
@@ -42,7 +43,9 @@ impl Versioned<'_, Hold> {
     }
 }
 
-/// Makes a hold: its claim and its record in one commit, with the guards of the decision.
+/// Makes a hold: its claim, its record and its place in one commit, with the guards of the decision. `used`: the holds
+/// that the environment is assumed to have.
+#[expect(clippy::too_many_arguments, reason = "each is another part of one commit")]
 pub fn hold(
     held: &Held,
     rules: &Rules,
@@ -51,6 +54,7 @@ pub fn hold(
     (node, operand_key): (&NodeId, &OperandKey),
     trace: &TraceId,
     again: Option<Versioned<'_, Claim>>,
+    (room, used): (HoldRoom, HoldUse),
 ) -> Commit {
     let (intent, grounds) = (held.intent(), held.grounds());
     let named = intent.name();
@@ -81,6 +85,7 @@ pub fn hold(
     let (_, mut steps) = claim::wait(intent, id, trace, again);
     steps.push(Step::Create { key, value: encode_hold(&hold), keep: Keep::Forever });
     steps.push(Step::IndexAdd { index: Index::Held, member: id.to_string(), due: hold.lasts });
+    steps.extend(room.place(&hold, used));
     steps.extend(grounds.guards());
     let entry = intent.entry(EntryKind::Held, trace).claim(&named.key, named.request_id.as_ref());
     let entry = entry.with("hold", id.as_str()).with("decision", grounds.to_json());
@@ -143,7 +148,7 @@ pub fn forget(
     let state = after(&here.value.state, HoldEvent::Declined(Decline::Forgotten), None).ok()?;
     let mut steps = vec![here.replace(&Hold { state, ..here.next() }, ended(terms))];
     steps.extend(of_claim.and_then(|of_claim| claim::decline(of_claim, declined, terms)));
-    steps.extend(no_longer(&here.value.id, terms));
+    steps.extend(no_longer(here.value, terms));
     Some(here.commit(
         steps,
         &entry(EntryKind::Expired, here).with("reason", "the store may have lost votes or rejections of it"),
@@ -156,7 +161,7 @@ pub fn overtaken(here: Versioned<'_, Hold>, terms: &Terms) -> Vec<Step> {
     let reason = Some("an earlier attempt of this call was executed".to_owned());
     let Ok(state) = after(&here.value.state, HoldEvent::Declined(Decline::Blocked), reason) else { return Vec::new() };
     let ended = here.replace(&Hold { state, ..here.next() }, ended(terms));
-    [ended].into_iter().chain(no_longer(&here.value.id, terms)).collect()
+    [ended].into_iter().chain(no_longer(here.value, terms)).collect()
 }
 
 /// Ends a hold whose claim waits for it no longer; the claim stays as it is. `guard`: that the claim has not changed
@@ -172,7 +177,7 @@ pub fn end_orphan(
     let state = after(&here.value.state, declined, Some(reason.to_owned())).ok()?;
     let mut steps = vec![here.replace(&Hold { state, ..here.next() }, ended(terms))];
     steps.extend(guard);
-    steps.extend(no_longer(&here.value.id, terms));
+    steps.extend(no_longer(here.value, terms));
     Some(here.commit(steps, &entry(EntryKind::Blocked, here).with("reason", reason), node))
 }
 
@@ -206,7 +211,7 @@ pub fn decline(
     }
     let of_claim = claim::decline(of_claim, declined, terms)?;
     let mut steps = vec![guard, of_claim, here.replace(&hold, ended(terms))];
-    steps.extend(no_longer(&here.value.id, terms));
+    steps.extend(no_longer(here.value, terms));
     Some(here.commit(steps, &entry, node))
 }
 
@@ -217,7 +222,7 @@ pub fn released(here: Versioned<'_, Hold>, terms: &Terms) -> Option<Vec<Step>> {
     // A store that lost records may have lost that this hold was sent.
     let whole = Step::Absent(Freeze::Restored.key(here.key.environment));
     let mut steps = vec![Step::Before(here.deadline()), whole, here.replace(&hold, ended(terms))];
-    steps.extend(no_longer(&hold.id, terms));
+    steps.extend(no_longer(&hold, terms));
     Some(steps)
 }
 
@@ -284,14 +289,16 @@ fn shortest(asked: &BTreeSet<Arc<str>>, rules: &Rules) -> Duration {
     expires.min().unwrap_or_default()
 }
 
-fn no_longer(id: &HoldId, terms: &Terms) -> Vec<Step> {
+/// The steps by which a hold is no longer open: it leaves the indexes of open holds, and gives its place back.
+fn no_longer(hold: &Hold, terms: &Terms) -> Vec<Step> {
+    let id = &hold.id;
     let kept = match ended(terms) {
         Keep::For { whole, .. } => whole,
         Keep::Forever => FOR_GOOD,
     };
     let open = [Index::Held, Index::Approved].map(|index| Step::IndexRemove { index, member: id.to_string() });
     let over = Step::IndexAdd { index: Index::Ended, member: id.to_string(), due: kept };
-    open.into_iter().chain([over]).collect()
+    open.into_iter().chain([over]).chain(room::give_back(hold)).collect()
 }
 
 /// A closed hold is kept as long as its answer.

@@ -16,6 +16,7 @@
 //! for them.
 
 mod rebuild;
+mod room;
 mod commits;
 mod owners;
 mod voting;
@@ -30,6 +31,7 @@ pub use commits::{
 };
 pub use owners::{Owners, member_of};
 pub use rebuild::{read_again, read_bytes};
+pub use room::{HoldRoom, HoldUse, NoPlace, PlaceConflict, windows_of_environment};
 pub use stand_ins::{StandIn, StandInError, StandIns};
 pub use state::{Hold, HoldEvent, HoldNote, HoldState, ImpossibleHoldEvent, Vote, after};
 pub use stored_form::{UnreadableHold, decode_hold, encode_hold};

@@ -5,6 +5,7 @@ use http::header::{DATE, HeaderName, HeaderValue, RETRY_AFTER};
 use super::{Code, Executed, Reply, ReplyOrigin, UNPROVEN, declined, own, repeat};
 use crate::catalog::{ClaimSource, ErrorShape, Operation};
 use crate::stations::claim::{ClaimStatus, Earlier, StoredAnswer};
+use crate::stations::hold::NoPlace;
 
 const REPLAYED: HeaderName = HeaderName::from_static("sluice-replayed");
 /// Response headers that were true only at that moment.
@@ -41,6 +42,8 @@ pub enum Closed {
     Frozen(Earlier),
     /// Money is closed because the store may have lost claims.
     Forgotten,
+    /// There is no place for a further hold; there is no claim, or one that people called absent.
+    Holds(NoPlace, Earlier),
 }
 
 /// The answer to a call whose claim exists.
@@ -151,6 +154,16 @@ pub fn closed(why: Closed, operation: &Operation) -> Reply {
             ),
             unknown,
         ),
+        Closed::Holds(full, Earlier::None) => (
+            Code::TooManyHolds,
+            format!("{}; nothing was sent: {again} when some of them are decided, or cancel some.", no_place(full)),
+            Executed::No,
+        ),
+        Closed::Holds(full, Earlier::Forgotten | Earlier::Unproven) => (
+            Code::TooManyHolds,
+            format!("{}. {UNPROVEN} When some of them are decided, {again}.", no_place(full)),
+            Executed::Unknown,
+        ),
         Closed::Frozen(Earlier::None) => (
             Code::Frozen,
             format!("an operator has frozen these calls; nothing was sent: {again} after the freeze."),
@@ -163,4 +176,15 @@ pub fn closed(why: Closed, operation: &Operation) -> Reply {
         ),
     };
     own(code, code.status(), code.shape(), &message, None, Some(executed))
+}
+
+fn no_place(full: NoPlace) -> &'static str {
+    match full {
+        NoPlace::Environment => {
+            "the calls of all callers that wait for approval fill their room (`limits.holds`, `limits.holds_bytes`)"
+        }
+        NoPlace::Caller => {
+            "this caller has its share of the calls that may wait for approval (`limits.holds`, `limits.holds_bytes`)"
+        }
+    }
 }

@@ -23,6 +23,8 @@ word_enum! {
         ApprovalCancelled = "APPROVAL_CANCELLED",
         ApprovalBlocked = "APPROVAL_BLOCKED",
         RateLimited = "RATE_LIMITED",
+        /// The caller or its environment has too many calls that wait for people.
+        TooManyHolds = "TOO_MANY_HOLDS",
         KeysUnavailable = "KEYS_UNAVAILABLE",
         InvalidJson = "INVALID_JSON",
         InvalidRequest = "INVALID_REQUEST",
@@ -79,7 +81,7 @@ impl Code {
             Code::RequestTimeout => 408,
             Code::BodyTooLarge => 413,
             Code::TargetTooLong => 414,
-            Code::RateLimited => 429,
+            Code::RateLimited | Code::TooManyHolds => 429,
             Code::HeadTooLarge => 431,
             Code::UnsupportedMediaType => 415,
             Code::UpstreamUnavailable | Code::UpstreamError => 502,
@@ -126,6 +128,7 @@ impl Code {
             | Code::ApprovalCancelled
             | Code::ApprovalBlocked
             | Code::RateLimited
+            | Code::TooManyHolds
             | Code::RequestInProgress
             | Code::RequestIdSpent
             | Code::RequestIdReused
@@ -160,7 +163,7 @@ impl Code {
             | Code::StoreUnavailable
             | Code::AuditUnavailable
             | Code::Draining => Some(1),
-            Code::Frozen => Some(60),
+            Code::Frozen | Code::TooManyHolds => Some(60),
             _ => None,
         }
     }

@@ -85,6 +85,8 @@ pub enum Refusal {
     BodyBroken,
     /// The room for request bodies is full.
     NoRoom,
+    /// The caller has too many calls in progress.
+    TooManyCalls,
     /// This gate is shutting down.
     Draining,
 }
@@ -272,6 +274,9 @@ fn describe_refusal(refusal: &Refusal) -> (Code, String, &[Violation]) {
         ),
         Refusal::BodySlow => plain(Code::RequestTimeout, "the body did not arrive in time"),
         Refusal::NoRoom => plain(Code::Overloaded, "the gate is receiving too many request bodies right now"),
+        Refusal::TooManyCalls => {
+            plain(Code::Overloaded, "this caller has its share of the calls in progress at this gate (`limits.calls`)")
+        }
         Refusal::Draining => plain(Code::Draining, "this gate is shutting down and accepts no new calls"),
         Refusal::BodyBroken => plain(Code::MalformedRequest, "the body ended early or is framed incorrectly"),
     }

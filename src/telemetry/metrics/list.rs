@@ -84,7 +84,7 @@ metrics! {
     frozen: Gauges "sluice_frozen" ["environment", "scope"]
         "Freezes, by scope: all money, operations, callers; `restored`: all money, because the store may have lost data; `clock`: all money, because the store's clock leapt.";
 
-    holds: Counters "sluice_holds_total" ["environment", "what"] "Events of holds.";
+    holds: Counters "sluice_holds_total" ["environment", "what"] "Events of holds; `no-room`: a call was refused because its caller or environment had too many.";
     holds_open: Gauges "sluice_holds_open" ["environment"]
         "Holds that wait for approval or for release; 4096 means that many or more.";
     holds_open_since: Gauges "sluice_holds_open_since_timestamp_seconds" ["environment"]
@@ -93,6 +93,8 @@ metrics! {
         "Time when the next open hold expires; no series while none is open.";
     holds_expiring: Gauges "sluice_holds_expiring" ["environment"]
         "Holds that wait for approval and expire within `console.remind_before_secs`.";
+    hold_room: Floats "sluice_hold_room_used_ratio" ["environment", "of"]
+        "Used share of the room for open holds, from 0 to 1: of their number (`holds`) and of their bytes (`bytes`).";
     told: Counters "sluice_webhook_deliveries_total" ["webhook", "outcome"]
         "Messages sent to a webhook, by result; a message that is not `delivered` is sent again.";
     untold: Counters "sluice_webhook_dropped_total" ["webhook", "why"]
@@ -178,6 +180,10 @@ metrics! {
     connections: Gauges "sluice_connections_open" ["listener"] "Open connections.";
     connections_refused: Counters "sluice_connections_refused_total" ["listener", "reason"]
         "Connections closed before a request, by reason.";
+    buffered: Gauges "sluice_buffered_bytes" ["listener"]
+        "Memory of slow callers: heads that arrive in parts, and answers that are not taken.";
+    connections_reset: Counters "sluice_connections_reset_total" ["listener"]
+        "Connections reset because `limits.buffered_bytes` was full: the slowest of the address that held the most.";
     unreadable: Counters "sluice_unreadable_requests_total" ["listener", "reason"]
         "Requests with an invalid framing or head, by reason.";
 

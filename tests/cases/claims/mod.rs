@@ -4,6 +4,7 @@ pub mod audit;
 mod fates;
 mod late_proofs;
 mod owners;
+mod prefixes;
 mod progress;
 mod replay;
 mod restart;

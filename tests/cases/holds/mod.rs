@@ -9,6 +9,7 @@ mod races;
 mod releasing;
 mod replayed;
 mod restored;
+mod room;
 mod stand_ins;
 mod watching;
 

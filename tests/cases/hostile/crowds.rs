@@ -105,14 +105,14 @@ fn slow_ones_are_cut_while_good_ones_go_on() {
 }
 
 /// A figure of the process in KiB.
-fn memory(gate: &Gate, figure: &str) -> u64 {
+pub(super) fn memory(gate: &Gate, figure: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", gate.process())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(figure)).unwrap();
     line.trim_start_matches(':').trim().trim_end_matches(" kB").parse().unwrap()
 }
 
 /// Forgets the peak so far, and says what is held now.
-fn rest(gate: &Gate) -> u64 {
+pub(super) fn rest(gate: &Gate) -> u64 {
     std::fs::write(format!("/proc/{}/clear_refs", gate.process()), "5").unwrap();
     memory(gate, "VmRSS")
 }

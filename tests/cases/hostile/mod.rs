@@ -1,5 +1,6 @@
 //! Hostile transport: nothing malformed, slow or oversized gets past or hurts anyone else.
 
+mod budgets;
 mod connections;
 mod crowds;
 mod http2;

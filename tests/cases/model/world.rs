@@ -22,6 +22,7 @@ use sluice::node::{HoldChanges, Node, OpenAttempts};
 use sluice::ports::{Clock as _, Store};
 use sluice::stations::claim::{self, ClaimState, JointWord, Owner, SenderNews, Terms, say_jointly};
 use sluice::stations::forward::UpstreamOrigin;
+use sluice::stations::hold::HoldRoom;
 use sluice::stations::reply::{Executed, Reply};
 use sluice::telemetry::Metrics;
 use tokio::sync::Notify;
@@ -390,6 +391,8 @@ pub fn model_node(
         open: OpenAttempts::default(),
         others: Arc::default(),
         terms: terms(),
+        prefixes: Arc::default(),
+        hold_room: HoldRoom { holds: 1 << 20, bytes: 1 << 40 },
         unsettled: None,
         settling: TaskTracker::new(),
         stopping: tokio::sync::watch::channel(false).1,

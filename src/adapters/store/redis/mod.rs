@@ -20,7 +20,7 @@ mod rebuild;
 mod membership;
 mod durability;
 mod transfer;
-mod script_args;
+pub mod script_args;
 
 use std::collections::BTreeSet;
 use std::fmt;

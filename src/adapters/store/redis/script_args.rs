@@ -11,8 +11,9 @@ const MAX_EXACT: i64 = (1 << 53) - 1;
 /// The longest duration that is sent, so that now plus two of them stays below [`MAX_EXACT`]: some 100 years.
 const LONGEST: i64 = MAX_EXACT / 3;
 
+/// The arguments of one call of the script.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Words(Vec<Vec<u8>>);
+pub struct Words(Vec<Vec<u8>>);
 
 impl Words {
     pub fn all(&self) -> impl Iterator<Item = &[u8]> {
@@ -129,7 +130,7 @@ pub(super) fn window(name: &[u8]) -> Option<WindowKey> {
 }
 
 /// Parses what [`Words::window`] writes.
-pub(super) fn parse_window(name: &str) -> Option<WindowKey> {
+pub fn parse_window(name: &str) -> Option<WindowKey> {
     let (length, rest) = name.split_once(':')?;
     let (limit, key) = rest.split_at_checked(length.parse().ok()?)?;
     Some(WindowKey { limit: limit.to_owned(), key: key.strip_prefix(':')?.to_owned() })
