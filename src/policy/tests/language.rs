@@ -138,6 +138,18 @@ fn an_approval_can_be_reached_whoever_asks() {
     assert!(told.contains("1.toml:1:11: `both` can never be completed for a request of `finance-1`: nobody may approve their own request"), "{told}");
 }
 
+#[test]
+fn a_limit_that_callers_escape_needs_one_around_it() {
+    let limit = |id: &str, per: &str| {
+        format!(
+            "[[limit]]\nid = \"{id}\"\nops = [\"createSwap\"]\nwindow = \"rolling 24h\"\nmax = \"5 USD\"\nover = \"deny\"\nper = [\"{per}\"]\n"
+        )
+    };
+    let told = faults(&[&limit("open", "destination"), WORDS]);
+    assert!(told.contains("callers choose all keys of `open`, and no other limit bounds `createSwap`"), "{told}");
+    assert!(all(&[&limit("open", "destination"), &limit("all", "environment"), WORDS]).is_ok());
+}
+
 /// What authors are told, of many faults at once.
 #[test]
 fn every_fault_of_rules_and_limits_is_told() {
