@@ -7,6 +7,7 @@ use http::Method;
 use jsonschema::{Registry, Resource};
 use serde_json::Value;
 
+use super::binding;
 use super::body_fields::{BodyFields, ContractFiles};
 use super::contract::{BASE, Contract};
 use super::files::SchemaFiles;
@@ -28,10 +29,11 @@ const METHODS: [&str; 5] = ["get", "put", "post", "patch", "delete"];
 /// The other members that a path item may have.
 const BESIDE_METHODS: [&str; 4] = ["summary", "description", "servers", "parameters"];
 
+/// Returns the operations, the digest of the contract, and that of its binding part.
 pub(super) fn operations(
     files: &SchemaFiles,
     enable: &[String],
-) -> Result<(Vec<Operation>, Fingerprint), Vec<Finding>> {
+) -> Result<(Vec<Operation>, Fingerprint, Fingerprint), Vec<Finding>> {
     let parsed = parsed(files)?;
     let registry = registry(&parsed)?;
     let Some((_, document)) = parsed.iter().find(|(name, _)| *name == FILE) else {
@@ -57,7 +59,8 @@ pub(super) fn operations(
         return Err(findings);
     }
     let digest = digest(&parsed, &operations);
-    Ok((operations, digest))
+    let binding = binding::digest(&parsed, document, &operations);
+    Ok((operations, digest, binding))
 }
 
 fn digest(parsed: &[(&str, Value)], operations: &[Operation]) -> Fingerprint {

@@ -3,6 +3,7 @@
 //! Routing, checks, error shapes, the simulator and the docs derive from here; nothing about a single operation of
 //! upstream is written anywhere else. A call that matches no operation does not exist.
 
+mod binding;
 mod body_fields;
 mod build;
 mod bundle;
@@ -15,6 +16,7 @@ mod operation;
 mod read;
 mod refusals;
 mod request_id_place;
+mod source;
 mod template;
 
 use std::sync::{Arc, OnceLock};
@@ -32,6 +34,7 @@ pub use operation::{
     Statuses,
 };
 pub use refusals::{Listing, RefusalLists};
+pub use source::ContractSource;
 pub use template::{Segment, Template};
 
 use crate::base::digest::Fingerprint;
@@ -47,14 +50,17 @@ pub struct Catalog {
     /// The files that it was built from.
     files: SchemaFiles,
     document: OnceLock<Bytes>,
+    binding: Fingerprint,
+    source: ContractSource,
 }
 
 impl Catalog {
     /// Builds the catalogue. `enable` names operations that are off as shipped.
     pub fn build(files: &SchemaFiles, enable: &[String]) -> Result<Catalog, Vec<Finding>> {
-        let (operations, digest) = build::operations(files, enable)?;
+        let (operations, digest, binding) = build::operations(files, enable)?;
         let operations = operations.into_iter().map(Arc::new).collect();
-        Ok(Catalog { operations, digest, files: files.clone(), document: OnceLock::new() })
+        let source = ContractSource::of(files, enable);
+        Ok(Catalog { operations, digest, binding, source, files: files.clone(), document: OnceLock::new() })
     }
 
     /// Adds body fields that the contract does not know, each written as `operation:/pointer`. A body may have them,
@@ -83,8 +89,11 @@ impl Catalog {
             }
         }
         if parts.len() > 1 {
-            let parts: Vec<&[u8]> = parts.iter().map(String::as_bytes).collect();
-            self.digest = Fingerprint::of(&parts);
+            let binding = [vec![self.binding.to_hex()], parts.get(1..).unwrap_or_default().to_vec()].concat();
+            let digest_of =
+                |parts: &[String]| Fingerprint::of(&parts.iter().map(String::as_bytes).collect::<Vec<&[u8]>>());
+            (self.digest, self.binding) = (digest_of(&parts), digest_of(&binding));
+            self.source.with_further(further);
         }
         if findings.is_empty() { Ok(self) } else { Err(findings) }
     }
@@ -100,6 +109,16 @@ impl Catalog {
             let enabled: Vec<&Operation> = self.operations.iter().map(|o| &**o).filter(|o| o.enabled).collect();
             Bytes::from(bundle::bundled(&self.files, &enabled).to_string())
         })
+    }
+
+    /// The digest of everything in the contract but descriptions and the answers to reads.
+    pub fn binding(&self) -> Fingerprint {
+        self.binding
+    }
+
+    /// The texts from which the catalogue can be built again.
+    pub fn source(&self) -> &ContractSource {
+        &self.source
     }
 
     pub fn operations(&self) -> &[Arc<Operation>] {

@@ -105,7 +105,13 @@ async fn candidate_json(inside: &ConsoleState, now: &Snapshot, candidate: &Candi
 
 fn candidate_in_words(candidate: &Candidate) -> String {
     let rates = candidate.rates.iter().map(|rate| format!("{rate} is removed or changed: more calls may be allowed\n"));
-    format!("{}{}", rates.collect::<String>(), candidate.difference)
+    let contract = match candidate.is_other_contract {
+        true => {
+            "the contract changes beyond descriptions and the answers to reads: other calls may be allowed, or mean something else\n"
+        }
+        false => "",
+    };
+    format!("{}{contract}{}", rates.collect::<String>(), candidate.difference)
 }
 
 fn names(people: &[Owner]) -> Vec<String> {

@@ -180,6 +180,10 @@ impl Releasing {
         };
         let of_claim = Versioned { key: &claim_key, version: claim_record.version, at: claim_record.at, value: &claim };
         let policies = &self.in_force.now().policies;
+        // By another set than the one in force, nothing is decided on this hold.
+        if !node.activations.is_in_force(self.egress.environment, policies.version()) {
+            return Ok(Released::Stands);
+        }
         let (stand_ins, _) = node.stand_ins(self.egress.environment).await?;
         let mut facts = node.facts(&intent, policies);
         let exchange = self.exchange(hold);
@@ -229,6 +233,7 @@ impl Releasing {
                     (
                         NotBegun::StaleFacts(_)
                         | NotBegun::Claimed(..)
+                        | NotBegun::OtherSet
                         | NotBegun::Frozen
                         | NotBegun::Forgotten
                         | NotBegun::StoreAway

@@ -36,6 +36,8 @@ const FIRST_POLL: Duration = Duration::from_millis(20);
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// The most decisions on one call, each on corrected facts.
 const DECISIONS: usize = 4;
+/// The most looks at the store for one call, where another set is in force.
+const LOOKS: usize = 3;
 
 /// The answer to a write, and upstream's share of the time.
 #[derive(Debug)]
@@ -197,14 +199,15 @@ impl CommittedDecision {
 async fn decided(
     egress: &Egress,
     node: &Arc<Node>,
-    snapshot: &Snapshot,
+    snapshot: &Arc<Snapshot>,
     mut intent: Intent,
     headers: &HeaderMap,
     exchange: &Exchange,
 ) -> Result<CommittedDecision, (NotBegun, Earlier)> {
     let (environment, operation) = (intent.environment(), intent.operation().clone());
+    let mut snapshot = snapshot.clone();
     let mut facts = node.facts(&intent, &snapshot.policies);
-    let mut again = None;
+    let (mut again, mut looks) = (None, 0_usize);
     for _ in 0..DECISIONS {
         let deciding = exchange.spans.enter(Station::Decide);
         let decision = decide(intent, &snapshot.policies, &facts);
@@ -235,6 +238,14 @@ async fn decided(
                     None => return Err((NotBegun::Claimed(record, now), earlier)),
                 }
                 intent = back;
+            }
+            Err(Withdrawn { why: NotBegun::OtherSet, intent: Some(back) }) if looks < LOOKS => {
+                looks = looks.saturating_add(1);
+                let is_checked_alike = |now: &Arc<Snapshot>| now.catalog.digest() == snapshot.catalog.digest();
+                let now = node.activations.look_again().await.filter(is_checked_alike);
+                let Some(now) = now else { return Err((NotBegun::OtherSet, earlier)) };
+                (snapshot, intent) = (now, back);
+                facts = node.facts(&intent, &snapshot.policies);
             }
             Err(Withdrawn { why: NotBegun::Raced, intent: Some(back) }) if again.is_some() => {
                 again = None;
@@ -292,6 +303,11 @@ impl Deciding<'_> {
         compare: impl Fn(&Intent, &Grounds),
     ) -> Result<CommittedDecision, Withdrawn> {
         let Deciding { egress, node, policies, headers, exchange, again } = self;
+        if !matches!(decision, Decision::Allowed(_))
+            && !node.activations.is_in_force(decision.intent().environment(), policies.version())
+        {
+            return Err(node.withdrawn(decision.into_intent(), again.is_none(), NotBegun::OtherSet).await);
+        }
         match decision {
             Decision::Allowed(allowed) => {
                 let from = again.map_or(AttemptSource::Nothing, AttemptSource::Again);
@@ -377,6 +393,7 @@ async fn not_begun_answer(
             Err(_) => reply::closed(Closed::Store, operation),
         },
         NotBegun::StoreAway | NotBegun::Raced | NotBegun::StaleFacts(_) => reply::closed(Closed::Store, operation),
+        NotBegun::OtherSet => reply::closed(Closed::Policies, operation),
         NotBegun::AuditAway => reply::closed(Closed::Audit(earlier), operation),
         NotBegun::Frozen => reply::closed(Closed::Frozen(earlier), operation),
         NotBegun::Forgotten => reply::closed(Closed::Forgotten, operation),

@@ -150,6 +150,12 @@ word_enum! {
         Hold = "hold",
         /// The people who agreed that a set of policies takes force.
         Agreement = "agreement",
+        /// The version of the policies in force, and their contract's digest.
+        InForce = "in-force",
+        /// The texts of policies that were in force, by version.
+        PolicySet = "policy-set",
+        /// The texts of a contract that was in force, by digest.
+        Contract = "contract",
         /// A notice for a webhook.
         Message = "message",
         /// The stand-ins of an environment.

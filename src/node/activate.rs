@@ -3,6 +3,7 @@
 use super::Node;
 use super::retry::Retry;
 use crate::ledger::StoreFault;
+use crate::people::activation::Agreed;
 use crate::people::agreement;
 use crate::people::agreement::{AgreedAlready, PEOPLE, Succession};
 use crate::stations::claim::Owner;
@@ -24,6 +25,15 @@ impl From<StoreFault> for ActivationError {
 pub async fn agreed(node: &Node, succession: Succession<'_>) -> Result<Vec<Owner>, StoreFault> {
     let (record, _) = node.store.read(&succession.key()).await?;
     Ok(agreement::agreed(record.as_ref()))
+}
+
+/// Returns the agreement if it is complete.
+pub async fn agreement(node: &Node, succession: Succession<'_>) -> Result<Option<Agreed>, StoreFault> {
+    let key = succession.key();
+    let (record, _) = node.store.read(&key).await?;
+    let people = agreement::agreed(record.as_ref());
+    let complete = record.filter(|_| people.len() >= PEOPLE);
+    Ok(complete.map(|record| Agreed { key, version: record.version, people }))
 }
 
 /// Records one person's agreement, and returns everybody who has agreed, that person included.

@@ -22,22 +22,26 @@ pub struct Candidate {
     pub difference: Difference,
     /// Rates that were removed or changed; no analysis shows whether they allow more.
     pub rates: Vec<String>,
+    /// The contract changes beyond descriptions and the answers to reads.
+    pub is_other_contract: bool,
     pub since: Timestamp,
     counts: Mutex<BTreeMap<(Effect, Effect), u64>>,
 }
 
 impl Candidate {
-    /// Returns `None` where the analysis proves that the set allows no more than the one in force.
+    /// Returns `None` where the analysis proves that the set allows no more than the one in force, by a
+    /// contract that binds calls alike.
     pub fn of(
         policies: Arc<Policies>,
         difference: Difference,
         changes: &Changes,
+        is_other_contract: bool,
         since: Timestamp,
     ) -> Option<Candidate> {
         let others = changes.removed.iter().chain(&changes.changed);
         let rates: Vec<String> = others.filter(|name| name.starts_with("rate ")).cloned().collect();
-        let waits = difference.loosens() || !rates.is_empty();
-        waits.then(|| Candidate { policies, difference, rates, since, counts: Mutex::default() })
+        let waits = difference.loosens() || !rates.is_empty() || is_other_contract;
+        waits.then(|| Candidate { policies, difference, rates, is_other_contract, since, counts: Mutex::default() })
     }
 
     /// Decides on a call in shadow mode, counts the result, and logs it where it differs from the verdict in force.

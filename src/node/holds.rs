@@ -5,8 +5,8 @@ use std::sync::Arc;
 use http::HeaderMap;
 
 use super::Node;
+use super::not_begun::{NotBegun, not_begun};
 use super::retry::Retry;
-use super::state::NotBegun;
 use crate::adapters::random::hold_id;
 use crate::base::ids::{Environment, HoldId, TraceId};
 use crate::ledger::{CommitError, Content, Index, Kind, Record, RecordKey, Step, StoreFault, Versioned};
@@ -54,7 +54,7 @@ impl Node {
                         (BeginConflict::Inconsistent, Some(PlaceConflict::Full(full))) => {
                             return Err(self.no_place(environment, full));
                         }
-                        (standing, _) => return Err(super::state::not_begun(standing, at)),
+                        (standing, _) => return Err(not_begun(standing, at)),
                     }
                 }
                 Err(CommitError::Fault(fault)) => return Err(self.store_away(&fault)),

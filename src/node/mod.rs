@@ -2,9 +2,10 @@
 //!
 //! | module | what it owns |
 //! |---|---|
-//! | `state`, `settling`, `open_attempts` | the parts that everything here uses; every commit on a claim; attempts that are not over |
+//! | `state`, `not_begun`, `settling`, `open_attempts` | the parts that everything here uses; every commit on a claim; attempts that are not over |
 //! | `gates` | what the gates last told of themselves, and gates that are gone |
 //! | `facts`, `in_force`, `candidate`, `exchange`, `rates` | the ground of a decision: facts, policies in force, a set that waits, rate limits |
+//! | `activations`, `stored_policies` | the set and the contract that the store names, which every beginning guards |
 //! | `holds`, `approve`, `stand_ins`, `operate`, `activate`, `sessions` | acts of callers and people on holds, freezes, unknown outcomes, policies, sessions |
 //! | `explain`, `exposure` | answers about rules and limits, and what held calls would spend |
 //! | `contradictions`, `fresh_outcomes` | a store that is not believed, and outcomes that it may lose |
@@ -14,11 +15,13 @@
 //! | `store_watch`, `clock_watch` | whether the store answers, accepts writes and is open for money; whether clocks leapt |
 //! | `upkeep`, `gauges`, `reminders`, `outlets`, `deliver` | background work: leases, sweeping, metrics, notices |
 
+mod activations;
 mod state;
 mod candidate;
 pub mod clock_watch;
 mod contradictions;
 mod losses;
+mod not_begun;
 mod fresh_outcomes;
 mod exchange;
 mod fact_cache;
@@ -52,8 +55,10 @@ mod rebuilding;
 pub mod sessions;
 pub mod rollback_guard;
 pub mod stand_ins;
+pub mod stored_policies;
 pub mod upkeep;
 
+pub use activations::Activations;
 pub use candidate::Candidate;
 pub use clock_watch::ClockWatch;
 pub use contradictions::Contradictions;
@@ -64,7 +69,8 @@ pub use gates::{GoneSaid, NotGone, OtherGates};
 pub use hold_changes::HoldChanges;
 pub use in_force::{InForce, Snapshot};
 pub use losses::StoreLosses;
+pub use not_begun::{NotBegun, Withdrawn};
 pub use open_attempts::{OpenAttempt, OpenAttempts};
 pub use outlets::Outlets;
-pub use state::{Attempt, Node, NotBegun, Withdrawn};
+pub use state::{Attempt, Node};
 pub use store_watch::{MoneyStop, StopReason, StoreWatch, watch_store};

@@ -9,6 +9,7 @@ use tokio::sync::{Notify, watch};
 use tokio_util::task::TaskTracker;
 
 use super::Exchange;
+use super::activations::Activations;
 use super::clock_watch::ClockWatch;
 use super::contradictions::Contradictions;
 use super::fact_cache::FactCache;
@@ -16,6 +17,7 @@ use super::fresh_outcomes::FreshOutcomes;
 use super::gates::OtherGates;
 use super::hold_changes::HoldChanges;
 use super::losses::StoreLosses;
+use super::not_begun::{NotBegun, Withdrawn, not_begun};
 use super::open_attempts::{OpenAttempt, OpenAttempts};
 use super::outlets::Outlets;
 use super::store_watch::StoreWatch;
@@ -33,11 +35,11 @@ use crate::ledger::{
 use crate::ports::{AuditFault, AuditSink, Clock, Store};
 use crate::stations::check::{CallName, Intent, RequestIdPrefixes};
 use crate::stations::claim::{
-    self, AttemptSource, BeginConflict, Claim, ClaimEvent, ClaimStatus, DoubtfulCommit, Earlier, FactCorrection,
-    Freeze, Lease, Owner, Proposer, Recorded, Settlement, Terms, gone_key,
+    self, AttemptSource, BeginConflict, Claim, ClaimEvent, ClaimStatus, DoubtfulCommit, Earlier, Freeze, Lease, Owner,
+    Proposer, Recorded, Settlement, Terms, gone_key,
 };
 use crate::stations::decide::{Allowed, Grounds};
-use crate::stations::hold::{HoldRoom, NoPlace, Owners};
+use crate::stations::hold::{HoldRoom, Owners};
 use crate::telemetry::{Metrics, Station};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -92,6 +94,8 @@ pub struct Node {
     pub losses: Arc<StoreLosses>,
     /// Wakes the worker that brings entries to disk.
     pub news: Arc<Notify>,
+    /// The sets in force, as the store names them.
+    pub activations: Arc<Activations>,
 }
 
 /// An attempt that may be sent, and the place where its outcome is written.
@@ -101,30 +105,6 @@ pub struct Attempt {
     pub settlement: Settlement,
     /// To be held until no answer can come any more.
     pub open: OpenAttempt,
-}
-
-/// An attempt that did not begin. It returns the call where the call can be decided on again.
-#[derive(Debug)]
-pub struct Withdrawn {
-    pub why: NotBegun,
-    pub intent: Option<Intent>,
-}
-
-/// The reasons why an attempt does not begin.
-#[derive(Debug)]
-pub enum NotBegun {
-    Claimed(Record, StoreTime),
-    /// The decision assumed stored facts that are otherwise: the call must be decided on again.
-    StaleFacts(Vec<FactCorrection>),
-    /// Another commit changed the claim, or its hold.
-    Raced,
-    Frozen,
-    /// Money is closed because the store may have forgotten claims.
-    Forgotten,
-    StoreAway,
-    AuditAway,
-    /// The room for open holds is full, or the caller has its share.
-    NoPlaceForHold(NoPlace),
 }
 
 impl Node {
@@ -154,13 +134,22 @@ impl Node {
                 return Err(Withdrawn { why, intent: Some(allowed.into_intent()) });
             }
         };
+        let environment = allowed.intent().environment();
+        let Some(guard) = self.activations.guard(environment, &allowed.grounds().policy) else {
+            return Err(self.withdrawn(allowed.into_intent(), may_be_claimed, NotBegun::OtherSet).await);
+        };
+        let version = allowed.grounds().policy.clone();
         let lease = Lease::starting(self.clock.elapsed(), self.terms.begin_within.min(open_for));
         let nonce = nonce();
         let trace = &exchange.id;
         let (sender, terms) = (self.sender(), &self.terms);
         let by = Proposer { sender: &sender, nonce: &nonce, trace, terms, operand_key: &self.operand_key };
         let proposal = claim::propose(allowed, &by, lease, from);
-        let commit = proposal.commit().clone();
+        let mut commit = proposal.commit().clone();
+        // The guard stands behind the call's own steps: an existing claim is told first.
+        let own = commit.steps.len();
+        let (guarded, is_first) = (own..own.saturating_add(guard.steps.len()), guard.is_first);
+        commit.steps.extend(guard.steps);
         let committing = exchange.spans.enter(Station::Commit);
         let losses = self.losses.count(commit.environment);
         let guard = Step::Absent(gone_key(commit.environment, &sender));
@@ -169,7 +158,11 @@ impl Node {
         let receipt = match committed {
             Ok(receipt) => receipt,
             Err(CommitError::Rejected { at, conflicts }) => {
-                let why = not_begun(claim::standing(proposal.commit(), at, conflicts), at);
+                let is_other_set = conflicts.iter().any(|conflict| guarded.contains(&conflict.step));
+                let why = match claim::standing(proposal.commit(), at, conflicts) {
+                    BeginConflict::StaleFacts(_) | BeginConflict::Inconsistent if is_other_set => NotBegun::OtherSet,
+                    standing => not_begun(standing, at),
+                };
                 return Err(Withdrawn { why, intent: Some(proposal.refused()) });
             }
             Err(CommitError::Fault(fault)) => {
@@ -186,6 +179,9 @@ impl Node {
                 return Err(Withdrawn { why, intent: Some(proposal.refused()) });
             }
         };
+        if is_first {
+            self.activations.began(environment, &version, receipt.number());
+        }
         self.heard.time(receipt.at(), self.clock.elapsed());
         let (committed, settlement) = proposal.committed(&receipt);
         let open = self.open.open(settlement.environment(), settlement.attempt);
@@ -216,6 +212,12 @@ impl Node {
         tracing::error!(%fault, "nothing was sent: its audit entry is not on disk, or contradicts the journal");
         self.settle(&settlement, ClaimEvent::Undone { status: None }).await;
         Err(Withdrawn { why, intent: None })
+    }
+
+    /// Gives a decision up for a reason other than its claim. An existing claim is told first.
+    pub async fn withdrawn(&self, intent: Intent, may_be_claimed: bool, otherwise: NotBegun) -> Withdrawn {
+        let claimed = self.claimed_already(&intent.name(), may_be_claimed).await;
+        Withdrawn { why: claimed.unwrap_or(otherwise), intent: Some(intent) }
     }
 
     /// Records that a call is refused, unless it is claimed already. Where the store may have forgotten claims, the
@@ -425,18 +427,4 @@ impl Node {
 
 fn lost_meanwhile() -> AuditFault {
     AuditFault::Store("it lost its memory meanwhile, and may not know the call".to_owned())
-}
-
-pub(super) fn not_begun(standing: BeginConflict, at: StoreTime) -> NotBegun {
-    match standing {
-        BeginConflict::Claimed(record) => NotBegun::Claimed(record, at),
-        BeginConflict::Frozen => NotBegun::Frozen,
-        BeginConflict::Forgotten => NotBegun::Forgotten,
-        BeginConflict::StaleFacts(learnt) => NotBegun::StaleFacts(learnt),
-        BeginConflict::Raced => NotBegun::Raced,
-        BeginConflict::Inconsistent => {
-            tracing::error!("the store rejected a commit without naming a conflict");
-            NotBegun::StoreAway
-        }
-    }
 }

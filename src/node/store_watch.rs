@@ -59,6 +59,7 @@ word_enum! {
         StoreAway = "store-away",
         StoreRefusesWrites = "store-refuses-writes",
         AuditFailing = "audit-failing",
+        PoliciesNotRun = "policies-not-run",
         Frozen = "frozen",
         Restored = "restored",
         Clock = "clock",

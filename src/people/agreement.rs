@@ -6,7 +6,6 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 use crate::audit::{Entry, EntryKind};
 use crate::base::ids::Environment;
@@ -86,22 +85,9 @@ pub fn agree(
     Ok((Commit { environment: succession.environment, node: node.clone(), steps: vec![step], entry }, people))
 }
 
-/// Records that the waiting set is in force at this node.
-pub fn took_force(succession: Succession<'_>, people: &[Owner], node: &NodeId) -> Commit {
-    let mut entry = agreement_entry(EntryKind::TookForce, succession);
-    if !people.is_empty() {
-        entry = entry.with("agreed", people.iter().map(person_json).collect::<Vec<_>>());
-    }
-    Commit { environment: succession.environment, node: node.clone(), steps: Vec::new(), entry: entry.to_bytes() }
-}
-
 /// One subject is one person, whatever the issuer.
 fn is_among(people: &[Owner], person: &Owner) -> bool {
     people.iter().any(|one| one.is_same_person(person))
-}
-
-fn person_json(person: &Owner) -> Value {
-    json!({ "issuer": person.issuer, "subject": person.subject })
 }
 
 fn agreement_entry(what: EntryKind, succession: Succession<'_>) -> Entry {

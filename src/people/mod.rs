@@ -6,7 +6,9 @@
 //! | `session` | a session's record: begun, used, ended |
 //! | `agreement` | two people who agree that a looser set of policies takes force |
 //! | `joint_act` | two people who lift a freeze, or show that a call was executed |
+//! | `activation` | the record of the set and the contract in force, and the commits that write it |
 
+pub mod activation;
 pub mod agreement;
 pub mod joint_act;
 pub mod session;

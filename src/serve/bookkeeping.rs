@@ -192,6 +192,7 @@ pub(super) fn open(
         contradictions: Arc::default(),
         losses: Arc::default(),
         news: Arc::default(),
+        activations: Arc::default(),
     });
     let environments: Vec<Environment> = config.environments.iter().map(|one| one.environment).collect();
     workers.spawn_required("journal", keep_bringing(node.clone(), environments.clone()));

@@ -6,6 +6,7 @@
 //! | `bookkeeping` | opens and closes the store and the audit log |
 //! | `embedded_store` | opens the embedded store, or builds it anew from the journal |
 //! | `limits` | turns settings into limits of connections and of the engine |
+//! | `start_policies` | the policies that a start begins with |
 //! | `reload`, `reloadable` | reload changed files, all or nothing |
 //! | `monitoring` | gauges, traces and the log level |
 //! | `probes`, `readiness` | `/livez`, `/readyz`, `/readyz/money`, `/metrics`: what the gate can do now |
@@ -25,6 +26,7 @@ mod reload;
 mod reloadable;
 mod snapshots;
 mod start_error;
+mod start_policies;
 mod monitoring;
 mod workers;
 

@@ -25,9 +25,10 @@ use super::monitoring::{Monitored, start_monitoring};
 use super::probes::Probes;
 use super::readiness::Readiness;
 use super::reload;
-use super::reload::{ReadAgain, Reload, StartConfig, StartPolicies};
+use super::reload::{ReadAgain, Reload, StartConfig};
 use super::reloadable::ReloadableParts;
 use super::start_error::StartError;
+use super::start_policies::{start_policies, stored_policies};
 use super::workers::Workers;
 use crate::adapters::clock::SystemClock;
 use crate::adapters::credential::Credential;
@@ -155,8 +156,8 @@ impl Process {
         let redis = redis(config, &metrics, &workers)?;
         let archive = Archive::beside(&config.audit.folder, &config.store.node);
         let seen = reload::stamp_files(&folder, &files);
-        let StartPolicies { set, waiting, before } =
-            reload::start_policies(&folder, loaded, &archive, config.loosening).map_err(StartError::Policies)?;
+        let set = start_policies(&folder, &loaded, &archive).map_err(StartError::Policies)?;
+        let running = set.clone();
         let rates = rates(config, &set.policies, &metrics, redis.as_ref());
         let in_force = Arc::new(InForce::new(set.catalog, set.policies, rates, metrics.clone()));
         tracing::info!(version = in_force.now().policies.version(), "policies came into force");
@@ -268,23 +269,25 @@ impl Process {
             let acceptor = Acceptor { app, tls, guard, limits, phase, connections };
             server.add_service(Listening::new(bound, acceptor, runtime.handle().clone()));
         }
-        let reload = Reload {
+        let stored = stored_policies(config, (&node, &in_force), archive, &folder, running);
+        workers.spawn_required("policies", stored.clone().follow_when_asked());
+        let mut reload = Reload {
             read_again,
             reloadable,
             supervisor: supervisor.clone(),
             written,
             files,
             folder,
-            archive,
-            loosening: config.loosening,
+            stored,
             in_force: in_force.clone(),
             node,
-            environment: config.environments.first().map_or(Environment::Production, |one| one.environment),
             asked: asked.clone(),
-            waiting,
-            unrecorded: Vec::new(),
+            proposal: None,
+            compared: None,
         };
-        workers.spawn_required("reload", reload.keep_current(before, seen));
+        // Calls are served by what the store names from the first one on, if it answers.
+        runtime.block_on(reload.begin(loaded));
+        workers.spawn_required("reload", reload.keep_current(seen));
         let bound = sockets.probes;
         let addresses = Addresses { environments, console: people, probes: bound.address() };
         let node = opened.node.clone();

@@ -84,6 +84,9 @@ impl Readiness {
             let text = "the audit log cannot be written: check its disk".to_owned();
             stops.push(MoneyStop { reason: StopReason::AuditFailing, environment: None, text, since: None });
         }
+        if let Some(text) = self.node.activations.fault() {
+            stops.push(MoneyStop { reason: StopReason::PoliciesNotRun, environment: None, text, since: None });
+        }
         let now = self.node.clock.now();
         let mut began = self.began.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::take(&mut *began);

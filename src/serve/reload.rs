@@ -5,8 +5,9 @@
 //! that are being written, or several files that belong together, are not read halfway; after SIGHUP they are read at
 //! once.
 //!
-//! If two approvals are required, policies that are not proved to allow no more than before wait until two people have
-//! approved them, on this node or another; the policies in force stay, even after a restart.
+//! The policies in force are those that the store names; a changed folder proposes others in their place, once. If two
+//! approvals are required, policies that are not proved to allow no more, and contracts that bind calls otherwise, wait
+//! until two people have approved them, on this node or another.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,21 +21,24 @@ use tokio::sync::Notify;
 
 use super::reloadable::{ReloadableParts, settings_needing_restart};
 use crate::adapters::file_stamp;
-use crate::adapters::policies::{Archive, LoadedPolicies, PolicyFolder};
+use crate::adapters::policies::{LoadedPolicies, PolicyFolder};
 use crate::adapters::supervisor::Supervisor;
 use crate::base::digest::Fingerprint;
 use crate::base::finding::{Finding, Severity};
-use crate::base::ids::Environment;
 use crate::catalog::Catalog;
-use crate::config::{Config, Loosening};
-use crate::ledger::Commit;
-use crate::node::{Candidate, InForce, Node, activate};
-use crate::people::agreement::{PEOPLE, Succession, took_force};
+use crate::config::Config;
+use crate::ledger::Number;
+use crate::node::stored_policies::{NotActivated, StoredPolicies};
+use crate::node::{Candidate, InForce, Node, Snapshot, activate};
+use crate::people::activation::{ActiveSet, Agreed};
+use crate::people::agreement::Succession;
 use crate::policy::Policies;
-use crate::stations::claim::Owner;
 
 /// How often the files are checked.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How long a start waits until it knows which policies are in force; afterwards, reads are served without that.
+const FIRST_LOOK: Duration = Duration::from_secs(5);
 
 /// A configuration with its policies and contract, read and valid.
 #[derive(Clone, Debug)]
@@ -67,71 +71,27 @@ pub(super) struct Reload {
     pub written: BTreeMap<String, Fingerprint>,
     pub files: Vec<PathBuf>,
     pub folder: PolicyFolder,
-    pub archive: Archive,
-    pub loosening: Loosening,
+    pub stored: Arc<StoredPolicies>,
     pub in_force: Arc<InForce>,
     pub node: Arc<Node>,
-    /// The environment whose store has the approvals.
-    pub environment: Environment,
     /// Notified by SIGHUP.
     pub asked: Arc<Notify>,
-    /// Policies that come into force when two people approve them.
-    pub waiting: Option<LoadedPolicies>,
-    /// Commits for policies that came into force, not yet in the audit log.
-    pub unrecorded: Vec<Commit>,
-}
-
-/// The policies that a node starts with.
-pub(super) struct StartPolicies {
-    pub set: LoadedPolicies,
-    pub waiting: Option<LoadedPolicies>,
-    /// The version that was in force when this node last ran.
-    pub before: Option<String>,
-}
-
-/// Chooses the policies of a start: those of the folder, or, if these wait for two approvals, those that were in force.
-pub(super) fn start_policies(
-    folder: &PolicyFolder,
-    found: LoadedPolicies,
-    archive: &Archive,
-    loosening: Loosening,
-) -> Result<StartPolicies, String> {
-    let unusable = |error: io::Error| {
-        format!("the policies cannot be archived beside the audit log, in `{}`: {error}", archive.folder().display())
-    };
-    let before = archive.in_force().map_err(unusable)?;
-    let former = match (&before, loosening) {
-        (Some(version), Loosening::TwoPeople) if version != found.policies.version() => Some(
-            folder.at(archive.folder_of(version)).load().map_err(|findings| former_unreadable(version, &findings))?,
-        ),
-        _ => None,
-    };
-    let (set, waiting) = match former {
-        Some(former) if candidate(folder, &former.policies, &found.policies, Timestamp::UNIX_EPOCH).is_some() => {
-            (former, Some(found))
-        }
-        _ => (found, None),
-    };
-    archive.takes_force(&set).map_err(unusable)?;
-    Ok(StartPolicies { set, waiting, before })
-}
-
-fn former_unreadable(version: &str, findings: &[Finding]) -> String {
-    let lines: Vec<String> = findings.iter().map(ToString::to_string).collect();
-    format!(
-        "the policies that were in force, version {version}, cannot be read from the archive, and those of the folder may \
-         allow more; to start with the folder's policies anyway, set `loosening = \"free\"`:\n{}",
-        lines.join("\n")
-    )
+    /// What the folder proposes: policies that are to come into force, or that wait for two approvals.
+    pub proposal: Option<LoadedPolicies>,
+    /// The versions that were compared for the set that waits: in force, and proposed.
+    pub compared: Option<(String, String)>,
 }
 
 /// Returns the new policies as a candidate that waits for approval, unless they are proved to allow no more.
-fn candidate(folder: &PolicyFolder, old: &Policies, new: &Policies, since: Timestamp) -> Option<Candidate> {
-    let changes = new.meaning.since(&old.meaning);
+fn candidate(folder: &PolicyFolder, old: &Snapshot, new: &LoadedPolicies, since: Timestamp) -> Option<Candidate> {
+    let changes = new.policies.meaning.since(&old.policies.meaning);
     if changes.is_empty() {
         return None;
     }
-    Candidate::of(Arc::new(new.clone()), folder.difference(old, new), &changes, since)
+    let difference = folder.difference(&old.policies, &new.policies);
+    let (old_catalog, new_catalog) = (&old.catalog, &new.catalog);
+    let is_other_contract = old_catalog.binding() != new_catalog.binding();
+    Candidate::of(Arc::new(new.policies.clone()), difference, &changes, is_other_contract, since)
 }
 
 /// A stamp of all files; nothing if they could not be checked.
@@ -160,13 +120,25 @@ impl FileWatch {
 }
 
 impl Reload {
-    /// Reloads for as long as the process runs. `before` is the version that was in force when this node last ran.
-    pub async fn keep_current(mut self, before: Option<String>, seen: FilesStamp) {
-        let mut watch = FileWatch { read: seen, last: seen };
-        self.unrecorded.extend(before.and_then(|before| self.since(&before)));
-        if let Some(found) = self.waiting.take() {
-            self.apply_policies(found).await;
+    /// Takes what the store names, and then proposes the policies of the folder where they are others. If the store does
+    /// not answer in time, that happens later.
+    pub async fn begin(&mut self, found: LoadedPolicies) {
+        tokio::time::timeout(FIRST_LOOK, self.begin_now(found)).await.ok();
+    }
+
+    async fn begin_now(&mut self, found: LoadedPolicies) {
+        let version = found.policies.version().to_owned();
+        self.proposal = Some(found);
+        let is_known = self.stored.follow().await.is_ok();
+        if is_known && version == self.in_force.now().policies.version() {
+            self.proposal = None;
         }
+        self.consider().await;
+    }
+
+    /// Reloads for as long as the process runs.
+    pub async fn keep_current(mut self, seen: FilesStamp) {
+        let mut watch = FileWatch { read: seen, last: seen };
         loop {
             let is_asked = tokio::select! {
                 () = tokio::time::sleep(POLL_INTERVAL) => false,
@@ -181,8 +153,7 @@ impl Reload {
                     self.reloadable.reload_files().await;
                 }
             }
-            self.apply_approved().await;
-            self.record_changes().await;
+            self.consider().await;
         }
     }
 
@@ -228,104 +199,151 @@ impl Reload {
         self.node.metrics.reloaded(if changed.is_empty() { "unchanged" } else { "changed" }, waits.len());
     }
 
-    /// Puts policies in force, or lets them wait for approval; returns `false` if neither was possible.
+    /// Proposes the policies of the folder; returns `false` if they can neither come into force nor wait.
     async fn apply_policies(&mut self, found: LoadedPolicies) -> bool {
         for warning in &found.warnings {
             tracing::warn!(%warning, "policies");
         }
-        let version = found.policies.version();
-        let is_waiting = |set: &LoadedPolicies| set.policies.version() == version;
-        if self.waiting.as_ref().is_some_and(is_waiting) {
-            self.waiting = Some(found);
-            return true;
-        }
-        let candidate = match self.loosening {
-            Loosening::Free => Ok(None),
-            Loosening::TwoPeople => {
-                let (folder, old, new) = (self.folder.clone(), self.in_force.now(), found.policies.clone());
-                let since = self.node.clock.now();
-                tokio::task::spawn_blocking(move || candidate(&folder, &old.policies, &new, since)).await
+        self.proposal = Some(found);
+        self.consider().await
+    }
+
+    /// Follows the store, and then puts the proposal in force, or lets it wait for approval; returns `false` if neither
+    /// is possible. While the store is away, nothing comes into force.
+    pub async fn consider(&mut self) -> bool {
+        let active = match self.stored.follow().await {
+            Ok(active) => active,
+            Err(fault) => {
+                self.node.told_of(&fault);
+                return true;
             }
         };
-        match candidate {
-            Ok(None) => self.enforce(found, &[]).await,
-            Ok(Some(candidate)) => {
-                let (stays, direction) = (self.in_force.now(), candidate.difference.direction);
-                let (stays, rates) = (stays.policies.version(), candidate.rates.join(", "));
-                tracing::warn!(version, stays, ?direction, rates, "policies wait for two approvals");
-                self.in_force.wait(candidate);
-                self.node.metrics.policies_read("waiting");
-                self.waiting = Some(found);
+        let Some(found) = self.proposal.clone() else { return true };
+        let now = self.in_force.now();
+        if found.policies.version() == now.policies.version() && self.node.activations.fault().is_none() {
+            return self.is_in_force(found, active.as_ref());
+        }
+        match self.is_live(&found, active.as_ref()) {
+            Ok(true) => self.judge(found, active).await,
+            Ok(false) => {
+                self.withdraw();
                 true
             }
-            Err(error) => {
-                self.keep_current_state(&[Finding::error("", format!("the policies could not be compared: {error}"))]);
-                false
-            }
+            Err(error) => self.not_archived(&error),
         }
     }
 
-    /// Archives policies on disk, and then puts them in force.
-    async fn enforce(&mut self, found: LoadedPolicies, people: &[Owner]) -> bool {
-        let (archive, set) = (self.archive.clone(), found.clone());
-        let kept = tokio::task::spawn_blocking(move || archive.takes_force(&set)).await;
-        // Policies that cannot be archived, and so cannot be shown to an auditor, do not come into force.
-        if let Err(error) = kept.map_err(io::Error::other).flatten() {
-            let why = format!("the policies cannot be archived beside the audit log: {error}");
-            self.keep_current_state(&[Finding::error("", why)]);
-            return false;
+    /// The folder says what is in force: nothing has to change.
+    fn is_in_force(&mut self, found: LoadedPolicies, active: Option<&ActiveSet>) -> bool {
+        if let Err(error) = self.stored.propose(found.policies.version(), number(active)) {
+            return self.not_archived(&error);
         }
-        self.waiting = None;
-        let before = self.in_force.now().policies.version().to_owned();
-        let changes = self.in_force.replace(found.catalog, found.policies);
-        let now = self.in_force.now();
-        let version = now.policies.version();
-        if changes.is_empty() {
-            self.node.metrics.policies_read("unchanged");
-            tracing::info!(version, "policies were reloaded: no change in meaning");
-        } else {
-            self.node.metrics.policies_read("changed");
-            tracing::info!(version, before, changes = %changes, "policies came into force");
-            let succession = Succession { environment: self.environment, from: &before, to: version };
-            self.unrecorded.push(took_force(succession, people, &self.node.id));
-        }
+        (self.proposal, self.compared) = (None, None);
+        self.stored.rewritten(found.clone());
+        self.in_force.replace(found.catalog, found.policies);
+        self.node.metrics.policies_read("unchanged");
+        tracing::info!(
+            version = self.in_force.now().policies.version(),
+            "policies were reloaded: no change in meaning"
+        );
         true
     }
 
-    /// Returns the commit of policies that came into force by a start.
-    fn since(&self, before: &str) -> Option<Commit> {
-        let now = self.in_force.now();
-        let succession = Succession { environment: self.environment, from: before, to: now.policies.version() };
-        (succession.from != succession.to).then(|| took_force(succession, &[], &self.node.id))
-    }
-
-    /// Puts waiting policies in force when two people have approved them, on any node.
-    async fn apply_approved(&mut self) {
-        let Some(waiting) = self.waiting.clone() else { return };
-        let now = self.in_force.now();
-        let (from, to) = (now.policies.version(), waiting.policies.version());
-        let succession = Succession { environment: self.environment, from, to };
-        match activate::agreed(&self.node, succession).await {
-            Ok(people) if people.len() >= PEOPLE => {
-                self.enforce(waiting, &people).await;
+    /// Whether the folder still proposes these policies in place of the set in force. A folder proposes once: what it
+    /// proposed in place of an earlier set, or before this gate met the store, does not come back by itself.
+    fn is_live(&self, found: &LoadedPolicies, active: Option<&ActiveSet>) -> io::Result<bool> {
+        let (version, replaces) = (found.policies.version(), number(active));
+        match self.stored.proposed()? {
+            Some(proposed) if proposed.version == version => Ok(proposed.replaces == replaces),
+            Some(_) | None => {
+                self.stored.propose(version, replaces)?;
+                Ok(true)
             }
-            Ok(_) => {}
-            Err(fault) => self.node.told_of(&fault),
         }
     }
 
-    /// Records in the audit log which policies came into force, as soon as the store is reachable.
-    async fn record_changes(&mut self) {
-        while let Some(commit) = self.unrecorded.first().cloned() {
-            if let Err(fault) = self.node.commit(commit).await {
-                return self.node.told_of(&fault);
-            }
-            self.unrecorded.remove(0);
+    fn withdraw(&mut self) {
+        (self.proposal, self.compared) = (None, None);
+        let now = self.in_force.now();
+        tracing::warn!(
+            version = now.policies.version(),
+            "the policies in force are others than those of the folder, which were proposed before: change the folder to \
+             propose them again"
+        );
+        if now.candidate.is_some() {
+            self.in_force.replace(now.catalog.clone(), Policies::clone(&now.policies));
         }
+    }
+
+    async fn judge(&mut self, found: LoadedPolicies, active: Option<ActiveSet>) -> bool {
+        let now = self.in_force.now();
+        let two_people = self.stored.two_people || active.as_ref().is_some_and(|active| active.set.two_people);
+        if !two_people {
+            return self.activate(&found, active.as_ref(), None).await;
+        }
+        // A gate that cannot run the set in force cannot compare anything with it.
+        if self.node.activations.fault().is_some() {
+            return true;
+        }
+        let (from, to) = (now.policies.version().to_owned(), found.policies.version().to_owned());
+        let compared = Some((from.clone(), to.clone()));
+        if self.compared != compared || now.candidate.is_none() {
+            let (folder, new, since) = (self.folder.clone(), found.clone(), self.node.clock.now());
+            match tokio::task::spawn_blocking(move || candidate(&folder, &now, &new, since)).await {
+                Ok(None) => return self.activate(&found, active.as_ref(), None).await,
+                Ok(Some(candidate)) => self.wait(candidate),
+                Err(error) => {
+                    let why = format!("the policies could not be compared: {error}");
+                    self.keep_current_state(&[Finding::error("", why)]);
+                    return false;
+                }
+            }
+            self.compared = compared;
+        }
+        let succession = Succession { environment: self.stored.leading(), from: &from, to: &to };
+        match activate::agreement(&self.node, succession).await {
+            Ok(Some(agreed)) => self.activate(&found, active.as_ref(), Some(&agreed)).await,
+            Ok(None) => true,
+            Err(fault) => {
+                self.node.told_of(&fault);
+                true
+            }
+        }
+    }
+
+    fn wait(&self, candidate: Candidate) {
+        let (stays, direction) = (self.in_force.now(), candidate.difference.direction);
+        let (version, stays) = (candidate.policies.version(), stays.policies.version());
+        let rates = candidate.rates.join(", ");
+        tracing::warn!(version, stays, ?direction, rates, "policies wait for two approvals");
+        self.in_force.wait(candidate);
+        self.node.metrics.policies_read("waiting");
+    }
+
+    async fn activate(&mut self, found: &LoadedPolicies, active: Option<&ActiveSet>, agreed: Option<&Agreed>) -> bool {
+        match self.stored.activate(found, active, agreed).await {
+            Ok(()) => {
+                (self.proposal, self.compared) = (None, None);
+                true
+            }
+            Err(NotActivated::Archive(error)) => self.not_archived(&error),
+            // The next look shows what is in force now.
+            Err(NotActivated::Raced) => true,
+            Err(NotActivated::Store(fault)) => {
+                self.node.told_of(&fault);
+                true
+            }
+        }
+    }
+
+    fn not_archived(&mut self, error: &io::Error) -> bool {
+        let why = format!("the policies cannot be archived beside the audit log: {error}");
+        self.keep_current_state(&[Finding::error("", why)]);
+        false
     }
 
     fn keep_current_state(&mut self, findings: &[Finding]) {
-        self.waiting = None;
+        (self.proposal, self.compared) = (None, None);
         let version = self.in_force.now().policies.version().to_owned();
         for finding in findings {
             tracing::error!(%finding, "policies");
@@ -336,6 +354,11 @@ impl Reload {
         self.node.metrics.reload_refused();
         self.in_force.stay(format!("policies changed and have errors ({errors}); version {version} stays in force"));
     }
+}
+
+/// The commit that put the set in force; 0 where there is none.
+fn number(active: Option<&ActiveSet>) -> Number {
+    active.map_or(Number::new(0), |active| active.number)
 }
 
 /// Returns a stamp of all files that can be reloaded.

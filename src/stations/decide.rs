@@ -191,6 +191,15 @@ fn policy_request(intent: &Intent) -> PolicyRequest<'_> {
 }
 
 impl Decision {
+    /// Gives the decision up: the call can be decided on again.
+    pub fn into_intent(self) -> Intent {
+        match self {
+            Decision::Allowed(Allowed { intent, .. })
+            | Decision::Held(Held { intent, .. })
+            | Decision::Denied(Denied { intent, .. }) => intent,
+        }
+    }
+
     pub fn intent(&self) -> &Intent {
         match self {
             Decision::Allowed(Allowed { intent, .. })

@@ -385,6 +385,11 @@ impl Metrics {
         self.all.policy_faulty.set(i64::from(are_faulty));
     }
 
+    /// Sets whether this gate cannot run the policies in force.
+    pub fn policies_not_run(&self, is_so: bool) {
+        self.all.policy_not_run.set(i64::from(is_so));
+    }
+
     /// Counts a reload that took effect; sets how many settings need a restart.
     pub fn reloaded(&self, outcome: &str, need_restart: usize) {
         self.all.reloads.with_label_values(&[outcome]).inc();

@@ -2,7 +2,7 @@
 
 mod archived;
 mod audit;
-mod belief;
+pub(super) mod belief;
 mod bodies;
 pub(super) mod claims;
 mod clients;
@@ -29,7 +29,7 @@ mod memory;
 mod metrics;
 mod money_probe;
 mod model;
-mod nodes;
+pub(super) mod nodes;
 mod once;
 mod parameters;
 mod passage;

@@ -118,7 +118,7 @@ pub fn is_snapshot_due(folder: &Path, newest: &FileHeader) -> io::Result<bool> {
 }
 
 /// Writes the snapshot that stands for all files before the newest one. Earlier ones that no header will name again are
-/// removed, all but the one that is named now.
+/// removed: all but the one that is named now, and the one before this, which the next header may name.
 pub fn keep_snapshot(
     folder: &Path,
     newest: &FileHeader,
@@ -136,8 +136,10 @@ pub fn keep_snapshot(
     fs::rename(&new, &path)?;
     File::open(folder)?.sync_all()?;
     let named = newest.snapshot.map(|named| named.sequence);
-    for old in snapshot_files(folder)?.into_iter().filter(|old| old.node == newest.node) {
-        if old.sequence != link.sequence && Some(old.sequence) != named {
+    let all: Vec<_> = snapshot_files(folder)?.into_iter().filter(|old| old.node == newest.node).collect();
+    let before = all.iter().map(|old| old.sequence).filter(|sequence| *sequence < link.sequence).max();
+    for old in all {
+        if old.sequence != link.sequence && ![named, before].contains(&Some(old.sequence)) {
             fs::remove_file(&old.path)?;
         }
     }

@@ -6,12 +6,14 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use super::LoadedPolicies;
-use crate::ledger::NodeId;
+use crate::ledger::{NodeId, Number};
 
 /// The suffix of a folder that is being written.
 const UNFINISHED: &str = ".unfinished";
 /// The prefix of the file that says which version is in force; the node's name follows.
 const IN_FORCE: &str = "in-force.";
+/// The prefix of the file that says what this node's folder proposed last; the node's name follows.
+const PROPOSED: &str = "proposed.";
 /// The meaning of the set, beside its text: the digest of the catalogue, and classes and lists in full.
 const MEANING: &str = "meaning.json";
 
@@ -21,13 +23,24 @@ pub struct Archive {
     folder: PathBuf,
     /// Names the version that last decided at this node: nodes may share the folder.
     pointer: PathBuf,
+    /// Names what this node's folder proposed last.
+    proposed: PathBuf,
+}
+
+/// The version that a folder proposed last, and the activation that it was to replace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proposed {
+    pub version: String,
+    /// 0: none.
+    pub replaces: Number,
 }
 
 impl Archive {
     /// Returns the archive beside the audit log.
     pub fn beside(audit: &Path, node: &NodeId) -> Archive {
         let folder = audit.join("policies");
-        Archive { pointer: folder.join(format!("{IN_FORCE}{node}")), folder }
+        let (pointer, proposed) = (format!("{IN_FORCE}{node}"), format!("{PROPOSED}{node}"));
+        Archive { pointer: folder.join(pointer), proposed: folder.join(proposed), folder }
     }
 
     pub fn folder(&self) -> &Path {
@@ -36,16 +49,26 @@ impl Archive {
 
     /// Returns the version that was last in force at this node; `None` before the first.
     pub fn in_force(&self) -> io::Result<Option<String>> {
-        let text = match fs::read_to_string(&self.pointer) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let version = text.trim();
-        let is_version = !version.is_empty() && version.bytes().all(|b| b.is_ascii_hexdigit());
-        let fault =
-            || io::Error::new(io::ErrorKind::InvalidData, format!("`{}` names no version", self.pointer.display()));
-        if is_version { Ok(Some(version.to_owned())) } else { Err(fault()) }
+        let Some(text) = read(&self.pointer)? else { return Ok(None) };
+        match is_version(text.trim()) {
+            true => Ok(Some(text.trim().to_owned())),
+            false => Err(names_none(&self.pointer)),
+        }
+    }
+
+    /// Returns what this node's folder proposed last; `None` before the first.
+    pub fn proposed(&self) -> io::Result<Option<Proposed>> {
+        let Some(text) = read(&self.proposed)? else { return Ok(None) };
+        let parts = text.trim().split_once(' ').filter(|(version, _)| is_version(version));
+        let parts = parts.and_then(|(version, number)| Some((version.to_owned(), number.parse().ok()?)));
+        let (version, number) = parts.ok_or_else(|| names_none(&self.proposed))?;
+        Ok(Some(Proposed { version, replaces: Number::new(number) }))
+    }
+
+    /// Records what this node's folder proposes; on disk when this returns.
+    pub fn propose(&self, proposed: &Proposed) -> io::Result<()> {
+        make(&self.folder)?;
+        self.write(&self.proposed, &format!("{} {}\n", proposed.version, proposed.replaces.as_u64()))
     }
 
     /// Returns the folder of a version.
@@ -56,18 +79,20 @@ impl Archive {
     /// Keeps a set, and records that it is in force; on disk when this returns.
     pub fn takes_force(&self, set: &LoadedPolicies) -> io::Result<()> {
         self.keep(set)?;
-        let unfinished = self
-            .pointer
-            .with_file_name(format!("{}{UNFINISHED}", self.pointer.file_name().unwrap_or_default().display()));
+        self.write(&self.pointer, &format!("{}\n", set.policies.version()))
+    }
+
+    fn write(&self, path: &Path, text: &str) -> io::Result<()> {
+        let unfinished = path.with_file_name(format!("{}{UNFINISHED}", path.file_name().unwrap_or_default().display()));
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
-        file.write_all(format!("{}\n", set.policies.version()).as_bytes())?;
+        file.write_all(text.as_bytes())?;
         file.sync_all()?;
-        fs::rename(&unfinished, &self.pointer)?;
+        fs::rename(&unfinished, path)?;
         File::open(&self.folder)?.sync_all()
     }
 
     /// Keeps a set; on disk when this returns. Two texts of the same meaning have one version: the first one is kept.
-    fn keep(&self, set: &LoadedPolicies) -> io::Result<()> {
+    pub fn keep(&self, set: &LoadedPolicies) -> io::Result<()> {
         let version = set.policies.version();
         let whole = self.folder.join(version);
         if whole.exists() {
@@ -89,6 +114,22 @@ impl Archive {
         fs::rename(&unfinished, &whole)?;
         File::open(&self.folder)?.sync_all()
     }
+}
+
+fn read(path: &Path) -> io::Result<Option<String>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_version(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+fn names_none(path: &Path) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("`{}` names no version", path.display()))
 }
 
 fn make(folder: &Path) -> io::Result<()> {

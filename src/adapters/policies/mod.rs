@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use archive::Archive;
+pub use archive::{Archive, Proposed};
 
 use super::file_stamp::stamp_files;
 use crate::base::digest::Fingerprint;
@@ -66,6 +66,11 @@ impl PolicyFolder {
             let finding = Finding::error("", "the policy files changed while they were read").remedy("read them again");
             return Err(placed(&self.folder, vec![finding]));
         }
+        self.read(texts, seen)
+    }
+
+    /// Reads a set from its texts, or returns all findings. `seen` is the stamp of their files.
+    pub fn read(&self, texts: Vec<PolicyText>, seen: Fingerprint) -> Result<LoadedPolicies, Vec<Finding>> {
         let read =
             self.with(|known| read_policies(&texts, known)).map_err(|findings| placed(&self.folder, findings))?;
         let failures = read.policies.failures(&self.catalog);
@@ -94,6 +99,11 @@ impl PolicyFolder {
     /// Returns the same settings for another folder.
     pub fn at(&self, folder: PathBuf) -> PolicyFolder {
         PolicyFolder { folder, ..self.clone() }
+    }
+
+    /// Returns the same settings for another contract.
+    pub fn with_catalog(&self, catalog: Arc<Catalog>) -> PolicyFolder {
+        PolicyFolder { catalog, ..self.clone() }
     }
 
     /// Compares two sets.

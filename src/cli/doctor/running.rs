@@ -203,6 +203,9 @@ fn remedy_of_stop(reason: &str, environment: Environment) -> String {
                        `sluice unfreeze --restored`"
             .to_owned(),
         "audit-failing" => "check the disk of `audit.folder`: its space, its mount and its rights".to_owned(),
+        "policies-not-run" => {
+            "give this gate the software and the configuration of the gate that put the policies in force".to_owned()
+        }
         "store-away" | "store-refuses-writes" => "check the store: its process, its disk and the network".to_owned(),
         "keys-unknown" => "check that the gate reaches the issuers of tokens".to_owned(),
         "upstream-unknown" => "check the name resolution of the gate's machine".to_owned(),
@@ -331,7 +334,7 @@ fn check_reloads(policies: &str, metrics: &MetricLines, report: &mut DoctorRepor
     } else if in_force.as_deref() != Some(policies) && !is_set("sluice_policy_faulty") {
         is_current = false;
         let text = "the gate decides by other policies than those of the folder";
-        report.problem("reloads", None, text, "wait a few seconds, or send SIGHUP; then look at its log");
+        report.problem("reloads", None, text, "the store names what is in force: bring the folder to it, or change the folder to propose its policies again");
     }
     if is_current {
         report.well("reloads", None, "configuration and policies are current");

@@ -44,6 +44,8 @@ pub enum Closed {
     Forgotten,
     /// There is no place for a further hold; there is no claim, or one that people called absent.
     Holds(NoPlace, Earlier),
+    /// This gate does not run the set that the store names; a claim may exist.
+    Policies,
 }
 
 /// The answer to a call whose claim exists.
@@ -133,6 +135,14 @@ pub fn closed(why: Closed, operation: &Operation) -> Reply {
             format!(
                 "the store cannot be read right now. This attempt sent nothing; the outcome of earlier attempts is \
                  unknown: {again}."
+            ),
+            unknown,
+        ),
+        Closed::Policies => (
+            Code::PoliciesUnavailable,
+            format!(
+                "this gate does not run the policies and the contract that are in force now. This attempt sent nothing; the \
+                 outcome of earlier attempts is unknown: {again}."
             ),
             unknown,
         ),

@@ -43,6 +43,8 @@ word_enum! {
         RequestIdReused = "REQUEST_ID_REUSED",
         StoreUnavailable = "STORE_UNAVAILABLE",
         AuditUnavailable = "AUDIT_UNAVAILABLE",
+        /// The policies or the contract in force cannot be run here.
+        PoliciesUnavailable = "POLICIES_UNAVAILABLE",
         Frozen = "FROZEN",
         /// This gate is shutting down.
         Draining = "DRAINING",
@@ -100,6 +102,7 @@ impl Code {
             | Code::KeysUnavailable
             | Code::StoreUnavailable
             | Code::AuditUnavailable
+            | Code::PoliciesUnavailable
             | Code::Frozen
             | Code::Draining => 503,
             Code::UpstreamTimeout | Code::OutcomeUnknown => 504,
@@ -149,6 +152,7 @@ impl Code {
             | Code::KeysUnavailable
             | Code::StoreUnavailable
             | Code::AuditUnavailable
+            | Code::PoliciesUnavailable
             | Code::Frozen
             | Code::Draining => ErrorShape::A,
         }
@@ -162,6 +166,7 @@ impl Code {
             | Code::RequestInProgress
             | Code::StoreUnavailable
             | Code::AuditUnavailable
+            | Code::PoliciesUnavailable
             | Code::Draining => Some(1),
             Code::Frozen | Code::TooManyHolds => Some(60),
             _ => None,

@@ -160,6 +160,8 @@ metrics! {
         "Changes of the policies in force: rules and limits added, removed and changed in meaning.";
     policy_faulty: Gauge "sluice_policy_faulty" []
         "1 while the newest policies have errors, and the former ones stay in force.";
+    policy_not_run: Gauge "sluice_policy_not_run" []
+        "1 while this gate cannot run the policies or the contract in force: it serves reads and sends nothing.";
     policy_candidate: Gauges "sluice_policy_candidate" ["version"]
         "1 for the version of the policies that waits for the approval of two people; no series while none waits.";
     candidate_decisions: Counters "sluice_candidate_decisions_total" ["from", "to"]

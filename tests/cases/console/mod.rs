@@ -7,6 +7,7 @@ mod crowds;
 mod freezing;
 mod history;
 mod hostile;
+mod in_force;
 mod moved;
 mod policies;
 mod resolving;

@@ -154,6 +154,14 @@ pub(super) fn state(gate: &Gate, hold: &Value) -> String {
     text(&answer.json(), "state").to_owned()
 }
 
+/// Everyone agrees who is needed besides `ops-1`.
+pub(super) fn all_agree_but_first(gate: &Gate, hold: &Value) {
+    for who in ["finance-1", "ops-2"] {
+        let answer = say(gate, "approve", hold, who);
+        assert_eq!(answer.status, 200, "{who}: {answer}");
+    }
+}
+
 /// Repeats a call until it is answered otherwise than that it waits or is being sent.
 pub(super) fn answered(gate: &Gate, call: &Call) -> Answer {
     let mut last = call.send(gate.production());

@@ -18,7 +18,7 @@ use sluice::journey::submit::submit;
 use sluice::ledger::{Content, Index, JournalId, Keep, Kind, NodeId, Number, RecordKey, Versioned};
 use sluice::node::journalling::keep_bringing;
 use sluice::node::upkeep::{keep_sweeping, lapse, recover};
-use sluice::node::{HoldChanges, Node, OpenAttempts};
+use sluice::node::{Activations, HoldChanges, Node, OpenAttempts};
 use sluice::ports::{Clock as _, Store};
 use sluice::stations::claim::{self, ClaimState, JointWord, Owner, SenderNews, Terms, say_jointly};
 use sluice::stations::forward::UpstreamOrigin;
@@ -409,6 +409,7 @@ pub fn model_node(
         contradictions: Arc::default(),
         losses: Arc::default(),
         news: Arc::default(),
+        activations: Arc::new(Activations::unguarded()),
     });
     let egress = Egress {
         upstream: Arc::new(FlakyUpstream {

@@ -1,0 +1,163 @@
+//! The set in force of each environment, as this gate last read it from the store: the guard of every beginning.
+//!
+//! A decision may begin only under the version that the store names. Where the two differ, this gate has to look at the
+//! store again, and the call is decided on again by what is in force now.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+
+use super::Snapshot;
+use crate::base::ids::Environment;
+use crate::ledger::{Number, Step};
+use crate::people::activation::{ActiveSet, SetInForce, first, in_force_key};
+
+/// The longest that a call waits until this gate has looked at the store again.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// What the store says of an environment.
+#[derive(Clone, Debug)]
+enum KnownSet {
+    Active {
+        version: String,
+        number: Number,
+    },
+    /// No set is in force yet: the first commit that needs one creates its record, with these archives.
+    First {
+        set: SetInForce,
+        archives: Vec<Step>,
+    },
+}
+
+/// The steps by which a beginning guards the set in force.
+#[derive(Debug)]
+pub(super) struct SetGuard {
+    pub steps: Vec<Step>,
+    /// The beginning writes the record itself.
+    pub is_first: bool,
+}
+
+/// The sets in force, and why this gate cannot run them, if it cannot.
+#[derive(Debug)]
+pub struct Activations {
+    known: Mutex<BTreeMap<Environment, KnownSet>>,
+    /// Why this gate cannot run the set in force.
+    fault: Mutex<Option<String>>,
+    is_guarded: bool,
+    /// Wakes the worker that follows the store.
+    asked: Notify,
+    /// How often the worker has looked, and what was in force here afterwards.
+    looked: watch::Sender<(u64, Option<Arc<Snapshot>>)>,
+}
+
+impl Default for Activations {
+    fn default() -> Activations {
+        Activations::new(true)
+    }
+}
+
+impl Activations {
+    fn new(is_guarded: bool) -> Activations {
+        Activations {
+            known: Mutex::default(),
+            fault: Mutex::default(),
+            is_guarded,
+            asked: Notify::new(),
+            looked: watch::channel((0, None)).0,
+        }
+    }
+
+    /// For a store of tests, which says nothing of sets.
+    pub fn unguarded() -> Activations {
+        Activations::new(false)
+    }
+
+    pub fn note_active(&self, environment: Environment, active: &ActiveSet) {
+        let known = KnownSet::Active { version: active.set.version.clone(), number: active.number };
+        self.note(environment, known);
+    }
+
+    pub fn note_first(&self, environment: Environment, set: SetInForce, archives: Vec<Step>) {
+        self.note(environment, KnownSet::First { set, archives });
+    }
+
+    fn note(&self, environment: Environment, known: KnownSet) {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(environment, known);
+    }
+
+    /// The beginning of that number wrote the record.
+    pub(super) fn began(&self, environment: Environment, version: &str, number: Number) {
+        self.note(environment, KnownSet::Active { version: version.to_owned(), number });
+    }
+
+    /// Returns the guard of a decision by this version; `None` where another version is in force, or none is known.
+    pub(super) fn guard(&self, environment: Environment, decided_by: &str) -> Option<SetGuard> {
+        if !self.is_guarded {
+            return Some(SetGuard { steps: Vec::new(), is_first: false });
+        }
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        match known.get(&environment)? {
+            KnownSet::Active { version, number } if version == decided_by => {
+                let step = Step::Version { key: in_force_key(environment), version: *number };
+                Some(SetGuard { steps: vec![step], is_first: false })
+            }
+            KnownSet::First { set, archives } if set.version == decided_by => {
+                let steps = [vec![first(environment, set)], archives.clone()].concat();
+                Some(SetGuard { steps, is_first: true })
+            }
+            KnownSet::Active { .. } | KnownSet::First { .. } => None,
+        }
+    }
+
+    /// Whether decisions by this version are those of the set in force, as far as this gate knows.
+    pub fn is_in_force(&self, environment: Environment, version: &str) -> bool {
+        if !self.is_guarded {
+            return true;
+        }
+        match self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&environment) {
+            Some(KnownSet::Active { version: active, .. }) => active == version,
+            Some(KnownSet::First { set, .. }) => set.version == version,
+            None => false,
+        }
+    }
+
+    /// Notes why this gate cannot run the set in force. Returns whether that is news.
+    pub fn cannot_run(&self, why: Option<String>) -> bool {
+        let mut fault = self.fault.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_news = *fault != why;
+        *fault = why;
+        is_news
+    }
+
+    pub fn fault(&self) -> Option<String> {
+        self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Waits until somebody asks for a look at the store.
+    pub async fn asked(&self) {
+        self.asked.notified().await;
+    }
+
+    /// The worker has looked at the store, and this is in force here now.
+    pub fn looked(&self, now: Arc<Snapshot>) {
+        self.looked.send_modify(|(times, snapshot)| {
+            *times = times.wrapping_add(1);
+            *snapshot = Some(now);
+        });
+    }
+
+    /// Has the store looked at, and returns what is in force here afterwards; `None` where the store does not answer in
+    /// time.
+    pub async fn look_again(&self) -> Option<Arc<Snapshot>> {
+        let mut looked = self.looked.subscribe();
+        let before = looked.borrow_and_update().0;
+        self.asked.notify_one();
+        let is_new = looked.wait_for(|(times, _)| *times != before);
+        match tokio::time::timeout(LOOK_TIMEOUT, is_new).await {
+            Ok(Ok(seen)) => seen.1.clone(),
+            Ok(Err(_)) | Err(_) => None,
+        }
+    }
+}

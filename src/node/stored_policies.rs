@@ -1,0 +1,322 @@
+//! Follows the policies and the contract that the store names, and puts others in force there.
+//!
+//! A gate serves all its environments by one set: the one of the first environment, to which the others are brought.
+//! What the store names is loaded from the store, so a gate that is new, renamed or restored decides like the others. If
+//! this gate cannot run it, it serves reads by what it had and sends nothing.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use thiserror::Error;
+
+use super::{InForce, Node};
+use crate::adapters::policies::{Archive, LoadedPolicies, PolicyFolder, Proposed};
+use crate::base::finding::Finding;
+use crate::base::ids::Environment;
+use crate::catalog::Catalog;
+use crate::ledger::{Number, RecordKey, Step, StoreFault};
+use crate::people::activation;
+use crate::people::activation::{ActiveSet, Agreed, ArchivedSet, SetInForce};
+
+/// The policies and the contract in the store, and those that run here.
+#[derive(Debug)]
+pub struct StoredPolicies {
+    pub node: Arc<Node>,
+    pub in_force: Arc<InForce>,
+    /// The served environments; the first one leads.
+    pub environments: Vec<Environment>,
+    pub archive: Archive,
+    /// The names that policies may use here.
+    pub folder: PolicyFolder,
+    /// This gate is configured so that a looser set needs two people.
+    pub two_people: bool,
+    /// The set that runs here, with its texts.
+    pub running: Mutex<LoadedPolicies>,
+    /// Held by whoever reads the store and acts on it.
+    pub turn: tokio::sync::Mutex<()>,
+}
+
+/// Why a set did not come into force.
+#[derive(Debug, Error)]
+pub enum NotActivated {
+    #[error(transparent)]
+    Store(#[from] StoreFault),
+    #[error("the policies cannot be archived beside the audit log: {0}")]
+    Archive(#[from] io::Error),
+    #[error("another set came into force meanwhile")]
+    Raced,
+}
+
+impl StoredPolicies {
+    /// Follows the store whenever a call meets another set there.
+    pub async fn follow_when_asked(self: Arc<Self>) {
+        loop {
+            self.node.activations.asked().await;
+            if let Err(fault) = self.follow().await {
+                self.node.told_of(&fault);
+            }
+        }
+    }
+
+    /// Takes what the store names, and returns it; `None` where no set was ever in force.
+    pub async fn follow(&self) -> Result<Option<ActiveSet>, StoreFault> {
+        let turn = self.turn.lock().await;
+        let followed = self.follow_all().await;
+        drop(turn);
+        if followed.is_ok() {
+            self.node.activations.looked(self.in_force.now());
+        }
+        followed
+    }
+
+    /// Puts a set in force after `before`. Guarded: `before` is in force still.
+    pub async fn activate(
+        &self,
+        found: &LoadedPolicies,
+        before: Option<&ActiveSet>,
+        agreed: Option<&Agreed>,
+    ) -> Result<(), NotActivated> {
+        let turn = self.turn.lock().await;
+        let (archive, set) = (self.archive.clone(), found.clone());
+        // Policies that cannot be archived, and so cannot be shown to an auditor, do not come into force.
+        let kept = tokio::task::spawn_blocking(move || archive.keep(&set)).await;
+        kept.map_err(io::Error::other).flatten()?;
+        let two_people = self.two_people || before.is_some_and(|before| before.set.two_people);
+        let next = set_in_force(found, two_people);
+        let active = self.write(self.leading(), before, found, next, agreed).await?.ok_or(NotActivated::Raced)?;
+        self.take(found.clone()).await?;
+        self.node.activations.note_active(self.leading(), &active);
+        self.runs(None);
+        self.lead_others(&active.set).await?;
+        drop(turn);
+        self.node.activations.looked(self.in_force.now());
+        Ok(())
+    }
+
+    /// Returns what this gate's folder proposed last.
+    pub fn proposed(&self) -> io::Result<Option<Proposed>> {
+        self.archive.proposed()
+    }
+
+    pub fn propose(&self, version: &str, replaces: Number) -> io::Result<()> {
+        self.archive.propose(&Proposed { version: version.to_owned(), replaces })
+    }
+
+    /// The texts of the set that runs are others now; its meaning is the same.
+    pub fn rewritten(&self, found: LoadedPolicies) {
+        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = found;
+    }
+
+    pub fn leading(&self) -> Environment {
+        self.environments.first().copied().unwrap_or(Environment::Production)
+    }
+
+    fn running(&self) -> LoadedPolicies {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    async fn follow_all(&self) -> Result<Option<ActiveSet>, StoreFault> {
+        let leading = self.leading();
+        let Some(mut active) = self.read(leading).await? else {
+            let running = self.running();
+            let first = self.begin_with(leading, &running).await?;
+            self.runs(None);
+            self.lead_others(&set_in_force(&running, self.two_people)).await?;
+            return Ok(first);
+        };
+        if self.two_people && !active.set.two_people {
+            let next = SetInForce { two_people: true, ..active.set.clone() };
+            let commit = activation::activate(
+                leading,
+                (Some(&active), active.set.version.as_str()),
+                &next,
+                Vec::new(),
+                None,
+                &self.node.id,
+            );
+            if let Some(receipt) = self.node.commit(commit).await? {
+                active = ActiveSet { number: receipt.number(), set: next };
+            }
+        }
+        let fault = match self.running().policies.version() == active.set.version {
+            true => None,
+            false => match self.load(leading, &active.set).await? {
+                Ok(found) => self.take(found).await.err().map(|error| format!("it cannot be archived: {error}")),
+                Err(why) => Some(why),
+            },
+        };
+        self.node.activations.note_active(leading, &active);
+        self.runs(fault.map(|why| {
+            format!(
+                "version {} of the policies is in force, and this gate cannot run it, so it sends nothing: {why}",
+                active.set.version
+            )
+        }));
+        if self.node.activations.fault().is_none() {
+            self.lead_others(&active.set).await?;
+        }
+        Ok(Some(active))
+    }
+
+    /// Prepares the first record of an environment. Where a looser set needs two people it is written at once, so that no
+    /// other gate can begin with another set.
+    async fn begin_with(
+        &self,
+        environment: Environment,
+        set: &LoadedPolicies,
+    ) -> Result<Option<ActiveSet>, StoreFault> {
+        let next = set_in_force(set, self.two_people);
+        if self.two_people {
+            let active = self.write(environment, None, set, next, None).await?;
+            if let Some(active) = &active {
+                self.node.activations.note_active(environment, active);
+            }
+            return Ok(active);
+        }
+        let archives = self.archives(environment, set).await?;
+        self.node.activations.note_first(environment, next, archives);
+        Ok(None)
+    }
+
+    /// Brings the other environments to this set.
+    async fn lead_others(&self, set: &SetInForce) -> Result<(), StoreFault> {
+        let running = self.running();
+        for environment in self.environments.iter().skip(1) {
+            let active = match self.read(*environment).await? {
+                None => self.begin_with(*environment, &running).await?,
+                Some(active) if active.set == *set => Some(active),
+                Some(before) => self.write(*environment, Some(&before), &running, set.clone(), None).await?,
+            };
+            if let Some(active) = active {
+                self.node.activations.note_active(*environment, &active);
+            }
+        }
+        Ok(())
+    }
+
+    /// Commits an activation; `None` where another set came into force meanwhile.
+    async fn write(
+        &self,
+        environment: Environment,
+        before: Option<&ActiveSet>,
+        found: &LoadedPolicies,
+        next: SetInForce,
+        agreed: Option<&Agreed>,
+    ) -> Result<Option<ActiveSet>, StoreFault> {
+        let archives = self.archives(environment, found).await?;
+        let now = self.in_force.now();
+        let from = before.map_or(now.policies.version(), |before| before.set.version.as_str());
+        let commit = activation::activate(environment, (before, from), &next, archives, agreed, &self.node.id);
+        let receipt = self.node.commit(commit).await?;
+        Ok(receipt.map(|receipt| ActiveSet { number: receipt.number(), set: next }))
+    }
+
+    /// Returns the steps that archive the texts which the store does not have yet.
+    async fn archives(&self, environment: Environment, set: &LoadedPolicies) -> Result<Vec<Step>, StoreFault> {
+        let (version, digest) = (set.policies.version(), set.catalog.digest().to_hex());
+        let mut steps = Vec::new();
+        if !self.has(&activation::archived_key(environment, version)).await? {
+            let texts = set.texts.iter().cloned().collect();
+            steps.push(activation::archive(environment, version, &ArchivedSet { texts, contract: digest.clone() }));
+        }
+        if !self.has(&activation::contract_key(environment, &digest)).await? {
+            steps.push(activation::archive_contract(environment, &digest, set.catalog.source()));
+        }
+        Ok(steps)
+    }
+
+    async fn has(&self, key: &RecordKey) -> Result<bool, StoreFault> {
+        Ok(self.node.store.read(key).await?.0.is_some())
+    }
+
+    async fn read(&self, environment: Environment) -> Result<Option<ActiveSet>, StoreFault> {
+        let (record, _) = self.node.store.read(&activation::in_force_key(environment)).await?;
+        record.map(|record| activation::active(&record).map_err(|why| self.node.unreadable(&why))).transpose()
+    }
+
+    /// Loads a set from the store; the inner error says why this gate cannot run it.
+    async fn load(
+        &self,
+        environment: Environment,
+        wanted: &SetInForce,
+    ) -> Result<Result<LoadedPolicies, String>, StoreFault> {
+        let (record, _) = self.node.store.read(&activation::archived_key(environment, &wanted.version)).await?;
+        let Some(record) = record else { return Ok(Err("the store has no texts of it".to_owned())) };
+        let texts: BTreeMap<String, String> = match activation::archived(&record) {
+            Ok(set) => set.texts,
+            Err(why) => return Ok(Err(why.to_string())),
+        };
+        let catalog = match self.contract(environment, &wanted.contract).await? {
+            Ok(catalog) => catalog,
+            Err(why) => return Ok(Err(why)),
+        };
+        let (folder, version) = (self.folder.with_catalog(catalog), wanted.version.clone());
+        let (texts, seen) = (texts.into_iter().collect::<Vec<_>>(), self.running().seen);
+        let found = tokio::task::spawn_blocking(move || folder.read(texts, seen)).await;
+        Ok(match found {
+            Ok(Ok(found)) if found.policies.version() == version => Ok(found),
+            Ok(Ok(_)) => {
+                Err("this software reads another meaning in its texts: run the version that made it".to_owned())
+            }
+            Ok(Err(findings)) => Err(in_one_line(&findings)),
+            Err(error) => Err(format!("it could not be read: {error}")),
+        })
+    }
+
+    async fn contract(
+        &self,
+        environment: Environment,
+        digest: &str,
+    ) -> Result<Result<Arc<Catalog>, String>, StoreFault> {
+        let running = self.running().catalog;
+        if running.digest().to_hex() == digest {
+            return Ok(Ok(running));
+        }
+        let (record, _) = self.node.store.read(&activation::contract_key(environment, digest)).await?;
+        let Some(record) = record else { return Ok(Err("the store has no texts of its contract".to_owned())) };
+        let source = match activation::contract(&record) {
+            Ok(source) => source,
+            Err(why) => return Ok(Err(why.to_string())),
+        };
+        let built = tokio::task::spawn_blocking(move || source.build()).await;
+        Ok(match built {
+            Ok(Ok(catalog)) if catalog.digest().to_hex() == digest => Ok(Arc::new(catalog)),
+            Ok(Ok(_)) => Err("the texts of its contract are not those of its digest".to_owned()),
+            Ok(Err(findings)) => Err(format!("its contract cannot be read: {}", in_one_line(&findings))),
+            Err(error) => Err(format!("its contract could not be read: {error}")),
+        })
+    }
+
+    /// Runs a set from now on. Its archive is on disk first.
+    async fn take(&self, found: LoadedPolicies) -> io::Result<()> {
+        let (archive, set) = (self.archive.clone(), found.clone());
+        tokio::task::spawn_blocking(move || archive.takes_force(&set)).await.map_err(io::Error::other).flatten()?;
+        let before = self.in_force.now().policies.version().to_owned();
+        *self.running.lock().unwrap_or_else(PoisonError::into_inner) = found.clone();
+        let changes = self.in_force.replace(found.catalog, found.policies);
+        let now = self.in_force.now();
+        let version = now.policies.version();
+        self.node.metrics.policies_read("changed");
+        tracing::info!(version, before, changes = %changes, "policies came into force");
+        Ok(())
+    }
+
+    fn runs(&self, fault: Option<String>) {
+        self.node.metrics.policies_not_run(fault.is_some());
+        if self.node.activations.cannot_run(fault.clone())
+            && let Some(why) = fault
+        {
+            tracing::error!(why, "the policies in force cannot be run here");
+        }
+    }
+}
+
+fn set_in_force(set: &LoadedPolicies, two_people: bool) -> SetInForce {
+    let (version, contract) = (set.policies.version().to_owned(), set.catalog.digest().to_hex());
+    SetInForce { version, contract, two_people }
+}
+
+fn in_one_line(findings: &[Finding]) -> String {
+    findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}

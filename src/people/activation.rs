@@ -1,0 +1,145 @@
+//! The set of policies and the contract in force: one record for each environment, which every beginning guards.
+//!
+//! An activation is one commit: it replaces the record that it was judged against, and archives the texts of the set and
+//! of its contract, so that every gate can run them. A record that does not exist yet is created by the first commit
+//! that needs it: an activation, or the first call that is sent.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::audit::{Entry, EntryKind};
+use crate::base::ids::Environment;
+use crate::base::json;
+use crate::catalog::ContractSource;
+use crate::ledger::{Commit, Content, Keep, Kind, NodeId, Number, Record, RecordKey, Step};
+use crate::stations::claim::Owner;
+
+/// The format of these records. No other is read.
+const FORMAT: u64 = 1;
+
+/// The stored form of the set in force.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SetInForce {
+    /// The version of the policies.
+    pub version: String,
+    /// The digest of their contract.
+    pub contract: String,
+    /// Whether a looser set needs two people, on every gate. Nothing makes it false again.
+    pub two_people: bool,
+}
+
+/// The stored form of a set that was in force: its files, and the contract that it was read for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ArchivedSet {
+    pub texts: BTreeMap<String, String>,
+    pub contract: String,
+}
+
+/// The record of the set in force, and the commit that wrote it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActiveSet {
+    pub number: Number,
+    pub set: SetInForce,
+}
+
+/// The two people who agreed to an activation, and the record of their agreement, which the activation removes.
+#[derive(Clone, Debug)]
+pub struct Agreed {
+    pub key: RecordKey,
+    pub version: Number,
+    pub people: Vec<Owner>,
+}
+
+/// A record of the set in force, or of an archived one, that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the record of the policies in force cannot be read: {0}")]
+pub struct UnreadableSet(String);
+
+/// The key of the set in force.
+pub fn in_force_key(environment: Environment) -> RecordKey {
+    RecordKey { environment, kind: Kind::InForce, name: "set".to_owned() }
+}
+
+pub fn archived_key(environment: Environment, version: &str) -> RecordKey {
+    RecordKey { environment, kind: Kind::PolicySet, name: version.to_owned() }
+}
+
+pub fn contract_key(environment: Environment, digest: &str) -> RecordKey {
+    RecordKey { environment, kind: Kind::Contract, name: digest.to_owned() }
+}
+
+/// Reads the record of the set in force.
+pub fn active(record: &Record) -> Result<ActiveSet, UnreadableSet> {
+    Ok(ActiveSet { number: record.version, set: stored(record)? })
+}
+
+/// Reads an archived set.
+pub fn archived(record: &Record) -> Result<ArchivedSet, UnreadableSet> {
+    stored(record)
+}
+
+/// Reads an archived contract.
+pub fn contract(record: &Record) -> Result<ContractSource, UnreadableSet> {
+    stored(record)
+}
+
+fn stored<T: for<'r> Deserialize<'r>>(record: &Record) -> Result<T, UnreadableSet> {
+    match &record.content {
+        Content::Whole(bytes) => json::from_record(bytes, FORMAT).map_err(|fault| UnreadableSet(fault.to_string())),
+        Content::Spent => Err(UnreadableSet("it has no content".to_owned())),
+    }
+}
+
+/// Archives a set.
+pub fn archive(environment: Environment, version: &str, set: &ArchivedSet) -> Step {
+    create(archived_key(environment, version), set)
+}
+
+/// Archives a contract.
+pub fn archive_contract(environment: Environment, digest: &str, source: &ContractSource) -> Step {
+    create(contract_key(environment, digest), source)
+}
+
+/// Writes the record of the first set in force. Guarded: there is none.
+pub fn first(environment: Environment, set: &SetInForce) -> Step {
+    create(in_force_key(environment), set)
+}
+
+fn create(key: RecordKey, value: &impl Serialize) -> Step {
+    Step::Create { key, value: json::to_record(value, FORMAT).into(), keep: Keep::Forever }
+}
+
+/// Puts a set in force. Guarded: `before` is in force, and the agreement is the one that was read. `archives` has the
+/// steps for texts that the store does not have yet.
+pub fn activate(
+    environment: Environment,
+    (before, from): (Option<&ActiveSet>, &str),
+    next: &SetInForce,
+    archives: Vec<Step>,
+    agreed: Option<&Agreed>,
+    node: &NodeId,
+) -> Commit {
+    let (key, keep) = (in_force_key(environment), Keep::Forever);
+    let mut steps = vec![match before {
+        None => first(environment, next),
+        Some(before) => {
+            Step::Replace { key, version: before.number, value: json::to_record(next, FORMAT).into(), keep }
+        }
+    }];
+    steps.extend(archives);
+    let mut entry = Entry::of(EntryKind::TookForce).with("policy", next.version.as_str());
+    entry = entry.with("contract", next.contract.as_str());
+    if from != next.version {
+        entry = entry.with("before", from);
+    }
+    if let Some(Agreed { key, version, people }) = agreed {
+        steps.push(Step::Delete { key: key.clone(), version: *version });
+        let people = people.iter().map(|person| json!({ "issuer": person.issuer, "subject": person.subject }));
+        entry = entry.with("agreed", people.collect::<Vec<_>>());
+    }
+    Commit { environment, node: node.clone(), steps, entry: entry.to_bytes() }
+}

@@ -1,0 +1,57 @@
+//! The policies that a start begins with, before the store has named those in force.
+
+use std::io;
+use std::sync::Arc;
+
+use crate::adapters::policies::{Archive, LoadedPolicies, PolicyFolder, Proposed};
+use crate::config::{Config, Loosening};
+use crate::ledger::Number;
+use crate::node::stored_policies::StoredPolicies;
+use crate::node::{InForce, Node};
+
+/// Chooses the policies of a start: those that this gate last ran, or those of the folder where there are none, or where
+/// they cannot be read again. They decide on reads until the store has named the policies in force.
+pub(super) fn start_policies(
+    folder: &PolicyFolder,
+    found: &LoadedPolicies,
+    archive: &Archive,
+) -> Result<LoadedPolicies, String> {
+    let unusable = |error: io::Error| {
+        format!("the policies cannot be archived beside the audit log, in `{}`: {error}", archive.folder().display())
+    };
+    archive.keep(found).map_err(unusable)?;
+    if archive.proposed().map_err(unusable)?.is_none() {
+        // The folder of a gate that never ran here changes nothing for the others.
+        let proposed = Proposed { version: found.policies.version().to_owned(), replaces: Number::new(0) };
+        archive.propose(&proposed).map_err(unusable)?;
+    }
+    let Some(version) = archive.in_force().map_err(unusable)? else {
+        archive.takes_force(found).map_err(unusable)?;
+        return Ok(found.clone());
+    };
+    let former = match version == found.policies.version() {
+        true => None,
+        false => folder.at(archive.folder_of(&version)).load().ok(),
+    };
+    Ok(former.filter(|former| former.policies.version() == version).unwrap_or_else(|| found.clone()))
+}
+
+/// Returns the policies of the store, which take the place of those that run.
+pub(super) fn stored_policies(
+    config: &Config,
+    (node, in_force): (&Arc<Node>, &Arc<InForce>),
+    archive: Archive,
+    folder: &PolicyFolder,
+    running: LoadedPolicies,
+) -> Arc<StoredPolicies> {
+    Arc::new(StoredPolicies {
+        node: node.clone(),
+        in_force: in_force.clone(),
+        environments: config.environments.iter().map(|one| one.environment).collect(),
+        archive,
+        folder: folder.clone(),
+        two_people: config.loosening == Loosening::TwoPeople,
+        running: running.into(),
+        turn: tokio::sync::Mutex::default(),
+    })
+}
