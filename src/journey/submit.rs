@@ -36,8 +36,6 @@ const FIRST_POLL: Duration = Duration::from_millis(20);
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// The most decisions on one call, each on corrected facts.
 const DECISIONS: usize = 4;
-/// The most looks at the store for one call, where another set is in force.
-const LOOKS: usize = 3;
 
 /// The answer to a write, and upstream's share of the time.
 #[derive(Debug)]
@@ -207,7 +205,7 @@ async fn decided(
     let (environment, operation) = (intent.environment(), intent.operation().clone());
     let mut snapshot = snapshot.clone();
     let mut facts = node.facts(&intent, &snapshot.policies);
-    let (mut again, mut looks) = (None, 0_usize);
+    let mut again = None;
     for _ in 0..DECISIONS {
         let deciding = exchange.spans.enter(Station::Decide);
         let decision = decide(intent, &snapshot.policies, &facts);
@@ -239,10 +237,8 @@ async fn decided(
                 }
                 intent = back;
             }
-            Err(Withdrawn { why: NotBegun::OtherSet, intent: Some(back) }) if looks < LOOKS => {
-                looks = looks.saturating_add(1);
-                let is_checked_alike = |now: &Arc<Snapshot>| now.catalog.digest() == snapshot.catalog.digest();
-                let now = node.activations.look_again().await.filter(is_checked_alike);
+            Err(Withdrawn { why: NotBegun::OtherSet, intent: Some(back) }) => {
+                let now = node.activations.look_again(&snapshot).await;
                 let Some(now) = now else { return Err((NotBegun::OtherSet, earlier)) };
                 (snapshot, intent) = (now, back);
                 facts = node.facts(&intent, &snapshot.policies);

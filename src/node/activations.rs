@@ -149,14 +149,14 @@ impl Activations {
     }
 
     /// Has the store looked at, and returns what is in force here afterwards; `None` where the store does not answer in
-    /// time.
-    pub async fn look_again(&self) -> Option<Arc<Snapshot>> {
+    /// time, or names another contract than the one that the call was checked by.
+    pub async fn look_again(&self, checked_by: &Snapshot) -> Option<Arc<Snapshot>> {
         let mut looked = self.looked.subscribe();
         let before = looked.borrow_and_update().0;
         self.asked.notify_one();
         let is_new = looked.wait_for(|(times, _)| *times != before);
         match tokio::time::timeout(LOOK_TIMEOUT, is_new).await {
-            Ok(Ok(seen)) => seen.1.clone(),
+            Ok(Ok(seen)) => seen.1.clone().filter(|now| now.catalog.digest() == checked_by.catalog.digest()),
             Ok(Err(_)) | Err(_) => None,
         }
     }
