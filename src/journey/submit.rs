@@ -203,9 +203,8 @@ async fn decided(
     exchange: &Exchange,
 ) -> Result<CommittedDecision, (NotBegun, Earlier)> {
     let (environment, operation) = (intent.environment(), intent.operation().clone());
-    let mut snapshot = snapshot.clone();
+    let (mut snapshot, mut again) = (snapshot.clone(), None);
     let mut facts = node.facts(&intent, &snapshot.policies);
-    let mut again = None;
     for _ in 0..DECISIONS {
         let deciding = exchange.spans.enter(Station::Decide);
         let decision = decide(intent, &snapshot.policies, &facts);
