@@ -3,6 +3,7 @@
 //! Labels are bounded: names of operations, rules, limits, rates and issuers come from the configuration, a few codes
 //! from upstream, all others from this program. A new configuration replaces the names of the former one.
 
+mod connections;
 mod family;
 mod list;
 mod meters;
@@ -148,30 +149,6 @@ impl Metrics {
 
     pub fn revocations_expire(&self, environment: &str, at_secs: i64) {
         self.all.revocations_expire.with_label_values(&[environment]).set(at_secs);
-    }
-
-    pub fn unreadable(&self, listener: &str, reason: &str) {
-        self.all.unreadable.with_label_values(&[listener, reason]).inc();
-    }
-
-    pub fn connected(&self, listener: &str) {
-        self.all.connections.with_label_values(&[listener]).inc();
-    }
-
-    pub fn disconnected(&self, listener: &str) {
-        self.all.connections.with_label_values(&[listener]).dec();
-    }
-
-    pub fn connection_refused(&self, listener: &str, reason: &str) {
-        self.all.connections_refused.with_label_values(&[listener, reason]).inc();
-    }
-
-    /// Sets the bytes that slow callers hold, and counts the connections that were reset for it.
-    pub fn buffered(&self, listener: &str, bytes: usize, resets: u64) {
-        self.all.buffered.with_label_values(&[listener]).set(integer(bytes));
-        if resets > 0 {
-            self.all.connections_reset.with_label_values(&[listener]).inc_by(resets);
-        }
     }
 
     pub fn rated_by_part(&self) {

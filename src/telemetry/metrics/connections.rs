@@ -1,0 +1,29 @@
+//! What is counted of callers' connections.
+
+use super::{Metrics, integer};
+
+impl Metrics {
+    pub fn unreadable(&self, listener: &str, reason: &str) {
+        self.all.unreadable.with_label_values(&[listener, reason]).inc();
+    }
+
+    pub fn connected(&self, listener: &str) {
+        self.all.connections.with_label_values(&[listener]).inc();
+    }
+
+    pub fn disconnected(&self, listener: &str) {
+        self.all.connections.with_label_values(&[listener]).dec();
+    }
+
+    pub fn connection_refused(&self, listener: &str, reason: &str) {
+        self.all.connections_refused.with_label_values(&[listener, reason]).inc();
+    }
+
+    /// Sets the bytes that slow callers hold, and counts the connections that were reset for it.
+    pub fn buffered(&self, listener: &str, bytes: usize, resets: u64) {
+        self.all.buffered.with_label_values(&[listener]).set(integer(bytes));
+        if resets > 0 {
+            self.all.connections_reset.with_label_values(&[listener]).inc_by(resets);
+        }
+    }
+}
