@@ -112,6 +112,7 @@ fn a_lost_journal_is_named() {
     let (upstream, redis) = (Upstream::start(), Redis::start_kept());
     let gate = setup(&upstream, &redis.url(), "left").start().ready();
     let before = paid(&gate);
+    wait_until("the journal to have it", || redis.ask(&["ZCARD", "sluice:{production}:q"]) == ["0"]);
     let stopped = gate.kill();
     let journal = fs::read_to_string(stopped.path("sluice-audit/audit-left.id")).unwrap();
     fs::remove_dir_all(stopped.path("sluice-audit")).unwrap();
