@@ -4,13 +4,14 @@ import base64
 import hashlib
 import hmac
 import json
+import os
 import re
 import socket
 import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -201,9 +202,18 @@ def run_program(command: Sequence[str | Path]) -> Iterator[Program]:
             program.reader.join(10)
 
 
-def spawn(command: Sequence[str | Path]) -> "subprocess.Popen[str]":
-    """Starts a program whose output and errors come through one pipe."""
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, encoding="utf-8")
+def spawn(command: Sequence[str | Path], more: Mapping[str, str] | None = None) -> "subprocess.Popen[str]":
+    """Starts a program whose output and errors come through one pipe, with more variables in its environment."""
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+        env={**os.environ, **(more or {})},
+        # Python ignores the signal of a file that may not grow; so the program gets an error, as from a full disk.
+        restore_signals=False,
+    )
 
 
 def command_name(child: "subprocess.Popen[str]") -> str:

@@ -42,8 +42,10 @@ class KillableGate:
         more_config: str = "",
         *,
         behind_proxy: bool = False,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.binary = binary
+        self.environment = environment
         self.folder = folder
         self.kills = 0
         self.port = free_port()
@@ -58,7 +60,8 @@ class KillableGate:
         self.logs: list[list[LogLine]] = []
 
     def start(self) -> None:
-        self.program = Program(spawn([self.binary, "serve", "--config", self.folder / "sluice.toml"]))
+        command: list[str | Path] = [self.binary, "serve", "--config", self.folder / "sluice.toml"]
+        self.program = Program(spawn(command, self.environment))
         self.logs.append(self.program.log)
         addresses: dict[str, str] = {}
         self.program.wait_for(lambda line: note_address(line, addresses))
