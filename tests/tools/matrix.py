@@ -56,9 +56,11 @@ window = "rolling 30d"
 max = "100000000 USD"
 over = "deny"
 """
+# A gate whose disk fails cannot store its last outcomes: it ends when its grace is over.
 CONFIG = """
 commit_ms = 500
 upstream_max_ms = 1_000
+grace_ms = 15_000
 
 [reconcile]
 first_look_ms = 200
