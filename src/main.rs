@@ -2,9 +2,8 @@
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use sluice::cli;
 
 fn main() -> ExitCode {
-    cli::exit_code(cli::run(cli::Cli::parse()))
+    cli::exit_code(cli::run(cli::Cli::of_arguments()))
 }

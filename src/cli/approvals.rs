@@ -12,14 +12,14 @@ use http::Method;
 use serde_json::{Value, json};
 
 use super::console::{ConsoleCall, ConsoleOptions, refusal};
-use super::hold::{ShownHold, list_line, state_in_words};
-use super::pages::{Pages, list_in_words};
+use super::hold::{HOLD_COLUMNS, ShownHold, state_in_words};
+use super::output::OutputFormat;
+use super::pages::{Pages, list_as_table};
 use super::stand_ins::StandInArgs;
 use super::watch::WatchArgs;
 use super::{ExitReason, print, read_contract};
 use crate::base::ids::{Environment as Where, HoldId};
 use crate::base::visible::visible;
-use crate::base::visible::visible_json;
 use crate::catalog::Catalog;
 use crate::stations::admit::KnownCaller;
 use crate::stations::check::Intent;
@@ -108,7 +108,7 @@ struct Approve {
     /// A comment for the other approvers; it is kept in the audit log
     #[arg(long, value_name = "TEXT")]
     comment: Option<String>,
-    /// Do not ask for confirmation
+    /// Do not ask for confirmation; needed where there is no terminal
     #[arg(long)]
     yes: bool,
 }
@@ -161,11 +161,8 @@ impl ListHoldsArgs {
         let ask = self.pages.of("holds").with("state", Some(state.to_owned()));
         let ask = ask.with("operation", self.operation.clone()).with("by", self.by.clone());
         let ask = ask.with("approval", self.approval.clone()).with("mine", self.mine.then(|| "true".to_owned()));
-        let none = match self.state {
-            HoldStateArg::Open | HoldStateArg::Pending | HoldStateArg::Approved => "No holds match these filters.",
-            HoldStateArg::Released | HoldStateArg::Declined | HoldStateArg::Ended => "No holds match these filters.",
-        };
-        self.way.ask(&ask, |answer| list_in_words(answer, "holds", list_line, none))
+        let words = |answer: &Value| list_as_table(answer, "holds", &HOLD_COLUMNS, "No holds match these filters.");
+        self.way.ask_for_rows(&ask, Some("holds"), words)
     }
 }
 
@@ -175,10 +172,7 @@ impl ShowHoldArgs {
             Ok(shown) => shown,
             Err(refused) => return report_refusal(&refused),
         };
-        match self.which.way.wants_json() {
-            true => print(&visible_json(&format!("{:#}\n", shown.hold)))?,
-            false => print(&shown.in_words())?,
-        }
+        print(&self.which.way.output.text(|| shown.in_words(), || shown.hold.clone(), None))?;
         Ok(ExitReason::Done)
     }
 }
@@ -189,10 +183,13 @@ impl Approve {
             Ok(shown) => shown,
             Err(refused) => return report_refusal(&refused),
         };
-        if !self.which.way.wants_json() {
+        if self.which.way.output == OutputFormat::Table {
             print(&shown.in_words())?;
         }
-        if !self.yes && io::stdin().is_terminal() && !is_confirmed()? {
+        if !self.yes && !io::stdin().is_terminal() {
+            bail!("there is no terminal to confirm at: no vote was cast; look at the hold, then vote with `--yes`");
+        }
+        if !self.yes && !is_confirmed()? {
             bail!("cancelled: no vote was cast");
         }
         let body = match &self.comment {

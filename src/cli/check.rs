@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::{Value, json};
 
 use super::exposed_files::exposed_files;
+use super::output::OutputFormat;
 use super::{ExitReason, Sources, in_folder, is_error, print, read_contract};
 use crate::base::finding::{Finding, Severity};
-use crate::base::visible::visible_json;
 use crate::catalog::completeness;
 
 /// Check configuration, contract and policies, and report every error and warning
@@ -27,15 +27,9 @@ pub(super) struct CheckArgs {
     /// Report insecure settings and files as errors
     #[arg(long)]
     production: bool,
-    /// Lines for people, or JSON for programs
-    #[arg(long, value_enum, default_value = "lines")]
-    output: CheckOutput,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(super) enum CheckOutput {
-    Lines,
-    Json,
+    /// Text for people, or JSON or CSV for programs
+    #[arg(long, value_enum, default_value = "table")]
+    output: OutputFormat,
 }
 
 pub(super) fn run(arguments: &CheckArgs) -> anyhow::Result<ExitReason> {
@@ -49,11 +43,8 @@ pub(super) fn run(arguments: &CheckArgs) -> anyhow::Result<ExitReason> {
     Ok(if findings.iter().any(is_error) { ExitReason::Faulty } else { ExitReason::Done })
 }
 
-pub(super) fn findings_as(findings: &[Finding], output: CheckOutput) -> String {
-    match output {
-        CheckOutput::Lines => lines(findings),
-        CheckOutput::Json => visible_json(&format!("{}\n", as_json(findings))).into_owned(),
-    }
+pub(super) fn findings_as(findings: &[Finding], output: OutputFormat) -> String {
+    output.text(|| lines(findings), || as_json(findings), Some("findings"))
 }
 
 /// Returns all findings, those of the configuration first.

@@ -15,11 +15,10 @@ use tokio::runtime::Runtime;
 use self::client::ProbeClient;
 use self::probes::probes;
 use self::report::ConformanceReport;
-use super::check::CheckOutput;
 use super::freeze::EnvironmentArg;
+use super::output::OutputFormat;
 use super::{ExitReason, Sources, is_error, print};
 use crate::base::ids::Environment;
-use crate::base::visible::visible_json;
 use crate::config::{Config, EnvironmentConfig};
 
 /// Compare a sandbox of the payments API with the contract
@@ -43,9 +42,9 @@ pub(super) struct ConformanceArgs {
     /// How long to wait for each answer
     #[arg(long, default_value_t = 10_000, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=600_000))]
     timeout_ms: u64,
-    /// Lines for people, or JSON for programs
-    #[arg(long, value_enum, default_value = "lines")]
-    output: CheckOutput,
+    /// Text for people, or JSON or CSV for programs
+    #[arg(long, value_enum, default_value = "table")]
+    output: OutputFormat,
 }
 
 pub(super) fn run(arguments: &ConformanceArgs) -> anyhow::Result<ExitReason> {
@@ -77,10 +76,7 @@ pub(super) fn run(arguments: &ConformanceArgs) -> anyhow::Result<ExitReason> {
     if report.is_unreachable() {
         bail!("`{}` gave no answer: {}", client.base(), report.first_failure());
     }
-    print(&match arguments.output {
-        CheckOutput::Lines => report.lines(),
-        CheckOutput::Json => visible_json(&format!("{:#}\n", report.json())).into_owned(),
-    })?;
+    print(&arguments.output.text(|| report.lines(), || report.json(), Some("answers")))?;
     Ok(if report.conforms() { ExitReason::Done } else { ExitReason::Faulty })
 }
 

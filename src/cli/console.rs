@@ -7,15 +7,16 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use bytes::Bytes;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use reqwest::{Certificate, Client, Method, Response, redirect};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
+use super::output::OutputFormat;
 use super::{ExitReason, Sources, print, read_config};
 use crate::base::json::{self as strict, Limits};
 use crate::base::secret::Secret;
-use crate::base::visible::{visible_json, visible_lines};
+use crate::base::visible::visible_lines;
 
 const DEADLINE: Duration = Duration::from_secs(30);
 /// The longest time to read one stream; the console ends a stream earlier than this.
@@ -40,15 +41,9 @@ pub(super) struct ConsoleOptions {
     /// A PEM file with the certificate authorities to trust for the console, instead of the system's
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// Words for people, or the console's answer as JSON
-    #[arg(long, value_enum, default_value = "words")]
-    output: ConsoleOutput,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum ConsoleOutput {
-    Words,
-    Json,
+    /// Text for people, the console's answer as JSON, or its rows as CSV
+    #[arg(long, value_enum, default_value = "table")]
+    pub output: OutputFormat,
 }
 
 /// A request of a command to the console.
@@ -106,22 +101,26 @@ async fn read_answer(base: &str, answer: &mut Response) -> anyhow::Result<Value>
 }
 
 impl ConsoleOptions {
-    /// Sends the request and prints the answer, as JSON or in the words that the command supplies.
+    /// Sends the request and prints the answer in the wanted form; the words are the command's.
     pub fn ask(&self, ask: &ConsoleCall, words: impl Fn(&Value) -> String) -> anyhow::Result<ExitReason> {
+        self.ask_for_rows(ask, None, words)
+    }
+
+    /// Does the same for an answer with a list of this name, whose members are the rows of CSV.
+    pub fn ask_for_rows(
+        &self,
+        ask: &ConsoleCall,
+        rows: Option<&str>,
+        words: impl Fn(&Value) -> String,
+    ) -> anyhow::Result<ExitReason> {
         let (status, body) = self.send(ask)?;
         let is_done = (200..300).contains(&status);
-        if self.output == ConsoleOutput::Json {
-            print(&visible_json(&format!("{body:#}\n")))?;
-        } else if is_done {
-            print(&words(&body))?;
+        if is_done || self.output == OutputFormat::Json {
+            print(&self.output.text(|| words(&body), || body.clone(), rows))?;
         } else {
             eprintln!("sluice: {}", refusal(status, &body));
         }
         Ok(if is_done { ExitReason::Done } else { ExitReason::Refused })
-    }
-
-    pub fn wants_json(&self) -> bool {
-        self.output == ConsoleOutput::Json
     }
 
     /// Sends the request; returns the status and the answer.
@@ -281,7 +280,12 @@ pub(super) fn refusal(status: u16, body: &Value) -> String {
 }
 
 /// Returns the scope of a freeze in the console's JSON. `special` is one that Sluice itself sets.
-pub(super) fn scope(operation: Option<&str>, caller: Option<&str>, special: Option<&str>) -> anyhow::Result<Value> {
+pub(super) fn scope(
+    operation: Option<&str>,
+    caller: Option<&str>,
+    reads: bool,
+    special: Option<&str>,
+) -> anyhow::Result<Value> {
     match (operation, caller, special) {
         (None, None, None) => Ok(json!("all")),
         (None, None, Some(scope)) => Ok(json!(scope)),
@@ -290,7 +294,8 @@ pub(super) fn scope(operation: Option<&str>, caller: Option<&str>, special: Opti
             let (issuer, subject) = caller
                 .split_once('/')
                 .ok_or_else(|| anyhow!("`--caller {caller}`: write the issuer's name, `/`, and the subject"))?;
-            Ok(json!({ "caller": { "issuer": issuer, "subject": subject } }))
+            let what = if reads { "reads" } else { "caller" };
+            Ok(json!({ what: { "issuer": issuer, "subject": subject } }))
         }
         _ => bail!("name one of `--operation`, `--caller`, `--restored` and `--clock`, not several"),
     }
@@ -304,11 +309,12 @@ pub(super) fn scope_in_words(scope: &Value) -> String {
         (Some("clock"), _) => "all money, since the clock of the store leapt".to_owned(),
         (Some(_), _) => "all money".to_owned(),
         (None, Some(operation)) => format!("operation {operation}"),
-        (None, None) => format!(
-            "caller {}/{}",
-            text("/caller/issuer").unwrap_or_default(),
-            text("/caller/subject").unwrap_or_default()
-        ),
+        (None, None) => {
+            let (what, at) =
+                if scope.get("reads").is_some() { ("reads of caller", "reads") } else { ("caller", "caller") };
+            let part = |name: &str| text(&format!("/{at}/{name}")).unwrap_or_default();
+            format!("{what} {}/{}", part("issuer"), part("subject"))
+        }
     }
 }
 
@@ -328,12 +334,12 @@ mod tests {
 
     #[test]
     fn a_scope_is_one_thing() {
-        assert_eq!(scope(None, None, None).unwrap(), json!("all"));
-        let caller = scope(None, Some("main/a/b"), None).unwrap();
+        assert_eq!(scope(None, None, false, None).unwrap(), json!("all"));
+        let caller = scope(None, Some("main/a/b"), false, None).unwrap();
         assert_eq!(caller, json!({"caller": {"issuer": "main", "subject": "a/b"}}));
         assert_eq!(scope_in_words(&caller), "caller main/a/b");
-        assert!(scope(None, Some("payroll"), None).is_err());
-        assert!(scope(Some("createSwap"), Some("main/x"), None).is_err());
+        assert!(scope(None, Some("payroll"), false, None).is_err());
+        assert!(scope(Some("createSwap"), Some("main/x"), false, None).is_err());
     }
 
     #[test]

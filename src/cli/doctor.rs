@@ -14,7 +14,7 @@ use clap::Args;
 use tokio::runtime::Runtime;
 
 use self::report::{DoctorReport, NodeState};
-use super::check::CheckOutput;
+use super::output::OutputFormat;
 use super::{ExitReason, Sources, is_error, print};
 use crate::adapters::clock::SystemClock;
 use crate::adapters::redis::{FenceStop, Redis};
@@ -22,7 +22,6 @@ use crate::adapters::store::embedded::{Embedded, FILE, OpenError, Options};
 use crate::adapters::store::redis::{HeartbeatReply, HeartbeatVerdict, LAPSE, Member, RedisStore};
 use crate::adapters::store::sealed::{Sealed, SealingKey, Seals};
 use crate::base::ids::Environment;
-use crate::base::visible::visible_json;
 use crate::config::{Config, RedisConfig, StoreKind};
 use crate::ledger::{Content, Index, NodeId, StoreFault, StoreTime, WriteRefusal};
 use crate::node::node_facts::{NodeFacts, journals_begin};
@@ -50,9 +49,9 @@ const MAX_CLOCK_DIFFERENCE_MICROS: i64 = 1_000_000;
 pub(super) struct DoctorArgs {
     #[command(flatten)]
     sources: Sources,
-    /// Lines for people, or JSON for programs
-    #[arg(long, value_enum, default_value = "lines")]
-    output: CheckOutput,
+    /// Text for people, or JSON or CSV for programs
+    #[arg(long, value_enum, default_value = "table")]
+    output: OutputFormat,
 }
 
 pub(super) fn run(arguments: &DoctorArgs) -> anyhow::Result<ExitReason> {
@@ -76,10 +75,7 @@ pub(super) fn run(arguments: &DoctorArgs) -> anyhow::Result<ExitReason> {
         (StoreKind::Embedded, _) => runtime.block_on(check_embedded(&config, &policies, &mut report))?,
     }
     runtime.block_on(running::check_upstreams(&config, &mut report));
-    print(&match arguments.output {
-        CheckOutput::Lines => report.lines(),
-        CheckOutput::Json => visible_json(&format!("{:#}\n", report.json())).into_owned(),
-    })?;
+    print(&arguments.output.text(|| report.lines(), || report.json(), Some("checks")))?;
     Ok(report.ending())
 }
 
@@ -242,6 +238,10 @@ async fn check_money(
             Freeze::Operation(operation) => (
                 format!("operation `{operation}` is frozen"),
                 unfreeze_remedy(environment, &format!(" --operation {operation}")),
+            ),
+            Freeze::Reads(caller) => (
+                format!("the reads of caller `{}/{}` are frozen", caller.issuer, caller.subject),
+                unfreeze_remedy(environment, &format!(" --reads --caller {}/{}", caller.issuer, caller.subject)),
             ),
             Freeze::Caller(caller) => (
                 format!("caller `{}/{}` is frozen", caller.issuer, caller.subject),

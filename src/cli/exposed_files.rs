@@ -27,7 +27,25 @@ pub(super) fn exposed_files(loaded: &Loaded) -> Vec<Finding> {
         .iter()
         .filter(|path| may(path, OTHERS_READ))
         .map(|path| exposed(path, "it contains a secret, and every user of this machine can read it", "chmod o-r"));
-    written.chain(read).collect()
+    written.chain(read).chain(keys_beside(loaded)).collect()
+}
+
+/// Returns a finding for every secret in a folder that it protects: whoever gets the folder, or a backup of it, has both.
+fn keys_beside(loaded: &Loaded) -> Vec<Finding> {
+    let folders = [("store.folder", &loaded.config.store.folder), ("audit.folder", &loaded.config.audit.folder)];
+    let is_inside = |secret: &Path, folder: &Path| {
+        let secret = secret.canonicalize();
+        secret.is_ok_and(|secret| folder.canonicalize().is_ok_and(|folder| secret.starts_with(folder)))
+    };
+    let found = loaded.secret_files.iter().flat_map(|secret| {
+        folders.iter().filter(move |(_, folder)| is_inside(secret, folder)).map(move |(name, _)| {
+            let text = format!(
+                "it contains a secret and lies in `{name}`: whoever gets that folder, or a backup of it, has both"
+            );
+            Finding::insecure(&secret.display().to_string(), text).remedy("move it to a folder of its own")
+        })
+    });
+    found.collect()
 }
 
 fn exposed(path: &Path, text: &str, remedy: &str) -> Finding {

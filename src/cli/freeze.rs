@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 
 use super::ExitReason;
 use super::console::{ConsoleCall, ConsoleOptions, scope, scope_in_words};
+use super::output::{TableColumn, text_at};
+use super::pages::list_as_table;
 
 word_enum! {
     #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -17,7 +19,7 @@ word_enum! {
 
 /// Stop money immediately, on every node
 ///
-/// Freezes all money of an environment, one operation, or the money of one caller. Calls that are being sent
+/// Freezes all money of an environment, one operation, or the money or the reads of one caller. Calls that are being sent
 /// continue, and a repeated request still gets its recorded answer. Takes the role `operator`; the audit log keeps
 /// your name.
 #[derive(Debug, Args)]
@@ -33,6 +35,9 @@ pub(super) struct FreezeArgs {
     /// Freeze only this caller
     #[arg(long, value_name = "ISSUER/SUBJECT")]
     caller: Option<String>,
+    /// The caller's reads, instead of its money
+    #[arg(long, requires = "caller")]
+    reads: bool,
     /// The reason; it is kept in the audit log
     #[arg(long, value_name = "TEXT")]
     reason: String,
@@ -62,6 +67,9 @@ pub(super) struct Unfreeze {
     /// follows it again, and a jump ahead ends limits, approvals and leases early
     #[arg(long)]
     clock: bool,
+    /// The caller's reads, instead of its money
+    #[arg(long, requires = "caller")]
+    reads: bool,
     /// The reason; it is kept in the audit log
     #[arg(long, value_name = "TEXT")]
     reason: String,
@@ -76,7 +84,7 @@ pub(super) struct Freezes {
 
 impl FreezeArgs {
     pub fn run(&self) -> anyhow::Result<ExitReason> {
-        let scope = scope(self.operation.as_deref(), self.caller.as_deref(), None)?;
+        let scope = scope(self.operation.as_deref(), self.caller.as_deref(), self.reads, None)?;
         let body = json!({ "environment": self.environment.as_str(), "scope": scope, "reason": self.reason });
         self.way.ask(&ConsoleCall::post("freezes", body), |answer| {
             let freeze = answer.get("freeze").unwrap_or(&Value::Null);
@@ -89,7 +97,7 @@ impl FreezeArgs {
 impl Unfreeze {
     pub fn run(&self) -> anyhow::Result<ExitReason> {
         let special = if self.clock { Some("clock") } else { self.restored.then_some("restored") };
-        let scope = scope(self.operation.as_deref(), self.caller.as_deref(), special)?;
+        let scope = scope(self.operation.as_deref(), self.caller.as_deref(), self.reads, special)?;
         let environment = self.environment.as_str();
         let body = json!({ "environment": environment, "scope": scope, "reason": self.reason });
         self.way.ask(&ConsoleCall::post("freezes/lift", body), |answer| {
@@ -107,19 +115,26 @@ impl Unfreeze {
 
 impl Freezes {
     pub fn run(&self) -> anyhow::Result<ExitReason> {
-        self.way.ask(&ConsoleCall::get("freezes"), |answer| {
-            let lines: String = answer["freezes"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .map(|one| format!("{}\n", freeze_line(one)))
-                .collect();
+        self.way.ask_for_rows(&ConsoleCall::get("freezes"), Some("freezes"), |answer| {
+            let lines = list_as_table(answer, "freezes", &FREEZE_COLUMNS, "Nothing is frozen.");
             let stops = answer["stops"].as_array().into_iter().flatten().filter_map(|stop| stop["text"].as_str());
             let stops: String = stops.map(|text| format!("No money moves: {text}\n")).collect();
-            if lines.is_empty() { format!("{stops}Nothing is frozen.\n") } else { format!("{stops}{lines}") }
+            format!("{stops}{lines}")
         })
     }
 }
+
+const FREEZE_COLUMNS: [TableColumn; 5] = [
+    TableColumn { head: "ENVIRONMENT", is_whole: false, cell: |freeze| text_at(freeze, "/environment") },
+    TableColumn {
+        head: "FROZEN",
+        is_whole: true,
+        cell: |freeze| freeze.get("scope").map_or_else(String::new, scope_in_words),
+    },
+    TableColumn { head: "SINCE", is_whole: false, cell: |freeze| text_at(freeze, "/at") },
+    TableColumn { head: "BY", is_whole: false, cell: |freeze| text_at(freeze, "/by") },
+    TableColumn { head: "REASON", is_whole: false, cell: |freeze| text_at(freeze, "/reason") },
+];
 
 fn freeze_line(freeze: &Value) -> String {
     let text = |name: &str| freeze.get(name).and_then(Value::as_str).unwrap_or("-");

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::output::{TableColumn, text_at};
 use crate::base::visible::visible;
 use crate::policy::Max;
 use crate::stations::check::Intent;
@@ -91,27 +92,56 @@ fn approval_in_words(approval: &Value) -> String {
     format!("{name}: {} of {} approvals, {missing}", approval["given"], approval["needed"])
 }
 
-/// Formats a hold as one line of a list.
+/// The columns of a list of holds.
+pub(super) const HOLD_COLUMNS: [TableColumn; 7] = [
+    TableColumn { head: "HOLD", is_whole: true, cell: |hold| text_at(hold, "/id") },
+    TableColumn { head: "ENVIRONMENT", is_whole: false, cell: |hold| text_at(hold, "/environment") },
+    TableColumn { head: "STATE", is_whole: false, cell: state_with_stuck },
+    TableColumn { head: "OPERATION", is_whole: false, cell: |hold| text_at(hold, "/operation") },
+    TableColumn { head: "BY", is_whole: false, cell: owner },
+    TableColumn { head: "UNTIL", is_whole: false, cell: time },
+    TableColumn { head: "MOVES", is_whole: false, cell: moves },
+];
+
+fn state_with_stuck(hold: &Value) -> String {
+    let stuck = if hold.get("stuck").is_some() { " (stuck: it can never be fully approved)" } else { "" };
+    format!("{}{stuck}", text_at(hold, "/state"))
+}
+
+fn owner(hold: &Value) -> String {
+    format!("{}/{}", text_at(hold, "/owner/issuer"), text_at(hold, "/owner/subject"))
+}
+
+/// Returns when a hold expires, or when it ended.
+fn time(hold: &Value) -> String {
+    match hold.get("endedAt") {
+        Some(_) => format!("ended {}", text_at(hold, "/endedAt")),
+        None => text_at(hold, "/expiresAt"),
+    }
+}
+
+fn moves(hold: &Value) -> String {
+    let moves = list(hold, "words").filter(|word| matches!(word["name"].as_str(), Some("from" | "to")));
+    let moves = moves.map(|word| format!("{} {}", text_at(word, "/name"), text_at(word, "/text")));
+    moves.collect::<Vec<_>>().join(" ")
+}
+
+/// Formats a hold as one line.
 pub(super) fn list_line(hold: &Value) -> String {
     let text = |pointer: &str| hold.pointer(pointer).and_then(Value::as_str).unwrap_or("-");
-    let moves = list(hold, "words").filter(|word| matches!(word["name"].as_str(), Some("from" | "to")));
-    let moves: Vec<String> = moves
-        .map(|word| format!("{} {}", word["name"].as_str().unwrap_or(""), word["text"].as_str().unwrap_or("")))
-        .collect();
-    let moves = if moves.is_empty() { String::new() } else { format!(": {}", moves.join(" ")) };
-    let stuck = if hold.get("stuck").is_some() { " (stuck: it can never be fully approved)" } else { "" };
+    let moves = moves(hold);
+    let moves = if moves.is_empty() { moves } else { format!(": {moves}") };
     let (until, time) = match hold.get("endedAt") {
         Some(_) => ("since", text("/endedAt")),
         None => ("until", text("/expiresAt")),
     };
     format!(
-        "{} {} {}{stuck} {} by {}/{}, {until} {time}{moves}",
+        "{} {} {} {} by {}, {until} {time}{moves}",
         text("/id"),
         text("/environment"),
-        text("/state"),
+        state_with_stuck(hold),
         text("/operation"),
-        text("/owner/issuer"),
-        text("/owner/subject"),
+        owner(hold),
     )
 }
 

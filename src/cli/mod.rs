@@ -11,6 +11,7 @@ mod console;
 mod create_store;
 mod demo;
 mod doctor;
+mod examples;
 mod exposed_files;
 mod freeze;
 mod hold;
@@ -18,6 +19,7 @@ mod init;
 mod metrics;
 mod openapi;
 mod operations;
+mod output;
 mod pages;
 mod policies;
 mod policy;
@@ -25,6 +27,7 @@ mod nodes;
 mod requests;
 mod serve;
 mod sessions;
+mod shell;
 mod simulate;
 mod stand_ins;
 mod store;
@@ -42,7 +45,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, FromArgMatches as _, Parser, Subcommand};
 use ring::signature::Ed25519KeyPair;
 use zeroize::Zeroizing;
 
@@ -70,6 +73,14 @@ pub struct Cli {
     command: Command,
 }
 
+impl Cli {
+    /// Parses the arguments of this process; prints help or an error and ends where they ask for it or are wrong.
+    pub fn of_arguments() -> Cli {
+        let matches = examples::command_line().get_matches();
+        Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+}
+
 #[derive(Debug, Subcommand)]
 enum Command {
     Approvals(approvals::ApprovalsArgs),
@@ -83,6 +94,8 @@ enum Command {
     Init(init::InitArgs),
     Metrics(metrics::MetricsArgs),
     Check(check::CheckArgs),
+    Completions(shell::CompletionsArgs),
+    Man(shell::ManArgs),
     Openapi(openapi::OpenapiArgs),
     Operations(operations::OperationsArgs),
     Policy(policy::PolicyArgs),
@@ -116,6 +129,13 @@ pub enum ExitReason {
     Cut,
 }
 
+/// The reader of standard output went away, as `head` does: there is nobody to tell.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("nobody reads the output any more")]
+struct ClosedOutput;
+
+/// The exit code of a program that a closed pipe ends, as shells know it.
+const CLOSED_OUTPUT: u8 = 141;
 /// The exit code of a command that failed; clap uses 2 for a wrong command line.
 const FAILED: u8 = 1;
 const EXIT_CODES: &str = "Exit codes:
@@ -162,6 +182,8 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitReason> {
         Command::Init(arguments) => init::run(&arguments),
         Command::Metrics(arguments) => metrics::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
+        Command::Completions(arguments) => shell::completions(&arguments),
+        Command::Man(arguments) => shell::man(&arguments),
         Command::Openapi(arguments) => openapi::run(&arguments),
         Command::Operations(arguments) => operations::run(&arguments),
         Command::Policy(arguments) => policy::run(&arguments),
@@ -178,6 +200,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitReason> {
 pub fn exit_code(ended: anyhow::Result<ExitReason>) -> ExitCode {
     match ended {
         Ok(ending) => ExitCode::from(ending.code()),
+        Err(error) if error.is::<ClosedOutput>() => ExitCode::from(CLOSED_OUTPUT),
         Err(error) => {
             eprintln!("sluice: {}", visible_lines(&format!("{error:#}")));
             ExitCode::from(FAILED)
@@ -348,14 +371,18 @@ fn new_ed25519_key() -> anyhow::Result<(Secret, Ed25519KeyPair)> {
     Ok((private, pair))
 }
 
-/// Writes text to standard output, with its invisible characters made visible; a closed pipe is an error, not a panic.
+/// Writes text to standard output, with its invisible characters made visible; a closed pipe ends the command quietly.
 fn print(text: &str) -> anyhow::Result<()> {
     print_exactly(&visible_lines(text))
 }
 
 /// Writes text to standard output as it is.
 fn print_exactly(text: &str) -> anyhow::Result<()> {
-    io::stdout().write_all(text.as_bytes()).context("cannot write to standard output")
+    let mut output = io::stdout().lock();
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(ClosedOutput.into()),
+        written => written.context("cannot write to standard output"),
+    }
 }
 
 fn configuration_error(findings: &[Finding]) -> anyhow::Error {

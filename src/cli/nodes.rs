@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 use super::ExitReason;
 use super::console::{ConsoleCall, ConsoleOptions};
 use super::freeze::EnvironmentArg;
+use super::output::{TableColumn, text_at};
+use super::pages::list_as_table;
 
 /// List the gates that share the store; declare one gone
 #[derive(Debug, Args)]
@@ -51,9 +53,8 @@ struct GoneArgs {
 
 pub(super) fn run(arguments: &NodesArgs) -> anyhow::Result<ExitReason> {
     match &arguments.what {
-        NodesCommand::List(list) => list.way.ask(&ConsoleCall::get("nodes"), |answer| {
-            let nodes = answer["nodes"].as_array().cloned().unwrap_or_default();
-            nodes.iter().map(|node| format!("{}\n", node_line(node))).collect()
+        NodesCommand::List(list) => list.way.ask_for_rows(&ConsoleCall::get("nodes"), Some("nodes"), |answer| {
+            list_as_table(answer, "nodes", &NODE_COLUMNS, "No gate has registered.")
         }),
         NodesCommand::Gone(gone) => gone.run(),
     }
@@ -75,10 +76,20 @@ impl GoneArgs {
     }
 }
 
-fn node_line(node: &Value) -> String {
-    let text = |name: &str| node.get(name).and_then(Value::as_str).unwrap_or("-");
+const NODE_COLUMNS: [TableColumn; 4] = [
+    TableColumn { head: "ENVIRONMENT", is_whole: false, cell: |node| text_at(node, "/environment") },
+    TableColumn { head: "GATE", is_whole: true, cell: gate },
+    TableColumn { head: "HEARD", is_whole: false, cell: |node| text_at(node, "/at") },
+    TableColumn { head: "STATE", is_whole: false, cell: state },
+];
+
+/// Returns the gate and its journal, as `sluice nodes gone` takes them.
+fn gate(node: &Value) -> String {
+    format!("{}/{}", text_at(node, "/node"), text_at(node, "/journal"))
+}
+
+fn state(node: &Value) -> String {
     let open = node.get("openFrom").and_then(Value::as_u64);
-    let open = open.map_or_else(String::new, |from| format!(", works on attempts from {from} on"));
-    let gone = if node["gone"] == true { ", gone" } else { "" };
-    format!("{} {}/{} heard {}{open}{gone}", text("environment"), text("node"), text("journal"), text("at"))
+    let open = open.map_or_else(|| "-".to_owned(), |from| format!("works on attempts from {from} on"));
+    if node["gone"] == true { "gone".to_owned() } else { open }
 }

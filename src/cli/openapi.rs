@@ -5,7 +5,8 @@ use clap::Args;
 use super::{ExitReason, Sources, print, read_config, read_contract};
 use crate::base::finding::Finding;
 use crate::catalog::Catalog;
-use crate::cli::check::{CheckOutput, findings_as};
+use crate::cli::check::findings_as;
+use crate::cli::output::OutputFormat;
 
 /// Print the contract of a gate as one OpenAPI document, for generators of clients
 ///
@@ -19,7 +20,7 @@ pub(super) struct OpenapiArgs {
 
 pub(super) fn run(arguments: &OpenapiArgs) -> anyhow::Result<ExitReason> {
     let catalog =
-        catalog(&arguments.sources).map_err(|findings| anyhow::anyhow!(findings_as(&findings, CheckOutput::Lines)))?;
+        catalog(&arguments.sources).map_err(|findings| anyhow::anyhow!(findings_as(&findings, OutputFormat::Table)))?;
     print(&(String::from_utf8_lossy(catalog.document()).into_owned() + "\n"))?;
     Ok(ExitReason::Done)
 }

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::console::ConsoleCall;
 use super::freeze::EnvironmentArg;
+use super::output::{TableColumn, table};
 
 #[derive(Debug, Args)]
 pub(super) struct Pages {
@@ -28,10 +29,13 @@ impl Pages {
     }
 }
 
-/// Formats a list as lines, followed by how to get the next page; returns `none` for an empty list.
-pub(super) fn list_in_words(answer: &Value, name: &str, line: impl Fn(&Value) -> String, none: &str) -> String {
-    let all = answer.get(name).and_then(Value::as_array);
-    let lines: String = all.into_iter().flatten().map(|one| format!("{}\n", line(one))).collect();
+/// Formats a list as a table, followed by how to get the next page; returns `none` for an empty list.
+pub(super) fn list_as_table(answer: &Value, name: &str, columns: &[TableColumn], none: &str) -> String {
+    let rows = answer.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
     let more = answer["next"].as_str().map_or_else(String::new, |next| format!("more: --after {next}\n"));
-    if lines.is_empty() && more.is_empty() { format!("{none}\n") } else { format!("{lines}{more}") }
+    match (rows.is_empty(), more.is_empty()) {
+        (true, true) => format!("{none}\n"),
+        (true, false) => more,
+        (false, _) => format!("{}{more}", table(columns, &rows)),
+    }
 }

@@ -15,13 +15,13 @@ use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
-use super::check::{self, CheckOutput};
+use super::check;
 use super::console::{ConsoleCall, ConsoleOptions};
 use super::freeze::EnvironmentArg;
+use super::output::OutputFormat;
 use super::{ExitReason, is_error, print, read_contract};
 use crate::adapters::policies::placed;
 use crate::base::finding::Finding;
-use crate::base::visible::visible_json;
 use crate::catalog::Catalog;
 use crate::policy::{Explanation, PolicyReading, Reason, Tried, manual, schema};
 use setting::{PolicySetting, SettingNames};
@@ -156,7 +156,7 @@ pub(super) fn run(arguments: &PolicyArgs) -> anyhow::Result<ExitReason> {
                 Ok(ExitReason::Done)
             }
             Err(findings) => {
-                print(&check::findings_as(&findings, CheckOutput::Lines))?;
+                print(&check::findings_as(&findings, OutputFormat::Table))?;
                 Ok(ending(&findings))
             }
         },
@@ -184,19 +184,18 @@ impl On {
 
 /// Prints the findings, and the version if the policies could be read.
 fn print_check(on: &On, version: Option<&str>, findings: &[Finding]) -> anyhow::Result<ExitReason> {
-    print(&match on.setting.output {
-        CheckOutput::Lines => {
-            let version = version.map_or_else(String::new, |version| format!("version {version}\n"));
-            format!("{}{version}", check::findings_as(findings, on.setting.output))
+    let words = || {
+        let version = version.map_or_else(String::new, |version| format!("version {version}\n"));
+        format!("{}{version}", check::findings_as(findings, OutputFormat::Table))
+    };
+    let value = || {
+        let mut json = check::as_json(findings);
+        if let (Some(members), Some(version)) = (json.as_object_mut(), version) {
+            members.insert("version".to_owned(), version.into());
         }
-        CheckOutput::Json => {
-            let mut json = check::as_json(findings);
-            if let (Some(members), Some(version)) = (json.as_object_mut(), version) {
-                members.insert("version".to_owned(), version.into());
-            }
-            format!("{json}\n")
-        }
-    })?;
+        json
+    };
+    print(&on.setting.output.text(words, value, Some("findings")))?;
     Ok(ending(findings))
 }
 
@@ -236,10 +235,8 @@ fn run_tests(on: &On, catalog: &Catalog, reading: &PolicyReading) -> anyhow::Res
     let policies = &reading.policies;
     let tried: Vec<Tried<'_>> =
         policies.trials.iter().filter_map(|trial| trial.run(&policies.rules, catalog)).collect();
-    print(&match on.setting.output {
-        CheckOutput::Lines => lines(&on.folder, &tried),
-        CheckOutput::Json => visible_json(&format!("{}\n", as_json(&on.folder, &tried))).into_owned(),
-    })?;
+    let output = on.setting.output;
+    print(&output.text(|| lines(&on.folder, &tried), || as_json(&on.folder, &tried), Some("tests")))?;
     Ok(if tried.iter().all(|tried| tried.is_passed) { ExitReason::Done } else { ExitReason::Faulty })
 }
 
@@ -250,10 +247,7 @@ fn print_explanation(on: &On, catalog: &Catalog, reading: &PolicyReading) -> any
     let (verdict, near) = (&tried.verdict, tried.near.as_slice());
     let (counts, used) = (verdict.reservations.as_slice(), BTreeMap::new());
     let explanation = Explanation { rules: &policies.rules, verdict, near, counts, used: &used };
-    print(&match on.setting.output {
-        CheckOutput::Lines => explanation.to_string(),
-        CheckOutput::Json => visible_json(&format!("{}\n", explanation.as_json())).into_owned(),
-    })?;
+    print(&on.setting.output.text(|| explanation.to_string(), || explanation.as_json(), None))?;
     Ok(ExitReason::Done)
 }
 

@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 use super::ExitReason;
 use super::console::{ConsoleCall, ConsoleOptions};
 use super::freeze::EnvironmentArg;
-use super::pages::{Pages, list_in_words};
+use super::output::{TableColumn, text_at};
+use super::pages::{Pages, list_as_table};
 use crate::base::json::{self as strict, Limits};
-use crate::base::visible::visible_json;
+use crate::base::visible::visible;
 
 /// List, show and resolve calls with an unknown outcome
 #[derive(Debug, Args)]
@@ -97,9 +98,7 @@ enum ResolutionArg {
 pub(super) fn run(arguments: &RequestsArgs) -> anyhow::Result<ExitReason> {
     match &arguments.what {
         RequestsCommand::List(list) => list.run(),
-        RequestsCommand::Show(show) => show
-            .way
-            .ask(&ConsoleCall::get(show.which.path()?), |request| visible_json(&format!("{request:#}\n")).into_owned()),
+        RequestsCommand::Show(show) => show.way.ask(&ConsoleCall::get(show.which.path()?), request_in_words),
         RequestsCommand::Resolve(resolve) => resolve.run(),
     }
 }
@@ -121,8 +120,8 @@ impl ListRequestsArgs {
             RequestStateArg::Sending => "sending",
         };
         let ask = self.pages.of("requests").with("state", Some(state.to_owned()));
-        self.way.ask(&ask, |answer| {
-            list_in_words(answer, "requests", request_line, &format!("No calls are in state `{state}`."))
+        self.way.ask_for_rows(&ask, Some("requests"), |answer| {
+            list_as_table(answer, "requests", &REQUEST_COLUMNS, &format!("No calls are in state `{state}`."))
         })
     }
 }
@@ -157,30 +156,66 @@ impl Resolve {
     }
 }
 
-fn request_line(request: &Value) -> String {
-    let text = |name: &str| request.get(name).and_then(Value::as_str).unwrap_or("-");
-    let owner = |name: &str| request.pointer(&format!("/owner/{name}")).and_then(Value::as_str).unwrap_or("-");
-    let since = if text("since") == "-" { text("at") } else { text("since") };
-    let absent = request.get("saidAbsent").and_then(Value::as_str);
-    let absent = absent.map_or_else(String::new, |who| format!(", absent according to {who}"));
+/// The columns of a list of calls.
+const REQUEST_COLUMNS: [TableColumn; 7] = [
+    TableColumn { head: "ENVIRONMENT", is_whole: false, cell: |request| text_at(request, "/environment") },
+    TableColumn { head: "REQUEST", is_whole: true, cell: |request| text_at(request, "/name") },
+    TableColumn { head: "STATE", is_whole: false, cell: |request| text_at(request, "/state") },
+    TableColumn { head: "OPERATION", is_whole: false, cell: |request| text_at(request, "/operation") },
+    TableColumn { head: "BY", is_whole: false, cell: owner },
+    TableColumn { head: "SINCE", is_whole: false, cell: since },
+    TableColumn { head: "WHY", is_whole: false, cell: doubt_in_words },
+];
+
+fn owner(request: &Value) -> String {
+    format!("{}/{}", text_at(request, "/owner/issuer"), text_at(request, "/owner/subject"))
+}
+
+fn since(request: &Value) -> String {
+    if request.get("since").is_some() { text_at(request, "/since") } else { text_at(request, "/at") }
+}
+
+/// Says why an outcome is unknown, how it was looked for, and what people said.
+fn doubt_in_words(request: &Value) -> String {
+    let said = |name: &str, words: &str| {
+        let who = request.get(name).and_then(Value::as_str);
+        who.map_or_else(String::new, |who| format!(", {words} {who}"))
+    };
     let looks = request.get("looks").and_then(Value::as_u64).unwrap_or_default();
     let tried = match (request.get("lookup"), request.get("lookup").and_then(Value::as_str)) {
         (Some(_), Some(read)) => format!(", looked for with {read} {looks} times"),
         (Some(_), None) => ", no read finds it".to_owned(),
         (None, _) => String::new(),
     };
-    let executed = request.get("saidExecuted").and_then(Value::as_str);
-    let executed = executed.map_or_else(String::new, |who| format!(", executed according to {who}"));
-    let abandoned = request.get("saidAbandoned").and_then(Value::as_str);
-    let abandoned = abandoned.map_or_else(String::new, |who| format!(", given up by {who}"));
-    format!(
-        "{} {} {} {} by {}/{} since {since} ({}{tried}{executed}{absent}{abandoned})",
-        text("environment"),
-        text("name"),
-        text("state"),
-        text("operation"),
-        owner("issuer"),
-        owner("subject"),
-        text("doubt"),
-    )
+    let (absent, abandoned) = (said("saidAbsent", "absent according to"), said("saidAbandoned", "given up by"));
+    let executed = said("saidExecuted", "executed according to");
+    format!("{}{tried}{executed}{absent}{abandoned}", text_at(request, "/doubt"))
+}
+
+/// Formats a call: what it is, then everything else that the console knows of it.
+fn request_in_words(request: &Value) -> String {
+    const SHOWN: [&str; 5] = ["environment", "name", "operation", "owner", "state"];
+    let [environment, name] = ["/environment", "/name"].map(|pointer| text_at(request, pointer));
+    let [operation, state] = ["/operation", "/state"].map(|pointer| text_at(request, pointer));
+    let mut text =
+        format!("{} {}: {operation} by {}, {state}\n", visible(&environment), visible(&name), owner(request));
+    for (name, value) in request.as_object().into_iter().flatten().filter(|(name, _)| !SHOWN.contains(&name.as_str())) {
+        put(&mut text, name, value);
+    }
+    text
+}
+
+fn put(text: &mut String, name: &str, value: &Value) {
+    match value {
+        Value::Null => {}
+        Value::String(one) => text.push_str(&format!("  {name:<20} {}\n", visible(one))),
+        Value::Object(members) => {
+            for (member, value) in members {
+                put(text, &format!("{name}.{member}"), value);
+            }
+        }
+        Value::Array(_) | Value::Bool(_) | Value::Number(_) => {
+            text.push_str(&format!("  {name:<20} {}\n", visible(&value.to_string())));
+        }
+    }
 }

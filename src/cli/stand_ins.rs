@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use super::ExitReason;
 use super::console::{ConsoleCall, ConsoleOptions};
 use super::freeze::EnvironmentArg;
-use super::pages::list_in_words;
+use super::output::{TableColumn, text_at};
+use super::pages::list_as_table;
 
 /// Name a stand-in who votes in your place for a time, list stand-ins, and revoke them
 ///
@@ -77,9 +78,11 @@ impl StandInArgs {
     pub fn run(&self) -> anyhow::Result<ExitReason> {
         match &self.what {
             StandInsCommand::Name(name) => name.run(),
-            StandInsCommand::List(ListStandInsArgs { way }) => way.ask(&ConsoleCall::get("stand-ins"), |answer| {
-                list_in_words(answer, "standIns", stand_in_line, "No stand-ins are named.")
-            }),
+            StandInsCommand::List(ListStandInsArgs { way }) => {
+                way.ask_for_rows(&ConsoleCall::get("stand-ins"), Some("standIns"), |answer| {
+                    list_as_table(answer, "standIns", &STAND_IN_COLUMNS, "No stand-ins are named.")
+                })
+            }
             StandInsCommand::Revoke(revoke) => revoke.run(),
         }
     }
@@ -115,6 +118,15 @@ impl Revoke {
         })
     }
 }
+
+const STAND_IN_COLUMNS: [TableColumn; 6] = [
+    TableColumn { head: "ENVIRONMENT", is_whole: false, cell: |one| text_at(one, "/environment") },
+    TableColumn { head: "PERSON", is_whole: true, cell: |one| text_at(one, "/person") },
+    TableColumn { head: "FOR", is_whole: true, cell: |one| text_at(one, "/for") },
+    TableColumn { head: "FROM", is_whole: false, cell: |one| text_at(one, "/from") },
+    TableColumn { head: "UNTIL", is_whole: false, cell: |one| text_at(one, "/until") },
+    TableColumn { head: "REASON", is_whole: false, cell: |one| text_at(one, "/reason") },
+];
 
 fn stand_in_line(one: &Value) -> String {
     let text = |name: &str| one.get(name).and_then(Value::as_str).unwrap_or("-");

@@ -89,9 +89,14 @@ fn parse_freeze<'b>(inside: &ConsoleState, body: &'b Value) -> Result<(Environme
         (Some("restored"), _) => Some(Freeze::Restored),
         (Some("clock"), _) => Some(Freeze::Clock),
         (_, Some(operation)) => Some(Freeze::Operation(OperationId::new(operation))),
-        _ => text("/scope/caller/issuer")
-            .zip(text("/scope/caller/subject"))
-            .map(|(issuer, subject)| Freeze::Caller(Owner { issuer: issuer.to_owned(), subject: subject.to_owned() })),
+        _ => {
+            let of = |issuer, subject| {
+                let (issuer, subject) = (text(issuer)?.to_owned(), text(subject)?.to_owned());
+                Some(Owner { issuer, subject })
+            };
+            let money = of("/scope/caller/issuer", "/scope/caller/subject").map(Freeze::Caller);
+            money.or_else(|| of("/scope/reads/issuer", "/scope/reads/subject").map(Freeze::Reads))
+        }
     };
     let what = what.ok_or_else(|| Violation::new("/scope", "oneOf", "one of the scopes of the document"))?;
     Ok((environment, what, text("/reason").unwrap_or_default()))
@@ -105,7 +110,7 @@ fn unknown_scope(inside: &ConsoleState, what: &Freeze) -> Option<Violation> {
             let expected = "the id of a write operation, as listed by `sluice operations`";
             (!known).then(|| Violation::new("/scope/operation", "enum", expected))
         }
-        Freeze::Caller(owner) => {
+        Freeze::Caller(owner) | Freeze::Reads(owner) => {
             let expected = format!("the name of an issuer: {}", inside.issuers.join(", "));
             let known = inside.issuers.contains(&owner.issuer);
             (!known).then(|| Violation::new("/scope/caller/issuer", "enum", expected))

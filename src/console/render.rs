@@ -35,6 +35,7 @@ pub(super) fn freeze(standing: &StandingFreeze) -> Value {
         Freeze::Clock => json!("clock"),
         Freeze::Operation(id) => json!({ "operation": id.as_str() }),
         Freeze::Caller(owner) => json!({ "caller": { "issuer": owner.issuer, "subject": owner.subject } }),
+        Freeze::Reads(owner) => json!({ "reads": { "issuer": owner.issuer, "subject": owner.subject } }),
     };
     json!({
         "environment": standing.environment.as_str(),

@@ -67,6 +67,12 @@ pub(super) async fn filter(gate: &Gate, session: &mut Session, ctx: &mut Ctx) ->
     if admitted.operation().is_write() {
         let exchange = Exchange { id: trace, spans: ctx.spans.clone() };
         carry_write(gate, session, ctx, admitted, &snapshot, &exchange).await
+    } else if gate
+        .node
+        .watched
+        .freezes_reads(gate.environment, (admitted.caller().issuer(), admitted.caller().subject()))
+    {
+        refuse(session, ctx, &Refusal::ReadsFrozen).await
     } else {
         carry_read(gate, session, ctx, admitted, &snapshot, &trace).await
     }

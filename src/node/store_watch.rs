@@ -15,7 +15,7 @@ use crate::adapters::redis::FenceStop;
 use crate::base::ids::Environment;
 use crate::base::word_enum::word_enum;
 use crate::ledger::{Index, StoreFault, StoreTime, WriteRefusal};
-use crate::stations::claim::Freeze;
+use crate::stations::claim::{Freeze, Owner};
 
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -37,6 +37,8 @@ struct WatchedStore {
     stops: Vec<(Environment, Freeze, StoreTime)>,
     /// The fences that are closed.
     fenced: Vec<(Environment, FenceStop)>,
+    /// The callers whose reads are frozen; while the store is away, those that were known before.
+    unread: Vec<(Environment, Owner)>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -107,6 +109,12 @@ impl StoreWatch {
             StoreCondition::Refuses(refusal) => Some(refusal),
             _ => None,
         }
+    }
+
+    /// Returns whether the reads of a caller are frozen, as the last look found.
+    pub fn freezes_reads(&self, environment: Environment, (issuer, subject): (&str, &str)) -> bool {
+        let is_theirs = |owner: &Owner| owner.issuer == issuer && owner.subject == subject;
+        self.seen.load().unread.iter().any(|(place, owner)| *place == environment && is_theirs(owner))
     }
 
     /// Returns why the store stops money; empty if it does not.
@@ -191,12 +199,24 @@ pub async fn watch_store(node: Arc<Node>, environments: Vec<Environment>) {
 
 async fn view_of_store(node: &Node, environments: &[Environment]) -> WatchedStore {
     let refusal = node.store.refusal().await;
-    let mut stops = Vec::new();
+    let (mut stops, mut unread) = (Vec::new(), Vec::new());
     let mut fault = None;
     for environment in environments {
         match stops_of(node, *environment).await {
-            Ok(found) => stops.extend(found.into_iter().map(|(freeze, since)| (*environment, freeze, since))),
-            Err(why) => fault = Some(why),
+            Ok(found) => {
+                for (freeze, since) in found {
+                    match freeze {
+                        Freeze::Reads(owner) => unread.push((*environment, owner)),
+                        Freeze::All | Freeze::Restored | Freeze::Clock => stops.push((*environment, freeze, since)),
+                        Freeze::Operation(_) | Freeze::Caller(_) => {}
+                    }
+                }
+            }
+            Err(why) => {
+                let before = node.watched.seen.load();
+                unread.extend(before.unread.iter().filter(|(place, _)| place == environment).cloned());
+                fault = Some(why);
+            }
         }
     }
     let state = match (refusal, fault) {
@@ -206,16 +226,15 @@ async fn view_of_store(node: &Node, environments: &[Environment]) -> WatchedStor
         (Ok(None), None) => StoreCondition::Up,
     };
     let fenced = environments.iter().filter_map(|one| Some((*one, node.fence.open_for(*one).err()?))).collect();
-    WatchedStore { state, stops, fenced }
+    WatchedStore { state, stops, fenced, unread }
 }
 
-/// Returns the freezes that stop all money of an environment.
+/// Returns the freezes of an environment, each with its time.
 async fn stops_of(node: &Node, environment: Environment) -> Result<Vec<(Freeze, StoreTime)>, StoreFault> {
     // Unlike a query of an index, this fails where the store is not open for this node.
     node.store.last(environment).await?;
     let frozen = node.store.due(environment, Index::Frozen, None, MAX_FROZEN).await?;
-    let frozen = frozen.iter().filter_map(|(since, name)| Some((Freeze::parse(name)?, *since)));
-    Ok(frozen.filter(|(freeze, _)| matches!(freeze, Freeze::All | Freeze::Restored | Freeze::Clock)).collect())
+    Ok(frozen.iter().filter_map(|(since, name)| Some((Freeze::parse(name)?, *since))).collect())
 }
 
 fn text(fault: &StoreFault) -> String {

@@ -108,7 +108,13 @@ interface LimitBar extends Omit<Limit, "left" | "over"> {
   isShort?: boolean;
 }
 
-type Scope = "all" | "restored" | "clock" | { operation: string; caller?: undefined } | { operation?: undefined; caller: Subject };
+type Scope =
+  | "all"
+  | "restored"
+  | "clock"
+  | { operation: string; caller?: undefined; reads?: undefined }
+  | { operation?: undefined; caller: Subject; reads?: undefined }
+  | { operation?: undefined; caller?: undefined; reads: Subject };
 
 interface Freeze {
   environment: string;

@@ -16,7 +16,9 @@ use sluice::base::ids::Environment;
 use sluice::ledger::{NodeId, Number, Outstanding, StoreTime};
 use sluice::ports::AuditSink as _;
 
+use super::console::{ask, console, operator};
 use crate::support::gate::sluice;
+use crate::support::{Setup, Upstream};
 
 /// A folder with a key and the files of nodes.
 struct Archive {
@@ -232,8 +234,47 @@ fn an_export_is_csv_or_json_lines() {
     assert!(rows[0].starts_with("environment,number,at,node,what,operation,claim,issuer,subject,"), "{text}");
     assert!(rows[1].starts_with("production,1,2025-11-20T14:15:45.000001Z,a,sending,createSwap,pay-1,main,payroll,"));
     assert!(text.contains(",'=cmd|"), "{text}");
-    let (_, text) = archive.audit("export", &["--format", "jsonl", "--what", "executed"]);
+    let (_, text) = archive.audit("export", &["--output", "json", "--what", "executed"]);
     assert_eq!(serde_json::from_str::<Value>(&text).unwrap()["number"], 3);
+}
+
+#[test]
+fn an_export_is_checked_by_its_digest() {
+    let archive = Archive::new();
+    archive.fill();
+    let folder = tempfile::tempdir().unwrap();
+    let [export, digest] = ["entries.csv", "entries.digest"].map(|name| folder.path().join(name));
+    let [export_name, digest_name] = [&export, &digest].map(|path| path.to_str().unwrap());
+    let (code, text) = archive.audit("export", &["--digest", digest_name]);
+    assert_eq!(code, 0, "{text}");
+    std::fs::write(&export, &text).unwrap();
+    let check = || run(&["audit", "check-export", export_name, "--digest", digest_name]);
+    let (code, said) = check();
+    assert!(code == 0 && said.contains("whole and unchanged: 3 entries"), "{said}");
+    for altered in [text.replacen("pay-1", "pay-2", 1), text.lines().skip(1).collect(), String::new()] {
+        std::fs::write(&export, altered).unwrap();
+        let (code, said) = check();
+        assert!(code == 3 && said.contains("NOT what was exported"), "{said}");
+    }
+}
+
+#[test]
+fn entries_are_found_by_the_person_who_acted() {
+    let upstream = Upstream::start();
+    let gate = console(Setup::of(&upstream)).start();
+    for (who, operation) in [("ann", "createSwap"), ("bob", "createOfframp")] {
+        let body = json!({"environment": "production", "scope": {"operation": operation}, "reason": who});
+        assert_eq!(ask(&gate, "POST", "freezes", &operator(who), Some(body)).status, 201);
+    }
+    let files = gate.path("sluice-audit");
+    let by = |person: &str| run(&["audit", "show", files.to_str().unwrap(), "--by", person]);
+    for person in ["ann", "people/ann"] {
+        let (code, text) = by(person);
+        assert!(code == 0 && text.lines().count() == 1 && text.contains("reason ann"), "{text}");
+    }
+    for nobody in ["an", "main/ann", "people/"] {
+        assert_eq!(by(nobody).0, 1, "{nobody}");
+    }
 }
 
 #[test]

@@ -84,12 +84,16 @@ fn check_holds_a_contract_to_completeness() {
 #[test]
 fn check_names_every_insecure_combination_and_for_production_they_are_errors() {
     let upstream = Upstream::start();
-    let setup = Setup::of(&upstream)
+    let setup = Setup::of(&upstream);
+    fs::create_dir(setup.path("sluice-audit")).unwrap();
+    let setup = setup
         .set("production", "listen", "0.0.0.0:0")
         .set("probes", "listen", "0.0.0.0:0")
         .set("issuer.main", "roles", "roles")
         .set("console", "listen", "127.0.0.1:0")
         .set("console", "issuer", "main")
+        .file("sluice-audit/operands.key", &"k".repeat(64))
+        .set_raw("audit", "operand_key", r#"{ file = "sluice-audit/operands.key" }"#)
         .file("token", "a-token-of-upstream")
         .set_raw("production", "credential", r#"{ file = "token" }"#);
     let file = setup.write();
@@ -98,6 +102,7 @@ fn check_names_every_insecure_combination_and_for_production_they_are_errors() {
         ("policies", 0o777),
         ("policies/everything.toml", 0o666),
         ("token", 0o644),
+        ("sluice-audit/operands.key", 0o600),
         ("sluice.toml", 0o644),
     ];
     for (name, mode) in modes {
@@ -112,6 +117,9 @@ fn check_names_every_insecure_combination_and_for_production_they_are_errors() {
         "`store.seal_key` is not set",
         "`console.issuer`: `[issuer.main]` is the issuer of callers, too",
         "`issuer.main.shared_secret` is a secret in plain text",
+        "`issuer.main.shared_secret`: whoever has the secret",
+        "`loosening` is `free`",
+        "operands.key: it contains a secret and lies in `audit.folder`",
         "policies: every user of this machine can change it",
         "everything.toml: every user of this machine can change it",
         "token: it contains a secret, and every user",
@@ -129,6 +137,64 @@ fn check_names_every_insecure_combination_and_for_production_they_are_errors() {
     fs::set_permissions(setup.path(""), Permissions::from_mode(0o700)).unwrap();
     let (_, text) = said(&run(&["check", "--config", file.to_str().unwrap()]));
     assert!(!text.contains("every user of this machine"), "{text}");
+}
+
+/// The program with its output into a pipe that nobody reads.
+#[test]
+fn a_closed_pipe_ends_a_command_quietly() {
+    for arguments in [&["operations"][..], &["policy", "fields"], &["completions", "bash"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = sluice(arguments).stdout(writer).output().unwrap();
+        assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(141), &b""[..]), "{arguments:?}");
+    }
+}
+
+#[test]
+fn examples_completions_and_man_pages_are_there_for_every_command() {
+    let (code, text) = said(&run(&["approvals", "approve", "--help"]));
+    assert!(code == Some(0) && text.contains("Examples:\n  sluice approvals approve "), "{text}");
+    for shell in ["bash", "zsh", "fish"] {
+        let (code, text) = said(&run(&["completions", shell]));
+        assert!(code == Some(0) && text.contains("approvals") && text.contains("check-export"), "{shell}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (code, text) = said(&run(&["man", "--folder", folder.path().to_str().unwrap()]));
+    assert!(code == Some(0) && text.contains("pages written"), "{text}");
+    let page = fs::read_to_string(folder.path().join("sluice-approvals-approve.1")).unwrap();
+    assert!(page.contains("sluice approvals approve") && page.contains("invoice 4711"), "{page}");
+    assert!(folder.path().join("sluice.1").exists());
+}
+
+#[test]
+fn every_list_has_the_same_forms() {
+    let (code, text) = said(&run(&["check", "--output", "csv", "--config", "/nowhere.toml"]));
+    assert!(code == Some(3) && text.starts_with("example,file,"), "{text}");
+    let (_, text) = said(&run(&["check", "--output", "lines"]));
+    assert!(text.contains("table, json, csv"), "{text}");
+}
+
+#[test]
+fn check_names_settings_that_let_money_go_another_way() {
+    let upstream = Upstream::start();
+    let setup = Setup::of(&upstream)
+        .sandbox(&upstream)
+        .set("redis", "url", "redis://redis.example:6379/0")
+        .set_raw("redis", "allow_unsafe", "true")
+        .set("store", "kind", "redis")
+        .set("store", "node", "gate-1");
+    let file = setup.write();
+    let (_, text) = said(&run(&["check", "--production", "--config", file.to_str().unwrap()]));
+    for told in [
+        "error: ",
+        "`production.credential` is not set",
+        "`sandbox.upstream` is `production.upstream`",
+        "`redis.allow_unsafe`: a Redis that may evict",
+        "`redis.url` is without TLS to another machine",
+    ] {
+        assert!(text.contains(told), "{told}: {text}");
+    }
+    assert!(!text.contains("warning: ") || !text.contains("without TLS to another machine\nwarning"), "{text}");
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod early;
 mod examples;
 mod faults;
 mod fleet;
+mod guarantees;
 mod guide;
 mod hangup;
 mod heads;

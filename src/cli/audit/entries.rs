@@ -31,6 +31,9 @@ pub(in crate::cli) struct EntryFilter {
     /// Only entries whose owner has this subject
     #[arg(long)]
     subject: Option<String>,
+    /// Only entries of acts of this person, by their subject or as ISSUER/SUBJECT
+    #[arg(long, value_name = "PERSON")]
+    by: Option<String>,
     /// Only entries of this kind (sending, executed, unknown, frozen)
     #[arg(long)]
     what: Option<String>,
@@ -62,6 +65,7 @@ impl EntryFilter {
             && self.environment.is_none_or(|wanted| wanted == *environment)
             && is(&self.operation, shown.text("operation"))
             && is(&self.subject, shown.text("owner.subject"))
+            && self.by.as_ref().is_none_or(|person| shown.is_by(person))
             && is(&self.what, shown.text("what"))
             && self.day.as_ref().is_none_or(|day| shown.at().starts_with(day.as_str()))
     }
@@ -82,6 +86,12 @@ impl ShownEntry {
             Some(Value::String(text)) => text.clone(),
             Some(other) => other.to_string(),
         }
+    }
+
+    /// Returns whether this person acted, by their subject or as ISSUER/SUBJECT.
+    fn is_by(&self, person: &str) -> bool {
+        let (issuer, subject) = (self.text("by.issuer"), self.text("by.subject"));
+        !subject.is_empty() && (subject == person || format!("{issuer}/{subject}") == person)
     }
 
     pub(in crate::cli) fn at(&self) -> String {

@@ -1,20 +1,32 @@
-//! `sluice audit export`: writes entries for other programs.
+//! `sluice audit export` and `sluice audit check-export`: entries for other programs, and the proof that an export is
+//! whole and unchanged.
 
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use anyhow::{Context as _, bail};
+use clap::Args;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
-use super::super::{ExitReason, print_exactly};
+use super::super::output::{OutputFormat, csv_line};
+use super::super::{ExitReason, print, print_exactly};
 use super::entries::{EntryFilter, ShownEntry, for_each_entry, warn_unreadable};
 use super::files::chosen;
-use super::show::as_json;
-use crate::base::visible::{visible, visible_json};
+use super::show::{as_json, entry_line};
+use crate::base::json;
+use crate::base::visible::visible_json;
+
+/// The format of a digest file. No other is read.
+const DIGEST_FORMAT: u64 = 1;
 
 /// Write entries as CSV or JSON lines
 ///
 /// Entries come in the order of the files; an entry that a node took over from a dead node may appear twice. In CSV,
 /// a value that a spreadsheet would read as a formula starts with an apostrophe; the last column holds the whole
-/// entry as JSON.
+/// entry as JSON. With `--digest`, the number of entries and the SHA-256 of the export are written to a file;
+/// `sluice audit check-export` compares them.
 #[derive(Debug, Args)]
 pub(super) struct AuditExportArgs {
     /// Audit files, or folders of audit files
@@ -22,14 +34,34 @@ pub(super) struct AuditExportArgs {
     paths: Vec<PathBuf>,
     #[command(flatten)]
     filter: EntryFilter,
+    /// A file to write the digest of the export to
+    #[arg(long, value_name = "FILE")]
+    digest: Option<PathBuf>,
+    /// CSV, one JSON object per line, or the lines of `sluice audit show`
     #[arg(long, value_enum, default_value = "csv")]
-    format: ExportFormat,
+    output: OutputFormat,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ExportFormat {
-    Csv,
-    Jsonl,
+/// Check that an export is whole and unchanged, by the digest that was written with it
+///
+/// Exits with 0 if it is, with 3 otherwise. Keep the digest where whoever can change the export cannot change it.
+#[derive(Debug, Args)]
+pub(super) struct CheckExportArgs {
+    /// The export
+    #[arg(value_name = "EXPORT")]
+    export: PathBuf,
+    /// The digest that `sluice audit export --digest` wrote
+    #[arg(long, value_name = "FILE")]
+    digest: PathBuf,
+}
+
+/// What an export contains.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExportDigest {
+    entries: u64,
+    bytes: u64,
+    sha256: String,
 }
 
 /// The CSV columns that come from the entry's JSON, each with its path.
@@ -47,50 +79,86 @@ const ENTRY_COLUMNS: [(&str, &str); 9] = [
 
 pub(super) fn run(arguments: &AuditExportArgs) -> anyhow::Result<ExitReason> {
     let files = chosen(&arguments.paths)?;
-    if arguments.format == ExportFormat::Csv {
-        let names: Vec<&str> =
-            ["environment", "number", "at", "node"].into_iter().chain(ENTRY_COLUMNS.map(|(name, _)| name)).collect();
-        print_exactly(&format!("{},entry\r\n", names.join(",")))?;
+    let (mut hash, mut entries, mut bytes) = (Sha256::new(), 0_u64, 0_u64);
+    let mut put = |text: &str| {
+        hash.update(text.as_bytes());
+        bytes = bytes.saturating_add(text.len() as u64);
+        print_exactly(text)
+    };
+    if arguments.output == OutputFormat::Csv {
+        put(&csv_head())?;
     }
     let unreadable = for_each_entry(&files, |shown| {
         if !arguments.filter.matches(&shown) {
             return Ok(());
         }
-        print_exactly(&match arguments.format {
-            ExportFormat::Csv => row(&shown),
-            ExportFormat::Jsonl => visible_json(&format!("{}\n", as_json(&shown))).into_owned(),
+        entries = entries.saturating_add(1);
+        put(&match arguments.output {
+            OutputFormat::Csv => csv_row(&shown),
+            OutputFormat::Json => json_line(&shown),
+            OutputFormat::Table => format!("{}\n", entry_line(&shown)),
         })
     })?;
     warn_unreadable(unreadable);
+    let digest = ExportDigest { entries, bytes, sha256: hex(&hash.finalize()) };
+    if let Some(path) = &arguments.digest {
+        let text = json::to_record(&digest, DIGEST_FORMAT);
+        fs::write(path, text).with_context(|| format!("`{}` cannot be written", path.display()))?;
+    }
     Ok(ExitReason::Done)
 }
 
-fn row(shown: &ShownEntry) -> String {
+pub(super) fn check(arguments: &CheckExportArgs) -> anyhow::Result<ExitReason> {
+    let path = &arguments.digest;
+    let text = fs::read(path).with_context(|| format!("`{}` cannot be read", path.display()))?;
+    let Ok(expected) = json::from_record::<ExportDigest>(&text, DIGEST_FORMAT) else {
+        bail!("`{}` is not a digest written by `sluice audit export --digest`", path.display());
+    };
+    let (bytes, sha256) = digest_of(&arguments.export)?;
+    let export = arguments.export.display();
+    if (bytes, &sha256) == (expected.bytes, &expected.sha256) {
+        print(&format!("`{export}` is whole and unchanged: {} entries, SHA-256 {sha256}\n", expected.entries))?;
+        return Ok(ExitReason::Done);
+    }
+    let expected = format!("{} bytes with SHA-256 {}", expected.bytes, expected.sha256);
+    print(&format!(
+        "`{export}` is NOT what was exported: it has {bytes} bytes with SHA-256 {sha256}, not {expected}\n"
+    ))?;
+    Ok(ExitReason::Faulty)
+}
+
+/// Returns the length and the SHA-256 of a file.
+fn digest_of(path: &Path) -> anyhow::Result<(u64, String)> {
+    let unreadable = || format!("`{}` cannot be read", path.display());
+    let mut file = BufReader::new(File::open(path).with_context(unreadable)?);
+    let (mut hash, mut bytes, mut piece) = (Sha256::new(), 0_u64, vec![0; 64 * 1024]);
+    loop {
+        let count = file.read(&mut piece).with_context(unreadable)?;
+        if count == 0 {
+            return Ok((bytes, hex(&hash.finalize())));
+        }
+        hash.update(piece.get(..count).unwrap_or_default());
+        bytes = bytes.saturating_add(count as u64);
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+}
+
+/// Returns the line of names of a CSV export.
+pub(super) fn csv_head() -> String {
+    let placed = ["environment", "number", "at", "node"].into_iter();
+    csv_line(placed.chain(ENTRY_COLUMNS.map(|(name, _)| name)).chain(["entry"]).map(str::to_owned))
+}
+
+pub(super) fn csv_row(shown: &ShownEntry) -> String {
     let place = &shown.outstanding;
     let placed = [place.environment.to_string(), place.number.to_string(), shown.at(), place.node.to_string()];
     let values = ENTRY_COLUMNS.map(|(_, path)| shown.text(path));
-    let cells = placed.into_iter().chain(values).chain([shown.entry.to_string()]);
-    format!("{}\r\n", cells.map(|text| cell(&visible(&text))).collect::<Vec<_>>().join(","))
+    csv_line(placed.into_iter().chain(values).chain([shown.entry.to_string()]))
 }
 
-fn cell(text: &str) -> String {
-    let guard = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{guard}{}\"", text.replace('"', "\"\""))
-    } else {
-        format!("{guard}{text}")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cell_is_one_cell_and_no_formula() {
-        assert_eq!(cell("a"), "a");
-        assert_eq!(cell("a,\"b\""), "\"a,\"\"b\"\"\"");
-        assert_eq!(cell("=1+1"), "'=1+1");
-        assert_eq!(cell("@a\n"), "\"'@a\n\"");
-    }
+pub(super) fn json_line(shown: &ShownEntry) -> String {
+    visible_json(&format!("{}\n", as_json(shown))).into_owned()
 }

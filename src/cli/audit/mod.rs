@@ -30,6 +30,7 @@ enum AuditCommand {
     Show(show::AuditShowArgs),
     Tail(tail::AuditTailArgs),
     Export(export::AuditExportArgs),
+    CheckExport(export::CheckExportArgs),
     Key(key::AuditKeyArgs),
     Archive(archive::AuditArchiveArgs),
 }
@@ -40,6 +41,7 @@ pub(super) fn run(arguments: AuditArgs) -> anyhow::Result<ExitReason> {
         AuditCommand::Show(arguments) => show::run(&arguments),
         AuditCommand::Tail(arguments) => tail::run(&arguments),
         AuditCommand::Export(arguments) => export::run(&arguments),
+        AuditCommand::CheckExport(arguments) => export::check(&arguments),
         AuditCommand::Key(arguments) => key::run(&arguments),
         AuditCommand::Archive(arguments) => archive::run(&arguments),
     }

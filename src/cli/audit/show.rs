@@ -3,13 +3,15 @@
 use std::path::PathBuf;
 
 use anyhow::bail;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::json;
 
+use super::super::output::OutputFormat;
 use super::super::{ExitReason, print};
 use super::entries::{EntryFilter, ShownEntry, for_each_entry, warn_unreadable};
+use super::export::{csv_head, csv_row, json_line};
 use super::files::chosen;
-use crate::base::visible::{visible, visible_json};
+use crate::base::visible::visible;
 
 /// Show entries; with `--request-id`, the history of one request
 ///
@@ -22,15 +24,9 @@ pub(super) struct AuditShowArgs {
     paths: Vec<PathBuf>,
     #[command(flatten)]
     filter: EntryFilter,
-    /// Lines for people, or one JSON object per line for programs
-    #[arg(long, value_enum, default_value = "lines")]
-    output: AuditShowOutput,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum AuditShowOutput {
-    Lines,
-    Json,
+    /// Text for people, one JSON object per line, or CSV
+    #[arg(long, value_enum, default_value = "table")]
+    output: OutputFormat,
 }
 
 pub(super) fn run(arguments: &AuditShowArgs) -> anyhow::Result<ExitReason> {
@@ -50,11 +46,13 @@ pub(super) fn run(arguments: &AuditShowArgs) -> anyhow::Result<ExitReason> {
         bail!("no matching entries");
     }
     let text = match (arguments.output, &arguments.filter.request_id) {
-        (AuditShowOutput::Json, _) => {
-            found.iter().map(|shown| visible_json(&format!("{}\n", as_json(shown))).into_owned()).collect()
+        (OutputFormat::Json, _) => found.iter().map(json_line).collect(),
+        (OutputFormat::Csv, _) => {
+            let rows: String = std::iter::once(csv_head()).chain(found.iter().map(csv_row)).collect();
+            rows.replace('\r', "")
         }
-        (AuditShowOutput::Lines, Some(_)) => request_history(&found),
-        (AuditShowOutput::Lines, None) => found.iter().map(|shown| format!("{}\n", entry_line(shown))).collect(),
+        (OutputFormat::Table, Some(_)) => request_history(&found),
+        (OutputFormat::Table, None) => found.iter().map(|shown| format!("{}\n", entry_line(shown))).collect(),
     };
     print(&text)?;
     Ok(ExitReason::Done)

@@ -6,9 +6,10 @@ use std::io::{BufReader, IsTerminal as _, Write as _};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::{Map, Value, json};
 
+use super::super::output::OutputFormat;
 use super::super::{ExitReason, print};
 use super::files::{Chosen, checkpoints, chosen, folder_of, manifests};
 use crate::adapters::audit::{UnfitSnapshot, is_live, newest_snapshot, read_manifest};
@@ -17,7 +18,6 @@ use crate::audit::{
     Checkpoint, CheckpointKey, CheckpointLine, Completeness, FileSource, Flaw, FlawPlace, KnownNumbers, LineReader,
     VerifyReport, verify,
 };
-use crate::base::visible::visible_json;
 use crate::ledger::StoreTime;
 use crate::ports::Clock as _;
 
@@ -40,15 +40,9 @@ pub(super) struct AuditVerifyArgs {
     /// The public key that verifies checkpoints; may be given several times
     #[arg(long = "public-key", value_name = "FILE")]
     keys: Vec<PathBuf>,
-    /// Lines for people, or JSON for programs
-    #[arg(long, value_enum, default_value = "lines")]
-    output: AuditVerifyOutput,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum AuditVerifyOutput {
-    Lines,
-    Json,
+    /// Text for people, or JSON or CSV for programs
+    #[arg(long, value_enum, default_value = "table")]
+    output: OutputFormat,
 }
 
 /// Progress is shown if there is more to read than this many bytes.
@@ -98,10 +92,7 @@ pub(super) fn run(arguments: &AuditVerifyArgs) -> anyhow::Result<ExitReason> {
     let mut progress = VerifyProgress::of(&files);
     let report = verify(&sources, &known, &mut |bytes| progress.show(bytes))?;
     progress.end();
-    print(&match arguments.output {
-        AuditVerifyOutput::Lines => report_in_words(&report),
-        AuditVerifyOutput::Json => visible_json(&format!("{}\n", as_json(&report))).into_owned(),
-    })?;
+    print(&arguments.output.text(|| report_in_words(&report), || as_json(&report), Some("findings")))?;
     Ok(if report.flaw_count == 0 { ExitReason::Done } else { ExitReason::Faulty })
 }
 

@@ -202,6 +202,7 @@ fn remedy_of_stop(reason: &str, environment: Environment) -> String {
         "restored" => "`sluice freezes` says what is missing; start every gate that has an audit log, or open it with \
                        `sluice unfreeze --restored`"
             .to_owned(),
+        "clock" => "set the clock of the store right, then `sluice unfreeze --clock`".to_owned(),
         "audit-failing" => "check the disk of `audit.folder`: its space, its mount and its rights".to_owned(),
         "policies-not-run" => {
             "give this gate the software and the configuration of the gate that put the policies in force".to_owned()
@@ -246,7 +247,7 @@ fn check_work(config: &Config, metrics: &MetricLines, report: &mut DoctorReport)
             }
             None => report.unknown("holds", Some(environment), "the gate has not counted holds yet"),
         }
-        for (scope, what) in [("operation", "operations"), ("caller", "callers")] {
+        for (scope, what) in [("operation", "operations"), ("caller", "callers"), ("reads", "callers' reads")] {
             let labels = [("environment", environment.as_str()), ("scope", scope)];
             if let Some(count) = metrics.value("sluice_frozen", &labels).filter(|count| *count > 0) {
                 let text = format!("{count} {what} are frozen");

@@ -7,8 +7,7 @@ use clap::Args;
 use super::replay::{self, DecisionHistory};
 use super::setting::{PolicySetting, SettingNames};
 use crate::base::finding::Finding;
-use crate::base::visible::visible_json;
-use crate::cli::check::{self, CheckOutput};
+use crate::cli::check;
 use crate::cli::{ExitReason, is_error, print};
 use crate::policy::{Policies, difference};
 
@@ -42,19 +41,18 @@ pub(super) fn run(arguments: &PolicyDiffArgs) -> anyhow::Result<ExitReason> {
         [] => None,
         audit => Some(replay::history(&old, &new, &names, &arguments.setting, audit)?),
     };
-    print(&match arguments.setting.output {
-        CheckOutput::Lines => {
-            let history = history.as_ref().map(DecisionHistory::in_words).unwrap_or_default();
-            format!("{history}{found}")
+    let words = || {
+        let history = history.as_ref().map(DecisionHistory::in_words).unwrap_or_default();
+        format!("{history}{found}")
+    };
+    let value = || {
+        let mut json = found.as_json();
+        if let (Some(members), Some(history)) = (json.as_object_mut(), &history) {
+            members.insert("history".to_owned(), history.as_json());
         }
-        CheckOutput::Json => {
-            let mut json = found.as_json();
-            if let (Some(members), Some(history)) = (json.as_object_mut(), &history) {
-                members.insert("history".to_owned(), history.as_json());
-            }
-            visible_json(&format!("{json}\n")).into_owned()
-        }
-    })?;
+        json
+    };
+    print(&arguments.setting.output.text(words, value, Some("changes")))?;
     Ok(if arguments.only_tighter && found.loosens() { ExitReason::Faulty } else { ExitReason::Done })
 }
 

@@ -5,8 +5,6 @@ use std::io::{IsTerminal as _, Write as _, stderr};
 use serde_json::{Value, json};
 
 use super::{On, print_findings};
-use crate::base::visible::visible_json;
-use crate::cli::check::CheckOutput;
 use crate::cli::{ExitReason, print};
 use crate::policy::{Mutant, MutantFate, Policies};
 
@@ -31,10 +29,8 @@ pub(super) fn run(on: &On) -> anyhow::Result<ExitReason> {
         progress(count, count);
         fates
     });
-    print(&match on.setting.output {
-        CheckOutput::Lines => in_words(on, &fates),
-        CheckOutput::Json => visible_json(&format!("{}\n", as_json(on, &fates, &policies))).into_owned(),
-    })?;
+    let output = on.setting.output;
+    print(&output.text(|| in_words(on, &fates), || as_json(on, &fates, &policies), Some("mutants")))?;
     let is_missed = |(_, fate): &(Mutant, MutantFate)| matches!(fate, MutantFate::Missed(_));
     Ok(if fates.iter().any(is_missed) { ExitReason::Faulty } else { ExitReason::Done })
 }

@@ -15,9 +15,9 @@ use super::setting::{PolicySetting, SettingNames};
 use crate::adapters::audit::{kept_operand_key, operand_key};
 use crate::base::finding::Finding;
 use crate::base::keyed::OperandKey;
-use crate::base::visible::visible_json;
 use crate::cli::audit::files::{Chosen, chosen, folder_of};
-use crate::cli::check::{self, CheckOutput};
+use crate::cli::check;
+use crate::cli::output::OutputFormat;
 use crate::cli::{ExitReason, is_error, print};
 use crate::config::Config;
 use crate::policy::{Policies, PolicyReading, Replay, Replayed, Undecided};
@@ -86,10 +86,7 @@ pub(super) fn run(arguments: &PolicyReplayArgs) -> anyhow::Result<ExitReason> {
     if keys.1 > 0 && keys.0 == keys.1 {
         bail!(wrong_key(&key, &record));
     }
-    print(&match output {
-        CheckOutput::Lines => report.in_words(),
-        CheckOutput::Json => visible_json(&format!("{}\n", report.as_json())).into_owned(),
-    })?;
+    print(&output.text(|| report.in_words(), || report.as_json(), Some("changes")))?;
     Ok(ExitReason::Done)
 }
 
@@ -124,7 +121,7 @@ fn wrong_key(key: &OperandKey, record: &ReplayRecord) -> String {
 /// Returns the key of personal names: the configured one, the one that the gate keeps, or a copy beside the files.
 fn key(setting: &PolicySetting, files: &[Chosen]) -> anyhow::Result<OperandKey> {
     let configured =
-        setting.gate().map_err(|findings| anyhow::anyhow!(check::findings_as(&findings, CheckOutput::Lines)))?;
+        setting.gate().map_err(|findings| anyhow::anyhow!(check::findings_as(&findings, OutputFormat::Table)))?;
     if let Some(Config { audit, store, .. }) = configured {
         if audit.operand_key.is_some() {
             return Ok(operand_key(audit.operand_key.as_ref(), &store.folder)?);

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::GIVEN;
-use super::check::CheckOutput;
 use crate::adapters::policies::{PolicyText, placed, texts};
 use crate::base::finding::Finding;
 use crate::catalog::Catalog;
+use crate::cli::output::OutputFormat;
 use crate::cli::{read_config, read_contract};
 use crate::config::Config;
 use crate::policy::{KnownNames, PolicyReading, read_policies};
@@ -24,9 +24,9 @@ pub(super) struct PolicySetting {
     /// A contract folder to use instead of the built-in contract
     #[arg(long, value_name = "DIR")]
     schemas: Option<PathBuf>,
-    /// Lines for people, or JSON for programs
-    #[arg(long, value_enum, default_value = "lines")]
-    pub output: CheckOutput,
+    /// Text for people, or JSON or CSV for programs
+    #[arg(long, value_enum, default_value = "table")]
+    pub output: OutputFormat,
 }
 
 /// The names that policies may use.

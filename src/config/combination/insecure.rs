@@ -4,7 +4,9 @@ use super::Wrong;
 use crate::base::finding::Severity;
 use crate::base::ids::Environment;
 use crate::config::fault::{SettingFault, SettingPlace};
-use crate::config::written::WrittenConfig;
+use crate::config::meant::{Loosening, UpstreamConfig};
+use crate::config::url;
+use crate::config::written::{WrittenConfig, WrittenIssuer};
 
 pub(super) fn wrong(written: &WrittenConfig) -> Vec<Wrong> {
     let mut wrong = Vec::new();
@@ -14,6 +16,12 @@ pub(super) fn wrong(written: &WrittenConfig) -> Vec<Wrong> {
     wrong.extend(probes_for_everybody(written));
     wrong.extend(unsigned_audit_log(written));
     wrong.extend(one_issuer_for_people_and_services(written));
+    wrong.extend(tokens_of_upstream_at_callers(written));
+    wrong.extend(shared_secrets(written));
+    wrong.extend(policies_of_one_person(written));
+    wrong.extend(plain_production(written));
+    wrong.extend(one_upstream_for_both(written));
+    wrong.extend(forgetful_store(written));
     wrong
 }
 
@@ -65,4 +73,69 @@ fn one_issuer_for_people_and_services(written: &WrittenConfig) -> Option<Wrong> 
     let remedy = "set `console.audience` to an audience that only people's tokens have, or give people an issuer of their own, with \
                   `environments = []`";
     is_shared.then(|| insecure(&named.place, text, remedy))
+}
+
+/// Checks that callers do not have upstream's token.
+fn tokens_of_upstream_at_callers(written: &WrittenConfig) -> Option<Wrong> {
+    let listen = written.production.listen.as_ref()?;
+    let text = "`production.credential` is not set: upstream gets the callers' tokens, so that callers can pay without this gate";
+    let remedy = "set `credential` to a token that only this gate has";
+    written.production.credential.is_none().then(|| insecure(&listen.place, text.to_owned(), remedy))
+}
+
+/// Checks that whoever verifies tokens of production or of people cannot make them.
+fn shared_secrets(written: &WrittenConfig) -> Vec<Wrong> {
+    let is_production = |issuer: &WrittenIssuer| {
+        issuer.environments.as_ref().is_some_and(|environments| environments.value.contains(&Environment::Production))
+    };
+    let is_console =
+        |issuer: &WrittenIssuer| written.console.issuer.as_ref().is_some_and(|named| named.value == issuer.name);
+    let matters =
+        |issuer: &&WrittenIssuer| written.production.listen.is_some() && (is_production(issuer) || is_console(issuer));
+    let wrong = written.issuers.iter().filter(matters).filter_map(|issuer| {
+        let text = format!(
+            "`issuer.{}.shared_secret`: whoever has the secret, this gate too, can make tokens of anybody",
+            issuer.name
+        );
+        let remedy = "use public keys: `jwks_url`, `jwks_file` or `public_key`";
+        Some(insecure(&issuer.shared_secret.as_ref()?.place, text, remedy))
+    });
+    wrong.collect()
+}
+
+/// Checks that nobody alone decides what is paid, where people could decide together.
+fn policies_of_one_person(written: &WrittenConfig) -> Option<Wrong> {
+    let (listen, loosening) = (written.production.listen.as_ref()?, written.loosening.as_ref()?);
+    let is_free = written.console.listen.is_some() && loosening.value == Loosening::Free;
+    let place = if loosening.place == SettingPlace::Default { &listen.place } else { &loosening.place };
+    let text = "`loosening` is `free`: whoever can write the folder of policies alone decides what is paid";
+    is_free.then(|| insecure(place, text.to_owned(), "set `loosening = \"two-people\"`"))
+}
+
+/// Checks that payments are encrypted on their way to upstream, even where plain HTTP is allowed.
+fn plain_production(written: &WrittenConfig) -> Option<Wrong> {
+    let (upstream, allowed) =
+        (written.production.upstream.as_ref()?, written.production.allow_plain_upstream.as_ref()?);
+    let is_plain = !upstream.value.tls && allowed.value && !url::is_loopback(&upstream.value.host);
+    let text = "`production.allow_plain_upstream`: anyone between this gate and upstream can read and alter payments";
+    is_plain.then(|| insecure(&allowed.place, text.to_owned(), "use `https://` in `upstream`"))
+}
+
+/// Checks that calls to the sandbox cannot move money.
+fn one_upstream_for_both(written: &WrittenConfig) -> Option<Wrong> {
+    let (production, sandbox) = (written.production.upstream.as_ref()?, written.sandbox.upstream.as_ref()?);
+    let place_of = |of: &UpstreamConfig| (of.host.clone(), of.port, of.base_path.clone());
+    let is_same = place_of(&production.value) == place_of(&sandbox.value);
+    let text = "`sandbox.upstream` is `production.upstream`: calls to the sandbox move money under the sandbox's rules";
+    let remedy = "set `sandbox.upstream` to the provider's sandbox";
+    is_same.then(|| insecure(&sandbox.place, text.to_owned(), remedy))
+}
+
+/// Checks that production does not use a Redis that may forget payments.
+fn forgetful_store(written: &WrittenConfig) -> Option<Wrong> {
+    let (_, allowed) = (written.production.listen.as_ref()?, written.redis_allow_unsafe.as_ref()?);
+    let text = "`redis.allow_unsafe`: a Redis that may evict or keeps nothing on disk forgets what was paid";
+    allowed.value.then(|| {
+        insecure(&allowed.place, text.to_owned(), "remove `allow_unsafe`, and configure the Redis as `redis.md` says")
+    })
 }

@@ -45,7 +45,7 @@ fn way(written: &WrittenConfig) -> Vec<Wrong> {
         let text = format!(
             "`redis.{name}` is without TLS to another machine: anyone on the network path can read and alter its data"
         );
-        wrong.push((Severity::Warning, place.clone(), SettingFault::new(text).remedy(remedy)));
+        wrong.push((Severity::Insecure, place.clone(), SettingFault::new(text).remedy(remedy)));
     }
     if let Some(ca) = written.redis_ca.as_ref().filter(|_| !tls) {
         let fault = SettingFault::new(format!("`redis.ca` has no effect: `{name}` is without TLS"));
@@ -61,7 +61,7 @@ fn stores_apart(written: &WrittenConfig) -> Option<Wrong> {
         "gates that share a Redis for rates have separate stores: a requestId that is sent to two of them is paid twice",
     );
     let remedy = "set `kind = \"redis\"` in `[store]`, or run one gate";
-    Some((Severity::Warning, place.clone(), fault.remedy(remedy)))
+    Some((Severity::Insecure, place.clone(), fault.remedy(remedy)))
 }
 
 /// Whether the store is one of production, and nobody accepted the risk of a split.
@@ -93,7 +93,7 @@ fn failover_that_forgets(written: &WrittenConfig) -> Option<Wrong> {
          `replicated`",
     );
     let remedy = "set `durability = \"replicated\"`, or `allow_split = true` to accept the risk";
-    let severity = if must_not_split(written) { Severity::Error } else { Severity::Warning };
+    let severity = if must_not_split(written) { Severity::Error } else { Severity::Insecure };
     (!is_replicated).then(|| (severity, sentinels.place.clone(), fault.remedy(remedy)))
 }
 

@@ -26,5 +26,5 @@ pub(super) fn wrong(written: &WrittenConfig) -> Option<Wrong> {
         return None;
     }
     let text = "`telemetry.otlp_authorization` is sent to another machine by plain HTTP: anyone on the network path can read it";
-    Some((Severity::Warning, to.place.clone(), SettingFault::new(text).remedy("use `https://` in `otlp`")))
+    Some((Severity::Insecure, to.place.clone(), SettingFault::new(text).remedy("use `https://` in `otlp`")))
 }

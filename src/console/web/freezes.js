@@ -13,6 +13,7 @@ function describeScope(scope) {
   if (scope === "all") return "all money";
   if (scope === "restored") return "all money, because the store was restored or lost data";
   if (scope === "clock") return "all money, because the store's clock leapt";
+  if (scope.reads !== undefined) return `the reads of caller ${scope.reads.issuer}/${scope.reads.subject}`;
   if (scope.caller === undefined) return `the operation ${scope.operation}`;
   return `the money of caller ${scope.caller.issuer}/${scope.caller.subject}`;
 }
@@ -113,7 +114,8 @@ async function addFreeze(redraw) {
     [
       ["all", "All money"],
       ["operation", "One operation"],
-      ["caller", "One caller"],
+      ["caller", "The money of one caller"],
+      ["reads", "The reads of one caller"],
     ],
     "all",
   );
@@ -121,7 +123,8 @@ async function addFreeze(redraw) {
   const caller = h("input", { type: "text", autocomplete: "off", autocapitalize: "off", spellcheck: "false" });
   const fields = { operation: field("Operation", operation), caller: field("Caller", caller, "As issuer/subject.") };
   const showField = () => {
-    for (const [name, element] of Object.entries(fields)) element.hidden = kind.value !== name;
+    fields.operation.hidden = kind.value !== "operation";
+    fields.caller.hidden = kind.value !== "caller" && kind.value !== "reads";
   };
   kind.addEventListener("change", showField);
   showField();
@@ -137,7 +140,7 @@ async function addFreeze(redraw) {
       h(
         "p",
         {},
-        "New calls get 503 FROZEN on every node at once. Repeated calls still get their recorded answer, and reads still work.",
+        "New calls get 503 FROZEN on every node at once. Repeated calls still get their recorded answer, and other reads still work.",
       ),
       field("Environment", environment),
       field("What", kind),
@@ -149,8 +152,7 @@ async function addFreeze(redraw) {
     kind: "bad",
     check: () => {
       const isMissing =
-        (kind.value === "operation" && operation.value === "") ||
-        (kind.value === "caller" && caller.value.trim() === "");
+        (kind.value === "operation" && operation.value === "") || (!fields.caller.hidden && caller.value.trim() === "");
       return isMissing ? "Enter the operation or the caller." : reason.check();
     },
     perform: async () => {
@@ -160,6 +162,7 @@ async function addFreeze(redraw) {
         all: "all",
         operation: { operation: operation.value },
         caller: { caller: { issuer, subject: subject.join("/") } },
+        reads: { reads: { issuer, subject: subject.join("/") } },
       };
       return (
         await post("freezes", { environment: environment.value, scope: scopes[kind.value], reason: reason.text() })

@@ -33,6 +33,8 @@ pub enum Freeze {
     Operation(OperationId),
     /// The money of one caller.
     Caller(Owner),
+    /// The reads of one caller.
+    Reads(Owner),
 }
 
 /// The stored form of a freeze.
@@ -90,6 +92,7 @@ impl Freeze {
             Freeze::Clock => "clock".to_owned(),
             Freeze::Operation(operation) => format!("operation/{operation}"),
             Freeze::Caller(owner) => format!("caller/{}/{}", owner.issuer, owner.subject),
+            Freeze::Reads(owner) => format!("reads/{}/{}", owner.issuer, owner.subject),
         }
     }
 
@@ -100,9 +103,10 @@ impl Freeze {
             None if name == "restored" => Some(Freeze::Restored),
             None if name == "clock" => Some(Freeze::Clock),
             Some(("operation", operation)) => Some(Freeze::Operation(OperationId::new(operation))),
-            Some(("caller", caller)) => {
+            Some((scope @ ("caller" | "reads"), caller)) => {
                 let (issuer, subject) = caller.split_once('/')?;
-                Some(Freeze::Caller(Owner { issuer: issuer.to_owned(), subject: subject.to_owned() }))
+                let owner = Owner { issuer: issuer.to_owned(), subject: subject.to_owned() };
+                Some(if scope == "reads" { Freeze::Reads(owner) } else { Freeze::Caller(owner) })
             }
             _ => None,
         }
@@ -116,11 +120,12 @@ impl Freeze {
             Freeze::Clock => "clock",
             Freeze::Operation(_) => "operation",
             Freeze::Caller(_) => "caller",
+            Freeze::Reads(_) => "reads",
         }
     }
 
     /// Every word in metrics.
-    pub const SCOPES: [&'static str; 5] = ["all", "restored", "clock", "operation", "caller"];
+    pub const SCOPES: [&'static str; 6] = ["all", "restored", "clock", "operation", "caller", "reads"];
 
     pub fn key(&self, environment: Environment) -> RecordKey {
         RecordKey { environment, kind: Kind::Freeze, name: self.name() }

@@ -89,6 +89,8 @@ pub enum Refusal {
     TooManyCalls,
     /// This gate is shutting down.
     Draining,
+    /// The reads of this caller are frozen.
+    ReadsFrozen,
 }
 
 /// The answer to a refused call; `operation` is `None` where the call names none.
@@ -277,6 +279,7 @@ fn describe_refusal(refusal: &Refusal) -> (Code, String, &[Violation]) {
         Refusal::TooManyCalls => {
             plain(Code::Overloaded, "this caller has its share of the calls in progress at this gate (`limits.calls`)")
         }
+        Refusal::ReadsFrozen => plain(Code::Frozen, "an operator has frozen the reads of this caller"),
         Refusal::Draining => plain(Code::Draining, "this gate is shutting down and accepts no new calls"),
         Refusal::BodyBroken => plain(Code::MalformedRequest, "the body ended early or is framed incorrectly"),
     }

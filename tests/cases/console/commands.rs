@@ -41,9 +41,11 @@ fn money_is_frozen_listed_and_let_go() {
     assert_eq!(swap("f-1").send(gate.production()).code(), "FROZEN");
     assert_eq!(at(&[&freeze[..], &["--caller", "main/test"]].concat()).0, 0);
     let (code, out, _) = at(&["freezes"]);
-    assert!(code == 0 && out.lines().count() == 2 && out.contains("caller main/test"), "{out}");
+    assert!(code == 0 && out.lines().count() == 3 && out.contains("caller main/test"), "{out}");
     let (_, out, _) = at(&["freezes", "--output", "json"]);
     assert_eq!(serde_json::from_str::<Value>(&out).unwrap()["freezes"].as_array().unwrap().len(), 2);
+    let (_, out, _) = at(&["freezes", "--output", "csv"]);
+    assert!(out.lines().count() == 3 && out.lines().next().unwrap().contains("environment,"), "{out}");
     let unfreeze = ["unfreeze", "--environment", "production", "--reason", "seen it"];
     let second = operator("ops-2");
     let confirm = |words: &[&str]| run(&[words, &["--console", &url]].concat(), Some(&second));
@@ -73,9 +75,12 @@ fn calls_in_doubt_are_listed_shown_and_resolved() {
     in_doubt(&gate, &upstream, "l-1");
     in_doubt(&gate, &upstream, "l-2");
     let (_, out, _) = at(&["requests", "list", "--limit", "1"], "ops-1");
-    assert!(out.starts_with("production l-1 unknown createSwap by main/test since "), "{out}");
+    assert!(out.contains("\nproduction   l-1      unknown  createSwap  main/test  20"), "{out}");
     assert!(out.ends_with("more: --after production:l-1\n"), "{out}");
     let (_, out, _) = at(&["requests", "show", "--environment", "production", "l-1"], "ops-1");
+    assert!(out.starts_with("production l-1: createSwap by main/test, unknown\n  "), "{out}");
+    assert!(out.contains("\n  fingerprint ") && out.contains("\n  sent."), "{out}");
+    let (_, out, _) = at(&["requests", "show", "--environment", "production", "l-1", "--output", "json"], "ops-1");
     assert_eq!(serde_json::from_str::<Value>(&out).unwrap()["state"], "unknown");
 
     let absent =

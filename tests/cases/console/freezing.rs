@@ -11,8 +11,11 @@ use sluice::ledger::{Commit, Index, Keep, Kind, NodeId, RecordKey, Step};
 use sluice::ports::Store as _;
 
 use super::{ISSUER, ask, audited, body, console, freeze, lift, operator, say_lift, swap, token_of, told};
+use crate::cases::nodes;
+use crate::support::clock::wait_until;
 use crate::support::shape::{operation, path, valid};
-use crate::support::{Answer, Call, Gate, Setup, Upstream, get, post};
+use crate::support::token::{claims, signed};
+use crate::support::{Answer, Call, Gate, Redis, Setup, Upstream, get, post};
 
 fn offramp(request_id: &str) -> Call {
     post("/v2/offramps").json(body("createOfframp", request_id).to_string())
@@ -220,4 +223,32 @@ fn an_offer_that_was_accepted_is_answered_while_frozen() {
     freeze(&gate, json!("all"));
     let replay = accept().send(gate.production());
     assert_eq!((replay.status, replay.header("sluice-replayed").as_deref()), (200, Some("true")), "{replay}");
+}
+
+#[test]
+fn the_reads_of_a_caller_are_frozen_alone_and_stay_frozen_without_the_store() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let gate = console(nodes::setup(&upstream, &redis.url(), "gate")).start().ready();
+    let scope = json!({"reads": {"issuer": "main", "subject": "test"}});
+    let read = || get("/v2/users").send(gate.production());
+    let status = || read().status;
+    assert_eq!(status(), 200);
+    assert_eq!(freeze(&gate, scope.clone()).status, 201);
+    wait_until("the reads to be frozen", || status() == 503);
+    assert_eq!(read().code(), "FROZEN");
+    let mut other = claims();
+    other["sub"] = json!("another");
+    let of_other =
+        get("/v2/users").without("Authorization").header("Authorization", format!("Bearer {}", signed(&other)));
+    assert_eq!(of_other.send(gate.production()).status, 200, "others read on");
+    assert_eq!(swap("r-1").send(gate.production()).status, 200, "its money has a freeze of its own");
+    let listed = ask(&gate, "GET", "freezes", &operator("o"), None).json();
+    assert_eq!(listed["freezes"][0]["scope"], scope);
+    redis.freeze();
+    wait_until("the store to be away", || gate.metric("sluice_store_up") == 0);
+    assert_eq!((status(), of_other.send(gate.production()).status), (503, 200));
+    redis.thaw();
+    wait_until("the store to be back", || gate.metric("sluice_store_up") == 1);
+    assert_eq!(lift(&gate, scope).status, 200);
+    wait_until("the reads to go on", || status() == 200);
 }

@@ -21,7 +21,12 @@ fn what_two_groups_agree_to_is_sent_once_and_its_caller_hears_upstream() {
     assert_eq!(call.send(gate.production()).json()["hold"], hold);
 
     let (code, out, _) = command(&gate, &["approvals", "list"], "ops-1");
-    assert!(code == 0 && out.starts_with(&format!("{id} production pending createSwap by main/test")), "{out}");
+    assert!(
+        code == 0
+            && out.starts_with("HOLD  ")
+            && out.contains(&format!("\n{id}  production   pending  createSwap  main/test  ")),
+        "{out}"
+    );
     let (_, out, _) = command(&gate, &["approvals", "show", &id], "ops-1");
     for told in [
         "from    500 usdt, on POLYGON",
@@ -31,7 +36,10 @@ fn what_two_groups_agree_to_is_sent_once_and_its_caller_hears_upstream() {
     ] {
         assert!(out.contains(told), "{told}: {out}");
     }
-    let approve = ["approvals", "approve", &id];
+    let (code, _, err) = command(&gate, &["approvals", "approve", &id], "ops-1");
+    assert!(code == 1 && err.contains("no vote was cast") && err.contains("`--yes`"), "{err}");
+    assert_eq!(say(&gate, "withdraw", &hold, "ops-1").json()["changed"], false, "nobody voted");
+    let approve = ["approvals", "approve", &id, "--yes"];
     let (code, out, err) = command(&gate, &approve, "ops-1");
     assert!(
         code == 0 && out.contains("Approved. Pending: dual: 1 of 3 approvals, needs 1 of finance and 1 of ops more."),
@@ -72,7 +80,7 @@ fn invisible_characters_of_comments_are_shown_by_their_numbers() {
     let hold = held(&gate, "i-1");
     let id = text(&hold, "id").to_owned();
     let comment = "it is \u{202E}0x5a\u{200B}Aeb6";
-    let (code, out, err) = command(&gate, &["approvals", "approve", &id, "--comment", comment], "ops-1");
+    let (code, out, err) = command(&gate, &["approvals", "approve", &id, "--yes", "--comment", comment], "ops-1");
     assert_eq!(code, 0, "{out}{err}");
     let (_, out, _) = command(&gate, &["approvals", "show", &id], "finance-1");
     assert!(out.contains("it is \\u{202E}0x5a\\u{200B}Aeb6"), "{out}");

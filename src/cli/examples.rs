@@ -1,0 +1,171 @@
+//! Examples of every command, as its `--help` and its man page show them.
+
+use clap::{Command, CommandFactory as _};
+
+use super::Cli;
+
+/// The examples of each command, by its path.
+const EXAMPLES: &[(&str, &[&str])] = &[
+    ("approvals list", &["sluice approvals list --mine", "sluice approvals list --state ended --output csv"]),
+    ("approvals show", &["sluice approvals show 0f3c7a21d5e84b6f9a1c2d3e4f506172"]),
+    (
+        "approvals approve",
+        &[
+            "sluice approvals approve 0f3c7a21d5e84b6f9a1c2d3e4f506172 --comment 'invoice 4711'",
+            "sluice approvals approve 0f3c7a21d5e84b6f9a1c2d3e4f506172 --yes",
+        ],
+    ),
+    ("approvals reject", &["sluice approvals reject 0f3c7a21d5e84b6f9a1c2d3e4f506172 --reason 'unknown destination'"]),
+    ("approvals withdraw", &["sluice approvals withdraw 0f3c7a21d5e84b6f9a1c2d3e4f506172"]),
+    ("approvals watch", &["sluice approvals watch"]),
+    (
+        "approvals stand-in name",
+        &["sluice approvals stand-in name bob --environment production --until 2026-07-14T18:00:00Z --reason holidays"],
+    ),
+    ("approvals stand-in list", &["sluice approvals stand-in list"]),
+    ("approvals stand-in revoke", &["sluice approvals stand-in revoke bob --environment production --reason back"]),
+    (
+        "audit verify",
+        &[
+            "sluice audit verify sluice-audit",
+            "sluice audit verify gate-1/audit gate-2/audit --checkpoints checkpoints.jsonl --public-key audit.pub",
+        ],
+    ),
+    (
+        "audit show",
+        &[
+            "sluice audit show sluice-audit --request-id invoice-4711",
+            "sluice audit show sluice-audit --by anna --day 2026-07-01",
+        ],
+    ),
+    ("audit tail", &["sluice audit tail sluice-audit"]),
+    (
+        "audit export",
+        &[
+            "sluice audit export sluice-audit --day 2026-07-01 > entries.csv",
+            "sluice audit export sluice-audit --output json --digest entries.digest > entries.jsonl",
+        ],
+    ),
+    ("audit check-export", &["sluice audit check-export entries.jsonl --digest entries.digest"]),
+    ("audit key", &["sluice audit key audit.key"]),
+    ("audit archive", &["sluice audit archive sluice-audit --to /backup/sluice-audit"]),
+    ("conformance", &["sluice conformance --environment sandbox --output json"]),
+    ("demo", &["sluice demo"]),
+    ("doctor", &["sluice doctor", "sluice doctor --config gate-1/sluice.toml --output json"]),
+    (
+        "freeze",
+        &[
+            "sluice freeze --environment production --reason 'wrong amounts since 09:00'",
+            "sluice freeze --environment production --caller main/payroll --reason 'lost key'",
+        ],
+    ),
+    ("freezes", &["sluice freezes", "sluice freezes --output json"]),
+    ("unfreeze", &["sluice unfreeze --environment production --reason 'the cause is found'"]),
+    ("init", &["sluice init", "sluice init --reference"]),
+    ("metrics", &["sluice metrics"]),
+    ("check", &["sluice check", "sluice check --production", "sluice check --output csv"]),
+    ("openapi", &["sluice openapi"]),
+    ("operations", &["sluice operations"]),
+    ("policy check", &["sluice policy check policies"]),
+    ("policy table", &["sluice policy table policies"]),
+    ("policy test", &["sluice policy test policies"]),
+    ("policy diff", &["sluice policy diff policies policies-new --only-tighter"]),
+    ("policy mutate", &["sluice policy mutate policies"]),
+    ("policy replay", &["sluice policy replay policies-new sluice-audit"]),
+    ("policy usage", &["sluice policy usage --limit daily"]),
+    ("policy candidate", &["sluice policy candidate"]),
+    ("policy agree", &["sluice policy agree 042dbcf84f11f9ed --reason 'the new limit of treasury'"]),
+    ("policy fields", &["sluice policy fields"]),
+    ("policy schema", &["sluice policy schema"]),
+    ("policy explain", &["sluice policy explain policies --given 'op = \"createSwap\", amount = \"5 usdc\"'"]),
+    ("requests list", &["sluice requests list", "sluice requests list --state sending --output csv"]),
+    ("requests show", &["sluice requests show invoice-4711 --environment production"]),
+    (
+        "requests resolve",
+        &[
+            "sluice requests resolve invoice-4711 --environment production --outcome executed --record record.json --reason \
+             'found in the dashboard'",
+            "sluice requests resolve invoice-4711 --environment production --outcome absent --reason 'the provider says so'",
+        ],
+    ),
+    ("nodes list", &["sluice nodes list"]),
+    ("nodes gone", &["sluice nodes gone gate-2/7 --environment production --reason 'its disk is destroyed'"]),
+    ("serve", &["sluice serve", "sluice serve --config gate-1/sluice.toml"]),
+    ("sessions end", &["sluice sessions end anna --reason 'a lost phone'"]),
+    ("simulate", &["sluice simulate"]),
+    ("store create", &["sluice store create"]),
+    ("store export", &["sluice store export --folder sluice-data --output export.jsonl"]),
+    ("store import", &["sluice store import --folder new-data --input export.jsonl"]),
+    ("store backup", &["sluice store backup --folder sluice-data --output backup.redb"]),
+    ("token keys", &["sluice token keys"]),
+    ("token make", &["sluice token make --subject ops-1 --role approver"]),
+    ("webhook test", &["sluice webhook test approvals"]),
+    ("completions", &["sluice completions bash > /etc/bash_completion.d/sluice"]),
+    ("man", &["sluice man --folder /usr/local/share/man/man1"]),
+];
+
+/// Returns the command line with the examples of every command.
+pub(super) fn command_line() -> Command {
+    let mut command = Cli::command();
+    for (path, examples) in EXAMPLES {
+        let lines: String = examples.iter().map(|example| format!("\n  {example}")).collect();
+        let words: Vec<&str> = path.split(' ').collect();
+        command = with_help(command, &words, &format!("Examples:{lines}"));
+    }
+    command
+}
+
+fn with_help(command: Command, path: &[&str], text: &str) -> Command {
+    match path.split_first() {
+        None => command.after_help(text.to_owned()),
+        Some((name, rest)) => command.mut_subcommand(name, |inner| with_help(inner, rest, text)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the paths of the commands without subcommands.
+    fn leaves(command: &Command, path: &str) -> Vec<String> {
+        let inner: Vec<&Command> = command.get_subcommands().filter(|inner| inner.get_name() != "help").collect();
+        if inner.is_empty() {
+            return vec![path.to_owned()];
+        }
+        let path_of = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path} {name}") };
+        inner.into_iter().flat_map(|inner| leaves(inner, &path_of(inner.get_name()))).collect()
+    }
+
+    /// Splits a line as a shell does, without what it redirects.
+    fn words(line: &str) -> Vec<String> {
+        let (mut words, mut word, mut is_quoted) = (Vec::new(), String::new(), false);
+        for c in line.split(" > ").next().unwrap().chars() {
+            match c {
+                '\'' => is_quoted = !is_quoted,
+                ' ' if !is_quoted => words.push(std::mem::take(&mut word)),
+                c => word.push(c),
+            }
+        }
+        words.push(word);
+        words.retain(|word| !word.is_empty());
+        words
+    }
+
+    #[test]
+    fn every_command_has_examples_that_are_valid() {
+        let mut known: Vec<&str> = EXAMPLES.iter().map(|(path, _)| *path).collect();
+        let mut all = leaves(&Cli::command(), "");
+        known.sort_unstable();
+        all.sort_unstable();
+        assert_eq!(known, all);
+        for (path, examples) in EXAMPLES {
+            for example in *examples {
+                assert!(example.starts_with(&format!("sluice {path}")), "{example}");
+                command_line()
+                    .try_get_matches_from(words(example))
+                    .unwrap_or_else(|error| panic!("{example}: {error}"));
+            }
+        }
+        command_line().debug_assert();
+    }
+}

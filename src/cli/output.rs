@@ -1,0 +1,185 @@
+//! How commands print: text for people, JSON or CSV for programs, in the same words everywhere.
+
+use std::io;
+
+use clap::ValueEnum;
+use rustix::termios::tcgetwinsize;
+use serde_json::Value;
+
+use crate::base::visible::{visible, visible_json};
+
+/// The narrowest column that is cut to fit a terminal.
+const MIN_COLUMN: usize = 8;
+const GAP: &str = "  ";
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(super) enum OutputFormat {
+    /// Text for people
+    #[default]
+    Table,
+    /// One JSON value
+    Json,
+    /// Comma-separated rows with a line of names
+    Csv,
+}
+
+impl OutputFormat {
+    /// Returns the text to print. In CSV, `rows` names the list whose members are the rows; without one, or where the
+    /// value has no such list, the value itself is the only row.
+    pub fn text(self, words: impl FnOnce() -> String, value: impl FnOnce() -> Value, rows: Option<&str>) -> String {
+        match self {
+            OutputFormat::Table => words(),
+            OutputFormat::Json => visible_json(&format!("{:#}\n", value())).into_owned(),
+            OutputFormat::Csv => {
+                let value = value();
+                let listed = rows.and_then(|name| value.get(name)).and_then(Value::as_array).cloned();
+                csv(&listed.unwrap_or_else(|| vec![value]))
+            }
+        }
+    }
+}
+
+/// Formats objects as CSV. The columns are all members, in the order in which they occur first; those of inner objects
+/// have names with dots; a list is JSON.
+fn csv(rows: &[Value]) -> String {
+    let flat: Vec<Vec<(String, String)>> = rows.iter().map(flattened).collect();
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in flat.iter().flatten() {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    let mut lines = vec![csv_line(names.iter().map(|name| (*name).to_owned()))];
+    lines.extend(flat.iter().map(|row| {
+        let cell_of =
+            |name: &&str| row.iter().find(|(one, _)| one == name).map_or_else(String::new, |(_, text)| text.clone());
+        csv_line(names.iter().map(cell_of))
+    }));
+    lines.concat().replace('\r', "")
+}
+
+fn flattened(row: &Value) -> Vec<(String, String)> {
+    let mut cells = Vec::new();
+    flatten("", row, &mut cells);
+    cells
+}
+
+fn flatten(name: &str, value: &Value, cells: &mut Vec<(String, String)>) {
+    match value {
+        Value::Object(members) => {
+            for (member, value) in members {
+                let name = if name.is_empty() { member.clone() } else { format!("{name}.{member}") };
+                flatten(&name, value, cells);
+            }
+        }
+        Value::Null => cells.push((name.to_owned(), String::new())),
+        Value::String(text) => cells.push((name.to_owned(), text.clone())),
+        Value::Array(_) | Value::Bool(_) | Value::Number(_) => cells.push((name.to_owned(), value.to_string())),
+    }
+}
+
+/// Formats one line of CSV.
+pub(super) fn csv_line(cells: impl Iterator<Item = String>) -> String {
+    format!("{}\r\n", cells.map(|text| csv_cell(&visible(&text))).collect::<Vec<_>>().join(","))
+}
+
+/// Formats a cell; one that a spreadsheet would read as a formula starts with an apostrophe.
+fn csv_cell(text: &str) -> String {
+    let guard = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{guard}{}\"", text.replace('"', "\"\""))
+    } else {
+        format!("{guard}{text}")
+    }
+}
+
+/// A column of a table.
+pub(super) struct TableColumn {
+    pub head: &'static str,
+    /// Whether its cells are always whole, because people copy them.
+    pub is_whole: bool,
+    pub cell: fn(&Value) -> String,
+}
+
+/// Formats rows as a table that fits the terminal, if the output is one; cells that are cut end with `…`.
+pub(super) fn table(columns: &[TableColumn], rows: &[Value]) -> String {
+    fitted(
+        columns,
+        rows,
+        tcgetwinsize(io::stdout()).ok().map(|size| usize::from(size.ws_col)).filter(|width| *width > 0),
+    )
+}
+
+fn fitted(columns: &[TableColumn], rows: &[Value], width: Option<usize>) -> String {
+    let heads = columns.iter().map(|column| column.head.to_owned()).collect();
+    let cells = rows.iter().map(|row| columns.iter().map(|column| visible(&(column.cell)(row)).into_owned()).collect());
+    let lines: Vec<Vec<String>> = std::iter::once(heads).chain(cells).collect();
+    let widest = |at: usize| lines.iter().filter_map(|line| line.get(at)).map(|cell| cell.chars().count()).max();
+    let mut widths: Vec<usize> = (0..columns.len()).map(|at| widest(at).unwrap_or(0)).collect();
+    let gaps = GAP.len().saturating_mul(columns.len().saturating_sub(1));
+    while width.is_some_and(|width| widths.iter().sum::<usize>().saturating_add(gaps) > width) {
+        let cut = widths.iter_mut().zip(columns).filter(|(width, column)| !column.is_whole && **width > MIN_COLUMN);
+        let Some((widest, _)) = cut.max_by_key(|(width, _)| **width) else { break };
+        *widest = widest.saturating_sub(1);
+    }
+    let line = |cells: &Vec<String>| {
+        let padded = cells.iter().zip(&widths).map(|(cell, width)| padded(cell, *width));
+        format!("{}\n", padded.collect::<Vec<_>>().join(GAP).trim_end())
+    };
+    lines.iter().map(line).collect()
+}
+
+fn padded(cell: &str, width: usize) -> String {
+    let count = cell.chars().count();
+    if count > width {
+        let kept: String = cell.chars().take(width.saturating_sub(1)).collect();
+        return format!("{kept}…");
+    }
+    format!("{cell}{}", " ".repeat(width.saturating_sub(count)))
+}
+
+/// Returns a text member at a pointer, or `-`.
+pub(super) fn text_at(value: &Value, pointer: &str) -> String {
+    value.pointer(pointer).and_then(Value::as_str).unwrap_or("-").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_cell_is_one_cell_and_no_formula() {
+        assert_eq!(csv_cell("a"), "a");
+        assert_eq!(csv_cell("a,\"b\""), "\"a,\"\"b\"\"\"");
+        assert_eq!(csv_cell("=1+1"), "'=1+1");
+        assert_eq!(csv_cell("@a\n"), "\"'@a\n\"");
+    }
+
+    #[test]
+    fn rows_have_a_column_for_each_member_that_occurs() {
+        let value = json!({"all": [{"id": "a", "by": {"sub": "x"}}, {"id": "b", "n": 2, "list": [1, 2]}]});
+        let text = OutputFormat::Csv.text(String::new, || value, Some("all"));
+        assert_eq!(text, "by.sub,id,list,n\nx,a,,\n,b,\"[1,2]\",2\n");
+        let alone = OutputFormat::Csv.text(String::new, || json!({"a": null, "b": true}), Some("all"));
+        assert_eq!(alone, "a,b\n,true\n");
+    }
+
+    #[test]
+    fn a_table_fits_its_terminal_and_whole_cells_stay_whole() {
+        let columns = [
+            TableColumn { head: "ID", is_whole: true, cell: |row| text_at(row, "/id") },
+            TableColumn { head: "WHY", is_whole: false, cell: |row| text_at(row, "/why") },
+        ];
+        let rows = [json!({"id": "0123456789abcdef", "why": "a long reason with many words"}), json!({"id": "b"})];
+        let wide = fitted(&columns, &rows, None);
+        assert_eq!(
+            wide,
+            "ID                WHY\n0123456789abcdef  a long reason with many words\nb                 -\n"
+        );
+        let narrow = fitted(&columns, &rows, Some(30));
+        assert_eq!(narrow, "ID                WHY\n0123456789abcdef  a long reas…\nb                 -\n");
+        assert!(fitted(&columns, &rows, Some(10)).contains("0123456789abcdef  a long …"));
+    }
+}
