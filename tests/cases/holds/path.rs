@@ -1,6 +1,6 @@
 //! The whole way: held, judged by command line, sent, and answered.
 
-use super::{RULES, answered, approver, ask, body, command, gate, held, sent, swap, text};
+use super::{RULES, answered, approver, ask, body, command, gate, held, say, sent, swap, text};
 use crate::support::Upstream;
 
 #[test]
