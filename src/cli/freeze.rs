@@ -1,21 +1,12 @@
 //! `sluice freeze`, `sluice freezes` and `sluice unfreeze`: stop money, list freezes and lift them.
 
-use crate::base::word_enum::word_enum;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::{Value, json};
 
 use super::ExitReason;
 use super::console::{ConsoleCall, ConsoleOptions, scope, scope_in_words};
 use super::output::{TableColumn, text_at};
-use super::pages::list_as_table;
-
-word_enum! {
-    #[derive(Clone, Copy, Debug, ValueEnum)]
-    pub(super) enum EnvironmentArg {
-        Production = "production",
-        Sandbox = "sandbox",
-    }
-}
+use super::pages::{EnvironmentArg, list_as_table};
 
 /// Stop money immediately, on every node
 ///
@@ -133,15 +124,18 @@ const FREEZE_COLUMNS: [TableColumn; 5] = [
     },
     TableColumn { head: "SINCE", is_whole: false, cell: |freeze| text_at(freeze, "/at") },
     TableColumn { head: "BY", is_whole: false, cell: |freeze| text_at(freeze, "/by") },
-    TableColumn { head: "REASON", is_whole: false, cell: |freeze| text_at(freeze, "/reason") },
+    TableColumn { head: "REASON", is_whole: false, cell: |freeze| text_at(freeze, "/reason") + &lift_in_words(freeze) },
 ];
 
 fn freeze_line(freeze: &Value) -> String {
     let text = |name: &str| freeze.get(name).and_then(Value::as_str).unwrap_or("-");
     let scope = scope_in_words(freeze.get("scope").unwrap_or(&Value::Null));
-    let said = freeze.get("saidUnfrozen").and_then(Value::as_str);
-    let said = said.map_or_else(String::new, |who| {
-        format!(" (to be lifted, according to {who}; one more person must confirm it)")
-    });
+    let said = lift_in_words(freeze);
     format!("{}, {scope}, since {}, by {}: {}{said}", text("environment"), text("at"), text("by"), text("reason"))
+}
+
+/// Says whether one of two people wants to lift the freeze.
+fn lift_in_words(freeze: &Value) -> String {
+    let said = freeze.get("saidUnfrozen").and_then(Value::as_str);
+    said.map_or_else(String::new, |who| format!(" (to be lifted, according to {who}; one more person must confirm it)"))
 }

@@ -121,10 +121,11 @@ mod tests {
         let arguments = |force| InitArgs { output: output.clone(), force, reference: false };
         assert!(start(&arguments(false)).unwrap().contains("sluice check"));
         let found = check::findings(&Sources { config: Some(output.clone()), schemas: None });
-        // Whether to seal the store and to sign the audit log is decided when real upstreams are set.
-        let [seal, sign] = found.as_slice() else { panic!("{found:?}") };
+        // Whether to seal the store, to sign the audit log and whose tokens to take is decided when real upstreams are set.
+        let [seal, sign, tokens] = found.as_slice() else { panic!("{found:?}") };
         assert!(seal.text.contains("`store.seal_key` is not set"), "{seal}");
         assert!(sign.text.contains("`audit.checkpoint_key` is not set"), "{sign}");
+        assert!(tokens.text.contains("can make tokens of anybody"), "{tokens}");
 
         let secret = folder.path().join(config::FIRST_SECRET);
         let held = std::fs::read_to_string(&secret).unwrap();

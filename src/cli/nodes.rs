@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::ExitReason;
 use super::console::{ConsoleCall, ConsoleOptions};
-use super::freeze::EnvironmentArg;
 use super::output::{TableColumn, text_at};
+use super::pages::EnvironmentArg;
 use super::pages::list_as_table;
 
 /// List the gates that share the store; declare one gone

@@ -1,11 +1,19 @@
 //! Paging options and output that are the same for every list.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use super::console::ConsoleCall;
-use super::freeze::EnvironmentArg;
 use super::output::{TableColumn, table};
+use crate::base::word_enum::word_enum;
+
+word_enum! {
+    #[derive(Clone, Copy, Debug, ValueEnum)]
+    pub(super) enum EnvironmentArg {
+        Production = "production",
+        Sandbox = "sandbox",
+    }
+}
 
 #[derive(Debug, Args)]
 pub(super) struct Pages {

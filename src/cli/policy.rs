@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 
 use super::check;
 use super::console::{ConsoleCall, ConsoleOptions};
-use super::freeze::EnvironmentArg;
 use super::output::OutputFormat;
+use super::pages::EnvironmentArg;
 use super::{ExitReason, is_error, print, read_contract};
 use crate::adapters::policies::placed;
 use crate::base::finding::Finding;

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::ExitReason;
 use super::console::{ConsoleCall, ConsoleOptions};
-use super::freeze::EnvironmentArg;
 use super::output::{TableColumn, text_at};
+use super::pages::EnvironmentArg;
 use super::pages::{Pages, list_as_table};
 use crate::base::json::{self as strict, Limits};
 use crate::base::visible::visible;

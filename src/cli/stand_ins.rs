@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::ExitReason;
 use super::console::{ConsoleCall, ConsoleOptions};
-use super::freeze::EnvironmentArg;
 use super::output::{TableColumn, text_at};
+use super::pages::EnvironmentArg;
 use super::pages::list_as_table;
 
 /// Name a stand-in who votes in your place for a time, list stand-ins, and revoke them

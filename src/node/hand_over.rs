@@ -2,6 +2,8 @@
 //!
 //! A gate that retired may lose its folder: other journals have all of it, so no rebuild waits for it.
 
+use std::time::Duration;
+
 use super::Node;
 use super::journalling::{RecoverError, bring};
 use super::membership::{Membership, POLL_INTERVAL, is_heard_by_all};
@@ -10,6 +12,9 @@ use crate::adapters::store::redis::{HeartbeatReply, HeartbeatVerdict, Member};
 use crate::base::ids::Environment;
 use crate::ledger::{NodeId, Number, StoreFault};
 
+/// How long a gate that ends waits for other journals that do not come nearer to its own.
+const STANDSTILL: Duration = Duration::from_secs(5);
+
 /// The journals that stay when a gate ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct StayingJournals {
@@ -17,6 +22,8 @@ struct StayingJournals {
     all: usize,
     /// How many of them have every entry up to a number.
     reached: usize,
+    /// The sum of the numbers up to which they have every entry.
+    progress: u64,
 }
 
 impl StayingJournals {
@@ -27,7 +34,8 @@ impl StayingJournals {
         };
         let staying: Vec<&Member> = heard.members.iter().filter(stays).collect();
         let reached = staying.iter().filter(|member| member.kept >= number).count();
-        StayingJournals { all: staying.len(), reached }
+        let progress = staying.iter().fold(0_u64, |sum, member| sum.saturating_add(member.kept.as_u64()));
+        StayingJournals { all: staying.len(), reached, progress }
     }
 
     /// Whether waiting longer brings no more copies than are asked for, or than there can be.
@@ -38,8 +46,10 @@ impl StayingJournals {
 
 impl Membership {
     /// Ends in order in an environment: as many other journals as there must be copies have all that this one has, and
-    /// every running gate knows that this one has left. The caller bounds the time.
+    /// every running gate knows that this one has left. Other journals that do not come nearer are not awaited. The caller
+    /// bounds the time.
     pub async fn end_in_order(&self, node: &Node, environment: Environment) -> Result<(), RecoverError> {
+        let mut nearer: Option<(u64, Duration)> = None;
         let is_retired = loop {
             bring(node, environment).await?;
             let highest = node.audit.highest(environment);
@@ -54,6 +64,20 @@ impl Membership {
             if staying.are_enough(self.copies) {
                 let is_free = node.open.earliest(environment).is_none();
                 break is_free && staying.reached >= self.copies;
+            }
+            let now = node.clock.elapsed();
+            match nearer {
+                Some((progress, since)) if progress >= staying.progress => {
+                    if now.saturating_sub(since) >= STANDSTILL {
+                        tracing::warn!(
+                            %environment,
+                            up_to = highest.as_u64(),
+                            "the other gates do not take what this journal has; keep its folder"
+                        );
+                        break false;
+                    }
+                }
+                _ => nearer = Some((staying.progress, now)),
             }
             tokio::time::sleep(POLL_INTERVAL).await;
         };
@@ -102,7 +126,7 @@ mod tests {
 
     #[test]
     fn no_more_copies_are_awaited_than_there_can_be() {
-        let enough = |all, reached, copies| StayingJournals { all, reached }.are_enough(copies);
+        let enough = |all, reached, copies| StayingJournals { all, reached, progress: 0 }.are_enough(copies);
         assert!(enough(0, 0, 1));
         assert!(!enough(1, 0, 1) && enough(1, 1, 1) && enough(2, 1, 1));
         assert!(!enough(2, 1, 2) && enough(2, 2, 2) && enough(1, 1, 2));

@@ -53,7 +53,7 @@ fn the_doctor_tells_nodes_clocks_and_why_money_is_closed() {
         assert_eq!(node["software"], env!("CARGO_PKG_VERSION"));
         assert!(node["clockOffMillis"].as_i64().unwrap().abs() < 1_000, "{node}");
     }
-    let (_, lines) = doctor(&asks, "lines");
+    let (_, lines) = doctor(&asks, "table");
     assert!(lines.contains("production: money is OPEN\n  left: live, version"), "{lines}");
     assert!(lines.ends_with("No problems found.\n"), "{lines}");
 
@@ -85,7 +85,7 @@ fn the_doctor_tells_nodes_clocks_and_why_money_is_closed() {
         let waits = findings(&said).contains("restored the records of their audit logs: left. Start");
         code == CLOSED && production["money"] == "closed" && waits
     });
-    let (_, lines) = doctor(&asks, "lines");
+    let (_, lines) = doctor(&asks, "table");
     assert!(lines.contains("production: money is CLOSED\n  frozen: restored for "), "{lines}");
     assert!(lines.contains("sluice unfreeze --restored"), "{lines}");
 
@@ -124,7 +124,7 @@ fn of_gate(config: &Path) -> (i32, String, Value) {
         let asked = sluice(&["doctor", "--config", config.to_str().unwrap(), "--output", output]).output().unwrap();
         (asked.status.code().unwrap(), String::from_utf8(asked.stdout).unwrap())
     };
-    let (code, lines) = ask("lines");
+    let (code, lines) = ask("table");
     (code, lines, serde_json::from_str(&ask("json").1).unwrap())
 }
 
@@ -150,7 +150,7 @@ fn wait_for(config: &Path, code: i32, line: &str) -> Value {
 fn the_doctor_looks_at_an_embedded_store_with_and_without_its_gate() {
     let upstream = Upstream::start();
     let setup = Setup::of(&upstream);
-    let (code, said) = doctor(&setup, "lines");
+    let (code, said) = doctor(&setup, "table");
     assert!(code == UNKNOWN && said.contains("there is no store yet"), "{said}");
     assert!(!setup.path("sluice-data").exists());
     let gate = setup.start().ready();
@@ -179,7 +179,7 @@ fn the_doctor_looks_at_an_embedded_store_with_and_without_its_gate() {
     assert!(code == UNKNOWN && lines.contains("NOT ALL IS KNOWN") && !lines.contains("No problems"), "{lines}");
     assert_eq!(said["environments"][0]["money"], "unknown");
     let setup = Gate::end(gate);
-    let (code, said) = doctor(&setup, "lines");
+    let (code, said) = doctor(&setup, "table");
     assert!(code == PROBLEMS && said.contains("no gate serves from this store"), "{said}");
     assert!(said.contains("production: money is OPEN"), "{said}");
 }

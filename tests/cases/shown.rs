@@ -100,6 +100,9 @@ fn the_demo_has_something_to_approve_by_command_line() {
         let (token, words) = line.strip_prefix("SLUICE_TOKEN=").unwrap().split_once(" sluice ").unwrap();
         let words = words.replace("HOLD", &hold);
         let words: Vec<&str> = words.split(' ').collect();
+        // A vote without a terminal needs it said.
+        let yes = words.contains(&"approve").then_some("--yes");
+        let words: Vec<&str> = words.into_iter().chain(yes).collect();
         let told = sluice(&words).env("SLUICE_TOKEN", token).output().unwrap();
         let text = String::from_utf8([told.stdout, told.stderr].concat()).unwrap();
         assert!(told.status.success() && text.contains(&hold), "{line}: {text}");

@@ -3,7 +3,9 @@
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use sluice::adapters::clock::Stopwatch;
 
 use crate::counters;
 
@@ -52,7 +54,7 @@ impl Engine {
 
     pub fn run(&mut self, time: Duration) -> Outcome {
         std::panic::set_hook(Box::new(|info| WHY.with_borrow_mut(|why| *why = info.to_string())));
-        let began = Instant::now();
+        let began = Stopwatch::start();
         if self.kept.is_empty() {
             self.kept.push(Vec::new());
         }
@@ -82,7 +84,7 @@ impl Engine {
 
     fn feed(&self, input: &[u8]) -> Result<(), String> {
         counters::with(|all| all.fill(0));
-        let began = Instant::now();
+        let began = Stopwatch::start();
         let target = self.target;
         if catch_unwind(AssertUnwindSafe(|| target(input))).is_err() {
             return Err(WHY.with_borrow(Clone::clone));

@@ -25,6 +25,7 @@ from random import Random
 from typing import Any
 
 import cvc5
+
 from report import Report
 
 SEED = 22

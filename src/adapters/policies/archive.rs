@@ -49,7 +49,7 @@ impl Archive {
 
     /// Returns the version that was last in force at this node; `None` before the first.
     pub fn in_force(&self) -> io::Result<Option<String>> {
-        let Some(text) = read(&self.pointer)? else { return Ok(None) };
+        let Some(text) = read_if_there(&self.pointer)? else { return Ok(None) };
         match is_version(text.trim()) {
             true => Ok(Some(text.trim().to_owned())),
             false => Err(names_none(&self.pointer)),
@@ -58,7 +58,7 @@ impl Archive {
 
     /// Returns what this node's folder proposed last; `None` before the first.
     pub fn proposed(&self) -> io::Result<Option<Proposed>> {
-        let Some(text) = read(&self.proposed)? else { return Ok(None) };
+        let Some(text) = read_if_there(&self.proposed)? else { return Ok(None) };
         let parts = text.trim().split_once(' ').filter(|(version, _)| is_version(version));
         let parts = parts.and_then(|(version, number)| Some((version.to_owned(), number.parse().ok()?)));
         let (version, number) = parts.ok_or_else(|| names_none(&self.proposed))?;
@@ -116,7 +116,7 @@ impl Archive {
     }
 }
 
-fn read(path: &Path) -> io::Result<Option<String>> {
+fn read_if_there(path: &Path) -> io::Result<Option<String>> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

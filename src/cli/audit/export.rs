@@ -10,13 +10,12 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::super::output::{OutputFormat, csv_line};
+use super::super::output::OutputFormat;
 use super::super::{ExitReason, print, print_exactly};
-use super::entries::{EntryFilter, ShownEntry, for_each_entry, warn_unreadable};
+use super::entries::{EntryFilter, for_each_entry, warn_unreadable};
 use super::files::chosen;
-use super::show::{as_json, entry_line};
+use super::forms::{csv_head, csv_row, entry_line, json_line};
 use crate::base::json;
-use crate::base::visible::visible_json;
 
 /// The format of a digest file. No other is read.
 const DIGEST_FORMAT: u64 = 1;
@@ -63,19 +62,6 @@ struct ExportDigest {
     bytes: u64,
     sha256: String,
 }
-
-/// The CSV columns that come from the entry's JSON, each with its path.
-const ENTRY_COLUMNS: [(&str, &str); 9] = [
-    ("what", "what"),
-    ("operation", "operation"),
-    ("claim", "claim"),
-    ("issuer", "owner.issuer"),
-    ("subject", "owner.subject"),
-    ("fingerprint", "fingerprint"),
-    ("trace", "trace"),
-    ("attempt", "attempt"),
-    ("status", "status"),
-];
 
 pub(super) fn run(arguments: &AuditExportArgs) -> anyhow::Result<ExitReason> {
     let files = chosen(&arguments.paths)?;
@@ -144,21 +130,4 @@ fn digest_of(path: &Path) -> anyhow::Result<(u64, String)> {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
-}
-
-/// Returns the line of names of a CSV export.
-pub(super) fn csv_head() -> String {
-    let placed = ["environment", "number", "at", "node"].into_iter();
-    csv_line(placed.chain(ENTRY_COLUMNS.map(|(name, _)| name)).chain(["entry"]).map(str::to_owned))
-}
-
-pub(super) fn csv_row(shown: &ShownEntry) -> String {
-    let place = &shown.outstanding;
-    let placed = [place.environment.to_string(), place.number.to_string(), shown.at(), place.node.to_string()];
-    let values = ENTRY_COLUMNS.map(|(_, path)| shown.text(path));
-    csv_line(placed.into_iter().chain(values).chain([shown.entry.to_string()]))
-}
-
-pub(super) fn json_line(shown: &ShownEntry) -> String {
-    visible_json(&format!("{}\n", as_json(shown))).into_owned()
 }

@@ -6,6 +6,7 @@ mod archive;
 pub(super) mod entries;
 mod export;
 pub(super) mod files;
+mod forms;
 mod key;
 mod show;
 mod tail;

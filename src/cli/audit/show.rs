@@ -4,13 +4,12 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::Args;
-use serde_json::json;
 
 use super::super::output::OutputFormat;
 use super::super::{ExitReason, print};
 use super::entries::{EntryFilter, ShownEntry, for_each_entry, warn_unreadable};
-use super::export::{csv_head, csv_row, json_line};
 use super::files::chosen;
+use super::forms::{csv_head, csv_row, entry_line, json_line};
 use crate::base::visible::visible;
 
 /// Show entries; with `--request-id`, the history of one request
@@ -56,23 +55,6 @@ pub(super) fn run(arguments: &AuditShowArgs) -> anyhow::Result<ExitReason> {
     };
     print(&text)?;
     Ok(ExitReason::Done)
-}
-
-/// Formats one entry as a line.
-pub(super) fn entry_line(shown: &ShownEntry) -> String {
-    let place = &shown.outstanding;
-    format!("{} {} {}  {}  {}", shown.at(), place.environment, place.number, shown.subject(), shown.event())
-}
-
-pub(super) fn as_json(shown: &ShownEntry) -> serde_json::Value {
-    let place = &shown.outstanding;
-    json!({
-        "environment": place.environment.as_str(),
-        "number": place.number.as_u64(),
-        "at": shown.at(),
-        "node": place.node.as_str(),
-        "entry": shown.entry,
-    })
 }
 
 /// Formats the history of one request, for each environment that has it.

@@ -13,7 +13,7 @@ use clap::Args;
 use super::super::{ExitReason, print};
 use super::entries::{EntryFilter, ShownEntry};
 use super::files::{Chosen, chosen};
-use super::show::entry_line;
+use super::forms::entry_line;
 use crate::audit::{FileSource as _, LineBody, LineReader, read_line};
 use crate::ledger::NodeId;
 

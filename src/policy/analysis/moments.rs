@@ -11,26 +11,26 @@ pub(super) const QUARTER_MICROS: i64 = 15 * 60 * 1_000_000;
 
 /// A time, and the cells of its weekdays and hours.
 #[derive(Debug)]
-pub(super) struct Moment {
+pub(super) struct CellMoment {
     pub now: i64,
     cells: Vec<(CellSlot, usize)>,
 }
 
-impl Moment {
+impl CellMoment {
     /// Whether its weekdays and hours are possible.
     pub(super) fn is_in(&self, region: &Domain) -> bool {
         self.cells.iter().all(|(slot, cell)| region.has(*slot, *cell))
     }
 
     /// Returns every combination that occurs in two weeks, each at its first time.
-    pub(super) fn all(cells_at: impl Fn(i64) -> Option<Vec<(CellSlot, usize)>>) -> Vec<Moment> {
+    pub(super) fn all(cells_at: impl Fn(i64) -> Option<Vec<(CellSlot, usize)>>) -> Vec<CellMoment> {
         let (mut moments, mut seen) = (Vec::new(), HashSet::new());
         for step in 0..TIMES {
             let now = USUAL_TIME.saturating_add(step.saturating_mul(QUARTER_MICROS));
             let Some(cells) = cells_at(now) else { continue };
             let key: Vec<usize> = cells.iter().map(|(_, cell)| *cell).collect();
             if seen.insert(key) {
-                moments.push(Moment { now, cells });
+                moments.push(CellMoment { now, cells });
             }
         }
         moments

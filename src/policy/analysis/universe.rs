@@ -11,7 +11,7 @@ use jiff::civil::Weekday;
 use jiff::tz::TimeZone;
 
 use super::cells::{CellLiteral, CellSlot, Cells, Clause, Domain};
-use super::moments::Moment;
+use super::moments::CellMoment;
 use crate::base::ids::Environment;
 use crate::base::money::{MAX_MICRO_USD, Worth};
 use crate::base::pointer::Pointer;
@@ -73,7 +73,7 @@ pub(super) struct Universe {
     pub several: HashMap<Field, Vec<(usize, String)>>,
     pub several_in_body: HashMap<Pointer, Vec<(usize, Cell)>>,
     pub zones: BTreeMap<String, TimeZone>,
-    moments: OnceCell<Vec<Moment>>,
+    moments: OnceCell<Vec<CellMoment>>,
 }
 
 /// The values that conditions mention.
@@ -190,8 +190,8 @@ impl Universe {
     }
 
     /// Returns the times that examples try first.
-    pub(super) fn moments(&self) -> &[Moment] {
-        self.moments.get_or_init(|| Moment::all(|now| cells_at(self, now)))
+    pub(super) fn moments(&self) -> &[CellMoment] {
+        self.moments.get_or_init(|| CellMoment::all(|now| cells_at(self, now)))
     }
 
     pub(super) fn whole(&self) -> Domain {

@@ -197,7 +197,8 @@ fn who_listens_hears_when_to_look_again_and_an_end_ends_it() {
     let mut listener = TcpStream::connect(gate.console().unwrap()).unwrap();
     listener.set_read_timeout(Some(PATIENCE)).unwrap();
     let token = person("viewer-1", &["viewer"]);
-    let head = format!("GET /sluice/v1/holds/changes HTTP/1.1\r\nHost: c\r\nAuthorization: Bearer {token}\r\n\r\n");
+    let head =
+        format!("GET /sluice/v1/holds/changes HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n");
     listener.write_all(head.as_bytes()).unwrap();
     let mut lines = BufReader::new(listener).lines().map_while(Result::ok);
     let mut numbers = || {

@@ -120,7 +120,7 @@ fn the_share_holds_over_gates_and_comes_free_when_calls_are_decided() {
     assert_eq!(waits.len(), 6);
     assert_eq!(held(&codes(&right, "b", 5)) + held(&codes(&left, "c", 5)), 4);
     let (code, said) = doctor::json(&asks);
-    assert!(code == 1 && doctor::findings(&said).contains("83 % of the room"), "{said}");
+    assert!(code == 7 && doctor::findings(&said).contains("83 % of the room"), "{said}");
     for hold in &waits {
         assert_eq!(say(&right, "reject", hold, "ops-1").status, 200);
     }

@@ -85,10 +85,11 @@ fn a_gate_that_tells_a_secret_fails_its_test_by_itself() {
     let issuer = "a-secret-that-names-an-issuer-11";
     plant(issuer);
     let section = format!("issuer.{issuer}");
-    let setup = Setup::of(&upstream).file("jwks.json", &super::jwks(&[&Signer::ed("k-1")]));
+    let other = Upstream::start();
+    let setup = Setup::of(&upstream).sandbox(&other).file("jwks.json", &super::jwks(&[&Signer::ed("k-1")]));
     let setup = setup.set(&section, "issuer", "i").set_raw(&section, "audience", r#"["a"]"#);
     let setup =
-        setup.set_raw(&section, "environments", r#"["production"]"#).set_raw(&section, "algorithms", r#"["EdDSA"]"#);
+        setup.set_raw(&section, "environments", r#"["sandbox"]"#).set_raw(&section, "algorithms", r#"["EdDSA"]"#);
     let gate = setup.set(&section, "jwks_file", "jwks.json").start();
     assert!(failure(|| drop(gate)).starts_with("the metrics:"));
 

@@ -81,7 +81,8 @@ fn where_anything_is_not_on_this_machine_none_is_made() {
         ("the probes", here().set("probes", "listen", "0.0.0.0:0")),
         ("an address of the network", Setup::new().environment("production", "https://192.168.1.7")),
     ] {
-        let config = setup.set_raw("store", "allow_plain", "true").write();
+        let setup = setup.set_raw("store", "allow_plain", "true");
+        let config = setup.write();
         let (code, text) = run(&["token", "make", "--config", config.to_str().unwrap()]);
         assert_eq!(code, Some(1), "{what}: {text}");
         assert!(text.contains("on this machine"), "{what}: {text}");

@@ -3,7 +3,7 @@ use super::world::{AnalysisWorld, Dice, SWAP};
 use super::*;
 use crate::policy::request::Field;
 
-fn told(text: &str) -> String {
+fn table_of(text: &str) -> String {
     table(&set(text), &known(), TABLE_STEPS).to_string()
 }
 
@@ -40,14 +40,14 @@ fn the_largest_amounts_are_those_of_the_rules() {
         "[[limit]]\nid = \"day\"\nops = \"createSwap\"\nwindow = \"rolling 24h\"\nmax = \"70 USD\"\nover = \"deny\"\n";
     let rows = of_swaps(&(text.clone() + limit));
     assert!(rows.iter().flat_map(figures).flatten().all(|most| most <= 70));
-    let words = told(&(text + limit));
+    let words = table_of(&(text + limit));
     assert!(words.contains("limit `day`: at most 70 USD in any 1 d") && words.ends_with("exact: proved\n"), "{words}");
 }
 
 #[test]
 fn without_a_bound_it_says_so_and_past_the_budget_nothing_is_claimed() {
     let text = rule("all", "allow", "op = \"createSwap\"");
-    assert!(told(&text).contains("any amount"), "{}", told(&text));
+    assert!(table_of(&text).contains("any amount"), "{}", table_of(&text));
     let policies = set(&text);
     let spent = table(&policies, &known(), 0);
     let figures = || spent.operations.iter().flat_map(|one| &one.rows).flat_map(|row| &row.most);
