@@ -364,6 +364,7 @@ ${this.options.people}
 [console]
 listen = "${at("console")}"
 issuer = "people"
+hosts = ["console.test"]
 ${this.options.tls ? 'tls_certificate = "certificate.pem"\ntls_key = { file = "key.pem" }' : ""}
 ${this.options.console}
 [probes]
