@@ -13,6 +13,7 @@ import heapq
 import json
 import os
 import random
+import secrets
 import select
 import socket
 import subprocess
@@ -53,6 +54,11 @@ tls_handshake_ms = 500
 write_ms = 500
 answer_ms = {ANSWER_SECONDS * 1_000:.0f}
 upstream_max_ms = {UPSTREAM_MAX_SECONDS * 1_000:.0f}
+"""
+# A production whose upstream is another host keeps its records sealed.
+SEALED = """
+[store]
+seal_key = { file = "seal.key" }
 """
 IP_PROTOCOL = 0x0800
 TCP = 6
@@ -228,6 +234,12 @@ class Scene:
         return len(received)
 
 
+def write_seal_key(file: Path) -> None:
+    """Writes a new key that only this user may read."""
+    file.touch(mode=0o600)
+    file.write_text(secrets.token_hex(32), encoding="utf-8")
+
+
 @contextmanager
 def start_scene(binary: str, seed: int) -> Iterator[Scene]:
     with make_hosts(seed) as wire, tempfile.TemporaryDirectory(prefix="sluice-") as folder:
@@ -237,7 +249,8 @@ def start_scene(binary: str, seed: int) -> Iterator[Scene]:
             simulator.wait_for(lambda line: there in json.dumps(line))
             first = f'upstream = "http://{there}"'
             text = gate_config(there, "127.0.0.1:9").replace(first, f"{first}\nallow_plain_upstream = true", 1)
-            config = write_config(Path(folder), text + TIMEOUTS)
+            config = write_config(Path(folder), text + TIMEOUTS + SEALED)
+            write_seal_key(config.parent / "seal.key")
             create_store(binary, config)
             with gate.run(binary, "serve", "--config", str(config)) as program:
                 addresses: dict[str, str] = {}
