@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::base::digest::Fingerprint;
 use crate::base::ids::{OperationId, RequestId, TraceId};
+use crate::base::json;
 use crate::base::word_enum::word_enum;
 use crate::ledger::{Number, RecordKey};
 
@@ -142,6 +143,6 @@ impl Entry {
     }
 
     pub fn to_bytes(&self) -> Bytes {
-        Bytes::from(Value::Object(self.members.clone()).to_string())
+        Bytes::from(json::to_form(&self.members))
     }
 }

@@ -61,7 +61,9 @@ impl fmt::Debug for Fingerprint {
 /// Lower case hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
     let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or('0');
-    bytes.iter().flat_map(|b| [digit(b >> 4), digit(b & 0xf)]).collect()
+    let mut text = String::with_capacity(bytes.len().saturating_mul(2));
+    text.extend(bytes.iter().flat_map(|b| [digit(b >> 4), digit(b & 0xf)]));
+    text
 }
 
 #[cfg(test)]

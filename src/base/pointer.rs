@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde_json::Value;
 
+use super::json::{FlatKind, FlatValue};
+
 /// The pointer to a field of a body, as the catalogue writes it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Pointer {
@@ -43,6 +45,15 @@ impl Pointer {
     /// Returns the value, if the body has it and the pointer matches a single field.
     pub fn get<'v>(&self, body: &'v Value) -> Option<&'v Value> {
         self.steps.iter().try_fold(body, |value, step| child(value, step))
+    }
+
+    /// Returns the same as [`Pointer::get`] in a text that was read without building a tree.
+    pub fn find_in<'v>(&self, body: FlatValue<'v>) -> Option<FlatValue<'v>> {
+        self.steps.iter().try_fold(body, |value, step| match value.kind() {
+            FlatKind::Object(_) => value.member(step),
+            FlatKind::Array(_) => value.item(step.parse().ok()?),
+            FlatKind::Null | FlatKind::Bool(_) | FlatKind::Number(_) | FlatKind::Text(_) => None,
+        })
     }
 
     /// Returns every matching value with its exact pointer.
@@ -88,6 +99,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::base::json::{FlatJson, Limits};
 
     #[test]
     fn a_star_means_every_item() {
@@ -95,6 +107,15 @@ mod tests {
         let found = Pointer::parse("/rules/*/wallet").unwrap();
         let places: Vec<_> = found.all(&body).into_iter().map(|(place, v)| (place, v.clone())).collect();
         assert_eq!(places, [("/rules/0/wallet".into(), json!("a")), ("/rules/2/wallet".into(), json!("b"))]);
+        let text = body.to_string();
+        let flat = FlatJson::parse(text.as_bytes(), Limits::REQUEST).unwrap();
+        for place in
+            ["/rules", "/rules/2/wallet", "/rules/3", "/rules/x", "/rules/0/wallet/0", "/none", "/rules/1/other"]
+        {
+            let place = Pointer::parse(place).unwrap();
+            let found = place.find_in(flat.root()).map(FlatValue::to_tree);
+            assert_eq!(found.as_ref(), place.get(&body), "{place}");
+        }
     }
 
     #[test]

@@ -202,7 +202,8 @@ impl ContractReader<'_> {
                 return None;
             };
             let contract = self.json_content(&response)?;
-            Some(AnswerContract { statuses, shape: shape(contract.reference(), &response), contract })
+            let flat = contract.compile_flat(self.registry).map_err(|error| unusable(&response, &error)).ok()?;
+            Some(AnswerContract { statuses, shape: shape(contract.reference(), &response), contract, flat })
         };
         responses.into_iter().filter_map(answer).collect()
     }
@@ -221,11 +222,15 @@ impl ContractReader<'_> {
         match Contract::compile(self.registry, &reference) {
             Ok(contract) => Some(contract),
             Err(error) => {
-                node.note(format!("the schema cannot be used: {error}"));
+                unusable(node, &error);
                 None
             }
         }
     }
+}
+
+fn unusable(node: &ContractNode<'_>, error: &str) {
+    node.note(format!("the schema cannot be used: {error}"));
 }
 
 /// Encodes a JSON pointer for the fragment of a URI.

@@ -3,9 +3,11 @@
 use std::fmt;
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
+use jsonschema::json::{Json, SerdeJson};
 use jsonschema::{PatternOptions, Registry, Resource, ValidationError, Validator};
 use serde_json::{Value, json};
 
+use super::flat_contract::{Flat, FlatContract};
 use crate::base::pointer::escape;
 use crate::base::word_enum::word_enum;
 
@@ -64,13 +66,12 @@ impl Violation {
 impl Contract {
     /// Compiles the schema at `reference`, a place in the files of `registry`.
     pub(super) fn compile(registry: &Registry<'_>, reference: &str) -> Result<Contract, String> {
-        let validator = jsonschema::options()
-            .with_registry(registry)
-            .should_validate_formats(true)
-            .with_pattern_options(PatternOptions::regex())
-            .build(&json!({ "$ref": format!("{BASE}{reference}") }))
-            .map_err(|e| e.to_string())?;
-        Ok(Contract { validator, reference: reference.to_owned() })
+        Ok(Contract { validator: compiled::<SerdeJson>(registry, reference)?, reference: reference.to_owned() })
+    }
+
+    /// Compiles the same schema for answers as they are written.
+    pub(super) fn compile_flat(&self, registry: &Registry<'_>) -> Result<FlatContract, String> {
+        compiled::<Flat>(registry, &self.reference).map(FlatContract)
     }
 
     /// Compiles a schema of a self-contained document by its pointer: `#/components/schemas/freeze`.
@@ -99,6 +100,15 @@ impl Contract {
         all.truncate(MAX_VIOLATIONS);
         all
     }
+}
+
+fn compiled<F: Json>(registry: &Registry<'_>, reference: &str) -> Result<Validator<F>, String> {
+    jsonschema::options_for::<F>()
+        .with_registry(registry)
+        .should_validate_formats(true)
+        .with_pattern_options(PatternOptions::regex())
+        .build(&json!({ "$ref": format!("{BASE}{reference}") }))
+        .map_err(|e| e.to_string())
 }
 
 impl fmt::Debug for Contract {

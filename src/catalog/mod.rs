@@ -11,6 +11,7 @@ mod completeness;
 mod contract;
 mod files;
 mod find;
+mod flat_contract;
 mod movement;
 mod operation;
 mod read;

@@ -3,10 +3,12 @@
 use http::Method;
 
 use super::body_fields::BodyFields;
-use super::contract::Contract;
+use super::contract::{Contract, Violation};
+use super::flat_contract::FlatContract;
 use super::refusals::RefusalLists;
 use super::template::Template;
 use crate::base::ids::OperationId;
+use crate::base::json::{FlatJson, Limits};
 use crate::base::pointer::Pointer;
 use crate::base::word_enum::word_enum;
 
@@ -101,6 +103,19 @@ pub struct AnswerContract {
     /// The one error shape that is documented for these statuses; `None` for success and for the default.
     pub shape: Option<ErrorShape>,
     pub contract: Contract,
+    /// The same schema, for answers as they are written.
+    pub(super) flat: FlatContract,
+}
+
+impl AnswerContract {
+    /// Returns the first violation in an answer. One that is as documented is read without building a tree.
+    pub fn first_violation(&self, answer: &[u8]) -> Option<Violation> {
+        match FlatJson::parse(answer, Limits::ANSWER) {
+            Ok(flat) if self.flat.accepts(&flat) => None,
+            Ok(flat) => self.contract.violations(&flat.root().to_tree()).into_iter().next(),
+            Err(error) => Some(Violation::new("", "json", error.to_string())),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,14 +4,13 @@
 
 use bytes::Bytes;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
-use serde_json::Value;
 
 use super::check::Intent;
 use super::claim::{self, ClaimEvent, StoredAnswer};
 use super::forward::{AnswerBody, Loss, Sent};
 use super::refusal::{self, ProofTerms};
 use crate::base::ids::RequestId;
-use crate::base::json::{self, Limits};
+use crate::base::json::{FlatJson, FlatKind, FlatValue, Limits};
 use crate::base::normal;
 use crate::catalog::{AnsweredRecord, Operation, Violation};
 
@@ -122,26 +121,26 @@ fn disbelief(
         return Some(violation);
     }
     let AnswerBody::Complete(body) = body else { return None };
-    let value = match json::parse(body, Limits::ANSWER) {
-        Ok(value) => value,
+    let answer = match FlatJson::parse(body, Limits::ANSWER) {
+        Ok(answer) => answer,
         Err(error) => return Some(Violation::new("", "json", error.to_string())),
     };
     if let (Some(place), Some(ours)) = (&operation.answered_request_id, &own.request_id) {
-        match place.get(&value) {
+        match place.find_in(answer.root()).map(FlatValue::kind) {
             // Whatever else differs from the contract, this is the record of this call.
-            Some(Value::String(theirs)) if normal::uuid(theirs) == normal::uuid(ours.as_str()) => return None,
-            None | Some(Value::Null) => {}
+            Some(FlatKind::Text(theirs)) if normal::uuid(theirs) == normal::uuid(ours.as_str()) => return None,
+            None | Some(FlatKind::Null) => {}
             Some(_) => return Some(Violation::new(place.as_str(), "requestId", "the requestId of this call")),
         }
     }
     if let (Some(AnsweredRecord { id: place, .. }), Some(ours)) = (&operation.answered_record, &own.record) {
-        match place.get(&value) {
-            Some(Value::String(theirs)) if normal::uuid(theirs) == normal::uuid(ours) => {}
+        match place.find_in(answer.root()).map(FlatValue::kind) {
+            Some(FlatKind::Text(theirs)) if normal::uuid(theirs) == normal::uuid(ours) => {}
             _ => return Some(Violation::new(place.as_str(), "record", "the record that the path names")),
         }
     }
     match operation.success_of(status) {
-        Some(answer) => answer.contract.violations(&value).into_iter().next(),
+        Some(documented) => documented.first_violation(body),
         None => Some(Violation::new("", "status", "a status of the contract")),
     }
 }
@@ -201,10 +200,7 @@ pub fn drift(operation: &Operation, status: u16, headers: &HeaderMap, body: &[u8
     let Some(answer) = operation.answer(status) else {
         return Some(Violation::new("", "status", "a status of the contract"));
     };
-    match json::parse(body, Limits::ANSWER) {
-        Ok(value) => answer.contract.violations(&value).into_iter().next(),
-        Err(error) => Some(Violation::new("", "json", error.to_string())),
-    }
+    answer.first_violation(body)
 }
 
 /// Returns the violation that the head alone shows.

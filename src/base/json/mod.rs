@@ -4,8 +4,8 @@
 //! and nesting or numbers beyond a bound. Numbers are kept as written. In requests it also refuses numbers that common
 //! parsers read differently: exponents, negative zero, more than 15 digits.
 //!
-//! The value is a tree ([`parse`]), or of a type that `serde` knows ([`from_slice`], [`from_record`]); the rules are the
-//! same.
+//! The value is a tree ([`parse`]), a list of pieces of the text ([`FlatJson`]), or of a type that `serde` knows
+//! ([`from_slice`], [`from_record`]); the rules are the same.
 //!
 //! ```
 //! use sluice::base::json::{self, Limits};
@@ -14,17 +14,21 @@
 //! assert_eq!(twice.unwrap_err().to_string(), "line 1, column 17: a name appears twice in one object");
 //! ```
 
+mod flat;
 mod in_form;
 mod reader;
+mod sorted;
 mod tree;
 mod typed;
 mod typed_fault;
 mod typed_items;
 pub mod written_as;
 
+pub use flat::{FlatChildren, FlatJson, FlatKind, FlatValue, flat_number};
 pub use in_form::members_in_form;
 pub use reader::{JsonError, JsonFaultKind, Limits};
-pub use tree::{parse, to_bytes, to_form, to_record};
+pub use sorted::{to_form, to_record};
+pub use tree::{parse, to_bytes};
 pub use typed::{FormError, from_record, from_slice};
 pub(crate) use written_as::written_as_text;
 

@@ -373,4 +373,65 @@ proptest! {
     fn no_bytes_make_a_typed_reader_panic(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
         let _outcome = from_slice::<Sample>(&bytes, Limits::REQUEST);
     }
+
+    #[test]
+    fn a_flat_text_is_its_tree(text in any_text()) {
+        for limits in [Limits::REQUEST, Limits::ANSWER] {
+            let flat = FlatJson::parse(text.as_bytes(), limits).map(|flat| flat.root().to_tree());
+            prop_assert_eq!(flat, parse(text.as_bytes(), limits));
+        }
+    }
+
+    #[test]
+    fn a_typed_value_is_written_as_its_tree(
+        inner in any_json(),
+        members in prop::collection::vec((r#"[a-c"\\{}:,é]{0,3}"#, any_json()), 0..6),
+    ) {
+        let unsorted = Unsorted(members, inner);
+        let mut tree = serde_json::to_value(&unsorted).unwrap();
+        prop_assert_eq!(to_form(&unsorted), tree.to_string());
+        tree["format"] = 7.into();
+        prop_assert_eq!(to_record(&unsorted, 7), tree.to_string());
+    }
+}
+
+/// An object whose members stand in any order, also twice, and one member behind them.
+struct Unsorted(Vec<(String, Value)>, Value);
+
+impl serde::Serialize for Unsorted {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let inner =
+            self.1.as_object().map(|members| members.iter().rev().map(|(name, one)| (name.clone(), one.clone())));
+        let inner = inner.map(|members| Unsorted(members.collect(), Value::Null));
+        let mut map = serde::Serializer::serialize_map(serializer, None)?;
+        for (name, one) in &self.0 {
+            serde::ser::SerializeMap::serialize_entry(&mut map, name, one)?;
+        }
+        if let Some(inner) = inner {
+            serde::ser::SerializeMap::serialize_entry(&mut map, "b", &inner)?;
+        }
+        serde::ser::SerializeMap::end(map)
+    }
+}
+
+#[test]
+fn a_name_that_stands_twice_among_many_is_found() {
+    for count in [1, 15, 16, 17, 18, 40] {
+        let members: Vec<String> = (0..count).map(|at| format!("\"n{at}\":{{\"n{at}\":1}}")).collect();
+        let read = |last: &str| {
+            let text = format!("{{{},\"{last}\":2}}", members.join(","));
+            FlatJson::parse(text.as_bytes(), Limits::ANSWER).map(|flat| flat.root().children().count())
+        };
+        assert_eq!(read("x"), Ok(count + 1));
+        for at in 0..count {
+            assert_eq!(read(&format!("n{at}")).unwrap_err().reason, JsonFaultKind::DuplicateName);
+        }
+    }
+}
+
+#[test]
+fn a_value_that_json_cannot_write_is_null() {
+    let map = std::collections::BTreeMap::from([(vec![1_u8], 1)]);
+    assert_eq!((to_form(&map), to_record(&map, 1)), ("null".to_owned(), "null".to_owned()));
+    assert_eq!(to_record(&std::collections::BTreeMap::<u8, u8>::new(), 1), r#"{"format":1}"#);
 }

@@ -1,9 +1,8 @@
 //! JSON as a tree, for texts whose form is not known.
 
-use serde::Serialize;
 use serde_json::{Map, Number, Value};
 
-use super::reader::{FORMAT, JsonError, JsonFaultKind, JsonReader, Limits};
+use super::reader::{JsonError, JsonFaultKind, JsonReader, Limits};
 
 /// Reads one JSON value.
 pub fn parse(text: &[u8], limits: Limits) -> Result<Value, JsonError> {
@@ -14,25 +13,6 @@ pub fn parse(text: &[u8], limits: Limits) -> Result<Value, JsonError> {
 /// Writes a value in its one form: no spaces, members sorted by name, numbers and strings as read.
 pub fn to_bytes(value: &Value) -> Vec<u8> {
     value.to_string().into_bytes()
-}
-
-/// Writes a typed value as [`to_bytes`] writes a tree. The type must have text as the names of its maps; a value of any
-/// other type is written as `null`, which no reader takes for it.
-pub fn to_form<T: Serialize>(value: &T) -> String {
-    tree_of(value).to_string()
-}
-
-/// Writes a record: the members of a struct, and the number of its format.
-pub fn to_record<T: Serialize>(value: &T, format: u64) -> String {
-    let mut tree = tree_of(value);
-    if let Value::Object(members) = &mut tree {
-        members.insert(FORMAT.to_owned(), format.into());
-    }
-    tree.to_string()
-}
-
-fn tree_of<T: Serialize>(value: &T) -> Value {
-    serde_json::to_value(value).unwrap_or(Value::Null)
 }
 
 fn value(reader: &mut JsonReader<'_>) -> Result<Value, JsonFaultKind> {

@@ -31,6 +31,9 @@ const ONCE: [&str; 10] = [
     "x-request-id",
 ];
 
+/// The longest name that [`SeenHeaders`] looks for is `transfer-encoding`.
+const LONGEST_KNOWN: usize = 17;
+
 /// Refuses a wrong head early, so that the rest need not arrive. Bytes before `from` were checked before.
 pub(super) fn so_far(head: &[u8], from: usize) -> Result<(), Unreadable> {
     if head.first().is_some_and(|first| !first.is_ascii_uppercase()) {
@@ -115,9 +118,13 @@ impl SeenHeaders {
         if value.iter().any(|b| (*b < 0x20 && *b != b'\t') || *b == 0x7f) {
             return Err(Unreadable::HeaderValue);
         }
-        let name = name.to_ascii_lowercase();
-        self.once(&name)?;
-        self.known(&name, value)
+        // No longer name is looked for.
+        let mut short = [0_u8; LONGEST_KNOWN];
+        let Some(lower) = short.get_mut(..name.len()) else { return Ok(()) };
+        lower.copy_from_slice(name);
+        lower.make_ascii_lowercase();
+        self.once(lower)?;
+        self.known(lower, value)
     }
 
     fn once(&mut self, name: &[u8]) -> Result<(), Unreadable> {

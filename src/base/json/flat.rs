@@ -1,0 +1,222 @@
+//! JSON as one list of its values, in the order of the text: names, texts and numbers are pieces of the text.
+//!
+//! A text of any size is read with a handful of allocations. The rules are those of [`super::parse`].
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use serde_json::{Number, Value};
+
+use super::reader::{JsonError, JsonFaultKind, JsonReader, Limits};
+
+/// Up to this many members, an object's names are compared one by one.
+const FEW_MEMBERS: usize = 16;
+/// The guess of how many bytes of a text make one value, and the most values that memory is reserved for.
+const BYTES_A_VALUE: usize = 16;
+const MAX_RESERVED: usize = 4096;
+
+/// A text of JSON, read.
+#[derive(Debug, Default)]
+pub struct FlatJson<'t> {
+    entries: Vec<FlatEntry<'t>>,
+}
+
+/// One value.
+#[derive(Clone, Copy, Debug)]
+pub enum FlatKind<'v> {
+    Null,
+    Bool(bool),
+    /// As it is written.
+    Number(&'v str),
+    Text(&'v str),
+    /// With the number of its items.
+    Array(usize),
+    /// With the number of its members.
+    Object(usize),
+}
+
+/// A value in its list.
+#[derive(Clone, Copy, Debug)]
+pub struct FlatValue<'v> {
+    entries: &'v [FlatEntry<'v>],
+    at: usize,
+}
+
+/// The values in an array, or the members of an object with their names.
+#[derive(Clone, Debug)]
+pub struct FlatChildren<'v> {
+    entries: &'v [FlatEntry<'v>],
+    at: usize,
+    end: usize,
+}
+
+#[derive(Clone, Debug)]
+struct FlatEntry<'t> {
+    /// The name of a member; empty elsewhere.
+    name: Cow<'t, str>,
+    stored: FlatStored<'t>,
+    /// The place behind the value and all that is in it.
+    end: usize,
+}
+
+#[derive(Clone, Debug)]
+enum FlatStored<'t> {
+    Null,
+    Bool(bool),
+    Number(&'t str),
+    Text(Cow<'t, str>),
+    Array(usize),
+    Object(usize),
+}
+
+impl<'t> FlatJson<'t> {
+    /// Reads one JSON value.
+    pub fn parse(text: &'t [u8], limits: Limits) -> Result<FlatJson<'t>, JsonError> {
+        let mut reader = JsonReader::new(text, limits)?;
+        let mut flat = FlatJson { entries: Vec::with_capacity((text.len() / BYTES_A_VALUE).clamp(1, MAX_RESERVED)) };
+        let read = reader.document(|reader| flat.value(reader, Cow::Borrowed("")));
+        read.map_err(|reason| reader.fault(reason))?;
+        Ok(flat)
+    }
+
+    /// Makes this the JSON of one text.
+    pub fn become_text(&mut self, text: &str) {
+        self.entries.clear();
+        self.entries.push(FlatEntry {
+            name: Cow::Borrowed(""),
+            stored: FlatStored::Text(Cow::Owned(text.to_owned())),
+            end: 1,
+        });
+    }
+
+    pub fn root(&self) -> FlatValue<'_> {
+        FlatValue { entries: &self.entries, at: 0 }
+    }
+
+    fn value(&mut self, reader: &mut JsonReader<'t>, name: Cow<'t, str>) -> Result<(), JsonFaultKind> {
+        let at = self.entries.len();
+        self.entries.push(FlatEntry { name, stored: FlatStored::Null, end: at });
+        let stored = match reader.peek().ok_or(JsonFaultKind::UnexpectedEnd)? {
+            b'{' => FlatStored::Object(self.object(reader)?),
+            b'[' => FlatStored::Array(self.array(reader)?),
+            b'"' => FlatStored::Text(reader.string()?),
+            b't' => reader.word(b"true").map(|()| FlatStored::Bool(true))?,
+            b'f' => reader.word(b"false").map(|()| FlatStored::Bool(false))?,
+            b'n' => reader.word(b"null").map(|()| FlatStored::Null)?,
+            b'-' | b'0'..=b'9' => FlatStored::Number(reader.number()?),
+            _ => return Err(JsonFaultKind::UnexpectedByte),
+        };
+        let end = self.entries.len();
+        if let Some(entry) = self.entries.get_mut(at) {
+            (entry.stored, entry.end) = (stored, end);
+        }
+        Ok(())
+    }
+
+    fn object(&mut self, reader: &mut JsonReader<'t>) -> Result<usize, JsonFaultKind> {
+        let first = self.entries.len();
+        let (mut count, mut many) = (0_usize, BTreeSet::new());
+        reader.enter()?;
+        while reader.next_item(count == 0, b'}')? {
+            let so_far = FlatChildren { entries: &self.entries, at: first, end: self.entries.len() };
+            let is_new = |name: &str| match count {
+                0..=FEW_MEMBERS => so_far.clone().all(|(before, _)| before != name),
+                _ => !many.contains(name),
+            };
+            let name = reader.name(is_new)?;
+            if count == FEW_MEMBERS {
+                many = self.names_from(first);
+            }
+            if count >= FEW_MEMBERS {
+                many.insert(name.clone());
+            }
+            self.value(reader, name)?;
+            count = count.saturating_add(1);
+        }
+        Ok(count)
+    }
+
+    fn names_from(&self, first: usize) -> BTreeSet<Cow<'t, str>> {
+        let (mut names, mut at) = (BTreeSet::new(), first);
+        while let Some(entry) = self.entries.get(at) {
+            names.insert(entry.name.clone());
+            at = entry.end;
+        }
+        names
+    }
+
+    fn array(&mut self, reader: &mut JsonReader<'t>) -> Result<usize, JsonFaultKind> {
+        let mut count = 0_usize;
+        reader.enter()?;
+        while reader.next_item(count == 0, b']')? {
+            self.value(reader, Cow::Borrowed(""))?;
+            count = count.saturating_add(1);
+        }
+        Ok(count)
+    }
+}
+
+impl<'v> FlatValue<'v> {
+    pub fn kind(self) -> FlatKind<'v> {
+        match self.entries.get(self.at).map(|entry| &entry.stored) {
+            None | Some(FlatStored::Null) => FlatKind::Null,
+            Some(FlatStored::Bool(is)) => FlatKind::Bool(*is),
+            Some(FlatStored::Number(text)) => FlatKind::Number(text),
+            Some(FlatStored::Text(text)) => FlatKind::Text(text),
+            Some(FlatStored::Array(count)) => FlatKind::Array(*count),
+            Some(FlatStored::Object(count)) => FlatKind::Object(*count),
+        }
+    }
+
+    pub fn children(self) -> FlatChildren<'v> {
+        let end = self.entries.get(self.at).map_or(0, |entry| entry.end);
+        FlatChildren { entries: self.entries, at: self.at.saturating_add(1), end }
+    }
+
+    /// Returns the member of an object.
+    pub fn member(self, name: &str) -> Option<FlatValue<'v>> {
+        matches!(self.kind(), FlatKind::Object(_))
+            .then(|| self.children())?
+            .find(|(one, _)| *one == name)
+            .map(|(_, v)| v)
+    }
+
+    /// Returns the item of an array.
+    pub fn item(self, at: usize) -> Option<FlatValue<'v>> {
+        matches!(self.kind(), FlatKind::Array(_)).then(|| self.children())?.nth(at).map(|(_, value)| value)
+    }
+
+    /// Builds the tree that [`super::parse`] builds.
+    pub fn to_tree(self) -> Value {
+        match self.kind() {
+            FlatKind::Null => Value::Null,
+            FlatKind::Bool(is) => Value::Bool(is),
+            FlatKind::Number(text) => Value::Number(flat_number(text)),
+            FlatKind::Text(text) => Value::String(text.to_owned()),
+            FlatKind::Array(_) => self.children().map(|(_, item)| item.to_tree()).collect(),
+            FlatKind::Object(_) => self.children().map(|(name, one)| (name.to_owned(), one.to_tree())).collect(),
+        }
+    }
+
+    /// The address of the value, which no other living value has.
+    pub fn address(self) -> usize {
+        self.entries.get(self.at..).unwrap_or_default().as_ptr().addr()
+    }
+}
+
+/// Returns the number of a text that was read as one.
+pub fn flat_number(text: &str) -> Number {
+    text.parse().unwrap_or_else(|_| Number::from(0))
+}
+
+impl<'v> Iterator for FlatChildren<'v> {
+    type Item = (&'v str, FlatValue<'v>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let value = FlatValue { entries: self.entries, at: self.at };
+        let entry = if self.at < self.end { self.entries.get(self.at)? } else { return None };
+        // A value that is being read has no end yet.
+        self.at = entry.end.max(self.at.saturating_add(1));
+        Some((&*entry.name, value))
+    }
+}

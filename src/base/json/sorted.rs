@@ -1,0 +1,166 @@
+//! Writes typed values in the one form of JSON (see [`super::to_bytes`]), without building a tree.
+//!
+//! A type writes its members in the order of its fields; they are sorted in the text.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use serde::Serialize;
+
+use super::reader::FORMAT;
+
+/// What stands for a value that JSON cannot write; no reader takes it for one.
+const NOTHING: &str = "null";
+
+/// Writes a typed value as [`super::to_bytes`] writes a tree. The type must have text as the names of its maps; a value
+/// of any other type is written as `null`, which no reader takes for it.
+pub fn to_form<T: Serialize>(value: &T) -> String {
+    sort_members(&written(value))
+}
+
+/// Writes a record: the members of a struct, and the number of its format.
+pub fn to_record<T: Serialize>(value: &T, format: u64) -> String {
+    let mut text = written(value);
+    if text.starts_with('{') && text.pop().is_some() {
+        let tie = if text.len() > 1 { "," } else { "" };
+        text.push_str(&format!("{tie}\"{FORMAT}\":{format}}}"));
+    }
+    sort_members(&text)
+}
+
+fn written<T: Serialize>(value: &T) -> String {
+    serde_json::to_string(value).unwrap_or_else(|_| NOTHING.to_owned())
+}
+
+/// Sorts the members of each object by name, in a text without spaces. Of two with one name the last stays.
+fn sort_members(text: &str) -> String {
+    let mut sorter = MemberSorter { text, at: 0, out: String::with_capacity(text.len()) };
+    match sorter.value() {
+        Some(()) if sorter.at == text.len() => sorter.out,
+        _ => NOTHING.to_owned(),
+    }
+}
+
+struct MemberSorter<'t> {
+    text: &'t str,
+    /// The offset in bytes. Slices of the text begin and end beside an ASCII character.
+    at: usize,
+    out: String,
+}
+
+impl<'t> MemberSorter<'t> {
+    fn value(&mut self) -> Option<()> {
+        match self.peek()? {
+            b'{' => self.object(),
+            b'[' => self.array(),
+            b'"' => {
+                let text = self.string()?;
+                self.out.push_str(text);
+                Some(())
+            }
+            _ => {
+                let rest = self.text.get(self.at..)?;
+                let length = rest.find([',', ']', '}']).unwrap_or(rest.len());
+                let word = self.take_bytes(length)?;
+                self.out.push_str(word);
+                Some(())
+            }
+        }
+    }
+
+    fn object(&mut self) -> Option<()> {
+        self.take(b'{')?;
+        self.out.push('{');
+        let start = self.out.len();
+        let mut members: Vec<(Cow<'t, str>, Range<usize>)> = Vec::new();
+        while self.take(b'}').is_none() {
+            if !members.is_empty() {
+                self.take(b',')?;
+                self.out.push(',');
+            }
+            let from = self.out.len();
+            let name = self.string()?;
+            self.take(b':')?;
+            self.out.push_str(name);
+            self.out.push(':');
+            self.value()?;
+            members.push((unescaped(name)?, from..self.out.len()));
+        }
+        if !members.is_sorted_by(|(one, _), (next, _)| one < next) {
+            self.rewrite(start, members)?;
+        }
+        self.out.push('}');
+        Some(())
+    }
+
+    /// Writes the members of an object again, in order.
+    fn rewrite(&mut self, start: usize, mut members: Vec<(Cow<'t, str>, Range<usize>)>) -> Option<()> {
+        members.reverse();
+        members.sort_by(|(one, _), (other, _)| one.cmp(other));
+        members.dedup_by(|(one, _), (before, _)| one == before);
+        let written = self.out.split_off(start);
+        for (at, (_, range)) in members.into_iter().enumerate() {
+            if at > 0 {
+                self.out.push(',');
+            }
+            let range = range.start.checked_sub(start)?..range.end.checked_sub(start)?;
+            self.out.push_str(written.get(range)?);
+        }
+        Some(())
+    }
+
+    fn array(&mut self) -> Option<()> {
+        self.take(b'[')?;
+        self.out.push('[');
+        let mut is_first = true;
+        while self.take(b']').is_none() {
+            if !is_first {
+                self.take(b',')?;
+                self.out.push(',');
+            }
+            self.value()?;
+            is_first = false;
+        }
+        self.out.push(']');
+        Some(())
+    }
+
+    /// Steps over a string, and returns it with its quotes.
+    fn string(&mut self) -> Option<&'t str> {
+        let bytes = self.text.as_bytes().get(self.at..)?;
+        if bytes.first() != Some(&b'"') {
+            return None;
+        }
+        let mut length = 1_usize;
+        loop {
+            match bytes.get(length)? {
+                b'"' => return self.take_bytes(length.checked_add(1)?),
+                b'\\' => length = length.checked_add(2)?,
+                _ => length = length.checked_add(1)?,
+            }
+        }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn take(&mut self, byte: u8) -> Option<()> {
+        (self.peek() == Some(byte)).then(|| self.at = self.at.saturating_add(1))
+    }
+
+    fn take_bytes(&mut self, length: usize) -> Option<&'t str> {
+        let end = self.at.checked_add(length)?;
+        let taken = self.text.get(self.at..end)?;
+        self.at = end;
+        Some(taken)
+    }
+}
+
+/// Returns what a string stands for.
+fn unescaped(string: &str) -> Option<Cow<'_, str>> {
+    if string.contains('\\') {
+        return serde_json::from_str(string).ok().map(Cow::Owned);
+    }
+    string.strip_prefix('"')?.strip_suffix('"').map(Cow::Borrowed)
+}
