@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::reader::FORMAT;
 
-/// What stands for a value that JSON cannot write; no reader takes it for one.
+/// The text of a value that JSON cannot write; no reader takes it for one.
 const NOTHING: &str = "null";
 
 /// Writes a typed value as [`super::to_bytes`] writes a tree. The type must have text as the names of its maps; a value
