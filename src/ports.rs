@@ -210,7 +210,7 @@ pub trait Upstream: fmt::Debug + Send + Sync {
     async fn send(&self, outgoing: Outgoing) -> SendResult;
 }
 
-/// What is known of a send at its deadline, and what may still be heard of it.
+/// The knowledge about a send at its deadline, and the answer that may still come.
 #[derive(Debug)]
 pub struct SendResult {
     pub sent: Sent,

@@ -1,4 +1,4 @@
-//! What an entry holds for programs: the steps of its commit, with which a store can make the commit again, and the
+//! The part of an entry for programs: the steps of its commit, with which a store can make the commit again, and the
 //! numbers before it that have no entry.
 
 use std::borrow::Cow;

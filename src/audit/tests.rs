@@ -146,7 +146,7 @@ fn lines(bytes: &[u8]) -> Vec<Vec<u8>> {
     bytes.split_inclusive(|b| *b == b'\n').map(<[u8]>::to_vec).collect()
 }
 
-/// What can be done to files.
+/// The changes that can be made to files.
 #[derive(Clone, Debug)]
 enum Harm {
     Flip(Index, Index, u8),

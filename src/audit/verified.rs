@@ -1,4 +1,4 @@
-//! What audit files are verified against, and the result.
+//! The proofs against which audit files are verified, and the result.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead};

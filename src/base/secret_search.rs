@@ -185,7 +185,7 @@ mod tests {
         Arc::new(Secret::new(SECRET.to_owned()))
     }
 
-    /// What passes of a text in pieces of this size; `None` if the secret was found.
+    /// Returns the part of a text that passes in pieces of this size; `None` if the secret was found.
     fn passed(text: &str, size: usize) -> Option<String> {
         let mut search = SecretSearch::new(secret()).unwrap();
         let mut all = Vec::new();

@@ -39,7 +39,7 @@ pub struct BodyField {
     contracts: OnceLock<Vec<Contract>>,
 }
 
-/// What the schema says about a pointer.
+/// The schema's statements about a pointer.
 #[derive(Clone, Copy, Debug)]
 pub enum FieldLookup<'f> {
     Declared(&'f BodyField),

@@ -27,7 +27,7 @@ impl SchemaFiles {
     /// The file with all that the gate adds to upstream's contract.
     pub const GATE: &'static str = "gate.json";
 
-    /// What the gate adds to upstream's contract, as OpenAPI: always the built-in one.
+    /// The gate's additions to upstream's contract, as OpenAPI: always the built-in one.
     pub fn of_gate() -> &'static [u8] {
         BUILT_IN.get_file(SchemaFiles::GATE).map_or(&[], |file| file.contents())
     }

@@ -232,7 +232,7 @@ pub struct Loaded {
     pub written: BTreeMap<String, Fingerprint>,
     /// The files and folders that were read besides the policies.
     pub looked_at: Vec<PathBuf>,
-    /// Those among them that contain secrets.
+    /// The files among them that contain secrets.
     pub secret_files: Vec<PathBuf>,
 }
 

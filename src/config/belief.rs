@@ -1,8 +1,8 @@
-//! What the refusals of an upstream prove.
+//! The proofs in refusals of an upstream.
 
 use crate::base::word_enum::word_enum;
 
-/// What the refusals of an environment's upstream prove.
+/// The proofs in refusals of an environment's upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BeliefConfig {
     /// Nothing between the gate and upstream can answer in its place: TLS to the host itself, or loopback.
@@ -11,7 +11,7 @@ pub struct BeliefConfig {
 }
 
 word_enum! {
-    /// What a well-formed refusal proves whose status and code the contract does not list.
+    /// The proof in a well-formed refusal whose status and code the contract does not list.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum UnlistedMode {
         /// Nothing was executed, unless it says that the call was made before.

@@ -43,6 +43,7 @@ pub(super) fn findings(file: &str, written: &WrittenConfig) -> Vec<Finding> {
     faults.extend(no_room_for_one(written));
     faults.extend(no_room_for_one_hold(written));
     faults.extend(no_room_for_one_answer(written));
+    faults.extend(no_room_to_read_an_answer(written));
     faults.extend(seal_keys(written));
     faults.extend(installation(written));
     faults.extend(list_of_nodes(written));
@@ -240,6 +241,20 @@ fn no_room_for_one_answer(written: &WrittenConfig) -> Option<Wrong> {
         all.value
     ));
     (all.value < least).then(|| error(place, fault.remedy("raise `buffered_bytes`, or lower `answer_bytes`")))
+}
+
+/// Checks that each environment has room to read the longest answer.
+fn no_room_to_read_an_answer(written: &WrittenConfig) -> Option<Wrong> {
+    let (all, one) = (written.answers_bytes.as_ref()?, written.answer_bytes.as_ref()?);
+    let served = Environment::ALL.into_iter().filter(|one| written.environment(*one).listen.is_some()).count();
+    let least = one.value.saturating_mul(served);
+    let place = if all.place == SettingPlace::Default { &one.place } else { &all.place };
+    let fault = SettingFault::new(format!(
+        "`limits.answers_bytes` ({}) is less than {least}, `limits.answer_bytes` for each of {served} environments: the \
+         longest answer could not be read",
+        all.value
+    ));
+    (all.value < least).then(|| error(place, fault.remedy("raise `answers_bytes`, or lower `answer_bytes`")))
 }
 
 fn operand_key(written: &WrittenConfig) -> Option<Wrong> {

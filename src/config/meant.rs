@@ -100,7 +100,7 @@ pub struct IssuerConfig {
     pub issuer: String,
     /// A token must name one of these in `aud`.
     pub audiences: Vec<String>,
-    /// Those of people's tokens, which callers cannot use; empty if they have none of their own.
+    /// The audiences of people's tokens, which callers cannot use; empty if people have none of their own.
     pub people_audiences: Vec<String>,
     /// Where its tokens are accepted; empty if only the console accepts them.
     pub environments: Vec<Environment>,

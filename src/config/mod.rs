@@ -79,7 +79,7 @@ pub struct ConfigReading {
     pub written: BTreeMap<String, Fingerprint>,
     /// Every file that a setting names and that was read.
     pub files: Vec<PathBuf>,
-    /// Those that contain secrets; the configuration itself if a secret is written in it.
+    /// The files that contain secrets; the configuration itself if a secret is written in it.
     pub secret_files: Vec<PathBuf>,
 }
 

@@ -64,6 +64,6 @@ pub enum Durability {
     Acknowledged,
     /// This many replicas have it as well.
     Replicated { replicas: u64 },
-    /// It is on the disk of the Redis.
+    /// The commit is on the disk of the Redis.
     Fsynced,
 }

@@ -53,7 +53,7 @@ fn good(text: &str) -> Config {
     read_in(text, &[], &[]).unwrap().config
 }
 
-/// What is wrong, a line a thing, without severity and remedy.
+/// Returns the faults, one a line, without severity and remedy.
 fn wrong(text: &str, files: &[(&str, &str)], variables: &[(&str, &str)]) -> Vec<String> {
     let findings = read_in(text, files, variables).unwrap_err();
     findings.iter().map(|f| format!("{} {}", f.place.as_deref().unwrap_or("-"), f.text)).collect()

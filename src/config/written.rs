@@ -100,6 +100,7 @@ pub(super) struct WrittenConfig {
     pub requests_per_connection: Option<Placed<usize>>,
     pub streams_per_connection: Option<Placed<usize>>,
     pub answer_bytes: Option<Placed<usize>>,
+    pub answers_bytes: Option<Placed<usize>>,
     pub head: Option<Placed<Duration>>,
     pub body: Option<Placed<Duration>>,
     pub drain: Option<Placed<Duration>>,

@@ -17,7 +17,7 @@ use crate::people::activation::{ActiveSet, SetInForce, first, in_force_key};
 /// The longest that a call waits until this gate has looked at the store again.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What the store says of an environment.
+/// The store's record of an environment.
 #[derive(Clone, Debug)]
 enum KnownSet {
     Active {

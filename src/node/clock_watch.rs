@@ -25,7 +25,7 @@ const ALIKE: Duration = Duration::from_secs(2);
 /// A shorter pause of the machine does not count.
 const SHORT_PAUSE: Duration = Duration::from_millis(500);
 
-/// What this gate knows of clocks.
+/// The gate's knowledge of clocks.
 #[derive(Debug, Default)]
 pub struct ClockWatch {
     /// Since when this gate sees a leap, by its monotonic clock.
@@ -34,7 +34,7 @@ pub struct ClockWatch {
     paused: AtomicU64,
 }
 
-/// What a gate makes of a leap that it sees.
+/// The gate's judgement of a leap that it sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LeapVerdict {
     /// The store's clock leapt.

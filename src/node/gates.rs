@@ -1,4 +1,4 @@
-//! What the gates last told of themselves: whether one may still hold a proof that a call was executed.
+//! The last reports of gates about themselves: whether one may still hold a proof that a call was executed.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -46,11 +46,11 @@ pub enum GoneSaid {
 /// The reasons why a gate is not declared gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotGone {
-    /// It has been heard at this time.
+    /// The gate was heard at this time.
     Heard(StoreTime),
     /// The same person said so before.
     SaidAlready,
-    /// It is gone already.
+    /// The gate is gone already.
     Already,
     Store(StoreFault),
 }
@@ -67,7 +67,7 @@ impl Node {
         Sender { node: self.id.clone(), journal: self.journal.clone() }
     }
 
-    /// What this gate tells of itself now.
+    /// The report of this gate about itself, now.
     pub fn heard_itself(&self, environment: Environment) -> HeardGate {
         // Only the store's own time counts here: this node's clock may be ahead.
         let at = self.heard.now(self.clock.elapsed()).unwrap_or_default();

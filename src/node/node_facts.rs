@@ -1,4 +1,4 @@
-//! What a gate states of itself with each heartbeat.
+//! The facts that a gate states of itself with each heartbeat.
 
 use serde::{Deserialize, Serialize};
 
@@ -38,7 +38,7 @@ pub struct NodeFacts {
     pub is_copy: bool,
     /// When the node found the store well, and money not closed behind a rebuild, for the last time.
     pub well_at: Option<StoreTime>,
-    /// What closes money behind a rebuild, as its journal has it.
+    /// The reasons that close money behind a rebuild, as its journal has them.
     pub closed_by: Option<Forgotten>,
     /// Whether the node ends in order.
     pub leaves: bool,

@@ -166,7 +166,7 @@ pub async fn claims(
 pub enum Resolution<'w> {
     /// Executed, with the record of upstream that shows it; in production two people must show it.
     Executed(&'w Value),
-    /// What takes two people.
+    /// An act that takes two people.
     Joint(JointWord),
 }
 

@@ -66,7 +66,7 @@ pub struct Node {
     /// The files of outcomes that could not be written to the store.
     pub unsettled: Option<Unsettled>,
     pub metrics: Metrics,
-    /// What the watch of the store found last.
+    /// The last finding of the watch of the store.
     pub watched: Arc<StoreWatch>,
     /// Facts from the store.
     pub heard: Arc<FactCache>,
@@ -88,7 +88,7 @@ pub struct Node {
     pub contradictions: Arc<Contradictions>,
     /// The fence against a split of the Redis.
     pub fence: Arc<Fence>,
-    /// What this node knows of clocks.
+    /// The node's knowledge of clocks.
     pub clocks: Arc<ClockWatch>,
     /// The losses of the store's memory.
     pub losses: Arc<StoreLosses>,

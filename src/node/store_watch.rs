@@ -19,7 +19,7 @@ use crate::stations::claim::{Freeze, Owner};
 
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the watch found last.
+/// The last finding of the watch.
 #[derive(Debug)]
 pub struct StoreWatch {
     seen: ArcSwap<WatchedStore>,
@@ -29,7 +29,7 @@ pub struct StoreWatch {
     changed: Notify,
 }
 
-/// What one look found.
+/// The finding of one look.
 #[derive(Clone, Debug, Default)]
 struct WatchedStore {
     state: StoreCondition,

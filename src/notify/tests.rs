@@ -1,4 +1,4 @@
-//! What is told of which commit, how messages are written, and what their receivers read.
+//! Messages: about which commits, how they are written, and how receivers read them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -22,7 +22,7 @@ use crate::catalog::{FieldLookup, Operation};
 pub(super) struct Scope<'s> {
     pub operations: &'s BTreeSet<OperationId>,
     all: Vec<&'s Operation>,
-    /// Those that are named by their ids.
+    /// The operations that are named by their ids.
     named: Vec<&'s Operation>,
 }
 

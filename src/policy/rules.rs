@@ -40,7 +40,7 @@ pub struct Rules {
     pub rules: Vec<Rule>,
     pub limits: Vec<Limit>,
     pub approvals: BTreeMap<Arc<str>, Approval>,
-    /// Who may approve.
+    /// The people who may approve.
     pub groups: Groups,
     pub valuation: Valuation,
     index: HashMap<OperationId, FoundDestination>,

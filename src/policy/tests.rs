@@ -71,7 +71,7 @@ fn a_rate_is_read() {
     assert_eq!((plain.bound, plain.is_shared, plain.mode), (RateBound::Concurrent(32), false, Mode::Enforce));
 }
 
-/// What is asked of holds takes from the rates that are about every read.
+/// Questions about holds take from the rates that are about every read.
 #[test]
 fn asking_of_holds_is_a_read() {
     let takes = |ops: &str| {
@@ -90,7 +90,7 @@ fn the_set_that_ships_is_good() {
     assert!(!set.rates.is_empty() && set.rates.iter().all(Rate::is_enforced));
 }
 
-/// What authors are told, of many faults at once.
+/// Authors are told of many faults at once.
 #[test]
 fn every_fault_is_told_with_its_place_and_a_remedy() {
     let faulty = [

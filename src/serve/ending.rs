@@ -56,7 +56,7 @@ pub(super) struct OrderlyEnd {
     pub supervisor: Supervisor,
     /// Becomes true when a request was cut off.
     pub cut: watch::Sender<bool>,
-    /// What is left of `grace` when all requests have finished.
+    /// The rest of `grace` when all requests have finished.
     pub left: watch::Sender<Duration>,
 }
 

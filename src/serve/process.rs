@@ -441,7 +441,7 @@ fn upstream(
     let made = PinnedUpstream::new(
         one.upstream.clone(),
         config.timeouts.clone(),
-        config.limits.answer_bytes,
+        (config.limits.answers_bytes / config.environments.len().max(1), config.limits.answer_bytes),
         Arc::new(SystemClock),
         (one.environment, metrics.clone()),
         end.clone(),

@@ -1,4 +1,4 @@
-//! What the gate can do now: serve reads, and move money.
+//! The gate's abilities now: to serve reads, and to move money.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -76,7 +76,7 @@ pub(super) struct Reload {
     pub node: Arc<Node>,
     /// Notified by SIGHUP.
     pub asked: Arc<Notify>,
-    /// What the folder proposes: policies that are to come into force, or that wait for two approvals.
+    /// The folder's proposal: policies that are to come into force, or that wait for two approvals.
     pub proposal: Option<LoadedPolicies>,
     /// The versions that were compared for the set that waits: in force, and proposed.
     pub compared: Option<(String, String)>,

@@ -14,7 +14,7 @@ use crate::ledger::StoreFault;
 /// How long to wait before the next attempt, at first and at most.
 const RETRY_INTERVALS: [Duration; 2] = [Duration::from_secs(1), Duration::from_mins(1)];
 
-/// What snapshots are made of.
+/// The parts of snapshots.
 #[derive(Clone, Debug)]
 pub(super) struct SnapshotMaker {
     pub source: Arc<dyn SnapshotSource>,

@@ -1,4 +1,4 @@
-//! What goes out to the caller: an answer, or bytes and an end of the connection.
+//! The output to the caller: an answer, or bytes and an end of the connection.
 
 use std::time::Duration;
 

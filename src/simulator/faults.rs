@@ -191,7 +191,7 @@ pub(super) struct Strike {
     kind: Option<FaultKind>,
 }
 
-/// What a fault may look at besides the call itself.
+/// The facts that a fault may look at besides the call itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StruckCall<'c> {
     pub operation: Option<&'c Operation>,

@@ -1,4 +1,4 @@
-//! What a refusal of upstream proves: whether it shows that nothing was executed under its requestId.
+//! The proof in a refusal of upstream: whether it shows that nothing was executed under its requestId.
 
 use serde_json::Value;
 

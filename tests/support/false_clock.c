@@ -1,5 +1,6 @@
 /* A time of day that a test sets, for a process that loads this library first: the file that FALSE_CLOCK names has the
-   seconds by which it is ahead. Monotonic clocks stay as they are. It allocates nothing: allocators ask for the time. */
+   seconds by which it is ahead. Monotonic clocks stay as they are. It allocates nothing: allocators ask for the time.
+ */
 
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -56,7 +56,7 @@ pub(super) enum EntryRefusal {
     Clash(String),
     /// The log went on without one of them.
     TooLate(String),
-    /// They are on disk, and contradict the entries before them.
+    /// The entries are on disk, and contradict those before them.
     Contradicted(String),
     Disk(String),
 }

@@ -144,7 +144,7 @@ async fn a_suspended_environment_gets_no_entry_not_even_one_that_waited() {
     assert_eq!(read_numbers(folder.path()), BTreeMap::from([(1, vec![1, 10])]));
 }
 
-/// It lacks entries from before the rebuild, which the explanation does not cover.
+/// The journal lacks entries from before the rebuild, which the explanation does not cover.
 #[tokio::test]
 async fn unused_numbers_do_not_explain_entries_that_are_missing_before_them() {
     let folder = tempfile::tempdir().unwrap();

@@ -5,13 +5,15 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::HeaderMap;
+use http::header::CONTENT_LENGTH;
 use pingora::http::RequestHeader;
 use pingora::protocols::http::v1::client::HttpSession;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::answer_room::{AnswerBuffer, AnswerRoom};
 use crate::ports::Clock;
 use crate::stations::forward::{AnswerBody, Loss, Outgoing, Sent};
 
@@ -43,9 +45,9 @@ pub(super) enum Heard {
 /// An answer that is being read. Reading can be given up and taken up again.
 #[derive(Debug)]
 pub(super) struct Hearing {
-    max_bytes: usize,
+    room: AnswerRoom,
     head: Option<(u16, HeaderMap)>,
-    body: BytesMut,
+    body: AnswerBuffer,
 }
 
 /// Writes a request until its time is over, by the node's monotonic clock.
@@ -96,8 +98,8 @@ pub(super) async fn write_request(session: &mut HttpSession, outgoing: &Outgoing
 }
 
 impl Hearing {
-    pub fn new(max_bytes: usize) -> Hearing {
-        Hearing { max_bytes, head: None, body: BytesMut::new() }
+    pub fn new(room: &AnswerRoom) -> Hearing {
+        Hearing { room: room.clone(), head: None, body: AnswerBuffer::new() }
     }
 
     /// Reads until the answer is complete, the deadline is over or the gate is to listen no longer.
@@ -126,7 +128,7 @@ impl Hearing {
         let loss = if heard.is_none() { Loss::Silent } else { Loss::Broken };
         let Some((status, headers)) = self.head.clone() else { return Sent::Lost(loss) };
         let body = match heard {
-            Some(Heard::Whole) => AnswerBody::Complete(std::mem::take(&mut self.body).freeze()),
+            Some(Heard::Whole) => AnswerBody::Complete(self.body.take()),
             Some(Heard::Broken | Heard::TooLarge) | None => AnswerBody::Incomplete(loss),
         };
         Sent::Answered { status, headers, body }
@@ -143,13 +145,15 @@ impl Hearing {
                 }
             }
         }
+        let stated = self.head.as_ref().and_then(|(_, headers)| stated_length(headers));
         loop {
+            self.body.may_grow(&self.room, stated).await;
             match self.read_piece(session).await {
                 Ok(None) => return Heard::Whole,
-                Ok(Some(piece)) if self.body.len().saturating_add(piece.len()) > self.max_bytes => {
+                Ok(Some(piece)) if self.body.len().saturating_add(piece.len()) > self.room.longest() => {
                     return Heard::TooLarge;
                 }
-                Ok(Some(piece)) => self.body.extend_from_slice(&piece),
+                Ok(Some(piece)) => self.body.push(&piece),
                 Err(_) => return Heard::Broken,
             }
         }
@@ -158,6 +162,10 @@ impl Hearing {
     async fn read_piece(&mut self, session: &mut HttpSession) -> pingora::Result<Option<Bytes>> {
         session.read_body_bytes().await
     }
+}
+
+fn stated_length(headers: &HeaderMap) -> Option<usize> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 /// Returns the status of the answer; informational ones before it are skipped.

@@ -15,7 +15,7 @@ use super::proven_age::{MAX_AGE, ProvenAge};
 use crate::base::ids::Environment;
 use crate::telemetry::Metrics;
 
-/// What is counted; each has its series from the start.
+/// The counts; each has its series from the start.
 const EVENTS: [&str; 3] = ["opened", "used", "discarded"];
 /// The most connections that wait.
 const MAX_WAITING: usize = 32;

@@ -2,6 +2,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
+//! | `answer_room` | the memory for answers that are read whole |
 //! | `exchange` | writes a request and reads its answer |
 //! | `open_read` | a read under way |
 //! | `money_line` | a connection for one write, with its socket options |
@@ -11,6 +12,7 @@
 //!
 //! Reads use connections again; a write never does.
 
+mod answer_room;
 mod exchange;
 mod fresh_pool;
 mod money_line;
@@ -40,6 +42,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
+use self::answer_room::AnswerRoom;
 use self::exchange::{Heard, Hearing, WriteResult, write_until};
 use self::fresh_pool::FreshPool;
 use self::money_line::{MoneyLine, UnusedLine, prepare};
@@ -67,7 +70,7 @@ pub struct PinnedUpstream {
     config: UpstreamConfig,
     origin: UpstreamOrigin,
     timeouts: TimeoutsConfig,
-    answer_bytes: usize,
+    answers: AnswerRoom,
     authorities: Option<Arc<CaType>>,
     addresses: ArcSwap<Vec<SocketAddr>>,
     connector: TransportConnector,
@@ -99,7 +102,7 @@ impl PinnedUpstream {
     pub fn new(
         config: UpstreamConfig,
         timeouts: TimeoutsConfig,
-        answer_bytes: usize,
+        (answers_bytes, answer_bytes): (usize, usize),
         clock: Arc<dyn Clock>,
         (environment, metrics): (Environment, Metrics),
         end: WireEnd,
@@ -108,6 +111,7 @@ impl PinnedUpstream {
         let origin = UpstreamOrigin { host, base_path: config.base_path.clone() };
         let authorities = config.ca_pem.as_deref().map(authorities).transpose()?;
         let addresses = literal_address(&config).into_iter().collect();
+        let answers = AnswerRoom::new(answers_bytes, answer_bytes, environment, metrics.clone());
         Ok(PinnedUpstream {
             connector: TransportConnector::new(Some(ConnectorOptions::new(POOL_SIZE))),
             fresh: FreshPool::new(environment, metrics, timeouts.upstream_idle),
@@ -116,7 +120,7 @@ impl PinnedUpstream {
             addresses: ArcSwap::from_pointee(addresses),
             authorities,
             clock,
-            answer_bytes,
+            answers,
             timeouts,
             origin,
             config,
@@ -280,7 +284,7 @@ impl PinnedUpstream {
         self.fresh.used();
         let first_byte = Instant::now();
         let mut line = line.into_session();
-        let mut hearing = Hearing::new(self.answer_bytes);
+        let mut hearing = Hearing::new(&self.answers);
         let answer_time = match write_until(&mut line.session, &outgoing, &*self.clock, self.write_time(), cut).await {
             WriteResult::Whole => self.timeouts.answer,
             WriteResult::Broken if line.has_certainly_sent_nothing() => return SendResult::only(Sent::NotWritten),
@@ -327,7 +331,7 @@ impl PinnedUpstream {
 
     async fn send_read(&self, outgoing: Outgoing) -> Sent {
         let Ok(mut read) = self.open_read(false).await else { return Sent::NotWritten };
-        let (cut, mut hearing) = (&self.end.cut, Hearing::new(self.answer_bytes));
+        let (cut, mut hearing) = (&self.end.cut, Hearing::new(&self.answers));
         let written = write_until(&mut read.session, &outgoing, &*self.clock, self.write_time(), cut).await;
         let time = if written == WriteResult::Whole { self.timeouts.answer } else { AFTER_BROKEN_WRITE };
         let heard = hearing.until(&mut read.session, Instant::now() + time, cut).await;

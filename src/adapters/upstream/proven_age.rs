@@ -10,7 +10,7 @@ pub(super) const MAX_AGE: Duration = Duration::from_secs(10);
 /// How long the age at which a connection was found dead bounds the proven age.
 const CAUTION_TIME: Duration = Duration::from_mins(10);
 
-/// What watching has shown. Times are of the node's monotonic clock.
+/// The results of watching. Times are of the node's monotonic clock.
 #[derive(Debug, Default)]
 pub(super) struct ProvenAge {
     /// The greatest age at which a connection was alive.

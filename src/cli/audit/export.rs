@@ -54,7 +54,7 @@ pub(super) struct CheckExportArgs {
     digest: PathBuf,
 }
 
-/// What an export contains.
+/// The contents of an export.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ExportDigest {

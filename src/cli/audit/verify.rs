@@ -134,7 +134,7 @@ fn report_in_words(report: &VerifyReport) -> String {
     text
 }
 
-/// What a verification without findings proves, and what it cannot know.
+/// The proof of a verification without findings, and its limits.
 fn proven(report: &VerifyReport) -> String {
     match report.completeness() {
         Completeness::UpToCheckpoints => {

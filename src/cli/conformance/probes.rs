@@ -15,7 +15,7 @@ const CANDIDATES: [&str; 4] = ["1", "USD", "2024-07-01", "individual"];
 const JSON: &str = "application/json";
 
 word_enum! {
-    /// What is tried.
+    /// The kind of a probe.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub(super) enum ProbeKind {
         Read = "read",

@@ -1,4 +1,4 @@
-//! What a sandbox answered, how it differs from the contract, and which entries the contract could have.
+//! The answers of a sandbox, how they differ from the contract, and which entries the contract could have.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::catalog::{Listing, Operation};
 use crate::stations::refusal::{code, is_of_a_repeat, is_plain_code};
 use crate::stations::settle::drift;
 
-/// What a code is called that is not a plain word; it could be anything.
+/// The name of a code that is not a plain word; it could be anything.
 const UNUSUAL: &str = "(unusual)";
 
 #[derive(Debug)]

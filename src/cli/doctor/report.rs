@@ -14,7 +14,7 @@ pub(super) enum NodeState {
     Live,
     /// The gate ended in order.
     Stopped,
-    /// It ended in order, and other journals have all that its own has.
+    /// The gate ended in order, and other journals have all that its own has.
     Retired,
     /// Its heartbeats stopped.
     Missing,
@@ -28,7 +28,7 @@ word_enum! {
     pub(super) enum CheckState {
         Well = "ok",
         Problem = "problem",
-        /// It could not be found out.
+        /// The state could not be found out.
         Unknown = "unknown",
     }
 }

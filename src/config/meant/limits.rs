@@ -27,4 +27,6 @@ pub struct LimitsConfig {
     pub streams_per_connection: usize,
     /// The maximum size of an upstream answer that is read whole.
     pub answer_bytes: usize,
+    /// The maximum memory for answers to writes while they are read, over all environments.
+    pub answers_bytes: usize,
 }

@@ -107,4 +107,12 @@ pub(super) const SETTINGS: &[Setting] = &[
         doc: "The maximum size of an upstream answer that must be read whole. Reads that are passed through are not\n\
               limited.",
     },
+    Setting {
+        name: "answers_bytes",
+        kind: SettingKind::Number { least: 1_024, most: 17_179_869_184, unit: "bytes", slot: |w| &mut w.answers_bytes },
+        absent: Absent::Means("33_554_432"),
+        doc: "The maximum memory for answers to writes while they are read. Each environment has an equal part. An answer\n\
+              of up to 16 KiB needs none; a longer one waits for room within `timeouts.answer_ms`. At least\n\
+              `answer_bytes` for each environment.",
+    },
 ];

@@ -1,4 +1,4 @@
-//! What callers must show: the settings, and the lists of revoked certificates.
+//! Proofs that callers must show: the settings, and the lists of revoked certificates.
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, DistinguishedName, DnType, IsCa, Issuer,

@@ -1,4 +1,4 @@
-//! Who is told what happens: the settings, and what is wrong with them.
+//! Webhooks: the settings, and their faults.
 
 use super::*;
 use crate::notify::{NoticeEvent, PayloadFormat};

@@ -13,6 +13,7 @@ impl WrittenConfig {
             buffered_bytes: self.buffered_bytes.as_ref()?.value,
             calls: self.calls.as_ref()?.value,
             answer_bytes: self.answer_bytes.as_ref()?.value,
+            answers_bytes: self.answers_bytes.as_ref()?.value,
             head_bytes: self.head_bytes.as_ref()?.value,
             headers: self.headers.as_ref()?.value,
             connections: self.connections.as_ref()?.value,

@@ -28,7 +28,7 @@ const QUESTION_STEPS: u64 = 200_000;
 /// The most rows of an operation; beyond, destinations are not distinguished.
 const MAX_ROWS: usize = 400;
 
-/// What a set lets pass.
+/// The payments that a set lets pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PassTable {
     /// The numbers of people that holds may need, in ascending order, zero included.

@@ -380,7 +380,7 @@ proptest! {
         prop_assert!(after >= before, "{before:?} became {after:?}");
     }
 
-    /// What the index leaves out could not have matched: going through every rule says the same.
+    /// Rules that the index leaves out could not have matched: going through every rule says the same.
     #[test]
     fn the_index_loses_no_rule(texts in proptest::collection::vec(any_rule(), 1..8), (body, facts) in any_swap()) {
         let rules = set(&texts);

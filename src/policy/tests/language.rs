@@ -26,7 +26,7 @@ fn faults(texts: &[&str]) -> String {
     all(texts).unwrap_err().iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
-/// What design.md shows; its invariant is below.
+/// The example of the design; its invariant is below.
 pub(super) const DESIGN: &str = r#"
 [[rule]]
 id = "small-offramps"
@@ -150,7 +150,7 @@ fn a_limit_that_callers_escape_needs_one_around_it() {
     assert!(all(&[&limit("open", "destination"), &limit("all", "environment"), WORDS]).is_ok());
 }
 
-/// What authors are told, of many faults at once.
+/// Authors are told of many faults at once.
 #[test]
 fn every_fault_of_rules_and_limits_is_told() {
     let rule = |when: &str| format!("[[rule]]\nid = \"r\"\neffect = \"deny\"\nwhen = {{ {when} }}\n");

@@ -83,7 +83,7 @@ fn what_the_parser_takes_the_schema_takes() {
     }
 }
 
-/// What an editor underlines while it is being written.
+/// A document that an editor underlines while it is being written.
 #[test]
 fn slips_of_the_pen_are_seen_in_the_editor() {
     let rule = |when: &str| format!("[[rule]]\nid = \"r\"\neffect = \"deny\"\nwhen = {{ {when} }}\n");

@@ -35,7 +35,7 @@ struct ServedSimulator {
     address: SocketAddr,
 }
 
-/// What the other end saw.
+/// The bytes that the other end saw.
 #[derive(Debug)]
 struct SeenCall {
     bytes: Vec<u8>,

@@ -34,7 +34,7 @@ pub struct IssuerRules {
     pub name: Arc<str>,
     pub issuer: String,
     pub audiences: Vec<String>,
-    /// Those of people's tokens, which callers cannot use; empty if they have none of their own.
+    /// The audiences of people's tokens, which callers cannot use; empty if people have none of their own.
     pub people_audiences: Vec<String>,
     pub environments: Vec<Environment>,
     pub algorithms: Vec<Algorithm>,
@@ -151,7 +151,7 @@ pub struct VerifiedToken {
     bearers: TokenBearers,
 }
 
-/// Who may use a token, by its audience.
+/// The users of a token, by its audience.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TokenBearers {
     Anyone,

@@ -24,7 +24,7 @@ pub struct Booking {
     pub pays: Vec<String>,
 }
 
-/// What an attempt reserved in one window. A proof of execution that comes after the reservation was given back books it
+/// The reservation of an attempt in one window. A proof of execution that comes after the reservation was given back books it
 /// again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

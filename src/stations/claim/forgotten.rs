@@ -55,7 +55,7 @@ impl Forgotten {
     }
 }
 
-/// What closes money after a rebuild.
+/// The reasons that close money after a rebuild.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RebuildClosing {
     /// The commit that closed money before, if it is closed.

@@ -17,7 +17,7 @@ use crate::ledger::{Commit, Index, Keep, NodeId, Number, RecordKey, Step, StoreT
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Superseded;
 
-/// What an event does to a claim.
+/// The effect of an event on a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Settled {
     /// The claim moves on with its latest attempt.

@@ -26,7 +26,7 @@ pub enum ResolveRefusal {
     SaidAlready,
 }
 
-/// What a gate last told of itself.
+/// The last report of a gate about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeardGate {
     pub sender: Sender,
@@ -46,7 +46,7 @@ impl HeardGate {
     }
 }
 
-/// What is known of the gates that may have sent a call.
+/// The knowledge about the gates that may have sent a call.
 #[derive(Clone, Debug, Default)]
 pub struct SenderNews {
     pub gates: Vec<HeardGate>,
@@ -57,7 +57,7 @@ pub struct SenderNews {
 /// The two words that take two people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JointWord {
-    /// It was not executed: the caller may send it again.
+    /// The call was not executed: the caller may send it again.
     Absent,
     /// Nobody will ever know: it is never sent again.
     Abandoned,

@@ -24,7 +24,7 @@ impl Earlier {
 }
 
 impl Claim {
-    /// What is known of the attempts that are over.
+    /// The knowledge about the attempts that are over.
     pub fn earlier(&self) -> Earlier {
         Earlier::of(self.is_proved_unexecuted())
     }

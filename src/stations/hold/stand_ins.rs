@@ -200,7 +200,7 @@ mod tests {
         StandIn { member: who(member), person: who(person), from: at(from), until: at(until), reason: "away".into() }
     }
 
-    /// What a commit leaves, as it is read again.
+    /// Returns the record that a commit leaves, as it is read again.
     fn after(commit: &Commit, version: u64) -> StandIns {
         let value = commit.steps.iter().find_map(|step| match step {
             Step::Create { value, .. } | Step::Replace { value, .. } => Some(value.clone()),

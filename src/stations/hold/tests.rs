@@ -173,7 +173,7 @@ fn consent(hold: &Hold) -> Consent {
     hold.consent(&hearing(&Rules::default(), &Owners::default()))
 }
 
-/// What could be said of a hold by this person.
+/// Returns the words that this person could say about a hold.
 fn vote_result(
     hold: &Hold,
     say: VoteAction,
@@ -303,7 +303,7 @@ fn what_nobody_can_complete_is_known_and_every_approver_may_reject_it() {
     assert_eq!(look(&["main:test=ops-1", "main:ann=finance-1"], &["dual"]), (Some(Stuck::TooFew), true, false));
 }
 
-/// What becomes of a hold with these votes, by these rules.
+/// Returns the state of a hold with these votes, by these rules.
 fn again(hold: &Hold, rules: &str, facts: &Facts, consent: &Consent) -> String {
     let intent = read_again(&catalog(), Environment::Production, hold).unwrap();
     match decide_release(intent, &policies(rules), facts, consent) {

@@ -1,6 +1,7 @@
-//! What is counted of callers' connections.
+//! Counts of callers' connections, and of upstream's long answers.
 
 use super::{Metrics, integer};
+use crate::base::ids::Environment;
 
 impl Metrics {
     pub fn unreadable(&self, listener: &str, reason: &str) {
@@ -17,6 +18,11 @@ impl Metrics {
 
     pub fn connection_refused(&self, listener: &str, reason: &str) {
         self.all.connections_refused.with_label_values(&[listener, reason]).inc();
+    }
+
+    /// An answer waits for room to be read.
+    pub fn answer_waits(&self, environment: Environment) {
+        self.all.answers_waited.with_label_values(&[environment.as_str()]).inc();
     }
 
     /// Sets the bytes that slow callers hold, and counts the connections that were reset for it.

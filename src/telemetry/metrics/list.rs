@@ -186,6 +186,8 @@ metrics! {
         "Memory of slow callers: heads that arrive in parts, and answers that are not taken.";
     connections_reset: Counters "sluice_connections_reset_total" ["listener"]
         "Connections reset because `limits.buffered_bytes` was full: the slowest of the address that held the most.";
+    answers_waited: Counters "sluice_answers_waited_total" ["environment"]
+        "Answers to writes that waited for `limits.answers_bytes`.";
     unreadable: Counters "sluice_unreadable_requests_total" ["listener", "reason"]
         "Requests with an invalid framing or head, by reason.";
 

@@ -12,6 +12,7 @@ use super::{OPEN, wait_until};
 use crate::cases::claims::swap;
 use crate::support::clock::PATIENCE;
 use crate::support::shape::ID;
+use crate::support::shared::Signal;
 use crate::support::{Act, Call, Gate, Setup, Upstream, get};
 
 const ATTACKER: [u8; 4] = [127, 0, 0, 9];
@@ -91,6 +92,44 @@ fn answers_that_nobody_takes_are_bounded_and_their_calls_are_replayed() {
     drop(stalled);
     wait_until("all bytes to be given back", || buffered(&gate) == 0);
     wait_until("no request to be in progress", || gate.metric("sluice_requests_in_flight") == 0);
+}
+
+#[test]
+fn long_answers_that_upstream_does_not_end_wait_for_room_and_short_ones_pass() {
+    let upstream = Upstream::start();
+    let gate = Setup::of(&upstream).limit("answer_bytes", 256 * KIB).limit("answers_bytes", 256 * KIB).start();
+    let goes_on = Signal::new();
+    let calls: Vec<Call> = (0..4).map(|_| swap()).collect();
+    let mut open = Vec::new();
+    for call in &calls {
+        let record = format!(
+            r#"{{"transferType":"WALLET.SWAP","transferDetails":{{"id":"{ID}","status":"PENDING","requestId":"{}","padding":"{}"}}}}"#,
+            call.request_id(),
+            "x".repeat(80 * KIB)
+        );
+        let (begin, rest) = record.split_at(40 * KIB);
+        let head = "HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let begin = format!("{head}{:x}\r\n{begin}\r\n", begin.len());
+        let rest = format!("{:x}\r\n{rest}\r\n0\r\n\r\n", rest.len());
+        upstream.next(Act::bytes(begin).wait(&goes_on).send(rest));
+        let before = upstream.seen().len();
+        let mut socket = connect_from(ATTACKER, gate.production());
+        socket.write_all(&call.bytes()).unwrap();
+        open.push(socket);
+        upstream.wait_for(before);
+    }
+    // The room of an environment has a place for one answer whose length is not known.
+    wait_until("three of them to wait", || {
+        gate.metric(r#"sluice_answers_waited_total{environment="production"}"#) == 3
+    });
+    assert_eq!(swap().send(gate.production()).status, 201);
+    goes_on.give();
+    for mut socket in open {
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut answer = [0; 12];
+        socket.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 201");
+    }
 }
 
 #[test]

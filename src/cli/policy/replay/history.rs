@@ -1,4 +1,4 @@
-//! What a new set would have changed: the recorded decisions of the last days, decided by both sets.
+//! The changes that a new set would have made: the recorded decisions of the last days, decided by both sets.
 //!
 //! A decision that depends on what was not recorded is counted as one that cannot be told, and never guessed.
 

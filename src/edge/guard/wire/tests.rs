@@ -5,7 +5,7 @@ use super::*;
 const LIMITS: HeadLimits = HeadLimits { bytes: 512, headers: 8 };
 const GOOD: &str = "POST /v2/x HTTP/1.1\r\nHost: a\r\n";
 
-/// What comes out of some bytes fed in pieces of a size, and how many requests ended in them.
+/// Returns the output for bytes that are fed in pieces of a size, and how many requests ended in them.
 fn fed(input: &[u8], piece: usize) -> Result<(Vec<u8>, usize), Unreadable> {
     let (mut wire, mut out, mut ended) = (Wire::new(LIMITS), Vec::new(), 0);
     for mut rest in input.chunks(piece) {

@@ -263,7 +263,7 @@ fn a_rule_that_names_a_place_loosens() {
     assert_eq!(between(&(old.clone() + &named), &old).direction, Direction::OnlyTightens);
 }
 
-/// What one cannot be sure of is not said.
+/// A claim that is not certain is not made.
 #[test]
 fn amounts_that_are_valued_otherwise_are_not_compared() {
     let old = small_and_large();

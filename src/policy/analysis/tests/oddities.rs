@@ -4,7 +4,7 @@ use crate::base::finding::Severity;
 use crate::base::ids::OperationId;
 use crate::policy::rules::{Rules, Verdict};
 
-/// What is odd about rules, whatever their tests.
+/// Oddities of rules, whatever their tests.
 fn of_rules(policies: &Policies) -> Vec<Finding> {
     policies.oddities(&known()).into_iter().filter(|finding| !finding.text.contains("no `[[test]]` covers")).collect()
 }

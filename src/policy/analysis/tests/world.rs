@@ -320,7 +320,7 @@ fn bare_payment(operation: &str) -> Payment {
     }
 }
 
-/// What one small world is about.
+/// The subject of one small world.
 pub struct AnalysisWorld {
     pub operation: &'static str,
     dimensions: Vec<Dimension>,
@@ -340,7 +340,7 @@ impl AnalysisWorld {
         AnalysisWorld { operation, dimensions }
     }
 
-    /// What a rule may ask.
+    /// The conditions that a rule may have.
     pub fn when(&self, dice: &mut Dice) -> String {
         let mut asked = vec![format!("op = \"{}\"", self.operation)];
         for dimension in &self.dimensions {

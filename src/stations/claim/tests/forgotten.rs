@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What the chain says was sent is not sent again because a store that was set back still has it waiting.
+/// A call that was sent, as the chain says, is not sent again because a store that was set back still has it waiting.
 #[test]
 fn a_chain_that_tells_of_sending_overrules_a_store_in_which_the_call_still_waits() {
     let hold = HoldId::parse(&"a1".repeat(16)).unwrap();

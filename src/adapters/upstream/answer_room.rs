@@ -1,0 +1,140 @@
+//! The memory for answers that are read whole: all of an environment together have a bound.
+//!
+//! A short answer, as each one about money is, needs no room. A longer one waits, before it is read further, until there
+//! is room for all of it. It never holds a part while it waits for the rest: answers cannot block each other for good.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::base::ids::Environment;
+use crate::telemetry::Metrics;
+
+/// Up to this many bytes, an answer needs no room. It is counted as memory of its call.
+const FREE_BYTES: usize = 16 * 1024;
+/// Room is counted in pieces of this many bytes.
+const UNIT: usize = 1024;
+
+/// The room of one environment.
+#[derive(Clone, Debug)]
+pub(super) struct AnswerRoom {
+    free: Arc<Semaphore>,
+    /// The longest answer that is read.
+    longest: usize,
+    environment: Environment,
+    metrics: Metrics,
+}
+
+/// A body that is being read, with its room.
+#[derive(Debug)]
+pub(super) struct AnswerBuffer {
+    bytes: BytesMut,
+    part: Option<OwnedSemaphorePermit>,
+}
+
+/// A whole body, which keeps its room while it lives.
+struct RoomedAnswer {
+    bytes: Bytes,
+    _part: OwnedSemaphorePermit,
+}
+
+impl AnswerRoom {
+    /// Room of `all` bytes, at least for the longest answer.
+    pub fn new(all: usize, longest: usize, environment: Environment, metrics: Metrics) -> AnswerRoom {
+        let units = units(all.max(longest)).min(Semaphore::MAX_PERMITS);
+        AnswerRoom { free: Arc::new(Semaphore::new(units)), longest, environment, metrics }
+    }
+
+    pub fn longest(&self) -> usize {
+        self.longest
+    }
+}
+
+impl AnswerBuffer {
+    pub fn new() -> AnswerBuffer {
+        AnswerBuffer { bytes: BytesMut::new(), part: None }
+    }
+
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub fn push(&mut self, piece: &[u8]) {
+        self.bytes.extend_from_slice(piece);
+    }
+
+    /// Waits until more may be read of an answer whose head says that it is `stated` bytes long. Nothing is lost where the
+    /// caller stops waiting.
+    pub async fn may_grow(&mut self, room: &AnswerRoom, stated: Option<usize>) {
+        if self.part.is_some() || self.bytes.len() <= FREE_BYTES {
+            return;
+        }
+        let whole = stated.unwrap_or(room.longest).clamp(self.bytes.len(), room.longest.max(self.bytes.len()));
+        let wanted = u32::try_from(units(whole)).unwrap_or(u32::MAX);
+        self.part = match room.free.clone().try_acquire_many_owned(wanted) {
+            Ok(part) => Some(part),
+            Err(_) => {
+                room.metrics.answer_waits(room.environment);
+                room.free.clone().acquire_many_owned(wanted).await.ok()
+            }
+        };
+    }
+
+    /// Takes the body out.
+    pub fn take(&mut self) -> Bytes {
+        let bytes = std::mem::take(&mut self.bytes).freeze();
+        match self.part.take() {
+            Some(part) => Bytes::from_owner(RoomedAnswer { bytes, _part: part }),
+            None => bytes,
+        }
+    }
+}
+
+impl AsRef<[u8]> for RoomedAnswer {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+fn units(bytes: usize) -> usize {
+    bytes.div_ceil(UNIT)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future as _;
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    fn waits(body: &mut AnswerBuffer, room: &AnswerRoom, stated: Option<usize>) -> bool {
+        let growing = std::pin::pin!(body.may_grow(room, stated));
+        growing.poll(&mut Context::from_waker(Waker::noop())).is_pending()
+    }
+
+    fn body_of(bytes: usize) -> AnswerBuffer {
+        let mut body = AnswerBuffer::new();
+        body.push(&vec![b'x'; bytes]);
+        body
+    }
+
+    #[test]
+    fn long_answers_wait_for_room_and_short_ones_never() {
+        let room = AnswerRoom::new(64 * UNIT, 40 * UNIT, Environment::Production, Metrics::new().unwrap());
+        let (mut first, mut second) = (body_of(FREE_BYTES + 1), body_of(FREE_BYTES + 1));
+        assert!(!waits(&mut first, &room, None));
+        assert!(waits(&mut second, &room, None), "room for 64 is not room for twice 40");
+        assert!(!waits(&mut body_of(FREE_BYTES), &room, None), "a short answer needs none");
+        assert!(!waits(&mut second, &room, Some(20 * UNIT)), "its length is known");
+        assert!(waits(&mut body_of(FREE_BYTES + 1), &room, None));
+        // A body keeps its room until the last copy of it is gone.
+        let whole = first.take();
+        let copy = whole.clone();
+        drop((first, whole));
+        assert!(waits(&mut body_of(FREE_BYTES + 1), &room, None));
+        assert_eq!(copy.len(), FREE_BYTES + 1);
+        drop(copy);
+        assert!(!waits(&mut body_of(FREE_BYTES + 1), &room, None));
+    }
+}
