@@ -180,7 +180,8 @@ fn two_addresses_cannot_take_all_places() {
 fn an_idle_connection_takes_little_memory_before_and_between_its_requests() {
     const MANY: u64 = 1_500;
     let upstream = Upstream::start();
-    let gate = Setup::of(&upstream).start();
+    // None is closed, however long the others take.
+    let gate = Setup::of(&upstream).timeout_ms("head_ms", 300_000).timeout_ms("keepalive_ms", 300_000).start();
     assert!(is_served(&gate));
     let base = rest(&gate);
     let mut idle: Vec<TcpStream> = (0..MANY).map(|_| connect_from(ATTACKER, gate.production())).collect();
