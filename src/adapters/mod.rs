@@ -5,6 +5,7 @@ pub mod clients;
 pub mod clock;
 pub mod credential;
 pub mod file_stamp;
+pub mod heard_dates;
 pub mod inherited_sockets;
 pub mod identity;
 pub mod machine;

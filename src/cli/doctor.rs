@@ -158,9 +158,11 @@ async fn check_embedded(config: &Config, policies: &str, report: &mut DoctorRepo
         );
         return Ok(());
     }
-    match Embedded::open(folder, Arc::new(SystemClock), Options::default()) {
+    let options = Options { seals: seals(config)?, ..Options::default() };
+    match Embedded::open(folder, Arc::new(SystemClock), options) {
         Ok(store) => {
-            report.store = format!("`{}`, intact; no gate serves from it", folder.display());
+            let state = running::check_content(&store, report);
+            report.store = format!("`{}`, {state}; no gate serves from it", folder.display());
             report.find("no gate serves from this store: no call is answered", "start it: `sluice serve`");
             let sealed = sealed(Arc::new(store), config)?;
             for environment in report.environments.clone() {
@@ -187,9 +189,13 @@ async fn check_embedded(config: &Config, policies: &str, report: &mut DoctorRepo
 }
 
 fn sealed(store: Arc<dyn Store>, config: &Config) -> anyhow::Result<Sealed> {
+    Ok(Sealed::new(store, seals(config)?))
+}
+
+fn seals(config: &Config) -> anyhow::Result<Seals> {
     let keys = config.store.seal_keys.iter().map(|(id, key)| SealingKey::new(id, key));
     let keys = keys.collect::<Result<Vec<_>, _>>().map_err(|error| anyhow!("`store.seal_key`: {error}"))?;
-    Ok(Sealed::new(store, Seals::new(keys).accepting_plain(config.store.allow_plain)))
+    Ok(Seals::new(keys).accepting_plain(config.store.allow_plain))
 }
 
 fn report_fault(checked: Result<(), StoreFault>, environment: Environment, report: &mut DoctorReport) {

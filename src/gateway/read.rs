@@ -126,6 +126,7 @@ async fn stream_answer(
         }
         head = time.awaited(session, read.head()).await?;
     }
+    gate.egress.dates.hear("upstream", &head.headers);
     let mut is_over = read.is_over();
     frame(session, &mut head, is_over)?;
     write_task(session, HttpTask::Header(Box::new(head), is_over)).await?;

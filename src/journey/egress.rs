@@ -9,6 +9,7 @@ use tokio_util::task::TaskTracker;
 
 use super::SentCredential;
 use crate::adapters::credential::Credential;
+use crate::adapters::heard_dates::HeardDates;
 use crate::base::ids::{Environment, TraceId};
 use crate::config::{BeliefConfig, UnlistedMode};
 use crate::ports::{LateAnswer, SendResult, Upstream};
@@ -23,6 +24,8 @@ pub struct Egress {
     pub environment: Environment,
     pub credential: Arc<Credential>,
     pub belief: BeliefConfig,
+    /// The dates of upstream's answers.
+    pub dates: Arc<HeardDates>,
     /// The runtime that carries writes to their end.
     pub runtime: Handle,
     /// The sends that an orderly end waits for.
@@ -61,12 +64,21 @@ impl Egress {
             return (SendResult::only(Sent::NotWritten), SentCredential::new(self.environment, None));
         };
         let SendResult { sent, late } = self.upstream.send(outgoing).await;
+        self.hears_date(&sent);
         (SendResult { sent: without_credential(sent, &credential), late }, credential)
     }
 
     /// Waits for a late answer to a call that was sent with this credential.
     pub async fn hear(&self, late: LateAnswer, credential: &SentCredential) -> Sent {
-        without_credential(late.heard().await, credential)
+        let sent = late.heard().await;
+        self.hears_date(&sent);
+        without_credential(sent, credential)
+    }
+
+    fn hears_date(&self, sent: &Sent) {
+        if let Sent::Answered { headers, .. } = sent {
+            self.dates.hear("upstream", headers);
+        }
     }
 }
 

@@ -203,7 +203,7 @@ async fn decided(
     exchange: &Exchange,
 ) -> Result<CommittedDecision, (NotBegun, Earlier)> {
     let (environment, operation) = (intent.environment(), intent.operation().clone());
-    let (mut snapshot, mut again, mut last) = (snapshot.clone(), None, NotBegun::StoreAway);
+    let (mut snapshot, mut again) = (snapshot.clone(), None);
     let mut facts = node.facts(&intent, &snapshot.policies);
     for _ in 0..DECISIONS {
         let deciding = exchange.spans.enter(Station::Decide);
@@ -239,7 +239,7 @@ async fn decided(
             Err(Withdrawn { why: NotBegun::OtherSet, intent: Some(back) }) => {
                 let now = node.activations.look_again(&snapshot).await;
                 let Some(now) = now else { return Err((NotBegun::OtherSet, earlier)) };
-                (snapshot, intent, last) = (now, back, NotBegun::OtherSet);
+                (snapshot, intent) = (now, back);
                 facts = node.facts(&intent, &snapshot.policies);
             }
             Err(Withdrawn { why: NotBegun::Raced, intent: Some(back) }) if again.is_some() => {
@@ -250,7 +250,7 @@ async fn decided(
         }
     }
     tracing::error!("the facts that decisions assumed changed again and again");
-    Err((last, Earlier::None))
+    Err((NotBegun::StoreAway, Earlier::None))
 }
 
 /// The claim of a call of which people said that it was not executed.

@@ -149,13 +149,15 @@ impl Activations {
     }
 
     /// Has the store looked at, and returns what is in force here afterwards; `None` where the store does not answer in
-    /// time, or names another contract than the one that the call was checked by.
+    /// time, or names a set that this gate cannot run, or another contract than the one that the call was checked by.
     pub async fn look_again(&self, checked_by: &Snapshot) -> Option<Arc<Snapshot>> {
         let mut looked = self.looked.subscribe();
         let before = looked.borrow_and_update().0;
         self.asked.notify_one();
         let is_new = looked.wait_for(|(times, _)| *times != before);
         match tokio::time::timeout(LOOK_TIMEOUT, is_new).await {
+            // Another look would find the same.
+            Ok(Ok(_)) if self.fault().is_some() => None,
             Ok(Ok(seen)) => seen.1.clone().filter(|now| now.catalog.digest() == checked_by.catalog.digest()),
             Ok(Err(_)) | Err(_) => None,
         }

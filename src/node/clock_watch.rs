@@ -1,4 +1,4 @@
-//! The watch of clocks: a store whose clock leapt, and a machine that was paused.
+//! The watch of clocks: a store whose clock leapt, a machine that was paused, and one whose clock is wrong at its start.
 //!
 //! A leap counts if two gates see it, or the only one that runs. Then money closes until a person opens it, and the
 //! store's time goes on as the gates' monotonic clocks say: neither the leap nor the return ends a window, a claim or a
@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::Node;
+use crate::adapters::heard_dates::{DateVerdict, HeardDates};
 use crate::adapters::store::embedded::Embedded;
 use crate::base::ids::Environment;
 use crate::ledger::{ClockLeap, StoreFault};
@@ -24,6 +25,8 @@ const HEARD_WITHIN: Duration = Duration::from_secs(3);
 const ALIKE: Duration = Duration::from_secs(2);
 /// A shorter pause of the machine does not count.
 const SHORT_PAUSE: Duration = Duration::from_millis(500);
+/// How long a gate waits for a date before it says that it has heard none.
+const DATE_WAIT: Duration = Duration::from_secs(60);
 
 /// The gate's knowledge of clocks.
 #[derive(Debug, Default)]
@@ -119,10 +122,20 @@ impl Node {
         }
     }
 
+    /// Closes money, unless a clock has closed it already.
+    async fn close_for_date(&self, environment: Environment, why: &str) -> Result<(), StoreFault> {
+        if self.store.read(&Freeze::Clock.key(environment)).await?.0.is_some() {
+            return Ok(());
+        }
+        let commit = claim::clock_doubted(environment, None, why, &self.id);
+        self.commit(commit).await.map(drop)
+    }
+
     /// Closes money, and has the store's time go on.
     async fn close_for_clock(&self, environment: Environment, leap: ClockLeap) -> Result<(), StoreFault> {
         let (before, _) = self.store.read(&Freeze::Clock.key(environment)).await?;
-        let commit = claim::clock_leapt(environment, before.map(|record| record.version), leap, &self.id);
+        let reason = format!("the store's clock was {}", leap.text());
+        let commit = claim::clock_doubted(environment, before.map(|record| record.version), &reason, &self.id);
         // Where another gate was faster, the next heartbeat finds nothing more to do.
         if self.commit(commit).await?.is_some() {
             self.metrics.clock_leapt(environment.as_str());
@@ -134,6 +147,30 @@ impl Node {
             );
         }
         Ok(())
+    }
+}
+
+/// Closes money if the first date that upstream or an issuer tells differs from this machine's clock, unless another one
+/// agrees first.
+pub async fn check_date(node: Arc<Node>, dates: Arc<HeardDates>, environments: Vec<Environment>) {
+    let verdict = match tokio::time::timeout(DATE_WAIT, dates.verdict()).await {
+        Ok(verdict) => verdict,
+        Err(_) => {
+            tracing::warn!(
+                "neither upstream nor an issuer has told a date since the start: whether the clock of this machine is right is not \
+                 known; money moves by it meanwhile"
+            );
+            dates.verdict().await
+        }
+    };
+    let DateVerdict::Differs(different) = verdict else { return };
+    let why = different.text();
+    tracing::error!(why, "money is closed: set the clock right, then `sluice unfreeze --clock`");
+    for environment in environments {
+        while let Err(fault) = node.close_for_date(environment, &why).await {
+            node.told_of(&fault);
+            tokio::time::sleep(WATCH_INTERVAL).await;
+        }
     }
 }
 

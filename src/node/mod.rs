@@ -8,7 +8,7 @@
 //! | `activations`, `stored_policies` | the set and the contract that the store names, which every beginning guards |
 //! | `holds`, `approve`, `stand_ins`, `operate`, `activate`, `sessions` | acts of callers and people on holds, freezes, unknown outcomes, policies, sessions |
 //! | `explain`, `exposure` | answers about rules and limits, and what held calls would spend |
-//! | `contradictions`, `fresh_outcomes` | a store that is not believed, and outcomes that it may lose |
+//! | `contradictions`, `index_watch`, `fresh_outcomes` | a store that is not believed, and outcomes that it may lose |
 //! | `journalling` | the entries of all nodes, on this node's disk |
 //! | `membership`, `node_facts`, `hand_over`, `met_store`, `rebuilding`, `recovery`, `rollback_guard` | the nodes that share the store, and a store that lost its memory |
 //! | `retry` | the bound and the backoff of loops that read, decide and commit |
@@ -29,6 +29,7 @@ mod facts;
 mod gates;
 mod hold_changes;
 mod in_force;
+mod index_watch;
 mod open_attempts;
 mod settling;
 mod outlets;

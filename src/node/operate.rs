@@ -213,6 +213,11 @@ pub async fn resolve(
         let Some((record, claim)) = node.find(key).await? else { return Err(Unresolved::NoSuchClaim) };
         let not_in_doubt = Unresolved::NotInDoubt(claim.state.as_str());
         let here = Versioned { key, version: record.version, at: record.at, value: &claim };
+        // An owner of a service asked for what it asked for.
+        let mut asked = [Some(claim.owner.subject.as_str()), claim.requester.as_deref()].into_iter().flatten();
+        if asked.any(|one| node.owners.owns(&claim.owner.issuer, one, &person.subject)) {
+            return Err(Unresolved::Refused(ResolveRefusal::Owner));
+        }
         let (commit, resolved) = match word {
             Resolution::Joint(word) => {
                 let past = claim.in_doubt().ok_or(not_in_doubt)?;

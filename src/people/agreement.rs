@@ -93,3 +93,25 @@ fn is_among(people: &[Owner], person: &Owner) -> bool {
 fn agreement_entry(what: EntryKind, succession: Succession<'_>) -> Entry {
     Entry::of(what).with("policy", succession.to).with("before", succession.from)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::{Number, StoreTime};
+
+    #[test]
+    fn a_person_in_another_case_or_form_agrees_once() {
+        let succession = Succession { environment: Environment::Production, from: "1", to: "2" };
+        let person = |subject: &str| Owner { issuer: "people".to_owned(), subject: subject.to_owned() };
+        let (node, said) = (NodeId::parse("gate").unwrap(), "seen");
+        let (first, people) = agree(succession, None, &person("ops-1"), said, &node).unwrap();
+        assert_eq!(people.len(), 1);
+        let Some(Step::Create { value, .. }) = first.steps.into_iter().next() else { panic!("it is not created") };
+        let record = Record { version: Number::new(1), at: StoreTime::of_micros(1), content: Content::Whole(value) };
+        for same in ["ops-1", "OPS-1", "\u{ff4f}ps-1"] {
+            let refused = agree(succession, Some(&record), &person(same), said, &node);
+            assert_eq!(refused.map(|_| ()), Err(AgreedAlready), "{same}");
+        }
+        assert_eq!(agree(succession, Some(&record), &person("ops-2"), said, &node).unwrap().1.len(), 2);
+    }
+}

@@ -141,7 +141,9 @@ mod tests {
         let lift = |version| JointAct::lift(Environment::Production, &Freeze::All, Number::new(version));
         let JointStep::First(first) = say(lift(7), None, "ops-1") else { panic!("nobody spoke before") };
         let record = stored(&first);
-        assert_eq!(say(lift(7), Some(&record), "OPS-1"), JointStep::SaidAlready);
+        for same in ["OPS-1", "\u{ff4f}ps-1"] {
+            assert_eq!(say(lift(7), Some(&record), same), JointStep::SaidAlready, "{same}");
+        }
         let JointStep::Second { first, steps } = say(lift(7), Some(&record), "ops-2") else {
             panic!("it is the second")
         };

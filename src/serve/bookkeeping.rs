@@ -19,6 +19,7 @@ use crate::adapters::audit::{
     AuditFiles, AuditSettings, Checkpoints, Follower, OpenFault, SigningKey, is_copy, journal_id, operand_key,
 };
 use crate::adapters::clock::{Stopwatch, SystemClock};
+use crate::adapters::heard_dates::HeardDates;
 use crate::adapters::redis::{NotReady, Redis};
 use crate::adapters::store::awaited::Awaited;
 use crate::adapters::store::embedded::{Embedded, OpenError, Options};
@@ -34,7 +35,7 @@ use crate::base::ids::Environment;
 use crate::config::{Config, LongestWrite, QuietTime, StoreKind, TimeoutsConfig, WebhookConfig};
 use crate::ledger::{Keep, Number, StoreFault};
 use crate::node::HoldChanges;
-use crate::node::clock_watch::watch_own_clock;
+use crate::node::clock_watch::{check_date, watch_own_clock};
 use crate::node::journalling::{RecoverError, bring, keep_bringing};
 use crate::node::membership::{JoinError, Membership};
 use crate::node::rollback_guard::close_if_incomplete;
@@ -76,6 +77,8 @@ pub(super) struct Services<'p> {
     pub stopping: &'p watch::Receiver<bool>,
     pub supervisor: &'p Supervisor,
     pub in_force: &'p Arc<InForce>,
+    /// The dates that others tell.
+    pub dates: &'p Arc<HeardDates>,
 }
 
 pub(super) fn open(
@@ -96,7 +99,8 @@ pub(super) fn open(
         );
     }
     let open_embedded = || {
-        let open = || Embedded::open(&config.store.folder, clock.clone(), Options::default());
+        let options = || Options { seals: seals.clone(), ..Options::default() };
+        let open = || Embedded::open(&config.store.folder, clock.clone(), options());
         when_free(config, services, open, |error| matches!(error, OpenError::Locked(_)))
     };
     // The store's lock comes first: an earlier process holds it until it has ended.
@@ -144,7 +148,8 @@ pub(super) fn open(
         SnapshotMaker { source, folder: config.audit.folder.clone(), for_journal: file_bytes, seals: seals.clone() };
     workers.spawn_required("snapshots", keep_snapshots(audit.clone(), maker));
     let known = shared.as_ref().map(|(_, replica)| -> Arc<dyn JournalledRecords> { replica.clone() });
-    let sealed = |store| Arc::new(Sealed::new(store, seals.clone()).compared_with(known.clone()));
+    let sealed =
+        |store| Arc::new(Sealed::new(store, seals.clone()).compared_with(known.clone()).counted_by(metrics.clone()));
     let operand_key = operand_key(config.audit.operand_key.as_ref(), &config.store.folder);
     let operand_key = operand_key.map_err(OpenNodeError::OperandKey)?;
     let membership = shared.map(|(store, replica)| {
@@ -199,12 +204,16 @@ pub(super) fn open(
     if let Some(store) = local {
         workers.spawn_required("the watch of the clock", watch_own_clock(node.clone(), store, environments.clone()));
     }
+    let dating = check_date(node.clone(), services.dates.clone(), environments.clone());
+    workers.spawn_optional("the date of others", dating);
     workers.spawn_required("the watch of the store", watch_store(node.clone(), environments.clone()));
     let awaited = redis.filter(|_| config.store.kind == StoreKind::Redis);
     let of_start = Arc::new(Node { store, ..Node::clone(&node) });
     let (joined, has_joined) = watch::channel(false);
     if let Some(membership) = &membership {
         workers.spawn_required("membership", run_once(has_joined.clone(), membership.clone().stay(of_start.clone())));
+        let watching = membership.clone().watch_indexes(of_start.clone());
+        workers.spawn_required("the watch of indexes", run_once(has_joined.clone(), watching));
         workers.spawn_required("recovery", run_once(has_joined, membership.clone().keep_remembering(of_start.clone())));
     }
     let starting = start_node(NodeStart {

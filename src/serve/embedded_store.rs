@@ -4,18 +4,20 @@ use tokio::runtime::Runtime;
 
 use super::open_node_error::OpenNodeError;
 use crate::adapters::audit::{is_copy, keep_met_store, keep_original, met_store};
-use crate::adapters::store::embedded::{Embedded, OpenError};
+use crate::adapters::store::embedded::{ContentVerdict, Embedded, OpenError};
 use crate::adapters::store::rebuild::{RebuildSource, rebuild};
 use crate::adapters::store::sealed::Seals;
 use crate::audit::Highest;
 use crate::base::ids::Environment;
 use crate::config::Config;
-use crate::ledger::InstallationId;
+use crate::ledger::{CommitError, InstallationId, StoreFault};
 use crate::ports::Store as _;
+use crate::stations::claim::{self, Freeze};
 use crate::telemetry::PROGRESS_INTERVAL;
 
-/// Returns the opened store. `stood` has the highest numbers of the journal: a store that ends before them lost commits,
-/// and is replaced by one that is built from the journal.
+/// Returns the opened store, whose content is what gates made of it. `stood` has the highest numbers of the journal: a store
+/// that ends before them lost commits, and is replaced by one that is built from the journal. So is one whose content was
+/// changed; where the journal ends before it, money closes instead.
 pub(super) fn made_whole(
     store: Embedded,
     config: &Config,
@@ -24,21 +26,32 @@ pub(super) fn made_whole(
     seals: &Seals,
     open: impl Fn() -> Result<Embedded, OpenError>,
 ) -> Result<Embedded, OpenNodeError> {
-    let mut lacks = false;
-    for (environment, highest) in stood {
-        let last = runtime.block_on(store.last(*environment)).map_err(OpenNodeError::Unreadable)?;
-        if last.as_u64() < *highest {
+    let (mut lacks, mut is_ahead) = (false, false);
+    for environment in Environment::ALL {
+        let highest = stood.get(&environment).copied().unwrap_or_default();
+        let last = runtime.block_on(store.last(environment)).map_err(OpenNodeError::Unreadable)?.as_u64();
+        is_ahead |= last > highest;
+        if last < highest {
             lacks = true;
             tracing::error!(
                 %environment,
-                store = last.as_u64(),
+                store = last,
                 journal = highest,
                 "the store was set back, emptied or replaced: it is built anew from the journal; the old file stays beside it"
             );
         }
     }
     if !lacks {
-        return Ok(store);
+        if is_content_authentic(&store, runtime).map_err(OpenNodeError::Unreadable)? {
+            return Ok(store);
+        }
+        if is_ahead {
+            close_changed(&store, config, runtime, seals).map_err(OpenNodeError::Unreadable)?;
+            return Ok(store);
+        }
+        tracing::error!(
+            "somebody changed the store while no gate served from it: it is built anew from the journal; the old file stays beside it"
+        );
     }
     // The file must be closed before it can be replaced.
     drop(store);
@@ -70,7 +83,51 @@ pub(super) fn made_whole(
             );
         }
     }
-    open().map_err(OpenNodeError::Store)
+    let store = open().map_err(OpenNodeError::Store)?;
+    store.adopt_content().map_err(OpenNodeError::Unreadable)?;
+    Ok(store)
+}
+
+/// Whether the store is as gates left it. A new one is, and one that was imported or restored is closed for money until
+/// people know what it holds.
+fn is_content_authentic(store: &Embedded, runtime: &Runtime) -> Result<bool, StoreFault> {
+    match store.verify_content()? {
+        ContentVerdict::Whole => return Ok(true),
+        ContentVerdict::Changed => return Ok(false),
+        ContentVerdict::Unsummed => {}
+    }
+    for environment in Environment::ALL {
+        let is_new = runtime.block_on(store.last(environment))?.as_u64() == 0;
+        let key = Freeze::Restored.key(environment);
+        if !is_new && runtime.block_on(store.read(&key))?.0.is_none() {
+            return Ok(false);
+        }
+    }
+    store.adopt_content().map(|()| true)
+}
+
+/// Closes money where the content was changed and the journal does not have all of it.
+fn close_changed(store: &Embedded, config: &Config, runtime: &Runtime, seals: &Seals) -> Result<(), StoreFault> {
+    let why = "somebody changed the store while no gate served from it, and the journal ends before it";
+    tracing::error!(
+        why,
+        "money is closed: find out what is missing (`sluice audit verify`, upstream's records), then open it with \
+         `sluice unfreeze --restored`"
+    );
+    store.adopt_content()?;
+    for environment in Environment::ALL {
+        let before = runtime.block_on(store.read(&Freeze::Restored.key(environment)))?.0.map(|record| record.version);
+        let above = runtime.block_on(store.last(environment))?;
+        let commit = claim::restored(environment, before, above, ("sluice serve", why), &config.store.node);
+        match runtime.block_on(store.commit(seals.sealed_commit(commit)?)) {
+            Ok(_) => {}
+            Err(CommitError::Fault(fault)) => return Err(fault),
+            Err(CommitError::Rejected { .. }) => {
+                return Err(StoreFault::Away(format!("{environment} cannot be closed")));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Checks that the store of production was created for this installation, and notes the installation beside the journal.

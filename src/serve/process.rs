@@ -17,8 +17,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::{Mutex, Notify, watch};
 use tokio_util::task::TaskTracker;
 
-use super::bookkeeping;
-use super::bookkeeping::{OpenedStore, Services};
+use super::bookkeeping::{self, OpenedStore, Services};
 use super::ending::{OrderlyEnd, Signals};
 use super::limits::{connection_limits, guard, with_limits};
 use super::monitoring::{Monitored, start_monitoring};
@@ -168,6 +167,7 @@ impl Process {
             stopping: &stopping,
             supervisor: &supervisor,
             in_force: &in_force,
+            dates: keyring.dates(),
         };
         let opened = bookkeeping::open(config, services, &metrics, redis).map_err(StartError::Node)?;
         let node = opened.node.clone();
@@ -175,8 +175,7 @@ impl Process {
         let monitored = Monitored { node: node.clone(), in_force: in_force.clone(), environments: served };
         let tracer = start_monitoring(config, &runtime, &workers, monitored)?;
         let asked = Arc::new(Notify::new());
-        let mut reloadable =
-            ReloadableParts { speaking: Vec::new(), keyring: keyring.clone(), credentials: Vec::new() };
+        let mut reloadable = ReloadableParts { speaking: vec![], keyring: keyring.clone(), credentials: vec![] };
         let (mut environments, mut upstreams) = (Vec::new(), Vec::new());
         for (one, bound) in config.environments.iter().zip(sockets.environments) {
             environments.push((one.environment, bound.address()));
@@ -193,6 +192,7 @@ impl Process {
                 environment: one.environment,
                 credential,
                 belief: one.belief,
+                dates: keyring.dates().clone(),
                 runtime: runtime.handle().clone(),
                 sending: sending.clone(),
                 listening: listening.clone(),

@@ -222,6 +222,11 @@ impl Metrics {
         self.all.store_contradicted.with_label_values(&[environment]).inc();
     }
 
+    /// Counts a record that was refused because somebody wrote it: `plain-text` or `changed`.
+    pub fn record_refused(&self, environment: &str, reason: &str) {
+        self.all.record_refused.with_label_values(&[environment, reason]).inc();
+    }
+
     pub fn clock_leapt(&self, environment: &str) {
         self.all.clock_leapt.with_label_values(&[environment]).inc();
     }

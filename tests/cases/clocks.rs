@@ -8,9 +8,10 @@ use super::claims::{swap, told};
 use super::console::{ask, console, operator};
 use super::doctor::{findings, json as doctor};
 use super::nodes::setup;
-use crate::support::clock::{Watch, wait_until};
+use crate::support::clock::{Watch, http_date, wait_until};
 use crate::support::false_clock::FalseClock;
-use crate::support::{Act, Caller, Gate, Redis, Setup, Upstream};
+use crate::support::upstream::answer;
+use crate::support::{Act, Caller, Gate, Redis, Setup, Upstream, get};
 
 const DAY: i64 = 24 * 3_600;
 /// Tokens outlive it, and limits do not.
@@ -142,4 +143,42 @@ fn an_embedded_store_follows_no_leap_and_none_at_its_start() {
     // Whoever says that this clock is right has it followed.
     unfreeze(&gate);
     wait_until("the limit to be free", || told(&swap().send(gate.production())) == "200 - executed");
+}
+
+/// A read whose answer tells the time.
+fn hears_date(gate: &Gate, upstream: &Upstream) {
+    let date = http_date(0);
+    let headers = [("Content-Type", "application/json"), ("Date", date.as_str())];
+    upstream.next(Act::bytes(answer(200, &headers, b"[]")));
+    assert_eq!(get("/v2/users").send(gate.production()).status, 200);
+}
+
+#[test]
+fn a_clock_that_is_wrong_at_a_start_closes_money_until_people_open_it() {
+    let (upstream, clock) = (Upstream::start(), FalseClock::new());
+    let variables = clock.variables();
+    let setup =
+        variables.iter().fold(console(Setup::of(&upstream)), |setup, (name, value)| setup.variable(name, value));
+    clock.leap(HALF_AN_HOUR);
+    let gate = setup.start().ready();
+    hears_date(&gate, &upstream);
+    wait_until("money to close", || is_closed(&gate));
+    assert_eq!(swaps(&gate), CLOSED);
+    let told =
+        gate.log.all().iter().any(|line| line.to_string().contains("ahead of the date of upstream at the start"));
+    assert!(told, "{}", gate.stderr());
+    unfreeze(&gate);
+    assert_eq!(swaps(&gate), "200 - executed");
+    // People opened it: it is not closed again for the same reason.
+    hears_date(&gate, &upstream);
+    assert_eq!(swaps(&gate), "200 - executed");
+}
+
+#[test]
+fn a_clock_that_agrees_with_upstream_closes_nothing() {
+    let upstream = Upstream::start();
+    let gate = Setup::of(&upstream).start().ready();
+    hears_date(&gate, &upstream);
+    assert_eq!(swaps(&gate), "200 - executed");
+    assert!(!is_closed(&gate));
 }

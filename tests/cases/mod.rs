@@ -48,6 +48,7 @@ mod shown;
 mod shutdown;
 mod store;
 mod takes_no_writes;
+mod tampered;
 mod tidy;
 mod tls;
 mod upgrade;

@@ -32,3 +32,9 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
         std::thread::park_timeout(Duration::from_millis(20));
     }
 }
+
+/// The time of day in so many seconds, as an answer tells it.
+pub fn http_date(seconds: i64) -> String {
+    let at = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(seconds);
+    at.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
+}

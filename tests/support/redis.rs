@@ -190,11 +190,26 @@ impl Drop for Redis {
 
 /// What one that listens there answers to a command; nothing if nobody answers.
 pub(super) fn answer(port: u16, words: &[&str]) -> Option<Vec<String>> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    answer_in(&connect(port)?, words)
+}
+
+/// What it answers to a user with this password.
+pub(super) fn answer_to([user, password]: [&str; 2], port: u16, words: &[&str]) -> Option<Vec<String>> {
+    let stream = connect(port)?;
+    answer_in(&stream, &["AUTH", user, password])?;
+    answer_in(&stream, words)
+}
+
+fn connect(port: u16) -> Option<TcpStream> {
+    let stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    Some(stream)
+}
+
+fn answer_in(mut stream: &TcpStream, words: &[&str]) -> Option<Vec<String>> {
     let bulk: String = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
     stream.write_all(format!("*{}\r\n{bulk}", words.len()).as_bytes()).ok()?;
-    let mut reader = BufReader::new(stream);
+    let mut reader = BufReader::new(stream.try_clone().ok()?);
     let first = line(&mut reader)?;
     match first.split_at(1) {
         ("*", count) => (0..count.parse::<usize>().ok()?).map(|_| element(&mut reader)).collect(),

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 
 use super::clock::wait_until;
-use super::redis::{Redis, answer, free_port};
+use super::redis::{Redis, answer, answer_to, free_port};
 
 /// What they call the Redis.
 pub const MASTER: &str = "sluice";
@@ -75,6 +75,12 @@ impl Sentinels {
         self.all[0].ask(&["CLIENT", "KILL", "USER", WATCHER]);
         // Without a login they would be served, too; gates log in.
         self.all[0].ask(&["ACL", "SETUSER", "default", "off"]);
+    }
+
+    /// Takes the split back.
+    pub fn heal(&self) {
+        answer_to(GATE, self.all[0].port(), &["ACL", "SETUSER", "default", "on"]).unwrap();
+        self.all[0].ask(&["ACL", "SETUSER", WATCHER, "on"]);
     }
 
     /// The port of the Redis that this one of them names now.

@@ -26,7 +26,6 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate as validate_openapi
 
 from gate import (
-    SECRET,
     RunningGate,
     create_store,
     gate_config,
@@ -37,9 +36,9 @@ from gate import (
     wait_until,
     write_config,
 )
+from people import PEOPLE, people_config
 from report import Report
 
-PEOPLE = "https://people.test"
 METHODS = ("get", "put", "post", "delete", "patch")
 RULES = """
 [value]
@@ -77,19 +76,7 @@ quota = "1/h burst 40"
 CONFIG = f"""
 [timeouts]
 answer_ms = 500
-
-[console]
-listen = "127.0.0.1:0"
-issuer = "people"
-
-[issuer.people]
-issuer = "{PEOPLE}"
-audience = ["sluice"]
-environments = []
-algorithms = ["HS256"]
-roles = "roles"
-shared_secret = "{SECRET}"
-"""
+{people_config(0)}"""
 WALLET = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 ROOT = Path(__file__).resolve().parents[2]
 TYPESCRIPT = ROOT / "tests" / "clients" / "payments.mts"

@@ -21,15 +21,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
-from gate import SECRET, free_port, make_token, start_simulator, wait_until
+from gate import free_port, start_simulator, wait_until
 from nodes import Redis, start_redis
+from people import open_money, people_config, quick_config, read_readiness, redis_config, scope_to_open
 from report import Report
 from swaps import KillableGate, Swaps, check_audit, check_swaps, post_swap, read_journal, run_together
 
-PEOPLE = "https://people.test"
 NODES = ("left", "right", "third")
 # How long money may take to move again, or to be closed.
 PATIENCE_SECONDS = 60
@@ -60,37 +59,8 @@ FREE_NUMBERS = 1_000_000
 
 def config_of(node: str, redis_port: int, console_port: int) -> str:
     """Returns the part of a gate's configuration that this tool adds."""
-    return f"""
-commit_ms = 500
-upstream_max_ms = 1_000
-
-[store]
-kind = "redis"
-node = "{node}"
-all_nodes = ["left", "right", "third"]
-
-[audit]
-file_bytes = 65_536
-
-[redis]
-url = "redis://127.0.0.1:{redis_port}"
-timeout_ms = 500
-
-[reconcile]
-first_look_ms = 200
-
-[issuer.people]
-issuer = "{PEOPLE}"
-audience = ["sluice"]
-environments = []
-algorithms = ["HS256"]
-shared_secret = "{SECRET}"
-roles = "roles"
-
-[console]
-listen = "127.0.0.1:{console_port}"
-issuer = "people"
-"""
+    parts = (quick_config(), redis_config(node, redis_port, NODES), people_config(console_port))
+    return "".join(parts) + "\n[audit]\nfile_bytes = 65_536\n"
 
 
 class Fleet:
@@ -117,43 +87,12 @@ class Fleet:
 
     def moves(self, gate: KillableGate) -> bool:
         """Returns whether money could move at a gate."""
-        return self.readiness(gate).startswith("200")
-
-    def readiness(self, gate: KillableGate) -> str:
-        probes = self.probes(gate)
-        connection = HTTPConnection(probes, timeout=10)
-        try:
-            connection.request("GET", "/readyz/money")
-            response = connection.getresponse()
-            return f"{response.status} {response.read().decode()}"
-        except (OSError, HTTPException) as error:
-            return f"no answer: {error!r}"
-        finally:
-            connection.close()
-
-    def probes(self, gate: KillableGate) -> str:
-        log = gate.program.log if gate.program else []
-        found = [line["address"] for line in log if line.get("message") == "listening for probes"]
-        return str(found[-1]) if found else "127.0.0.1:9"
+        return read_readiness(gate).startswith("200")
 
     def open_money(self, scope: str) -> str:
         """Opens money as two people do; returns what the commands said."""
-        command = [self.binary, "unfreeze", f"--{scope}", "--reason", "all was found out"]
-        console = f"http://127.0.0.1:{self.consoles[0]}"
-        said = ""
-        for environment, person in itertools.product(("production", "sandbox"), ("ops-1", "ops-2")):
-            variables = {**os.environ, "SLUICE_TOKEN": make_token(person, PEOPLE, roles=["operator"])}
-            done = subprocess.run(
-                [*command, "--environment", environment, "--console", console],
-                capture_output=True,
-                text=True,
-                check=False,
-                env=variables,
-            )
-            said += done.stdout + done.stderr
-        if done.returncode == 0:
-            self.opened += 1
-        return said
+        self.opened += 1
+        return open_money(self.binary, self.consoles[0], scope, ("production", "sandbox"))
 
     def last_number(self) -> int:
         """Returns the number that the next commit exceeds, by the Redis."""
@@ -224,25 +163,19 @@ class Events:
         begin = time.monotonic()
         may_stay_closed = self.kinds[name]()
         fleet = self.fleet
-        scopes = ("restored", "clock")
-
-        def closed_by(gate: KillableGate) -> str | None:
-            readiness = fleet.readiness(gate)
-            return next((scope for scope in scopes if f'"{scope}"' in readiness), None)
-
         if may_stay_closed:
-            wait_until(lambda: any(closed_by(gate) for gate in fleet.gates), 10)
+            wait_until(lambda: any(scope_to_open(read_readiness(gate)) for gate in fleet.gates), 10)
         said = ""
         for gate in fleet.gates:
 
             def is_open(gate: KillableGate = gate) -> bool:
                 nonlocal said
-                if may_stay_closed and (scope := closed_by(gate)):
+                if may_stay_closed and (scope := scope_to_open(read_readiness(gate))):
                     said = fleet.open_money(scope)
                 return fleet.moves(gate)
 
             if not wait_until(is_open, PATIENCE_SECONDS):
-                self.swaps.faults.append(f"event {nth}, {name}: money stays closed: {fleet.readiness(gate)}; {said}")
+                self.swaps.faults.append(f"event {nth}, {name}: money stays closed: {read_readiness(gate)}; {said}")
                 print(self.doctor(), flush=True)
                 return False
         print(f"  {nth}: {name}, money moves after {time.monotonic() - begin:.1f} s", flush=True)

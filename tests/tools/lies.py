@@ -27,12 +27,12 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
 
-from gate import SECRET, free_port, make_token, start_simulator
+from gate import free_port, make_token, start_simulator
 from nodes import start_redis
+from people import PEOPLE, people_config, quick_config, redis_config
 from report import Report
 from swaps import KillableGate, Reply, Swaps, check_audit, check_swaps, post_swap, read_journal, run_job, run_together
 
-PEOPLE = "https://people.test"
 # How long a caller repeats one swap.
 PATIENCE_SECONDS = 300
 UPSTREAM_MAX_MS = 2_500
@@ -65,33 +65,7 @@ LONG_ENOUGH = 400
 
 def config_of(node: str, redis_port: int, console_port: int) -> str:
     """Returns the part of a gate's configuration that this tool adds."""
-    return f"""
-commit_ms = 500
-upstream_max_ms = {UPSTREAM_MAX_MS}
-
-[store]
-kind = "redis"
-node = "{node}"
-
-[redis]
-url = "redis://127.0.0.1:{redis_port}"
-timeout_ms = 500
-
-[reconcile]
-first_look_ms = 200
-
-[issuer.people]
-issuer = "{PEOPLE}"
-audience = ["sluice"]
-environments = []
-algorithms = ["HS256"]
-shared_secret = "{SECRET}"
-roles = "roles"
-
-[console]
-listen = "127.0.0.1:{console_port}"
-issuer = "people"
-"""
+    return quick_config(UPSTREAM_MAX_MS) + redis_config(node, redis_port) + people_config(console_port)
 
 
 class Operators:

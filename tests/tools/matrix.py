@@ -5,10 +5,12 @@ Usage: `python tests/tools/matrix.py SLUICE [--long] [--seed N] [--kind redis|em
 Callers make swaps all the time, and repeat each until its outcome is known. A pair of faults begins at random moments
 and ends in a random order: the store is slow, gone, mute, half open, frozen, killed, full or forgets everything; the
 disk of a gate is full, or its fsync fails; upstream is slow, lies or resets; a gate is killed, stopped or ended;
-policies are replaced. After each pair money must move again, by itself or after people opened it where the store
-forgot. Nothing may happen twice; no executed swap is told to be not executed; a repeat gets the same reply; the limit
-counts what was executed, and at most what is in doubt besides; the audit chain is whole. Short: 12 pairs with a Redis
-and 6 without; long: every pair of each, three times.
+policies are replaced, or a gate cannot run those in force; the issuer is gone, or its keys turn; a certificate is
+broken, then replaced; the store's clock leaps and returns; records are removed and put in each other's place, or the
+embedded store is set back. After each pair money must move again, by itself or after people opened it where the store
+forgot or its clock leapt. Nothing may happen twice; no executed swap is told to be not executed; a repeat gets the
+same reply; the limit counts what was executed, and at most what is in doubt besides; the audit chain is whole. Short:
+as many pairs as it takes for each fault to happen; long: every pair of each store, three times.
 """
 
 import argparse
@@ -18,6 +20,7 @@ import json
 import os
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,12 +32,23 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gate import SECRET, free_port, make_token, start_simulator, wait_until
-from nodes import Proxy, Redis
+from gate import free_port, make_token, start_simulator, wait_until
+from issuer import TurningIssuer, make_certificate, start_issuer
+from nodes import FalseClock, Proxy, Redis
+from people import PEOPLE, open_money, people_config, quick_config, read_readiness, redis_config, scope_to_open
 from report import Report
-from swaps import KillableGate, Swaps, call_until_known, check_audit, check_swaps, read_journal, run_job
+from swaps import (
+    KillableGate,
+    Swaps,
+    call_until_known,
+    check_audit,
+    check_swaps,
+    connect,
+    post_swap,
+    read_journal,
+    run_job,
+)
 
-PEOPLE = "https://people.test"
 CALLERS = 6
 # The amount of each swap of `swaps.py`.
 AMOUNT = 10
@@ -56,37 +70,29 @@ window = "rolling 30d"
 max = "100000000 USD"
 over = "deny"
 """
-# A gate whose disk fails cannot store its last outcomes: it ends when its grace is over.
-CONFIG = """
-commit_ms = 500
-upstream_max_ms = 1_000
-grace_ms = 15_000
-
-[reconcile]
-first_look_ms = 200
-
-[issuer.people]
-issuer = "{people}"
+# The left gate knows an issuer that the other one does not.
+OTHER_ISSUER = """
+[issuer.other]
+issuer = "https://other.test"
 audience = ["sluice"]
-environments = []
+environments = ["production"]
 algorithms = ["HS256"]
-shared_secret = "{secret}"
-roles = "roles"
-
-[console]
-listen = "127.0.0.1:{console}"
-issuer = "people"
+shared_secret = "a-secret-of-the-other-issuer-of-32-bytes"
 """
-ON_A_REDIS = """
-[store]
-kind = "redis"
-node = "{node}"
-all_nodes = ["left", "right"]
-
-[redis]
-url = "redis://127.0.0.1:{redis}"
-timeout_ms = 500
+OTHER_RULE = """
+[[rule]]
+id = "other"
+effect = "deny"
+when = { op = "createSwap", issuer = "other" }
 """
+TLS = """
+tls_certificate = "certificate.pem"
+tls_key = { file = "key.pem" }
+"""
+DAY = 24 * 3_600
+CLAIM = "sluice:{production}:r:claim:request/"
+# How long a gate takes at most to notice that a clock leapt, or returned.
+NOTICED_SECONDS = 3
 LIBRARIES = ("/usr/lib/fiu/fiu_run_preload.so", "/usr/lib/fiu/fiu_posix_preload.so")
 
 
@@ -98,30 +104,60 @@ class Fault(NamedTuple):
 
 
 class Place:
-    """The gates, their store, upstream, and everything that can happen to them."""
+    """The gates, their store, upstream, their issuer, and everything that can happen to them."""
 
-    def __init__(self, binary: str, upstream: str, folder: Path, redis: Redis | None, chance: random.Random) -> None:
+    def __init__(
+        self,
+        binary: str,
+        upstream: str,
+        folder: Path,
+        redis: Redis | None,
+        issuer: TurningIssuer,
+        chance: random.Random,
+    ) -> None:
         self.upstream = upstream
         self.chance = chance
         self.redis = redis
+        self.issuer = issuer
         self.proxy = Proxy(redis.port) if redis else None
+        # With an embedded store, the clock of the store is that of the gate.
+        self.clock = FalseClock(folder) if redis is None else None
         self.binary = binary
         self.consoles: list[int] = []
         self.gates: list[KillableGate] = []
         self.reloads = 0
+        # The swaps of the pair that runs, and the claims of them that were removed.
+        self.swaps = Swaps(0, "none")
+        self.removed: list[str] = []
         for node in ("left", "right") if redis else ("alone",):
             home, console = folder / node, free_port()
             home.mkdir()
-            config = CONFIG.format(people=PEOPLE, secret=SECRET, console=console)
+            make_certificate(home / "certificate.pem", home / "key.pem")
+            # A gate whose disk fails cannot store its last outcomes: it ends when its grace is over.
+            config = "grace_ms = 15_000\n" + quick_config() + people_config(console) + issuer.config()
             if self.proxy:
-                config += ON_A_REDIS.format(node=node, redis=self.proxy.port)
-            environment = {"LD_PRELOAD": " ".join(LIBRARIES), "FIU_CTRL_FIFO": str(home / "fiu")}
-            gate = KillableGate(binary, upstream, home, config, environment=environment)
+                config += redis_config(node, self.proxy.port, ("left", "right"))
+            if node == "left":
+                config += OTHER_ISSUER
+            clock = self.clock.variables() if self.clock else {}
+            libraries = " ".join([*LIBRARIES, *([clock["LD_PRELOAD"]] if clock else [])])
+            environment = clock | {"LD_PRELOAD": libraries, "FIU_CTRL_FIFO": str(home / "fiu")}
+            gate = KillableGate(binary, upstream, home, config, environment=environment, production=TLS)
             (home / "policies" / "everything.toml").write_text(RULES, encoding="utf-8")
             self.consoles.append(console)
             self.gates.append(gate)
+        if self.clock:
+            shutil.copy(self.store_file, self.older_store_file)
         for gate in self.gates:
             gate.start()
+
+    @property
+    def store_file(self) -> Path:
+        return self.gates[0].folder / "sluice-data" / "store.redb"
+
+    @property
+    def older_store_file(self) -> Path:
+        return self.gates[0].folder / "older.redb"
 
     def faults(self) -> dict[str, Fault]:
         """Returns every fault of this place, by name."""
@@ -136,7 +172,13 @@ class Place:
             "gate stopped": Fault(lambda: self.send(gate, signal.SIGSTOP), lambda: self.send(gate, signal.SIGCONT)),
             "gate ended": Fault(gate.stop, lambda: self.start_again(gate)),
             "policies replaced": Fault(self.replace_policies, self.replace_policies),
+            "issuer gone": Fault(lambda: self.lose_issuer(True), lambda: self.lose_issuer(False)),
+            "keys turned": Fault(self.issuer.turn, self.issuer.turn),
+            "certificate broken": Fault(self.break_certificates, self.replace_certificates),
+            "clock leaps": Fault(self.leap, lambda: self.set_clock(0)),
         }
+        if self.clock:
+            found["store set back"] = Fault(self.set_store_back, lambda: self.start_again(gate))
         if self.redis and self.proxy:
             redis, proxy = self.redis, self.proxy
             for mode in ("slow", "refused", "mute", "half open"):
@@ -145,6 +187,8 @@ class Place:
             found["store killed"] = Fault(redis.kill, redis.restart)
             found["store full"] = Fault(lambda: self.tell_redis("1"), lambda: self.tell_redis("0"))
             found["store forgets"] = Fault(lambda: self.with_redis("FLUSHALL"), lambda: None)
+            found["records changed"] = Fault(self.change_records, lambda: None)
+            found["set not run"] = Fault(lambda: self.name_other_issuer(True), lambda: self.name_other_issuer(False))
         return found
 
     def with_redis(self, *words: str) -> None:
@@ -190,63 +234,113 @@ class Place:
         if gate.child.poll() is not None:
             gate.start()
 
+    def lose_issuer(self, is_gone: bool) -> None:
+        self.issuer.is_gone = is_gone
+
+    def break_certificates(self) -> None:
+        """Gates keep the last good certificate."""
+        for gate in self.gates:
+            (gate.folder / "certificate.pem").write_text("-----BEGIN CERTIFICATE-----\nbroken\n", encoding="utf-8")
+            self.send(gate, signal.SIGHUP)
+
+    def replace_certificates(self) -> None:
+        for gate in self.gates:
+            make_certificate(gate.folder / "certificate.pem", gate.folder / "key.pem")
+            self.send(gate, signal.SIGHUP)
+
+    def leap(self) -> None:
+        # Tokens outlive half an hour; a gate goes by the clock of its Redis for limits alone.
+        far = [2 * DAY, 450 * DAY, -2 * DAY, DAY // 24, -DAY // 24]
+        self.set_clock(self.chance.choice(far) if self.redis else DAY // 48)
+        time.sleep(NOTICED_SECONDS)
+
+    def set_clock(self, seconds: int) -> None:
+        for clock in (self.clock, self.redis and self.redis.clock):
+            if clock:
+                clock.leap(seconds)
+
+    def set_store_back(self) -> None:
+        """Puts the store back as it was before its first gate."""
+        gate = self.gates[0]
+        if gate.child.poll() is None:
+            gate.kill()
+        shutil.copy(self.older_store_file, self.store_file)
+
+    def change_records(self) -> None:
+        """Removes claims of executed swaps, and puts others in each other's place."""
+
+        def done() -> list[str]:
+            return [request_id for request_id, reply in list(self.swaps.acknowledged.items()) if reply]
+
+        # Where the other fault lets nothing pass, nothing is changed.
+        if not wait_until(lambda: len(done()) >= 4, 5):
+            return
+        chosen = self.chance.sample(done(), 4)
+        for request_id in chosen[:2]:
+            self.with_redis("DEL", CLAIM + request_id)
+        one, other = chosen[2:]
+        for first, second in ((CLAIM + one, "aside"), (CLAIM + other, CLAIM + one), ("aside", CLAIM + other)):
+            self.with_redis("RENAME", first, second)
+        self.removed += chosen
+
+    def settle_changes(self) -> str:
+        """Repeats what was changed until it is answered as before: gates noticed it, and rebuilt the store."""
+
+        def is_told(request_id: str) -> bool:
+            reply = post_swap(self.gates[0].port, request_id, token=self.swaps.token())
+            return reply is not None and reply.outcome == "executed"
+
+        removed, self.removed = self.removed, []
+
+        def are_told() -> bool:
+            told = [is_told(request_id) for request_id in removed]
+            return all(told)
+
+        return "" if wait_until(are_told, PATIENCE_SECONDS) else f"changed records are not told: {removed}"
+
     def replace_policies(self) -> None:
         """Gives each gate another set of the same meaning, except for a limit that no swap reaches."""
         self.reloads += 1
         for gate in self.gates:
-            rules = RULES.replace("100000000", str(100_000_000 - self.reloads))
-            # Renamed into place: a gate must not read half of it.
-            written = gate.folder / "everything.toml"
-            written.write_text(rules, encoding="utf-8")
-            written.replace(gate.folder / "policies" / "everything.toml")
-            self.send(gate, signal.SIGHUP)
+            self.write_policies(gate, RULES.replace("100000000", str(100_000_000 - self.reloads)))
 
-    def readiness(self, gate: KillableGate) -> str:
-        log = gate.program.log if gate.program else []
-        found = [line["address"] for line in log if line.get("message") == "listening for probes"]
-        connection = HTTPConnection(found[-1] if found else "127.0.0.1:9", timeout=10)
-        try:
-            connection.request("GET", "/readyz/money")
-            response = connection.getresponse()
-            return f"{response.status} {response.read().decode()}"
-        except (OSError, HTTPException) as error:
-            return f"no answer: {error!r}"
-        finally:
-            connection.close()
+    def name_other_issuer(self, is_named: bool) -> None:
+        """Puts a set in force that the right gate cannot run, or ends that."""
+        self.write_policies(self.gates[0], RULES + OTHER_RULE if is_named else RULES)
 
-    def open_money(self) -> str:
-        """Opens money as people do who found out what is missing."""
-        said = ""
-        for person in ("ops-1", "ops-2"):
-            environment = {**os.environ, "SLUICE_TOKEN": make_token(person, PEOPLE, roles=["operator"])}
-            console = f"http://127.0.0.1:{self.consoles[0]}"
-            command = [self.binary, "unfreeze", "--restored", "--environment", "production", "--console", console]
-            done = subprocess.run(
-                [*command, "--reason", "all was found out"],
-                capture_output=True,
-                text=True,
-                check=False,
-                env=environment,
-            )
-            said += done.stdout + done.stderr
-        return said
+    def write_policies(self, gate: KillableGate, rules: str) -> None:
+        # Renamed into place: a gate must not read half of it.
+        written = gate.folder / "everything.toml"
+        written.write_text(rules, encoding="utf-8")
+        written.replace(gate.folder / "policies" / "everything.toml")
+        self.send(gate, signal.SIGHUP)
 
     def await_money(self) -> str:
-        """Waits until money moves at each gate; returns why it does not."""
+        """Waits until money moves at each gate, for those who come with today's token; returns why it does not."""
         said = ""
-        for gate in self.gates:
+        for gate, console in zip(self.gates, self.consoles, strict=True):
 
-            def moves(gate: KillableGate = gate) -> bool:
+            def moves(gate: KillableGate = gate, console: int = console) -> bool:
                 nonlocal said
                 self.start_again(gate)
-                ready = self.readiness(gate)
-                if "restored" in ready:
-                    said = self.open_money()
-                return ready.startswith("200")
+                ready = read_readiness(gate)
+                if scope := scope_to_open(ready):
+                    said = open_money(self.binary, console, scope, ("production", "sandbox"))
+                return ready.startswith("200") and self.is_read(gate)
 
             if not wait_until(moves, PATIENCE_SECONDS):
-                return f"{gate.folder.name}: {self.readiness(gate)}; {said}; {self.last_warnings(gate)}"
+                return f"{gate.folder.name}: {read_readiness(gate)}; {said}; {self.last_warnings(gate)}"
         return ""
+
+    def is_read(self, gate: KillableGate) -> bool:
+        connection = connect(gate.port)
+        try:
+            connection.request("GET", "/v2/users", headers={"Authorization": self.swaps.token()})
+            return connection.getresponse().status == 200
+        except (OSError, HTTPException):
+            return False
+        finally:
+            connection.close()
 
     def last_warnings(self, gate: KillableGate) -> list[Any]:
         lines = itertools.chain(*gate.logs)
@@ -267,7 +361,9 @@ class Place:
 def run_pair(place: Place, names: tuple[str, str], report: Report, totals: dict[str, int]) -> None:
     """Makes swaps while two faults come and go, waits until money moves, and checks everything."""
     title = f"{names[0]} + {names[1]}"
-    swaps, chance, faults = Swaps(1_000_000, f"{totals['pairs']}"), place.chance, place.faults()
+    chance, faults = place.chance, place.faults()
+    swaps = Swaps(1_000_000, f"{totals['pairs']}", lambda: place.issuer.token)
+    place.swaps = swaps
     totals["pairs"] += 1
     callers = [
         threading.Thread(target=run_job, args=(lambda: call_until_known(place.gates, swaps, place.upstream), swaps))
@@ -285,6 +381,10 @@ def run_pair(place: Place, names: tuple[str, str], report: Report, totals: dict[
     for name in sorted(chance.sample(begun, 2), key=is_stop, reverse=True):
         faults[name].end()
         time.sleep(chance.uniform(0, 0.3))
+    if "clock leaps" in names:
+        # The return is a leap as well.
+        time.sleep(NOTICED_SECONDS)
+    report.check(f"{title}: what was changed is told as before", place.settle_changes())
     closed = place.await_money()
     report.check(f"{title}: money moves again", closed)
     time.sleep(0.3)
@@ -313,10 +413,11 @@ def start_place(binary: str, kind: str, chance: random.Random) -> Iterator[Place
     with (
         start_simulator(binary, "--latency-ms", "2", "--seed", str(chance.randrange(10**9))) as upstream,
         tempfile.TemporaryDirectory(prefix="sluice-") as text,
+        start_issuer(Path(text)) as issuer,
     ):
         folder = Path(text)
-        redis = Redis(folder) if kind == "redis" else None
-        place = Place(binary, upstream, folder, redis, chance)
+        redis = Redis(folder, has_own_clock=True) if kind == "redis" else None
+        place = Place(binary, upstream, folder, redis, issuer, chance)
         try:
             yield place
         finally:
@@ -327,15 +428,25 @@ def start_place(binary: str, kind: str, chance: random.Random) -> Iterator[Place
                 redis.kill()
 
 
-def run(binary: str, report: Report, kind: str, pairs: Sequence[tuple[str, str]] | int, seed: int) -> dict[str, Any]:
+def pairs_of_all(names: Sequence[str], chance: random.Random) -> list[tuple[str, str]]:
+    """Returns few pairs, at random, in which each fault happens."""
+    shuffled = chance.sample(names, len(names))
+    if len(shuffled) % 2:
+        shuffled.append(shuffled[0])
+    return list(zip(shuffled[::2], shuffled[1::2], strict=True))
+
+
+def run(
+    binary: str, report: Report, kind: str, pairs: Sequence[tuple[str, str]], is_long: bool, seed: int
+) -> dict[str, Any]:
     chance = random.Random(seed)
     totals = {"pairs": 0, "swaps": 0, "unknown": 0}
     failures = len(report.failures)
     results: dict[tuple[str, str], str] = {}
     with start_place(binary, kind, chance) as place:
-        every = list(itertools.combinations(sorted(place.faults()), 2))
-        chosen = chance.sample(every, pairs) if isinstance(pairs, int) else list(pairs) or every
-        for names in chosen:
+        faults = sorted(place.faults())
+        every = list(itertools.combinations(faults, 2)) if is_long else pairs_of_all(faults, chance)
+        for names in pairs or every:
             before, begin = len(report.failures), time.monotonic()
             run_pair(place, names, report, totals)
             results[names] = "ok" if len(report.failures) == before else "FAILED"
@@ -359,11 +470,11 @@ def main() -> int:
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}", flush=True)
     report = Report()
-    for kind, short in (("redis", 12), ("embedded", 6)):
+    pairs = [(arguments.pair[0], arguments.pair[1])] if arguments.pair else []
+    for kind in ("redis", "embedded"):
         if arguments.kind in (None, kind):
             for nth in range(3 if arguments.long else 1):
-                pairs: Any = [tuple(arguments.pair)] if arguments.pair else [] if arguments.long else short
-                run(arguments.binary, report, kind, pairs, arguments.seed + nth)
+                run(arguments.binary, report, kind, pairs, arguments.long, arguments.seed + nth)
     return report.close()
 
 

@@ -59,23 +59,41 @@ TROUBLES = ["killed", "frozen", "slow", "mute", "half open", "refused"]
 FALSE_CLOCK = Path(__file__).parent.parent / "support" / "false_clock.c"
 
 
+class FalseClock:
+    """The time of day of processes that load its library first; their monotonic clocks stay right."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "clock"
+        self.library = folder / "false_clock.so"
+        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", str(self.library), str(FALSE_CLOCK)], check=True)
+        self.leap(0)
+
+    def leap(self, seconds: int) -> None:
+        """Sets the clock ahead of the real time, or back."""
+        new = self.file.with_suffix(".new")
+        new.write_text(str(seconds), encoding="utf-8")
+        new.rename(self.file)
+
+    def variables(self) -> dict[str, str]:
+        """Returns what a process needs in its environment to go by this clock."""
+        return {"LD_PRELOAD": str(self.library), "FALSE_CLOCK": str(self.file)}
+
+
 class Redis:
     """A Redis that writes everything to disk before it answers. Its clock can be set, if it is to be."""
 
     def __init__(self, folder: Path, *, has_own_clock: bool = False) -> None:
         self.folder = folder
         self.port = free_port()
-        self.clock = folder / "clock" if has_own_clock else None
-        if self.clock is not None:
-            library = str(folder / "false_clock.so")
-            subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, str(FALSE_CLOCK)], check=True)
-        self.leap(0)
+        self.clock = FalseClock(folder) if has_own_clock else None
         self.child = self.spawn()
 
     def spawn(self) -> "subprocess.Popen[bytes]":
         command: list[str | Path] = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
         command += ["--appendonly", "yes", "--appendfsync", "always", "--dir", self.folder]
-        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=os.environ | self.clock_variables())
+        child = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, env=os.environ | (self.clock.variables() if self.clock else {})
+        )
         end = time.monotonic() + 20
         while not self.is_up():
             if time.monotonic() > end or child.poll() is not None:
@@ -83,18 +101,10 @@ class Redis:
             time.sleep(0.01)
         return child
 
-    def clock_variables(self) -> dict[str, str]:
-        """Returns what a process needs in its environment to go by the clock of this Redis."""
-        if self.clock is None:
-            return {}
-        return {"LD_PRELOAD": str(self.folder / "false_clock.so"), "FALSE_CLOCK": str(self.clock)}
-
     def leap(self, seconds: int) -> None:
         """Sets the clock ahead of the real time, or back."""
         if self.clock is not None:
-            new = self.clock.with_suffix(".new")
-            new.write_text(str(seconds), encoding="utf-8")
-            new.rename(self.clock)
+            self.clock.leap(seconds)
 
     def restart(self) -> None:
         self.child = self.spawn()

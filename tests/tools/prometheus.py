@@ -26,7 +26,6 @@ from urllib.parse import urlencode
 import yaml
 
 from gate import (
-    SECRET,
     TOKEN,
     LogLine,
     Program,
@@ -39,6 +38,7 @@ from gate import (
     wait_until,
 )
 from nodes import Redis
+from people import PEOPLE, people_config
 from report import Report
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
@@ -108,18 +108,6 @@ answer_ms = 1_000
 
 [reconcile]
 first_look_ms = 1_000
-
-[console]
-listen = "127.0.0.1:0"
-issuer = "people"
-
-[issuer.people]
-issuer = "https://people.test"
-audience = ["sluice"]
-environments = []
-algorithms = ["HS256"]
-roles = "roles"
-shared_secret = "{secret}"
 """
 
 
@@ -180,7 +168,7 @@ class ScrapedGate:
 def start_scraped_gate(binary: str, upstream: str, redis: Redis, folder: Path) -> Iterator[ScrapedGate]:
     # The gate needs a credential to send released holds. Nothing goes to the sandbox.
     config = gate_config(upstream, "127.0.0.1:9").replace("[production]", '[production]\ncredential = "watched"')
-    config += CONFIG.format(redis=redis.port, secret=SECRET)
+    config += CONFIG.format(redis=redis.port) + people_config(0)
     (folder / "policies").mkdir()
     (folder / "policies" / "watched.toml").write_text(POLICIES, encoding="utf-8")
     (folder / "sluice.toml").write_text(config, encoding="utf-8")
@@ -283,7 +271,7 @@ def run_promtool(report: Report, what: str, arguments: list[str], metrics: str |
 
 def make_traffic(gate: ScrapedGate) -> None:
     """Makes a few calls of every kind; other tests check the responses."""
-    operator = "Bearer " + make_token("ops-1", issuer="https://people.test", roles=["operator"])
+    operator = "Bearer " + make_token("ops-1", PEOPLE, roles=["operator"])
     for at in range(20):
         gate.call("GET", "/v2/offramps?limit=2")
         gate.post_swap(f"watched-{at}")

@@ -8,11 +8,12 @@ import itertools
 import json
 import random
 import signal
+import ssl
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,6 +32,10 @@ write_ms = 500
 """
 
 
+class TlsPort(int):
+    """A port behind which TLS is spoken; its certificate signs itself."""
+
+
 class KillableGate:
     """A gate that can be killed and started again at the same address, with the same data."""
 
@@ -43,13 +48,14 @@ class KillableGate:
         *,
         behind_proxy: bool = False,
         environment: Mapping[str, str] | None = None,
+        production: str = "",
     ) -> None:
         self.binary = binary
         self.environment = environment
         self.folder = folder
         self.kills = 0
-        self.port = free_port()
-        any_port, this_port = 'listen = "127.0.0.1:0"', f'listen = "127.0.0.1:{self.port}"'
+        self.port = TlsPort(free_port()) if "tls_certificate" in production else free_port()
+        any_port, this_port = 'listen = "127.0.0.1:0"', f'listen = "127.0.0.1:{self.port:d}"\n{production}'
         config = gate_config(upstream, "127.0.0.1:9").replace(any_port, this_port, 1)
         if behind_proxy:
             first = f'upstream = "http://{upstream}"'
@@ -98,7 +104,8 @@ class Reply(NamedTuple):
 class Swaps:
     """The swaps of one run, and the replies that their callers got."""
 
-    def __init__(self, count: int, name: str) -> None:
+    def __init__(self, count: int, name: str, token: Callable[[], str] = lambda: TOKEN) -> None:
+        self.token = token
         self.ids = [f"{name.replace(' ', '-')}-{n}" for n in range(count)]
         self.next = 0
         self.lock = threading.Lock()
@@ -139,7 +146,7 @@ def post_swap(port: int, request_id: str, amount: str = "10", token: str = TOKEN
             },
         }
     )
-    connection = HTTPConnection("127.0.0.1", port, timeout=30)
+    connection = connect(port)
     try:
         headers = {"Authorization": token, "Content-Type": "application/json", "Prefer": "wait=2"}
         connection.request("POST", "/v2/wallets/swaps", body, headers)
@@ -149,6 +156,16 @@ def post_swap(port: int, request_id: str, amount: str = "10", token: str = TOKEN
         return None
     finally:
         connection.close()
+
+
+def connect(port: int) -> HTTPConnection:
+    """Returns a connection to a gate, not yet open."""
+    if isinstance(port, TlsPort):
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        return HTTPSConnection("127.0.0.1", int(port), timeout=30, context=context)
+    return HTTPConnection("127.0.0.1", port, timeout=30)
 
 
 def run_together(jobs: Sequence[Callable[[], object]], swaps: Swaps) -> float:
@@ -178,7 +195,7 @@ def call_until_known(gates: Sequence[KillableGate], swaps: Swaps, upstream: str)
         end = time.monotonic() + PATIENCE_SECONDS
         swaps.acknowledged[request_id] = None
         while (begin := time.monotonic()) < end:
-            reply = post_swap(next(turns).port, request_id)
+            reply = post_swap(next(turns).port, request_id, token=swaps.token())
             swaps.longest_call_seconds = max(swaps.longest_call_seconds, time.monotonic() - begin)
             if reply is None:
                 time.sleep(0.05)
@@ -216,7 +233,7 @@ def check_swaps(report: Report, name: str, gates: Sequence[KillableGate], swaps:
     turns = itertools.cycle(gates)
 
     def ask_again(request_id: str) -> Reply | None:
-        return post_swap(next(turns).port, request_id)
+        return post_swap(next(turns).port, request_id, token=swaps.token())
 
     def is_repeated(request_id: str, reply: Reply) -> bool:
         again = ask_again(request_id)

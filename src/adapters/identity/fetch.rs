@@ -5,6 +5,7 @@ use std::error::Error;
 use std::time::Duration;
 use std::{fmt, io};
 
+use reqwest::header::HeaderMap;
 use reqwest::{Certificate, Client, ClientBuilder, Response, redirect};
 use rustls::CertificateError;
 
@@ -73,10 +74,11 @@ pub(in crate::adapters) fn builder(
     }
 }
 
-/// The fetched keys, and the document that they came in.
+/// The fetched keys, the document that they came in, and the head of the answer.
 pub(super) struct Fetched {
     pub keys: KeySet,
     pub document: String,
+    pub headers: HeaderMap,
 }
 
 pub(super) async fn keys(client: &Client, url: &str) -> Result<Fetched, FetchFault> {
@@ -85,9 +87,10 @@ pub(super) async fn keys(client: &Client, url: &str) -> Result<Fetched, FetchFau
     if answer.status() != reqwest::StatusCode::OK {
         return Err(FetchFault::Status(answer.status().as_u16()));
     }
+    let headers = answer.headers().clone();
     let whole = whole(answer).await?;
     let keys = KeySet::from_jwks(&whole).map_err(FetchFault::Keys)?;
-    Ok(Fetched { keys, document: String::from_utf8_lossy(&whole).into_owned() })
+    Ok(Fetched { keys, document: String::from_utf8_lossy(&whole).into_owned(), headers })
 }
 
 /// Returns the body of an answer, up to the size limit.

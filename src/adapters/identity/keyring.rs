@@ -20,6 +20,7 @@ use tokio::time::{Instant, sleep};
 
 use super::fetch::{self, FetchFault, Fetched};
 use super::saved_document;
+use crate::adapters::heard_dates::HeardDates;
 use crate::config::{HoldsMode, IssuerConfig, KeySource};
 use crate::stations::admit::{IssuerRules, KeyFault, KeySet, Trusted};
 use crate::telemetry::Metrics;
@@ -40,6 +41,8 @@ pub struct Keyring {
     generation: AtomicU64,
     sources: Vec<KeyringSource>,
     metrics: Metrics,
+    /// The dates of others' answers.
+    dates: Arc<HeardDates>,
 }
 
 /// The source of one issuer's keys.
@@ -116,7 +119,13 @@ impl Keyring {
                 longest_stale: issuer.longest_stale,
             });
         }
-        Ok(Keyring { trusted: ArcSwap::from_pointee(trusted), generation: AtomicU64::new(0), sources, metrics })
+        let (trusted, generation) = (ArcSwap::from_pointee(trusted), AtomicU64::new(0));
+        Ok(Keyring { trusted, generation, sources, metrics, dates: Arc::default() })
+    }
+
+    /// Returns the dates that issuers tell; upstream's are heard there as well.
+    pub fn dates(&self) -> &Arc<HeardDates> {
+        &self.dates
     }
 
     pub fn trusted(&self) -> Arc<Vec<Trusted>> {
@@ -269,7 +278,8 @@ impl Keyring {
     ) -> Result<KeySet, String> {
         let fetched = fetch::keys(client, url).await;
         self.metrics.keys_fetched(&source.issuer, fetched.as_ref().err().map_or("good", FetchFault::as_str));
-        let Fetched { keys, document } = fetched.map_err(|fault| fault.to_string())?;
+        let Fetched { keys, document, headers } = fetched.map_err(|fault| fault.to_string())?;
+        self.dates.hear(&format!("issuer `{}`", source.issuer), &headers);
         if let Some(path) = keep {
             let (at, url) = (path.to_owned(), url.to_owned());
             if let Err(error) = blocking(move || saved_document::save(&at, &url, &document)).await {

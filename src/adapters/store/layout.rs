@@ -21,6 +21,7 @@
 //! | `g` environment generation | nothing; a Redis that this store was moved from |
 //! | `k` environment node | a node's journal, and the number up to which it has every entry |
 //! | `x` time key | nothing; at that time the record or slot under `key` expires |
+//! | `a` | the sealed sum of the whole content, except for `a`, `f` and `i` |
 
 use super::layout_bytes::LayoutWriter;
 pub(super) use super::layout_bytes::{LayoutReader, broken};
@@ -80,7 +81,7 @@ pub(super) enum Item {
     Former(Environment, String),
     /// The journal has every entry up to the number.
     Kept(Environment, Sender, Number),
-    /// A key that follows from another item.
+    /// A key that follows from other items.
     Derived,
 }
 
@@ -223,7 +224,7 @@ impl Item {
                 let by = node.zip(journal).map(|(node, journal)| Sender { node, journal });
                 Item::Kept(environment, by.ok_or_else(|| broken("the name of a journal"))?, number)
             }
-            b'd' | b'x' => Item::Derived,
+            b'a' | b'd' | b'x' => Item::Derived,
             _ => return Err(broken("a table that this version does not know")),
         };
         Ok(item)
@@ -232,6 +233,16 @@ impl Item {
 
 pub(super) fn format() -> Vec<u8> {
     vec![b'f']
+}
+
+pub(super) fn content_sum() -> Vec<u8> {
+    vec![b'a']
+}
+
+/// Whether the sum of the content has this key. The format and the installation are checked on their own, and
+/// `sluice store create` writes them without the seal keys.
+pub(super) fn is_summed(key: &[u8]) -> bool {
+    !matches!(key.first(), Some(b'a' | b'f' | b'i') | None)
 }
 
 pub(super) fn time_key() -> Vec<u8> {

@@ -26,6 +26,8 @@ mod layout_bytes;
 mod opened_journal;
 mod queries;
 mod repeated;
+mod sealed_place;
+mod sealed_sum;
 mod sealing_key;
 mod slots;
 mod plan;

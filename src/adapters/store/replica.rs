@@ -22,7 +22,7 @@ use super::{plan, queries};
 use crate::adapters::audit::{Follower, SnapshotFile};
 use crate::audit::Highest;
 use crate::base::ids::Environment;
-use crate::ledger::{InstallationId, NodeId, Number, Outstanding, Record, RecordKey, StoreFault, StoreTime};
+use crate::ledger::{Index, InstallationId, NodeId, Number, Outstanding, Record, RecordKey, StoreFault, StoreTime};
 use crate::stations::claim::{self, Freeze};
 
 /// A database that repeats the commits of a journal.
@@ -178,6 +178,21 @@ impl Replica {
             let view = KeySpace(table);
             queries::record(&view, key, queries::time(&view)?)
         })
+    }
+
+    /// Returns the members of an index, the earliest first.
+    pub fn due(
+        &self,
+        environment: Environment,
+        index: Index,
+        count: usize,
+    ) -> Result<Vec<(StoreTime, String)>, StoreFault> {
+        self.read(|table| queries::due(&KeySpace(table), environment, index, None, count))
+    }
+
+    /// Returns when a member of an index is due, if it is one.
+    pub fn member(&self, environment: Environment, index: Index, name: &str) -> Result<Option<StoreTime>, StoreFault> {
+        self.read(|table| queries::member(&KeySpace(table), environment, index, name))
     }
 
     /// Returns the latest time of a commit.

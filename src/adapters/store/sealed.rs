@@ -22,9 +22,10 @@ use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use bytes::Bytes;
-use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::aead::{Aad, NONCE_LEN, Nonce};
 use serde_json::Value;
 
+use super::sealed_place::{MAGIC, SealedPlace, parts};
 pub use super::sealing_key::{SealingKey, SealingKeyError};
 use crate::adapters::random;
 use crate::audit::{SplitEntry, UnusedNumbers, split_steps, with_steps};
@@ -36,9 +37,11 @@ use crate::ledger::{
     Record, RecordKey, Sender, Step, StoreFault, StoreTime,
 };
 use crate::ports::Store;
+use crate::telemetry::Metrics;
 
-/// The first bytes of a sealed value, for format version 1. No plain value of Sluice begins so.
-const MAGIC: &[u8] = b"\0sealed\x01";
+/// Why a record is refused, as metrics name it.
+const PLAIN: &str = "plain-text";
+const CHANGED: &str = "changed";
 /// How often a record is read that is older than the one that the journal has.
 const MAX_READS: usize = 3;
 /// The kind under which the steps of a commit are sealed; no record has it.
@@ -49,9 +52,9 @@ const SNAPSHOT: &str = "snapshot";
 /// The keys that seal: the first seals, and every key opens. Without a key, values stay in plain.
 #[derive(Clone, Debug, Default)]
 pub struct Seals {
-    keys: Vec<SealingKey>,
+    pub(super) keys: Vec<SealingKey>,
     /// Whether values from before the key are taken.
-    accepts_plain: bool,
+    pub(super) accepts_plain: bool,
 }
 
 /// The steps that a journal kept of a commit.
@@ -70,6 +73,8 @@ pub struct Sealed {
     seals: Seals,
     /// The store as this gate's journal has it, where the store is on a Redis.
     journalled: Option<Arc<dyn JournalledRecords>>,
+    /// Counts the records that are refused.
+    metrics: Option<Metrics>,
 }
 
 /// The records that a journal has, their contents still sealed.
@@ -99,7 +104,7 @@ impl Seals {
         self.seal_at(&SealedPlace::of(key), value)
     }
 
-    fn seal_at(&self, place: &SealedPlace<'_>, value: &Bytes) -> Result<Bytes, StoreFault> {
+    pub(super) fn seal_at(&self, place: &SealedPlace<'_>, value: &Bytes) -> Result<Bytes, StoreFault> {
         let Some(sealing) = self.keys.first() else { return Ok(value.clone()) };
         let failed = || StoreFault::Away(format!("{place} could not be sealed"));
         let nonce = random::bytes::<NONCE_LEN>().ok_or_else(failed)?;
@@ -112,10 +117,15 @@ impl Seals {
         Ok([MAGIC, &[id_length], sealing.id.as_bytes(), &nonce, &sealed].concat().into())
     }
 
+    /// Whether a value is refused because it is in plain text.
+    fn refuses(&self, key: &RecordKey, value: &Bytes) -> bool {
+        let is_plain_taken = !self.is_sealing() || self.accepts_plain || key.kind == Kind::Freeze;
+        !is_plain_taken && !value.starts_with(MAGIC)
+    }
+
     /// Opens the value of a record.
     pub fn open(&self, key: &RecordKey, value: Bytes) -> Result<Bytes, StoreFault> {
-        let is_refused = self.is_sealing() && !self.accepts_plain && key.kind != Kind::Freeze;
-        if is_refused && !value.starts_with(MAGIC) {
+        if self.refuses(key, &value) {
             return Err(StoreFault::Broken(format!(
                 "{} is in plain text, although `store.seal_key` is set: somebody without the key wrote it, or it is from before \
                  the key; to take over such a store, set `store.allow_plain = true` for as long as it takes",
@@ -125,7 +135,7 @@ impl Seals {
         self.open_at(&SealedPlace::of(key), value)
     }
 
-    fn open_at(&self, place: &SealedPlace<'_>, value: Bytes) -> Result<Bytes, StoreFault> {
+    pub(super) fn open_at(&self, place: &SealedPlace<'_>, value: Bytes) -> Result<Bytes, StoreFault> {
         if !value.starts_with(MAGIC) {
             return Ok(value);
         }
@@ -265,12 +275,23 @@ fn is_journalled(step: &Step) -> bool {
 
 impl Sealed {
     pub fn new(inner: Arc<dyn Store>, seals: Seals) -> Sealed {
-        Sealed { inner, seals, journalled: None }
+        Sealed { inner, seals, journalled: None, metrics: None }
     }
 
     /// Compares what the store has with what this gate's journal has.
     pub fn compared_with(self, journalled: Option<Arc<dyn JournalledRecords>>) -> Sealed {
         Sealed { journalled, ..self }
+    }
+
+    /// Counts the records that are refused.
+    pub fn counted_by(self, metrics: Metrics) -> Sealed {
+        Sealed { metrics: Some(metrics), ..self }
+    }
+
+    fn refused(&self, environment: Environment, reason: &str) {
+        if let Some(metrics) = &self.metrics {
+            metrics.record_refused(environment.as_str(), reason);
+        }
     }
 
     /// Fails where the store has another value of a version than the journal. The journal may have later versions.
@@ -286,7 +307,11 @@ impl Sealed {
         let is_changed = known.version == found.version && is_otherwise;
         // The journal must have this version.
         let is_invented = known.version < found.version && found.version <= known_up_to;
-        if is_changed || is_invented { Err(changed_in_store(key)) } else { Ok(()) }
+        if is_changed || is_invented {
+            self.refused(key.environment, CHANGED);
+            return Err(changed_in_store(key));
+        }
+        Ok(())
     }
 
     /// Whether the journal has a later version of the record.
@@ -305,13 +330,19 @@ impl Sealed {
                 return Ok((record, now));
             }
         }
+        self.refused(key.environment, CHANGED);
         Err(changed_in_store(key))
     }
 
     fn open_record(&self, key: &RecordKey, record: Record) -> Result<Record, StoreFault> {
         self.is_as_journalled(key, &record)?;
         let content = match record.content {
-            Content::Whole(value) => Content::Whole(self.seals.open(key, value)?),
+            Content::Whole(value) => {
+                if self.seals.refuses(key, &value) {
+                    self.refused(key.environment, PLAIN);
+                }
+                Content::Whole(self.seals.open(key, value)?)
+            }
             Content::Spent => Content::Spent,
         };
         Ok(Record { content, ..record })
@@ -347,7 +378,11 @@ impl Store for Sealed {
     async fn query(&self, query: Query) -> Result<QueryAnswer, StoreFault> {
         let Query::Record(key) = query else { return self.inner.query(query).await };
         let (record, now) = self.read_latest(&key).await?;
-        let record = record.filter(|record| !self.seals.is_forged_session(&key, record));
+        let is_forged = record.as_ref().is_some_and(|record| self.seals.is_forged_session(&key, record));
+        if is_forged {
+            self.refused(key.environment, PLAIN);
+        }
+        let record = record.filter(|_| !is_forged);
         let record = record.map(|record| self.open_record(&key, record)).transpose()?;
         Ok(QueryAnswer::Record(record, now))
     }
@@ -384,48 +419,4 @@ fn record_of(step: &Step) -> Option<&RecordKey> {
         | Step::Settle { .. }
         | Step::GiveBack { .. } => None,
     }
-}
-
-/// The place that a value is bound to.
-struct SealedPlace<'p> {
-    environment: Environment,
-    kind: &'p str,
-    name: &'p str,
-}
-
-impl SealedPlace<'_> {
-    fn of(key: &RecordKey) -> SealedPlace<'_> {
-        SealedPlace { environment: key.environment, kind: key.kind.as_str(), name: &key.name }
-    }
-
-    fn key(&self, sealing: &SealingKey) -> Option<LessSafeKey> {
-        let bound = self.bound(sealing);
-        let info = [bound.as_slice()];
-        let derived = sealing.root.expand(&info, &AES_256_GCM).ok()?;
-        Some(LessSafeKey::new(UnboundKey::from(derived)))
-    }
-
-    /// Returns the bytes that bind a value to its place; each part has its length before it.
-    fn bound(&self, sealing: &SealingKey) -> Vec<u8> {
-        let parts = [MAGIC, sealing.id.as_bytes(), self.environment.as_str().as_bytes(), self.kind.as_bytes()];
-        let parts = parts.into_iter().chain([self.name.as_bytes()]);
-        parts.flat_map(|part| [(part.len() as u64).to_be_bytes().as_slice(), part].concat()).collect()
-    }
-}
-
-impl fmt::Display for SealedPlace<'_> {
-    /// A name may reveal a payee, so a digest of it stands in.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let digest = Fingerprint::of(&[self.name.as_bytes()]).to_hex();
-        let short = digest.get(..16).unwrap_or_default();
-        write!(f, "the {} {short} (a digest of its name) in {}", self.kind, self.environment)
-    }
-}
-
-/// Splits a sealed value into key id, nonce and ciphertext.
-fn parts(sealed: &[u8]) -> Option<(&str, [u8; NONCE_LEN], &[u8])> {
-    let (length, rest) = sealed.split_first()?;
-    let (id, rest) = rest.split_at_checked(usize::from(*length))?;
-    let (nonce, sealed) = rest.split_first_chunk::<NONCE_LEN>()?;
-    Some((std::str::from_utf8(id).ok()?, *nonce, sealed))
 }

@@ -15,6 +15,7 @@ use super::report::{DoctorReport, in_units};
 use super::{hold_room, refusals};
 use crate::adapters::clock::SystemClock;
 use crate::adapters::machine::disk_space;
+use crate::adapters::store::embedded::{ContentVerdict, Embedded};
 use crate::base::ids::Environment;
 use crate::config::{Config, KeySource, StoreKind};
 use crate::ports::Clock as _;
@@ -57,6 +58,7 @@ pub(super) async fn check(config: &Config, policies: &str, report: &mut DoctorRe
             check_work(config, &answers.metrics, report);
             check_issuers(config, &answers.metrics, report);
             check_journal(&answers.metrics, report);
+            check_records(config, &answers.metrics, report);
             check_reloads(policies, &answers.metrics, report);
             refusals::report(refusals::of_metrics(answers.metrics.text.as_str()), report);
             // The room of several gates is in the store that they share.
@@ -83,6 +85,18 @@ pub(super) async fn check_upstreams(config: &Config, report: &mut DoctorReport) 
         let remedy = "check the network, its firewall and the provider's status; calls get 502 until it answers";
         report.problem("upstream", Some(of.environment), &text, remedy);
     }
+}
+
+/// Compares the content of a store that no gate serves from with its sum; returns its state in words.
+pub(super) fn check_content(store: &Embedded, report: &mut DoctorReport) -> &'static str {
+    if !matches!(store.verify_content(), Ok(ContentVerdict::Changed)) {
+        return "intact";
+    }
+    report.find(
+        "somebody changed the store while no gate served from it",
+        "the gate builds it anew from its journal at its start; find out who could write the folder",
+    );
+    "CHANGED"
 }
 
 /// Looks at the file systems of the store and the audit log.
@@ -309,6 +323,33 @@ fn check_journal(metrics: &MetricLines, report: &mut DoctorReport) {
             report.problem("audit log", None, "cannot be written", remedy);
         }
         None => report.unknown("audit log", None, "the gate does not say whether it can write it"),
+    }
+}
+
+/// Reports what somebody who is no gate wrote into the store, as far as this gate met it since its start.
+fn check_records(config: &Config, metrics: &MetricLines, report: &mut DoctorReport) {
+    for environment in config.environments.iter().map(|of| of.environment) {
+        let value = |name: &str, labels: &[(&str, &str)]| {
+            let labels = [&[("environment", environment.as_str())], labels].concat();
+            metrics.value(name, &labels).filter(|count| *count > 0)
+        };
+        let refused = |reason: &str| value("sluice_store_records_refused_total", &[("reason", reason)]);
+        let mut found = Vec::new();
+        if let Some(count) = refused("plain-text") {
+            found.push(format!("{count} times a record was in plain text, although `store.seal_key` is set"));
+        }
+        if let Some(count) = refused("changed") {
+            found.push(format!("{count} times a record differed from the journal"));
+        }
+        if let Some(count) = value("sluice_store_contradictions_total", &[]) {
+            found.push(format!("{count} times the store contradicted the journal"));
+        }
+        for text in found {
+            let text = format!("{text}: somebody else than gates wrote it");
+            let remedy =
+                "find out who can write the store; then stop the gates, empty it and start them: they rebuild it";
+            report.problem("records", Some(environment), &text, remedy);
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::audit::{Entry, EntryKind};
 use crate::base::ids::{Environment, OperationId};
 use crate::base::json;
 use crate::catalog::Class;
-use crate::ledger::{ClockLeap, Commit, Index, Keep, Kind, NodeId, Number, RecordKey, Step};
+use crate::ledger::{Commit, Index, Keep, Kind, NodeId, Number, RecordKey, Step};
 use crate::stations::check::Intent;
 
 /// The format of its record. No other is read.
@@ -174,13 +174,12 @@ pub fn restored(
     Commit { environment, node: node.clone(), steps, entry: entry.to_bytes() }
 }
 
-/// Closes money because the clock of the store leapt, and has the store's time go on without it. Guarded: the freeze is
-/// as `before` says.
-pub fn clock_leapt(environment: Environment, before: Option<Number>, leap: ClockLeap, node: &NodeId) -> Commit {
+/// Closes money because the clock of the store leapt, or is wrong, and has the store's time go on as it was. Guarded: the
+/// freeze is as `before` says.
+pub fn clock_doubted(environment: Environment, before: Option<Number>, reason: &str, node: &NodeId) -> Commit {
     const BY: &str = "sluice serve";
     let what = Freeze::Clock;
-    let reason = format!("the store's clock was {}", leap.text());
-    let (key, keep, value) = (what.key(environment), Keep::Forever, written((BY, &reason), None));
+    let (key, keep, value) = (what.key(environment), Keep::Forever, written((BY, reason), None));
     let record = match before {
         None => Step::Create { key, value, keep },
         Some(version) => Step::Replace { key, version, value, keep },

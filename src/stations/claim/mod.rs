@@ -40,7 +40,7 @@ pub use commits::{
 pub use forgotten::{
     KnownClaim, RebuildClosing, Tale, in_the_way, never_remembered, rebuilt, remember, remembered, whole,
 };
-pub use freeze::{Forgotten, Freeze, Frozen, clock_leapt, freeze, frozen, only_closes, restored, unfreeze};
+pub use freeze::{Forgotten, Freeze, Frozen, clock_doubted, freeze, frozen, only_closes, restored, unfreeze};
 pub use gone::{GoneWord, gone_key, journal_lost, said_gone_key, say_gone};
 pub use lease::Lease;
 pub use outcomes::{

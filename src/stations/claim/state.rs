@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
+use icu_normalizer::ComposingNormalizerBorrowed;
 use serde::{Deserialize, Serialize};
 
 use super::bookings::{Booking, Nonce};
@@ -42,14 +43,18 @@ impl Owner {
     }
 }
 
-/// Whether two subjects may be one person. Where two people must be two, a difference in letter case proves nothing.
+/// Whether two subjects may be one person. Where two people must be two, a difference in letter case, or in the form of
+/// characters, proves nothing.
 pub fn is_same_subject(one: &str, other: &str) -> bool {
     compared_subject(one) == compared_subject(other)
 }
 
-/// The form in which subjects are compared.
+/// The form in which subjects are compared: Unicode's compatible form (NFKC) in lower case.
 pub fn compared_subject(subject: &str) -> String {
-    subject.trim().to_lowercase()
+    let form = ComposingNormalizerBorrowed::new_nfkc();
+    // The lower case of a composed letter may be written in parts.
+    let lower = form.normalize(subject).trim().to_lowercase();
+    form.normalize(&lower).into_owned()
 }
 
 /// The form in the audit log and for operators. The name of an issuer contains no slash.
@@ -412,4 +417,26 @@ pub(super) fn entry(what: EntryKind, key: &RecordKey, claim: &Claim, attempt: Nu
         .fingerprint(claim.fingerprint)
         .trace(&claim.trace)
         .attempt(attempt)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_person_is_one_in_every_case_and_form() {
+        for (one, other) in [
+            ("ops-1", "OPS-1"),
+            ("ops-1", " Ops-1 "),
+            ("ops-1", "\u{ff4f}ps-1"),
+            ("jos\u{e9}", "JOSE\u{301}"),
+            ("\u{130}zmir", "i\u{307}zmir"),
+            ("ﬁnance", "finance"),
+        ] {
+            assert!(is_same_subject(one, other) && is_same_subject(other, one), "{one} {other}");
+        }
+        for (one, other) in [("ops-1", "ops-2"), ("jose", "jos\u{e9}"), ("ops-1", "ops-1x"), ("ops", "o ps")] {
+            assert!(!is_same_subject(one, other), "{one} {other}");
+        }
+    }
 }

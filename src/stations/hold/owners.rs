@@ -46,6 +46,7 @@ mod tests {
     fn an_owner_in_other_letters_is_the_owner() {
         let owners = Owners::parse(&["main:Payroll=ops-1".to_owned()]).unwrap();
         assert!(owners.owns("main", "payroll", "OPS-1") && owners.owns("main", "Payroll", "ops-1"));
+        assert!(owners.owns("main", "payrol\u{ff4c}", "ops-1") && owners.owns("main", "payroll", "\u{ff2f}PS-1"));
         assert!(!owners.owns("Main", "payroll", "ops-1") && !owners.owns("main", "payroll", "ops-2"));
     }
 }

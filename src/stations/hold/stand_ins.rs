@@ -238,7 +238,9 @@ mod tests {
     fn nobody_is_named_forever_or_for_themselves() {
         let node = NodeId::parse("gate").unwrap();
         let name = |one: StandIn| StandIns::default().name(one, at(10), Environment::Production, &node).map(|_| ());
-        assert_eq!(name(named("ann", "ann", 10, 12)), Err(StandInError::Oneself));
+        for same in ["ann", "ANN", "\u{ff41}nn"] {
+            assert_eq!(name(named("ann", same, 10, 12)), Err(StandInError::Oneself), "{same}");
+        }
         assert_eq!(name(named("ann", "bob", 9, 10)), Err(StandInError::Over));
         assert_eq!(name(named("ann", "bob", 12, 12)), Err(StandInError::Over));
         assert_eq!(name(named("ann", "bob", 10, 41)), Ok(()));
@@ -259,6 +261,7 @@ mod tests {
         };
         let full = of("ann", MAX_STAND_INS_OF_MEMBER);
         assert_eq!(name(full.clone(), "ann", "bob"), Err(StandInError::TooMany));
+        assert_eq!(name(full.clone(), "\u{ff21}NN", "bob"), Err(StandInError::TooMany), "the same member");
         assert_eq!(name(full.clone(), "ann", "p-3"), Ok(()), "a changed period is no further stand-in");
         assert_eq!(name(full, "cid", "bob"), Ok(()));
         // Many members together leave a place for a further member, but not for a second of one of them.

@@ -1,5 +1,6 @@
 //! The table of a hold, whole; whose word counts; how holds are written and read again.
 
+mod persons;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -198,7 +199,7 @@ fn only_those_are_heard_who_are_asked_and_saw_these_bytes_and_did_not_ask_for_it
         assert_eq!(heard(&person("people", "ops-1"), None, 1), Err(VoteRefusal::OtherBytes));
         assert_eq!(heard(&person("people", "ops-1"), Some(waits("501").fingerprint), 1), Err(VoteRefusal::OtherBytes));
         // The caller itself, with a credential of people, and the person behind its token.
-        for subject in ["test", "ann"] {
+        for subject in ["test", "ann", "TEST", "Ann", "\u{ff54}est", "\u{ff21}nn"] {
             assert_eq!(heard(&person("people", subject), seen, 1), Err(VoteRefusal::Asked));
         }
         assert_eq!(heard(&person("people", "stranger"), seen, 1), Err(VoteRefusal::NotAsked));

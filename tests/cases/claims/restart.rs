@@ -99,12 +99,17 @@ fn what_is_sealed_is_not_sent_again_without_its_key() {
         let is_there = bytes.windows(secret.len()).any(|window| window == secret.as_bytes());
         assert!(!is_there, "the answer stands in {}", file.display());
     }
-    let gate = setup.set("store", "seal_key", &second_key).set("store", "seal_key_id", "2").start();
-    for _ in 0..2 {
-        let answer = call.send(gate.production());
-        assert_eq!(told(&answer), "503 STORE_UNAVAILABLE unknown", "{answer}");
-    }
-    let gate = gate.kill().set("store", "former_seal_key", &first_key).set("store", "former_seal_key_id", "1").start();
+    let setup = setup.set("store", "seal_key", &second_key).set("store", "seal_key_id", "2");
+    let refused = Gate::spawn(setup);
+    assert_eq!(refused.wait_end().code(), Some(1));
+    let said = refused.stderr();
+    assert!(said.contains("sealed with the key `1`, which is not configured"), "{said}");
+    let setup = refused.kill();
+    let gate = setup.set("store", "former_seal_key", &first_key).set("store", "former_seal_key_id", "1").start();
+    assert_again(&first, &call.send(gate.production()));
+    // It is sealed with the new key by now.
+    let gate = gate.end().start();
+    assert!(!gate.stderr().contains("built anew"), "{}", gate.stderr());
     assert_again(&first, &call.send(gate.production()));
     assert_eq!(upstream.seen().len(), 1);
 }

@@ -68,6 +68,19 @@ fn absent_takes_two_people_neither_of_whom_asked() {
 }
 
 #[test]
+fn an_owner_of_the_service_says_nothing_of_its_calls() {
+    let upstream = Upstream::start();
+    let gate = console(Setup::of(&upstream)).set_raw("console", "owners", r#"["main:test=ops-1"]"#).start();
+    in_doubt(&gate, &upstream, "lost-4");
+    for owner in ["ops-1", "OPS-1", "\u{ff4f}ps-1"] {
+        assert_eq!(told(&absent(&gate, "lost-4", owner)), (403, "FORBIDDEN".to_owned()), "{owner}");
+    }
+    assert_eq!(absent(&gate, "lost-4", "ops-2").status, 202);
+    assert_eq!(told(&absent(&gate, "lost-4", "\u{ff4f}PS-2")), (409, "TWO_PEOPLE_NEEDED".to_owned()));
+    assert_eq!(absent(&gate, "lost-4", "ops-3").status, 200);
+}
+
+#[test]
 fn nobody_says_absent_while_upstream_may_still_do_it() {
     let upstream = Upstream::start();
     let gate = console(Setup::of(&upstream)).set_raw("reconcile", "first_look_ms", "60_000").start();

@@ -347,3 +347,27 @@ fn nobody_becomes_an_approver_by_what_they_show() {
     let shown = ask(&gate, "GET", &format!("holds/{}", text(&hold, "id")), &approver("ops-1"), None).json();
     assert_eq!((&shown["state"], &shown["votes"]), (&"pending".into(), &serde_json::json!([])));
 }
+
+/// Nobody would find a hold that is no member of its index.
+#[test]
+fn a_member_of_an_index_that_is_removed_or_planted_is_noticed() {
+    for seal_key in [None, Some("5e".repeat(32))] {
+        let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+        let setup = on_redis(gate(&upstream, RULES), &redis, "left");
+        let gate = match &seal_key {
+            Some(key) => setup.set("store", "seal_key", key).start(),
+            None => setup.start(),
+        };
+        let hold = held(&gate, "b-1");
+        let index = |name: &str| format!("sluice:{{production}}:i:{name}");
+        let (of_holds, of_freezes, id) = (index("held"), index("frozen"), text(&hold, "id"));
+        let due = redis.ask(&["ZSCORE", &of_holds, id]).concat();
+        let noticed = || gate.metric("sluice_store_contradictions_total{environment=\"production\"}");
+        redis.ask(&["ZREM", &of_holds, id]);
+        redis.ask(&["ZADD", &of_freezes, "1", "operation/createSwap"]);
+        wait_until("both to be noticed", || noticed() >= 2);
+        wait_until("the store to be rebuilt", || redis.ask(&["ZSCORE", &of_holds, id]).concat() == due);
+        assert_eq!(redis.ask(&["ZSCORE", &of_freezes, "operation/createSwap"]).concat(), "");
+        wait_until("people to be asked", || gate.probe("/readyz/money").text().contains("restored"));
+    }
+}

@@ -182,6 +182,6 @@ fn command(gate: &Gate, words: &[&str], who: &str) -> (i32, String, String) {
 }
 
 /// How often upstream received a swap.
-fn sent(upstream: &Upstream) -> usize {
+pub(super) fn sent(upstream: &Upstream) -> usize {
     upstream.seen().iter().filter(|seen| seen.line() == "POST /v2/wallets/swaps").count()
 }

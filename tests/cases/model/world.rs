@@ -408,17 +408,15 @@ pub fn model_node(
         news: Arc::default(),
         activations: Arc::new(Activations::unguarded()),
     });
+    let (upstream, life_there) = (upstream.clone(), life.clone());
+    let flaky = FlakyUpstream { upstream, life: life_there, fate: fate.clone(), clock: clock.clone() };
     let egress = Egress {
-        upstream: Arc::new(FlakyUpstream {
-            upstream: upstream.clone(),
-            life: life.clone(),
-            fate: fate.clone(),
-            clock: clock.clone(),
-        }),
+        upstream: Arc::new(flaky),
         origin: UpstreamOrigin { host: HeaderValue::from_static("upstream.test"), base_path: String::new() },
         environment: ENVIRONMENT,
         credential: Arc::new(Credential::new(ENVIRONMENT, credential).unwrap()),
         belief: BeliefConfig { is_direct: true, unlisted: UnlistedMode::Proves },
+        dates: Arc::default(),
         runtime: tokio::runtime::Handle::current(),
         sending: TaskTracker::new(),
         listening: TaskTracker::new(),

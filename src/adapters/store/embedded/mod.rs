@@ -4,11 +4,13 @@
 //! fsync; readers see the latest complete transaction and never wait for the writer. Every call ends by the deadline.
 
 mod boot_clock;
+mod content_sum;
 mod database;
 mod medium;
 mod transfer;
 mod writer;
 
+pub use content_sum::ContentVerdict;
 pub(super) use database::{CACHE_BYTES, KeySpace, OpenedDatabase, ReadTable, StoreTable, TABLE, locked, make};
 pub use database::{FILE, OpenError};
 pub use medium::Medium;
@@ -29,6 +31,7 @@ use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::time::timeout;
 
 use super::queries;
+use super::sealed::Seals;
 use super::ticker::Ticker;
 use crate::base::ids::Environment;
 use crate::ledger::{
@@ -39,7 +42,7 @@ use crate::ports::{Clock, Store};
 use writer::{StoreJob, StoreWriter, Ticket, WriterState};
 
 /// Deadlines and queue sizes of the store.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Options {
     /// Every call ends within this time.
     pub deadline: Duration,
@@ -49,11 +52,14 @@ pub struct Options {
     pub readers: usize,
     /// The memory that may keep pages of the file.
     pub cache_bytes: usize,
+    /// The keys that seal the sum of the content.
+    pub seals: Seals,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { deadline: Duration::from_secs(5), queue: 1024, readers: 32, cache_bytes: CACHE_BYTES }
+        let seals = Seals::default();
+        Options { deadline: Duration::from_secs(5), queue: 1024, readers: 32, cache_bytes: CACHE_BYTES, seals }
     }
 }
 
@@ -109,7 +115,7 @@ impl Embedded {
         let since = opened.latest()?;
         let database = RwLock::new(Some(Arc::clone(&opened.database)));
         let (ticker, has_failed) = (Ticker::new(clock.clone(), since, expected), AtomicBool::new(false));
-        let shared = Arc::new(WriterState { ticker, database, has_failed });
+        let shared = Arc::new(WriterState { ticker, database, has_failed, seals: options.seals.clone() });
         let writer = StoreWriter::new(medium, trouble, Arc::clone(&shared), opened, options.cache_bytes);
         let (jobs, waiting) = mpsc::sync_channel(options.queue);
         let (alive, life) = watch::channel(());

@@ -15,6 +15,7 @@ use super::super::dump::{self, DumpHeader, DumpLine, DumpTally};
 use super::super::dump_writer::DumpWriter;
 use super::super::layout::Item;
 use super::super::plan::{self, puts};
+use super::content_sum;
 use super::database::{
     CACHE_BYTES, FILE, KeySpace, OpenError, OpenedDatabase, ReadTable, StoreTable, TABLE, locked, make,
 };
@@ -263,6 +264,8 @@ pub fn verify(lines: &mut dyn BufRead, told: &mut dyn FnMut(u64)) -> Result<u64,
 }
 
 fn close_all(table: &mut StoreTable<'_>, node: &NodeId, clock: StoreTime) -> Result<(), TransferError> {
+    // A gate sums the content up at its start: it is closed by then.
+    content_sum::forget(table).map_err(TransferError::Store)?;
     Environment::ALL.into_iter().try_for_each(|environment| close(table, environment, node, clock))
 }
 

@@ -15,10 +15,12 @@ use tokio::sync::oneshot;
 use super::super::SWEEP;
 use super::super::plan::{self, Plan};
 use super::super::ticker::Ticker;
-use super::database::{KeySpace, OpenedDatabase, StoreTable, TABLE, make};
+use super::content_sum::KeptSum;
+use super::database::{KeySpace, OpenedDatabase, StoreTable, TABLE};
 use super::medium::{Medium, Trouble};
 use crate::adapters::clock::Stopwatch;
 use crate::adapters::store::queries;
+use crate::adapters::store::sealed::Seals;
 use crate::base::ids::Environment;
 use crate::ledger::{Commit, CommitError, Number, Receipt, Sender, StoreFault};
 
@@ -64,6 +66,8 @@ pub(super) struct WriterState {
     pub database: RwLock<Option<Arc<Database>>>,
     /// Whether the last attempt to write failed.
     pub has_failed: AtomicBool,
+    /// The keys that seal the sum of the content.
+    pub seals: Seals,
 }
 
 impl WriterState {
@@ -124,7 +128,7 @@ impl StoreWriter {
     fn group(&mut self, group: Vec<StoreJob>) {
         let mut told = Vec::new();
         let written = match self.ready() {
-            Ok(database) => write_group(&database, &self.shared.ticker, group, &mut told),
+            Ok(database) => write_group(&database, &self.shared, group, &mut told),
             Err(why) => return group.into_iter().for_each(|job| refuse(job, &why)),
         };
         match written {
@@ -200,16 +204,17 @@ struct WriterFailure {
 /// Makes one transaction of a group; fills `told` with each job's answer before the transaction is on disk.
 fn write_group(
     database: &Database,
-    ticker: &Ticker,
+    shared: &WriterState,
     group: Vec<StoreJob>,
     told: &mut Vec<WriterReply>,
 ) -> Result<(), WriterFailure> {
     let mut group = group.into_iter();
     let written = transact(database, |table| {
+        let mut sum = KeptSum::of(table, &shared.seals)?;
         for job in group.by_ref() {
-            plan_and_make(table, ticker, job, told)?;
+            plan_and_make(table, &mut sum, &shared.ticker, job, told)?;
         }
-        Ok(())
+        sum.write(table)
     });
     written.map_err(|why| WriterFailure { why, rest: group.collect() })
 }
@@ -229,6 +234,7 @@ fn transact(
 /// Plans and applies a group. An error comes from the database: the transaction must not be made.
 fn plan_and_make(
     table: &mut StoreTable<'_>,
+    sum: &mut KeptSum<'_>,
     ticker: &Ticker,
     job: StoreJob,
     told: &mut Vec<WriterReply>,
@@ -248,12 +254,12 @@ fn plan_and_make(
                 Err(error) => (Err(error), Vec::new()),
             };
             told.push(WriterReply::Commit(answer, commit.environment, outcome));
-            make(table, changes)
+            sum.make(table, changes)
         }
         StoreJob::Kept(environment, by, up_to, answer) => {
             let changes = plan::kept(&KeySpace(table), environment, &by, up_to)?;
             told.push(WriterReply::Kept(answer));
-            make(table, changes)
+            sum.make(table, changes)
         }
         StoreJob::Sweep(answer) => {
             let (count, changes) = match plan::sweep(&KeySpace(table), ticker.now(), SWEEP) {
@@ -262,7 +268,7 @@ fn plan_and_make(
                 Err(fault) => return Err(fault),
             };
             told.push(WriterReply::Sweep(answer, count));
-            make(table, changes)
+            sum.make(table, changes)
         }
     }
 }

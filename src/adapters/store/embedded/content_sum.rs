@@ -1,0 +1,209 @@
+//! The sum of a whole store: every record with its version, every member of an index, every window and every entry.
+//!
+//! While no gate runs, somebody may change the file: put an older record back, plant a record or a member of an index, or
+//! remove one. The sum shows it at the next start, and the store is built anew from the journal.
+//!
+//! Each item adds the HMAC of its key and value, modulo 2^256. A transaction adds what it writes and subtracts what was
+//! there before. The sum is sealed, and bound to the numbers of the latest commits: without the seal key nobody can make the
+//! sum of another content, or learn from sums how items combine. Without a seal key, the sum shows changes by whoever does
+//! not make it anew.
+
+use redb::ReadableTable;
+use ring::hmac;
+
+use super::database::{KeySpace, StoreTable, TABLE, fault, make};
+use super::{Embedded, away};
+use crate::adapters::store::layout::{self, broken};
+use crate::adapters::store::plan::PlannedChange;
+use crate::adapters::store::queries::{self, StoreView as _};
+use crate::adapters::store::sealed::Seals;
+use crate::adapters::store::sealed_sum::OpenedSum;
+use crate::base::ids::Environment;
+use crate::ledger::StoreFault;
+
+/// What a store's sum says of its content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ContentVerdict {
+    /// The content is what gates made of it.
+    Whole,
+    /// There is no sum: the store is new, or was imported, or somebody removed the sum.
+    Unsummed,
+    /// Somebody changed the content, or the sum.
+    Changed,
+}
+
+/// A sum, and the key with which it is made.
+#[derive(Clone, Debug)]
+pub(super) struct ContentSum {
+    key: hmac::Key,
+    /// Whether the key is the one that seals now, and no former one.
+    is_current: bool,
+    /// The least significant part first.
+    parts: [u64; 4],
+}
+
+impl ContentSum {
+    /// Returns the sum of a table as it stands there; `None` where there is none, or none that the keys prove.
+    fn stored(
+        view: &KeySpace<'_, impl ReadableTable<&'static [u8], &'static [u8]>>,
+        seals: &Seals,
+    ) -> Result<Option<Self>, StoreFault> {
+        let Some(sealed) = view.get(&layout::content_sum())? else { return Ok(None) };
+        let Some(OpenedSum { key, is_current, sum }) = seals.open_sum(&numbers(view)?, sealed.into())? else {
+            return Ok(None);
+        };
+        let (parts, _) = sum.as_chunks::<8>();
+        let parts: Vec<u64> = parts.iter().map(|part| u64::from_le_bytes(*part)).collect();
+        let parts = parts.try_into().map_err(|_| broken("the sum of the content"))?;
+        Ok(Some(ContentSum { key, is_current, parts }))
+    }
+
+    /// Sums a table up.
+    fn of(table: &impl ReadableTable<&'static [u8], &'static [u8]>, key: hmac::Key) -> Result<ContentSum, StoreFault> {
+        let mut sum = ContentSum { key, is_current: true, parts: [0; 4] };
+        for pair in table.iter().map_err(fault)? {
+            let (key, value) = pair.map_err(fault)?;
+            sum.add(key.value(), value.value());
+        }
+        Ok(sum)
+    }
+
+    /// Makes changes, and keeps up with them.
+    pub fn make(&mut self, table: &mut StoreTable<'_>, changes: Vec<PlannedChange>) -> Result<(), StoreFault> {
+        for change in changes {
+            match change {
+                PlannedChange::Put(key, value) => {
+                    let before = table.insert(key.as_slice(), value.as_slice()).map_err(fault)?;
+                    if let Some(before) = before {
+                        self.subtract(&key, before.value());
+                    }
+                    self.add(&key, &value);
+                }
+                PlannedChange::Remove(key) => {
+                    if let Some(before) = table.remove(key.as_slice()).map_err(fault)? {
+                        self.subtract(&key, before.value());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, table: &mut StoreTable<'_>, seals: &Seals) -> Result<(), StoreFault> {
+        let bytes: Vec<u8> = self.parts.iter().flat_map(|part| part.to_le_bytes()).collect();
+        let sealed = seals.seal_sum(&numbers(&KeySpace(table))?, &bytes.into())?;
+        make(table, vec![PlannedChange::Put(layout::content_sum(), sealed.to_vec())])
+    }
+
+    fn add(&mut self, key: &[u8], value: &[u8]) {
+        let Some(item) = self.of_item(key, value) else { return };
+        let mut carries = false;
+        for (part, item) in self.parts.iter_mut().zip(item) {
+            let (sum, first) = part.overflowing_add(item);
+            let (sum, second) = sum.overflowing_add(u64::from(carries));
+            (*part, carries) = (sum, first || second);
+        }
+    }
+
+    fn subtract(&mut self, key: &[u8], value: &[u8]) {
+        let Some(item) = self.of_item(key, value) else { return };
+        let mut borrows = false;
+        for (part, item) in self.parts.iter_mut().zip(item) {
+            let (rest, first) = part.overflowing_sub(item);
+            let (rest, second) = rest.overflowing_sub(u64::from(borrows));
+            (*part, borrows) = (rest, first || second);
+        }
+    }
+
+    /// Returns what an item adds; `None` for one that the sum leaves out.
+    fn of_item(&self, key: &[u8], value: &[u8]) -> Option<[u64; 4]> {
+        if !layout::is_summed(key) {
+            return None;
+        }
+        let mut context = hmac::Context::with_key(&self.key);
+        context.update(&(key.len() as u64).to_be_bytes());
+        context.update(key);
+        context.update(value);
+        let tag = context.sign();
+        let (parts, _) = tag.as_ref().as_chunks::<8>();
+        let parts: Vec<u64> = parts.iter().map(|part| u64::from_le_bytes(*part)).collect();
+        parts.try_into().ok()
+    }
+}
+
+/// The sum of a table that is being written. A table without one, or with one that the sealing key did not make, gets none:
+/// the next start notices.
+pub(super) struct KeptSum<'s> {
+    sum: Option<ContentSum>,
+    seals: &'s Seals,
+}
+
+impl<'s> KeptSum<'s> {
+    pub fn of(table: &StoreTable<'_>, seals: &'s Seals) -> Result<KeptSum<'s>, StoreFault> {
+        let sum = match ContentSum::stored(&KeySpace(table), seals) {
+            Err(StoreFault::Broken(_)) => None,
+            sum => sum?,
+        };
+        Ok(KeptSum { sum: sum.filter(|sum| sum.is_current), seals })
+    }
+
+    pub fn make(&mut self, table: &mut StoreTable<'_>, changes: Vec<PlannedChange>) -> Result<(), StoreFault> {
+        match &mut self.sum {
+            Some(sum) => sum.make(table, changes),
+            None => make(table, changes),
+        }
+    }
+
+    pub fn write(self, table: &mut StoreTable<'_>) -> Result<(), StoreFault> {
+        match self.sum {
+            Some(sum) => sum.write(table, self.seals),
+            None => forget(table),
+        }
+    }
+}
+
+/// Removes the sum of a table that is changed without the seal keys.
+pub(super) fn forget(table: &mut StoreTable<'_>) -> Result<(), StoreFault> {
+    make(table, vec![PlannedChange::Remove(layout::content_sum())])
+}
+
+/// The numbers of the latest commits, as a name.
+fn numbers(view: &KeySpace<'_, impl ReadableTable<&'static [u8], &'static [u8]>>) -> Result<String, StoreFault> {
+    let last = |environment| queries::last(view, environment).map(|last| last.to_string());
+    let last: Result<Vec<String>, StoreFault> = Environment::ALL.into_iter().map(last).collect();
+    last.map(|last| last.join("/"))
+}
+
+impl Embedded {
+    /// Compares the whole content with its sum, which is sealed with the current key from then on. Nothing else uses the
+    /// store yet.
+    pub fn verify_content(&self) -> Result<ContentVerdict, StoreFault> {
+        let table = self.latest()?;
+        if KeySpace(&table).get(&layout::content_sum())?.is_none() {
+            return Ok(ContentVerdict::Unsummed);
+        }
+        let Some(stored) = ContentSum::stored(&KeySpace(&table), &self.shared.seals)? else {
+            return Ok(ContentVerdict::Changed);
+        };
+        if ContentSum::of(&table, stored.key)?.parts != stored.parts {
+            return Ok(ContentVerdict::Changed);
+        }
+        if !stored.is_current {
+            self.adopt_content()?;
+        }
+        Ok(ContentVerdict::Whole)
+    }
+
+    /// Takes the content as it is, and keeps its sum from now on. Nothing else uses the store yet.
+    pub fn adopt_content(&self) -> Result<(), StoreFault> {
+        let failed = |error: &dyn std::fmt::Display| away(&error.to_string());
+        let database = self.shared.database().ok_or_else(|| away("its file cannot be opened"))?;
+        let write = database.begin_write().map_err(|error| failed(&error))?;
+        {
+            let mut table = write.open_table(TABLE).map_err(|error| failed(&error))?;
+            let sum = ContentSum::of(&table, self.shared.seals.sum_key()?)?;
+            sum.write(&mut table, &self.shared.seals)?;
+        }
+        write.commit().map_err(|error| failed(&error))
+    }
+}

@@ -1,0 +1,58 @@
+//! The place of a sealed value: its key is derived from it, and the value is bound to it.
+
+use std::fmt;
+
+use ring::aead::{AES_256_GCM, LessSafeKey, NONCE_LEN, UnboundKey};
+
+use super::sealing_key::SealingKey;
+use crate::base::digest::Fingerprint;
+use crate::base::ids::Environment;
+use crate::ledger::RecordKey;
+
+/// The first bytes of a sealed value, for format version 1. No plain value of Sluice begins so.
+pub(super) const MAGIC: &[u8] = b"\0sealed\x01";
+
+/// The place that a value is bound to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SealedPlace<'p> {
+    pub environment: Environment,
+    pub kind: &'p str,
+    pub name: &'p str,
+}
+
+impl SealedPlace<'_> {
+    pub fn of(key: &RecordKey) -> SealedPlace<'_> {
+        SealedPlace { environment: key.environment, kind: key.kind.as_str(), name: &key.name }
+    }
+
+    pub fn key(&self, sealing: &SealingKey) -> Option<LessSafeKey> {
+        let bound = self.bound(sealing);
+        let info = [bound.as_slice()];
+        let derived = sealing.root.expand(&info, &AES_256_GCM).ok()?;
+        Some(LessSafeKey::new(UnboundKey::from(derived)))
+    }
+
+    /// Returns the bytes that bind a value to its place; each part has its length before it.
+    pub fn bound(&self, sealing: &SealingKey) -> Vec<u8> {
+        let parts = [MAGIC, sealing.id.as_bytes(), self.environment.as_str().as_bytes(), self.kind.as_bytes()];
+        let parts = parts.into_iter().chain([self.name.as_bytes()]);
+        parts.flat_map(|part| [(part.len() as u64).to_be_bytes().as_slice(), part].concat()).collect()
+    }
+}
+
+impl fmt::Display for SealedPlace<'_> {
+    /// A name may reveal a payee, so a digest of it stands in.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digest = Fingerprint::of(&[self.name.as_bytes()]).to_hex();
+        let short = digest.get(..16).unwrap_or_default();
+        write!(f, "the {} {short} (a digest of its name) in {}", self.kind, self.environment)
+    }
+}
+
+/// Splits a sealed value into key id, nonce and ciphertext.
+pub(super) fn parts(sealed: &[u8]) -> Option<(&str, [u8; NONCE_LEN], &[u8])> {
+    let (length, rest) = sealed.split_first()?;
+    let (id, rest) = rest.split_at_checked(usize::from(*length))?;
+    let (nonce, sealed) = rest.split_first_chunk::<NONCE_LEN>()?;
+    Some((std::str::from_utf8(id).ok()?, *nonce, sealed))
+}
