@@ -89,6 +89,16 @@ impl Decimal {
     }
 }
 
+impl Decimal {
+    /// The amount in units, rounded up.
+    fn units_up(self, scale: u32) -> Result<u128, MoneyFault> {
+        match self.scale.checked_sub(scale) {
+            Some(more) if more > 0 => Ok(self.digits.div_ceil(power(more).ok_or(MoneyFault::TooLarge)?)),
+            _ => self.units(scale),
+        }
+    }
+}
+
 fn shape(text: &str, whole: &str, fraction: Option<&str>) -> Result<(), MoneyFault> {
     if text.is_empty() {
         return Err(MoneyFault::Empty);
@@ -127,6 +137,17 @@ impl MicroUsd {
 
     pub const fn as_u64(self) -> u64 {
         self.0
+    }
+
+    /// Returns a fraction of it, rounded up.
+    pub fn fraction(self, fraction: Decimal) -> Result<MicroUsd, MoneyFault> {
+        let product = u128::from(self.0).checked_mul(fraction.digits).ok_or(MoneyFault::TooLarge)?;
+        let part = product.div_ceil(power(fraction.scale).ok_or(MoneyFault::TooLarge)?);
+        MicroUsd::new(u64::try_from(part).map_err(|_| MoneyFault::TooLarge)?)
+    }
+
+    pub fn plus(self, other: MicroUsd) -> Result<MicroUsd, MoneyFault> {
+        MicroUsd::new(self.0.checked_add(other.0).ok_or(MoneyFault::TooLarge)?)
     }
 
     /// Adds this many millionths, rounded up.
@@ -224,6 +245,12 @@ impl Assets {
     /// The value of an amount at a time, rounded up.
     pub fn value(&self, amount: &str, asset: &str, now_secs: i64) -> Result<MicroUsd, MoneyFault> {
         self.value_of_units(self.units(amount, asset)?, asset, now_secs)
+    }
+
+    /// The value of a fee at a time, rounded up. It may be zero, or have more decimals than its asset.
+    pub fn value_of_fee(&self, fee: Decimal, asset: &str, now_secs: i64) -> Result<MicroUsd, MoneyFault> {
+        let decimals = self.asset(asset).ok_or(MoneyFault::UnknownAsset)?.decimals;
+        self.value_of_units(fee.units_up(decimals)?, asset, now_secs)
     }
 
     /// Returns the value of a number of units, rounded up.

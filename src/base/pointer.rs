@@ -30,6 +30,11 @@ impl Pointer {
         Pointer::parse(parent)
     }
 
+    /// Returns whether a field at the other pointer is this field, or inside of it.
+    pub fn covers(&self, other: &Pointer) -> bool {
+        other.steps.starts_with(&self.steps)
+    }
+
     /// Returns whether it may match several fields.
     pub fn has_star(&self) -> bool {
         self.steps.iter().any(|step| step == "*")

@@ -310,12 +310,13 @@ fn answered_record(node: &ContractNode<'_>, template: &Template) -> Option<Answe
 }
 
 fn money(node: &ContractNode<'_>) -> Money {
-    node.only(&["source", "destination", "fees", "price"]);
+    node.only(&["source", "destination", "fees", "price", "uncovered"]);
     Money {
         source: node.optional("source").map(|n| side(&n)).unwrap_or_default(),
         destination: node.optional("destination").map(|n| side(&n)).unwrap_or_default(),
         fees: node.optional("fees").map(|n| fees(&n)).unwrap_or_default(),
         price: node.optional("price").and_then(|n| n.pointer()),
+        uncovered: node.optional("uncovered").map(|n| n.pointers()).unwrap_or_default(),
     }
 }
 
@@ -334,13 +335,29 @@ fn side(node: &ContractNode<'_>) -> Side {
 }
 
 fn fees(node: &ContractNode<'_>) -> Fees {
-    node.only(&["wallet", "value", "chain"]);
-    let pointers = |name: &str| node.optional(name).map(|n| n.pointers()).unwrap_or_default();
+    node.only(&["wallet", "chain", "charges"]);
     Fees {
-        wallets: pointers("wallet"),
-        values: pointers("value"),
+        wallets: node.optional("wallet").map(|n| n.pointers()).unwrap_or_default(),
         chain: node.optional("chain").and_then(|n| n.pointer()),
+        charges: node.optional("charges").map(|n| n.items()).unwrap_or_default().iter().filter_map(charge).collect(),
     }
+}
+
+/// `{"each": "/fees/*", "value": "/value", "kind": "/type", "flat": ["FLAT"], "percentage": ["PERCENTAGE"]}`.
+fn charge(node: &ContractNode<'_>) -> Option<ChargePointers> {
+    node.only(&["each", "value", "kind", "flat", "percentage", "included"]);
+    let words = |name: &str| {
+        let items = node.optional(name).map(|n| n.items()).unwrap_or_default();
+        items.iter().filter_map(|n| n.text()).map(str::to_owned).collect()
+    };
+    Some(ChargePointers {
+        each: node.required("each")?.pointer()?,
+        value: node.required("value")?.pointer()?,
+        kind: node.required("kind")?.pointer()?,
+        flat: words("flat"),
+        percentage: words("percentage"),
+        is_included: node.optional("included").and_then(|n| n.boolean()).unwrap_or(false),
+    })
 }
 
 fn reconcile(node: &ContractNode<'_>) -> Option<Reconcile> {

@@ -131,7 +131,9 @@ fn pointers(operation: &Operation) -> Vec<Pointer> {
         Some(ClaimSource::Path(_)) | None => Vec::new(),
     };
     let money = operation.money.iter().flat_map(money_pointers).cloned();
-    claim.into_iter().chain(money).collect()
+    let charges = operation.money.iter().flat_map(|money| &money.fees.charges);
+    let of_charges = charges.flat_map(|one| [one.inside(&one.value), one.inside(&one.kind)]).flatten();
+    claim.into_iter().chain(money).chain(of_charges).collect()
 }
 
 fn money_pointers(money: &Money) -> impl Iterator<Item = &Pointer> {
@@ -139,7 +141,7 @@ fn money_pointers(money: &Money) -> impl Iterator<Item = &Pointer> {
     side_pointers(&money.source)
         .chain(side_pointers(&money.destination))
         .chain(&fees.wallets)
-        .chain(&fees.values)
+        .chain(&money.uncovered)
         .chain(&money.price)
         .chain(&fees.chain)
 }

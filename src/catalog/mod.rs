@@ -29,10 +29,10 @@ pub use completeness::{completeness, examples};
 pub use contract::{BodyPlace, Contract, Violation};
 pub use files::SchemaFiles;
 pub use find::{NotFound, Route};
-pub use movement::{Movement, Party};
+pub use movement::{Charge, ChargeForm, Movement, Party};
 pub use operation::{
-    AnswerContract, AnsweredRecord, ClaimSource, Class, ErrorShape, Fees, Money, Operation, Parameter, Reconcile, Side,
-    Statuses,
+    AnswerContract, AnsweredRecord, ChargePointers, ClaimSource, Class, ErrorShape, Fees, Money, Operation, Parameter,
+    Reconcile, Side, Statuses,
 };
 pub use refusals::{Listing, RefusalLists};
 pub use source::ContractSource;

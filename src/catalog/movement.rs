@@ -3,9 +3,10 @@
 use serde_json::Value;
 
 use super::contract::Violation;
-use super::operation::{Fees, Operation, Side};
+use super::operation::{ChargePointers, Fees, Operation, Side};
 use crate::base::normal::{self, AddressKind};
 use crate::base::pointer::Pointer;
+use crate::base::word_enum::word_enum;
 
 /// The movement that a body states: identifiers in their normal form, amounts as written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,8 +16,32 @@ pub struct Movement {
     pub fee_wallets: Vec<String>,
     /// The chain of the wallets that take fees.
     pub fee_chain: Option<String>,
+    /// The fees that count in the value.
+    pub charges: Vec<Charge>,
     /// The limit price: units of the destination's currency for one of the source's.
     pub price: Option<String>,
+}
+
+/// One fee, as written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Charge {
+    /// `None` if the contract knows no such form.
+    pub form: Option<ChargeForm>,
+    pub value: Option<String>,
+    /// The wallet that takes it.
+    pub wallet: Option<String>,
+    /// Whether the amount of the payment contains it.
+    pub is_included: bool,
+}
+
+word_enum! {
+    /// The form of a fee's value.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum ChargeForm {
+        Flat = "flat",
+        /// A fraction of the payment: 0.0005 is 0.05%.
+        Percentage = "percentage",
+    }
 }
 
 /// One end of a movement.
@@ -40,6 +65,7 @@ impl Operation {
             destination: party(&money.destination, body),
             fee_wallets: fee_wallets(&money.fees, body),
             fee_chain: money.fees.chain.as_ref().and_then(|p| p.get(body)).and_then(as_written),
+            charges: money.fees.charges.iter().flat_map(|pointers| charges(pointers, &money.fees, body)).collect(),
             price: money.price.as_ref().and_then(|p| p.get(body)).and_then(as_written),
         })
     }
@@ -124,6 +150,35 @@ fn fee_wallets(fees: &Fees, body: &Value) -> Vec<String> {
     let kind = chain_kind(fees.chain.as_ref(), body);
     let written = fees.wallets.iter().flat_map(|p| p.all(body)).filter_map(|(_, value)| as_written(value));
     written.map(|text| normal::wallet(kind, text)).collect()
+}
+
+/// Returns each fee of a body. Fees that are not where the contract says are one without a form, which has no value.
+fn charges(pointers: &ChargePointers, fees: &Fees, body: &Value) -> Vec<Charge> {
+    let is_included = pointers.is_included;
+    let list = pointers.list().and_then(|list| list.get(body)).filter(|list| !list.is_null());
+    if list.is_some_and(|list| !list.is_array()) {
+        return vec![Charge { is_included, ..Charge::default() }];
+    }
+    let wallets: Vec<(String, &Value)> = fees.wallets.iter().flat_map(|p| p.all(body)).collect();
+    let kind_of_wallet = chain_kind(fees.chain.as_ref(), body);
+    let charge = |(place, fee): (String, &Value)| {
+        let word = pointers.kind.get(fee).and_then(Value::as_str).unwrap_or("");
+        let is_among = |words: &[String]| words.iter().any(|known| known == word);
+        let form = match (is_among(&pointers.flat), is_among(&pointers.percentage)) {
+            (true, false) => Some(ChargeForm::Flat),
+            (false, true) => Some(ChargeForm::Percentage),
+            _ => None,
+        };
+        let is_inside = |at: &str| at.strip_prefix(&place).is_some_and(|rest| rest.starts_with('/'));
+        let wallet = wallets.iter().find(|(at, _)| is_inside(at)).and_then(|(_, wallet)| as_written(wallet));
+        Charge {
+            form,
+            value: pointers.value.get(fee).and_then(as_written),
+            wallet: wallet.map(|text| normal::wallet(kind_of_wallet, text)),
+            is_included,
+        }
+    };
+    pointers.each.all(body).into_iter().filter(|(_, fee)| !fee.is_null()).map(charge).collect()
 }
 
 fn as_written(value: &Value) -> Option<String> {

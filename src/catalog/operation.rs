@@ -44,6 +44,11 @@ pub struct Operation {
 }
 
 impl Operation {
+    /// Returns the fields of money that a matched rule must name if the body has them: no value covers them.
+    pub fn fields_to_name(&self) -> impl Iterator<Item = &Pointer> {
+        self.further.iter().chain(self.money.iter().flat_map(|money| &money.uncovered))
+    }
+
     pub fn is_write(&self) -> bool {
         self.class != Class::Read
     }
@@ -176,6 +181,8 @@ pub struct Money {
     pub fees: Fees,
     /// Units of the destination's currency for one of the source's, at least.
     pub price: Option<Pointer>,
+    /// Fields that state money which no value covers: a rule must name each one that is present.
+    pub uncovered: Vec<Pointer>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -193,9 +200,39 @@ pub struct Side {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fees {
     pub wallets: Vec<Pointer>,
-    pub values: Vec<Pointer>,
     /// The field of the wallets' chain.
     pub chain: Option<Pointer>,
+    pub charges: Vec<ChargePointers>,
+}
+
+/// The fields of fees that count in the value of a payment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChargePointers {
+    /// One fee, or each fee of a list.
+    pub each: Pointer,
+    /// The fee's amount or fraction, inside of it.
+    pub value: Pointer,
+    /// The word for its form, inside of it.
+    pub kind: Pointer,
+    /// The words for an amount.
+    pub flat: Vec<String>,
+    /// The words for a fraction of the payment.
+    pub percentage: Vec<String>,
+    /// Whether the amount of the payment contains it; otherwise it counts on top.
+    pub is_included: bool,
+}
+
+impl ChargePointers {
+    /// Returns the pointer to a field of each fee.
+    pub fn inside(&self, field: &Pointer) -> Option<Pointer> {
+        Pointer::parse(&format!("{}{field}", self.each))
+    }
+
+    /// Returns the list that the fees are in; `None` if there is one fee only.
+    pub fn list(&self) -> Option<Pointer> {
+        let (list, _) = self.each.as_str().split_once("/*")?;
+        Pointer::parse(list)
+    }
 }
 
 /// The read that finds a record by its requestId.

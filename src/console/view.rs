@@ -42,6 +42,8 @@ pub(super) struct HoldView<'s> {
     asked: BTreeSet<Arc<str>>,
     progress: Vec<Progress>,
     stuck: Option<Stuck>,
+    /// The value of the call now, fees included.
+    value: Option<String>,
 }
 
 impl<'l> HoldViewer<'l> {
@@ -69,7 +71,11 @@ impl<'l> HoldViewer<'l> {
         };
         let progress = progress(hold.fingerprint, &asked, policies, &hold.consent(&hearing));
         let stuck = if is_open { hearing.stuck(hold, &asked) } else { None };
-        Some(HoldView { hold, key, record, hearing, intent, asked, progress, stuck })
+        let secs = now.as_micros().div_euclid(1_000_000);
+        let movement = intent.as_ref().filter(|intent| intent.operation().has_amount()).and_then(Intent::movement);
+        let value = movement.and_then(|movement| policies.rules.valuation.value(movement, secs).ok());
+        let value = value.map(|value| value.to_string());
+        Some(HoldView { hold, key, record, hearing, intent, asked, progress, stuck, value })
     }
 
     fn may(&self, view: &HoldView<'_>, say: VoteAction) -> bool {
@@ -154,7 +160,8 @@ impl HoldView<'_> {
             put("tries", json!(hold.tries));
         }
         let line = |(name, text): (&str, String)| json!({ "name": name, "text": text });
-        let words = self.intent.as_ref().map(in_words).unwrap_or_default();
+        let mut words = self.intent.as_ref().map(in_words).unwrap_or_default();
+        words.extend(self.value.clone().map(|value| ("value", format!("{value}, fees included"))));
         put("words", words.into_iter().map(line).collect());
         members
     }

@@ -24,6 +24,9 @@ pub enum Condition {
     Names(Field, BTreeSet<String>),
     /// The destination is one of these, by every field that names it.
     Destination(Ways),
+    /// Every wallet that takes fees is one of these. It belongs to each condition on destinations without one on
+    /// `fee_wallet`, and narrows only what permits.
+    FeesOnlyTo(BTreeSet<String>),
     /// Whether the destination must be new: nothing was paid to it before.
     NewDestination(bool),
     /// The value in micro-USD, and whether an operation without one matches.
@@ -78,7 +81,10 @@ impl Condition {
                 let sense = if field.is_of_caller() { Sense::Restricts } else { sense };
                 sense.fits(view.names(*field), |name| set.contains(name))
             }
-            Condition::Destination(ways) => sense.fits(ways.named(view), |fits| fits),
+            Condition::Destination(ways) => sense.fits(ways.named(view, sense), |fits| fits),
+            Condition::FeesOnlyTo(set) => {
+                sense == Sense::Restricts || view.names(Field::FeeWallet).all(|wallet| set.contains(wallet))
+            }
             Condition::NewDestination(new) => {
                 let mut found = Vec::new();
                 for destination in view.destinations() {
@@ -126,6 +132,10 @@ impl fmt::Display for Condition {
             Condition::Destination(Ways { user, wallet, external_wallet }) => {
                 let all = user.iter().chain(wallet).chain(external_wallet).map(String::as_str);
                 write!(f, "the destination, in every way in which it is named, is {}", one_of(all))
+            }
+            Condition::FeesOnlyTo(set) if set.is_empty() => f.write_str("no wallet takes a fee"),
+            Condition::FeesOnlyTo(set) => {
+                write!(f, "every wallet that takes fees is {}", one_of(set.iter().map(String::as_str)))
             }
             Condition::NewDestination(true) => f.write_str("the destination was never paid before"),
             Condition::NewDestination(false) => f.write_str("the destination was paid before"),
@@ -182,14 +192,16 @@ fn one_of<'n>(names: impl Iterator<Item = &'n str>) -> String {
 }
 
 impl Ways {
-    /// Whether each name of the destination is among these.
-    fn named<'v>(&'v self, view: &'v View<'_>) -> impl Iterator<Item = bool> + 'v {
+    /// Whether each name of the destination is among these. What stops a wallet stops it as a taker of fees too; what
+    /// permits one says so by [`Condition::FeesOnlyTo`].
+    fn named<'v>(&'v self, view: &'v View<'_>, sense: Sense) -> impl Iterator<Item = bool> + 'v {
         let ways = [
             (Field::DestinationUser, &self.user),
             (Field::DestinationWallet, &self.wallet),
             (Field::DestinationExternal, &self.external_wallet),
         ];
-        ways.into_iter().flat_map(|(field, set)| view.names(field).map(|name| set.contains(name)))
+        let fees = (sense == Sense::Restricts).then_some((Field::FeeWallet, &self.wallet));
+        ways.into_iter().chain(fees).flat_map(|(field, set)| view.names(field).map(|name| set.contains(name)))
     }
 }
 

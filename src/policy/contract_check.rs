@@ -81,11 +81,11 @@ pub(super) fn fields(
                 let asked: Vec<Field> =
                     ways.into_iter().filter(|(set, _)| !set.is_empty()).map(|(_, field)| field).collect();
                 let Some(first) = asked.first() else { continue };
-                check(word(*first), &|operation| asked.iter().any(|field| has_field(operation, *field)));
+                check(word(*first), &|operation| asked.iter().any(|field| has_way(operation, *field)));
                 for field in asked.iter().filter(|_| asked.len() > 1) {
                     // In one operation, one way is enough; a way that no operation has is a mistake.
-                    if !scope.all.iter().any(|operation| has_field(operation, *field)) {
-                        check(word(*field), &|operation| has_field(operation, *field));
+                    if !scope.all.iter().any(|operation| has_way(operation, *field)) {
+                        check(word(*field), &|operation| has_way(operation, *field));
                     }
                 }
             }
@@ -95,13 +95,18 @@ pub(super) fn fields(
                     Field::DestinationWallet,
                     Field::DestinationExternal,
                     Field::DestinationAccount,
+                    Field::FeeWallet,
                 ];
                 check("destination", &|operation| ways.iter().any(|field| has_field(operation, *field)));
             }
             Condition::Price(_) => {
                 check("price", &|operation| operation.money.as_ref().is_some_and(|money| money.price.is_some()));
             }
-            Condition::Amount { .. } | Condition::Body(..) | Condition::Weekday(..) | Condition::Hour(..) => {}
+            Condition::FeesOnlyTo(_)
+            | Condition::Amount { .. }
+            | Condition::Body(..)
+            | Condition::Weekday(..)
+            | Condition::Hour(..) => {}
         }
     }
 }
@@ -206,6 +211,11 @@ fn listed<'n>(names: impl Iterator<Item = &'n str>) -> Option<String> {
 fn have(operations: &[&Operation]) -> String {
     let names = listed(operations.iter().map(|operation| operation.id.as_str())).unwrap_or_default();
     format!("{names} {}", if operations.len() == 1 { "has" } else { "have" })
+}
+
+/// A wallet that takes fees is a destination.
+fn has_way(operation: &Operation, field: Field) -> bool {
+    has_field(operation, field) || (field == Field::DestinationWallet && has_field(operation, Field::FeeWallet))
 }
 
 fn has_field(operation: &Operation, field: Field) -> bool {

@@ -272,7 +272,7 @@ static CONDITIONS: PolicyTable = PolicyTable {
         condition("user", Sort::User, Field::User, "Every user: of the source, the destination and the path."),
         condition("chain", Sort::Chain, Field::Chain, "The chains of both sides."),
         condition("currency", Sort::Currency, Field::Currency, "The assets of both sides."),
-        condition("wallet", Sort::Wallet, Field::Wallet, "The wallets of both sides."),
+        condition("wallet", Sort::Wallet, Field::Wallet, "The wallets of both sides, and those that take fees."),
         condition("account", Sort::Account, Field::Account, "The accounts of both sides."),
         condition("fee_wallet", Sort::Wallet, Field::FeeWallet, "Every wallet that takes fees."),
         optional("source", Table(&SOURCE), "Where the money comes from."),

@@ -198,6 +198,7 @@ fn of_condition(condition: &Condition) -> Value {
         Condition::Destination(Ways { user, wallet, external_wallet }) => {
             json!({"destination": {"user": user, "wallet": wallet, "external_wallet": external_wallet}})
         }
+        Condition::FeesOnlyTo(set) => json!({"fees_only_to": set}),
         Condition::NewDestination(new) => json!({"new": new}),
         Condition::Amount { within, without } => json!({"amount": of_interval(*within), "without": without}),
         Condition::Price(within) => json!({"price": of_interval(*within)}),

@@ -15,7 +15,7 @@ use super::rules::{Rules, Verdict};
 use crate::base::keyed::OperandKey;
 use crate::base::normal;
 use crate::base::pointer::Pointer;
-use crate::catalog::{Movement, Party};
+use crate::catalog::{Charge, ChargeForm, Movement, Party};
 use crate::ledger::StoreTime;
 
 /// A request as it was decided, and the facts of the decision.
@@ -71,6 +71,7 @@ pub fn operands(
         add("destination", party(&movement.destination, key));
         add("fees", movement.fee_wallets.iter().map(|wallet| key.name("name", wallet)).collect());
         add("feeChain", movement.fee_chain.clone().into());
+        add("charges", movement.charges.iter().map(|one| charge(one, key)).collect());
         add("price", movement.price.clone().into());
     }
     add("value", verdict.value.map(|value| value.as_u64()).into());
@@ -79,7 +80,7 @@ pub fn operands(
         (format!("{kind}:{}", key.name("name", name)), Value::from(*paid))
     });
     add("paid", Value::Object(paid.collect()));
-    let places = places.iter().chain(&asked.operation.further);
+    let places = places.iter().chain(asked.operation.fields_to_name());
     let body = places.map(|place| {
         let literals = asked.body.literals(place).unwrap_or_default();
         let keyed: Vec<Option<String>> =
@@ -92,6 +93,26 @@ pub fn operands(
         add("payment", key.name("payment", &view.payment().to_hex()).into());
     }
     Value::Object(told)
+}
+
+fn charge(charge: &Charge, key: &OperandKey) -> Value {
+    let Charge { form, value, wallet, is_included } = charge;
+    json!({
+        "form": form.map(ChargeForm::as_str),
+        "value": value,
+        "wallet": wallet.as_ref().map(|wallet| key.name("name", wallet)),
+        "included": is_included,
+    })
+}
+
+fn read_charge(told: &Value) -> Option<Charge> {
+    let text = |name: &str| told.get(name).and_then(Value::as_str);
+    Some(Charge {
+        form: text("form").and_then(ChargeForm::parse),
+        value: text("value").map(str::to_owned),
+        wallet: text("wallet").map(str::to_owned),
+        is_included: told.get("included")?.as_bool()?,
+    })
 }
 
 fn party(party: &Party, key: &OperandKey) -> Value {
@@ -132,6 +153,9 @@ impl Operands {
                 destination: side("destination")?,
                 fee_wallets: texts("fees")?,
                 fee_chain: told.get("feeChain").and_then(text),
+                charges: told
+                    .get("charges")
+                    .map_or(Some(Vec::new()), |list| list.as_array()?.iter().map(read_charge).collect())?,
                 price: told.get("price").and_then(text),
             }),
             value: told.get("value").and_then(Value::as_u64),
@@ -177,6 +201,7 @@ fn put_under(condition: &mut Condition, key: &OperandKey) {
     let names = |set: &BTreeSet<String>| set.iter().map(|name| key.name("name", name)).collect();
     match condition {
         Condition::Names(field, set) if is_personal(*field) => *set = names(set),
+        Condition::FeesOnlyTo(set) => *set = names(set),
         Condition::Destination(Ways { user, wallet, external_wallet }) => {
             for set in [user, wallet, external_wallet] {
                 *set = names(set);

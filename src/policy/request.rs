@@ -11,7 +11,7 @@ use crate::base::digest::Fingerprint;
 use crate::base::ids::Environment;
 use crate::base::money::{Assets, Decimal, MicroUsd, MoneyFault, asset_name};
 use crate::base::word_enum::word_enum;
-use crate::catalog::{ClaimSource, Movement, Operation, Party};
+use crate::catalog::{Charge, ChargeForm, ClaimSource, Movement, Operation, Party};
 use crate::ledger::StoreTime;
 
 /// A request, after its check.
@@ -98,7 +98,7 @@ impl Field {
             Field::Currency => &[Field::SourceCurrency, Field::DestinationCurrency],
             Field::SourceCurrency => &[Field::SourceCurrency],
             Field::DestinationCurrency => &[Field::DestinationCurrency],
-            Field::Wallet => &[Field::SourceWallet, Field::DestinationWallet],
+            Field::Wallet => &[Field::SourceWallet, Field::DestinationWallet, Field::FeeWallet],
             Field::SourceWallet => &[Field::SourceWallet],
             Field::DestinationWallet => &[Field::DestinationWallet],
             Field::DestinationExternal => &[Field::DestinationExternal],
@@ -129,6 +129,10 @@ pub enum ValueFault {
     Destination(MoneyFault),
     #[error("the limit price is invalid: {0}")]
     Price(MoneyFault),
+    #[error("a fee cannot be valued: {0}")]
+    Fee(MoneyFault),
+    #[error("the form or the value of a fee is missing or unknown")]
+    FeeForm,
 }
 
 /// How amounts are valued.
@@ -140,8 +144,53 @@ pub struct Valuation {
 }
 
 impl Valuation {
-    /// Returns the value that moves: that of the greater side, if both are stated.
+    /// Returns the value that moves: that of the greater side, and of all fees on top. A percentage is taken on the
+    /// greater side.
     pub fn value(&self, movement: &Movement, now_secs: i64) -> Result<MicroUsd, ValueFault> {
+        self.with_fees(self.gross(movement, now_secs)?, movement, now_secs)
+    }
+
+    /// Returns the value with all fees, for that of the greater side.
+    pub(super) fn with_fees(
+        &self,
+        gross: MicroUsd,
+        movement: &Movement,
+        now_secs: i64,
+    ) -> Result<MicroUsd, ValueFault> {
+        let (mut on_top, mut included) = (gross, MicroUsd::default());
+        for charge in &movement.charges {
+            let fee = self.fee(charge, gross, movement, now_secs)?;
+            let sum = if charge.is_included { &mut included } else { &mut on_top };
+            *sum = sum.plus(fee).map_err(ValueFault::Fee)?;
+        }
+        Ok(on_top.max(included))
+    }
+
+    /// Returns the value of a fee. The contract names no asset of fees, so an amount counts in the dearer asset of the
+    /// two sides.
+    fn fee(
+        &self,
+        charge: &Charge,
+        gross: MicroUsd,
+        movement: &Movement,
+        now_secs: i64,
+    ) -> Result<MicroUsd, ValueFault> {
+        let (form, value) = charge.form.zip(charge.value.as_deref()).ok_or(ValueFault::FeeForm)?;
+        let value = Decimal::parse(value).map_err(ValueFault::Fee)?;
+        if form == ChargeForm::Percentage {
+            return gross.fraction(value).map_err(ValueFault::Fee);
+        }
+        let assets = [&movement.source, &movement.destination].into_iter().filter_map(|side| side.currency.as_deref());
+        let mut dearest = None;
+        for asset in assets {
+            let worth = self.assets.value_of_fee(value, asset, now_secs).map_err(ValueFault::Fee)?;
+            dearest = dearest.max(Some(worth));
+        }
+        dearest.ok_or(ValueFault::Fee(MoneyFault::UnknownAsset))
+    }
+
+    /// Returns the value of the greater side, if both are stated.
+    fn gross(&self, movement: &Movement, now_secs: i64) -> Result<MicroUsd, ValueFault> {
         let side = |party: &Party| {
             let currency = party.currency.as_deref().unwrap_or("");
             party.amount.as_deref().map(|amount| self.assets.value(amount, currency, now_secs))
@@ -213,15 +262,21 @@ impl<'a> View<'a> {
         self.names.iter().filter(move |(field, _)| parts.contains(field)).map(|(_, name)| name.as_ref())
     }
 
-    /// Returns each name of the destination, with its kind.
+    /// Returns each name of the destination, with its kind; wallets that take fees are destinations too.
     pub fn destinations(&self) -> Vec<String> {
         let kinds = [
             ("user", Field::DestinationUser),
             ("wallet", Field::DestinationWallet),
+            ("wallet", Field::FeeWallet),
             ("external-wallet", Field::DestinationExternal),
             ("account", Field::DestinationAccount),
         ];
-        kinds.iter().flat_map(|(kind, field)| self.names(*field).map(move |name| format!("{kind}:{name}"))).collect()
+        let each = |(kind, field): &(&'static str, Field)| {
+            let kind = *kind;
+            self.names(*field).map(move |name| format!("{kind}:{name}")).collect::<Vec<_>>()
+        };
+        let names: BTreeSet<String> = kinds.iter().flat_map(each).collect();
+        names.into_iter().collect()
     }
 
     /// Returns what makes two payments the same, whatever their requestIds: the digest of the money fields; for
@@ -241,6 +296,11 @@ impl<'a> View<'a> {
                     });
                     parts.extend(amount.map(|amount| format!("{side} amount:{amount}")));
                 }
+                parts.extend(movement.charges.iter().map(|Charge { form, value, wallet, .. }| {
+                    let form = form.map_or("", ChargeForm::as_str);
+                    let [value, wallet] = [value, wallet].map(|text| text.as_deref().unwrap_or(""));
+                    format!("fee:{form}:{value}:{wallet}")
+                }));
             }
             None => parts.extend(self.said_otherwise()),
         }

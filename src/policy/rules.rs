@@ -233,6 +233,10 @@ impl FoundDestination {
         let mut found = self.always.clone();
         for (field, by_name) in &self.by_name {
             found.extend(view.names(*field).filter_map(|name| by_name.get(name)).flatten());
+            // A wallet that takes fees is found as a destination.
+            if *field == Field::DestinationWallet {
+                found.extend(view.names(Field::FeeWallet).filter_map(|name| by_name.get(name)).flatten());
+            }
         }
         found.sort_unstable();
         found.dedup();
@@ -240,11 +244,11 @@ impl FoundDestination {
     }
 }
 
-/// Denies fields that the contract does not know, that the body has, and that no matched rule names.
+/// Denies fields that no value covers, that the body has, and that no matched rule names.
 fn unnamed(matched: &[&Rule], asked: &PolicyRequest<'_>, draft: &mut VerdictDraft) {
-    for pointer in &asked.operation.further {
+    for pointer in asked.operation.fields_to_name() {
         let names = |rule: &&Rule| {
-            let named = |condition: &Condition| matches!(condition, Condition::Body(place, _) if place == pointer);
+            let named = |condition: &Condition| matches!(condition, Condition::Body(place, _) if place.covers(pointer));
             rule.when.conditions.iter().any(named)
         };
         let is_stated = match asked.body.literals(pointer) {
@@ -322,17 +326,19 @@ impl VerdictDraft {
             Ok(reservations) => reservations,
             Err(untold) => return self.say(limit.mode, Effect::Deny, cause(), untold.0.to_owned()),
         };
+        let most = limit.max.describe(limit.max.units());
         for reservation in reservations {
             let window = (reservation.window.limit.clone(), reservation.window.key.clone());
             let is_over = reservation.units > reservation.max || facts.exceeded.contains(&window);
             match &limit.over {
                 Some(approval) if is_over => {
-                    self.say(limit.mode, Effect::Hold, cause(), format!("over the limit: held for `{approval}`"));
+                    let text = format!("over the limit of {most}: held for `{approval}`");
+                    self.say(limit.mode, Effect::Hold, cause(), text);
                     if limit.mode == Mode::Enforce {
                         self.approvals.insert(approval.clone());
                     }
                 }
-                None if is_over => self.say(limit.mode, Effect::Deny, cause(), "over the limit".to_owned()),
+                None if is_over => self.say(limit.mode, Effect::Deny, cause(), format!("over the limit of {most}")),
                 Some(_) | None => {}
             }
             self.reservations.push(reservation);

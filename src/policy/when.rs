@@ -13,7 +13,7 @@ use super::field_form::{FieldValue, Sort};
 use super::interval::Interval;
 use super::literal::Literal;
 use super::rate;
-use super::request::{Valuation, chain_name};
+use super::request::{Field, Valuation, chain_name};
 use crate::base::ids::{Environment, OperationId};
 use crate::base::money::{Decimal, MicroUsd, asset_name};
 use crate::base::normal::{self, is_uuid};
@@ -79,7 +79,8 @@ pub(super) fn conditions(
         table.include(source);
     }
     if let Some(mut side) = table.nested("destination") {
-        destination(&mut side, known, words, &mut found);
+        let has_fee_wallet = found.iter().any(|condition| matches!(condition, Condition::Names(Field::FeeWallet, _)));
+        destination(&mut side, has_fee_wallet, known, words, &mut found);
         table.include(side);
     }
     found.extend(amount(table, scope.operations, known));
@@ -103,12 +104,24 @@ fn fields(table: &mut DocumentTable<'_>, known: &KnownNames<'_>, words: &Vocabul
     }
 }
 
-fn destination(table: &mut DocumentTable<'_>, known: &KnownNames<'_>, words: &Vocabulary, found: &mut Vec<Condition>) {
+fn destination(
+    table: &mut DocumentTable<'_>,
+    has_fee_wallet: bool,
+    known: &KnownNames<'_>,
+    words: &Vocabulary,
+    found: &mut Vec<Condition>,
+) {
+    let names_account = table.has("account");
     fields(table, known, words, found);
     let user = names(table, "user", Sort::User, known, words);
     let wallet = names(table, "wallet", Sort::Wallet, known, words);
     let external_wallet = names(table, "external_wallet", Sort::ExternalWallet, known, words);
-    if user.is_some() || wallet.is_some() || external_wallet.is_some() {
+    let names_others = user.is_some() || wallet.is_some() || external_wallet.is_some();
+    // A wallet that takes fees is a destination too.
+    if (names_account || names_others) && !has_fee_wallet {
+        found.push(Condition::FeesOnlyTo(wallet.clone().unwrap_or_default()));
+    }
+    if names_others {
         found.push(Condition::Destination(Ways {
             user: user.unwrap_or_default(),
             wallet: wallet.unwrap_or_default(),

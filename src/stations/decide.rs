@@ -297,17 +297,21 @@ impl Grounds {
     /// The reservations that the claim makes, for this holder. A limit in shadow mode counts and never refuses.
     pub fn reservations(&self, holder: &str) -> Vec<Step> {
         let step = |reservation: &Reservation| {
-            let Reservation { window, span, units, max, mode, over } = reservation;
+            let Reservation { window, span, units, max, mode, .. } = reservation;
             let (window, span, holder, units) = (window.clone(), *span, holder.to_owned(), *units);
-            let is_reached = over.as_ref().is_some_and(|approval| self.reached.contains(approval));
-            let is_agreed = is_reached && self.shown.contains(&window.limit);
-            if is_agreed || (*mode == Mode::Shadow && self.exceeded.contains(&window)) {
+            if self.may_exceed(reservation) || (*mode == Mode::Shadow && self.exceeded.contains(&window)) {
                 Step::Force { window, span, holder, units }
             } else {
                 Step::Reserve { window, span, holder, units, max: *max }
             }
         };
         self.verdict.reservations.iter().map(step).collect()
+    }
+
+    /// Returns whether the approval that a limit asked for is complete, so that this call may exceed the limit.
+    fn may_exceed(&self, reservation: &Reservation) -> bool {
+        let is_reached = reservation.over.as_ref().is_some_and(|approval| self.reached.contains(approval));
+        is_reached && self.shown.contains(&reservation.window.limit)
     }
 
     pub fn reserved(&self) -> &[Reservation] {
@@ -331,6 +335,11 @@ impl Grounds {
         let mut told = json!({ "effect": self.verdict.effect.as_str(), "by": by, "policy": &*self.policy });
         if let (false, Some(members)) = (self.reached.is_empty(), told.as_object_mut()) {
             members.insert("approved".to_owned(), self.reached.iter().map(|name| Value::from(&**name)).collect());
+            let forced = self.verdict.reservations.iter().filter(|one| self.may_exceed(one));
+            let forced: BTreeSet<&str> = forced.map(|one| one.window.limit.as_str()).collect();
+            if !forced.is_empty() {
+                members.insert("mayExceed".to_owned(), json!(forced));
+            }
         }
         told
     }

@@ -207,7 +207,9 @@ impl<'c> Comparing<'c> {
                 seen.push(change.kind.clone());
                 changes.push(change);
             }
-            if shape.sides == SECOND {
+            // A listed field that no rule named is denied: most such changes are found as changes of the effect.
+            let is_found = |kind: &ChangeKind| matches!(kind, ChangeKind::Effect(Effect::Deny, _));
+            if shape.sides == SECOND && !seen.iter().any(is_found) {
                 for pointer in shape.names.iter().filter(|place| ground.operation.further.contains(place)) {
                     let kind = ChangeKind::Named(pointer.clone());
                     if !seen.contains(&kind)

@@ -145,7 +145,7 @@ impl<'f> Finder<'f> {
     fn is_denied_anyway(&mut self, shape: &'f PaymentShape) -> bool {
         let others = |seen: SearchState<'_>| {
             let denies =
-                |at: &&usize| seen.shapes.get(**at).is_some_and(|o| o.effect == Effect::Deny && o.cause != shape.cause);
+                |at: &&usize| seen.shapes.get(**at).is_some_and(|o| denies_surely(o) && o.cause != shape.cause);
             match (seen.had.iter().any(|at| denies(&at)), seen.open.iter().find(denies)) {
                 (true, _) => Judged::No,
                 (false, Some(at)) => Judged::Ask(*at),
@@ -292,6 +292,10 @@ impl<'f> Finder<'f> {
         }
         None
     }
+}
+
+fn denies_surely(shape: &PaymentShape) -> bool {
+    shape.effect == Effect::Deny && shape.unless_named.is_none()
 }
 
 /// A rule with a condition on amounts.

@@ -82,6 +82,12 @@ impl Universe {
         let name = |absent: bool| self.literal(&Variable::Name(field), |cell| (*cell == Cell::Absent) == absent);
         let paid = |absent: bool| self.literal(&Variable::Paid(field), |cell| (*cell == Cell::Absent) == absent);
         let either = |a, b| Some(Clause(vec![a?, b?]));
+        if field == Field::FeeWallet {
+            let wallets = self.several.get(&field).map_or(&[][..], Vec::as_slice);
+            let any = wallets.iter().map(|(wallet, _)| self.says(*wallet, true)).chain(paid(true)).collect();
+            let none = wallets.iter().filter_map(|(wallet, _)| either(Some(self.says(*wallet, false)), paid(false)));
+            return none.chain([Clause(any)]).collect();
+        }
         [either(name(true), paid(false)), either(name(false), paid(true))].into_iter().flatten().collect()
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::approvals::Sides;
 use super::outcome::{FIRST, SECOND};
 use crate::base::word_enum::word_enum;
-use crate::policy::limit::{Limit, Max, Window};
+use crate::policy::limit::{Limit, Max};
 use crate::policy::rate::Mode;
 
 /// A limit with another meaning.
@@ -99,15 +99,10 @@ fn aspects(sides: Sides<'_>, old: &Limit, new: &Limit) -> Vec<(&'static str, Lim
         },
     );
     tell(
-        "its window",
-        match (&old.window, &new.window) {
-            (old, new) if old == new => None,
-            (Window::Rolling(old), Window::Rolling(new)) => compared(*new, *old),
-            _ => Some(LimitWay::Neither),
-        },
+        "its window (what was paid before counts only in part)",
+        (old.window != new.window).then_some(LimitWay::Neither),
     );
-    // Windows of other keys begin at zero.
-    tell("its keys", (old.per != new.per).then_some(LimitWay::Neither));
+    tell("its keys (its windows start empty)", (old.per != new.per).then_some(LimitWay::Neither));
     let (more, fewer) = (old.operations.is_subset(&new.operations), new.operations.is_subset(&old.operations));
     tell("its operations", contained(more, fewer));
     let within = |some: &Limit, all: &Limit| some.conditions.iter().all(|condition| all.conditions.contains(condition));

@@ -73,6 +73,10 @@ impl<'m> Model<'m> {
         for (at, (limit, sides)) in limits.iter().enumerate() {
             shapes.extend(universe.limit(at, limit).into_iter().map(|shape| PaymentShape { sides: *sides, ..shape }));
         }
+        let operations = known.catalog.operations().iter();
+        let fields = operations.flat_map(|operation| operation.fields_to_name().map(|field| (&operation.id, field)));
+        let fields = fields.enumerate().map(|(at, (operation, field))| universe.field_to_name(at, operation, field));
+        shapes.extend(fields);
         let mut by_operation: HashMap<OperationId, Vec<usize>> = HashMap::new();
         for (at, shape) in shapes.iter().enumerate() {
             for operation in shape.operations.iter() {

@@ -59,14 +59,40 @@ impl<'s> SearchState<'s> {
     }
 
     pub(super) fn had_on(&self, side: u8) -> impl Iterator<Item = &'s PaymentShape> + use<'s> {
-        self.on(self.had, side).map(|(_, shape)| shape)
+        self.on(self.had, side).map(|(_, shape)| shape).filter(|shape| shape.unless_named.is_none())
+    }
+
+    /// Returns the undecided shapes whose effects are certain.
+    fn open_on(&self, side: u8) -> impl Iterator<Item = (usize, &'s PaymentShape)> + use<'s> {
+        self.on(self.open, side).filter(|(_, shape)| shape.unless_named.is_none())
+    }
+
+    /// Returns whether a field is denied for certain because no matched rule names it; otherwise an undecided shape
+    /// on which it depends, if any.
+    fn unnamed(&self, side: u8) -> (bool, Option<usize>) {
+        let names = |shape: &PaymentShape, field: &Pointer| shape.names.iter().any(|name| name.covers(field));
+        let mut depends_on = None;
+        let fields =
+            |list: &'s [usize]| self.on(list, side).filter_map(|(at, shape)| Some((at, shape.unless_named.as_ref()?)));
+        for (_, field) in fields(self.had).filter(|(_, field)| !self.had_on(side).any(|shape| names(shape, field))) {
+            match self.open_on(side).find(|(_, shape)| names(shape, field)) {
+                Some((at, _)) => depends_on = Some(at),
+                None => return (true, None),
+            }
+        }
+        let is_open = |(_, field): &(usize, &Pointer)| !self.had_on(side).any(|shape| names(shape, field));
+        (false, depends_on.or_else(|| fields(self.open).find(is_open).map(|(at, _)| at)))
     }
 
     /// Returns the possible effects on a side.
     pub(super) fn effects(&self, side: u8) -> Effects {
         let strongest = self.had_on(side).map(|shape| shape.effect).max();
         let is_named = self.had_on(side).any(|shape| shape.cause.is_rule());
-        let open = || self.on(self.open, side).map(|(_, shape)| shape);
+        let open = || self.open_on(side).map(|(_, shape)| shape);
+        let (is_unnamed, may_be_unnamed) = self.unnamed(side);
+        if is_unnamed {
+            return Effects::of(&[Effect::Deny]);
+        }
         let least = strongest.unwrap_or(Effect::Allow);
         let mut effects = if is_named { Effects::of(&[least]) } else { Effects::of(&[Effect::Deny]) };
         let may_be_named = is_named || open().any(|shape| shape.cause.is_rule());
@@ -78,18 +104,19 @@ impl<'s> SearchState<'s> {
             }
             effects = open().filter(|shape| shape.effect > least).fold(effects, |set, shape| set.and(shape.effect));
         }
-        effects
+        if may_be_unnamed.is_some() { effects.and(Effect::Deny) } else { effects }
     }
 
     /// Returns the undecided shape that determines most of a side's effect.
     fn telling(&self, side: u8) -> Option<usize> {
         let strongest = self.had_on(side).map(|shape| shape.effect).max();
         let is_named = self.had_on(side).any(|shape| shape.cause.is_rule());
-        let open = || self.on(self.open, side);
+        let open = || self.open_on(side);
         let stronger = open().filter(|(_, shape)| strongest.is_none_or(|effect| shape.effect > effect));
         let first = stronger.max_by_key(|(_, shape)| shape.effect);
         let naming = || open().find(|(_, shape)| shape.cause.is_rule());
-        first.or_else(|| if is_named { None } else { naming() }).map(|(at, _)| at)
+        let first = first.or_else(|| if is_named { None } else { naming() }).map(|(at, _)| at);
+        first.or_else(|| self.unnamed(side).1)
     }
 
     pub(super) fn approvals(&self, side: u8) -> BTreeSet<Arc<str>> {

@@ -13,7 +13,7 @@ use super::written::{address, amount_worth, text_of_units};
 use crate::base::ids::Environment;
 use crate::base::ids::OperationId;
 use crate::base::pointer::Pointer;
-use crate::catalog::{Catalog, Money, Operation};
+use crate::catalog::{Catalog, ChargePointers, Money, Movement, Operation};
 use crate::ledger::StoreTime;
 use crate::policy::body_facts::Stated;
 use crate::policy::condition::PRICE_DECIMALS;
@@ -98,7 +98,7 @@ impl Payment {
         for (field, paid) in &self.paid {
             let kind = match field {
                 Field::DestinationUser => "user",
-                Field::DestinationWallet => "wallet",
+                Field::DestinationWallet | Field::FeeWallet => "wallet",
                 Field::DestinationExternal => "external-wallet",
                 _ => "account",
             };
@@ -117,7 +117,8 @@ impl Payment {
         let [source, _] = &mut payment.sides;
         let currency = source.iter().find(|(word, _)| *word == "currency").map(|(_, name)| name.clone())?;
         let now_secs = self.now.as_micros().div_euclid(1_000_000);
-        let amount = amount_worth(valuation, &currency, (micros, micros), now_secs)?;
+        let fees = operation.movement(&self.body).unwrap_or_default();
+        let amount = amount_worth(valuation, &currency, (micros, micros), &fees, now_secs)?;
         source.iter_mut().find(|(word, _)| *word == "amount")?.1 = amount;
         payment.fill(operation.money.as_ref()?);
         Some(payment)
@@ -164,6 +165,9 @@ impl PaymentDraft<'_> {
         let (issuer, subject) = caller.split_once(':')?;
         let user = self.name(Field::PathUser).unwrap_or_else(|| "x".to_owned());
         let value = |name: &str| if name == "userId" { user.clone() } else { "x".to_owned() };
+        if self.cell(&Variable::Paid(Field::FeeWallet)) == Some(&Cell::Mixed) {
+            return None;
+        }
         let paid = DESTINATIONS.into_iter().filter_map(|field| match self.cell(&Variable::Paid(field))? {
             Cell::Yes => Some((field, true)),
             Cell::No => Some((field, false)),
@@ -173,7 +177,6 @@ impl PaymentDraft<'_> {
             Variable::Full(limit) if self.cell(variable) == Some(&Cell::Yes) => Some(limit.clone()),
             _ => None,
         });
-        let (now, amounts) = self.moment()?;
         let mut payment = Payment {
             operation: operation.id.clone(),
             environment: Environment::parse(&environment)?,
@@ -182,23 +185,28 @@ impl PaymentDraft<'_> {
             requester: self.name(Field::Requester),
             roles: self.are_there(Field::Role).into_iter().collect(),
             path_parameters: operation.template.parameters().map(|name| (name.to_owned(), value(name))).collect(),
-            now,
+            now: StoreTime::default(),
             paid: paid.collect(),
             full: full.collect(),
-            sides: self.sides(amounts),
+            sides: self.sides([None, None]),
             price: self.price()?,
             places: BTreeMap::new(),
             body: json!({}),
         };
         self.body(&mut payment);
+        // The fees are known now: the amounts have the value together with them.
+        let movement = operation.movement(&payment.body).unwrap_or_default();
+        let (now, amounts) = self.moment(&movement)?;
+        payment = Payment { now, sides: self.sides(amounts), places: BTreeMap::new(), body: json!({}), ..payment };
+        self.body(&mut payment);
         Some(payment)
     }
 
-    /// Returns a time that fits, and the amounts that have the value then.
-    fn moment(&self) -> Option<(StoreTime, [Option<String>; 2])> {
+    /// Returns a time that fits, and the amounts that have the value then, together with the fees.
+    fn moment(&self, fees: &Movement) -> Option<(StoreTime, [Option<String>; 2])> {
         let rates = self.valuation.assets.rate_times().map(|secs| secs.saturating_mul(1_000_000));
         let usual = self.universe.moments().iter().find(|moment| moment.is_in(self.point.region)).map(|one| one.now);
-        let timed = |now: i64| Some((StoreTime::of_micros(now), self.amounts(now.div_euclid(1_000_000))?));
+        let timed = |now: i64| Some((StoreTime::of_micros(now), self.amounts(fees, now.div_euclid(1_000_000))?));
         if let Some(found) = usual.and_then(timed) {
             return Some(found);
         }
@@ -208,7 +216,7 @@ impl PaymentDraft<'_> {
                 if self.is_in_time(now) != Some(true) {
                     continue;
                 }
-                match self.amounts(now.div_euclid(1_000_000)) {
+                match self.amounts(fees, now.div_euclid(1_000_000)) {
                     Some(amounts) => return Some((StoreTime::of_micros(now), amounts)),
                     None => break,
                 }
@@ -236,17 +244,18 @@ impl PaymentDraft<'_> {
         Some(true)
     }
 
-    fn amounts(&self, now_secs: i64) -> Option<[Option<String>; 2]> {
+    fn amounts(&self, fees: &Movement, now_secs: i64) -> Option<[Option<String>; 2]> {
         let Some(Cell::Numbers(least, most)) = self.cell(&Variable::Value) else { return Some([None, None]) };
         let money = self.ground.operation.money.as_ref()?;
-        let worth = |field| amount_worth(self.valuation, &self.name(field)?, (*least, *most), now_secs);
+        let worth_of = |field, within| amount_worth(self.valuation, &self.name(field)?, within, fees, now_secs);
+        let worth = |field| worth_of(field, (*least, *most));
         money.source.amount.as_ref()?;
         if let Some(amount) = worth(Field::SourceCurrency) {
             return Some([Some(amount), None]);
         }
         // If the source's asset cannot express the value exactly, the destination's may: the greater side counts.
         money.destination.amount.as_ref()?;
-        let source = amount_worth(self.valuation, &self.name(Field::SourceCurrency)?, (1, *most), now_secs);
+        let source = worth_of(Field::SourceCurrency, (1, *most));
         Some([Some(source?), Some(worth(Field::DestinationCurrency)?)])
     }
 
@@ -278,7 +287,7 @@ impl PaymentDraft<'_> {
     }
 
     fn body(&self, payment: &mut Payment) {
-        let Some(money) = self.ground.operation.money.as_ref() else { return self.places(payment) };
+        let Some(money) = self.ground.operation.money.as_ref() else { return self.places(payment, &[]) };
         payment.fill(money);
         let wallets = self.are_there(Field::FeeWallet);
         if let (Some(chain), false) = (&money.fees.chain, wallets.is_empty())
@@ -291,10 +300,11 @@ impl PaymentDraft<'_> {
             let wallets = wallets.iter().map(|name| Value::from(address(name, chain.as_deref()))).collect();
             payment.put_several(place, wallets);
         }
-        self.places(payment);
+        self.places(payment, &money.fees.charges);
+        payment.complete(&money.fees.charges);
     }
 
-    fn places(&self, payment: &mut Payment) {
+    fn places(&self, payment: &mut Payment, charges: &[ChargePointers]) {
         let mut places: Vec<(&Pointer, Vec<Value>)> = Vec::new();
         for (variable, _) in &self.universe.variables {
             match (variable, self.cell(variable)) {
@@ -315,7 +325,9 @@ impl PaymentDraft<'_> {
         }
         for (pointer, values) in merged {
             let is_there = !pointer.all(&payment.body).is_empty();
-            if !is_there || values.iter().any(|value| !value.is_object()) {
+            let is_list = charges.iter().any(|charge| charge.list().as_ref() == Some(pointer));
+            let values = if is_list { vec![json!([])] } else { values };
+            if !is_there || !is_list && values.iter().any(|value| !value.is_object()) {
                 payment.put_several(pointer, values);
             }
         }
@@ -338,6 +350,25 @@ impl Payment {
         }
     }
 
+    /// Writes an amount of zero into each fee that states none.
+    fn complete(&mut self, charges: &[ChargePointers]) {
+        for charge in charges {
+            for (place, _) in charge.each.all(&self.body.clone()) {
+                let Some(fee) = self.body.pointer_mut(&place) else { continue };
+                for (field, value) in
+                    [(&charge.value, Some("0")), (&charge.kind, charge.flat.first().map(String::as_str))]
+                {
+                    if let (None, Some(value)) = (field.get(fee), value) {
+                        put(fee, field.as_str(), Value::from(value));
+                    }
+                }
+            }
+            if let Some((list, fees)) = charge.list().and_then(|list| Some((list.to_string(), list.get(&self.body)?))) {
+                self.places.insert(list, fees.clone());
+            }
+        }
+    }
+
     /// Writes values at a pointer: one, or one in each item of its list.
     pub(super) fn put_several(&mut self, place: &Pointer, values: Vec<Value>) {
         let text = place.as_str();
@@ -352,7 +383,6 @@ impl Payment {
             return;
         }
         let (list, rest) = text.split_once("/*").unwrap_or((text, ""));
-        let rest = rest.replace("/*", "/0");
         let list_of = Pointer::parse(list);
         let mut items = match list_of.as_ref().and_then(|list| list.get(&self.body)) {
             Some(Value::Array(items)) => items.clone(),
@@ -363,7 +393,7 @@ impl Payment {
             if rest.is_empty() {
                 item = value
             } else {
-                put(&mut item, &rest, value)
+                put_first(&mut item, rest, value)
             }
             match items.get_mut(at) {
                 Some(there) => *there = item,
@@ -383,6 +413,18 @@ fn value_of(cell: &Cell) -> Option<Value> {
         Cell::Written(Written::Truth(truth)) => Some(Value::from(*truth)),
         _ => None,
     }
+}
+
+/// Writes a value at a pointer, into the first item of each list on its way.
+fn put_first(item: &mut Value, pointer: &str, value: Value) {
+    let Some((list, rest)) = pointer.split_once("/*") else { return put(item, pointer, value) };
+    let mut first = json!({});
+    if rest.is_empty() {
+        first = value
+    } else {
+        put_first(&mut first, rest, value)
+    }
+    put(item, list, Value::Array(vec![first]));
 }
 
 fn put(body: &mut Value, pointer: &str, value: Value) {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::cells::{CellLiteral, Clause};
+use super::outcome::{FIRST, SECOND};
 use super::universe::{Cell, DESTINATIONS, Universe, Variable, is_many, zone_name};
 use crate::base::ids::OperationId;
 use crate::base::pointer::Pointer;
@@ -28,12 +29,16 @@ pub(super) struct PaymentShape {
     pub sides: u8,
     /// Whether the rule itself applies, as opposed to a missing fact or a reached limit.
     pub is_own: bool,
+    /// A field that is denied unless a matched rule names it; the effect of every other shape is certain.
+    pub unless_named: Option<Pointer>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum ShapeCause {
     Rule(usize),
     Limit(usize),
+    /// A field of the body that no value covers.
+    Field(usize),
 }
 
 impl ShapeCause {
@@ -85,11 +90,27 @@ impl Universe {
             clauses,
             sides: 1,
             is_own,
+            unless_named: None,
         };
         let ways = self.ways(&rule.when.conditions, sense_of(rule.effect));
         let (first, untold) = ways.split_first().map_or((Vec::new(), &[][..]), |(first, rest)| (first.clone(), rest));
         let own = (rule.effect, true, first);
         [own].into_iter().chain(untold.iter().map(|way| (Effect::Deny, false, way.clone()))).map(shape).collect()
+    }
+
+    /// Returns the shape of a field that is denied unless a matched rule names it.
+    pub(super) fn field_to_name(&self, at: usize, operation: &OperationId, pointer: &Pointer) -> PaymentShape {
+        PaymentShape {
+            cause: ShapeCause::Field(at),
+            effect: Effect::Deny,
+            approval: None,
+            names: BTreeSet::new(),
+            operations: Arc::new([operation.clone()].into()),
+            clauses: self.body(pointer, &SoughtValue::Present, Sense::Restricts),
+            sides: FIRST | SECOND,
+            is_own: false,
+            unless_named: Some(pointer.clone()),
+        }
     }
 
     /// Returns each way in which a limit stops a request: by its own amount, by a full window, by a missing fact.
@@ -108,6 +129,7 @@ impl Universe {
             clauses,
             sides: 1,
             is_own: false,
+            unless_named: None,
         };
         let mut ways = self.ways(&limit.conditions, Sense::Restricts).into_iter();
         let applies = ways.next().unwrap_or_default();
@@ -154,16 +176,10 @@ impl Universe {
         match condition {
             Condition::Names(field, set) => {
                 let sense = if field.is_of_caller() { Sense::Restricts } else { sense };
-                match field {
-                    Field::Role | Field::FeeWallet => {
-                        let several = self.several.get(field).map_or(&[][..], Vec::as_slice);
-                        Asks::known(self.several(several, sense, |name| set.contains(name)))
-                    }
-                    _ => {
-                        let parts = field.parts().iter().filter_map(|part| self.is_named(*part, set));
-                        Asks::known(self.single(parts.collect(), sense))
-                    }
-                }
+                let (many, single): (Vec<Field>, Vec<Field>) =
+                    field.parts().iter().partition(|part| matches!(part, Field::Role | Field::FeeWallet));
+                let single = single.into_iter().filter_map(|part| self.is_named(part, set)).collect();
+                Asks::known(self.named(single, many.first().copied(), set, sense))
             }
             Condition::Destination(Ways { user, wallet, external_wallet }) => {
                 let ways = [
@@ -172,7 +188,14 @@ impl Universe {
                     (Field::DestinationExternal, external_wallet),
                 ];
                 let named = ways.into_iter().filter_map(|(field, set)| self.is_named(field, set));
-                Asks::known(self.single(named.collect(), sense))
+                let fees = (sense == Sense::Restricts).then_some(Field::FeeWallet);
+                Asks::known(self.named(named.collect(), fees, wallet, sense))
+            }
+            Condition::FeesOnlyTo(_) if sense == Sense::Restricts => Asks::known(Vec::new()),
+            Condition::FeesOnlyTo(set) => {
+                let others = self.several.get(&Field::FeeWallet).into_iter().flatten();
+                let others = others.filter(|(_, name)| !set.contains(name));
+                Asks::known(others.map(|(var, _)| Clause(vec![self.says(*var, false)])).collect())
             }
             Condition::NewDestination(new) => self.destination(*new, sense),
             Condition::Amount { within, without } => Asks::known(clauses(self.valued(*within, *without))),
@@ -198,17 +221,24 @@ impl Universe {
         }
     }
 
-    /// Returns clauses for at most one name on each side: any of the names, or each of them and at least one.
-    fn single(&self, parts: Vec<CellLiteral>, sense: Sense) -> Vec<Clause> {
+    /// Returns clauses for at most one name on each side, and for any number of names in the field `many`: any of the
+    /// names, or each of them and at least one.
+    fn named(&self, parts: Vec<CellLiteral>, many: Option<Field>, set: &BTreeSet<String>, sense: Sense) -> Vec<Clause> {
         let mut clauses = Vec::new();
-        if sense == Sense::Permits && parts.len() > 1 {
+        let many = many.and_then(|field| self.several.get(&field)).map_or(&[][..], Vec::as_slice);
+        let (inside, outside): (Vec<_>, Vec<_>) = many.iter().partition(|(_, name)| set.contains(name));
+        if sense == Sense::Permits {
+            clauses.extend(outside.iter().map(|(var, _)| Clause(vec![self.says(*var, false)])));
+        }
+        if sense == Sense::Permits && parts.len().saturating_add(many.len()) > 1 {
             clauses.extend(parts.iter().map(|literal| {
                 let absent = self.cells(literal.var).iter().position(|cell| *cell == Cell::Absent);
                 let cells = literal.cells.clone();
                 Clause(vec![CellLiteral { var: literal.var, cells: absent.map_or(cells.clone(), |at| cells.and(at)) }])
             }));
         }
-        clauses.push(Clause(parts));
+        let any = parts.into_iter().chain(inside.iter().map(|(var, _)| self.says(*var, true)));
+        clauses.push(Clause(any.collect()));
         clauses
     }
 
@@ -232,8 +262,9 @@ impl Universe {
         let mut holds_or_untold = Vec::new();
         match sense {
             Sense::Restricts => {
-                holds.push(Clause(each(&|cell| *cell == fitting)));
-                holds_or_untold.push(Clause(each(&|cell| *cell == fitting || *cell == Cell::Untold)));
+                let any = |cell: &Cell| *cell == fitting || *cell == Cell::Mixed;
+                holds.push(Clause(each(&any)));
+                holds_or_untold.push(Clause(each(&|cell| any(cell) || *cell == Cell::Untold)));
             }
             Sense::Permits => {
                 holds.extend(all(each(&|cell| *cell == Cell::Absent || *cell == fitting)));

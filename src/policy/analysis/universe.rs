@@ -28,7 +28,7 @@ pub(super) enum Variable {
     Name(Field),
     /// Whether a name of the class is among those in a field.
     Among(Field, String),
-    /// Whether a destination named by this field was paid before.
+    /// Whether a destination named by this field was paid before; for the wallets that take fees, whether all were.
     Paid(Field),
     Value,
     Price,
@@ -54,12 +54,19 @@ pub(super) enum Cell {
     Untold,
     No,
     Yes,
+    /// Some, and others not.
+    Mixed,
     Day(Weekday),
 }
 
 /// The fields that name a destination that may have been paid before.
-pub(super) const DESTINATIONS: [Field; 4] =
-    [Field::DestinationUser, Field::DestinationWallet, Field::DestinationExternal, Field::DestinationAccount];
+pub(super) const DESTINATIONS: [Field; 5] = [
+    Field::DestinationUser,
+    Field::DestinationWallet,
+    Field::DestinationExternal,
+    Field::DestinationAccount,
+    Field::FeeWallet,
+];
 
 #[derive(Debug)]
 pub(super) struct Universe {
@@ -95,8 +102,10 @@ impl<'c> Gathered<'c> {
             Condition::Destination(ways) => {
                 self.set(Field::DestinationUser, &ways.user);
                 self.set(Field::DestinationWallet, &ways.wallet);
+                self.set(Field::FeeWallet, &ways.wallet);
                 self.set(Field::DestinationExternal, &ways.external_wallet);
             }
+            Condition::FeesOnlyTo(set) => self.set(Field::FeeWallet, set),
             Condition::Amount { within, .. } => {
                 self.cuts.extend([within.least, within.most.saturating_add(1)]);
             }
@@ -152,10 +161,13 @@ impl Universe {
         maxes: &[u64],
         limits: &[&str],
         valuation: &Valuation,
-        known: &KnownNames<'_>,
+        known: &'c KnownNames<'_>,
     ) -> Universe {
         let mut gathered = Gathered::default();
         conditions.for_each(|condition| gathered.condition(condition));
+        for pointer in known.catalog.operations().iter().flat_map(|operation| operation.fields_to_name()) {
+            gathered.bodies.entry(pointer).or_default();
+        }
         gathered.cuts.extend(maxes.iter().map(|max| u128::from(*max).saturating_add(1)));
         let mut made = Making::default();
         made.callers(&gathered, known);
@@ -167,7 +179,9 @@ impl Universe {
             }
         }
         for field in DESTINATIONS {
-            made.add(Variable::Paid(field), vec![Cell::Absent, Cell::Yes, Cell::No, Cell::Untold]);
+            let mut paid = vec![Cell::Absent, Cell::Yes, Cell::No, Cell::Untold];
+            paid.extend((field == Field::FeeWallet).then_some(Cell::Mixed));
+            made.add(Variable::Paid(field), paid);
         }
         let mut values = numbers(&gathered.cuts, 1, u128::from(MAX_MICRO_USD));
         values.push(Cell::Absent);

@@ -13,7 +13,9 @@ const MAX_MEMBERS: usize = 8;
 /// Returns all conditions with one of them changed or left out; each with the change in words.
 pub(super) fn conditions(all: &[Condition]) -> Vec<(String, Vec<Condition>)> {
     let mut variants = Vec::new();
-    for (at, condition) in all.iter().enumerate() {
+    // Nobody wrote the condition on fees: it comes with that on the destination.
+    let written = all.iter().enumerate().filter(|(_, condition)| !matches!(condition, Condition::FeesOnlyTo(_)));
+    for (at, condition) in written {
         let mut with = |what: String, changed: Option<Condition>| {
             let mut conditions = all.to_vec();
             match (conditions.get_mut(at), changed) {
@@ -49,6 +51,7 @@ fn changed(condition: &Condition) -> Vec<(String, Condition)> {
             }
             all.into_iter().map(|(name, ways)| (format!("without `{name}`"), Condition::Destination(ways))).collect()
         }
+        Condition::FeesOnlyTo(_) => Vec::new(),
         Condition::NewDestination(new) => {
             let what = if *new { "paid before" } else { "never paid before" };
             vec![(format!("destinations that were {what}"), Condition::NewDestination(!new))]

@@ -5,16 +5,18 @@ use serde_json::Value;
 use super::universe::is_valued;
 use crate::base::money::{MAX_MICRO_USD, MoneyFault};
 use crate::base::normal::{self, AddressKind};
-use crate::policy::request::Valuation;
+use crate::catalog::Movement;
+use crate::policy::request::{Valuation, ValueFault};
 
 /// More units than any amount that has a value.
 const MAX_UNITS: u128 = 1 << 110;
 
-/// Returns an amount of an asset whose value in micro-USD lies in a closed interval.
+/// Returns an amount of an asset whose value in micro-USD, with these fees, lies in a closed interval.
 pub(super) fn amount_worth(
     valuation: &Valuation,
     asset: &str,
     (least, most): (u128, u128),
+    fees: &Movement,
     now_secs: i64,
 ) -> Option<String> {
     if !is_valued(valuation, asset) {
@@ -28,20 +30,25 @@ pub(super) fn amount_worth(
         (least, most) => [least, most],
     };
     wanted.into_iter().find_map(|wanted| {
-        let units = units_worth(valuation, asset, wanted, now_secs)?;
-        let value = u128::from(valuation.assets.value_of_units(units, asset, now_secs).ok()?.as_u64());
+        let units = units_worth(valuation, asset, wanted, fees, now_secs)?;
+        let alone = valuation.assets.value_of_units(units, asset, now_secs).ok()?;
+        let value = u128::from(valuation.with_fees(alone, fees, now_secs).ok()?.as_u64());
         let decimals = valuation.assets.asset(asset)?.decimals;
         (least..=most).contains(&value).then(|| text_of_units(units, decimals)).flatten()
     })
 }
 
 /// Returns the fewest units that are worth at least that much.
-fn units_worth(valuation: &Valuation, asset: &str, wanted: u128, now_secs: i64) -> Option<u128> {
+fn units_worth(valuation: &Valuation, asset: &str, wanted: u128, fees: &Movement, now_secs: i64) -> Option<u128> {
     let (mut low, mut high) = (1, MAX_UNITS);
     while low < high {
         let middle = low.checked_add(high.checked_sub(low)? / 2)?;
         let is_enough = match valuation.assets.value_of_units(middle, asset, now_secs) {
-            Ok(value) => u128::from(value.as_u64()) >= wanted,
+            Ok(value) => match valuation.with_fees(value, fees, now_secs) {
+                Ok(value) => u128::from(value.as_u64()) >= wanted,
+                Err(ValueFault::Fee(MoneyFault::TooLarge)) => true,
+                Err(_) => return None,
+            },
             Err(MoneyFault::TooLarge) => true,
             Err(_) => return None,
         };

@@ -1,6 +1,6 @@
 //! A call in words for its approvers: the money, from where, to where. Everything comes from its bytes.
 
-use crate::catalog::Party;
+use crate::catalog::{Charge, ChargeForm, Party};
 use crate::stations::check::Intent;
 
 /// Returns names and values, in reading order.
@@ -12,8 +12,24 @@ pub fn in_words(intent: &Intent) -> Vec<(&'static str, String)> {
     lines.extend(party(&movement.source).map(|text| ("from", text)));
     lines.extend(party(&movement.destination).map(|text| ("to", text)));
     lines.extend(movement.price.iter().map(|price| ("price", format!("at least {price}"))));
-    lines.extend(movement.fee_wallets.iter().map(|wallet| ("fee to", wallet.clone())));
+    lines.extend(movement.charges.iter().map(|one| ("fee", charge(one))));
+    let is_told = |wallet: &&String| movement.charges.iter().any(|one| one.wallet.as_ref() == Some(*wallet));
+    let others = movement.fee_wallets.iter().filter(|wallet| !is_told(wallet));
+    lines.extend(others.map(|wallet| ("fee to", wallet.clone())));
     lines
+}
+
+fn charge(charge: &Charge) -> String {
+    let value = charge.value.as_deref().unwrap_or("unknown");
+    let amount = match charge.form {
+        Some(ChargeForm::Flat) => value.to_owned(),
+        Some(ChargeForm::Percentage) => format!("{value} of the amount"),
+        None => format!("{value}, in an unknown form"),
+    };
+    match &charge.wallet {
+        Some(wallet) => format!("{amount}, to wallet {wallet}"),
+        None => amount,
+    }
 }
 
 /// One end of a payment; `None` if the call does not state it.

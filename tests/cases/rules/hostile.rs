@@ -132,6 +132,57 @@ fn no_writing_of_a_payment_gets_past_its_rules() {
     assert_eq!(post("/v2/offramps").json(offramp().to_string()).send(gate.production()).status, 200);
 }
 
+/// A fee is money that leaves, and its wallet a place that money goes to.
+#[test]
+fn a_fee_counts_as_much_as_an_amount() {
+    let account = "9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11";
+    let rules = format!(
+        r#"
+[[rule]]
+id = "listed"
+effect = "allow"
+when = {{ op = "createOfframp", amount = "(0, 5000] USD", destination.account = "{account}", fee_wallet = "{WALLET}" }}
+
+[[limit]]
+id = "day"
+ops = "createOfframp"
+window = "rolling 24h"
+max = "6000 USD"
+over = "deny"
+
+[[invariant]]
+id = "nothing-large"
+never = {{ effect = "allow", op = "createOfframp", amount = "(5000, inf) USD" }}
+"#
+    );
+    let upstream = Upstream::start();
+    let gate = gate(&upstream, &rules);
+    let pay = |id: &str, kind: &str, value: &str, wallet: &str| {
+        let body = json!({
+            "requestId": id,
+            "source": {"chain": "POLYGON", "currency": "usdc", "amount": "10"},
+            "destination": {"accountId": account},
+            "developerFee": {"fees": [{"type": kind, "value": value, "walletAddress": wallet}]},
+        });
+        post("/v2/offramps").json(body.to_string()).send(gate.production())
+    };
+    let other = "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359";
+    for (id, kind, value, wallet) in [
+        ("r-1", "FLAT", "4000000", WALLET),
+        ("r-2", "FLAT", "4990.000001", WALLET),
+        ("r-3", "PERCENTAGE", "500", WALLET),
+        ("r-4", "FLAT", "1", other),
+    ] {
+        let answer = pay(id, kind, value, wallet);
+        assert_eq!((answer.status, answer.code()), (403, "POLICY_DENIED".to_owned()), "{value} to {wallet}: {answer}");
+    }
+    assert!(upstream.seen().is_empty());
+    let paid = pay("r-5", "FLAT", "4990", WALLET);
+    assert_eq!(paid.status, 200, "{paid}");
+    let over = pay("r-6", "FLAT", "1000", WALLET);
+    assert_eq!((over.status, over.code()), (403, "LIMIT_EXCEEDED".to_owned()), "the limit counts fees: {over}");
+}
+
 #[test]
 fn a_place_that_the_contract_does_not_know_passes_where_it_is_listed_and_a_rule_names_it() {
     let upstream = Upstream::start();

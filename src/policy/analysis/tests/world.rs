@@ -64,7 +64,7 @@ fn dimensions(operation: &str) -> Vec<Dimension> {
     let mut all = vec![environment(), callers(), roles(), requesters(), times()];
     match operation {
         SWAP => all.extend([chains(), currencies(), destinations(), amounts(), amounts(), prices(), bodies()]),
-        "createSettlementRule" => all.extend([fee_wallets()]),
+        "createSettlementRule" => all.extend([fee_wallets(), uncovered(), uncovered()]),
         _ => all.extend([path_users()]),
     }
     all
@@ -282,6 +282,28 @@ fn fee_wallets() -> Dimension {
     Dimension {
         asked: vec![format!("fee_wallet = \"{W1}\""), format!("fee_wallet = [\"{W1}\", \"{W2}\"]")],
         ways: vec![way(&[]), way(&[W1]), way(&[W2]), way(&[W3]), way(&[W1, W2]), way(&[W1, W3]), way(&[W2, W3])],
+    }
+}
+
+/// Money that no value covers: a rule must name it.
+fn uncovered() -> Dimension {
+    let way = |places: &'static [&'static str]| {
+        change(move |payment| {
+            for place in places {
+                payment.put_several(&Pointer::parse(place).unwrap(), vec![json!(5)]);
+            }
+        })
+    };
+    let (value, tiers) = ("/rules/*/value", "/rules/*/tiers/*/value");
+    Dimension {
+        asked: lines(&[
+            "body = { \"/rules\" = \"present\" }",
+            "body = { \"/rules/*/value\" = \"present\" }",
+            "body = { \"/rules/*/tiers/*/value\" = \"present\" }",
+            "body = { \"/rules/*/value\" = \"absent\" }",
+            "body = { \"/rules/*/value\" = \"present\", \"/rules/*/tiers\" = \"absent\" }",
+        ]),
+        ways: vec![way(&[]), way(&[value]), way(&[tiers]), way(&[value, tiers])],
     }
 }
 
