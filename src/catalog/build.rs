@@ -12,8 +12,8 @@ use super::body_fields::{BodyFields, ContractFiles};
 use super::contract::{BASE, Contract};
 use super::files::SchemaFiles;
 use super::operation::{
-    AnswerContract, AnsweredRecord, ClaimSource, Class, ErrorShape, Fees, Money, Operation, Parameter, Reconcile, Side,
-    Statuses,
+    AnswerContract, AnsweredRecord, ChargePointers, ClaimSource, Class, ErrorShape, Fees, Money, Operation, Parameter,
+    Reconcile, Side, Statuses,
 };
 use super::read::{ContractFaults, ContractNode};
 use super::refusals::RefusalLists;

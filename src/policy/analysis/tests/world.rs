@@ -294,7 +294,8 @@ fn uncovered() -> Dimension {
             }
         })
     };
-    let (value, tiers) = ("/rules/*/value", "/rules/*/tiers/*/value");
+    const VALUE: &str = "/rules/*/value";
+    const TIERS: &str = "/rules/*/tiers/*/value";
     Dimension {
         asked: lines(&[
             "body = { \"/rules\" = \"present\" }",
@@ -303,7 +304,7 @@ fn uncovered() -> Dimension {
             "body = { \"/rules/*/value\" = \"absent\" }",
             "body = { \"/rules/*/value\" = \"present\", \"/rules/*/tiers\" = \"absent\" }",
         ]),
-        ways: vec![way(&[]), way(&[value]), way(&[tiers]), way(&[value, tiers])],
+        ways: vec![way(&[]), way(&[VALUE]), way(&[TIERS]), way(&[VALUE, TIERS])],
     }
 }
 
