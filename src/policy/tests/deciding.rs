@@ -6,11 +6,11 @@ use super::*;
 use crate::catalog::Operation;
 use crate::ledger::{StoreTime, WindowSpan};
 
-const USER: &str = "9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11";
+pub(super) const USER: &str = "9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11";
 const OTHER: &str = "11111111-2f53-4a5e-9a52-6a1c0f7d4e11";
-const WALLET: &str = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
+pub(super) const WALLET: &str = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
 
-fn rules(text: &str) -> Rules {
+pub(super) fn rules(text: &str) -> Rules {
     rules_of(text, catalog())
 }
 
@@ -23,12 +23,12 @@ fn rules_of(text: &str, catalog: &Catalog) -> Rules {
     }
 }
 
-fn rule(id: &str, effect: &str, when: &str) -> String {
+pub(super) fn rule(id: &str, effect: &str, when: &str) -> String {
     let approval = if effect == "hold" { "approval = \"dual\"\n" } else { "" };
     format!("[[rule]]\nid = \"{id}\"\neffect = \"{effect}\"\n{approval}when = {{ {when} }}\n")
 }
 
-fn asking<T>(operation: &str, body: &Value, ask: impl FnOnce(&PolicyRequest<'_>) -> T) -> T {
+pub(super) fn asking<T>(operation: &str, body: &Value, ask: impl FnOnce(&PolicyRequest<'_>) -> T) -> T {
     asking_for(catalog().operation(&OperationId::new(operation)).unwrap(), body, ask)
 }
 
@@ -48,7 +48,7 @@ fn asking_for<T>(operation: &Operation, body: &Value, ask: impl FnOnce(&PolicyRe
     })
 }
 
-fn decide_with(rules: &Rules, operation: &str, body: &Value, facts: &Facts) -> Verdict {
+pub(super) fn decide_with(rules: &Rules, operation: &str, body: &Value, facts: &Facts) -> Verdict {
     asking(operation, body, |asked| rules.decide(asked, facts))
 }
 
@@ -178,105 +178,6 @@ fn an_allow_needs_every_name_of_a_destination_and_a_deny_any() {
     }
 }
 
-fn offramp(amount: &str, fees: Value) -> Value {
-    json!({
-        "requestId": "r-1",
-        "source": {"amount": amount, "currency": "usdc", "chain": "BASE"},
-        "destination": {"currency": "usd", "accountId": USER},
-        "developerFee": {"fees": fees},
-    })
-}
-
-fn fee(kind: &str, value: &str) -> Value {
-    json!({"type": kind, "value": value, "walletAddress": WALLET})
-}
-
-#[test]
-fn every_fee_counts_in_the_value() {
-    let rules = rules(&rule("a", "allow", "op = \"createOfframp\", amount = \"(0, 5000] USD\""));
-    let table = [
-        ("10", json!([]), Effect::Allow, "10 USD"),
-        ("10", json!([fee("FLAT", "4000000")]), Effect::Deny, "4000010 USD"),
-        ("10", json!([fee("FLAT", "4990")]), Effect::Allow, "5000 USD"),
-        ("10", json!([fee("FLAT", "4990.000001")]), Effect::Deny, "5000.01 USD"),
-        ("10", json!([fee("FLAT", "0")]), Effect::Allow, "10 USD"),
-        ("10", json!([fee("FLAT", "1"), fee("FLAT", "2")]), Effect::Allow, "13 USD"),
-        ("4000", json!([fee("PERCENTAGE", "0.25")]), Effect::Allow, "5000 USD"),
-        ("4000", json!([fee("PERCENTAGE", "0.250000000001")]), Effect::Deny, "5000.000001 USD"),
-        ("4000", json!([fee("PERCENTAGE", "400")]), Effect::Deny, "1604000 USD"),
-        ("0.000001", json!([fee("PERCENTAGE", "0.0005")]), Effect::Allow, "0.000002 USD"),
-        ("4000", json!([fee("PERCENTAGE", "0.2"), fee("FLAT", "200.01")]), Effect::Deny, "5000.01 USD"),
-        ("10", json!([fee("TIERED", "1")]), Effect::Deny, "none"),
-        ("10", json!([{"type": "FLAT", "walletAddress": WALLET}]), Effect::Deny, "none"),
-        ("10", json!([fee("FLAT", "-1")]), Effect::Deny, "none"),
-        ("10", json!([fee("FLAT", "1e9")]), Effect::Deny, "none"),
-        ("10", json!([fee("FLAT", "99999999999999999999")]), Effect::Deny, "none"),
-        ("10", json!({"0": fee("FLAT", "1")}), Effect::Deny, "none"),
-        ("10", json!(["x"]), Effect::Deny, "none"),
-    ];
-    for (amount, fees, effect, value) in table {
-        let verdict = decide_with(&rules, "createOfframp", &offramp(amount, fees.clone()), &Facts::default());
-        let told = verdict.value.map_or("none".to_owned(), |value| value.to_string());
-        assert_eq!((verdict.effect, told.as_str()), (effect, value), "{amount} and {fees}");
-    }
-    let body = json!({"source": {"amount": "5", "currency": "usdc", "chain": "BASE"}, "destination": {"currency": "eur"},
-                      "developerFee": {"fees": [fee("FLAT", "1")]}});
-    let verdict = decide_with(&rules, "createOfframp", &body, &Facts::default());
-    assert_eq!(verdict.effect, Effect::Deny, "the fee may be in an asset without a value");
-}
-
-#[test]
-fn a_wallet_that_takes_fees_is_a_destination() {
-    let body = offramp("10", json!([fee("FLAT", "1")]));
-    let effect = |text: &str, facts: &Facts| decide_with(&rules(text), "createOfframp", &body, facts).effect;
-    let now = |text: &str| effect(text, &Facts::default());
-    let allow = |when: &str| rule("a", "allow", &format!("op = \"createOfframp\", {when}"));
-    let account = format!("destination.account = \"{USER}\"");
-    assert_eq!(now(&allow(&account)), Effect::Deny);
-    assert_eq!(
-        now(&allow(&format!("{account}, destination.wallet = \"{WALLET}\""))),
-        Effect::Deny,
-        "no wallet is paid"
-    );
-    assert_eq!(now(&allow(&format!("{account}, fee_wallet = \"{WALLET}\""))), Effect::Allow);
-    assert_eq!(now(&allow(&format!("{account}, fee_wallet = \"0x{:040}\"", 9))), Effect::Deny);
-    let any = rule("a", "allow", "op = \"createOfframp\"");
-    assert_eq!(now(&any), Effect::Allow);
-    for denied in ["destination.wallet", "wallet", "fee_wallet"] {
-        let deny = rule("d", "deny", &format!("op = \"createOfframp\", {denied} = \"{WALLET}\""));
-        assert_eq!(now(&format!("{any}{deny}")), Effect::Deny, "{denied}");
-    }
-    let wallet = format!("wallet:{}", WALLET.to_lowercase());
-    let new = any.clone() + &rule("h", "hold", "op = \"createOfframp\", destination.new = true");
-    let with = |paid: bool| {
-        let paid = [(wallet.clone(), paid), (format!("account:{USER}"), true)].into();
-        effect(&new, &Facts { paid, ..Facts::default() })
-    };
-    assert_eq!((with(false), with(true)), (Effect::Hold, Effect::Allow));
-    let limit = limit("to", "window = \"rolling 1h\"\nper = [\"destination\"]\nmax = \"20 USD\"\nover = \"deny\"");
-    let text = any + &limit.replace("createSwap", "createOfframp");
-    let verdict = decide_with(&rules(&text), "createOfframp", &body, &Facts::default());
-    let counted: Vec<(&str, u64)> = verdict.reservations.iter().map(|r| (&*r.window.key, r.units)).collect();
-    assert_eq!(counted, [(&*format!("[\"account:{USER}\"]"), 11_000_000), (&*format!("[\"{wallet}\"]"), 11_000_000)]);
-    let same = |fees: Value| asking("createOfframp", &offramp("10", fees), |asked| View::unvalued(asked).payment());
-    assert_eq!(same(json!([fee("FLAT", "1")])), same(json!([fee("FLAT", "1")])));
-    assert_ne!(same(json!([fee("FLAT", "1")])), same(json!([fee("FLAT", "2")])));
-}
-
-#[test]
-fn money_that_no_value_covers_needs_a_rule_that_names_it() {
-    let body = json!({"requestId": "r", "chain": "BASE", "rules": [{"value": 5, "walletAddress": WALLET}]});
-    let effect = |when: &str| {
-        let text = rule("a", "allow", &format!("op = \"createSettlementRule\"{when}"));
-        decide_with(&rules(&text), "createSettlementRule", &body, &Facts::default()).effect
-    };
-    assert_eq!(effect(""), Effect::Deny);
-    assert_eq!(effect(", body = { \"/chain\" = \"present\" }"), Effect::Deny);
-    assert_eq!(effect(", body = { \"/rules\" = \"present\" }"), Effect::Allow);
-    assert_eq!(effect(", body = { \"/rules/*/value\" = \"present\" }"), Effect::Allow);
-    assert_eq!(effect(", body = { \"/rules/*/walletAddress\" = \"present\" }"), Effect::Deny);
-}
-
 #[test]
 fn new_destinations_are_a_fact_and_an_unknown_one_is_deny() {
     let text =
@@ -336,7 +237,7 @@ fn days_and_hours_are_those_of_the_zone() {
     }
 }
 
-fn limit(id: &str, lines: &str) -> String {
+pub(super) fn limit(id: &str, lines: &str) -> String {
     format!("[[limit]]\nid = \"{id}\"\nops = [\"createSwap\"]\n{lines}\n")
 }
 
