@@ -302,7 +302,7 @@ fn uncovered() -> Dimension {
             "body = { \"/rules/*/value\" = \"present\" }",
             "body = { \"/rules/*/tiers/*/value\" = \"present\" }",
             "body = { \"/rules/*/value\" = \"absent\" }",
-            "body = { \"/rules/*/value\" = \"present\", \"/rules/*/tiers\" = \"absent\" }",
+            "body = { \"/rules/*/value\" = \"present\", \"/rules/*/tiers/*/value\" = \"absent\" }",
         ]),
         ways: vec![way(&[]), way(&[VALUE]), way(&[TIERS]), way(&[VALUE, TIERS])],
     }
