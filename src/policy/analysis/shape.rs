@@ -179,7 +179,7 @@ impl Universe {
                 let (many, single): (Vec<Field>, Vec<Field>) =
                     field.parts().iter().partition(|part| matches!(part, Field::Role | Field::FeeWallet));
                 let single = single.into_iter().filter_map(|part| self.is_named(part, set)).collect();
-                Asks::known(self.named(single, many.first().copied(), set, sense))
+                Asks::known(self.name_clauses(single, many.first().copied(), set, sense))
             }
             Condition::Destination(Ways { user, wallet, external_wallet }) => {
                 let ways = [
@@ -189,7 +189,7 @@ impl Universe {
                 ];
                 let named = ways.into_iter().filter_map(|(field, set)| self.is_named(field, set));
                 let fees = (sense == Sense::Restricts).then_some(Field::FeeWallet);
-                Asks::known(self.named(named.collect(), fees, wallet, sense))
+                Asks::known(self.name_clauses(named.collect(), fees, wallet, sense))
             }
             Condition::FeesOnlyTo(_) if sense == Sense::Restricts => Asks::known(Vec::new()),
             Condition::FeesOnlyTo(set) => {
@@ -223,7 +223,13 @@ impl Universe {
 
     /// Returns clauses for at most one name on each side, and for any number of names in the field `many`: any of the
     /// names, or each of them and at least one.
-    fn named(&self, parts: Vec<CellLiteral>, many: Option<Field>, set: &BTreeSet<String>, sense: Sense) -> Vec<Clause> {
+    fn name_clauses(
+        &self,
+        parts: Vec<CellLiteral>,
+        many: Option<Field>,
+        set: &BTreeSet<String>,
+        sense: Sense,
+    ) -> Vec<Clause> {
         let mut clauses = Vec::new();
         let many = many.and_then(|field| self.several.get(&field)).map_or(&[][..], Vec::as_slice);
         let (inside, outside): (Vec<_>, Vec<_>) = many.iter().partition(|(_, name)| set.contains(name));
