@@ -80,10 +80,12 @@ fn a_wallet_that_takes_fees_is_a_destination() {
         effect(&new, &Facts { paid, ..Facts::default() })
     };
     assert_eq!((with(false), with(true)), (Effect::Hold, Effect::Allow));
-    let limit = limit("to", "window = \"rolling 1h\"\nper = [\"destination\"]\nmax = \"20 USD\"\nover = \"deny\"");
-    let text = any + &limit.replace("createSwap", "createOfframp");
+    let all = limit("all", "window = \"rolling 1h\"\nmax = \"10000 USD\"\nover = \"deny\"");
+    let to = limit("to", "window = \"rolling 1h\"\nper = [\"destination\"]\nmax = \"20 USD\"\nover = \"deny\"");
+    let text = any + &(all + &to).replace("createSwap", "createOfframp");
     let verdict = decide_with(&rules(&text), "createOfframp", &body, &Facts::default());
-    let counted: Vec<(&str, u64)> = verdict.reservations.iter().map(|r| (&*r.window.key, r.units)).collect();
+    let counted: Vec<(&str, u64)> =
+        verdict.reservations.iter().filter(|r| r.window.limit == "to").map(|r| (&*r.window.key, r.units)).collect();
     assert_eq!(counted, [(&*format!("[\"account:{USER}\"]"), 11_000_000), (&*format!("[\"{wallet}\"]"), 11_000_000)]);
     let same = |fees: Value| asking("createOfframp", &offramp("10", fees), |asked| View::unvalued(asked).payment());
     assert_eq!(same(json!([fee("FLAT", "1")])), same(json!([fee("FLAT", "1")])));

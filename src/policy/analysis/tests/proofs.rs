@@ -17,10 +17,12 @@ fn about(invariant: &Invariant, claim: &str, words: &str) -> Rules {
 fn fits(about: &Rules, payment: &Payment) -> bool {
     let verdict = payment.decide(about, catalog()).unwrap();
     // A field that no rule names is denied besides.
+    let is_unnamed = verdict.reasons.iter().all(|reason| reason.text.ends_with("no matching rule names it"));
+    let outweighed = verdict.outweighed.iter().filter(|_| is_unnamed);
     verdict
         .reasons
         .iter()
-        .chain(&verdict.outweighed)
+        .chain(outweighed)
         .any(|reason| reason.cause.to_string() == "rule same" && reason.text.ends_with("by rule"))
 }
 
