@@ -21,7 +21,15 @@ use super::upstream::Upstream;
 /// What comes on standard input is handed over as systemd would.
 const LEND: &str = r#"exec 3<&0 0</dev/null; export LISTEN_FDS=1 LISTEN_PID=$$; exec "$0" "$@""#;
 /// Rules that let everything pass that has a value.
-pub const EVERYTHING: &str = "[[rule]]\nid = \"everything\"\neffect = \"allow\"\nwhen = { op = \"*\" }\n";
+pub const EVERYTHING: &str = r#"[[rule]]
+id = "everything"
+effect = "allow"
+when = { op = "*" }
+[[rule]]
+id = "settlement-rules"
+effect = "allow"
+when = { op = "createSettlementRule", body = { "/rules" = "present" } }
+"#;
 
 /// A configuration in the making.
 #[derive(Debug)]

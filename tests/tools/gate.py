@@ -86,6 +86,12 @@ slippage = "1%"
 id = "everything"
 effect = "allow"
 when = { op = "*" }
+
+# No value covers the fees of a settlement rule: a rule must name them.
+[[rule]]
+id = "settlement-rules"
+effect = "allow"
+when = { op = "createSettlementRule", body = { "/rules" = "present" } }
 """
 
 

@@ -75,8 +75,10 @@ impl<'m> Model<'m> {
         }
         let operations = known.catalog.operations().iter();
         let fields = operations.flat_map(|operation| operation.fields_to_name().map(|field| (&operation.id, field)));
-        let fields = fields.enumerate().map(|(at, (operation, field))| universe.field_to_name(at, operation, field));
-        shapes.extend(fields);
+        for (at, (operation, field)) in fields.enumerate() {
+            let shape = universe.field_to_name(at, operation, field);
+            shapes.push(PaymentShape { sides: FIRST | SECOND, ..shape });
+        }
         let mut by_operation: HashMap<OperationId, Vec<usize>> = HashMap::new();
         for (at, shape) in shapes.iter().enumerate() {
             for operation in shape.operations.iter() {

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::cells::{CellLiteral, Clause};
-use super::outcome::{FIRST, SECOND};
 use super::universe::{Cell, DESTINATIONS, Universe, Variable, is_many, zone_name};
 use crate::base::ids::OperationId;
 use crate::base::pointer::Pointer;
@@ -107,7 +106,7 @@ impl Universe {
             names: BTreeSet::new(),
             operations: Arc::new([operation.clone()].into()),
             clauses: self.body(pointer, &SoughtValue::Present, Sense::Restricts),
-            sides: FIRST | SECOND,
+            sides: 1,
             is_own: false,
             unless_named: Some(pointer.clone()),
         }
