@@ -154,6 +154,8 @@ def money_pointers(value: Json) -> Iterator[str]:
     """Yields the JSON pointers of an `x-sluice` money entry."""
     if isinstance(value, str):
         yield value
+    elif isinstance(value, dict) and "each" in value:
+        yield from (value["each"] + value.get(name, "") for name in ("", "value", "kind"))
     else:
         for member in value.values() if isinstance(value, dict) else value:
             yield from money_pointers(member)
