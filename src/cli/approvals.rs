@@ -1,7 +1,8 @@
 //! `sluice approvals`: lists held calls, shows them, and casts your votes on them.
 //!
 //! This program computes the words and the fingerprint of a call itself, from the bytes that would be sent. A console
-//! that shows something else is noticed, because the vote names the fingerprint computed here.
+//! that shows something else is noticed, because the vote names the fingerprint computed here. An approval names the
+//! digest of the reasons that were shown, too.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
@@ -192,9 +193,10 @@ impl Approve {
         if !self.yes && !is_confirmed()? {
             bail!("cancelled: no vote was cast");
         }
+        let causes = shown.causes();
         let body = match &self.comment {
-            Some(comment) => json!({ "comment": comment }),
-            None => json!({}),
+            Some(comment) => json!({ "causes": causes, "comment": comment }),
+            None => json!({ "causes": causes }),
         };
         let message = |changed| if changed { "Approved." } else { "You had already approved it." };
         self.which.send("approve", body, &shown, message)

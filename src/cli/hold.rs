@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::output::{TableColumn, text_at};
+use crate::base::digest::Fingerprint;
 use crate::base::visible::visible;
 use crate::policy::Max;
 use crate::stations::check::Intent;
@@ -16,6 +17,14 @@ pub(super) struct ShownHold {
 }
 
 impl ShownHold {
+    /// Returns the digest of the reasons that are shown: an approval is for these.
+    pub fn causes(&self) -> String {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let parts = list(&self.hold, "reasons").flat_map(|reason| [text(&reason["rule"]), text(&reason["text"])]);
+        let parts: Vec<String> = parts.collect();
+        Fingerprint::of(&parts.iter().map(String::as_bytes).collect::<Vec<_>>()).to_hex()
+    }
+
     pub fn in_words(&self) -> String {
         let mut lines = vec![list_line(&self.hold)];
         match &self.intent {
@@ -27,7 +36,7 @@ impl ShownHold {
         }
         for reason in list(&self.hold, "reasons") {
             let rule = reason["rule"].as_str().map_or_else(String::new, |rule| format!(" ({rule})"));
-            lines.push(format!("  why     {}{rule}", reason["text"].as_str().unwrap_or("-")));
+            lines.push(format!("  why     {}{}", visible(reason["text"].as_str().unwrap_or("-")), visible(&rule)));
         }
         for approval in list(&self.hold, "approvals") {
             lines.push(format!("  needs   {}", approval_in_words(approval)));

@@ -11,7 +11,7 @@ use crate::base::ids::HoldId;
 use crate::ledger::{Record, RecordKey, StoreFault};
 use crate::node::approve;
 use crate::node::approve::{VoteError, VoteRequest};
-use crate::stations::hold::{Hold, VoteAction, VoteRefusal};
+use crate::stations::hold::{Hold, SeenHold, VoteAction, VoteRefusal};
 use crate::stations::reply::{Code, Reply, error_json, ok_json};
 
 pub(super) async fn list(inside: &ConsoleState, asked: &ActRequest) -> Reply {
@@ -42,7 +42,9 @@ pub(super) async fn vote(inside: &ConsoleState, asked: &ActRequest, say: VoteAct
         Err(fault) => return store_failed(inside, &fault),
     };
     let words = text("comment").or(text("reason")).or(text("text"));
-    let spoken = VoteRequest { say, person, seen: text("fingerprint").and_then(Fingerprint::of_hex), text: words };
+    let digest = |name: &str| text(name).and_then(Fingerprint::of_hex);
+    let seen = SeenHold { fingerprint: digest("fingerprint"), causes: digest("causes") };
+    let spoken = VoteRequest { say, person, seen, text: words };
     match approve::vote(&inside.node, &inside.catalog(), &inside.in_force.now().policies, &key, spoken).await {
         Ok(changed) => match hold_json(inside, asked).await {
             Ok(Some(hold)) => ok_json(200, &json!({ "changed": changed, "hold": hold })),
@@ -61,6 +63,10 @@ fn vote_refused(why: &VoteRefusal) -> Reply {
             let message =
                 "this is not the fingerprint of the held call: reload it and check it again. Nothing was changed.";
             error_json(Code::OtherBytes, message, None)
+        }
+        VoteRefusal::OtherCauses => {
+            let message = "you were shown other rules, limits or figures than hold this call now: reload it, and look at why it is held. Your vote does not count.";
+            error_json(Code::OtherCauses, message, None)
         }
         VoteRefusal::Asked => {
             let message = "you requested this call, so that others must approve or reject it. Nothing was changed.";

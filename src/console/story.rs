@@ -91,6 +91,10 @@ pub(super) fn entry_in_words(entry: &Value) -> String {
             text.push_str(&format!(", by {}", rules.join(" and ")));
         }
     }
+    if let Some(limits) = entry.pointer("/decision/mayExceed").and_then(Value::as_array) {
+        let limits: Vec<String> = limits.iter().filter_map(beyond).collect();
+        text.push_str(&format!(", approved beyond the limit {}", limits.join(" and ")));
+    }
     if let Some(status) = entry.get("status").and_then(Value::as_u64) {
         text.push_str(&format!(" (status {status})"));
     }
@@ -102,6 +106,11 @@ pub(super) fn entry_in_words(entry: &Value) -> String {
     }
     text.extend(text_of("reason").or(text_of("text")).map(|reason| format!(": “{reason}”")));
     text
+}
+
+/// Describes how far a call may exceed a limit.
+fn beyond(limit: &Value) -> Option<String> {
+    Some(format!("`{}` up to {}", limit.get("limit")?.as_str()?, limit.get("upTo")?.as_str()?))
 }
 
 /// Returns the people who did it.
@@ -144,6 +153,10 @@ mod tests {
         assert_eq!(entry_in_words(&rejected), "the call was rejected and not sent, by ann: “too <b>much</b>”");
         let sending = json!({"what": "sending", "decision": {"by": ["small", "day"], "effect": "allow"}});
         assert_eq!(entry_in_words(&sending), "the call was allowed and sent upstream, by small and day");
+        let beyond = json!([{"limit": "day", "upTo": "1500 USD"}]);
+        let sending = json!({"what": "sending", "hold": "a1", "decision": {"by": ["day"], "mayExceed": beyond}});
+        let words = "the approved call was sent upstream, by day, approved beyond the limit `day` up to 1500 USD";
+        assert_eq!(entry_in_words(&sending), words);
         let said = json!({"what": "executed", "status": 200, "saidBy": ["people/bob"], "reason": "seen"});
         assert_eq!(entry_in_words(&said), "upstream executed the call (status 200), by people/bob: “seen”");
     }

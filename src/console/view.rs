@@ -81,7 +81,7 @@ impl<'l> HoldViewer<'l> {
     fn may(&self, view: &HoldView<'_>, say: VoteAction) -> bool {
         let (hold, person) = ((view.hold, view.record.at), &self.person.who);
         self.person.has(Role::Approver)
-            && may_say(hold, say, person, Some(view.hold.fingerprint), &view.asked, &view.hearing).is_ok()
+            && may_say(hold, say, person, view.hold.seen(), &view.asked, &view.hearing).is_ok()
     }
 
     /// Returns whether the hold waits for this person's vote, and the vote would count.
@@ -91,7 +91,8 @@ impl<'l> HoldViewer<'l> {
         if *state != HoldState::Pending || has_agreed || !self.may(view, VoteAction::Approve) {
             return false;
         }
-        let vote = Vote { person: self.person.who.clone(), comment: None, at: view.hearing.now };
+        let causes = view.hold.causes.digest();
+        let vote = Vote { person: self.person.who.clone(), causes, comment: None, at: view.hearing.now };
         let with = Hold { votes: votes.iter().cloned().chain([vote]).collect(), ..view.hold.clone() };
         let with = progress(*fingerprint, &view.asked, &self.snapshot.policies, &with.consent(&view.hearing));
         view.progress.iter().zip(&with).any(|(before, after)| after.given > before.given)
@@ -142,7 +143,8 @@ impl HoldView<'_> {
         put("fingerprint", json!(hold.fingerprint.to_hex()));
         put("owner", json!({ "issuer": hold.by.issuer, "subject": hold.by.subject }));
         put("requester", json!(hold.by.requester));
-        put("reasons", json!(hold.reasons));
+        put("reasons", hold.causes.to_json());
+        put("causes", json!(hold.causes.digest().to_hex()));
         put("approvals", self.progress.iter().map(approval).collect());
         if let Some(stuck) = self.stuck {
             put("stuck", json!(stuck.in_words()));

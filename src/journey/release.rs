@@ -200,8 +200,8 @@ impl Releasing {
                     let asked = progress.into_iter().map(|one| one.name).collect();
                     return self.reopened(here, hold::reopen(here, asked, &policies.rules, &node.id)).await;
                 }
-                ReleaseDecision::Exceeds { asked, reasons } => {
-                    let commit = hold::reopen_over_limit(here, asked, reasons, &policies.rules, &node.id);
+                ReleaseDecision::OtherCauses { asked, causes } => {
+                    let commit = hold::reopen_for_causes(here, asked, causes, &policies.rules, &node.id);
                     return self.reopened(here, commit).await;
                 }
                 ReleaseDecision::Denied(denied) if denied.is_for_a_full_window() => {

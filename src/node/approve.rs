@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::Node;
 use super::retry::Retry;
-use crate::base::digest::Fingerprint;
 use crate::base::ids::{Environment, HoldId};
 use crate::catalog::Catalog;
 use crate::ledger::{Record, RecordKey, StoreFault, StoreTime, Versioned};
@@ -14,16 +13,16 @@ use crate::stations::check::Intent;
 use crate::stations::claim::{Decline, Declined, Owner};
 use crate::stations::decide::{evaluate, progress};
 use crate::stations::hold::{
-    self, Hold, HoldNote, StandIns, Vote, VoteAction, VoteContext, VoteRefusal, may_say, read_again,
+    self, Hold, HoldNote, SeenHold, StandIns, Vote, VoteAction, VoteContext, VoteRefusal, may_say, read_again,
 };
 use crate::stations::reply::{HeldCall, Reply, held};
 
-/// A person's action on a hold, and the bytes that the person saw.
+/// A person's action on a hold, and what the person saw of it.
 #[derive(Clone, Copy, Debug)]
 pub struct VoteRequest<'s> {
     pub say: VoteAction,
     pub person: &'s Owner,
-    pub seen: Option<Fingerprint>,
+    pub seen: SeenHold,
     /// A comment, or the reason of a rejection.
     pub text: Option<&'s str>,
 }
@@ -63,7 +62,8 @@ pub async fn vote(
         let text = said.text.map(str::to_owned);
         let is_done = match said.say {
             VoteAction::Approve => {
-                let vote = Vote { person: said.person.clone(), comment: text, at: now };
+                let causes = hold.causes.digest();
+                let vote = Vote { person: said.person.clone(), causes, comment: text, at: now };
                 match approve(node, policies, here, vote, asked, &hearing).await? {
                     Some(is_done) => is_done,
                     None => return Ok(false),

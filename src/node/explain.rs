@@ -50,7 +50,8 @@ pub async fn explain(
         for reservation in &verdict.reservations {
             let held = node.store.used(given.environment, &reservation.window, reservation.span).await?;
             if held.saturating_add(reservation.units) > reservation.max {
-                facts.exceeded.insert((reservation.window.limit.clone(), reservation.window.key.clone()));
+                let window = (reservation.window.limit.clone(), reservation.window.key.clone());
+                facts.exceeded.insert(window, held);
             }
             used.insert(reservation.window.clone(), held);
         }

@@ -48,8 +48,8 @@ impl Node {
                     self.heard.time(at, self.clock.elapsed());
                     facts.now = at;
                 }
-                FactCorrection::Full(window) => {
-                    facts.exceeded.insert((window.limit, window.key));
+                FactCorrection::Full(window, used) => {
+                    facts.exceeded.insert((window.limit, window.key), used);
                 }
                 FactCorrection::Paid(name, is_paid) => {
                     for (destination, assumed) in &mut facts.paid {

@@ -128,9 +128,8 @@ fn state(event: NoticeEvent, hold: Option<&Hold>) -> String {
 }
 
 fn waited(hold: &Hold) -> Waited {
-    let rule = |reason: &Value| reason.get("rule").and_then(Value::as_str).map(str::to_owned);
     Waited {
-        rules: hold.reasons.iter().filter_map(rule).collect(),
+        rules: hold.causes.rules().map(str::to_owned).collect(),
         created: hold.created,
         lasts: hold.lasts,
         asked: hold.asked.clone(),

@@ -44,9 +44,18 @@ fn waits(state: HoldState, tries: u32) -> Hold {
         sent: SentRequest { target: "/x".to_owned(), body: Bytes::from_static(b"{\"iban\":\"DE00\"}") },
         headers: HeaderMap::new(),
         trace: TraceId::parse("t-1").unwrap(),
-        reasons: vec![json!({ "rule": "larger", "text": "held" }), json!({ "text": "no name" })],
+        causes: serde_json::from_value(json!([
+            { "rule": "larger", "text": "held", "approval": "dual", "over": null },
+            { "rule": null, "text": "no name", "approval": null, "over": null },
+        ]))
+        .unwrap(),
         asked: BTreeSet::from([Arc::from("dual")]),
-        votes: vec![Vote { person: anna, comment: Some("fine".to_owned()), at: StoreTime::of_micros(3) }],
+        votes: vec![Vote {
+            person: anna,
+            causes: Fingerprint::of(&[b"y"]),
+            comment: Some("fine".to_owned()),
+            at: StoreTime::of_micros(3),
+        }],
         notes: Vec::new(),
         created: Some(StoreTime::of_micros(1_000_000)),
         lasts: Duration::from_secs(3_600),

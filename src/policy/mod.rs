@@ -8,6 +8,7 @@
 
 mod analysis;
 mod request;
+mod causes;
 mod condition;
 mod contract_check;
 mod document;
@@ -43,6 +44,7 @@ pub use analysis::{
     PassTable, Payment, Proof,
 };
 pub use body_facts::{KeptOperands, Stated};
+pub use causes::{HoldCauses, OverWindow};
 pub use condition::{Condition, SoughtValue, Ways};
 pub use explain::{Explanation, key_as_json, key_in_words};
 pub use interval::Interval;

@@ -125,9 +125,8 @@ impl TestRequest {
         let paid = self.destinations(rules, catalog)?.into_iter().map(|name| (name, self.is_paid));
         let mut facts = Facts { now: self.now, paid: paid.collect(), ..Facts::default() };
         let (verdict, near) = self.decide(rules, catalog, &facts)?;
-        let windows = verdict.reservations.iter().map(|reservation| &reservation.window);
-        let full = windows.filter(|window| self.exceeded.contains(&window.limit));
-        facts.exceeded = full.map(|window| (window.limit.clone(), window.key.clone())).collect();
+        let full = verdict.reservations.iter().filter(|one| self.exceeded.contains(&one.window.limit));
+        facts.exceeded = full.map(|one| ((one.window.limit.clone(), one.window.key.clone()), one.max)).collect();
         if facts.exceeded.is_empty() { Some((verdict, near)) } else { self.decide(rules, catalog, &facts) }
     }
 

@@ -146,7 +146,8 @@ impl<'c> Replay<'c> {
         // Windows are read only for a call that passes; full ones may then stop it, step by step.
         while passes(verdict.effect) {
             let full = verdict.reservations.iter().filter(|share| self.is_full(recorded, share));
-            let full: Vec<_> = full.map(|share| (share.window.limit.clone(), share.window.key.clone())).collect();
+            let full = full.map(|share| ((share.window.limit.clone(), share.window.key.clone()), share.max));
+            let full: Vec<_> = full.collect();
             let known = facts.exceeded.len();
             facts.exceeded.extend(full);
             if facts.exceeded.len() == known {

@@ -39,8 +39,8 @@ pub struct Facts {
     pub now: StoreTime,
     /// Whether each destination was paid before, by the names of [`destinations`]. A missing one is unknown.
     pub paid: BTreeMap<String, bool>,
-    /// The windows that are full in the store: limit and key.
-    pub exceeded: BTreeSet<(String, String)>,
+    /// The windows that are full in the store, by limit and key, and what they contain.
+    pub exceeded: BTreeMap<(String, String), u64>,
 }
 
 impl Facts {

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+use super::causes::OverWindow;
 use super::condition::{Condition, Sense};
 use super::limit::{Limit, Reservation};
 use super::rate::Mode;
@@ -18,6 +19,7 @@ use crate::base::ids::OperationId;
 use crate::base::money::MicroUsd;
 use crate::base::pointer::Pointer;
 use crate::catalog::Movement;
+use crate::ledger::MAX_UNITS;
 
 /// The fields that rules are indexed by.
 const FOUND_BY: [Field; 11] = [
@@ -83,6 +85,10 @@ pub struct Reason {
     pub effect: Effect,
     pub cause: Cause,
     pub text: String,
+    /// The approval that a hold waits for.
+    pub approval: Option<Arc<str>>,
+    /// The window that a call exceeds which a limit holds.
+    pub over: Option<OverWindow>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -290,11 +296,18 @@ struct VerdictDraft {
 
 impl VerdictDraft {
     fn say(&mut self, mode: Mode, effect: Effect, cause: Cause, text: String) {
+        self.put(mode, Reason { effect, cause, text, approval: None, over: None });
+    }
+
+    fn put(&mut self, mode: Mode, reason: Reason) {
+        if let (Mode::Enforce, Some(approval)) = (mode, &reason.approval) {
+            self.approvals.insert(approval.clone());
+        }
         let reasons = match mode {
             Mode::Enforce => &mut self.reasons,
             Mode::Shadow => &mut self.shadows,
         };
-        reasons.insert(Reason { effect, cause, text });
+        reasons.insert(reason);
     }
 
     fn say_of(&mut self, rule: &Rule, cause: Cause) {
@@ -302,10 +315,7 @@ impl VerdictDraft {
             Some(approval) => format!("held for `{approval}`"),
             None => format!("{} by rule", rule.effect.as_str()),
         };
-        self.say(rule.mode, rule.effect, cause, text);
-        if rule.mode == Mode::Enforce {
-            self.approvals.extend(rule.approval.clone());
-        }
+        self.put(rule.mode, Reason { effect: rule.effect, cause, text, approval: rule.approval.clone(), over: None });
     }
 
     /// Records the stored facts that conditions use: where they hold, and where only those facts make them fail.
@@ -329,14 +339,17 @@ impl VerdictDraft {
         let most = limit.max.describe(limit.max.units());
         for reservation in reservations {
             let window = (reservation.window.limit.clone(), reservation.window.key.clone());
-            let is_over = reservation.units > reservation.max || facts.exceeded.contains(&window);
+            let used = facts.exceeded.get(&window).copied();
+            let is_over = reservation.units > reservation.max || used.is_some();
             match &limit.over {
                 Some(approval) if is_over => {
-                    let text = format!("over the limit of {most}: held for `{approval}`");
-                    self.say(limit.mode, Effect::Hold, cause(), text);
-                    if limit.mode == Mode::Enforce {
-                        self.approvals.insert(approval.clone());
-                    }
+                    // Other calls may use what is left of the limit until this one is sent.
+                    let up_to = used.unwrap_or(0).max(reservation.max).saturating_add(reservation.units).min(MAX_UNITS);
+                    let words = limit.max.describe(up_to);
+                    let text = format!("over the limit of {most}, up to {words}: held for `{approval}`");
+                    let over = Some(OverWindow { key: reservation.window.key.clone(), up_to, words });
+                    let approval = Some(approval.clone());
+                    self.put(limit.mode, Reason { effect: Effect::Hold, cause: cause(), text, approval, over });
                 }
                 None if is_over => self.say(limit.mode, Effect::Deny, cause(), format!("over the limit of {most}")),
                 Some(_) | None => {}

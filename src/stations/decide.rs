@@ -18,7 +18,7 @@ use crate::base::pointer::Pointer;
 use crate::catalog::Class;
 use crate::ledger::{Index, Step, StoreTime, WindowKey};
 use crate::policy::{
-    Cause, Effect, Facts, Mode, Policies, PolicyRequest, Progress, Reason, Reservation, Stated, Verdict, View, Voices,
+    Cause, Effect, Facts, HoldCauses, Mode, OverWindow, Policies, PolicyRequest, Progress, Reason, Reservation, Stated, Verdict, View, Voices,
     operands,
 };
 
@@ -62,8 +62,8 @@ pub struct Consent {
     pub fingerprint: Fingerprint,
     /// Approvals that were asked for before; each is still needed as long as the policies define it.
     pub asked: BTreeSet<Arc<str>>,
-    /// The rules and limits that the voters were shown as the reasons.
-    pub causes: BTreeSet<String>,
+    /// The rules and limits that the voters were shown, with their figures.
+    pub causes: HoldCauses,
     /// The people who approved, and the members they approved for, each once.
     pub people: Voices,
 }
@@ -74,10 +74,10 @@ pub enum ReleaseDecision {
     Released(Allowed),
     /// More approvals, or other people, are needed.
     Waits(Vec<Progress>),
-    /// The call exceeds a limit that its voters were not shown: it needs the approvals again, for these reasons.
-    Exceeds {
+    /// Rules or limits hold it that its voters were not shown, or larger figures: it needs the approvals again.
+    OtherCauses {
         asked: BTreeSet<Arc<str>>,
-        reasons: Vec<Value>,
+        causes: HoldCauses,
     },
     Denied(Denied),
 }
@@ -98,9 +98,8 @@ pub struct Grounds {
     full: BTreeSet<String>,
     /// The approvals that are complete.
     reached: BTreeSet<Arc<str>>,
-    /// The rules and limits that the voters were shown: a limit among them whose approval is complete does not bind this
-    /// call.
-    shown: BTreeSet<String>,
+    /// The causes that the voters were shown: a limit among them whose approval is complete permits as much as it said.
+    shown: HoldCauses,
 }
 
 /// Decides on a call by the rules in force.
@@ -116,16 +115,16 @@ pub fn decide(intent: Intent, policies: &Policies, facts: &Facts) -> Decision {
 /// Evaluates the rules on a call without deciding on it: for explanations, forecasts and rules that are not in force.
 pub fn evaluate(intent: &Intent, policies: &Policies, facts: &Facts) -> Grounds {
     let verdict = policies.rules.decide(&policy_request(intent), facts);
-    let is_full = |window: &&WindowKey| facts.exceeded.contains(&(window.limit.clone(), window.key.clone()));
+    let is_full = |window: &&WindowKey| facts.exceeded.contains_key(&(window.limit.clone(), window.key.clone()));
     let exceeded = verdict.reservations.iter().map(|reservation| &reservation.window).filter(is_full).cloned();
     Grounds {
         now: facts.now,
         exceeded: exceeded.collect(),
         policy: policies.version().into(),
         places: policies.rules.places(&intent.operation().id).to_vec(),
-        full: facts.exceeded.iter().map(|(limit, _)| limit.clone()).collect(),
+        full: facts.exceeded.keys().map(|(limit, _)| limit.clone()).collect(),
         reached: BTreeSet::new(),
-        shown: BTreeSet::new(),
+        shown: HoldCauses::default(),
         verdict,
     }
 }
@@ -137,9 +136,10 @@ pub fn decide_release(intent: Intent, policies: &Policies, facts: &Facts, consen
         Decision::Allowed(Allowed { intent, grounds }) | Decision::Held(Held { intent, grounds }) => (intent, grounds),
     };
     let progress = progress(intent.fingerprint(), &grounds.verdict.approvals, policies, consent);
-    if grounds.exceeds_unseen(consent) && consent.fingerprint == intent.fingerprint() {
+    let causes = HoldCauses::of(&grounds.verdict);
+    if !consent.causes.cover(&causes) && consent.fingerprint == intent.fingerprint() {
         let asked = progress.into_iter().map(|one| one.name).collect();
-        return ReleaseDecision::Exceeds { asked, reasons: reasons_told(&grounds.verdict.reasons) };
+        return ReleaseDecision::OtherCauses { asked, causes };
     }
     let is_known = |approval: &Arc<str>| progress.iter().any(|one| one.name == *approval);
     let are_enough = progress.iter().all(Progress::is_reached) && grounds.verdict.approvals.iter().all(is_known);
@@ -275,15 +275,6 @@ impl Denied {
 }
 
 impl Grounds {
-    /// Returns whether the call exceeds a limit that the voters were not shown.
-    fn exceeds_unseen(&self, consent: &Consent) -> bool {
-        let is_unseen = |reason: &Reason| match &reason.cause {
-            Cause::Limit(limit) => reason.effect == Effect::Hold && !consent.causes.contains(&**limit),
-            Cause::Rule(_) | Cause::Gate => false,
-        };
-        self.verdict.reasons.iter().any(is_unseen)
-    }
-
     /// The assumed facts, as guards of a commit.
     pub fn guards(&self) -> Vec<Step> {
         let guard = |(destination, is_paid): (&String, &bool)| {
@@ -299,19 +290,21 @@ impl Grounds {
         let step = |reservation: &Reservation| {
             let Reservation { window, span, units, max, mode, .. } = reservation;
             let (window, span, holder, units) = (window.clone(), *span, holder.to_owned(), *units);
-            if self.may_exceed(reservation) || (*mode == Mode::Shadow && self.exceeded.contains(&window)) {
+            if *mode == Mode::Shadow && self.exceeded.contains(&window) {
                 Step::Force { window, span, holder, units }
             } else {
-                Step::Reserve { window, span, holder, units, max: *max }
+                let max = self.approved(reservation).map_or(*max, |over| over.up_to);
+                Step::Reserve { window, span, holder, units, max }
             }
         };
         self.verdict.reservations.iter().map(step).collect()
     }
 
-    /// Returns whether the approval that a limit asked for is complete, so that this call may exceed the limit.
-    fn may_exceed(&self, reservation: &Reservation) -> bool {
-        let is_reached = reservation.over.as_ref().is_some_and(|approval| self.reached.contains(approval));
-        is_reached && self.shown.contains(&reservation.window.limit)
+    /// Returns what a window may contain beyond its limit: as much as the voters of the approval that the limit asked
+    /// for were shown, if it is complete.
+    fn approved(&self, reservation: &Reservation) -> Option<&OverWindow> {
+        let approval = reservation.over.as_ref().filter(|approval| self.reached.contains(*approval))?;
+        self.shown.beyond(&reservation.window, approval).filter(|over| over.up_to > reservation.max)
     }
 
     pub fn reserved(&self) -> &[Reservation] {
@@ -335,10 +328,10 @@ impl Grounds {
         let mut told = json!({ "effect": self.verdict.effect.as_str(), "by": by, "policy": &*self.policy });
         if let (false, Some(members)) = (self.reached.is_empty(), told.as_object_mut()) {
             members.insert("approved".to_owned(), self.reached.iter().map(|name| Value::from(&**name)).collect());
-            let forced = self.verdict.reservations.iter().filter(|one| self.may_exceed(one));
-            let forced: BTreeSet<&str> = forced.map(|one| one.window.limit.as_str()).collect();
-            if !forced.is_empty() {
-                members.insert("mayExceed".to_owned(), json!(forced));
+            let beyond = |one: &Reservation| Some(json!({ "limit": one.window.limit, "upTo": self.approved(one)?.words }));
+            let exceeding: Vec<Value> = self.verdict.reservations.iter().filter_map(beyond).collect();
+            if !exceeding.is_empty() {
+                members.insert("mayExceed".to_owned(), exceeding.into());
             }
         }
         told

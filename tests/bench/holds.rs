@@ -12,6 +12,7 @@ use anyhow::{Context as _, bail, ensure};
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
 use sluice::adapters::clock::Stopwatch;
+use sluice::base::digest::Fingerprint;
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
@@ -131,8 +132,8 @@ fn folder(console: SocketAddr, redis: Option<&Redis>) -> anyhow::Result<TempDir>
     Ok(folder)
 }
 
-/// Calls that wait: the names and fingerprints of their holds.
-async fn made(client: &Client, gate: SocketAddr, count: usize) -> anyhow::Result<Vec<(String, String)>> {
+/// Calls that wait: the names and fingerprints of their holds, and the digests of their causes.
+async fn made(client: &Client, gate: SocketAddr, count: usize) -> anyhow::Result<Vec<[String; 3]>> {
     let mut callers = JoinSet::new();
     for caller in 0..CALLERS.min(count) {
         let client = client.clone();
@@ -153,7 +154,11 @@ async fn made(client: &Client, gate: SocketAddr, count: usize) -> anyhow::Result
                 ensure!(status == 202, "a call does not wait: {status} {answer}");
                 let text = |name: &str| answer.pointer(&format!("/hold/{name}")).and_then(Value::as_str);
                 let hold = text("id").zip(text("fingerprint")).context("a hold without a name")?;
-                holds.push((hold.0.to_owned(), hold.1.to_owned()));
+                let reasons = answer.pointer("/hold/reasons").and_then(Value::as_array).into_iter().flatten();
+                let texts = reasons.flat_map(|reason| [&reason["rule"], &reason["text"]]);
+                let texts: Vec<&[u8]> = texts.map(|text| text.as_str().unwrap_or_default().as_bytes()).collect();
+                let causes = Fingerprint::of(&texts).to_hex();
+                holds.push([hold.0.to_owned(), hold.1.to_owned(), causes]);
             }
             anyhow::Ok(holds)
         });
@@ -170,7 +175,7 @@ async fn done(
     client: &Client,
     console: SocketAddr,
     act: Act,
-    (id, fingerprint): &(String, String),
+    [id, fingerprint, causes]: &[String; 3],
 ) -> anyhow::Result<Duration> {
     let ask = |method: Method, path: &str| {
         let mut claims = claims();
@@ -184,8 +189,11 @@ async fn done(
         client.request(method, format!("http://{console}/sluice/v1/{path}")).bearer_auth(signed(&claims))
     };
     let word = |act: &str| {
-        let said = json!({ "fingerprint": fingerprint }).to_string();
-        ask(Method::POST, &format!("holds/{id}/{act}")).header("content-type", "application/json").body(said)
+        let mut said = json!({ "fingerprint": fingerprint });
+        if act == "approve" {
+            said["causes"] = json!(causes);
+        }
+        ask(Method::POST, &format!("holds/{id}/{act}")).header("content-type", "application/json").body(said.to_string())
     };
     let call = match act {
         Act::Page => ask(Method::GET, "holds?limit=50"),

@@ -65,6 +65,7 @@ interface Hold {
   endedAt?: string;
   words: Word[];
   reasons: { rule?: string; text: string }[];
+  causes: string;
   approvals: Approval[];
   votes: Vote[];
   notes: Vote[];

@@ -20,7 +20,7 @@ const NAME = EVIL[0];
 
 /** Members whose values the page parses. */
 const PARSED = new Set(
-  "id state issuer subject fingerprint environment createdAt expiresAt idleUntil at since what effect from to unit".split(
+  "id state issuer subject fingerprint causes environment createdAt expiresAt idleUntil at since what effect from to unit".split(
     " ",
   ),
 );
@@ -66,6 +66,7 @@ test("no field of a body, no name, reason or comment becomes markup", async () =
   }
   await gate.callConsole("POST", `holds/${hold.id}/approve`, personToken("ops-1"), {
     fingerprint: hold.fingerprint,
+    causes: (await gate.callConsole("GET", `holds/${hold.id}`, personToken("ops-1"))).body.causes,
     comment: NAME,
   });
   await gate.callConsole("POST", "freezes", personToken(NAME, ["operator"]), {

@@ -6,7 +6,7 @@ use sluice::stations::claim::DoubtCause;
 use sluice::stations::reply::{Code, Executed};
 
 /// Codes that only people at the console meet.
-const OF_THE_CONSOLE: [Code; 9] = [
+const OF_THE_CONSOLE: [Code; 10] = [
     Code::RequestNotFound,
     Code::NotInDoubt,
     Code::TwoPeopleNeeded,
@@ -15,6 +15,7 @@ const OF_THE_CONSOLE: [Code; 9] = [
     Code::GateHeard,
     Code::HoldNotFound,
     Code::OtherBytes,
+    Code::OtherCauses,
     Code::HoldOver,
 ];
 /// Codes whose status is upstream's, or that only reads meet.

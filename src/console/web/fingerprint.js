@@ -13,7 +13,20 @@ export function canCompute() {
 export async function fingerprint(operation, { method, target, body }) {
   const at = target.indexOf("?");
   const [path, query] = at < 0 ? [target, ""] : [target.slice(0, at), target.slice(at + 1)];
-  const parts = [operation, method, path, query, body].map((part) => new TextEncoder().encode(part));
+  return digestOf([operation, method, path, query, body]);
+}
+
+/**
+ * Returns the SHA-256 over the rule and the text of each reason, each after its length: a vote is for these.
+ * @param {Hold["reasons"]} reasons
+ */
+export async function causesDigest(reasons) {
+  return digestOf(reasons.flatMap(({ rule, text }) => [rule ?? "", text]));
+}
+
+/** @param {string[]} texts */
+async function digestOf(texts) {
+  const parts = texts.map((text) => new TextEncoder().encode(text));
   const whole = new Uint8Array(parts.reduce((sum, part) => sum + 8 + part.length, 0));
   const view = new DataView(whole.buffer);
   let offset = 0;

@@ -263,6 +263,7 @@ const HIDDEN = new Set([
   "comment",
   "trace",
   "fingerprint",
+  "causes",
 ]);
 
 /**

@@ -1,9 +1,10 @@
-// Votes and comments on a hold. Each needs a confirmation, and names the fingerprint that this browser computed.
+// Votes and comments on a hold. Each needs a confirmation, and names the fingerprint that this browser computed; an
+// approval names the digest of the reasons on the page, too.
 
 import { get, post } from "./api.js";
 import { ask, reasonField } from "./dialog.js";
 import { h, toast } from "./dom.js";
-import { fingerprint } from "./fingerprint.js";
+import { causesDigest, fingerprint } from "./fingerprint.js";
 import { missingVotes, movement, personName, shorten } from "./words.js";
 
 /** @typedef {(hold: Hold) => Promise<void>} Draw */
@@ -139,6 +140,18 @@ async function confirmedFingerprint(app, hold) {
 }
 
 /**
+ * Returns the digest of the reasons on the page. Throws if the hold has others by now.
+ * @param {Hold} hold
+ */
+async function confirmedCauses(hold) {
+  const fresh = (await get(`holds/${hold.id}`)).body;
+  const computed = await causesDigest(hold.reasons);
+  if (fresh.causes !== computed)
+    throw new Error("The reasons why it is held are others by now. Nothing was sent; look at them again.");
+  return computed;
+}
+
+/**
  * @param {string} verb
  * @param {Movement} moves
  */
@@ -160,8 +173,8 @@ async function approve(app, hold, moves) {
     kind: "good",
     perform: async () => {
       const computed = await confirmedFingerprint(app, hold);
-      /** @type {{ fingerprint: string, comment?: string }} */
-      const body = { fingerprint: computed };
+      /** @type {{ fingerprint: string, causes: string, comment?: string }} */
+      const body = { fingerprint: computed, causes: await confirmedCauses(hold) };
       if (comment.text() !== "") body.comment = comment.text();
       return (await post(`holds/${hold.id}/approve`, body)).body;
     },

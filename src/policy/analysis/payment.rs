@@ -106,7 +106,7 @@ impl Payment {
         }
         for limit in rules.limits.iter().filter(|limit| self.full.contains(&*limit.id)) {
             let windows = limit.reservations(&view, &facts).unwrap_or_default().into_iter();
-            facts.exceeded.extend(windows.map(|reservation| (reservation.window.limit, reservation.window.key)));
+            facts.exceeded.extend(windows.map(|one| ((one.window.limit, one.window.key), one.max)));
         }
         Some(rules.decide(&asked, &facts))
     }

@@ -271,10 +271,10 @@ fn limits_say_what_must_be_reserved() {
     let WindowSpan::Fixed { from, to } = verdict.reservations[0].span else { panic!("a calendar day is fixed") };
     assert_eq!(to.since(from).as_secs(), 23 * 3_600);
     let key = |at: usize| (verdict.reservations[at].window.limit.clone(), verdict.reservations[at].window.key.clone());
-    facts.exceeded = [key(2)].into();
+    facts.exceeded = [(key(2), 2)].into();
     let held = decide_with(&rules, "createSwap", &body, &facts);
     assert_eq!((held.effect, held.approvals.len(), held.reservations.len()), (Effect::Hold, 1, 3));
-    facts.exceeded.insert(key(0));
+    facts.exceeded.insert(key(0), 50_000_000);
     assert_eq!(decide_with(&rules, "createSwap", &body, &facts).effect, Effect::Deny);
     // One payment that is larger than the limit needs no window to be told.
     assert_eq!(decide(&rules, &swap(json!({"amount": "100.000001"}), json!({}))).effect, Effect::Deny);

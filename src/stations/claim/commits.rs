@@ -60,8 +60,8 @@ pub enum BeginConflict {
 pub enum FactCorrection {
     /// Whether this destination was paid before.
     Paid(String, bool),
-    /// This window is full.
-    Full(WindowKey),
+    /// This window is full: it contains this much.
+    Full(WindowKey, u64),
     /// The store's time.
     Time(StoreTime),
 }
@@ -216,7 +216,10 @@ pub fn standing(commit: &Commit, at: StoreTime, conflicts: Vec<Conflict>) -> Beg
             }
             // The place of a hold is no fact of the decision.
             (Some(Step::Reserve { window, .. }), _) if !window.is_of_policy() => {}
-            (Some(Step::Reserve { window, .. }), _) => learnt.push(FactCorrection::Full(window.clone())),
+            (Some(Step::Reserve { window, max, .. }), found) => {
+                let used = if let ConflictCause::Used(used) = found { used } else { *max };
+                learnt.push(FactCorrection::Full(window.clone(), used));
+            }
             (Some(Step::Replace { .. } | Step::Version { .. }), _) => return BeginConflict::Raced,
             _ => {}
         }

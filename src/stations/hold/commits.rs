@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::HeaderMap;
-use serde_json::Value;
 
 use super::room::{self, HoldRoom, HoldUse};
 use super::state::{Hold, HoldEvent, HoldNote, HoldState, ImpossibleHoldEvent, Vote, after};
@@ -14,9 +13,9 @@ use crate::audit::{Entry, EntryKind};
 use crate::base::ids::{HoldId, TraceId};
 use crate::base::keyed::OperandKey;
 use crate::ledger::{Commit, Index, Keep, Kind, NodeId, RecordKey, Step, StoreTime, Versioned};
-use crate::policy::Rules;
+use crate::policy::{HoldCauses, Rules};
 use crate::stations::claim::{self, Claim, Decline, Declined, Freeze, Owner, SentRequest, Terms};
-use crate::stations::decide::{Held, reasons_told};
+use crate::stations::decide::Held;
 
 /// The pause before a call that was certainly not sent is tried again; it doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
@@ -70,7 +69,7 @@ pub fn hold(
         sent: SentRequest::of(intent),
         headers: headers.clone(),
         trace: trace.clone(),
-        reasons: reasons_told(&grounds.verdict.reasons),
+        causes: HoldCauses::of(&grounds.verdict),
         lasts: shortest(&asked, rules),
         asked,
         votes: Vec::new(),
@@ -104,7 +103,7 @@ pub fn vote(
 ) -> Commit {
     let mut hold = Hold { asked, ..here.next() };
     let entry = entry(EntryKind::Voted, here).by(&vote.person.issuer, &vote.person.subject).with("complete", complete);
-    let entry = entry.with("comment", vote.comment.clone()).with("for", voice.into_iter().collect::<Vec<_>>());
+    let entry = entry.with("comment", vote.comment.clone()).with("causes", vote.causes.to_hex()).with("for", voice.into_iter().collect::<Vec<_>>());
     hold.votes.retain(|before| !before.person.is_same_person(&vote.person));
     hold.votes.push(vote);
     let mut steps = vec![Step::Before(here.deadline())];
@@ -245,7 +244,7 @@ pub fn reopen(here: Versioned<'_, Hold>, asked: BTreeSet<Arc<str>>, rules: &Rule
     let state = after(&here.value.state, HoldEvent::Reopened, None).ok()?;
     let hold = Hold { state, lasts: here.value.lasts.min(shortest(&asked, rules)), asked, ..here.next() };
     let names: Vec<&str> = hold.asked.iter().map(|name| &**name).collect();
-    let entry = entry(EntryKind::Reopened, here).with("approvals", names);
+    let entry = entry(EntryKind::Reopened, here).with("approvals", names).with("causes", hold.causes.to_json());
     let due = hold.deadline(here.at).since(here.at);
     let steps = vec![
         Step::Before(here.deadline()),
@@ -256,20 +255,16 @@ pub fn reopen(here: Versioned<'_, Hold>, asked: BTreeSet<Arc<str>>, rules: &Rule
     Some(here.commit(steps, &entry, node))
 }
 
-/// Reopens a hold that exceeds a limit which its voters were not shown: their votes do not count for it, and everybody
-/// votes again.
-pub fn reopen_over_limit(
+/// Reopens a hold for causes that its voters were not shown: their votes do not count for these, and everybody votes
+/// again.
+pub fn reopen_for_causes(
     here: Versioned<'_, Hold>,
     asked: BTreeSet<Arc<str>>,
-    reasons: Vec<Value>,
+    causes: HoldCauses,
     rules: &Rules,
     node: &NodeId,
 ) -> Option<Commit> {
-    let mut all = here.value.reasons.clone();
-    all.extend(
-        reasons.into_iter().filter(|reason| !here.value.reasons.iter().any(|old| old["rule"] == reason["rule"])),
-    );
-    let value = &Hold { reasons: all, votes: Vec::new(), ..here.value.clone() };
+    let value = &Hold { causes: here.value.causes.and(causes), votes: Vec::new(), ..here.value.clone() };
     reopen(Versioned { value, ..here }, asked, rules, node)
 }
 

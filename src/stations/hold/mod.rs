@@ -11,7 +11,8 @@
 //!                                       Rejected, Cancelled, Expired
 //! ```
 //!
-//! A vote binds to the bytes that its voter saw, by their fingerprint. A release decides anew, by the rules and groups
+//! A vote binds to the bytes that its voter saw, by their fingerprint, and to the causes that the voter was shown, by their
+//! digest. A release decides anew, by the rules and groups
 //! of that moment, on the call read again from its stored bytes. Nobody approves their own request, nor does a stand-in
 //! for them.
 
@@ -26,7 +27,7 @@ mod summary;
 mod stored_form;
 
 pub use commits::{
-    approve_again, decline, end_orphan, forget, hold, note, overtaken, released, remind, reopen, reopen_over_limit,
+    approve_again, decline, end_orphan, forget, hold, note, overtaken, released, remind, reopen, reopen_for_causes,
     vote, withdraw,
 };
 pub use owners::{Owners, member_of};
@@ -36,7 +37,7 @@ pub use stand_ins::{StandIn, StandInError, StandIns};
 pub use state::{Hold, HoldEvent, HoldNote, HoldState, ImpossibleHoldEvent, Vote, after};
 pub use stored_form::{UnreadableHold, decode_hold, encode_hold};
 pub use summary::in_words;
-pub use voting::{Stuck, VoteAction, VoteContext, VoteRefusal, may_say};
+pub use voting::{SeenHold, Stuck, VoteAction, VoteContext, VoteRefusal, may_say};
 
 #[cfg(test)]
 mod tests;

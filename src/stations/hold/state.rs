@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use http::{HeaderMap, Method};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::owners::Owners;
 use crate::base::digest::Fingerprint;
 use crate::base::ids::{HoldId, OperationId, RequestId, TraceId};
 use crate::base::json;
 use crate::ledger::StoreTime;
+use crate::policy::HoldCauses;
 use crate::stations::admit::KnownCaller;
 use crate::stations::claim::{Decline, Declined, Owner, SentRequest, is_same_subject};
 
@@ -36,8 +36,8 @@ pub struct Hold {
     #[serde(with = "json::written_as::headers")]
     pub headers: HeaderMap,
     pub trace: TraceId,
-    /// The reasons why it is held, as its caller gets them.
-    pub reasons: Vec<Value>,
+    /// The rules and limits that hold it, as its caller and its voters are shown them.
+    pub causes: HoldCauses,
     /// The approvals that it needs.
     pub asked: BTreeSet<Arc<str>>,
     pub votes: Vec<Vote>,
@@ -55,11 +55,13 @@ pub struct Hold {
     pub state: HoldState,
 }
 
-/// One person's vote.
+/// One person's vote, for exactly the causes that the person was shown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Vote {
     pub person: Owner,
+    /// The digest of those causes.
+    pub causes: Fingerprint,
     pub comment: Option<String>,
     #[serde(rename = "atMicros")]
     pub at: StoreTime,

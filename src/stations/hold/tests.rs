@@ -8,7 +8,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Method;
 use http::header::{HeaderMap, HeaderValue};
-use serde_json::json;
 
 use super::*;
 use crate::base::digest::Fingerprint;
@@ -17,10 +16,12 @@ use crate::catalog::{Catalog, SchemaFiles};
 use crate::ledger::{
     Commit, Content, Index, Keep, Kind, NodeId, Number, Record, RecordKey, Step, StoreTime, Versioned,
 };
-use crate::policy::{Facts, KnownNames, Policies, Rules, read_policies};
+use crate::policy::{Facts, HoldCauses, KnownNames, Policies, Rules, read_policies};
 use crate::stations::admit::KnownCaller;
 use crate::stations::claim::{Decline, Declined, Owner, SentRequest, Terms};
-use crate::stations::decide::{Consent, ReleaseDecision, decide_release};
+use crate::stations::decide::{Consent, evaluate};
+
+mod release;
 
 const RULES: &str = r#"
 [[rule]]
@@ -70,6 +71,19 @@ fn body(amount: &str) -> Bytes {
     ))
 }
 
+/// The causes of the hold of a swap, by these facts.
+fn causes(amount: &str, facts: &Facts) -> HoldCauses {
+    let body = body(amount);
+    let sent = (&Method::POST, "/v2/wallets/swaps", &*body);
+    let intent = read_bytes(&catalog(), Environment::Production, sent, by("test")).unwrap();
+    HoldCauses::of(&evaluate(&intent, &policies(RULES), facts).verdict)
+}
+
+/// The window of `often` contains this many calls.
+fn full(calls: u64) -> Facts {
+    Facts { exceeded: [(("often".to_owned(), "[\"production\"]".to_owned()), calls)].into(), ..Facts::default() }
+}
+
 fn waits(amount: &str) -> Hold {
     let (target, body) = ("/v2/wallets/swaps".to_owned(), body(amount));
     let sent = (&Method::POST, target.as_str(), &*body);
@@ -87,7 +101,7 @@ fn waits(amount: &str) -> Hold {
         sent: SentRequest { target, body },
         headers,
         trace: TraceId::parse("t-1").unwrap(),
-        reasons: vec![json!({ "rule": "larger", "text": "held" })],
+        causes: causes("500", &Facts::default()),
         asked: BTreeSet::from([Arc::from("dual")]),
         votes: Vec::new(),
         notes: Vec::new(),
@@ -104,7 +118,8 @@ fn person(issuer: &str, subject: &str) -> Owner {
 }
 
 fn vote_of(issuer: &str, subject: &str) -> Vote {
-    Vote { person: person(issuer, subject), comment: Some("seen".to_owned()), at: StoreTime::of_micros(7) }
+    let causes = waits("500").causes.digest();
+    Vote { person: person(issuer, subject), causes, comment: Some("seen".to_owned()), at: StoreTime::of_micros(7) }
 }
 
 fn states() -> [HoldState; 8] {
@@ -179,7 +194,7 @@ fn vote_result(
     hold: &Hold,
     say: VoteAction,
     who: &Owner,
-    seen: Option<Fingerprint>,
+    seen: SeenHold,
     now: i64,
 ) -> Result<(), VoteRefusal> {
     let policies = policies(RULES);
@@ -192,12 +207,18 @@ fn vote_result(
 #[test]
 fn only_those_are_heard_who_are_asked_and_saw_these_bytes_and_did_not_ask_for_it() {
     let hold = waits("500");
-    let (seen, over) = (Some(hold.fingerprint), 8 * 3600 * 1_000_000);
+    let (seen, over) = (hold.seen(), 8 * 3600 * 1_000_000);
     for say in [VoteAction::Approve, VoteAction::Reject, VoteAction::Withdraw] {
         let heard = |who: &Owner, seen, now| vote_result(&hold, say, who, seen, now);
         assert_eq!(heard(&person("people", "ops-1"), seen, 1), Ok(()));
-        assert_eq!(heard(&person("people", "ops-1"), None, 1), Err(VoteRefusal::OtherBytes));
-        assert_eq!(heard(&person("people", "ops-1"), Some(waits("501").fingerprint), 1), Err(VoteRefusal::OtherBytes));
+        assert_eq!(heard(&person("people", "ops-1"), SeenHold::default(), 1), Err(VoteRefusal::OtherBytes));
+        let other = SeenHold { fingerprint: Some(waits("501").fingerprint), ..seen };
+        assert_eq!(heard(&person("people", "ops-1"), other, 1), Err(VoteRefusal::OtherBytes));
+        // Only an approval is for causes.
+        for causes in [None, Some(causes("500", &full(1)).digest())] {
+            let result = heard(&person("people", "ops-1"), SeenHold { causes, ..seen }, 1);
+            assert_eq!(result, if say == VoteAction::Approve { Err(VoteRefusal::OtherCauses) } else { Ok(()) });
+        }
         // The caller itself, with a credential of people, and the person behind its token.
         for subject in ["test", "ann", "TEST", "Ann", "\u{ff54}est", "\u{ff21}nn"] {
             assert_eq!(heard(&person("people", subject), seen, 1), Err(VoteRefusal::Asked));
@@ -222,7 +243,7 @@ fn whoever_owns_a_service_does_not_judge_what_it_asks_for() {
     let owners = |texts: &[&str]| Owners::parse(&texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>());
     let (hold, policies) = (waits("500"), policies(RULES));
     let heard = |owners: &Owners| {
-        let (who, seen) = (person("people", "ops-1"), Some(hold.fingerprint));
+        let (who, seen) = (person("people", "ops-1"), hold.seen());
         let hearing = hearing(&policies.rules, owners);
         may_say((&hold, StoreTime::of_micros(0)), VoteAction::Approve, &who, seen, &hold.asked, &hearing)
     };
@@ -267,7 +288,7 @@ fn a_stand_in_is_heard_for_a_member_in_their_time_and_never_for_whoever_asked() 
         let now = StoreTime::of_micros(now);
         let hearing = VoteContext { rules: &policies.rules, owners: &owners, stand_ins: &stand_ins, now };
         let hold = voted(&[("people", who)]);
-        let (seen, who) = (Some(hold.fingerprint), person("people", who));
+        let (seen, who) = (hold.seen(), person("people", who));
         let said = may_say((&hold, StoreTime::of_micros(0)), VoteAction::Approve, &who, seen, &hold.asked, &hearing);
         let progress = policies.rules.progress("dual", &hold.consent(&hearing).people).unwrap();
         assert_eq!(said.is_ok(), progress.given == 1);
@@ -292,7 +313,7 @@ fn what_nobody_can_complete_is_known_and_every_approver_may_reject_it() {
         let owners = Owners::parse(&owners.iter().map(|owner| (*owner).to_owned()).collect::<Vec<_>>()).unwrap();
         let hearing = hearing(&policies.rules, &owners);
         let says = |say| {
-            let (who, seen) = (person("people", "stranger"), Some(hold.fingerprint));
+            let (who, seen) = (person("people", "stranger"), hold.seen());
             may_say((&hold, StoreTime::of_micros(0)), say, &who, seen, &asked, &hearing).is_ok()
         };
         (hearing.stuck(&hold, &asked), says(VoteAction::Reject), says(VoteAction::Approve))
@@ -304,73 +325,9 @@ fn what_nobody_can_complete_is_known_and_every_approver_may_reject_it() {
     assert_eq!(look(&["main:test=ops-1", "main:ann=finance-1"], &["dual"]), (Some(Stuck::TooFew), true, false));
 }
 
-/// Returns the state of a hold with these votes, by these rules.
-fn again(hold: &Hold, rules: &str, facts: &Facts, consent: &Consent) -> String {
-    let intent = read_again(&catalog(), Environment::Production, hold).unwrap();
-    match decide_release(intent, &policies(rules), facts, consent) {
-        ReleaseDecision::Released(allowed) => {
-            let forced = allowed.grounds().reservations("n").iter().any(|step| matches!(step, Step::Force { .. }));
-            if forced { "forced".to_owned() } else { "released".to_owned() }
-        }
-        ReleaseDecision::Waits(_) => "waits".to_owned(),
-        ReleaseDecision::Exceeds { .. } => "exceeds".to_owned(),
-        ReleaseDecision::Denied(denied) if denied.is_for_a_full_window() => "full".to_owned(),
-        ReleaseDecision::Denied(_) => "denied".to_owned(),
-    }
-}
-
 fn voted(subjects: &[(&str, &str)]) -> Hold {
     let votes = subjects.iter().map(|(issuer, subject)| vote_of(issuer, subject)).collect();
     Hold { votes, ..waits("500") }
-}
-
-#[test]
-fn votes_are_counted_anew_and_nobody_counts_twice() {
-    let facts = Facts::default();
-    let came = |votes: &[(&str, &str)]| {
-        let hold = voted(votes);
-        again(&hold, RULES, &facts, &consent(&hold))
-    };
-    let enough = [("people", "ops-1"), ("people", "finance-1")];
-    assert_eq!(came(&[]), "waits");
-    assert_eq!(came(&[("people", "ops-1")]), "waits");
-    assert_eq!(came(&enough), "released", "the limit was no reason that they saw");
-    assert_eq!(came(&[("people", "ops-2")]), "waits", "one person, two groups");
-    assert_eq!(came(&[("people", "ops-2"), ("other", "ops-2")]), "waits", "one subject, two issuers");
-    assert_eq!(came(&[("people", "ops-1"), ("people", "ops-2")]), "released");
-    assert_eq!(came(&[("people", "test"), ("people", "finance-1")]), "waits", "whoever asked for it");
-    assert_eq!(came(&[("other", "ops-1"), ("people", "finance-1")]), "waits", "another issuer's ops-1");
-}
-
-#[test]
-fn today_s_rules_and_groups_have_the_word() {
-    let (hold, facts) = (voted(&[("people", "ops-1"), ("people", "finance-1")]), Facts::default());
-    let by = |rules: &str| again(&hold, rules, &facts, &consent(&hold));
-    assert_eq!(by(RULES), "released");
-    assert_eq!(by(&RULES.replace("\"people:ops-1\", ", "")), "waits", "a voter was removed");
-    assert_eq!(by(&RULES.replace("of = \"ops\", n = 1", "of = \"ops\", n = 2")), "waits", "one more is asked for");
-    assert_eq!(by(&RULES.replace("5000] USD", "400] USD")), "denied");
-    let loosened = RULES.replace("(0, 100]", "(0, 900]").replace("(100, 5000]", "(900, 5000]");
-    assert_eq!(by(&loosened), "released");
-    // What was asked for once is asked for still, though the rules would let it pass by now.
-    let fewer = voted(&[("people", "ops-1")]);
-    assert_eq!(again(&fewer, &loosened, &facts, &consent(&fewer)), "waits");
-    let full = Facts { exceeded: [("often".to_owned(), "[\"production\"]".to_owned())].into(), ..Facts::default() };
-    assert_eq!(again(&hold, RULES, &full, &consent(&hold)), "exceeds", "the limit was no reason that they saw");
-    let shown = Hold { reasons: vec![serde_json::json!({ "rule": "often", "text": "over" })], ..hold.clone() };
-    assert_eq!(again(&shown, RULES, &full, &consent(&shown)), "forced", "its approval may exceed it");
-    let denying = RULES.replace("over = \"hold\"\napproval = \"dual\"\n[approval", "over = \"deny\"\n[approval");
-    assert_eq!(again(&hold, &denying, &full, &consent(&hold)), "full");
-    assert_eq!(again(&hold, &denying, &facts, &consent(&hold)), "released");
-}
-
-#[test]
-fn consent_to_other_bytes_is_none() {
-    let (hold, facts) = (voted(&[("people", "ops-1"), ("people", "finance-1")]), Facts::default());
-    let other = Consent { fingerprint: waits("501").fingerprint, ..consent(&hold) };
-    assert_eq!(again(&hold, RULES, &facts, &other), "waits");
-    let small = Hold { asked: BTreeSet::new(), ..waits("50") };
-    assert_eq!(again(&small, RULES, &facts, &Consent { fingerprint: hold.fingerprint, ..consent(&small) }), "waits");
 }
 
 #[test]

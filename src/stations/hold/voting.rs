@@ -26,6 +26,8 @@ pub enum VoteAction {
 pub enum VoteRefusal {
     /// The person saw another call.
     OtherBytes,
+    /// The person was shown other causes, or other figures of them.
+    OtherCauses,
     /// The person asked for it.
     Asked,
     /// The person is in none of the groups that must approve.
@@ -34,6 +36,13 @@ pub enum VoteRefusal {
     Over(&'static str),
     /// The hold has as many votes and remarks as are stored.
     Full,
+}
+
+/// The call that a person saw, and the causes that the person was shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SeenHold {
+    pub fingerprint: Option<Fingerprint>,
+    pub causes: Option<Fingerprint>,
 }
 
 /// The most votes and remarks of one hold.
@@ -109,7 +118,7 @@ pub fn may_say(
     (hold, written): (&Hold, StoreTime),
     say: VoteAction,
     person: &Owner,
-    seen: Option<Fingerprint>,
+    seen: SeenHold,
     asked: &BTreeSet<Arc<str>>,
     hearing: &VoteContext<'_>,
 ) -> Result<(), VoteRefusal> {
@@ -119,8 +128,11 @@ pub fn may_say(
     if hold.deadline(written) <= hearing.now {
         return Err(VoteRefusal::Over("expired"));
     }
-    if seen != Some(hold.fingerprint) && say != VoteAction::Comment {
+    if seen.fingerprint != Some(hold.fingerprint) && say != VoteAction::Comment {
         return Err(VoteRefusal::OtherBytes);
+    }
+    if say == VoteAction::Approve && seen.causes != Some(hold.causes.digest()) {
+        return Err(VoteRefusal::OtherCauses);
     }
     if hold.is_asked_by(&person.subject, hearing.owners) && say != VoteAction::Comment {
         return Err(VoteRefusal::Asked);
@@ -137,16 +149,21 @@ pub fn may_say(
 }
 
 impl Hold {
-    /// The votes as they count now.
+    /// Returns what a person sees who looks at it now.
+    pub fn seen(&self) -> SeenHold {
+        SeenHold { fingerprint: Some(self.fingerprint), causes: Some(self.causes.digest()) }
+    }
+
+    /// The votes as they count now: those for its causes.
     pub fn consent(&self, hearing: &VoteContext<'_>) -> Consent {
         let (mut subjects, mut people) = (BTreeSet::new(), Voices::new());
-        for Vote { person, .. } in &self.votes {
+        let causes = self.causes.digest();
+        for Vote { person, .. } in self.votes.iter().filter(|vote| vote.causes == causes) {
             let voice = hearing.voice(self, person);
             if !voice.is_empty() && subjects.insert(compared_subject(&person.subject)) {
                 people.insert(member_of(person), voice);
             }
         }
-        let causes = self.reasons.iter().filter_map(|reason| reason.get("rule")?.as_str().map(str::to_owned)).collect();
-        Consent { fingerprint: self.fingerprint, asked: self.asked.clone(), causes, people }
+        Consent { fingerprint: self.fingerprint, asked: self.asked.clone(), causes: self.causes.clone(), people }
     }
 }

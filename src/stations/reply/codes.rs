@@ -59,6 +59,8 @@ word_enum! {
         HoldNotFound = "HOLD_NOT_FOUND",
         /// The person saw another call.
         OtherBytes = "OTHER_BYTES",
+        /// The person was shown other rules, limits or figures.
+        OtherCauses = "OTHER_CAUSES",
         /// The hold is decided or expired.
         HoldOver = "HOLD_OVER",
     }
@@ -96,6 +98,7 @@ impl Code {
             | Code::GateHeard
             | Code::OutcomeAbandoned
             | Code::OtherBytes
+            | Code::OtherCauses
             | Code::HoldOver => 409,
             Code::RequestIdReused => 422,
             Code::Overloaded
@@ -142,6 +145,7 @@ impl Code {
             | Code::GateHeard
             | Code::OutcomeAbandoned
             | Code::OtherBytes
+            | Code::OtherCauses
             | Code::HoldOver => ErrorShape::C,
             Code::Unauthorized
             | Code::UpstreamUnavailable
@@ -181,7 +185,7 @@ mod tests {
     use crate::stations::claim::Decline;
 
     /// Codes that only people get, at the console.
-    const OF_THE_CONSOLE: [Code; 7] = [
+    const OF_THE_CONSOLE: [Code; 8] = [
         Code::RequestNotFound,
         Code::NotInDoubt,
         Code::TwoPeopleNeeded,
@@ -189,6 +193,7 @@ mod tests {
         Code::SenderAway,
         Code::GateHeard,
         Code::OtherBytes,
+        Code::OtherCauses,
     ];
 
     #[test]

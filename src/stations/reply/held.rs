@@ -32,7 +32,7 @@ impl HeldCall<'_> {
             "state": hold.state.as_str(),
             "operation": hold.operation.as_str(),
             "fingerprint": hold.fingerprint.to_hex(),
-            "reasons": hold.reasons,
+            "reasons": hold.causes.to_json(),
             "approvals": self.progress.iter().map(approval).collect::<Vec<_>>(),
             "createdAt": moment(hold.created(self.at)),
             "expiresAt": moment(hold.deadline(self.at)),

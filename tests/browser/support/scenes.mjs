@@ -46,7 +46,11 @@ export async function fillGate(gate, holds) {
   const { body: hold } = await gate.callConsole("GET", `holds/${body.hold.id}`, approver);
   const comment =
     "I called the treasurer of the subsidiary on the number that we have on file, and she confirms amount, wallet and day of this payment.";
-  await gate.callConsole("POST", `holds/${hold.id}/approve`, approver, { fingerprint: hold.fingerprint, comment });
+  await gate.callConsole("POST", `holds/${hold.id}/approve`, approver, {
+    fingerprint: hold.fingerprint,
+    causes: hold.causes,
+    comment,
+  });
   await gate.callConsole("POST", `holds/${hold.id}/comment`, approver, {
     text: "Finance: please look at the fee as well.",
   });

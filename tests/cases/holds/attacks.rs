@@ -50,10 +50,7 @@ fn race(first: (&'static str, &'static str), second: (&'static str, &'static str
         let one = |(act, who): (&'static str, &'static str)| {
             let (hold, barrier) = (hold.clone(), barrier.clone());
             thread::spawn(move || {
-                let mut body = serde_json::json!({ "fingerprint": hold["fingerprint"] });
-                if act == "reject" {
-                    body["reason"] = "a wrong account".into();
-                }
+                let body = super::named(&hold, act);
                 let path = format!("holds/{}/{act}", text(&hold, "id"));
                 barrier.wait();
                 ask_at(console, "POST", &path, &approver(who), Some(&body)).status
@@ -134,7 +131,7 @@ fn two_gates_on_one_redis_release_each_once() {
 }
 
 fn json_of(hold: &serde_json::Value) -> serde_json::Value {
-    serde_json::json!({ "fingerprint": hold["fingerprint"] })
+    super::named(hold, "approve")
 }
 
 #[test]

@@ -5,7 +5,9 @@ use std::net::TcpStream;
 
 use serde_json::json;
 
-use super::{RULES, all_agree, answered, approver, ask, command, gate, held, person, say, sent, state, swap, text};
+use super::{
+    RULES, all_agree, answered, approver, ask, command, gate, held, named, person, say, sent, state, swap, text,
+};
 use crate::support::Upstream;
 use crate::support::clock::PATIENCE;
 
@@ -80,7 +82,7 @@ fn only_approvers_of_the_groups_that_are_asked_are_heard() {
     let gate = gate(&upstream, RULES).start();
     let hold = held(&gate, "a-1");
     let path = format!("holds/{}/approve", text(&hold, "id"));
-    let body = json!({ "fingerprint": hold["fingerprint"] });
+    let body = named(&hold, "approve");
     for role in ["viewer", "operator", "policy-admin", "nobody"] {
         let answer = ask(&gate, "POST", &path, &person("ops-1", &[role]), Some(body.clone()));
         assert_eq!((answer.status, answer.code().as_str()), (403, "FORBIDDEN"), "{role}: {answer}");
@@ -99,11 +101,18 @@ fn a_vote_is_for_the_bytes_that_were_seen() {
     let gate = gate(&upstream, RULES).start();
     let (hold, other) = (held(&gate, "b-1"), held(&gate, "b-2"));
     let path = format!("holds/{}/approve", text(&hold, "id"));
-    let vote =
-        |fingerprint: &str| ask(&gate, "POST", &path, &approver("ops-1"), Some(json!({ "fingerprint": fingerprint })));
-    assert_eq!(vote(text(&other, "fingerprint")).code(), "OTHER_BYTES");
-    assert_eq!(vote(&"0".repeat(64)).code(), "OTHER_BYTES");
-    assert_eq!(vote("").status, 400);
+    let vote = |member: &str, digest: &str| {
+        let mut body = named(&hold, "approve");
+        body[member] = json!(digest);
+        ask(&gate, "POST", &path, &approver("ops-1"), Some(body))
+    };
+    assert_eq!(vote("fingerprint", text(&other, "fingerprint")).code(), "OTHER_BYTES");
+    let zeros = "0".repeat(64);
+    assert_eq!(vote("fingerprint", &zeros).code(), "OTHER_BYTES");
+    let refused = vote("causes", &zeros);
+    assert_eq!((refused.status, refused.code().as_str()), (409, "OTHER_CAUSES"), "{refused}");
+    assert!(refused.text().contains("Your vote does not count"), "{refused}");
+    assert_eq!([vote("fingerprint", "").status, vote("causes", "").status], [400, 400]);
     assert_eq!(ask(&gate, "POST", &path, &approver("ops-1"), Some(json!({}))).status, 400);
     assert_eq!(state(&gate, &hold), "pending");
     // The words of one hold do nothing to another.

@@ -16,6 +16,7 @@ mod watching;
 use std::net::SocketAddr;
 
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use crate::support::clock::wait_until;
 use crate::support::gate::sluice;
@@ -132,12 +133,32 @@ fn ask(gate: &Gate, method: &str, path: &str, token: &str, body: Option<Value>) 
     ask_at(gate.console().expect("a console"), method, path, token, body.as_ref())
 }
 
-/// A person's word, for the bytes that the hold tells.
-pub(super) fn say(gate: &Gate, act: &str, hold: &Value, who: &str) -> Answer {
+/// What a vote names: the bytes that the hold tells and, where it approves, the reasons.
+fn named(hold: &Value, act: &str) -> Value {
     let mut body = json!({ "fingerprint": hold["fingerprint"] });
-    if act == "reject" {
-        body["reason"] = json!("a wrong account");
+    match act {
+        "approve" => body["causes"] = json!(causes(hold)),
+        "reject" => body["reason"] = json!("a wrong account"),
+        _ => {}
     }
+    body
+}
+
+/// The digest of the reasons that a hold tells.
+fn causes(hold: &Value) -> String {
+    let mut digest = Sha256::new();
+    for reason in hold["reasons"].as_array().unwrap() {
+        for text in [&reason["rule"], &reason["text"]].map(|text| text.as_str().unwrap_or_default()) {
+            digest.update((text.len() as u64).to_be_bytes());
+            digest.update(text);
+        }
+    }
+    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// A person's word, for what the hold tells.
+pub(super) fn say(gate: &Gate, act: &str, hold: &Value, who: &str) -> Answer {
+    let body = named(hold, act);
     ask(gate, "POST", &format!("holds/{}/{act}", text(hold, "id")), &approver(who), Some(body))
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{RULES, approver, body, gate, on_redis, swap, text};
+use super::{RULES, approver, body, gate, named, on_redis, swap, text};
 use crate::support::clock::wait_until;
 use crate::support::{Answer, Call, Caller, Gate, Redis, Setup, Upstream, post};
 
@@ -159,10 +159,7 @@ impl Field {
 }
 
 fn word(hold: &Value, act: &str, who: &str) -> Call {
-    let mut said = json!({ "fingerprint": hold["fingerprint"] });
-    if act == "reject" {
-        said["reason"] = json!("a wrong account");
-    }
+    let said = named(hold, act);
     let call = Call::new("POST", format!("/sluice/v1/holds/{}/{act}", text(hold, "id"))).without("Authorization");
     call.header("Authorization", format!("Bearer {}", approver(who))).json(said.to_string())
 }

@@ -88,10 +88,16 @@ fn a_full_window_is_obeyed_and_only_its_own_approval_exceeds_it() {
             assert_eq!(sent(&upstream), 1);
             let path = format!("holds/{}", text(&second, "id"));
             let shown = ask(&gate, "GET", &path, &approver("ops-1"), None).json();
-            assert!(shown["reasons"].to_string().contains("\"hour\""), "{shown}");
-            assert_eq!(shown["votes"], serde_json::json!([]), "{shown}");
-            all_agree(&gate, &second);
+            let reason = serde_json::json!({"rule": "hour", "text": "over the limit of 700 USD, up to 1200 USD: held for `dual`"});
+            assert!(shown["reasons"].as_array().unwrap().contains(&reason), "{shown}");
+            assert_eq!((&shown["votes"], &shown["causes"]), (&serde_json::json!([]), &super::causes(&shown).into()));
+            // A vote for what was shown before is none.
+            let late = say(&gate, "approve", &second, "ops-1");
+            assert_eq!((late.status, late.code().as_str()), (409, "OTHER_CAUSES"), "{late}");
+            all_agree(&gate, &shown);
             assert_eq!(answered(&gate, &swap("l-2", "500")).status, 201);
+            let history = || ask(&gate, "GET", "history/production/l-2", &super::person("v", &["viewer"]), None).text();
+            wait_until("the entry that says so", || history().contains("beyond the limit `hour` up to 1200 USD"));
         } else {
             let full = r#"sluice_holds_total{environment="production",what="full"}"#;
             wait_until("its release to be tried", || gate.metric(full) > 0);

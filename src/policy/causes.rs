@@ -1,0 +1,144 @@
+//! The causes of a hold, as its voters are shown them: rules and limits, with their figures.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::rule::Effect;
+use super::rules::{Reason, Verdict};
+use crate::base::digest::Fingerprint;
+use crate::ledger::WindowKey;
+
+/// The causes of a hold. Votes count only for exactly these.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HoldCauses(Vec<HoldCause>);
+
+/// A rule or a limit that holds a call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct HoldCause {
+    rule: Option<String>,
+    /// The text that callers and voters get; it names the approval and the figures of a limit.
+    text: String,
+    approval: Option<Arc<str>>,
+    /// For a limit, the window that the call exceeds.
+    over: Option<OverWindow>,
+}
+
+/// A window that a call exceeds.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct OverWindow {
+    pub key: String,
+    /// The most that it may contain together with the call.
+    pub up_to: u64,
+    /// The same in words: `1500 USD`.
+    pub words: String,
+}
+
+impl HoldCauses {
+    /// Returns the causes of a verdict that holds a call.
+    pub fn of(verdict: &Verdict) -> HoldCauses {
+        HoldCauses(verdict.reasons.iter().filter(|reason| reason.effect == Effect::Hold).map(HoldCause::of).collect())
+    }
+
+    /// Returns the digest that a vote names: SHA-256 over the rule and the text of each cause, each after its length.
+    pub fn digest(&self) -> Fingerprint {
+        let parts = self.0.iter().flat_map(|cause| [cause.rule.as_deref().unwrap_or_default(), cause.text.as_str()]);
+        Fingerprint::of(&parts.map(str::as_bytes).collect::<Vec<_>>())
+    }
+
+    /// Returns whether these contain all others, with figures at least as large.
+    pub fn cover(&self, others: &HoldCauses) -> bool {
+        others.0.iter().all(|other| self.0.iter().any(|cause| cause.covers(other)))
+    }
+
+    /// Returns these causes and the others; where both have a figure of a window, the other's.
+    pub fn and(&self, others: HoldCauses) -> HoldCauses {
+        let is_replaced = |cause: &&HoldCause| !others.0.iter().any(|other| other.is_about_the_same(cause));
+        HoldCauses(self.0.iter().filter(is_replaced).cloned().chain(others.0.iter().cloned()).collect())
+    }
+
+    /// Returns how far a call may exceed a window, if an approval was asked for by its limit.
+    pub fn beyond(&self, window: &WindowKey, approval: &str) -> Option<&OverWindow> {
+        let is_it = |cause: &&HoldCause| {
+            cause.rule.as_deref() == Some(&*window.limit) && cause.approval.as_deref() == Some(approval)
+        };
+        let over = self.0.iter().filter(is_it).filter_map(|cause| cause.over.as_ref());
+        over.filter(|over| over.key == window.key).max_by_key(|over| over.up_to)
+    }
+
+    /// Returns the names of the rules and limits.
+    pub fn rules(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(|cause| cause.rule.as_deref())
+    }
+
+    /// Returns the causes as callers and voters get them.
+    pub fn to_json(&self) -> Value {
+        let told = |cause: &HoldCause| match &cause.rule {
+            Some(rule) => json!({ "rule": rule, "text": cause.text }),
+            None => json!({ "text": cause.text }),
+        };
+        self.0.iter().map(told).collect()
+    }
+}
+
+impl HoldCause {
+    fn of(reason: &Reason) -> HoldCause {
+        let Reason { cause, text, approval, over, .. } = reason;
+        let (rule, approval) = (cause.name().map(str::to_owned), approval.clone());
+        HoldCause { rule, text: text.clone(), approval, over: over.clone() }
+    }
+
+    fn is_about_the_same(&self, other: &HoldCause) -> bool {
+        let key = |cause: &HoldCause| cause.over.as_ref().map(|over| over.key.clone());
+        self.rule == other.rule && key(self) == key(other)
+    }
+
+    fn covers(&self, other: &HoldCause) -> bool {
+        let up_to = |cause: &HoldCause| cause.over.as_ref().map(|over| over.up_to);
+        self.is_about_the_same(other) && self.approval == other.approval && up_to(self) >= up_to(other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cause(rule: &str, approval: &str, over: Option<(&str, u64)>) -> HoldCause {
+        let over = over.map(|(key, up_to)| OverWindow { key: key.to_owned(), up_to, words: String::new() });
+        let text = format!("held for `{approval}`{over:?}");
+        HoldCause { rule: Some(rule.to_owned()), text, approval: Some(approval.into()), over }
+    }
+
+    #[test]
+    fn causes_cover_the_same_and_smaller_figures() {
+        let shown = HoldCauses(vec![cause("large", "one", None), cause("day", "one", Some(("a", 7)))]);
+        let table = [
+            (cause("large", "one", None), true),
+            (cause("large", "two", None), false),
+            (cause("other", "one", None), false),
+            (cause("day", "one", Some(("a", 7))), true),
+            (cause("day", "one", Some(("a", 6))), true),
+            (cause("day", "one", Some(("a", 8))), false),
+            (cause("day", "one", Some(("b", 7))), false),
+            (cause("day", "two", Some(("a", 7))), false),
+        ];
+        for (other, is_covered) in table {
+            assert_eq!(shown.cover(&HoldCauses(vec![other.clone()])), is_covered, "{other:?}");
+        }
+        assert!(shown.cover(&HoldCauses::default()));
+        let beyond = |causes: &HoldCauses, key: &str, approval: &str| {
+            let window = WindowKey { limit: "day".to_owned(), key: key.to_owned() };
+            causes.beyond(&window, approval).map(|over| over.up_to)
+        };
+        assert_eq!(beyond(&shown, "a", "one"), Some(7));
+        assert_eq!((beyond(&shown, "a", "two"), beyond(&shown, "b", "one")), (None, None));
+        let more = shown.and(HoldCauses(vec![cause("day", "one", Some(("a", 9))), cause("new", "one", None)]));
+        assert_eq!(beyond(&more, "a", "one"), Some(9));
+        assert_eq!(more.rules().collect::<Vec<_>>(), ["large", "day", "new"]);
+        assert_ne!(more.digest(), shown.digest());
+        assert!(more.cover(&shown) && !shown.cover(&more));
+    }
+}
