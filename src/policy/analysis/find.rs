@@ -32,6 +32,7 @@ pub(crate) fn oddities(policies: &Policies, known: &KnownNames<'_>, steps: u64) 
     let own: Vec<&PaymentShape> = model.shapes.iter().filter(|shape| shape.is_own).collect();
     let mut found: Vec<About> = own.iter().filter_map(|shape| finder.useless(shape)).collect();
     found.extend(finder.amounts(&own));
+    found.extend(own.iter().filter_map(|shape| finder.boundless(shape)));
     found.into_iter().map(|(rule, finding)| finder.placed(rule, finding)).collect()
 }
 
@@ -210,10 +211,7 @@ impl<'f> Finder<'f> {
         let ranged = own.iter().filter_map(|shape| {
             let ShapeCause::Rule(at) = shape.cause else { return None };
             let rule = self.rule(at)?;
-            let within = rule.when.conditions.iter().find_map(|condition| match condition {
-                Condition::Amount { within, .. } => Some(*within),
-                _ => None,
-            })?;
+            let within = amounts_of(rule)?;
             let others: Vec<Condition> =
                 rule.when.conditions.iter().filter(|c| !matches!(c, Condition::Amount { .. })).cloned().collect();
             let besides = self.model.universe.ways(&others, sense_of(rule.effect)).into_iter().next()?;
@@ -237,6 +235,42 @@ impl<'f> Finder<'f> {
             }
         }
         found
+    }
+
+    /// Finds out whether the approval of a hold without amounts would alone send larger payments than any other rule
+    /// lets it, or lets pass without people.
+    fn boundless(&mut self, shape: &'f PaymentShape) -> Option<About> {
+        let ShapeCause::Rule(at) = shape.cause else { return None };
+        let rule = self.rule(at)?;
+        let approval = rule.approval.as_ref().filter(|_| amounts_of(rule).is_none())?;
+        for operation in shape.operations.iter() {
+            let others = self.model.rules.iter().map(|(other, _)| *other);
+            let others = others.filter(|other| other.id != rule.id && other.effect != Effect::Deny);
+            let others = others.filter(|other| other.when.operations.contains(operation));
+            let ranges: Vec<(&Rule, Interval)> = others.filter_map(|other| Some((other, amounts_of(other)?))).collect();
+            let lenient = ranges.iter().filter(|(other, _)| other.approval.as_ref().is_none_or(|name| name == approval));
+            let least = || ranges.iter().map(|(_, within)| within.least.saturating_sub(1)).min();
+            let most = lenient.map(|(_, within)| within.most).max().or_else(least);
+            let most = most.filter(|most| *most < u128::from(MAX_MICRO_USD));
+            let (Some(most), Some(ground)) = (most, self.ground(operation)) else { continue };
+            let is_larger = |cell: &Cell| matches!(cell, Cell::Numbers(from, _) if *from > most);
+            let larger = self.model.universe.only(&Variable::Value, is_larger)?;
+            let must: Vec<&Clause> = shape.clauses.iter().chain([&larger]).collect();
+            let held = Effects::of(&[Effect::Hold]);
+            let is_alone = |verdict: &Verdict| {
+                verdict.effect == Effect::Hold && verdict.approvals.len() == 1 && verdict.approvals.contains(approval)
+            };
+            let found = self.ask(ground, must, &|seen| comes_out(seen, FIRST, held), &is_alone);
+            if let SearchResult::One((payment, _)) = found {
+                let (id, most) = (&rule.id, usd(most));
+                let text = format!(
+                    "`{id}` holds `{operation}` of any amount: `{approval}` alone approves more than the {most} of other rules"
+                );
+                let finding = Finding::warning("", text).example(payment.to_string());
+                return Some((at, finding.remedy("add `amount`, as the other rules have, or a rule that denies larger ones")));
+            }
+        }
+        None
     }
 
     fn gap(&mut self, lower: &Ranged<'f>, upper: &Ranged<'f>) -> Option<Finding> {
@@ -292,6 +326,13 @@ impl<'f> Finder<'f> {
         }
         None
     }
+}
+
+fn amounts_of(rule: &Rule) -> Option<Interval> {
+    rule.when.conditions.iter().find_map(|condition| match condition {
+        Condition::Amount { within, .. } => Some(*within),
+        _ => None,
+    })
 }
 
 fn denies_surely(shape: &PaymentShape) -> bool {

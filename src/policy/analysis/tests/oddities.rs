@@ -26,7 +26,7 @@ fn names_reason(verdict: &Verdict, id: &str) -> bool {
 
 #[test]
 fn what_is_said_of_rules_of_small_worlds_is_so_of_every_request() {
-    let (mut unreachable, mut powerless, mut redundant, mut named) = (0, 0, 0, 0);
+    let (mut unreachable, mut powerless, mut redundant, mut named, mut alone) = (0, 0, 0, 0, 0);
     for seed in 1000..1100 {
         let mut dice = Dice::of(seed);
         let world = AnalysisWorld::random(&mut dice);
@@ -61,6 +61,9 @@ fn what_is_said_of_rules_of_small_worlds_is_so_of_every_request() {
                 powerless += 1;
                 let has_it = |verdict: &Verdict| verdict.effect == rule.effect && names_reason(verdict, id);
                 assert!(!decided.iter().any(|(payment, verdict)| is_told(payment) && has_it(verdict)), "{shown}");
+            } else if finding.text.contains("of any amount") {
+                alone += 1;
+                assert!(rule.approval.is_some() && finding.example.is_some(), "{shown}");
             } else if finding.text.contains("changes nothing") {
                 redundant += 1;
                 let less = without(rules, id);
@@ -75,7 +78,7 @@ fn what_is_said_of_rules_of_small_worlds_is_so_of_every_request() {
             }
         }
     }
-    assert!(named > 15, "{named}");
+    assert!(named > 15 && alone > 0, "{named}, {alone}");
     assert!(unreachable > 5 && powerless > 15 && redundant > 15, "{unreachable}, {powerless}, {redundant}");
 }
 
@@ -83,6 +86,7 @@ fn what_is_said_of_rules_of_small_worlds_is_so_of_every_request() {
 fn each_oddity_is_told_with_an_example() {
     let swap = |more: &str| format!("op = \"{SWAP}\"{more}");
     let small = rule("small", "allow", &swap(", amount = \"(0, 100] USD\""));
+    let dual = |more: &str| rule("two", "hold", &swap(more)).replace("\"one\"", "\"dual\"");
     let cases = [
         (
             rule("never", "allow", &swap(", issuer = \"main\", caller = \"console:x\"")),
@@ -120,12 +124,28 @@ fn each_oddity_is_told_with_an_example() {
             ) + &rule("large", "allow", &swap(", amount = \"(1, 500] USD\", environment = \"sandbox\"")),
             "`large` has no effect: no request is allowed by it, because stricter rules always match too; this one is denied (by limit none)",
         ),
+        (
+            small.clone() + &rule("new", "hold", &swap(", destination.new = true")),
+            "`new` holds `createSwap` of any amount: `one` alone approves more than the 100 USD of other rules",
+        ),
+        (
+            small.clone()
+                + &rule("new", "hold", &swap(", destination.new = true"))
+                + &dual(", amount = \"(100, 500] USD\", environment = \"sandbox\""),
+            "`new` holds `createSwap` of any amount: `one` alone approves more than the 100 USD of other rules",
+        ),
     ];
     for (text, expected) in cases {
         let found = odd(&text);
         assert!(found.contains(expected), "{text}\n{found}");
     }
     let quiet = [
+        // Whoever approves it approves the same of others, or others approve it as well.
+        small.clone()
+            + &rule("new", "hold", &swap(", destination.new = true"))
+            + &rule("large", "hold", &swap(", amount = \"(100, inf) USD\"")),
+        small.clone() + &rule("new", "hold", &swap(", destination.new = true")) + &dual(", amount = \"(100, inf) USD\""),
+        rule("offers", "hold", "op = \"acceptOffer\""),
         small.clone() + &rule("large", "hold", &swap(", amount = \"(100, 500] USD\"")),
         small.clone() + &rule("no", "deny", &swap(", environment = \"sandbox\"")),
         small.clone() + &rule("much", "hold", &swap(", amount = \"(50, 80] USD\"")),
