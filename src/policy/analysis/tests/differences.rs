@@ -244,6 +244,16 @@ fn limits_that_leave_more_room_loosen() {
     }
     assert_eq!(between(&small_and_large(), &old).direction, Direction::OnlyTightens);
     assert_eq!(between(&old, &old).direction, Direction::Same);
+    // What was spent before counts no longer, or not wholly, also where the rest is tighter.
+    for (change, with, what) in [
+        ("[\"caller\"]", "[\"environment\"]", "its keys (its windows start empty)"),
+        ("24h", "48h", "its window (what was paid before counts only in part)"),
+    ] {
+        let found = between(&old, &limit(&usual.replace("1000 USD", "10 USD").replace(change, with)));
+        assert_eq!(found.direction, Direction::Loosens, "{with}");
+        assert_eq!(found.limits[0].what, ["its maximum", what]);
+        assert!(found.to_string().contains(what), "{found}");
+    }
 }
 
 /// Where the configuration lists a place, only a rule that names it lets it pass.
