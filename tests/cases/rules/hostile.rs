@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 use super::{WALLET, gate, ruled};
 use crate::support::{Upstream, post};
 
+const ACCOUNT: &str = "9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11";
+
 /// Up to 100 USD to one wallet; nothing on Tron, nothing in usdcx.
 fn policies() -> String {
     format!(
@@ -87,6 +89,20 @@ fn no_writing_of_a_payment_gets_past_its_rules() {
             with("/destination/walletAddress", json!(format!("eip155:137:{WALLET}"))),
         ),
         ("a domain name", with("/destination/walletAddress", json!("vitalik.eth"))),
+        ("the wallet without 0x", with("/destination/walletAddress", json!(WALLET.trim_start_matches("0x")))),
+        ("the wallet with 0X", with("/destination/walletAddress", json!(WALLET.replacen("0x", "0X", 1)))),
+        ("the wallet with more zeros", with("/destination/walletAddress", json!(WALLET.replacen("0x", "0x00", 1)))),
+        ("the wallet behind a byte order mark", with("/destination/walletAddress", json!(format!("\u{feff}{WALLET}")))),
+        (
+            "the wallet in digits of another script",
+            with("/destination/walletAddress", json!(WALLET.replace('5', "\u{ff15}"))),
+        ),
+        ("the wallet as a list", with("/destination/walletAddress", json!([WALLET]))),
+        ("a user in digits of another script", with("/destination/userId", json!(ACCOUNT.replace('9', "\u{669}")))),
+        ("a user and a blank", with("/destination/userId", json!(format!("{ACCOUNT} ")))),
+        ("a user in braces", with("/destination/userId", json!(format!("{{{ACCOUNT}}}")))),
+        ("a user without hyphens", with("/destination/userId", json!(ACCOUNT.replace('-', "")))),
+        ("a reference in digits of another script", with("/destination/externalWalletId", json!(ACCOUNT.replace('9', "\u{ff19}")))),
         ("a second destination", with("/destination/externalWalletId", json!("9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11"))),
         ("a place that nobody knows", with("/memo", json!("x"))),
         ("another place in a side", with("/source/bonus", json!("1000"))),
@@ -110,6 +126,10 @@ fn no_writing_of_a_payment_gets_past_its_rules() {
         ("more than is allowed, as a number", "/source/amount", json!(100.01)),
         ("a fee", "/developerFee", json!({"fees": []})),
         ("an asset that is denied", "/source/currency", json!("USDCX")),
+        ("the account in digits of another script", "/destination/accountId", json!(ACCOUNT.replace('9', "\u{669}"))),
+        ("the account and a hidden character", "/destination/accountId", json!(format!("{ACCOUNT}\u{200d}"))),
+        ("the account without hyphens", "/destination/accountId", json!(ACCOUNT.replace('-', ""))),
+        ("the account as a URN", "/destination/accountId", json!(format!("urn:uuid:{ACCOUNT}"))),
     ] {
         let mut body = offramp();
         let (parent, member) = pointer.rsplit_once('/').unwrap();
