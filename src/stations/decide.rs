@@ -18,8 +18,8 @@ use crate::base::pointer::Pointer;
 use crate::catalog::Class;
 use crate::ledger::{Index, Step, StoreTime, WindowKey};
 use crate::policy::{
-    Cause, Effect, Facts, HoldCauses, Mode, OverWindow, Policies, PolicyRequest, Progress, Reason, Reservation, Stated, Verdict, View, Voices,
-    operands,
+    Cause, Effect, Facts, HoldCauses, Mode, OverWindow, Policies, PolicyRequest, Progress, Reason, Reservation, Stated,
+    Verdict, View, Voices, operands,
 };
 
 /// A decision holds for this long before and after the time that it assumed.
@@ -328,7 +328,8 @@ impl Grounds {
         let mut told = json!({ "effect": self.verdict.effect.as_str(), "by": by, "policy": &*self.policy });
         if let (false, Some(members)) = (self.reached.is_empty(), told.as_object_mut()) {
             members.insert("approved".to_owned(), self.reached.iter().map(|name| Value::from(&**name)).collect());
-            let beyond = |one: &Reservation| Some(json!({ "limit": one.window.limit, "upTo": self.approved(one)?.words }));
+            let beyond =
+                |one: &Reservation| Some(json!({ "limit": one.window.limit, "upTo": self.approved(one)?.words }));
             let exceeding: Vec<Value> = self.verdict.reservations.iter().filter_map(beyond).collect();
             if !exceeding.is_empty() {
                 members.insert("mayExceed".to_owned(), exceeding.into());

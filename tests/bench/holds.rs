@@ -193,7 +193,9 @@ async fn done(
         if act == "approve" {
             said["causes"] = json!(causes);
         }
-        ask(Method::POST, &format!("holds/{id}/{act}")).header("content-type", "application/json").body(said.to_string())
+        ask(Method::POST, &format!("holds/{id}/{act}"))
+            .header("content-type", "application/json")
+            .body(said.to_string())
     };
     let call = match act {
         Act::Page => ask(Method::GET, "holds?limit=50"),

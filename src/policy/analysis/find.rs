@@ -248,7 +248,8 @@ impl<'f> Finder<'f> {
             let others = others.filter(|other| other.id != rule.id && other.effect != Effect::Deny);
             let others = others.filter(|other| other.when.operations.contains(operation));
             let ranges: Vec<(&Rule, Interval)> = others.filter_map(|other| Some((other, amounts_of(other)?))).collect();
-            let lenient = ranges.iter().filter(|(other, _)| other.approval.as_ref().is_none_or(|name| name == approval));
+            let lenient =
+                ranges.iter().filter(|(other, _)| other.approval.as_ref().is_none_or(|name| name == approval));
             let least = || ranges.iter().map(|(_, within)| within.least.saturating_sub(1)).min();
             let most = lenient.map(|(_, within)| within.most).max().or_else(least);
             let most = most.filter(|most| *most < u128::from(MAX_MICRO_USD));
@@ -267,7 +268,10 @@ impl<'f> Finder<'f> {
                     "`{id}` holds `{operation}` of any amount: `{approval}` alone approves more than the {most} of other rules"
                 );
                 let finding = Finding::warning("", text).example(payment.to_string());
-                return Some((at, finding.remedy("add `amount`, as the other rules have, or a rule that denies larger ones")));
+                return Some((
+                    at,
+                    finding.remedy("add `amount`, as the other rules have, or a rule that denies larger ones"),
+                ));
             }
         }
         None

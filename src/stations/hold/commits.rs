@@ -103,7 +103,10 @@ pub fn vote(
 ) -> Commit {
     let mut hold = Hold { asked, ..here.next() };
     let entry = entry(EntryKind::Voted, here).by(&vote.person.issuer, &vote.person.subject).with("complete", complete);
-    let entry = entry.with("comment", vote.comment.clone()).with("causes", vote.causes.to_hex()).with("for", voice.into_iter().collect::<Vec<_>>());
+    let entry = entry
+        .with("comment", vote.comment.clone())
+        .with("causes", vote.causes.to_hex())
+        .with("for", voice.into_iter().collect::<Vec<_>>());
     hold.votes.retain(|before| !before.person.is_same_person(&vote.person));
     hold.votes.push(vote);
     let mut steps = vec![Step::Before(here.deadline())];

@@ -190,13 +190,7 @@ fn consent(hold: &Hold) -> Consent {
 }
 
 /// Returns the words that this person could say about a hold.
-fn vote_result(
-    hold: &Hold,
-    say: VoteAction,
-    who: &Owner,
-    seen: SeenHold,
-    now: i64,
-) -> Result<(), VoteRefusal> {
+fn vote_result(hold: &Hold, say: VoteAction, who: &Owner, seen: SeenHold, now: i64) -> Result<(), VoteRefusal> {
     let policies = policies(RULES);
     let (owners, stand_ins) = (Owners::default(), StandIns::default());
     let now = StoreTime::of_micros(now);

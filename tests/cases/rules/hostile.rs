@@ -102,7 +102,10 @@ fn no_writing_of_a_payment_gets_past_its_rules() {
         ("a user and a blank", with("/destination/userId", json!(format!("{ACCOUNT} ")))),
         ("a user in braces", with("/destination/userId", json!(format!("{{{ACCOUNT}}}")))),
         ("a user without hyphens", with("/destination/userId", json!(ACCOUNT.replace('-', "")))),
-        ("a reference in digits of another script", with("/destination/externalWalletId", json!(ACCOUNT.replace('9', "\u{ff19}")))),
+        (
+            "a reference in digits of another script",
+            with("/destination/externalWalletId", json!(ACCOUNT.replace('9', "\u{ff19}"))),
+        ),
         ("a second destination", with("/destination/externalWalletId", json!("9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11"))),
         ("a place that nobody knows", with("/memo", json!("x"))),
         ("another place in a side", with("/source/bonus", json!("1000"))),

@@ -144,7 +144,9 @@ fn each_oddity_is_told_with_an_example() {
         small.clone()
             + &rule("new", "hold", &swap(", destination.new = true"))
             + &rule("large", "hold", &swap(", amount = \"(100, inf) USD\"")),
-        small.clone() + &rule("new", "hold", &swap(", destination.new = true")) + &dual(", amount = \"(100, inf) USD\""),
+        small.clone()
+            + &rule("new", "hold", &swap(", destination.new = true"))
+            + &dual(", amount = \"(100, inf) USD\""),
         rule("offers", "hold", "op = \"acceptOffer\""),
         small.clone() + &rule("large", "hold", &swap(", amount = \"(100, 500] USD\"")),
         small.clone() + &rule("no", "deny", &swap(", environment = \"sandbox\"")),

@@ -1,9 +1,9 @@
-//! What becomes of a hold when it is to be released.
+//! The states of holds when they are to be released.
 
 use super::*;
 use crate::stations::decide::{ReleaseDecision, decide_release};
 
-/// What becomes of a hold with these votes, by these rules.
+/// Returns the state of a hold with these votes, by these rules.
 fn again(hold: &Hold, rules: &str, facts: &Facts, consent: &Consent) -> String {
     let intent = read_again(&catalog(), Environment::Production, hold).unwrap();
     match decide_release(intent, &policies(rules), facts, consent) {
