@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::limit::OverWindow;
 use super::rule::Effect;
 use super::rules::{Reason, Verdict};
 use crate::base::digest::Fingerprint;
@@ -24,17 +25,6 @@ struct HoldCause {
     approval: Option<Arc<str>>,
     /// For a limit, the window that the call exceeds.
     over: Option<OverWindow>,
-}
-
-/// A window that a call exceeds.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct OverWindow {
-    pub key: String,
-    /// The most that it may contain together with the call.
-    pub up_to: u64,
-    /// The same in words: `1500 USD`.
-    pub words: String,
 }
 
 impl HoldCauses {

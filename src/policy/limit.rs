@@ -7,6 +7,7 @@ use std::time::Duration;
 use jiff::civil::Weekday;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan as _, Zoned};
+use serde::{Deserialize, Serialize};
 
 use super::KnownNames;
 use super::condition::{Condition, Sense};
@@ -99,6 +100,17 @@ pub struct Reservation {
     /// The approval that may exceed the limit.
     pub over: Option<Arc<str>>,
     pub mode: Mode,
+}
+
+/// A window that a call exceeds.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct OverWindow {
+    pub key: String,
+    /// The most that it may contain together with the call.
+    pub up_to: u64,
+    /// The same in words: `1500 USD`.
+    pub words: String,
 }
 
 impl LimitKey {

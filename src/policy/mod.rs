@@ -44,12 +44,12 @@ pub use analysis::{
     PassTable, Payment, Proof,
 };
 pub use body_facts::{KeptOperands, Stated};
-pub use causes::{HoldCauses, OverWindow};
+pub use causes::HoldCauses;
 pub use condition::{Condition, SoughtValue, Ways};
 pub use explain::{Explanation, key_as_json, key_in_words};
 pub use interval::Interval;
 pub use invariant::{Invariant, InvariantClaim};
-pub use limit::{Limit, Max, Reservation};
+pub use limit::{Limit, Max, OverWindow, Reservation};
 pub use literal::Literal;
 pub use manual::manual;
 pub use meaning::{Changes, Meaning};

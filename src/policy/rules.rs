@@ -7,9 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use super::causes::OverWindow;
 use super::condition::{Condition, Sense};
-use super::limit::{Limit, Reservation};
+use super::limit::{Limit, OverWindow, Reservation};
 use super::rate::Mode;
 use super::request::{Facts, Field, PolicyRequest, Valuation, View};
 use super::rule::{Effect, Rule};

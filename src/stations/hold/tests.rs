@@ -50,13 +50,13 @@ members = ["people:ops-1", "people:ops-2", "people:test"]
 members = ["people:finance-1", "people:ops-2"]
 "#;
 
-fn catalog() -> Catalog {
-    Catalog::build(&SchemaFiles::built_in(), &[]).unwrap()
+fn catalog() -> &'static Catalog {
+    static CATALOG: LazyLock<Catalog> = LazyLock::new(|| Catalog::build(&SchemaFiles::built_in(), &[]).unwrap());
+    &CATALOG
 }
 
 fn policies(text: &str) -> Policies {
-    let catalog = catalog();
-    let known = KnownNames { catalog: &catalog, issuers: &["main", "people"], can_share: true };
+    let known = KnownNames { catalog: catalog(), issuers: &["main", "people"], can_share: true };
     read_policies(&[("x.toml".to_owned(), text.to_owned())], &known).unwrap().policies
 }
 
@@ -71,11 +71,14 @@ fn body(amount: &str) -> Bytes {
     ))
 }
 
+/// The causes of a hold by no limit.
+static USUAL: LazyLock<HoldCauses> = LazyLock::new(|| causes("500", &Facts::default()));
+
 /// The causes of the hold of a swap, by these facts.
 fn causes(amount: &str, facts: &Facts) -> HoldCauses {
     let body = body(amount);
     let sent = (&Method::POST, "/v2/wallets/swaps", &*body);
-    let intent = read_bytes(&catalog(), Environment::Production, sent, by("test")).unwrap();
+    let intent = read_bytes(catalog(), Environment::Production, sent, by("test")).unwrap();
     HoldCauses::of(&evaluate(&intent, &policies(RULES), facts).verdict)
 }
 
@@ -87,7 +90,7 @@ fn full(calls: u64) -> Facts {
 fn waits(amount: &str) -> Hold {
     let (target, body) = ("/v2/wallets/swaps".to_owned(), body(amount));
     let sent = (&Method::POST, target.as_str(), &*body);
-    let intent = read_bytes(&catalog(), Environment::Production, sent, by("test")).unwrap();
+    let intent = read_bytes(catalog(), Environment::Production, sent, by("test")).unwrap();
     let mut headers = HeaderMap::new();
     headers.insert("tracestate", HeaderValue::from_static("a=b"));
     Hold {
@@ -101,7 +104,7 @@ fn waits(amount: &str) -> Hold {
         sent: SentRequest { target, body },
         headers,
         trace: TraceId::parse("t-1").unwrap(),
-        causes: causes("500", &Facts::default()),
+        causes: USUAL.clone(),
         asked: BTreeSet::from([Arc::from("dual")]),
         votes: Vec::new(),
         notes: Vec::new(),
@@ -118,7 +121,7 @@ fn person(issuer: &str, subject: &str) -> Owner {
 }
 
 fn vote_of(issuer: &str, subject: &str) -> Vote {
-    let causes = waits("500").causes.digest();
+    let causes = USUAL.digest();
     Vote { person: person(issuer, subject), causes, comment: Some("seen".to_owned()), at: StoreTime::of_micros(7) }
 }
 
@@ -326,7 +329,7 @@ fn voted(subjects: &[(&str, &str)]) -> Hold {
 
 #[test]
 fn bytes_that_are_not_what_was_voted_for_are_not_read() {
-    let read = |hold: &Hold| read_again(&catalog(), Environment::Production, hold).is_some();
+    let read = |hold: &Hold| read_again(catalog(), Environment::Production, hold).is_some();
     let hold = waits("500");
     assert!(read(&hold));
     assert!(!read(&Hold { sent: waits("501").sent, ..hold.clone() }), "other bytes");
@@ -394,7 +397,7 @@ fn what_was_not_sent_is_tried_again_later_and_later_and_never_behind_its_deadlin
 
 #[test]
 fn words_come_from_the_bytes() {
-    let intent = read_again(&catalog(), Environment::Production, &waits("500")).unwrap();
+    let intent = read_again(catalog(), Environment::Production, &waits("500")).unwrap();
     let words: BTreeMap<&str, String> = in_words(&intent).into_iter().collect();
     assert_eq!(words["from"], "500 usdt, on POLYGON");
     assert_eq!(words["to"], "usdc, on POLYGON, wallet 0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed");

@@ -222,7 +222,7 @@ impl World {
                 _ => VoteAction::Approve,
             };
             let key = key(ENVIRONMENT, &hold.id);
-            let said = VoteRequest { say: act, person: &person, seen: Some(hold.fingerprint), text: Some("seen") };
+            let said = VoteRequest { say: act, person: &person, seen: hold.seen(), text: Some("seen") };
             let policies = self.in_force.now().policies.clone();
             let told = timeout(Duration::from_secs(60), vote(&books, &CATALOG, &policies, &key, said)).await;
             if let Ok(Ok(changed)) = told {

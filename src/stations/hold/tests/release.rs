@@ -5,7 +5,7 @@ use crate::stations::decide::{ReleaseDecision, decide_release};
 
 /// Returns the state of a hold with these votes, by these rules.
 fn again(hold: &Hold, rules: &str, facts: &Facts, consent: &Consent) -> String {
-    let intent = read_again(&catalog(), Environment::Production, hold).unwrap();
+    let intent = read_again(catalog(), Environment::Production, hold).unwrap();
     match decide_release(intent, &policies(rules), facts, consent) {
         ReleaseDecision::Released(allowed) => {
             let reservations = allowed.grounds().reservations("n");
