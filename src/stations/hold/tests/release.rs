@@ -13,6 +13,10 @@ fn again(hold: &Hold, rules: &str, facts: &Facts, consent: &Consent) -> String {
                 Step::Reserve { max, .. } if *max > 1 => Some(*max),
                 _ => None,
             });
+            // The entry says so too.
+            let told = allowed.grounds().to_json().get("mayExceed").cloned();
+            let expected = max.map(|max| serde_json::json!([{ "limit": "often", "upTo": format!("{max} calls") }]));
+            assert_eq!(told, expected);
             max.map_or("released".to_owned(), |max| format!("up to {max}"))
         }
         ReleaseDecision::Waits(_) => "waits".to_owned(),
