@@ -189,10 +189,10 @@ async fn done(
         client.request(method, format!("http://{console}/sluice/v1/{path}")).bearer_auth(signed(&claims))
     };
     let word = |act: &str| {
-        let mut said = json!({ "fingerprint": fingerprint });
-        if act == "approve" {
-            said["causes"] = json!(causes);
-        }
+        let said = match act {
+            "approve" => json!({ "fingerprint": fingerprint, "causes": causes }),
+            _ => json!({ "fingerprint": fingerprint }),
+        };
         ask(Method::POST, &format!("holds/{id}/{act}"))
             .header("content-type", "application/json")
             .body(said.to_string())

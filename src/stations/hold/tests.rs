@@ -10,7 +10,6 @@ use http::Method;
 use http::header::{HeaderMap, HeaderValue};
 
 use super::*;
-use crate::base::digest::Fingerprint;
 use crate::base::ids::{Environment, HoldId, OperationId, RequestId, TraceId};
 use crate::catalog::{Catalog, SchemaFiles};
 use crate::ledger::{
