@@ -133,7 +133,7 @@ fn ask(gate: &Gate, method: &str, path: &str, token: &str, body: Option<Value>) 
     ask_at(gate.console().expect("a console"), method, path, token, body.as_ref())
 }
 
-/// What a vote names: the bytes that the hold tells and, where it approves, the reasons.
+/// Returns the members of a vote: the bytes that the hold tells and, where it approves, the reasons.
 fn named(hold: &Value, act: &str) -> Value {
     let mut body = json!({ "fingerprint": hold["fingerprint"] });
     match act {
@@ -156,7 +156,7 @@ fn causes(hold: &Value) -> String {
     digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A person's word, for what the hold tells.
+/// Sends the vote of a person on what the hold tells.
 pub(super) fn say(gate: &Gate, act: &str, hold: &Value, who: &str) -> Answer {
     let body = named(hold, act);
     ask(gate, "POST", &format!("holds/{}/{act}", text(hold, "id")), &approver(who), Some(body))
