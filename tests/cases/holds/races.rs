@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{RULES, approver, body, gate, named, on_redis, swap, text};
 use crate::support::clock::wait_until;
