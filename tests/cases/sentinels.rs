@@ -252,7 +252,9 @@ fn a_promoted_primary_that_lacks_nothing_carries_money_after_the_fence() {
     // A call that a gate sends to the former primary would be one that the promoted one lacks.
     let readiness = || gates.right.probe("/readyz/money");
     wait_until("the gate to leave the former primary", || readiness().status == 503);
-    wait_until("money to move at the promoted primary", || readiness().status == 200);
+    wait_until("the fence to be over", || readiness().status == 200);
+    // Its replica may still be on the way.
+    wait_until("money to move at the promoted primary", || pays(&gates.right));
     // Half of the fence may be over before a test hears of the failover.
     assert!(promoted.elapsed() > Duration::from_millis(2_500), "{:?}", promoted.elapsed());
     for _ in 0..10 {
