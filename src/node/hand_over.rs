@@ -38,6 +38,12 @@ impl StayingJournals {
         StayingJournals { all: staying.len(), reached, progress }
     }
 
+    /// Names the other running gates, and how far the journal of each reaches.
+    fn shown(heard: &HeartbeatReply, id: &NodeId) -> String {
+        let others = heard.members.iter().filter(|member| member.node != *id && heard.is_live(member));
+        others.map(|member| format!("`{}` up to {}", member.node, member.kept)).collect::<Vec<_>>().join(", ")
+    }
+
     /// Whether waiting longer brings no more copies than are asked for, or than there can be.
     fn are_enough(self, copies: usize) -> bool {
         self.reached >= copies.min(self.all)
@@ -72,6 +78,7 @@ impl Membership {
                         tracing::warn!(
                             %environment,
                             up_to = highest.as_u64(),
+                            others = StayingJournals::shown(&heard, &node.id),
                             "the other gates do not take what this journal has; keep its folder"
                         );
                         break false;

@@ -22,8 +22,9 @@ use crate::stations::claim::{self, Forgotten, Freeze, RebuildClosing};
 /// How many numbers are left free behind a rebuild, at least.
 const FREE_NUMBERS: u64 = 1_000_000;
 
-/// The most entries that a rebuilt store keeps for journals that lack them.
+/// The most entries that a rebuilt store keeps for journals that lack them, and the most of their bytes.
 const MAX_TAIL: usize = 16_384;
+const MAX_TAIL_BYTES: usize = 64 << 20;
 
 /// How long a rebuild waits for gates whose journals it needs.
 const WAITS_FOR_OTHERS: Duration = Duration::from_secs(6);
@@ -56,6 +57,14 @@ impl<'h> NodesAtLoss<'h> {
             Some(closed) => !closed.by_person,
             None => facts.well_at.is_some_and(|at| self.lost.since(at) < LAPSE.saturating_mul(2)),
         })
+    }
+
+    /// The number behind which a journal may lack entries. Of gates that are not here, and did not hand over, nothing is
+    /// known.
+    fn least_kept(&self, heard: &HeartbeatReply) -> Option<Number> {
+        let is_here = |member: &Member| self.came.iter().any(|one| one.node == member.node);
+        let is_away = heard.members.iter().any(|member| !member.is_retired && !is_here(member));
+        if is_away { Some(Number::default()) } else { self.came.iter().map(|member| member.kept).min() }
     }
 
     fn facts(&self) -> impl Iterator<Item = NodeFacts> {
@@ -111,7 +120,7 @@ impl Membership {
             let why = format!("the replica ends at {up_to}, and the journal at {journal}");
             return Err(StoreFault::Away(why));
         }
-        let least = gathered.came.iter().map(|member| member.kept).min().unwrap_or(up_to);
+        let least = gathered.least_kept(heard).unwrap_or(up_to);
         // The files are read before: the right lapses.
         let tail = self.tail(node, environment, least).await?;
         let Some(right) = self.store.may_rebuild(environment, &self.instance).await? else { return Ok(()) };
@@ -260,7 +269,8 @@ impl Membership {
             }
         }
         for (node, heard) in right.heard_of.iter().filter(|(node, _)| !came(node)) {
-            if committed.get(node).is_none_or(|known| *known < heard.highest) {
+            // One that made no commit has none that could be missing.
+            if committed.get(node).copied().unwrap_or_default() < heard.highest {
                 waits_for(node, "made commits that no journal at hand has", &mut reasons);
             }
         }
@@ -314,11 +324,13 @@ impl Membership {
     ) -> Result<Vec<Outstanding>, StoreFault> {
         let (folder, id) = (self.audit_folder.clone(), node.id.clone());
         let reading = tokio::task::spawn_blocking(move || {
-            let mut tail = VecDeque::new();
-            let told = &mut |entry| {
+            let (mut tail, mut bytes) = (VecDeque::<Outstanding>::new(), 0_usize);
+            let told = &mut |entry: Outstanding| {
+                bytes = bytes.saturating_add(entry.entry.len());
                 tail.push_back(entry);
-                if tail.len() > MAX_TAIL {
-                    tail.pop_front();
+                while tail.len() > MAX_TAIL || bytes > MAX_TAIL_BYTES {
+                    let Some(first) = tail.pop_front() else { break };
+                    bytes = bytes.saturating_sub(first.entry.len());
                 }
             };
             entries_above(&folder, &id, environment, behind.as_u64(), told).map(|()| tail)

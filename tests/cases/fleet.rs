@@ -106,6 +106,58 @@ fn a_fleet_that_shrinks_and_grows_with_empty_folders_opens_a_rebuilt_store() {
     assert_eq!(upstream.seen().len(), calls.len());
 }
 
+fn closings(gate: &Gate) -> Vec<String> {
+    let lines =
+        gate.log.all().into_iter().filter(|line| line["message"].to_string().contains("until a person opens it"));
+    lines.map(|line| line["why"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+/// In the sandbox nobody made a commit. A rebuild waits for gates that it lacks at most six seconds, and closes money then.
+#[test]
+fn a_gate_without_any_commit_is_not_awaited() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let start = |node: &str| setup(&upstream, &redis.url(), node).start().ready();
+    let (left, right) = (start("left"), start("right"));
+    let calls = [paid(&left), paid(&right)];
+    stands(&[&left, &right], &calls);
+    scaled_down(vec![right]);
+    redis.ask(&["FLUSHALL"]);
+    stands(&[&left], &calls);
+    let rebuilt =
+        |environment: &str| left.metric(&format!("sluice_store_rebuilds_total{{environment=\"{environment}\"}}")) == 1;
+    wait_until("the sandbox to be rebuilt", || rebuilt("sandbox") && rebuilt("production"));
+    assert_eq!(closings(&left), [""; 0]);
+}
+
+/// It was killed long before the loss, and is awaited by nobody. Its journal goes on where it ended.
+#[test]
+fn a_gate_that_did_not_run_at_a_loss_gets_what_happened_since() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let [left, right] = super::nodes::pair(&upstream, &redis);
+    let mut calls = vec![paid(&left), paid(&right)];
+    stands(&[&left, &right], &calls);
+    let away = right.kill();
+    let asks = setup(&upstream, &redis.url(), "asks");
+    wait_until("it to be missed", || {
+        doctor::findings(&doctor::json(&asks).1).contains("`right` has sent no heartbeat")
+    });
+    calls.push(paid(&left));
+    redis.ask(&["FLUSHALL"]);
+    stands(&[&left], &calls);
+    calls.push(paid(&left));
+    wait_until("its journal to have all", || {
+        let (_, said) = doctor::json(&asks);
+        said["environments"][0]["nodes"][0]["journalLacks"] == 0
+    });
+    let right = away.start().ready();
+    stands(&[&left, &right], &calls);
+    assert!(!says(&right, "it goes on without them"), "{:#?}", right.log.all());
+    scaled_down(vec![left]);
+    redis.ask(&["FLUSHALL"]);
+    // It has the whole journal by itself.
+    stands(&[&right], &calls);
+}
+
 /// The gate pays while the store is whole; the journal that it lost stands in the audit log and in what the doctor says.
 #[test]
 fn a_lost_journal_is_named() {

@@ -569,11 +569,12 @@ local function beat()
     others[node] = { number = number, state = state }
     local one = all[node]
     local is_unknown = not one or (one.instance == '' and one.beat == 0)
-    if is_unknown and (state == 'live' or (state == 'retired' and not one)) then
+    if is_unknown and (state == 'live' or not one) then
       all[node] = { instance = '', beat = state == 'live' and before or 0, run = '', acked = '', told = '{}' }
       enroll(node, all[node])
-      if state == 'retired' then
-        redis.call('HSET', root .. ':w', node, text(before) .. ' retired')
+      -- Entries wait for one that does not run and did not retire, as for one that has just ended.
+      if state ~= 'live' then
+        redis.call('HSET', root .. ':w', node, text(before) .. (state == 'retired' and ' retired' or ''))
       end
     end
   end
@@ -768,6 +769,12 @@ local operations = {
     local told, write = commit()
     return told, write and function()
       alter('HSET', root, 'generation', fresh, 'run', met)
+      -- The gates of this store, which do not run, will go on with their journals: entries wait for them.
+      local kept = redis.call('HGETALL', root .. ':k')
+      for i = 1, #kept, 2 do
+        alter('HSET', root .. ':n', kept[i], ' 0   {}')
+        alter('HSET', root .. ':w', kept[i], text(now))
+      end
       write()
     end
   end,
