@@ -569,7 +569,9 @@ local function beat()
     others[node] = { number = number, state = state }
     local one = all[node]
     local is_unknown = not one or (one.instance == '' and one.beat == 0)
-    if is_unknown and (state == 'live' or not one) then
+    -- Of those that do not run, people may have declared one gone meanwhile: only a store that forgot lacks them.
+    local is_forgotten = not one and (state == 'retired' or lost or not generation)
+    if is_unknown and (state == 'live' or is_forgotten) then
       all[node] = { instance = '', beat = state == 'live' and before or 0, run = '', acked = '', told = '{}' }
       enroll(node, all[node])
       -- Entries wait for one that does not run and did not retire, as for one that has just ended.
