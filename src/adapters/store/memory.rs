@@ -7,12 +7,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 
 use super::SWEEP;
+use super::gathered::StoreMap;
 use super::plan::{self, PlannedChange};
 use super::queries;
 use super::queries::{Pair, StoreView};
+use super::repeated::{self, ReadEntry};
+use super::sealed::Seals;
 use super::ticker::Ticker;
 use crate::base::ids::Environment;
-use crate::ledger::{Commit, CommitError, Number, Query, QueryAnswer, Receipt, Sender, Step, StoreFault, StoreTime};
+use crate::ledger::{
+    Commit, CommitError, Number, Outstanding, Query, QueryAnswer, Receipt, Sender, Step, StoreFault, StoreTime,
+};
 use crate::ports::{Clock, Store};
 
 /// A store without a disk. The same calls at the same times always give the same answers.
@@ -29,6 +34,21 @@ impl MemoryStore {
     pub fn new(clock: Arc<dyn Clock>) -> MemoryStore {
         let ticker = Ticker::new(clock, StoreTime::of_micros(i64::MIN), None);
         MemoryStore { map: Mutex::default(), ticker, calls: AtomicU64::new(0) }
+    }
+
+    /// Makes the commits of a journal again, which must be in the order of their numbers. Returns the first that those before
+    /// it do not allow.
+    pub fn of_journal(clock: Arc<dyn Clock>, entries: &[Outstanding], seals: &Seals) -> Result<MemoryStore, String> {
+        let mut map = MemoryMap::default();
+        for entry in entries {
+            let made = repeated::repeat(&mut map, entry, ReadEntry::of(entry, seals), false);
+            let made = made.map_err(|fault| fault.to_string())?;
+            if let Some(why) = made.contradiction() {
+                return Err(format!("entry {}: {why}", entry.number));
+            }
+        }
+        let since = queries::time(&map).map_err(|fault| fault.to_string())?;
+        Ok(MemoryStore { map: Mutex::new(map), ticker: Ticker::new(clock, since, None), calls: AtomicU64::new(0) })
     }
 
     /// Returns the number of calls so far: the round trips that a remote store would need.
@@ -70,6 +90,13 @@ fn make(map: &mut MemoryMap, changes: Vec<PlannedChange>) {
             PlannedChange::Put(key, value) => drop(map.insert(key, value)),
             PlannedChange::Remove(key) => drop(map.remove(&key)),
         }
+    }
+}
+
+impl StoreMap for MemoryMap {
+    fn make(&mut self, changes: Vec<PlannedChange>) -> Result<(), StoreFault> {
+        make(self, changes);
+        Ok(())
     }
 }
 

@@ -1,7 +1,7 @@
 //! What chance decides, all of it from one seed.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use sluice::ports::Clock;
@@ -13,18 +13,20 @@ pub struct Fate {
     state: Mutex<u64>,
     /// How much goes wrong, in a thousand.
     pub trouble: u64,
+    /// How often the store lost its memory: what was on its way to it before does not reach it.
+    pub losses: AtomicU64,
 }
 
 impl Fate {
     pub fn new(seed: u64) -> Fate {
-        let fate = Fate { state: Mutex::new(seed), trouble: 0 };
+        let fate = Fate { state: Mutex::new(seed), trouble: 0, losses: AtomicU64::default() };
         let trouble = [0, 5, 20, 60][fate.below(4) as usize];
         Fate { trouble, ..fate }
     }
 
     /// Nothing goes wrong.
     pub fn calm() -> Fate {
-        Fate { state: Mutex::new(1), trouble: 0 }
+        Fate { state: Mutex::new(1), trouble: 0, losses: AtomicU64::default() }
     }
 
     pub fn next(&self) -> u64 {
@@ -102,7 +104,8 @@ impl ModelClock {
     fn leap(&self) -> jiff::SignedDuration {
         let Some(seed) = self.leaps else { return jiff::SignedDuration::ZERO };
         let part = u64::try_from(self.elapsed().as_millis() / LEAP_MILLIS).unwrap();
-        let fate = Fate { state: Mutex::new(seed ^ part.wrapping_mul(0x2545_f491_4f6c_dd1d)), trouble: 0 };
+        let state = Mutex::new(seed ^ part.wrapping_mul(0x2545_f491_4f6c_dd1d));
+        let fate = Fate { state, trouble: 0, losses: AtomicU64::default() };
         match fate.below(6) {
             // The store begins at the right time.
             _ if part == 0 => jiff::SignedDuration::ZERO,

@@ -1,5 +1,6 @@
 //! The model: three nodes, one store that takes no writes at times, upstream and impatient callers in one thread, where
-//! everything that can be late, lost, repeated or dead is so by one seed. Every history must keep the promises.
+//! everything that can be late, lost, repeated or dead is so by one seed. Every history must keep the promises. In
+//! `losses`, the store loses its memory, and journals are archived or lost.
 //!
 //! A failure prints its seed; `SLUICE_SEED=N cargo test --test main model` runs that history alone. `SLUICE_HISTORIES`
 //! says how many there are.
@@ -9,6 +10,7 @@ mod elsewhere;
 mod fate;
 mod holds;
 mod limits;
+mod losses;
 mod ports;
 mod quorum;
 mod stopping;
@@ -41,10 +43,17 @@ const REQUEST_IDS: u64 = 4;
 
 #[test]
 fn no_history_breaks_a_promise() {
-    let one = variable("SLUICE_SEED");
-    let seeds: Vec<u64> = match one {
+    all_histories(&COMMITTED_SEEDS, HISTORIES, |seed| drop(history(seed, in_memory)));
+}
+
+/// Runs the histories of these seeds, and so many others.
+fn all_histories(committed: &[u64], histories: u64, history: impl Fn(u64) + Sync) {
+    let seeds: Vec<u64> = match variable("SLUICE_SEED") {
         Some(seed) => vec![seed],
-        None => COMMITTED_SEEDS.into_iter().chain(1..=variable("SLUICE_HISTORIES").unwrap_or(HISTORIES)).collect(),
+        None => {
+            let all = 1..=variable("SLUICE_HISTORIES").unwrap_or(histories);
+            committed.iter().copied().chain(all).collect()
+        }
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let next = AtomicUsize::new(0);
@@ -56,7 +65,7 @@ fn no_history_breaks_a_promise() {
                     if broken.load(Ordering::SeqCst) {
                         return;
                     }
-                    if let Err(why) = catch_unwind(AssertUnwindSafe(|| history(*seed, in_memory))) {
+                    if let Err(why) = catch_unwind(AssertUnwindSafe(|| history(*seed))) {
                         broken.store(true, Ordering::SeqCst);
                         eprintln!("history {seed} breaks a promise; SLUICE_SEED={seed} runs it again");
                         resume_unwind(why);

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use serde_json::Value;
-use sluice::audit::OnDisk;
+use sluice::audit::{OnDisk, unused_before};
 use sluice::base::ids::Environment;
 use sluice::ledger::{Commit, CommitError, Number, Outstanding, Query, QueryAnswer, Receipt, Sender, StoreFault};
 use sluice::ports::{AuditFault, AuditSink, Clock as _, LateAnswer, SendResult, Store, Upstream};
@@ -75,10 +75,13 @@ impl Store for FlakyStore {
         let in_doubt = || Err(CommitError::Fault(StoreFault::InDoubt("the model says nothing".to_owned())));
         if self.fate.chance(self.fate.trouble / 2) {
             // It is done when nobody expects it any more.
-            let (store, delay) = (self.store.clone(), self.fate.millis(20_000));
+            let (store, delay, fate) = (self.store.clone(), self.fate.millis(20_000), self.fate.clone());
+            let losses = fate.losses.load(Ordering::SeqCst);
             tokio::spawn(async move {
                 sleep(delay).await;
-                store.commit(commit).await.ok();
+                if fate.losses.load(Ordering::SeqCst) == losses {
+                    store.commit(commit).await.ok();
+                }
             });
             return in_doubt();
         }
@@ -133,7 +136,8 @@ impl FlakyAudit {
             let number = entry.number;
             let last = file.last_key_value().map_or(0, |(last, _)| last.as_u64());
             let last = last.max(self.skipped.load(Ordering::SeqCst));
-            if number.as_u64() > last + 1 {
+            let is_explained = || unused_before(&entry.entry).is_some_and(|unused| unused.explains_behind(last));
+            if number.as_u64() > last + 1 && !is_explained() {
                 return false;
             }
             if let Some(there) = file.insert(number, entry.clone()) {
