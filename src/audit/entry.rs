@@ -39,6 +39,8 @@ word_enum! {
         SaidGone = "said-gone",
         /// Two people said so: from now on the store takes nothing from it but proofs of execution.
         Gone = "gone",
+        /// A person took the journal of a gate in that is gone for good: other journals have all of it.
+        Retired = "retired",
         /// One of two people showed upstream's record of a call.
         SaidExecuted = "said-executed",
         /// A gate came with a new journal: what its former one had is on no disk of this gate any more.

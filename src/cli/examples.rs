@@ -89,6 +89,14 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("nodes list", &["sluice nodes list"]),
+    (
+        "nodes retire",
+        &[
+            "sluice nodes retire gate-2/3d0e0f5c7a1b49d28e6f0a9b8c7d6e5f --folder /backup/gate-2 --reason 'its machine burnt'",
+            "sluice nodes retire gate-2/3d0e0f5c7a1b49d28e6f0a9b8c7d6e5f --folder /backup/gate-2 --public-key checkpoint.pem.pub \
+             --reason 'its machine burnt'",
+        ],
+    ),
     ("nodes gone", &["sluice nodes gone gate-2/7 --environment production --reason 'its disk is destroyed'"]),
     ("serve", &["sluice serve", "sluice serve --config gate-1/sluice.toml"]),
     ("sessions end", &["sluice sessions end anna --reason 'a lost phone'"]),

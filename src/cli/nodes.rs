@@ -1,4 +1,6 @@
-//! `sluice nodes`: lists the gates that share the store, and declares one gone.
+//! `sluice nodes`: lists the gates that share the store, retires one with its journal, and declares one gone.
+
+mod retire;
 
 use anyhow::{Context as _, bail};
 use clap::{Args, Subcommand};
@@ -10,7 +12,7 @@ use super::output::{TableColumn, text_at};
 use super::pages::EnvironmentArg;
 use super::pages::list_as_table;
 
-/// List the gates that share the store; declare one gone
+/// List the gates that share the store; retire one with its journal, or declare one gone
 #[derive(Debug, Args)]
 #[command(arg_required_else_help = true)]
 pub(super) struct NodesArgs {
@@ -21,6 +23,7 @@ pub(super) struct NodesArgs {
 #[derive(Debug, Subcommand)]
 enum NodesCommand {
     List(ListNodesArgs),
+    Retire(retire::RetireArgs),
     Gone(GoneArgs),
 }
 
@@ -35,7 +38,7 @@ struct ListNodesArgs {
 ///
 /// Takes two people with the role `operator`. Afterwards the store takes nothing from that gate but proofs that a call
 /// was executed, and calls that it sent can be resolved as not executed. First stop the gate, and make sure that its
-/// `audit.folder` is lost: as long as it exists, start the gate again instead.
+/// `audit.folder` is lost: as long as it or a copy exists, start the gate again, or retire it (`sluice nodes retire`).
 #[derive(Debug, Args)]
 struct GoneArgs {
     #[command(flatten)]
@@ -56,6 +59,7 @@ pub(super) fn run(arguments: &NodesArgs) -> anyhow::Result<ExitReason> {
         NodesCommand::List(list) => list.way.ask_for_rows(&ConsoleCall::get("nodes"), Some("nodes"), |answer| {
             list_as_table(answer, "nodes", &NODE_COLUMNS, "No gate has registered.")
         }),
+        NodesCommand::Retire(retire) => retire.run(),
         NodesCommand::Gone(gone) => gone.run(),
     }
 }

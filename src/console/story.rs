@@ -49,6 +49,7 @@ pub(super) fn entry_in_words(entry: &Value) -> String {
         "journal-lost" => "this gate came with a new journal; its former one is lost",
         "said-gone" => "confirmed once that a gate is gone for good",
         "gone" => "a gate was declared gone for good",
+        "retired" => "a gate that is gone for good retired: its journal was taken in",
         "said-executed" => "one operator showed that upstream executed the call",
         "frozen" => "money was frozen",
         "said-unfrozen" => "one operator confirmed that a freeze is to be lifted",

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::Node;
 use super::retry::Retry;
 use crate::base::ids::Environment;
-use crate::ledger::{Content, Index, NodeId, Record, Sender, StoreFault, StoreTime};
+use crate::ledger::{Content, Index, NodeId, Number, Record, Sender, StoreFault, StoreTime};
 use crate::stations::claim::{
     self, Forgotten, Freeze, GoneWord, HeardGate, Owner, SenderNews, gone_key, said_gone_key,
 };
@@ -22,11 +22,29 @@ const MAX_GONE: usize = 1_000;
 #[derive(Debug, Default)]
 pub struct OtherGates {
     heard: Mutex<BTreeMap<Environment, Vec<HeardGate>>>,
+    journals: Mutex<BTreeMap<Environment, Vec<OtherJournal>>>,
+}
+
+/// The journal of another gate that did not lose or hand it over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OtherJournal {
+    /// The number up to which it knows nothing.
+    pub begins: Number,
+    /// The number up to which it has every entry from there on.
+    pub kept: Number,
 }
 
 impl OtherGates {
-    pub fn hear(&self, environment: Environment, gates: Vec<HeardGate>) {
+    pub fn hear(&self, environment: Environment, gates: Vec<HeardGate>, journals: Vec<OtherJournal>) {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).insert(environment, gates);
+        self.journals.lock().unwrap_or_else(PoisonError::into_inner).insert(environment, journals);
+    }
+
+    /// Whether a journal of another gate has these numbers; `None` where no gates share the store.
+    pub(super) fn have(&self, environment: Environment, first: u64, last: u64) -> Option<bool> {
+        let journals = self.journals.lock().unwrap_or_else(PoisonError::into_inner);
+        let has = |journal: &OtherJournal| journal.begins.as_u64() < first && last <= journal.kept.as_u64();
+        journals.get(&environment).map(|journals| journals.iter().any(has))
     }
 
     fn heard(&self, environment: Environment) -> Vec<HeardGate> {

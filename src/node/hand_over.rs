@@ -53,8 +53,8 @@ impl StayingJournals {
 impl Membership {
     /// Ends in order in an environment: as many other journals as there must be copies have all that this one has, and
     /// every running gate knows that this one has left. Other journals that do not come nearer are not awaited. The caller
-    /// bounds the time.
-    pub async fn end_in_order(&self, node: &Node, environment: Environment) -> Result<(), RecoverError> {
+    /// bounds the time. Returns whether it retired.
+    pub async fn end_in_order(&self, node: &Node, environment: Environment) -> Result<bool, RecoverError> {
         let mut nearer: Option<(u64, Duration)> = None;
         let is_retired = loop {
             bring(node, environment).await?;
@@ -64,7 +64,7 @@ impl Membership {
             let heard = heard.map_err(RecoverError::Store)?;
             if heard.verdict != HeartbeatVerdict::Well {
                 // A loss is under way: the rebuild asks for this journal.
-                return self.leave(node, environment, false).await.map_err(RecoverError::Store);
+                return self.leave(node, environment, false).await.map_err(RecoverError::Store).map(|()| false);
             }
             let staying = StayingJournals::of(&heard, &node.id, highest);
             if staying.are_enough(self.copies) {
@@ -97,7 +97,7 @@ impl Membership {
                 "this gate retired: other journals have all that its own has"
             );
         }
-        Ok(())
+        Ok(is_retired)
     }
 
     /// Waits until every running gate knows that this one has left: before, a loss of the store would wait for it.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use super::journal_gaps::close_for_lost_entries;
 use super::state::Node;
 use crate::audit::unused_before;
 use crate::base::ids::Environment;
@@ -58,6 +59,11 @@ async fn skip_what_is_lost(
     let before = Number::new(first.number.as_u64().saturating_sub(1));
     if before <= highest || unused_before(&first.entry).is_some_and(|unused| unused.explains_behind(highest.as_u64())) {
         return Ok(());
+    }
+    if highest.as_u64() > 0 {
+        let missing = highest.as_u64().saturating_add(1);
+        let closed = close_for_lost_entries(node, environment, missing, before.as_u64()).await;
+        closed.map_err(RecoverError::Store)?;
     }
     if highest.as_u64() == 0 {
         tracing::warn!(%environment, first = first.number.as_u64(), "this journal begins in the middle: earlier entries are in the journals of other gates");

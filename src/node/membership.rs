@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use super::gates::OtherJournal;
 use super::node_facts::{FACTS_FORMAT, MAX_REFUSALS, NodeFacts, journals_begin};
-use super::recovery::{RecoveryError, remember};
+use super::recovery::{RecoveryError, cannot_remember, remember};
 use super::{InForce, Node};
 use crate::adapters::audit::met_store;
 use crate::adapters::random::nonce;
@@ -199,11 +200,15 @@ impl Membership {
     /// Tells the store what it forgot and this node's audit log holds, as long as the process lives.
     pub async fn keep_remembering(self: Arc<Membership>, node: Arc<Node>) {
         loop {
+            let mut is_awaited = false;
             for environment in Environment::ALL {
-                self.recover(&node, environment).await;
+                is_awaited |= self.recover(&node, environment).await;
                 if let Err(fault) = self.dismiss_gone(&node, environment).await {
                     node.told_of(&fault);
                 }
+            }
+            if !is_awaited && let Err(fault) = self.is_no_old_copy(&node) {
+                node.told_of(&fault);
             }
             tokio::time::sleep(BEAT).await;
         }
@@ -228,7 +233,9 @@ impl Membership {
         if self.served.contains(&environment) {
             node.heard.time(heard.at, node.clock.elapsed());
         }
-        node.others.hear(environment, heard.members.iter().filter_map(heard_gate).collect());
+        let others = heard.members.iter().filter(|member| member.node != node.id && !member.is_retired);
+        let journals = others.filter_map(other_journal).collect();
+        node.others.hear(environment, heard.members.iter().filter_map(heard_gate).collect(), journals);
         if let Some(since) = heard.lost {
             self.learns_of_loss(node, environment, since).await?;
         }
@@ -238,7 +245,6 @@ impl Membership {
             }
             node.audit.resume(environment);
             self.meets_again(node, environment, &heard.generation)?;
-            self.is_no_old_copy(node)?;
             if self.served.contains(&environment) {
                 node.metrics.journals_begin(environment.as_str(), journals_begin(&heard).as_u64());
             }
@@ -361,28 +367,52 @@ impl Membership {
         Err(StoreFault::Away("the store is rebuilt again, from a journal that knows more".to_owned()))
     }
 
-    /// Tells what this node knows, once all of it is in its files.
-    async fn recover(&self, node: &Arc<Node>, environment: Environment) {
+    /// Tells what this node knows, once all of it is in its files. Returns whether the store may still wait for it.
+    async fn recover(&self, node: &Arc<Node>, environment: Environment) -> bool {
         let waits = match node.store.read(&Freeze::Restored.key(environment)).await {
             Ok((record, _)) => record.map(|record| forgotten(&record.content)).unwrap_or_default(),
-            Err(fault) => return node.told_of(&fault),
+            Err(fault) => {
+                node.told_of(&fault);
+                return true;
+            }
         };
         if self.is_journal_new(node, environment) {
             let told = self.first_meets(node, environment, &waits).await;
-            return told.unwrap_or_else(|fault| node.told_of(&fault));
+            told.unwrap_or_else(|fault| node.told_of(&fault));
+            return true;
         }
-        let Some(from) = waits.nodes.get(&node.id) else { return };
-        if let Err(fault) = self.tell_a_fuller_journal(node, environment, &waits).await {
-            return node.told_of(&fault);
-        }
+        let Some(from) = waits.nodes.get(&node.id) else { return false };
+        self.reports(node, environment, &waits, *from).await;
+        true
+    }
+
+    /// Tells a store that waits for this node what its journal has.
+    async fn reports(&self, node: &Arc<Node>, environment: Environment, waits: &Forgotten, from: u64) {
         // The store goes on without the commits that this gate made behind that number.
         let own = self.replica.committed(environment).ok().and_then(|committed| committed.get(&node.id).copied());
-        if own.is_none_or(|own| own.as_u64() > *from)
+        let own = own.map(Number::as_u64);
+        let made = waits.made.get(&node.id).copied().unwrap_or_default();
+        if self.is_copy.load(Ordering::Acquire) && own.unwrap_or_default() < made {
+            // Of an original, the disk would never have had the rest, so that it was never sent.
+            let why = format!(
+                "`{}` came with a copy of its audit folder that ends with its commit {}, and others know of its commit {made}: \
+                 the copy was cut, or is an old one",
+                node.id,
+                own.unwrap_or_default()
+            );
+            tracing::error!(%environment, why, "this journal does not open money");
+            if let Err(fault) = cannot_remember(node, environment, &why).await {
+                return node.told_of(&fault);
+            }
+        } else if let Err(fault) = self.tell_a_fuller_journal(node, environment, waits).await {
+            return node.told_of(&fault);
+        }
+        if own.is_none_or(|own| own > from)
             && let Err(fault) = self.replica.forget(environment, node.audit.highest(environment))
         {
             return node.told_of(&fault);
         }
-        match remember(node, environment, *from, &self.audit_folder).await {
+        match remember(node, environment, from, &self.audit_folder).await {
             Ok(claims) => {
                 tracing::warn!(%environment, claims, from, "the store has again what this node's audit log holds");
             }
@@ -403,6 +433,11 @@ fn heard_gate(member: &Member) -> Option<HeardGate> {
     let NodeFacts { journal, at, open_from, leaves, .. } = NodeFacts::read(&member.told)?;
     let sender = Sender { node: member.node.clone(), journal };
     Some(HeardGate { sender, at, open_from, has_left: leaves })
+}
+
+fn other_journal(member: &Member) -> Option<OtherJournal> {
+    let facts = NodeFacts::read(&member.told)?;
+    Some(OtherJournal { begins: facts.journal_begins, kept: member.kept })
 }
 
 fn forgotten(content: &Content) -> Forgotten {

@@ -78,7 +78,8 @@ impl Membership {
         let Some(generation) = self.store.generation(environment) else { return Ok(()) };
         self.begins_behind_what_is_gone(node, environment).await?;
         if waits.nodes.contains_key(&node.id) {
-            cannot_remember(node, environment).await?;
+            let why = format!("`{}` came with a new journal: what its former one holds is not known", node.id);
+            cannot_remember(node, environment, &why).await?;
             tracing::error!(
                 %environment,
                 "the store waits for the journal that this gate had before: give the gate its former `audit.folder`, or find out \

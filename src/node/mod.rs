@@ -9,7 +9,7 @@
 //! | `holds`, `approve`, `stand_ins`, `operate`, `activate`, `sessions` | acts of callers and people on holds, freezes, unknown outcomes, policies, sessions |
 //! | `explain`, `exposure` | answers about rules and limits, and what held calls would spend |
 //! | `contradictions`, `index_watch`, `fresh_outcomes` | a store that is not believed, and outcomes that it may lose |
-//! | `journalling` | the entries of all nodes, on this node's disk |
+//! | `journalling`, `journal_gaps` | the entries of all nodes, on this node's disk; numbers that it lacks |
 //! | `membership`, `node_facts`, `hand_over`, `met_store`, `rebuilding`, `recovery`, `rollback_guard` | the nodes that share the store, and a store that lost its memory |
 //! | `retry` | the bound and the backoff of loops that read, decide and commit |
 //! | `store_watch`, `clock_watch` | whether the store answers, accepts writes and is open for money; whether clocks leapt |
@@ -50,6 +50,7 @@ pub mod reminders;
 pub mod journalling;
 pub mod membership;
 mod hand_over;
+pub mod journal_gaps;
 mod met_store;
 pub mod node_facts;
 mod rebuilding;

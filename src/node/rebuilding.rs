@@ -235,6 +235,16 @@ impl Membership {
             let why = "came with a copy of its audit folder: whether it is the newest is not known";
             reasons.push(format!("`{}` {why}", member.node));
         }
+        for member in gathered.came.iter().filter(|member| is_copy(member)) {
+            let known = committed.get(&member.node).copied().unwrap_or_default().as_u64();
+            let heard = right.heard_of.get(&member.node).map(|heard| heard.highest.as_u64());
+            let before = gathered.facts().filter_map(|facts| facts.closed_by?.made.get(&member.node).copied()).max();
+            // Of an original, the disk would never have had the rest, so that it was never sent.
+            if heard.max(before).is_some_and(|made| known < made) {
+                let why = "came with a copy of its audit folder that lacks commits which others know of";
+                reasons.push(format!("`{}` {why}", member.node));
+            }
+        }
         let mut orphans = Forgotten::default();
         reasons.iter().for_each(|reason| orphans.must_be_opened(reason));
         let begin = self.replica.begin(environment)?;
@@ -253,6 +263,7 @@ impl Membership {
             closed.reasons.iter().for_each(|reason| orphans.must_be_opened(reason));
         }
         let came = |node: &NodeId| gathered.came.iter().any(|member| member.node == *node);
+        let mut made = BTreeMap::new();
         let mut waits_for = |node: &NodeId, why: &str, reasons: &mut Reasons| {
             let known = committed.get(node).copied().unwrap_or_default();
             if orphans.nodes.insert(node.clone(), known.as_u64()).is_none() {
@@ -272,6 +283,7 @@ impl Membership {
             // One that made no commit has none that could be missing.
             if committed.get(node).copied().unwrap_or_default() < heard.highest {
                 waits_for(node, "made commits that no journal at hand has", &mut reasons);
+                made.insert(node.clone(), heard.highest.as_u64());
             }
         }
         for node in self.all_nodes.iter().filter(|node| !ran && !came(node)) {
@@ -286,6 +298,8 @@ impl Membership {
                 orphans.nodes.insert(member.node.clone(), known.as_u64());
             }
         }
+        orphans.knows_of(&made);
+        gathered.facts().filter_map(|facts| facts.closed_by).for_each(|closed| orphans.knows_of(&closed.made));
         Ok((orphans, reasons))
     }
 
@@ -305,10 +319,7 @@ impl Membership {
             waits_for.by_person |= former.by_person;
             former.reasons.iter().for_each(|reason| waits_for.must_be_opened(reason));
             waits_for.known_up_to = former.known_up_to.or(waits_for.known_up_to);
-            for (node, from) in former.nodes {
-                let known = waits_for.nodes.entry(node).or_insert(from);
-                *known = from.min(*known);
-            }
+            waits_for.awaits_also(&former);
         }
         let before = self.replica.record(&Freeze::Restored.key(environment))?.map(|record| record.version);
         let why = format!("the store lost its memory: {}", reasons.join("; "));

@@ -94,8 +94,8 @@ async fn settle_batch(
     Ok(over)
 }
 
-/// Says that this node's journal is another one than that which the store waits for: only a person can open money.
-pub async fn cannot_remember(node: &Node, environment: Environment) -> Result<(), StoreFault> {
+/// Says why this node's journal is not the one that the store waits for: only a person can open money.
+pub async fn cannot_remember(node: &Node, environment: Environment, why: &str) -> Result<(), StoreFault> {
     let mut retry = Retry::default();
     loop {
         let (record, _) = node.store.read(&Freeze::Restored.key(environment)).await?;
@@ -105,7 +105,7 @@ pub async fn cannot_remember(node: &Node, environment: Environment) -> Result<()
         if !forgotten.nodes.contains_key(&node.id) {
             return Ok(());
         }
-        let commit = claim::never_remembered(environment, record.version, forgotten, &node.id);
+        let commit = claim::never_remembered(environment, record.version, forgotten, why, &node.id);
         if node.commit(commit).await?.is_some() {
             return Ok(());
         }

@@ -3,6 +3,7 @@
 //! If the Redis is not reachable yet or refuses writes, reads are already served. Until it can be used and the records
 //! of an earlier run are recovered, the store is unavailable and no money moves.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -36,6 +37,7 @@ use crate::config::{Config, LongestWrite, QuietTime, StoreKind, TimeoutsConfig, 
 use crate::ledger::{Keep, Number, StoreFault};
 use crate::node::HoldChanges;
 use crate::node::clock_watch::{check_date, watch_own_clock};
+use crate::node::journal_gaps::close_for_missing_files;
 use crate::node::journalling::{RecoverError, bring, keep_bringing};
 use crate::node::membership::{JoinError, Membership};
 use crate::node::rollback_guard::close_if_incomplete;
@@ -221,6 +223,7 @@ pub(super) fn open(
         membership: membership.clone(),
         node: of_start,
         journal,
+        audit_folder: config.audit.folder.clone(),
         environments: environments.clone(),
         joined,
     });
@@ -290,6 +293,7 @@ struct NodeStart {
     membership: Option<Arc<Membership>>,
     node: Arc<Node>,
     journal: Highest,
+    audit_folder: PathBuf,
     environments: Vec<Environment>,
     /// Becomes true when this node has joined the others.
     joined: watch::Sender<bool>,
@@ -307,7 +311,7 @@ async fn run_once(mut is_so: watch::Receiver<bool>, work: impl Future<Output = (
 /// Joins the other nodes, and recovers what the store and an earlier run of this node left unfinished. No money moves
 /// before.
 async fn start_node(start: NodeStart) -> Result<(), OpenNodeError> {
-    let NodeStart { redis, membership, node, journal, environments, joined } = start;
+    let NodeStart { redis, membership, node, journal, audit_folder, environments, joined } = start;
     // Until what an earlier run left is settled, this gate may hold proofs of any attempt.
     let opened: Vec<OpenAttempt> =
         Environment::ALL.into_iter().map(|environment| node.open.open(environment, Number::new(0))).collect();
@@ -345,6 +349,15 @@ async fn start_node(start: NodeStart) -> Result<(), OpenNodeError> {
                 continue;
             }
             Err(why) => return Err(OpenNodeError::Join(why)),
+        }
+        match close_for_missing_files(&node, &audit_folder).await {
+            Ok(()) => {}
+            Err(why @ (StoreFault::Away(_) | StoreFault::InDoubt(_))) if redis.is_some() => {
+                node.watched.starts(Some(why.to_string()));
+                tokio::time::sleep(RETRY_INTERVAL).await;
+                continue;
+            }
+            Err(why) => return Err(OpenNodeError::Join(JoinError::Store(why))),
         }
         joined.send_replace(true);
         match recover(&node, &environments).await {
@@ -394,6 +407,29 @@ pub(super) fn close(opened: OpenedStore, environments: &[Environment], left: Dur
         if left.is_err() {
             tracing::warn!("the other gates were not told that this one ends: the store did not answer");
         }
+    }
+}
+
+/// Hands over what the journal has, within this time; returns whether other journals have all of it.
+pub(super) fn hand_over(opened: &OpenedStore, within: Duration, runtime: &Runtime) -> Result<bool, RecoverError> {
+    let Some(membership) = &opened.membership else { return Ok(false) };
+    let all = async {
+        let [production, sandbox] =
+            Environment::ALL.map(|environment| membership.end_in_order(&opened.node, environment));
+        tokio::try_join!(production, sandbox)
+    };
+    match runtime.block_on(async { tokio::time::timeout(within.max(FLUSH_TIMEOUT), all).await }) {
+        Ok(handed_over) => handed_over.map(|(production, sandbox)| production && sandbox),
+        Err(_) => Ok(false),
+    }
+}
+
+/// Leaves the other gates without handing over.
+pub(super) fn leave(opened: &OpenedStore, runtime: &Runtime) {
+    if let Some(membership) = &opened.membership {
+        let leaving = membership.leave_at_once(&opened.node);
+        // Whoever is not told finds that its heartbeats ended.
+        runtime.block_on(async { tokio::time::timeout(FLUSH_TIMEOUT, leaving).await }).ok();
     }
 }
 

@@ -10,6 +10,7 @@
 //! | `reload`, `reloadable` | reload changed files, all or nothing |
 //! | `monitoring` | gauges, traces and the log level |
 //! | `probes`, `readiness` | `/livez`, `/readyz`, `/readyz/money`, `/metrics`: what the gate can do now |
+//! | `retire` | takes the place of a gate that is gone for good, once, and hands its journal over |
 //! | `workers` | tasks that run as long as the process |
 //! | `ending` | signals, and the order in which the process ends |
 //! | `start_error` | the reasons why a process does not start |
@@ -24,6 +25,7 @@ pub mod probes;
 mod readiness;
 mod reload;
 mod reloadable;
+pub mod retire;
 mod snapshots;
 mod start_error;
 mod start_policies;

@@ -85,7 +85,9 @@ pub(super) fn catch_up(
         }
         if batch.len() < BATCH { Ok(()) } else { follow(&mut batch, false).map_err(std::io::Error::other) }
     });
-    read.map_err(|error| error.to_string())?;
+    if let Some(flaw) = read.map_err(|error| error.to_string())? {
+        tracing::error!(flaw, "the files of the journal are not what was written: see `sluice audit verify`");
+    }
     batch.extend(order.rest());
     follow(&mut batch, true)?;
     if let Some(commits) = progress.end() {

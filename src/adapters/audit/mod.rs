@@ -15,6 +15,7 @@ mod journal_id;
 mod log;
 mod lost_entries;
 mod met_store;
+mod missing_files;
 mod operand_key;
 mod written_entries;
 mod signer;
@@ -50,13 +51,15 @@ pub use archive::{ArchiveError, ArchivedFiles, archive, read_manifest};
 pub use backwards::{FilePosition, ReadBudget, Skip, read_backwards};
 pub use disk::{Disk, DiskFile, MachineDisk};
 pub use folder::{
-    AuditFile, audit_file, audit_files, checkpoint_files, checkpoints_file, lock_file, manifest_files, named,
+    AuditFile, audit_file, audit_files, checkpoint_files, checkpoints_file, journal_id_file, lock_file, manifest_files,
+    named,
 };
 pub use folder_copy::{is_copy, keep_original};
 pub use follower::Follower;
 pub use journal_id::journal_id;
 pub use lost_entries::entries_above;
 pub use met_store::{keep_met_store, met_store};
+pub use missing_files::{MissingFiles, keep_told_gaps, missing_files, told_gaps};
 pub use operand_key::{kept_operand_key, operand_key};
 pub use signer::{Checkpoints, SigningKey};
 pub use snapshots::{

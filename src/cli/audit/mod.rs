@@ -12,6 +12,8 @@ mod show;
 mod tail;
 mod verify;
 
+pub(super) use verify::verified;
+
 use clap::{Args, Subcommand};
 
 use super::ExitReason;

@@ -51,9 +51,20 @@ const LONG_WORK: u64 = 64 * 1024 * 1024;
 const SETTLING_MICROS: i64 = 60_000_000;
 
 pub(super) fn run(arguments: &AuditVerifyArgs) -> anyhow::Result<ExitReason> {
+    let report = verified(&arguments.paths, &arguments.checkpoints, &arguments.keys)?;
+    print(&arguments.output.text(|| report_in_words(&report), || as_json(&report), Some("findings")))?;
+    Ok(if report.flaw_count == 0 { ExitReason::Done } else { ExitReason::Faulty })
+}
+
+/// Verifies audit files and the checkpoints beside them, with further checkpoints and public keys.
+pub(in crate::cli) fn verified(
+    paths: &[PathBuf],
+    further: &[PathBuf],
+    keys: &[PathBuf],
+) -> anyhow::Result<VerifyReport> {
     // First which nodes write, then the checkpoints, then the entries: later reads may only show more.
     let mut known = KnownNumbers::default();
-    for file in &chosen(&arguments.paths)? {
+    for file in &chosen(paths)? {
         if let Some((_, node)) = folder_of(file).filter(|(folder, node)| is_live(folder, node)) {
             known.live.insert(node.clone());
         }
@@ -62,11 +73,11 @@ pub(super) fn run(arguments: &AuditVerifyArgs) -> anyhow::Result<ExitReason> {
         let now = SystemClock.now().as_microsecond();
         known.unsettled = Some(StoreTime::of_micros(now.saturating_sub(SETTLING_MICROS)));
     }
-    for path in manifests(&arguments.paths)? {
+    for path in manifests(paths)? {
         let archived = read_manifest(&path).with_context(|| format!("`{}` cannot be read", path.display()))?;
         known.archived.extend(archived);
     }
-    for (folder, node) in chosen(&arguments.paths)?.iter().filter_map(folder_of).collect::<BTreeSet<_>>() {
+    for (folder, node) in chosen(paths)?.iter().filter_map(folder_of).collect::<BTreeSet<_>>() {
         let newest = newest_snapshot(folder, node);
         for unfit in newest.with_context(|| format!("`{}` cannot be read", folder.display()))?.unfit {
             if let UnfitSnapshot::Changed(path) = unfit {
@@ -74,26 +85,25 @@ pub(super) fn run(arguments: &AuditVerifyArgs) -> anyhow::Result<ExitReason> {
             }
         }
     }
-    for path in &arguments.keys {
+    for path in keys {
         let pem = fs::read(path).with_context(|| format!("`{}` cannot be read", path.display()))?;
         let key = CheckpointKey::of_pem(&pem);
         known.keys.push(
             key.ok_or_else(|| anyhow!("`{}` is not a public key written by `sluice audit key`", path.display()))?,
         );
     }
-    for path in checkpoints(&arguments.paths)? {
+    for path in checkpoints(paths)? {
         read_checkpoints(&path, true, &mut known)?;
     }
-    for path in &arguments.checkpoints {
+    for path in further {
         read_checkpoints(path, false, &mut known)?;
     }
-    let files = chosen(&arguments.paths)?;
+    let files = chosen(paths)?;
     let sources: Vec<&dyn FileSource> = files.iter().map(|file| file as &dyn FileSource).collect();
     let mut progress = VerifyProgress::of(&files);
     let report = verify(&sources, &known, &mut |bytes| progress.show(bytes))?;
     progress.end();
-    print(&arguments.output.text(|| report_in_words(&report), || as_json(&report), Some("findings")))?;
-    Ok(if report.flaw_count == 0 { ExitReason::Done } else { ExitReason::Faulty })
+    Ok(report)
 }
 
 /// Reads checkpoints. With `strict`, every line must be one; otherwise other lines (of a log) are skipped.

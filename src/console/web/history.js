@@ -22,6 +22,7 @@ const EVENTS = {
   "journal-lost": ["A gate lost its journal", "warn"],
   "said-gone": ["Confirmed once: a gate is gone", "waits"],
   gone: ["A gate is gone", "warn"],
+  retired: ["A gate retired", "good"],
   "said-executed": ["Confirmed once: executed", "waits"],
   frozen: ["Frozen", "bad"],
   "said-unfrozen": ["Confirmed once: unfreeze", "waits"],

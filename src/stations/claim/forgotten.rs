@@ -50,6 +50,23 @@ impl Forgotten {
         }
     }
 
+    /// Adds the nodes of another closing; of each, the store lacks what either lacks.
+    pub fn awaits_also(&mut self, other: &Forgotten) {
+        for (node, from) in &other.nodes {
+            let known = self.nodes.entry(node.clone()).or_insert(*from);
+            *known = (*from).min(*known);
+        }
+        self.knows_of(&other.made);
+    }
+
+    /// Notes commits that others were told of.
+    pub fn knows_of(&mut self, made: &BTreeMap<NodeId, u64>) {
+        for (node, number) in made {
+            let known = self.made.entry(node.clone()).or_default();
+            *known = (*number).max(*known);
+        }
+    }
+
     fn written(&self, why: (&str, &str)) -> Bytes {
         freeze::written(why, Some(self.clone()))
     }
@@ -120,16 +137,41 @@ pub fn remembered(
 }
 
 /// Records that a node came without the journal for which the store waits: a person must open money.
-pub fn never_remembered(environment: Environment, version: Number, mut forgotten: Forgotten, node: &NodeId) -> Commit {
+pub fn never_remembered(
+    environment: Environment,
+    version: Number,
+    mut forgotten: Forgotten,
+    why: &str,
+    node: &NodeId,
+) -> Commit {
     forgotten.nodes.remove(node);
     let (what, by) = (Freeze::Restored, "sluice serve");
-    let why = format!("`{}` came with a new journal: what its former one holds is not known", node.as_str());
-    forgotten.must_be_opened(&why);
-    let value = forgotten.written((by, &why));
+    forgotten.must_be_opened(why);
+    let value = forgotten.written((by, why));
     let steps = vec![Step::Replace { key: what.key(environment), version, value, keep: Keep::Forever }];
-    let entry =
-        Entry::of(EntryKind::Remembered).with("freeze", what.name()).with("by", by).with("reason", why.as_str());
+    let entry = Entry::of(EntryKind::Remembered).with("freeze", what.name()).with("by", by).with("reason", why);
     Commit { environment, node: node.clone(), steps, entry: entry.to_bytes() }
+}
+
+/// Closes money until a person opens it, because of a gap in a journal. Guarded: money is closed as `before` says.
+pub fn closed_for_gap(
+    environment: Environment,
+    before: Option<(Number, Forgotten)>,
+    why: &str,
+    node: &NodeId,
+) -> Commit {
+    let (what, by) = (Freeze::Restored, "sluice serve");
+    let (key, keep) = (what.key(environment), Keep::Forever);
+    let (version, mut forgotten) = before.map_or((None, Forgotten::default()), |(version, all)| (Some(version), all));
+    forgotten.must_be_opened(why);
+    let value = forgotten.written((by, why));
+    let record = match version {
+        None => Step::Create { key, value, keep },
+        Some(version) => Step::Replace { key, version, value, keep },
+    };
+    let add = Step::IndexAdd { index: Index::Frozen, member: what.name(), due: Duration::ZERO };
+    let entry = Entry::of(EntryKind::Frozen).with("freeze", what.name()).with("by", by).with("reason", why);
+    Commit { environment, node: node.clone(), steps: vec![record, add], entry: entry.to_bytes() }
 }
 
 /// The claims that an audit log tells of.

@@ -64,6 +64,10 @@ pub struct Forgotten {
     /// Why a person must open money.
     #[serde(default)]
     pub reasons: Vec<String>,
+    /// The last commit of awaited nodes that others were told of. A copy of a journal must reach as far; a journal may end
+    /// before, where its disk never had that commit.
+    #[serde(default)]
+    pub made: BTreeMap<NodeId, u64>,
 }
 
 /// Writes the record of a freeze.

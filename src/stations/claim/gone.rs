@@ -57,6 +57,15 @@ pub fn journal_lost(environment: Environment, sender: &Sender, lost: &[(JournalI
     Commit { environment, node: sender.node.clone(), steps: Vec::new(), entry: entry.to_bytes() }
 }
 
+/// Records that the journal of a gate that is gone for good was taken in. `lacks` has the numbers that it never had.
+pub fn retired(environment: Environment, sender: &Sender, up_to: Number, lacks: &[(u64, u64)], reason: &str) -> Commit {
+    let entry = Entry::of(EntryKind::Retired).with("node", sender.node.as_str());
+    let entry = entry.with("journal", sender.journal.as_str()).with("journalUpTo", up_to.as_u64());
+    let lacks: Vec<Value> = lacks.iter().map(|(first, last)| json!({ "first": first, "last": last })).collect();
+    let entry = entry.with("lacks", lacks).with("by", "sluice nodes retire").with("reason", reason);
+    Commit { environment, node: sender.node.clone(), steps: Vec::new(), entry: entry.to_bytes() }
+}
+
 /// Records a person's word that a gate is gone. `first`: the record of another person's word, which this one completes.
 /// `unknown_behind`: the store was rebuilt without what the gate did behind this number.
 pub fn say_gone(

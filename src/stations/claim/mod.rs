@@ -38,10 +38,11 @@ pub use commits::{
     AttemptSource, BeginConflict, FactCorrection, Proposer, decline, look_again, refuse, standing, wait,
 };
 pub use forgotten::{
-    KnownClaim, RebuildClosing, Tale, in_the_way, never_remembered, rebuilt, remember, remembered, whole,
+    KnownClaim, RebuildClosing, Tale, closed_for_gap, in_the_way, never_remembered, rebuilt, remember, remembered,
+    whole,
 };
 pub use freeze::{Forgotten, Freeze, Frozen, clock_doubted, freeze, frozen, only_closes, restored, unfreeze};
-pub use gone::{GoneWord, gone_key, journal_lost, said_gone_key, say_gone};
+pub use gone::{GoneWord, gone_key, journal_lost, retired, said_gone_key, say_gone};
 pub use lease::Lease;
 pub use outcomes::{
     Settled, Superseded, is_settled, lapse, late, prove_unlisted, restore_executed, settle, settle_unclaimed,

@@ -1,0 +1,141 @@
+//! Gaps in a gate's own journal: what closes money, which numbers it names, and what opens it.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::json;
+use sluice::adapters::audit::audit_files;
+
+use super::claims::{swap, told};
+use super::console::{console, lift};
+use super::doctor;
+use super::nodes::{CLOSED, pair, setup};
+use crate::support::clock::wait_until;
+use crate::support::{Call, Gate, Redis, Setup, Upstream};
+
+const EXECUTED: &str = "200 - executed";
+const AGAIN: &str = "200 - executed again";
+const FROZEN: &str = "503 FROZEN unknown";
+const FOLDER: &str = "sluice-audit";
+
+fn says(gate: &Gate, words: &str) -> bool {
+    gate.log.all().iter().any(|line| line.to_string().contains(words))
+}
+
+fn small_files(setup: Setup) -> Setup {
+    setup.set_raw("audit", "file_bytes", "65536")
+}
+
+fn paid(gate: &Gate) -> Call {
+    let call = swap();
+    wait_until("money to move", || {
+        let answer = told(&call.send(gate.production()));
+        assert!([CLOSED, EXECUTED].contains(&answer.as_str()), "{answer}");
+        answer == EXECUTED
+    });
+    call
+}
+
+/// Pays until the journal has several files; returns what was paid.
+fn paid_over_files(gate: &Gate) -> Vec<Call> {
+    let mut calls = Vec::new();
+    while audit_files(&gate.path(FOLDER)).unwrap().len() < 4 {
+        calls.push(paid(gate));
+    }
+    calls
+}
+
+/// Takes a file out of the middle of a journal; returns where it was, and where it is.
+fn taken_out(stopped: &Setup) -> (PathBuf, PathBuf) {
+    let file = audit_files(&stopped.path(FOLDER)).unwrap().remove(2).path;
+    let aside = stopped.path("aside.jsonl");
+    fs::rename(&file, &aside).unwrap();
+    (file, aside)
+}
+
+#[test]
+fn a_file_that_is_missing_in_the_middle_closes_money_until_a_person_opens_it() {
+    let upstream = Upstream::start();
+    let gate = console(small_files(Setup::of(&upstream))).start();
+    let calls = paid_over_files(&gate);
+    let stopped = gate.end();
+    let (file, aside) = taken_out(&stopped);
+    let gate = stopped.start();
+    let sent = upstream.seen().len();
+    assert_eq!(told(&swap().send(gate.production())), FROZEN);
+    // The store is whole: what was paid is known, and reads go on.
+    calls.iter().for_each(|call| assert_eq!(told(&call.send(gate.production())), AGAIN));
+    assert_eq!(upstream.seen().len(), sent);
+    let why = "file 3 of the journal is missing, with numbers ";
+    assert!(says(&gate, why), "{:#?}", gate.log.all());
+    let stopped = gate.end();
+    let findings = doctor::findings(&doctor::json(&stopped).1);
+    assert!(findings.contains(why) && findings.contains("put it back from an archive or a copy"), "{findings}");
+
+    // Once a person has opened it, it stays open.
+    let gate = stopped.start();
+    assert_eq!(told(&swap().send(gate.production())), FROZEN);
+    assert_eq!(lift(&gate, json!("restored")).json()["changed"], true);
+    paid(&gate);
+    let gate = gate.end().start();
+    paid(&gate);
+    // The file is back, and is lost again.
+    let stopped = gate.end();
+    fs::rename(&aside, &file).unwrap();
+    let gate = stopped.start();
+    paid(&gate);
+    let stopped = gate.end();
+    fs::rename(&file, &aside).unwrap();
+    let gate = stopped.start();
+    assert_eq!(told(&swap().send(gate.production())), FROZEN);
+}
+
+#[test]
+fn a_gap_that_another_journal_fills_closes_nothing() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let [left, right] = ["left", "right"].map(|node| small_files(setup(&upstream, &redis.url(), node)).start().ready());
+    let calls = paid_over_files(&left);
+    let stopped = left.end();
+    taken_out(&stopped);
+    let left = stopped.start().ready();
+    assert!(says(&left, "the journal of another gate has these entries"), "{:#?}", left.log.all());
+    paid(&left);
+    // The other one has all of it.
+    redis.ask(&["FLUSHALL"]);
+    for gate in [&left, &right] {
+        wait_until("what was paid to be known", || told(&calls[9].send(gate.production())) == AGAIN);
+        paid(gate);
+    }
+}
+
+/// The entries behind the end of its journal are neither in the store nor in the other journal, whose gate lost its folder.
+#[test]
+fn entries_that_nobody_has_close_money() {
+    for is_lost in [false, true] {
+        let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+        let [left, right] = pair(&upstream, &redis);
+        let before = paid(&left);
+        wait_until("both journals to have it", || redis.ask(&["ZCARD", "sluice:{production}:q"]) == ["0"]);
+        let away = right.kill();
+        let between = paid(&left);
+        let stopped = left.kill();
+        redis.ask(&["DEL", "sluice:{production}:o", "sluice:{production}:q"]);
+        if is_lost {
+            fs::remove_dir_all(stopped.path(FOLDER)).unwrap();
+        }
+        let left = stopped.start().ready();
+        let after = paid(&left);
+        let right = away.start();
+        if is_lost {
+            let why = "neither the store nor a journal that is known has the entries ";
+            wait_until("the gap to be found", || says(&right, why));
+            wait_until("money to be closed", || told(&swap().send(left.production())) == FROZEN);
+        } else {
+            let right = right.ready();
+            assert!(says(&right, "the journal of another gate has these entries"), "{:#?}", right.log.all());
+            paid(&left);
+        }
+        // The store is whole.
+        [before, between, after].iter().for_each(|call| assert_eq!(told(&call.send(left.production())), AGAIN));
+    }
+}

@@ -1,0 +1,210 @@
+//! A gate that is gone for good retires with its journal: nothing waits for it then, and what it did is known.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use sluice::adapters::audit::audit_files;
+
+use super::claims::{swap, told};
+use super::doctor;
+use super::nodes::{CLOSED, pair, setup};
+use crate::support::clock::wait_until;
+use crate::support::gate::sluice;
+use crate::support::{Call, Gate, Redis, Setup, Upstream, copy_folder};
+
+const EXECUTED: &str = "200 - executed";
+const AGAIN: &str = "200 - executed again";
+const FROZEN: &str = "503 FROZEN unknown";
+
+fn paid(gate: &Gate) -> Call {
+    let call = swap();
+    wait_until("money to move", || {
+        let answer = told(&call.send(gate.production()));
+        assert!([CLOSED, FROZEN, EXECUTED].contains(&answer.as_str()), "{answer}");
+        answer == EXECUTED
+    });
+    call
+}
+
+fn is_again(call: &Call, gate: &Gate) {
+    wait_until("what was paid to be known", || {
+        let answer = told(&call.send(gate.production()));
+        assert!([CLOSED, FROZEN, AGAIN].contains(&answer.as_str()), "{answer}");
+        answer == AGAIN
+    });
+}
+
+fn waits_for_nothing(redis: &Redis) -> bool {
+    redis.ask(&["ZCARD", "sluice:{production}:q"]) == ["0"]
+}
+
+/// The gate that is gone, by its name and its journal.
+fn gone(folder: &Path) -> String {
+    format!("right/{}", fs::read_to_string(folder.join("audit-right.id")).unwrap().trim())
+}
+
+fn retire(gone: &str, beside: &Gate, folder: &Path) -> (i32, String) {
+    let (config, folder) = (beside.path("sluice.toml"), folder.to_str().unwrap());
+    let arguments = ["nodes", "retire", gone, "--config", config.to_str().unwrap(), "--folder", folder];
+    let output = sluice(&[&arguments[..], &["--reason", "its machine burnt"]].concat()).output().unwrap();
+    let text = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
+    (output.status.code().unwrap(), String::from_utf8(text).unwrap())
+}
+
+/// Copies the journal of a gate, as it is shipped, and removes its own folder.
+fn shipped(stopped: &Setup) -> PathBuf {
+    let (folder, copy) = (stopped.path("sluice-audit"), stopped.path("shipped"));
+    copy_folder(&folder, &copy);
+    fs::remove_dir_all(copy.join("replica-right")).unwrap();
+    fs::remove_dir_all(folder).unwrap();
+    copy
+}
+
+fn is_missed(asks: &Setup) {
+    wait_until("it to be missed", || doctor::findings(&doctor::json(asks).1).contains("`right` has sent no heartbeat"));
+}
+
+fn states(asks: &Setup) -> Vec<String> {
+    let (_, said) = doctor::json(asks);
+    let nodes = said["environments"][0]["nodes"].as_array().unwrap();
+    nodes.iter().map(|node| node["state"].as_str().unwrap().to_owned()).collect()
+}
+
+fn journal_of(gate: &Gate) -> String {
+    let files = audit_files(&gate.path("sluice-audit")).unwrap().into_iter();
+    files.map(|file| fs::read_to_string(file.path).unwrap()).collect()
+}
+
+#[test]
+fn a_killed_gate_retires_with_a_copy_of_its_journal() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let [left, right] = pair(&upstream, &redis);
+    let calls = [paid(&left), paid(&right)];
+    wait_until("both journals to have it", || waits_for_nothing(&redis));
+    let copy = shipped(&right.kill());
+    let gone = gone(&copy);
+    let asks = setup(&upstream, &redis.url(), "asks");
+    is_missed(&asks);
+    paid(&left);
+    assert!(!waits_for_nothing(&redis), "entries wait for it");
+    let (code, text) = retire(&gone, &left, &copy);
+    assert!(code == 0 && text.contains("other journals have all that its own has"), "{code}: {text}");
+    assert_eq!(states(&asks), ["live", "retired"]);
+    paid(&left);
+    wait_until("nothing to wait for it", || waits_for_nothing(&redis));
+    let entry = |line: &&str| line.contains("\"what\":\"retired\"") && line.contains("its machine burnt");
+    wait_until("the audit log to say so", || journal_of(&left).lines().any(|line| entry(&line)));
+    redis.ask(&["FLUSHALL"]);
+    calls.iter().for_each(|call| is_again(call, &left));
+    paid(&left);
+    assert!(!left.log.all().iter().any(|line| line.to_string().contains("until a person opens it")));
+}
+
+/// It paid what no other journal has, and the Redis lost its memory.
+#[test]
+fn the_journal_of_a_gate_that_is_gone_opens_money() {
+    for is_more_known in [false, true] {
+        let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+        let [left, right] = pair(&upstream, &redis);
+        let calls = [paid(&left), paid(&right)];
+        wait_until("both journals to have it", || waits_for_nothing(&redis));
+        left.signal("STOP");
+        let last = paid(&right);
+        let copy = shipped(&right.kill());
+        let gone = gone(&copy);
+        redis.ask(&["FLUSHALL"]);
+        if is_more_known {
+            // Others heard of a commit that the copy lacks.
+            redis.ask(&["HSET", "sluice:{production}:m", "right", "999 open"]);
+        }
+        left.signal("CONT");
+        wait_until("money to be closed", || told(&swap().send(left.production())) == FROZEN);
+        assert_eq!(told(&last.send(left.production())), FROZEN);
+        let sent = upstream.seen().len();
+        let (code, text) = retire(&gone, &left, &copy);
+        if is_more_known {
+            assert!(code == 3 && text.contains("`right` came with a copy of its audit folder"), "{code}: {text}");
+            assert_eq!(told(&swap().send(left.production())), FROZEN);
+            wait_until("what the copy has to be known", || told(&last.send(left.production())) == AGAIN);
+            assert_eq!(upstream.seen().len(), sent);
+            continue;
+        }
+        assert_eq!(code, 0, "{text}");
+        is_again(&last, &left);
+        calls.iter().for_each(|call| is_again(call, &left));
+        assert_eq!(upstream.seen().len(), sent);
+        paid(&left);
+    }
+}
+
+/// Each is refused with the place, and changes nothing.
+#[test]
+fn a_journal_that_was_changed_or_cut_is_refused() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let [left, right] = ["left", "right"]
+        .map(|node| setup(&upstream, &redis.url(), node).set_raw("audit", "file_bytes", "4096").start().ready());
+    (0..3).for_each(|_| drop((paid(&left), paid(&right))));
+    wait_until("both journals to have it", || waits_for_nothing(&redis));
+    let stopped = right.kill();
+    let copy = shipped(&stopped);
+    let gone = gone(&copy);
+    let asks = setup(&upstream, &redis.url(), "asks");
+    is_missed(&asks);
+    let files: Vec<String> = audit_files(&copy).unwrap().into_iter().map(|file| name(&file.path)).collect();
+    let (middle, last) = (files[files.len() / 2].clone(), files.last().unwrap().clone());
+    let with_lines = |file: &str, change: &dyn Fn(Vec<&str>) -> Vec<String>| {
+        let (folder, file) = (stopped.path("altered"), file.to_owned());
+        fs::remove_dir_all(&folder).ok();
+        copy_folder(&copy, &folder);
+        let text = fs::read_to_string(folder.join(&file)).unwrap();
+        fs::write(folder.join(&file), change(text.split_inclusive('\n').collect()).concat()).unwrap();
+        folder
+    };
+    let owned = |lines: &[&str]| lines.iter().map(|line| (*line).to_owned()).collect::<Vec<_>>();
+    let refused = |folder: &Path, place: &str, why: &str| {
+        let (code, text) = retire(&gone, &left, folder);
+        assert!(code == 3 && text.contains(place) && text.contains(why), "{why}: {code}: {text}");
+        assert_eq!(states(&asks), ["live", "missing"], "{why}");
+    };
+    let changed = with_lines(&middle, &|lines| {
+        let mut lines = owned(&lines);
+        lines[1] = lines[1].replacen("production", "sandbox", 1);
+        lines
+    });
+    refused(&changed, &format!("{middle}, line 2"), "its hash does not match its content");
+    let first = files[0].clone();
+    let removed = with_lines(&first, &|lines| owned(&[&lines[..1], &lines[2..]].concat()));
+    refused(&removed, "line ", "it does not ");
+    let missing = with_lines(&middle, &|lines| owned(&lines));
+    fs::remove_file(missing.join(&middle)).unwrap();
+    refused(&missing, "", "is missing");
+    let cut = with_lines(&last, &|lines| owned(&lines[..lines.len() - 1]));
+    refused(&cut, &last, "had more entries than it has here");
+    let (code, text) = retire(&format!("right/{}", "0".repeat(32)), &left, &copy);
+    assert!(code == 1 && text.contains("names the journal"), "{text}");
+    let (code, text) = retire(&gone, &left, &stopped.path("policies"));
+    assert!(code == 1 && text.contains("has no journal of `right`"), "{text}");
+    let (code, text) = retire(&gone, &left, &copy);
+    assert_eq!(code, 0, "{text}");
+    assert_eq!(states(&asks), ["live", "retired"]);
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().unwrap().to_str().unwrap().to_owned()
+}
+
+/// Whoever runs is not gone.
+#[test]
+fn a_gate_that_runs_does_not_retire() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let [left, right] = pair(&upstream, &redis);
+    paid(&right);
+    let copy = left.path("copy");
+    copy_folder(&right.path("sluice-audit"), &copy);
+    let gone = gone(&copy);
+    let (code, text) = retire(&gone, &left, &copy);
+    assert!(code == 1 && text.contains("it runs: it was heard"), "{code}: {text}");
+    let (code, text) = retire(&gone, &left, &right.path("sluice-audit"));
+    assert!(code == 1 && text.contains("a process writes the journal"), "{code}: {text}");
+    paid(&right);
+}
