@@ -44,8 +44,8 @@ pub(super) async fn close_for_lost_entries(
         return Ok(());
     }
     let why = format!(
-        "neither the store nor a journal that is known has the entries {first} to {last} of {environment}: start the gates that \
-         do not run, with their `audit.folder`; otherwise {REMEDY}"
+        "neither the store nor a journal that is known has the entries {first} to {last} of {environment}: start each gate that \
+         does not run, with its `audit.folder`; otherwise {REMEDY}"
     );
     close_if_nobody_has(node, environment, (first, last), &why).await
 }

@@ -81,7 +81,8 @@ fn a_killed_gate_retires_with_a_copy_of_its_journal() {
     let [left, right] = pair(&upstream, &redis);
     let calls = [paid(&left), paid(&right)];
     wait_until("both journals to have it", || waits_for_nothing(&redis));
-    let copy = shipped(&right.kill());
+    let stopped = right.kill();
+    let copy = shipped(&stopped);
     let gone = gone(&copy);
     let asks = setup(&upstream, &redis.url(), "asks");
     is_missed(&asks);
@@ -110,7 +111,8 @@ fn the_journal_of_a_gate_that_is_gone_opens_money() {
         wait_until("both journals to have it", || waits_for_nothing(&redis));
         left.signal("STOP");
         let last = paid(&right);
-        let copy = shipped(&right.kill());
+        let stopped = right.kill();
+        let copy = shipped(&stopped);
         let gone = gone(&copy);
         redis.ask(&["FLUSHALL"]);
         if is_more_known {
