@@ -29,7 +29,7 @@ use super::{all_histories, callers, in_model_time};
 
 /// Histories that failed once.
 const COMMITTED_SEEDS: [u64; 0] = [];
-const HISTORIES: u64 = 150;
+const HISTORIES: u64 = 24;
 /// How often callers come, and how long lies between.
 const ROUNDS: usize = 6;
 const BETWEEN: Duration = Duration::from_secs(120);
