@@ -22,8 +22,12 @@ pub(super) const PRICE_DECIMALS: u32 = 8;
 pub enum Condition {
     /// The name in the field is in the set.
     Names(Field, BTreeSet<String>),
+    /// The name in the field is not in the set. What stops also matches if the field has no name.
+    NotNames(Field, BTreeSet<String>),
     /// The destination is one of these, by every field that names it.
     Destination(Ways),
+    /// The destination is none of these. What stops also matches if nothing names it.
+    NotDestination(Ways),
     /// Every wallet that takes fees is one of these. It belongs to each condition on destinations without one on
     /// `fee_wallet`, and narrows only what permits.
     FeesOnlyTo(BTreeSet<String>),
@@ -55,6 +59,8 @@ pub enum SoughtValue {
     Present,
     Absent,
     Among(BTreeSet<Literal>),
+    /// Another value. What stops also matches if there is none.
+    NotAmong(BTreeSet<Literal>),
 }
 
 /// Whether a rule allows or stops: if a field has several values, all of them must match to allow, and any of them to
@@ -72,6 +78,15 @@ impl Sense {
             Sense::Permits => values.next().is_some_and(&is_in) && values.all(is_in),
         }
     }
+
+    /// Whether values are not in a set: each of at least one to permit; any of them, or none at all, to stop.
+    fn fits_not<T>(self, values: impl Iterator<Item = T>, is_in: impl Fn(T) -> bool) -> bool {
+        let mut values = values.map(is_in).peekable();
+        match self {
+            Sense::Restricts => values.peek().is_none() || values.any(|is_in| !is_in),
+            Sense::Permits => values.peek().is_some() && values.all(|is_in| !is_in),
+        }
+    }
 }
 
 impl Condition {
@@ -81,7 +96,22 @@ impl Condition {
                 let sense = if field.is_of_caller() { Sense::Restricts } else { sense };
                 sense.fits(view.names(*field), |name| set.contains(name))
             }
+            // A caller has none of the roles; every other field of the caller has one name.
+            Condition::NotNames(Field::Role, set) => !view.names(Field::Role).any(|name| set.contains(name)),
+            Condition::NotNames(field, set) => sense.fits_not(view.names(*field), |name| set.contains(name)),
             Condition::Destination(ways) => sense.fits(ways.named(view, sense), |fits| fits),
+            Condition::NotDestination(ways) => {
+                match sense {
+                    Sense::Permits => {
+                        sense.fits_not(ways.named(view, sense), |is_in| is_in)
+                            && !view.names(Field::FeeWallet).any(|wallet| ways.wallet.contains(wallet))
+                    }
+                    Sense::Restricts => {
+                        sense.fits_not(ways.named(view, Sense::Permits), |is_in| is_in)
+                            || !view.names(Field::FeeWallet).all(|wallet| ways.wallet.contains(wallet))
+                    }
+                }
+            }
             Condition::FeesOnlyTo(set) => {
                 sense == Sense::Restricts || view.names(Field::FeeWallet).all(|wallet| set.contains(wallet))
             }
@@ -133,6 +163,13 @@ impl fmt::Display for Condition {
                 let all = user.iter().chain(wallet).chain(external_wallet).map(String::as_str);
                 write!(f, "the destination, in every way in which it is named, is {}", one_of(all))
             }
+            Condition::NotNames(field, set) => {
+                write!(f, "{} is not {}", field.as_str(), one_of(set.iter().map(String::as_str)))
+            }
+            Condition::NotDestination(Ways { user, wallet, external_wallet }) => {
+                let all = user.iter().chain(wallet).chain(external_wallet).map(String::as_str);
+                write!(f, "the destination, in every way in which it is named, is not {}", one_of(all))
+            }
             Condition::FeesOnlyTo(set) if set.is_empty() => f.write_str("no wallet takes a fee"),
             Condition::FeesOnlyTo(set) => {
                 write!(f, "every wallet that takes fees is {}", one_of(set.iter().map(String::as_str)))
@@ -155,6 +192,10 @@ impl fmt::Display for Condition {
             Condition::Body(pointer, SoughtValue::Among(set)) => {
                 let all: Vec<String> = set.iter().map(Literal::to_string).collect();
                 write!(f, "`{pointer}` is {}", one_of(all.iter().map(String::as_str)))
+            }
+            Condition::Body(pointer, SoughtValue::NotAmong(set)) => {
+                let all: Vec<String> = set.iter().map(Literal::to_string).collect();
+                write!(f, "`{pointer}` is not {}", one_of(all.iter().map(String::as_str)))
             }
             Condition::Weekday(days, zone) => {
                 let days: Vec<String> = days.iter().map(|day| format!("{day:?}")).collect();
@@ -213,6 +254,9 @@ impl SoughtValue {
             SoughtValue::Absent => found.is_empty(),
             SoughtValue::Among(set) => {
                 sense.fits(found.into_iter(), |literal| literal.is_some_and(|literal| set.contains(&literal)))
+            }
+            SoughtValue::NotAmong(set) => {
+                sense.fits_not(found.into_iter(), |literal| literal.is_some_and(|literal| set.contains(&literal)))
             }
         })
     }

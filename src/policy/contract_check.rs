@@ -71,8 +71,9 @@ pub(super) fn fields(
     };
     for condition in conditions {
         match condition {
-            Condition::Names(field, _) => check(word(*field), &|operation| has_field(operation, *field)),
-            Condition::Destination(Ways { user, wallet, external_wallet }) => {
+            Condition::Names(field, _) | Condition::NotNames(field, _) => check(word(*field), &|operation| has_field(operation, *field)),
+            Condition::Destination(Ways { user, wallet, external_wallet })
+            | Condition::NotDestination(Ways { user, wallet, external_wallet }) => {
                 let ways = [
                     (user, Field::DestinationUser),
                     (wallet, Field::DestinationWallet),
@@ -129,7 +130,7 @@ pub(super) fn body(
         table.fault(place, fault, near(pointer, &lacking));
         return;
     }
-    let SoughtValue::Among(set) = sought else { return };
+    let (SoughtValue::Among(set) | SoughtValue::NotAmong(set)) = sought else { return };
     let mut refused = set.iter().filter_map(|literal| Some((literal, expected_instead(scope, pointer, literal)?)));
     if let Some((literal, expected)) = refused.next() {
         let more = refused.count();

@@ -6,10 +6,11 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::condition::Condition;
+use super::document::ValueKind;
 use super::limit::{KEYS, Limit, Window};
 use super::rate::Mode;
 use super::rule::Rule;
-use super::rules::Rules;
+use super::rules::{Cause, Rules};
 use super::words::{Approval, Need};
 use crate::base::ids::OperationId;
 
@@ -19,16 +20,30 @@ const MAX_NAMED: usize = 5;
 impl Rules {
     /// `rules`, `limits` and `approvals`, each with its id and its words.
     pub fn recited(&self) -> [(&'static str, Value); 3] {
-        let rules = self.rules.iter().map(rule).collect();
-        let limits = self.limits.iter().map(limit).collect();
-        let approvals = self.approvals.iter().map(|(name, one)| json!({ "id": &**name, "words": approval(one) }));
+        let words = |cause: Cause, words: String| match self.descriptions.of_cause(&cause) {
+            Some(description) => format!("{words} ({description})"),
+            None => words,
+        };
+        let rule = |rule: &Rule| {
+            let told = words(Cause::Rule(rule.id.clone()), words_of_rule(rule));
+            json!({ "id": &*rule.id, "effect": rule.effect.as_str(), "mode": rule.mode.as_str(), "words": told })
+        };
+        let limit = |limit: &Limit| {
+            let told = words(Cause::Limit(limit.id.clone()), words_of_limit(limit));
+            json!({ "id": &*limit.id, "mode": limit.mode.as_str(), "words": told })
+        };
+        let approvals = self.approvals.iter().map(|(name, one)| {
+            let words = match self.descriptions.of(ValueKind::Approval, name) {
+                Some(description) => format!("{} ({description})", approval(one)),
+                None => approval(one),
+            };
+            json!({ "id": &**name, "words": words })
+        });
+        let (rules, limits) = (self.rules.iter().map(rule).collect(), self.limits.iter().map(limit).collect());
         [("rules", rules), ("limits", limits), ("approvals", approvals.collect())]
     }
 }
 
-fn rule(rule: &Rule) -> Value {
-    json!({ "id": &*rule.id, "effect": rule.effect.as_str(), "mode": rule.mode.as_str(), "words": words_of_rule(rule) })
-}
 
 fn words_of_rule(rule: &Rule) -> String {
     let held = rule.approval.iter().map(|approval| format!("; waits for `{approval}`")).collect::<String>();
@@ -50,10 +65,6 @@ fn in_shadow(mode: Mode) -> &'static str {
         Mode::Enforce => "",
         Mode::Shadow => " (in shadow mode, without effect)",
     }
-}
-
-fn limit(limit: &Limit) -> Value {
-    json!({ "id": &*limit.id, "mode": limit.mode.as_str(), "words": words_of_limit(limit) })
 }
 
 fn words_of_limit(limit: &Limit) -> String {

@@ -1,6 +1,6 @@
 //! Parses the text of a file into its tables, and their fields with their places.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
@@ -203,6 +203,21 @@ impl<'f> DocumentTable<'f> {
             Some(RawItem::Text(text)) => Some(text),
             _ => None,
         }
+    }
+
+    /// Returns the lists and classes that its texts refer to as `@NAME`, at any depth.
+    pub(super) fn references(&self) -> BTreeSet<String> {
+        let mut found = BTreeSet::new();
+        let mut left: Vec<&RawItem> = self.fields.values().map(|(_, value)| &value.raw).collect();
+        while let Some(item) = left.pop() {
+            match item {
+                RawItem::Text(text) => found.extend(text.strip_prefix('@').map(str::to_owned)),
+                RawItem::List(items) => left.extend(items.iter().map(|item| &item.raw)),
+                RawItem::Table(fields) => left.extend(fields.values().map(|value| &value.raw)),
+                RawItem::Number(_) | RawItem::Truth(_) | RawItem::Other(_) => {}
+            }
+        }
+        found
     }
 
     /// Takes a field out.

@@ -94,6 +94,20 @@ word_enum! {
     }
 }
 
+/// The table of a condition that names must not be among others.
+pub(super) static NOT_IN: PolicyTable = PolicyTable {
+    name: "exclusion",
+    doc: "Names that must not be there.",
+    fields: &[PolicyField {
+        name: "not_in",
+        value: FieldValue::OneOrMore(&FieldValue::Text),
+        presence: FieldPresence::Required("write for example `not_in = \"@LIST\"`"),
+        doc: "Any names but these, and lists as `@NAME`.",
+    }],
+    base: None,
+    one_of: &[],
+};
+
 impl PolicyField {
     pub(super) fn is_required(&self) -> bool {
         matches!(self.presence, FieldPresence::Required(_))
@@ -131,6 +145,7 @@ impl PolicyTable {
     pub(super) fn inside(&'static self, name: &str) -> &'static PolicyTable {
         match self.field(name).map(|field| &field.value) {
             Some(FieldValue::Table(table) | FieldValue::Tables(table) | FieldValue::BodyConditions(table)) => table,
+            Some(FieldValue::Names(..)) => &NOT_IN,
             _ => self,
         }
     }

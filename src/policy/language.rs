@@ -34,6 +34,11 @@ const MODE: PolicyField = optional(
     Word(|| Mode::ALL.map(Mode::as_str).into()),
     "`shadow`: counted and logged, but not enforced. Default: `enforce`.",
 );
+const DESCRIPTION: PolicyField = optional(
+    "description",
+    Text,
+    "What it is for. Callers, approvers and auditors see it; it decides nothing. At most 300 characters.",
+);
 const OP: PolicyField = required("op", OneOrMore(&Operations), OP_REMEDY, "The operations that it matches.");
 
 /// Returns the fields of a kind of table.
@@ -124,6 +129,7 @@ static LIST: PolicyTable = PolicyTable {
     name: "list",
     doc: "Names that conditions refer to as `@NAME`.",
     fields: &[
+        DESCRIPTION,
         optional("user", List(&Name(Sort::User)), "Users."),
         optional("wallet", List(&Name(Sort::Wallet)), "Wallets."),
         optional("external_wallet", List(&Name(Sort::ExternalWallet)), "External wallets."),
@@ -139,12 +145,15 @@ static LIST: PolicyTable = PolicyTable {
 static APPROVAL: PolicyTable = PolicyTable {
     name: "approval",
     doc: "The people who must approve a held call.",
-    fields: &[required(
-        "expires",
-        SPAN,
-        "write for example `expires = \"8h\"`",
-        "The time in which they may approve it: `8h`.",
-    )],
+    fields: &[
+        DESCRIPTION,
+        required(
+            "expires",
+            SPAN,
+            "write for example `expires = \"8h\"`",
+            "The time in which they may approve it: `8h`.",
+        ),
+    ],
     base: Some(&NEED),
     one_of: &[],
 };
@@ -167,6 +176,7 @@ static RULE: PolicyTable = PolicyTable {
     doc: "A rule: its effect on the requests that it matches. Deny beats hold, hold beats allow.",
     fields: &[
         ID,
+        DESCRIPTION,
         required("effect", EFFECT, EFFECT_REMEDY, "The effect on a request that it matches."),
         required(
             "when",
@@ -186,6 +196,7 @@ static LIMIT: PolicyTable = PolicyTable {
     doc: "A limit on how much may be paid, or how often, in a time.",
     fields: &[
         ID,
+        DESCRIPTION,
         required(
             "ops",
             OneOrMore(&Operations),
@@ -197,7 +208,8 @@ static LIMIT: PolicyTable = PolicyTable {
             "window",
             Pattern(window_pattern),
             "write for example `window = \"rolling 24h\"`",
-            "The time: `rolling 24h`, or `calendar day Europe/Berlin`, `week` or `month`.",
+            "The time: `rolling 24h`, with `m` for minutes, `h` for hours or `d` for days, at most `366d`; or `calendar day \
+             Europe/Berlin`, `calendar week ZONE` (from Monday) or `calendar month ZONE`.",
         ),
         optional(
             "per",
@@ -333,6 +345,7 @@ static BODY_CONDITION: PolicyTable = PolicyTable {
     fields: &[
         optional("equals", FieldValue::Literal, "The value."),
         optional("in", FieldValue::Literals, "The values, and lists as `@NAME`."),
+        optional("not_in", FieldValue::Literals, "Any values but these: the opposite of `in`."),
     ],
     base: None,
     one_of: &[],

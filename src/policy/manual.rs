@@ -75,7 +75,7 @@ fn value_in_words(value: &FieldValue) -> String {
         FieldValue::Names(sort, _) => {
             let has_lists = table_of(ValueKind::List).field(sort.as_str()).is_some();
             let list = if has_lists { ", `@LIST`" } else { "" };
-            format!("{}{list}, or a list of these", sort_in_words(*sort))
+            format!("{}{list}, or a list of these; or `{{ not_in = … }}`", sort_in_words(*sort))
         }
         FieldValue::Operations => "operation id, `@read`, `@change`, `@money`, `*`".to_owned(),
         FieldValue::Operation => "operation id".to_owned(),

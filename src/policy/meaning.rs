@@ -55,6 +55,7 @@ impl Meaning {
         parts.extend(rules.approvals.iter().map(|(name, one)| (format!("approval {name}"), of_approval(one))));
         parts.extend(groups.iter().map(|(name, members)| (format!("group {name}"), json!(members))));
         parts.extend(assets(&rules.valuation));
+        parts.extend(rules.descriptions.all().map(|(of, text)| (format!("description {of}"), Value::from(text))));
         parts.extend(rules.valuation.slippage_millionths.map(|slippage| ("slippage".to_owned(), json!(slippage))));
         let texts: Vec<(&str, String)> = parts.iter().map(|(name, part)| (name.as_str(), part.to_string())).collect();
         let pieces: Vec<&[u8]> = texts.iter().flat_map(|(name, text)| [name.as_bytes(), text.as_bytes()]).collect();
@@ -198,6 +199,10 @@ fn of_condition(condition: &Condition) -> Value {
         Condition::Destination(Ways { user, wallet, external_wallet }) => {
             json!({"destination": {"user": user, "wallet": wallet, "external_wallet": external_wallet}})
         }
+        Condition::NotNames(field, set) => json!({"names": format!("{field:?}"), "not_in": set}),
+        Condition::NotDestination(Ways { user, wallet, external_wallet }) => {
+            json!({"not_destination": {"user": user, "wallet": wallet, "external_wallet": external_wallet}})
+        }
         Condition::FeesOnlyTo(set) => json!({"fees_only_to": set}),
         Condition::NewDestination(new) => json!({"new": new}),
         Condition::Amount { within, without } => json!({"amount": of_interval(*within), "without": without}),
@@ -206,6 +211,7 @@ fn of_condition(condition: &Condition) -> Value {
             SoughtValue::Present => json!("present"),
             SoughtValue::Absent => json!("absent"),
             SoughtValue::Among(set) => json!(set.iter().map(of_literal).collect::<Vec<_>>()),
+            SoughtValue::NotAmong(set) => json!({"not_in": set.iter().map(of_literal).collect::<Vec<_>>()}),
         }}),
         Condition::Weekday(days, zone) => {
             let days: BTreeSet<i8> = days.iter().copied().map(Weekday::to_monday_one_offset).collect();

@@ -11,6 +11,7 @@ mod request;
 mod causes;
 mod condition;
 mod contract_check;
+mod descriptions;
 mod document;
 mod explain;
 mod field_form;
@@ -46,6 +47,7 @@ pub use analysis::{
 pub use body_facts::{KeptOperands, Stated};
 pub use causes::HoldCauses;
 pub use condition::{Condition, SoughtValue, Ways};
+pub use descriptions::Descriptions;
 pub use explain::{Explanation, key_as_json, key_in_words};
 pub use interval::Interval;
 pub use invariant::{Invariant, InvariantClaim};
@@ -218,9 +220,11 @@ fn understood(
     let mut words = Vocabulary::default();
     let (mut rules, mut limits, mut approvals) = (Vec::new(), Vec::new(), BTreeMap::new());
     let (mut names, mut are_limits_read) = (NameTable::default(), true);
+    let mut descriptions = Descriptions::default();
     words.approvals = of_kind(&entries, ValueKind::Approval).map(|entry| entry.name.clone()).collect();
-    for DocumentEntry { file, kind, name, table } in entries {
+    for DocumentEntry { file, kind, name, mut table } in entries {
         let (place, found) = (table.place, &mut findings);
+        descriptions.read(kind, &name, &mut table);
         if matches!(kind, ValueKind::Rule | ValueKind::Limit) {
             names.ids.extend(table.peek("id").map(str::to_owned));
         }
@@ -270,7 +274,8 @@ fn understood(
     if findings.iter().any(|finding| finding.severity == Severity::Error) {
         return Err(findings);
     }
-    let rules = Rules::new(rules, limits, approvals, words.groups, words.valuation);
+    let mut rules = Rules::new(rules, limits, approvals, words.groups, words.valuation);
+    rules.descriptions = descriptions;
     let meaning = Meaning::of(&rates, &rules, &rules.groups, known.catalog);
     let policies = Policies { rates, rules, trials, invariants, meaning, places: names };
     Ok(PolicyReading { policies, warnings: findings })

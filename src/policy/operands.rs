@@ -200,17 +200,19 @@ impl Rules {
 fn put_under(condition: &mut Condition, key: &OperandKey) {
     let names = |set: &BTreeSet<String>| set.iter().map(|name| key.name("name", name)).collect();
     match condition {
-        Condition::Names(field, set) if is_personal(*field) => *set = names(set),
+        Condition::Names(field, set) | Condition::NotNames(field, set) if is_personal(*field) => *set = names(set),
         Condition::FeesOnlyTo(set) => *set = names(set),
-        Condition::Destination(Ways { user, wallet, external_wallet }) => {
+        Condition::Destination(Ways { user, wallet, external_wallet })
+        | Condition::NotDestination(Ways { user, wallet, external_wallet }) => {
             for set in [user, wallet, external_wallet] {
                 *set = names(set);
             }
         }
-        Condition::Body(_, SoughtValue::Among(set)) => {
+        Condition::Body(_, SoughtValue::Among(set) | SoughtValue::NotAmong(set)) => {
             *set = set.iter().map(|literal| Literal::Text(literal.keyed(key))).collect();
         }
         Condition::Names(..)
+        | Condition::NotNames(..)
         | Condition::NewDestination(_)
         | Condition::Amount { .. }
         | Condition::Price(_)

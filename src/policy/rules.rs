@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::condition::{Condition, Sense};
+use super::descriptions::Descriptions;
 use super::limit::{Limit, OverWindow, Reservation};
 use super::rate::Mode;
 use super::request::{Facts, Field, PolicyRequest, Valuation, View};
@@ -44,6 +45,7 @@ pub struct Rules {
     /// The people who may approve.
     pub groups: Groups,
     pub valuation: Valuation,
+    pub descriptions: Descriptions,
     index: HashMap<OperationId, FoundDestination>,
 }
 
@@ -132,13 +134,14 @@ impl Rules {
                 found.name(&limit.conditions);
             }
         }
-        Rules { rules, limits, approvals, groups, valuation, index }
+        let descriptions = Descriptions::default();
+        Rules { rules, limits, approvals, groups, valuation, descriptions, index }
     }
 
     /// Decides a request.
     pub fn decide(&self, asked: &PolicyRequest<'_>, facts: &Facts) -> Verdict {
         let view = View::of(asked, &self.valuation, facts);
-        let mut draft = VerdictDraft::default();
+        let mut draft = VerdictDraft::of(&self.descriptions);
         if let Some(Err(fault)) = view.value {
             draft.say(Mode::Enforce, Effect::Deny, Cause::Gate, fault.to_string());
         }
@@ -250,7 +253,7 @@ impl FoundDestination {
 }
 
 /// Denies fields that no value covers, that the body has, and that no matched rule names.
-fn unnamed(matched: &[&Rule], asked: &PolicyRequest<'_>, draft: &mut VerdictDraft) {
+fn unnamed(matched: &[&Rule], asked: &PolicyRequest<'_>, draft: &mut VerdictDraft<'_>) {
     for pointer in asked.operation.fields_to_name() {
         let names = |rule: &&Rule| {
             let named = |condition: &Condition| matches!(condition, Condition::Body(place, _) if place.covers(pointer));
@@ -284,8 +287,9 @@ fn sought_names(condition: &Condition) -> Option<Vec<(Field, &BTreeSet<String>)>
 }
 
 /// A verdict in progress.
-#[derive(Debug, Default)]
-struct VerdictDraft {
+#[derive(Debug)]
+struct VerdictDraft<'d> {
+    descriptions: &'d Descriptions,
     reasons: BTreeSet<Reason>,
     shadows: BTreeSet<Reason>,
     approvals: BTreeSet<Arc<str>>,
@@ -293,14 +297,28 @@ struct VerdictDraft {
     assumed: BTreeMap<String, bool>,
 }
 
-impl VerdictDraft {
+impl<'d> VerdictDraft<'d> {
+    fn of(descriptions: &'d Descriptions) -> VerdictDraft<'d> {
+        VerdictDraft {
+            descriptions,
+            reasons: BTreeSet::new(),
+            shadows: BTreeSet::new(),
+            approvals: BTreeSet::new(),
+            reservations: Vec::new(),
+            assumed: BTreeMap::new(),
+        }
+    }
+
     fn say(&mut self, mode: Mode, effect: Effect, cause: Cause, text: String) {
         self.put(mode, Reason { effect, cause, text, approval: None, over: None });
     }
 
-    fn put(&mut self, mode: Mode, reason: Reason) {
+    fn put(&mut self, mode: Mode, mut reason: Reason) {
         if let (Mode::Enforce, Some(approval)) = (mode, &reason.approval) {
             self.approvals.insert(approval.clone());
+        }
+        if let Some(description) = self.descriptions.of_cause(&reason.cause) {
+            reason.text = format!("{}: {description}", reason.text);
         }
         let reasons = match mode {
             Mode::Enforce => &mut self.reasons,
@@ -311,7 +329,7 @@ impl VerdictDraft {
 
     fn say_of(&mut self, rule: &Rule, cause: Cause) {
         let text = match &rule.approval {
-            Some(approval) => format!("held for `{approval}`"),
+            Some(approval) => format!("held for {}", self.descriptions.approval(approval)),
             None => format!("{} by rule", rule.effect.as_str()),
         };
         self.put(rule.mode, Reason { effect: rule.effect, cause, text, approval: rule.approval.clone(), over: None });
@@ -345,7 +363,7 @@ impl VerdictDraft {
                     // Other calls may use what is left of the limit until this one is sent.
                     let up_to = used.unwrap_or(0).max(reservation.max).saturating_add(reservation.units).min(MAX_UNITS);
                     let words = limit.max.describe(up_to);
-                    let text = format!("over the limit of {most}, up to {words}: held for `{approval}`");
+                    let text = format!("over the limit of {most}, up to {words}: held for {}", self.descriptions.approval(approval));
                     let over = Some(OverWindow { key: reservation.window.key.clone(), up_to, words });
                     let approval = Some(approval.clone());
                     self.put(limit.mode, Reason { effect: Effect::Hold, cause: cause(), text, approval, over });

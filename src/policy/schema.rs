@@ -34,7 +34,7 @@ pub fn schema(catalog: &Catalog) -> Value {
         definitions.insert(kind.to_string(), of_table(table_of(kind)));
     }
     for sort in Sort::ALL {
-        definitions.insert(format!("{sort}s"), one_or_more(name_or_list(sort)));
+        definitions.insert(format!("{sort}s"), names(name_or_list(sort)));
     }
     if let Some(need) = table_of(ValueKind::Approval).base {
         definitions.insert(need.name.to_owned(), of_table(need));
@@ -111,6 +111,21 @@ fn literal() -> Value {
 
 fn one_or_more(one: Value) -> Value {
     json!({"anyOf": [one.clone(), {"type": "array", "minItems": 1, "items": one}]})
+}
+
+/// Returns the schema of names, or of those that are excluded.
+fn names(one: Value) -> Value {
+    let mut schema = one_or_more(one.clone());
+    if let Some(Value::Array(forms)) = schema.get_mut("anyOf") {
+        let excluded = json!({"not_in": one_or_more(one)});
+        forms.push(json!({
+            "type": "object",
+            "additionalProperties": false,
+            "required": ["not_in"],
+            "properties": excluded,
+        }));
+    }
+    schema
 }
 
 /// Returns the schema of one name of a sort, or of a list of them. There are no lists of environments.

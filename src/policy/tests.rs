@@ -6,6 +6,7 @@ use crate::base::ids::{Environment, OperationId};
 use crate::catalog::SchemaFiles;
 
 mod deciding;
+mod exclusions;
 mod fees;
 mod language;
 mod meaning;

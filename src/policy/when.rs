@@ -99,7 +99,10 @@ pub(super) fn conditions(
 fn fields(table: &mut DocumentTable<'_>, known: &KnownNames<'_>, words: &Vocabulary, found: &mut Vec<Condition>) {
     for form in table.form().all_fields() {
         if let FieldValue::Names(sort, Some(field)) = &form.value {
-            found.extend(names(table, form.name, *sort, known, words).map(|set| Condition::Names(*field, set)));
+            found.extend(names(table, form.name, *sort, known, words).map(|names| match names {
+                SoughtNames::In(set) => Condition::Names(*field, set),
+                SoughtNames::NotIn(set) => Condition::NotNames(*field, set),
+            }));
         }
     }
 }
@@ -113,33 +116,65 @@ fn destination(
 ) {
     let names_account = table.has("account");
     fields(table, known, words, found);
-    let user = names(table, "user", Sort::User, known, words);
-    let wallet = names(table, "wallet", Sort::Wallet, known, words);
-    let external_wallet = names(table, "external_wallet", Sort::ExternalWallet, known, words);
-    let names_others = user.is_some() || wallet.is_some() || external_wallet.is_some();
+    let (mut inside, mut outside) = ([None, None, None], [None, None, None]);
+    let ways = [("user", Sort::User), ("wallet", Sort::Wallet), ("external_wallet", Sort::ExternalWallet)];
+    for (((name, sort), inside), outside) in ways.into_iter().zip(&mut inside).zip(&mut outside) {
+        match names(table, name, sort, known, words) {
+            Some(SoughtNames::In(set)) => *inside = Some(set),
+            Some(SoughtNames::NotIn(set)) => *outside = Some(set),
+            None => {}
+        }
+    }
+    let ways = |sets: [Option<BTreeSet<String>>; 3]| {
+        let is_asked = sets.iter().any(Option::is_some);
+        let [user, wallet, external_wallet] = sets.map(Option::unwrap_or_default);
+        is_asked.then_some(Ways { user, wallet, external_wallet })
+    };
+    let (inside, outside) = (ways(inside), ways(outside));
     // A wallet that takes fees is a destination too.
-    if (names_account || names_others) && !has_fee_wallet {
-        found.push(Condition::FeesOnlyTo(wallet.clone().unwrap_or_default()));
+    if (names_account || inside.is_some()) && !has_fee_wallet {
+        found.push(Condition::FeesOnlyTo(inside.as_ref().map(|ways| ways.wallet.clone()).unwrap_or_default()));
     }
-    if names_others {
-        found.push(Condition::Destination(Ways {
-            user: user.unwrap_or_default(),
-            wallet: wallet.unwrap_or_default(),
-            external_wallet: external_wallet.unwrap_or_default(),
-        }));
-    }
+    found.extend(inside.map(Condition::Destination));
+    found.extend(outside.map(Condition::NotDestination));
     found.extend(table.truth("new").map(Condition::NewDestination));
 }
 
-/// Reads a set of names in their normal forms: texts, and lists as `@name`.
-pub(super) fn names(
+/// The names that a condition asks for.
+pub(super) enum SoughtNames {
+    In(BTreeSet<String>),
+    NotIn(BTreeSet<String>),
+}
+
+/// Reads names, or `{ not_in = ... }`.
+fn names(
     table: &mut DocumentTable<'_>,
     name: &'static str,
     sort: Sort,
     known: &KnownNames<'_>,
     words: &Vocabulary,
-) -> Option<BTreeSet<String>> {
-    let texts = table.one_or_more(name)?;
+) -> Option<SoughtNames> {
+    let found = table.take(name)?;
+    if !matches!(found.raw, RawItem::Table(_)) {
+        let texts = table.one_or_more_of(name, found)?;
+        return Some(SoughtNames::In(named(table, name, texts, sort, known, words)));
+    }
+    let mut nested = table.nested_of(name, found)?;
+    let texts = nested.required("not_in", DocumentTable::one_or_more);
+    let set = texts.map(|texts| named(&mut nested, name, texts, sort, known, words));
+    table.include(nested);
+    set.map(SoughtNames::NotIn)
+}
+
+/// Returns a set of names in their normal forms: texts, and lists as `@name`.
+fn named(
+    table: &mut DocumentTable<'_>,
+    name: &'static str,
+    texts: Vec<(PolicyPlace, String)>,
+    sort: Sort,
+    known: &KnownNames<'_>,
+    words: &Vocabulary,
+) -> BTreeSet<String> {
     let mut set = BTreeSet::new();
     for (place, text) in texts {
         match text.strip_prefix('@') {
@@ -147,7 +182,7 @@ pub(super) fn names(
             None => set.extend(normal_name(table, name, place, &text, sort, known, words)),
         }
     }
-    Some(set)
+    set
 }
 
 fn listed<'w>(
@@ -306,7 +341,7 @@ fn pointers<'f>(
     body
 }
 
-/// `"present"`, `"absent"`, `{ equals = 5 }` or `{ in = ["a", "@list"] }`.
+/// `"present"`, `"absent"`, `{ equals = 5 }`, `{ in = ["a", "@list"] }` or `{ not_in = ["a", "@list"] }`.
 fn sought(
     body: &mut DocumentTable<'_>,
     name: &str,
@@ -314,7 +349,7 @@ fn sought(
     words: &Vocabulary,
 ) -> Option<SoughtValue> {
     let place = value.place;
-    let remedy = "write `\"present\"`, `\"absent\"`, `{ equals = \"x\" }` or `{ in = [\"x\", \"@list\"] }`";
+    let remedy = "write `\"present\"`, `\"absent\"`, `{ equals = \"x\" }`, `{ in = [\"x\", \"@list\"] }` or `{ not_in = [...] }`";
     match &value.raw {
         RawItem::Text(word) if word == "present" => return Some(SoughtValue::Present),
         RawItem::Text(word) if word == "absent" => return Some(SoughtValue::Absent),
@@ -326,10 +361,15 @@ fn sought(
     }
     let mut asked = body.nested_of(name, value)?;
     let mut set = BTreeSet::new();
+    let is_in = asked.has("equals") || asked.has("in");
+    if is_in && asked.has("not_in") {
+        asked.fault(place, "`not_in` is the opposite of `in` and `equals`", "write one of them");
+    }
     if let Some(found) = asked.take("equals") {
         set.extend(literal(&mut asked, found));
     }
-    if let Some(found) = asked.take("in") {
+    for name in ["in", "not_in"] {
+        let Some(found) = asked.take(name) else { continue };
         match found.raw {
             RawItem::List(items) => {
                 for item in items {
@@ -343,14 +383,15 @@ fn sought(
                     }
                 }
             }
-            other => asked.fault(found.place, format!("`in`: {}", other.instead_of("a list")), remedy),
+            other => asked.fault(found.place, format!("`{name}`: {}", other.instead_of("a list")), remedy),
         }
     }
     if set.is_empty() && asked.is_used_up() {
         asked.fault(place, format!("`{name}` has no condition"), remedy);
     }
     body.include(asked);
-    (!set.is_empty()).then_some(SoughtValue::Among(set))
+    let sought = if is_in { SoughtValue::Among } else { SoughtValue::NotAmong };
+    (!set.is_empty()).then_some(sought(set))
 }
 
 fn literal(table: &mut DocumentTable<'_>, found: SpannedValue<PolicyPlace>) -> Option<Literal> {

@@ -5,7 +5,7 @@
 //! begins and no read is sent. A decision names its rules and the stored facts that it assumed; the commit that acts on it
 //! guards these facts.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -92,6 +92,8 @@ pub struct Grounds {
     now: StoreTime,
     /// The windows that the store reported as full.
     exceeded: Vec<WindowKey>,
+    /// The descriptions of the rules and limits that made the decision.
+    described: BTreeMap<String, String>,
     /// The body fields that rules name.
     places: Vec<Pointer>,
     /// The limits that have a full window.
@@ -117,7 +119,12 @@ pub fn evaluate(intent: &Intent, policies: &Policies, facts: &Facts) -> Grounds 
     let verdict = policies.rules.decide(&policy_request(intent), facts);
     let is_full = |window: &&WindowKey| facts.exceeded.contains_key(&(window.limit.clone(), window.key.clone()));
     let exceeded = verdict.reservations.iter().map(|reservation| &reservation.window).filter(is_full).cloned();
+    let described = verdict.reasons.iter().filter_map(|reason| {
+        let text = policies.rules.descriptions.of_cause(&reason.cause)?;
+        Some((reason.cause.name()?.to_owned(), text))
+    });
     Grounds {
+        described: described.collect(),
         now: facts.now,
         exceeded: exceeded.collect(),
         policy: policies.version().into(),
@@ -334,6 +341,9 @@ impl Grounds {
             if !exceeding.is_empty() {
                 members.insert("mayExceed".to_owned(), exceeding.into());
             }
+        }
+        if let (false, Some(members)) = (self.described.is_empty(), told.as_object_mut()) {
+            members.insert("descriptions".to_owned(), json!(self.described));
         }
         told
     }

@@ -219,6 +219,12 @@ def destination(dice: Random) -> Condition:
         numbers = [WAYS[way][name] for name in chosen[way]] if way in ways else []
         return "(or false " + " ".join(f"(= {way} {number})" for number in numbers) + ")"
 
+    if dice.random() < 0.4:
+        out = ", ".join(f"{way} = {{ not_in = {json.dumps(chosen[way])} }}" for way in ways)
+        some = "(or " + " ".join(any_way(lambda way: f"(not (= {way} 0))")) + ")"
+        others = "(or false " + " ".join(any_way(lambda way: f"(and (not (= {way} 0)) (not {is_in(way)}))")) + ")"
+        none = " ".join(any_way(lambda way: f"(not {is_in(way)})"))
+        return Condition(f"destination = {{ {out} }}", f"(and {some} {none})", f"(or {others} (not {some}))")
     fields = ", ".join(f"{way} = {json.dumps(chosen[way])}" for way in ways)
     some = "(or " + " ".join(any_way(lambda way: f"(not (= {way} 0))")) + ")"
     each = any_way(lambda way: f"(or (= {way} 0) {is_in(way)})")
@@ -256,6 +262,7 @@ def conditions(dice: Random) -> list[Condition]:
                 alike('role = "r"', "role_r"),
                 alike('role = "s"', "role_s"),
                 alike('role = ["r", "s"]', "(or role_r role_s)"),
+                alike('role = { not_in = "r" }', "(not role_r)"),
             ]
         ),
         lambda: destination(dice),
@@ -268,6 +275,13 @@ def conditions(dice: Random) -> list[Condition]:
                     "(or (= source_chain 1) (= destination_chain 1))",
                 ),
                 alike('source.chain = "BASE"', "(= source_chain 1)"),
+                Condition(
+                    'chain = { not_in = "BASE" }',
+                    "(and (or (not (= source_chain 0)) (not (= destination_chain 0))) (not (= source_chain 1)) "
+                    "(not (= destination_chain 1)))",
+                    "(not (and (or (= source_chain 1) (= destination_chain 1)) (or (= source_chain 0) (= source_chain 1)) "
+                    "(or (= destination_chain 0) (= destination_chain 1))))",
+                ),
             ]
         ),
         lambda: dice.choice(
@@ -288,6 +302,11 @@ def conditions(dice: Random) -> list[Condition]:
                 alike('body = { "/cancelAfterSeconds" = "absent" }', "(= seconds 0)"),
                 alike('body = { "/cancelAfterSeconds" = { in = [60, 90] } }', "(or (= seconds 60) (= seconds 90))"),
                 alike('body = { "/cancelAfterSeconds" = { equals = 60 } }', "(= seconds 60)"),
+                Condition(
+                    'body = { "/cancelAfterSeconds" = { not_in = [60] } }',
+                    "(and (not (= seconds 0)) (not (= seconds 60)))",
+                    "(not (= seconds 60))",
+                ),
             ]
         ),
         lambda: alike(

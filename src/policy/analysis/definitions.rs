@@ -50,6 +50,7 @@ fn words(set: &Policies, kind: &str, id: &str) -> Option<String> {
         "rule" => rule(set, id).map(describe::rule_in_words),
         "limit" => set.rules.limits.iter().find(|limit| *limit.id == *id).map(describe::limit_in_words),
         "approval" => set.rules.approvals.get(id).map(describe::approval),
+        "description" => set.rules.descriptions.all().find(|(of, _)| of == id).map(|(_, text)| text.to_owned()),
         _ => None,
     }
 }
@@ -113,12 +114,18 @@ fn with_operations(operations: BTreeSet<String>, conditions: &[Condition]) -> Ve
     for condition in conditions {
         match condition {
             Condition::Names(field, set) => sets.push((field.as_str().to_owned(), set.clone())),
+            Condition::NotNames(field, set) => sets.push((format!("{}, excluded", field.as_str()), set.clone())),
+            Condition::NotDestination(Ways { user, wallet, external_wallet }) => {
+                for (of, set) in [("user", user), ("wallet", wallet), ("external wallet", external_wallet)] {
+                    sets.push((format!("the destination's {of}, excluded"), set.clone()));
+                }
+            }
             Condition::Destination(Ways { user, wallet, external_wallet }) => {
                 for (of, set) in [("user", user), ("wallet", wallet), ("external wallet", external_wallet)] {
                     sets.push((format!("the destination's {of}"), set.clone()));
                 }
             }
-            Condition::Body(pointer, SoughtValue::Among(set)) => {
+            Condition::Body(pointer, SoughtValue::Among(set) | SoughtValue::NotAmong(set)) => {
                 sets.push((format!("`{pointer}`"), set.iter().map(ToString::to_string).collect()));
             }
             _ => {}

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::cells::{CellLiteral, Clause};
+use super::cells::{CellLiteral, Cells, Clause};
 use super::universe::{Cell, DESTINATIONS, Universe, Variable, is_many, zone_name};
 use crate::base::ids::OperationId;
 use crate::base::pointer::Pointer;
@@ -44,6 +44,15 @@ impl ShapeCause {
     pub(super) fn is_rule(self) -> bool {
         matches!(self, ShapeCause::Rule(_))
     }
+}
+
+/// The part that wallets that take fees have in a condition that excludes names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FeeWallets {
+    /// Each is a name, and one is enough.
+    AreNames,
+    /// None may be excluded, but none stands for the destination.
+    AreBesides,
 }
 
 /// The clauses of one condition.
@@ -190,6 +199,27 @@ impl Universe {
                 let fees = (sense == Sense::Restricts).then_some(Field::FeeWallet);
                 Asks::known(self.name_clauses(named.collect(), fees, wallet, sense))
             }
+            Condition::NotNames(Field::Role, set) => {
+                let roles = self.several.get(&Field::Role).into_iter().flatten();
+                let excluded = roles.filter(|(_, name)| set.contains(name));
+                Asks::known(excluded.map(|(var, _)| Clause(vec![self.says(*var, false)])).collect())
+            }
+            Condition::NotNames(field, set) => {
+                let (many, single): (Vec<Field>, Vec<Field>) =
+                    field.parts().iter().partition(|part| **part == Field::FeeWallet);
+                let single = single.into_iter().filter_map(|part| self.is_named(part, set)).collect();
+                let fees = many.first().map(|_| FeeWallets::AreNames);
+                Asks::known(self.not_named(single, fees, set, sense))
+            }
+            Condition::NotDestination(Ways { user, wallet, external_wallet }) => {
+                let ways = [
+                    (Field::DestinationUser, user),
+                    (Field::DestinationWallet, wallet),
+                    (Field::DestinationExternal, external_wallet),
+                ];
+                let named = ways.into_iter().filter_map(|(field, set)| self.is_named(field, set));
+                Asks::known(self.not_named(named.collect(), Some(FeeWallets::AreBesides), wallet, sense))
+            }
             Condition::FeesOnlyTo(_) if sense == Sense::Restricts => Asks::known(Vec::new()),
             Condition::FeesOnlyTo(set) => {
                 let others = self.several.get(&Field::FeeWallet).into_iter().flatten();
@@ -247,6 +277,49 @@ impl Universe {
         clauses
     }
 
+    /// Returns clauses for names that are not in a set: to permit, none of them, and at least one; to stop, any of them,
+    /// or none at all.
+    fn not_named(
+        &self,
+        parts: Vec<CellLiteral>,
+        fees: Option<FeeWallets>,
+        set: &BTreeSet<String>,
+        sense: Sense,
+    ) -> Vec<Clause> {
+        let wallets = self.several.get(&Field::FeeWallet).filter(|_| fees.is_some()).map_or(&[][..], Vec::as_slice);
+        let (inside, outside): (Vec<_>, Vec<_>) = wallets.iter().partition(|(_, name)| set.contains(name));
+        let say = |yes: bool| move |(var, _): &&(usize, String)| self.says(*var, yes);
+        let absent = |literal: &CellLiteral| {
+            self.that(literal.var, |cell, _| *cell == Cell::Absent)
+        };
+        let not_in = |literal: &CellLiteral| {
+            self.that(literal.var, |cell, at| *cell != Cell::Absent && !literal.cells.has(at))
+        };
+        let names = parts.iter().map(not_in);
+        let others: Vec<CellLiteral> = outside.iter().map(say(true)).collect();
+        let are_names = fees == Some(FeeWallets::AreNames);
+        match sense {
+            Sense::Permits => {
+                let none = parts.iter().map(|part| self.that(part.var, |_, at| !part.cells.has(at)));
+                let none = none.chain(inside.iter().map(say(false)));
+                let mut clauses: Vec<Clause> = none.map(|literal| Clause(vec![literal])).collect();
+                clauses.push(Clause(names.chain(others.into_iter().filter(|_| are_names)).collect()));
+                clauses
+            }
+            Sense::Restricts => {
+                let any: Vec<CellLiteral> = names.chain(others).collect();
+                let none = parts.iter().map(absent).chain(inside.iter().filter(|_| are_names).map(say(false)));
+                none.map(|literal| Clause(any.iter().cloned().chain([literal]).collect())).collect()
+            }
+        }
+    }
+
+    /// Returns the literal for the cells of a variable that fit.
+    fn that(&self, var: usize, fits: impl Fn(&Cell, usize) -> bool) -> CellLiteral {
+        let cells = self.cells(var);
+        CellLiteral { var, cells: Cells::that(cells.len(), |at| cells.get(at).is_some_and(|cell| fits(cell, at))) }
+    }
+
     fn several<T>(&self, several: &[(usize, T)], sense: Sense, is_in: impl Fn(&T) -> bool) -> Vec<Clause> {
         let (inside, outside): (Vec<_>, Vec<_>) = several.iter().partition(|(_, kind)| is_in(kind));
         let mut clauses = vec![Clause(inside.iter().map(|(var, _)| self.says(*var, true)).collect())];
@@ -254,6 +327,18 @@ impl Universe {
             clauses.extend(outside.iter().map(|(var, _)| Clause(vec![self.says(*var, false)])));
         }
         clauses
+    }
+
+    /// Returns clauses for values of which none is in a set, and at least one is there; to stop, any value that is not
+    /// in the set, or none at all.
+    fn not_several<T>(&self, several: &[(usize, T)], sense: Sense, is_in: impl Fn(&T) -> bool) -> Vec<Clause> {
+        let (inside, outside): (Vec<_>, Vec<_>) = several.iter().partition(|(_, kind)| is_in(kind));
+        let any: Vec<CellLiteral> = outside.iter().map(|(var, _)| self.says(*var, true)).collect();
+        let none = inside.iter().map(|(var, _)| self.says(*var, false));
+        match sense {
+            Sense::Permits => none.map(|literal| Clause(vec![literal])).chain([Clause(any.clone())]).collect(),
+            Sense::Restricts => none.map(|literal| Clause(any.iter().cloned().chain([literal]).collect())).collect(),
+        }
     }
 
     fn destination(&self, new: bool, sense: Sense) -> Asks {
@@ -293,12 +378,16 @@ impl Universe {
                 SoughtValue::Present => self.several(several, Sense::Restricts, |_| true),
                 SoughtValue::Absent => several.iter().map(|(var, _)| Clause(vec![self.says(*var, false)])).collect(),
                 SoughtValue::Among(set) => self.several(several, sense, |cell| is_among(cell, set)),
+                SoughtValue::NotAmong(set) => self.not_several(several, sense, |cell| is_among(cell, set)),
             };
         }
         clauses(self.literal(&Variable::Body(pointer.clone()), |cell| match sought {
             SoughtValue::Present => *cell != Cell::Absent,
             SoughtValue::Absent => *cell == Cell::Absent,
             SoughtValue::Among(set) => is_among(cell, set),
+            SoughtValue::NotAmong(set) => {
+                !is_among(cell, set) && (*cell != Cell::Absent || sense == Sense::Restricts)
+            }
         }))
     }
 }

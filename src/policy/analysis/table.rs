@@ -137,7 +137,9 @@ impl<'m> Tabling<'_, 'm> {
     }
 
     fn asks_for(&self, operation: &Operation, wanted: Field) -> bool {
-        self.asks(operation, |condition| matches!(condition, Condition::Names(field, _) if *field == wanted))
+        self.asks(operation, |condition| {
+            matches!(condition, Condition::Names(field, _) | Condition::NotNames(field, _) if *field == wanted)
+        })
     }
 
     fn environments(&self, operation: &Operation) -> Vec<PassClass> {

@@ -98,8 +98,8 @@ struct Gathered<'c> {
 impl<'c> Gathered<'c> {
     fn condition(&mut self, condition: &'c Condition) {
         match condition {
-            Condition::Names(field, set) => field.parts().iter().for_each(|part| self.set(*part, set)),
-            Condition::Destination(ways) => {
+            Condition::Names(field, set) | Condition::NotNames(field, set) => field.parts().iter().for_each(|part| self.set(*part, set)),
+            Condition::Destination(ways) | Condition::NotDestination(ways) => {
                 self.set(Field::DestinationUser, &ways.user);
                 self.set(Field::DestinationWallet, &ways.wallet);
                 self.set(Field::FeeWallet, &ways.wallet);
@@ -114,7 +114,7 @@ impl<'c> Gathered<'c> {
             }
             Condition::Body(pointer, sought) => {
                 let asked = self.bodies.entry(pointer).or_default();
-                if let SoughtValue::Among(set) = sought {
+                if let SoughtValue::Among(set) | SoughtValue::NotAmong(set) = sought {
                     asked.extend(set);
                 }
             }

@@ -38,7 +38,11 @@ fn changed(condition: &Condition) -> Vec<(String, Condition)> {
             let less = less(set).into_iter();
             less.map(|(name, set)| (format!("without `{name}`"), Condition::Names(*field, set))).collect()
         }
-        Condition::Destination(ways) => {
+        Condition::NotNames(field, set) => {
+            let less = less(set).into_iter();
+            less.map(|(name, set)| (format!("with `{name}`"), Condition::NotNames(*field, set))).collect()
+        }
+        Condition::Destination(ways) | Condition::NotDestination(ways) => {
             let mut all = Vec::new();
             for (name, user) in less(&ways.user) {
                 all.push((name, Ways { user, ..ways.clone() }));
@@ -49,7 +53,11 @@ fn changed(condition: &Condition) -> Vec<(String, Condition)> {
             for (name, external_wallet) in less(&ways.external_wallet) {
                 all.push((name, Ways { external_wallet, ..ways.clone() }));
             }
-            all.into_iter().map(|(name, ways)| (format!("without `{name}`"), Condition::Destination(ways))).collect()
+            let (word, changed): (_, fn(Ways) -> Condition) = match condition {
+                Condition::NotDestination(_) => ("with", Condition::NotDestination),
+                _ => ("without", Condition::Destination),
+            };
+            all.into_iter().map(|(name, ways)| (format!("{word} `{name}`"), changed(ways))).collect()
         }
         Condition::FeesOnlyTo(_) => Vec::new(),
         Condition::NewDestination(new) => {
@@ -81,6 +89,10 @@ fn changed(condition: &Condition) -> Vec<(String, Condition)> {
             let changed: Vec<(String, SoughtValue)> = match sought {
                 SoughtValue::Present => vec![(format!("`{pointer}` is not stated"), SoughtValue::Absent)],
                 SoughtValue::Absent => vec![(format!("`{pointer}` is stated"), SoughtValue::Present)],
+                SoughtValue::NotAmong(set) => {
+                    let less = less(set).into_iter();
+                    less.map(|(left, set)| (format!("`{pointer}` with {left:?}"), SoughtValue::NotAmong(set))).collect()
+                }
                 SoughtValue::Among(set) => {
                     let less = less(set).into_iter();
                     less.map(|(left, set)| (format!("`{pointer}` without {left:?}"), SoughtValue::Among(set))).collect()

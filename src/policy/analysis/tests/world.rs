@@ -89,6 +89,7 @@ fn callers() -> Dimension {
             "issuer = \"main\"",
             "issuer = \"console\"",
             "caller = \"main:a\", issuer = \"console\"",
+            "caller = { not_in = \"main:a\" }",
         ]),
         ways: vec![way("main", "a"), way("main", "z"), way("console", "b"), way("console", "z")],
     }
@@ -99,7 +100,7 @@ fn roles() -> Dimension {
         change(move |payment| payment.roles = roles.iter().map(|role| (*role).to_owned()).collect())
     };
     Dimension {
-        asked: lines(&["role = \"r\"", "role = \"s\"", "role = [\"r\", \"s\"]"]),
+        asked: lines(&["role = \"r\"", "role = \"s\"", "role = [\"r\", \"s\"]", "role = { not_in = [\"r\", \"t\"] }"]),
         ways: vec![way(&[]), way(&["r"]), way(&["s"]), way(&["r", "s"]), way(&["t"]), way(&["r", "t"])],
     }
 }
@@ -107,7 +108,11 @@ fn roles() -> Dimension {
 fn requesters() -> Dimension {
     let way = |name: Option<&'static str>| change(move |payment| payment.requester = name.map(str::to_owned));
     Dimension {
-        asked: lines(&["requester = \"anna\"", "requester = [\"anna\", \"bob\"]"]),
+        asked: lines(&[
+            "requester = \"anna\"",
+            "requester = [\"anna\", \"bob\"]",
+            "requester = { not_in = \"bob\" }",
+        ]),
         ways: vec![way(None), way(Some("anna")), way(Some("bob")), way(Some("carl"))],
     }
 }
@@ -159,6 +164,8 @@ fn chains() -> Dimension {
             "chain = [\"BASE\", \"SOLANA\"]",
             "source.chain = \"BASE\"",
             "destination.chain = [\"SOLANA\", \"BASE\"]",
+            "chain = { not_in = [\"BASE\", \"TRON\"] }",
+            "destination.chain.not_in = \"SOLANA\"",
         ]),
         ways: names.into_iter().flat_map(|a| names.map(|b| both(a, b))).collect(),
     }
@@ -180,6 +187,7 @@ fn currencies() -> Dimension {
             "currency = [\"usdc\", \"usdt\"]",
             "source.currency = [\"usd\", \"usdc\"]",
             "destination.currency = \"usdt\"",
+            "currency = { not_in = \"usdt\" }",
         ]),
         ways: firsts.into_iter().flat_map(|a| seconds.map(|b| both(a, b))).collect(),
     }
@@ -209,6 +217,9 @@ fn destinations() -> Dimension {
             format!("destination.user = \"{U1}\""),
             format!("destination.wallet = \"{W1}\""),
             format!("destination.user = \"{U1}\", destination.wallet = \"{W1}\""),
+            format!("destination.user = {{ not_in = \"{U1}\" }}"),
+            format!("destination.user = \"{U1}\", destination.wallet = {{ not_in = \"{W1}\" }}"),
+            format!("destination.user = {{ not_in = \"{U2}\" }}, destination.wallet = {{ not_in = \"{W1}\" }}"),
             "destination.new = true".to_owned(),
             "destination.new = false".to_owned(),
             format!("destination.user = [\"{U1}\", \"{U2}\"], destination.new = true"),
@@ -265,6 +276,8 @@ fn bodies() -> Dimension {
             "body = { \"/fee\" = { in = [\"a\", 5] } }",
             "body = { \"/fee/fees/*/w\" = { in = [\"x\", \"y\"] } }",
             "body = { \"/fee/fees/*/w\" = { equals = \"x\" } }",
+            "body = { \"/fee\" = { not_in = [\"a\", 5] } }",
+            "body = { \"/fee/fees/*/w\" = { not_in = [\"x\", \"y\"] } }",
             "body = { \"/fee\" = \"present\", \"/fee/fees/*/w\" = \"absent\" }",
         ]),
         ways: ways.into_iter().map(way).collect(),
@@ -280,7 +293,7 @@ fn fee_wallets() -> Dimension {
         })
     };
     Dimension {
-        asked: vec![format!("fee_wallet = \"{W1}\""), format!("fee_wallet = [\"{W1}\", \"{W2}\"]")],
+        asked: vec![format!("fee_wallet = \"{W1}\""), format!("fee_wallet = {{ not_in = \"{W1}\" }}"), format!("fee_wallet = [\"{W1}\", \"{W2}\"]")],
         ways: vec![way(&[]), way(&[W1]), way(&[W2]), way(&[W3]), way(&[W1, W2]), way(&[W1, W3]), way(&[W2, W3])],
     }
 }
@@ -313,7 +326,11 @@ fn path_users() -> Dimension {
         change(move |payment| payment.path_parameters = vec![("userId".to_owned(), user.to_owned())])
     };
     Dimension {
-        asked: vec![format!("user = \"{U1}\""), format!("user = [\"{U1}\", \"{U2}\"]")],
+        asked: vec![
+            format!("user = \"{U1}\""),
+            format!("user = [\"{U1}\", \"{U2}\"]"),
+            format!("user = {{ not_in = \"{U2}\" }}"),
+        ],
         ways: vec![way(U1), way(U2), way("x")],
     }
 }
