@@ -1,6 +1,7 @@
 //! The acts that explain how a request would be decided and show the usage of limits. They change nothing.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -151,7 +152,7 @@ fn test_request(inside: &ConsoleState, body: &Value, now: StoreTime) -> Result<T
         path_parameters: path_parameters(operation, body),
         body: sent,
         now: moment,
-        is_paid: body.get("paidBefore").and_then(Value::as_bool).unwrap_or(true),
+        known: body.get("paidBefore").and_then(Value::as_bool).unwrap_or(true).then_some(Duration::MAX),
         exceeded: BTreeSet::new(),
     })
 }

@@ -226,6 +226,8 @@ word_enum! {
         Frozen = "frozen",
         /// Destinations that were paid, by the last payment.
         Paid = "paid",
+        /// Destinations that were paid, by the first payment. A payment that people approved counts as an old one.
+        Known = "known",
         /// Open holds, by their expiry.
         Held = "held",
         /// Approved holds, by their next attempt.

@@ -54,6 +54,18 @@ pub enum Step {
         index: Index,
         member: String,
     },
+    /// Guards that the member is in the index with this time or an earlier one.
+    Since {
+        index: Index,
+        member: String,
+        at: StoreTime,
+    },
+    /// Guards that the member is not in the index, or with a later time.
+    NotSince {
+        index: Index,
+        member: String,
+        at: StoreTime,
+    },
 
     /// Guarded: absent.
     Create {
@@ -82,6 +94,14 @@ pub enum Step {
         member: String,
         #[serde(rename = "dueMicros", with = "json::written_as::micros")]
         due: Duration,
+    },
+    /// Puts a member into an index with the time of the commit less `ago`; a member with an earlier time stays where it
+    /// is.
+    IndexEarliest {
+        index: Index,
+        member: String,
+        #[serde(rename = "agoMicros", with = "json::written_as::micros")]
+        ago: Duration,
     },
     /// Removes a member, if it is in the index.
     IndexRemove {

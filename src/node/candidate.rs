@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use crate::policy::{Changes, Difference, Effect, Facts, Policies, Verdict};
 use crate::stations::check::Intent;
-use crate::stations::decide::evaluate;
+use crate::stations::decide::{evaluate, paid_facts};
 use crate::telemetry::Metrics;
 
 /// The waiting set, with its difference and its counts.
@@ -46,7 +46,12 @@ impl Candidate {
 
     /// Decides on a call in shadow mode, counts the result, and logs it where it differs from the verdict in force.
     pub fn decide(&self, intent: &Intent, facts: &Facts, verdict: &Verdict, metrics: &Metrics) {
-        let decision = evaluate(intent, &self.policies, facts);
+        // A destination counts as new for a cool-down that only this set has.
+        let mut facts = facts.clone();
+        for fact in paid_facts(intent, &self.policies) {
+            facts.paid.entry(fact).or_insert(false);
+        }
+        let decision = evaluate(intent, &self.policies, &facts);
         let beside = &decision.verdict;
         let (from, to) = (verdict.effect, beside.effect);
         metrics.decided_beside(from, to);

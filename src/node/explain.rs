@@ -7,9 +7,9 @@ use super::Node;
 use crate::base::ids::Environment;
 use crate::catalog::Catalog;
 use crate::ledger::{Index, StoreFault, StoreTime, WindowKey};
-use crate::policy::{Facts, Limit, NearMiss, Policies, Reservation, TestRequest, Verdict};
+use crate::policy::{Facts, Limit, NearMiss, Policies, Reservation, TestRequest, Verdict, fact_parts};
 use crate::stations::check::Intent;
-use crate::stations::decide::{destinations, evaluate, paid_name};
+use crate::stations::decide::{destinations, evaluate, paid_facts, paid_name};
 
 /// The most windows that one answer reads.
 const MAX_WINDOWS: usize = 1_000;
@@ -36,13 +36,10 @@ pub async fn explain(
     let rules = &policies.rules;
     let Some(destinations) = given.destinations(rules, catalog) else { return Ok(None) };
     let mut facts = Facts { now: given.now, ..Facts::default() };
-    for name in destinations {
-        let is_paid = match by_store {
-            true => node.store.member(given.environment, Index::Paid, &paid_name(&name)).await?.is_some(),
-            false => given.is_paid,
-        };
-        facts.paid.insert(name, is_paid);
-    }
+    facts.paid = match by_store {
+        true => stored_facts(node, given.environment, rules.facts_about(&destinations), given.now).await?,
+        false => rules.facts_of(&destinations, given.known),
+    };
     let decide = |facts: &Facts| given.decide(rules, catalog, facts);
     let Some((verdict, near)) = decide(&facts) else { return Ok(None) };
     let mut used = BTreeMap::new();
@@ -62,6 +59,24 @@ pub async fn explain(
     Ok(Some(ExplainedCall { verdict, near, counts, used }))
 }
 
+/// Returns the facts about destinations, as the store has them.
+async fn stored_facts(
+    node: &Node,
+    environment: Environment,
+    names: Vec<String>,
+    now: StoreTime,
+) -> Result<BTreeMap<String, bool>, StoreFault> {
+    let mut facts = BTreeMap::new();
+    for name in names {
+        let (destination, cooldown) = fact_parts(&name);
+        let index = if cooldown.is_zero() { Index::Paid } else { Index::Known };
+        let time = node.store.member(environment, index, &paid_name(destination)).await?;
+        let is_known = time.is_some_and(|time| cooldown.is_zero() || time <= now.minus(cooldown));
+        facts.insert(name, is_known);
+    }
+    Ok(facts)
+}
+
 /// Facts about a held call besides its own content.
 #[derive(Debug)]
 pub struct Forecast {
@@ -78,9 +93,9 @@ pub async fn outlook(node: &Node, policies: &Policies, intent: &Intent) -> Resul
     let mut paid = Vec::new();
     for name in destinations(intent, policies) {
         let last = node.store.member(environment, Index::Paid, &paid_name(&name)).await?;
-        facts.paid.insert(name.clone(), last.is_some());
         paid.push((name, last));
     }
+    facts.paid = stored_facts(node, environment, paid_facts(intent, policies), facts.now).await?;
     let mut counts = Vec::new();
     for reservation in &evaluate(intent, policies, &facts).verdict.reservations {
         let used = node.store.used(environment, &reservation.window, reservation.span).await?;

@@ -12,7 +12,7 @@ use crate::catalog::Catalog;
 use crate::ledger::{Index, Kind, RecordKey, StoreFault, WindowKey};
 use crate::policy::{Facts, Policies};
 use crate::stations::claim::{Claim, ClaimState};
-use crate::stations::decide::{destinations, evaluate};
+use crate::stations::decide::{evaluate, paid_facts};
 use crate::stations::hold::read_again;
 
 /// The most calls of a kind that are read.
@@ -82,7 +82,7 @@ async fn promised(
         let Some((_, hold)) = readable(node, node.find_hold(&key(environment, &id)).await)? else { continue };
         let Some(intent) = read_again(catalog, environment, &hold) else { continue };
         // Whether a destination was paid before changes no amount.
-        let paid = destinations(&intent, policies).into_iter().map(|name| (name, true)).collect();
+        let paid = paid_facts(&intent, policies).into_iter().map(|name| (name, true)).collect();
         let decision = evaluate(&intent, policies, &Facts { now, paid, ..Facts::default() });
         for reservation in &decision.verdict.reservations {
             let promised = all.entry(reservation.window.clone()).or_default();

@@ -6,18 +6,18 @@
 use super::Node;
 use crate::base::ids::Environment;
 use crate::ledger::{StoreFault, StoreTime};
-use crate::policy::{Facts, Policies};
+use crate::policy::{Facts, Policies, fact_parts};
 use crate::stations::check::Intent;
 use crate::stations::claim::FactCorrection;
-use crate::stations::decide::{destinations, paid_name};
+use crate::stations::decide::{paid_facts, paid_name};
 
 impl Node {
     /// Returns the facts for a write before its decision.
     pub fn facts(&self, intent: &Intent, policies: &Policies) -> Facts {
         let environment = intent.environment();
-        let paid = destinations(intent, policies).into_iter().map(|destination| {
-            let was_paid = self.heard.was_paid(environment, paid_name(&destination));
-            (destination, was_paid)
+        let paid = paid_facts(intent, policies).into_iter().map(|fact| {
+            let was_paid = self.heard.was_paid(environment, paid_name(&fact));
+            (fact, was_paid)
         });
         Facts { now: self.about_now(), paid: paid.collect(), ..Facts::default() }
     }
@@ -42,6 +42,8 @@ impl Node {
 
     /// Puts the store's corrections into the facts.
     pub fn learn(&self, environment: Environment, facts: &mut Facts, learnt: Vec<FactCorrection>) {
+        // The guards were made for the time that was assumed until now.
+        let assumed_now = facts.now;
         for one in learnt {
             match one {
                 FactCorrection::Time(at) => {
@@ -50,6 +52,16 @@ impl Node {
                 }
                 FactCorrection::Full(window, used) => {
                     facts.exceeded.insert((window.limit, window.key), used);
+                }
+                FactCorrection::Known(name, at, is_known) => {
+                    for (fact, assumed) in &mut facts.paid {
+                        let (destination, cooldown) = fact_parts(fact);
+                        let is_it = !cooldown.is_zero() && assumed_now.minus(cooldown) == at;
+                        if is_it && paid_name(destination) == name {
+                            *assumed = is_known;
+                            self.heard.is_paid(environment, &paid_name(fact), is_known);
+                        }
+                    }
                 }
                 FactCorrection::Paid(name, is_paid) => {
                     for (destination, assumed) in &mut facts.paid {

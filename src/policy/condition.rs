@@ -2,12 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::civil::Weekday;
 use jiff::tz::TimeZone;
 
+use super::acquaintance::is_known;
 use super::body_facts::{NOT_KNOWN_PAID, Stated};
+use super::describe::span;
 use super::interval::Interval;
 use super::literal::{Literal, MissingFact};
 use super::request::{Facts, Field, View};
@@ -31,8 +34,12 @@ pub enum Condition {
     /// Every wallet that takes fees is one of these. It belongs to each condition on destinations without one on
     /// `fee_wallet`, and narrows only what permits.
     FeesOnlyTo(BTreeSet<String>),
-    /// Whether the destination must be new: nothing was paid to it before.
-    NewDestination(bool),
+    /// Whether the destination must be new: nothing was paid to it before or, with a cool-down, it was first paid less
+    /// than that long ago, and nothing that people approved.
+    NewDestination {
+        new: bool,
+        cooldown: Duration,
+    },
     /// The value in micro-USD, and whether an operation without one matches.
     Amount {
         within: Interval,
@@ -100,26 +107,24 @@ impl Condition {
             Condition::NotNames(Field::Role, set) => !view.names(Field::Role).any(|name| set.contains(name)),
             Condition::NotNames(field, set) => sense.fits_not(view.names(*field), |name| set.contains(name)),
             Condition::Destination(ways) => sense.fits(ways.named(view, sense), |fits| fits),
-            Condition::NotDestination(ways) => {
-                match sense {
-                    Sense::Permits => {
-                        sense.fits_not(ways.named(view, sense), |is_in| is_in)
-                            && !view.names(Field::FeeWallet).any(|wallet| ways.wallet.contains(wallet))
-                    }
-                    Sense::Restricts => {
-                        sense.fits_not(ways.named(view, Sense::Permits), |is_in| is_in)
-                            || !view.names(Field::FeeWallet).all(|wallet| ways.wallet.contains(wallet))
-                    }
+            Condition::NotDestination(ways) => match sense {
+                Sense::Permits => {
+                    sense.fits_not(ways.named(view, sense), |is_in| is_in)
+                        && !view.names(Field::FeeWallet).any(|wallet| ways.wallet.contains(wallet))
                 }
-            }
+                Sense::Restricts => {
+                    sense.fits_not(ways.named(view, Sense::Permits), |is_in| is_in)
+                        || !view.names(Field::FeeWallet).all(|wallet| ways.wallet.contains(wallet))
+                }
+            },
             Condition::FeesOnlyTo(set) => {
                 sense == Sense::Restricts || view.names(Field::FeeWallet).all(|wallet| set.contains(wallet))
             }
-            Condition::NewDestination(new) => {
+            Condition::NewDestination { new, cooldown } => {
                 let mut found = Vec::new();
                 for destination in view.destinations() {
-                    let paid = facts.paid.get(&destination);
-                    found.push(*paid.ok_or(NOT_KNOWN_PAID)? != *new);
+                    let known = is_known(&facts.paid, &destination, *cooldown);
+                    found.push(known.ok_or(NOT_KNOWN_PAID)? != *new);
                 }
                 sense.fits(found.into_iter(), |fits| fits)
             }
@@ -174,8 +179,21 @@ impl fmt::Display for Condition {
             Condition::FeesOnlyTo(set) => {
                 write!(f, "every wallet that takes fees is {}", one_of(set.iter().map(String::as_str)))
             }
-            Condition::NewDestination(true) => f.write_str("the destination was never paid before"),
-            Condition::NewDestination(false) => f.write_str("the destination was paid before"),
+            Condition::NewDestination { new, cooldown } if cooldown.is_zero() => f.write_str(if *new {
+                "the destination was never paid before"
+            } else {
+                "the destination was paid before"
+            }),
+            Condition::NewDestination { new: true, cooldown } => {
+                write!(
+                    f,
+                    "the destination was first paid less than {} ago, and never with an approval",
+                    span(*cooldown)
+                )
+            }
+            Condition::NewDestination { new: false, cooldown } => {
+                write!(f, "the destination was first paid {} ago or earlier, or once with an approval", span(*cooldown))
+            }
             Condition::Amount { within, .. } => {
                 let usd = |micros: u128| {
                     let micros = u64::try_from(micros).ok().and_then(|micros| MicroUsd::new(micros).ok());

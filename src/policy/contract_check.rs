@@ -71,7 +71,9 @@ pub(super) fn fields(
     };
     for condition in conditions {
         match condition {
-            Condition::Names(field, _) | Condition::NotNames(field, _) => check(word(*field), &|operation| has_field(operation, *field)),
+            Condition::Names(field, _) | Condition::NotNames(field, _) => {
+                check(word(*field), &|operation| has_field(operation, *field))
+            }
             Condition::Destination(Ways { user, wallet, external_wallet })
             | Condition::NotDestination(Ways { user, wallet, external_wallet }) => {
                 let ways = [
@@ -90,7 +92,7 @@ pub(super) fn fields(
                     }
                 }
             }
-            Condition::NewDestination(_) => {
+            Condition::NewDestination { .. } => {
                 let ways = [
                     Field::DestinationUser,
                     Field::DestinationWallet,

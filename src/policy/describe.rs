@@ -44,7 +44,6 @@ impl Rules {
     }
 }
 
-
 fn words_of_rule(rule: &Rule) -> String {
     let held = rule.approval.iter().map(|approval| format!("; waits for `{approval}`")).collect::<String>();
     format!("{}{}{held}", operations(&rule.when.operations), conditions(&rule.when.conditions))
@@ -115,7 +114,7 @@ fn conditions(all: &[Condition]) -> String {
 }
 
 /// Formats a duration in the largest unit that expresses it exactly.
-fn span(length: Duration) -> String {
+pub(super) fn span(length: Duration) -> String {
     let secs = length.as_secs();
     for (each, unit) in [(86_400, "d"), (3_600, "h"), (60, "min")] {
         if secs >= each && secs.is_multiple_of(each) {

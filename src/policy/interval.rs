@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// A range of whole numbers, both ends included.
+/// A range of whole numbers, both ends included. A range of hours may begin before midnight and end after it: then `least`
+/// is greater than `most`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
     pub least: u128,
@@ -32,7 +33,29 @@ impl Interval {
         }
     }
 
+    /// Parses an interval of the hours 0 to 24. One that begins later than it ends goes over midnight.
+    pub fn parse_hours(text: &str) -> Result<Interval, String> {
+        let number = |text: &str| match text.parse::<u128>() {
+            Ok(hour) if hour <= 24 && text.bytes().all(|b| b.is_ascii_digit()) => Ok(hour),
+            _ => Err("hours are 0 to 24".to_owned()),
+        };
+        let inner = text.strip_prefix(['(', '[']).and_then(|rest| rest.strip_suffix([')', ']']));
+        let ends = inner.and_then(|inner| inner.split_once(',')).map(|(begin, end)| (begin.trim(), end.trim()));
+        let Some((Ok(begin), Ok(end))) = ends.map(|(begin, end)| (number(begin), number(end))) else {
+            return Interval::parse(text, number);
+        };
+        if begin <= end {
+            return Interval::parse(text, number);
+        }
+        let least = if text.starts_with('(') { begin.saturating_add(1) } else { begin };
+        let most = if text.ends_with(')') { end.checked_sub(1).unwrap_or(23) } else { end };
+        Ok(Interval { least: least % 24, most })
+    }
+
     pub fn contains(self, number: u128) -> bool {
+        if self.least > self.most {
+            return number >= self.least || number <= self.most;
+        }
         (self.least..=self.most).contains(&number)
     }
 }
@@ -52,6 +75,25 @@ mod tests {
 
     fn read(text: &str) -> Result<Interval, String> {
         Interval::parse(text, |number| number.parse().map_err(|_| "no number".to_owned()))
+    }
+
+    #[test]
+    fn hours_may_go_over_midnight() {
+        let hours = |text: &str| -> Vec<u128> {
+            let interval = Interval::parse_hours(text).unwrap();
+            (0..24).filter(|hour| interval.contains(*hour)).collect()
+        };
+        assert_eq!(hours("[22, 6)"), [0, 1, 2, 3, 4, 5, 22, 23]);
+        assert_eq!(hours("(22, 6]"), [0, 1, 2, 3, 4, 5, 6, 23]);
+        assert_eq!(hours("[22, 0)"), [22, 23]);
+        assert_eq!(hours("[23, 1)"), [0, 23]);
+        assert_eq!(hours("(23, 1)"), [0]);
+        assert_eq!(hours("[24, 2)"), [0, 1]);
+        assert_eq!(hours("[22, 24)"), [22, 23]);
+        assert_eq!(hours("[9, 17)"), [9, 10, 11, 12, 13, 14, 15, 16]);
+        for wrong in ["[22, 22)", "[25, 6)", "[22, -1)", "22-6", "[5, 6", "(5, 6)", "[22, 6, 7)"] {
+            assert!(Interval::parse_hours(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

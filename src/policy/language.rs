@@ -302,7 +302,11 @@ static CONDITIONS: PolicyTable = PolicyTable {
         optional("price", Pattern(|| interval_pattern("")), "The limit price: `[0.99, inf)`."),
         optional("body", BodyConditions(&BODY_CONDITION), "Fields of the body: `\"/developerFee\" = \"absent\"`."),
         optional("weekday", OneOrMore(&WEEKDAY), "The weekday in `zone`."),
-        optional("hour", Pattern(|| interval_pattern("")), "The hour in `zone`: `[9, 17)` is 9:00 to 16:59."),
+        optional(
+            "hour",
+            Pattern(|| interval_pattern("")),
+            "The hour in `zone`: `[9, 17)` is 9:00 to 16:59; `[22, 6)` goes over midnight.",
+        ),
         optional("zone", Text, "The time zone of `weekday` and `hour`: `Europe/Berlin`, `UTC`."),
     ],
     base: None,
@@ -334,6 +338,12 @@ static DESTINATION: PolicyTable = PolicyTable {
         optional("wallet", Names(Sort::Wallet, None), "The wallet."),
         optional("external_wallet", Names(Sort::ExternalWallet, None), "The external wallet."),
         optional("new", Truth, "Whether it has never been paid before."),
+        optional(
+            "cooldown",
+            SPAN,
+            "With `new`: how long after its first payment it still counts as new, `24h`. A payment that people approved ends that \
+             time at once.",
+        ),
     ],
     base: None,
     one_of: &[],
@@ -380,6 +390,11 @@ static GIVEN: PolicyTable = PolicyTable {
         optional("role", OneOrMore(&Text), "The caller's roles."),
         optional("time", Text, "The time: `2026-11-20T09:00:00Z`. Default: a Wednesday, noon in UTC."),
         optional("paid_before", Truth, "Whether the destination was paid before. Default: `true`."),
+        optional(
+            "first_paid",
+            Pattern(|| "^(0|[1-9][0-9]*)[mhd]$".to_owned()),
+            "How long ago the destination was first paid, without an approval: `23h`. Default: longer than any cool-down.",
+        ),
         optional("full", OneOrMore(&Text), "The limits that are used up."),
         optional("path", Texts, "The parameters of the path."),
         optional("amount", Text, "The amount that leaves: `5000.000001 usdc`."),

@@ -204,7 +204,8 @@ fn of_condition(condition: &Condition) -> Value {
             json!({"not_destination": {"user": user, "wallet": wallet, "external_wallet": external_wallet}})
         }
         Condition::FeesOnlyTo(set) => json!({"fees_only_to": set}),
-        Condition::NewDestination(new) => json!({"new": new}),
+        Condition::NewDestination { new, cooldown } if cooldown.is_zero() => json!({"new": new}),
+        Condition::NewDestination { new, cooldown } => json!({"new": new, "cooldown_secs": cooldown.as_secs()}),
         Condition::Amount { within, without } => json!({"amount": of_interval(*within), "without": without}),
         Condition::Price(within) => json!({"price": of_interval(*within)}),
         Condition::Body(pointer, sought) => json!({"body": pointer.as_str(), "is": match sought {

@@ -6,6 +6,7 @@
 //!
 //! Pure: names are checked against arguments, and the time is an argument.
 
+mod acquaintance;
 mod analysis;
 mod request;
 mod causes;
@@ -39,6 +40,7 @@ mod words;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+pub use acquaintance::{Acquaintance, fact_name, fact_parts};
 pub use analysis::{
     ApprovalChange, ChangeKind, DefinitionChange, Difference, DimensionKind, Direction, Extent, ExtentDimension,
     LimitChange, LimitChangeKind, MemberChange, Mutant, MutantFate, OutcomeChange, PassMost, PassOperation, PassRow,

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
+use super::acquaintance::{fact_name, fact_parts};
 use super::body_facts::KeptOperands;
 use super::condition::{Condition, SoughtValue, Ways};
 use super::literal::Literal;
@@ -76,8 +77,9 @@ pub fn operands(
     }
     add("value", verdict.value.map(|value| value.as_u64()).into());
     let paid = verdict.assumed.iter().map(|(name, paid)| {
-        let (kind, name) = name.split_once(':').unwrap_or(("", name));
-        (format!("{kind}:{}", key.name("name", name)), Value::from(*paid))
+        let (destination, cooldown) = fact_parts(name);
+        let (kind, name) = destination.split_once(':').unwrap_or(("", destination));
+        (fact_name(&format!("{kind}:{}", key.name("name", name)), cooldown), Value::from(*paid))
     });
     add("paid", Value::Object(paid.collect()));
     let places = places.iter().chain(asked.operation.fields_to_name());
@@ -213,7 +215,7 @@ fn put_under(condition: &mut Condition, key: &OperandKey) {
         }
         Condition::Names(..)
         | Condition::NotNames(..)
-        | Condition::NewDestination(_)
+        | Condition::NewDestination { .. }
         | Condition::Amount { .. }
         | Condition::Price(_)
         | Condition::Body(_, SoughtValue::Present | SoughtValue::Absent)

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::KnownNames;
+use super::acquaintance::Acquaintance;
 use super::body_facts::Stated;
 use super::condition::Condition;
 use super::document::{DocumentTable, PolicyPlace, RawItem};
@@ -14,6 +15,7 @@ use super::rate;
 use super::request::{Facts, PolicyRequest, View};
 use super::rule::{Effect, Rule};
 use super::rules::{Rules, Verdict};
+use super::{KnownNames, words};
 use crate::base::finding::Finding;
 use crate::base::ids::{Environment, OperationId};
 use crate::base::pointer::Pointer;
@@ -50,8 +52,8 @@ pub struct TestRequest {
     pub body: Value,
     pub path_parameters: Vec<(String, String)>,
     pub now: StoreTime,
-    /// Whether the destination was paid before.
-    pub is_paid: bool,
+    /// How long the destination is known.
+    pub known: Acquaintance,
     /// The limits whose windows are full.
     pub exceeded: BTreeSet<String>,
 }
@@ -94,8 +96,8 @@ impl Trial {
         catalog: &Catalog,
         look: impl FnOnce(&View<'_>, &Facts) -> T,
     ) -> Option<T> {
-        let paid = self.given.destinations(rules, catalog)?.into_iter().map(|name| (name, self.given.is_paid));
-        let facts = Facts { now: self.given.now, paid: paid.collect(), ..Facts::default() };
+        let paid = rules.facts_of(&self.given.destinations(rules, catalog)?, self.given.known);
+        let facts = Facts { now: self.given.now, paid, ..Facts::default() };
         self.given.with_request(catalog, |asked| look(&View::of(asked, &rules.valuation, &facts), &facts))
     }
 
@@ -122,8 +124,8 @@ impl Tried<'_> {
 
 impl TestRequest {
     fn ask(&self, rules: &Rules, catalog: &Catalog) -> Option<(Verdict, Vec<NearMiss>)> {
-        let paid = self.destinations(rules, catalog)?.into_iter().map(|name| (name, self.is_paid));
-        let mut facts = Facts { now: self.now, paid: paid.collect(), ..Facts::default() };
+        let paid = rules.facts_of(&self.destinations(rules, catalog)?, self.known);
+        let mut facts = Facts { now: self.now, paid, ..Facts::default() };
         let (verdict, near) = self.decide(rules, catalog, &facts)?;
         let full = verdict.reservations.iter().filter(|one| self.exceeded.contains(&one.window.limit));
         facts.exceeded = full.map(|one| ((one.window.limit.clone(), one.window.key.clone()), one.max)).collect();
@@ -217,7 +219,7 @@ fn read_given(table: &mut DocumentTable<'_>, known: &KnownNames<'_>, ids: &BTree
     let requester = table.text("requester").map(|(_, requester)| requester);
     let roles = table.one_or_more("role").unwrap_or_default().into_iter().map(|(_, role)| role).collect();
     let now = table.text("time").and_then(|(place, text)| time(table, place, &text));
-    let is_paid = table.truth("paid_before").unwrap_or(true);
+    let acquaintance = acquaintance(table);
     let exceeded = ids_of(table, "full", ids);
     let path_parameters = operation.template.parameters().map(|name| (name.to_owned(), "x".to_owned())).collect();
     let mut given = TestRequest {
@@ -230,12 +232,29 @@ fn read_given(table: &mut DocumentTable<'_>, known: &KnownNames<'_>, ids: &BTree
         body: json!({}),
         path_parameters,
         now: now.unwrap_or(StoreTime::of_micros(USUAL_TIME)),
-        is_paid,
+        known: acquaintance,
         exceeded,
     };
     path(table, &mut given);
     body(table, operation, &mut given.body);
     Some(given)
+}
+
+/// Reads how long the destination is known: for good, unless the test says otherwise.
+fn acquaintance(table: &mut DocumentTable<'_>) -> Acquaintance {
+    let (place, is_paid) = (table.place, table.truth("paid_before"));
+    let first = table.text("first_paid");
+    if first.is_some() && is_paid == Some(false) {
+        table.fault(place, "`first_paid` contradicts `paid_before = false`", "remove one of them");
+    }
+    let Some((place, text)) = first else { return is_paid.unwrap_or(true).then_some(Duration::MAX) };
+    let is_now = matches!(text.as_str(), "0m" | "0h" | "0d");
+    let ago = if is_now { Some(Duration::ZERO) } else { words::span(&text) };
+    if ago.is_none() {
+        let fault = format!("`first_paid` cannot be `{}`", text.escape_debug());
+        table.fault(place, fault, "write a number of `m`, `h` or `d`, as `23h`; at most 366 days");
+    }
+    ago
 }
 
 fn time(table: &mut DocumentTable<'_>, place: PolicyPlace, text: &str) -> Option<StoreTime> {

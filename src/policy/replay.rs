@@ -198,8 +198,9 @@ impl<'c> Replay<'c> {
 /// Returns the missing fact, if only a missing fact denies.
 fn undecided(verdict: &Verdict) -> Option<Undecided> {
     let why = |text: &str| match text {
-        text if text == NOT_KEPT.0 => Some(Undecided::NotKept),
-        text if text == NOT_KNOWN_PAID.0 => Some(Undecided::NotKnownPaid),
+        // A description may follow.
+        text if text.starts_with(NOT_KEPT.0) => Some(Undecided::NotKept),
+        text if text.starts_with(NOT_KNOWN_PAID.0) => Some(Undecided::NotKnownPaid),
         _ => None,
     };
     let found = verdict.reasons.iter().find_map(|reason| why(&reason.text))?;

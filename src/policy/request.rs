@@ -37,7 +37,9 @@ pub struct PolicyRequest<'a> {
 pub struct Facts {
     /// Returns the store's time.
     pub now: StoreTime,
-    /// Whether each destination was paid before, by the names of [`destinations`]. A missing one is unknown.
+    /// Whether each destination was paid before, or is known for a cool-down, by [`fact_name`]. A missing one is unknown.
+    ///
+    /// [`fact_name`]: super::fact_name
     pub paid: BTreeMap<String, bool>,
     /// The windows that are full in the store, by limit and key, and what they contain.
     pub exceeded: BTreeMap<(String, String), u64>,

@@ -6,7 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
+use super::acquaintance::{cooldowns, fact_name};
 use super::condition::{Condition, Sense};
 use super::descriptions::Descriptions;
 use super::limit::{Limit, OverWindow, Reservation};
@@ -46,6 +48,7 @@ pub struct Rules {
     pub groups: Groups,
     pub valuation: Valuation,
     pub descriptions: Descriptions,
+    pub(super) cooldowns: BTreeSet<Duration>,
     index: HashMap<OperationId, FoundDestination>,
 }
 
@@ -134,8 +137,10 @@ impl Rules {
                 found.name(&limit.conditions);
             }
         }
+        let of_rules = rules.iter().flat_map(|rule| &rule.when.conditions);
+        let cooldowns = cooldowns(of_rules.chain(limits.iter().flat_map(|limit| &limit.conditions)));
         let descriptions = Descriptions::default();
-        Rules { rules, limits, approvals, groups, valuation, descriptions, index }
+        Rules { rules, limits, approvals, groups, valuation, descriptions, cooldowns, index }
     }
 
     /// Decides a request.
@@ -338,11 +343,14 @@ impl<'d> VerdictDraft<'d> {
     /// Records the stored facts that conditions use: where they hold, and where only those facts make them fail.
     fn assume(&mut self, conditions: &[Condition], sense: Sense, view: &View<'_>, facts: &Facts) {
         let (stored, others): (Vec<_>, Vec<_>) =
-            conditions.iter().partition(|condition| matches!(condition, Condition::NewDestination(_)));
+            conditions.iter().partition(|condition| matches!(condition, Condition::NewDestination { .. }));
         let is_open = || others.iter().all(|condition| condition.holds(view, facts, sense) != Ok(false));
         if !stored.is_empty() && is_open() {
-            let known = view.destinations().into_iter().filter_map(|name| facts.paid.get_key_value(&name));
-            self.assumed.extend(known.map(|(name, paid)| (name.clone(), *paid)));
+            let destinations = view.destinations();
+            for cooldown in cooldowns(stored.into_iter()) {
+                let known = destinations.iter().filter_map(|name| facts.paid.get_key_value(&fact_name(name, cooldown)));
+                self.assumed.extend(known.map(|(name, paid)| (name.clone(), *paid)));
+            }
         }
     }
 

@@ -1,10 +1,12 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use super::*;
 use crate::base::ids::{Environment, OperationId};
 use crate::catalog::SchemaFiles;
 
+mod acquaintances;
 mod deciding;
 mod exclusions;
 mod fees;

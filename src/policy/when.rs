@@ -137,7 +137,12 @@ fn destination(
     }
     found.extend(inside.map(Condition::Destination));
     found.extend(outside.map(Condition::NotDestination));
-    found.extend(table.truth("new").map(Condition::NewDestination));
+    let (place, new, cooldown) = (table.place, table.truth("new"), super::words::duration(table, "cooldown"));
+    if cooldown.is_some() && new.is_none() && !table.has_misspelt("new") {
+        table.fault(place, "`cooldown` has no effect without `new`", "remove it, or add `new = true`");
+    }
+    let cooldown = cooldown.unwrap_or_default();
+    found.extend(new.map(|new| Condition::NewDestination { new, cooldown }));
 }
 
 /// The names that a condition asks for.
@@ -409,11 +414,14 @@ fn times(table: &mut DocumentTable<'_>, found: &mut Vec<Condition>) {
         let day = |(place, text): &(PolicyPlace, String)| table.choice_of("weekday", *place, text, &DAYS);
         texts.iter().filter_map(day).collect::<Vec<_>>()
     });
-    let number = |text: &str| match text.parse::<u128>() {
-        Ok(hour) if hour <= 24 && text.bytes().all(|b| b.is_ascii_digit()) => Ok(hour),
-        _ => Err("hours are 0 to 24".to_owned()),
-    };
-    let hours = interval(table, "hour", "write for example `hour = \"[9, 17)\"`", number);
+    let hours = table.text("hour").and_then(|(place, text)| {
+        let read = Interval::parse_hours(&text);
+        if let Err(why) = &read {
+            let fault = format!("`hour` cannot be `{}`: {why}", text.escape_debug());
+            table.fault(place, fault, "write for example `hour = \"[9, 17)\"`, or `\"[22, 6)\"` over midnight");
+        }
+        read.ok()
+    });
     let zone = table.text("zone");
     match zone {
         Some((place, name)) => {

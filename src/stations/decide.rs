@@ -19,7 +19,7 @@ use crate::catalog::Class;
 use crate::ledger::{Index, Step, StoreTime, WindowKey};
 use crate::policy::{
     Cause, Effect, Facts, HoldCauses, Mode, OverWindow, Policies, PolicyRequest, Progress, Reason, Reservation, Stated,
-    Verdict, View, Voices, operands,
+    Verdict, View, Voices, fact_parts, operands,
 };
 
 /// A decision holds for this long before and after the time that it assumed.
@@ -176,6 +176,11 @@ pub fn destinations(intent: &Intent, policies: &Policies) -> Vec<String> {
     View::of(&policy_request(intent), &policies.rules.valuation, &Facts::default()).destinations()
 }
 
+/// Returns the names of the stored facts about a call's destination that rules may use.
+pub fn paid_facts(intent: &Intent, policies: &Policies) -> Vec<String> {
+    policies.rules.facts_about(&destinations(intent, policies))
+}
+
 /// The name of a destination in that index: a digest, which tells nobody the destination.
 pub fn paid_name(destination: &str) -> String {
     Fingerprint::of(&[destination.as_bytes()]).to_hex()
@@ -284,9 +289,16 @@ impl Denied {
 impl Grounds {
     /// The assumed facts, as guards of a commit.
     pub fn guards(&self) -> Vec<Step> {
-        let guard = |(destination, is_paid): (&String, &bool)| {
-            let (index, member) = (Index::Paid, paid_name(destination));
-            if *is_paid { Step::Member { index, member } } else { Step::NotMember { index, member } }
+        let guard = |(name, is_known): (&String, &bool)| {
+            let (destination, cooldown) = fact_parts(name);
+            let member = paid_name(destination);
+            let (index, at) = (Index::Known, self.now.minus(cooldown));
+            match (cooldown.is_zero(), *is_known) {
+                (true, true) => Step::Member { index: Index::Paid, member },
+                (true, false) => Step::NotMember { index: Index::Paid, member },
+                (false, true) => Step::Since { index, member, at },
+                (false, false) => Step::NotSince { index, member, at },
+            }
         };
         let times = [Step::After(self.now.minus(ABOUT)), Step::Before(self.now.plus(ABOUT))];
         times.into_iter().chain(self.verdict.assumed.iter().map(guard)).collect()
@@ -316,6 +328,11 @@ impl Grounds {
 
     pub fn reserved(&self) -> &[Reservation] {
         &self.verdict.reservations
+    }
+
+    /// Whether people approved the call.
+    pub fn is_approved(&self) -> bool {
+        !self.reached.is_empty()
     }
 
     /// The destinations that count as paid after the execution, by their names in the index.

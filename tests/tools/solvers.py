@@ -54,7 +54,7 @@ all = [{ of = "ops", n = 2 }, { of = "finance", n = 1 }]
 expires = "8h"
 """
 # One request. A name is a number: 0 is absent, 9 is one that no rule names. A destination was paid before (1), was not
-# (0), or it is not known (2). A price is in units of 8 decimals; -1 is none, -2 one that cannot be read.
+# (0), lately (3), or it is not known (2). A price is in units of 8 decimals; -1 is none, -2 one that cannot be read.
 REQUEST = f"""
 (set-logic ALL)
 (declare-const sandbox Bool)
@@ -69,11 +69,11 @@ REQUEST = f"""
 (declare-const external_wallet Int)
 (assert (or (= external_wallet 0) (= external_wallet 1) (= external_wallet 9)))
 (declare-const paid_user Int)
-(assert (<= 0 paid_user 2))
+(assert (<= 0 paid_user 3))
 (declare-const paid_wallet Int)
-(assert (<= 0 paid_wallet 2))
+(assert (<= 0 paid_wallet 3))
 (declare-const paid_external_wallet Int)
-(assert (<= 0 paid_external_wallet 2))
+(assert (<= 0 paid_external_wallet 3))
 (declare-const source_chain Int)
 (assert (or (= source_chain 0) (= source_chain 1) (= source_chain 9)))
 (declare-const destination_chain Int)
@@ -200,14 +200,18 @@ def any_way(make: Callable[[str], str]) -> list[str]:
 def destination(dice: Random) -> Condition:
     """Return a condition on the destination."""
     if dice.random() < 0.5:
-        new = dice.random() < 0.5
-        wanted = 0 if new else 1
-        fits = any_way(lambda way: f"(and (not (= {way} 0)) (= paid_{way} {wanted}))")
-        each = any_way(lambda way: f"(or (= {way} 0) (= paid_{way} {wanted}))")
+        new, has_cooldown = dice.random() < 0.5, dice.random() < 0.5
+
+        def is_wanted(way: str) -> str:
+            known = f"(or (= paid_{way} 1) {'false' if has_cooldown else f'(= paid_{way} 3)'})"
+            return f"(not (or {known} (= paid_{way} 2)))" if new else known
+
+        fits = any_way(lambda way: f"(and (not (= {way} 0)) {is_wanted(way)})")
+        each = any_way(lambda way: f"(or (= {way} 0) {is_wanted(way)})")
         lacks = "(or " + " ".join(any_way(lambda way: f"(and (not (= {way} 0)) (= paid_{way} 2))")) + ")"
         some = "(or " + " ".join(any_way(lambda way: f"(not (= {way} 0))")) + ")"
         return Condition(
-            f"destination.new = {str(new).lower()}",
+            f"destination.new = {str(new).lower()}" + (', destination.cooldown = "24h"' if has_cooldown else ""),
             f"(and {some} (not {lacks}) {' '.join(each)})",
             f"(and (not {lacks}) (or {' '.join(fits)}))",
             lacks,
@@ -238,6 +242,14 @@ def destination(dice: Random) -> Condition:
 def alike(text: str, formula: str) -> Condition:
     """Return a condition that means the same for every effect."""
     return Condition(text, formula, formula)
+
+
+def at_night(end: int, begin: int) -> Condition:
+    """Return a condition on hours that may go over midnight."""
+    if begin == end:
+        begin, end = 22, 6
+    word = "or" if begin > end else "and"
+    return alike(f'hour = "[{begin}, {end})", zone = "UTC"', f"({word} (<= {begin} hour) (< hour {end}))")
 
 
 def conditions(dice: Random) -> list[Condition]:
@@ -309,6 +321,7 @@ def conditions(dice: Random) -> list[Condition]:
                 ),
             ]
         ),
+        lambda: at_night(begin, end % 24),
         lambda: alike(
             f'weekday = {json.dumps([DAYS[day] for day in days])}, hour = "[{begin}, {end})", zone = "UTC"',
             f"(and (or {' '.join(f'(= weekday {day})' for day in days)}) (<= {begin} hour) (< hour {end}))",
@@ -388,8 +401,10 @@ def request_of(example: str) -> str:
     equals("weekday", time.weekday())
     equals("hour", time.hour)
     # An example says that a destination was never paid before, or is silent: then it was, or it is not known.
-    paid = given.get("paid_before", True)
-    parts.extend(f"(or (= {way} 0) {f'(not (= paid_{way} 0))' if paid else 'true'})" for way in WAYS)
+    paid, lately = given.get("paid_before", True), "first_paid" in given
+    for way in WAYS:
+        known = f"(not (= paid_{way} 0))" if lately else f"(or (= paid_{way} 1) (= paid_{way} 2))"
+        parts.append(f"(or (= {way} 0) {known if paid else 'true'})")
     parts.append("full" if given.get("full") else "(not full)")
     return f"(and {' '.join(parts)})"
 

@@ -133,6 +133,15 @@ impl<V: StoreView> Moment<'_, V> {
                 let is = self.member(*index, member)?.is_some();
                 Ok(Come::guard(is.then_some(ConflictCause::Membership)))
             }
+            Step::Since { index, member, at } => {
+                let time = self.member(*index, member)?;
+                let is = time.map_or(!self.knows_all, |time| time <= *at || !self.knows_all);
+                Ok(Come::guard((!is).then_some(ConflictCause::Membership)))
+            }
+            Step::NotSince { index, member, at } => {
+                let is = self.member(*index, member)?.is_some_and(|time| time <= *at);
+                Ok(Come::guard(is.then_some(ConflictCause::Membership)))
+            }
             Step::Create { key, value, keep } => match self.record(key)? {
                 Some(found) => Ok(Come::Stood(found)),
                 None => self.write(key, value, *keep),
@@ -146,6 +155,7 @@ impl<V: StoreView> Moment<'_, V> {
                 None => self.unwrite(key).map(Come::Changes),
             },
             Step::IndexAdd { index, member, due } => self.index_add(*index, member, *due),
+            Step::IndexEarliest { index, member, ago } => self.index_earliest(*index, member, *ago),
             Step::IndexRemove { index, member } => self.index_remove(*index, member).map(Come::Changes),
             Step::Reserve { window, span, holder, units, max } => {
                 self.reserve(window, *span, holder, *units, (*max).min(MAX_UNITS))
@@ -192,8 +202,20 @@ impl<V: StoreView> Moment<'_, V> {
     }
 
     fn index_add(&self, index: Index, member: &str, due: Duration) -> Result<Come, StoreFault> {
+        self.index_put(index, member, self.now.plus(due))
+    }
+
+    fn index_earliest(&self, index: Index, member: &str, ago: Duration) -> Result<Come, StoreFault> {
+        let at = self.now.minus(ago).max(StoreTime::default());
+        match self.member(index, member)? {
+            Some(before) if before <= at => Ok(Come::Changes(Vec::new())),
+            _ => self.index_put(index, member, at),
+        }
+    }
+
+    fn index_put(&self, index: Index, member: &str, due: StoreTime) -> Result<Come, StoreFault> {
         let mut changes = self.index_remove(index, member)?;
-        let (environment, due) = (self.environment, self.now.plus(due));
+        let environment = self.environment;
         changes.extend(puts(&Item::Member { environment, index, member: member.to_owned(), due }));
         Ok(Come::Changes(changes))
     }
@@ -372,10 +394,12 @@ pub(super) fn sensible(commit: &Commit) -> Result<(), StoreFault> {
             | Step::KeepPace
             | Step::FollowClock
             | Step::Member { .. }
-            | Step::NotMember { .. } => (None, None),
-            Step::IndexAdd { index, member, .. } | Step::IndexRemove { index, member } => {
-                (None, Some(PlannedState::Member(*index, member)))
-            }
+            | Step::NotMember { .. }
+            | Step::Since { .. }
+            | Step::NotSince { .. } => (None, None),
+            Step::IndexAdd { index, member, .. }
+            | Step::IndexEarliest { index, member, .. }
+            | Step::IndexRemove { index, member } => (None, Some(PlannedState::Member(*index, member))),
             Step::Reserve { window, .. }
             | Step::Force { window, .. }
             | Step::Book { window, .. }

@@ -411,7 +411,10 @@ fn record_of(step: &Step) -> Option<&RecordKey> {
         | Step::FollowClock
         | Step::Member { .. }
         | Step::NotMember { .. }
+        | Step::Since { .. }
+        | Step::NotSince { .. }
         | Step::IndexAdd { .. }
+        | Step::IndexEarliest { .. }
         | Step::IndexRemove { .. }
         | Step::Reserve { .. }
         | Step::Force { .. }

@@ -15,7 +15,9 @@ use super::payment::Payment;
 use super::search::{Judged, SearchBudget, SearchResult, SearchState};
 use super::universe::{Cell, Universe, Variable};
 use crate::base::money::MAX_MICRO_USD;
+use crate::policy::acquaintance::Acquaintance;
 use crate::policy::condition::{PRICE_DECIMALS, between, decimal_text};
+use crate::policy::describe::span;
 use crate::policy::interval::Interval;
 use crate::policy::literal::Literal as Written;
 use crate::policy::request::Field;
@@ -288,12 +290,25 @@ fn dimension(
             (kind_of(*field), field.as_str().to_owned(), vec![format!("{word}`{name}`")])
         }
         Variable::Paid(field) => {
-            let values = match (has(&Cell::Yes), has(&Cell::No)) {
-                (true, false) => "paid before",
-                (false, true) => "never paid before",
-                _ => return None,
-            };
-            (DimensionKind::Destination, field.as_str().to_owned(), vec![values.to_owned()])
+            let levels: BTreeSet<Acquaintance> = there()
+                .filter_map(|cell| match cell {
+                    Cell::Known(newest, oldest) => Some([*newest, *oldest]),
+                    _ => None,
+                })
+                .flatten()
+                .collect();
+            let all: BTreeSet<Acquaintance> = cells
+                .iter()
+                .filter_map(|cell| match cell {
+                    Cell::Known(known, _) => Some(*known),
+                    _ => None,
+                })
+                .collect();
+            if levels == all || levels.is_empty() {
+                return None;
+            }
+            let values = levels.iter().map(|level| acquaintance_in_words(*level, &all)).collect();
+            (DimensionKind::Destination, field.as_str().to_owned(), values)
         }
         Variable::Price => {
             let numbers = ranges(cells, present);
@@ -329,6 +344,17 @@ fn dimension(
         Variable::Value | Variable::Full(_) => return None,
     };
     Some(ExtentDimension { kind, name, values: shortened(values) })
+}
+
+/// Formats how long a destination is known, among all lengths that rules distinguish.
+pub(super) fn acquaintance_in_words(known: Acquaintance, all: &BTreeSet<Acquaintance>) -> String {
+    let next = all.iter().find(|other| **other > known).copied().flatten();
+    match (known, next) {
+        (None, _) => "never paid before".to_owned(),
+        (Some(least), None) if least.is_zero() => "paid before".to_owned(),
+        (Some(least), None) => format!("known for {}", span(least)),
+        (Some(_), Some(next)) => format!("first paid less than {} ago", span(next)),
+    }
 }
 
 fn kind_of(field: Field) -> DimensionKind {

@@ -1,6 +1,7 @@
 //! An example request: written from its cells, decided by the rules, and printed as in a `[[test]]`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -15,6 +16,7 @@ use crate::base::ids::OperationId;
 use crate::base::pointer::Pointer;
 use crate::catalog::{Catalog, ChargePointers, Money, Movement, Operation};
 use crate::ledger::StoreTime;
+use crate::policy::acquaintance::Acquaintance;
 use crate::policy::body_facts::Stated;
 use crate::policy::condition::PRICE_DECIMALS;
 use crate::policy::literal::Literal as Written;
@@ -32,8 +34,8 @@ pub struct Payment {
     pub(super) roles: BTreeSet<String>,
     pub(super) path_parameters: Vec<(String, String)>,
     pub(super) now: StoreTime,
-    /// Whether the destination was paid before, by the field that names it; a missing field means unknown.
-    pub(super) paid: BTreeMap<Field, bool>,
+    /// How long the destination is known, by the field that names it; a missing field means that it is not known.
+    pub(super) paid: BTreeMap<Field, Acquaintance>,
     /// The limits whose windows are full.
     pub(super) full: BTreeSet<String>,
     /// The fields of both sides, by the words of `[[test]]`.
@@ -102,7 +104,8 @@ impl Payment {
                 Field::DestinationExternal => "external-wallet",
                 _ => "account",
             };
-            facts.paid.extend(view.names(*field).map(|name| (format!("{kind}:{name}"), *paid)));
+            let destinations: Vec<String> = view.names(*field).map(|name| format!("{kind}:{name}")).collect();
+            facts.paid.extend(rules.facts_of(&destinations, *paid));
         }
         for limit in rules.limits.iter().filter(|limit| self.full.contains(&*limit.id)) {
             let windows = limit.reservations(&view, &facts).unwrap_or_default().into_iter();
@@ -149,6 +152,16 @@ impl PaymentDraft<'_> {
         }
     }
 
+    /// Returns the longest acquaintance that rules distinguish.
+    fn longest(&self, field: Field) -> Acquaintance {
+        let cells = self.universe.place(&Variable::Paid(field)).map(|var| self.universe.cells(var));
+        let known = cells.into_iter().flatten().filter_map(|cell| match cell {
+            Cell::Known(_, oldest) => Some(*oldest),
+            _ => None,
+        });
+        known.max().flatten()
+    }
+
     fn are_there(&self, field: Field) -> Vec<String> {
         let several = self.universe.several.get(&field).into_iter().flatten();
         let is_there = |(var, _): &&(usize, String)| {
@@ -165,12 +178,15 @@ impl PaymentDraft<'_> {
         let (issuer, subject) = caller.split_once(':')?;
         let user = self.name(Field::PathUser).unwrap_or_else(|| "x".to_owned());
         let value = |name: &str| if name == "userId" { user.clone() } else { "x".to_owned() };
-        if self.cell(&Variable::Paid(Field::FeeWallet)) == Some(&Cell::Mixed) {
+        if let Some(Cell::Known(newest, oldest)) = self.cell(&Variable::Paid(Field::FeeWallet))
+            && newest != oldest
+        {
             return None;
         }
         let paid = DESTINATIONS.into_iter().filter_map(|field| match self.cell(&Variable::Paid(field))? {
-            Cell::Yes => Some((field, true)),
-            Cell::No => Some((field, false)),
+            // The longest that rules distinguish is for good.
+            Cell::Known(known, _) if *known == self.longest(field) => Some((field, Some(Duration::MAX))),
+            Cell::Known(known, _) => Some((field, *known)),
             _ => None,
         });
         let full = self.universe.variables.iter().filter_map(|(variable, _)| match variable {

@@ -1,6 +1,7 @@
 //! Prints an example as a request of a `[[test]]`.
 
 use std::fmt;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -10,6 +11,17 @@ use super::written::toml;
 use crate::base::ids::Environment;
 use crate::ledger::StoreTime;
 use crate::policy::policy_test::USUAL_TIME;
+
+/// Writes a duration as tests do.
+fn ago(length: Duration) -> String {
+    let secs = length.as_secs();
+    for (each, unit) in [(86_400, 'd'), (3_600, 'h')] {
+        if secs >= each && secs.is_multiple_of(each) {
+            return format!("{}{unit}", secs / each);
+        }
+    }
+    format!("{}m", secs / 60)
+}
 
 /// Prints the request as the `given` of a `[[test]]`.
 impl fmt::Display for Payment {
@@ -46,8 +58,10 @@ impl fmt::Display for Payment {
         if let Some(price) = &self.price {
             write!(f, ", price = {}", quoted(price))?;
         }
-        if self.paid.values().any(|paid| !paid) {
-            write!(f, ", paid_before = false")?;
+        match self.paid.values().min() {
+            Some(None) => write!(f, ", paid_before = false")?,
+            Some(Some(known)) if *known < Duration::MAX => write!(f, ", first_paid = {}", quoted(&ago(*known)))?,
+            Some(Some(_)) | None => {}
         }
         if !self.full.is_empty() {
             write!(f, ", full = [{}]", list(&mut self.full.iter().map(String::as_str)))?;

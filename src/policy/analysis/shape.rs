@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::cells::{CellLiteral, Cells, Clause};
 use super::universe::{Cell, DESTINATIONS, Universe, Variable, is_many, zone_name};
 use crate::base::ids::OperationId;
 use crate::base::pointer::Pointer;
+use crate::policy::acquaintance::Acquaintance;
 use crate::policy::condition::{Condition, Sense, SoughtValue, Ways};
 use crate::policy::limit::{Limit, Max};
 use crate::policy::literal::Literal as Written;
@@ -226,7 +228,7 @@ impl Universe {
                 let others = others.filter(|(_, name)| !set.contains(name));
                 Asks::known(others.map(|(var, _)| Clause(vec![self.says(*var, false)])).collect())
             }
-            Condition::NewDestination(new) => self.destination(*new, sense),
+            Condition::NewDestination { new, cooldown } => self.destination(*new, *cooldown, sense),
             Condition::Amount { within, without } => Asks::known(clauses(self.valued(*within, *without))),
             Condition::Price(within) => {
                 let is_in =
@@ -289,12 +291,9 @@ impl Universe {
         let wallets = self.several.get(&Field::FeeWallet).filter(|_| fees.is_some()).map_or(&[][..], Vec::as_slice);
         let (inside, outside): (Vec<_>, Vec<_>) = wallets.iter().partition(|(_, name)| set.contains(name));
         let say = |yes: bool| move |(var, _): &&(usize, String)| self.says(*var, yes);
-        let absent = |literal: &CellLiteral| {
-            self.that(literal.var, |cell, _| *cell == Cell::Absent)
-        };
-        let not_in = |literal: &CellLiteral| {
-            self.that(literal.var, |cell, at| *cell != Cell::Absent && !literal.cells.has(at))
-        };
+        let absent = |literal: &CellLiteral| self.that(literal.var, |cell, _| *cell == Cell::Absent);
+        let not_in =
+            |literal: &CellLiteral| self.that(literal.var, |cell, at| *cell != Cell::Absent && !literal.cells.has(at));
         let names = parts.iter().map(not_in);
         let others: Vec<CellLiteral> = outside.iter().map(say(true)).collect();
         let are_names = fees == Some(FeeWallets::AreNames);
@@ -341,24 +340,43 @@ impl Universe {
         }
     }
 
-    fn destination(&self, new: bool, sense: Sense) -> Asks {
-        let fitting = if new { Cell::No } else { Cell::Yes };
+    fn destination(&self, new: bool, cooldown: Duration, sense: Sense) -> Asks {
+        let is_new = |known: Acquaintance| known < Some(cooldown);
+        let any = |cell: &Cell| match cell {
+            Cell::Known(newest, oldest) => {
+                if new {
+                    is_new(*newest)
+                } else {
+                    !is_new(*oldest)
+                }
+            }
+            _ => false,
+        };
+        let all = |cell: &Cell| match cell {
+            Cell::Known(newest, oldest) => {
+                if new {
+                    is_new(*oldest)
+                } else {
+                    !is_new(*newest)
+                }
+            }
+            _ => false,
+        };
         let each = |fits: &dyn Fn(&Cell) -> bool| -> Vec<CellLiteral> {
             DESTINATIONS.iter().filter_map(|field| self.literal(&Variable::Paid(*field), fits)).collect()
         };
-        let all = |literals: Vec<CellLiteral>| literals.into_iter().map(|literal| Clause(vec![literal]));
+        let clauses = |literals: Vec<CellLiteral>| literals.into_iter().map(|literal| Clause(vec![literal]));
         let unknown = each(&|cell| *cell == Cell::Untold);
-        let mut holds: Vec<Clause> = all(each(&|cell| *cell != Cell::Untold)).collect();
+        let mut holds: Vec<Clause> = clauses(each(&|cell| *cell != Cell::Untold)).collect();
         let mut holds_or_untold = Vec::new();
         match sense {
             Sense::Restricts => {
-                let any = |cell: &Cell| *cell == fitting || *cell == Cell::Mixed;
                 holds.push(Clause(each(&any)));
                 holds_or_untold.push(Clause(each(&|cell| any(cell) || *cell == Cell::Untold)));
             }
             Sense::Permits => {
-                holds.extend(all(each(&|cell| *cell == Cell::Absent || *cell == fitting)));
-                let fits = each(&|cell| [Cell::Absent, fitting.clone(), Cell::Untold].contains(cell));
+                holds.extend(clauses(each(&|cell| *cell == Cell::Absent || all(cell))));
+                let fits = each(&|cell| matches!(cell, Cell::Absent | Cell::Untold) || all(cell));
                 for literal in fits {
                     let others = unknown.iter().filter(|other| other.var != literal.var).cloned();
                     holds_or_untold.push(Clause(others.chain([literal.clone()]).collect()));
@@ -385,9 +403,7 @@ impl Universe {
             SoughtValue::Present => *cell != Cell::Absent,
             SoughtValue::Absent => *cell == Cell::Absent,
             SoughtValue::Among(set) => is_among(cell, set),
-            SoughtValue::NotAmong(set) => {
-                !is_among(cell, set) && (*cell != Cell::Absent || sense == Sense::Restricts)
-            }
+            SoughtValue::NotAmong(set) => !is_among(cell, set) && (*cell != Cell::Absent || sense == Sense::Restricts),
         }))
     }
 }

@@ -9,12 +9,14 @@
 use std::collections::BTreeSet;
 
 use super::cells::{CellLiteral, Cells, Clause};
+use super::extent::acquaintance_in_words;
 use super::ground::{Ground, Windows};
 use super::model::{Model, Question};
 use super::outcome::{Effects, FIRST, comes_out};
 use super::search::{Judged, SearchBudget, SearchResult, SearchState};
 use super::universe::{Cell, DESTINATIONS, Variable};
 use crate::catalog::Operation;
+use crate::policy::acquaintance::Acquaintance;
 use crate::policy::condition::Condition;
 use crate::policy::describe;
 use crate::policy::rate::Mode;
@@ -191,7 +193,7 @@ impl<'m> Tabling<'_, 'm> {
             universe.only(&Variable::Name(field), |cell| (*cell == Cell::Absent) == absent)
         };
         let operation = ground.operation;
-        let is_new_asked = self.asks(operation, |condition| matches!(condition, Condition::NewDestination(_)));
+        let is_new_asked = self.asks(operation, |condition| matches!(condition, Condition::NewDestination { .. }));
         let mut classes = Vec::new();
         for field in DESTINATIONS {
             let Some(var) = universe.place(&Variable::Name(field)) else { continue };
@@ -209,8 +211,18 @@ impl<'m> Tabling<'_, 'm> {
                     classes.push(PassClass { words: format!("{name} {words}"), clauses: base });
                     continue;
                 }
-                for (paid, word) in [(Cell::Yes, "paid before"), (Cell::No, "new")] {
-                    let known = universe.only(&Variable::Paid(field), |cell| *cell == paid);
+                let paid = universe.place(&Variable::Paid(field)).map(|var| universe.cells(var)).unwrap_or_default();
+                let level = |cell: &Cell| match cell {
+                    Cell::Known(newest, oldest) if newest == oldest => Some(*newest),
+                    _ => None,
+                };
+                let levels: BTreeSet<Acquaintance> = paid.iter().filter_map(level).collect();
+                for known in levels.iter().rev() {
+                    let word = match known {
+                        None => "new".to_owned(),
+                        known => acquaintance_in_words(*known, &levels),
+                    };
+                    let known = universe.only(&Variable::Paid(field), |cell| level(cell) == Some(*known));
                     let clauses = base.iter().cloned().chain(known).collect();
                     classes.push(PassClass { words: format!("{name} {words}, {word}"), clauses });
                 }

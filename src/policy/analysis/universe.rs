@@ -5,6 +5,7 @@
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::civil::Weekday;
@@ -16,6 +17,7 @@ use crate::base::ids::Environment;
 use crate::base::money::{MAX_MICRO_USD, Worth};
 use crate::base::pointer::Pointer;
 use crate::policy::KnownNames;
+use crate::policy::acquaintance::Acquaintance;
 use crate::policy::condition::{Condition, SoughtValue};
 use crate::policy::interval::Interval;
 use crate::policy::literal::Literal as Written;
@@ -54,8 +56,8 @@ pub(super) enum Cell {
     Untold,
     No,
     Yes,
-    /// Some, and others not.
-    Mixed,
+    /// How long destinations are known: the newest of them, and the oldest.
+    Known(Acquaintance, Acquaintance),
     Day(Weekday),
 }
 
@@ -93,12 +95,15 @@ struct Gathered<'c> {
     price_cuts: BTreeSet<u128>,
     bodies: BTreeMap<&'c Pointer, BTreeSet<&'c Written>>,
     zones: BTreeMap<String, TimeZone>,
+    cooldowns: BTreeSet<Duration>,
 }
 
 impl<'c> Gathered<'c> {
     fn condition(&mut self, condition: &'c Condition) {
         match condition {
-            Condition::Names(field, set) | Condition::NotNames(field, set) => field.parts().iter().for_each(|part| self.set(*part, set)),
+            Condition::Names(field, set) | Condition::NotNames(field, set) => {
+                field.parts().iter().for_each(|part| self.set(*part, set))
+            }
             Condition::Destination(ways) | Condition::NotDestination(ways) => {
                 self.set(Field::DestinationUser, &ways.user);
                 self.set(Field::DestinationWallet, &ways.wallet);
@@ -121,7 +126,9 @@ impl<'c> Gathered<'c> {
             Condition::Weekday(_, zone) | Condition::Hour(_, zone) => {
                 self.zones.insert(zone_name(zone), zone.clone());
             }
-            Condition::NewDestination(_) => {}
+            Condition::NewDestination { cooldown, .. } => {
+                self.cooldowns.insert(*cooldown);
+            }
         }
     }
 
@@ -179,9 +186,7 @@ impl Universe {
             }
         }
         for field in DESTINATIONS {
-            let mut paid = vec![Cell::Absent, Cell::Yes, Cell::No, Cell::Untold];
-            paid.extend((field == Field::FeeWallet).then_some(Cell::Mixed));
-            made.add(Variable::Paid(field), paid);
+            made.add(Variable::Paid(field), acquaintances(&gathered.cooldowns, field == Field::FeeWallet));
         }
         let mut values = numbers(&gathered.cuts, 1, u128::from(MAX_MICRO_USD));
         values.push(Cell::Absent);
@@ -358,6 +363,20 @@ impl Making {
         let moments = OnceCell::new();
         Universe { variables, slots, whole, places, named, several, several_in_body, zones, moments }
     }
+}
+
+/// Returns the cells for how long destinations are known: first for good, then for less and less long, then never.
+/// `are_many`: several destinations may be known differently long.
+fn acquaintances(cooldowns: &BTreeSet<Duration>, are_many: bool) -> Vec<Cell> {
+    let levels: BTreeSet<Acquaintance> =
+        cooldowns.iter().copied().chain([Duration::ZERO]).map(Some).chain([None]).collect();
+    let same = levels.iter().rev().map(|level| Cell::Known(*level, *level));
+    let mut cells: Vec<Cell> = [Cell::Absent].into_iter().chain(same).chain([Cell::Untold]).collect();
+    for newest in levels.iter().filter(|_| are_many) {
+        let older = levels.iter().filter(|oldest| *oldest > newest);
+        cells.extend(older.map(|oldest| Cell::Known(*newest, *oldest)));
+    }
+    cells
 }
 
 /// Whether a pointer may have several values.

@@ -1,6 +1,7 @@
 //! Variants of conditions and approvals with one change.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use super::find::usd;
 use crate::policy::condition::{Condition, SoughtValue, Ways};
@@ -60,9 +61,13 @@ fn changed(condition: &Condition) -> Vec<(String, Condition)> {
             all.into_iter().map(|(name, ways)| (format!("{word} `{name}`"), changed(ways))).collect()
         }
         Condition::FeesOnlyTo(_) => Vec::new(),
-        Condition::NewDestination(new) => {
-            let what = if *new { "paid before" } else { "never paid before" };
-            vec![(format!("destinations that were {what}"), Condition::NewDestination(!new))]
+        Condition::NewDestination { new, cooldown } => {
+            let what = if *new { "known" } else { "new" };
+            let opposite = Condition::NewDestination { new: !new, cooldown: *cooldown };
+            let without = Condition::NewDestination { new: *new, cooldown: Duration::ZERO };
+            let mut all = vec![(format!("destinations that are {what}"), opposite)];
+            all.extend((!cooldown.is_zero()).then(|| ("without the cool-down".to_owned(), without)));
+            all
         }
         Condition::Amount { within, without } => {
             let text = |within: Interval| format!("amounts of {} to {}", usd(within.least), usd(within.most));
@@ -75,8 +80,13 @@ fn changed(condition: &Condition) -> Vec<(String, Condition)> {
             moved.map(|within| (format!("prices of {within} hundred-millionths"), Condition::Price(within))).collect()
         }
         Condition::Hour(within, zone) => {
-            let moved = moved(*within, 0).into_iter().filter(|within| within.least < 24);
-            moved.map(|within| (format!("hours {within}"), Condition::Hour(within, zone.clone()))).collect()
+            let over_midnight = within.least > within.most;
+            let moved = match over_midnight {
+                true => moved_around(*within),
+                false => moved(*within, 0).into_iter().filter(|within| within.least < 24).collect(),
+            };
+            let changed = |within: Interval| (format!("hours {within}"), Condition::Hour(within, zone.clone()));
+            moved.into_iter().map(changed).collect()
         }
         Condition::Weekday(days, zone) => {
             let less = |left: &jiff::civil::Weekday| {
@@ -126,6 +136,18 @@ fn moved(within: Interval, least_of_all: u128) -> Vec<Interval> {
     }
     all.retain(|within| within.least <= within.most);
     all
+}
+
+/// Returns hours over midnight with each end moved by an hour.
+fn moved_around(within: Interval) -> Vec<Interval> {
+    let Interval { least, most } = within;
+    let moved = [
+        Interval { least: least.saturating_sub(1), most },
+        Interval { least: least.saturating_add(1) % 24, most },
+        Interval { least, most: most.saturating_add(23) % 24 },
+        Interval { least, most: most.saturating_add(1) },
+    ];
+    moved.into_iter().collect()
 }
 
 /// Returns a need with one person less somewhere.

@@ -124,9 +124,7 @@ account = ["9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11"]
 #[test]
 fn descriptions_stand_in_every_reason_and_change_the_version_but_no_outcome() {
     let rules = rules(DESCRIBED);
-    let body = |amount: &str| {
-        json!({"requestId": "r-1", "source": {"currency": "usdc", "amount": amount}, "destination": {"accountId": USER}})
-    };
+    let body = |amount: &str| json!({"requestId": "r-1", "source": {"currency": "usdc", "amount": amount}, "destination": {"accountId": USER}});
     let text = |amount: &str| {
         let verdict = decide_with(&rules, "createOfframp", &body(amount), &Facts::default());
         verdict.reasons.into_iter().map(|reason| reason.text).collect::<Vec<_>>().join("\n")

@@ -9,6 +9,9 @@ use crate::ledger::{Index, Step, StoreTime, WindowKey, WindowSpan};
 use crate::policy::Reservation;
 use crate::stations::decide::Grounds;
 
+/// Longer than the longest cool-down of a rule.
+const LONG_AGO: Duration = Duration::from_secs(2 * 366 * 86_400);
+
 /// A random mark by which a node recognises its own commit when the store did not answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nonce(pub String);
@@ -22,6 +25,8 @@ pub struct Booking {
     pub windows: Vec<BookedWindow>,
     /// The destinations that it pays, by their names in the index of paid ones.
     pub pays: Vec<String>,
+    /// Whether people approved it: then these destinations are known from its execution on.
+    pub is_approved: bool,
 }
 
 /// The reservation of an attempt in one window. A proof of execution that comes after the reservation was given back books it
@@ -42,7 +47,8 @@ impl Booking {
             units: reservation.units,
         };
         let windows = grounds.reserved().iter().map(booked).collect();
-        Booking { holder: nonce.0.clone(), windows, pays: grounds.paid(class) }
+        let (pays, is_approved) = (grounds.paid(class), grounds.is_approved());
+        Booking { holder: nonce.0.clone(), windows, pays, is_approved }
     }
 
     /// The steps after an execution: the reservations count for good, and the destinations were paid.
@@ -70,7 +76,12 @@ impl Booking {
     }
 
     fn paid(&self) -> impl Iterator<Item = Step> {
-        let paid = |name: &String| Step::IndexAdd { index: Index::Paid, member: name.clone(), due: Duration::ZERO };
-        self.pays.iter().map(paid)
+        let ago = if self.is_approved { LONG_AGO } else { Duration::ZERO };
+        self.pays.iter().flat_map(move |name| {
+            [
+                Step::IndexAdd { index: Index::Paid, member: name.clone(), due: Duration::ZERO },
+                Step::IndexEarliest { index: Index::Known, member: name.clone(), ago },
+            ]
+        })
     }
 }

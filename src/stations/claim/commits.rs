@@ -60,6 +60,8 @@ pub enum BeginConflict {
 pub enum FactCorrection {
     /// Whether this destination was paid before.
     Paid(String, bool),
+    /// Whether this destination was first paid at this time or before.
+    Known(String, StoreTime, bool),
     /// This window is full: it contains this much.
     Full(WindowKey, u64),
     /// The store's time.
@@ -211,6 +213,10 @@ pub fn standing(commit: &Commit, at: StoreTime, conflicts: Vec<Conflict>) -> Beg
             }
             (Some(Step::Member { member, .. }), _) => learnt.push(FactCorrection::Paid(member.clone(), false)),
             (Some(Step::NotMember { member, .. }), _) => learnt.push(FactCorrection::Paid(member.clone(), true)),
+            (Some(Step::Since { member, at, .. }), _) => learnt.push(FactCorrection::Known(member.clone(), *at, false)),
+            (Some(Step::NotSince { member, at, .. }), _) => {
+                learnt.push(FactCorrection::Known(member.clone(), *at, true))
+            }
             (Some(Step::Reserve { .. } | Step::After(_) | Step::Before(_)), ConflictCause::Time) => {
                 learnt.push(FactCorrection::Time(at))
             }

@@ -42,6 +42,7 @@ fn booking(holder: &str) -> Booking {
         holder: holder.to_owned(),
         windows: vec![BookedWindow { window, span, units: 10 }],
         pays: vec!["ab".to_owned()],
+        is_approved: false,
     }
 }
 

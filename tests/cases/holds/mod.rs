@@ -3,6 +3,7 @@
 mod attacks;
 mod callers;
 mod judging;
+mod newcomers;
 mod path;
 mod queue;
 mod races;

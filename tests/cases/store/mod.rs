@@ -133,7 +133,7 @@ mod contract {
             another_environments_record_is_refused any_name_and_any_value_is_kept;
         racing: one_creator_wins one_replacer_wins numbers_have_no_gap windows_hold_under_crowds;
         time: never_runs_back before_and_after;
-        indexes: members_are_due_in_order a_member_moves_and_goes membership_guards a_part_of_an_index
+        indexes: members_are_due_in_order a_member_moves_and_goes membership_guards a_member_keeps_its_earliest_time a_part_of_an_index
             what_has_ended_leaves_its_index;
         windows: a_fixed_span_ends a_rolling_window_forgets_whole_buckets max_is_exact force_passes_the_limit
             a_late_booking_counts_in_its_own_time

@@ -83,6 +83,9 @@ fn step(environment: Environment) -> impl Strategy<Value = Step> {
             .prop_map(|(key, version, value, keep)| Step::Replace { key, version, value, keep }),
         1 => (key(), version()).prop_map(|(key, version)| Step::Delete { key, version }),
         2 => (index(), name(), duration()).prop_map(|(index, member, due)| Step::IndexAdd { index, member, due }),
+        1 => (index(), name(), time()).prop_map(|(index, member, at)| Step::Since { index, member, at }),
+        1 => (index(), name(), time()).prop_map(|(index, member, at)| Step::NotSince { index, member, at }),
+        2 => (index(), name(), duration()).prop_map(|(index, member, ago)| Step::IndexEarliest { index, member, ago }),
         1 => (index(), name()).prop_map(|(index, member)| Step::IndexRemove { index, member }),
         6 => (window(), span(), name(), 0..9_u64, 0..30_u64)
             .prop_map(|(window, span, holder, units, max)| Step::Reserve { window, span, holder, units, max }),

@@ -94,6 +94,7 @@ fn step(environment: Environment) -> impl Strategy<Value = Step> {
             .prop_map(|(key, version, value, keep)| Step::Replace { key, version, value, keep }),
         1 => (key(), version()).prop_map(|(key, version)| Step::Delete { key, version }),
         3 => (index(), name(), minutes()).prop_map(|(index, member, due)| Step::IndexAdd { index, member, due }),
+        2 => (index(), name(), minutes()).prop_map(|(index, member, ago)| Step::IndexEarliest { index, member, ago }),
         2 => (index(), name()).prop_map(|(index, member)| Step::IndexRemove { index, member }),
         6 => (window(), span(), name(), 0..9_u64, 5..40_u64)
             .prop_map(|(window, span, holder, units, max)| Step::Reserve { window, span, holder, units, max }),

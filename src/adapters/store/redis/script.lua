@@ -328,6 +328,20 @@ local function commit()
         stood('membership')
       end
     end,
+    since = function()
+      local score = redis.call('ZSCORE', root .. ':i:' .. take(), take())
+      local time = tonumber(take())
+      if not score or tonumber(score) > time then
+        stood('membership')
+      end
+    end,
+    not_since = function()
+      local score = redis.call('ZSCORE', root .. ':i:' .. take(), take())
+      local time = tonumber(take())
+      if score and tonumber(score) <= time then
+        stood('membership')
+      end
+    end,
     create = function()
       local name, value, whole, spent = take(), take(), take(), take()
       if is_absent(name) then
@@ -354,6 +368,16 @@ local function commit()
       write(function()
         alter('ZADD', root .. ':i:' .. index, text(math.min(now + due, MAX_EXACT)), member)
       end)
+    end,
+    index_earliest = function()
+      local name, member, ago = take(), take(), tonumber(take())
+      local index, time = root .. ':i:' .. name, math.max(now - ago, 0)
+      local before = redis.call('ZSCORE', index, member)
+      if not before or tonumber(before) > time then
+        write(function()
+          alter('ZADD', index, text(time), member)
+        end)
+      end
     end,
     index_remove = function()
       local index, member = take(), take()

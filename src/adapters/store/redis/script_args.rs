@@ -76,6 +76,8 @@ impl Words {
             Step::FollowClock => self.word("follow_clock"),
             Step::Member { index, member } => self.word("member").word(index.as_str()).word(member),
             Step::NotMember { index, member } => self.word("not_member").word(index.as_str()).word(member),
+            Step::Since { index, member, at } => self.word("since").word(index.as_str()).word(member).time(*at),
+            Step::NotSince { index, member, at } => self.word("not_since").word(index.as_str()).word(member).time(*at),
             Step::Create { key, value, keep } => self.word("create").record(key).word(value).keep(*keep),
             Step::Replace { key, version, value, keep } => {
                 self.word("replace").record(key).number(version.as_u64()).word(value).keep(*keep)
@@ -83,6 +85,9 @@ impl Words {
             Step::Delete { key, version } => self.word("delete").record(key).number(version.as_u64()),
             Step::IndexAdd { index, member, due } => {
                 self.word("index_add").word(index.as_str()).word(member).duration(*due)
+            }
+            Step::IndexEarliest { index, member, ago } => {
+                self.word("index_earliest").word(index.as_str()).word(member).duration(*ago)
             }
             Step::IndexRemove { index, member } => self.word("index_remove").word(index.as_str()).word(member),
             Step::Reserve { window, span, holder, units, max } => {

@@ -1,6 +1,7 @@
 //! Small worlds: random rules about a few things, and every request that they could tell apart.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -8,6 +9,7 @@ use super::*;
 use crate::base::ids::{Environment, OperationId};
 use crate::base::pointer::Pointer;
 use crate::ledger::StoreTime;
+use crate::policy::acquaintance::Acquaintance;
 use crate::policy::request::Field;
 
 pub const U1: &str = "9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11";
@@ -108,11 +110,7 @@ fn roles() -> Dimension {
 fn requesters() -> Dimension {
     let way = |name: Option<&'static str>| change(move |payment| payment.requester = name.map(str::to_owned));
     Dimension {
-        asked: lines(&[
-            "requester = \"anna\"",
-            "requester = [\"anna\", \"bob\"]",
-            "requester = { not_in = \"bob\" }",
-        ]),
+        asked: lines(&["requester = \"anna\"", "requester = [\"anna\", \"bob\"]", "requester = { not_in = \"bob\" }"]),
         ways: vec![way(None), way(Some("anna")), way(Some("bob")), way(Some("carl"))],
     }
 }
@@ -127,6 +125,7 @@ fn times() -> Dimension {
             "weekday = [\"sat\", \"sun\"], zone = \"UTC\"",
             "weekday = \"sat\", zone = \"Europe/Berlin\"",
             "hour = \"[9, 17)\", zone = \"UTC\"",
+            "hour = \"[17, 9)\", zone = \"UTC\"",
             "hour = \"[9, 17)\", weekday = [\"mon\", \"wed\", \"fri\"], zone = \"UTC\"",
         ]),
         ways: vec![
@@ -194,13 +193,14 @@ fn currencies() -> Dimension {
 }
 
 fn destinations() -> Dimension {
-    let way = |user: Option<(&'static str, Option<bool>)>, wallet: Option<(&'static str, Option<bool>)>| {
+    let way = |user: Option<(&'static str, Option<Acquaintance>)>,
+               wallet: Option<(&'static str, Option<Acquaintance>)>| {
         let to_user = stand(1, "user", user.map(|(name, _)| name));
         let to_wallet = stand(1, "wallet", wallet.map(|(name, _)| name));
         change(move |payment| {
             to_user(payment);
             to_wallet(payment);
-            let paid = |way: Option<(&str, Option<bool>)>| way.and_then(|(_, paid)| paid);
+            let paid = |way: Option<(&str, Option<Acquaintance>)>| way.and_then(|(_, paid)| paid);
             payment.paid = [(Field::DestinationUser, paid(user)), (Field::DestinationWallet, paid(wallet))]
                 .into_iter()
                 .filter_map(|(field, paid)| Some((field, paid?)))
@@ -208,7 +208,8 @@ fn destinations() -> Dimension {
         })
     };
     let all = |names: [&'static str; 2]| {
-        let each = names.into_iter().flat_map(|name| [None, Some(true), Some(false)].map(|paid| Some((name, paid))));
+        let known = [None, Some(Some(Duration::MAX)), Some(Some(Duration::from_secs(3_600))), Some(None)];
+        let each = names.into_iter().flat_map(|name| known.map(|paid| Some((name, paid))));
         [None].into_iter().chain(each).collect::<Vec<_>>()
     };
     let wallets = all([W1, W2]);
@@ -222,6 +223,9 @@ fn destinations() -> Dimension {
             format!("destination.user = {{ not_in = \"{U2}\" }}, destination.wallet = {{ not_in = \"{W1}\" }}"),
             "destination.new = true".to_owned(),
             "destination.new = false".to_owned(),
+            "destination = { new = true, cooldown = \"1h\" }".to_owned(),
+            "destination = { new = false, cooldown = \"24h\" }".to_owned(),
+            "destination = { new = true, cooldown = \"24h\" }".to_owned(),
             format!("destination.user = [\"{U1}\", \"{U2}\"], destination.new = true"),
         ],
         ways: all([U1, U2]).iter().flat_map(|user| wallets.iter().map(|wallet| way(*user, *wallet))).collect(),
@@ -293,7 +297,11 @@ fn fee_wallets() -> Dimension {
         })
     };
     Dimension {
-        asked: vec![format!("fee_wallet = \"{W1}\""), format!("fee_wallet = {{ not_in = \"{W1}\" }}"), format!("fee_wallet = [\"{W1}\", \"{W2}\"]")],
+        asked: vec![
+            format!("fee_wallet = \"{W1}\""),
+            format!("fee_wallet = {{ not_in = \"{W1}\" }}"),
+            format!("fee_wallet = [\"{W1}\", \"{W2}\"]"),
+        ],
         ways: vec![way(&[]), way(&[W1]), way(&[W2]), way(&[W3]), way(&[W1, W2]), way(&[W1, W3]), way(&[W2, W3])],
     }
 }

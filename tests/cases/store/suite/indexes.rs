@@ -1,5 +1,7 @@
 //! Indexes that are ordered by time.
 
+use std::time::Duration;
+
 use sluice::base::ids::Environment;
 use sluice::ledger::{Commit, ConflictCause, Index, IndexPart, Step};
 
@@ -63,6 +65,34 @@ pub async fn membership_guards(subject: &Subject) {
     assert_eq!(stands(store, vec![member("none")]).await, found());
     let other = Step::Member { index: Index::Sending, member: "all".to_owned() };
     assert_eq!(stands(store, vec![other]).await, found());
+}
+
+pub async fn a_member_keeps_its_earliest_time(subject: &Subject) {
+    let store = &*subject.store;
+    let earliest =
+        |member: &str, ago: Duration| Step::IndexEarliest { index: Index::Known, member: member.to_owned(), ago };
+    let since =
+        |member: &str, after: i64| Step::Since { index: Index::Known, member: member.to_owned(), at: at(after) };
+    let not_since =
+        |member: &str, after: i64| Step::NotSince { index: Index::Known, member: member.to_owned(), at: at(after) };
+    let found = || vec![(0, ConflictCause::Membership)];
+    assert_eq!(stands(store, vec![since("a", BEGIN)]).await, found());
+    does(store, vec![not_since("a", BEGIN), earliest("a", Duration::ZERO)]).await;
+    let first = subject.store.member(ENVIRONMENT, Index::Known, "a").await.unwrap().unwrap();
+    // A later payment changes nothing; one that counts as older does, and nothing moves it again.
+    subject.clock.advance(micros(10));
+    does(store, vec![earliest("a", Duration::ZERO)]).await;
+    does(store, vec![earliest("a", micros(9))]).await;
+    assert_eq!(subject.store.member(ENVIRONMENT, Index::Known, "a").await, Ok(Some(first)));
+    let micros_of = first.as_micros();
+    does(store, vec![since("a", micros_of), since("a", micros_of + 5), not_since("a", micros_of - 1)]).await;
+    assert_eq!(stands(store, vec![since("a", micros_of - 1)]).await, found());
+    assert_eq!(stands(store, vec![not_since("a", micros_of)]).await, found());
+    does(store, vec![earliest("a", micros(12))]).await;
+    does(store, vec![since("a", micros_of - 1), earliest("a", Duration::ZERO)]).await;
+    // No time is before all times.
+    does(store, vec![earliest("b", Duration::from_secs(400 * 86_400 * 100))]).await;
+    assert_eq!(subject.store.member(ENVIRONMENT, Index::Known, "b").await, Ok(Some(at(0))));
 }
 
 pub async fn a_part_of_an_index(subject: &Subject) {
