@@ -371,7 +371,10 @@ impl<'d> VerdictDraft<'d> {
                     // Other calls may use what is left of the limit until this one is sent.
                     let up_to = used.unwrap_or(0).max(reservation.max).saturating_add(reservation.units).min(MAX_UNITS);
                     let words = limit.max.describe(up_to);
-                    let text = format!("over the limit of {most}, up to {words}: held for {}", self.descriptions.approval(approval));
+                    let text = format!(
+                        "over the limit of {most}, up to {words}: held for {}",
+                        self.descriptions.approval(approval)
+                    );
                     let over = Some(OverWindow { key: reservation.window.key.clone(), up_to, words });
                     let approval = Some(approval.clone());
                     self.put(limit.mode, Reason { effect: Effect::Hold, cause: cause(), text, approval, over });
