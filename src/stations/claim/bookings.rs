@@ -18,7 +18,7 @@ pub struct Nonce(pub String);
 
 /// The reservations that are settled or given back with the outcome of an attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Booking {
     /// The holder of the reservations: this attempt alone.
     pub holder: String,

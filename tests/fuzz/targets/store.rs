@@ -49,6 +49,8 @@ pub fn steps() -> Vec<Vec<u8>> {
         format!(r#"[{{"absent":{key}}},{{"version":{{"key":{key},"version":7}}}},{{"before":9}}]"#),
         format!(r#"[{{"create":{{"key":{key},"value":"e30=","keep":"forever"}}}}]"#),
         format!(r#"[{{"giveBack":{{"window":{window},"holder":"h"}}}},{{"above":3}}]"#),
+        r#"[{"notSince":{"index":"known","member":"ab","at":9}},{"indexEarliest":{"index":"known","member":"ab","agoMicros":5}}]"#
+            .to_owned(),
         format!(
             r#"[{{"reserve":{{"window":{window},"span":{{"rolling":{{"bucketMicros":60000000,"count":24}}}},"holder":"h","units":5,"max":9}}}}]"#
         ),
