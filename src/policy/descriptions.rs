@@ -48,6 +48,9 @@ impl Descriptions {
 
     /// Returns the description of a rule or limit, and those of the lists that it names, in one line.
     pub fn of_cause(&self, cause: &Cause) -> Option<String> {
+        if self.texts.is_empty() {
+            return None;
+        }
         let (kind, name) = match cause {
             Cause::Rule(name) => (ValueKind::Rule, name),
             Cause::Limit(name) => (ValueKind::Limit, name),
