@@ -3,11 +3,8 @@
 //! A rule with a `cooldown` takes a destination as new until that long after its first payment, or until a payment that
 //! people approved. Each combination of a destination and a cool-down is a fact of its own, with a name of its own.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
-
-use super::condition::Condition;
-use super::rules::Rules;
 
 /// How long a destination is known; `None` if it was never paid. Without a cool-down, paid is known.
 pub type Acquaintance = Option<Duration>;
@@ -34,28 +31,15 @@ pub(super) fn is_known(paid: &BTreeMap<String, bool>, destination: &str, cooldow
     implied.into_iter().find_map(|(yes, no)| (yes || no).then_some(yes))
 }
 
-/// Returns the cool-downs that conditions name; zero, for "never paid", is always among them.
-pub(super) fn cooldowns<'c>(conditions: impl Iterator<Item = &'c Condition>) -> BTreeSet<Duration> {
-    let named = conditions.filter_map(|condition| match condition {
-        Condition::NewDestination { cooldown, .. } => Some(*cooldown),
-        _ => None,
-    });
-    named.chain([Duration::ZERO]).collect()
-}
-
-impl Rules {
-    /// Returns the names of all facts about destinations that these rules may use.
-    pub fn facts_about(&self, destinations: &[String]) -> Vec<String> {
-        let of =
-            |destination: &String| self.cooldowns.iter().map(|cooldown| fact_name(destination, *cooldown)).collect();
-        destinations.iter().flat_map(|destination: &String| -> Vec<String> { of(destination) }).collect()
+/// Formats a duration in the largest unit that expresses it exactly.
+pub(super) fn span(length: Duration) -> String {
+    let secs = length.as_secs();
+    for (each, unit) in [(86_400, "d"), (3_600, "h"), (60, "min")] {
+        if secs >= each && secs.is_multiple_of(each) {
+            return format!("{} {unit}", secs / each);
+        }
     }
-
-    /// Returns the facts for destinations that are all known this long.
-    pub fn facts_of(&self, destinations: &[String], known: Acquaintance) -> BTreeMap<String, bool> {
-        let is_known = |name: &str| known.is_some_and(|known| known >= fact_parts(name).1);
-        self.facts_about(destinations).into_iter().map(|name| (name.clone(), is_known(&name))).collect()
-    }
+    format!("{secs} s")
 }
 
 #[cfg(test)]

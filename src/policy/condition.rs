@@ -8,9 +8,8 @@ use jiff::Timestamp;
 use jiff::civil::Weekday;
 use jiff::tz::TimeZone;
 
-use super::acquaintance::is_known;
+use super::acquaintance::{is_known, span};
 use super::body_facts::{NOT_KNOWN_PAID, Stated};
-use super::describe::span;
 use super::interval::Interval;
 use super::literal::{Literal, MissingFact};
 use super::request::{Facts, Field, View};
@@ -149,6 +148,15 @@ impl Condition {
             }
         })
     }
+}
+
+/// Returns the cool-downs that conditions name; zero, for "never paid", is always among them.
+pub(super) fn cooldowns<'c>(conditions: impl Iterator<Item = &'c Condition>) -> BTreeSet<Duration> {
+    let named = conditions.filter_map(|condition| match condition {
+        Condition::NewDestination { cooldown, .. } => Some(*cooldown),
+        _ => None,
+    });
+    named.chain([Duration::ZERO]).collect()
 }
 
 fn local(facts: &Facts, zone: &TimeZone) -> Result<jiff::Zoned, MissingFact> {

@@ -1,11 +1,12 @@
 //! Describes a policy set in words, one line for each rule, limit and approval, for people at the console.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::acquaintance::span;
 use super::condition::Condition;
+use super::descriptions::Descriptions;
 use super::document::ValueKind;
 use super::limit::{KEYS, Limit, Window};
 use super::rate::Mode;
@@ -41,6 +42,17 @@ impl Rules {
         });
         let (rules, limits) = (self.rules.iter().map(rule).collect(), self.limits.iter().map(limit).collect());
         [("rules", rules), ("limits", limits), ("approvals", approvals.collect())]
+    }
+}
+
+impl Descriptions {
+    /// Returns the description of a rule or limit, and those of the lists that it names, in one line.
+    pub fn of_cause(&self, cause: &Cause) -> Option<String> {
+        match cause {
+            Cause::Rule(name) => self.with_lists(ValueKind::Rule, name),
+            Cause::Limit(name) => self.with_lists(ValueKind::Limit, name),
+            Cause::Gate => None,
+        }
     }
 }
 
@@ -111,15 +123,4 @@ fn operations(all: &BTreeSet<OperationId>) -> String {
 fn conditions(all: &[Condition]) -> String {
     let told: Vec<String> = all.iter().map(ToString::to_string).collect();
     if told.is_empty() { String::new() } else { format!(", where {}", told.join(" and ")) }
-}
-
-/// Formats a duration in the largest unit that expresses it exactly.
-pub(super) fn span(length: Duration) -> String {
-    let secs = length.as_secs();
-    for (each, unit) in [(86_400, "d"), (3_600, "h"), (60, "min")] {
-        if secs >= each && secs.is_multiple_of(each) {
-            return format!("{} {unit}", secs / each);
-        }
-    }
-    format!("{secs} s")
 }

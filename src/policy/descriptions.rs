@@ -5,7 +5,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::document::{DocumentTable, ValueKind};
-use super::rules::Cause;
 
 /// The most characters of a description: it is shown on one line.
 const MAX_CHARACTERS: usize = 300;
@@ -47,17 +46,12 @@ impl Descriptions {
     }
 
     /// Returns the description of a rule or limit, and those of the lists that it names, in one line.
-    pub fn of_cause(&self, cause: &Cause) -> Option<String> {
+    pub(super) fn with_lists(&self, kind: ValueKind, name: &str) -> Option<String> {
         if self.texts.is_empty() {
             return None;
         }
-        let (kind, name) = match cause {
-            Cause::Rule(name) => (ValueKind::Rule, name),
-            Cause::Limit(name) => (ValueKind::Limit, name),
-            Cause::Gate => return None,
-        };
         let own = self.of(kind, name).map(str::to_owned);
-        let lists = self.lists.get(&**name).into_iter().flatten();
+        let lists = self.lists.get(name).into_iter().flatten();
         let of_list = |list: &String| Some(format!("`@{list}`: {}", self.of(ValueKind::List, list)?));
         let all: Vec<String> = own.into_iter().chain(lists.filter_map(of_list)).collect();
         (!all.is_empty()).then(|| all.join("; "))

@@ -2,6 +2,8 @@
 //!
 //! `language` has the tables themselves. The parser, the JSON Schema and the manual read them.
 
+use std::collections::BTreeSet;
+
 use super::request::Field;
 use crate::base::word_enum::word_enum;
 
@@ -92,6 +94,12 @@ word_enum! {
         Environment = "environment",
         Text = "text",
     }
+}
+
+/// The names that a condition asks for.
+pub(super) enum SoughtNames {
+    In(BTreeSet<String>),
+    NotIn(BTreeSet<String>),
 }
 
 /// The table of a condition that names must not be among others.

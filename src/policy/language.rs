@@ -6,12 +6,11 @@ use super::field_form::FieldValue::{
     Text, Texts, Truth, Word, Words,
 };
 use super::field_form::{FieldPresence, FieldValue, PolicyField, PolicyTable, Sort};
-use super::limit::{self, Period};
+use super::limit;
 use super::rate::{self, Mode, RateKey};
 use super::request::Field;
 use super::rule::Effect;
 use super::{quota, when};
-use crate::base::ids::Environment;
 use crate::base::money::MAX_DECIMALS;
 
 /// A decimal number, as a regular expression.
@@ -72,7 +71,7 @@ static RATE: PolicyTable = PolicyTable {
             Words(|| RateKey::ALL.map(RateKey::as_str).into()),
             "The properties whose values have a bucket each. Without it, all calls share one.",
         ),
-        optional("quota", Pattern(quota_pattern), "`100/s burst 200`: calls per time, and how many at once."),
+        optional("quota", Pattern(quota::pattern), "`100/s burst 200`: calls per time, and how many at once."),
         optional("concurrent", Number { least: 1, most: rate::MAX_CONCURRENT }, "How many calls may run at one time."),
         optional("shared", Truth, "Whether all nodes count together, in their Redis. Default: each by itself."),
         MODE,
@@ -206,7 +205,7 @@ static LIMIT: PolicyTable = PolicyTable {
         optional("when", Table(&CONDITIONS), "The conditions on a request; all of them must hold."),
         required(
             "window",
-            Pattern(window_pattern),
+            Pattern(limit::window_pattern),
             "write for example `window = \"rolling 24h\"`",
             "The time: `rolling 24h`, with `m` for minutes, `h` for hours or `d` for days, at most `366d`; or `calendar day \
              Europe/Berlin`, `calendar week ZONE` (from Monday) or `calendar month ZONE`.",
@@ -440,30 +439,6 @@ const fn condition(name: &'static str, sort: Sort, field: Field, doc: &'static s
     optional(name, Names(sort, Some(field)), doc)
 }
 
-fn quota_pattern() -> String {
-    let units = quota::PERIODS.map(|(name, _)| name).join("|");
-    format!("^[0-9]+/({units})( burst [0-9]+)?$")
-}
-
-fn window_pattern() -> String {
-    let periods = Period::ALL.map(Period::as_str).join("|");
-    format!("^(rolling [1-9][0-9]*[mhd]|calendar ({periods}) [^ ]+)$")
-}
-
 fn interval_pattern(unit: &str) -> String {
     format!("^[(\\[] *{NUMBER} *, *({NUMBER}|inf) *[)\\]]{unit}$")
-}
-
-/// Returns the words of a sort, for the manual.
-pub(super) fn sort_in_words(sort: Sort) -> String {
-    match sort {
-        Sort::User | Sort::ExternalWallet | Sort::Account => "UUID".to_owned(),
-        Sort::Wallet => "EVM, Solana or Tron address".to_owned(),
-        Sort::Chain => "name of a chain".to_owned(),
-        Sort::Currency => "name of an asset".to_owned(),
-        Sort::Caller => "`issuer:subject`".to_owned(),
-        Sort::Issuer => "name of an issuer".to_owned(),
-        Sort::Environment => Environment::ALL.map(|one| format!("`{one}`")).join(", "),
-        Sort::Text => "text".to_owned(),
-    }
 }

@@ -344,3 +344,9 @@ fn window(table: &mut DocumentTable<'_>, name: &'static str) -> Option<Window> {
     }
     found
 }
+
+/// Returns the regular expression of a window.
+pub(super) fn window_pattern() -> String {
+    let periods = Period::ALL.map(Period::as_str).join("|");
+    format!("^(rolling [1-9][0-9]*[mhd]|calendar ({periods}) [^ ]+)$")
+}

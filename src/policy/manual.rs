@@ -1,8 +1,9 @@
 //! The fields of the policy language as Markdown, for people.
 
 use super::document::ValueKind;
-use super::field_form::{FieldValue, PolicyTable};
-use super::language::{sort_in_words, table_of};
+use super::field_form::{FieldValue, PolicyTable, Sort};
+use super::language::table_of;
+use crate::base::ids::Environment;
 
 const HEAD: &str = "\
 # Fields of the policy language
@@ -95,4 +96,18 @@ fn value_in_words(value: &FieldValue) -> String {
 
 fn code(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| format!("`{word}`")).collect()
+}
+
+/// Returns the words of a sort.
+fn sort_in_words(sort: Sort) -> String {
+    match sort {
+        Sort::User | Sort::ExternalWallet | Sort::Account => "UUID".to_owned(),
+        Sort::Wallet => "EVM, Solana or Tron address".to_owned(),
+        Sort::Chain => "name of a chain".to_owned(),
+        Sort::Currency => "name of an asset".to_owned(),
+        Sort::Caller => "`issuer:subject`".to_owned(),
+        Sort::Issuer => "name of an issuer".to_owned(),
+        Sort::Environment => Environment::ALL.map(|one| format!("`{one}`")).join(", "),
+        Sort::Text => "text".to_owned(),
+    }
 }

@@ -19,6 +19,7 @@ mod field_form;
 mod interval;
 mod invariant;
 mod operands;
+mod known_facts;
 mod language;
 mod limit;
 mod literal;

@@ -154,6 +154,12 @@ fn number(text: &str) -> Result<u64, String> {
     number.ok_or_else(|| format!("`{}` is not a whole number from 1 to 1000000", text.escape_debug()))
 }
 
+/// Returns the regular expression of a quota.
+pub(super) fn pattern() -> String {
+    let units = PERIODS.map(|(name, _)| name).join("|");
+    format!("^[0-9]+/({units})( burst [0-9]+)?$")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquaintance::{cooldowns, fact_name};
-use super::condition::{Condition, Sense};
+use super::acquaintance::fact_name;
+use super::condition::{Condition, Sense, cooldowns};
 use super::descriptions::Descriptions;
 use super::limit::{Limit, OverWindow, Reservation};
 use super::rate::Mode;
@@ -304,14 +304,8 @@ struct VerdictDraft<'d> {
 
 impl<'d> VerdictDraft<'d> {
     fn of(descriptions: &'d Descriptions) -> VerdictDraft<'d> {
-        VerdictDraft {
-            descriptions,
-            reasons: BTreeSet::new(),
-            shadows: BTreeSet::new(),
-            approvals: BTreeSet::new(),
-            reservations: Vec::new(),
-            assumed: BTreeMap::new(),
-        }
+        let (reasons, shadows, approvals) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        VerdictDraft { descriptions, reasons, shadows, approvals, reservations: Vec::new(), assumed: BTreeMap::new() }
     }
 
     fn say(&mut self, mode: Mode, effect: Effect, cause: Cause, text: String) {

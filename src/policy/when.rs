@@ -9,7 +9,7 @@ use super::KnownNames;
 use super::condition::{Condition, PRICE_DECIMALS, SoughtValue, Ways};
 use super::contract_check::{self, Scope};
 use super::document::{DocumentTable, PolicyPlace, RawItem};
-use super::field_form::{FieldValue, Sort};
+use super::field_form::{FieldValue, Sort, SoughtNames};
 use super::interval::Interval;
 use super::literal::Literal;
 use super::rate;
@@ -143,12 +143,6 @@ fn destination(
     }
     let cooldown = cooldown.unwrap_or_default();
     found.extend(new.map(|new| Condition::NewDestination { new, cooldown }));
-}
-
-/// The names that a condition asks for.
-pub(super) enum SoughtNames {
-    In(BTreeSet<String>),
-    NotIn(BTreeSet<String>),
 }
 
 /// Reads names, or `{ not_in = ... }`.

@@ -321,10 +321,14 @@ def conditions(dice: Random) -> list[Condition]:
                 ),
             ]
         ),
-        lambda: at_night(begin, end % 24),
-        lambda: alike(
-            f'weekday = {json.dumps([DAYS[day] for day in days])}, hour = "[{begin}, {end})", zone = "UTC"',
-            f"(and (or {' '.join(f'(= weekday {day})' for day in days)}) (<= {begin} hour) (< hour {end}))",
+        lambda: dice.choice(
+            [
+                at_night(begin, end % 24),
+                alike(
+                    f'weekday = {json.dumps([DAYS[day] for day in days])}, hour = "[{begin}, {end})", zone = "UTC"',
+                    f"(and (or {' '.join(f'(= weekday {day})' for day in days)}) (<= {begin} hour) (< hour {end}))",
+                ),
+            ]
         ),
     ]
     return [make() for make in dice.sample(kinds, dice.choice([0, 1, 1, 2, 2, 3]))]

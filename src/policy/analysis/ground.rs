@@ -8,6 +8,7 @@ use crate::base::normal::AddressKind;
 use crate::base::pointer::Pointer;
 use crate::catalog::{Money, Operation};
 use crate::policy::KnownNames;
+use crate::policy::acquaintance::Acquaintance;
 use crate::policy::request::{Field, Valuation};
 
 #[derive(Debug)]
@@ -75,6 +76,16 @@ impl Universe {
         bound.sort_unstable();
         bound.dedup();
         Some(Ground { operation, start, axioms, bound })
+    }
+
+    /// Returns the longest acquaintance that conditions distinguish.
+    pub(super) fn longest_acquaintance(&self, field: Field) -> Acquaintance {
+        let cells = self.place(&Variable::Paid(field)).map(|var| self.cells(var)).unwrap_or_default();
+        let known = cells.iter().filter_map(|cell| match cell {
+            Cell::Known(_, oldest) => Some(*oldest),
+            _ => None,
+        });
+        known.max().flatten()
     }
 
     /// States that a named destination was paid before or not, and that one without a name was neither.

@@ -152,16 +152,6 @@ impl PaymentDraft<'_> {
         }
     }
 
-    /// Returns the longest acquaintance that rules distinguish.
-    fn longest(&self, field: Field) -> Acquaintance {
-        let cells = self.universe.place(&Variable::Paid(field)).map(|var| self.universe.cells(var));
-        let known = cells.into_iter().flatten().filter_map(|cell| match cell {
-            Cell::Known(_, oldest) => Some(*oldest),
-            _ => None,
-        });
-        known.max().flatten()
-    }
-
     fn are_there(&self, field: Field) -> Vec<String> {
         let several = self.universe.several.get(&field).into_iter().flatten();
         let is_there = |(var, _): &&(usize, String)| {
@@ -185,7 +175,9 @@ impl PaymentDraft<'_> {
         }
         let paid = DESTINATIONS.into_iter().filter_map(|field| match self.cell(&Variable::Paid(field))? {
             // The longest that rules distinguish is for good.
-            Cell::Known(known, _) if *known == self.longest(field) => Some((field, Some(Duration::MAX))),
+            Cell::Known(known, _) if *known == self.universe.longest_acquaintance(field) => {
+                Some((field, Some(Duration::MAX)))
+            }
             Cell::Known(known, _) => Some((field, *known)),
             _ => None,
         });

@@ -12,6 +12,7 @@ mod pathological;
 mod proofs;
 mod tables;
 mod world;
+mod world_fees;
 
 /// The contract, whose swaps may have any further fields.
 fn files() -> SchemaFiles {

@@ -59,7 +59,7 @@ fn faults_of_cooldowns_are_told() {
 #[test]
 fn invariants_and_differences_see_the_cooldown() {
     let small = "op = \"createSwap\", amount = \"(0, 1000] USD\"";
-    let new = "op = \"createSwap\", destination = { new = true, cooldown = \"24h\" }";
+    let new = "op = \"createSwap\", amount = \"(0, 1000] USD\", destination = { new = true, cooldown = \"24h\" }";
     let claim = |cooldown: &str| {
         format!(
             "[[invariant]]\nid = \"i\"\nnever = {{ effect = \"allow\", op = \"createSwap\", destination = {{ new = true, \

@@ -24,7 +24,7 @@ fn a_probe_opens_nothing(setup: Setup) {
     assert_eq!((waits.status, waits.outcome()), (202, "held".to_owned()), "{waits}");
     let hold = waits.json()["hold"].clone();
     all_agree(&gate, &hold);
-    assert_eq!(told(&answered(&gate, &call)), "201 - executed");
+    assert_eq!(told(&answered(&gate, &call)), "201 - executed again");
     // People have seen this destination: it is known from now on, also at a gate that starts anew.
     assert_eq!(told(&swap("known-1", "90").send(gate.production())), "201 - executed");
     let gate = gate.end().start();
@@ -52,7 +52,7 @@ fn caller_approver_and_auditor_see_what_a_rule_is_for() {
     let tron = tron.replace("0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", "TLsV52sRDL79HXGGm9yzwKibb6BeruhUzy");
     let answer = post("/v2/wallets/swaps").json(tron).send(gate.production());
     let reason = &answer.json()["error"]["details"]["rules"][0];
-    assert_eq!(*reason, json!({ "rule": "no-tron", "text": "denied by rule: The custodian has no Tron." }), "{answer}");
+    assert_eq!(*reason, json!({ "rule": "no-tron", "text": "deny by rule: The custodian has no Tron." }), "{answer}");
     let hold = swap("d-2", "90").send(gate.production()).json()["hold"].clone();
     let id = text(&hold, "id").to_owned();
     let (_, out, _) = command(&gate, &["approvals", "show", &id], "ops-1");

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::world_fees::{fee_wallets, uncovered};
 use super::*;
 use crate::base::ids::{Environment, OperationId};
 use crate::base::pointer::Pointer;
@@ -14,9 +15,9 @@ use crate::policy::request::Field;
 
 pub const U1: &str = "9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11";
 const U2: &str = "11111111-2f53-4a5e-9a52-6a1c0f7d4e11";
-const W1: &str = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
-const W2: &str = "0x0000000000000000000000000000000000000009";
-const W3: &str = "0x0000000000000000000000000000000000000007";
+pub const W1: &str = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
+pub const W2: &str = "0x0000000000000000000000000000000000000009";
+pub const W3: &str = "0x0000000000000000000000000000000000000007";
 
 /// Numbers that look random and are the same each time.
 pub struct Dice(u64);
@@ -43,19 +44,19 @@ impl Dice {
     }
 }
 
-type WorldChange = Box<dyn Fn(&mut Payment)>;
+pub type WorldChange = Box<dyn Fn(&mut Payment)>;
 
 /// One thing that rules ask about: how they may, and every way in which requests may be.
-struct Dimension {
-    asked: Vec<String>,
-    ways: Vec<WorldChange>,
+pub struct Dimension {
+    pub asked: Vec<String>,
+    pub ways: Vec<WorldChange>,
 }
 
-fn change(change: impl Fn(&mut Payment) + 'static) -> WorldChange {
+pub fn change(change: impl Fn(&mut Payment) + 'static) -> WorldChange {
     Box::new(change)
 }
 
-fn lines(asked: &[&str]) -> Vec<String> {
+pub fn lines(asked: &[&str]) -> Vec<String> {
     asked.iter().map(|line| (*line).to_owned()).collect()
 }
 
@@ -223,9 +224,9 @@ fn destinations() -> Dimension {
             format!("destination.user = {{ not_in = \"{U2}\" }}, destination.wallet = {{ not_in = \"{W1}\" }}"),
             "destination.new = true".to_owned(),
             "destination.new = false".to_owned(),
-            "destination = { new = true, cooldown = \"1h\" }".to_owned(),
-            "destination = { new = false, cooldown = \"24h\" }".to_owned(),
-            "destination = { new = true, cooldown = \"24h\" }".to_owned(),
+            "destination.new = true, destination.cooldown = \"1h\"".to_owned(),
+            "destination.new = false, destination.cooldown = \"24h\"".to_owned(),
+            "destination.new = true, destination.cooldown = \"24h\"".to_owned(),
             format!("destination.user = [\"{U1}\", \"{U2}\"], destination.new = true"),
         ],
         ways: all([U1, U2]).iter().flat_map(|user| wallets.iter().map(|wallet| way(*user, *wallet))).collect(),
@@ -285,47 +286,6 @@ fn bodies() -> Dimension {
             "body = { \"/fee\" = \"present\", \"/fee/fees/*/w\" = \"absent\" }",
         ]),
         ways: ways.into_iter().map(way).collect(),
-    }
-}
-
-fn fee_wallets() -> Dimension {
-    let way = |wallets: &'static [&'static str]| {
-        change(move |payment| {
-            let wallets = wallets.iter().map(|wallet| Value::from(*wallet)).collect();
-            payment.put_several(&Pointer::parse("/rules/*/walletAddress").unwrap(), wallets);
-            payment.put_several(&Pointer::parse("/chain").unwrap(), vec![json!("POLYGON")]);
-        })
-    };
-    Dimension {
-        asked: vec![
-            format!("fee_wallet = \"{W1}\""),
-            format!("fee_wallet = {{ not_in = \"{W1}\" }}"),
-            format!("fee_wallet = [\"{W1}\", \"{W2}\"]"),
-        ],
-        ways: vec![way(&[]), way(&[W1]), way(&[W2]), way(&[W3]), way(&[W1, W2]), way(&[W1, W3]), way(&[W2, W3])],
-    }
-}
-
-/// Money that no value covers: a rule must name it.
-fn uncovered() -> Dimension {
-    let way = |places: &'static [&'static str]| {
-        change(move |payment| {
-            for place in places {
-                payment.put_several(&Pointer::parse(place).unwrap(), vec![json!(5)]);
-            }
-        })
-    };
-    const VALUE: &str = "/rules/*/value";
-    const TIERS: &str = "/rules/*/tiers/*/value";
-    Dimension {
-        asked: lines(&[
-            "body = { \"/rules\" = \"present\" }",
-            "body = { \"/rules/*/value\" = \"present\" }",
-            "body = { \"/rules/*/tiers/*/value\" = \"present\" }",
-            "body = { \"/rules/*/value\" = \"absent\" }",
-            "body = { \"/rules/*/value\" = \"present\", \"/rules/*/tiers/*/value\" = \"absent\" }",
-        ]),
-        ways: vec![way(&[]), way(&[VALUE]), way(&[TIERS]), way(&[VALUE, TIERS])],
     }
 }
 
