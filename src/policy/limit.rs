@@ -13,12 +13,12 @@ use super::KnownNames;
 use super::condition::{Condition, Sense};
 use super::contract_check::Scope;
 use super::document::DocumentTable;
+use super::durations;
 use super::literal::MissingFact;
 use super::rate::{self, Mode};
 use super::request::{Facts, Field, View};
 use super::rule::{self, all_hold};
 use super::when::{self, Vocabulary};
-use super::words;
 use crate::base::finding::Finding;
 use crate::base::ids::OperationId;
 use crate::base::json::{self, Limits};
@@ -332,7 +332,7 @@ fn window(table: &mut DocumentTable<'_>, name: &'static str) -> Option<Window> {
     let remedy = "write `rolling 24h`, or `calendar day`, `week` or `month` and a zone: `calendar day Europe/Berlin`";
     let mut words = text.split(' ');
     let found = match (words.next(), words.next(), words.next(), words.next()) {
-        (Some("rolling"), Some(length), None, None) => words::span(length).map(Window::Rolling),
+        (Some("rolling"), Some(length), None, None) => durations::span(length).map(Window::Rolling),
         (Some("calendar"), Some(period), Some(zone), None) => match Period::parse(period) {
             Some(period) => return Some(Window::Calendar(period, when::zone_of(table, place, zone)?)),
             None => None,

@@ -14,6 +14,7 @@ mod condition;
 mod contract_check;
 mod descriptions;
 mod document;
+mod durations;
 mod explain;
 mod field_form;
 mod interval;

@@ -15,7 +15,7 @@ use super::rate;
 use super::request::{Facts, PolicyRequest, View};
 use super::rule::{Effect, Rule};
 use super::rules::{Rules, Verdict};
-use super::{KnownNames, words};
+use super::{KnownNames, durations};
 use crate::base::finding::Finding;
 use crate::base::ids::{Environment, OperationId};
 use crate::base::pointer::Pointer;
@@ -249,7 +249,7 @@ fn acquaintance(table: &mut DocumentTable<'_>) -> Acquaintance {
     }
     let Some((place, text)) = first else { return is_paid.unwrap_or(true).then_some(Duration::MAX) };
     let is_now = matches!(text.as_str(), "0m" | "0h" | "0d");
-    let ago = if is_now { Some(Duration::ZERO) } else { words::span(&text) };
+    let ago = if is_now { Some(Duration::ZERO) } else { durations::span(&text) };
     if ago.is_none() {
         let fault = format!("`first_paid` cannot be `{}`", text.escape_debug());
         table.fault(place, fault, "write a number of `m`, `h` or `d`, as `23h`; at most 366 days");

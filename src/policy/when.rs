@@ -9,6 +9,7 @@ use super::KnownNames;
 use super::condition::{Condition, PRICE_DECIMALS, SoughtValue, Ways};
 use super::contract_check::{self, Scope};
 use super::document::{DocumentTable, PolicyPlace, RawItem};
+use super::durations::duration;
 use super::field_form::{FieldValue, Sort, SoughtNames};
 use super::interval::Interval;
 use super::literal::Literal;
@@ -137,7 +138,7 @@ fn destination(
     }
     found.extend(inside.map(Condition::Destination));
     found.extend(outside.map(Condition::NotDestination));
-    let (place, new, cooldown) = (table.place, table.truth("new"), super::words::duration(table, "cooldown"));
+    let (place, new, cooldown) = (table.place, table.truth("new"), duration(table, "cooldown"));
     if cooldown.is_some() && new.is_none() && !table.has_misspelt("new") {
         table.fault(place, "`cooldown` has no effect without `new`", "remove it, or add `new = true`");
     }

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use super::KnownNames;
 use super::document::{DocumentTable, PolicyPlace, RawItem};
+use super::durations::duration;
 use super::field_form::FieldValue;
 use super::when::{Vocabulary, normal_name};
 use crate::base::finding::Finding;
@@ -234,28 +235,4 @@ fn people(table: &mut DocumentTable<'_>, words: &Vocabulary) -> Option<Need> {
         table.fault(place, fault, "write a smaller `n`, or more `members`");
     }
     Some(Need::People { group, count })
-}
-
-/// `30m`, `24h`, `7d`.
-pub(super) fn duration(table: &mut DocumentTable<'_>, name: &'static str) -> Option<Duration> {
-    let (place, text) = table.text(name)?;
-    let read = span(&text);
-    if read.is_none() {
-        let fault = format!("`{name}` cannot be `{}`", text.escape_debug());
-        table.fault(place, fault, "write a number of `m`, `h` or `d`, as `24h`; at most 366 days");
-    }
-    read
-}
-
-pub(super) fn span(text: &str) -> Option<Duration> {
-    let unit = match text.chars().last()? {
-        'm' => 60,
-        'h' => 3_600,
-        'd' => 86_400,
-        _ => return None,
-    };
-    let digits = text.get(..text.len().checked_sub(1)?)?;
-    let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) && !digits.starts_with('0');
-    let secs = digits.parse::<u64>().ok().filter(|_| is_number)?.checked_mul(unit)?;
-    (secs <= 366 * 86_400).then(|| Duration::from_secs(secs))
 }

@@ -38,7 +38,7 @@ fn a_probe_opens_no_destination_and_an_approval_does() {
 
 #[test]
 fn a_probe_opens_no_destination_in_a_redis_either() {
-    let redis = Redis::start();
+    let redis = Redis::start_kept();
     a_probe_opens_nothing(on_redis(gate(&Upstream::start(), &rules()), &redis, "a"));
 }
 
