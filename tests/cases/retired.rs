@@ -92,7 +92,6 @@ fn a_killed_gate_retires_with_a_copy_of_its_journal() {
     assert!(code == 0 && text.contains("other journals have all that its own has"), "{code}: {text}");
     assert_eq!(states(&asks), ["live", "retired"]);
     paid(&left);
-    wait_until("nothing to wait for it", || waits_for_nothing(&redis));
     let entry = |line: &&str| line.contains("\"what\":\"retired\"") && line.contains("its machine burnt");
     wait_until("the audit log to say so", || journal_of(&left).lines().any(|line| entry(&line)));
     redis.ask(&["FLUSHALL"]);

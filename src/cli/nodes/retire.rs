@@ -19,7 +19,8 @@ use crate::serve::retire::{RetireError, Retirement, retire};
 /// Retire a gate that is gone for good, with its journal
 ///
 /// Verifies the journal in FOLDER, takes the place of its gate once, brings what it has into the store and into the
-/// journals of the running gates, and ends in order. Then nothing waits for that gate: no rebuild, no entry, no `doctor`.
+/// journals of the running gates, and ends in order. Then neither a rebuild nor `doctor` waits for that gate; entries do
+/// for one more hour, as for every gate that ended in order.
 /// Run it on a machine with the configuration of a gate that shares the store. It goes on writing in FOLDER: name a copy
 /// if the original is evidence.
 ///
@@ -88,7 +89,7 @@ impl RetireArgs {
         let reached: Vec<String> =
             reached.iter().map(|(environment, number)| format!("{environment} up to {number}")).collect();
         print(&format!(
-            "Retired `{sender}`: other journals have all that its own has ({}). Nothing waits for it any more; remove it from \
+            "Retired `{sender}`: other journals have all that its own has ({}). No rebuild waits for it any more; remove it from \
              `store.all_nodes`.\n",
             reached.join(", ")
         ))?;
