@@ -188,10 +188,13 @@ def run_job(job: Callable[[], object], swaps: Swaps) -> None:
         swaps.stop()
 
 
-def call_until_known(gates: Sequence[KillableGate], swaps: Swaps, upstream: str) -> None:
-    """Takes swap after swap, and repeats each at the next gate until its outcome is known."""
+def call_until_known(
+    gates: Sequence[KillableGate], swaps: Swaps, upstream: str, pause: Callable[[], object] = lambda: None
+) -> None:
+    """Takes swap after swap, and repeats each at the next gate until its outcome is known; pauses before each."""
     turns = itertools.cycle(gates)
     while request_id := swaps.take():
+        pause()
         end = time.monotonic() + PATIENCE_SECONDS
         swaps.acknowledged[request_id] = None
         while (begin := time.monotonic()) < end:
