@@ -238,14 +238,14 @@ Try these calls in another terminal. First set the token, which is valid for thi
     '{production}/v2/wallets/swaps'
 
 3. Rules and limits. A larger swap is held for approval (202; see step 9), and the largest is denied (403 `POLICY_DENIED`).
-   Without approval, each caller may swap 5000 USD a day: the last of the six swaps gets 403 `LIMIT_EXCEEDED`.
+   Without approval, a new destination gets 100 USD a day: the last of the four small swaps is held, too.
 
   swap() {{ {call} {json} \
     -d "{{\"requestId\": \"$1\", \"source\": {{\"chain\": \"POLYGON\", \"currency\": \"usdt\", \"amount\": \"$2\"}}, \"destination\": {{\"chain\": \"POLYGON\", \"currency\": \"usdc\", \"walletAddress\": \"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed\"}}}}" \
     '{production}/v2/wallets/swaps'; }}
   swap demo-3-larger 5000
   swap demo-3-largest 30000
-  for n in 1 2 3 4 5 6; do swap demo-3-$n 90$n; done
+  for n in 1 2 3 4; do swap demo-3-$n 2$n; done
 
    The rules are in {policies}; a change applies a few seconds later.
    To see which rules decide a call:

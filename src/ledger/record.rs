@@ -15,6 +15,11 @@ use crate::base::word_enum::word_enum;
 pub struct StoreTime(i64);
 
 impl StoreTime {
+    /// The largest integer that a double of a Redis script holds exactly; no time and no number goes beyond.
+    pub const MAX_EXACT: i64 = (1 << 53) - 1;
+    /// The longest duration, in microseconds, so that now plus two of them stays below the former: some 95 years.
+    pub const LONGEST: i64 = StoreTime::MAX_EXACT / 3;
+
     pub const fn of_micros(micros: i64) -> StoreTime {
         StoreTime(micros)
     }
@@ -23,12 +28,18 @@ impl StoreTime {
         self.0
     }
 
+    /// Adds a duration; one beyond [`StoreTime::LONGEST`] counts as that long, in every store alike.
     pub fn plus(self, time: Duration) -> StoreTime {
-        StoreTime(self.0.saturating_add(i64::try_from(time.as_micros()).unwrap_or(i64::MAX)))
+        StoreTime(self.0.saturating_add(StoreTime::micros(time)))
     }
 
     pub fn minus(self, time: Duration) -> StoreTime {
-        StoreTime(self.0.saturating_sub(i64::try_from(time.as_micros()).unwrap_or(i64::MAX)))
+        StoreTime(self.0.saturating_sub(StoreTime::micros(time)))
+    }
+
+    /// Returns a duration in microseconds, at most [`StoreTime::LONGEST`].
+    pub fn micros(time: Duration) -> i64 {
+        i64::try_from(time.as_micros()).unwrap_or(StoreTime::LONGEST).min(StoreTime::LONGEST)
     }
 
     /// The time since `earlier`; zero where that is later.

@@ -15,6 +15,9 @@ use crate::stations::claim::{
 /// A gate that was heard within this time is not gone.
 const HEARD_LATELY: Duration = Duration::from_secs(15);
 
+/// A gate that met its store within this time bears its name alone.
+const MET_LATELY: Duration = Duration::from_secs(3);
+
 /// The most gates in a list of those that are gone.
 const MAX_GONE: usize = 1_000;
 
@@ -23,6 +26,8 @@ const MAX_GONE: usize = 1_000;
 pub struct OtherGates {
     heard: Mutex<BTreeMap<Environment, Vec<HeardGate>>>,
     journals: Mutex<BTreeMap<Environment, Vec<OtherJournal>>>,
+    /// When the store last said that all is well, by this node's monotonic clock.
+    well: Mutex<BTreeMap<Environment, Duration>>,
 }
 
 /// The journal of another gate that did not lose or hand it over.
@@ -38,6 +43,16 @@ impl OtherGates {
     pub fn hear(&self, environment: Environment, gates: Vec<HeardGate>, journals: Vec<OtherJournal>) {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).insert(environment, gates);
         self.journals.lock().unwrap_or_else(PoisonError::into_inner).insert(environment, journals);
+    }
+
+    pub fn all_is_well(&self, environment: Environment, at: Duration) {
+        self.well.lock().unwrap_or_else(PoisonError::into_inner).insert(environment, at);
+    }
+
+    /// Whether this gate met its store lately. Another may bear the name of one that stood still.
+    pub(super) fn met_lately(&self, environment: Environment, now: Duration) -> bool {
+        let well = self.well.lock().unwrap_or_else(PoisonError::into_inner);
+        well.get(&environment).is_some_and(|at| now.saturating_sub(*at) < MET_LATELY)
     }
 
     /// Whether a journal of another gate has these numbers; `None` where no gates share the store.

@@ -43,6 +43,10 @@ pub(super) async fn close_for_lost_entries(
     if node.others.have(environment, first, last).is_none() {
         return Ok(());
     }
+    if !node.others.met_lately(environment, node.clock.elapsed()) {
+        let why = "this gate stood still, and another may bear its name: its journal is looked at again after it met the store";
+        return Err(StoreFault::Away(why.to_owned()));
+    }
     let why = format!(
         "neither the store nor a journal that is known has the entries {first} to {last} of {environment}: start each gate that \
          does not run, with its `audit.folder`; otherwise {REMEDY}"

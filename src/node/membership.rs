@@ -240,6 +240,7 @@ impl Membership {
             self.learns_of_loss(node, environment, since).await?;
         }
         if heard.verdict == HeartbeatVerdict::Well {
+            node.others.all_is_well(environment, node.clock.elapsed());
             if self.served.contains(&environment) {
                 self.judge_clock(node, environment, &heard).await?;
             }

@@ -25,7 +25,9 @@ impl Membership {
     ) -> Result<(), StoreFault> {
         match met_store(&self.audit_folder, &node.id, environment) {
             Some(met) if met != generation => self.meets(node, environment, generation),
-            _ => Ok(()),
+            Some(_) => Ok(()),
+            // A journal that met no store before is a copy of none.
+            None => self.is_no_old_copy(node),
         }
     }
 

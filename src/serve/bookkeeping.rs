@@ -13,12 +13,11 @@ use tokio::sync::{oneshot, watch};
 use tokio_util::task::TaskTracker;
 
 use super::embedded_store::{belongs_here, made_whole};
+use super::node_settings::{audit_settings, hold_room, outlets, terms};
 use super::open_node_error::OpenNodeError;
 use super::snapshots::{SnapshotMaker, keep_snapshots};
 use super::workers::Workers;
-use crate::adapters::audit::{
-    AuditFiles, AuditSettings, Checkpoints, Follower, OpenFault, SigningKey, is_copy, journal_id, operand_key,
-};
+use crate::adapters::audit::{AuditFiles, Follower, OpenFault, is_copy, journal_id, operand_key};
 use crate::adapters::clock::{Stopwatch, SystemClock};
 use crate::adapters::heard_dates::HeardDates;
 use crate::adapters::redis::{NotReady, Redis};
@@ -33,8 +32,8 @@ use crate::adapters::supervisor::Supervisor;
 use crate::adapters::unsettled_outcomes::Unsettled;
 use crate::audit::Highest;
 use crate::base::ids::Environment;
-use crate::config::{Config, LongestWrite, QuietTime, StoreKind, TimeoutsConfig, WebhookConfig};
-use crate::ledger::{Keep, Number, StoreFault};
+use crate::config::{Config, StoreKind};
+use crate::ledger::{Number, StoreFault};
 use crate::node::HoldChanges;
 use crate::node::clock_watch::{check_date, watch_own_clock};
 use crate::node::journal_gaps::close_for_missing_files;
@@ -42,11 +41,8 @@ use crate::node::journalling::{RecoverError, bring, keep_bringing};
 use crate::node::membership::{JoinError, Membership};
 use crate::node::rollback_guard::close_if_incomplete;
 use crate::node::upkeep::{keep_sweeping, recover, watch_leases};
-use crate::node::{InForce, Node, OpenAttempt, OpenAttempts, Outlets, watch_store};
-use crate::notify::Outlet;
+use crate::node::{InForce, Node, OpenAttempt, OpenAttempts, watch_store};
 use crate::ports::Store;
-use crate::stations::claim::Terms;
-use crate::stations::hold::HoldRoom;
 use crate::telemetry::Metrics;
 
 /// How long the last entries may take to reach the disk when the process ends.
@@ -59,9 +55,6 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const LOCK_POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// How often the log repeats that the store is still taken.
 const LOG_INTERVAL: Duration = Duration::from_secs(5);
-/// A checkpoint is signed after this many entries, or after `CHECKPOINT_INTERVAL`.
-const CHECKPOINT_ENTRIES: u64 = 1_000;
-const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The open node, and its membership among the nodes that share the store.
 #[derive(Clone, Debug)]
@@ -430,44 +423,5 @@ pub(super) fn leave(opened: &OpenedStore, runtime: &Runtime) {
         let leaving = membership.leave_at_once(&opened.node);
         // Whoever is not told finds that its heartbeats ended.
         runtime.block_on(async { tokio::time::timeout(FLUSH_TIMEOUT, leaving).await }).ok();
-    }
-}
-
-fn audit_settings(config: &Config) -> Result<AuditSettings, OpenNodeError> {
-    let checkpoints = config.audit.checkpoint_key.as_ref().map(|pem| {
-        let key = SigningKey::of_pem(pem.reveal().as_bytes()).ok_or(OpenNodeError::CheckpointKey)?;
-        Ok(Checkpoints { key, every_entries: CHECKPOINT_ENTRIES, every: CHECKPOINT_INTERVAL, to_log: true })
-    });
-    Ok(AuditSettings {
-        rotate_bytes: u64::try_from(config.audit.file_bytes).unwrap_or(u64::MAX),
-        checkpoints: checkpoints.transpose()?,
-        ..AuditSettings::of(&config.audit.folder, config.store.node.clone())
-    })
-}
-
-fn outlets(config: &Config) -> Outlets {
-    let outlet = |webhook: &WebhookConfig| Outlet {
-        name: webhook.name.clone(),
-        events: webhook.events.clone(),
-        environments: webhook.environments.clone(),
-        keep: webhook.keep,
-    };
-    Outlets::new(config.webhooks.iter().map(outlet).collect())
-}
-
-fn hold_room(config: &Config) -> HoldRoom {
-    let units = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
-    HoldRoom { holds: units(config.limits.holds), bytes: units(config.limits.holds_bytes) }
-}
-
-fn terms(config: &Config) -> Terms {
-    let TimeoutsConfig { commit, connect, tls_handshake, write, answer, .. } = config.timeouts;
-    let longest = LongestWrite::of(commit, connect, tls_handshake, write, answer);
-    Terms {
-        begin_within: longest.begin,
-        lease: longest.whole,
-        first_look: config.reconcile.first_look,
-        quiet: QuietTime::of(&config.timeouts).from_commit,
-        keep: Keep::For { whole: config.store.answers, spent: config.store.spent },
     }
 }

@@ -5,7 +5,7 @@
 //! | `process` | builds every part from the configuration and serves |
 //! | `bookkeeping` | opens and closes the store and the audit log |
 //! | `embedded_store` | opens the embedded store, or builds it anew from the journal |
-//! | `limits` | turns settings into limits of connections and of the engine |
+//! | `limits`, `node_settings` | turn settings into limits of connections and of the engine, and into settings of the node |
 //! | `start_policies` | the policies that a start begins with |
 //! | `reload`, `reloadable` | reload changed files, all or nothing |
 //! | `monitoring` | gauges, traces and the log level |
@@ -19,6 +19,7 @@ mod bookkeeping;
 mod ending;
 mod embedded_store;
 mod limits;
+mod node_settings;
 mod open_node_error;
 pub mod process;
 pub mod probes;

@@ -138,8 +138,11 @@ fn a_gate_that_did_not_run_at_a_loss_gets_what_happened_since() {
     stands(&[&left, &right], &calls);
     let away = right.kill();
     let asks = setup(&upstream, &redis.url(), "asks");
-    wait_until("it to be missed", || {
-        doctor::findings(&doctor::json(&asks).1).contains("`right` has sent no heartbeat")
+    // The other gate misses it, too, at the latest with its next heartbeat.
+    wait_until("it to be missed for a while", || {
+        let (_, said) = doctor::json(&asks);
+        let nodes = said["environments"][0]["nodes"].as_array().cloned().unwrap_or_default();
+        nodes.iter().any(|one| one["node"] == "right" && one["seenSecondsAgo"].as_u64() >= Some(8))
     });
     calls.push(paid(&left));
     redis.ask(&["FLUSHALL"]);

@@ -64,10 +64,10 @@ fn the_demo_shows_what_rules_and_limits_do() {
     assert_eq!((first.status, first.outcome().as_str()), (201, "executed"), "{first}");
     assert_eq!(said(demo.swap("demo-3-larger", "5000")), "202 -");
     assert_eq!(said(demo.swap("demo-3-largest", "30000")), "403 POLICY_DENIED");
-    for n in 1..=5 {
-        assert_eq!(demo.swap(&format!("demo-3-{n}"), &format!("90{n}")).status, 201, "{n}");
+    for n in 1..=3 {
+        assert_eq!(demo.swap(&format!("demo-3-{n}"), &format!("2{n}")).status, 201, "{n}");
     }
-    assert_eq!(said(demo.swap("demo-3-6", "906")), "403 LIMIT_EXCEEDED");
+    assert_eq!(said(demo.swap("demo-3-4", "24")), "202 -");
     assert_eq!(demo.swap("demo-2", "25.50").header("sluice-replayed").as_deref(), Some("true"));
 
     let line = demo.told("SLUICE_TOKEN=");
@@ -75,7 +75,8 @@ fn the_demo_shows_what_rules_and_limits_do() {
     let words: Vec<&str> = words.split(' ').collect();
     let told = sluice(&words).env("SLUICE_TOKEN", token).output().unwrap();
     let text = String::from_utf8(told.stdout).unwrap();
-    let used = "unapproved-per-caller for environment production, caller demo:you: 4540.5 USD of 5000 USD used, 459.5 USD left";
+    let used =
+        "unapproved-per-caller for environment production, caller demo:you: 91.5 USD of 5000 USD used, 4908.5 USD left";
     assert!(text.contains(used), "{text}");
 
     // The line that explains, as it stands there.

@@ -291,8 +291,8 @@ def conditions(dice: Random) -> list[Condition]:
                     'chain = { not_in = "BASE" }',
                     "(and (or (not (= source_chain 0)) (not (= destination_chain 0))) (not (= source_chain 1)) "
                     "(not (= destination_chain 1)))",
-                    "(not (and (or (= source_chain 1) (= destination_chain 1)) (or (= source_chain 0) (= source_chain 1)) "
-                    "(or (= destination_chain 0) (= destination_chain 1))))",
+                    "(not (and (or (= source_chain 1) (= destination_chain 1)) "
+                    "(or (= source_chain 0) (= source_chain 1)) (or (= destination_chain 0) (= destination_chain 1))))",
                 ),
             ]
         ),

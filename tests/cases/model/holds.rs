@@ -31,9 +31,10 @@ use tokio::time::{sleep, timeout};
 
 use super::callers::{admitted, exchange};
 use super::fate::{Fate, ModelClock};
+use super::node::{BEGIN_WITHIN, LEASE, ModelNode, model_node};
 use super::ports::{AuditFile, ModelUpstream};
 use super::quorum::{SETS, without_quorum};
-use super::world::{BEGIN_WITHIN, CATALOG, ENVIRONMENT, LEASE, ModelNode, in_memory, model_node};
+use super::world::{CATALOG, ENVIRONMENT, in_memory};
 use super::{in_model_time, told, variable};
 
 const EXPIRES: Duration = Duration::from_secs(600);

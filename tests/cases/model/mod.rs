@@ -11,6 +11,7 @@ mod fate;
 mod holds;
 mod limits;
 mod losses;
+mod node;
 mod ports;
 mod quorum;
 mod stopping;

@@ -35,9 +35,10 @@ use super::fate::{Fate, ModelClock};
 use super::holds::SHARED;
 use super::in_model_time;
 use super::limits::SNAPSHOT;
+use super::node::{LEASE, ModelNode, model_node};
 use super::ports::{AuditFile, ModelUpstream};
 use super::quorum::SETS;
-use super::world::{ENVIRONMENT, LEASE, ModelNode, in_memory, model_node};
+use super::world::{ENVIRONMENT, in_memory};
 
 const EXPIRES: Duration = Duration::from_secs(600);
 

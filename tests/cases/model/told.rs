@@ -25,9 +25,10 @@ use tokio::time::sleep;
 use super::fate::{Fate, ModelClock};
 use super::holds::SHARED;
 use super::in_model_time;
+use super::node::model_node;
 use super::ports::{AuditFile, ModelUpstream};
 use super::quorum::SETS;
-use super::world::{ENVIRONMENT, in_memory, model_node};
+use super::world::{ENVIRONMENT, in_memory};
 
 const NAME: &str = "all";
 

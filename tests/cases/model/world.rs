@@ -1,48 +1,39 @@
 //! Three nodes, upstream and some callers, in one thread and by one seed; and what must be true of all that happens.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::HeaderValue;
-use sluice::adapters::credential::Credential;
 use sluice::adapters::store::memory::MemoryStore;
 use sluice::audit::unused_before;
-use sluice::base::{ids::Environment, keyed::OperandKey};
+use sluice::base::ids::Environment;
 use sluice::catalog::{Catalog, SchemaFiles};
-use sluice::config::{BeliefConfig, CredentialConfig, UnlistedMode};
-use sluice::journey::{Egress, submit::submit};
-use sluice::ledger::{Content, Index, JournalId, Keep, Kind, NodeId, Number, RecordKey, Versioned};
-use sluice::node::journalling::keep_bringing;
-use sluice::node::upkeep::{keep_sweeping, lapse, recover};
-use sluice::node::{Activations, HoldChanges, Node, OpenAttempts};
+use sluice::config::CredentialConfig;
+use sluice::journey::submit::submit;
+use sluice::ledger::{Content, Index, Kind, NodeId, Number, RecordKey, Versioned};
+use sluice::node::upkeep::recover;
 use sluice::ports::{Clock as _, Store};
-use sluice::stations::claim::{self, ClaimState, JointWord, Owner, SenderNews, Terms, say_jointly};
-use sluice::stations::forward::UpstreamOrigin;
-use sluice::stations::hold::HoldRoom;
+use sluice::stations::claim::{self, ClaimState, JointWord, Owner, SenderNews, say_jointly};
 use sluice::stations::reply::{Executed, Reply};
-use sluice::telemetry::Metrics;
+use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
-use tokio::{sync::Notify, task::JoinHandle};
-use tokio_util::task::TaskTracker;
 
 use super::REQUEST_IDS;
 use super::callers::{CALLERS, admitted, exchange};
-use super::fate::{Fate, Life, ModelClock};
+use super::fate::{Fate, ModelClock};
 use super::limits::SNAPSHOT;
 use super::losses::LostMemory;
-use super::ports::{ANSWER_WITHIN, Asked, AuditFile, Effect, FlakyAudit, FlakyStore, FlakyUpstream, ModelUpstream};
-use super::told::outlets;
+use super::node::{LEASE, ModelNode, model_node, terms};
+use super::ports::{Asked, AuditFile, Effect, ModelUpstream};
 
 /// How many gates share the store.
 pub const NODES: usize = 3;
 pub const ENVIRONMENT: Environment = Environment::Production;
 /// Callers' own tokens go on.
 const FORWARD: &CredentialConfig = &CredentialConfig::Forward;
-pub const BEGIN_WITHIN: Duration = Duration::from_secs(20);
-pub const LEASE: Duration = Duration::from_secs(60);
 
 /// One history.
 pub struct World {
@@ -54,17 +45,6 @@ pub struct World {
     pub nodes: Vec<Mutex<ModelNode>>,
     told: Mutex<Vec<Told>>,
     pub lost: LostMemory,
-}
-
-/// One life of a node.
-pub struct ModelNode {
-    pub life: Arc<Life>,
-    pub books: Arc<Node>,
-    pub egress: Egress,
-    audit: Arc<FlakyAudit>,
-    trips: Arc<AtomicU64>,
-    pub work: Vec<JoinHandle<()>>,
-    pub serving: bool,
 }
 
 /// What a caller heard.
@@ -374,96 +354,4 @@ impl World {
 /// The store of most histories.
 pub fn in_memory(clock: Arc<ModelClock>) -> Arc<dyn Store> {
     Arc::new(MemoryStore::new(clock))
-}
-
-pub fn model_node(
-    at: usize,
-    fate: &Arc<Fate>,
-    clock: &Arc<ModelClock>,
-    store: &Arc<dyn Store>,
-    file: &AuditFile,
-    upstream: &Arc<ModelUpstream>,
-    credential: &CredentialConfig,
-) -> ModelNode {
-    let (life, trips) = (Arc::new(Life::default()), Arc::new(AtomicU64::new(0)));
-    let audit = Arc::new(FlakyAudit {
-        file: file.clone(),
-        life: life.clone(),
-        fate: fate.clone(),
-        well: AtomicBool::new(true),
-        gap: Notify::new(),
-        skipped: AtomicU64::new(0),
-    });
-    let books = Arc::new(Node {
-        store: Arc::new(FlakyStore {
-            store: store.clone(),
-            life: life.clone(),
-            fate: fate.clone(),
-            trips: trips.clone(),
-            denied: Mutex::default(),
-        }),
-        audit: audit.clone(),
-        clock: clock.clone(),
-        id: NodeId::parse(&format!("node-{at}")).unwrap(),
-        journal: JournalId::parse(&format!("{at:032x}")).unwrap(),
-        open: OpenAttempts::default(),
-        others: Arc::default(),
-        terms: terms(),
-        prefixes: Arc::default(),
-        hold_room: HoldRoom { holds: 1 << 20, bytes: 1 << 40 },
-        unsettled: None,
-        settling: TaskTracker::new(),
-        stopping: tokio::sync::watch::channel(false).1,
-        changes: HoldChanges::default(),
-        owners: Arc::default(),
-        outlets: outlets(Duration::from_hours(24 * 365)),
-        metrics: Metrics::new().unwrap(),
-        watched: Arc::default(),
-        heard: Arc::default(),
-        operand_key: OperandKey::of(&[7; 32]).unwrap(),
-        fresh: Arc::default(),
-        fence: Arc::default(),
-        clocks: Arc::default(),
-        contradictions: Arc::default(),
-        losses: Arc::default(),
-        news: Arc::default(),
-        activations: Arc::new(Activations::unguarded()),
-    });
-    let (upstream, life_there) = (upstream.clone(), life.clone());
-    let flaky = FlakyUpstream { upstream, life: life_there, fate: fate.clone(), clock: clock.clone() };
-    let egress = Egress {
-        upstream: Arc::new(flaky),
-        origin: UpstreamOrigin { host: HeaderValue::from_static("upstream.test"), base_path: String::new() },
-        environment: ENVIRONMENT,
-        credential: Arc::new(Credential::new(ENVIRONMENT, credential).unwrap()),
-        belief: BeliefConfig { is_direct: true, unlisted: UnlistedMode::Proves },
-        dates: Arc::default(),
-        runtime: tokio::runtime::Handle::current(),
-        sending: TaskTracker::new(),
-        listening: TaskTracker::new(),
-    };
-    let work = vec![
-        tokio::spawn(keep_bringing(books.clone(), vec![ENVIRONMENT])),
-        tokio::spawn(watch(books.clone())),
-        tokio::spawn(keep_sweeping(books.clone())),
-    ];
-    ModelNode { life, books, egress, audit, trips, work, serving: false }
-}
-
-/// As the gate does it, but more rarely.
-async fn watch(books: Arc<Node>) {
-    loop {
-        sleep(Duration::from_secs(10)).await;
-        lapse(&books, ENVIRONMENT).await.ok();
-    }
-}
-
-fn terms() -> Terms {
-    Terms {
-        begin_within: BEGIN_WITHIN,
-        lease: LEASE.max(BEGIN_WITHIN + ANSWER_WITHIN),
-        first_look: Duration::from_secs(15),
-        quiet: BEGIN_WITHIN + ANSWER_WITHIN * 2 + Duration::from_secs(15),
-        keep: Keep::For { whole: Duration::from_hours(24), spent: Duration::from_hours(48) },
-    }
 }

@@ -793,16 +793,17 @@ local operations = {
     end
     now, meta[3] = math.max(now, time), last
     local told, write = commit()
-    return told, write and function()
-      alter('HSET', root, 'generation', fresh, 'run', met)
-      -- The gates of this store, which do not run, will go on with their journals: entries wait for them.
-      local kept = redis.call('HGETALL', root .. ':k')
-      for i = 1, #kept, 2 do
-        alter('HSET', root .. ':n', kept[i], ' 0   {}')
-        alter('HSET', root .. ':w', kept[i], text(now))
+    return told,
+      write and function()
+        alter('HSET', root, 'generation', fresh, 'run', met)
+        -- The gates of this store, which do not run, will go on with their journals: entries wait for them.
+        local kept = redis.call('HGETALL', root .. ':k')
+        for i = 1, #kept, 2 do
+          alter('HSET', root .. ':n', kept[i], ' 0   {}')
+          alter('HSET', root .. ':w', kept[i], text(now))
+        end
+        write()
       end
-      write()
-    end
   end,
   -- A store that contradicts a journal, or lacks what one has, counts as lost until it is rebuilt.
   distrust = function()

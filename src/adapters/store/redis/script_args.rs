@@ -6,11 +6,6 @@ use super::super::slots;
 use crate::base::ids::Environment;
 use crate::ledger::{Keep, Kind, MAX_UNITS, RecordKey, Step, StoreFault, StoreTime, WindowKey, WindowSpan};
 
-/// The largest integer that a double of the script holds exactly; no time and no number goes beyond.
-const MAX_EXACT: i64 = (1 << 53) - 1;
-/// The longest duration that is sent, so that now plus two of them stays below [`MAX_EXACT`]: some 100 years.
-const LONGEST: i64 = MAX_EXACT / 3;
-
 /// The arguments of one call of the script.
 #[derive(Clone, Debug, Default)]
 pub struct Words(Vec<Vec<u8>>);
@@ -35,7 +30,7 @@ impl Words {
     }
 
     pub fn time(self, time: StoreTime) -> Words {
-        self.word(time.as_micros().clamp(-MAX_EXACT, MAX_EXACT).to_string())
+        self.word(time.as_micros().clamp(-StoreTime::MAX_EXACT, StoreTime::MAX_EXACT).to_string())
     }
 
     pub fn record(self, key: &RecordKey) -> Words {
@@ -53,7 +48,7 @@ impl Words {
         slots::slot_of(span, StoreTime::default())?;
         match span {
             WindowSpan::Rolling { bucket, count } => {
-                let micros = i64::try_from(bucket.as_micros()).ok().filter(|micros| *micros <= LONGEST);
+                let micros = i64::try_from(bucket.as_micros()).ok().filter(|micros| *micros <= StoreTime::LONGEST);
                 let micros = micros.ok_or_else(|| slots::senseless("a bucket that is too long"))?;
                 Ok(self.word("r").word(micros.to_string()).number(u64::from(count)))
             }
@@ -124,7 +119,7 @@ impl Words {
     }
 
     fn duration(self, time: Duration) -> Words {
-        self.word(i64::try_from(time.as_micros()).unwrap_or(LONGEST).min(LONGEST).to_string())
+        self.word(StoreTime::micros(time).to_string())
     }
 }
 

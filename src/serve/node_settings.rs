@@ -1,0 +1,55 @@
+//! Turns the configuration into the settings of the node's parts.
+
+use std::time::Duration;
+
+use super::open_node_error::OpenNodeError;
+use crate::adapters::audit::{AuditSettings, Checkpoints, SigningKey};
+use crate::config::{Config, LongestWrite, QuietTime, TimeoutsConfig, WebhookConfig};
+use crate::ledger::Keep;
+use crate::node::Outlets;
+use crate::notify::Outlet;
+use crate::stations::claim::Terms;
+use crate::stations::hold::HoldRoom;
+
+/// A checkpoint is signed after this many entries, or after `CHECKPOINT_INTERVAL`.
+const CHECKPOINT_ENTRIES: u64 = 1_000;
+const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(60);
+
+pub(super) fn audit_settings(config: &Config) -> Result<AuditSettings, OpenNodeError> {
+    let checkpoints = config.audit.checkpoint_key.as_ref().map(|pem| {
+        let key = SigningKey::of_pem(pem.reveal().as_bytes()).ok_or(OpenNodeError::CheckpointKey)?;
+        Ok(Checkpoints { key, every_entries: CHECKPOINT_ENTRIES, every: CHECKPOINT_INTERVAL, to_log: true })
+    });
+    Ok(AuditSettings {
+        rotate_bytes: u64::try_from(config.audit.file_bytes).unwrap_or(u64::MAX),
+        checkpoints: checkpoints.transpose()?,
+        ..AuditSettings::of(&config.audit.folder, config.store.node.clone())
+    })
+}
+
+pub(super) fn outlets(config: &Config) -> Outlets {
+    let outlet = |webhook: &WebhookConfig| Outlet {
+        name: webhook.name.clone(),
+        events: webhook.events.clone(),
+        environments: webhook.environments.clone(),
+        keep: webhook.keep,
+    };
+    Outlets::new(config.webhooks.iter().map(outlet).collect())
+}
+
+pub(super) fn hold_room(config: &Config) -> HoldRoom {
+    let units = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+    HoldRoom { holds: units(config.limits.holds), bytes: units(config.limits.holds_bytes) }
+}
+
+pub(super) fn terms(config: &Config) -> Terms {
+    let TimeoutsConfig { commit, connect, tls_handshake, write, answer, .. } = config.timeouts;
+    let longest = LongestWrite::of(commit, connect, tls_handshake, write, answer);
+    Terms {
+        begin_within: longest.begin,
+        lease: longest.whole,
+        first_look: config.reconcile.first_look,
+        quiet: QuietTime::of(&config.timeouts).from_commit,
+        keep: Keep::For { whole: config.store.answers, spent: config.store.spent },
+    }
+}
