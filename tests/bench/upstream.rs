@@ -47,7 +47,7 @@ async fn one(stream: TcpStream, answers: &Answers) -> anyhow::Result<()> {
 /// A head such as the API's own, before the body.
 fn answer(body: &[u8]) -> Vec<u8> {
     let head = format!(
-        "HTTP/1.1 200 OK\r\nDate: Thu, 01 Aug 2024 09:30:00 GMT\r\nContent-Type: application/json; charset=utf-8\r\n\
+        "HTTP/1.1 200 OK\r\nContent-Type: application/json; charset=utf-8\r\n\
          Content-Length: {}\r\nConnection: keep-alive\r\nServer: upstream\r\nX-Request-Id: 4f1c9d0e7b\r\n\
          Cache-Control: no-store\r\n\r\n",
         body.len()
