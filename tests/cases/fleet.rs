@@ -8,27 +8,12 @@ use sluice::adapters::audit::audit_files;
 use super::claims::{swap, told};
 use super::console::{ask, console, operator};
 use super::doctor;
-use super::nodes::{CLOSED, setup};
+use super::nodes::{CLOSED, paid, says, setup};
 use crate::support::clock::wait_until;
 use crate::support::{Call, Gate, Redis, Setup, Upstream};
 
-const EXECUTED: &str = "200 - executed";
 const AGAIN: &str = "200 - executed again";
 const NODES: [&str; 5] = ["a", "b", "c", "d", "e"];
-
-fn says(gate: &Gate, words: &str) -> bool {
-    gate.log.all().iter().any(|line| line.to_string().contains(words))
-}
-
-fn paid(gate: &Gate) -> Call {
-    let call = swap();
-    wait_until("money to move", || {
-        let answer = told(&call.send(gate.production()));
-        assert!([CLOSED, EXECUTED].contains(&answer.as_str()), "{answer}");
-        answer == EXECUTED
-    });
-    call
-}
 
 /// What was paid is known at a gate, and money was never closed for a person.
 fn stands(gates: &[&Gate], calls: &[Call]) {

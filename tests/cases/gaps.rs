@@ -9,31 +9,16 @@ use sluice::adapters::audit::audit_files;
 use super::claims::{swap, told};
 use super::console::{console, lift};
 use super::doctor;
-use super::nodes::{CLOSED, pair, setup};
+use super::nodes::{paid, pair, says, setup};
 use crate::support::clock::wait_until;
 use crate::support::{Call, Gate, Redis, Setup, Upstream};
 
-const EXECUTED: &str = "200 - executed";
 const AGAIN: &str = "200 - executed again";
 const FROZEN: &str = "503 FROZEN unknown";
 const FOLDER: &str = "sluice-audit";
 
-fn says(gate: &Gate, words: &str) -> bool {
-    gate.log.all().iter().any(|line| line.to_string().contains(words))
-}
-
 fn small_files(setup: Setup) -> Setup {
     setup.set_raw("audit", "file_bytes", "65536")
-}
-
-fn paid(gate: &Gate) -> Call {
-    let call = swap();
-    wait_until("money to move", || {
-        let answer = told(&call.send(gate.production()));
-        assert!([CLOSED, EXECUTED].contains(&answer.as_str()), "{answer}");
-        answer == EXECUTED
-    });
-    call
 }
 
 /// Pays until the journal has several files; returns what was paid.

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use super::claims::{assert_again, swap, told};
-use super::nodes::{CLOSED, pair, read, setup};
+use super::nodes::{CLOSED, pair, read, says, setup};
 use crate::support::clock::wait_until;
 use crate::support::gate::sluice;
 use crate::support::shape::swap_record;
@@ -14,10 +14,6 @@ const FORGOTTEN: &str = "503 FROZEN unknown";
 const PAID: &str = "201 - executed again";
 const PROGRESS: &str = "409 REQUEST_IN_PROGRESS unknown";
 const IN_DOUBT: &str = "409 OUTCOME_UNKNOWN unknown";
-
-fn says(gate: &Gate, words: &str) -> bool {
-    gate.log.all().iter().any(|line| line.to_string().contains(words))
-}
 
 fn has_rebuilt(gate: &Gate) -> bool {
     says(gate, "was rebuilt from this journal")

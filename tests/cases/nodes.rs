@@ -10,6 +10,7 @@ use crate::support::shape::swap_record;
 use crate::support::{Act, Answer, Between, Call, Caller, Gate, Redis, Setup, Upstream, get};
 
 pub(super) const CLOSED: &str = "503 STORE_UNAVAILABLE unknown";
+pub(super) const EXECUTED: &str = "200 - executed";
 /// How long a call waits for the Redis here.
 const DEADLINE: Duration = Duration::from_millis(1_000);
 
@@ -17,6 +18,22 @@ pub(super) fn setup(upstream: &Upstream, url: &str, node: &str) -> Setup {
     let millis = DEADLINE.as_millis().to_string();
     let setup = Setup::of(upstream).set("store", "kind", "redis").set("store", "node", node);
     setup.set("redis", "url", url).set_raw("redis", "timeout_ms", &millis)
+}
+
+/// Whether the gate's log has these words.
+pub(super) fn says(gate: &Gate, words: &str) -> bool {
+    gate.log.all().iter().any(|line| line.to_string().contains(words))
+}
+
+/// Pays once the store is there; money is never frozen meanwhile.
+pub(super) fn paid(gate: &Gate) -> Call {
+    let call = swap();
+    wait_until("money to move", || {
+        let answer = told(&call.send(gate.production()));
+        assert!([CLOSED, EXECUTED].contains(&answer.as_str()), "{answer}");
+        answer == EXECUTED
+    });
+    call
 }
 
 pub(super) fn pair(upstream: &Upstream, redis: &Redis) -> [Gate; 2] {

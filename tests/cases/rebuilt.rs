@@ -5,18 +5,13 @@ use std::fs;
 use sluice::adapters::audit::audit_files;
 
 use super::claims::{swap, told};
-use super::nodes::{CLOSED, pair, setup};
+use super::nodes::{CLOSED, EXECUTED, pair, says, setup};
 use super::rules::{allow, limit, swap_of};
 use crate::support::clock::wait_until;
 use crate::support::{Call, Gate, Redis, Setup, Upstream, copy_folder};
 
 const FORGOTTEN: &str = "503 FROZEN unknown";
-const EXECUTED: &str = "200 - executed";
 const AGAIN: &str = "200 - executed again";
-
-fn says(gate: &Gate, words: &str) -> bool {
-    gate.log.all().iter().any(|line| line.to_string().contains(words))
-}
 
 fn paid(gate: &Gate) -> Call {
     let call = swap();

@@ -7,12 +7,11 @@ use sluice::adapters::audit::audit_files;
 
 use super::claims::{swap, told};
 use super::doctor;
-use super::nodes::{CLOSED, pair, setup};
+use super::nodes::{CLOSED, EXECUTED, pair, setup};
 use crate::support::clock::wait_until;
 use crate::support::gate::sluice;
 use crate::support::{Call, Gate, Redis, Setup, Upstream, copy_folder};
 
-const EXECUTED: &str = "200 - executed";
 const AGAIN: &str = "200 - executed again";
 const FROZEN: &str = "503 FROZEN unknown";
 

@@ -241,16 +241,19 @@ fn sessions_and_holds_that_somebody_planted_release_nothing() {
     assert!(sessions.is_empty(), "sessions in plain text count as none: see the store's own test");
 }
 
+fn with_key(setup: Setup, seal_key: Option<&str>) -> Setup {
+    match seal_key {
+        Some(key) => setup.set("store", "seal_key", key),
+        None => setup,
+    }
+}
+
 /// Each content was sealed by a gate for this very record, and stands there under the version of the newest one.
 #[test]
 fn a_vote_that_was_withdrawn_is_not_put_back_in_the_store() {
     for seal_key in [None, Some("5e".repeat(32))] {
         let (upstream, redis) = (Upstream::start(), Redis::start_kept());
-        let setup = on_redis(gate(&upstream, RULES), &redis, "left");
-        let gate = match &seal_key {
-            Some(key) => setup.set("store", "seal_key", key).start(),
-            None => setup.start(),
-        };
+        let gate = with_key(on_redis(gate(&upstream, RULES), &redis, "left"), seal_key.as_deref()).start();
         let hold = held(&gate, "b-1");
         let copy = |from: &str, to: &str| {
             let script = "redis.call('HSET', KEYS[2], 'c', redis.call('HGET', KEYS[1], 'c')) return 'OK'";
@@ -350,11 +353,7 @@ fn nobody_becomes_an_approver_by_what_they_show() {
 fn a_member_of_an_index_that_is_removed_or_planted_is_noticed() {
     for seal_key in [None, Some("5e".repeat(32))] {
         let (upstream, redis) = (Upstream::start(), Redis::start_kept());
-        let setup = on_redis(gate(&upstream, RULES), &redis, "left");
-        let gate = match &seal_key {
-            Some(key) => setup.set("store", "seal_key", key).start(),
-            None => setup.start(),
-        };
+        let gate = with_key(on_redis(gate(&upstream, RULES), &redis, "left"), seal_key.as_deref()).start();
         let hold = held(&gate, "b-1");
         let index = |name: &str| format!("sluice:{{production}}:i:{name}");
         let (of_holds, of_freezes, id) = (index("held"), index("frozen"), text(&hold, "id"));
