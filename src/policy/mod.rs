@@ -32,6 +32,7 @@ mod rate;
 mod describe;
 mod replay;
 mod rule;
+mod rule_index;
 mod rules;
 mod schema;
 mod body_facts;

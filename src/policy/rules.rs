@@ -13,8 +13,9 @@ use super::condition::{Condition, Sense, cooldowns};
 use super::descriptions::Descriptions;
 use super::limit::{Limit, OverWindow, Reservation};
 use super::rate::Mode;
-use super::request::{Facts, Field, PolicyRequest, Valuation, View};
+use super::request::{Facts, PolicyRequest, Valuation, View};
 use super::rule::{Effect, Rule};
+use super::rule_index::RuleIndex;
 use super::words::Approval;
 use super::words::Groups;
 use crate::base::ids::OperationId;
@@ -22,21 +23,6 @@ use crate::base::money::MicroUsd;
 use crate::base::pointer::Pointer;
 use crate::catalog::Movement;
 use crate::ledger::MAX_UNITS;
-
-/// The fields that rules are indexed by.
-const FOUND_BY: [Field; 11] = [
-    Field::Caller,
-    Field::Requester,
-    Field::Role,
-    Field::User,
-    Field::SourceUser,
-    Field::DestinationUser,
-    Field::DestinationWallet,
-    Field::DestinationExternal,
-    Field::DestinationAccount,
-    Field::SourceWallet,
-    Field::SourceAccount,
-];
 
 /// Rules and limits, ready to decide.
 #[derive(Clone, Debug, Default)]
@@ -49,17 +35,7 @@ pub struct Rules {
     pub valuation: Valuation,
     pub descriptions: Descriptions,
     pub(super) cooldowns: BTreeSet<Duration>,
-    index: HashMap<OperationId, FoundDestination>,
-}
-
-/// The rules and limits of one operation, by index.
-#[derive(Clone, Debug, Default)]
-struct FoundDestination {
-    always: Vec<usize>,
-    by_name: HashMap<Field, HashMap<String, Vec<usize>>>,
-    limits: Vec<usize>,
-    /// The fields of bodies that they name.
-    places: Vec<Pointer>,
+    pub(super) index: HashMap<OperationId, RuleIndex>,
 }
 
 /// The effect on a request, and its reasons.
@@ -121,22 +97,7 @@ impl Rules {
         groups: Groups,
         valuation: Valuation,
     ) -> Rules {
-        let common = Common::of(&rules);
-        let mut index: HashMap<OperationId, FoundDestination> = HashMap::new();
-        for (at, rule) in rules.iter().enumerate() {
-            for operation in &rule.when.operations {
-                let found = index.entry(operation.clone()).or_default();
-                found.add(at, &rule.when.conditions, &common);
-                found.name(&rule.when.conditions);
-            }
-        }
-        for (at, limit) in limits.iter().enumerate() {
-            for operation in &limit.operations {
-                let found = index.entry(operation.clone()).or_default();
-                found.limits.push(at);
-                found.name(&limit.conditions);
-            }
-        }
+        let index = RuleIndex::by_operation(&rules, &limits);
         let of_rules = rules.iter().flat_map(|rule| &rule.when.conditions);
         let cooldowns = cooldowns(of_rules.chain(limits.iter().flat_map(|limit| &limit.conditions)));
         let descriptions = Descriptions::default();
@@ -170,7 +131,7 @@ impl Rules {
             }
         }
         unnamed(&matched, asked, &mut draft);
-        for limit in found.into_iter().flat_map(|found| &found.limits) {
+        for limit in found.into_iter().flat_map(RuleIndex::limits) {
             if let Some(limit) = self.limits.get(*limit) {
                 draft.count(limit, &view, facts);
             }
@@ -180,7 +141,7 @@ impl Rules {
 
     /// Returns the fields of bodies that the rules and limits of an operation name.
     pub fn places(&self, operation: &OperationId) -> &[Pointer] {
-        self.index.get(operation).map_or(&[], |found| &found.places)
+        self.index.get(operation).map_or(&[], RuleIndex::places)
     }
 
     /// Returns the rules that fail by one condition only, with that condition.
@@ -189,71 +150,6 @@ impl Rules {
         let about = |rule: &&Rule| rule.when.operations.contains(&asked.operation.id);
         let near = |rule| Some((rule, Rule::near(rule, &view, facts)?));
         self.rules.iter().filter(about).filter_map(near).collect()
-    }
-}
-
-/// How many rules name each name: a name that most of them share is a poor index.
-#[derive(Debug, Default)]
-struct Common(HashMap<(Field, String), usize>);
-
-impl Common {
-    fn of(rules: &[Rule]) -> Common {
-        let mut common = Common::default();
-        let conditions = rules.iter().flat_map(|rule| &rule.when.conditions);
-        for (field, set) in conditions.filter_map(sought_names).flatten() {
-            for name in set {
-                let count = common.0.entry((field, name.clone())).or_default();
-                *count = count.saturating_add(1);
-            }
-        }
-        common
-    }
-
-    fn rules_with(&self, names: &[(Field, &BTreeSet<String>)]) -> usize {
-        let each = names.iter().flat_map(|(field, set)| set.iter().map(|name| (*field, name.clone())));
-        each.map(|name| self.0.get(&name).copied().unwrap_or(0)).fold(0, usize::saturating_add)
-    }
-}
-
-impl FoundDestination {
-    /// Indexes a rule by its rarest names: it cannot match a request without one of them.
-    fn add(&mut self, at: usize, conditions: &[Condition], common: &Common) {
-        let names = conditions.iter().filter_map(sought_names);
-        let Some(rarest) = names.min_by_key(|names| common.rules_with(names)) else {
-            self.always.push(at);
-            return;
-        };
-        for (field, set) in rarest {
-            let by_name = self.by_name.entry(field).or_default();
-            for name in set {
-                by_name.entry(name.clone()).or_default().push(at);
-            }
-        }
-    }
-
-    fn name(&mut self, conditions: &[Condition]) {
-        for condition in conditions {
-            if let Condition::Body(place, _) = condition
-                && !self.places.contains(place)
-            {
-                self.places.push(place.clone());
-            }
-        }
-    }
-
-    /// Returns the rules that could match a request, each once.
-    fn candidates(&self, view: &View<'_>) -> Vec<usize> {
-        let mut found = self.always.clone();
-        for (field, by_name) in &self.by_name {
-            found.extend(view.names(*field).filter_map(|name| by_name.get(name)).flatten());
-            // A wallet that takes fees is found as a destination.
-            if *field == Field::DestinationWallet {
-                found.extend(view.names(Field::FeeWallet).filter_map(|name| by_name.get(name)).flatten());
-            }
-        }
-        found.sort_unstable();
-        found.dedup();
-        found
     }
 }
 
@@ -275,19 +171,6 @@ fn unnamed(matched: &[&Rule], asked: &PolicyRequest<'_>, draft: &mut VerdictDraf
             let text = format!("`{pointer}` is stated, but no matching rule names it");
             draft.say(Mode::Enforce, Effect::Deny, Cause::Gate, text);
         }
-    }
-}
-
-/// Returns the names of which a request must have one for the condition to hold, if rules are indexed by them.
-fn sought_names(condition: &Condition) -> Option<Vec<(Field, &BTreeSet<String>)>> {
-    match condition {
-        Condition::Names(field, set) if FOUND_BY.contains(field) => Some(vec![(*field, set)]),
-        Condition::Destination(ways) => Some(vec![
-            (Field::DestinationUser, &ways.user),
-            (Field::DestinationWallet, &ways.wallet),
-            (Field::DestinationExternal, &ways.external_wallet),
-        ]),
-        _ => None,
     }
 }
 
@@ -402,45 +285,5 @@ impl<'d> VerdictDraft<'d> {
             value: view.value.and_then(Result::ok),
             destinations: view.destinations(),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::policy::rate::Mode;
-    use crate::policy::when::When;
-
-    /// However many rules there are for others, a request is compared only with its own.
-    #[test]
-    fn rules_are_found_by_the_names_that_they_ask_for() {
-        let operation = OperationId::new("createOfframp");
-        let rule = |at: usize| Rule {
-            id: format!("r{at}").into(),
-            place: (1, 1),
-            effect: Effect::Allow,
-            approval: None,
-            mode: Mode::Enforce,
-            when: When {
-                operations: [operation.clone()].into(),
-                conditions: vec![
-                    Condition::Names(Field::Environment, ["production".to_owned()].into()),
-                    // A name that all rules share distinguishes none.
-                    Condition::Names(Field::Role, ["payroll".to_owned()].into()),
-                    Condition::Names(Field::DestinationAccount, [format!("account-{}", at / 2)].into()),
-                ],
-            },
-        };
-        let rules = Rules::new(
-            (0..10_000).map(rule).collect(),
-            Vec::new(),
-            BTreeMap::new(),
-            Groups::new(),
-            Valuation::default(),
-        );
-        let found = rules.index.get(&operation).unwrap();
-        assert!(found.always.is_empty());
-        let by_account = found.by_name.get(&Field::DestinationAccount).unwrap();
-        assert_eq!(by_account.get("account-77"), Some(&vec![154, 155]));
     }
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 use sluice::adapters::clock::Stopwatch;
 use sluice::base::ids::{Environment, OperationId};
 use sluice::catalog::Catalog;
-use sluice::policy::{Facts, KnownNames, Policies, PolicyRequest, Stated, difference, read_policies};
+use sluice::policy::{Facts, KnownNames, Policies, PolicyRequest, Stated, difference, pass_table, read_policies};
 
 use crate::micro::{Step, step};
 
@@ -44,6 +44,51 @@ pub(crate) fn steps(catalog: &Catalog) -> anyhow::Result<Vec<Step>> {
         steps.push(step(&format!("decide by {count} rules"), decide));
     }
     steps.extend(analysis(catalog)?);
+    steps.extend(many(catalog)?);
+    Ok(steps)
+}
+
+/// What it costs to check, compare and show ten thousand rules, and a list of a hundred thousand wallets.
+fn many(catalog: &Catalog) -> anyhow::Result<Vec<Step>> {
+    const RULES: usize = 10_000;
+    let known = KnownNames { catalog, issuers: &["main"], can_share: false };
+    let own_amounts = |at: usize| {
+        let wallet = wallet(at);
+        format!(
+            "[[rule]]\nid = \"r{at}\"\neffect = \"allow\"\nwhen = {{ op = \"createSwap\", destination.wallet = \"{wallet}\", \
+             amount = \"(0, {}] USD\" }}\n",
+            at.saturating_add(1)
+        )
+    };
+    let wallets: Vec<String> = (0..100_000).map(|at| format!("\"{}\"", wallet(at))).collect();
+    let listed = format!(
+        "[list.payees]\nwallet = [{}]\n[[rule]]\nid = \"r0\"\neffect = \"allow\"\nwhen = {{ op = \"createSwap\", \
+         destination.wallet = \"@payees\", amount = \"(0, 5000] USD\" }}\n",
+        wallets.join(", ")
+    );
+    let sets = [
+        ("10000 rules alike", text(RULES)),
+        ("10000 rules of own amounts", (0..RULES).map(own_amounts).collect()),
+        ("10000 rules crossing", (0..RULES).map(crossing).collect()),
+        ("100000 wallets", listed),
+    ];
+    let mut steps = Vec::new();
+    for (name, text) in sets {
+        let mut timed = |what: &str, since: &Stopwatch| steps.push(timed(format!("{what} {name}"), since));
+        let since = Stopwatch::start();
+        let policies = read(&text, &known)?;
+        timed("load", &since);
+        let since = Stopwatch::start();
+        black_box(policies.oddities(&known));
+        timed("check", &since);
+        let other = read(&text.replacen("effect = \"allow\"", "effect = \"deny\"", 1), &known)?;
+        let since = Stopwatch::start();
+        black_box(difference(&policies, &other, &known).loosens());
+        timed("compare", &since);
+        let since = Stopwatch::start();
+        black_box(pass_table(&policies, &known).operations.len());
+        timed("table of", &since);
+    }
     Ok(steps)
 }
 
@@ -111,4 +156,8 @@ fn read(text: &str, known: &KnownNames<'_>) -> anyhow::Result<Policies> {
 
 fn account(at: usize) -> String {
     format!("9f1c0e8e-2f53-4a5e-9a52-{at:012}")
+}
+
+fn wallet(at: usize) -> String {
+    format!("0x{:040x}", at.saturating_add(1))
 }

@@ -77,6 +77,36 @@ impl Cells {
         self.add(cell);
         self
     }
+
+    /// Returns the other cells, of this many.
+    pub(super) fn others(&self, count: usize) -> Cells {
+        let all = Cells::span(count, 0, count);
+        Cells(all.0.iter().zip(&self.0).map(|(all, these)| all & !these).collect())
+    }
+
+    pub(super) fn count(&self) -> usize {
+        ones(&self.0)
+    }
+
+    pub(super) fn each(&self) -> impl Iterator<Item = usize> {
+        each_bit(&self.0)
+    }
+}
+
+fn ones(words: &[u64]) -> usize {
+    words.iter().map(|word| usize::try_from(word.count_ones()).unwrap_or(0)).sum()
+}
+
+/// Returns the positions of the bits that are set, in ascending order.
+fn each_bit(words: &[u64]) -> impl Iterator<Item = usize> {
+    words.iter().enumerate().flat_map(|(at, word)| {
+        let mut left = *word;
+        std::iter::from_fn(move || {
+            let bit = first_bit((left != 0).then_some(left)?);
+            left &= left.wrapping_sub(1);
+            Some(at.saturating_mul(BITS).saturating_add(bit))
+        })
+    })
 }
 
 impl Domain {
@@ -84,7 +114,7 @@ impl Domain {
     pub(super) fn whole(sizes: impl Iterator<Item = usize>) -> (Domain, Vec<CellSlot>) {
         let (mut domain, mut slots) = (Vec::new(), Vec::new());
         for count in sizes {
-            let cells = Cells::that(count, |_| true);
+            let cells = Cells::span(count, 0, count);
             slots.push(CellSlot { first: domain.len(), words: cells.0.len() });
             domain.extend(cells.0);
         }
@@ -133,7 +163,22 @@ impl Domain {
     }
 
     pub(super) fn is_one(&self, slot: CellSlot) -> bool {
-        self.of(slot).iter().map(|word| word.count_ones()).sum::<u32>() == 1
+        self.count(slot) == 1
+    }
+
+    /// Returns how many cells are possible.
+    pub(super) fn count(&self, slot: CellSlot) -> usize {
+        ones(self.of(slot))
+    }
+
+    /// Returns the cells that are possible.
+    pub(super) fn each(&self, slot: CellSlot) -> impl Iterator<Item = usize> {
+        each_bit(self.of(slot))
+    }
+
+    /// Returns how many words it has: what copying it costs.
+    pub(super) fn size(&self) -> usize {
+        self.0.len()
     }
 }
 
@@ -150,6 +195,8 @@ mod tests {
         for (count, first, end) in [(1, 0, 1), (64, 0, 64), (65, 64, 65), (200, 3, 3), (200, 3, 130), (200, 128, 192)] {
             let span = Cells::span(count, first, end);
             assert_eq!(span, Cells::that(count, |cell| (first..end).contains(&cell)), "{count} {first} {end}");
+            assert_eq!(span.each().collect::<Vec<_>>(), (first..end).collect::<Vec<_>>());
+            assert_eq!((span.count(), span.others(count).count()), (end - first, count - (end - first)));
         }
     }
 }

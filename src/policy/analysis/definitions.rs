@@ -1,10 +1,11 @@
 //! The definitions of two sets side by side: rules, limits, approvals, groups and assets that are not the same.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::policy::Policies;
 use crate::policy::condition::{Condition, SoughtValue, Ways};
 use crate::policy::describe;
+use crate::policy::limit::Limit;
 use crate::policy::rule::Rule;
 
 /// How many names are listed of those that were added or removed.
@@ -36,34 +37,52 @@ pub(super) fn side_by_side(old: &Policies, new: &Policies) -> Vec<DefinitionChan
     let mut names: Vec<String> =
         changes.removed.iter().chain(&changes.changed).chain(&changes.added).map(|name| name.to_owned()).collect();
     names.sort_unstable();
+    let (old, new) = (SetById::of(old), SetById::of(new));
     let change = |name: String| {
         let (kind, id) = name.split_once(' ').unwrap_or((&name, ""));
-        let (before, then) = (words(old, kind, id), words(new, kind, id));
-        let members = members(old, new, kind, id);
+        let (before, then) = (old.words(kind, id), new.words(kind, id));
+        let members = members(&old, &new, kind, id);
         DefinitionChange { before, then, members, name }
     };
     names.into_iter().map(change).collect()
 }
 
-fn words(set: &Policies, kind: &str, id: &str) -> Option<String> {
-    match kind {
-        "rule" => rule(set, id).map(describe::rule_in_words),
-        "limit" => set.rules.limits.iter().find(|limit| *limit.id == *id).map(describe::limit_in_words),
-        "approval" => set.rules.approvals.get(id).map(describe::approval),
-        "description" => set.rules.descriptions.all().find(|(of, _)| of == id).map(|(_, text)| text.to_owned()),
-        _ => None,
+/// A set whose definitions are found by their ids.
+struct SetById<'p> {
+    set: &'p Policies,
+    rules: HashMap<&'p str, &'p Rule>,
+    limits: HashMap<&'p str, &'p Limit>,
+    descriptions: HashMap<String, &'p str>,
+}
+
+impl<'p> SetById<'p> {
+    fn of(set: &'p Policies) -> SetById<'p> {
+        SetById {
+            set,
+            rules: set.rules.rules.iter().map(|rule| (&*rule.id, rule)).collect(),
+            limits: set.rules.limits.iter().map(|limit| (&*limit.id, limit)).collect(),
+            descriptions: set.rules.descriptions.all().collect(),
+        }
+    }
+
+    fn words(&self, kind: &str, id: &str) -> Option<String> {
+        match kind {
+            "rule" => self.rules.get(id).map(|rule| describe::rule_in_words(rule)),
+            "limit" => self.limits.get(id).map(|limit| describe::limit_in_words(limit)),
+            "approval" => self.set.rules.approvals.get(id).map(describe::approval),
+            "description" => self.descriptions.get(id).map(|text| (*text).to_owned()),
+            _ => None,
+        }
     }
 }
 
-fn rule<'p>(set: &'p Policies, id: &str) -> Option<&'p Rule> {
-    set.rules.rules.iter().find(|rule| *rule.id == *id)
-}
-
-fn members(old: &Policies, new: &Policies, kind: &str, id: &str) -> Vec<MemberChange> {
+fn members(old: &SetById<'_>, new: &SetById<'_>, kind: &str, id: &str) -> Vec<MemberChange> {
     let (before, then) = match kind {
         "group" => {
-            let of = |set: &Policies| {
-                set.rules
+            let of = |by_id: &SetById<'_>| {
+                by_id
+                    .set
+                    .rules
                     .groups
                     .get(id)
                     .map(|members| ("its members".to_owned(), members.clone()))
@@ -72,16 +91,15 @@ fn members(old: &Policies, new: &Policies, kind: &str, id: &str) -> Vec<MemberCh
             };
             (of(old), of(new))
         }
-        "rule" => match (rule(old, id), rule(new, id)) {
+        "rule" => match (old.rules.get(id), new.rules.get(id)) {
             (Some(old), Some(new)) => (sets_of_rule(old), sets_of_rule(new)),
             _ => return Vec::new(),
         },
         "limit" => {
-            let of = |set: &Policies| {
-                let limit = set.rules.limits.iter().find(|limit| *limit.id == *id);
-                let ids = |limit: &crate::policy::limit::Limit| {
-                    limit.operations.iter().map(|id| id.as_str().to_owned()).collect::<BTreeSet<_>>()
-                };
+            let of = |by_id: &SetById<'_>| {
+                let limit = by_id.limits.get(id);
+                let ids =
+                    |limit: &Limit| limit.operations.iter().map(|id| id.as_str().to_owned()).collect::<BTreeSet<_>>();
                 let sets = limit.map(|limit| with_operations(ids(limit), &limit.conditions));
                 sets.unwrap_or_default()
             };

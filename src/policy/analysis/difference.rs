@@ -1,6 +1,6 @@
 //! Compares a new policy set with the old one, and finds out whether it only tightens.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::EXTENT_STEPS;
@@ -16,6 +16,7 @@ use super::outcome::{FIRST, SECOND};
 use super::payment::Payment;
 use super::search::{Judged, SearchBudget, SearchResult, SearchState};
 use super::shape::PaymentShape;
+use super::twins::signature;
 use super::universe::Variable;
 use crate::base::ids::OperationId;
 use crate::base::pointer::Pointer;
@@ -161,8 +162,7 @@ fn side_by_side(sides: Sides<'_>) -> Vec<(&Rule, u8)> {
     };
     let (olds, news) = (&sides.old.rules.rules, &sides.new.rules.rules);
     let mut left: Vec<usize> = in_force(sides.new);
-    let by_id: std::collections::HashMap<&str, usize> =
-        left.iter().filter_map(|at| Some((&*news.get(*at)?.id, *at))).collect();
+    let by_id: HashMap<&str, usize> = left.iter().filter_map(|at| Some((&*news.get(*at)?.id, *at))).collect();
     let is_same = |old: &Rule, at: &usize| news.get(*at).is_some_and(|new| means_same(sides, old, new));
     let (mut all, mut taken, mut unmatched) = (Vec::new(), BTreeSet::new(), Vec::new());
     for old in in_force(sides.old).into_iter().filter_map(|at| olds.get(at)) {
@@ -175,10 +175,19 @@ fn side_by_side(sides: Sides<'_>) -> Vec<(&Rule, u8)> {
         }
     }
     left.retain(|at| !taken.contains(at));
-    for old in unmatched {
-        let twin = left.iter().position(|at| is_same(old, at));
-        all.push((old, if twin.map(|at| left.remove(at)).is_some() { FIRST | SECOND } else { FIRST }));
+    // Under another id, a rule is found by what it says.
+    let mut by_text: HashMap<String, VecDeque<usize>> = HashMap::new();
+    for at in left.iter().filter(|_| !unmatched.is_empty()) {
+        let text = news.get(*at).map(|new| signature(new, None)).unwrap_or_default();
+        by_text.entry(text).or_default().push_back(*at);
     }
+    for old in unmatched {
+        let same = by_text.get_mut(&signature(old, None)).filter(|all| all.front().is_some_and(|at| is_same(old, at)));
+        let twin = same.and_then(VecDeque::pop_front);
+        taken.extend(twin);
+        all.push((old, if twin.is_some() { FIRST | SECOND } else { FIRST }));
+    }
+    left.retain(|at| !taken.contains(at));
     all.extend(left.into_iter().filter_map(|at| Some((news.get(at)?, SECOND))));
     all
 }

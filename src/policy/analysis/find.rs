@@ -1,4 +1,9 @@
 //! Finds rules without effect, and gaps and overlaps between the amounts of rules.
+//!
+//! In a set with many ranges of amounts, gaps are only sought between rules whose other conditions are the same.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use super::cells::Clause;
 use super::ground::{Ground, Windows};
@@ -21,6 +26,8 @@ use crate::policy::{KnownNames, Policies};
 
 /// The most steps of the budget for one question.
 const QUESTION_STEPS: u64 = 400_000;
+/// With more ranges of amounts than these, not every two of them are compared.
+const MAX_RANGES: usize = 256;
 
 /// A finding about a rule, and the rule's index.
 type About = (usize, Finding);
@@ -28,7 +35,8 @@ type About = (usize, Finding);
 /// Returns warnings about the rules; each is certain.
 pub(crate) fn oddities(policies: &Policies, known: &KnownNames<'_>, steps: u64) -> Vec<Finding> {
     let model = Model::of_one(&policies.rules, &[], known);
-    let mut finder = Finder { model: &model, policies, budget: SearchBudget::of(steps) };
+    let budget = SearchBudget::of(steps);
+    let mut finder = Finder { model: &model, policies, budget, passing: HashMap::new() };
     let own: Vec<&PaymentShape> = model.shapes.iter().filter(|shape| shape.is_own).collect();
     let mut found: Vec<About> = own.iter().filter_map(|shape| finder.useless(shape)).collect();
     found.extend(finder.amounts(&own));
@@ -40,6 +48,8 @@ struct Finder<'f> {
     model: &'f Model<'f>,
     policies: &'f Policies,
     budget: SearchBudget,
+    /// The largest amount that rules with amounts let an approval pass, by operation and approval.
+    passing: HashMap<(&'f OperationId, &'f str), Option<u128>>,
 }
 
 impl<'f> Finder<'f> {
@@ -51,7 +61,12 @@ impl<'f> Finder<'f> {
         let Some(rule) = self.rule(at) else { return finding };
         let (line, column) = rule.place;
         let file = self.policies.file_of(&rule.id).to_owned();
-        Finding { file, ..finding.at(format!("{line}:{column}")) }
+        let text = match self.model.alike.get(at) {
+            None | Some(0) => finding.text.clone(),
+            Some(1) => format!("{}; the same is true of 1 more rule like it", finding.text),
+            Some(count) => format!("{}; the same is true of {count} more rules like it", finding.text),
+        };
+        Finding { file, text, ..finding.at(format!("{line}:{column}")) }
     }
 
     fn ground(&self, operation: &OperationId) -> Option<&'f Ground<'f>> {
@@ -104,8 +119,7 @@ impl<'f> Finder<'f> {
                 },
             }
             if has_effect {
-                let ways = self.model.shapes.iter().filter(|other| other.cause == shape.cause);
-                for way in ways {
+                for way in self.model.of_cause(shape.cause) {
                     let mut budget = self.budget.part(QUESTION_STEPS);
                     matters |= self.model.matters(ground, way, &mut budget).unwrap_or(true);
                     self.budget.settle(budget);
@@ -131,9 +145,7 @@ impl<'f> Finder<'f> {
         if shape.effect == Effect::Deny && !self.is_denied_anyway(shape) {
             return None;
         }
-        let others: Vec<&'f Rule> = self.policies.rules.rules.iter().collect();
-        let alike = |other: &&Rule| other.effect == rule.effect && other.approval == rule.approval;
-        let by = self.covering(shape, others.into_iter().filter(alike));
+        let by = self.covering(shape, &|other: &Rule| other.effect == rule.effect && other.approval == rule.approval);
         let by = by.map(|other| format!(" by `{}`", other.id)).unwrap_or_default();
         let text = format!(
             "`{}` changes nothing: every request that it matches is {} without it{by}",
@@ -160,14 +172,22 @@ impl<'f> Finder<'f> {
     }
 
     /// Returns the first of these rules that matches every request that a rule matches.
-    fn covering(&mut self, shape: &'f PaymentShape, others: impl Iterator<Item = &'f Rule>) -> Option<&'f Rule> {
-        for other in others.filter(|other| shape.operations.is_subset(&other.when.operations)) {
-            let cause = self.model.rules.iter().position(|(rule, _)| rule.id == other.id).map(ShapeCause::Rule);
-            if cause.is_none() || cause == Some(shape.cause) {
+    fn covering(&mut self, shape: &'f PaymentShape, is_sought: &dyn Fn(&Rule) -> bool) -> Option<&'f Rule> {
+        let matching = self.matching(shape);
+        let is_possible = |(rule, _): &&(&'f Rule, u8)| {
+            let is_matching = matching.as_ref().is_none_or(|matching| matching.contains(&rule.id));
+            is_matching && is_sought(rule) && shape.operations.is_subset(&rule.when.operations)
+        };
+        let rules = self.model.rules.iter().enumerate();
+        let others: Vec<(usize, &'f Rule)> =
+            rules.filter(|(_, rule)| is_possible(rule)).map(|(at, (rule, _))| (at, *rule)).collect();
+        for (at, other) in others {
+            let cause = ShapeCause::Rule(at);
+            if cause == shape.cause {
                 continue;
             }
             let is_it = |seen: SearchState<'_>, at: &usize| {
-                seen.shapes.get(*at).is_some_and(|shape| Some(shape.cause) == cause && shape.is_own)
+                seen.shapes.get(*at).is_some_and(|shape| shape.cause == cause && shape.is_own)
             };
             let without = |seen: SearchState<'_>| match seen.open.iter().find(|at| is_it(seen, at)) {
                 _ if seen.had.iter().any(|at| is_it(seen, at)) => Judged::No,
@@ -185,16 +205,33 @@ impl<'f> Finder<'f> {
         None
     }
 
+    /// Returns the rules that match some request that a rule matches: no other rule matches all of them. `None` if no
+    /// such request was found.
+    fn matching(&mut self, shape: &'f PaymentShape) -> Option<BTreeSet<Arc<str>>> {
+        let verdict = shape.operations.iter().find_map(|operation| {
+            let ground = self.ground(operation)?;
+            match self.ask(ground, shape.clauses.iter().collect(), &|_| Judged::Yes, &|_| true) {
+                SearchResult::One((_, verdict)) => Some(verdict),
+                SearchResult::Nothing | SearchResult::Unknown => None,
+            }
+        })?;
+        let causes = verdict.reasons.iter().chain(&verdict.outweighed).map(|reason| &reason.cause);
+        let rule = |cause: &rules::Cause| match cause {
+            rules::Cause::Rule(id) => Some(id.clone()),
+            rules::Cause::Limit(_) | rules::Cause::Gate => None,
+        };
+        Some(causes.filter_map(rule).collect())
+    }
+
     fn outweighed(&mut self, shape: &'f PaymentShape, rule: &Rule, payment: &Payment, verdict: &Verdict) -> Finding {
         let by: Vec<String> = verdict.reasons.iter().map(|reason| reason.cause.to_string()).collect();
         let (id, would, is, by) = (&rule.id, done(rule.effect), done(verdict.effect), by.join(", "));
-        let same =
-            self.policies.rules.rules.iter().find(|other| other.effect != rule.effect && other.when == rule.when);
-        let stricter: Vec<&'f Rule> = self.policies.rules.rules.iter().filter(|o| o.effect > rule.effect).collect();
+        let others = self.model.rules.iter().map(|(other, _)| *other);
+        let same = others.clone().find(|other| other.effect != rule.effect && other.when == rule.when);
         let text = match same.map(|other| other.id.clone()) {
             Some(other) => format!("`{id}` and `{other}` contradict each other: both match the same requests"),
             None => {
-                let because = match self.covering(shape, stricter.into_iter()) {
+                let because = match self.covering(shape, &|other: &Rule| other.effect > rule.effect) {
                     Some(other) => format!("`{}`, which is stricter, always matches too", other.id),
                     None => "stricter rules always match too".to_owned(),
                 };
@@ -219,19 +256,48 @@ impl<'f> Finder<'f> {
         });
         let mut ranged: Vec<Ranged<'f>> = ranged.collect();
         ranged.sort_by_key(|ranged| (ranged.within.least, ranged.within.most));
-        let mut found = Vec::new();
+        let mut groups: HashMap<String, Vec<usize>> = HashMap::new();
+        for (place, one) in ranged.iter().enumerate() {
+            groups.entry(format!("{:?}", one.others)).or_default().push(place);
+        }
+        let mut found = if ranged.len() > MAX_RANGES { self.gaps_of_groups(&ranged, &groups) } else { Vec::new() };
         for (place, lower) in ranged.iter().enumerate() {
-            let uppers = || ranged.iter().skip(place.saturating_add(1));
+            if self.budget.is_spent() {
+                break;
+            }
             let between = |upper: &&Ranged<'_>| {
                 upper.within.least > lower.within.most && upper.within.least.abs_diff(lower.within.most) > 1
             };
-            let gap = uppers().filter(between).find_map(|upper| self.gap(lower, upper));
-            found.extend(gap.map(|finding| (lower.at, finding)));
-            for upper in uppers().take_while(|upper| upper.within.least <= lower.within.most) {
+            if ranged.len() <= MAX_RANGES {
+                let uppers = ranged.iter().skip(place.saturating_add(1));
+                let gap = uppers.filter(between).find_map(|upper| self.gap(lower, upper));
+                found.extend(gap.map(|finding| (lower.at, finding)));
+            }
+            let group = groups.get(&format!("{:?}", lower.others)).map_or(&[][..], Vec::as_slice);
+            let least = |at: &usize| ranged.get(*at).map_or(0, |one| one.within.least);
+            let first = group.partition_point(|at| least(at) <= lower.within.least);
+            let uppers = group.iter().skip(first).filter_map(|at| ranged.get(*at));
+            for upper in uppers.take_while(|upper| upper.within.least <= lower.within.most) {
                 found.extend(self.overlap(lower, upper).map(|finding| (lower.at, finding)));
             }
-            if self.budget.is_spent() {
-                break;
+        }
+        found
+    }
+
+    /// Finds the gaps between rules of the same other conditions, from the least amount to the largest.
+    fn gaps_of_groups(&mut self, ranged: &[Ranged<'f>], groups: &HashMap<String, Vec<usize>>) -> Vec<About> {
+        let mut found = Vec::new();
+        let mut in_order: Vec<&Vec<usize>> = groups.values().collect();
+        in_order.sort_unstable();
+        for group in in_order {
+            let mut highest: Option<&Ranged<'f>> = None;
+            for upper in group.iter().filter_map(|at| ranged.get(*at)) {
+                if let Some(lower) = highest
+                    && upper.within.least > lower.within.most.saturating_add(1)
+                {
+                    found.extend(self.gap(lower, upper).map(|finding| (lower.at, finding)));
+                }
+                highest = highest.filter(|lower| lower.within.most >= upper.within.most).or(Some(upper));
             }
         }
         found
@@ -244,15 +310,7 @@ impl<'f> Finder<'f> {
         let rule = self.rule(at)?;
         let approval = rule.approval.as_ref().filter(|_| amounts_of(rule).is_none())?;
         for operation in shape.operations.iter() {
-            let others = self.model.rules.iter().map(|(other, _)| *other);
-            let others = others.filter(|other| other.id != rule.id && other.effect != Effect::Deny);
-            let others = others.filter(|other| other.when.operations.contains(operation));
-            let ranges: Vec<(&Rule, Interval)> = others.filter_map(|other| Some((other, amounts_of(other)?))).collect();
-            let lenient =
-                ranges.iter().filter(|(other, _)| other.approval.as_ref().is_none_or(|name| name == approval));
-            let least = || ranges.iter().map(|(_, within)| within.least.saturating_sub(1)).min();
-            let most = lenient.map(|(_, within)| within.most).max().or_else(least);
-            let most = most.filter(|most| *most < u128::from(MAX_MICRO_USD));
+            let most = self.most_passing(operation, approval).filter(|most| *most < u128::from(MAX_MICRO_USD));
             let (Some(most), Some(ground)) = (most, self.ground(operation)) else { continue };
             let is_larger = |cell: &Cell| matches!(cell, Cell::Numbers(from, _) if *from > most);
             let larger = self.model.universe.only(&Variable::Value, is_larger)?;
@@ -275,6 +333,22 @@ impl<'f> Finder<'f> {
             }
         }
         None
+    }
+
+    /// Returns the largest amount that rules with amounts let pass, or let an approval pass; if there are only rules for
+    /// other approvals, what is below all of them.
+    fn most_passing(&mut self, operation: &'f OperationId, approval: &'f Arc<str>) -> Option<u128> {
+        let rules = &self.model.rules;
+        let find = || {
+            let others = rules.iter().map(|(other, _)| *other).filter(|other| other.effect != Effect::Deny);
+            let others = others.filter(|other| other.when.operations.contains(operation));
+            let ranges: Vec<(&Rule, Interval)> = others.filter_map(|other| Some((other, amounts_of(other)?))).collect();
+            let lenient =
+                ranges.iter().filter(|(other, _)| other.approval.as_ref().is_none_or(|name| name == approval));
+            let least = || ranges.iter().map(|(_, within)| within.least.saturating_sub(1)).min();
+            lenient.map(|(_, within)| within.most).max().or_else(least)
+        };
+        *self.passing.entry((operation, approval)).or_insert_with(find)
     }
 
     fn gap(&mut self, lower: &Ranged<'f>, upper: &Ranged<'f>) -> Option<Finding> {

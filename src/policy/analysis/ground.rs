@@ -3,7 +3,7 @@
 //! The set may include impossible requests; it never excludes a possible one.
 
 use super::cells::{Clause, Domain};
-use super::universe::{Cell, Universe, Variable, is_valued, issuer_of};
+use super::universe::{Cell, OWN_WALLET, Universe, Variable, is_valued, issuer_of};
 use crate::base::normal::AddressKind;
 use crate::base::pointer::Pointer;
 use crate::catalog::{Money, Operation};
@@ -65,6 +65,7 @@ impl Universe {
         clauses.extend(self.callers(known));
         clauses.extend(self.currencies(operation, &money, valuations));
         clauses.extend(self.wallets(&money));
+        clauses.extend(self.own_wallet());
         let mut start = self.whole();
         let (fixed, axioms): (Vec<Clause>, Vec<Clause>) = clauses.into_iter().partition(|clause| clause.0.len() == 1);
         for literal in fixed.iter().flat_map(|clause| &clause.0) {
@@ -149,6 +150,14 @@ impl Universe {
             clauses.push(Clause([self.says(*wallet, false)].into_iter().chain(chain.clone()).collect()));
         }
         clauses
+    }
+
+    /// States that the destination's own wallet takes fees only if the destination is such a wallet.
+    fn own_wallet(&self) -> Option<Clause> {
+        let (var, _) = self.several.get(&Field::FeeWallet)?.iter().find(|(_, name)| name == OWN_WALLET)?;
+        let is_own = |cell: &Cell| matches!(cell, Cell::Name(name) if self.own_wallets.contains(name));
+        let destination = self.literal(&Variable::Name(Field::DestinationWallet), is_own)?;
+        Some(Clause(vec![self.says(*var, false), destination]))
     }
 
     /// States that a value at a pointer implies values at the pointers around it.

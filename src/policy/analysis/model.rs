@@ -8,8 +8,10 @@ use super::ground::{Ground, Windows};
 use super::outcome::{FIRST, SECOND, pair};
 use super::payment::Payment;
 use super::search::{Judged, Point, Search, SearchBudget, SearchResult, SearchState};
-use super::shape::PaymentShape;
-use super::universe::Universe;
+use super::shape::{PaymentShape, ShapeCause};
+use super::shape_index::ShapeIndex;
+use super::twins::Twins;
+use super::universe::{Universe, UniverseNames};
 use crate::base::ids::OperationId;
 use crate::catalog::Operation;
 use crate::policy::KnownNames;
@@ -21,10 +23,15 @@ use crate::policy::rules::{Rules, Verdict};
 pub(super) struct Model<'m> {
     pub sets: Vec<&'m Rules>,
     pub known: &'m KnownNames<'m>,
+    /// The rules of the sets; few stand for many that are alike.
     pub rules: Vec<(&'m Rule, u8)>,
+    /// For how many others each rule stands.
+    pub alike: Vec<usize>,
     pub universe: Universe,
     pub shapes: Vec<PaymentShape>,
     by_operation: HashMap<OperationId, Vec<usize>>,
+    by_cause: HashMap<ShapeCause, Vec<usize>>,
+    indexes: HashMap<OperationId, OnceCell<ShapeIndex>>,
     grounds: HashMap<OperationId, [OnceCell<Option<Ground<'m>>>; 2]>,
 }
 
@@ -52,6 +59,9 @@ impl<'m> Model<'m> {
         more: &[&'m Condition],
         known: &'m KnownNames<'m>,
     ) -> Model<'m> {
+        let others = limits.iter().flat_map(|(limit, _)| &limit.conditions).chain(more.iter().copied());
+        let twins = Twins::of(&rules, others);
+        let (rules, alike) = twins.kept(rules);
         let of_rules = rules.iter().flat_map(|(rule, _)| &rule.when.conditions);
         let of_limits = limits.iter().flat_map(|(limit, _)| &limit.conditions);
         let maxes: Vec<u64> = limits
@@ -65,7 +75,8 @@ impl<'m> Model<'m> {
             if sets.len() == 1 { limits.iter().map(|(limit, _)| &*limit.id).collect() } else { Vec::new() };
         let valuation = sets.first().map(|set| set.valuation.clone()).unwrap_or_default();
         let conditions = of_rules.chain(of_limits).chain(more.iter().copied());
-        let universe = Universe::of(conditions, &maxes, &ids, &valuation, known);
+        let names = UniverseNames { limits: &ids, left_out: &twins.names, own_wallets: &twins.own_wallets };
+        let universe = Universe::of(conditions, &maxes, names, &valuation, known);
         let mut shapes = Vec::new();
         for (at, (rule, sides)) in rules.iter().enumerate() {
             shapes.extend(universe.rule(at, rule).into_iter().map(|shape| PaymentShape { sides: *sides, ..shape }));
@@ -80,14 +91,34 @@ impl<'m> Model<'m> {
             shapes.push(PaymentShape { sides: FIRST | SECOND, ..shape });
         }
         let mut by_operation: HashMap<OperationId, Vec<usize>> = HashMap::new();
+        let mut by_cause: HashMap<ShapeCause, Vec<usize>> = HashMap::new();
         for (at, shape) in shapes.iter().enumerate() {
+            by_cause.entry(shape.cause).or_default().push(at);
             for operation in shape.operations.iter() {
                 by_operation.entry(operation.clone()).or_default().push(at);
             }
         }
         let operations = known.catalog.operations().iter();
         let grounds = operations.map(|operation| (operation.id.clone(), [OnceCell::new(), OnceCell::new()])).collect();
-        Model { sets, known, rules, universe, shapes, by_operation, grounds }
+        let indexes = by_operation.keys().map(|id| (id.clone(), OnceCell::new())).collect();
+        Model { sets, known, rules, alike, universe, shapes, by_operation, by_cause, indexes, grounds }
+    }
+
+    /// Returns the shapes of a rule, a limit or a field.
+    pub(super) fn of_cause(&self, cause: ShapeCause) -> impl Iterator<Item = &PaymentShape> {
+        self.by_cause.get(&cause).into_iter().flatten().filter_map(|at| self.shapes.get(*at))
+    }
+
+    /// Returns the index of an operation's shapes.
+    fn index(&self, operation: &OperationId) -> Option<&ShapeIndex> {
+        Some(self.indexes.get(operation)?.get_or_init(|| ShapeIndex::of(&self.shapes, self.about(operation))))
+    }
+
+    fn search<'q>(&'q self, ground: &'q Ground<'q>, without: Option<ShapeCause>) -> Search<'q> {
+        // An operation without shapes has no index, and needs none.
+        const NONE: &ShapeIndex = &ShapeIndex::NONE;
+        let index = self.index(&ground.operation.id).unwrap_or(NONE);
+        Search { universe: &self.universe, without, ground, shapes: &self.shapes, index }
     }
 
     pub(super) fn about(&self, operation: &OperationId) -> &[usize] {
@@ -121,7 +152,7 @@ impl<'m> Model<'m> {
         ground: &'q Ground<'q>,
         question: Question<'q>,
     ) -> SearchResult<(Payment, Vec<Verdict>, Domain)> {
-        let search = Search { universe: &self.universe, without: None, ground, shapes: &self.shapes };
+        let search = self.search(ground, None);
         let Question { must, judge, shows, budget } = question;
         let mut accept = |point: &Point<'_>| {
             let set = self.sets.first()?;
@@ -131,7 +162,7 @@ impl<'m> Model<'m> {
             let verdicts = verdicts?;
             shows(&verdicts).then(|| (payment, verdicts, point.cells.clone()))
         };
-        search.find(&must, self.about(&ground.operation.id), judge, &mut accept, budget)
+        search.find(&must, judge, &mut accept, budget)
     }
 
     /// Whether the outcome of a request that a rule matches may change without the rule; `None` if that is uncertain.
@@ -141,13 +172,13 @@ impl<'m> Model<'m> {
         shape: &'q PaymentShape,
         budget: &mut SearchBudget,
     ) -> Option<bool> {
-        let search = Search { universe: &self.universe, without: Some(shape.cause), ground, shapes: &self.shapes };
+        let search = self.search(ground, Some(shape.cause));
         let must: Vec<&Clause> = shape.clauses.iter().collect();
         let finer = |seen: SearchState<'_>, _| {
             seen.approvals(FIRST) != seen.approvals(SECOND) || seen.names(FIRST) != seen.names(SECOND)
         };
         let judge = |seen: SearchState<'_>| pair(seen, &|a, b| a != b, Some(&finer));
-        match search.find(&must, self.about(&ground.operation.id), &judge, &mut |_| Some(()), budget) {
+        match search.find(&must, &judge, &mut |_| Some(()), budget) {
             SearchResult::One(()) => Some(true),
             SearchResult::Nothing => Some(false),
             SearchResult::Unknown => None,

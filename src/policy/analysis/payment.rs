@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::ground::{Ground, pointer};
 use super::moments::{QUARTER_MICROS, TIMES};
 use super::search::Point;
-use super::universe::{Cell, DESTINATIONS, Universe, Variable, is_many};
+use super::universe::{Cell, DESTINATIONS, OWN_WALLET, Universe, Variable, is_many};
 use super::written::{address, amount_worth, text_of_units};
 use crate::base::ids::Environment;
 use crate::base::ids::OperationId;
@@ -158,7 +158,11 @@ impl PaymentDraft<'_> {
             let first = self.universe.slot(*var).and_then(|slot| self.point.cells.first(slot));
             first.and_then(|cell| self.universe.cells(*var).get(cell)) == Some(&Cell::Yes)
         };
-        several.filter(is_there).map(|(_, name)| name.clone()).collect()
+        let named = |(_, name): &(usize, String)| match name == OWN_WALLET {
+            true => self.name(Field::DestinationWallet),
+            false => Some(name.clone()),
+        };
+        several.filter(is_there).filter_map(named).collect()
     }
 
     fn payment(&self) -> Option<Payment> {

@@ -6,6 +6,7 @@
 use super::cells::{CellLiteral, Cells, Clause, Domain, Truth};
 use super::ground::Ground;
 use super::shape::{PaymentShape, ShapeCause};
+use super::shape_index::ShapeIndex;
 use super::universe::{Universe, Variable};
 use crate::policy::request::Field;
 
@@ -13,6 +14,10 @@ use crate::policy::request::Field;
 const MAX_ATTEMPTS: usize = 48;
 /// How many of them are guesses during the search.
 const MAX_GUESSES: usize = 8;
+/// How many words of a domain are copied in a step.
+const DOMAIN_WORDS: usize = 64;
+/// How many shapes may be avoided one by one.
+const MAX_SHAPES: usize = 512;
 
 /// The remaining budget, in steps: each step examines one shape or clause.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +35,8 @@ impl SearchBudget {
     }
 
     fn spend(&mut self, steps: usize) {
+        #[cfg(test)]
+        super::slow_way::count(steps);
         self.left = self.left.saturating_sub(u64::try_from(steps).unwrap_or(u64::MAX));
     }
 
@@ -85,6 +92,7 @@ pub(super) struct Search<'s> {
     pub without: Option<ShapeCause>,
     pub ground: &'s Ground<'s>,
     pub shapes: &'s [PaymentShape],
+    pub index: &'s ShapeIndex,
 }
 
 /// A part of all requests.
@@ -103,18 +111,27 @@ impl<'s> Search<'s> {
     pub(super) fn find<T>(
         &self,
         must: &[&'s Clause],
-        relevant: &[usize],
         judge: &dyn Fn(SearchState<'_>) -> Judged,
         accept: &mut dyn FnMut(&Point<'_>) -> Option<T>,
         budget: &mut SearchBudget,
     ) -> SearchResult<T> {
-        let must = self.ground.axioms.iter().chain(must.iter().copied()).collect();
-        let whole = SearchPart { domain: self.ground.start.clone(), had: Vec::new(), open: relevant.to_vec(), must };
-        let (mut parts, mut attempts, mut is_sure) = (vec![whole], 0_usize, true);
+        let mut must = self.ground.axioms.iter().chain(must.iter().copied()).collect();
+        let mut domain = self.ground.start.clone();
+        if budget.is_spent() {
+            return SearchResult::Unknown;
+        }
+        if !self.hold(&mut domain, &mut must, budget) {
+            return SearchResult::Nothing;
+        }
+        let open = self.index.possible(self.universe, &domain);
+        let are_many = open.len() > MAX_SHAPES;
+        let (mut parts, mut attempts, mut is_sure) =
+            (vec![SearchPart { domain, had: Vec::new(), open, must }], 0_usize, true);
         while let Some(mut part) = parts.pop() {
             if budget.is_spent() {
                 return SearchResult::Unknown;
             }
+            budget.spend(part.domain.size() / DOMAIN_WORDS);
             if !self.narrow(&mut part, budget) {
                 continue;
             }
@@ -147,6 +164,8 @@ impl<'s> Search<'s> {
             };
             let asked = asked.or_else(|| part.must.iter().find_map(|clause| self.open_in(&part, clause)));
             match asked {
+                // Of many rules one is sought that applies, rather than a request that avoids them all.
+                Some(literal) if are_many => parts.extend(self.halves(part, literal).into_iter().rev()),
                 Some(literal) => parts.extend(self.halves(part, literal)),
                 None => is_sure = false,
             }

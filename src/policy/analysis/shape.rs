@@ -225,7 +225,7 @@ impl Universe {
             Condition::FeesOnlyTo(_) if sense == Sense::Restricts => Asks::known(Vec::new()),
             Condition::FeesOnlyTo(set) => {
                 let others = self.several.get(&Field::FeeWallet).into_iter().flatten();
-                let others = others.filter(|(_, name)| !set.contains(name));
+                let others = others.filter(|(_, name)| !self.is_taker(name, set));
                 Asks::known(others.map(|(var, _)| Clause(vec![self.says(*var, false)])).collect())
             }
             Condition::NewDestination { new, cooldown } => self.destination(*new, *cooldown, sense),
@@ -263,15 +263,14 @@ impl Universe {
     ) -> Vec<Clause> {
         let mut clauses = Vec::new();
         let many = many.and_then(|field| self.several.get(&field)).map_or(&[][..], Vec::as_slice);
-        let (inside, outside): (Vec<_>, Vec<_>) = many.iter().partition(|(_, name)| set.contains(name));
+        let (inside, outside): (Vec<_>, Vec<_>) = many.iter().partition(|(_, name)| self.is_taker(name, set));
         if sense == Sense::Permits {
             clauses.extend(outside.iter().map(|(var, _)| Clause(vec![self.says(*var, false)])));
         }
         if sense == Sense::Permits && parts.len().saturating_add(many.len()) > 1 {
             clauses.extend(parts.iter().map(|literal| {
-                let absent = self.cells(literal.var).iter().position(|cell| *cell == Cell::Absent);
-                let cells = literal.cells.clone();
-                Clause(vec![CellLiteral { var: literal.var, cells: absent.map_or(cells.clone(), |at| cells.and(at)) }])
+                let cells = self.absent(literal.var).into_iter().fold(literal.cells.clone(), Cells::and);
+                Clause(vec![CellLiteral { var: literal.var, cells }])
             }));
         }
         let any = parts.into_iter().chain(inside.iter().map(|(var, _)| self.says(*var, true)));
@@ -289,17 +288,19 @@ impl Universe {
         sense: Sense,
     ) -> Vec<Clause> {
         let wallets = self.several.get(&Field::FeeWallet).filter(|_| fees.is_some()).map_or(&[][..], Vec::as_slice);
-        let (inside, outside): (Vec<_>, Vec<_>) = wallets.iter().partition(|(_, name)| set.contains(name));
+        let (inside, outside): (Vec<_>, Vec<_>) = wallets.iter().partition(|(_, name)| self.is_taker(name, set));
         let say = |yes: bool| move |(var, _): &&(usize, String)| self.says(*var, yes);
-        let absent = |literal: &CellLiteral| self.that(literal.var, |cell, _| *cell == Cell::Absent);
-        let not_in =
-            |literal: &CellLiteral| self.that(literal.var, |cell, at| *cell != Cell::Absent && !literal.cells.has(at));
+        let absent = |literal: &CellLiteral| {
+            let none = Cells::none(self.cells(literal.var).len());
+            CellLiteral { var: literal.var, cells: self.absent(literal.var).into_iter().fold(none, Cells::and) }
+        };
+        let not_in = |literal: &CellLiteral| self.other_than(literal, false);
         let names = parts.iter().map(not_in);
         let others: Vec<CellLiteral> = outside.iter().map(say(true)).collect();
         let are_names = fees == Some(FeeWallets::AreNames);
         match sense {
             Sense::Permits => {
-                let none = parts.iter().map(|part| self.that(part.var, |_, at| !part.cells.has(at)));
+                let none = parts.iter().map(|part| self.other_than(part, true));
                 let none = none.chain(inside.iter().map(say(false)));
                 let mut clauses: Vec<Clause> = none.map(|literal| Clause(vec![literal])).collect();
                 clauses.push(Clause(names.chain(others.into_iter().filter(|_| are_names)).collect()));
@@ -313,10 +314,17 @@ impl Universe {
         }
     }
 
-    /// Returns the literal for the cells of a variable that fit.
-    fn that(&self, var: usize, fits: impl Fn(&Cell, usize) -> bool) -> CellLiteral {
-        let cells = self.cells(var);
-        CellLiteral { var, cells: Cells::that(cells.len(), |at| cells.get(at).is_some_and(|cell| fits(cell, at))) }
+    /// Returns the literal for the other cells of its variable, absence among them or not.
+    fn other_than(&self, literal: &CellLiteral, or_absent: bool) -> CellLiteral {
+        let count = self.cells(literal.var).len();
+        let absent = self.absent(literal.var).filter(|_| !or_absent);
+        let excluded = absent.into_iter().fold(literal.cells.clone(), Cells::and);
+        CellLiteral { var: literal.var, cells: excluded.others(count) }
+    }
+
+    /// Returns the cell for: there is no value. It is the first, if a variable has it among names or values of a body.
+    fn absent(&self, var: usize) -> Option<usize> {
+        self.cells(var).iter().take(1).position(|cell| *cell == Cell::Absent)
     }
 
     fn several<T>(&self, several: &[(usize, T)], sense: Sense, is_in: impl Fn(&T) -> bool) -> Vec<Clause> {
@@ -399,11 +407,16 @@ impl Universe {
                 SoughtValue::NotAmong(set) => self.not_several(several, sense, |cell| is_among(cell, set)),
             };
         }
+        if let SoughtValue::Among(set) | SoughtValue::NotAmong(set) = sought {
+            return clauses(self.is_written(pointer, set).map(|literal| match sought {
+                SoughtValue::NotAmong(_) => self.other_than(&literal, sense == Sense::Restricts),
+                _ => literal,
+            }));
+        }
         clauses(self.literal(&Variable::Body(pointer.clone()), |cell| match sought {
             SoughtValue::Present => *cell != Cell::Absent,
             SoughtValue::Absent => *cell == Cell::Absent,
-            SoughtValue::Among(set) => is_among(cell, set),
-            SoughtValue::NotAmong(set) => !is_among(cell, set) && (*cell != Cell::Absent || sense == Sense::Restricts),
+            SoughtValue::Among(_) | SoughtValue::NotAmong(_) => false,
         }))
     }
 }

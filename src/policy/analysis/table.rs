@@ -240,11 +240,12 @@ impl<'m> Tabling<'_, 'm> {
         let Some(var) = universe.place(&Variable::Name(field)) else { return Vec::new() };
         let count = universe.cells(var).len();
         let is_name = |(_, cell): &(usize, &Cell)| **cell != Cell::Absent;
-        let class = |(at, _): (usize, &Cell)| {
-            let words = super::extent::names(universe, field, var, &BTreeSet::from([at])).concat();
+        let all: BTreeSet<usize> = universe.cells(var).iter().enumerate().filter(is_name).map(|(at, _)| at).collect();
+        let words = super::extent::names(universe, field, var, &all);
+        let class = |(at, words): (usize, String)| {
             (words, Clause(vec![CellLiteral { var, cells: Cells::none(count).and(at) }]))
         };
-        universe.cells(var).iter().enumerate().filter(is_name).map(class).collect()
+        all.into_iter().zip(words).map(class).collect()
     }
 
     /// Returns the largest request of a class that needs exactly this number of people.

@@ -12,13 +12,14 @@ use jiff::civil::Weekday;
 use jiff::tz::TimeZone;
 
 use super::cells::{CellLiteral, CellSlot, Cells, Clause, Domain};
+use super::gathered::Gathered;
 use super::moments::CellMoment;
 use crate::base::ids::Environment;
 use crate::base::money::{MAX_MICRO_USD, Worth};
 use crate::base::pointer::Pointer;
 use crate::policy::KnownNames;
 use crate::policy::acquaintance::Acquaintance;
-use crate::policy::condition::{Condition, SoughtValue};
+use crate::policy::condition::Condition;
 use crate::policy::interval::Interval;
 use crate::policy::literal::Literal as Written;
 use crate::policy::request::{Field, Valuation};
@@ -70,6 +71,9 @@ pub(super) const DESTINATIONS: [Field; 5] = [
     Field::FeeWallet,
 ];
 
+/// Among takers of fees: the destination's own wallet, where only one rule knows it.
+pub(super) const OWN_WALLET: &str = "the destination's own";
+
 #[derive(Debug)]
 pub(super) struct Universe {
     pub variables: Vec<(Variable, Vec<Cell>)>,
@@ -81,80 +85,21 @@ pub(super) struct Universe {
     /// The variables of a field or pointer that may have several values, with the class of each.
     pub several: HashMap<Field, Vec<(usize, String)>>,
     pub several_in_body: HashMap<Pointer, Vec<(usize, Cell)>>,
+    /// Wallets that are only known as the destination of a rule.
+    pub own_wallets: HashSet<String>,
     pub zones: BTreeMap<String, TimeZone>,
     moments: OnceCell<Vec<CellMoment>>,
 }
 
-/// The values that conditions mention.
-#[derive(Default)]
-struct Gathered<'c> {
-    sets: HashMap<&'c BTreeSet<String>, usize>,
-    by_field: BTreeMap<Field, HashMap<&'c str, BTreeSet<usize>>>,
-    seen: HashSet<(Field, usize)>,
-    cuts: BTreeSet<u128>,
-    price_cuts: BTreeSet<u128>,
-    bodies: BTreeMap<&'c Pointer, BTreeSet<&'c Written>>,
-    zones: BTreeMap<String, TimeZone>,
-    cooldowns: BTreeSet<Duration>,
-}
-
-impl<'c> Gathered<'c> {
-    fn condition(&mut self, condition: &'c Condition) {
-        match condition {
-            Condition::Names(field, set) | Condition::NotNames(field, set) => {
-                field.parts().iter().for_each(|part| self.set(*part, set))
-            }
-            Condition::Destination(ways) | Condition::NotDestination(ways) => {
-                self.set(Field::DestinationUser, &ways.user);
-                self.set(Field::DestinationWallet, &ways.wallet);
-                self.set(Field::FeeWallet, &ways.wallet);
-                self.set(Field::DestinationExternal, &ways.external_wallet);
-            }
-            Condition::FeesOnlyTo(set) => self.set(Field::FeeWallet, set),
-            Condition::Amount { within, .. } => {
-                self.cuts.extend([within.least, within.most.saturating_add(1)]);
-            }
-            Condition::Price(within) => {
-                self.price_cuts.extend([within.least, within.most.saturating_add(1)]);
-            }
-            Condition::Body(pointer, sought) => {
-                let asked = self.bodies.entry(pointer).or_default();
-                if let SoughtValue::Among(set) | SoughtValue::NotAmong(set) = sought {
-                    asked.extend(set);
-                }
-            }
-            Condition::Weekday(_, zone) | Condition::Hour(_, zone) => {
-                self.zones.insert(zone_name(zone), zone.clone());
-            }
-            Condition::NewDestination { cooldown, .. } => {
-                self.cooldowns.insert(*cooldown);
-            }
-        }
-    }
-
-    /// Adds a set: names are distinguished by the sets that contain them.
-    fn set(&mut self, field: Field, set: &'c BTreeSet<String>) {
-        let next = self.sets.len();
-        let at = *self.sets.entry(set).or_insert(next);
-        if self.seen.insert((field, at)) {
-            let names = self.by_field.entry(field).or_default();
-            set.iter().for_each(|name| {
-                names.entry(name).or_default().insert(at);
-            });
-        }
-    }
-
-    /// Returns the names of a field in classes that no set distinguishes; `kind` separates them further.
-    fn classes<K: Ord>(&self, field: Field, kind: impl Fn(&str) -> K) -> Vec<Vec<&'c str>> {
-        let mut classes: BTreeMap<(K, &BTreeSet<usize>), Vec<&'c str>> = BTreeMap::new();
-        for (name, sets) in self.by_field.get(&field).into_iter().flatten() {
-            classes.entry((kind(name), sets)).or_default().push(name);
-        }
-        let mut classes: Vec<_> = classes.into_values().collect();
-        classes.iter_mut().for_each(|names| names.sort_unstable());
-        classes.sort_unstable();
-        classes
-    }
+/// The names that a universe has besides those in conditions.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UniverseNames<'n> {
+    /// The limits whose windows may be full.
+    pub limits: &'n [&'n str],
+    /// Names of rules that are left out, each with the name that stands for it.
+    pub left_out: &'n HashMap<&'n str, &'n str>,
+    /// Wallets that are only known as the destination of a rule.
+    pub own_wallets: &'n HashSet<&'n str>,
 }
 
 pub(super) fn zone_name(zone: &TimeZone) -> String {
@@ -162,21 +107,22 @@ pub(super) fn zone_name(zone: &TimeZone) -> String {
 }
 
 impl Universe {
-    /// `limits` are those whose windows may be full; `maxes` what values are compared with besides.
+    /// `maxes` are what values are compared with besides.
     pub(super) fn of<'c>(
         conditions: impl Iterator<Item = &'c Condition>,
         maxes: &[u64],
-        limits: &[&str],
+        names: UniverseNames<'c>,
         valuation: &Valuation,
         known: &'c KnownNames<'_>,
     ) -> Universe {
-        let mut gathered = Gathered::default();
+        let own_wallets = names.own_wallets;
+        let mut gathered = Gathered::without(own_wallets.clone());
         conditions.for_each(|condition| gathered.condition(condition));
         for pointer in known.catalog.operations().iter().flat_map(|operation| operation.fields_to_name()) {
             gathered.bodies.entry(pointer).or_default();
         }
         gathered.cuts.extend(maxes.iter().map(|max| u128::from(*max).saturating_add(1)));
-        let mut made = Making::default();
+        let mut made = Making { left_out: names.left_out.keys().copied().collect(), ..Making::default() };
         made.callers(&gathered, known);
         for field in Field::ALL.into_iter().filter(|field| field.parts() == [*field]) {
             match field {
@@ -202,10 +148,17 @@ impl Universe {
             let hours = (12..24).chain(0..12).map(|hour| Cell::Numbers(hour, hour));
             made.add(Variable::Hour(name.clone()), hours.collect());
         }
-        for limit in limits {
+        for limit in names.limits {
             made.add(Variable::Full((*limit).to_owned()), vec![Cell::No, Cell::Yes]);
         }
-        made.finish(gathered.zones)
+        let mut universe = made.finish(gathered.zones);
+        universe.own_wallets = own_wallets.iter().map(|name| (*name).to_owned()).collect();
+        for cells in universe.named.values_mut() {
+            let standing = |(name, stands): (&&str, &&str)| Some(((*name).to_owned(), *cells.get(*stands)?));
+            let left_out: Vec<(String, usize)> = names.left_out.iter().filter_map(standing).collect();
+            cells.extend(left_out);
+        }
+        universe
     }
 
     /// Returns the times that examples try first.
@@ -257,9 +210,35 @@ impl Universe {
         Some(CellLiteral { var, cells })
     }
 
+    /// Returns the literal for: the value at a pointer is one of these. There may be as many values as rules.
+    pub(super) fn is_written(&self, pointer: &Pointer, set: &BTreeSet<Written>) -> Option<CellLiteral> {
+        let var = self.place(&Variable::Body(pointer.clone()))?;
+        let cells = self.cells(var);
+        // The values are in ascending order, behind `Absent` and `Thing`.
+        let find = |wanted: &Written| {
+            cells
+                .get(2..)?
+                .binary_search_by(|cell| match cell {
+                    Cell::Written(written) => written.cmp(wanted),
+                    _ => std::cmp::Ordering::Less,
+                })
+                .ok()
+        };
+        let mut found = Cells::none(cells.len());
+        set.iter().filter_map(find).for_each(|at| found.add(at.saturating_add(2)));
+        Some(CellLiteral { var, cells: found })
+    }
+
     /// Returns the cell of each name that conditions mention.
     pub(super) fn named(&self, field: Field) -> Option<&HashMap<String, usize>> {
         self.named.get(&field)
+    }
+
+    /// Whether a taker of fees is in a set; of the destination's own wallet, whether it is in that of the rule that
+    /// asks for this destination.
+    pub(super) fn is_taker(&self, name: &str, set: &BTreeSet<String>) -> bool {
+        let own = || set.len() == 1 && set.first().is_some_and(|name| self.own_wallets.contains(name));
+        if name == OWN_WALLET { own() } else { set.contains(name) }
     }
 
     pub(super) fn says(&self, var: usize, yes: bool) -> CellLiteral {
@@ -274,14 +253,16 @@ impl Universe {
 }
 
 #[derive(Default)]
-struct Making {
+struct Making<'n> {
+    /// Names that no example may have: they belong to rules that are left out.
+    left_out: HashSet<&'n str>,
     variables: Vec<(Variable, Vec<Cell>)>,
     named: HashMap<Field, HashMap<String, usize>>,
     several: HashMap<Field, Vec<(usize, String)>>,
     several_in_body: HashMap<Pointer, Vec<(usize, Cell)>>,
 }
 
-impl Making {
+impl Making<'_> {
     fn add(&mut self, variable: Variable, cells: Vec<Cell>) -> usize {
         self.variables.push((variable, cells));
         self.variables.len().saturating_sub(1)
@@ -303,7 +284,7 @@ impl Making {
         self.names(Field::Environment, Vec::new(), environments.iter().map(|name| vec![*name]).collect());
         self.names(Field::Issuer, Vec::new(), known.issuers.iter().map(|name| vec![*name]).collect());
         let classes = gathered.classes(Field::Caller, |name| issuer_of(name).to_owned());
-        let is_free = |name: &String| !classes.iter().flatten().any(|other| other == name);
+        let is_free = |name: &String| self.is_free(name, &classes);
         let free = |issuer: &&str| fresh(|at| format!("{issuer}:anybody{at}"), is_free).map(Cell::Name);
         let others = known.issuers.iter().filter_map(free).collect();
         self.names(Field::Caller, others, classes);
@@ -312,7 +293,7 @@ impl Making {
     fn single(&mut self, field: Field, gathered: &Gathered<'_>, valuation: &Valuation) {
         let is_currency = matches!(field, Field::SourceCurrency | Field::DestinationCurrency);
         let classes = gathered.classes(field, |name| is_currency && is_valued(valuation, name));
-        let is_free = |name: &String| !classes.iter().flatten().any(|other| other == name);
+        let is_free = |name: &String| self.is_free(name, &classes);
         let mut others = vec![Cell::Absent];
         if is_currency {
             let mut assets = valuation.assets.names().filter(|name| is_valued(valuation, name)).map(str::to_owned);
@@ -330,10 +311,11 @@ impl Making {
     /// Adds a field that may have any number of names.
     fn several(&mut self, field: Field, gathered: &Gathered<'_>) {
         let classes = gathered.classes(field, |_| ());
-        let is_free = |name: &String| !classes.iter().flatten().any(|other| other == name);
+        let is_free = |name: &String| self.is_free(name, &classes);
         let other = other(field, is_free).filter(|_| field != Field::Role);
         let first = |class: &Vec<&str>| class.first().map(|name| (*name).to_owned());
-        let names: Vec<String> = classes.iter().filter_map(first).chain(other).collect();
+        let own = (field == Field::FeeWallet && gathered.has_own_wallets()).then(|| OWN_WALLET.to_owned());
+        let names: Vec<String> = classes.iter().filter_map(first).chain(other).chain(own).collect();
         for name in names {
             let var = self.add(Variable::Among(field, name.clone()), vec![Cell::No, Cell::Yes]);
             self.several.entry(field).or_default().push((var, name));
@@ -356,12 +338,17 @@ impl Making {
         }
     }
 
+    /// Whether no condition mentions a name.
+    fn is_free(&self, name: &str, classes: &[Vec<&str>]) -> bool {
+        !self.left_out.contains(name) && !classes.iter().flatten().any(|other| *other == name)
+    }
+
     fn finish(self, zones: BTreeMap<String, TimeZone>) -> Universe {
-        let Making { variables, named, several, several_in_body } = self;
+        let Making { variables, named, several, several_in_body, left_out: _ } = self;
         let (whole, slots) = Domain::whole(variables.iter().map(|(_, cells)| cells.len()));
         let places = variables.iter().enumerate().map(|(at, (variable, _))| (variable.clone(), at)).collect();
-        let moments = OnceCell::new();
-        Universe { variables, slots, whole, places, named, several, several_in_body, zones, moments }
+        let (moments, own_wallets) = (OnceCell::new(), HashSet::new());
+        Universe { variables, slots, whole, places, named, several, several_in_body, own_wallets, zones, moments }
     }
 }
 

@@ -26,11 +26,6 @@ fn puzzle(clauses: usize, places: usize) -> String {
 
 const CLAIM: &str = "[[invariant]]\nid = \"i\"\nnever = { effect = \"allow\", op = \"createSwap\" }\n";
 
-fn unread(text: &str) -> Policies {
-    let files = [("set.toml".to_owned(), text.to_owned()), ("words.toml".to_owned(), WORDS.to_owned())];
-    crate::policy::read_unproved(&files, &known()).unwrap().policies
-}
-
 /// Steps are counted, never time: a budget that is too small ends in no claim, whatever the machine.
 #[test]
 fn what_takes_more_than_the_budget_is_not_proved() {
