@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 
-use super::universe::zone_name;
 use crate::base::pointer::Pointer;
 use crate::policy::condition::{Condition, SoughtValue};
 use crate::policy::literal::Literal as Written;
@@ -94,4 +93,8 @@ impl<'c> Gathered<'c> {
         classes.sort_unstable();
         classes
     }
+}
+
+pub(super) fn zone_name(zone: &TimeZone) -> String {
+    zone.iana_name().unwrap_or("UTC").to_owned()
 }

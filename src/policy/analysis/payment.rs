@@ -10,7 +10,7 @@ use super::ground::{Ground, pointer};
 use super::moments::{QUARTER_MICROS, TIMES};
 use super::search::Point;
 use super::universe::{Cell, DESTINATIONS, OWN_WALLET, Universe, Variable, is_many};
-use super::written::{address, amount_worth, text_of_units};
+use super::written::{address, amount_worth, text_of_units, value_of};
 use crate::base::ids::Environment;
 use crate::base::ids::OperationId;
 use crate::base::pointer::Pointer;
@@ -19,7 +19,6 @@ use crate::ledger::StoreTime;
 use crate::policy::acquaintance::Acquaintance;
 use crate::policy::body_facts::Stated;
 use crate::policy::condition::PRICE_DECIMALS;
-use crate::policy::literal::Literal as Written;
 use crate::policy::request::{Facts, Field, PolicyRequest, Valuation, View};
 use crate::policy::rules::{Rules, Verdict};
 
@@ -414,16 +413,6 @@ impl Payment {
         }
         put(&mut self.body, list, Value::Array(items.clone()));
         self.places.insert(list.to_owned(), Value::Array(items));
-    }
-}
-
-fn value_of(cell: &Cell) -> Option<Value> {
-    match cell {
-        Cell::Thing => Some(json!({})),
-        Cell::Written(Written::Text(text)) => Some(Value::from(text.as_str())),
-        Cell::Written(Written::Number(number)) => Some(Value::from(*number)),
-        Cell::Written(Written::Truth(truth)) => Some(Value::from(*truth)),
-        _ => None,
     }
 }
 

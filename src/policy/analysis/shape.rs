@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::cells::{CellLiteral, Cells, Clause};
-use super::universe::{Cell, DESTINATIONS, Universe, Variable, is_many, zone_name};
+use super::gathered::zone_name;
+use super::universe::{Cell, DESTINATIONS, Universe, Variable, is_many};
 use crate::base::ids::OperationId;
 use crate::base::pointer::Pointer;
 use crate::policy::acquaintance::Acquaintance;

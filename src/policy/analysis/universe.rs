@@ -102,10 +102,6 @@ pub(super) struct UniverseNames<'n> {
     pub own_wallets: &'n HashSet<&'n str>,
 }
 
-pub(super) fn zone_name(zone: &TimeZone) -> String {
-    zone.iana_name().unwrap_or("UTC").to_owned()
-}
-
 impl Universe {
     /// `maxes` are what values are compared with besides.
     pub(super) fn of<'c>(

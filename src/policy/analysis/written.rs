@@ -1,11 +1,12 @@
 //! Writes amounts, addresses and values of bodies as text.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::universe::is_valued;
+use super::universe::{Cell, is_valued};
 use crate::base::money::{MAX_MICRO_USD, MoneyFault};
 use crate::base::normal::{self, AddressKind};
 use crate::catalog::Movement;
+use crate::policy::literal::Literal as Written;
 use crate::policy::request::{Valuation, ValueFault};
 
 /// More units than any amount that has a value.
@@ -80,6 +81,17 @@ pub(super) fn address(name: &str, chain: Option<&str>) -> String {
     };
     let kind = chain.and_then(AddressKind::of_chain);
     written.filter(|text| normal::wallet(kind, text.clone()) == name).unwrap_or_else(|| name.to_owned())
+}
+
+/// Returns the value of a body that lies in a cell.
+pub(super) fn value_of(cell: &Cell) -> Option<Value> {
+    match cell {
+        Cell::Thing => Some(json!({})),
+        Cell::Written(Written::Text(text)) => Some(Value::from(text.as_str())),
+        Cell::Written(Written::Number(number)) => Some(Value::from(*number)),
+        Cell::Written(Written::Truth(truth)) => Some(Value::from(*truth)),
+        _ => None,
+    }
 }
 
 /// Formats a value as inline TOML.
