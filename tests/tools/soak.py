@@ -40,6 +40,8 @@ UPSTREAM_FAULTS: tuple[dict[str, object], ...] = (
 MOST_PAYMENTS = 3_000_000
 # The reply to one of so many payments stays.
 KEPT_OF_PAYMENTS = 20
+# Lines of each gate's log that stay, so that this program does not grow with the payments.
+KEPT_LOG_LINES = 1_000
 # A third may use so much more than the third before it.
 MORE_MEMORY = 1.10
 MORE_FILES = 16
@@ -142,6 +144,8 @@ def watch(place: Place, swaps: ManySwaps, seconds: float, chance: random.Random)
         for gate, of_gate in zip(place.gates, uses, strict=True):
             of_gate.append(measure(gate.child.pid, gate.folder, now - begin))
         swaps.forget_most()
+        for gate in place.gates:
+            del gate.logs[-1][:-KEPT_LOG_LINES]
         if now >= next_trouble:
             next_trouble = now + TROUBLE_SECONDS
             name = chance.choice(TROUBLES)

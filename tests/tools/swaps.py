@@ -4,6 +4,7 @@
 twice takes effect twice.
 """
 
+import functools
 import itertools
 import json
 import random
@@ -161,11 +162,17 @@ def post_swap(port: int, request_id: str, amount: str = "10", token: str = TOKEN
 def connect(port: int) -> HTTPConnection:
     """Returns a connection to a gate, not yet open."""
     if isinstance(port, TlsPort):
-        context = ssl.create_default_context()
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-        return HTTPSConnection("127.0.0.1", int(port), timeout=30, context=context)
+        return HTTPSConnection("127.0.0.1", int(port), timeout=30, context=tls_context())
     return HTTPConnection("127.0.0.1", port, timeout=30)
+
+
+@functools.cache
+def tls_context() -> ssl.SSLContext:
+    """Returns what accepts every certificate; making it reads all certificates of the machine, so it is made once."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 def run_together(jobs: Sequence[Callable[[], object]], swaps: Swaps) -> float:
