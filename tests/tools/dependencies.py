@@ -2,8 +2,9 @@
 
 Usage: `python tests/tools/dependencies.py`.
 
-Reads `cargo metadata` and checks licences, sources, crates that must be absent, and crates that may have one version
-only. Needs no network, so it cannot look for known vulnerabilities.
+Reads `cargo metadata` and checks licences, sources, crates that must be absent, crates that may have one version only,
+and known faults, which advisories.json lists. Checks the bill of materials, which packages and images bring along, with
+a public validator. Needs no network.
 """
 
 import json
@@ -14,6 +15,10 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+
+from advisories import Advisories, read_advisories
 from report import Report
 
 SOURCES = {"registry+https://github.com/rust-lang/crates.io-index": "crates.io"}
@@ -101,6 +106,37 @@ def check_single(packages: list[Package], single: list[str], twice: dict[str, An
         report.check_that(f"[twice] {name}", is_justified, "needs a reason, and an entry in [single]")
 
 
+def check_advisories(packages: list[Package], advisories: Advisories, accepted: dict[str, str], report: Report) -> None:
+    print(f"known faults up to {advisories.day}")
+    report.check_that("faults of long ago are known", len(advisories.of("hyper", "0.9.3")) > 0, "none of hyper 0.9.3")
+    met: set[str] = set()
+    for package in packages:
+        found = {advisory.name: advisory.kind for advisory in advisories.of(package["name"], package["version"])}
+        met.update(found)
+        faults = [f"{name} ({kind})" for name, kind in found.items() if name not in accepted]
+        report.check(full_name(package), ", ".join(faults))
+    for name in sorted(set(accepted) - met):
+        report.check(f"[advisories] {name}", "is accepted, but no crate has it")
+
+
+def check_bill(report: Report) -> None:
+    """Checks form and order of the bill, and that it names what the binary is made of and nothing else."""
+    command = [sys.executable, "deploy/bill_of_materials.py"]
+    first, again = (subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout for _ in range(2))
+    report.check_that("two bills are the same", first == again, "they differ")
+    fault = JsonStrictValidator(SchemaVersion.V1_6).validate_str(first.decode())
+    report.check_that("the bill is CycloneDX", fault is None, fault)
+    names = {component["name"] for component in json.loads(first)["components"]}
+    for name, is_part in {
+        "pingora-core": True,
+        "ring": True,
+        "mimalloc": True,
+        "proptest": False,
+        "redox_syscall": False,
+    }.items():
+        report.check_that(f"the bill knows {name}", (name in names) == is_part, f"is listed: {name in names}")
+
+
 def full_name(package: Package) -> str:
     return f"{package['name']} {package['version']}"
 
@@ -120,6 +156,8 @@ def main() -> int:
     check_sources(packages, policy["sources"]["allow"], report)
     check_absent(packages, policy["absent"], report)
     check_single(packages, policy["single"]["crates"], policy["twice"], report)
+    check_advisories(packages, read_advisories(), policy["advisories"]["accepted"], report)
+    check_bill(report)
     return report.close()
 
 

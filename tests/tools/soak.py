@@ -1,9 +1,10 @@
 """Keeps two gates on a Redis busy for a long time, with few faults, and watches how much they use.
 
-Usage: `python tests/tools/soak.py SLUICE [--minutes N] [--seed N]`.
+Usage: `python tests/tools/soak.py SLUICE [--minutes N] [--seed N] [--most N]`.
 
 First callers make swaps as fast as they can, which shows the capacity of callers, gates and Redis together; then they
-make half as many. Of the calls to upstream 1 % are slow, 1 % are answered with a foreign record and 1 % are cut off;
+make half as many, or `--most` a second where the disk has no room for more (a payment takes some 35 kB of two gates and
+their Redis). Of the calls to upstream 1 % are slow, 1 % are answered with a foreign record and 1 % are cut off;
 for 1 % of the time the Redis is slow, refuses or says nothing; now and then policies and certificates are replaced.
 Memory and descriptors must not grow: their means over the last third of the time are compared with those over the
 third before. A payment has a bound on the disk of a gate. Nothing may happen twice, and the audit chain is whole.
@@ -159,7 +160,7 @@ def watch(place: Place, swaps: ManySwaps, seconds: float, chance: random.Random)
     return uses
 
 
-def run(binary: str, report: Report, seconds: float, seed: int) -> None:
+def run(binary: str, report: Report, seconds: float, seed: int, most: float) -> None:
     chance = random.Random(seed)
     with start_place(binary, "redis", chance) as place:
         swaps, pace = ManySwaps(lambda: place.issuer.token), Pace()
@@ -171,8 +172,9 @@ def run(binary: str, report: Report, seconds: float, seed: int) -> None:
         trial = min(CAPACITY_SECONDS, seconds / 6)
         time.sleep(trial)
         capacity = swaps.made() / trial
-        pace.set_rate(capacity / 2)
-        print(f"capacity {capacity:.0f} payments a second; half of it for {seconds:.0f} s", flush=True)
+        rate = min(capacity / 2, most)
+        pace.set_rate(rate)
+        print(f"capacity {capacity:.0f} payments a second; {rate:.0f} for {seconds:.0f} s", flush=True)
         for fault in UPSTREAM_FAULTS:
             place.ask_upstream("POST", {"operation": "createSwap", **fault})
         uses = watch(place, swaps, seconds, chance)
@@ -197,10 +199,11 @@ def main() -> int:
     parser.add_argument("binary", type=os.path.abspath)
     parser.add_argument("--minutes", type=float, default=0.5)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--most", type=float, default=float("inf"))
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}", flush=True)
     report = Report()
-    run(arguments.binary, report, arguments.minutes * 60, arguments.seed)
+    run(arguments.binary, report, arguments.minutes * 60, arguments.seed, arguments.most)
     return report.close()
 
 
