@@ -41,6 +41,22 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Makes the whole commit or nothing of it.
     async fn commit(&self, commit: Commit) -> Result<Receipt, CommitError>;
 
+    /// Makes a commit whose entry the caller brings to the journal's disk before anything is done or said because of it, so
+    /// that the store need not bring it to its own disk first.
+    async fn commit_for_journal(&self, commit: Commit) -> Result<Receipt, CommitError> {
+        self.commit(commit).await
+    }
+
+    /// Whether what is committed for the journal is on no disk but the journal's.
+    fn leans_on_journal(&self) -> bool {
+        false
+    }
+
+    /// Brings to the store's disk what was committed for the journal.
+    async fn flush(&self) -> Result<(), StoreFault> {
+        Ok(())
+    }
+
     async fn query(&self, query: Query) -> Result<QueryAnswer, StoreFault>;
 
     /// Tells that a journal has every entry up to this number on its disk. Entries that every journal has leave the

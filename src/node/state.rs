@@ -310,18 +310,25 @@ impl Node {
         let committed = self.to_store(commit, guards).await?;
         self.heard.time(committed.at(), self.clock.elapsed());
         let (node, outstanding) = (self.clone(), self.outstanding(&committed, environment));
-        // Nobody waits for it, but a store that loses its memory soon loses what is on no disk.
-        tokio::spawn(async move {
+        // A store that loses its memory soon loses what is on no disk.
+        let bringing = tokio::spawn(async move {
             if node.losses.count(environment) != losses {
-                return;
+                return false;
             }
-            match node.audit.append(vec![outstanding]).await {
+            let appended = node.audit.append(vec![outstanding]).await;
+            match &appended {
                 Ok(_on_disk) => {}
-                Err(AuditFault::Contradicted(why) | AuditFault::Refused(why)) => node.contradicted(environment, &why),
+                Err(AuditFault::Contradicted(why) | AuditFault::Refused(why)) => node.contradicted(environment, why),
                 Err(fault) => tracing::debug!(%fault, "an entry comes to disk later"),
             }
             node.news.notify_one();
+            appended.is_ok()
         });
+        // Nobody waits for it, unless the store does not keep what it confirmed by itself.
+        if self.store.leans_on_journal() && !bringing.await.unwrap_or(false) {
+            let flushed = self.store.flush().await;
+            flushed.map_err(|fault| CommitError::Fault(StoreFault::InDoubt(fault.to_string())))?;
+        }
         Ok(committed)
     }
 
@@ -332,7 +339,7 @@ impl Node {
         commit.steps.extend(told);
         let own = commit.steps.len();
         commit.steps.extend_from_slice(guards);
-        let committed = self.store.commit(commit).await.map_err(|error| match error {
+        let committed = self.store.commit_for_journal(commit).await.map_err(|error| match error {
             CommitError::Rejected { conflicts, .. } if conflicts.iter().any(|conflict| conflict.step >= own) => {
                 CommitError::Fault(StoreFault::Broken(
                     "two people declared this gate and its journal gone: stop it, and start it with a new `audit.folder`"

@@ -126,6 +126,7 @@ pub(super) fn open(
     let (store, shared, source): (Arc<dyn Store>, _, Arc<dyn SnapshotSource>) = match (embedded, redis.clone()) {
         (Some(store), _) => {
             let store = made_whole(store, config, runtime, &journal, &seals, open_embedded)?;
+            store.serves();
             belongs_here(&store, config, runtime, &journal)?;
             workers.spawn_required("the store's writer", store.ended());
             let store = Arc::new(store);

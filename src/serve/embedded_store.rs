@@ -33,15 +33,22 @@ pub(super) fn made_whole(
         is_ahead |= last > highest;
         if last < highest {
             lacks = true;
-            tracing::error!(
+            tracing::warn!(
                 %environment,
                 store = last,
                 journal = highest,
-                "the store was set back, emptied or replaced: it is built anew from the journal; the old file stays beside it"
+                "the store lacks the last commits of its journal, as after a crash, or it was set back or emptied"
             );
         }
     }
-    if !lacks {
+    if lacks {
+        if let Some(commits) = takes_in(&store, config)? {
+            drop(store);
+            tracing::info!(commits, "the store has taken the commits that it lacked from the journal");
+            return open().map_err(OpenNodeError::Store);
+        }
+        tracing::error!("the store is built anew from the journal; the old file stays beside it");
+    } else {
         if is_content_authentic(&store, runtime).map_err(OpenNodeError::Unreadable)? {
             return Ok(store);
         }
@@ -86,6 +93,24 @@ pub(super) fn made_whole(
     let store = open().map_err(OpenNodeError::Store)?;
     store.adopt_content().map_err(OpenNodeError::Unreadable)?;
     Ok(store)
+}
+
+/// Takes in what only the journal has, and returns how many commits that were. `None` where the store must be built anew: it
+/// is not as a gate left it, the journal does not go on behind it, or the journal is a copy.
+fn takes_in(store: &Embedded, config: &Config) -> Result<Option<u64>, OpenNodeError> {
+    let (journal, node) = (&config.audit.folder, &config.store.node);
+    let is_whole = store.verify_content().map_err(OpenNodeError::Unreadable)? == ContentVerdict::Whole;
+    if !is_whole || is_copy(journal, node) {
+        return Ok(None);
+    }
+    match store.catch_up(journal, node) {
+        Ok(commits) => Ok(Some(commits)),
+        Err(StoreFault::Broken(why)) => {
+            tracing::warn!(why, "the store cannot take in what only the journal has");
+            Ok(None)
+        }
+        Err(fault) => Err(OpenNodeError::Unreadable(fault)),
+    }
 }
 
 /// Whether the store is as gates left it. A new one is, and one that was imported or restored is closed for money until

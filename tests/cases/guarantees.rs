@@ -1,6 +1,6 @@
 //! The guarantees: every promise with its assumptions, what breaks without them, and the tests that show it.
 //!
-//! `deploy/docs/guarantees.md` is generated from this table.
+//! `deploy/docs/guarantees.md` is generated from this table and from `tests/broken.toml`.
 
 use std::fs;
 use std::path::Path;
@@ -249,7 +249,7 @@ const GUARANTEES: &[Guarantee] = &[
 /// Returns the page.
 fn page() -> String {
     let mut text = "# Guarantees\n\nWhat Sluice promises, on what it relies, and which tests show it. This page is generated from \
-                    `tests/cases/guarantees.rs`;\na test fails if a test that is named here does not exist.\n"
+                    `tests/cases/guarantees.rs`\nand `tests/broken.toml`; a test fails if a test that is named here does not exist.\n"
         .to_owned();
     for (at, guarantee) in GUARANTEES.iter().enumerate() {
         let Guarantee { title, promise, assumptions, tests } = guarantee;
@@ -261,8 +261,43 @@ fn page() -> String {
         for test in *tests {
             text.push_str(&format!("- `{test}`\n"));
         }
+        let broken: Vec<BrokenGuard> = broken_guards().into_iter().filter(|guard| guard.promise == at + 1).collect();
+        if !broken.is_empty() {
+            text.push_str("\n`tests/run long broken` breaks the code in these ways, and a test fails each time:\n\n");
+        }
+        for BrokenGuard { what, .. } in broken {
+            text.push_str(&format!("- {what}\n"));
+        }
     }
     text
+}
+
+/// A guard that is broken on purpose.
+struct BrokenGuard {
+    promise: usize,
+    what: String,
+    file: String,
+    old: String,
+}
+
+fn broken_guards() -> Vec<BrokenGuard> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/broken.toml");
+    let all: toml::Table = fs::read_to_string(path).unwrap().parse().unwrap();
+    let guards = all["guard"].as_array().unwrap().iter().map(|guard| {
+        let text = |name: &str| guard[name].as_str().unwrap().to_owned();
+        let promise = usize::try_from(guard["promise"].as_integer().unwrap()).unwrap();
+        BrokenGuard { promise, what: text("what"), file: text("file"), old: text("old") }
+    });
+    guards.collect()
+}
+
+#[test]
+fn every_guard_that_is_broken_stands_once_in_the_code() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for BrokenGuard { what, file, old, .. } in broken_guards() {
+        let found = fs::read_to_string(folder.join(&file)).unwrap().matches(&old).count();
+        assert_eq!(found, 1, "{what} `{old}` stands {found} times in {file}: mend tests/broken.toml");
+    }
 }
 
 /// Returns the source of a module of these tests.

@@ -50,7 +50,7 @@ fn restored(follower: &dyn Follower, folder: &Path, node: &NodeId) -> Result<Hig
 }
 
 /// Hands over what the follower lacks of the files, up to before the first number of an environment, if there is one.
-pub(super) fn catch_up(
+pub fn catch_up(
     follower: &dyn Follower,
     folder: &Path,
     node: &NodeId,

@@ -55,7 +55,7 @@ pub use folder::{
     named,
 };
 pub use folder_copy::{is_copy, keep_original};
-pub use follower::Follower;
+pub use follower::{Follower, catch_up};
 pub use journal_id::journal_id;
 pub use lost_entries::entries_above;
 pub use met_store::{keep_met_store, met_store};

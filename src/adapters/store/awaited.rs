@@ -36,6 +36,18 @@ impl Store for Awaited {
         self.inner().map_err(CommitError::Fault)?.commit(commit).await
     }
 
+    async fn commit_for_journal(&self, commit: Commit) -> Result<Receipt, CommitError> {
+        self.inner().map_err(CommitError::Fault)?.commit_for_journal(commit).await
+    }
+
+    fn leans_on_journal(&self) -> bool {
+        self.inner.leans_on_journal()
+    }
+
+    async fn flush(&self) -> Result<(), StoreFault> {
+        self.inner()?.flush().await
+    }
+
     async fn query(&self, query: Query) -> Result<QueryAnswer, StoreFault> {
         match query {
             // It says nothing of records, and people must know it also before recovery is done.

@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 
-use super::embedded::{KeySpace, ReadTable, StoreTable, make};
+use super::embedded::{KeptSum, KeySpace, ReadTable, StoreTable, make};
 use super::gathered_slots::GatheredSlots;
 use super::key_filter::KeyFilter;
 use super::layout;
@@ -24,30 +24,36 @@ pub(super) trait StoreMap: StoreView {
     fn make(&mut self, changes: Vec<PlannedChange>) -> Result<(), StoreFault>;
 }
 
-/// A table that is written at once.
-pub(super) struct OpenTable<'w, 't>(pub &'w mut StoreTable<'t>);
+/// A table that is written at once, and its sum, if it has one.
+pub(super) struct OpenTable<'w, 't, 's> {
+    pub table: &'w mut StoreTable<'t>,
+    pub sum: Option<KeptSum<'s>>,
+}
 
-impl StoreView for OpenTable<'_, '_> {
+impl StoreView for OpenTable<'_, '_, '_> {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreFault> {
-        KeySpace(&*self.0).get(key)
+        KeySpace(&*self.table).get(key)
     }
 
     fn range(&self, from: &[u8], to: &[u8], count: usize) -> Result<Vec<Pair>, StoreFault> {
-        KeySpace(&*self.0).range(from, to, count)
+        KeySpace(&*self.table).range(from, to, count)
     }
 
     fn range_back(&self, from: &[u8], to: &[u8], count: usize) -> Result<Vec<Pair>, StoreFault> {
-        KeySpace(&*self.0).range_back(from, to, count)
+        KeySpace(&*self.table).range_back(from, to, count)
     }
 
     fn each_of_window(&self, window: &[u8], from: &[u8], show: &mut ShowPair<'_>) -> Result<(), StoreFault> {
-        KeySpace(&*self.0).each_of_window(window, from, show)
+        KeySpace(&*self.table).each_of_window(window, from, show)
     }
 }
 
-impl StoreMap for OpenTable<'_, '_> {
+impl StoreMap for OpenTable<'_, '_, '_> {
     fn make(&mut self, changes: Vec<PlannedChange>) -> Result<(), StoreFault> {
-        make(self.0, changes)
+        match &mut self.sum {
+            Some(sum) => sum.make(self.table, changes),
+            None => make(self.table, changes),
+        }
     }
 }
 

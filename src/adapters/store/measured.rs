@@ -49,6 +49,19 @@ impl Measured {
             Query::Last(_) | Query::Time | Query::Refusal => &self.time,
         }
     }
+
+    async fn committed(
+        &self,
+        call: impl Future<Output = Result<Receipt, CommitError>>,
+    ) -> Result<Receipt, CommitError> {
+        let since = Stopwatch::start();
+        let answer = call.await;
+        self.commit.seconds.observe(since.elapsed().as_secs_f64());
+        if let Err(CommitError::Fault(fault)) = &answer {
+            self.commit.failed(fault);
+        }
+        answer
+    }
 }
 
 /// Measures a call to the store.
@@ -62,13 +75,19 @@ async fn measured<T>(meter: &StoreMeter, call: impl Future<Output = Result<T, St
 #[async_trait]
 impl Store for Measured {
     async fn commit(&self, commit: Commit) -> Result<Receipt, CommitError> {
-        let since = Stopwatch::start();
-        let answer = self.inner.commit(commit).await;
-        self.commit.seconds.observe(since.elapsed().as_secs_f64());
-        if let Err(CommitError::Fault(fault)) = &answer {
-            self.commit.failed(fault);
-        }
-        answer
+        self.committed(self.inner.commit(commit)).await
+    }
+
+    async fn commit_for_journal(&self, commit: Commit) -> Result<Receipt, CommitError> {
+        self.committed(self.inner.commit_for_journal(commit)).await
+    }
+
+    fn leans_on_journal(&self) -> bool {
+        self.inner.leans_on_journal()
+    }
+
+    async fn flush(&self) -> Result<(), StoreFault> {
+        measured(&self.sweep, self.inner.flush()).await
     }
 
     async fn query(&self, query: Query) -> Result<QueryAnswer, StoreFault> {

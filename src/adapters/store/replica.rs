@@ -224,7 +224,7 @@ impl Replica {
     fn write<T>(
         &self,
         is_durable: bool,
-        work: impl FnOnce(&mut OpenTable<'_, '_>) -> Result<T, StoreFault>,
+        work: impl FnOnce(&mut OpenTable<'_, '_, '_>) -> Result<T, StoreFault>,
     ) -> Result<T, StoreFault> {
         let written = self.try_to_write(is_durable, work);
         if matches!(written, Err(StoreFault::Away(_))) {
@@ -236,10 +236,10 @@ impl Replica {
     fn try_to_write<T>(
         &self,
         is_durable: bool,
-        work: impl FnOnce(&mut OpenTable<'_, '_>) -> Result<T, StoreFault>,
+        work: impl FnOnce(&mut OpenTable<'_, '_, '_>) -> Result<T, StoreFault>,
     ) -> Result<T, StoreFault> {
         self.transaction(is_durable, |table| {
-            let mut table = OpenTable(table);
+            let mut table = OpenTable { table, sum: None };
             let done = work(&mut table)?;
             if is_durable {
                 repeated::sweep(&mut table)?;
@@ -254,8 +254,11 @@ impl Replica {
         work: impl FnOnce(&mut StoreTable<'_>) -> Result<T, StoreFault>,
     ) -> Result<T, StoreFault> {
         let mut write = self.database()?.begin_write().map_err(failed)?;
-        let durability = if is_durable { Durability::Immediate } else { Durability::None };
-        write.set_durability(durability).map_err(failed)?;
+        match is_durable {
+            // What pages are free is written with it, so that a start after a crash need not read the whole file.
+            true => write.set_quick_repair(true),
+            false => write.set_durability(Durability::None).map_err(failed)?,
+        }
         let done = work(&mut write.open_table(TABLE).map_err(failed)?)?;
         write.commit().map_err(failed)?;
         Ok(done)
@@ -289,7 +292,7 @@ impl Replica {
         Ok(())
     }
 
-    fn replay(&self, table: &mut OpenTable<'_, '_>, entry: &Outstanding) -> Result<RepeatedCommit, StoreFault> {
+    fn replay(&self, table: &mut OpenTable<'_, '_, '_>, entry: &Outstanding) -> Result<RepeatedCommit, StoreFault> {
         repeated::repeat(table, entry, ReadEntry::of(entry, &self.seals), self.seals.is_sealing())
     }
 }

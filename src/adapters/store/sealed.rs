@@ -348,6 +348,28 @@ impl Sealed {
         Ok(Record { content, ..record })
     }
 
+    /// Seals a commit; returns the records of its steps beside it.
+    fn seal_commit(&self, commit: Commit) -> Result<(Commit, Vec<Option<RecordKey>>), CommitError> {
+        let commit = self.seals.sealed_commit(commit).map_err(CommitError::Fault)?;
+        let keys = commit.steps.iter().map(|step| record_of(step).cloned()).collect();
+        Ok((commit, keys))
+    }
+
+    /// Opens what a rejected commit met.
+    fn opened(
+        &self,
+        keys: &[Option<RecordKey>],
+        committed: Result<Receipt, CommitError>,
+    ) -> Result<Receipt, CommitError> {
+        let Err(CommitError::Rejected { at, conflicts }) = committed else { return committed };
+        let opened = conflicts.into_iter().map(|conflict| {
+            let key = keys.get(conflict.step).and_then(Option::as_ref);
+            self.open_obstacle(key, conflict)
+        });
+        let conflicts = opened.collect::<Result<_, _>>().map_err(CommitError::Fault)?;
+        Err(CommitError::Rejected { at, conflicts })
+    }
+
     fn open_obstacle(&self, key: Option<&RecordKey>, conflict: Conflict) -> Result<Conflict, StoreFault> {
         let found = match (conflict.found, key) {
             (ConflictCause::Record(record), Some(key)) => ConflictCause::Record(self.open_record(key, record)?),
@@ -360,19 +382,21 @@ impl Sealed {
 #[async_trait]
 impl Store for Sealed {
     async fn commit(&self, commit: Commit) -> Result<Receipt, CommitError> {
-        let commit = self.seals.sealed_commit(commit).map_err(CommitError::Fault)?;
-        let keys: Vec<Option<RecordKey>> = commit.steps.iter().map(|step| record_of(step).cloned()).collect();
-        match self.inner.commit(commit).await {
-            Err(CommitError::Rejected { at, conflicts }) => {
-                let opened = conflicts.into_iter().map(|conflict| {
-                    let key = keys.get(conflict.step).and_then(Option::as_ref);
-                    self.open_obstacle(key, conflict)
-                });
-                let conflicts = opened.collect::<Result<_, _>>().map_err(CommitError::Fault)?;
-                Err(CommitError::Rejected { at, conflicts })
-            }
-            committed => committed,
-        }
+        let (commit, keys) = self.seal_commit(commit)?;
+        self.opened(&keys, self.inner.commit(commit).await)
+    }
+
+    async fn commit_for_journal(&self, commit: Commit) -> Result<Receipt, CommitError> {
+        let (commit, keys) = self.seal_commit(commit)?;
+        self.opened(&keys, self.inner.commit_for_journal(commit).await)
+    }
+
+    fn leans_on_journal(&self) -> bool {
+        self.inner.leans_on_journal()
+    }
+
+    async fn flush(&self) -> Result<(), StoreFault> {
+        self.inner.flush().await
     }
 
     async fn query(&self, query: Query) -> Result<QueryAnswer, StoreFault> {

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use sluice::adapters::clock::SystemClock;
-use sluice::adapters::store::embedded::{Embedded, FILE, OpenError, Options};
+use sluice::adapters::store::embedded::{self, Embedded, FILE, OpenError, Options};
 use sluice::ledger::Index;
 use sluice::ports::{Clock, Store as _};
 use tempfile::TempDir;
@@ -90,6 +90,31 @@ async fn what_was_acknowledged_outlives_kill_9() {
     for (_, name) in members {
         assert!(store.read(&claim(&name)).await.unwrap().0.is_some());
     }
+}
+
+#[tokio::test]
+async fn what_the_journal_keeps_waits_for_no_disk_and_a_killed_store_says_that_it_may_lack_it() {
+    let folder = TempDir::new().unwrap();
+    let store = open(folder.path(), Arc::new(SystemClock));
+    store.commit_for_journal(commit(vec![create("a", "one")])).await.unwrap();
+    assert_eq!(value(&store, "a").await.unwrap(), "one");
+    // As a kill would leave it.
+    let left = TempDir::new().unwrap();
+    for file in std::fs::read_dir(folder.path()).unwrap().map(Result::unwrap) {
+        std::fs::copy(file.path(), left.path().join(file.file_name())).unwrap();
+    }
+    assert_eq!(value(&open(left.path(), Arc::new(SystemClock)), "a").await, None);
+    let refused = embedded::export(left.path(), &mut Vec::new(), &mut |_| {}).unwrap_err().to_string();
+    assert!(refused.contains("may be in its journal alone") && refused.contains("end it in order"), "{refused}");
+    let copy = left.path().join("copy");
+    let refused = embedded::backup(left.path(), &copy, &node(), at(BEGIN)).unwrap_err().to_string();
+    assert!(refused.contains("may be in its journal alone") && !copy.exists(), "{refused}");
+
+    drop(store);
+    assert_eq!(value(&open(folder.path(), Arc::new(SystemClock)), "a").await.unwrap(), "one");
+    let mut exported = Vec::new();
+    embedded::export(folder.path(), &mut exported, &mut |_| {}).unwrap();
+    assert!(String::from_utf8(exported).unwrap().contains("\"a\""));
 }
 
 #[tokio::test]

@@ -250,6 +250,49 @@ async fn wherever_the_disk_fails_every_answer_is_true() {
     }
 }
 
+/// What the journal keeps is not on the store's disk when it fails; it is not lost as long as the process lives.
+#[tokio::test(flavor = "multi_thread")]
+async fn wherever_the_disk_fails_what_the_journal_keeps_stays() {
+    for at in 0.. {
+        let disk = Disk::new();
+        let store = open(&disk, Options::default());
+        let mut kept = Vec::new();
+        let mut keep = async |name: &str| match store.commit_for_journal(commit(vec![create(name, "one")])).await {
+            Ok(receipt) => kept.push((name.to_owned(), receipt.number())),
+            Err(CommitError::Fault(StoreFault::Away(_))) => {}
+            Err(other) => panic!("{at}: {other:?}"),
+        };
+        for name in ["a", "b", "c"] {
+            keep(name).await;
+        }
+        let synced = disk.pages.lock().unwrap().disk.clone();
+        disk.fail_after(at);
+        // One of them brings all to the disk, or fails.
+        drop(creates(&store, "durable", "one").await);
+        keep("d").await;
+        drop(store.flush().await);
+        keep("e").await;
+        let has_failed = disk.fails_after.load(Ordering::SeqCst) < 0;
+        assert_ne!(synced, disk.pages.lock().unwrap().disk, "nothing came to the disk");
+        creates_at_last(&store, "last").await;
+        assert!(kept.len() >= 3, "{at}");
+        let mut store = Some(store);
+        for when in ["while it runs", "after an end in order and a power failure"] {
+            let reading = store.take().unwrap_or_else(|| open(&disk, Options::default()));
+            for (name, number) in &kept {
+                let record = reading.read(&claim(name)).await.unwrap().0;
+                assert_eq!(record.map(|record| record.version), Some(*number), "{at}: {name}, {when}");
+            }
+            drop(reading);
+            disk.lose_power();
+        }
+        if !has_failed {
+            assert!(at > 5, "only {at} places to fail at");
+            break;
+        }
+    }
+}
+
 /// What the page cache shows after a failed fsync may never have reached the disk, and a later fsync does not bring it
 /// there. With a tree of many pages nothing else writes them again either.
 #[tokio::test(flavor = "multi_thread")]

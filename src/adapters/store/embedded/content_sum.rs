@@ -133,7 +133,7 @@ impl ContentSum {
 
 /// The sum of a table that is being written. A table without one, or with one that the sealing key did not make, gets none:
 /// the next start notices.
-pub(super) struct KeptSum<'s> {
+pub(in crate::adapters::store) struct KeptSum<'s> {
     sum: Option<ContentSum>,
     seals: &'s Seals,
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use redb::{Database, ReadableDatabase as _, ReadableTable, StorageError, TableDefinition};
+use redb::{Database, Durability, ReadableDatabase as _, ReadableTable, StorageError, TableDefinition};
 use thiserror::Error;
 
 use super::super::layout::{self, FORMAT, Item};
@@ -16,6 +16,7 @@ use super::super::plan::{PlannedChange, puts};
 use super::medium::{Access, InFolder, Medium, Trouble};
 use crate::adapters::store::queries;
 use crate::adapters::store::queries::{Pair, ShowPair, StoreView};
+use crate::base::ids::Environment;
 use crate::ledger::{StoreFault, StoreTime};
 
 pub(in crate::adapters::store) const TABLE: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("store");
@@ -37,6 +38,12 @@ pub enum OpenError {
          that wrote it, or a later one"
     )]
     Newer { found: u64 },
+    /// The gate that used the store did not end in order.
+    #[error(
+        "the gate of the store in `{}` was killed: its last commits may be in its journal alone; start that gate, end it in \
+         order, and try again", .0.display()
+    )]
+    NeedsJournal(PathBuf),
     /// The folder contains no store.
     #[error("there is no store in `{}`: give the folder that contains `store.redb`", .0.display())]
     Missing(PathBuf),
@@ -192,6 +199,42 @@ pub(in crate::adapters::store) fn make(
         }
     }
     Ok(())
+}
+
+/// When a transaction comes to the disk of the database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::adapters::store) enum SyncTime {
+    /// Before it is confirmed.
+    Now,
+    /// With a later one.
+    Later,
+}
+
+/// Makes one transaction.
+pub(in crate::adapters::store) fn transact(
+    database: &Database,
+    synced: SyncTime,
+    work: impl FnOnce(&mut StoreTable<'_>) -> Result<(), StoreFault>,
+) -> Result<(), String> {
+    let mut write = database.begin_write().map_err(|error| error.to_string())?;
+    match synced {
+        // What pages are free is written with it, so that a start after a crash need not read the whole file.
+        SyncTime::Now => write.set_quick_repair(true),
+        SyncTime::Later => write.set_durability(Durability::None).map_err(|error| error.to_string())?,
+    }
+    {
+        let mut table = write.open_table(TABLE).map_err(|error| error.to_string())?;
+        work(&mut table).map_err(|fault| fault.to_string())?;
+    }
+    write.commit().map_err(|error| error.to_string())
+}
+
+/// Returns the latest number of each environment.
+pub(in crate::adapters::store) fn lasts(database: &Database) -> Result<Vec<(Environment, u64)>, String> {
+    let read = database.begin_read().map_err(|error| error.to_string())?;
+    let table = read.open_table(TABLE).map_err(|error| error.to_string())?;
+    let last = |environment| queries::last(&KeySpace(&table), environment).map(|last| (environment, last));
+    Environment::ALL.into_iter().map(last).collect::<Result<_, _>>().map_err(|fault| fault.to_string())
 }
 
 pub(super) fn fault(error: StorageError) -> StoreFault {

@@ -1,17 +1,24 @@
 //! The store of a single node: a redb database in a local folder.
 //!
-//! Each commit is on disk when it is confirmed. One thread writes all waiting commits in one transaction with one
-//! fsync; readers see the latest complete transaction and never wait for the writer. Every call ends by the deadline.
+//! Each commit is on disk when it is confirmed, except for those that their callers bring to the journal: these come to the
+//! disk some seconds later, and a start after a crash takes what is missing from the journal. One thread writes all waiting
+//! commits in one transaction; readers see the latest complete transaction and never wait for the writer. Every call ends by
+//! the deadline.
 
 mod boot_clock;
 mod content_sum;
 mod database;
+mod journal_mark;
 mod medium;
 mod transfer;
+mod unsynced;
 mod writer;
 
 pub use content_sum::ContentVerdict;
-pub(super) use database::{CACHE_BYTES, KeySpace, OpenedDatabase, ReadTable, StoreTable, TABLE, locked, make};
+pub(super) use content_sum::KeptSum;
+pub(super) use database::{
+    CACHE_BYTES, KeySpace, OpenedDatabase, ReadTable, StoreTable, SyncTime, TABLE, lasts, locked, make, transact,
+};
 pub use database::{FILE, OpenError};
 pub use medium::Medium;
 pub(super) use medium::Trouble;
@@ -26,7 +33,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redb::ReadableDatabase as _;
+use redb::{Database, ReadableDatabase as _};
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::time::timeout;
 
@@ -73,14 +80,15 @@ pub struct Embedded {
     readers: Arc<Semaphore>,
     /// `None` while the store is being dropped.
     jobs: Option<SyncSender<StoreJob>>,
-    writer: Option<JoinHandle<()>>,
+    writer: Option<JoinHandle<bool>>,
+    /// Whether the mark is put that the file may lack commits.
+    is_marked: AtomicBool,
     life: watch::Receiver<()>,
 }
 
 impl Embedded {
     /// Opens the store of a folder, or creates one. It belongs to this process until it is dropped.
     ///
-    /// After a crash this takes as long as reading the whole file.
     pub fn open(folder: &Path, clock: Arc<dyn Clock>, options: Options) -> Result<Embedded, OpenError> {
         Embedded::within(folder, true, clock, options)
     }
@@ -123,11 +131,18 @@ impl Embedded {
             .name("store".to_owned())
             .spawn(move || {
                 let _alive = alive;
-                writer.run(&waiting);
+                writer.run(&waiting)
             })
             .map_err(|error| OpenError::Database(error.to_string()))?;
         let readers = Arc::new(Semaphore::new(options.readers));
-        Ok(Embedded { shared, options, clock, folder: None, readers, jobs: Some(jobs), writer: Some(writer), life })
+        let (jobs, writer, is_marked) = (Some(jobs), Some(writer), AtomicBool::new(false));
+        Ok(Embedded { shared, options, clock, folder: None, readers, jobs, writer, is_marked, life })
+    }
+
+    /// A gate serves from this store, which lacks nothing: an orderly end takes away what an earlier end left.
+    pub fn serves(&self) {
+        let is_marked = self.folder.as_deref().is_some_and(|folder| journal_mark::check(folder).is_err());
+        self.is_marked.store(is_marked, Ordering::SeqCst);
     }
 
     /// Returns how the time of day differs from what the monotonic clock expects, if it leapt.
@@ -190,9 +205,35 @@ impl Embedded {
         self.look(move |map, _| queries::created(map, environment)).await
     }
 
+    /// Returns the database, and the keys that seal its sum.
+    pub(super) fn opened(&self) -> Result<(Arc<Database>, Seals), StoreFault> {
+        let database = self.shared.database().ok_or_else(|| away("its file cannot be opened"))?;
+        Ok((database, self.shared.seals.clone()))
+    }
+
     /// Returns the latest complete transaction.
     pub(super) fn latest(&self) -> Result<ReadTable, StoreFault> {
         latest(&self.shared)
+    }
+
+    async fn commit_synced(&self, commit: Commit, synced: SyncTime) -> Result<Receipt, CommitError> {
+        let (answer, mut waiting) = oneshot::channel();
+        let ticket = Arc::new(Ticket::default());
+        let is_followed = commit.steps.contains(&Step::FollowClock);
+        self.ask(StoreJob::Commit(commit, synced, Arc::clone(&ticket), answer)).map_err(CommitError::Fault)?;
+        match timeout(self.options.deadline, &mut waiting).await {
+            Ok(Ok(answer)) => {
+                if is_followed && answer.is_ok() {
+                    self.shared.ticker.follow();
+                    self.keep_time();
+                }
+                answer
+            }
+            _ if ticket.give_up() => Err(CommitError::Fault(away("the commit could not begin in time"))),
+            Ok(Err(_)) => Err(in_doubt("its writer thread has ended")),
+            // The answer may have arrived at this very moment.
+            Err(_) => waiting.try_recv().unwrap_or_else(|_| Err(in_doubt("the write took too long"))),
+        }
     }
 
     /// After a failure, a sweep shows whether the disk takes writes again.
@@ -218,8 +259,11 @@ impl Drop for Embedded {
     /// Writes everything that waits, then closes the file.
     fn drop(&mut self) {
         self.jobs = None;
-        if self.writer.take().is_some_and(|writer| writer.join().is_err()) {
-            tracing::error!("the store's writer thread panicked");
+        let ended = self.writer.take().map(JoinHandle::join);
+        match (ended, &self.folder) {
+            (Some(Err(_)), _) => tracing::error!("the store's writer thread panicked"),
+            (Some(Ok(true)), Some(folder)) if self.is_marked.load(Ordering::SeqCst) => journal_mark::remove(folder),
+            _ => {}
         }
     }
 }
@@ -227,23 +271,27 @@ impl Drop for Embedded {
 #[async_trait]
 impl Store for Embedded {
     async fn commit(&self, commit: Commit) -> Result<Receipt, CommitError> {
-        let (answer, mut waiting) = oneshot::channel();
-        let ticket = Arc::new(Ticket::default());
-        let is_followed = commit.steps.contains(&Step::FollowClock);
-        self.ask(StoreJob::Commit(commit, Arc::clone(&ticket), answer)).map_err(CommitError::Fault)?;
-        match timeout(self.options.deadline, &mut waiting).await {
-            Ok(Ok(answer)) => {
-                if is_followed && answer.is_ok() {
-                    self.shared.ticker.follow();
-                    self.keep_time();
-                }
-                answer
-            }
-            _ if ticket.give_up() => Err(CommitError::Fault(away("the commit could not begin in time"))),
-            Ok(Err(_)) => Err(in_doubt("its writer thread has ended")),
-            // The answer may have arrived at this very moment.
-            Err(_) => waiting.try_recv().unwrap_or_else(|_| Err(in_doubt("the write took too long"))),
+        self.commit_synced(commit, SyncTime::Now).await
+    }
+
+    async fn commit_for_journal(&self, commit: Commit) -> Result<Receipt, CommitError> {
+        if let Some(folder) = &self.folder
+            && !self.is_marked.load(Ordering::SeqCst)
+        {
+            journal_mark::put(folder).map_err(|error| CommitError::Fault(away(&error.to_string())))?;
+            self.is_marked.store(true, Ordering::SeqCst);
         }
+        self.commit_synced(commit, SyncTime::Later).await
+    }
+
+    fn leans_on_journal(&self) -> bool {
+        true
+    }
+
+    async fn flush(&self) -> Result<(), StoreFault> {
+        let (answer, waiting) = oneshot::channel();
+        self.ask(StoreJob::Flush(answer))?;
+        self.answer(waiting).await
     }
 
     async fn query(&self, query: Query) -> Result<QueryAnswer, StoreFault> {

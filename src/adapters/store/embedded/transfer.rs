@@ -15,11 +15,11 @@ use super::super::dump::{self, DumpHeader, DumpLine, DumpTally};
 use super::super::dump_writer::DumpWriter;
 use super::super::layout::Item;
 use super::super::plan::{self, puts};
-use super::content_sum;
 use super::database::{
     CACHE_BYTES, FILE, KeySpace, OpenError, OpenedDatabase, ReadTable, StoreTable, TABLE, locked, make,
 };
 use super::medium::{Medium, Trouble};
+use super::{content_sum, journal_mark};
 use crate::adapters::store::queries;
 use crate::adapters::store::queries::StoreView as _;
 use crate::adapters::store::sealed::Seals;
@@ -115,6 +115,7 @@ pub fn create(
 /// `told` hears how far it is.
 pub fn export(folder: &Path, out: &mut dyn Write, told: &mut dyn FnMut(u64)) -> Result<u64, TransferError> {
     let medium: Arc<dyn Medium> = Arc::new(locked(folder, false).map_err(TransferError::Open)?);
+    journal_mark::check(folder).map_err(TransferError::Open)?;
     let opened =
         OpenedDatabase::new(&medium, &Arc::new(Trouble::default()), CACHE_BYTES).map_err(TransferError::Open)?;
     let read = opened.database.begin_read().map_err(failed)?;
@@ -173,6 +174,7 @@ pub fn import(
 /// from the copy moves no money until a person opens the environment.
 pub fn backup(folder: &Path, to: &Path, node: &NodeId, clock: StoreTime) -> Result<u64, TransferError> {
     let store = locked(folder, false).map_err(TransferError::Open)?;
+    journal_mark::check(folder).map_err(TransferError::Open)?;
     let mut from = store.file.try_clone().map_err(TransferError::File)?;
     let medium: Arc<dyn Medium> = Arc::new(store);
     // Opening and closing the file repairs what a crash left behind.

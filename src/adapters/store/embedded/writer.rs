@@ -1,25 +1,27 @@
-//! The writer thread: it collects waiting jobs, writes them in one transaction with one fsync, and answers every
-//! caller.
+//! The writer thread: it collects waiting jobs, makes them in one transaction, and answers every caller.
+//!
+//! Commits whose entries their callers bring to the journal wait for no disk here: a transaction that somebody waits for,
+//! or the next one after some seconds, brings them there, too. Everything else is on disk when it is confirmed.
 //!
 //! If the disk fails, the database is closed and reopened, and its content then shows which commits were made, so each
 //! caller gets a definite answer. Only if the database cannot be reopened is the outcome unknown.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use redb::{Database, ReadableDatabase as _};
+use redb::Database;
 use tokio::sync::oneshot;
 
 use super::super::SWEEP;
-use super::super::plan::{self, Plan};
+use super::super::plan::{self, Plan, PlannedChange};
 use super::super::ticker::Ticker;
 use super::content_sum::KeptSum;
-use super::database::{KeySpace, OpenedDatabase, StoreTable, TABLE};
+use super::database::{KeySpace, OpenedDatabase, StoreTable, SyncTime, lasts, transact};
 use super::medium::{Medium, Trouble};
+use super::unsynced::UnsyncedChanges;
 use crate::adapters::clock::Stopwatch;
-use crate::adapters::store::queries;
 use crate::adapters::store::sealed::Seals;
 use crate::base::ids::Environment;
 use crate::ledger::{Commit, CommitError, Number, Receipt, Sender, StoreFault};
@@ -32,9 +34,20 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// A job for the writer.
 #[derive(Debug)]
 pub(super) enum StoreJob {
-    Commit(Commit, Arc<Ticket>, oneshot::Sender<Result<Receipt, CommitError>>),
+    Commit(Commit, SyncTime, Arc<Ticket>, oneshot::Sender<Result<Receipt, CommitError>>),
     Kept(Environment, Sender, Number, oneshot::Sender<Result<(), StoreFault>>),
     Sweep(oneshot::Sender<Result<usize, StoreFault>>),
+    Flush(oneshot::Sender<Result<(), StoreFault>>),
+}
+
+impl StoreJob {
+    fn synced(&self) -> SyncTime {
+        match self {
+            StoreJob::Commit(_, synced, ..) => *synced,
+            StoreJob::Kept(..) => SyncTime::Later,
+            StoreJob::Sweep(_) | StoreJob::Flush(_) => SyncTime::Now,
+        }
+    }
 }
 
 /// Whether the writer has begun a commit, or its caller has given it up before that: never both.
@@ -89,12 +102,13 @@ pub(super) struct StoreWriter {
     cache_bytes: usize,
     /// Set since a failure; the disk is tested before the next transaction.
     failed: Option<(Stopwatch, String)>,
+    unsynced: UnsyncedChanges,
 }
 
 /// The answer that a job gets when its transaction is on disk.
 enum WriterReply {
     Commit(oneshot::Sender<Result<Receipt, CommitError>>, Environment, Result<Receipt, CommitError>),
-    Kept(oneshot::Sender<Result<(), StoreFault>>),
+    Done(oneshot::Sender<Result<(), StoreFault>>),
     Sweep(oneshot::Sender<Result<usize, StoreFault>>, Result<usize, StoreFault>),
 }
 
@@ -114,26 +128,64 @@ impl StoreWriter {
         opened: OpenedDatabase,
         cache_bytes: usize,
     ) -> StoreWriter {
-        StoreWriter { medium, trouble, shared, opened: Some(opened), cache_bytes, failed: None }
+        let unsynced = UnsyncedChanges::default();
+        StoreWriter { medium, trouble, shared, opened: Some(opened), cache_bytes, failed: None, unsynced }
     }
 
-    /// Runs until no sender is left.
-    pub fn run(mut self, jobs: &Receiver<StoreJob>) {
-        while let Ok(first) = jobs.recv() {
-            let group = std::iter::once(first).chain(jobs.try_iter().take(GROUP - 1)).collect();
-            self.group(group);
+    /// Runs until no sender is left; returns whether everything is on disk then.
+    pub fn run(mut self, jobs: &Receiver<StoreJob>) -> bool {
+        loop {
+            match self.next(jobs) {
+                Ok(first) => self.group(std::iter::once(first).chain(jobs.try_iter().take(GROUP - 1)).collect()),
+                Err(RecvTimeoutError::Timeout) => self.group(Vec::new()),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        if self.unsynced.wait().is_some() {
+            self.group(Vec::new());
+        }
+        let is_synced = self.unsynced.wait().is_none();
+        if !is_synced {
+            tracing::error!("the last commits are not on the store's disk: the next start takes them from the journal");
+        }
+        is_synced
+    }
+
+    /// Waits for a job, until changes have waited long enough for the disk.
+    fn next(&self, jobs: &Receiver<StoreJob>) -> Result<StoreJob, RecvTimeoutError> {
+        match self.unsynced.wait() {
+            None => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(_) if self.failed.is_some() => jobs.recv_timeout(PAUSE),
+            Some(wait) => jobs.recv_timeout(wait),
         }
     }
 
     fn group(&mut self, group: Vec<StoreJob>) {
-        let mut told = Vec::new();
-        let written = match self.ready() {
-            Ok(database) => write_group(&database, &self.shared, group, &mut told),
+        let (mut told, mut made) = (Vec::new(), Vec::new());
+        let database = match self.ready() {
+            Ok(database) => database,
             Err(why) => return group.into_iter().for_each(|job| refuse(job, &why)),
         };
-        match written {
-            Ok(()) => told.into_iter().for_each(|told| answer_caller(told, Ok(()))),
+        let is_awaited = group.is_empty() || group.iter().any(|job| job.synced() == SyncTime::Now);
+        let synced = if is_awaited || self.unsynced.are_due() { SyncTime::Now } else { SyncTime::Later };
+        match write_group(&database, &self.shared, (group, synced), &mut told, &mut made) {
+            Ok(()) => {
+                self.note_changes(synced, &told, &made);
+                told.into_iter().for_each(|told| answer_caller(told, Ok(())));
+            }
             Err(rest) => self.recover(told, rest),
+        }
+    }
+
+    fn note_changes(&mut self, synced: SyncTime, told: &[WriterReply], made: &[PlannedChange]) {
+        if synced == SyncTime::Now {
+            return self.unsynced.are_synced();
+        }
+        self.unsynced.add(made);
+        for told in told {
+            if let WriterReply::Commit(_, environment, Ok(receipt)) = told {
+                self.unsynced.note(*environment, receipt);
+            }
         }
     }
 
@@ -164,6 +216,7 @@ impl StoreWriter {
         if self.opened.is_none() {
             let opened = OpenedDatabase::new(&self.medium, &self.trouble, self.cache_bytes)
                 .map_err(|error| error.to_string())?;
+            self.unsynced.make_again(&opened.database, &self.shared.seals)?;
             self.shared.put(Some(Arc::clone(&opened.database)));
             self.opened = Some(opened);
         }
@@ -201,48 +254,41 @@ struct WriterFailure {
     rest: Vec<StoreJob>,
 }
 
-/// Makes one transaction of a group; fills `told` with each job's answer before the transaction is on disk.
+/// Makes one transaction of a group; fills `told` with each job's answer before the transaction is made, and `made` with
+/// its changes if they come to the disk later.
 fn write_group(
     database: &Database,
     shared: &WriterState,
-    group: Vec<StoreJob>,
+    (group, synced): (Vec<StoreJob>, SyncTime),
     told: &mut Vec<WriterReply>,
+    made: &mut Vec<PlannedChange>,
 ) -> Result<(), WriterFailure> {
     let mut group = group.into_iter();
-    let written = transact(database, |table| {
+    let written = transact(database, synced, |table| {
         let mut sum = KeptSum::of(table, &shared.seals)?;
         for job in group.by_ref() {
-            plan_and_make(table, &mut sum, &shared.ticker, job, told)?;
+            let changes = plan_job(table, &shared.ticker, job, told)?;
+            if synced == SyncTime::Later {
+                made.extend_from_slice(&changes);
+            }
+            sum.make(table, changes)?;
         }
         sum.write(table)
     });
     written.map_err(|why| WriterFailure { why, rest: group.collect() })
 }
 
-fn transact(
-    database: &Database,
-    work: impl FnOnce(&mut StoreTable<'_>) -> Result<(), StoreFault>,
-) -> Result<(), String> {
-    let write = database.begin_write().map_err(|error| error.to_string())?;
-    {
-        let mut table = write.open_table(TABLE).map_err(|error| error.to_string())?;
-        work(&mut table).map_err(|fault| fault.to_string())?;
-    }
-    write.commit().map_err(|error| error.to_string())
-}
-
-/// Plans and applies a group. An error comes from the database: the transaction must not be made.
-fn plan_and_make(
-    table: &mut StoreTable<'_>,
-    sum: &mut KeptSum<'_>,
+/// Plans the changes of a job. An error comes from the database: the transaction must not be made.
+fn plan_job(
+    table: &StoreTable<'_>,
     ticker: &Ticker,
     job: StoreJob,
     told: &mut Vec<WriterReply>,
-) -> Result<(), StoreFault> {
+) -> Result<Vec<PlannedChange>, StoreFault> {
     match job {
-        StoreJob::Commit(commit, ticket, answer) => {
+        StoreJob::Commit(commit, _, ticket, answer) => {
             if !ticket.begin() {
-                return Ok(());
+                return Ok(Vec::new());
             }
             let planned = plan::plan(&KeySpace(table), ticker.now(), &commit);
             if let Err(CommitError::Fault(fault @ (StoreFault::Away(_) | StoreFault::InDoubt(_)))) = planned {
@@ -254,12 +300,12 @@ fn plan_and_make(
                 Err(error) => (Err(error), Vec::new()),
             };
             told.push(WriterReply::Commit(answer, commit.environment, outcome));
-            sum.make(table, changes)
+            Ok(changes)
         }
         StoreJob::Kept(environment, by, up_to, answer) => {
             let changes = plan::kept(&KeySpace(table), environment, &by, up_to)?;
-            told.push(WriterReply::Kept(answer));
-            sum.make(table, changes)
+            told.push(WriterReply::Done(answer));
+            Ok(changes)
         }
         StoreJob::Sweep(answer) => {
             let (count, changes) = match plan::sweep(&KeySpace(table), ticker.now(), SWEEP) {
@@ -268,17 +314,13 @@ fn plan_and_make(
                 Err(fault) => return Err(fault),
             };
             told.push(WriterReply::Sweep(answer, count));
-            sum.make(table, changes)
+            Ok(changes)
+        }
+        StoreJob::Flush(answer) => {
+            told.push(WriterReply::Done(answer));
+            Ok(Vec::new())
         }
     }
-}
-
-/// Returns the latest number of each environment.
-fn lasts(database: &Database) -> Result<Vec<(Environment, u64)>, String> {
-    let read = database.begin_read().map_err(|error| error.to_string())?;
-    let table = read.open_table(TABLE).map_err(|error| error.to_string())?;
-    let last = |environment| queries::last(&KeySpace(&table), environment).map(|last| (environment, last));
-    Environment::ALL.into_iter().map(last).collect::<Result<_, _>>().map_err(|fault| fault.to_string())
 }
 
 /// Answers a caller; one that has left needs no answer.
@@ -288,7 +330,7 @@ fn answer_caller(told: WriterReply, outcome: Result<(), StoreFault>) {
             let outcome = outcome.map_err(CommitError::Fault).and(planned);
             drop(answer.send(outcome));
         }
-        WriterReply::Kept(answer) => drop(answer.send(outcome)),
+        WriterReply::Done(answer) => drop(answer.send(outcome)),
         WriterReply::Sweep(answer, count) => drop(answer.send(outcome.and(count))),
     }
 }
@@ -296,12 +338,12 @@ fn answer_caller(told: WriterReply, outcome: Result<(), StoreFault>) {
 fn refuse(job: StoreJob, why: &str) {
     let away = || StoreFault::Away(why.to_owned());
     match job {
-        StoreJob::Commit(_, ticket, answer) => {
+        StoreJob::Commit(_, _, ticket, answer) => {
             if ticket.begin() {
                 drop(answer.send(Err(CommitError::Fault(away()))));
             }
         }
-        StoreJob::Kept(_, _, _, answer) => drop(answer.send(Err(away()))),
+        StoreJob::Kept(_, _, _, answer) | StoreJob::Flush(answer) => drop(answer.send(Err(away()))),
         StoreJob::Sweep(answer) => drop(answer.send(Err(away()))),
     }
 }
