@@ -231,8 +231,10 @@ class Place:
             gate.child.send_signal(what)
 
     def start_again(self, gate: KillableGate) -> None:
+        """Starts a gate that ended. One whose certificate is broken meanwhile does not start; it is started later."""
         if gate.child.poll() is not None:
-            gate.start()
+            with contextlib.suppress(RuntimeError):
+                gate.start()
 
     def lose_issuer(self, is_gone: bool) -> None:
         self.issuer.is_gone = is_gone

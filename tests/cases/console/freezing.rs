@@ -183,7 +183,7 @@ async fn a_restored_store_is_closed_for_money_until_somebody_opens_it() {
     let upstream = Upstream::start();
     let gate = console(Setup::of(&upstream)).start();
     assert!(!send(&gate, &swap("before")));
-    let setup = gate.kill();
+    let setup = gate.end();
     {
         let store = Embedded::open(&setup.path("sluice-data"), Arc::new(SystemClock), Options::default()).unwrap();
         let key = RecordKey { environment: Environment::Production, kind: Kind::Freeze, name: "restored".to_owned() };
