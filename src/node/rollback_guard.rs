@@ -10,11 +10,24 @@ use crate::ledger::{CommitError, NodeId, Number, StoreFault};
 use crate::ports::Store;
 use crate::stations::claim::{self, Freeze};
 
-/// Checks before anything is served.
-pub async fn close_if_incomplete(store: &dyn Store, journal: &Highest, node: &NodeId) -> Result<(), StoreFault> {
+/// Checks before anything is served. `needs_journal` says that the store's last commits may be in the journal alone.
+pub async fn close_if_incomplete(
+    store: &dyn Store,
+    journal: &Highest,
+    node: &NodeId,
+    needs_journal: bool,
+) -> Result<(), StoreFault> {
+    let is_journal_lost = needs_journal && journal.values().all(|highest| *highest == 0) && has_commits(store).await?;
     for environment in Environment::ALL {
         let highest = journal.get(&environment).copied().unwrap_or(0);
-        let Some(why) = missing_in_journal(store, environment, highest).await? else { continue };
+        let missing = match is_journal_lost {
+            true => Some(
+                "the gate was killed, and the journal is gone that alone had its last calls: the store may have forgotten some"
+                    .to_owned(),
+            ),
+            false => missing_in_journal(store, environment, highest).await?,
+        };
+        let Some(why) = missing else { continue };
         tracing::error!(
             %environment,
             why,
@@ -24,6 +37,15 @@ pub async fn close_if_incomplete(store: &dyn Store, journal: &Highest, node: &No
         close(store, environment, Number::new(highest), &why, node).await?;
     }
     Ok(())
+}
+
+async fn has_commits(store: &dyn Store) -> Result<bool, StoreFault> {
+    for environment in Environment::ALL {
+        if store.last(environment).await?.as_u64() > 0 {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Whether the journal lacks entries that the store once saw on its disk. A journal without any entry is another one:
@@ -105,7 +127,7 @@ mod tests {
     async fn a_journal_that_was_cut_closes_money_and_a_new_one_does_not() {
         let (store, node) = with_commits(5).await;
         for whole in [0, 5] {
-            close_if_incomplete(&store, &journal(whole), &node).await.unwrap();
+            close_if_incomplete(&store, &journal(whole), &node, whole > 0).await.unwrap();
             assert!(!is_closed(&store).await, "{whole}");
         }
         // Entries 4 and 5 wait in the outbox; entry 3 was on disk.
@@ -113,9 +135,19 @@ mod tests {
             .kept(PRODUCTION, &Sender::parse(&format!("gate/{}", "0".repeat(32))).unwrap(), Number::new(3))
             .await
             .unwrap();
-        close_if_incomplete(&store, &journal(3), &node).await.unwrap();
+        close_if_incomplete(&store, &journal(3), &node, true).await.unwrap();
         assert!(!is_closed(&store).await);
-        close_if_incomplete(&store, &journal(2), &node).await.unwrap();
+        close_if_incomplete(&store, &journal(2), &node, false).await.unwrap();
+        assert!(is_closed(&store).await);
+    }
+
+    #[tokio::test]
+    async fn a_lost_journal_closes_money_if_it_alone_had_the_last_calls() {
+        let (store, node) = with_commits(0).await;
+        close_if_incomplete(&store, &journal(0), &node, true).await.unwrap();
+        assert!(!is_closed(&store).await, "nothing was ever sent");
+        let (store, node) = with_commits(1).await;
+        close_if_incomplete(&store, &journal(0), &node, true).await.unwrap();
         assert!(is_closed(&store).await);
     }
 }

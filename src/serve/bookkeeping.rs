@@ -122,11 +122,11 @@ pub(super) fn open(
     workers.spawn_required("the audit log's writer", audit.ended());
     let journal = audit.stood().clone();
     let audit = Arc::new(audit);
-    let mut local = None;
+    let (mut local, mut needs_journal) = (None, false);
     let (store, shared, source): (Arc<dyn Store>, _, Arc<dyn SnapshotSource>) = match (embedded, redis.clone()) {
         (Some(store), _) => {
             let store = made_whole(store, config, runtime, &journal, &seals, open_embedded)?;
-            store.serves();
+            needs_journal = store.takes_over();
             belongs_here(&store, config, runtime, &journal)?;
             workers.spawn_required("the store's writer", store.ended());
             let store = Arc::new(store);
@@ -217,6 +217,7 @@ pub(super) fn open(
         membership: membership.clone(),
         node: of_start,
         journal,
+        needs_journal,
         audit_folder: config.audit.folder.clone(),
         environments: environments.clone(),
         joined,
@@ -287,6 +288,8 @@ struct NodeStart {
     membership: Option<Arc<Membership>>,
     node: Arc<Node>,
     journal: Highest,
+    /// Whether the embedded store was left by a gate that was killed.
+    needs_journal: bool,
     audit_folder: PathBuf,
     environments: Vec<Environment>,
     /// Becomes true when this node has joined the others.
@@ -305,7 +308,7 @@ async fn run_once(mut is_so: watch::Receiver<bool>, work: impl Future<Output = (
 /// Joins the other nodes, and recovers what the store and an earlier run of this node left unfinished. No money moves
 /// before.
 async fn start_node(start: NodeStart) -> Result<(), OpenNodeError> {
-    let NodeStart { redis, membership, node, journal, audit_folder, environments, joined } = start;
+    let NodeStart { redis, membership, node, journal, needs_journal, audit_folder, environments, joined } = start;
     // Until what an earlier run left is settled, this gate may hold proofs of any attempt.
     let opened: Vec<OpenAttempt> =
         Environment::ALL.into_iter().map(|environment| node.open.open(environment, Number::new(0))).collect();
@@ -329,7 +332,10 @@ async fn start_node(start: NodeStart) -> Result<(), OpenNodeError> {
         }
         let joins = match &membership {
             Some(membership) => membership.join(&node).await,
-            None => close_if_incomplete(&*node.store, &journal, &node.id).await.map_err(JoinError::Store),
+            None => {
+                let checked = close_if_incomplete(&*node.store, &journal, &node.id, needs_journal).await;
+                checked.map_err(JoinError::Store)
+            }
         };
         match joins {
             Ok(()) => {}

@@ -145,6 +145,23 @@ fn whatever_is_changed_the_store_is_built_anew_from_the_journal() {
 }
 
 #[test]
+fn a_store_whose_gate_was_killed_stays_closed_for_money_without_its_journal() {
+    let upstream = Upstream::start();
+    let gate = setup(&upstream, None).start();
+    assert_eq!(pay(&gate, "paid-1"), "201 - executed");
+    assert_eq!(pay(&gate, "paid-2"), "201 - executed");
+    let setup = gate.kill();
+    fs::remove_dir_all(setup.path("sluice-audit")).unwrap();
+    let gate = setup.start();
+    wait_until("money to be closed", || gate.probe("/readyz/money").text().contains("restored"));
+    for id in ["paid-1", "paid-2", "another"] {
+        let said = pay(&gate, id);
+        assert!(said == "503 FROZEN unknown" || said == "201 - executed again", "{id}: {said}");
+    }
+    assert_eq!(holds::sent(&upstream), 2);
+}
+
+#[test]
 fn a_changed_store_whose_journal_is_lost_stays_closed_for_money() {
     let upstream = Upstream::start();
     let (setup, ..) = begin(setup(&upstream, None));

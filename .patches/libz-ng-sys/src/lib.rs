@@ -3,6 +3,7 @@
 #![allow(non_camel_case_types, non_snake_case, clippy::missing_safety_doc, clippy::too_many_arguments)]
 
 use core::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
+use core::mem::offset_of;
 
 pub use libz_rs_sys::{
     Z_BLOCK, Z_BUF_ERROR, Z_DATA_ERROR, Z_DEFAULT_STRATEGY, Z_DEFLATED, Z_FINISH, Z_FULL_FLUSH, Z_MEM_ERROR,
@@ -32,7 +33,20 @@ pub struct z_stream {
     pub reserved: c_ulong,
 }
 
-const _: () = assert!(size_of::<z_stream>() == size_of::<libz_rs_sys::z_stream>());
+/// Every field lies where the other type has it, or the build fails.
+macro_rules! lie_alike {
+    ($($field:ident)*) => {
+        const _: () = {
+            assert!(size_of::<z_stream>() == size_of::<libz_rs_sys::z_stream>());
+            assert!(align_of::<z_stream>() == align_of::<libz_rs_sys::z_stream>());
+            $(assert!(offset_of!(z_stream, $field) == offset_of!(libz_rs_sys::z_stream, $field));)*
+        };
+    };
+}
+
+lie_alike! {
+    next_in avail_in total_in next_out avail_out total_out msg state zalloc zfree opaque data_type adler reserved
+}
 
 macro_rules! forward {
     ($($name:ident($($arg:ident: $kind:ty),*);)*) => {$(

@@ -81,8 +81,10 @@ pub struct Embedded {
     /// `None` while the store is being dropped.
     jobs: Option<SyncSender<StoreJob>>,
     writer: Option<JoinHandle<bool>>,
-    /// Whether the mark is put that the file may lack commits.
+    /// Whether this process put the mark that the file may lack commits.
     is_marked: AtomicBool,
+    /// Whether an end in order takes the mark away.
+    takes_mark_away: AtomicBool,
     life: watch::Receiver<()>,
 }
 
@@ -135,14 +137,17 @@ impl Embedded {
             })
             .map_err(|error| OpenError::Database(error.to_string()))?;
         let readers = Arc::new(Semaphore::new(options.readers));
-        let (jobs, writer, is_marked) = (Some(jobs), Some(writer), AtomicBool::new(false));
-        Ok(Embedded { shared, options, clock, folder: None, readers, jobs, writer, is_marked, life })
+        let (jobs, writer) = (Some(jobs), Some(writer));
+        let (is_marked, takes_mark_away) = (AtomicBool::new(false), AtomicBool::new(false));
+        Ok(Embedded { shared, options, clock, folder: None, readers, jobs, writer, is_marked, takes_mark_away, life })
     }
 
-    /// A gate serves from this store, which lacks nothing: an orderly end takes away what an earlier end left.
-    pub fn serves(&self) {
+    /// A gate serves from this store from now on, and its orderly end takes the mark away. Returns whether the store has it
+    /// from a gate that did not end in order.
+    pub fn takes_over(&self) -> bool {
         let is_marked = self.folder.as_deref().is_some_and(|folder| journal_mark::check(folder).is_err());
-        self.is_marked.store(is_marked, Ordering::SeqCst);
+        self.takes_mark_away.store(is_marked, Ordering::SeqCst);
+        is_marked
     }
 
     /// Returns how the time of day differs from what the monotonic clock expects, if it leapt.
@@ -262,7 +267,9 @@ impl Drop for Embedded {
         let ended = self.writer.take().map(JoinHandle::join);
         match (ended, &self.folder) {
             (Some(Err(_)), _) => tracing::error!("the store's writer thread panicked"),
-            (Some(Ok(true)), Some(folder)) if self.is_marked.load(Ordering::SeqCst) => journal_mark::remove(folder),
+            (Some(Ok(true)), Some(folder)) if self.takes_mark_away.load(Ordering::SeqCst) => {
+                journal_mark::remove(folder)
+            }
             _ => {}
         }
     }
@@ -275,13 +282,17 @@ impl Store for Embedded {
     }
 
     async fn commit_for_journal(&self, commit: Commit) -> Result<Receipt, CommitError> {
-        if let Some(folder) = &self.folder
-            && !self.is_marked.load(Ordering::SeqCst)
-        {
-            journal_mark::put(folder).map_err(|error| CommitError::Fault(away(&error.to_string())))?;
-            self.is_marked.store(true, Ordering::SeqCst);
+        if self.is_marked.load(Ordering::SeqCst) {
+            return self.commit_synced(commit, SyncTime::Later).await;
         }
-        self.commit_synced(commit, SyncTime::Later).await
+        if let Some(folder) = &self.folder {
+            journal_mark::put(folder).map_err(|error| CommitError::Fault(away(&error.to_string())))?;
+            self.takes_mark_away.store(true, Ordering::SeqCst);
+        }
+        // Where the mark is, there is a commit on disk as well: a store without any has forgotten nothing.
+        let committed = self.commit_synced(commit, SyncTime::Now).await?;
+        self.is_marked.store(true, Ordering::SeqCst);
+        Ok(committed)
     }
 
     fn leans_on_journal(&self) -> bool {
