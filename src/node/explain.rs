@@ -118,6 +118,9 @@ pub async fn fullest(node: &Node, environment: Environment, limit: &Limit) -> Re
     let Some(span) = limit.span(node.time().await?) else { return Ok(0) };
     let mut most = 0;
     for window in node.store.windows(environment, Some(&limit.id), MAX_WINDOWS).await? {
+        if !limit.has_window(&window.key) {
+            continue;
+        }
         most = most.max(node.store.used(environment, &window, span).await?);
     }
     Ok(most)
@@ -138,7 +141,8 @@ pub async fn usage<'p>(
         windows.retain(WindowKey::is_of_policy);
         windows.truncate(MAX_WINDOWS);
         for window in windows {
-            let Some(limit) = policies.rules.limits.iter().find(|limit| *limit.id == *window.limit) else { continue };
+            let is_of = |limit: &&Limit| *limit.id == *window.limit && limit.has_window(&window.key);
+            let Some(limit) = policies.rules.limits.iter().find(is_of) else { continue };
             let Some(span) = limit.span(now) else { continue };
             let used = node.store.used(environment, &window, span).await?;
             if used > 0 {

@@ -10,7 +10,7 @@ use super::holds::key;
 use crate::base::ids::{Environment, HoldId};
 use crate::catalog::Catalog;
 use crate::ledger::{Index, Kind, RecordKey, StoreFault, WindowKey};
-use crate::policy::{Facts, Policies};
+use crate::policy::{Facts, Limit, Policies};
 use crate::stations::claim::{Claim, ClaimState};
 use crate::stations::decide::{evaluate, paid_facts};
 use crate::stations::hold::read_again;
@@ -51,7 +51,8 @@ pub async fn with_promised<'p>(
         told.push((one, promised.unwrap_or_default()));
     }
     for (environment, window, promised) in all {
-        let limit = policies.rules.limits.iter().find(|limit| *limit.id == *window.limit);
+        let is_of = |limit: &&Limit| *limit.id == *window.limit && limit.has_window(&window.key);
+        let limit = policies.rules.limits.iter().find(is_of);
         if let (Some(limit), true) = (limit, promised.pending > 0) {
             told.push((LimitUsage { environment, limit, key: window.key, used: 0 }, promised));
         }

@@ -140,7 +140,7 @@ impl Limit {
         };
         let span = self.window.span(facts)?;
         let reservation = |key: Vec<String>| Reservation {
-            window: WindowKey { limit: self.id.to_string(), key: serde_json::Value::from(key).to_string() },
+            window: WindowKey { limit: self.id.to_string(), key: self.key_text(key) },
             span,
             units,
             max,
@@ -148,6 +148,27 @@ impl Limit {
             mode: self.mode,
         };
         Ok(self.keys(view)?.into_iter().map(reservation).collect())
+    }
+
+    /// Returns the key of a window as text. Behind the values is the unit of numbers of calls: a limit with the same id that
+    /// counts money has other windows.
+    fn key_text(&self, mut values: Vec<String>) -> String {
+        match self.max {
+            Max::MicroUsd(_) => {}
+            Max::Calls(_) => values.push("calls".to_owned()),
+        }
+        serde_json::Value::from(values).to_string()
+    }
+
+    /// Whether the key of a window has the limit's number of values and its unit: what another `per` or unit left behind is
+    /// not its own.
+    pub fn has_window(&self, key: &str) -> bool {
+        let values: Vec<String> = json::from_slice(key.as_bytes(), Limits::ANSWER).unwrap_or_default();
+        match (self.max, values.split_last()) {
+            (Max::Calls(_), Some((unit, values))) => unit == "calls" && values.len() == self.per.len(),
+            (Max::Calls(_), None) => false,
+            (Max::MicroUsd(_), _) => values.len() == self.per.len(),
+        }
     }
 
     /// Returns each key of a request; where a field has several values, the request counts under each.

@@ -234,3 +234,27 @@ fn under_load_each_call_is_decided_by_one_set() {
     assert!(allowed > 0 && denied > 0, "{seen:?}");
     assert_eq!(upstream.seen().len(), allowed);
 }
+
+/// USD that were paid are not calls, and calls are not micro-USD.
+#[test]
+fn a_limit_in_another_unit_starts_empty() {
+    let upstream = Upstream::start();
+    let limited = |max: &str| {
+        format!(
+            "{EVERYTHING}[[limit]]\nid = \"day\"\nops = [\"createSwap\"]\nwindow = \"rolling 24h\"\nmax = \"{max}\"\nover = \"deny\"\n"
+        )
+    };
+    let gate = Setup::of(&upstream).file("policies/everything.toml", &limited("100 USD")).start();
+    assert_eq!((send(&gate, "r-1", "60").status, send(&gate, "r-2", "41").status), (200, 403));
+    write(&gate, &limited("2 calls"));
+    next(&gate, TOOK_FORCE, 1);
+    let paid = ["r-3", "r-4", "r-5"].map(|id| send(&gate, id, "1000").status);
+    assert_eq!(paid, [200, 200, 403]);
+    // A changed maximum keeps what counted in its unit.
+    write(&gate, &limited("3 calls"));
+    next(&gate, TOOK_FORCE, 2);
+    assert_eq!((send(&gate, "r-6", "1000").status, send(&gate, "r-7", "1000").status), (200, 403));
+    write(&gate, &limited("100 USD"));
+    next(&gate, TOOK_FORCE, 3);
+    assert_eq!((send(&gate, "r-8", "40.01").status, send(&gate, "r-9", "40").status), (403, 200));
+}

@@ -91,13 +91,12 @@ enum LimitWay {
 fn aspects(sides: Sides<'_>, old: &Limit, new: &Limit) -> Vec<(&'static str, LimitWay)> {
     let mut found = Vec::new();
     let mut tell = |what: &'static str, way: Option<LimitWay>| found.extend(way.map(|way| (what, way)));
-    tell(
-        "its maximum",
-        match (old.max, new.max) {
-            (Max::MicroUsd(old), Max::MicroUsd(new)) | (Max::Calls(old), Max::Calls(new)) => compared(old, new),
-            _ => Some(LimitWay::Neither),
-        },
-    );
+    match (old.max, new.max) {
+        (Max::MicroUsd(old), Max::MicroUsd(new)) | (Max::Calls(old), Max::Calls(new)) => {
+            tell("its maximum", compared(old, new));
+        }
+        _ => tell("the unit of its maximum (its windows start empty)", Some(LimitWay::Neither)),
+    }
     tell(
         "its window (what was paid before counts only in part)",
         (old.window != new.window).then_some(LimitWay::Neither),

@@ -83,7 +83,10 @@ fn causes(amount: &str, facts: &Facts) -> HoldCauses {
 
 /// The window of `often` contains this many calls.
 fn full(calls: u64) -> Facts {
-    Facts { exceeded: [(("often".to_owned(), "[\"production\"]".to_owned()), calls)].into(), ..Facts::default() }
+    Facts {
+        exceeded: [(("often".to_owned(), "[\"production\",\"calls\"]".to_owned()), calls)].into(),
+        ..Facts::default()
+    }
 }
 
 fn waits(amount: &str) -> Hold {

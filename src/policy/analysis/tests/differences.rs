@@ -254,6 +254,12 @@ fn limits_that_leave_more_room_loosen() {
         assert_eq!(found.limits[0].what, ["its maximum", what]);
         assert!(found.to_string().contains(what), "{found}");
     }
+    let (what, in_calls) = ("the unit of its maximum (its windows start empty)", usual.replace("1000 USD", "1 call"));
+    for (old, new) in [(usual, &*in_calls), (&*in_calls, usual)] {
+        let found = between(&limit(old), &limit(new));
+        assert_eq!((found.direction, &*found.limits[0].what), (Direction::Loosens, &[what][..]));
+        assert!(found.to_string().contains(what), "{found}");
+    }
 }
 
 /// Where the configuration lists a place, only a rule that names it lets it pass.
