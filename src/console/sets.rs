@@ -14,6 +14,7 @@ use crate::node::activate;
 use crate::node::activate::ActivationError;
 use crate::node::{Candidate, Snapshot};
 use crate::people::agreement::{PEOPLE, Succession};
+use crate::policy::DecisionHistory;
 use crate::stations::claim::Owner;
 use crate::stations::reply::{Code, Reply, error_json, ok_json};
 
@@ -100,7 +101,17 @@ async fn candidate_json(inside: &ConsoleState, now: &Snapshot, candidate: &Candi
         "difference": candidate.difference.as_json(),
         "rates": candidate.rates,
         "decisions": counted.collect::<Vec<_>>(),
+        "history": candidate.history().map(history_json),
     }))
+}
+
+/// Returns what a set would have changed in the last days.
+fn history_json(history: &DecisionHistory) -> Value {
+    let mut json = history.as_json();
+    if let Some(members) = json.as_object_mut() {
+        members.insert("words".to_owned(), history.in_words().into());
+    }
+    json
 }
 
 fn candidate_in_words(candidate: &Candidate) -> String {

@@ -69,6 +69,7 @@ pub(super) const FILES: &[File] = &files![
     "/page/freezes.js" SCRIPT "freezes.js",
     "/page/doubts.js" SCRIPT "doubts.js",
     "/page/standins.js" SCRIPT "standins.js",
+    "/page/hindsight.js" SCRIPT "hindsight.js",
     "/page/policy.js" SCRIPT "policy.js",
     "/page/history.js" SCRIPT "history.js",
 ];

@@ -5,11 +5,11 @@
 //! having room, and a destination that nobody looked up counts as new.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use jiff::Timestamp;
 
-use crate::policy::{Changes, Difference, Effect, Facts, Policies, Verdict};
+use crate::policy::{Changes, DecisionHistory, Difference, Effect, Facts, Policies, Verdict};
 use crate::stations::check::Intent;
 use crate::stations::decide::{evaluate, paid_facts};
 use crate::telemetry::Metrics;
@@ -26,6 +26,8 @@ pub struct Candidate {
     pub is_other_contract: bool,
     pub since: Timestamp,
     counts: Mutex<BTreeMap<(Effect, Effect), u64>>,
+    /// What it would have changed in the last days, once that is known.
+    history: OnceLock<DecisionHistory>,
 }
 
 impl Candidate {
@@ -41,7 +43,8 @@ impl Candidate {
         let others = changes.removed.iter().chain(&changes.changed);
         let rates: Vec<String> = others.filter(|name| name.starts_with("rate ")).cloned().collect();
         let waits = difference.loosens() || !rates.is_empty() || is_other_contract;
-        waits.then(|| Candidate { policies, difference, rates, is_other_contract, since, counts: Mutex::default() })
+        let (counts, history) = (Mutex::default(), OnceLock::new());
+        waits.then(|| Candidate { policies, difference, rates, is_other_contract, since, counts, history })
     }
 
     /// Decides on a call in shadow mode, counts the result, and logs it where it differs from the verdict in force.
@@ -75,6 +78,17 @@ impl Candidate {
                 "the waiting policies would have decided differently"
             );
         }
+    }
+
+    /// Notes what it would have changed, once.
+    pub fn note_history(&self, history: DecisionHistory) {
+        // Whoever comes second looked at the same journal.
+        self.history.set(history).ok();
+    }
+
+    /// Returns what it would have changed in the last days; `None` until that is known.
+    pub fn history(&self) -> Option<&DecisionHistory> {
+        self.history.get()
     }
 
     /// Returns how many calls each pair of effects had since the set waits: in force, and by this set.

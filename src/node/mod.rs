@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `state`, `not_begun`, `settling`, `open_attempts` | the parts that everything here uses; every commit on a claim; attempts that are not over |
 //! | `gates` | what the gates last told of themselves, and gates that are gone |
-//! | `facts`, `in_force`, `candidate`, `exchange`, `rates` | the ground of a decision: facts, policies in force, a set that waits, rate limits |
+//! | `facts`, `in_force`, `candidate`, `hindsight`, `exchange`, `rates` | the ground of a decision: facts, policies in force, a set that waits and what it would have changed, rate limits |
 //! | `activations`, `stored_policies` | the set and the contract that the store names, which every beginning guards |
 //! | `holds`, `approve`, `stand_ins`, `operate`, `activate`, `sessions` | acts of callers and people on holds, freezes, unknown outcomes, policies, sessions |
 //! | `explain`, `exposure` | answers about rules and limits, and what held calls would spend |
@@ -41,6 +41,7 @@ pub mod approve;
 pub mod activate;
 pub mod explain;
 pub mod deliver;
+pub mod hindsight;
 pub mod holds;
 pub mod gauges;
 pub mod operate;

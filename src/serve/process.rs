@@ -114,9 +114,8 @@ impl Process {
         let config = &config;
         // An address that is in use fails the start before anything else is touched. New connections wait from now on.
         let sockets = Sockets::bind(config, &mut handed)?;
-        // Only the first installed provider counts, for the whole process.
         if rustls::crypto::ring::default_provider().install_default().is_err() {
-            tracing::debug!("a crypto provider is already installed");
+            tracing::debug!("a crypto provider is already installed; only the first one counts for the whole process");
         }
         let threads = threads(config);
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -279,6 +278,7 @@ impl Process {
             files,
             folder,
             stored,
+            audit_folder: config.audit.folder.clone(),
             in_force: in_force.clone(),
             node,
             asked: asked.clone(),
@@ -290,8 +290,8 @@ impl Process {
         workers.spawn_required("reload", reload.keep_current(seen));
         let bound = sockets.probes;
         let addresses = Addresses { environments, console: people, probes: bound.address() };
-        let node = opened.node.clone();
-        let readiness = Arc::new(Readiness { keyring, node, upstreams, phase: phased, began: Default::default() });
+        let (node, began) = (opened.node.clone(), Default::default());
+        let readiness = Arc::new(Readiness { keyring, node, upstreams, phase: phased, began });
         runtime.spawn(readiness.clone().watch());
         let hosts = HostNames::new(&config.probes.hosts);
         let probes = Probes { metrics, in_force, readiness, hosts };

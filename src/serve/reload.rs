@@ -28,6 +28,7 @@ use crate::base::finding::{Finding, Severity};
 use crate::catalog::Catalog;
 use crate::config::Config;
 use crate::ledger::Number;
+use crate::node::hindsight::Hindsight;
 use crate::node::stored_policies::{NotActivated, StoredPolicies};
 use crate::node::{Candidate, InForce, Node, Snapshot, activate};
 use crate::people::activation::{ActiveSet, Agreed};
@@ -72,6 +73,8 @@ pub(super) struct Reload {
     pub files: Vec<PathBuf>,
     pub folder: PolicyFolder,
     pub stored: Arc<StoredPolicies>,
+    /// The folder of this gate's audit log.
+    pub audit_folder: PathBuf,
     pub in_force: Arc<InForce>,
     pub node: Arc<Node>,
     /// Notified by SIGHUP.
@@ -318,6 +321,18 @@ impl Reload {
         tracing::warn!(version, stays, ?direction, rates, "policies wait for two approvals");
         self.in_force.wait(candidate);
         self.node.metrics.policies_read("waiting");
+        self.look_back();
+    }
+
+    /// Has the past decisions decided by the set that waits, beside everything else.
+    fn look_back(&self) {
+        let (now, node, folder) = (self.in_force.now(), self.node.clone(), self.audit_folder.clone());
+        tokio::task::spawn_blocking(move || {
+            let Some(candidate) = &now.candidate else { return };
+            let (in_force, waiting) = (&now.policies, &candidate.policies);
+            let hindsight = Hindsight { in_force, waiting, catalog: &now.catalog, key: &node.operand_key };
+            candidate.note_history(hindsight.of_journal(&folder, &node.id));
+        });
     }
 
     async fn activate(&mut self, found: &LoadedPolicies, active: Option<&ActiveSet>, agreed: Option<&Agreed>) -> bool {

@@ -183,6 +183,29 @@ interface Candidate {
   words: string;
   rates: string[];
   decisions: { from: Effect; to: Effect; calls: number }[];
+  history: DecisionHistory | null;
+}
+
+interface DecisionHistory {
+  until: string | null;
+  windows: HistoryWindow[];
+  notes: string[];
+}
+
+interface HistoryWindow {
+  days: number;
+  whole: boolean;
+  decisions: number;
+  changes: (HistorySum & { before: Effect; then: Effect })[];
+  cannotSay: (HistorySum & { why: string })[];
+}
+
+interface HistorySum {
+  environment: string;
+  count: number;
+  microUsd: number;
+  unvalued: number;
+  largest: { microUsd: number; request: string; caller: string } | null;
 }
 
 interface PassTable {

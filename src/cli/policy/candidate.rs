@@ -56,8 +56,12 @@ fn candidate_in_words(answer: &Value) -> String {
         })
         .collect();
     let counted = if counted.is_empty() { "  none\n".to_owned() } else { counted };
+    let history = match answer.pointer("/candidate/history/words").and_then(Value::as_str) {
+        Some(words) => format!("What it would have changed:\n{words}"),
+        None => "What it would have changed is not known yet: ask again in a moment.\n".to_owned(),
+    };
     format!(
-        "{in_force}Version {} waits for approval since {}; approved by: {people}\n{}Calls decided differently since then:\n{counted}",
+        "{in_force}Version {} waits for approval since {}; approved by: {people}\n{}{history}Calls decided differently since then:\n{counted}",
         text("/candidate/version"),
         text("/candidate/since"),
         text("/candidate/words")

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::replay::{self, DecisionHistory};
+use super::replay;
 use super::setting::{PolicySetting, SettingNames};
 use crate::base::finding::Finding;
 use crate::cli::check;
 use crate::cli::{ExitReason, is_error, print};
-use crate::policy::{Policies, difference};
+use crate::policy::{DecisionHistory, Policies, difference};
 
 #[derive(Debug, Args)]
 pub(super) struct PolicyDiffArgs {

@@ -1,7 +1,5 @@
 //! `sluice policy replay`: repeats recorded decisions with a new folder of policies.
 
-mod history;
-mod record;
 mod report;
 
 use std::io::{IsTerminal as _, Write as _, stderr};
@@ -15,14 +13,13 @@ use super::setting::{PolicySetting, SettingNames};
 use crate::adapters::audit::{kept_operand_key, operand_key};
 use crate::base::finding::Finding;
 use crate::base::keyed::OperandKey;
+use crate::cli::audit::entries::for_each_entry;
 use crate::cli::audit::files::{Chosen, chosen, folder_of};
 use crate::cli::check;
 use crate::cli::output::OutputFormat;
 use crate::cli::{ExitReason, is_error, print};
 use crate::config::Config;
-use crate::policy::{Policies, PolicyReading, Replay, Replayed, Undecided};
-pub(super) use history::DecisionHistory;
-use record::{ReplayEvent, ReplayRecord};
+use crate::policy::{DecisionHistory, Policies, PolicyReading, Replay, ReplayEvent, ReplayRecord, Replayed, Undecided};
 use report::ReplayReport;
 
 #[derive(Debug, Args)]
@@ -58,7 +55,7 @@ pub(super) fn run(arguments: &PolicyReplayArgs) -> anyhow::Result<ExitReason> {
     };
     let files = chosen(&arguments.audit)?;
     let key = key(&arguments.setting, &files)?;
-    let record = ReplayRecord::read(&files, |count| progress("entries read", count))?;
+    let record = read_record(&files)?;
     let mut report = ReplayReport::of(policies.version(), &record);
     let mut replay = Replay::of(&policies.rules, &names.catalog, &key);
     let is_reported = |day: &str| {
@@ -100,12 +97,25 @@ pub(super) fn history(
 ) -> anyhow::Result<DecisionHistory> {
     let files = chosen(audit)?;
     let key = key(setting, &files)?;
-    let record = ReplayRecord::read(&files, |count| progress("entries read", count))?;
+    let record = read_record(&files)?;
     let history = DecisionHistory::of(old, new, &names.catalog, &key, &record);
     if history.is_of_another_key() {
         bail!(wrong_key(&key, &record));
     }
     Ok(history)
+}
+
+/// Reads the entries of files; an entry that is in two of them counts once.
+fn read_record(files: &[Chosen]) -> anyhow::Result<ReplayRecord> {
+    let (mut record, mut count) = (ReplayRecord::default(), 0_u64);
+    let unreadable = for_each_entry(files, |shown| {
+        count = count.saturating_add(1);
+        progress("entries read", count);
+        record.add(&shown.outstanding, &shown.entry);
+        Ok(())
+    })?;
+    record.add_unreadable(unreadable);
+    Ok(record)
 }
 
 fn wrong_key(key: &OperandKey, record: &ReplayRecord) -> String {

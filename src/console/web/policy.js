@@ -2,11 +2,15 @@
 
 import { asFailure, get, post } from "./api.js";
 import { ask, reasonField } from "./dialog.js";
+import { hindsight } from "./hindsight.js";
 import { badge, errorBox, field, fill, h, offerOperations, select, timeTag, toast, withCode } from "./dom.js";
 import { formatAgo, formatUnits, formatUsd, personName } from "./words.js";
 
 /** @type {Record<Effect, [string, string]>} */
 const EFFECTS = { allow: ["Allowed", "good"], hold: ["Held for approval", "waits"], deny: ["Denied", "bad"] };
+
+/** When to look again for what the gate is still reading. */
+const SOON_MS = 1000;
 
 /**
  * @param {App} app
@@ -28,9 +32,13 @@ export function view(app) {
       return;
     }
     const text = JSON.stringify(policies);
-    if (text === last) return;
+    if (text === last) {
+      if (policies.candidate?.history === null) setTimeout(refresh, SOON_MS);
+      return;
+    }
     last = text;
     fill(body, candidateSection(app, policies, refresh), tableSection(policies), inForce(policies));
+    if (policies.candidate?.history === null) setTimeout(refresh, SOON_MS);
     explain.offer(policies.operations);
   }
 
@@ -192,6 +200,8 @@ function candidateSection(app, { candidate, version: now }, refresh) {
         candidate.rates.map((rate) => h("li", {}, rate)),
       ),
     ],
+    h("h3", {}, "What it would have changed"),
+    hindsight(candidate.history),
     h("h3", {}, "Calls since then with another decision"),
     decided.length === 0
       ? h("p", { class: "muted" }, "None on this node.")

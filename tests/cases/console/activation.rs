@@ -66,6 +66,7 @@ fn a_looser_set_waits_for_two_people_and_a_tighter_one_for_nobody() {
     let gate = guarded(Setup::of(&upstream)).start();
     let first = version(&gate);
     assert_eq!(shown(&gate)["candidate"], Value::Null);
+    assert_eq!((pay(&gate, "r-0", "90"), pay(&gate, "r-0b", "60"), pay(&gate, "r-0c", "20")), (403, 403, 200));
 
     write(&gate, LARGE);
     let large = candidate(&gate, "");
@@ -82,6 +83,19 @@ fn a_looser_set_waits_for_two_people_and_a_tighter_one_for_nobody() {
             && words.ends_with("it loosens\n"),
         "{words}"
     );
+
+    // What it would have changed: the calls that were decided before it began to wait.
+    let history = || shown(&gate)["candidate"]["history"].clone();
+    wait_until("the journal is read", || !history().is_null());
+    let found = history();
+    let [week, .., quarter] = found["windows"].as_array().unwrap().as_slice() else { panic!("{found}") };
+    let change = json!([{
+        "environment": "production", "before": "deny", "then": "allow", "count": 2, "microUsd": 150_000_000, "unvalued": 0,
+        "largest": {"microUsd": 90_000_000, "request": "r-0", "caller": "main:payroll"},
+    }]);
+    assert_eq!((&week["decisions"], &week["changes"], &week["cannotSay"]), (&json!(3), &change, &json!([])), "{found}");
+    assert_eq!((&quarter["days"], &quarter["whole"], &quarter["changes"]), (&json!(90), &json!(false), &change));
+    assert!(found["words"].as_str().unwrap().contains("now allowed, denied before: 2, 150 USD; the largest: 90 USD"));
 
     // One person is not enough, however often; nor a role that is another one, nor a word on another version.
     assert_eq!(agree(&gate, "anna", &large).status, 202);

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::record::{RecordedDecision, ReplayRecord};
 use crate::base::money::MicroUsd;
 use crate::base::visible::visible;
-use crate::policy::{Replayed, Verdict};
+use crate::policy::{RecordedDecision, ReplayRecord, Replayed, Verdict};
 
 /// How many example requests each change names.
 const MAX_EXAMPLES: usize = 3;

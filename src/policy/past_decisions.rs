@@ -1,18 +1,17 @@
-//! The decisions in audit files, each commit once, in the order of their numbers.
+//! Past decisions from audit entries, each commit once, in the order of their numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::operands::Operands;
+use super::replay::RecordedCall;
 use crate::base::ids::{Environment, OperationId};
-use crate::cli::audit::entries::{ShownEntry, for_each_entry};
-use crate::cli::audit::files::Chosen;
-use crate::ledger::StoreTime;
-use crate::policy::{Operands, RecordedCall};
+use crate::ledger::{Outstanding, StoreTime};
 
 /// The kind of a commit.
 #[derive(Debug)]
-pub(super) enum ReplayEvent {
+pub enum ReplayEvent {
     Decided(Box<RecordedDecision>),
     /// A held call was released: it is not a new decision of its request, but it counts in limits.
     Released(Box<RecordedDecision>),
@@ -30,7 +29,7 @@ pub(super) enum ReplayEvent {
 
 /// A decision that can be repeated.
 #[derive(Debug)]
-pub(super) struct RecordedDecision {
+pub struct RecordedDecision {
     pub recorded: RecordedCall,
     pub effect: String,
     /// The day, in UTC.
@@ -40,7 +39,7 @@ pub(super) struct RecordedDecision {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct ReplayRecord {
+pub struct ReplayRecord {
     events: BTreeMap<(Environment, u64), ReplayEvent>,
     unreadable: u64,
 }
@@ -57,17 +56,15 @@ impl ReplayEvent {
 }
 
 impl ReplayRecord {
-    /// Reads the entries; an entry that is in two files counts once.
-    pub fn read(files: &[Chosen], mut progress: impl FnMut(u64)) -> anyhow::Result<ReplayRecord> {
-        let (mut record, mut count) = (ReplayRecord::default(), 0_u64);
-        record.unreadable = for_each_entry(files, |shown| {
-            count = count.saturating_add(1);
-            progress(count);
-            let key = (shown.outstanding.environment, shown.outstanding.number.as_u64());
-            record.events.entry(key).or_insert_with(|| event(&shown));
-            Ok(())
-        })?;
-        Ok(record)
+    /// Adds an entry; one that is there already counts once.
+    pub fn add(&mut self, outstanding: &Outstanding, entry: &Value) {
+        let key = (outstanding.environment, outstanding.number.as_u64());
+        self.events.entry(key).or_insert_with(|| event(outstanding, entry));
+    }
+
+    /// Notes lines that could not be read.
+    pub fn add_unreadable(&mut self, lines: u64) {
+        self.unreadable = self.unreadable.saturating_add(lines);
     }
 
     pub fn events(&self) -> impl Iterator<Item = (Environment, &ReplayEvent)> {
@@ -111,41 +108,50 @@ impl ReplayRecord {
     }
 }
 
-fn event(shown: &ShownEntry) -> ReplayEvent {
-    let attempt = shown.entry.get("attempt").and_then(Value::as_u64);
-    let what = shown.text("what");
+fn event(outstanding: &Outstanding, entry: &Value) -> ReplayEvent {
+    let attempt = entry.get("attempt").and_then(Value::as_u64);
+    let what = text(entry, "/what").unwrap_or_default();
     match (what.as_str(), attempt) {
         ("not-executed" | "undone", Some(attempt)) => ReplayEvent::GivenBack { attempt },
-        (_, None) if shown.entry.get("decision").is_some() => match decided(shown) {
+        (_, None) if entry.get("decision").is_some() => match decided(outstanding, entry) {
             Some(decided) if what == "sending" && decided.recorded.hold.is_some() => {
                 ReplayEvent::Released(Box::new(decided))
             }
             Some(decided) => ReplayEvent::Decided(Box::new(decided)),
-            None => ReplayEvent::Incomplete { day: day(shown), at: shown.outstanding.at },
+            None => ReplayEvent::Incomplete { day: day(outstanding.at), at: outstanding.at },
         },
         _ => ReplayEvent::Other,
     }
 }
 
-fn decided(shown: &ShownEntry) -> Option<RecordedDecision> {
-    let name = |path: &str| Some(shown.text(path)).filter(|text| !text.is_empty());
-    let outstanding = &shown.outstanding;
+fn decided(outstanding: &Outstanding, entry: &Value) -> Option<RecordedDecision> {
+    let name = |pointer: &str| text(entry, pointer).filter(|text| !text.is_empty());
     let number = outstanding.number.as_u64();
     let recorded = RecordedCall {
         environment: outstanding.environment,
         number,
         at: outstanding.at,
-        operation: OperationId::new(&name("operation")?),
-        issuer: name("owner.issuer")?,
-        subject: name("owner.subject")?,
-        requester: name("requester"),
-        hold: name("hold"),
-        operands: Operands::read(shown.entry.get("operands")?)?,
+        operation: OperationId::new(&name("/operation")?),
+        issuer: name("/owner/issuer")?,
+        subject: name("/owner/subject")?,
+        requester: name("/requester"),
+        hold: name("/hold"),
+        operands: Operands::read(entry.get("operands")?)?,
     };
-    let known = name("requestId").or_else(|| name("claim")).unwrap_or_else(|| format!("number {number}"));
-    Some(RecordedDecision { recorded, effect: name("decision.effect")?, day: day(shown), name: known })
+    let known = name("/requestId").or_else(|| name("/claim")).unwrap_or_else(|| format!("number {number}"));
+    let (effect, day) = (name("/decision/effect")?, day(outstanding.at));
+    Some(RecordedDecision { recorded, effect, day, name: known })
 }
 
-fn day(shown: &ShownEntry) -> String {
-    shown.at().chars().take(10).collect()
+fn text(entry: &Value, pointer: &str) -> Option<String> {
+    match entry.pointer(pointer) {
+        None | Some(Value::Null) => None,
+        Some(Value::String(text)) => Some(text.clone()),
+        Some(other) => Some(other.to_string()),
+    }
+}
+
+fn day(at: StoreTime) -> String {
+    let at = jiff::Timestamp::from_microsecond(at.as_micros());
+    at.map_or_else(|_| String::new(), |at| at.to_string().chars().take("2026-11-20".len()).collect())
 }

@@ -6,22 +6,25 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::record::{RecordedDecision, ReplayEvent, ReplayRecord};
+use super::Policies;
+use super::past_decisions::{RecordedDecision, ReplayEvent, ReplayRecord};
+use super::replay::{Replay, Replayed, Undecided};
+use super::rule::Effect;
 use crate::base::ids::Environment;
 use crate::base::keyed::OperandKey;
 use crate::base::money::MicroUsd;
 use crate::base::visible::visible;
 use crate::catalog::Catalog;
 use crate::ledger::StoreTime;
-use crate::policy::{Effect, Policies, Replay, Replayed, Undecided};
 
 /// The lengths of the windows, in days.
 const DAYS: [i64; 3] = [7, 30, 90];
 const DAY_MICROS: i64 = 86_400 * 1_000_000;
 const INCOMPLETE: &str = "missing fields in its audit entry";
 
+/// What a new set would have changed in the last days.
 #[derive(Debug)]
-pub(in crate::cli::policy) struct DecisionHistory {
+pub struct DecisionHistory {
     /// The time of the newest decision: the windows end there.
     until: Option<StoreTime>,
     windows: Vec<HistoryWindow>,
@@ -100,7 +103,7 @@ impl HistorySum {
 
 impl DecisionHistory {
     /// Decides every recorded request by both sets.
-    pub(super) fn of(
+    pub fn of(
         old: &Policies,
         new: &Policies,
         catalog: &Catalog,
@@ -137,6 +140,11 @@ impl DecisionHistory {
             }
         }
         history
+    }
+
+    /// Adds what a reader should know of how the decisions were read.
+    pub fn note(&mut self, note: String) {
+        self.notes.push(note);
     }
 
     /// Whether every name was digested under another key: then nothing was compared.
@@ -179,7 +187,9 @@ impl DecisionHistory {
     }
 
     pub fn in_words(&self) -> String {
-        let Some(until) = self.until else { return "no decision is recorded in these files\n".to_owned() };
+        let Some(until) = self.until else {
+            return format!("no decision is recorded in these files\n{}", self.notes_in_words());
+        };
         let mut text = String::new();
         for window in &self.windows {
             let short = if window.is_whole { "" } else { ", as far as the files go back" };
@@ -200,8 +210,11 @@ impl DecisionHistory {
                 text.push_str("  none would have been decided differently\n");
             }
         }
-        let notes: String = self.notes.iter().map(|note| format!("note: {note}\n")).collect();
-        format!("{text}{notes}")
+        format!("{text}{}", self.notes_in_words())
+    }
+
+    fn notes_in_words(&self) -> String {
+        self.notes.iter().map(|note| format!("note: {note}\n")).collect()
     }
 
     pub fn as_json(&self) -> Value {
