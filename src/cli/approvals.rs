@@ -22,6 +22,7 @@ use super::{ExitReason, print, read_contract};
 use crate::base::ids::{Environment as Where, HoldId};
 use crate::base::visible::visible;
 use crate::catalog::Catalog;
+use crate::cli::complain;
 use crate::stations::admit::KnownCaller;
 use crate::stations::check::Intent;
 use crate::stations::hold::read_bytes;
@@ -276,7 +277,7 @@ impl OneHoldArgs {
 }
 
 fn report_refusal(refused: &str) -> anyhow::Result<ExitReason> {
-    eprintln!("sluice: {refused}");
+    complain(format_args!("sluice: {refused}"));
     Ok(ExitReason::Refused)
 }
 

@@ -17,6 +17,7 @@ use super::{ExitReason, Sources, print, read_config};
 use crate::base::json::{self as strict, Limits};
 use crate::base::secret::Secret;
 use crate::base::visible::visible_lines;
+use crate::cli::complain;
 
 const DEADLINE: Duration = Duration::from_secs(30);
 /// The longest time to read one stream; the console ends a stream earlier than this.
@@ -118,7 +119,7 @@ impl ConsoleOptions {
         if is_done || self.output == OutputFormat::Json {
             print(&self.output.text(|| words(&body), || body.clone(), rows))?;
         } else {
-            eprintln!("sluice: {}", refusal(status, &body));
+            complain(format_args!("sluice: {}", refusal(status, &body)));
         }
         Ok(if is_done { ExitReason::Done } else { ExitReason::Refused })
     }

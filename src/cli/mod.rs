@@ -36,6 +36,7 @@ mod watch;
 mod webhook;
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -202,7 +203,7 @@ pub fn exit_code(ended: anyhow::Result<ExitReason>) -> ExitCode {
         Ok(ending) => ExitCode::from(ending.code()),
         Err(error) if error.is::<ClosedOutput>() => ExitCode::from(CLOSED_OUTPUT),
         Err(error) => {
-            eprintln!("sluice: {}", visible_lines(&format!("{error:#}")));
+            complain(format_args!("sluice: {error:#}"));
             ExitCode::from(FAILED)
         }
     }
@@ -374,6 +375,11 @@ fn new_ed25519_key() -> anyhow::Result<(Secret, Ed25519KeyPair)> {
 /// Writes text to standard output, with its invisible characters made visible; a closed pipe ends the command quietly.
 fn print(text: &str) -> anyhow::Result<()> {
     print_exactly(&visible_lines(text))
+}
+
+/// Writes a line to standard error; invisible characters are shown by their numbers.
+fn complain(text: fmt::Arguments<'_>) {
+    eprintln!("{}", visible_lines(&text.to_string()));
 }
 
 /// Writes text to standard output as it is.

@@ -10,6 +10,7 @@ use clap::Args;
 use super::{ExitReason, Loaded, Sources};
 use crate::adapters::inherited_sockets::HandedOver;
 use crate::adapters::supervisor::Supervisor;
+use crate::cli::complain;
 use crate::serve::process::{Addresses, Process, ServeEnd, StartInputs};
 use crate::serve::{ReadAgain, StartConfig};
 use crate::telemetry;
@@ -37,9 +38,9 @@ pub(super) fn run(arguments: &ServeArgs) -> anyhow::Result<ExitReason> {
         Ok(loaded) => loaded,
         Err(findings) => {
             for finding in &findings {
-                eprintln!("{finding}");
+                complain(format_args!("{finding}"));
             }
-            eprintln!("sluice: the gate does not start with these errors; `sluice check` shows them too");
+            complain(format_args!("sluice: the gate does not start with these errors; `sluice check` shows them too"));
             return Ok(ExitReason::Faulty);
         }
     };
@@ -56,7 +57,7 @@ pub(super) fn run(arguments: &ServeArgs) -> anyhow::Result<ExitReason> {
         Ok(served) => served,
         Err(died) => {
             tracing::error!("{died}");
-            eprintln!("sluice: {died}");
+            complain(format_args!("sluice: {died}"));
             return Ok(ExitReason::Died);
         }
     };

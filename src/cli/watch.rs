@@ -15,6 +15,7 @@ use tokio::time::{sleep, timeout};
 use super::console::{ConsoleCall, ConsoleOptions, Stream, refusal};
 use super::hold::{list, list_line, state_in_words};
 use super::{ExitReason, print};
+use crate::cli::complain;
 
 /// How often to poll without a stream.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
@@ -52,13 +53,13 @@ impl WatchArgs {
             let why = match self.follow(&mut known, &mut is_lost).await {
                 Ok(()) => continue,
                 Err(WatchEnd::Refused(why)) => {
-                    eprintln!("sluice: {why}");
+                    complain(format_args!("sluice: {why}"));
                     return Ok(ExitReason::Refused);
                 }
                 Err(WatchEnd::Lost(why)) => why,
             };
             if !is_lost {
-                eprintln!("sluice: the connection is lost: {why}; trying again");
+                complain(format_args!("sluice: the connection is lost: {why}; trying again"));
                 is_lost = true;
             }
             sleep(POLL_INTERVAL).await;
@@ -80,7 +81,7 @@ impl WatchArgs {
             };
         self.print_changes(known).await?;
         if std::mem::take(is_lost) {
-            eprintln!("sluice: connected again");
+            complain(format_args!("sluice: connected again"));
         }
         while next_event(&mut stream).await? {
             sleep(GATHER_TIME).await;

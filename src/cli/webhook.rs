@@ -8,6 +8,7 @@ use super::{ExitReason, Sources, print, read_config};
 use crate::adapters::clock::{Stopwatch, SystemClock};
 use crate::adapters::random::trial_id;
 use crate::adapters::webhook::{Came, Webhook};
+use crate::cli::complain;
 use crate::notify::ping;
 use crate::ports::Clock as _;
 
@@ -45,7 +46,7 @@ impl Test {
         let config = match read_config(&self.sources.config_file()) {
             Ok(reading) => reading.config,
             Err(findings) => {
-                findings.iter().for_each(|finding| eprintln!("{finding}"));
+                findings.iter().for_each(|finding| complain(format_args!("{finding}")));
                 bail!("the configuration has errors");
             }
         };

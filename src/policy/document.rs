@@ -272,6 +272,13 @@ impl<'f> DocumentTable<'f> {
         std::mem::take(&mut self.fields).into_iter().map(|(name, (_, found))| (name, found)).collect()
     }
 
+    /// Takes out the fields that it may have: what they mean depends on one that has a mistake already.
+    pub(super) fn forget_known(&mut self) {
+        let known = || self.form.all_fields().map(|field| field.name);
+        self.asked.extend(known());
+        self.fields.retain(|name, _| known().all(|known| known != name));
+    }
+
     /// Returns the fields that it may have.
     pub(super) fn form(&self) -> &'static PolicyTable {
         self.form

@@ -202,9 +202,13 @@ fn ids_of(table: &mut DocumentTable<'_>, name: &'static str, ids: &BTreeSet<Stri
 }
 
 fn read_given(table: &mut DocumentTable<'_>, known: &KnownNames<'_>, ids: &BTreeSet<String>) -> Option<TestRequest> {
-    let (place, name) = table.required("op", DocumentTable::text)?;
+    let Some((place, name)) = table.required("op", DocumentTable::text) else {
+        table.forget_known();
+        return None;
+    };
     let operations = known.catalog.operations();
     let Some(operation) = operations.iter().find(|operation| operation.id.as_str() == name) else {
+        table.forget_known();
         table.unknown_name(place, "an operation", &name, operations.iter().map(|operation| operation.id.as_str()));
         return None;
     };

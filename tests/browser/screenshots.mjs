@@ -81,10 +81,18 @@ await shoot(one, "lost", "#/queue", {
 await one.stop();
 
 const waiting = await Gate.start({ general: 'loosening = "two-people"' });
+for (const [name, amount] of [
+  ["invoice-1", "900"],
+  ["invoice-2", "2500"],
+  ["invoice-3", "4800.5"],
+  ["invoice-4", "8000"],
+]) {
+  await waiting.swap(name, amount);
+}
 await waiting.writePolicies(RULES.replace("(0, 1000]", "(0, 5000]").replace("(1000, inf)", "(5000, inf)"));
 await shoot(waiting, "rules", "#/policy", {
   whole: true,
-  act: (page) => page.getByRole("heading", { name: "A new version waits for approval" }).waitFor(),
+  act: (page) => page.getByRole("region", { name: "What it would have changed" }).waitFor(),
 });
 await waiting.stop();
 

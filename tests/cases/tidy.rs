@@ -402,3 +402,13 @@ fn files(folder: &str, kinds: &[&str]) -> Vec<(PathBuf, String)> {
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
+
+/// What a stored value hides is shown on standard error as well: one function writes there.
+#[test]
+fn commands_write_to_standard_error_in_one_place() {
+    let writes =
+        |text: &str| text.lines().filter(|line| line.contains("eprintln!(") && !line.contains("eprintln!()")).count();
+    let found = sources("src/cli").into_iter().map(|(file, text)| (file, writes(&text)));
+    let found: Vec<_> = found.filter(|(_, count)| *count > 0).collect();
+    assert!(found.len() == 1 && found[0].1 == 1, "{found:?}");
+}

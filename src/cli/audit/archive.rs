@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::super::{ExitReason, print};
 use crate::adapters::audit::{archive, audit_files};
+use crate::cli::complain;
 use crate::ledger::NodeId;
 
 /// Move finished audit files to an archive
@@ -34,7 +35,7 @@ pub(super) fn run(arguments: &AuditArchiveArgs) -> anyhow::Result<ExitReason> {
         bail!("no audit files were found in `{}`; their names are audit-<node>-<number>.jsonl", folder.display());
     }
     for node in nodes {
-        let archived = archive(folder, &node, to, &mut |path| eprintln!("moved `{}`", path.display()))?;
+        let archived = archive(folder, &node, to, &mut |path| complain(format_args!("moved `{}`", path.display())))?;
         let count = archived.moved;
         print(&match archived.needed_from {
             None => format!("{node}: no file was moved: the gate has named no snapshot yet\n"),

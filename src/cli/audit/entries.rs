@@ -11,6 +11,7 @@ use crate::audit::{FileSource as _, LineBody, LineReader, Numbers, read_line, sp
 use crate::base::ids::Environment;
 use crate::base::json::{self, Limits};
 use crate::base::visible::visible;
+use crate::cli::complain;
 use crate::ledger::Outstanding;
 
 /// Selects entries; an entry must meet every condition that is given.
@@ -165,6 +166,6 @@ pub(in crate::cli) fn for_each_entry(
 /// Warns on standard error about lines that could not be read.
 pub(in crate::cli) fn warn_unreadable(count: u64) {
     if count > 0 {
-        eprintln!("{count} damaged lines were skipped; `sluice audit verify` shows where they are");
+        complain(format_args!("{count} damaged lines were skipped; `sluice audit verify` shows where they are"));
     }
 }

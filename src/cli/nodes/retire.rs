@@ -11,6 +11,7 @@ use crate::adapters::audit::{audit_files, is_live, journal_id_file, met_store};
 use crate::audit::{Flaw, FlawKind, VerifyReport};
 use crate::base::ids::Environment;
 use crate::cli::audit::verified;
+use crate::cli::complain;
 use crate::cli::{ExitReason, Sources, configuration_error, print};
 use crate::config::StoreKind;
 use crate::ledger::Sender;
@@ -62,14 +63,14 @@ impl RetireArgs {
         let report = verified(std::slice::from_ref(&self.folder), &[], &self.keys)?;
         let flaws: Vec<&Flaw> = report.flaws.iter().filter(|flaw| !is_allowed(flaw)).collect();
         if !flaws.is_empty() || report.flaw_count > report.flaws.len() as u64 {
-            flaws.iter().for_each(|flaw| eprintln!("{flaw}"));
-            eprintln!("sluice: this journal is not what was written: nothing was taken in");
+            flaws.iter().for_each(|flaw| complain(format_args!("{flaw}")));
+            complain(format_args!("sluice: this journal is not what was written: nothing was taken in"));
             return Ok(ExitReason::Faulty);
         }
         let lacks = gaps(&report);
         for (environment, gaps) in &lacks {
             for (first, last) in gaps {
-                eprintln!("this journal never had the numbers {first} to {last} of {environment}");
+                complain(format_args!("this journal never had the numbers {first} to {last} of {environment}"));
             }
         }
         config.store.node = sender.node.clone();
@@ -80,8 +81,8 @@ impl RetireArgs {
         let reached = match retire(Retirement { config, policies, reason, lacks }) {
             Ok(reached) => reached,
             Err(error @ (RetireError::Cut | RetireError::NotWhole(_))) => {
-                eprintln!("{}: {error}", self.end(&sender, &report)?);
-                eprintln!("sluice: this journal was cut, or is an old copy: its gate did not retire");
+                complain(format_args!("{}: {error}", self.end(&sender, &report)?));
+                complain(format_args!("sluice: this journal was cut, or is an old copy: its gate did not retire"));
                 return Ok(ExitReason::Faulty);
             }
             Err(error) => return Err(anyhow!(error)),

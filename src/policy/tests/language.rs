@@ -274,6 +274,12 @@ fn a_wrong_word_is_told_once() {
         format!("[[limit]]\nid = \"l\"\nmaxx = \"5 USD\"\nper = [\"environment\"]\n{limit}[[limit]]\nid = \"m\"\nmax = \"5 USD\"\nper = [\"destination\"]\n{limit}"),
         "[[rate]]\nid = \"r\"\nops = [\"*\"]\nqouta = \"1/s\"\n".to_owned(),
         "[[invariant]]\nid = \"i\"\nnver = { effect = \"allow\", op = \"createSwap\" }\n".to_owned(),
+        "[[test]]\ngiven = { op = \"createSwop\", amount = \"5 usdc\", role = \"x\" }\nexpect = \"deny\"\n".to_owned(),
+        "[[test]]\ngiven = { opp = \"createSwap\", amount = \"5 usdc\", role = \"x\" }\nexpect = \"deny\"\n".to_owned(),
+        "[[rule]]\nid = \"r\"\neffect = \"deny\"\nwhen = { op = \"createSwap\", destination.wallet = \"@payees\" }\n".to_owned(),
+        "[[rule]]\nid = \"r\"\neffect = \"hold\"\napproval = \"dualll\"\nwhen = { op = \"createSwap\" }\n".to_owned(),
+        "[[rule]]\nid = \"r\"\neffect = \"deny\"\nwhen = { op = \"createSwap\", source.currency = \"usdd\" }\n".to_owned(),
+        "[[rule]]\nid = \"r\"\neffect = \"deny\"\nwhen = { op = \"createSwap\", hour = \"[9, 17)\", zone = \"Europe/Berln\" }\n".to_owned(),
         "[[limit]]\nid = \"l\"\nops = \"listUsers\"\nwindow = \"rolling 24h\"\nmax = \"5 USD\"\nover = \"deny\"\n".to_owned(),
     ] {
         let told = faults(&[&text, WORDS]);

@@ -91,7 +91,7 @@ fn a_looser_set_waits_for_two_people_and_a_tighter_one_for_nobody() {
     let [week, .., quarter] = found["windows"].as_array().unwrap().as_slice() else { panic!("{found}") };
     let change = json!([{
         "environment": "production", "before": "deny", "then": "allow", "count": 2, "microUsd": 150_000_000, "unvalued": 0,
-        "largest": {"microUsd": 90_000_000, "request": "r-0", "caller": "main:payroll"},
+        "largest": {"microUsd": 90_000_000, "request": "r-0", "caller": "main:test"},
     }]);
     assert_eq!((&week["decisions"], &week["changes"], &week["cannotSay"]), (&json!(3), &change, &json!([])), "{found}");
     assert_eq!((&quarter["days"], &quarter["whole"], &quarter["changes"]), (&json!(90), &json!(false), &change));
