@@ -453,6 +453,8 @@ def run(
             run_pair(place, names, report, totals)
             results[names] = "ok" if len(report.failures) == before else "FAILED"
             print(f"  {kind}: {names[0]} + {names[1]}: {results[names]}, {time.monotonic() - begin:.1f} s", flush=True)
+            for failure in report.failures[before:]:
+                print(f"    {failure}", flush=True)
         check_limit(place, report, totals)
         codes = [gate.stop() for gate in place.gates]
         report.check_that(f"{kind}: the gates stop in order", codes == [0] * len(codes), codes)
