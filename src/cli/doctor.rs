@@ -162,7 +162,11 @@ async fn check_embedded(config: &Config, policies: &str, report: &mut DoctorRepo
     match Embedded::open(folder, Arc::new(SystemClock), options) {
         Ok(store) => {
             let state = running::check_content(&store, report);
-            report.store = format!("`{}`, {state}; no gate serves from it", folder.display());
+            let behind = match store.needs_journal() {
+                true => "; its gate was killed, so its last calls may be in the journal alone",
+                false => "",
+            };
+            report.store = format!("`{}`, {state}; no gate serves from it{behind}", folder.display());
             report.find("no gate serves from this store: no call is answered", "start it: `sluice serve`");
             let sealed = sealed(Arc::new(store), config)?;
             for environment in report.environments.clone() {

@@ -253,7 +253,18 @@ impl Node {
     /// Returns the status of the claim of this name for its asker; `None` where there is no claim.
     pub async fn claim_status(&self, named: &CallName, asker: &Owner) -> Result<Option<ClaimStatus>, StoreFault> {
         let (record, now) = self.store.read(&named.key).await.inspect_err(|fault| self.told_of(fault))?;
+        if let Some(record) = &record {
+            self.is_kept(named.key.environment, record).await?;
+        }
         record.map(|record| self.claim_status_of(&record, named, asker, now)).transpose()
+    }
+
+    /// Waits until what a record says outlives a crash: nobody is told what might be forgotten again.
+    pub async fn is_kept(&self, environment: Environment, record: &Record) -> Result<(), StoreFault> {
+        if !self.store.leans_on_journal() || self.audit.highest(environment) >= record.version {
+            return Ok(());
+        }
+        self.store.flush().await.inspect_err(|fault| self.told_of(fault))
     }
 
     /// Returns the status by a record at hand.

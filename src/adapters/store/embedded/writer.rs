@@ -31,6 +31,9 @@ const GROUP: usize = 256;
 /// How long the writer leaves the disk alone after a failure.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// How long the writer waits before it tries by itself to bring changes to a disk that failed.
+const RETRY: Duration = Duration::from_secs(1);
+
 /// A job for the writer.
 #[derive(Debug)]
 pub(super) enum StoreJob {
@@ -155,7 +158,7 @@ impl StoreWriter {
     fn next(&self, jobs: &Receiver<StoreJob>) -> Result<StoreJob, RecvTimeoutError> {
         match self.unsynced.wait() {
             None => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            Some(_) if self.failed.is_some() => jobs.recv_timeout(PAUSE),
+            Some(_) if self.failed.is_some() => jobs.recv_timeout(RETRY),
             Some(wait) => jobs.recv_timeout(wait),
         }
     }
