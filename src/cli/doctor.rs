@@ -162,10 +162,8 @@ async fn check_embedded(config: &Config, policies: &str, report: &mut DoctorRepo
     match Embedded::open(folder, Arc::new(SystemClock), options) {
         Ok(store) => {
             let state = running::check_content(&store, report);
-            let behind = match store.needs_journal() {
-                true => "; its gate was killed, so its last calls may be in the journal alone",
-                false => "",
-            };
+            let killed = "; its gate was killed, so its last calls may be in the journal alone";
+            let behind = if store.needs_journal() { killed } else { "" };
             report.store = format!("`{}`, {state}; no gate serves from it{behind}", folder.display());
             report.find("no gate serves from this store: no call is answered", "start it: `sluice serve`");
             let sealed = sealed(Arc::new(store), config)?;

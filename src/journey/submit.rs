@@ -383,13 +383,10 @@ async fn not_begun_answer(
     (why, earlier): (NotBegun, Earlier),
 ) -> Reply {
     match why {
-        NotBegun::Claimed(record, now) => {
-            let kept = node.is_kept(named.key.environment, &record).await;
-            match kept.and_then(|()| node.claim_status_of(&record, named, &asker.owner, now)) {
-                Ok(said) => claimed_answer(node, operation, asker, named, said).await,
-                Err(_) => reply::closed(Closed::Store, operation),
-            }
-        }
+        NotBegun::Claimed(record, now) => match node.claim_status_of(&record, named, &asker.owner, now).await {
+            Ok(said) => claimed_answer(node, operation, asker, named, said).await,
+            Err(_) => reply::closed(Closed::Store, operation),
+        },
         NotBegun::StoreAway | NotBegun::Raced | NotBegun::StaleFacts(_) => reply::closed(Closed::Store, operation),
         NotBegun::OtherSet => reply::closed(Closed::Policies, operation),
         NotBegun::AuditAway => reply::closed(Closed::Audit(earlier), operation),

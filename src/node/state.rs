@@ -253,28 +253,21 @@ impl Node {
     /// Returns the status of the claim of this name for its asker; `None` where there is no claim.
     pub async fn claim_status(&self, named: &CallName, asker: &Owner) -> Result<Option<ClaimStatus>, StoreFault> {
         let (record, now) = self.store.read(&named.key).await.inspect_err(|fault| self.told_of(fault))?;
-        if let Some(record) = &record {
-            self.is_kept(named.key.environment, record).await?;
-        }
-        record.map(|record| self.claim_status_of(&record, named, asker, now)).transpose()
+        let Some(record) = record else { return Ok(None) };
+        self.claim_status_of(&record, named, asker, now).await.map(Some)
     }
 
-    /// Waits until what a record says outlives a crash: nobody is told what might be forgotten again.
-    pub async fn is_kept(&self, environment: Environment, record: &Record) -> Result<(), StoreFault> {
-        if !self.store.leans_on_journal() || self.audit.highest(environment) >= record.version {
-            return Ok(());
-        }
-        self.store.flush().await.inspect_err(|fault| self.told_of(fault))
-    }
-
-    /// Returns the status by a record at hand.
-    pub fn claim_status_of(
+    /// Returns the status by a record at hand, once that outlives a crash: nobody is told what might be forgotten again.
+    pub async fn claim_status_of(
         &self,
         record: &Record,
         named: &CallName,
         asker: &Owner,
         now: StoreTime,
     ) -> Result<ClaimStatus, StoreFault> {
+        if self.store.leans_on_journal() && self.audit.highest(named.key.environment) < record.version {
+            self.store.flush().await.inspect_err(|fault| self.told_of(fault))?;
+        }
         claim::status_for(record, asker, named.fingerprint, now).map_err(|unreadable| {
             let fault = self.unreadable(&unreadable);
             self.told_of(&fault);
