@@ -2,8 +2,8 @@
 
 import { asFailure, get, post } from "./api.js";
 import { ask, reasonField } from "./dialog.js";
-import { hindsight } from "./hindsight.js";
 import { badge, errorBox, field, fill, h, offerOperations, select, timeTag, toast, withCode } from "./dom.js";
+import { hindsight } from "./hindsight.js";
 import { formatAgo, formatUnits, formatUsd, personName } from "./words.js";
 
 /** @type {Record<Effect, [string, string]>} */
