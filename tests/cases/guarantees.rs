@@ -263,7 +263,9 @@ fn page() -> String {
         }
         let broken: Vec<BrokenGuard> = broken_guards().into_iter().filter(|guard| guard.promise == at + 1).collect();
         if !broken.is_empty() {
-            text.push_str("\n`tests/run long broken` breaks the code in these ways, and demands that a test fails each time:\n\n");
+            text.push_str(
+                "\n`tests/run long broken` breaks the code in these ways, and demands that a test fails each time:\n\n",
+            );
         }
         for BrokenGuard { what, .. } in broken {
             text.push_str(&format!("- {what}\n"));

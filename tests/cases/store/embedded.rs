@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use sluice::adapters::clock::SystemClock;
 use sluice::adapters::store::embedded::{self, Embedded, FILE, OpenError, Options};
-use sluice::ledger::Index;
+use sluice::adapters::store::sealed::{Sealed, Seals};
+use sluice::ledger::{Index, Keep, Kind, RecordKey, Step};
 use sluice::ports::{Clock, Store as _};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
@@ -92,6 +93,14 @@ async fn what_was_acknowledged_outlives_kill_9() {
     }
 }
 
+fn as_a_kill_leaves_it(folder: &Path) -> TempDir {
+    let left = TempDir::new().unwrap();
+    for file in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
+        std::fs::copy(file.path(), left.path().join(file.file_name())).unwrap();
+    }
+    left
+}
+
 #[tokio::test]
 async fn what_the_journal_keeps_waits_for_no_disk_and_a_killed_store_says_that_it_may_lack_it() {
     let folder = TempDir::new().unwrap();
@@ -100,11 +109,7 @@ async fn what_the_journal_keeps_waits_for_no_disk_and_a_killed_store_says_that_i
     store.commit_for_journal(commit(vec![create("first", "one")])).await.unwrap();
     store.commit_for_journal(commit(vec![create("a", "one")])).await.unwrap();
     assert_eq!(value(&store, "a").await.unwrap(), "one");
-    // As a kill would leave it.
-    let left = TempDir::new().unwrap();
-    for file in std::fs::read_dir(folder.path()).unwrap().map(Result::unwrap) {
-        std::fs::copy(file.path(), left.path().join(file.file_name())).unwrap();
-    }
+    let left = as_a_kill_leaves_it(folder.path());
     let of_left = open(left.path(), Arc::new(SystemClock));
     assert_eq!((value(&of_left, "first").await.as_deref(), value(&of_left, "a").await), (Some("one"), None));
     drop(of_left);
@@ -119,6 +124,22 @@ async fn what_the_journal_keeps_waits_for_no_disk_and_a_killed_store_says_that_i
     let mut exported = Vec::new();
     embedded::export(folder.path(), &mut exported, &mut |_| {}).unwrap();
     assert!(String::from_utf8(exported).unwrap().contains("\"a\""));
+}
+
+#[tokio::test]
+async fn what_no_journal_keeps_is_on_disk_when_it_is_confirmed() {
+    let folder = TempDir::new().unwrap();
+    let store = Sealed::new(Arc::new(open(folder.path(), Arc::new(SystemClock))), Seals::default());
+    let key = |name: &str, kind| RecordKey { kind, ..claim(name) };
+    let session = key("session", Kind::Session);
+    let create = |key: &RecordKey| Step::Create { key: key.clone(), value: bytes("one"), keep: Keep::Forever };
+    store.commit_for_journal(commit(vec![create(&key("first", Kind::Claim))])).await.unwrap();
+    store.commit_for_journal(commit(vec![create(&session)])).await.unwrap();
+    store.commit_for_journal(commit(vec![create(&key("last", Kind::Claim))])).await.unwrap();
+    let left = as_a_kill_leaves_it(folder.path());
+    let left = open(left.path(), Arc::new(SystemClock));
+    assert!(left.read(&session).await.unwrap().0.is_some());
+    assert!(left.read(&key("last", Kind::Claim)).await.unwrap().0.is_none());
 }
 
 #[tokio::test]
