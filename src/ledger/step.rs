@@ -159,6 +159,41 @@ impl WindowKey {
     }
 }
 
+impl Step {
+    /// Returns the record that it is about.
+    pub fn record(&self) -> Option<&RecordKey> {
+        match self {
+            Step::Absent(key)
+            | Step::Version { key, .. }
+            | Step::Create { key, .. }
+            | Step::Replace { key, .. }
+            | Step::Delete { key, .. } => Some(key),
+            Step::Before(_)
+            | Step::After(_)
+            | Step::Above(_)
+            | Step::KeepPace
+            | Step::FollowClock
+            | Step::Member { .. }
+            | Step::NotMember { .. }
+            | Step::Since { .. }
+            | Step::NotSince { .. }
+            | Step::IndexAdd { .. }
+            | Step::IndexEarliest { .. }
+            | Step::IndexRemove { .. }
+            | Step::Reserve { .. }
+            | Step::Force { .. }
+            | Step::Book { .. }
+            | Step::Settle { .. }
+            | Step::GiveBack { .. } => None,
+        }
+    }
+
+    /// Whether a journal keeps it: sessions end with the store that held them.
+    pub fn is_journalled(&self) -> bool {
+        self.record().is_none_or(|key| key.kind.is_journalled())
+    }
+}
+
 /// The time that a window covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase", deny_unknown_fields)]

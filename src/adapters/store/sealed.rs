@@ -181,7 +181,7 @@ impl Seals {
 
     /// Returns the entry of a commit with the steps that a journal keeps. The values in them are sealed already.
     fn journalled(&self, commit: &Commit) -> Result<Bytes, StoreFault> {
-        let kept: Vec<&Step> = commit.steps.iter().filter(|step| is_journalled(step)).collect();
+        let kept: Vec<&Step> = commit.steps.iter().filter(|step| step.is_journalled()).collect();
         let unfit = || StoreFault::Broken("an entry is not a JSON object".to_owned());
         let entry = split_steps(&commit.entry).map_err(|_| unfit())?.bare;
         let text = json::to_form(&kept);
@@ -268,11 +268,6 @@ fn of_snapshot(name: &str) -> SealedPlace<'_> {
     SealedPlace { environment: Environment::Production, kind: SNAPSHOT, name }
 }
 
-/// Whether a journal keeps the step: sessions end with the store that held them.
-fn is_journalled(step: &Step) -> bool {
-    record_of(step).is_none_or(|key| key.kind.is_journalled())
-}
-
 impl Sealed {
     pub fn new(inner: Arc<dyn Store>, seals: Seals) -> Sealed {
         Sealed { inner, seals, journalled: None, metrics: None }
@@ -351,7 +346,7 @@ impl Sealed {
     /// Seals a commit; returns the records of its steps beside it.
     fn seal_commit(&self, commit: Commit) -> Result<(Commit, Vec<Option<RecordKey>>), CommitError> {
         let commit = self.seals.sealed_commit(commit).map_err(CommitError::Fault)?;
-        let keys = commit.steps.iter().map(|step| record_of(step).cloned()).collect();
+        let keys = commit.steps.iter().map(|step| step.record().cloned()).collect();
         Ok((commit, keys))
     }
 
@@ -388,7 +383,7 @@ impl Store for Sealed {
 
     async fn commit_for_journal(&self, commit: Commit) -> Result<Receipt, CommitError> {
         // No journal has what it does not keep.
-        if !commit.steps.iter().all(is_journalled) {
+        if !commit.steps.iter().all(Step::is_journalled) {
             return self.commit(commit).await;
         }
         let (commit, keys) = self.seal_commit(commit)?;
@@ -421,33 +416,5 @@ impl Store for Sealed {
 
     async fn sweep(&self) -> Result<usize, StoreFault> {
         self.inner.sweep().await
-    }
-}
-
-/// Returns the record whose content a step may return.
-fn record_of(step: &Step) -> Option<&RecordKey> {
-    match step {
-        Step::Absent(key)
-        | Step::Version { key, .. }
-        | Step::Create { key, .. }
-        | Step::Replace { key, .. }
-        | Step::Delete { key, .. } => Some(key),
-        Step::Before(_)
-        | Step::After(_)
-        | Step::Above(_)
-        | Step::KeepPace
-        | Step::FollowClock
-        | Step::Member { .. }
-        | Step::NotMember { .. }
-        | Step::Since { .. }
-        | Step::NotSince { .. }
-        | Step::IndexAdd { .. }
-        | Step::IndexEarliest { .. }
-        | Step::IndexRemove { .. }
-        | Step::Reserve { .. }
-        | Step::Force { .. }
-        | Step::Book { .. }
-        | Step::Settle { .. }
-        | Step::GiveBack { .. } => None,
     }
 }
