@@ -383,12 +383,13 @@ enum PlannedState<'c> {
 pub(super) fn sensible(commit: &Commit) -> Result<(), StoreFault> {
     let mut written = BTreeSet::new();
     for step in &commit.steps {
-        let (key, writes) = match step {
-            Step::Absent(key) | Step::Version { key, .. } => (Some(key), None),
+        let writes = match step {
             Step::Create { key, .. } | Step::Replace { key, .. } | Step::Delete { key, .. } => {
-                (Some(key), Some(PlannedState::Record(key)))
+                Some(PlannedState::Record(key))
             }
-            Step::Before(_)
+            Step::Absent(_)
+            | Step::Version { .. }
+            | Step::Before(_)
             | Step::After(_)
             | Step::Above(_)
             | Step::KeepPace
@@ -396,17 +397,17 @@ pub(super) fn sensible(commit: &Commit) -> Result<(), StoreFault> {
             | Step::Member { .. }
             | Step::NotMember { .. }
             | Step::Since { .. }
-            | Step::NotSince { .. } => (None, None),
+            | Step::NotSince { .. } => None,
             Step::IndexAdd { index, member, .. }
             | Step::IndexEarliest { index, member, .. }
-            | Step::IndexRemove { index, member } => (None, Some(PlannedState::Member(*index, member))),
+            | Step::IndexRemove { index, member } => Some(PlannedState::Member(*index, member)),
             Step::Reserve { window, .. }
             | Step::Force { window, .. }
             | Step::Book { window, .. }
             | Step::Settle { window, .. }
-            | Step::GiveBack { window, .. } => (None, Some(PlannedState::Window(window))),
+            | Step::GiveBack { window, .. } => Some(PlannedState::Window(window)),
         };
-        if key.is_some_and(|key| key.environment != commit.environment) {
+        if step.record().is_some_and(|key| key.environment != commit.environment) {
             return Err(senseless("a record of another environment"));
         }
         if writes.is_some_and(|writes| !written.insert(writes)) {

@@ -90,7 +90,6 @@ pub struct Embedded {
 
 impl Embedded {
     /// Opens the store of a folder, or creates one. It belongs to this process until it is dropped.
-    ///
     pub fn open(folder: &Path, clock: Arc<dyn Clock>, options: Options) -> Result<Embedded, OpenError> {
         Embedded::within(folder, true, clock, options)
     }
