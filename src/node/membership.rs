@@ -12,7 +12,6 @@ use thiserror::Error;
 
 use super::gates::OtherJournal;
 use super::node_facts::{FACTS_FORMAT, MAX_REFUSALS, NodeFacts, journals_begin};
-use super::recovery::{RecoveryError, cannot_remember, remember};
 use super::{InForce, Node};
 use crate::adapters::audit::met_store;
 use crate::adapters::random::nonce;
@@ -251,6 +250,12 @@ impl Membership {
             }
             node.store_lost_outcomes(environment);
         }
+        let is_lost = matches!(heard.verdict, HeartbeatVerdict::Gathering | HeartbeatVerdict::Lost);
+        if let Some(since) = heard.lost.filter(|_| is_lost)
+            && self.take_snapshot(node, environment, since).await?
+        {
+            return Ok(heard);
+        }
         if heard.verdict == HeartbeatVerdict::Lost {
             node.fresh.are_lost(environment);
             self.rebuild(node, environment, &heard).await.map_err(|fault| match fault {
@@ -293,7 +298,7 @@ impl Membership {
     }
 
     /// Returns the number up to which the journal knows what was done with money.
-    fn knows_up_to(&self, node: &Node, environment: Environment) -> Result<Number, StoreFault> {
+    pub(super) fn knows_up_to(&self, node: &Node, environment: Environment) -> Result<Number, StoreFault> {
         let highest = node.audit.highest(environment);
         let known = self.closed_by(environment)?.and_then(|forgotten| forgotten.known_up_to);
         Ok(known.map_or(highest, Number::new))
@@ -345,29 +350,6 @@ impl Membership {
         }
     }
 
-    /// Has the store rebuilt from this node's journal, if that reaches further than the one from which it was rebuilt.
-    async fn tell_a_fuller_journal(
-        &self,
-        node: &Node,
-        environment: Environment,
-        waits: &Forgotten,
-    ) -> Result<(), StoreFault> {
-        let Some(used) = waits.known_up_to else { return Ok(()) };
-        let knows = self.knows_up_to(node, environment)?;
-        let begins_earlier = self.replica.begin(environment)?.as_u64() < waits.begins_behind;
-        if knows.as_u64() < used || (knows.as_u64() == used && !begins_earlier) {
-            return Ok(());
-        }
-        tracing::warn!(
-            %environment,
-            up_to = knows.as_u64(),
-            from = used,
-            "this journal knows more than the one from which the store was rebuilt: the store is rebuilt again"
-        );
-        self.store.lose(environment).await?;
-        Err(StoreFault::Away("the store is rebuilt again, from a journal that knows more".to_owned()))
-    }
-
     /// Tells what this node knows, once all of it is in its files. Returns whether the store may still wait for it.
     async fn recover(&self, node: &Arc<Node>, environment: Environment) -> bool {
         let waits = match node.store.read(&Freeze::Restored.key(environment)).await {
@@ -385,43 +367,6 @@ impl Membership {
         let Some(from) = waits.nodes.get(&node.id) else { return false };
         self.reports(node, environment, &waits, *from).await;
         true
-    }
-
-    /// Tells a store that waits for this node what its journal has.
-    async fn reports(&self, node: &Arc<Node>, environment: Environment, waits: &Forgotten, from: u64) {
-        // The store goes on without the commits that this gate made behind that number.
-        let own = self.replica.committed(environment).ok().and_then(|committed| committed.get(&node.id).copied());
-        let own = own.map(Number::as_u64);
-        let made = waits.made.get(&node.id).copied().unwrap_or_default();
-        if self.is_copy.load(Ordering::Acquire) && own.unwrap_or_default() < made {
-            // Of an original, the disk would never have had the rest, so that it was never sent.
-            let why = format!(
-                "`{}` came with a copy of its audit folder that ends with its commit {}, and others know of its commit {made}: \
-                 the copy was cut, or is an old one",
-                node.id,
-                own.unwrap_or_default()
-            );
-            tracing::error!(%environment, why, "this journal does not open money");
-            if let Err(fault) = cannot_remember(node, environment, &why).await {
-                return node.told_of(&fault);
-            }
-        } else if let Err(fault) = self.tell_a_fuller_journal(node, environment, waits).await {
-            return node.told_of(&fault);
-        }
-        if own.is_none_or(|own| own > from)
-            && let Err(fault) = self.replica.forget(environment, node.audit.highest(environment))
-        {
-            return node.told_of(&fault);
-        }
-        match remember(node, environment, from, &self.audit_folder).await {
-            Ok(claims) => {
-                tracing::warn!(%environment, claims, from, "the store has again what this node's audit log holds");
-            }
-            Err(RecoveryError::Store(fault)) => node.told_of(&fault),
-            Err(RecoveryError::Files(error)) => {
-                tracing::error!(%environment, %error, "this node's audit log cannot be read; money stays closed");
-            }
-        }
     }
 }
 

@@ -10,7 +10,7 @@
 //! | `explain`, `exposure` | answers about rules and limits, and what held calls would spend |
 //! | `contradictions`, `index_watch`, `fresh_outcomes` | a store that is not believed, and outcomes that it may lose |
 //! | `journalling`, `journal_gaps` | the entries of all nodes, on this node's disk; numbers that it lacks |
-//! | `membership`, `node_facts`, `hand_over`, `met_store`, `rebuilding`, `recovery`, `rollback_guard` | the nodes that share the store, and a store that lost its memory |
+//! | `membership`, `node_facts`, `hand_over`, `met_store`, `rebuilding`, `rebuilt_snapshot`, `recovery`, `rollback_guard` | the nodes that share the store, and a store that lost its memory |
 //! | `retry` | the bound and the backoff of loops that read, decide and commit |
 //! | `store_watch`, `clock_watch` | whether the store answers, accepts writes and is open for money; whether clocks leapt |
 //! | `upkeep`, `gauges`, `reminders`, `outlets`, `deliver` | background work: leases, sweeping, metrics, notices |
@@ -55,6 +55,7 @@ pub mod journal_gaps;
 mod met_store;
 pub mod node_facts;
 mod rebuilding;
+mod rebuilt_snapshot;
 pub mod sessions;
 pub mod rollback_guard;
 pub mod stand_ins;

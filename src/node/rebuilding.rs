@@ -11,6 +11,7 @@ use std::time::Duration;
 use super::Node;
 use super::membership::Membership;
 use super::node_facts::NodeFacts;
+use super::rebuilt_snapshot::RebuildingJournal;
 use crate::adapters::audit::entries_above;
 use crate::adapters::random;
 use crate::adapters::store::redis::{HeartbeatReply, LAPSE, Member, RebuildRight, RebuiltStore};
@@ -146,7 +147,13 @@ impl Membership {
         }
         let fresh = self.store.generation(environment).unwrap_or_else(|| random::nonce().0);
         let rebuilt = RebuiltStore { instance: &self.instance, fresh: &fresh, tail, committed: known, commit };
-        self.store.rebuild(environment, &self.replica, rebuilt).await?;
+        self.store.refill(environment, &self.replica, &rebuilt).await?;
+        let shown_behind = rebuilt.tail.first().map_or(up_to.as_u64(), |first| first.number.as_u64().saturating_sub(1));
+        let shown_behind = Number::new(shown_behind);
+        let journal =
+            RebuildingJournal { node: &node.id, begin: self.replica.begin(environment)?, up_to, shown_behind };
+        self.show_snapshot(node, environment, up_to, journal.not_followed_by(gathered.came.iter().copied())).await?;
+        self.store.complete_rebuild(environment, &self.replica, rebuilt).await?;
         node.metrics.store_rebuilt(environment.as_str());
         if is_closed {
             tracing::error!(

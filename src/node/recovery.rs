@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::Node;
 use super::journalling::{RecoverError, bring};
+use super::membership::Membership;
 use super::retry::Retry;
 use crate::adapters::audit::entries_above;
 use crate::base::ids::Environment;
@@ -28,19 +30,96 @@ impl From<StoreFault> for RecoveryError {
     }
 }
 
-/// Tells all claims above a number, and returns how many the store did not know. After that nobody waits for this node.
-pub async fn remember(
-    node: &Arc<Node>,
-    environment: Environment,
-    from: u64,
-    folder: &Path,
-) -> Result<usize, RecoveryError> {
-    // The outbox must be in the files first.
+impl Membership {
+    /// Has the store rebuilt from this node's journal, if that reaches further than the one from which it was rebuilt.
+    async fn tell_a_fuller_journal(
+        &self,
+        node: &Node,
+        environment: Environment,
+        waits: &Forgotten,
+    ) -> Result<(), StoreFault> {
+        let Some(used) = waits.known_up_to else { return Ok(()) };
+        let knows = self.knows_up_to(node, environment)?;
+        let begins_earlier = self.replica.begin(environment)?.as_u64() < waits.begins_behind;
+        if knows.as_u64() < used || (knows.as_u64() == used && !begins_earlier) {
+            return Ok(());
+        }
+        tracing::warn!(
+            %environment,
+            up_to = knows.as_u64(),
+            from = used,
+            "this journal knows more than the one from which the store was rebuilt: the store is rebuilt again"
+        );
+        self.store.lose(environment).await?;
+        Err(StoreFault::Away("the store is rebuilt again, from a journal that knows more".to_owned()))
+    }
+
+    /// Tells a store that waits for this node what its journal has.
+    pub(super) async fn reports(&self, node: &Arc<Node>, environment: Environment, waits: &Forgotten, from: u64) {
+        let own = || Some(self.replica.committed(environment).ok()?.get(&node.id)?.as_u64());
+        let made = waits.made.get(&node.id).copied().unwrap_or_default();
+        if self.is_copy.load(Ordering::Acquire) && own().unwrap_or_default() < made {
+            // Of an original, the disk would never have had the rest, so that it was never sent.
+            let why = format!(
+                "`{}` came with a copy of its audit folder that ends with its commit {}, and others know of its commit {made}: \
+                 the copy was cut, or is an old one",
+                node.id,
+                own().unwrap_or_default()
+            );
+            tracing::error!(%environment, why, "this journal does not open money");
+            if let Err(fault) = cannot_remember(node, environment, &why).await {
+                return node.told_of(&fault);
+            }
+        } else if let Err(fault) = self.tell_a_fuller_journal(node, environment, waits).await {
+            return node.told_of(&fault);
+        }
+        // The entry of the rebuild comes first: this replica may take the snapshot in that was shown with it.
+        if let Err(error) = brought(node, environment).await {
+            return told_of(node, environment, &error);
+        }
+        // The store goes on without the commits that this gate made behind that number.
+        if own().is_none_or(|own| own > from)
+            && let Err(fault) = self.replica.forget(environment, node.audit.highest(environment))
+        {
+            return node.told_of(&fault);
+        }
+        match remember(node, environment, (from, waits.known_up_to.unwrap_or_default()), &self.audit_folder).await {
+            Ok(claims) => {
+                tracing::warn!(%environment, claims, from, "the store has again what this node's audit log holds");
+            }
+            Err(error) => told_of(node, environment, &error),
+        }
+    }
+}
+
+fn told_of(node: &Node, environment: Environment, error: &RecoveryError) {
+    match error {
+        RecoveryError::Store(fault) => node.told_of(fault),
+        RecoveryError::Files(error) => {
+            tracing::error!(%environment, %error, "this node's audit log cannot be read; money stays closed");
+        }
+    }
+}
+
+/// Brings what the outbox has to the files.
+async fn brought(node: &Node, environment: Environment) -> Result<(), RecoveryError> {
     bring(node, environment).await.map_err(|error| match error {
         RecoverError::Store(fault) => RecoveryError::Store(fault),
         RecoverError::Audit(fault) => RecoveryError::Files(std::io::Error::other(fault)),
         RecoverError::Unsettled(error) => RecoveryError::Files(error),
-    })?;
+    })
+}
+
+/// Tells all claims above a number, and the freezes of people that a store with everything up to `known_up_to` lacks; returns
+/// how many claims the store did not know. After that nobody waits for this node.
+pub async fn remember(
+    node: &Arc<Node>,
+    environment: Environment,
+    (from, known_up_to): (u64, u64),
+    folder: &Path,
+) -> Result<usize, RecoveryError> {
+    // The outbox must be in the files first.
+    brought(node, environment).await?;
     let (folder, id, sender) = (folder.to_owned(), node.id.clone(), node.sender());
     let reading = tokio::task::spawn_blocking(move || {
         let mut tale = Tale::of(sender);
@@ -48,6 +127,10 @@ pub async fn remember(
     });
     let tale = reading.await.map_err(|error| RecoveryError::Files(std::io::Error::other(error)))?;
     let tale = tale.map_err(RecoveryError::Files)?;
+    // A store that goes on without these commits must not let pass what people stopped.
+    for (what, told) in tale.freezes_behind(known_up_to) {
+        commit_or_stand(node, claim::freeze(&what, environment, &told.person, &told.reason, &node.id)).await?;
+    }
     let now = node.store.time().await?;
     let mut claims: Vec<(String, KnownClaim)> =
         tale.into_claims().filter(|(_, told)| !told.is_past(now, &node.terms)).collect();

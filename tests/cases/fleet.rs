@@ -91,7 +91,7 @@ fn a_fleet_that_shrinks_and_grows_with_empty_folders_opens_a_rebuilt_store() {
     assert_eq!(upstream.seen().len(), calls.len());
 }
 
-fn closings(gate: &Gate) -> Vec<String> {
+pub(super) fn closings(gate: &Gate) -> Vec<String> {
     let lines =
         gate.log.all().into_iter().filter(|line| line["message"].to_string().contains("until a person opens it"));
     lines.map(|line| line["why"].as_str().unwrap_or_default().to_owned()).collect()

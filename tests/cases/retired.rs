@@ -7,6 +7,7 @@ use sluice::adapters::audit::audit_files;
 
 use super::claims::{swap, told};
 use super::doctor;
+use super::fleet::closings;
 use super::nodes::{CLOSED, EXECUTED, pair, setup};
 use crate::support::clock::wait_until;
 use crate::support::gate::sluice;
@@ -133,7 +134,20 @@ fn the_journal_of_a_gate_that_is_gone_opens_money() {
         is_again(&last, &left);
         calls.iter().for_each(|call| is_again(call, &left));
         assert_eq!(upstream.seen().len(), sent);
+        // The next loss finds all of it in the journal of the gate that goes on.
+        let later = paid(&left);
+        let closed = closings(&left);
+        redis.ask(&["FLUSHALL"]);
+        is_again(&later, &left);
+        calls.iter().chain([&last]).for_each(|call| is_again(call, &left));
         paid(&left);
+        assert_eq!(closings(&left), closed);
+        // So does one after a restart.
+        let left = left.end().start().ready();
+        redis.ask(&["FLUSHALL"]);
+        calls.iter().chain([&last, &later]).for_each(|call| is_again(call, &left));
+        paid(&left);
+        assert!(closings(&left).is_empty());
     }
 }
 

@@ -31,6 +31,7 @@ mod sealed_place;
 mod sealed_sum;
 mod sealing_key;
 mod slots;
+mod taken_snapshots;
 mod plan;
 mod ticker;
 

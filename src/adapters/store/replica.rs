@@ -18,6 +18,7 @@ use super::queries::{Pair, StoreView as _};
 use super::repeated::{self, ReadEntry, RepeatedCommit};
 use super::sealed::{JournalledRecords, Seals};
 use super::snapshot::{ProvenSnapshot, SnapshotSource, StoreContent};
+use super::taken_snapshots::{TakenSnapshot, TakenSnapshots, take_in_before};
 use super::{plan, queries};
 use crate::adapters::audit::{Follower, SnapshotFile};
 use crate::audit::Highest;
@@ -33,19 +34,22 @@ pub struct Replica {
     /// `None` after a failure of the disk, until it is opened again.
     opened: Mutex<Option<OpenedDatabase>>,
     seals: Seals,
+    taken: TakenSnapshots,
 }
 
 impl Follower for Replica {
     fn follow(&self, entries: &[Outstanding], is_durable: bool) -> Result<Vec<Option<String>>, String> {
-        let made = self.write(is_durable, |table| {
-            let made = entries.iter().map(|entry| match self.replay(table, entry)? {
-                // That it cannot be read says nothing about the store: perhaps a key is missing here.
-                RepeatedCommit::Unreadable(why) => Err(StoreFault::Broken(why)),
-                made => Ok(made.contradiction()),
-            });
-            made.collect()
+        let snapshots = self.taken.before(entries);
+        if snapshots.is_empty() {
+            return self.follow_behind(entries, &[], is_durable).map_err(|fault| fault.to_string());
+        }
+        let made = self.follow_behind(entries, &snapshots, true);
+        self.taken.are_over(&snapshots);
+        let made = made.or_else(|fault| {
+            tracing::error!(%fault, "the snapshot of the rebuilt store cannot be taken in: this journal begins behind the rebuild");
+            self.follow_behind(entries, &[], is_durable)
         });
-        made.map_err(|fault: StoreFault| fault.to_string())
+        made.map_err(|fault| fault.to_string())
     }
 
     fn skip(&self, environment: Environment, up_to: u64) -> Result<(), String> {
@@ -85,7 +89,7 @@ impl Replica {
         let medium: Arc<dyn Medium> = Arc::new(locked(folder, true)?);
         let trouble = Arc::new(Trouble::default());
         let opened = Mutex::new(Some(OpenedDatabase::new(&medium, &trouble, CACHE_BYTES)?));
-        Ok(Replica { medium, trouble, opened, seals })
+        Ok(Replica { medium, trouble, opened, seals, taken: TakenSnapshots::default() })
     }
 
     fn database(&self) -> Result<Arc<Database>, StoreFault> {
@@ -289,6 +293,39 @@ impl Replica {
         gathered.release();
         self.transaction(is_durable, |table| gathered.write(table))?;
         gathered.goes_on(self.latest()?);
+        Ok(())
+    }
+
+    /// Makes the commits of entries, each behind the snapshot that stands for what was before it.
+    fn follow_behind(
+        &self,
+        entries: &[Outstanding],
+        snapshots: &[TakenSnapshot],
+        is_durable: bool,
+    ) -> Result<Vec<Option<String>>, StoreFault> {
+        self.write(is_durable, |table| {
+            let made = entries.iter().map(|entry| {
+                take_in_before(entry, snapshots, table, &self.seals)?;
+                match self.replay(table, entry)? {
+                    // That it cannot be read says nothing about the store: perhaps a key is missing here.
+                    RepeatedCommit::Unreadable(why) => Err(StoreFault::Broken(why)),
+                    made => Ok(made.contradiction()),
+                }
+            });
+            made.collect()
+        })
+    }
+
+    /// Takes a snapshot of another gate's replica, which counts with the first entry behind it. Fails where it was not made
+    /// with a key of this gate.
+    pub fn takes_snapshot(
+        &self,
+        environment: Environment,
+        up_to: Number,
+        file: SnapshotFile,
+    ) -> Result<(), StoreFault> {
+        ProvenSnapshot::open(&file, &self.seals)?;
+        self.taken.add(TakenSnapshot { environment, up_to, file });
         Ok(())
     }
 

@@ -174,12 +174,22 @@ pub fn closed_for_gap(
     Commit { environment, node: node.clone(), steps: vec![record, add], entry: entry.to_bytes() }
 }
 
-/// The claims that an audit log tells of.
+/// The claims that an audit log tells of, and the freezes of people.
 #[derive(Debug)]
 pub struct Tale {
     claims: BTreeMap<String, KnownClaim>,
+    freezes: BTreeMap<String, ToldFreeze>,
     /// The gate whose log it is.
     sender: Sender,
+}
+
+/// A freeze of a person, as an audit log tells of it.
+#[derive(Clone, Debug)]
+pub struct ToldFreeze {
+    pub person: Owner,
+    pub reason: String,
+    /// The number of its commit.
+    number: Number,
 }
 
 /// The facts that an audit log has of one claim.
@@ -202,13 +212,23 @@ enum Ended {
 
 impl Tale {
     pub fn of(sender: Sender) -> Tale {
-        Tale { claims: BTreeMap::new(), sender }
+        Tale { claims: BTreeMap::new(), freezes: BTreeMap::new(), sender }
     }
 
     /// Adds an entry, in the order of the log.
     pub fn add(&mut self, outstanding: &Outstanding) {
         let Ok(Value::Object(entry)) = json::parse(&outstanding.entry, Limits::ANSWER) else { return };
         let text = |name: &str| entry.get(name).and_then(Value::as_str);
+        if let Some(name) = text("freeze") {
+            match (text("what"), entry.get("by").and_then(owner_of)) {
+                (Some("frozen"), Some(person)) => {
+                    let reason = text("reason").unwrap_or_default().to_owned();
+                    self.freezes.insert(name.to_owned(), ToldFreeze { person, reason, number: outstanding.number });
+                }
+                (Some("unfrozen"), _) => drop(self.freezes.remove(name)),
+                _ => {}
+            }
+        }
         let Some(name) = text("claim") else { return };
         let ended = match (text("what"), text("said")) {
             // A proof of execution counts, whatever became of its claim since.
@@ -235,6 +255,12 @@ impl Tale {
                 self.claims.insert(name.to_owned(), KnownClaim { claim, ended, at: outstanding.at });
             }
         }
+    }
+
+    /// Returns the freezes of people behind a number that were in force at the end of the log.
+    pub fn freezes_behind(&self, number: u64) -> Vec<(Freeze, ToldFreeze)> {
+        let behind = self.freezes.iter().filter(|(_, told)| told.number.as_u64() > number);
+        behind.filter_map(|(name, told)| Some((Freeze::parse(name)?, told.clone()))).collect()
     }
 
     /// Returns the claims that a store must know, by their names.
@@ -337,11 +363,15 @@ pub fn whole(record: &Record) -> Option<Claim> {
     }
 }
 
+fn owner_of(written: &Value) -> Option<Owner> {
+    let text = |name: &str| written.get(name).and_then(Value::as_str).map(str::to_owned);
+    Some(Owner { issuer: text("issuer")?, subject: text("subject")? })
+}
+
 fn claim_of(entry: &Map<String, Value>, outstanding: &Outstanding, sender: Sender) -> Option<Claim> {
     let text = |name: &str| entry.get(name).and_then(Value::as_str);
     let what = text("what")?;
-    let owner = entry.get("owner")?;
-    let of_owner = |name: &str| owner.get(name).and_then(Value::as_str).map(str::to_owned);
+    let owner = owner_of(entry.get("owner")?)?;
     let number = entry.get("attempt").and_then(Value::as_u64).map(Number::new).unwrap_or(outstanding.number);
     let end = match what {
         "executed" => AttemptEnd::Executed,
@@ -366,7 +396,7 @@ fn claim_of(entry: &Map<String, Value>, outstanding: &Outstanding, sender: Sende
     // The reservations and destinations are lost.
     let past = PastAttempt { number, sender, since: outstanding.at, booked: Booking::default(), end };
     Some(Claim {
-        owner: Owner { issuer: of_owner("issuer")?, subject: of_owner("subject")? },
+        owner,
         requester: text("requester").map(str::to_owned),
         operation: OperationId::new(text("operation")?),
         fingerprint: Fingerprint::of_hex(text("fingerprint")?)?,

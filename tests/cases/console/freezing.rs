@@ -252,3 +252,31 @@ fn the_reads_of_a_caller_are_frozen_alone_and_stay_frozen_without_the_store() {
     assert_eq!(lift(&gate, scope).status, 200);
     wait_until("the reads to go on", || status() == 200);
 }
+
+/// One gate rebuilt the Redis without what another one knew, and people froze meanwhile. The other one comes back.
+#[test]
+fn a_freeze_stands_although_the_redis_is_rebuilt_from_a_journal_that_lacks_it() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let [left, right] =
+        ["left", "right"].map(|node| console(nodes::setup(&upstream, &redis.url(), node)).start().ready());
+    nodes::paid(&left);
+    left.signal("STOP");
+    nodes::paid(&right);
+    let right = right.kill();
+    redis.ask(&["FLUSHALL"]);
+    left.signal("CONT");
+    wait_until("money to be closed", || told(&swap("r-1").send(left.production())).1 == "FROZEN");
+    let frozen = |gate: &Gate| ask(gate, "GET", "freezes", &operator("o"), None).json()["freezes"].to_string();
+    for scope in [json!({"operation": "createSwap"}), json!({"operation": "createOfframp"})] {
+        assert_eq!(freeze(&left, scope).status, 201);
+    }
+    assert_eq!(lift(&left, json!({"operation": "createOfframp"})).status, 200);
+    let right = right.start();
+    for gate in [&left, &right] {
+        wait_until("money to open", || frozen(gate).contains("createSwap") && !frozen(gate).contains("restored"));
+        assert!(!frozen(gate).contains("createOfframp"), "{}", frozen(gate));
+        assert_eq!(told(&swap("r-2").send(gate.production())), (503, "FROZEN".to_owned()));
+    }
+    assert_eq!(lift(&left, json!({"operation": "createSwap"})).status, 200);
+    nodes::paid(&left);
+}

@@ -43,14 +43,19 @@ fn policies(catalog: &Catalog) -> Policies {
 }
 
 impl World {
+    /// What the window holds.
+    pub async fn used(&self) -> u64 {
+        let window = WindowKey { limit: "all".to_owned(), key: "[]".to_owned() };
+        let span = WindowSpan::Rolling { bucket: HOUR * 1000 / 60, count: 60 };
+        self.store.used(ENVIRONMENT, &window, span).await.unwrap()
+    }
+
     /// No more was ever moved than the limit allows; and the window holds what was moved and what is in doubt, no more.
     pub async fn check_limit(&self) {
         let amount = |text: &str| text.parse::<u64>().unwrap() * 1_000_000;
         let moved: u64 = self.upstream.effects.lock().unwrap().iter().map(|effect| amount(&effect.asked.amount)).sum();
         assert!(moved <= MAX, "{moved} moved");
-        let window = WindowKey { limit: "all".to_owned(), key: "[]".to_owned() };
-        let span = WindowSpan::Rolling { bucket: HOUR * 1000 / 60, count: 60 };
-        let used = self.store.used(ENVIRONMENT, &window, span).await.unwrap();
+        let used = self.used().await;
         let mut counted = 0;
         for (request_id, state) in self.claims().await {
             counted += match state {

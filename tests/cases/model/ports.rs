@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use serde_json::Value;
-use sluice::audit::{OnDisk, unused_before};
+use sluice::audit::OnDisk;
 use sluice::base::ids::Environment;
 use sluice::ledger::{Commit, CommitError, Number, Outstanding, Query, QueryAnswer, Receipt, Sender, StoreFault};
 use sluice::ports::{AuditFault, AuditSink, Clock as _, LateAnswer, SendResult, Store, Upstream};
@@ -19,6 +19,7 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::fate::{Fate, Life, ModelClock};
+use super::losses::says_unused;
 
 /// How long upstream's answer is waited for.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(30);
@@ -136,7 +137,7 @@ impl FlakyAudit {
             let number = entry.number;
             let last = file.last_key_value().map_or(0, |(last, _)| last.as_u64());
             let last = last.max(self.skipped.load(Ordering::SeqCst));
-            let is_explained = || unused_before(&entry.entry).is_some_and(|unused| unused.explains_behind(last));
+            let is_explained = || says_unused(entry, last);
             if number.as_u64() > last + 1 && !is_explained() {
                 return false;
             }

@@ -8,7 +8,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::HeaderValue;
 use sluice::adapters::store::memory::MemoryStore;
-use sluice::audit::unused_before;
 use sluice::base::ids::Environment;
 use sluice::catalog::{Catalog, SchemaFiles};
 use sluice::config::CredentialConfig;
@@ -25,7 +24,7 @@ use super::REQUEST_IDS;
 use super::callers::{CALLERS, admitted, exchange};
 use super::fate::{Fate, ModelClock};
 use super::limits::SNAPSHOT;
-use super::losses::LostMemory;
+use super::losses::{LostMemory, says_unused};
 use super::node::{LEASE, ModelNode, model_node, terms};
 use super::ports::{Asked, AuditFile, Effect, ModelUpstream};
 
@@ -344,7 +343,7 @@ impl World {
         let mut last = 0;
         for (number, entry) in entries {
             // A rebuild leaves numbers free, and says so.
-            let is_explained = unused_before(&entry.entry).is_some_and(|unused| unused.explains_behind(last));
+            let is_explained = says_unused(&entry, last);
             assert!(number == last + 1 || is_explained, "the numbers of the audit chain: {number} behind {last}");
             last = number;
         }

@@ -17,6 +17,7 @@ mod order;
 mod pace;
 mod reader;
 mod rebuild;
+pub mod snapshot_parts;
 mod membership;
 mod durability;
 mod transfer;

@@ -74,14 +74,15 @@ impl RedisStore {
         Ok(Some(RebuildRight { above, is_distrusted, heard_of }))
     }
 
-    /// Writes all that the replica holds in the place of what the store still has.
-    pub async fn rebuild(
+    /// Writes all that the replica holds in the place of what the store still has. [`RedisStore::complete_rebuild`] ends
+    /// it.
+    pub async fn refill(
         &self,
         environment: Environment,
         replica: &Replica,
-        rebuilt: RebuiltStore<'_>,
+        rebuilt: &RebuiltStore<'_>,
     ) -> Result<(), StoreFault> {
-        let RebuiltStore { instance, fresh, tail, committed, commit } = rebuilt;
+        let RebuiltStore { instance, tail, .. } = rebuilt;
         tracing::info!(%environment, "the Redis is being rebuilt from this journal");
         self.clear(environment, instance).await?;
         let mut progress = JobProgress::every(PROGRESS_INTERVAL);
@@ -107,6 +108,22 @@ impl RedisStore {
             self.goes_on(environment, "repair", &words).await?;
             is_written(entries.len());
         }
+        Ok(())
+    }
+
+    /// Keeps the right to rebuild.
+    pub async fn goes_on_rebuilding(&self, environment: Environment, instance: &str) -> Result<(), StoreFault> {
+        self.goes_on(environment, "repair", &Words::default().word(instance)).await
+    }
+
+    /// Makes a refilled store usable, with the commit behind all others.
+    pub async fn complete_rebuild(
+        &self,
+        environment: Environment,
+        replica: &Replica,
+        rebuilt: RebuiltStore<'_>,
+    ) -> Result<(), StoreFault> {
+        let RebuiltStore { instance, fresh, committed, commit, .. } = rebuilt;
         let last = replica.last(environment)?;
         // A replica without any commit has no time.
         let time = replica.time()?.max(StoreTime::default());
@@ -161,7 +178,12 @@ impl RedisStore {
     }
 
     /// Does a part of a rebuild, as long as this process has the right to.
-    async fn goes_on(&self, environment: Environment, operation: &str, words: &Words) -> Result<(), StoreFault> {
+    pub(super) async fn goes_on(
+        &self,
+        environment: Environment,
+        operation: &str,
+        words: &Words,
+    ) -> Result<(), StoreFault> {
         let told = self.look(environment, operation, words).await?;
         if ReplyReader::of(told).next()? == b"go" { Ok(()) } else { Err(another_rebuilds()) }
     }
@@ -182,7 +204,7 @@ impl RedisStore {
         let mut cursor = 0_u64;
         loop {
             // The right to rebuild must not lapse meanwhile.
-            self.goes_on(environment, "repair", &Words::default().word(instance)).await?;
+            self.goes_on_rebuilding(environment, instance).await?;
             let mut command = ::redis::cmd("SCAN");
             command.arg(cursor).arg("MATCH").arg(format!("{}:*", root.replace('[', "\\["))).arg("COUNT").arg(SCANNED);
             let told = self.redis.ask(async |mut connection, _| command.query_async(&mut connection).await).await;
@@ -205,6 +227,6 @@ impl RedisStore {
     }
 }
 
-fn another_rebuilds() -> StoreFault {
+pub(super) fn another_rebuilds() -> StoreFault {
     StoreFault::Away("another gate rebuilds the store".to_owned())
 }

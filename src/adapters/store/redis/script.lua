@@ -27,6 +27,10 @@
 --                      its own has
 --   root:m             hash: NODE -> 'number state', while the store is lost: the highest number of its commits that
 --                      another node was told of; state is `retired` if every such node was told that it retired
+--   root:t             hash: number -> 'at node entry', while the store is lost: entries that one journal lends to another
+--   root:u             hash: part -> 'instance nth node number NODE...' and, behind a line feed, bytes, while the store is
+--                      being rebuilt: the part that is shown of the snapshot up to that number, to these nodes
+--   root:v             hash: NODE -> 'instance nth', the parts that it has taken
 -- No key has a Redis expiry: Redis measures it by another clock than commits use, and may evict such keys.
 --
 -- Times are in microseconds. Times, numbers and units are below 2^53, so a double holds them exactly; arguments and
@@ -135,6 +139,9 @@ local IS_OF_ROLL = {
   rebuild = true,
   repair = true,
   wipe = true,
+  show_part = true,
+  taken_parts = true,
+  take_part = true,
   rebuilt = true,
 }
 if known ~= '' and not IS_OF_ROLL[op] then
@@ -893,6 +900,55 @@ local operations = {
       end
     end
   end,
+  -- Shows a part of the snapshot of the store that is being rebuilt, in the place of the part before.
+  show_part = function()
+    local instance, nth, node, up_to, nodes, part = take(), take(), take(), take(), take(), take()
+    if not is_rebuilding(instance) then
+      return { 'no' }
+    end
+    return { 'go' }, function()
+      local head = table.concat({ instance, nth, node, up_to, nodes }, ' ')
+      alter('HSET', root, 'rebuilding', instance .. ' ' .. text(now))
+      alter('HSET', root .. ':u', 'part', head .. '\n' .. part)
+    end
+  end,
+  -- Returns how many parts each node has taken of the snapshot that is shown.
+  taken_parts = function()
+    local instance = take()
+    if not is_rebuilding(instance) then
+      return { 'no' }
+    end
+    local told, taken = { 'go' }, redis.call('HGETALL', root .. ':v')
+    for i = 1, #taken, 2 do
+      local by, count = string.match(taken[i + 1], '^(%S+) (%d+)$')
+      if by == instance then
+        told[#told + 1], told[#told + 2] = taken[i], count
+      end
+    end
+    return told, function()
+      alter('HSET', root, 'rebuilding', instance .. ' ' .. text(now))
+    end
+  end,
+  -- Returns the part that is shown to this node, if it is the next one, and notes how many it has.
+  take_part = function()
+    local since, instance, count = take(), take(), tonumber(take())
+    local packed = redis.call('HGET', root .. ':u', 'part')
+    if lost ~= since or not packed then
+      return {}
+    end
+    local ends = string.find(packed, '\n', 1, true)
+    local by, nth, node, up_to, nodes = string.match(string.sub(packed, 1, ends - 1), '^(%S+) (%d+) (%S+) (%d+) (.*)$')
+    if not string.find(' ' .. nodes .. ' ', ' ' .. asker .. ' ', 1, true) then
+      return {}
+    end
+    local is_next = tonumber(nth) == (by == instance and count or 0) + 1
+    return is_next and { by, nth, node, up_to, string.sub(packed, ends + 1) } or {},
+      function()
+        if by == instance then
+          alter('HSET', root .. ':v', asker, instance .. ' ' .. text(count))
+        end
+      end
+  end,
   -- Completes the rebuild, with a commit behind all numbers that any node knows.
   rebuilt = function()
     local instance, fresh, time, last, count = take(), take(), tonumber(take()), take(), tonumber(take())
@@ -908,7 +964,7 @@ local operations = {
     return told,
       write and function()
         alter('HDEL', root, 'lost', 'above', 'rebuilding', 'distrusted', 'next', 'since')
-        alter('DEL', root .. ':m', root .. ':t')
+        alter('DEL', root .. ':m', root .. ':t', root .. ':u', root .. ':v')
         if run ~= met then
           alter('HSET', root, 'promoted', text(now))
         end
