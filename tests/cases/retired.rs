@@ -110,6 +110,9 @@ fn the_journal_of_a_gate_that_is_gone_opens_money() {
         wait_until("both journals to have it", || waits_for_nothing(&redis));
         left.signal("STOP");
         let last = paid(&right);
+        // The answer is told before the journal of its gate has it.
+        let executed = || journal_of(&right).matches("\"what\":\"executed\"").count();
+        wait_until("its journal to have it", || executed() == calls.len() + 1);
         let stopped = right.kill();
         let copy = shipped(&stopped);
         let gone = gone(&copy);
