@@ -173,7 +173,7 @@ mod tests {
 
     fn claim() -> Claim {
         Claim {
-            owner: Owner { issuer: "main".to_owned(), subject: "payroll".to_owned() },
+            owner: Owner::named("main", "payroll"),
             requester: None,
             operation: OperationId::new("createSwap"),
             fingerprint: Fingerprint::of(&[]),

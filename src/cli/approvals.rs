@@ -291,6 +291,7 @@ fn intent_of_hold(catalog: &Catalog, hold: &Value) -> Option<Intent> {
         subject: text("/owner/subject")?.to_owned(),
         requester: None,
         roles: std::collections::BTreeSet::new(),
+        opaque: false,
     };
     read_bytes(catalog, environment, (&method, text("/sent/target")?, text("/sent/body")?.as_bytes()), by)
 }

@@ -98,6 +98,7 @@ fn raw(kind: &SettingKind, text: &str) -> RawValue {
         | SettingKind::Answers(_)
         | SettingKind::Unlisted(_)
         | SettingKind::Holds(_)
+        | SettingKind::Subjects(_)
         | SettingKind::Loosening(_)
         | SettingKind::LogFormat(_)
         | SettingKind::LogLevel(_) => RawValue::Text(text.to_owned()),

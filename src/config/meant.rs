@@ -63,6 +63,17 @@ word_enum! {
     }
 }
 
+word_enum! {
+    /// The comparison of an issuer's subjects where two people must be two.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum SubjectForm {
+        /// Without letter case, in Unicode's compatible form.
+        Folded = "folded",
+        /// Byte for byte.
+        Opaque = "opaque",
+    }
+}
+
 /// One environment: its listener and its upstream.
 #[derive(Clone, Debug)]
 pub struct EnvironmentConfig {
@@ -121,6 +132,8 @@ pub struct IssuerConfig {
     pub requester: FieldPath,
     /// The answer to its callers whose calls wait for approval.
     pub holds: HoldsMode,
+    /// How its subjects are compared where two people must be two.
+    pub subjects: SubjectForm,
 }
 
 /// The source of an issuer's keys.

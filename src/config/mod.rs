@@ -36,8 +36,8 @@ pub use longest_write::{LongestWrite, QuietTime};
 pub use meant::{
     AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Collector, Config, ConsoleConfig, CredentialConfig,
     CredentialSource, EnvironmentConfig, HoldsMode, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig,
-    LogFormat, LogLevel, Loosening, OidcConfig, ProbesConfig, ReconcileConfig, StoreConfig, StoreKind, TimeoutsConfig,
-    UpstreamConfig, WebhookConfig,
+    LogFormat, LogLevel, Loosening, OidcConfig, ProbesConfig, ReconcileConfig, StoreConfig, StoreKind, SubjectForm,
+    TimeoutsConfig, UpstreamConfig, WebhookConfig,
 };
 pub use reference::{first, reference};
 pub use revocations::{Revocations, RevocationsFault};

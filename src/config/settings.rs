@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::belief::UnlistedMode;
 use super::heading::Heading;
 use super::meant::{
-    AnswerMode, CredentialSource, HoldsMode, LogFormat, LogLevel, Loosening, StoreKind, UpstreamConfig,
+    AnswerMode, CredentialSource, HoldsMode, LogFormat, LogLevel, Loosening, StoreKind, SubjectForm, UpstreamConfig,
 };
 use super::pem::PemKey;
 use super::written::{DurabilityWord, RevokedFile, SettingSlot};
@@ -148,6 +148,7 @@ pub(super) enum SettingKind {
     Answers(SettingSlot<AnswerMode>),
     Unlisted(SettingSlot<UnlistedMode>),
     Holds(SettingSlot<HoldsMode>),
+    Subjects(SettingSlot<SubjectForm>),
     Loosening(SettingSlot<Loosening>),
     Store(SettingSlot<StoreKind>),
     Durability(SettingSlot<DurabilityWord>),

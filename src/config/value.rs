@@ -10,7 +10,7 @@ use super::ConfigWorld;
 use super::belief::UnlistedMode;
 use super::document::{FoundValue, RawValue};
 use super::fault::{SettingFault, SettingPlace};
-use super::meant::{AnswerMode, CredentialSource, HoldsMode, LogFormat, LogLevel, Loosening, StoreKind};
+use super::meant::{AnswerMode, CredentialSource, HoldsMode, LogFormat, LogLevel, Loosening, StoreKind, SubjectForm};
 use super::pem::{self, PemKey};
 use super::revocations::Revocations;
 use super::settings::{MAX_MILLIS, SettingKind};
@@ -98,6 +98,7 @@ pub(super) fn store(
         SettingKind::Answers(slot) => put(*slot, written, place, choice(&found.raw, &AnswerMode::WORDS)),
         SettingKind::Unlisted(slot) => put(*slot, written, place, choice(&found.raw, &UnlistedMode::WORDS)),
         SettingKind::Holds(slot) => put(*slot, written, place, choice(&found.raw, &HoldsMode::WORDS)),
+        SettingKind::Subjects(slot) => put(*slot, written, place, choice(&found.raw, &SubjectForm::WORDS)),
         SettingKind::LogFormat(slot) => put(*slot, written, place, choice(&found.raw, &LogFormat::WORDS)),
         SettingKind::LogLevel(slot) => put(*slot, written, place, choice(&found.raw, &LogLevel::WORDS)),
     }

@@ -10,7 +10,8 @@ use super::heading::Heading;
 use super::meant::{
     AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Collector, Config, ConsoleConfig, CredentialConfig,
     CredentialSource, EnvironmentConfig, HoldsMode, IssuerConfig, KeySource, ListenerTls, LogConfig, LogFormat,
-    LogLevel, Loosening, ProbesConfig, ReconcileConfig, StoreConfig, StoreKind, TimeoutsConfig, UpstreamConfig,
+    LogLevel, Loosening, ProbesConfig, ReconcileConfig, StoreConfig, StoreKind, SubjectForm, TimeoutsConfig,
+    UpstreamConfig,
 };
 use super::pem::PemKey;
 use super::url::is_loopback;
@@ -176,6 +177,7 @@ pub(super) struct WrittenIssuer {
     pub roles: Option<Placed<FieldPath>>,
     pub requester: Option<Placed<FieldPath>>,
     pub holds: Option<Placed<HoldsMode>>,
+    pub subjects: Option<Placed<SubjectForm>>,
 }
 
 impl WrittenConfig {
@@ -348,6 +350,7 @@ impl WrittenIssuer {
             roles: self.roles.map(|roles| roles.value),
             requester: self.requester?.value,
             holds: self.holds?.value,
+            subjects: self.subjects?.value,
         })
     }
 }

@@ -90,10 +90,7 @@ fn parse_freeze<'b>(inside: &ConsoleState, body: &'b Value) -> Result<(Environme
         (Some("clock"), _) => Some(Freeze::Clock),
         (_, Some(operation)) => Some(Freeze::Operation(OperationId::new(operation))),
         _ => {
-            let of = |issuer, subject| {
-                let (issuer, subject) = (text(issuer)?.to_owned(), text(subject)?.to_owned());
-                Some(Owner { issuer, subject })
-            };
+            let of = |issuer, subject| Some(Owner::named(text(issuer)?, text(subject)?));
             let money = of("/scope/caller/issuer", "/scope/caller/subject").map(Freeze::Caller);
             money.or_else(|| of("/scope/reads/issuer", "/scope/reads/subject").map(Freeze::Reads))
         }

@@ -4,6 +4,7 @@ use crate::base::word_enum::word_enum;
 use crate::people::session::Session;
 use crate::stations::admit::Caller;
 use crate::stations::claim::Owner;
+use crate::stations::hold::Owners;
 
 word_enum! {
     /// A role in a token of the console's issuer.
@@ -53,9 +54,10 @@ impl Person {
         Person { who: Owner::of(caller), roles }
     }
 
-    pub fn in_session(session: &Session) -> Person {
+    /// Whether subjects are opaque is what the configuration says today.
+    pub fn in_session(session: &Session, owners: &Owners) -> Person {
         let roles = Role::ALL.into_iter().filter(|role| session.roles.contains(role.as_str())).collect();
-        Person { who: session.who.clone(), roles }
+        Person { who: owners.as_today(&session.who), roles }
     }
 
     pub fn roles(&self) -> impl Iterator<Item = &'static str> {
@@ -64,7 +66,7 @@ impl Person {
 
     /// Returns the anonymous person of acts that need no token.
     pub fn nobody() -> Person {
-        Person { who: Owner { issuer: String::new(), subject: String::new() }, roles: Vec::new() }
+        Person { who: Owner::named("", ""), roles: Vec::new() }
     }
 
     pub fn has(&self, role: Role) -> bool {

@@ -78,8 +78,8 @@ pub(super) fn request(key: &RecordKey, record: &Record, claim: &Claim) -> Value 
             }
             put("doubt", json!(doubt.as_str()));
             put("looks", json!(looks));
-            put("saidAbsent", json!(said_absent));
-            put("saidAbandoned", json!(said_abandoned));
+            put("saidAbsent", json!(said_absent.as_ref().map(ToString::to_string)));
+            put("saidAbandoned", json!(said_abandoned.as_ref().map(ToString::to_string)));
         }
         ClaimState::Absent | ClaimState::Abandoned => {}
         ClaimState::Done { answer, .. } => put("status", json!(answer.status)),

@@ -121,7 +121,7 @@ pub(super) async fn end_all(server: &ConsoleServer, asked: &ActRequest) -> Reply
 /// Returns the person of a valid session. Sessions of an issuer that is no longer the console's are not valid.
 pub(super) async fn person(server: &ConsoleServer, id: &SessionId, is_use: bool) -> Result<Person, Box<Reply>> {
     match find(server, id, is_use).await {
-        Ok(Some(standing)) => Ok(Person::in_session(&standing.session)),
+        Ok(Some(standing)) => Ok(Person::in_session(&standing.session, &server.inside.node.owners)),
         Ok(None) => Err(Box::new(over())),
         Err(fault) => Err(Box::new(store_failed(&server.inside, &fault))),
     }
@@ -160,7 +160,7 @@ async fn find(server: &ConsoleServer, id: &SessionId, is_use: bool) -> Result<Op
 }
 
 fn session_json(server: &ConsoleServer, standing: &StandingSession) -> Value {
-    let person = Person::in_session(&standing.session);
+    let person = Person::in_session(&standing.session, &server.inside.node.owners);
     json!({
         "person": { "issuer": person.who.issuer, "subject": person.who.subject },
         "roles": person.roles().collect::<Vec<_>>(),

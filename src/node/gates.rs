@@ -172,11 +172,8 @@ impl Node {
             }
             let (first, _) = self.store.read(&said_gone_key(environment, sender)).await?;
             let first = first.map(|record| (record.version, word(&record)));
-            let is_same = |who: &String| {
-                who.split_once('/').is_some_and(|(_, subject)| claim::is_same_subject(subject, &person.subject))
-            };
             if let Some((_, word)) = &first
-                && word.said_by.iter().any(is_same)
+                && word.said_by.iter().any(|who| person.is_named_by(who))
             {
                 return Err(NotGone::SaidAlready);
             }

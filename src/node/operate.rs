@@ -214,8 +214,7 @@ pub async fn resolve(
         let not_in_doubt = Unresolved::NotInDoubt(claim.state.as_str());
         let here = Versioned { key, version: record.version, at: record.at, value: &claim };
         // An owner of a service asked for what it asked for.
-        let mut asked = [Some(claim.owner.subject.as_str()), claim.requester.as_deref()].into_iter().flatten();
-        if asked.any(|one| node.owners.owns(&claim.owner.issuer, one, &person.subject)) {
+        if claim.askers().any(|one| node.owners.owns(&one, person)) {
             return Err(Unresolved::Refused(ResolveRefusal::Owner));
         }
         let (commit, resolved) = match word {

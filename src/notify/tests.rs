@@ -27,7 +27,7 @@ fn id() -> HoldId {
 }
 
 fn waits(state: HoldState, tries: u32) -> Hold {
-    let anna = Owner { issuer: "people".to_owned(), subject: "anna".to_owned() };
+    let anna = Owner::named("people", "anna");
     Hold {
         id: id(),
         claim: "request/salary-of-anna".to_owned(),
@@ -36,6 +36,7 @@ fn waits(state: HoldState, tries: u32) -> Hold {
             subject: "payroll".to_owned(),
             requester: Some("bert".to_owned()),
             roles: BTreeSet::new(),
+            opaque: false,
         },
         operation: OperationId::new("createSwap"),
         method: Method::POST,

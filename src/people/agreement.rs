@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn a_person_in_another_case_or_form_agrees_once() {
         let succession = Succession { environment: Environment::Production, from: "1", to: "2" };
-        let person = |subject: &str| Owner { issuer: "people".to_owned(), subject: subject.to_owned() };
+        let person = |subject: &str| Owner::named("people", subject);
         let (node, said) = (NodeId::parse("gate").unwrap(), "seen");
         let (first, people) = agree(succession, None, &person("ops-1"), said, &node).unwrap();
         assert_eq!(people.len(), 1);

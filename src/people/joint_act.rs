@@ -121,7 +121,7 @@ mod tests {
     use crate::ledger::StoreTime;
 
     fn person(subject: &str) -> Owner {
-        Owner { issuer: "people".to_owned(), subject: subject.to_owned() }
+        Owner::named("people", subject)
     }
 
     fn stored(commit: &Commit) -> Record {

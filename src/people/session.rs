@@ -261,7 +261,7 @@ mod tests {
         SessionTerms { idle: Duration::from_secs(900), longest: Duration::from_secs(28_800), most: 1_000 };
 
     fn session(until_secs: i64) -> Session {
-        let who = Owner { issuer: "people".to_owned(), subject: "ops-1".to_owned() };
+        let who = Owner::named("people", "ops-1");
         Session {
             who,
             roles: BTreeSet::from(["operator".to_owned()]),

@@ -19,7 +19,7 @@ use sluice::adapters::clock::SystemClock;
 use sluice::adapters::identity::{Identity, Keyring};
 use sluice::base::ids::Environment;
 use sluice::base::secret::Secret;
-use sluice::config::{HoldsMode, IssuerConfig, KeySource};
+use sluice::config::{HoldsMode, IssuerConfig, KeySource, SubjectForm};
 use sluice::ports::Clock as _;
 use sluice::stations::admit::{Algorithm, FieldPath, IssuerRules, KeySet, Trusted, believe};
 use sluice::telemetry::Metrics;
@@ -65,6 +65,7 @@ fn remembered() -> anyhow::Result<Step> {
         roles: None,
         requester: FieldPath::parse("act.sub").context("act.sub is a path")?,
         holds: HoldsMode::Wait,
+        subjects: SubjectForm::Folded,
     };
     let keyring = Arc::new(Keyring::new(&[issuer], Metrics::new()?)?);
     let identity = Identity::new(keyring, Arc::new(SystemClock));
@@ -87,6 +88,7 @@ fn rules(algorithm: Algorithm) -> anyhow::Result<IssuerRules> {
         roles: None,
         requester: FieldPath::parse("act.sub").context("act.sub is a path")?,
         refuses_holds: false,
+        opaque: false,
     })
 }
 

@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep};
 use super::fetch::{self, FetchFault, Fetched};
 use super::saved_document;
 use crate::adapters::heard_dates::HeardDates;
-use crate::config::{HoldsMode, IssuerConfig, KeySource};
+use crate::config::{HoldsMode, IssuerConfig, KeySource, SubjectForm};
 use crate::stations::admit::{IssuerRules, KeyFault, KeySet, Trusted};
 use crate::telemetry::Metrics;
 
@@ -433,5 +433,6 @@ fn rules(issuer: &IssuerConfig) -> IssuerRules {
         roles: issuer.roles.clone(),
         requester: issuer.requester.clone(),
         refuses_holds: issuer.holds == HoldsMode::Refuse,
+        opaque: issuer.subjects == SubjectForm::Opaque,
     }
 }

@@ -8,7 +8,7 @@ use ring::hmac;
 
 use super::*;
 use crate::base::ids::Environment;
-use crate::config::{HoldsMode, IssuerConfig, KeySource};
+use crate::config::{HoldsMode, IssuerConfig, KeySource, SubjectForm};
 use crate::stations::admit::{Algorithm, FieldPath, KeySet};
 use crate::telemetry::Metrics;
 
@@ -51,6 +51,7 @@ fn issuer(keys: KeySource) -> IssuerConfig {
         roles: None,
         requester: FieldPath::parse("act.sub").unwrap(),
         holds: HoldsMode::Wait,
+        subjects: SubjectForm::Folded,
     }
 }
 

@@ -41,6 +41,7 @@ use crate::telemetry::Metrics;
 
 /// Why a record is refused, as metrics name it.
 const PLAIN: &str = "plain-text";
+const UNOPENED: &str = "other-key";
 const CHANGED: &str = "changed";
 /// How often a record is read that is older than the one that the journal has.
 const MAX_READS: usize = 3;
@@ -333,10 +334,9 @@ impl Sealed {
         self.is_as_journalled(key, &record)?;
         let content = match record.content {
             Content::Whole(value) => {
-                if self.seals.refuses(key, &value) {
-                    self.refused(key.environment, PLAIN);
-                }
-                Content::Whole(self.seals.open(key, value)?)
+                let reason = if self.seals.refuses(key, &value) { PLAIN } else { UNOPENED };
+                let opened = self.seals.open(key, value);
+                Content::Whole(opened.inspect_err(|_| self.refused(key.environment, reason))?)
             }
             Content::Spent => Content::Spent,
         };

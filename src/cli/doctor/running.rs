@@ -338,6 +338,11 @@ fn check_records(config: &Config, metrics: &MetricLines, report: &mut DoctorRepo
         if let Some(count) = refused("plain-text") {
             found.push(format!("{count} times a record was in plain text, although `store.seal_key` is set"));
         }
+        if let Some(count) = refused("other-key") {
+            found.push(format!(
+                "{count} times a record was sealed with another key than the configured ones, or damaged"
+            ));
+        }
         if let Some(count) = refused("changed") {
             found.push(format!("{count} times a record differed from the journal"));
         }

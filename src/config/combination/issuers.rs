@@ -4,6 +4,7 @@ use super::{Wrong, error};
 use crate::base::finding::Severity;
 use crate::base::ids::Environment;
 use crate::config::fault::SettingFault;
+use crate::config::meant::SubjectForm;
 use crate::config::written::{WrittenConfig, WrittenIssuer};
 use crate::stations::admit::{Algorithm, KeyKind};
 use crate::stations::check::RequestIdPrefixes;
@@ -22,6 +23,7 @@ pub(super) fn wrong(written: &WrittenConfig) -> Vec<Wrong> {
         wrong.extend(nowhere_to_be_used(issuer, written));
         wrong.extend(algorithms_that_do_not_fit(issuer));
         wrong.extend(short_secret(issuer));
+        wrong.extend(opaque_subjects(issuer));
         wrong.extend(authorities_without_tls(issuer));
         wrong.extend(written.issuers.iter().take(at).filter_map(|other| same_issuer(issuer, other)));
         wrong.extend(written.issuers.iter().take(at).filter_map(|other| same_kept_file(issuer, other)));
@@ -165,6 +167,19 @@ fn short_secret(issuer: &WrittenIssuer) -> Option<Wrong> {
     ));
     let is_short = secret.value.reveal().len() < bytes;
     is_short.then(|| error(&secret.place, fault.remedy("create a new one, for example with `openssl rand -base64 48`")))
+}
+
+/// Recommends opaque subjects of one case: if one person can have two spellings of a subject, that person counts twice.
+fn opaque_subjects(issuer: &WrittenIssuer) -> Option<Wrong> {
+    let subjects = issuer.subjects.as_ref().filter(|form| form.value == SubjectForm::Opaque)?;
+    let fault = SettingFault::new(format!(
+        "`issuer.{}.subjects` is `opaque`: subjects that differ in letter case alone are two people, of whom one may approve \
+         what the other asked for",
+        issuer.name
+    ));
+    let remedy = "have the issuer give each person one subject for good, which nobody can choose, all in one letter case; \
+                  with such subjects `folded` compares as exactly";
+    Some((Severity::Warning, subjects.place.clone(), fault.remedy(remedy)))
 }
 
 fn authorities_without_tls(issuer: &WrittenIssuer) -> Option<Wrong> {

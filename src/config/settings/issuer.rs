@@ -121,4 +121,13 @@ pub(super) const SETTINGS: &[Setting] = &[
               `APPROVAL_REQUIRED`, for clients that take any 2xx for success. The call waits in either case, and a\n\
               repeated request gets its result.",
     },
+    Setting {
+        name: "subjects",
+        kind: SettingKind::Subjects(|w| &mut w.issuer.subjects),
+        absent: Absent::Means(r#""folded""#),
+        doc: "How its subjects are compared where two people must be two: `folded` takes `OPS-1` and `ops-1` for one\n\
+              person; `opaque` compares byte for byte, for subjects that the issuer chooses and nobody can, such as\n\
+              `00u1aB3`. A difference in letter case alone counts only between opaque subjects, and only for votes\n\
+              and requests that were recorded while they were.",
+    },
 ];

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{Placed, WrittenIssuer, tls};
 use crate::base::secret::Secret;
+use crate::config::meant::SubjectForm;
 use crate::config::url;
 use crate::config::{ConsoleConfig, OidcConfig};
 use crate::people::session::SessionTerms;
@@ -57,6 +58,9 @@ impl WrittenConsole {
         };
         let mut hosts = self.hosts?.value;
         hosts.extend(self.public_url.as_ref().and_then(|url| url::host_of_origin(&url.value)));
+        let is_opaque =
+            |one: &&WrittenIssuer| one.subjects.as_ref().is_some_and(|form| form.value == SubjectForm::Opaque);
+        let opaque = issuers.iter().filter(is_opaque).map(|one| one.name.clone());
         let is_shared = issuers.iter().any(|one| one.name == issuer && one.is_for_callers());
         let audiences = match (self.audiences?.value, &oidc) {
             (named, _) if !named.is_empty() => named,
@@ -67,7 +71,7 @@ impl WrittenConsole {
             listen: self.listen?.value,
             tls: tls(self.tls_certificate, self.tls_key, None)?,
             issuer,
-            owners: Owners::parse(&self.owners?.value)?,
+            owners: Owners::parse(&self.owners?.value)?.with_opaque(opaque),
             hosts,
             audiences,
             sign_ins_per_minute: u64::try_from(self.sign_ins_per_minute?.value).ok()?,

@@ -45,6 +45,8 @@ pub struct IssuerRules {
     pub requester: FieldPath,
     /// Whether its callers take any 2xx for done, so that a hold is answered as a refusal.
     pub refuses_holds: bool,
+    /// Whether its subjects are compared byte for byte.
+    pub opaque: bool,
 }
 
 /// An issuer with its current keys; `None` where they could not be fetched yet.
@@ -63,6 +65,7 @@ pub struct Caller {
     roles: BTreeSet<String>,
     certificate: Option<Arc<Certificate>>,
     refuses_holds: bool,
+    opaque: bool,
 }
 
 /// The recorded facts of a caller, for a call that is held.
@@ -73,6 +76,8 @@ pub struct KnownCaller {
     pub subject: String,
     pub requester: Option<String>,
     pub roles: BTreeSet<String>,
+    /// Whether the issuer's subjects were opaque then.
+    pub opaque: bool,
 }
 
 /// The gate's own name as an issuer; no configured issuer may have it.
@@ -88,12 +93,13 @@ impl Caller {
             roles: BTreeSet::new(),
             certificate: None,
             refuses_holds: false,
+            opaque: false,
         }
     }
 
     pub(super) fn again(known: KnownCaller) -> Caller {
-        let KnownCaller { issuer, subject, requester, roles } = known;
-        Caller { issuer: issuer.into(), subject, requester, roles, certificate: None, refuses_holds: false }
+        let KnownCaller { issuer, subject, requester, roles, opaque } = known;
+        Caller { issuer: issuer.into(), subject, requester, roles, certificate: None, refuses_holds: false, opaque }
     }
 
     pub fn known(&self) -> KnownCaller {
@@ -102,6 +108,7 @@ impl Caller {
             subject: self.subject.clone(),
             requester: self.requester.clone(),
             roles: self.roles.clone(),
+            opaque: self.opaque,
         }
     }
 
@@ -130,6 +137,11 @@ impl Caller {
     /// Whether it takes any 2xx for done, so that a hold is answered as a refusal.
     pub fn refuses_holds(&self) -> bool {
         self.refuses_holds
+    }
+
+    /// Whether its issuer's subjects are compared byte for byte.
+    pub fn has_opaque_subject(&self) -> bool {
+        self.opaque
     }
 
     /// The client certificate of the call, where callers must present one.
@@ -194,7 +206,8 @@ impl VerifiedToken {
     pub(crate) fn of_anyone() -> VerifiedToken {
         let (issuer, subject) = ("any".into(), "any".into());
         let roles = BTreeSet::new();
-        let caller = Caller { issuer, subject, requester: None, roles, certificate: None, refuses_holds: false };
+        let caller =
+            Caller { issuer, subject, requester: None, roles, certificate: None, refuses_holds: false, opaque: false };
         let environments = Environment::ALL.to_vec();
         VerifiedToken {
             caller: Arc::new(caller),
@@ -405,8 +418,8 @@ impl IssuerRules {
             None => BTreeSet::new(),
             Some(value) => claims::roles(value).ok_or(TokenFault::Fields)?,
         };
-        let (issuer, refuses_holds) = (self.name.clone(), self.refuses_holds);
-        Ok(Caller { issuer, subject, requester, roles, certificate: None, refuses_holds })
+        let (issuer, refuses_holds, opaque) = (self.name.clone(), self.refuses_holds, self.opaque);
+        Ok(Caller { issuer, subject, requester, roles, certificate: None, refuses_holds, opaque })
     }
 }
 

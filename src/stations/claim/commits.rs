@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::bookings::{Booking, Nonce};
 use super::freeze::{Freeze, in_the_way_of};
-use super::state::{Claim, ClaimState, Declined, Owner, SentRequest, entry};
+use super::owner::Owner;
+use super::state::{Claim, ClaimState, Declined, SentRequest, entry};
 use super::stored_form::encode_claim;
 use super::terms::{Terms, keep};
 use crate::audit::{Entry, EntryKind};

@@ -14,8 +14,9 @@ use serde_json::{Map, Value};
 
 use super::bookings::Booking;
 use super::freeze::{self, Forgotten, Freeze, Frozen};
+use super::owner::Owner;
 use super::past_attempts::{AttemptEnd, PastAttempt, with_told};
-use super::state::{Claim, ClaimState, DoubtCause, Owner, SentRequest, StoredAnswer};
+use super::state::{Claim, ClaimState, DoubtCause, SentRequest, StoredAnswer};
 use super::stored_form::encode_claim;
 use super::terms::{FOR_GOOD, Terms};
 use crate::audit::{ABOVE, BEHIND, Entry, EntryKind};
@@ -365,7 +366,7 @@ pub fn whole(record: &Record) -> Option<Claim> {
 
 fn owner_of(written: &Value) -> Option<Owner> {
     let text = |name: &str| written.get(name).and_then(Value::as_str).map(str::to_owned);
-    Some(Owner { issuer: text("issuer")?, subject: text("subject")? })
+    Some(Owner::named(text("issuer")?, text("subject")?))
 }
 
 fn claim_of(entry: &Map<String, Value>, outstanding: &Outstanding, sender: Sender) -> Option<Claim> {

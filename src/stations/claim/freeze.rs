@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::state::Owner;
+use super::owner::Owner;
 use crate::audit::{Entry, EntryKind};
 use crate::base::ids::{Environment, OperationId};
 use crate::base::json;
@@ -109,7 +109,7 @@ impl Freeze {
             Some(("operation", operation)) => Some(Freeze::Operation(OperationId::new(operation))),
             Some((scope @ ("caller" | "reads"), caller)) => {
                 let (issuer, subject) = caller.split_once('/')?;
-                let owner = Owner { issuer: issuer.to_owned(), subject: subject.to_owned() };
+                let owner = Owner::named(issuer, subject);
                 Some(if scope == "reads" { Freeze::Reads(owner) } else { Freeze::Caller(owner) })
             }
             _ => None,
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_name_means_what_it_was_made_of() {
-        let caller = |subject: &str| Freeze::Caller(Owner { issuer: "main".to_owned(), subject: subject.to_owned() });
+        let caller = |subject: &str| Freeze::Caller(Owner::named("main", subject));
         for freeze in [
             Freeze::All,
             Freeze::Restored,
@@ -273,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_record_tells_who_and_why_also_where_an_import_wrote_it() {
-        let person = Owner { issuer: "people".to_owned(), subject: "ops-1".to_owned() };
+        let person = Owner::named("people", "ops-1");
         let node = NodeId::parse("gate").unwrap();
         let commit = freeze(&Freeze::All, Environment::Production, &person, "drill", &node);
         let Some(Step::Create { value, .. }) = commit.steps.first() else { panic!("it creates its record first") };

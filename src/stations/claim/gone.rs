@@ -9,7 +9,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::state::Owner;
+use super::owner::Owner;
 use crate::audit::{Entry, EntryKind};
 use crate::base::ids::Environment;
 use crate::base::json as strict_json;

@@ -26,6 +26,7 @@ mod freeze;
 mod commits;
 mod lease;
 mod outcomes;
+mod owner;
 mod past_attempts;
 mod resolutions;
 mod state;
@@ -47,12 +48,13 @@ pub use lease::Lease;
 pub use outcomes::{
     Settled, Superseded, is_settled, lapse, late, prove_unlisted, restore_executed, settle, settle_unclaimed,
 };
+pub use owner::Owner;
 pub use past_attempts::{AttemptEnd, Executions, PastAttempt};
 pub use reconcile::{LookupResult, RecordMismatch, RecordPage, is_record_of, judge, page_of};
 pub use resolutions::{HeardGate, JointWord, ResolveRefusal, SenderNews, say_executed, say_jointly, shown_attempt};
 pub use state::{
-    Claim, ClaimEvent, ClaimState, Decline, Declined, DoubtCause, ImpossibleClaimEvent, KeyNaming, NextState, Owner,
-    SentRequest, StoredAnswer, after, compared_subject, is_same_subject,
+    Claim, ClaimEvent, ClaimState, Decline, Declined, DoubtCause, ImpossibleClaimEvent, KeyNaming, NextState,
+    SentRequest, StoredAnswer, after,
 };
 pub use status::{ClaimStatus, Earlier, status_for};
 pub use stored_form::{StoredEvent, UnreadableClaim, decode_claim, encode_claim};

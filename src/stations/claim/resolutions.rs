@@ -5,8 +5,9 @@
 //! That nobody will ever know takes two people as well: then it is never sent again.
 
 use super::outcomes::{Settled, Superseded, settle};
+use super::owner::Owner;
 use super::past_attempts::PastAttempt;
-use super::state::{Claim, ClaimEvent, ClaimState, NextState, Owner, StoredAnswer, entry, is_same_subject};
+use super::state::{Claim, ClaimEvent, ClaimState, NextState, StoredAnswer, entry};
 use super::stored_form::encode_claim;
 use super::terms::Terms;
 use crate::audit::{Entry, EntryKind};
@@ -94,10 +95,10 @@ pub fn say_jointly(
     };
     let who = person.to_string();
     if let Some(first) = said.clone() {
-        if is_same_person(&first, person) {
+        if first.is_same_person(person) {
             return Err(ResolveRefusal::SaidAlready);
         }
-        let said_by = [first, who];
+        let said_by = [first.to_string(), who];
         let people = said_by.to_vec();
         let event = match word {
             JointWord::Absent => ClaimEvent::ShownAbsent { said_by },
@@ -110,7 +111,7 @@ pub fn say_jointly(
         commit.entry = entry.with("saidBy", people).with("reason", reason).to_bytes();
         return Ok((commit, Some(next)));
     }
-    *said = Some(who.clone());
+    *said = Some(person.clone());
     doubted.get_or_insert(here.at);
     let entry = entry(once, here.key, here.value, past.number).with("saidBy", vec![who]).with("reason", reason);
     let (key, version, value) = (here.key.clone(), here.version, encode_claim(&claim));
@@ -154,11 +155,6 @@ pub fn say_executed(
     Ok(commit)
 }
 
-/// People are compared by subject, across issuers.
-fn is_same_person(first: &str, person: &Owner) -> bool {
-    first.split_once('/').is_some_and(|(_, subject)| is_same_subject(subject, &person.subject))
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -177,7 +173,12 @@ mod tests {
     const QUIET: StoreTime = StoreTime::of_micros(1_000_002);
 
     fn person(issuer: &str, subject: &str) -> Owner {
-        Owner { issuer: issuer.to_owned(), subject: subject.to_owned() }
+        Owner::named(issuer, subject)
+    }
+
+    fn named(text: &str) -> Owner {
+        let (issuer, subject) = text.split_once('/').unwrap();
+        person(issuer, subject)
     }
 
     fn sender(journal: &str) -> Sender {
@@ -216,8 +217,8 @@ mod tests {
                 doubted: None,
                 sent: SentRequest { target: "/v2/wallets/swaps".to_owned(), body: Bytes::from_static(b"{}") },
                 looks: 0,
-                said_absent: said_absent.map(str::to_owned),
-                said_abandoned: said_abandoned.map(str::to_owned),
+                said_absent: said_absent.map(named),
+                said_abandoned: said_abandoned.map(named),
             },
         }
     }

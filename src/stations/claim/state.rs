@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::HeaderMap;
-use icu_normalizer::ComposingNormalizerBorrowed;
 use serde::{Deserialize, Serialize};
 
 use super::bookings::{Booking, Nonce};
+use super::owner::Owner;
 use super::past_attempts::{AttemptEnd, Executions, PastAttempt};
 use crate::audit::{Entry, EntryKind};
 use crate::base::digest::Fingerprint;
@@ -16,53 +16,7 @@ use crate::base::ids::{HoldId, OperationId, RequestId, TraceId};
 use crate::base::json;
 use crate::base::word_enum::word_enum;
 use crate::ledger::{Number, RecordKey, Sender, StoreTime};
-use crate::stations::admit::Caller;
 use crate::stations::check::Intent;
-
-/// The owner of a claim. Nobody else learns anything of it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Owner {
-    pub issuer: String,
-    pub subject: String,
-}
-
-impl Owner {
-    pub fn of(caller: &Caller) -> Owner {
-        Owner { issuer: caller.issuer().to_owned(), subject: caller.subject().to_owned() }
-    }
-
-    /// Whether two names are of one person. Subjects are compared across issuers.
-    pub fn is_same_person(&self, other: &Owner) -> bool {
-        is_same_subject(&self.subject, &other.subject)
-    }
-
-    /// Another subject of the same issuer.
-    pub fn beside(&self, subject: &str) -> Owner {
-        Owner { issuer: self.issuer.clone(), subject: subject.to_owned() }
-    }
-}
-
-/// Whether two subjects may be one person. Where two people must be two, a difference in letter case, or in the form of
-/// characters, proves nothing.
-pub fn is_same_subject(one: &str, other: &str) -> bool {
-    compared_subject(one) == compared_subject(other)
-}
-
-/// The form in which subjects are compared: Unicode's compatible form (NFKC) in lower case.
-pub fn compared_subject(subject: &str) -> String {
-    let form = ComposingNormalizerBorrowed::new_nfkc();
-    // The lower case of a composed letter may be written in parts.
-    let lower = form.normalize(subject).trim().to_lowercase();
-    form.normalize(&lower).into_owned()
-}
-
-/// The form in the audit log and for operators. The name of an issuer contains no slash.
-impl fmt::Display for Owner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.issuer, self.subject)
-    }
-}
 
 /// The record of one requestId, from first sight to stored answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -142,10 +96,10 @@ pub enum ClaimState {
         sent: SentRequest,
         /// How many lookups were made.
         looks: u32,
-        /// The person who says that it was not executed, as `issuer/subject`.
-        said_absent: Option<String>,
+        /// The person who says that it was not executed.
+        said_absent: Option<Owner>,
         /// The person who says that nobody will ever know.
-        said_abandoned: Option<String>,
+        said_abandoned: Option<Owner>,
     },
     /// Two people said that no attempt was executed: the call may be sent again.
     Absent,
@@ -161,8 +115,14 @@ impl Claim {
     /// Returns whether this person asked for it, as owner or behind the owner's token; subjects are compared across
     /// issuers.
     pub fn is_asked_by(&self, person: &Owner) -> bool {
-        let asked = [Some(self.owner.subject.as_str()), self.requester.as_deref()];
-        asked.into_iter().flatten().any(|one| is_same_subject(one, &person.subject))
+        self.askers().any(|one| one.is_same_person(person))
+    }
+
+    /// The owner, and the person behind the owner's token.
+    pub fn askers(&self) -> impl Iterator<Item = Owner> {
+        [Some(self.owner.clone()), self.requester.as_deref().map(|requester| self.owner.beside(requester))]
+            .into_iter()
+            .flatten()
     }
 }
 
@@ -417,26 +377,4 @@ pub(super) fn entry(what: EntryKind, key: &RecordKey, claim: &Claim, attempt: Nu
         .fingerprint(claim.fingerprint)
         .trace(&claim.trace)
         .attempt(attempt)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_person_is_one_in_every_case_and_form() {
-        for (one, other) in [
-            ("ops-1", "OPS-1"),
-            ("ops-1", " Ops-1 "),
-            ("ops-1", "\u{ff4f}ps-1"),
-            ("jos\u{e9}", "JOSE\u{301}"),
-            ("\u{130}zmir", "i\u{307}zmir"),
-            ("ﬁnance", "finance"),
-        ] {
-            assert!(is_same_subject(one, other) && is_same_subject(other, one), "{one} {other}");
-        }
-        for (one, other) in [("ops-1", "ops-2"), ("jose", "jos\u{e9}"), ("ops-1", "ops-1x"), ("ops", "o ps")] {
-            assert!(!is_same_subject(one, other), "{one} {other}");
-        }
-    }
 }

@@ -1,6 +1,7 @@
 //! The status of an existing claim, as its asker gets it.
 
-use super::state::{Claim, ClaimState, Declined, Owner, StoredAnswer};
+use super::owner::Owner;
+use super::state::{Claim, ClaimState, Declined, StoredAnswer};
 use super::stored_form::{UnreadableClaim, decode_claim};
 use crate::base::digest::Fingerprint;
 use crate::base::ids::HoldId;

@@ -64,7 +64,7 @@ fn states() -> [ClaimState; 4] {
             doubted: Some(StoreTime::of_micros(6)),
             sent: sent(),
             looks: 2,
-            said_absent: Some("console/ann".to_owned()),
+            said_absent: Some(Owner::named("console", "ann")),
             said_abandoned: None,
         },
         ClaimState::Done { executed: true, answer: answer(201) },
@@ -90,7 +90,7 @@ fn events() -> [ClaimEvent; 7] {
 
 fn claim(state: ClaimState, request_id: Option<&str>) -> Claim {
     Claim {
-        owner: Owner { issuer: "main".to_owned(), subject: "payroll".to_owned() },
+        owner: Owner::named("main", "payroll"),
         requester: Some("ann".to_owned()),
         operation: OperationId::new("createSwap"),
         fingerprint: Fingerprint::of(&[b"a call"]),

@@ -189,7 +189,7 @@ mod tests {
     const DAY: Duration = Duration::from_secs(24 * 3600);
 
     fn who(subject: &str) -> Owner {
-        Owner { issuer: "people".to_owned(), subject: subject.to_owned() }
+        Owner::named("people", subject)
     }
 
     fn at(days: u32) -> StoreTime {

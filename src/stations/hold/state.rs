@@ -14,7 +14,7 @@ use crate::base::json;
 use crate::ledger::StoreTime;
 use crate::policy::HoldCauses;
 use crate::stations::admit::KnownCaller;
-use crate::stations::claim::{Decline, Declined, Owner, SentRequest, is_same_subject};
+use crate::stations::claim::{Decline, Declined, Owner, SentRequest};
 
 /// The record of a held call: everything that judging and sending it needs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -153,13 +153,17 @@ impl Hold {
     }
 
     pub fn owner(&self) -> Owner {
-        Owner { issuer: self.by.issuer.clone(), subject: self.by.subject.clone() }
+        Owner { opaque: self.by.opaque, ..Owner::named(self.by.issuer.as_str(), self.by.subject.as_str()) }
     }
 
     /// Returns whether this person asked for it: as caller, behind the caller's token, or as an owner. Subjects are
     /// compared across issuers.
-    pub fn is_asked_by(&self, person: &str, owners: &Owners) -> bool {
-        let asked = [Some(self.by.subject.as_str()), self.by.requester.as_deref()];
-        asked.into_iter().flatten().any(|one| is_same_subject(one, person) || owners.owns(&self.by.issuer, one, person))
+    pub fn is_asked_by(&self, person: &Owner, owners: &Owners) -> bool {
+        let (owner, person) = (owners.as_today(&self.owner()), owners.as_today(person));
+        let requester = self.by.requester.as_deref().map(|requester| owner.beside(requester));
+        [Some(owner), requester]
+            .into_iter()
+            .flatten()
+            .any(|one| one.is_same_person(&person) || owners.owns(&one, &person))
     }
 }

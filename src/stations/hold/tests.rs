@@ -61,7 +61,13 @@ fn policies(text: &str) -> Policies {
 
 fn by(subject: &str) -> KnownCaller {
     let requester = Some("ann".to_owned());
-    KnownCaller { issuer: "main".to_owned(), subject: subject.to_owned(), requester, roles: BTreeSet::new() }
+    KnownCaller {
+        issuer: "main".to_owned(),
+        subject: subject.to_owned(),
+        requester,
+        roles: BTreeSet::new(),
+        opaque: false,
+    }
 }
 
 fn body(amount: &str) -> Bytes {
@@ -119,7 +125,7 @@ fn waits(amount: &str) -> Hold {
 }
 
 fn person(issuer: &str, subject: &str) -> Owner {
-    Owner { issuer: issuer.to_owned(), subject: subject.to_owned() }
+    Owner::named(issuer, subject)
 }
 
 fn vote_of(issuer: &str, subject: &str) -> Vote {

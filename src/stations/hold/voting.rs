@@ -9,7 +9,7 @@ use super::state::{Hold, Vote};
 use crate::base::digest::Fingerprint;
 use crate::ledger::StoreTime;
 use crate::policy::{Rules, Voices, each_alone};
-use crate::stations::claim::{Owner, compared_subject};
+use crate::stations::claim::Owner;
 use crate::stations::decide::Consent;
 
 /// An action on a hold.
@@ -81,11 +81,11 @@ impl VoteContext<'_> {
     /// Returns the members for whom a person votes: themselves, and the members they stand in for. A requester votes
     /// for nobody, and nobody votes for a requester.
     pub fn voice(&self, hold: &Hold, person: &Owner) -> BTreeSet<String> {
-        if hold.is_asked_by(&person.subject, self.owners) {
+        if hold.is_asked_by(person, self.owners) {
             return BTreeSet::new();
         }
         let others = self.stand_ins.members(person, self.now);
-        let others = others.filter(|member| !hold.is_asked_by(&member.subject, self.owners));
+        let others = others.filter(|member| !hold.is_asked_by(member, self.owners));
         [person].into_iter().chain(others).map(member_of).collect()
     }
 
@@ -102,8 +102,8 @@ impl VoteContext<'_> {
             return Some(Stuck::NoApproval);
         }
         let is_other = |member: &&String| {
-            let subject = member.split_once(':').map_or(member.as_str(), |(_, subject)| subject);
-            !hold.is_asked_by(subject, self.owners)
+            let (issuer, subject) = member.split_once(':').unwrap_or(("", member));
+            !hold.is_asked_by(&self.owners.person(issuer, subject), self.owners)
         };
         let all = each_alone(self.rules.groups.values().flatten().filter(is_other).cloned());
         let is_within_reach =
@@ -134,7 +134,7 @@ pub fn may_say(
     if say == VoteAction::Approve && seen.causes != Some(hold.causes.digest()) {
         return Err(VoteRefusal::OtherCauses);
     }
-    if hold.is_asked_by(&person.subject, hearing.owners) && say != VoteAction::Comment {
+    if hold.is_asked_by(person, hearing.owners) && say != VoteAction::Comment {
         return Err(VoteRefusal::Asked);
     }
     let is_for_all = say == VoteAction::Comment || (say == VoteAction::Reject && hearing.stuck(hold, asked).is_some());
@@ -156,12 +156,14 @@ impl Hold {
 
     /// The votes as they count now: those for its causes.
     pub fn consent(&self, hearing: &VoteContext<'_>) -> Consent {
-        let (mut subjects, mut people) = (BTreeSet::new(), Voices::new());
+        let (mut counted, mut people) = (Vec::<Owner>::new(), Voices::new());
         let causes = self.causes.digest();
         for Vote { person, .. } in self.votes.iter().filter(|vote| vote.causes == causes) {
             let voice = hearing.voice(self, person);
-            if !voice.is_empty() && subjects.insert(compared_subject(&person.subject)) {
+            let today = hearing.owners.as_today(person);
+            if !voice.is_empty() && !counted.iter().any(|one| one.is_same_person(&today)) {
                 people.insert(member_of(person), voice);
+                counted.push(today);
             }
         }
         Consent { fingerprint: self.fingerprint, asked: self.asked.clone(), causes: self.causes.clone(), people }

@@ -148,7 +148,7 @@ metrics! {
     store_contradicted: Counters "sluice_store_contradictions_total" ["environment"]
         "Commits of the store that contradicted this gate's journal; nothing was sent by them.";
     record_refused: Counters "sluice_store_records_refused_total" ["environment", "reason"]
-        "Records of the store that were refused: in plain text although a seal key is configured, or changed by somebody.";
+        "Records of the store that were refused: in plain text although a seal key is configured, sealed with another key, or changed by somebody.";
     clock_leapt: Counters "sluice_store_clock_leaps_total" ["environment"]
         "Leaps of the store's clock for which this gate closed money.";
     fence_closed: Gauges "sluice_redis_fence_closed" ["environment"]

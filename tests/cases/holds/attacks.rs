@@ -241,6 +241,33 @@ fn sessions_and_holds_that_somebody_planted_release_nothing() {
     assert!(sessions.is_empty(), "sessions in plain text count as none: see the store's own test");
 }
 
+/// Nobody's journal has what is planted, so that the seal alone tells.
+#[test]
+fn records_in_plain_text_or_of_another_key_are_refused_and_counted() {
+    for (forgers_key, reason) in [(None, "plain-text"), (Some("77".repeat(32)), "other-key")] {
+        let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+        let setup = on_redis(gate(&upstream, RULES), &redis, "left").set("store", "seal_key", &"5e".repeat(32));
+        let gate = setup.start();
+        let own = held(&gate, "m-1");
+        let forger = Redis::start_kept();
+        let forging =
+            with_key(on_redis(self::gate(&upstream, RULES), &forger, "forger"), forgers_key.as_deref()).start();
+        let planted = held(&forging, "m-2");
+        super::all_agree(&forging, &planted);
+        let paid = sent(&upstream);
+        let series = format!("sluice_store_records_refused_total{{environment=\"production\",reason=\"{reason}\"}}");
+        let path = |hold| format!("holds/{}", text(hold, "id"));
+        assert_eq!(ask(&gate, "GET", &path(&own), &approver("ops-1"), None).status, 200);
+        assert_eq!(gate.metric(&series), 0, "{reason}");
+        let (port, name) = (redis.port().to_string(), stored(&planted));
+        forger.ask(&["MIGRATE", "127.0.0.1", &port, &name, "0", "5000", "COPY", "REPLACE"]);
+        assert_eq!(ask(&gate, "GET", &path(&planted), &approver("ops-1"), None).status, 503, "{reason}");
+        assert!(gate.metric(&series) >= 1, "{reason}: {}", gate.probe("/metrics").text());
+        assert_eq!(say(&gate, "approve", &planted, "ops-3").status, 503, "{reason}");
+        assert_eq!(sent(&upstream), paid, "{reason}");
+    }
+}
+
 fn with_key(setup: Setup, seal_key: Option<&str>) -> Setup {
     match seal_key {
         Some(key) => setup.set("store", "seal_key", key),

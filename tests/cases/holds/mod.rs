@@ -5,6 +5,7 @@ mod callers;
 mod judging;
 mod newcomers;
 mod path;
+mod persons;
 mod queue;
 mod races;
 mod releasing;

@@ -34,6 +34,7 @@ fn believed(subject: &str) -> (String, VerifiedToken) {
         roles: None,
         requester: FieldPath::parse("act.sub").unwrap(),
         refuses_holds: false,
+        opaque: false,
     };
     let keys = Some(Arc::new(KeySet::shared(&Secret::new(SECRET.to_owned()))));
     let mut said = claims();

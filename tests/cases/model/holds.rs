@@ -200,7 +200,7 @@ impl World {
             timeout(Duration::from_secs(60), asked).await.ok();
             if self.fate.chance(15) {
                 let Some((_, _, hold)) = self.found(&request_id).await else { continue };
-                let owner = Owner { issuer: "main".to_owned(), subject: "service".to_owned() };
+                let owner = Owner::named("main", "service");
                 let (books, key) = (books.clone(), key(ENVIRONMENT, &hold.id));
                 let cancelled = timeout(Duration::from_secs(60), async move { books.cancel(&key, &owner).await }).await;
                 if matches!(cancelled, Ok(Ok(Some(Cancelled::Now)))) {
@@ -212,7 +212,7 @@ impl World {
 
     /// Looks at what waits, and says something of it, or not in time.
     async fn person(self: Arc<World>, who: &'static str, request_id: String) {
-        let person = Owner { issuer: "people".to_owned(), subject: who.to_owned() };
+        let person = Owner::named("people", who);
         for _ in 0..4 {
             sleep(self.fate.millis(280_000)).await;
             let (Some((books, _)), Some((_, _, hold))) = (self.any(), self.found(&request_id).await) else { continue };
@@ -246,7 +246,7 @@ impl World {
 
     /// Somebody names a person in their place, or takes it back.
     async fn stand_ins(self: Arc<World>) {
-        let who = |name: &str| Owner { issuer: "people".to_owned(), subject: name.to_owned() };
+        let who = |name: &str| Owner::named("people", name);
         for _ in 0..8 {
             sleep(self.fate.millis(200_000)).await;
             let Some((books, _)) = self.any() else { continue };

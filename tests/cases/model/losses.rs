@@ -236,7 +236,7 @@ impl World {
         }
         let (record, _) = self.store.read(&Freeze::Restored.key(ENVIRONMENT)).await.unwrap();
         let (version, node) = (record.unwrap().version, NodeId::parse("people").unwrap());
-        let person = Owner { issuer: "console".to_owned(), subject: "ann".to_owned() };
+        let person = Owner::named("console", "ann");
         let commit = claim::unfreeze(&Freeze::Restored, ENVIRONMENT, version, (None, &person), "found out", &node);
         self.store.commit(commit).await.unwrap();
         self.lost.is_closed.store(false, Ordering::SeqCst);

@@ -285,7 +285,7 @@ fn an_outcome_that_the_store_refuses_waits_on_disk_and_holds_up_no_stop() {
 /// A claim that is being sent by this node.
 fn sent(node: &Node) -> Claim {
     Claim {
-        owner: Owner { issuer: "main".to_owned(), subject: "service".to_owned() },
+        owner: Owner::named("main", "service"),
         requester: None,
         operation: sluice::base::ids::OperationId::new("createSwap"),
         fingerprint: sluice::base::digest::Fingerprint::of(&[]),
@@ -320,7 +320,7 @@ fn a_hold_ends_whose_claim_waits_for_it_no_longer() {
         world.write(vec![Step::Replace { key, version, value, keep: Keep::Forever }]).await;
 
         // It was executed without the hold: its caller cannot cancel it any more.
-        let owner = Owner { issuer: "main".to_owned(), subject: "service".to_owned() };
+        let owner = Owner::named("main", "service");
         assert_eq!(world.node.cancel(&done_key, &owner).await, Ok(Some(Cancelled::TooLate)));
         assert_eq!(world.state(&done.id).await, "blocked: another attempt of this call was executed");
         let (_, still) = claim_of("request-2").await;

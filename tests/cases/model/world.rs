@@ -193,7 +193,7 @@ impl World {
     /// They see what upstream has done so far, and say of what it has not done that it was not done. That it may still
     /// do it is not theirs to know.
     pub async fn people_look(&self) {
-        let people = ["ann", "bob"].map(|subject| Owner { issuer: "console".to_owned(), subject: subject.to_owned() });
+        let people = ["ann", "bob"].map(|subject| Owner::named("console", subject));
         for (_, name) in self.store.due(ENVIRONMENT, Index::Unknown, None, usize::MAX).await.unwrap() {
             let request_id = name.strip_prefix("request/").unwrap().to_owned();
             if !self.upstream.effects_of(&request_id).is_empty() {

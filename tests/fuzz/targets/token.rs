@@ -29,6 +29,7 @@ static TRUSTED: LazyLock<Vec<Trusted>> = LazyLock::new(|| {
         roles: Some(path("realm.roles")),
         requester: path("act.sub"),
         refuses_holds: false,
+        opaque: false,
     };
     vec![Trusted { rules, keys: Some(Arc::new(KeySet::shared(&Secret::new(SECRET.to_owned())))) }]
 });

@@ -123,6 +123,7 @@ fn rules(algorithms: &[Algorithm]) -> IssuerRules {
         roles: FieldPath::parse("realm.roles"),
         requester: FieldPath::parse("act.sub").unwrap(),
         refuses_holds: false,
+        opaque: false,
     }
 }
 
