@@ -23,6 +23,8 @@ const TOLERANCE: SignedDuration = SignedDuration::from_secs(60);
 #[derive(Debug, Default)]
 pub struct HeardDates {
     has_agreed: AtomicBool,
+    /// Whether an answer came that told no date.
+    has_undated: AtomicBool,
     differs: Mutex<Option<DifferentDate>>,
     changed: Notify,
 }
@@ -61,7 +63,7 @@ impl HeardDates {
     }
 
     fn hear_at(&self, source: &str, headers: &HeaderMap, now: Timestamp) {
-        let Some(date) = date_of(headers) else { return };
+        let Some(date) = date_of(headers) else { return self.has_undated.store(true, Ordering::Relaxed) };
         let ahead = now.duration_since(date);
         if ahead.abs() <= TOLERANCE {
             self.has_agreed.store(true, Ordering::Relaxed);
@@ -70,6 +72,23 @@ impl HeardDates {
             self.differs.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(different);
         }
         self.changed.notify_one();
+    }
+
+    /// Whether nobody who answered so far told a date.
+    pub fn is_told_none(&self) -> bool {
+        self.has_undated.load(Ordering::Relaxed) && !self.is_told()
+    }
+
+    /// Whether somebody told a date, which agrees or differs.
+    pub fn is_told(&self) -> bool {
+        self.has_agreed.load(Ordering::Relaxed) || self.differs.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Waits for a date that agrees.
+    pub async fn agreed(&self) {
+        while !self.has_agreed.load(Ordering::Relaxed) {
+            self.changed.notified().await;
+        }
     }
 
     /// Waits for the first date that says something; one that agrees counts most.

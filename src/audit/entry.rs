@@ -45,6 +45,8 @@ word_enum! {
         SaidExecuted = "said-executed",
         /// A gate came with a new journal: what its former one had is on no disk of this gate any more.
         JournalLost = "journal-lost",
+        /// A gate with a seal key was started that takes records in plain text (`store.allow_plain`).
+        TookPlain = "took-plain",
         Frozen = "frozen",
         /// One of two people said that a freeze is to be lifted.
         SaidUnfrozen = "said-unfrozen",

@@ -310,6 +310,9 @@ pub(super) fn scope_in_words(scope: &Value) -> String {
         (Some("clock"), _) => "all money, since the clock of the store leapt".to_owned(),
         (Some(_), _) => "all money".to_owned(),
         (None, Some(operation)) => format!("operation {operation}"),
+        (None, None) if scope.get("gateClock").is_some() => {
+            format!("the money of gate {}, for its clock", text("/gateClock").unwrap_or_default())
+        }
         (None, None) => {
             let (what, at) =
                 if scope.get("reads").is_some() { ("reads of caller", "reads") } else { ("caller", "caller") };

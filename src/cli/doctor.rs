@@ -1,6 +1,7 @@
 //! `sluice doctor`: checks the store and the gates that share it, and reports each problem with its remedy.
 
 mod hold_room;
+mod money;
 mod refusals;
 mod report;
 mod running;
@@ -13,6 +14,7 @@ use anyhow::anyhow;
 use clap::Args;
 use tokio::runtime::Runtime;
 
+use self::money::check_money;
 use self::report::{DoctorReport, NodeState};
 use super::output::OutputFormat;
 use super::{ExitReason, Sources, is_error, print};
@@ -23,10 +25,9 @@ use crate::adapters::store::redis::{HeartbeatReply, HeartbeatVerdict, LAPSE, Mem
 use crate::adapters::store::sealed::{Sealed, SealingKey, Seals};
 use crate::base::ids::Environment;
 use crate::config::{Config, RedisConfig, StoreKind};
-use crate::ledger::{Content, Index, NodeId, StoreFault, StoreTime, WriteRefusal};
+use crate::ledger::{StoreFault, StoreTime, WriteRefusal};
 use crate::node::node_facts::{NodeFacts, journals_begin};
-use crate::ports::Store;
-use crate::stations::claim::{self, Forgotten, Freeze};
+use crate::ports::{Clock as _, Store};
 use crate::telemetry::Metrics;
 
 /// How long to wait for a Redis.
@@ -110,7 +111,7 @@ async fn check_redis(
             refusal.remedy(),
         );
     }
-    if redis.fence().open_for(Environment::Production) == Err(FenceStop::Unnamed) {
+    if redis.fence().open_at(Environment::Production, SystemClock.elapsed()) == Err(FenceStop::Unnamed) {
         report.find(
             &format!("{}: gates do not pay", FenceStop::Unnamed.text()),
             "start the missing Sentinels, and check the network between them, the gates and the Redis",
@@ -203,83 +204,6 @@ fn seals(config: &Config) -> anyhow::Result<Seals> {
 fn report_fault(checked: Result<(), StoreFault>, environment: Environment, report: &mut DoctorReport) {
     if let Err(fault) = checked {
         report.find(&format!("{environment}: {fault}"), "money and changes get 503 until this is resolved");
-    }
-}
-
-/// Reports the freezes; returns the nodes that must still restore their records from their audit logs.
-async fn check_money(
-    store: &Sealed,
-    environment: Environment,
-    report: &mut DoctorReport,
-) -> Result<Vec<NodeId>, StoreFault> {
-    let now = store.time().await?;
-    let mut waited_for = Vec::new();
-    let mut is_open = true;
-    for (since, name) in store.due(environment, Index::Frozen, None, MAX_LISTED).await? {
-        let Some(freeze) = Freeze::parse(&name) else { continue };
-        // A freeze whose record cannot be read still freezes.
-        let record = store.read(&freeze.key(environment)).await.ok().and_then(|(record, _)| record);
-        let content = record.map(|record| record.content);
-        let bytes = match &content {
-            Some(Content::Whole(bytes)) => bytes.as_ref(),
-            Some(Content::Spent) | None => b"",
-        };
-        let details = claim::frozen(bytes);
-        let reason = details.reason.unwrap_or_else(|| "unknown".to_owned());
-        report.freeze(environment, &name, age(now, since), details.by, &reason);
-        is_open &= !matches!(freeze, Freeze::Restored | Freeze::Clock | Freeze::All);
-        let (problem, remedy) = match freeze {
-            Freeze::Restored => {
-                let forgotten = Forgotten::read(bytes);
-                let remedy = restored_remedy(&forgotten);
-                waited_for = forgotten.nodes.into_keys().collect();
-                ("money is closed: the store may have lost payments".to_owned(), remedy)
-            }
-            Freeze::Clock => (
-                "money is closed: the clock of the store leapt".to_owned(),
-                format!(
-                    "set the clock of the store's machine right (NTP), then {}",
-                    unfreeze_remedy(environment, " --clock")
-                ),
-            ),
-            Freeze::All => ("money is frozen".to_owned(), unfreeze_remedy(environment, "")),
-            Freeze::Operation(operation) => (
-                format!("operation `{operation}` is frozen"),
-                unfreeze_remedy(environment, &format!(" --operation {operation}")),
-            ),
-            Freeze::Reads(caller) => (
-                format!("the reads of caller `{}/{}` are frozen", caller.issuer, caller.subject),
-                unfreeze_remedy(environment, &format!(" --reads --caller {}/{}", caller.issuer, caller.subject)),
-            ),
-            Freeze::Caller(caller) => (
-                format!("caller `{}/{}` is frozen", caller.issuer, caller.subject),
-                unfreeze_remedy(environment, &format!(" --caller {}/{}", caller.issuer, caller.subject)),
-            ),
-        };
-        report.find(&format!("{environment}: {problem} ({reason})"), &remedy);
-    }
-    report.money(environment, is_open);
-    Ok(waited_for)
-}
-
-fn unfreeze_remedy(environment: Environment, which: &str) -> String {
-    format!("unfreeze with `sluice unfreeze --environment {environment}{which} --reason TEXT`")
-}
-
-fn restored_remedy(forgotten: &Forgotten) -> String {
-    const OPEN: &str = "or, if you know every payment that the store has lost: `sluice unfreeze --restored`; a payment that no \
-                        gate has restored may then be paid again";
-    let names: Vec<&str> = forgotten.nodes.keys().map(NodeId::as_str).collect();
-    match (names.is_empty(), forgotten.by_person) {
-        (true, _) => format!("a person must open it: {}", OPEN.trim_start_matches("or, ")),
-        (false, true) => {
-            format!("it waits until {} have restored their records, and then for a person; {OPEN}", names.join(", "))
-        }
-        (false, false) => format!(
-            "it opens automatically when these gates have restored the records of their audit logs: {}. Start those that do \
-             not run; {OPEN}",
-            names.join(", ")
-        ),
     }
 }
 

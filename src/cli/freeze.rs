@@ -45,19 +45,23 @@ pub(super) struct Unfreeze {
     #[arg(long, value_enum)]
     environment: EnvironmentArg,
     /// The operation that was frozen
-    #[arg(long, value_name = "ID", conflicts_with_all = ["caller", "restored", "clock"])]
+    #[arg(long, value_name = "ID", conflicts_with_all = ["caller", "restored", "clock", "gate_clock"])]
     operation: Option<String>,
     /// The caller that was frozen
-    #[arg(long, value_name = "ISSUER/SUBJECT", conflicts_with_all = ["restored", "clock"])]
+    #[arg(long, value_name = "ISSUER/SUBJECT", conflicts_with_all = ["restored", "clock", "gate_clock"])]
     caller: Option<String>,
     /// Open a store that was imported or that lost data. First find out which payments it does not know, because they
     /// could be paid again. `sluice doctor` shows which gates must still restore their records
-    #[arg(long, conflicts_with = "clock")]
+    #[arg(long, conflicts_with_all = ["clock", "gate_clock"])]
     restored: bool,
     /// Open money that was closed because the clock of the store leapt. First set that clock right: the store's time
     /// follows it again, and a jump ahead ends limits, approvals and leases early
-    #[arg(long)]
+    #[arg(long, conflicts_with = "gate_clock")]
     clock: bool,
+    /// Open the money of a gate, by its node name, that was closed because the clock of its machine was not that of
+    /// upstream and the issuers when it started. First set that clock right, and start the gate again
+    #[arg(long, value_name = "NODE")]
+    gate_clock: Option<String>,
     /// The caller's reads, instead of its money
     #[arg(long, requires = "caller")]
     reads: bool,
@@ -88,7 +92,10 @@ impl FreezeArgs {
 impl Unfreeze {
     pub fn run(&self) -> anyhow::Result<ExitReason> {
         let special = if self.clock { Some("clock") } else { self.restored.then_some("restored") };
-        let scope = scope(self.operation.as_deref(), self.caller.as_deref(), self.reads, special)?;
+        let scope = match &self.gate_clock {
+            Some(node) => json!({ "gateClock": node }),
+            None => scope(self.operation.as_deref(), self.caller.as_deref(), self.reads, special)?,
+        };
         let environment = self.environment.as_str();
         let body = json!({ "environment": environment, "scope": scope, "reason": self.reason });
         self.way.ask(&ConsoleCall::post("freezes/lift", body), |answer| {

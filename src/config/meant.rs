@@ -81,6 +81,8 @@ pub struct EnvironmentConfig {
     pub listen: SocketAddr,
     pub tls: Option<ListenerTls>,
     pub upstream: UpstreamConfig,
+    /// Whether money waits at a start until upstream or an issuer told a date that agrees.
+    pub asks_date: bool,
     pub credential: CredentialConfig,
     pub belief: BeliefConfig,
 }

@@ -147,6 +147,7 @@ pub(super) struct WrittenEnvironment {
     pub upstream_ca: Option<Placed<Vec<u8>>>,
     pub allow_plain_upstream: Option<Placed<bool>>,
     pub upstream_behind_proxy: Option<Placed<bool>>,
+    pub ask_date: Option<Placed<bool>>,
     pub unlisted: Option<Placed<UnlistedMode>>,
     pub credential: Option<Placed<CredentialSource>>,
 }
@@ -300,7 +301,16 @@ impl WrittenEnvironment {
             is_direct: is_own_line && !self.upstream_behind_proxy?.value,
             unlisted: self.unlisted?.value,
         };
-        Some(EnvironmentConfig { environment, listen: self.listen?.value, tls, upstream, credential, belief })
+        let asks_date = self.ask_date?.value;
+        Some(EnvironmentConfig {
+            environment,
+            listen: self.listen?.value,
+            tls,
+            upstream,
+            asks_date,
+            credential,
+            belief,
+        })
     }
 }
 

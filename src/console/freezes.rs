@@ -7,7 +7,7 @@ use super::request::{ActRequest, environment as served, store_failed, violated};
 use super::state::ConsoleState;
 use crate::base::ids::{Environment, OperationId};
 use crate::catalog::Violation;
-use crate::ledger::StoreFault;
+use crate::ledger::{NodeId, StoreFault};
 use crate::node::operate;
 use crate::node::operate::{LiftSaid, StandingFreeze};
 use crate::stations::claim::{Freeze, Owner};
@@ -89,6 +89,9 @@ fn parse_freeze<'b>(inside: &ConsoleState, body: &'b Value) -> Result<(Environme
         (Some("restored"), _) => Some(Freeze::Restored),
         (Some("clock"), _) => Some(Freeze::Clock),
         (_, Some(operation)) => Some(Freeze::Operation(OperationId::new(operation))),
+        _ if text("/scope/gateClock").is_some() => {
+            text("/scope/gateClock").and_then(NodeId::parse).map(Freeze::GateClock)
+        }
         _ => {
             let of = |issuer, subject| Some(Owner::named(text(issuer)?, text(subject)?));
             let money = of("/scope/caller/issuer", "/scope/caller/subject").map(Freeze::Caller);
@@ -101,7 +104,7 @@ fn parse_freeze<'b>(inside: &ConsoleState, body: &'b Value) -> Result<(Environme
 
 fn unknown_scope(inside: &ConsoleState, what: &Freeze) -> Option<Violation> {
     match what {
-        Freeze::All | Freeze::Restored | Freeze::Clock => None,
+        Freeze::All | Freeze::Restored | Freeze::Clock | Freeze::GateClock(_) => None,
         Freeze::Operation(id) => {
             let known = inside.catalog().operation(id).is_some_and(|operation| operation.is_write());
             let expected = "the id of a write operation, as listed by `sluice operations`";

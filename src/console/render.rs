@@ -33,6 +33,7 @@ pub(super) fn freeze(standing: &StandingFreeze) -> Value {
         Freeze::All => json!("all"),
         Freeze::Restored => json!("restored"),
         Freeze::Clock => json!("clock"),
+        Freeze::GateClock(node) => json!({ "gateClock": node.as_str() }),
         Freeze::Operation(id) => json!({ "operation": id.as_str() }),
         Freeze::Caller(owner) => json!({ "caller": { "issuer": owner.issuer, "subject": owner.subject } }),
         Freeze::Reads(owner) => json!({ "reads": { "issuer": owner.issuer, "subject": owner.subject } }),

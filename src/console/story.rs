@@ -46,6 +46,7 @@ pub(super) fn entry_in_words(entry: &Value) -> String {
         "said-absent" => "confirmed once that upstream did not execute the call",
         "said-abandoned" => "confirmed once that nobody will ever know the outcome",
         "abandoned" => "given up: the call is never sent again, and limits count it",
+        "took-plain" => "this gate takes records in plain text, although it has a seal key",
         "journal-lost" => "this gate came with a new journal; its former one is lost",
         "said-gone" => "confirmed once that a gate is gone for good",
         "gone" => "a gate was declared gone for good",

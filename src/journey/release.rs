@@ -235,6 +235,7 @@ impl Releasing {
                         | NotBegun::Claimed(..)
                         | NotBegun::OtherSet
                         | NotBegun::Frozen
+                        | NotBegun::ClockDoubted
                         | NotBegun::Forgotten
                         | NotBegun::StoreAway
                         | NotBegun::AuditAway

@@ -391,6 +391,7 @@ async fn not_begun_answer(
         NotBegun::OtherSet => reply::closed(Closed::Policies, operation),
         NotBegun::AuditAway => reply::closed(Closed::Audit(earlier), operation),
         NotBegun::Frozen => reply::closed(Closed::Frozen(earlier), operation),
+        NotBegun::ClockDoubted => reply::closed(Closed::Clock(earlier), operation),
         NotBegun::Forgotten => reply::closed(Closed::Forgotten, operation),
         NotBegun::NoPlaceForHold(full) => reply::closed(Closed::Holds(full, earlier), operation),
     }

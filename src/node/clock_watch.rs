@@ -1,20 +1,25 @@
-//! The watch of clocks: a store whose clock leapt, a machine that was paused, and one whose clock is wrong at its start.
+//! The watch of clocks: a store whose clock leapt, a machine that was paused, and one whose clock is not yet compared with
+//! the dates of others.
 //!
 //! A leap counts if two gates see it, or the only one that runs. Then money closes until a person opens it, and the
 //! store's time goes on as the gates' monotonic clocks say: neither the leap nor the return ends a window, a claim or a
 //! hold. A gate that is alone with what it sees distrusts its own clock, and takes the time of the store.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use super::Node;
-use crate::adapters::heard_dates::{DateVerdict, HeardDates};
+use super::not_begun::NotBegun;
 use crate::adapters::store::embedded::Embedded;
 use crate::base::ids::Environment;
+use crate::catalog::Class;
 use crate::ledger::{ClockLeap, StoreFault};
 use crate::ports::Clock;
+use crate::stations::check::Intent;
 use crate::stations::claim::{self, Freeze};
 
 /// The poll interval for the clock of an embedded store.
@@ -25,8 +30,8 @@ const HEARD_WITHIN: Duration = Duration::from_secs(3);
 const ALIKE: Duration = Duration::from_secs(2);
 /// A shorter pause of the machine does not count.
 const SHORT_PAUSE: Duration = Duration::from_millis(500);
-/// How long a gate waits for a date before it says that it has heard none.
-const DATE_WAIT: Duration = Duration::from_secs(60);
+/// How long a call waits, right after a start, until the clock of the machine is compared.
+const COMPARED_WITHIN: Duration = Duration::from_secs(2);
 
 /// The gate's knowledge of clocks.
 #[derive(Debug, Default)]
@@ -35,6 +40,8 @@ pub struct ClockWatch {
     since: Mutex<BTreeMap<Environment, Duration>>,
     /// How long the machine had been paused, in microseconds, when this gate met its store last.
     paused: AtomicU64,
+    /// The environments whose money waits until the clock of this machine is compared with a date of others.
+    uncompared: watch::Sender<BTreeSet<Environment>>,
 }
 
 /// The gate's judgement of a leap that it sees.
@@ -49,6 +56,28 @@ enum LeapVerdict {
 }
 
 impl ClockWatch {
+    /// Returns a watch by which money of these environments waits until the clock of this machine is compared.
+    pub fn comparing(environments: BTreeSet<Environment>) -> ClockWatch {
+        ClockWatch { uncompared: watch::Sender::new(environments), ..ClockWatch::default() }
+    }
+
+    /// Returns the environments whose money waits until the clock is compared.
+    pub fn uncompared(&self) -> BTreeSet<Environment> {
+        self.uncompared.borrow().clone()
+    }
+
+    /// Notes that the clock was compared: it agreed, or a freeze stops this gate's money from now on.
+    pub(super) fn is_compared(&self) {
+        self.uncompared.send_replace(BTreeSet::new());
+    }
+
+    /// Waits until the clock is compared; returns whether it was in time.
+    async fn compares_in_time(&self, environment: Environment) -> bool {
+        let mut uncompared = self.uncompared.subscribe();
+        let compared = uncompared.wait_for(|waiting| !waiting.contains(&environment));
+        matches!(tokio::time::timeout(COMPARED_WITHIN, compared).await, Ok(Ok(_)))
+    }
+
     /// Whether the machine was paused, and this gate has not met its store since.
     pub fn has_slept(&self, clock: &dyn Clock) -> bool {
         let met = Duration::from_micros(self.paused.load(Ordering::SeqCst));
@@ -95,6 +124,17 @@ fn is_alike(one: ClockLeap, other: ClockLeap) -> bool {
 }
 
 impl Node {
+    /// Returns why the clocks of this gate let nothing begin now.
+    pub(super) async fn stop_by_clocks(&self, intent: &Intent) -> Option<NotBegun> {
+        if self.clocks.has_slept(&*self.clock) {
+            self.told_of(&StoreFault::Away("this machine was paused, and has not met the store since".to_owned()));
+            return Some(NotBegun::StoreAway);
+        }
+        let is_money = intent.operation().class == Class::Money;
+        let may_begin = !is_money || self.clocks.compares_in_time(intent.environment()).await;
+        (!may_begin).then_some(NotBegun::ClockDoubted)
+    }
+
     /// Acts on a leap of the Redis' clock, as the last heartbeat found it. Returns whether this gate's own clock is wrong.
     pub(super) async fn judge_clock(
         &self,
@@ -122,15 +162,6 @@ impl Node {
         }
     }
 
-    /// Closes money, unless a clock has closed it already.
-    async fn close_for_date(&self, environment: Environment, why: &str) -> Result<(), StoreFault> {
-        if self.store.read(&Freeze::Clock.key(environment)).await?.0.is_some() {
-            return Ok(());
-        }
-        let commit = claim::clock_doubted(environment, None, why, &self.id);
-        self.commit(commit).await.map(drop)
-    }
-
     /// Closes money, and has the store's time go on.
     async fn close_for_clock(&self, environment: Environment, leap: ClockLeap) -> Result<(), StoreFault> {
         let (before, _) = self.store.read(&Freeze::Clock.key(environment)).await?;
@@ -147,30 +178,6 @@ impl Node {
             );
         }
         Ok(())
-    }
-}
-
-/// Closes money if the first date that upstream or an issuer tells differs from this machine's clock, unless another one
-/// agrees first.
-pub async fn check_date(node: Arc<Node>, dates: Arc<HeardDates>, environments: Vec<Environment>) {
-    let verdict = match tokio::time::timeout(DATE_WAIT, dates.verdict()).await {
-        Ok(verdict) => verdict,
-        Err(_) => {
-            tracing::warn!(
-                "neither upstream nor an issuer has told a date since the start: whether the clock of this machine is right is not \
-                 known; money moves by it meanwhile"
-            );
-            dates.verdict().await
-        }
-    };
-    let DateVerdict::Differs(different) = verdict else { return };
-    let why = different.text();
-    tracing::error!(why, "money is closed: set the clock right, then `sluice unfreeze --clock`");
-    for environment in environments {
-        while let Err(fault) = node.close_for_date(environment, &why).await {
-            node.told_of(&fault);
-            tokio::time::sleep(WATCH_INTERVAL).await;
-        }
     }
 }
 

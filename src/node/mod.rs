@@ -12,13 +12,14 @@
 //! | `journalling`, `journal_gaps` | the entries of all nodes, on this node's disk; numbers that it lacks |
 //! | `membership`, `node_facts`, `hand_over`, `met_store`, `rebuilding`, `rebuilt_snapshot`, `recovery`, `rollback_guard` | the nodes that share the store, and a store that lost its memory |
 //! | `retry` | the bound and the backoff of loops that read, decide and commit |
-//! | `store_watch`, `clock_watch` | whether the store answers, accepts writes and is open for money; whether clocks leapt |
+//! | `store_watch`, `clock_watch`, `date_check` | whether the store answers, accepts writes and is open for money; whether clocks leapt, or are wrong at a start |
 //! | `upkeep`, `gauges`, `reminders`, `outlets`, `deliver` | background work: leases, sweeping, metrics, notices |
 
 mod activations;
 mod state;
 mod candidate;
 pub mod clock_watch;
+pub mod date_check;
 mod contradictions;
 mod losses;
 mod not_begun;

@@ -23,6 +23,8 @@ pub enum NotBegun {
     /// The decision is by another set than the one that the store names.
     OtherSet,
     Frozen,
+    /// The clock of this gate's machine is not compared with others' dates yet, or was not theirs at the start.
+    ClockDoubted,
     /// Money is closed because the store may have forgotten claims.
     Forgotten,
     StoreAway,
@@ -35,6 +37,7 @@ pub(super) fn not_begun(standing: BeginConflict, at: StoreTime) -> NotBegun {
     match standing {
         BeginConflict::Claimed(record) => NotBegun::Claimed(record, at),
         BeginConflict::Frozen => NotBegun::Frozen,
+        BeginConflict::ClockDoubted => NotBegun::ClockDoubted,
         BeginConflict::Forgotten => NotBegun::Forgotten,
         BeginConflict::StaleFacts(learnt) => NotBegun::StaleFacts(learnt),
         BeginConflict::Raced => NotBegun::Raced,

@@ -121,11 +121,10 @@ impl Node {
             let claimed = self.claimed_already(&allowed.intent().name(), may_be_claimed).await;
             return Err(Withdrawn { why: claimed.unwrap_or(NotBegun::AuditAway), intent: Some(allowed.into_intent()) });
         }
-        if self.clocks.has_slept(&*self.clock) {
-            self.told_of(&StoreFault::Away("this machine was paused, and has not met the store since".to_owned()));
-            return Err(Withdrawn { why: NotBegun::StoreAway, intent: Some(allowed.into_intent()) });
+        if let Some(why) = self.stop_by_clocks(allowed.intent()).await {
+            return Err(self.withdrawn(allowed.into_intent(), may_be_claimed, why).await);
         }
-        let open_for = match self.fence.open_for(allowed.intent().environment()) {
+        let open_for = match self.fence.open_at(allowed.intent().environment(), self.clock.elapsed()) {
             Ok(open_for) => open_for,
             Err(stop) => {
                 self.told_of(&StoreFault::Away(stop.text().to_owned()));

@@ -65,6 +65,7 @@ word_enum! {
         Frozen = "frozen",
         Restored = "restored",
         Clock = "clock",
+        GateClock = "gate-clock",
         Fence = "fence",
     }
 }
@@ -144,6 +145,10 @@ impl StoreWatch {
             let (reason, text) = match freeze {
                 Freeze::Restored => (StopReason::Restored, "money is closed: the store may have lost payments"),
                 Freeze::Clock => (StopReason::Clock, "money is closed: the clock of the store leapt"),
+                Freeze::GateClock(_) => (
+                    StopReason::GateClock,
+                    "the money of this gate is closed: the clock of its machine was not that of others when it started",
+                ),
                 _ => (StopReason::Frozen, "money is frozen"),
             };
             MoneyStop { reason, environment: Some(*environment), text: text.to_owned(), since: Some(*since) }
@@ -168,6 +173,10 @@ pub async fn watch_store(node: Arc<Node>, environments: Vec<Environment>) {
         for environment in &environments {
             let is_closed = seen.fenced.iter().any(|(one, _)| one == environment);
             node.metrics.fence_closed(environment.as_str(), is_closed);
+            let is_doubted =
+                seen.stops.iter().any(|(one, freeze, _)| one == environment && matches!(freeze, Freeze::GateClock(_)));
+            let is_closed = is_doubted || node.clocks.uncompared().contains(environment);
+            node.metrics.clock_doubted(environment.as_str(), is_closed);
         }
         node.watched.seen.store(Arc::new(seen));
         match (&before.state, &state) {
@@ -208,7 +217,10 @@ async fn view_of_store(node: &Node, environments: &[Environment]) -> WatchedStor
                     match freeze {
                         Freeze::Reads(owner) => unread.push((*environment, owner)),
                         Freeze::All | Freeze::Restored | Freeze::Clock => stops.push((*environment, freeze, since)),
-                        Freeze::Operation(_) | Freeze::Caller(_) => {}
+                        Freeze::GateClock(gate) if gate == node.id => {
+                            stops.push((*environment, Freeze::GateClock(gate), since));
+                        }
+                        Freeze::GateClock(_) | Freeze::Operation(_) | Freeze::Caller(_) => {}
                     }
                 }
             }
@@ -225,7 +237,8 @@ async fn view_of_store(node: &Node, environments: &[Environment]) -> WatchedStor
         (Err(why), None) => StoreCondition::Away(text(&why)),
         (Ok(None), None) => StoreCondition::Up,
     };
-    let fenced = environments.iter().filter_map(|one| Some((*one, node.fence.open_for(*one).err()?))).collect();
+    let now = node.clock.elapsed();
+    let fenced = environments.iter().filter_map(|one| Some((*one, node.fence.open_at(*one, now).err()?))).collect();
     WatchedStore { state, stops, fenced, unread }
 }
 

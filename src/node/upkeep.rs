@@ -7,8 +7,9 @@ use super::journalling::{RecoverError, bring};
 use super::operate::MAX_FROZEN;
 use super::state::Node;
 use crate::adapters::unsettled_outcomes::WaitingOutcomes;
+use crate::audit::{Entry, EntryKind};
 use crate::base::ids::Environment;
-use crate::ledger::{Index, Kind, Number, RecordKey, StoreFault, Versioned};
+use crate::ledger::{Commit, Index, Kind, Number, RecordKey, StoreFault, Versioned};
 use crate::stations::claim::{self, ClaimEvent, ClaimState, DoubtCause, Freeze, Settlement, SettlementPlace};
 
 /// The most records of one pass.
@@ -51,6 +52,18 @@ pub async fn recover(node: &Arc<Node>, environments: &[Environment]) -> Result<(
         }
     }
     Ok(())
+}
+
+/// Journals that this gate takes records in plain text, although it has a seal key.
+pub async fn tell_of_plain(node: Arc<Node>, environments: Vec<Environment>) {
+    for environment in environments {
+        let entry = Entry::of(EntryKind::TookPlain).with("node", node.id.as_str()).to_bytes();
+        let commit = Commit { environment, node: node.id.clone(), steps: Vec::new(), entry };
+        while let Err(fault) = node.commit(commit.clone()).await {
+            node.told_of(&fault);
+            tokio::time::sleep(LEASES_INTERVAL).await;
+        }
+    }
 }
 
 async fn settle_what_waits(node: &Arc<Node>) -> Result<(), RecoverError> {

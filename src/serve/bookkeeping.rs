@@ -1,7 +1,8 @@
 //! Opens this process's node before any money moves, keeps it while the process runs, and closes it at the end.
 //!
-//! If the Redis is not reachable yet or refuses writes, reads are already served. Until it can be used and the records
-//! of an earlier run are recovered, the store is unavailable and no money moves.
+//! If the Redis is not reachable yet or refuses writes, or an embedded store is large and still being verified, reads are
+//! already served. Until the store can be used and the records of an earlier run are recovered, it is unavailable and no
+//! money moves.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,17 +13,16 @@ use tokio::runtime::Runtime;
 use tokio::sync::{oneshot, watch};
 use tokio_util::task::TaskTracker;
 
-use super::embedded_store::{belongs_here, made_whole};
+use super::embedded_start::{UnverifiedStore, open_store};
 use super::node_settings::{audit_settings, hold_room, outlets, terms};
 use super::open_node_error::OpenNodeError;
 use super::snapshots::{SnapshotMaker, keep_snapshots};
 use super::workers::Workers;
 use crate::adapters::audit::{AuditFiles, Follower, OpenFault, is_copy, journal_id, operand_key};
 use crate::adapters::clock::{Stopwatch, SystemClock};
-use crate::adapters::heard_dates::HeardDates;
 use crate::adapters::redis::{NotReady, Redis};
 use crate::adapters::store::awaited::Awaited;
-use crate::adapters::store::embedded::{Embedded, OpenError, Options};
+use crate::adapters::store::embedded::OpenError;
 use crate::adapters::store::measured::Measured;
 use crate::adapters::store::redis::RedisStore;
 use crate::adapters::store::replica::Replica;
@@ -35,12 +35,12 @@ use crate::base::ids::Environment;
 use crate::config::{Config, StoreKind};
 use crate::ledger::{Number, StoreFault};
 use crate::node::HoldChanges;
-use crate::node::clock_watch::{check_date, watch_own_clock};
+use crate::node::clock_watch::{ClockWatch, watch_own_clock};
 use crate::node::journal_gaps::close_for_missing_files;
 use crate::node::journalling::{RecoverError, bring, keep_bringing};
 use crate::node::membership::{JoinError, Membership};
 use crate::node::rollback_guard::close_if_incomplete;
-use crate::node::upkeep::{keep_sweeping, recover, watch_leases};
+use crate::node::upkeep::{keep_sweeping, recover, tell_of_plain, watch_leases};
 use crate::node::{InForce, Node, OpenAttempt, OpenAttempts, watch_store};
 use crate::ports::Store;
 use crate::telemetry::Metrics;
@@ -49,6 +49,10 @@ use crate::telemetry::Metrics;
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long a start waits for the Redis that is the store; afterwards, reads are served without it.
 const REDIS_WAIT: Duration = Duration::from_secs(2);
+/// How long a start waits for an embedded store that is verified; afterwards, reads are served without it.
+const EMBEDDED_WAIT: Duration = Duration::from_millis(250);
+/// How long a call waits for an embedded store that is verified.
+const CALLS_WAIT: Duration = Duration::from_secs(5);
 /// How long to wait before the next attempt to reach the store or to join the other nodes.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a new process tries to open a store that another process still has.
@@ -61,6 +65,8 @@ const LOG_INTERVAL: Duration = Duration::from_secs(5);
 pub(super) struct OpenedStore {
     pub node: Arc<Node>,
     membership: Option<Arc<Membership>>,
+    /// Whether the store could be used when the start went on.
+    pub is_open: bool,
 }
 
 /// The services of the process that the node uses.
@@ -72,8 +78,6 @@ pub(super) struct Services<'p> {
     pub stopping: &'p watch::Receiver<bool>,
     pub supervisor: &'p Supervisor,
     pub in_force: &'p Arc<InForce>,
-    /// The dates that others tell.
-    pub dates: &'p Arc<HeardDates>,
 }
 
 pub(super) fn open(
@@ -93,11 +97,8 @@ pub(super) fn open(
             "records in plain text are taken, although `store.seal_key` is set: remove `store.allow_plain` when the store is taken over"
         );
     }
-    let open_embedded = || {
-        let options = || Options { seals: seals.clone(), ..Options::default() };
-        let open = || Embedded::open(&config.store.folder, clock.clone(), options());
-        when_free(config, services, open, |error| matches!(error, OpenError::Locked(_)))
-    };
+    let open_embedded =
+        || when_free(config, services, || open_store(config, &seals), |error| matches!(error, OpenError::Locked(_)));
     // The store's lock comes first: an earlier process holds it until it has ended.
     let embedded = match config.store.kind {
         StoreKind::Embedded => Some(open_embedded().map_err(OpenNodeError::Store)?),
@@ -122,16 +123,13 @@ pub(super) fn open(
     workers.spawn_required("the audit log's writer", audit.ended());
     let journal = audit.stood().clone();
     let audit = Arc::new(audit);
-    let (mut local, mut needs_journal) = (None, false);
+    let mut unverified = None;
     let (store, shared, source): (Arc<dyn Store>, _, Arc<dyn SnapshotSource>) = match (embedded, redis.clone()) {
         (Some(store), _) => {
-            let store = made_whole(store, config, runtime, &journal, &seals, open_embedded)?;
-            needs_journal = store.takes_over();
-            belongs_here(&store, config, runtime, &journal)?;
-            workers.spawn_required("the store's writer", store.ended());
-            let store = Arc::new(store);
-            local = Some(store.clone());
-            (store.clone(), None, store)
+            let store = UnverifiedStore::new(store, config, runtime.handle(), &journal, &seals)?;
+            let opening = store.opening();
+            unverified = Some(store);
+            (opening.clone(), None, opening)
         }
         (None, redis) => {
             let copies = u64::try_from(config.store.copies).unwrap_or(u64::MAX);
@@ -165,9 +163,11 @@ pub(super) fn open(
         })
     });
     let store = sealed(store);
+    let patience = if unverified.is_some() { CALLS_WAIT } else { Duration::ZERO };
     let (open, is_open) = watch::channel(false);
+    let uncompared = config.environments.iter().filter(|one| one.asks_date).map(|one| one.environment);
     let node = Arc::new(Node {
-        store: Arc::new(Measured::new(Arc::new(Awaited::new(store.clone(), is_open.clone())), metrics)),
+        store: Arc::new(Measured::new(Arc::new(Awaited::new(store.clone(), is_open.clone(), patience)), metrics)),
         audit: audit.clone(),
         clock,
         id: node.clone(),
@@ -189,7 +189,7 @@ pub(super) fn open(
         outlets: Arc::new(outlets(config)),
         fresh: Arc::default(),
         fence: redis.as_ref().map_or_else(Arc::default, |redis| redis.fence().clone()),
-        clocks: Arc::default(),
+        clocks: Arc::new(ClockWatch::comparing(uncompared.collect())),
         contradictions: Arc::default(),
         losses: Arc::default(),
         news: Arc::default(),
@@ -197,11 +197,16 @@ pub(super) fn open(
     });
     let environments: Vec<Environment> = config.environments.iter().map(|one| one.environment).collect();
     workers.spawn_required("journal", keep_bringing(node.clone(), environments.clone()));
-    if let Some(store) = local {
-        workers.spawn_required("the watch of the clock", watch_own_clock(node.clone(), store, environments.clone()));
+    if let Some(opening) = unverified.as_ref().map(UnverifiedStore::opening) {
+        let (node, environments, of_writer) = (node.clone(), environments.clone(), opening.clone());
+        workers.spawn_required("the store's writer", async move { of_writer.opened().await.ended().await });
+        workers.spawn_required("the watch of the clock", async move {
+            watch_own_clock(node, opening.opened().await, environments).await;
+        });
     }
-    let dating = check_date(node.clone(), services.dates.clone(), environments.clone());
-    workers.spawn_optional("the date of others", dating);
+    if seals.takes_plain() {
+        workers.spawn_optional("plain records", tell_of_plain(node.clone(), environments.clone()));
+    }
     workers.spawn_required("the watch of the store", watch_store(node.clone(), environments.clone()));
     let awaited = redis.filter(|_| config.store.kind == StoreKind::Redis);
     let of_start = Arc::new(Node { store, ..Node::clone(&node) });
@@ -217,7 +222,7 @@ pub(super) fn open(
         membership: membership.clone(),
         node: of_start,
         journal,
-        needs_journal,
+        unverified,
         audit_folder: config.audit.folder.clone(),
         environments: environments.clone(),
         joined,
@@ -241,16 +246,19 @@ pub(super) fn open(
         }
     });
     workers.spawn_required("sweep", keep_sweeping(node.clone()));
-    let within = awaited.map_or(Duration::MAX, |_| REDIS_WAIT);
-    match runtime.block_on(async { tokio::time::timeout(within, reported).await }) {
+    let within = awaited.map_or(EMBEDDED_WAIT, |_| REDIS_WAIT);
+    let is_open = match runtime.block_on(async { tokio::time::timeout(within, reported).await }) {
         Ok(Ok(error)) => return Err(error),
         // The sender was dropped: the node is open.
-        Ok(Err(_)) => {}
-        Err(_) => tracing::warn!(
-            "the store cannot be used yet; reads are served, and everything else is refused until it can"
-        ),
-    }
-    Ok(OpenedStore { node, membership })
+        Ok(Err(_)) => true,
+        Err(_) => {
+            tracing::warn!(
+                "the store cannot be used yet; reads are served, and everything else waits or is refused until it can"
+            );
+            false
+        }
+    };
+    Ok(OpenedStore { node, membership, is_open })
 }
 
 /// Opens a resource, and waits while the previous process still has it.
@@ -288,8 +296,8 @@ struct NodeStart {
     membership: Option<Arc<Membership>>,
     node: Arc<Node>,
     journal: Highest,
-    /// Whether the embedded store was left by a gate that was killed.
-    needs_journal: bool,
+    /// The embedded store, which is verified first.
+    unverified: Option<UnverifiedStore>,
     audit_folder: PathBuf,
     environments: Vec<Environment>,
     /// Becomes true when this node has joined the others.
@@ -308,10 +316,14 @@ async fn run_once(mut is_so: watch::Receiver<bool>, work: impl Future<Output = (
 /// Joins the other nodes, and recovers what the store and an earlier run of this node left unfinished. No money moves
 /// before.
 async fn start_node(start: NodeStart) -> Result<(), OpenNodeError> {
-    let NodeStart { redis, membership, node, journal, needs_journal, audit_folder, environments, joined } = start;
+    let NodeStart { redis, membership, node, journal, unverified, audit_folder, environments, joined } = start;
     // Until what an earlier run left is settled, this gate may hold proofs of any attempt.
     let opened: Vec<OpenAttempt> =
         Environment::ALL.into_iter().map(|environment| node.open.open(environment, Number::new(0))).collect();
+    let needs_journal = match unverified {
+        Some(store) => store.verified(&node).await?,
+        None => false,
+    };
     let since = Stopwatch::start();
     loop {
         if let Some(redis) = &redis {

@@ -1,6 +1,6 @@
 //! Opens the embedded store, and builds it anew where it lacks what the journal beside it holds.
 
-use tokio::runtime::Runtime;
+use tokio::runtime::Handle;
 
 use super::open_node_error::OpenNodeError;
 use crate::adapters::audit::{is_copy, keep_met_store, keep_original, met_store};
@@ -15,13 +15,24 @@ use crate::ports::Store as _;
 use crate::stations::claim::{self, Freeze};
 use crate::telemetry::PROGRESS_INTERVAL;
 
+/// Whether the store ends before its journal.
+pub(super) fn lacks_commits(store: &Embedded, runtime: &Handle, stood: &Highest) -> Result<bool, OpenNodeError> {
+    for environment in Environment::ALL {
+        let highest = stood.get(&environment).copied().unwrap_or_default();
+        if runtime.block_on(store.last(environment)).map_err(OpenNodeError::Unreadable)?.as_u64() < highest {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Returns the opened store, whose content is what gates made of it. `stood` has the highest numbers of the journal: a store
 /// that ends before them lost commits, and is replaced by one that is built from the journal. So is one whose content was
 /// changed; where the journal ends before it, money closes instead.
 pub(super) fn made_whole(
     store: Embedded,
     config: &Config,
-    runtime: &Runtime,
+    runtime: &Handle,
     stood: &Highest,
     seals: &Seals,
     open: impl Fn() -> Result<Embedded, OpenError>,
@@ -111,7 +122,7 @@ fn built_anew(
 fn taken_in(
     store: Embedded,
     config: &Config,
-    runtime: &Runtime,
+    runtime: &Handle,
     stood: &Highest,
     open: impl Fn() -> Result<Embedded, OpenError>,
 ) -> Result<Result<Embedded, Embedded>, OpenNodeError> {
@@ -131,11 +142,8 @@ fn taken_in(
     // The time of the store went on.
     drop(store);
     let store = open().map_err(OpenNodeError::Store)?;
-    for environment in Environment::ALL {
-        let highest = stood.get(&environment).copied().unwrap_or_default();
-        if runtime.block_on(store.last(environment)).map_err(OpenNodeError::Unreadable)?.as_u64() < highest {
-            return Ok(Err(store));
-        }
+    if lacks_commits(&store, runtime, stood)? {
+        return Ok(Err(store));
     }
     tracing::info!(commits, "the store has taken the commits that it lacked from the journal");
     Ok(Ok(store))
@@ -143,7 +151,7 @@ fn taken_in(
 
 /// Whether the store is as gates left it. A new one is, and one that was imported or restored is closed for money until
 /// people know what it holds.
-fn is_content_authentic(store: &Embedded, runtime: &Runtime) -> Result<bool, StoreFault> {
+fn is_content_authentic(store: &Embedded, runtime: &Handle) -> Result<bool, StoreFault> {
     match store.verify_content()? {
         ContentVerdict::Whole => return Ok(true),
         ContentVerdict::Changed => return Ok(false),
@@ -160,7 +168,7 @@ fn is_content_authentic(store: &Embedded, runtime: &Runtime) -> Result<bool, Sto
 }
 
 /// Closes money where the content was changed and the journal does not have all of it.
-fn close_changed(store: &Embedded, config: &Config, runtime: &Runtime, seals: &Seals) -> Result<(), StoreFault> {
+fn close_changed(store: &Embedded, config: &Config, runtime: &Handle, seals: &Seals) -> Result<(), StoreFault> {
     let why = "somebody changed the store while no gate served from it, and the journal ends before it";
     tracing::error!(
         why,
@@ -187,7 +195,7 @@ fn close_changed(store: &Embedded, config: &Config, runtime: &Runtime, seals: &S
 pub(super) fn belongs_here(
     store: &Embedded,
     config: &Config,
-    runtime: &Runtime,
+    runtime: &Handle,
     stood: &Highest,
 ) -> Result<(), OpenNodeError> {
     let environment = Environment::Production;

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `process` | builds every part from the configuration and serves |
 //! | `bookkeeping` | opens and closes the store and the audit log |
-//! | `embedded_store` | opens the embedded store, or builds it anew from the journal |
+//! | `embedded_store`, `embedded_start` | verify the embedded store while reads are served, or build it anew from the journal |
+//! | `dates` | asks for the date, so that the clock is compared before money moves |
 //! | `limits`, `node_settings` | turn settings into limits of connections and of the engine, and into settings of the node |
 //! | `start_policies` | the policies that a start begins with |
 //! | `reload`, `reloadable` | reload changed files, all or nothing |
@@ -16,7 +17,9 @@
 //! | `start_error` | the reasons why a process does not start |
 
 mod bookkeeping;
+mod dates;
 mod ending;
+mod embedded_start;
 mod embedded_store;
 mod limits;
 mod node_settings;

@@ -18,13 +18,13 @@ use tokio::sync::{Mutex, Notify, watch};
 use tokio_util::task::TaskTracker;
 
 use super::bookkeeping::{self, OpenedStore, Services};
+use super::dates::compare_clock;
 use super::ending::{OrderlyEnd, Signals};
 use super::limits::{connection_limits, guard, with_limits};
 use super::monitoring::{Monitored, start_monitoring};
 use super::probes::Probes;
 use super::readiness::Readiness;
-use super::reload;
-use super::reload::{ReadAgain, Reload, StartConfig};
+use super::reload::{self, ReadAgain, Reload, StartConfig};
 use super::reloadable::ReloadableParts;
 use super::start_error::StartError;
 use super::start_policies::{start_policies, stored_policies};
@@ -142,8 +142,7 @@ impl Process {
 
         let conf = Arc::new(server_conf(threads));
         let mut server = Server::new_with_opt_and_conf(None, server_conf(threads));
-        let (stop, stopping) = watch::channel(false);
-        let (phase, phased) = watch::channel(Phase::Serving);
+        let ((stop, stopping), (phase, phased)) = (watch::channel(false), watch::channel(Phase::Serving));
         let (requests, sending, connections) = (TaskTracker::new(), TaskTracker::new(), TaskTracker::new());
         let (listening, wire_end) = (TaskTracker::new(), WireEnd::default());
         workers.spawn_optional("watchdog", supervisor.clone().live());
@@ -166,12 +165,11 @@ impl Process {
             stopping: &stopping,
             supervisor: &supervisor,
             in_force: &in_force,
-            dates: keyring.dates(),
         };
         let opened = bookkeeping::open(config, services, &metrics, redis).map_err(StartError::Node)?;
         let node = opened.node.clone();
-        let served = config.environments.iter().map(|one| one.environment).collect();
-        let monitored = Monitored { node: node.clone(), in_force: in_force.clone(), environments: served };
+        let environments = config.environments.iter().map(|one| one.environment).collect();
+        let monitored = Monitored { node: node.clone(), in_force: in_force.clone(), environments };
         let tracer = start_monitoring(config, &runtime, &workers, monitored)?;
         let asked = Arc::new(Notify::new());
         let mut reloadable = ReloadableParts { speaking: vec![], keyring: keyring.clone(), credentials: vec![] };
@@ -240,6 +238,7 @@ impl Process {
             let acceptor = Acceptor { app, tls, guard, limits, phase, connections };
             server.add_service(Listening::new(bound, acceptor, runtime.handle().clone()));
         }
+        compare_clock(config, &node, keyring.dates(), &upstreams, &workers);
         let delivering = delivering(config, &node, &in_force)?;
         workers.spawn_required("webhooks", deliver(delivering));
         let mut people = None;
@@ -283,10 +282,11 @@ impl Process {
             node,
             asked: asked.clone(),
             proposal: None,
+            unbegun: None,
             compared: None,
         };
         // Calls are served by what the store names from the first one on, if it answers.
-        runtime.block_on(reload.begin(loaded));
+        runtime.block_on(reload.begin(loaded, opened.is_open));
         workers.spawn_required("reload", reload.keep_current(seen));
         let bound = sockets.probes;
         let addresses = Addresses { environments, console: people, probes: bound.address() };

@@ -87,6 +87,11 @@ impl Readiness {
         if let Some(text) = self.node.activations.fault() {
             stops.push(MoneyStop { reason: StopReason::PoliciesNotRun, environment: None, text, since: None });
         }
+        stops.extend(self.node.clocks.uncompared().into_iter().map(|environment| {
+            let text = "nobody has told this gate the date since its start: money waits for upstream's or an issuer's";
+            let (environment, text) = (Some(environment), text.to_owned());
+            MoneyStop { reason: StopReason::GateClock, environment, text, since: None }
+        }));
         let now = self.node.clock.now();
         let mut began = self.began.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::take(&mut *began);

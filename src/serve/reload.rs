@@ -81,6 +81,8 @@ pub(super) struct Reload {
     pub asked: Arc<Notify>,
     /// The folder's proposal: policies that are to come into force, or that wait for two approvals.
     pub proposal: Option<LoadedPolicies>,
+    /// The policies of the folder, where the store was not open yet when the start went on.
+    pub unbegun: Option<LoadedPolicies>,
     /// The versions that were compared for the set that waits: in force, and proposed.
     pub compared: Option<(String, String)>,
 }
@@ -123,9 +125,13 @@ impl FileWatch {
 }
 
 impl Reload {
-    /// Takes what the store names, and then proposes the policies of the folder where they are others. If the store does
-    /// not answer in time, that happens later.
-    pub async fn begin(&mut self, found: LoadedPolicies) {
+    /// Takes what the store names, and then proposes the policies of the folder where they are others. If the store is not
+    /// open yet, or does not answer in time, that happens later.
+    pub async fn begin(&mut self, found: LoadedPolicies, is_open: bool) {
+        if !is_open {
+            self.unbegun = Some(found);
+            return;
+        }
         tokio::time::timeout(FIRST_LOOK, self.begin_now(found)).await.ok();
     }
 
@@ -141,6 +147,9 @@ impl Reload {
 
     /// Reloads for as long as the process runs.
     pub async fn keep_current(mut self, seen: FilesStamp) {
+        if let Some(found) = self.unbegun.take() {
+            self.begin_now(found).await;
+        }
         let mut watch = FileWatch { read: seen, last: seen };
         loop {
             let is_asked = tokio::select! {

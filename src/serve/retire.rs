@@ -17,7 +17,6 @@ use super::bookkeeping::{self, Services};
 use super::open_node_error::OpenNodeError;
 use super::workers::Workers;
 use crate::adapters::clock::Stopwatch;
-use crate::adapters::heard_dates::HeardDates;
 use crate::adapters::policies::LoadedPolicies;
 use crate::adapters::rate::Local;
 use crate::adapters::redis::Redis;
@@ -101,8 +100,6 @@ pub fn retire(of: Retirement) -> Result<BTreeMap<Environment, u64>, RetireError>
     let (_stop, stopping) = watch::channel(false);
     let rates = Rates::new(Vec::new(), Arc::new(Local::new(0)), &metrics);
     let in_force = Arc::new(InForce::new(policies.catalog, policies.policies, rates, metrics.clone()));
-    // Nothing is asked of upstream or of issuers, so nobody tells a date.
-    let dates = Arc::new(HeardDates::default());
     let services = Services {
         runtime: &runtime,
         workers: &workers,
@@ -110,7 +107,6 @@ pub fn retire(of: Retirement) -> Result<BTreeMap<Environment, u64>, RetireError>
         stopping: &stopping,
         supervisor: &supervisor,
         in_force: &in_force,
-        dates: &dates,
     };
     let opened = bookkeeping::open(&config, services, &metrics, Some(redis)).map_err(|error| match error {
         OpenNodeError::Join(JoinError::Cut) => RetireError::Cut,

@@ -129,6 +129,10 @@ async fn exchange(
 async fn delivery(simulator: &Arc<Simulator>, request: Request<Incoming>) -> Delivery {
     let (parts, incoming) = request.into_parts();
     let head = head_of(&parts);
+    // It asks for the date alone, which every answer has; no fault meets it.
+    if parts.method == http::Method::HEAD {
+        return Delivery::Http { status: 404, headers: Vec::new(), body: Vec::new() };
+    }
     if control::is_control(&head) {
         return match read_body(incoming).await {
             Ok(body) => faultless(&control::answer(simulator, &head, &body)),

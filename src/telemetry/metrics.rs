@@ -231,6 +231,10 @@ impl Metrics {
         self.all.clock_leapt.with_label_values(&[environment]).inc();
     }
 
+    pub fn clock_doubted(&self, environment: &str, is_doubted: bool) {
+        self.all.clock_doubted.with_label_values(&[environment]).set(i64::from(is_doubted));
+    }
+
     pub fn fence_closed(&self, environment: &str, is_closed: bool) {
         self.all.fence_closed.with_label_values(&[environment]).set(i64::from(is_closed));
     }

@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use sluice::adapters::clock::SystemClock;
+use sluice::ports::Clock as _;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::exchange::Exchange;
@@ -49,8 +51,9 @@ fn answer(body: &[u8]) -> Vec<u8> {
     let head = format!(
         "HTTP/1.1 200 OK\r\nContent-Type: application/json; charset=utf-8\r\n\
          Content-Length: {}\r\nConnection: keep-alive\r\nServer: upstream\r\nX-Request-Id: 4f1c9d0e7b\r\n\
-         Cache-Control: no-store\r\n\r\n",
-        body.len()
+         Cache-Control: no-store\r\nDate: {}\r\n\r\n",
+        body.len(),
+        SystemClock.now().strftime("%a, %d %b %Y %H:%M:%S GMT"),
     );
     [head.as_bytes(), body].concat()
 }

@@ -113,9 +113,10 @@ type Scope =
   | "all"
   | "restored"
   | "clock"
-  | { operation: string; caller?: undefined; reads?: undefined }
-  | { operation?: undefined; caller: Subject; reads?: undefined }
-  | { operation?: undefined; caller?: undefined; reads: Subject };
+  | { gateClock: string; operation?: undefined; caller?: undefined; reads?: undefined }
+  | { gateClock?: undefined; operation: string; caller?: undefined; reads?: undefined }
+  | { gateClock?: undefined; operation?: undefined; caller: Subject; reads?: undefined }
+  | { gateClock?: undefined; operation?: undefined; caller?: undefined; reads: Subject };
 
 interface Freeze {
   environment: string;

@@ -48,6 +48,7 @@ mod sentinels;
 mod shipped;
 mod shown;
 mod shutdown;
+mod starting;
 mod store;
 mod takes_no_writes;
 mod tampered;

@@ -1,20 +1,20 @@
-//! A time of day that a test sets, for processes that it starts: their monotonic clocks stay as they are.
+//! Clocks that a test sets, for processes that it starts: a time of day that leaps, and pauses of the machine.
 
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use tempfile::TempDir;
 
 const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/support/false_clock.c");
 
 #[derive(Clone, Debug)]
-pub struct FalseClock(Arc<TempDir>);
+pub struct FalseClock(Arc<TempDir>, Arc<Mutex<(i64, u64)>>);
 
 impl FalseClock {
     /// One that is right.
     pub fn new() -> FalseClock {
-        let clock = FalseClock(Arc::new(tempfile::tempdir().unwrap()));
+        let clock = FalseClock(Arc::new(tempfile::tempdir().unwrap()), Arc::default());
         let library = clock.file("false_clock.so");
         let made = Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(library).arg(SOURCE).status();
         assert!(made.expect("cc is missing").success());
@@ -24,9 +24,25 @@ impl FalseClock {
 
     /// Sets it ahead of the real time, or back.
     pub fn leap(&self, seconds: i64) {
-        // A process never reads half of it.
-        std::fs::write(self.file("new"), seconds.to_string()).unwrap();
+        self.set(|(ahead, _)| *ahead = seconds);
+    }
+
+    /// Pauses the machine once more: its time goes on meanwhile, and nothing runs.
+    pub fn pause(&self, seconds: u64) {
+        self.set(|(_, paused)| *paused += seconds);
+    }
+
+    fn set(&self, change: impl FnOnce(&mut (i64, u64))) {
+        let mut clocks = self.1.lock().unwrap();
+        change(&mut clocks);
+        // A process never reads half of it, so that all its clocks change at one moment.
+        std::fs::write(self.file("new"), format!("{} {}", clocks.0, clocks.1)).unwrap();
         std::fs::rename(self.file("new"), self.file("time")).unwrap();
+    }
+
+    /// What a process needs besides, to see pauses.
+    pub fn pauses(&self) -> (String, String) {
+        ("FALSE_PAUSES".to_owned(), "yes".to_owned())
     }
 
     /// What a process needs in its environment.

@@ -100,7 +100,14 @@ impl Setup {
     }
 
     pub fn environment(self, name: &str, upstream: &str) -> Setup {
-        self.set(name, "listen", "127.0.0.1:0").set(name, "upstream", upstream)
+        // Most upstreams of tests count what reaches them, and tell no date.
+        let setup = self.set_raw(name, "ask_date", "false");
+        setup.set(name, "listen", "127.0.0.1:0").set(name, "upstream", upstream)
+    }
+
+    /// Production's upstream is asked for its date, as it is where nothing is set.
+    pub fn asks_date(self) -> Setup {
+        self.set_raw("production", "ask_date", "true")
     }
 
     pub fn enforce(self) -> Setup {

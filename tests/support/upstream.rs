@@ -11,6 +11,7 @@ use std::time::Duration;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use socket2::{Domain, Socket, Type};
 
+use super::clock::http_date;
 use super::shape::{CATALOG, answering, least_answer};
 use super::shared::{Shared, Signal};
 use super::wire::{Head, Wire};
@@ -164,6 +165,9 @@ struct Plan {
     ended: AtomicBool,
     over: Signal,
     watcher: Mutex<Option<Watcher>>,
+    /// By how many seconds the date is wrong that a `HEAD` is told; `None` where it is told none.
+    date: Mutex<Option<i64>>,
+    dates_asked: AtomicUsize,
 }
 
 /// Told of each head, before anything else of its request is read or answered.
@@ -232,6 +236,8 @@ impl Upstream {
             ended: AtomicBool::new(false),
             over: Signal::new(),
             watcher: Mutex::default(),
+            date: Mutex::new(Some(0)),
+            dates_asked: AtomicUsize::new(0),
         });
         let (address, shared) = (listener.local_addr().unwrap(), plan.clone());
         let scheme = if tls.is_some() { "https" } else { "http" };
@@ -255,6 +261,17 @@ impl Upstream {
     pub fn watch(&self, watcher: impl Fn(&Head) + Send + 'static) -> &Upstream {
         *self.plan.watcher.lock().unwrap() = Some(Watcher(Box::new(watcher)));
         self
+    }
+
+    /// By how many seconds the date is wrong that is told to whoever asks for the head of an answer.
+    pub fn tells_date(&self, seconds: Option<i64>) -> &Upstream {
+        *self.plan.date.lock().unwrap() = seconds;
+        self
+    }
+
+    /// How often its date was asked for; nothing else is known of these requests.
+    pub fn dates_asked(&self) -> usize {
+        self.plan.dates_asked.load(Ordering::SeqCst)
     }
 
     /// Closes every idle connection, and returns when the gate has closed its side.
@@ -381,6 +398,13 @@ fn turn(
         }
     }
     let Some(head) = wire.head()? else { return Ok(None) };
+    if head.first.starts_with("HEAD ") {
+        assert!(head.header("authorization").is_none(), "a question for the date needs no token");
+        plan.dates_asked.fetch_add(1, Ordering::SeqCst);
+        let date = plan.date.lock().unwrap().map(http_date);
+        let headers: Vec<(&str, &str)> = date.iter().map(|date| ("Date", date.as_str())).collect();
+        return Ok(Some(Act::bytes(answer(404, &headers, b"")).close()));
+    }
     if let Some(Watcher(watch)) = &*plan.watcher.lock().unwrap() {
         watch(&head);
     }

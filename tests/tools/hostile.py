@@ -18,6 +18,7 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from email.utils import formatdate
 from http.client import HTTPConnection
 from itertools import cycle, islice
 from pathlib import Path
@@ -97,6 +98,7 @@ class Upstream:
                 self.requests += 1
                 body = LARGE if b"limit=" in head.split(b"\r\n")[0] else SMALL
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n")
+                writer.write(b"Date: %s\r\n" % formatdate(usegmt=True).encode())
                 writer.write(b"Content-Length: %d\r\n\r\n" % len(body))
                 writer.write(body)
                 await writer.drain()

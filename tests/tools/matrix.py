@@ -1,13 +1,16 @@
 """Brings two faults at once upon two gates that share a Redis, or upon one with an embedded store, pair after pair.
 
-Usage: `python tests/tools/matrix.py SLUICE [--long] [--seed N] [--kind redis|embedded] [--pair FAULT FAULT]`.
+Usage: `python tests/tools/matrix.py SLUICE [--long] [--seed N] [--kind redis|sentinels|embedded] [--pair FAULT FAULT]`.
 
 Callers make swaps all the time, and repeat each until its outcome is known. A pair of faults begins at random moments
 and ends in a random order: the store is slow, gone, mute, half open, frozen, killed, full or forgets everything; the
 disk of a gate is full, or its fsync fails; upstream is slow, lies or resets; a gate is killed, stopped or ended;
 policies are replaced, or a gate cannot run those in force; the issuer is gone, or its keys turn; a certificate is
 broken, then replaced; the store's clock leaps and returns; records are removed and put in each other's place, or the
-embedded store is set back. After each pair money must move again, by itself or after people opened it where the store
+embedded store is set back; Sentinels fail over, and a split leaves a gate with the former primary; a gate stands still
+for longer than the fence; gates are updated one by one to a stricter set. Meanwhile people vote for swaps that wait for
+two of them, and callers try what the stricter set forbids: neither too few approvals nor a set that was replaced sends
+anything. After each pair money must move again, by itself or after people opened it where the store
 forgot or its clock leapt. Nothing may happen twice; no executed swap is told to be not executed; a repeat gets the
 same reply; the limit counts what was executed, and at most what is in doubt besides; the audit chain is whole. Short:
 as many pairs as it takes for each fault to happen; long: every pair of each store, three times.
@@ -37,6 +40,7 @@ from issuer import TurningIssuer, make_certificate, start_issuer
 from nodes import FalseClock, Proxy, Redis
 from people import PEOPLE, open_money, people_config, quick_config, read_readiness, redis_config, scope_to_open
 from report import Report
+from sentinels import Sentinels
 from swaps import (
     KillableGate,
     Swaps,
@@ -48,7 +52,9 @@ from swaps import (
     read_journal,
     run_job,
 )
+from watched import HELD_RULES, STRICTER_RULES, Approvals, ForbiddenSwaps
 
+KINDS = ("redis", "sentinels", "embedded")
 CALLERS = 6
 # The amount of each swap of `swaps.py`.
 AMOUNT = 10
@@ -66,6 +72,7 @@ when = { op = "*" }
 [[limit]]
 id = "budget"
 ops = ["createSwap"]
+when = { amount = "(0, 20] USD" }
 window = "rolling 30d"
 max = "100000000 USD"
 over = "deny"
@@ -88,11 +95,15 @@ when = { op = "createSwap", issuer = "other" }
 TLS = """
 tls_certificate = "certificate.pem"
 tls_key = { file = "key.pem" }
+# Without it nothing can wait for people.
+credential = "the-gate-s-own"
 """
 DAY = 24 * 3_600
 CLAIM = "sluice:{production}:r:claim:request/"
 # How long a gate takes at most to notice that a clock leapt, or returned.
 NOTICED_SECONDS = 3
+# A gate behind Sentinels pays no more when it heard no majority of them for half of this.
+FENCE_SECONDS = 5
 LIBRARIES = ("/usr/lib/fiu/fiu_run_preload.so", "/usr/lib/fiu/fiu_posix_preload.so")
 
 
@@ -111,17 +122,22 @@ class Place:
         binary: str,
         upstream: str,
         folder: Path,
-        redis: Redis | None,
+        redis: Redis | Sentinels | None,
         issuer: TurningIssuer,
         chance: random.Random,
     ) -> None:
         self.upstream = upstream
         self.chance = chance
-        self.redis = redis
+        self.redis = redis if isinstance(redis, Redis) else None
+        self.sentinels = redis if isinstance(redis, Sentinels) else None
         self.issuer = issuer
-        self.proxy = Proxy(redis.port) if redis else None
+        self.proxy = Proxy(self.redis.port) if self.redis else None
         # With an embedded store, the clock of the store is that of the gate.
         self.clock = FalseClock(folder) if redis is None else None
+        # The swaps that a stricter set forbids, while a rolling update goes on.
+        self.forbidden: ForbiddenSwaps | None = None
+        self.updates = 0
+        self.stopped_at = 0.0
         self.binary = binary
         self.consoles: list[int] = []
         self.gates: list[KillableGate] = []
@@ -137,13 +153,16 @@ class Place:
             config = "grace_ms = 15_000\n" + quick_config() + people_config(console) + issuer.config()
             if self.proxy:
                 config += redis_config(node, self.proxy.port, ("left", "right"))
+            if self.sentinels:
+                config += self.sentinels.config(node)
             if node == "left":
                 config += OTHER_ISSUER
             clock = self.clock.variables() if self.clock else {}
             libraries = " ".join([*LIBRARIES, *([clock["LD_PRELOAD"]] if clock else [])])
             environment = clock | {"LD_PRELOAD": libraries, "FIU_CTRL_FIFO": str(home / "fiu")}
+            environment["SLUICE_SANDBOX_CREDENTIAL"] = "another-of-the-gate-s"
             gate = KillableGate(binary, upstream, home, config, environment=environment, production=TLS)
-            (home / "policies" / "everything.toml").write_text(RULES, encoding="utf-8")
+            (home / "policies" / "everything.toml").write_text(RULES + HELD_RULES, encoding="utf-8")
             self.consoles.append(console)
             self.gates.append(gate)
         if self.clock:
@@ -175,8 +194,17 @@ class Place:
             "issuer gone": Fault(lambda: self.lose_issuer(True), lambda: self.lose_issuer(False)),
             "keys turned": Fault(self.issuer.turn, self.issuer.turn),
             "certificate broken": Fault(self.break_certificates, self.replace_certificates),
-            "clock leaps": Fault(self.leap, lambda: self.set_clock(0)),
         }
+        if not self.sentinels:
+            found["clock leaps"] = Fault(self.leap, lambda: self.set_clock(0))
+        if self.sentinels:
+            sentinels = self.sentinels
+            found["store split"] = Fault(sentinels.split, lambda: self.heal_split(sentinels))
+            found["primary killed"] = Fault(sentinels.kill_primary, sentinels.restart)
+            found["stopped past the fence"] = Fault(lambda: self.stop_gate(gate), lambda: self.go_on_past_fence(gate))
+        if len(self.gates) > 1:
+            found["rolling update"] = Fault(self.begin_update, self.end_update)
+            found["set not run"] = Fault(lambda: self.name_other_issuer(True), lambda: self.name_other_issuer(False))
         if self.clock:
             found["store set back"] = Fault(self.set_store_back, lambda: self.start_again(gate))
         if self.redis and self.proxy:
@@ -188,7 +216,6 @@ class Place:
             found["store full"] = Fault(lambda: self.tell_redis("1"), lambda: self.tell_redis("0"))
             found["store forgets"] = Fault(lambda: self.with_redis("FLUSHALL"), lambda: None)
             found["records changed"] = Fault(self.change_records, lambda: None)
-            found["set not run"] = Fault(lambda: self.name_other_issuer(True), lambda: self.name_other_issuer(False))
         return found
 
     def with_redis(self, *words: str) -> None:
@@ -229,6 +256,45 @@ class Place:
     def send(self, gate: KillableGate, what: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError):
             gate.child.send_signal(what)
+
+    def begin_pair(self, swaps: Swaps) -> None:
+        self.swaps, self.forbidden = swaps, None
+
+    def heal_split(self, sentinels: Sentinels) -> None:
+        """The split lasts until another Redis is the primary, and gates had time to be on both sides."""
+        sentinels.wait_for_failover()
+        time.sleep(self.chance.uniform(0, FENCE_SECONDS))
+        sentinels.heal()
+
+    def stop_gate(self, gate: KillableGate) -> None:
+        self.stopped_at = time.monotonic()
+        self.send(gate, signal.SIGSTOP)
+
+    def go_on_past_fence(self, gate: KillableGate) -> None:
+        time.sleep(max(0.0, self.stopped_at + FENCE_SECONDS + 1 - time.monotonic()))
+        self.send(gate, signal.SIGCONT)
+
+    def begin_update(self) -> None:
+        """Updates the first gate to a stricter set, while the other one still has the former."""
+        self.updates += 1
+        self.forbidden = ForbiddenSwaps(self.gates, str(self.updates), self.swaps.token)
+        self.update(self.gates[0])
+        self.forbidden.start()
+
+    def end_update(self) -> None:
+        """Updates the other gate as well, and then has both return to the former set."""
+        self.update(self.gates[1])
+        time.sleep(1)
+        if self.forbidden:
+            self.forbidden.stop()
+        for gate in self.gates:
+            self.write_policies(gate, RULES)
+
+    def update(self, gate: KillableGate) -> None:
+        if gate.child.poll() is None:
+            gate.stop()
+        self.write_policies(gate, RULES + STRICTER_RULES)
+        self.start_again(gate)
 
     def start_again(self, gate: KillableGate) -> None:
         """Starts a gate that ended. One whose certificate is broken meanwhile does not start; it is started later."""
@@ -313,7 +379,7 @@ class Place:
     def write_policies(self, gate: KillableGate, rules: str) -> None:
         # Renamed into place: a gate must not read half of it.
         written = gate.folder / "everything.toml"
-        written.write_text(rules, encoding="utf-8")
+        written.write_text(rules + HELD_RULES, encoding="utf-8")
         written.replace(gate.folder / "policies" / "everything.toml")
         self.send(gate, signal.SIGHUP)
 
@@ -365,14 +431,15 @@ def run_pair(place: Place, names: tuple[str, str], report: Report, totals: dict[
     title = f"{names[0]} + {names[1]}"
     chance, faults = place.chance, place.faults()
     swaps = Swaps(1_000_000, f"{totals['pairs']}", lambda: place.issuer.token)
-    place.swaps = swaps
+    place.begin_pair(swaps)
     totals["pairs"] += 1
     callers = [
         threading.Thread(target=run_job, args=(lambda: call_until_known(place.gates, swaps, place.upstream), swaps))
         for _ in range(CALLERS)
     ]
-    for caller in callers:
-        caller.start()
+    approvals = Approvals(place.gates, place.consoles, str(totals["pairs"]), swaps.token, chance)
+    for thread in [*callers, approvals.thread]:
+        thread.start()
     begun: list[str] = []
     # A gate that stands still hears nothing of the other fault: it is stopped last, and goes on first.
     for name in sorted(chance.sample(names, 2), key=is_stop):
@@ -393,8 +460,17 @@ def run_pair(place: Place, names: tuple[str, str], report: Report, totals: dict[
     report.check(f"{title}: money moves again", closed)
     time.sleep(0.3)
     swaps.stop()
+    approvals.stop()
     for caller in callers:
         caller.join()
+    report.check(
+        f"{title}: nothing is sent that too few people approved", ", ".join(approvals.wrong(place.upstream)[:3])
+    )
+    totals["released"] += approvals.released(place.upstream)
+    # Both faults may replace the stricter set by another one.
+    if place.forbidden and not {"policies replaced", "set not run"} & set(names):
+        report.check(f"{title}: nothing is sent that the set in force forbids", ", ".join(place.forbidden.wrong[:3]))
+        totals["forbidden"] += place.forbidden.is_in_force.is_set()
     if {"disk full", "fsync fails"} & set(names) and {"gate ended", "gate killed"} & set(names):
         forget_what_no_disk_took(place, swaps)
     check_swaps(report, title, place.gates, swaps, place.upstream)
@@ -412,12 +488,14 @@ def forget_what_no_disk_took(place: Place, swaps: Swaps) -> None:
 
 
 def is_stop(name: str) -> bool:
-    return name == "gate stopped"
+    return name in {"gate stopped", "stopped past the fence"}
 
 
 def check_limit(place: Place, report: Report, totals: dict[str, int]) -> None:
     """The limit counts what was executed, and at most what is in doubt besides."""
-    executed = len(read_journal(place.upstream))
+    executed = sum(
+        1 for request_id in read_journal(place.upstream) if not request_id.startswith(("held-", "forbidden-"))
+    )
     spent = place.spent()
     least, most = executed * AMOUNT, (executed + totals["unknown"]) * AMOUNT * 1.01
     report.check_that("the limit counts what was executed or is in doubt", least <= spent <= most, (least, spent, most))
@@ -431,15 +509,23 @@ def start_place(binary: str, kind: str, chance: random.Random) -> Iterator[Place
         start_issuer(Path(text)) as issuer,
     ):
         folder = Path(text)
-        redis = Redis(folder, has_own_clock=True) if kind == "redis" else None
-        place = Place(binary, upstream, folder, redis, issuer, chance)
+        redis: Redis | Sentinels | None = None
+        if kind == "redis":
+            redis = Redis(folder, has_own_clock=True)
+        elif kind == "sentinels":
+            redis = Sentinels(folder, chance.choice((1, 2)))
+        gates: list[KillableGate] = []
         try:
+            place = Place(binary, upstream, folder, redis, issuer, chance)
+            gates = place.gates
             yield place
         finally:
-            for gate in place.gates:
+            for gate in gates:
                 if gate.program and gate.child.poll() is None:
                     gate.child.kill()
-            if redis:
+            if isinstance(redis, Sentinels):
+                redis.close()
+            elif redis:
                 redis.kill()
 
 
@@ -455,7 +541,7 @@ def run(
     binary: str, report: Report, kind: str, pairs: Sequence[tuple[str, str]], is_long: bool, seed: int
 ) -> dict[str, Any]:
     chance = random.Random(seed)
-    totals = {"pairs": 0, "swaps": 0, "unknown": 0}
+    totals = {"pairs": 0, "swaps": 0, "unknown": 0, "released": 0, "forbidden": 0}
     failures = len(report.failures)
     results: dict[tuple[str, str], str] = {}
     with start_place(binary, kind, chance) as place:
@@ -473,7 +559,11 @@ def run(
         report.check_that(f"{kind}: the gates stop in order", codes == [0] * len(codes), codes)
         folders = [gate.audit_folder for gate in place.gates]
         check_audit(binary, report, kind, folders, read_journal(place.upstream))
+    if not pairs:
+        # What never happens proves nothing.
+        report.check_that(f"{kind}: swaps that two people approved are sent", totals["released"] > 0, totals)
     print(f"{kind}: {totals['pairs']} pairs, {totals['swaps']} swaps, {totals['unknown']} of unknown outcome")
+    print(f"  {totals['released']} swaps that people approved, {totals['forbidden']} stricter sets in force")
     return {"kind": kind, "totals": totals, "results": results, "failures": len(report.failures) - failures}
 
 
@@ -482,13 +572,13 @@ def main() -> int:
     parser.add_argument("binary", type=os.path.abspath)
     parser.add_argument("--long", action="store_true")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--kind", choices=("redis", "embedded"))
+    parser.add_argument("--kind", choices=KINDS)
     parser.add_argument("--pair", nargs=2)
     arguments = parser.parse_args()
     print(f"seed {arguments.seed}", flush=True)
     report = Report()
     pairs = [(arguments.pair[0], arguments.pair[1])] if arguments.pair else []
-    for kind in ("redis", "embedded"):
+    for kind in KINDS:
         if arguments.kind in (None, kind):
             for nth in range(3 if arguments.long else 1):
                 run(arguments.binary, report, kind, pairs, arguments.long, arguments.seed + nth)

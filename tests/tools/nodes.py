@@ -22,7 +22,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPException
@@ -82,15 +82,16 @@ class FalseClock:
 class Redis:
     """A Redis that writes everything to disk before it answers. Its clock can be set, if it is to be."""
 
-    def __init__(self, folder: Path, *, has_own_clock: bool = False) -> None:
+    def __init__(self, folder: Path, *, has_own_clock: bool = False, more: Sequence[str] = ()) -> None:
         self.folder = folder
+        self.more = more
         self.port = free_port()
         self.clock = FalseClock(folder) if has_own_clock else None
         self.child = self.spawn()
 
     def spawn(self) -> "subprocess.Popen[bytes]":
         command: list[str | Path] = ["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", ""]
-        command += ["--appendonly", "yes", "--appendfsync", "always", "--dir", self.folder]
+        command += ["--appendonly", "yes", "--appendfsync", "always", "--dir", self.folder, *self.more]
         child = subprocess.Popen(
             command, stdout=subprocess.DEVNULL, env=os.environ | (self.clock.variables() if self.clock else {})
         )
@@ -125,13 +126,22 @@ class Redis:
     def thaw(self) -> None:
         self.child.send_signal(signal.SIGCONT)
 
-    def ask(self, *words: object) -> Any:
+    def ask(self, *words: object, login: Sequence[str] = ()) -> Any:
         """Sends one command; returns the reply."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=20) as stream:
-            texts = [str(word).encode() for word in words]
+        return ask_redis(self.port, *words, login=login)
+
+
+def ask_redis(port: int, *words: object, login: Sequence[str] = ()) -> Any:
+    """Sends one command to a Redis or a Sentinel, after a login with a name and a password; returns the reply."""
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as stream:
+        replies = stream.makefile("rb")
+        reply = None
+        for command in [["AUTH", *login], words] if login else [words]:
+            texts = [str(word).encode() for word in command]
             arguments = b"".join(b"$%d\r\n%s\r\n" % (len(text), text) for text in texts)
             stream.sendall(b"*%d\r\n" % len(texts) + arguments)
-            return read_reply(stream.makefile("rb"))
+            reply = read_reply(replies)
+        return reply
 
 
 def read_reply(stream: IO[bytes]) -> Any:

@@ -10,8 +10,9 @@ from gate import SECRET, make_token
 from swaps import KillableGate
 
 PEOPLE = "https://people.test"
-# Why people may have to open money, as `/readyz/money` names it, and the option that opens it.
-SCOPES = ("restored", "clock")
+# Why people may have to open money, as `/readyz/money` names it, and the option that opens it. A gate without others is
+# called `gate`.
+SCOPES = {"restored": "restored", "clock": "clock", "gate-clock": "gate-clock=gate"}
 
 
 def people_config(console_port: int) -> str:
@@ -75,7 +76,7 @@ def read_readiness(gate: KillableGate) -> str:
 
 def scope_to_open(readiness: str) -> str | None:
     """Returns what people have to open, if anything."""
-    return next((scope for scope in SCOPES if f'"{scope}"' in readiness), None)
+    return next((option for scope, option in SCOPES.items() if f'"{scope}"' in readiness), None)
 
 
 def open_money(binary: str, console_port: int, scope: str, environments: Sequence[str] = ("production",)) -> str:

@@ -8,9 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::adapters::clock::SystemClock;
 use crate::base::ids::Environment;
-use crate::ports::Clock as _;
 
 /// The fence of one gate. Without Sentinels nothing is fenced.
 #[derive(Debug, Default)]
@@ -59,13 +57,13 @@ impl Fence {
     }
 
     /// Notes that a majority of the Sentinels, which were asked from `asked` on, named the primary in use.
-    pub(super) fn named(&self, asked: Duration) {
+    pub fn named(&self, asked: Duration) {
         let mut state = self.state();
         state.named = state.named.max(Some(asked));
     }
 
     /// Notes that this gate uses another connection: what was known of the primary is not known of this one.
-    pub(super) fn begins_anew(&self) {
+    pub fn begins_anew(&self) {
         *self.state() = FenceState::default();
     }
 
@@ -77,12 +75,8 @@ impl Fence {
         self.state().carries.insert(environment, now.saturating_add(left));
     }
 
-    /// Returns how long this gate may still pay.
-    pub fn open_for(&self, environment: Environment) -> Result<Duration, FenceStop> {
-        self.open_at(environment, SystemClock.elapsed())
-    }
-
-    fn open_at(&self, environment: Environment, now: Duration) -> Result<Duration, FenceStop> {
+    /// Returns how long this gate may still pay, at this time of its monotonic clock.
+    pub fn open_at(&self, environment: Environment, now: Duration) -> Result<Duration, FenceStop> {
         let Some(length) = self.length else { return Ok(Duration::MAX) };
         let state = self.state();
         let until = state.named.map(|named| named.saturating_add(length / 2));

@@ -61,7 +61,8 @@ impl Ticker {
         let elapsed = self.clock.elapsed();
         let steady = told.steady(elapsed);
         let of_day = of_day(&*self.clock).plus(told.ahead);
-        let leap = told.anchor.leap(of_day, (elapsed, elapsed));
+        // The machine may have been paused between the two looks.
+        let leap = told.anchor.leap(of_day, (elapsed, self.clock.elapsed()));
         if leap.is_some() && told.leap.is_none() {
             tracing::error!("the time of day leapt and is not followed: set the clock of this machine right");
         }

@@ -3,6 +3,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `answer_room` | the memory for answers that are read whole |
+//! | `asked_date` | the question for upstream's date at a start |
 //! | `exchange` | writes a request and reads its answer |
 //! | `open_read` | a read under way |
 //! | `money_line` | a connection for one write, with its socket options |
@@ -13,6 +14,7 @@
 //! Reads use connections again; a write never does.
 
 mod answer_room;
+mod asked_date;
 mod exchange;
 mod fresh_pool;
 mod money_line;

@@ -11,12 +11,12 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::money::remedy_of_stop;
 use super::report::{DoctorReport, in_units};
 use super::{hold_room, refusals};
 use crate::adapters::clock::SystemClock;
 use crate::adapters::machine::disk_space;
 use crate::adapters::store::embedded::{ContentVerdict, Embedded};
-use crate::base::ids::Environment;
 use crate::config::{Config, KeySource, StoreKind};
 use crate::ports::Clock as _;
 
@@ -203,29 +203,6 @@ fn check_money(config: &Config, answers: &GateAnswers, report: &mut DoctorReport
             let problem = format!("is closed{lasts}: {}", text("text"));
             report.problem("money", Some(environment), &problem, &remedy_of_stop(&text("reason"), environment));
         }
-    }
-}
-
-fn remedy_of_stop(reason: &str, environment: Environment) -> String {
-    match reason {
-        "frozen" => {
-            format!(
-                "`sluice freezes` says who froze it and why; `sluice unfreeze --environment {environment} --reason TEXT`"
-            )
-        }
-        "restored" => "`sluice freezes` says what is missing; start every gate that has an audit log, or open it with \
-                       `sluice unfreeze --restored`"
-            .to_owned(),
-        "clock" => "set the clock of the store right, then `sluice unfreeze --clock`".to_owned(),
-        "audit-failing" => "check the disk of `audit.folder`: its space, its mount and its rights".to_owned(),
-        "policies-not-run" => {
-            "give this gate the software and the configuration of the gate that put the policies in force".to_owned()
-        }
-        "store-away" | "store-refuses-writes" => "check the store: its process, its disk and the network".to_owned(),
-        "keys-unknown" => "check that the gate reaches the issuers of tokens".to_owned(),
-        "upstream-unknown" => "check the name resolution of the gate's machine".to_owned(),
-        "draining" => "the gate is ending: start it again".to_owned(),
-        _ => "the gate's log says more".to_owned(),
     }
 }
 

@@ -69,6 +69,14 @@ macro_rules! settings {
                       plain HTTP to another machine.",
             },
             Setting {
+                name: "ask_date",
+                kind: SettingKind::Truth(|w| &mut w.$section.ask_date),
+                absent: Absent::Means("true"),
+                doc: "Whether a start asks `upstream` for its date (`HEAD`, without a token), and pays only when that date,\n\
+                      or the one of an issuer's keys, agrees with this machine's clock within 60 s. `false`: money moves\n\
+                      before anybody told a date; one that differs still closes money.",
+            },
+            Setting {
                 name: "unlisted",
                 kind: SettingKind::Unlisted(|w| &mut w.$section.unlisted),
                 absent: Absent::Means(r#""proves""#),

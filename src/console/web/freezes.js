@@ -13,6 +13,7 @@ function describeScope(scope) {
   if (scope === "all") return "all money";
   if (scope === "restored") return "all money, because the store was restored or lost data";
   if (scope === "clock") return "all money, because the store's clock leapt";
+  if (scope.gateClock) return `the money of gate ${scope.gateClock}, for its clock`;
   if (scope.reads !== undefined) return `the reads of caller ${scope.reads.issuer}/${scope.reads.subject}`;
   if (scope.caller === undefined) return `the operation ${scope.operation}`;
   return `the money of caller ${scope.caller.issuer}/${scope.caller.subject}`;

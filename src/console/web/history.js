@@ -20,6 +20,7 @@ const EVENTS = {
   "said-abandoned": ["Confirmed once: nobody will know", "waits"],
   abandoned: ["Given up", "bad"],
   "journal-lost": ["A gate lost its journal", "warn"],
+  "took-plain": ["Plain records taken", "warn"],
   "said-gone": ["Confirmed once: a gate is gone", "waits"],
   gone: ["A gate is gone", "warn"],
   retired: ["A gate retired", "good"],

@@ -11,6 +11,7 @@ use super::terms::{Terms, keep};
 use crate::audit::{Entry, EntryKind};
 use crate::base::ids::{HoldId, TraceId};
 use crate::base::keyed::OperandKey;
+use crate::catalog::Class;
 use crate::ledger::{
     Commit, Conflict, ConflictCause, Index, Keep, Kind, NodeId, Record, RecordKey, Sender, Step, StoreTime, Versioned,
     WindowKey,
@@ -46,6 +47,8 @@ pub enum BeginConflict {
     /// A claim of this name exists.
     Claimed(Record),
     Frozen,
+    /// The clock of the gate's machine was not that of others at its start.
+    ClockDoubted,
     /// The store was restored or set back: a missing claim proves nothing.
     Forgotten,
     /// The decision assumed stored facts that are otherwise: the call must be decided on again.
@@ -113,7 +116,9 @@ pub(super) fn begin(
         steps.push(Step::IndexAdd { index: Index::Sending, member: key.name.clone(), due: by.terms.lease });
     }
     let environment = intent.environment();
-    steps.extend(in_the_way_of(intent).into_iter().map(|freeze| Step::Absent(freeze.key(environment))));
+    let of_gate = (intent.operation().class == Class::Money).then(|| Freeze::GateClock(by.sender.node.clone()));
+    let freezes = in_the_way_of(intent).into_iter().chain(of_gate);
+    steps.extend(freezes.map(|freeze| Step::Absent(freeze.key(environment))));
     steps.extend(grounds.guards());
     steps.extend(grounds.reservations(&by.nonce.0));
     // The entry of its end repeats the call, but not its operands.
@@ -209,8 +214,9 @@ pub fn standing(commit: &Commit, at: StoreTime, conflicts: Vec<Conflict>) -> Beg
             (Some(Step::Absent(key)), ConflictCause::Record(_)) if *key == Freeze::Restored.key(key.environment) => {
                 standing = BeginConflict::Forgotten;
             }
-            (Some(Step::Absent(_)), ConflictCause::Record(_)) if standing != BeginConflict::Forgotten => {
-                standing = BeginConflict::Frozen
+            (Some(Step::Absent(key)), ConflictCause::Record(_)) if standing == BeginConflict::Inconsistent => {
+                let is_of_gate = matches!(Freeze::parse(&key.name), Some(Freeze::GateClock(_)));
+                standing = if is_of_gate { BeginConflict::ClockDoubted } else { BeginConflict::Frozen };
             }
             (Some(Step::Member { member, .. }), _) => learnt.push(FactCorrection::Paid(member.clone(), false)),
             (Some(Step::NotMember { member, .. }), _) => learnt.push(FactCorrection::Paid(member.clone(), true)),

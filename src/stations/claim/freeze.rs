@@ -29,6 +29,8 @@ pub enum Freeze {
     Restored,
     /// All money of an environment, because the clock of its store leapt.
     Clock,
+    /// All money of one gate, because its machine's clock was not that of others at its start.
+    GateClock(NodeId),
     /// One operation of any class.
     Operation(OperationId),
     /// The money of one caller.
@@ -94,6 +96,7 @@ impl Freeze {
             Freeze::All => "all".to_owned(),
             Freeze::Restored => "restored".to_owned(),
             Freeze::Clock => "clock".to_owned(),
+            Freeze::GateClock(node) => format!("gate-clock/{node}"),
             Freeze::Operation(operation) => format!("operation/{operation}"),
             Freeze::Caller(owner) => format!("caller/{}/{}", owner.issuer, owner.subject),
             Freeze::Reads(owner) => format!("reads/{}/{}", owner.issuer, owner.subject),
@@ -106,6 +109,7 @@ impl Freeze {
             None if name == "all" => Some(Freeze::All),
             None if name == "restored" => Some(Freeze::Restored),
             None if name == "clock" => Some(Freeze::Clock),
+            Some(("gate-clock", node)) => NodeId::parse(node).map(Freeze::GateClock),
             Some(("operation", operation)) => Some(Freeze::Operation(OperationId::new(operation))),
             Some((scope @ ("caller" | "reads"), caller)) => {
                 let (issuer, subject) = caller.split_once('/')?;
@@ -122,6 +126,7 @@ impl Freeze {
             Freeze::All => "all",
             Freeze::Restored => "restored",
             Freeze::Clock => "clock",
+            Freeze::GateClock(_) => "gate-clock",
             Freeze::Operation(_) => "operation",
             Freeze::Caller(_) => "caller",
             Freeze::Reads(_) => "reads",
@@ -129,14 +134,14 @@ impl Freeze {
     }
 
     /// Every word in metrics.
-    pub const SCOPES: [&'static str; 6] = ["all", "restored", "clock", "operation", "caller", "reads"];
+    pub const SCOPES: [&'static str; 7] = ["all", "restored", "clock", "gate-clock", "operation", "caller", "reads"];
 
     pub fn key(&self, environment: Environment) -> RecordKey {
         RecordKey { environment, kind: Kind::Freeze, name: self.name() }
     }
 }
 
-/// The freezes that stop a call.
+/// The freezes that stop a call, on every gate.
 pub(super) fn in_the_way_of(intent: &Intent) -> Vec<Freeze> {
     let operation = intent.operation();
     let mut all = vec![Freeze::Operation(operation.id.clone())];
@@ -178,10 +183,23 @@ pub fn restored(
     Commit { environment, node: node.clone(), steps, entry: entry.to_bytes() }
 }
 
-/// Closes money because the clock of the store leapt, or is wrong, and has the store's time go on as it was. Guarded: the
-/// freeze is as `before` says.
+/// The author of freezes that a gate makes by itself.
+const BY: &str = "sluice serve";
+
+/// Closes the money of one gate because its machine's clock is not that of others. Guarded: it is not closed yet.
+pub fn gate_clock_doubted(environment: Environment, reason: &str, node: &NodeId) -> Commit {
+    let what = Freeze::GateClock(node.clone());
+    let entry = Entry::of(EntryKind::Frozen).with("freeze", what.name()).with("by", BY).with("reason", reason);
+    let steps = vec![
+        Step::Create { key: what.key(environment), value: written((BY, reason), None), keep: Keep::Forever },
+        Step::IndexAdd { index: Index::Frozen, member: what.name(), due: Duration::ZERO },
+    ];
+    Commit { environment, node: node.clone(), steps, entry: entry.to_bytes() }
+}
+
+/// Closes money because the clock of the store leapt, and has the store's time go on as it was. Guarded: the freeze is as
+/// `before` says.
 pub fn clock_doubted(environment: Environment, before: Option<Number>, reason: &str, node: &NodeId) -> Commit {
-    const BY: &str = "sluice serve";
     let what = Freeze::Clock;
     let (key, keep, value) = (what.key(environment), Keep::Forever, written((BY, reason), None));
     let record = match before {
@@ -259,6 +277,7 @@ mod tests {
             Freeze::All,
             Freeze::Restored,
             Freeze::Clock,
+            Freeze::GateClock(NodeId::parse("left-1").unwrap()),
             Freeze::Operation(OperationId::new("createSwap")),
             caller("payroll"),
             caller("spiffe://cluster/ns/payroll"),
@@ -266,7 +285,7 @@ mod tests {
         ] {
             assert_eq!(Freeze::parse(&freeze.name()), Some(freeze));
         }
-        for name in ["", "everything", "operation", "caller/main", "all/x"] {
+        for name in ["", "everything", "operation", "caller/main", "all/x", "gate-clock", "gate-clock/"] {
             assert_eq!(Freeze::parse(name), None, "{name}");
         }
     }

@@ -42,7 +42,9 @@ pub use forgotten::{
     KnownClaim, RebuildClosing, Tale, closed_for_gap, in_the_way, never_remembered, rebuilt, remember, remembered,
     whole,
 };
-pub use freeze::{Forgotten, Freeze, Frozen, clock_doubted, freeze, frozen, only_closes, restored, unfreeze};
+pub use freeze::{
+    Forgotten, Freeze, Frozen, clock_doubted, freeze, frozen, gate_clock_doubted, only_closes, restored, unfreeze,
+};
 pub use gone::{GoneWord, gone_key, journal_lost, retired, said_gone_key, say_gone};
 pub use lease::Lease;
 pub use outcomes::{

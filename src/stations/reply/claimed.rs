@@ -40,6 +40,8 @@ pub enum Closed {
     Audit(Earlier),
     /// An operator has frozen the call; there is no claim, or one that people called absent.
     Frozen(Earlier),
+    /// Nobody knows whether the clock of this gate's machine is right; there is no claim, or one that people called absent.
+    Clock(Earlier),
     /// Money is closed because the store may have lost claims.
     Forgotten,
     /// There is no place for a further hold; there is no claim, or one that people called absent.
@@ -47,6 +49,9 @@ pub enum Closed {
     /// This gate does not run the set that the store names; a claim may exist.
     Policies,
 }
+
+/// Why a gate whose clock is doubted sends nothing.
+const CLOCK: &str = "this gate sends no money: nobody knows whether the clock of its machine is right";
 
 /// The answer to a call whose claim exists.
 pub fn claimed(said: ClaimStatus, operation: &Operation) -> Reply {
@@ -174,6 +179,12 @@ pub fn closed(why: Closed, operation: &Operation) -> Reply {
             format!("{}. {UNPROVEN} When some of them are decided, {again}.", no_place(full)),
             Executed::Unknown,
         ),
+        Closed::Clock(Earlier::None) => {
+            (Code::Frozen, format!("{CLOCK}; nothing was sent: {again} at another gate, or later."), Executed::No)
+        }
+        Closed::Clock(Earlier::Forgotten | Earlier::Unproven) => {
+            (Code::Frozen, format!("{CLOCK}. {UNPROVEN} At another gate, or later, {again}."), Executed::Unknown)
+        }
         Closed::Frozen(Earlier::None) => (
             Code::Frozen,
             format!("an operator has frozen these calls; nothing was sent: {again} after the freeze."),

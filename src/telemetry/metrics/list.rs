@@ -151,6 +151,8 @@ metrics! {
         "Records of the store that were refused: in plain text although a seal key is configured, sealed with another key, or changed by somebody.";
     clock_leapt: Counters "sluice_store_clock_leaps_total" ["environment"]
         "Leaps of the store's clock for which this gate closed money.";
+    clock_doubted: Gauges "sluice_gate_clock_doubted" ["environment"]
+        "1 while the gate sends no money because no date of upstream or an issuer agreed with its machine's clock since its start.";
     fence_closed: Gauges "sluice_redis_fence_closed" ["environment"]
         "1 while the gate does not pay because its Redis may not be the only primary.";
 

@@ -1,7 +1,7 @@
 //! What chance decides, all of it from one seed.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use sluice::ports::Clock;
@@ -55,6 +55,10 @@ impl Fate {
 #[derive(Debug, Default)]
 pub struct Life {
     over: AtomicBool,
+    /// Until when the machine of the node is paused.
+    paused_until: Mutex<Option<Instant>>,
+    /// For how long it was paused in this life, in microseconds.
+    paused: AtomicU64,
 }
 
 impl Life {
@@ -66,8 +70,22 @@ impl Life {
         self.over.load(Ordering::SeqCst)
     }
 
-    /// A moment at which a node may take its time, or end.
+    /// Pauses the machine of the node: nothing that it called returns meanwhile.
+    pub fn pause(&self, time: Duration) {
+        *self.paused_until.lock().unwrap() = Some(Instant::now() + time);
+        self.paused.fetch_add(u64::try_from(time.as_micros()).unwrap(), Ordering::SeqCst);
+    }
+
+    async fn wakes(&self) {
+        let until = *self.paused_until.lock().unwrap();
+        if let Some(until) = until {
+            tokio::time::sleep_until(until).await;
+        }
+    }
+
+    /// A moment at which a node may take its time, be paused, or end.
     pub async fn moment(&self, fate: &Fate) {
+        self.wakes().await;
         if !self.is_over() {
             tokio::time::sleep(fate.millis(8)).await;
             if fate.chance(fate.trouble / 4) {
@@ -124,5 +142,26 @@ impl Clock for ModelClock {
 
     fn elapsed(&self) -> Duration {
         self.begin.elapsed()
+    }
+}
+
+/// The clock of one life of a node. It goes on while the machine is paused, and knows for how long that was.
+#[derive(Debug)]
+pub struct NodeClock {
+    pub clock: Arc<ModelClock>,
+    pub life: Arc<Life>,
+}
+
+impl Clock for NodeClock {
+    fn now(&self) -> jiff::Timestamp {
+        self.clock.now()
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.clock.elapsed()
+    }
+
+    fn paused(&self) -> Duration {
+        Duration::from_micros(self.life.paused.load(Ordering::SeqCst))
     }
 }

@@ -1,6 +1,7 @@
 //! Histories of calls that wait for people: two nodes that die and forget, people who agree, change their minds, reject,
-//! come too late and name others in their place, and policies that change meanwhile, all by one seed. What is sent had
-//! the quorum of its moment, once at most, and nothing after an acknowledged no.
+//! come too late and name others in their place, and policies that change meanwhile, at one gate before the other, all by
+//! one seed. What is sent had the quorum of its moment, by the set that was in force then, once at most, and nothing after
+//! an acknowledged no.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,14 +14,15 @@ use sluice::catalog::{Catalog, SchemaFiles};
 use sluice::config::{CredentialConfig, CredentialSource};
 use sluice::journey::release::{Releasing, release};
 use sluice::journey::submit::submit;
-use sluice::ledger::{Content, Kind, Record, RecordKey};
+use sluice::ledger::{Content, Kind, NodeId, Record, RecordKey};
 use sluice::node::approve::{VoteRequest, vote};
 use sluice::node::holds::{Cancelled, key};
 use sluice::node::rates::Rates;
 use sluice::node::reminders::remind;
 use sluice::node::stand_ins::{StandInPeriod, name, revoke};
 use sluice::node::upkeep::recover;
-use sluice::node::{InForce, Node};
+use sluice::node::{Activations, InForce, Node};
+use sluice::people::activation::{ActiveSet, SetInForce, activate, active, in_force_key};
 use sluice::ports::{Clock as _, Store};
 use sluice::stations::claim::{self, Claim, ClaimState, Decline, Owner};
 use sluice::stations::hold::{self, Hold, VoteAction};
@@ -33,7 +35,7 @@ use super::callers::{admitted, exchange};
 use super::fate::{Fate, ModelClock};
 use super::node::{BEGIN_WITHIN, LEASE, ModelNode, model_node};
 use super::ports::{AuditFile, ModelUpstream};
-use super::quorum::{SETS, without_quorum};
+use super::quorum::{SETS, sent_by_a_former_set, without_quorum};
 use super::world::{CATALOG, ENVIRONMENT, in_memory};
 use super::{in_model_time, told, variable};
 
@@ -61,7 +63,9 @@ struct World {
     store: Arc<dyn Store>,
     upstream: Arc<ModelUpstream>,
     files: Vec<AuditFile>,
-    in_force: Arc<InForce>,
+    /// What each node has in force: it follows the store, some time later.
+    in_force: Vec<Arc<InForce>>,
+    activations: Vec<Mutex<Arc<Activations>>>,
     nodes: Vec<Mutex<ModelNode>>,
     /// It looks every second, and so many histories are enough.
     reminds: bool,
@@ -93,6 +97,7 @@ fn no_history_of_calls_that_wait_breaks_a_promise() {
 fn history(seed: u64, ends: &Ends) {
     in_model_time(async {
         let world = World::new(seed);
+        world.activate(0).await;
         let alive: Vec<_> = (0..2).map(|at| tokio::spawn(world.clone().keep_alive(at))).collect();
         let mut work = Vec::new();
         for n in 0..REQUEST_IDS {
@@ -102,10 +107,11 @@ fn history(seed: u64, ends: &Ends) {
         }
         work.push(tokio::spawn(world.clone().reloads()));
         work.push(tokio::spawn(world.clone().stand_ins()));
+        let following: Vec<_> = (0..2).map(|at| tokio::spawn(world.clone().follow(at))).collect();
         for one in work {
             timeout(Duration::from_secs(36_000), one).await.expect("somebody never ended").unwrap();
         }
-        alive.iter().for_each(JoinHandle::abort);
+        alive.iter().chain(&following).for_each(JoinHandle::abort);
         world.rest().await;
         world.check(ends).await;
     });
@@ -124,8 +130,10 @@ impl World {
             wrong: Mutex::default(),
         });
         let metrics = Metrics::new().unwrap();
-        let rates = Rates::new(Vec::new(), Arc::new(Local::new(0)), &metrics);
-        let in_force = Arc::new(InForce::new(SHARED.clone(), SETS[0].clone(), rates, metrics));
+        let in_force = || {
+            let rates = Rates::new(Vec::new(), Arc::new(Local::new(0)), &metrics);
+            Arc::new(InForce::new(SHARED.clone(), SETS[0].clone(), rates, metrics.clone()))
+        };
         let (running, stopping) = watch::channel(false);
         let mut world = World {
             fate,
@@ -133,7 +141,8 @@ impl World {
             store,
             upstream,
             files,
-            in_force,
+            in_force: (0..2).map(|_| in_force()).collect(),
+            activations: (0..2).map(|_| Mutex::default()).collect(),
             nodes: Vec::new(),
             reminds: seed.is_multiple_of(4),
             refused: Mutex::default(),
@@ -147,10 +156,14 @@ impl World {
     fn model_node(&self, at: usize, fate: &Arc<Fate>) -> ModelNode {
         let credential = CredentialConfig::Inject(CredentialSource::Given(Secret::new("gate".to_owned())));
         let mut made = model_node(at, fate, &self.clock, &self.store, &self.files[at], &self.upstream, &credential);
+        // A new life knows nothing of the set in force, and begins with the one that the last life had.
+        let activations = Arc::new(Activations::default());
+        *self.activations[at].lock().unwrap() = activations.clone();
+        made.books = Arc::new(Node { activations, ..Node::clone(&made.books) });
         let releasing = Releasing {
             node: made.books.clone(),
             egress: made.egress.clone(),
-            in_force: self.in_force.clone(),
+            in_force: self.in_force[at].clone(),
             tracer: None,
         };
         made.work.push(tokio::spawn(release(releasing, self.stopping.clone())));
@@ -181,21 +194,22 @@ impl World {
         *now = self.model_node(at, fate);
     }
 
-    fn any(&self) -> Option<(Arc<Node>, sluice::journey::Egress)> {
-        let node = self.nodes[self.fate.below(2) as usize].lock().unwrap();
-        (node.serving && !node.life.is_over()).then(|| (node.books.clone(), node.egress.clone()))
+    fn any(&self) -> Option<(Arc<Node>, sluice::journey::Egress, Arc<InForce>)> {
+        let at = self.fate.below(2) as usize;
+        let (node, in_force) = (self.nodes[at].lock().unwrap(), self.in_force[at].clone());
+        (node.serving && !node.life.is_over()).then(|| (node.books.clone(), node.egress.clone(), in_force))
     }
 
     /// Asks again and again, and cancels at times.
     async fn caller(self: Arc<World>, request_id: String) {
         for _ in 0..12 {
             sleep(self.fate.millis(90_000)).await;
-            let Some((books, egress)) = self.any() else { continue };
+            let Some((books, egress, in_force)) = self.any() else { continue };
             let body = format!(
                 r#"{{"requestId":"{request_id}","source":{{"chain":"POLYGON","currency":"usdt","amount":"10"}},"destination":{{"chain":"POLYGON","currency":"usdc","walletAddress":"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"}}}}"#
             );
             let (admitted, headers) = admitted(false);
-            let (trace, snapshot) = (exchange("t-1"), self.in_force.now());
+            let (trace, snapshot) = (exchange("t-1"), in_force.now());
             let asked = submit(&egress, &books, &snapshot, admitted, &headers, body.as_bytes(), &trace);
             timeout(Duration::from_secs(60), asked).await.ok();
             if self.fate.chance(15) {
@@ -215,7 +229,9 @@ impl World {
         let person = Owner::named("people", who);
         for _ in 0..4 {
             sleep(self.fate.millis(280_000)).await;
-            let (Some((books, _)), Some((_, _, hold))) = (self.any(), self.found(&request_id).await) else { continue };
+            let (Some((books, _, in_force)), Some((_, _, hold))) = (self.any(), self.found(&request_id).await) else {
+                continue;
+            };
             let act = match self.fate.below(20) {
                 0 => VoteAction::Reject,
                 1 | 2 => VoteAction::Withdraw,
@@ -224,7 +240,7 @@ impl World {
             };
             let key = key(ENVIRONMENT, &hold.id);
             let said = VoteRequest { say: act, person: &person, seen: hold.seen(), text: Some("seen") };
-            let policies = self.in_force.now().policies.clone();
+            let policies = in_force.now().policies.clone();
             let told = timeout(Duration::from_secs(60), vote(&books, &CATALOG, &policies, &key, said)).await;
             if let Ok(Ok(changed)) = told {
                 assert_ne!(who, "service", "whoever asked for it was heard");
@@ -235,13 +251,44 @@ impl World {
         }
     }
 
-    /// Policies change: as they were, tighter, of other people, looser, denying.
+    /// Another set comes into force in the store: as it was, tighter, of other people, looser, denying.
     async fn reloads(self: Arc<World>) {
         for _ in 0..6 {
             sleep(self.fate.millis(300_000)).await;
             let set = if self.fate.chance(400) { 0 } else { self.fate.below(SETS.len() as u64) as usize };
-            self.in_force.replace(SHARED.clone(), SETS[set].clone());
+            self.activate(set).await;
         }
+    }
+
+    async fn activate(&self, set: usize) {
+        let before = self.active().await;
+        let from = before.as_ref().map_or("", |before| before.set.version.as_str());
+        let (version, contract) = (SETS[set].version().to_owned(), "the model's".to_owned());
+        let next = SetInForce { version, contract, two_people: false };
+        let node = NodeId::parse("people").unwrap();
+        let commit = activate(ENVIRONMENT, (before.as_ref(), from), &next, Vec::new(), None, &node);
+        self.store.commit(commit).await.unwrap();
+    }
+
+    async fn active(&self) -> Option<ActiveSet> {
+        let (record, _) = self.store.read(&in_force_key(ENVIRONMENT)).await.unwrap();
+        record.map(|record| active(&record).unwrap())
+    }
+
+    /// A gate takes the set in force, long after it changed at times.
+    async fn follow(self: Arc<World>, at: usize) {
+        loop {
+            self.follow_once(at).await;
+            let longest = if self.fate.chance(300) { 120_000 } else { 2_000 };
+            sleep(self.fate.millis(longest)).await;
+        }
+    }
+
+    async fn follow_once(&self, at: usize) {
+        let Some(active) = self.active().await else { return };
+        let set = SETS.iter().find(|set| set.version() == active.set.version).expect("a set of the model");
+        self.activations[at].lock().unwrap().note_active(ENVIRONMENT, &active);
+        self.in_force[at].replace(SHARED.clone(), set.clone());
     }
 
     /// Somebody names a person in their place, or takes it back.
@@ -249,7 +296,7 @@ impl World {
         let who = |name: &str| Owner::named("people", name);
         for _ in 0..8 {
             sleep(self.fate.millis(200_000)).await;
-            let Some((books, _)) = self.any() else { continue };
+            let Some((books, _, in_force)) = self.any() else { continue };
             let [member, person] = [0, 0].map(|_| who(PEOPLE[self.fate.below(PEOPLE.len() as u64) as usize]));
             let (pair, why) = ((&member, &person), "away");
             if self.fate.chance(250) {
@@ -259,7 +306,7 @@ impl World {
             let now = sluice::ledger::StoreTime::of_micros(self.clock.now().as_microsecond());
             let from = self.fate.chance(300).then(|| now.plus(self.fate.millis(200_000)));
             let until = from.unwrap_or(now).plus(Duration::from_secs(20) + self.fate.millis(400_000));
-            let (policies, period) = (self.in_force.now().policies.clone(), StandInPeriod { from, until });
+            let (policies, period) = (in_force.now().policies.clone(), StandInPeriod { from, until });
             let named = name(&books, &policies, ENVIRONMENT, pair, period, why);
             timeout(Duration::from_secs(60), named).await.ok();
         }
@@ -287,6 +334,7 @@ impl World {
         let calm = Arc::new(Fate::calm());
         for at in 0..2 {
             self.begin_anew(at, &calm);
+            self.follow_once(at).await;
             let books = self.nodes[at].lock().unwrap().books.clone();
             recover(&books, &[ENVIRONMENT]).await.unwrap();
         }
@@ -296,6 +344,7 @@ impl World {
     async fn check(&self, ends: &Ends) {
         let wrong = self.upstream.wrong.lock().unwrap().clone();
         assert!(wrong.is_empty(), "{wrong:?}");
+        assert_eq!(sent_by_a_former_set(&self.files), [""; 0]);
         let refused = self.refused.lock().unwrap().clone();
         told::check(&self.store, &self.files).await;
         let mut seen = BTreeMap::new();

@@ -104,7 +104,7 @@ impl LostMemory {
     }
 }
 
-type Journal = BTreeMap<u64, Outstanding>;
+pub type Journal = BTreeMap<u64, Outstanding>;
 
 /// What callers and people rely on: whatever happens to the store, it stands as it stood.
 #[derive(Debug, PartialEq, Eq)]
@@ -145,14 +145,19 @@ impl World {
         }
     }
 
-    async fn loses_memory(&self, store: &ForgetfulStore) {
+    /// Every gate ends, and what is on its way to the store does not reach it.
+    pub fn end_all(&self, but: Option<usize>) {
         self.fate.losses.fetch_add(1, Ordering::SeqCst);
-        for node in &self.nodes {
+        for (_, node) in self.nodes.iter().enumerate().filter(|(at, _)| Some(*at) != but) {
             let mut node = node.lock().unwrap();
             node.life.end();
             node.work.iter().for_each(JoinHandle::abort);
             node.serving = false;
         }
+    }
+
+    async fn loses_memory(&self, store: &ForgetfulStore) {
+        self.end_all(None);
         let made = |entries: &[Outstanding]| {
             MemoryStore::of_journal(self.clock.clone(), entries, &Seals::default())
                 .expect("a journal agrees with itself")
@@ -194,7 +199,7 @@ impl World {
     }
 
     /// The commit behind a rebuild, above all numbers that anybody knows.
-    async fn opens_or_closes(&self, highest: u64, lacks: bool) {
+    pub async fn opens_or_closes(&self, highest: u64, lacks: bool) {
         let last = self.store.last(ENVIRONMENT).await.unwrap();
         let above = Number::new(last.as_u64().max(highest) + 1_000 + self.fate.below(1_000));
         let (closed, _) = self.store.read(&Freeze::Restored.key(ENVIRONMENT)).await.unwrap();
@@ -244,7 +249,7 @@ impl World {
 }
 
 /// Returns the entries from the first one on, up to where numbers are missing that nobody explains.
-fn connected(journal: Journal) -> Vec<Outstanding> {
+pub fn connected(journal: Journal) -> Vec<Outstanding> {
     let (mut entries, mut last) = (Vec::new(), 0);
     for (number, entry) in journal {
         if number != last + 1 && !says_unused(&entry, last) {

@@ -1,6 +1,7 @@
 //! The model: three nodes, one store that takes no writes at times, upstream and impatient callers in one thread, where
-//! everything that can be late, lost, repeated or dead is so by one seed. Every history must keep the promises. In
-//! `losses`, the store loses its memory, and journals are archived or lost.
+//! everything that can be late, lost, repeated, paused or dead is so by one seed. Every history must keep the promises. In
+//! `losses`, the store loses its memory, and journals are archived or lost; in `splits`, it splits, and a gate stays with
+//! the former primary; in `holds`, gates follow the set in force one after the other.
 //!
 //! A failure prints its seed; `SLUICE_SEED=N cargo test --test main model` runs that history alone. `SLUICE_HISTORIES`
 //! says how many there are.
@@ -14,6 +15,7 @@ mod losses;
 mod node;
 mod ports;
 mod quorum;
+mod splits;
 mod stopping;
 mod told;
 mod world;
@@ -130,9 +132,11 @@ fn history(seed: u64, store: impl FnOnce(Arc<ModelClock>) -> Arc<dyn Store>) -> 
         let world = World::new(seed, store);
         let alive: Vec<_> = (0..NODES).map(|at| tokio::spawn(Arc::clone(&world).keep_alive(at))).collect();
         let people = tokio::spawn(Arc::clone(&world).people());
+        let pauses = tokio::spawn(Arc::clone(&world).pauses());
         callers(&world).await;
         callers(&world).await;
         people.abort();
+        pauses.abort();
         alive.iter().for_each(tokio::task::JoinHandle::abort);
         world.rest().await;
         world.people_look().await;

@@ -12,7 +12,7 @@ use sluice::journey::Egress;
 use sluice::ledger::{JournalId, Keep, NodeId};
 use sluice::node::journalling::keep_bringing;
 use sluice::node::upkeep::{keep_sweeping, lapse};
-use sluice::node::{Activations, HoldChanges, Node, OpenAttempts};
+use sluice::node::{Activations, ClockWatch, HoldChanges, Node, OpenAttempts};
 use sluice::ports::Store;
 use sluice::stations::claim::Terms;
 use sluice::stations::forward::UpstreamOrigin;
@@ -22,7 +22,7 @@ use tokio::time::sleep;
 use tokio::{sync::Notify, task::JoinHandle};
 use tokio_util::task::TaskTracker;
 
-use super::fate::{Fate, Life, ModelClock};
+use super::fate::{Fate, Life, ModelClock, NodeClock};
 use super::ports::{ANSWER_WITHIN, AuditFile, FlakyAudit, FlakyStore, FlakyUpstream, ModelUpstream};
 use super::told::outlets;
 use super::world::ENVIRONMENT;
@@ -51,6 +51,8 @@ pub fn model_node(
     credential: &CredentialConfig,
 ) -> ModelNode {
     let (life, trips) = (Arc::new(Life::default()), Arc::new(AtomicU64::new(0)));
+    let of_node = Arc::new(NodeClock { clock: clock.clone(), life: life.clone() });
+    let clocks: Arc<ClockWatch> = Arc::default();
     let audit = Arc::new(FlakyAudit {
         file: file.clone(),
         life: life.clone(),
@@ -66,9 +68,12 @@ pub fn model_node(
             fate: fate.clone(),
             trips: trips.clone(),
             denied: Mutex::default(),
+            clock: of_node.clone(),
+            clocks: clocks.clone(),
+            upstream: upstream.clone(),
         }),
         audit: audit.clone(),
-        clock: clock.clone(),
+        clock: of_node,
         id: NodeId::parse(&format!("node-{at}")).unwrap(),
         journal: JournalId::parse(&format!("{at:032x}")).unwrap(),
         open: OpenAttempts::default(),
@@ -88,7 +93,7 @@ pub fn model_node(
         operand_key: OperandKey::of(&[7; 32]).unwrap(),
         fresh: Arc::default(),
         fence: Arc::default(),
-        clocks: Arc::default(),
+        clocks,
         contradictions: Arc::default(),
         losses: Arc::default(),
         news: Arc::default(),
@@ -119,6 +124,9 @@ pub fn model_node(
 async fn watch(books: Arc<Node>) {
     loop {
         sleep(Duration::from_secs(10)).await;
+        if books.store.time().await.is_ok() {
+            books.clocks.meets_store(&*books.clock);
+        }
         lapse(&books, ENVIRONMENT).await.ok();
     }
 }

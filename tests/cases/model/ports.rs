@@ -13,12 +13,13 @@ use serde_json::Value;
 use sluice::audit::OnDisk;
 use sluice::base::ids::Environment;
 use sluice::ledger::{Commit, CommitError, Number, Outstanding, Query, QueryAnswer, Receipt, Sender, StoreFault};
+use sluice::node::ClockWatch;
 use sluice::ports::{AuditFault, AuditSink, Clock as _, LateAnswer, SendResult, Store, Upstream};
 use sluice::stations::forward::{AnswerBody, Loss, Outgoing, Sent};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use super::fate::{Fate, Life, ModelClock};
+use super::fate::{Fate, Life, ModelClock, NodeClock};
 use super::losses::says_unused;
 
 /// How long upstream's answer is waited for.
@@ -33,9 +34,21 @@ pub struct FlakyStore {
     pub trips: Arc<AtomicU64>,
     /// Until when the store refuses writes, and still answers.
     pub denied: Mutex<Option<tokio::time::Instant>>,
+    pub clock: Arc<NodeClock>,
+    pub clocks: Arc<ClockWatch>,
+    /// Where it says what no node may do.
+    pub upstream: Arc<ModelUpstream>,
 }
 
 impl FlakyStore {
+    /// A node whose machine was paused begins nothing before it met its store.
+    fn begins_awake(&self, commit: &Commit) {
+        let entry: Value = serde_json::from_slice(&commit.entry).unwrap_or_default();
+        if entry["what"] == "sending" && self.clocks.has_slept(&*self.clock) {
+            self.upstream.wrong.lock().unwrap().push(format!("begun behind a pause: {}", entry["requestId"]));
+        }
+    }
+
     async fn there(&self) -> Result<(), StoreFault> {
         self.life.moment(&self.fate).await;
         match self.fate.chance(self.fate.trouble) {
@@ -71,6 +84,7 @@ impl FlakyStore {
 impl Store for FlakyStore {
     async fn commit(&self, commit: Commit) -> Result<Receipt, CommitError> {
         self.trips.fetch_add(1, Ordering::SeqCst);
+        self.begins_awake(&commit);
         self.there().await.map_err(CommitError::Fault)?;
         self.takes_writes().map_err(CommitError::Fault)?;
         let in_doubt = || Err(CommitError::Fault(StoreFault::InDoubt("the model says nothing".to_owned())));

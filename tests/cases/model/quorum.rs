@@ -88,6 +88,25 @@ pub fn without_quorum(files: &[AuditFile], request_id: &str) -> Vec<String> {
     wrong
 }
 
+/// What was committed to be sent by another set than the one that was in force in that moment.
+pub fn sent_by_a_former_set(files: &[AuditFile]) -> Vec<String> {
+    let mut entries: BTreeMap<Number, Outstanding> = BTreeMap::new();
+    for file in files {
+        entries.extend(file.lock().unwrap().iter().map(|(number, entry)| (*number, entry.clone())));
+    }
+    let (mut in_force, mut wrong) = (String::new(), Vec::new());
+    for (number, Outstanding { entry, .. }) in entries {
+        let entry: Value = serde_json::from_slice(&entry).unwrap();
+        let text = |pointer: &str| entry.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        match text("/what").as_str() {
+            "took-force" => in_force = text("/policy"),
+            "sending" if text("/decision/policy") != in_force => wrong.push(format!("{number}: by a former set")),
+            _ => {}
+        }
+    }
+    wrong
+}
+
 /// Whether there is any choice of who speaks for whom that fills all seats.
 fn is_reached(asks: &Asks, votes: &BTreeSet<String>, standing: &Standing, now: i64) -> bool {
     let name = |member: &str| member.trim_start_matches("people:").to_owned();

@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::HeaderValue;
+use sluice::adapters::redis::Fence;
 use sluice::adapters::store::memory::MemoryStore;
 use sluice::base::ids::Environment;
 use sluice::catalog::{Catalog, SchemaFiles};
 use sluice::config::CredentialConfig;
 use sluice::journey::submit::submit;
 use sluice::ledger::{Content, Index, Kind, NodeId, Number, RecordKey, Versioned};
+use sluice::node::Node;
 use sluice::node::upkeep::recover;
 use sluice::ports::{Clock as _, Store};
 use sluice::stations::claim::{self, ClaimState, JointWord, Owner, SenderNews, say_jointly};
@@ -42,6 +44,8 @@ pub struct World {
     pub upstream: Arc<ModelUpstream>,
     pub files: Vec<AuditFile>,
     pub nodes: Vec<Mutex<ModelNode>>,
+    /// The store as each node reaches it, and its fence.
+    sides: Vec<(Arc<dyn Store>, Arc<Fence>)>,
     told: Mutex<Vec<Told>>,
     pub lost: LostMemory,
 }
@@ -68,8 +72,20 @@ impl World {
     }
 
     pub fn of(fate: Fate, clock: ModelClock, store: impl FnOnce(Arc<ModelClock>) -> Arc<dyn Store>) -> Arc<World> {
-        let (fate, clock) = (Arc::new(fate), Arc::new(clock));
+        let clock = Arc::new(clock);
         let store = store(clock.clone());
+        let sides = (0..NODES).map(|_| (store.clone(), Arc::default())).collect();
+        World::with_sides(fate, clock, store, sides)
+    }
+
+    /// Each node reaches the store in its own way.
+    pub fn with_sides(
+        fate: Fate,
+        clock: Arc<ModelClock>,
+        store: Arc<dyn Store>,
+        sides: Vec<(Arc<dyn Store>, Arc<Fence>)>,
+    ) -> Arc<World> {
+        let fate = Arc::new(fate);
         let files: Vec<AuditFile> = (0..NODES).map(|_| AuditFile::default()).collect();
         let lost = LostMemory::default();
         let upstream = Arc::new(ModelUpstream {
@@ -79,10 +95,22 @@ impl World {
             begin: tokio::time::Instant::now(),
             wrong: Mutex::default(),
         });
-        let nodes = (0..NODES)
-            .map(|at| Mutex::new(model_node(at, &fate, &clock, &store, &files[at], &upstream, FORWARD)))
-            .collect();
-        Arc::new(World { fate, clock, store, upstream, files, nodes, told: Mutex::default(), lost })
+        let mut world =
+            World { fate, clock, store, upstream, files, nodes: Vec::new(), sides, told: Mutex::default(), lost };
+        world.nodes = (0..NODES).map(|at| Mutex::new(world.life_of(at, &world.fate))).collect();
+        Arc::new(world)
+    }
+
+    /// The next life of a node.
+    fn life_of(&self, at: usize, fate: &Arc<Fate>) -> ModelNode {
+        let (store, fence) = &self.sides[at];
+        let mut made = model_node(at, fate, &self.clock, store, &self.files[at], &self.upstream, FORWARD);
+        made.books = Arc::new(Node { fence: fence.clone(), ..Node::clone(&made.books) });
+        made
+    }
+
+    pub fn fence(&self, at: usize) -> &Arc<Fence> {
+        &self.sides[at].1
     }
 
     /// A node begins to serve, and begins anew whenever it has ended.
@@ -99,7 +127,20 @@ impl World {
             let mut node_now = self.nodes[at].lock().unwrap();
             node_now.life.end();
             node_now.work.iter().for_each(JoinHandle::abort);
-            *node_now = model_node(at, &self.fate, &self.clock, &self.store, &self.files[at], &self.upstream, FORWARD);
+            *node_now = self.life_of(at, &self.fate);
+        }
+    }
+
+    /// Machines are paused, for moments or for longer than a lease.
+    pub async fn pauses(self: Arc<World>) {
+        loop {
+            sleep(self.fate.millis(60_000)).await;
+            if !self.fate.chance(self.fate.trouble * 5) {
+                continue;
+            }
+            let longest = if self.fate.chance(300) { 200_000 } else { 5_000 };
+            let (at, time) = (self.fate.below(NODES as u64) as usize, self.fate.millis(longest));
+            self.nodes[at].lock().unwrap().life.pause(time);
         }
     }
 
@@ -230,7 +271,7 @@ impl World {
             now.life.end();
             now.work.iter().for_each(JoinHandle::abort);
             let calm = Arc::new(Fate::calm());
-            *now = model_node(at, &calm, &self.clock, &self.store, &self.files[at], &self.upstream, FORWARD);
+            *now = self.life_of(at, &calm);
             now.serving = true;
         }
         for at in 0..NODES {

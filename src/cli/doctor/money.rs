@@ -1,0 +1,122 @@
+//! Whether money is open, and who lifts what stops it.
+
+use super::report::DoctorReport;
+use super::{MAX_LISTED, age};
+use crate::adapters::store::sealed::Sealed;
+use crate::base::ids::Environment;
+use crate::ledger::{Content, Index, NodeId, StoreFault};
+use crate::ports::Store as _;
+use crate::stations::claim::{self, Forgotten, Freeze};
+
+/// Reports the freezes; returns the nodes that must still restore their records from their audit logs.
+pub(super) async fn check_money(
+    store: &Sealed,
+    environment: Environment,
+    report: &mut DoctorReport,
+) -> Result<Vec<NodeId>, StoreFault> {
+    let now = store.time().await?;
+    let mut waited_for = Vec::new();
+    let mut is_open = true;
+    for (since, name) in store.due(environment, Index::Frozen, None, MAX_LISTED).await? {
+        let Some(freeze) = Freeze::parse(&name) else { continue };
+        // A freeze whose record cannot be read still freezes.
+        let record = store.read(&freeze.key(environment)).await.ok().and_then(|(record, _)| record);
+        let content = record.map(|record| record.content);
+        let bytes = match &content {
+            Some(Content::Whole(bytes)) => bytes.as_ref(),
+            Some(Content::Spent) | None => b"",
+        };
+        let details = claim::frozen(bytes);
+        let reason = details.reason.unwrap_or_else(|| "unknown".to_owned());
+        report.freeze(environment, &name, age(now, since), details.by, &reason);
+        is_open &= !matches!(freeze, Freeze::Restored | Freeze::Clock | Freeze::All);
+        let (problem, remedy) = match freeze {
+            Freeze::Restored => {
+                let forgotten = Forgotten::read(bytes);
+                let remedy = restored_remedy(&forgotten);
+                waited_for = forgotten.nodes.into_keys().collect();
+                ("money is closed: the store may have lost payments".to_owned(), remedy)
+            }
+            Freeze::Clock => (
+                "money is closed: the clock of the store leapt".to_owned(),
+                format!(
+                    "set the clock of the store's machine right (NTP), then {}",
+                    unfreeze_remedy(environment, " --clock")
+                ),
+            ),
+            Freeze::GateClock(node) => (
+                format!(
+                    "the money of gate `{node}` is closed: the clock of its machine was not that of others at its start"
+                ),
+                format!(
+                    "set that clock right (NTP), start the gate again, then {}",
+                    unfreeze_remedy(environment, &format!(" --gate-clock {node}"))
+                ),
+            ),
+            Freeze::All => ("money is frozen".to_owned(), unfreeze_remedy(environment, "")),
+            Freeze::Operation(operation) => (
+                format!("operation `{operation}` is frozen"),
+                unfreeze_remedy(environment, &format!(" --operation {operation}")),
+            ),
+            Freeze::Reads(caller) => (
+                format!("the reads of caller `{}/{}` are frozen", caller.issuer, caller.subject),
+                unfreeze_remedy(environment, &format!(" --reads --caller {}/{}", caller.issuer, caller.subject)),
+            ),
+            Freeze::Caller(caller) => (
+                format!("caller `{}/{}` is frozen", caller.issuer, caller.subject),
+                unfreeze_remedy(environment, &format!(" --caller {}/{}", caller.issuer, caller.subject)),
+            ),
+        };
+        report.find(&format!("{environment}: {problem} ({reason})"), &remedy);
+    }
+    report.money(environment, is_open);
+    Ok(waited_for)
+}
+
+fn unfreeze_remedy(environment: Environment, which: &str) -> String {
+    format!("unfreeze with `sluice unfreeze --environment {environment}{which} --reason TEXT`")
+}
+
+fn restored_remedy(forgotten: &Forgotten) -> String {
+    const OPEN: &str = "or, if you know every payment that the store has lost: `sluice unfreeze --restored`; a payment that no \
+                        gate has restored may then be paid again";
+    let names: Vec<&str> = forgotten.nodes.keys().map(NodeId::as_str).collect();
+    match (names.is_empty(), forgotten.by_person) {
+        (true, _) => format!("a person must open it: {}", OPEN.trim_start_matches("or, ")),
+        (false, true) => {
+            format!("it waits until {} have restored their records, and then for a person; {OPEN}", names.join(", "))
+        }
+        (false, false) => format!(
+            "it opens automatically when these gates have restored the records of their audit logs: {}. Start those that do \
+             not run; {OPEN}",
+            names.join(", ")
+        ),
+    }
+}
+
+/// Returns the remedy for a reason of `/readyz/money`.
+pub(super) fn remedy_of_stop(reason: &str, environment: Environment) -> String {
+    match reason {
+        "frozen" => {
+            format!(
+                "`sluice freezes` says who froze it and why; `sluice unfreeze --environment {environment} --reason TEXT`"
+            )
+        }
+        "restored" => "`sluice freezes` says what is missing; start every gate that has an audit log, or open it with \
+                       `sluice unfreeze --restored`"
+            .to_owned(),
+        "clock" => "set the clock of the store right, then `sluice unfreeze --clock`".to_owned(),
+        "gate-clock" => {
+            "set the clock of this machine right (NTP), and start the gate again; `sluice freezes` says more".to_owned()
+        }
+        "audit-failing" => "check the disk of `audit.folder`: its space, its mount and its rights".to_owned(),
+        "policies-not-run" => {
+            "give this gate the software and the configuration of the gate that put the policies in force".to_owned()
+        }
+        "store-away" | "store-refuses-writes" => "check the store: its process, its disk and the network".to_owned(),
+        "keys-unknown" => "check that the gate reaches the issuers of tokens".to_owned(),
+        "upstream-unknown" => "check the name resolution of the gate's machine".to_owned(),
+        "draining" => "the gate is ending: start it again".to_owned(),
+        _ => "the gate's log says more".to_owned(),
+    }
+}

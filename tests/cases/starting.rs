@@ -1,0 +1,79 @@
+//! A start serves reads before a large store is verified, and money afterwards.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sluice::adapters::clock::SystemClock;
+use sluice::adapters::store::embedded::{Embedded, Options};
+use sluice::base::ids::Environment;
+use sluice::ledger::{Keep, Kind, NodeId, RecordKey, Step};
+use sluice::ports::Store as _;
+use sluice::stations::claim::{self, Freeze, Owner};
+
+use super::claims::{swap, told};
+use super::nodes::{read, says};
+use crate::support::clock::wait_until;
+use crate::support::{Gate, Setup, Upstream};
+
+const COMMITS: usize = 80;
+const RECORDS: usize = 1_000;
+
+/// Fills the store with records of which nothing reads one.
+fn fill(setup: &Setup) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let folder = setup.path("sluice-data");
+    let store = Embedded::open_existing(&folder, Arc::new(SystemClock), Options::default()).unwrap();
+    let (environment, node) = (Environment::Production, NodeId::parse("gate").unwrap());
+    for at in 0..COMMITS {
+        let nobody = Freeze::Caller(Owner::named("main", format!("nobody-{at}")));
+        let mut commit = claim::freeze(&nobody, environment, &Owner::named("main", "ann"), "a large store", &node);
+        commit.steps.extend((0..RECORDS).map(|one| {
+            let key = RecordKey { environment, kind: Kind::Claim, name: format!("request/of-{at}-{one}") };
+            Step::Create { key, value: Bytes::from(vec![b'x'; 300]), keep: Keep::Forever }
+        }));
+        runtime.block_on(store.commit(commit)).unwrap();
+    }
+}
+
+#[test]
+fn reads_are_served_before_a_large_store_is_verified_and_money_afterwards() {
+    let upstream = Upstream::start();
+    let setup = Setup::of(&upstream).created();
+    fill(&setup);
+    let gate = setup.start();
+    assert_eq!(read(&gate).status, 200);
+    assert!(!says(&gate, "the content of the store is verified"), "the store is too small for this test");
+    assert_eq!(gate.probe("/readyz").status, 200);
+    let stops = gate.probe("/readyz/money");
+    assert_eq!(stops.status, 503, "{stops}");
+    let call = swap();
+    wait_until("money to move", || {
+        let answer = told(&call.send(gate.production()));
+        assert!(["200 - executed", "503 STORE_UNAVAILABLE unknown"].contains(&answer.as_str()), "{answer}");
+        // It was verified before anything was sent.
+        assert!(upstream.seen().len() < 2 || says(&gate, "the content of the store is verified"));
+        answer == "200 - executed"
+    });
+    assert!(says(&gate, "the content of the store is verified"));
+    assert_eq!(upstream.seen().len(), 2);
+}
+
+#[test]
+fn a_gate_that_takes_plain_records_says_so_in_the_audit_log() {
+    let upstream = Upstream::start();
+    let journal = |gate: &Gate| {
+        let files = std::fs::read_dir(gate.path("sluice-audit")).unwrap().map(|file| file.unwrap().path());
+        files.filter_map(|file| std::fs::read_to_string(file).ok()).collect::<String>()
+    };
+    for (takes_plain, key) in [(false, true), (true, true), (true, false)] {
+        let setup = Setup::of(&upstream).set_raw("store", "allow_plain", &takes_plain.to_string());
+        let setup = if key { setup.set("store", "seal_key", &"5e".repeat(32)) } else { setup };
+        let gate = setup.start();
+        assert_eq!(told(&swap().send(gate.production())), "200 - executed");
+        let is_told = || journal(&gate).contains("\"what\":\"took-plain\"");
+        if takes_plain && key {
+            wait_until("the journal to say so", is_told);
+        }
+        assert_eq!(is_told(), takes_plain && key, "{takes_plain} {key}");
+    }
+}
