@@ -1,6 +1,5 @@
-//! A write, from its checked head to its answer.
-//!
-//! It reads downward. From the commit on it runs in a task of its own, which a caller that hangs up does not cancel.
+//! A write, from its checked head to its answer. It reads downward.
+//! From the commit on it runs in a task of its own, which a caller that hangs up does not cancel.
 
 use std::sync::Arc;
 use std::time::Duration;

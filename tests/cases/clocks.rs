@@ -188,7 +188,7 @@ fn a_gate_whose_machine_was_paused_pays_nothing_until_it_has_met_the_store_again
             assert_eq!(upstream.seen().len(), before + usize::from(!is_stopped), "{kind}: {answer}");
             is_stopped
         });
-        assert!(says(&gate, "this machine was paused, and has not met the store since"), "{kind}: {}", gate.stderr());
+        wait_until("the log to say so", || says(&gate, "this machine was paused, and has not met the store since"));
         // It meets the store by itself.
         wait_until("money to move again", || told(&swap().send(gate.production())) == "200 - executed");
         assert!(!is_closed(&gate), "{kind}: a pause is no leap");

@@ -97,6 +97,7 @@ const GUARANTEES: &[Guarantee] = &[
             "holds::judging::nobody_judges_what_they_asked_for_whatever_credential_they_show",
             "holds::judging::a_vote_is_for_the_bytes_that_were_seen",
             "holds::attacks::records_that_were_swapped_or_altered_in_the_store_are_not_sent",
+            "holds::persons::two_opaque_subjects_count_twice_only_where_every_gate_and_time_says_so",
             "holds::releasing::what_the_rules_of_today_deny_is_blocked",
             "model::holds::no_history_of_calls_that_wait_breaks_a_promise",
         ],
@@ -171,6 +172,9 @@ const GUARANTEES: &[Guarantee] = &[
             "memory::an_older_copy_is_noticed_and_made_whole",
             "rebuilt::a_gate_whose_folder_was_lost_cannot_open_a_rebuilt_store",
             "archived::a_snapshot_that_was_changed_opens_nothing",
+            "model::splits::no_history_of_splits_breaks_a_promise",
+            "clocks::a_gate_whose_clock_is_wrong_at_a_start_closes_its_own_money_only",
+            "clocks::a_gate_whose_machine_was_paused_pays_nothing_until_it_has_met_the_store_again",
         ],
     },
     Guarantee {

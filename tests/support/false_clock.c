@@ -49,52 +49,62 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
 }
 
 #ifdef __x86_64__
-/* Returns a function of the kernel's own library (vDSO). Its symbols stand right before their names. */
-static void *function_of_kernel(const char *name) {
-    uintptr_t base = getauxval(AT_SYSINFO_EHDR), shift = 0;
-    if (!base) {
-        return NULL;
-    }
-    const Elf64_Ehdr *head = (const void *)base;
-    const Elf64_Phdr *parts = (const void *)(base + head->e_phoff);
+/* The kernel's own library (vDSO), which programs ask for the time without this one. */
+struct vdso {
+    uintptr_t base;
+    size_t size;
+    const Elf64_Sym *symbols;
+    const char *names;
+};
+
+static struct vdso find_vdso(void) {
+    struct vdso found = {getauxval(AT_SYSINFO_EHDR), 0, NULL, NULL};
+    const Elf64_Ehdr *head = (const void *)found.base;
     const Elf64_Dyn *entry = NULL;
-    for (int at = 0; at < head->e_phnum; at++) {
-        if (parts[at].p_type == PT_LOAD) {
-            shift = base + parts[at].p_offset - parts[at].p_vaddr;
-        } else if (parts[at].p_type == PT_DYNAMIC) {
-            entry = (const void *)(base + parts[at].p_offset);
+    uintptr_t shift = 0;
+    for (int at = 0; head && at < head->e_phnum; at++) {
+        const Elf64_Phdr *part = (const Elf64_Phdr *)(found.base + head->e_phoff) + at;
+        if (part->p_type == PT_LOAD) {
+            shift = found.base + part->p_offset - part->p_vaddr;
+            found.size = part->p_offset + part->p_memsz;
+        } else if (part->p_type == PT_DYNAMIC) {
+            entry = (const void *)(found.base + part->p_offset);
         }
     }
-    const Elf64_Sym *symbol = NULL;
-    const char *names = NULL;
     for (; entry && entry->d_tag != DT_NULL; entry++) {
         if (entry->d_tag == DT_SYMTAB) {
-            symbol = (const void *)(shift + entry->d_un.d_ptr);
+            found.symbols = (const void *)(shift + entry->d_un.d_ptr);
         } else if (entry->d_tag == DT_STRTAB) {
-            names = (const void *)(shift + entry->d_un.d_ptr);
+            found.names = (const void *)(shift + entry->d_un.d_ptr);
         }
     }
-    for (; symbol && names && (uintptr_t)(symbol + 1) <= (uintptr_t)names; symbol++) {
-        if (!strcmp(names + symbol->st_name, name)) {
-            return (void *)(shift + symbol->st_value);
-        }
-    }
-    return NULL;
+    return found;
 }
 
-/* Programs that ask the vDSO for the time pass this library by, unless the function there jumps here. */
-__attribute__((constructor)) static void replace_in_kernel(void) {
-    void *function = getenv("FALSE_PAUSES") ? function_of_kernel("__vdso_clock_gettime") : NULL;
-    uintptr_t size = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)function & ~(size - 1);
-    uintptr_t last = ((uintptr_t)function + 12) & ~(size - 1);
-    if (!function || mprotect((void *)first, last - first + size, PROT_READ | PROT_WRITE | PROT_EXEC)) {
+/* Puts a copy of the vDSO in its place, whose function jumps to the one here: its own pages cannot be written. */
+__attribute__((constructor)) static void replace_in_vdso(void) {
+    struct vdso vdso = find_vdso();
+    if (!getenv("FALSE_PAUSES") || !vdso.symbols || !vdso.names) {
         return;
     }
-    /* mov rax, here; jmp rax */
-    unsigned char jump[12] = {0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xe0};
-    uintptr_t here = (uintptr_t)clock_gettime;
-    memcpy(jump + 2, &here, sizeof here);
-    memcpy(function, jump, sizeof jump);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), size = (vdso.size + page - 1) & ~(page - 1);
+    int all = PROT_READ | PROT_WRITE | PROT_EXEC;
+    unsigned char *copy = mmap(NULL, size, all, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (copy == MAP_FAILED) {
+        return;
+    }
+    memcpy(copy, (const void *)vdso.base, size);
+    /* The symbols stand right before their names. */
+    for (const Elf64_Sym *one = vdso.symbols; (uintptr_t)(one + 1) <= (uintptr_t)vdso.names; one++) {
+        if (strcmp(vdso.names + one->st_name, "__vdso_clock_gettime") == 0) {
+            /* mov rax, here; jmp rax */
+            unsigned char jump[12] = {0x48, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xe0};
+            uintptr_t here = (uintptr_t)clock_gettime;
+            memcpy(jump + 2, &here, sizeof here);
+            memcpy(copy + one->st_value, jump, sizeof jump);
+        }
+    }
+    mremap(copy, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)vdso.base);
 }
 #endif
 

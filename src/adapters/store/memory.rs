@@ -36,6 +36,14 @@ impl MemoryStore {
         MemoryStore { map: Mutex::default(), ticker, calls: AtomicU64::new(0) }
     }
 
+    /// Returns a replica that has all of it.
+    #[must_use]
+    pub fn replica(&self, clock: Arc<dyn Clock>) -> MemoryStore {
+        let map = self.map.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let ticker = Ticker::new(clock, self.ticker.now(), None);
+        MemoryStore { map: Mutex::new(map), ticker, calls: AtomicU64::new(0) }
+    }
+
     /// Makes the commits of a journal again, which must be in the order of their numbers. Returns the first that those before
     /// it do not allow.
     pub fn of_journal(clock: Arc<dyn Clock>, entries: &[Outstanding], seals: &Seals) -> Result<MemoryStore, String> {

@@ -1,8 +1,8 @@
 //! Histories of splits: a gate stays with the former primary and pays there, while the others use the promoted one.
 //!
-//! The promoted primary has what the journals of its gates have; what is paid at the former one afterwards, it does not know.
-//! The fence keeps it from paying before the last payment there is over; then the journal of the gate there is joined to the
-//! others, as after a loss, and all is known. A fence that does not hold, on either side, has something happen twice.
+//! The promoted primary has all that the former one had; what is paid there afterwards, it does not know. The fence
+//! keeps it from paying before the last payment there is over; then the journal of the gate there is joined to the others, as
+//! after a loss, and all is known. A fence that does not hold, on either side, has something happen twice.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -73,17 +73,12 @@ impl Store for Side {
 }
 
 impl World {
-    /// The journals of these gates, as one.
-    fn journal_without(&self, cut: Option<usize>) -> Journal {
+    /// The gates use a primary that is made of all journals.
+    async fn join_journals(&self, split: &SplitStore) {
         let mut journal = Journal::new();
-        for (_, file) in self.files.iter().enumerate().filter(|(at, _)| Some(*at) != cut) {
+        for file in &self.files {
             journal.extend(file.lock().unwrap().iter().map(|(number, entry)| (number.as_u64(), entry.clone())));
         }
-        journal
-    }
-
-    /// The gates use a primary that is made of these journals.
-    async fn promote(&self, split: &SplitStore, journal: Journal) {
         let highest = journal.last_key_value().map_or(0, |(highest, _)| *highest);
         let store = MemoryStore::of_journal(self.clock.clone(), &connected(journal), &Seals::default());
         *split.primary.lock().unwrap() = Arc::new(store.expect("the journals agree"));
@@ -115,8 +110,11 @@ impl World {
             let cut = self.fate.below(NODES as u64) as usize;
             self.end_all(Some(cut));
             let former = split.primary.lock().unwrap().clone();
+            *split.primary.lock().unwrap() = Arc::new(former.replica(self.clock.clone()));
             *split.former.lock().unwrap() = Some((cut, former));
-            self.promote(&split, self.journal_without(Some(cut))).await;
+            // What is written from now on has numbers of its own.
+            let last = self.store.last(ENVIRONMENT).await.unwrap().as_u64();
+            self.opens_or_closes(last, false).await;
             for at in (0..NODES).filter(|at| *at != cut) {
                 self.meets_promoted(at, Duration::ZERO);
             }
@@ -124,7 +122,7 @@ impl World {
             sleep(FENCE - Duration::from_secs(1)).await;
             self.end_all(None);
             *split.former.lock().unwrap() = None;
-            self.promote(&split, self.journal_without(None)).await;
+            self.join_journals(&split).await;
             self.meets_promoted(cut, FENCE);
         }
     }
