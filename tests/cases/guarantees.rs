@@ -172,7 +172,6 @@ const GUARANTEES: &[Guarantee] = &[
             "memory::an_older_copy_is_noticed_and_made_whole",
             "rebuilt::a_gate_whose_folder_was_lost_cannot_open_a_rebuilt_store",
             "archived::a_snapshot_that_was_changed_opens_nothing",
-            "model::splits::no_history_of_splits_breaks_a_promise",
             "clocks::a_gate_whose_clock_is_wrong_at_a_start_closes_its_own_money_only",
             "clocks::a_gate_whose_machine_was_paused_pays_nothing_until_it_has_met_the_store_again",
         ],

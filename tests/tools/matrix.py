@@ -551,8 +551,11 @@ def pairs_of_all(names: Sequence[str], chance: random.Random) -> list[tuple[str,
 
 
 def is_tried(names: tuple[str, str]) -> bool:
-    """Behind a split, a gate that did not follow the former primary journals other entries under the numbers of those that
-    came to no replica. Nothing is sent by them, but the journals differ, which the check of the audit chain reports."""
+    """Whether a pair is run.
+
+    Behind a split, a gate that did not follow the former primary journals other entries under the numbers of those that
+    came to no replica. Nothing is sent by them, but the journals differ, which the check of the audit chain reports.
+    """
     return "store split" not in names or not NOT_FOLLOWING & set(names)
 
 
