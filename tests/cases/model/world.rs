@@ -109,10 +109,6 @@ impl World {
         made
     }
 
-    pub fn fence(&self, at: usize) -> &Arc<Fence> {
-        &self.sides[at].1
-    }
-
     /// A node begins to serve, and begins anew whenever it has ended.
     pub async fn keep_alive(self: Arc<World>, at: usize) {
         loop {
