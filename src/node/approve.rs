@@ -49,6 +49,12 @@ pub async fn vote(
     key: &RecordKey,
     said: VoteRequest<'_>,
 ) -> Result<bool, VoteError> {
+    // Where the store is rebuilt from one of them, it has the hold as it was before.
+    if node.awaits_journals(key.environment).await? {
+        let why =
+            "the store waits for the journals of other gates, with which this vote would be lost: see `sluice doctor`";
+        return Err(VoteError::Store(StoreFault::Away(why.to_owned())));
+    }
     let mut retry = Retry::default();
     loop {
         let (stand_ins, now) = node.stand_ins(key.environment).await?;

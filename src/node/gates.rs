@@ -138,11 +138,17 @@ impl Node {
         Ok(gone)
     }
 
-    /// Returns the number behind which the store does not know what a gate did, if it waits for that gate.
-    async fn unknown_behind(&self, environment: Environment, node: &NodeId) -> Result<Option<u64>, StoreFault> {
+    /// Returns the gates for whose journals the store waits, each with the number behind which it does not know what the gate
+    /// did.
+    async fn awaited(&self, environment: Environment) -> Result<BTreeMap<NodeId, u64>, StoreFault> {
         let (record, _) = self.store.read(&Freeze::Restored.key(environment)).await?;
-        let Some(Content::Whole(bytes)) = record.map(|record| record.content) else { return Ok(None) };
-        Ok(Forgotten::read(&bytes).nodes.get(node).copied())
+        let Some(Content::Whole(bytes)) = record.map(|record| record.content) else { return Ok(BTreeMap::new()) };
+        Ok(Forgotten::read(&bytes).nodes)
+    }
+
+    /// Whether the store waits for journals, and may be rebuilt from one of them.
+    pub(super) async fn awaits_journals(&self, environment: Environment) -> Result<bool, StoreFault> {
+        Ok(!self.awaited(environment).await?.is_empty())
     }
 
     /// Returns what is known of the gate that sent a call.
@@ -178,7 +184,7 @@ impl Node {
                 return Err(NotGone::SaidAlready);
             }
             let first = first.as_ref().map(|(version, word)| (*version, word));
-            let unknown_behind = self.unknown_behind(environment, &sender.node).await?;
+            let unknown_behind = self.awaited(environment).await?.get(&sender.node).copied();
             let commit = claim::say_gone(environment, sender, (person, reason), first, unknown_behind, &self.id);
             if self.commit(commit).await?.is_some() {
                 return Ok(if first.is_some() { GoneSaid::Gone } else { GoneSaid::Once });

@@ -226,15 +226,41 @@ fn two_folders_in_a_rolling_update_do_not_take_turns() {
     assert_eq!(pay(&left, "r-4", "80").status, 403);
 }
 
+/// A gate on a Redis that holds calls until one person agrees.
+fn of_one(upstream: &Upstream, redis: &Redis, node: &str) -> Setup {
+    let rules = holds::RULES.replace("approval = \"dual\"", "approval = \"one\"");
+    let setup = holds::gate(upstream, &rules).set("store", "kind", "redis").set("store", "node", node);
+    setup.set("redis", "url", &redis.url()).set_raw("redis", "timeout_ms", "10000")
+}
+
+/// The Redis is rebuilt from the journal of a gate that comes later, which lacks what people said meanwhile.
+#[test]
+fn nobody_votes_while_the_store_waits_for_the_journal_of_another_gate() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let [left, right] = ["left", "right"].map(|node| of_one(&upstream, &redis, node).start().ready());
+    let hold = holds::held(&left, "r-1");
+    wait_until("both journals to have it", || redis.ask(&["ZCARD", "sluice:{production}:q"]) == ["0"]);
+    left.signal("STOP");
+    holds::held(&right, "r-2");
+    let right = right.kill();
+    redis.ask(&["FLUSHALL"]);
+    left.signal("CONT");
+    wait_until("money to be closed", || pay(&left, "r-3", "50").code() == "FROZEN");
+    for act in ["reject", "approve"] {
+        let said = holds::say(&left, act, &hold, "ops-1");
+        assert_eq!((said.status, said.code()), (503, "STORE_UNAVAILABLE".to_owned()), "{said}");
+    }
+    let right = right.start().ready();
+    wait_until("money to open", || pay(&left, "r-3", "50").status == 201);
+    assert_eq!(holds::say(&right, "reject", &hold, "ops-1").status, 200);
+    assert_eq!(holds::state(&left, &hold), "rejected");
+}
+
 /// A gate that stood still while others agreed on stricter rules decides by those, and not by what it had.
 #[test]
 fn a_vote_at_a_gate_that_lags_releases_nothing_by_the_rules_of_before() {
     let (upstream, redis) = (Upstream::start(), Redis::start_kept());
-    let of_one = holds::RULES.replace("approval = \"dual\"", "approval = \"one\"");
-    let on_redis = |node: &str| {
-        let setup = holds::gate(&upstream, &of_one).set("store", "kind", "redis").set("store", "node", node);
-        setup.set("redis", "url", &redis.url()).set_raw("redis", "timeout_ms", "10000")
-    };
+    let on_redis = |node: &str| of_one(&upstream, &redis, node);
     let [lags, leads] = ["lags", "leads"].map(|node| on_redis(node).start());
     let hold = holds::held(&lags, "r-1");
     lags.signal("STOP");

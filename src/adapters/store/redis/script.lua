@@ -27,9 +27,10 @@
 --                      its own has
 --   root:m             hash: NODE -> 'number state', while the store is lost: the highest number of its commits that
 --                      another node was told of; state is `retired` if every such node was told that it retired
---   root:t             hash: number -> 'at node entry', while the store is lost: entries that one journal lends to another
---   root:u             hash: part -> 'instance nth node number NODE...' and, behind a line feed, bytes, while the store is
---                      being rebuilt: the part that is shown of the snapshot up to that number, to these nodes
+--   root:t             hash: number -> 'at node entry', while the store is lost: entries that one journal lends to
+--                      another
+--   root:u             hash: part -> 'instance nth node number NODE...' and, behind a line feed, bytes, while the store
+--                      is being rebuilt: the part that is shown of the snapshot up to that number, to these nodes
 --   root:v             hash: NODE -> 'instance nth', the parts that it has taken
 -- No key has a Redis expiry: Redis measures it by another clock than commits use, and may evict such keys.
 --
