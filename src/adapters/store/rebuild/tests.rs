@@ -261,6 +261,78 @@ fn content(replica: &Replica) -> Vec<Pair> {
     replica.range(&[], &END, usize::MAX).unwrap()
 }
 
+/// Whether the file goes on behind the gap, or another one begins there.
+#[test]
+fn a_number_that_is_in_no_file_and_that_nobody_explains_is_missing() {
+    let production = Environment::Production;
+    let commit = |name: &str, fate| {
+        let key = RecordKey { environment: production, kind: Kind::Claim, name: name.to_owned() };
+        let create = Step::Create { key, value: Bytes::from_static(b"x"), keep: Keep::Forever };
+        (JournalAct::Commit { environment: production, steps: vec![create], is_plain: false }, fate)
+    };
+    let new_file = || (JournalAct::NewFile, Fate::Written);
+    let lose = || (JournalAct::Lose { environment: production, count: 2, behind: 0 }, Fate::Written);
+    let (one, two, four) = (commit("a", Fate::Written), commit("b", Fate::Lost), commit("c", Fate::Written));
+    let histories = [
+        (vec![one.clone(), two.clone(), four.clone()], vec![(2, 2)], 2),
+        (vec![one.clone(), two.clone(), four.clone(), new_file()], vec![(2, 2)], 2),
+        (vec![one.clone(), two, new_file(), four.clone()], vec![(2, 2)], 2),
+        (vec![one, lose(), four], vec![], 2),
+    ];
+    for (acts, missing, commits) in histories {
+        let home = TempDir::new().unwrap();
+        let [journal, store] = ["journal", "store"].map(|name| home.path().join(name));
+        fs::create_dir(&journal).unwrap();
+        let history = format!("{acts:?}");
+        History::of(acts, sealing()).write(&journal);
+        let replica = Replica::open(&store, sealing()).unwrap();
+        let source =
+            RebuildSource { journal: &journal, node: &node(), seals: &sealing(), installation: None, is_copy: false };
+        let rebuilt = fill(&replica, source, 0, &mut |_| {}).unwrap();
+        let found: Vec<(u64, u64)> =
+            rebuilt.missing.iter().map(|(_, first, last)| (first.as_u64(), last.as_u64())).collect();
+        assert_eq!((found, rebuilt.commits), (missing.clone(), commits), "{history}");
+        assert_eq!(rebuilt.is_whole(), missing.is_empty(), "{history}");
+        assert_eq!(rebuilt.what_is_missing(production).is_some(), !missing.is_empty(), "{history}");
+    }
+}
+
+/// A file is missing in the middle, or is one of another journal.
+#[test]
+fn files_that_do_not_follow_each_other_are_not_whole() {
+    let environment = Environment::Production;
+    let of = |name: &str| {
+        let key = RecordKey { environment, kind: Kind::Claim, name: name.to_owned() };
+        let create = Step::Create { key, value: Bytes::from_static(b"x"), keep: Keep::Forever };
+        (JournalAct::Commit { environment, steps: vec![create], is_plain: false }, Fate::Written)
+    };
+    let files =
+        |names: [&str; 3]| names.iter().flat_map(|name| [of(name), (JournalAct::NewFile, Fate::Written)]).collect();
+    let home = TempDir::new().unwrap();
+    let [whole, other, without] = ["whole", "other", "without"].map(|name| home.path().join(name));
+    for (folder, names) in [(&whole, ["a", "b", "c"]), (&other, ["a", "z", "c"]), (&without, ["a", "b", "c"])] {
+        fs::create_dir(folder).unwrap();
+        History::of(files(names), Seals::default()).write(folder);
+    }
+    let flaw = |journal: &Path| {
+        let replica = Replica::open(&journal.join("store"), Seals::default()).unwrap();
+        let seals = Seals::default();
+        let source = RebuildSource { journal, node: &node(), seals: &seals, installation: None, is_copy: false };
+        let rebuilt = fill(&replica, source, 0, &mut |_| {}).unwrap();
+        assert_eq!(rebuilt.is_whole(), rebuilt.flaw.is_none());
+        rebuilt.flaw
+    };
+    assert_eq!(flaw(&whole), None);
+    fs::remove_dir_all(whole.join("store")).unwrap();
+    let third = |folder: &Path| audit_file(folder, &node(), 3);
+    fs::copy(third(&other), third(&whole)).unwrap();
+    assert!(flaw(&whole).unwrap().contains("00000003.jsonl`: it does not follow the file before it"));
+    // The file that lacks no number: its one entry is in the next one as well.
+    fs::remove_file(audit_file(&without, &node(), 4)).unwrap();
+    fs::rename(third(&without), audit_file(&without, &node(), 5)).unwrap();
+    assert!(flaw(&without).unwrap().contains("00000005.jsonl`: it does not follow the file before it"));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
