@@ -91,6 +91,20 @@ fn a_fleet_that_shrinks_and_grows_with_empty_folders_opens_a_rebuilt_store() {
     assert_eq!(upstream.seen().len(), calls.len());
 }
 
+/// Nobody has what its journal has.
+#[test]
+fn the_last_gate_that_ends_does_not_retire() {
+    let (upstream, redis) = (Upstream::start(), Redis::start_kept());
+    let gate = setup(&upstream, &redis.url(), "last").start().ready();
+    paid(&gate);
+    gate.terminate();
+    gate.wait_end();
+    assert!(!says(&gate, "this gate retired"));
+    let (_, said) = doctor::json(&setup(&upstream, &redis.url(), "asks"));
+    assert_eq!(states(&said).len(), 1, "{said}");
+    assert_ne!(states(&said), ["retired"], "{said}");
+}
+
 pub(super) fn closings(gate: &Gate) -> Vec<String> {
     let lines =
         gate.log.all().into_iter().filter(|line| line["message"].to_string().contains("until a person opens it"));
