@@ -93,6 +93,8 @@ word_enum! {
         SignedOut = "signed-out",
         /// A person's sessions were all ended.
         SessionsEnded = "sessions-ended",
+        /// A person took payments out of the console as a file.
+        Exported = "exported",
     }
 }
 

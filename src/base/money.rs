@@ -3,6 +3,8 @@
 //! Only a value in micro-USD is rounded, and always up. A text without an exact meaning is refused with the reason:
 //! there is no float, no guess and no default.
 
+mod exact;
+
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;

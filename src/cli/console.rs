@@ -70,6 +70,14 @@ impl ConsoleCall {
         self
     }
 
+    /// Adds a parameter of any characters.
+    pub fn with_text(mut self, name: &'static str, value: &str) -> ConsoleCall {
+        let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-' | b'~');
+        let escaped = value.bytes().map(|b| if is_plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") });
+        self.query.push((name, escaped.collect()));
+        self
+    }
+
     fn url(&self, base: &str) -> String {
         let pairs: Vec<String> = self.query.iter().map(|(name, value)| format!("{name}={value}")).collect();
         let query = if pairs.is_empty() { String::new() } else { format!("?{}", pairs.join("&")) };

@@ -78,6 +78,16 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("policy fields", &["sluice policy fields"]),
     ("policy schema", &["sluice policy schema"]),
     ("policy explain", &["sluice policy explain policies --given 'op = \"createSwap\", amount = \"5 usdc\"'"]),
+    (
+        "payments list",
+        &[
+            "sluice payments list --status paid --from 2026-11-20 --until 2026-11-20",
+            "sluice payments list --to payouts --sort value --output csv",
+        ],
+    ),
+    ("payments show", &["sluice payments show invoice-4711 --environment production"]),
+    ("payments export", &["sluice payments export --from 2026-11-01 --until 2026-11-30 --format csv"]),
+    ("payments verify", &["sluice payments verify payments-20261201080000-1.jsonl --audit sluice-audit"]),
     ("requests list", &["sluice requests list", "sluice requests list --state sending --output csv"]),
     ("requests show", &["sluice requests show invoice-4711 --environment production"]),
     (

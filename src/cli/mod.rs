@@ -22,6 +22,7 @@ mod operations;
 mod output;
 mod pages;
 mod policies;
+mod payments;
 mod policy;
 mod nodes;
 mod requests;
@@ -99,6 +100,7 @@ enum Command {
     Man(shell::ManArgs),
     Openapi(openapi::OpenapiArgs),
     Operations(operations::OperationsArgs),
+    Payments(payments::PaymentsArgs),
     Policy(policy::PolicyArgs),
     Requests(requests::RequestsArgs),
     Nodes(nodes::NodesArgs),
@@ -178,6 +180,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitReason> {
         Command::Freeze(freeze) => freeze.run(),
         Command::Freezes(freezes) => freezes.run(),
         Command::Unfreeze(unfreeze) => unfreeze.run(),
+        Command::Payments(arguments) => payments::run(&arguments),
         Command::Requests(arguments) => requests::run(&arguments),
         Command::Nodes(arguments) => nodes::run(&arguments),
         Command::Init(arguments) => init::run(&arguments),

@@ -6,6 +6,7 @@ use clap::ValueEnum;
 use rustix::termios::tcgetwinsize;
 use serde_json::Value;
 
+use crate::base::csv::csv_line;
 use crate::base::visible::{visible, visible_json};
 
 /// The narrowest column that is cut to fit a terminal.
@@ -78,21 +79,6 @@ fn flatten(name: &str, value: &Value, cells: &mut Vec<(String, String)>) {
     }
 }
 
-/// Formats one line of CSV.
-pub(super) fn csv_line(cells: impl Iterator<Item = String>) -> String {
-    format!("{}\r\n", cells.map(|text| csv_cell(&visible(&text))).collect::<Vec<_>>().join(","))
-}
-
-/// Formats a cell; one that a spreadsheet would read as a formula starts with an apostrophe.
-fn csv_cell(text: &str) -> String {
-    let guard = if text.starts_with(['=', '+', '-', '@', '\t', '\r']) { "'" } else { "" };
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{guard}{}\"", text.replace('"', "\"\""))
-    } else {
-        format!("{guard}{text}")
-    }
-}
-
 /// A column of a table.
 pub(super) struct TableColumn {
     pub head: &'static str,
@@ -148,14 +134,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn a_cell_is_one_cell_and_no_formula() {
-        assert_eq!(csv_cell("a"), "a");
-        assert_eq!(csv_cell("a,\"b\""), "\"a,\"\"b\"\"\"");
-        assert_eq!(csv_cell("=1+1"), "'=1+1");
-        assert_eq!(csv_cell("@a\n"), "\"'@a\n\"");
-    }
 
     #[test]
     fn rows_have_a_column_for_each_member_that_occurs() {

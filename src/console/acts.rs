@@ -12,7 +12,9 @@ use http::Method;
 use super::person::{Needs, Role};
 use super::request::ActRequest;
 use super::server::ConsoleServer;
-use super::{changes, decisions, freezes, history, holds, nodes, oidc, policies, requests, session, sets, stand_ins};
+use super::{
+    changes, decisions, freezes, history, holds, nodes, oidc, payments, policies, requests, session, sets, stand_ins,
+};
 use crate::base::json::{self, Limits};
 use crate::catalog::{Contract, SchemaFiles};
 use crate::stations::hold::VoteAction;
@@ -65,7 +67,7 @@ macro_rules! with_server {
 }
 
 /// Every act.
-pub(super) static ACTS: [Act; 34] = [
+pub(super) static ACTS: [Act; 38] = [
     get("describe", "This document", "/sluice/v1/openapi.json", NO_TOKEN, |_, _| Box::pin(async { document() })),
     post("explain", "Explain a request", "/sluice/v1/explain", ANY_ROLE, with_state!(policies::explain))
         .taking("explainRequest"),
@@ -159,6 +161,24 @@ pub(super) static ACTS: [Act; 34] = [
         "/sluice/v1/decisions",
         ANY_ROLE,
         with_server!(decisions::count),
+    ),
+    get("listPayments", "List payments and their sums", "/sluice/v1/payments", ANY_ROLE, with_server!(payments::list))
+        .with_any_query(),
+    get(
+        "sumPaymentsByDay",
+        "Sum payments day by day",
+        "/sluice/v1/payments/days",
+        ANY_ROLE,
+        with_server!(payments::by_day),
+    ),
+    post("exportPayments", "Export payments", "/sluice/v1/payments/export", ANY_ROLE, with_server!(payments::export))
+        .taking("exportRequest"),
+    get(
+        "showPayment",
+        "Show a payment",
+        "/sluice/v1/payments/{environment}/{request}",
+        ANY_ROLE,
+        with_server!(payments::show),
     ),
     get("waysIn", "List the ways to sign in", "/sluice/v1/session/ways", NO_TOKEN, |server, _| {
         Box::pin(async move { session::ways(server) })

@@ -50,6 +50,7 @@ struct SoughtEntries {
 /// An entry that matches.
 #[derive(Debug)]
 struct FoundEntries {
+    environment: Environment,
     at: StoreTime,
     number: Number,
     json: Value,
@@ -61,7 +62,7 @@ pub(super) async fn search(server: &ConsoleServer, asked: &ActRequest) -> Reply 
         Ok(wanted) => wanted,
         Err(violation) => return violated(vec![violation]),
     };
-    match find(server, sought, limit, after).await {
+    match find(server, asked, sought, limit, after).await {
         Ok((mut entries, next)) => {
             // The order in the file is the order of writing to disk, which can differ slightly from the order of
             // commits.
@@ -88,7 +89,7 @@ pub(super) async fn of_request(server: &ConsoleServer, asked: &ActRequest) -> Re
     let [environment, request] = asked.path.as_slice() else { return unknown() };
     let (Some(environment), Some(claim)) = (served(inside, environment), name_of(request)) else { return unknown() };
     let sought = SoughtEntries { environment: Some(environment), claim: Some(claim), ..SoughtEntries::default() };
-    match find(server, sought, MAX_HISTORY, after).await {
+    match find(server, asked, sought, MAX_HISTORY, after).await {
         Ok((entries, None)) if entries.is_empty() && after.is_none() => unknown(),
         Ok((mut entries, next)) => {
             entries.sort_by_key(|entry| entry.number);
@@ -106,6 +107,7 @@ fn answer(inside: &ConsoleState, entries: Vec<FoundEntries>, next: Option<FilePo
 
 async fn find(
     server: &ConsoleServer,
+    asked: &ActRequest,
     sought: SoughtEntries,
     limit: usize,
     after: Option<FilePosition>,
@@ -119,11 +121,14 @@ async fn find(
     };
     let room = server.readers.clone().try_acquire_owned().map_err(|_| busy())?;
     let (folder, node) = (server.inside.audit_folder.clone(), server.inside.node.id.clone());
+    let inside = server.inside.clone();
+    let roles: Vec<&'static str> = asked.person.roles().collect();
     let reading = tokio::task::spawn_blocking(move || {
         let _room = room;
+        let shows = |found: &FoundEntries| inside.shows_entry(&roles, found.environment, &found.json["entry"]);
         let (needles, mut found) = (sought.needles(), Vec::new());
         let place = read_backwards(&folder, &node, after, BUDGET, &|first| sought.skips(first), &mut |line, _| {
-            found.extend(sought.match_line(line, &needles));
+            found.extend(sought.match_line(line, &needles).filter(shows));
             if found.len() >= limit { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         place.map(|place| (found, place))
@@ -176,6 +181,7 @@ impl SoughtEntries {
         }
         let (outstanding, entry) = entry(line)?;
         self.matches(&outstanding, &entry).then(|| FoundEntries {
+            environment: outstanding.environment,
             at: outstanding.at,
             number: outstanding.number,
             json: story::entry_json(&outstanding, entry),

@@ -96,7 +96,11 @@ fn unknown() -> Reply {
 async fn find_hold(inside: &ConsoleState, asked: &ActRequest) -> Result<Option<(RecordKey, Record, Hold)>, StoreFault> {
     let id = asked.path.first().and_then(|id| HoldId::parse(id));
     let Some(id) = id else { return Ok(None) };
-    approve::find(&inside.node, &inside.environments, &id).await
+    let found = approve::find(&inside.node, &inside.environments, &id).await?;
+    let is_shown = |hold: &Hold, key: &RecordKey| {
+        inside.shows_call(&asked.person, key.environment, &hold.by.issuer, &hold.by.subject)
+    };
+    Ok(found.filter(|(key, _, hold)| is_shown(hold, key)))
 }
 
 async fn hold_json(inside: &ConsoleState, asked: &ActRequest) -> Result<Option<Value>, StoreFault> {

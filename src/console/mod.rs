@@ -10,6 +10,7 @@
 //! | `freezes`, `holds`, `policies`, `requests`, `sets`, `stand_ins` | the acts themselves |
 //! | `oidc`, `provider` | sign-in at an OpenID provider |
 //! | `pass_tables` | the largest amounts that the policies let pass |
+//! | `payment_index`, `payments` | the newest payments in memory; lists, sums and exports of them |
 //! | `person` | people and their roles |
 //! | `rates` | how often people and addresses may ask |
 //! | `queue`, `view` | the list of holds, and a hold as a person may see it |
@@ -37,6 +38,8 @@ mod nodes;
 mod oidc;
 mod page;
 mod pass_tables;
+mod payment_index;
+mod payments;
 mod person;
 mod policies;
 mod provider;

@@ -171,7 +171,8 @@ impl Queue {
             }
             Err(fault) => return Err(fault),
         };
-        if !self.page.state.is(&hold.state) || !self.filter.matches(&hold) {
+        let is_shown = viewer.shows(environment, &hold);
+        if !is_shown || !self.page.state.is(&hold.state) || !self.filter.matches(&hold) {
             return Ok(None);
         }
         let view = viewer.view(&key, &record, &hold);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::page::PageParameters;
-use super::person::Role;
+use super::person::{Person, Role};
 use super::render;
 use super::render::{name_of, shown_as};
 use super::request::{ActRequest, environment as served, store_failed, violated};
@@ -20,7 +20,7 @@ pub(super) async fn list(inside: &ConsoleState, asked: &ActRequest) -> Reply {
         Ok(page) => page,
         Err(violation) => return violated(vec![violation]),
     };
-    match page.read(inside).await {
+    match page.read(inside, &asked.person).await {
         Ok((requests, next)) => ok_json(200, &json!({ "requests": requests, "next": next })),
         Err(fault) => store_failed(inside, &fault),
     }
@@ -30,6 +30,11 @@ pub(super) async fn show(inside: &ConsoleState, asked: &ActRequest) -> Reply {
     let Some(key) = key(inside, asked) else { return unknown() };
     let node = &inside.node;
     match node.find(&key).await {
+        Ok(Some((_, claim)))
+            if !inside.shows_call(&asked.person, key.environment, &claim.owner.issuer, &claim.owner.subject) =>
+        {
+            unknown()
+        }
         Ok(Some((record, claim))) => {
             let mut request = match rendered(inside, &key, &record, &claim).await {
                 Ok(request) => request,
@@ -79,6 +84,11 @@ pub(super) async fn resolve(inside: &ConsoleState, asked: &ActRequest) -> Reply 
             _ => Resolution::Joint(JointWord::Absent),
         },
     };
+    if let Ok(Some((_, claim))) = inside.node.find(&key).await
+        && !inside.shows_call(&asked.person, key.environment, &claim.owner.issuer, &claim.owner.subject)
+    {
+        return unknown();
+    }
     let resolved = operate::resolve(&inside.node, &inside.catalog(), &key, &asked.person.who, reason, word).await;
     match resolved {
         Ok(Resolved::Executed) => ok_json(200, &json!({ "state": "executed", "missing": 0 })),
@@ -158,7 +168,7 @@ fn key(inside: &ConsoleState, asked: &ActRequest) -> Option<RecordKey> {
 const STATES: [(&str, Index); 2] = [("unknown", Index::Unknown), ("sending", Index::Sending)];
 
 impl PageParameters<Index, String> {
-    async fn read(&self, inside: &ConsoleState) -> Result<(Vec<Value>, Option<String>), StoreFault> {
+    async fn read(&self, inside: &ConsoleState, person: &Person) -> Result<(Vec<Value>, Option<String>), StoreFault> {
         let mut requests = Vec::new();
         let mut last = None;
         for environment in &self.environments {
@@ -170,7 +180,9 @@ impl PageParameters<Index, String> {
             let room = self.limit.saturating_sub(requests.len());
             let (found, more) = operate::claims(&inside.node, *environment, self.state, after, room).await?;
             for (key, record, claim) in &found {
-                requests.push(rendered(inside, key, record, claim).await?);
+                if inside.shows_call(person, key.environment, &claim.owner.issuer, &claim.owner.subject) {
+                    requests.push(rendered(inside, key, record, claim).await?);
+                }
                 last = Some(format!("{environment}:{}", shown_as(&key.name)));
             }
             if more {

@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use tokio::sync::{OnceCell, Semaphore};
 
 use super::browser::Browsers;
+use super::payment_index::PaymentIndex;
 use super::provider::ProviderSignIn;
 use super::rates::ConsoleRates;
 use super::state::ConsoleState;
@@ -66,6 +67,8 @@ pub(super) struct ConsoleServer {
     /// Room for streams of changes.
     pub streams: Arc<SharedRoom<Owner>>,
     pub rates: ConsoleRates,
+    /// The newest payments, once somebody looked at them.
+    pub payments: Arc<PaymentIndex>,
 }
 
 impl ConsoleServer {
@@ -76,6 +79,8 @@ impl ConsoleServer {
     ) -> Result<ConsoleServer, String> {
         let begun = inside.node.clock.now();
         let streams = SharedRoom::new(MAX_STREAMS);
+        let (folder, node) = (inside.audit_folder.clone(), inside.node.id.clone());
+        let payments = Arc::new(PaymentIndex::new(folder, node, config.payments_indexed));
         Ok(ConsoleServer {
             inside,
             issuer: config.issuer.clone(),
@@ -90,6 +95,7 @@ impl ConsoleServer {
             contracts,
             streams,
             rates: ConsoleRates::new(config)?,
+            payments,
         })
     }
 

@@ -3,15 +3,19 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use serde_json::Value;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
 use super::pass_tables::PassTables;
+use super::person::Person;
 use crate::adapters::identity::Identity;
+use crate::adapters::store::sealed::Seals;
 use crate::base::ids::Environment;
 use crate::catalog::Catalog;
 use crate::config::{LimitsConfig, Loosening, TimeoutsConfig};
 use crate::node::{InForce, Node};
+use crate::people::visibility::Visibility;
 use crate::telemetry::Metrics;
 
 /// The parts of the process that the console shares with the gateway.
@@ -30,6 +34,10 @@ pub struct ConsoleState {
     pub limits: LimitsConfig,
     pub timeouts: TimeoutsConfig,
     pub metrics: Metrics,
+    /// Whose calls each role sees.
+    pub visibility: Arc<Visibility>,
+    /// Opens what the journal keeps sealed.
+    pub seals: Seals,
     /// What the policies in force let pass.
     pub tables: PassTables,
     /// Every request that is being answered; a shutdown waits for it.
@@ -42,5 +50,16 @@ impl ConsoleState {
     /// Returns the current contract.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.in_force.now().catalog.clone()
+    }
+
+    /// Whether a person sees the calls of this caller.
+    pub(super) fn shows_call(&self, person: &Person, environment: Environment, issuer: &str, subject: &str) -> bool {
+        self.visibility.shows(&person.roles().collect::<Vec<_>>(), environment, Some((issuer, subject)))
+    }
+
+    /// Whether a person sees an entry of the audit log: one without a caller is seen with anything of its environment.
+    pub(super) fn shows_entry(&self, roles: &[&str], environment: Environment, entry: &Value) -> bool {
+        let text = |pointer: &str| entry.pointer(pointer).and_then(Value::as_str);
+        self.visibility.shows(roles, environment, text("/owner/issuer").zip(text("/owner/subject")))
     }
 }

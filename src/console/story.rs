@@ -83,6 +83,7 @@ pub(super) fn entry_in_words(entry: &Value) -> String {
         "stayed-in" => "used a session at the console",
         "signed-out" => "signed out at the console",
         "sessions-ended" => "all console sessions of a person were ended",
+        "exported" => "payments were exported to a file",
         other => other,
     }
     .to_owned();

@@ -84,6 +84,11 @@ impl<'l> HoldViewer<'l> {
             && may_say(hold, say, person, view.hold.seen(), &view.asked, &view.hearing).is_ok()
     }
 
+    /// Returns whether the person sees the calls of this hold's caller.
+    pub fn shows(&self, environment: Environment, hold: &Hold) -> bool {
+        self.inside.shows_call(self.person, environment, &hold.by.issuer, &hold.by.subject)
+    }
+
     /// Returns whether the hold waits for this person's vote, and the vote would count.
     pub fn is_mine(&self, view: &HoldView<'_>) -> bool {
         let Hold { state, votes, fingerprint, .. } = view.hold;

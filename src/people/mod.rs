@@ -1,4 +1,4 @@
-//! People at the console: sign-in, sessions, and agreements.
+//! People at the console: sign-in, sessions, agreements, and what they see.
 //!
 //! | module | what it owns |
 //! |---|---|
@@ -6,6 +6,7 @@
 //! | `session` | a session's record: begun, used, ended |
 //! | `agreement` | two people who agree that a looser set of policies takes force |
 //! | `joint_act` | two people who lift a freeze, or show that a call was executed |
+//! | `visibility` | whose calls a role sees at the console |
 //! | `activation` | the record of the set and the contract in force, and the commits that write it |
 
 pub mod activation;
@@ -13,3 +14,4 @@ pub mod agreement;
 pub mod joint_act;
 pub mod session;
 pub mod sign_in;
+pub mod visibility;

@@ -24,6 +24,7 @@ mod operands;
 mod known_facts;
 mod language;
 mod limit;
+mod list_names;
 mod literal;
 mod manual;
 mod meaning;
@@ -60,6 +61,7 @@ pub use history::DecisionHistory;
 pub use interval::Interval;
 pub use invariant::{Invariant, InvariantClaim};
 pub use limit::{Limit, Max, OverWindow, Reservation};
+pub use list_names::ListNames;
 pub use literal::Literal;
 pub use manual::manual;
 pub use meaning::{Changes, Meaning};
@@ -102,6 +104,8 @@ pub struct Policies {
     pub trials: Vec<Trial>,
     pub invariants: Vec<Invariant>,
     pub meaning: Meaning,
+    /// The names in lists of destinations.
+    pub list_names: ListNames,
     places: NameTable,
 }
 
@@ -280,13 +284,14 @@ fn understood(
         findings.extend(limits.iter().filter_map(|(file, limit)| open(file, limit, &limits, known)));
     }
     let limits = limits.into_iter().map(|(_, limit)| limit).collect();
+    let list_names = ListNames::of(&words.lists);
     if findings.iter().any(|finding| finding.severity == Severity::Error) {
         return Err(findings);
     }
     let mut rules = Rules::new(rules, limits, approvals, words.groups, words.valuation);
     rules.descriptions = descriptions;
     let meaning = Meaning::of(&rates, &rules, &rules.groups, known.catalog);
-    let policies = Policies { rates, rules, trials, invariants, meaning, places: names };
+    let policies = Policies { rates, rules, trials, invariants, meaning, list_names, places: names };
     Ok(PolicyReading { policies, warnings: findings })
 }
 

@@ -64,6 +64,8 @@ const LOG_INTERVAL: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub(super) struct OpenedStore {
     pub node: Arc<Node>,
+    /// Opens what the store and the journal keep sealed.
+    pub seals: Seals,
     membership: Option<Arc<Membership>>,
     /// Whether the store could be used when the start went on.
     pub is_open: bool,
@@ -258,7 +260,7 @@ pub(super) fn open(
             false
         }
     };
-    Ok(OpenedStore { node, membership, is_open })
+    Ok(OpenedStore { node, seals, membership, is_open })
 }
 
 /// Opens a resource, and waits while the previous process still has it.

@@ -255,6 +255,8 @@ impl Process {
                 limits: config.limits.clone(),
                 timeouts: config.timeouts.clone(),
                 metrics: metrics.clone(),
+                visibility: Arc::new(wanted.visibility.clone()),
+                seals: opened.seals.clone(),
                 tables: Default::default(),
                 requests: requests.clone(),
                 stopping: stopping.clone(),

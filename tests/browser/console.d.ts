@@ -78,6 +78,79 @@ interface Hold {
   limits?: HoldLimit[];
 }
 
+type PaymentStatus =
+  | "paid"
+  | "sending"
+  | "waiting"
+  | "unknown"
+  | "refused"
+  | "cancelled"
+  | "expired"
+  | "not-sent"
+  | "given-up";
+
+/** An end of a payment. */
+interface PaymentParty {
+  kind: string;
+  name: string | null;
+  keyed: string;
+  lists: string[];
+}
+
+interface Payment {
+  environment: string;
+  name: string;
+  operation: string;
+  status: PaymentStatus;
+  event: string;
+  answered: number | null;
+  repeated: boolean;
+  first: boolean;
+  at: string;
+  changedAt: string;
+  amount: string | null;
+  currency: string | null;
+  chain: string | null;
+  otherCurrency: string | null;
+  value: number | null;
+  from: PaymentParty | null;
+  to: PaymentParty | null;
+  owner: Subject;
+  requester: string | null;
+  rules: string[];
+  hold: string | null;
+  approvedBy: Subject[];
+  number: number;
+}
+
+/** The sum of the payments with one status and one currency. */
+interface PaymentSum {
+  status: PaymentStatus;
+  currency: string | null;
+  count: number;
+  amount: string | null;
+  /** In micro-USD. */
+  value: string;
+  unvalued: number;
+}
+
+interface PaymentPage {
+  payments: Payment[];
+  next: string | null;
+  count: number;
+  sums: PaymentSum[];
+  since: string | null;
+  complete: boolean;
+  reading: boolean;
+  of: string;
+}
+
+/** The money of one day (UTC). */
+interface PaymentDay {
+  day: string;
+  sums: { status: PaymentStatus; operation: string; count: number; value: string; unvalued: number }[];
+}
+
 /** The state of a limit. */
 interface Limit {
   limit: string;

@@ -7,16 +7,18 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use super::folder::audit_files;
+use super::folder::{audit_file, audit_files};
 use crate::adapters::clock::Stopwatch;
 use crate::audit::LONGEST_LINE;
 use crate::ledger::NodeId;
 
 /// How many bytes are read at a time.
 const PIECE: usize = 256 * 1024;
+/// How many bytes are read at a time of one line.
+const LINE_PIECE: usize = 16 * 1024;
 
 /// A position: the lines before this byte of this file, and those of the files before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FilePosition {
     pub sequence: u64,
     pub offset: u64,
@@ -65,6 +67,31 @@ pub fn read_backwards(
         }
     }
     Ok(None)
+}
+
+/// Returns the line that begins at a position, without its end; `None` where the file is not there any more.
+pub fn line_at(folder: &Path, node: &NodeId, place: FilePosition) -> io::Result<Option<Vec<u8>>> {
+    let file = match File::open(audit_file(folder, node, place.sequence)) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let (mut line, mut at) = (Vec::new(), place.offset);
+    while line.len() <= LONGEST_LINE {
+        let mut piece = [0; LINE_PIECE];
+        let count = file.read_at(&mut piece, at)?;
+        let read = piece.get(..count).unwrap_or_default();
+        if let Some(end) = read.iter().position(|b| *b == b'\n') {
+            line.extend_from_slice(read.get(..end).unwrap_or_default());
+            return Ok(Some(line));
+        }
+        if count == 0 {
+            return Ok(None);
+        }
+        line.extend_from_slice(read);
+        at = at.saturating_add(count as u64);
+    }
+    Err(io::Error::from(io::ErrorKind::InvalidData))
 }
 
 /// Which files are not read.

@@ -48,7 +48,7 @@ use crate::ledger::{NodeId, Number, Outstanding};
 use crate::ports::{AuditFault, AuditSink, Clock};
 
 pub use archive::{ArchiveError, ArchivedFiles, archive, read_manifest};
-pub use backwards::{FilePosition, ReadBudget, Skip, read_backwards};
+pub use backwards::{FilePosition, ReadBudget, Skip, line_at, read_backwards};
 pub use disk::{Disk, DiskFile, MachineDisk};
 pub use folder::{
     AuditFile, audit_file, audit_files, checkpoint_files, checkpoints_file, journal_id_file, lock_file, manifest_files,

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::super::output::csv_line;
 use super::entries::ShownEntry;
+use crate::base::csv::csv_line;
 use crate::base::visible::visible_json;
 
 /// The CSV columns that come from the entry's JSON, each with its path.

@@ -5,12 +5,14 @@ use crate::base::finding::Severity;
 use crate::config::fault::SettingFault;
 use crate::config::url;
 use crate::config::written::{Placed, WrittenConfig, WrittenIssuer};
+use crate::people::visibility::{ROLES, Visibility};
 
 pub(super) fn wrong(written: &WrittenConfig) -> Vec<Wrong> {
     let mut wrong = Vec::new();
     wrong.extend(cookies_in_the_clear(written));
     wrong.extend(odd_hosts("console.hosts", written.console.hosts.as_ref()));
     wrong.extend(odd_hosts("probes.hosts", written.probes_hosts.as_ref()));
+    wrong.extend(visible_to_no_role(written));
     let issuer = written.console.issuer.as_ref();
     let issuer = issuer.and_then(|named| written.issuers.iter().find(|issuer| issuer.name == named.value));
     if let Some(issuer) = issuer {
@@ -37,6 +39,27 @@ fn cookies_in_the_clear(written: &WrittenConfig) -> Option<Wrong> {
     let remedy =
         "set `tls_certificate` and `tls_key`, or, behind a TLS proxy, `public_url` with the proxy's `https://` URL";
     Some((Severity::Insecure, listen.place.clone(), fault.remedy(remedy)))
+}
+
+/// Checks the form of what roles see: a misspelt entry would show too much or nothing.
+fn visible_to_no_role(written: &WrittenConfig) -> Vec<Wrong> {
+    let Some(visible) = &written.console.visible else { return Vec::new() };
+    let is_known = |issuer: &str| written.issuers.iter().any(|one| one.name == issuer);
+    let is_right = |text: &String| {
+        Visibility::parse(std::slice::from_ref(text)).is_some_and(|visibility| visibility.issuers().all(is_known))
+    };
+    let fault = |text: &String| {
+        let fault = SettingFault::new(format!(
+            "`console.visible` contains `{}`, which is not a role and what it sees",
+            text.escape_debug()
+        ));
+        let remedy = format!(
+            "write `ROLE:ENVIRONMENT` or `ROLE:ENVIRONMENT:ISSUER:SUBJECT`, with one of the roles {} and a configured issuer",
+            ROLES.map(|role| format!("`{role}`")).join(", ")
+        );
+        error(&visible.place, fault.remedy(remedy))
+    };
+    visible.value.iter().filter(|text| !is_right(text)).map(fault).collect()
 }
 
 /// Checks that the issuer accepts the tokens that the provider issues for this client.

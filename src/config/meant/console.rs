@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::ListenerTls;
 use crate::base::secret::Secret;
 use crate::people::session::SessionTerms;
+use crate::people::visibility::Visibility;
 use crate::stations::hold::Owners;
 
 /// The console.
@@ -16,6 +17,10 @@ pub struct ConsoleConfig {
     /// The name of the one issuer whose tokens are accepted; it has a field for roles.
     pub issuer: String,
     pub owners: Owners,
+    /// Whose calls each role sees.
+    pub visibility: Visibility,
+    /// How many of the newest payments are indexed.
+    pub payments_indexed: usize,
     /// The host names under which it answers, besides addresses.
     pub hosts: Vec<String>,
     /// The audiences of people's tokens; empty for all of the issuer.

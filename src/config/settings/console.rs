@@ -158,4 +158,24 @@ pub(super) const SETTINGS: &[Setting] = &[
               `\"main:payroll=anna\"` says that requests of `payroll`, by a token of `[issuer.main]`, count as anna's\n\
               own. An entry can also say that two names belong to one person.",
     },
+    Setting {
+        name: "visible",
+        kind: SettingKind::Names(|w| &mut w.console.visible),
+        absent: Absent::Means("[]"),
+        doc: "Whose calls a role sees in payments, holds, requests and the history: `\"viewer:sandbox\"` limits viewers to the\n\
+              sandbox, `\"viewer:production:main:payroll\"` lets them see the calls of `payroll` by `[issuer.main]` as well. A\n\
+              role that no entry names sees everything; a person sees what any of their roles sees.",
+    },
+    Setting {
+        name: "payments_indexed",
+        kind: SettingKind::Number {
+            least: 1_000,
+            most: 5_000_000,
+            unit: "payments",
+            slot: |w| &mut w.console.payments_indexed,
+        },
+        absent: Absent::Means("200_000"),
+        doc: "How many of the newest payments the console keeps in memory once somebody looks at payments, some 400 bytes\n\
+              each. Older ones are found by `sluice audit show`.",
+    },
 ];

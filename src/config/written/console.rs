@@ -9,6 +9,7 @@ use crate::config::meant::SubjectForm;
 use crate::config::url;
 use crate::config::{ConsoleConfig, OidcConfig};
 use crate::people::session::SessionTerms;
+use crate::people::visibility::Visibility;
 use crate::stations::hold::Owners;
 
 #[derive(Default)]
@@ -16,6 +17,8 @@ pub(in crate::config) struct WrittenConsole {
     pub listen: Option<Placed<SocketAddr>>,
     pub issuer: Option<Placed<String>>,
     pub owners: Option<Placed<Vec<String>>>,
+    pub visible: Option<Placed<Vec<String>>>,
+    pub payments_indexed: Option<Placed<usize>>,
     pub public_url: Option<Placed<String>>,
     pub hosts: Option<Placed<Vec<String>>>,
     pub audiences: Option<Placed<Vec<String>>>,
@@ -72,6 +75,8 @@ impl WrittenConsole {
             tls: tls(self.tls_certificate, self.tls_key, None)?,
             issuer,
             owners: Owners::parse(&self.owners?.value)?.with_opaque(opaque),
+            visibility: Visibility::parse(&self.visible?.value)?,
+            payments_indexed: self.payments_indexed?.value,
             hosts,
             audiences,
             sign_ins_per_minute: u64::try_from(self.sign_ins_per_minute?.value).ok()?,

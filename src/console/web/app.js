@@ -8,6 +8,7 @@ import * as freezes from "./freezes.js";
 import * as history from "./history.js";
 import * as hold from "./hold.js";
 import * as overview from "./overview.js";
+import * as payments from "./payments.js";
 import * as policy from "./policy.js";
 import * as queue from "./queue.js";
 import { renew, returnToPlace } from "./renewal.js";
@@ -28,6 +29,7 @@ const RENEWAL_IDLE_MS = 5 * 60_000;
 const TABS = [
   ["queue", "Queue"],
   ["overview", "Overview"],
+  ["payments", "Payments"],
   ["policy", "Rules"],
   ["history", "History"],
 ];
@@ -302,7 +304,7 @@ function showAddress() {
   }
   closeViews();
   /** @type {Record<string, { view(app: App, path: string[]): View }>} */
-  const views = { overview, policy, history };
+  const views = { overview, payments, policy, history };
   const view = Object.hasOwn(views, place) ? views[place] : undefined;
   if (view === undefined) {
     document.title = "Page not found – Sluice";

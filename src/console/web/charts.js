@@ -1,7 +1,7 @@
 // Draws the bars of limits and the columns of decisions. Each chart also says in words what it shows.
 
 import { h, svg } from "./dom.js";
-import { formatTime, formatUnits } from "./words.js";
+import { formatTime, formatUnits, formatUsd } from "./words.js";
 
 /**
  * Draws a limit: the units in use, those of them that are in flight, and those that a call would add.
@@ -145,6 +145,95 @@ export function drawDecisions(buckets) {
                 {},
                 h("th", { scope: "row" }, formatTime(bucket.at)),
                 VERDICTS.map(([verdict]) => h("td", { class: "number" }, String(bucket[verdict]))),
+              ),
+            ),
+          ),
+        ),
+      ),
+    ),
+  );
+}
+
+/**
+ * Draws the paid money of each day (UTC).
+ * @param {PaymentDay[]} days the earliest first
+ */
+export function drawMoney(days) {
+  const sums = days.map(({ day, sums: of }) => {
+    const paid = of.filter(({ status }) => status === "paid");
+    const value = paid.reduce((total, one) => total + BigInt(one.value), 0n);
+    return { day, paid, value, count: paid.reduce((total, one) => total + one.count, 0) };
+  });
+  const most = sums.reduce((max, { value }) => (value > max ? value : max), 0n);
+  const [width, height, gap] = [600, 120, 2];
+  const each = width / Math.max(1, sums.length);
+  const columns = sums.map(({ day, value, count }, at) => {
+    if (value === 0n) return null;
+    // A thousandth is enough for a column; the words have the exact sum.
+    const tall = Math.max(1, (Number((value * 1000n) / most) / 1000) * (height - 4));
+    return svg(
+      "rect",
+      { class: "allowed", x: at * each + gap / 2, y: height - tall, width: Math.max(1, each - gap), height: tall },
+      svg("title", {}, `${day}: ${formatUsd(value)} in ${count}`),
+    );
+  });
+  const total = sums.reduce((sum, { value }) => sum + value, 0n);
+  return h(
+    "figure",
+    { class: "decisions" },
+    svg(
+      "svg",
+      {
+        viewBox: `0 0 ${width} ${height}`,
+        role: "img",
+        "aria-label": `Paid in ${sums.length} days: ${formatUsd(total)}; most in a day: ${formatUsd(most)}.`,
+        preserveAspectRatio: "none",
+      },
+      svg("line", { class: "ground", x1: "0", x2: String(width), y1: String(height), y2: String(height) }),
+      columns,
+    ),
+    h(
+      "div",
+      { class: "axis muted" },
+      h("span", {}, sums[0]?.day ?? ""),
+      h("span", {}, `highest: ${formatUsd(most)}`),
+      h("span", {}, "today"),
+    ),
+    h(
+      "details",
+      { "data-name": "money" },
+      h("summary", {}, "As a table"),
+      h(
+        "div",
+        { class: "scroll", tabindex: "0", role: "region", "aria-label": "Paid money as a table" },
+        h(
+          "table",
+          {},
+          h(
+            "thead",
+            {},
+            h(
+              "tr",
+              {},
+              h("th", { scope: "col" }, "Day (UTC)"),
+              h("th", { scope: "col" }, "Operation"),
+              h("th", { scope: "col", class: "number" }, "Payments"),
+              h("th", { scope: "col", class: "number" }, "Value"),
+            ),
+          ),
+          h(
+            "tbody",
+            {},
+            sums.flatMap(({ day, paid }) =>
+              paid.map((one) =>
+                h(
+                  "tr",
+                  {},
+                  h("th", { scope: "row" }, day),
+                  h("td", {}, one.operation),
+                  h("td", { class: "number" }, String(one.count)),
+                  h("td", { class: "number" }, formatUsd(BigInt(one.value))),
+                ),
               ),
             ),
           ),

@@ -47,6 +47,7 @@ const EVENTS = {
   "stayed-in": ["Used the session", "note"],
   "signed-out": ["Signed out", "note"],
   "sessions-ended": ["Sessions ended", "note"],
+  exported: ["Exported payments", "note"],
   "stand-in": ["Named a stand-in", "note"],
   "stand-in-revoked": ["Revoked a stand-in", "note"],
 };
@@ -189,6 +190,26 @@ function searchView() {
 }
 
 /**
+ * Returns the entries of a request, the oldest first, and the node whose audit log has them.
+ * @param {string} environment
+ * @param {string} request
+ */
+export async function entriesOf(environment, request) {
+  /** @type {AuditLine[]} */
+  const entries = [];
+  /** @type {string | null | undefined} */
+  let after;
+  let source = "";
+  // Each page is older than the one before. A request has few entries, but they may be far back.
+  for (let count = 0; count < 20 && after !== null; count += 1) {
+    const page = await get(`history/${environment}/${encodeURIComponent(request).replaceAll("%3A", ":")}`, { after });
+    entries.unshift(...page.body.entries);
+    [after, source] = [page.body.next, page.body.of];
+  }
+  return { entries, source };
+}
+
+/**
  * @param {string} environment
  * @param {string} request
  * @returns {View}
@@ -197,24 +218,15 @@ function requestView(environment, request) {
   const body = h("div", {}, h("p", { class: "waiting" }, "One moment…"));
   let last = "";
   async function refresh() {
-    /** @type {AuditLine[]} */
-    const entries = [];
-    /** @type {string | null | undefined} */
-    let after;
-    let source = "";
+    /** @type {{ entries: AuditLine[], source: string }} */
+    let found;
     try {
-      // Each page is older than the one before. A request has few entries, but they may be far back.
-      for (let count = 0; count < 20 && after !== null; count += 1) {
-        const page = await get(`history/${environment}/${encodeURIComponent(request).replaceAll("%3A", ":")}`, {
-          after,
-        });
-        entries.unshift(...page.body.entries);
-        [after, source] = [page.body.next, page.body.of];
-      }
+      found = await entriesOf(environment, request);
     } catch (failure) {
       if (last === "") fill(body, errorBox(failure, asFailure(failure).status === 404 ? undefined : refresh));
       return;
     }
+    const { entries, source } = found;
     const text = JSON.stringify(entries);
     if (text === last) return;
     last = text;
@@ -272,7 +284,7 @@ const HIDDEN = new Set([
  * @param {AuditLine} line
  * @param {boolean} isLinked
  */
-function entryItem({ environment, number, at, node, what, words, name, entry }, isLinked) {
+export function entryItem({ environment, number, at, node, what, words, name, entry }, isLinked) {
   const [word, kind] = EVENTS[what] ?? [what, ""];
   const label = entry.requestId ?? name;
   const who = entry.by ? personName(entry.by) : null;

@@ -5,6 +5,7 @@ import { drawDecisions, limitBar } from "./charts.js";
 import { card, errorBox, fill, h, select } from "./dom.js";
 import * as doubts from "./doubts.js";
 import * as freezes from "./freezes.js";
+import * as payments from "./money.js";
 import * as standIns from "./standins.js";
 import { formatUnits } from "./words.js";
 
@@ -18,6 +19,7 @@ export function view(app) {
   const limits = limitsSection();
   const decided = decisionsSection();
   const deputies = standIns.section(app);
+  const [needs, paid, odd] = [payments.needsMe(app), payments.paid(), payments.odd()];
   const element = h(
     "div",
     { class: "page" },
@@ -25,8 +27,8 @@ export function view(app) {
     h(
       "div",
       { class: "cards" },
-      h("div", { class: "stack" }, money, unknown.element),
-      h("div", { class: "stack" }, limits.element, decided.element, deputies.element),
+      h("div", { class: "stack" }, money, needs.element, odd.element, unknown.element, deputies.element),
+      h("div", { class: "stack" }, paid.element, limits.element, decided.element),
     ),
   );
 
@@ -47,6 +49,7 @@ export function view(app) {
 
   function refresh() {
     showMoney();
+    for (const section of [needs, paid, odd]) section.refresh();
     unknown.refresh();
     limits.refresh();
     decided.refresh();
@@ -61,6 +64,30 @@ export function view(app) {
 
   refresh();
   return { title: "Overview", element, refresh };
+}
+
+/**
+ * Returns the windows of each limit and environment, the fullest first; limits on all money before those of each key.
+ * @param {Usage[]} usage
+ */
+function groups(usage) {
+  /** @type {Map<string, Usage[]>} */
+  const found = new Map();
+  for (const one of usage) {
+    const name = `${one.environment} ${one.limit}`;
+    found.set(name, [...(found.get(name) ?? []), one]);
+  }
+  const share = (/** @type {Usage} */ one) => (one.max === 0 ? 1 : one.used / one.max);
+  const sorted = [...found.values()].map((group) => group.sort((a, b) => share(b) - share(a)));
+  /** @param {Usage[]} group */
+  const isOfAll = ([{ key, unit }]) => Number(unit !== "microUsd") + 2 * Object.keys(key).filter((name) => name !== "environment").length;
+  return sorted.sort((a, b) => isOfAll(a) - isOfAll(b) || share(b[0]) - share(a[0]));
+}
+
+/** @param {Usage[]} group */
+function countKeys(group) {
+  const full = group.filter((one) => one.used >= one.max).length;
+  return `${group.length} keys${full > 0 ? `, ${full} of them full` : ""}; the fullest:`;
 }
 
 function limitsSection() {
@@ -106,7 +133,9 @@ function limitsSection() {
                   h("span", { class: `key ${kind}` }, h("span", { class: "swatch", "aria-hidden": "true" }), word),
                 ),
               ),
-              usage.usage.map(bar),
+              groups(usage.usage).map((group) =>
+                group.length === 1 ? bar(group[0]) : [h("p", { class: "muted keys" }, countKeys(group)), bar(group[0])],
+              ),
             ],
         usage.more &&
           h("p", { class: "muted" }, "There are more; `sluice policy usage --limit ID` shows one limit completely."),

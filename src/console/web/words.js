@@ -12,7 +12,7 @@ export function groupDigits(digits) {
   return rest === undefined ? parts : `${parts}.${rest}`;
 }
 
-/** @param {number} microUsd */
+/** @param {number | bigint} microUsd */
 export function formatUsd(microUsd) {
   const units = BigInt(microUsd);
   const part = String(units % 1_000_000n)
@@ -187,4 +187,25 @@ export function countVotes(hold) {
   /** @param {"given" | "needed"} name */
   const sum = (name) => hold.approvals.reduce((total, approval) => total + approval[name], 0);
   return { given: sum("given"), needed: sum("needed") };
+}
+
+/**
+ * Returns the day of a time in UTC, such as `2026-11-20`.
+ * @param {number} ms
+ */
+export function formatDay(ms) {
+  return new Date(ms).toISOString().slice(0, 10);
+}
+
+/**
+ * Saves a text as a file.
+ * @param {string} name
+ * @param {string} content
+ */
+export function download(name, content) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([content], { type: "text/plain" }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
 }

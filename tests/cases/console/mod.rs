@@ -9,6 +9,7 @@ mod history;
 mod hostile;
 mod in_force;
 mod moved;
+mod payments;
 mod policies;
 mod resolving;
 mod restored;

@@ -1,0 +1,90 @@
+//! `sluice payments export`: writes payments to files, each of which is an entry of the audit log.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+
+use super::PaymentFilterArgs;
+use crate::cli::console::{ConsoleCall, ConsoleOptions, refusal};
+use crate::cli::{ExitReason, complain, print};
+
+/// Export payments as CSV, or as JSON lines that can be verified
+///
+/// Each export is an entry of the audit log, with your name, the filters and the SHA-256 of the file. A file has at most
+/// 5,000 payments, the latest first; more of them go to further files.
+#[derive(Debug, Args)]
+pub(super) struct ExportPaymentsArgs {
+    #[command(flatten)]
+    way: ConsoleOptions,
+    #[command(flatten)]
+    filter: PaymentFilterArgs,
+    /// The form of the files
+    #[arg(long, value_enum, default_value = "jsonl")]
+    format: ExportFormat,
+    /// The folder of the files; it must exist
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    folder: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ExportFormat {
+    Csv,
+    Jsonl,
+}
+
+impl ExportPaymentsArgs {
+    pub(super) fn run(&self) -> anyhow::Result<ExitReason> {
+        let filters: serde_json::Map<String, Value> =
+            self.filter.pairs().into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+        let format = if self.format == ExportFormat::Csv { "csv" } else { "jsonl" };
+        let mut after: Option<String> = None;
+        for part in 1_u32.. {
+            let mut body = json!({ "format": format, "filters": filters });
+            if let (Some(after), Some(members)) = (&after, body.as_object_mut()) {
+                members.insert("after".to_owned(), after.as_str().into());
+            }
+            let (status, answer) = self.way.send(&ConsoleCall::post("payments/export", body))?;
+            if status != 200 {
+                complain(format_args!("sluice: {}", refusal(status, &answer)));
+                return Ok(ExitReason::Refused);
+            }
+            let answer = &answer;
+            let name = answer["name"].as_str().context("the console names no file")?;
+            let path = write_new(&self.folder, name, part, answer["content"].as_str().unwrap_or_default())?;
+            print(&format!(
+                "`{}`: {} payments, SHA-256 {}, audit entry {} of {}\n",
+                path.display(),
+                answer["rows"],
+                answer["sha256"].as_str().unwrap_or_default(),
+                answer["number"],
+                answer["environment"].as_str().unwrap_or_default(),
+            ))?;
+            if let Some(since) = answer["since"].as_str() {
+                complain(format_args!("sluice: payments before {since} are not in this export"));
+            }
+            after = answer["next"].as_str().map(str::to_owned);
+            if after.is_none() {
+                break;
+            }
+        }
+        Ok(ExitReason::Done)
+    }
+}
+
+/// Writes a file that does not exist yet, under a plain name in this folder.
+fn write_new(folder: &Path, name: &str, part: u32, content: &str) -> anyhow::Result<PathBuf> {
+    let is_plain =
+        name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.')) && !name.starts_with('.');
+    let Some((stem, kind)) = name.rsplit_once('.').filter(|_| is_plain) else {
+        bail!("the console names a file that is none: `{}`", name.escape_debug());
+    };
+    let path = folder.join(format!("{stem}-{part}.{kind}"));
+    let unwritable = || format!("`{}` cannot be written", path.display());
+    let mut file = OpenOptions::new().write(true).create_new(true).open(&path).with_context(unwritable)?;
+    file.write_all(content.as_bytes()).and_then(|()| file.sync_all()).with_context(unwritable)?;
+    Ok(path)
+}

@@ -1,0 +1,284 @@
+//! `sluice payments`: lists payments with their sums, shows one, exports them and verifies an export.
+
+mod export;
+mod verify;
+
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::Value;
+
+use super::ExitReason;
+use super::console::{ConsoleCall, ConsoleOptions};
+use super::output::{TableColumn, text_at};
+use super::pages::{EnvironmentArg, list_as_table};
+use crate::base::visible::visible;
+
+/// List, show and export payments: every call that moves money, with its amount, ends, status and approvers
+///
+/// The console answers from the audit log of its gate, which has the entries of all gates. What you see depends on your
+/// roles (`console.visible`).
+#[derive(Debug, Args)]
+pub(super) struct PaymentsArgs {
+    #[command(subcommand)]
+    what: PaymentsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum PaymentsCommand {
+    List(ListPaymentsArgs),
+    Show(ShowPaymentArgs),
+    Export(export::ExportPaymentsArgs),
+    Verify(verify::VerifyExportArgs),
+}
+
+/// Which payments.
+#[derive(Debug, Args)]
+struct PaymentFilterArgs {
+    /// Only this environment
+    #[arg(long, value_enum)]
+    environment: Option<EnvironmentArg>,
+    /// Only payments with this status
+    #[arg(long, value_name = "STATUS", value_parser = STATUSES)]
+    status: Option<String>,
+    /// Only calls of this operation (createSwap)
+    #[arg(long)]
+    operation: Option<String>,
+    /// Only calls of this subject, as caller or as the person behind it
+    #[arg(long, value_name = "SUBJECT")]
+    caller: Option<String>,
+    /// Only payments to this account, wallet or user, or to this list of the policies
+    #[arg(long, value_name = "ADDRESS|LIST")]
+    to: Option<String>,
+    /// Only amounts in this currency
+    #[arg(long)]
+    currency: Option<String>,
+    /// Only amounts of this much or more
+    #[arg(long, value_name = "AMOUNT")]
+    amount_from: Option<String>,
+    /// Only amounts up to this
+    #[arg(long, value_name = "AMOUNT")]
+    amount_to: Option<String>,
+    /// Only payments decided on this day (UTC) or at this time, or later
+    #[arg(long, value_name = "YYYY-MM-DD|TIME")]
+    from: Option<String>,
+    /// Only payments decided up to the end of this day (UTC), or before this time
+    #[arg(long, value_name = "YYYY-MM-DD|TIME")]
+    until: Option<String>,
+    /// Only payments whose name, caller, approver, operation, rule, hold or list contains this text
+    #[arg(long)]
+    text: Option<String>,
+}
+
+const STATUSES: [&str; 9] =
+    ["paid", "sending", "waiting", "unknown", "refused", "cancelled", "expired", "not-sent", "given-up"];
+
+/// List payments, the latest first, and the sums of all that match
+#[derive(Debug, Args)]
+struct ListPaymentsArgs {
+    #[command(flatten)]
+    way: ConsoleOptions,
+    #[command(flatten)]
+    filter: PaymentFilterArgs,
+    /// The latest first, or the largest value first
+    #[arg(long, value_enum, default_value = "time")]
+    sort: PaymentSortArg,
+    /// How many to list at most, up to 100
+    #[arg(long)]
+    limit: Option<u16>,
+    /// Continue a list: the value that the previous page printed
+    #[arg(long, value_name = "NEXT")]
+    after: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum PaymentSortArg {
+    Time,
+    Value,
+}
+
+/// Show one payment
+#[derive(Debug, Args)]
+struct ShowPaymentArgs {
+    #[command(flatten)]
+    way: ConsoleOptions,
+    /// The environment
+    #[arg(long, value_enum)]
+    environment: EnvironmentArg,
+    /// Its requestId; or, for an operation named by its path, the operation and the path parameters:
+    /// `acceptOffer:w-1:o-2`
+    #[arg(value_name = "REQUEST", value_parser = request_name)]
+    request: String,
+}
+
+fn request_name(text: &str) -> Result<String, String> {
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-' | b':');
+    let is_name = !text.is_empty() && text.bytes().all(is_plain);
+    if is_name { Ok(text.to_owned()) } else { Err("not a requestId: use only `A-Za-z0-9._-`".to_owned()) }
+}
+
+pub(super) fn run(arguments: &PaymentsArgs) -> anyhow::Result<ExitReason> {
+    match &arguments.what {
+        PaymentsCommand::List(list) => list.run(),
+        PaymentsCommand::Show(show) => {
+            let path = format!("payments/{}/{}", show.environment.as_str(), show.request);
+            show.way.ask(&ConsoleCall::get(path), in_words)
+        }
+        PaymentsCommand::Export(export) => export.run(),
+        PaymentsCommand::Verify(verify) => verify.run(),
+    }
+}
+
+impl PaymentFilterArgs {
+    /// The filters as the console names them.
+    fn pairs(&self) -> Vec<(&'static str, String)> {
+        let filters = [
+            ("environment", self.environment.map(|environment| environment.as_str().to_owned())),
+            ("status", self.status.clone()),
+            ("operation", self.operation.clone()),
+            ("caller", self.caller.clone()),
+            ("destination", self.to.clone()),
+            ("currency", self.currency.clone()),
+            ("amountFrom", self.amount_from.clone()),
+            ("amountTo", self.amount_to.clone()),
+            ("from", self.from.clone()),
+            ("until", self.until.clone()),
+            ("text", self.text.clone()),
+        ];
+        filters.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+    }
+}
+
+impl ListPaymentsArgs {
+    fn run(&self) -> anyhow::Result<ExitReason> {
+        let mut ask = ConsoleCall::get("payments");
+        for (name, value) in self.filter.pairs() {
+            ask = ask.with_text(name, &value);
+        }
+        let sort = if self.sort == PaymentSortArg::Value { "value" } else { "time" };
+        let ask = ask
+            .with("sort", Some(sort.to_owned()))
+            .with("limit", self.limit.map(|limit| limit.to_string()))
+            .with("after", self.after.clone());
+        self.way.ask_for_rows(&ask, Some("payments"), |answer| {
+            let table = list_as_table(answer, "payments", &PAYMENT_COLUMNS, "No payments match.");
+            let sums = answer["sums"].as_array().into_iter().flatten().map(sum_in_words);
+            let since = answer["since"].as_str().map_or_else(String::new, |since| {
+                format!("Only payments since {since} are counted: `sluice audit show` reads older ones.\n")
+            });
+            format!("{table}{}{since}", sums.collect::<String>())
+        })
+    }
+}
+
+/// Describes the sum of one status and currency.
+fn sum_in_words(sum: &Value) -> String {
+    let amount = match (sum["amount"].as_str(), sum["currency"].as_str()) {
+        (Some(amount), Some(currency)) => format!("{amount} {}, ", currency.to_uppercase()),
+        _ => String::new(),
+    };
+    let unvalued = match sum["unvalued"].as_u64() {
+        Some(0) | None => String::new(),
+        Some(count) => format!(" ({count} without a value)"),
+    };
+    let value = usd(sum["value"].as_str().and_then(|value| value.parse().ok()).unwrap_or(0));
+    visible(&format!("sum  {}: {} calls, {amount}{value} USD{unvalued}\n", text_at(sum, "/status"), sum["count"]))
+        .replace("\\u{A}", "\n")
+}
+
+/// Returns micro-USD as a decimal with at least two places.
+fn usd(value: u128) -> String {
+    let fraction = format!("{:06}", value.rem_euclid(1_000_000));
+    let fraction = fraction.trim_end_matches('0');
+    format!("{}.{fraction:0<2}", value.div_euclid(1_000_000))
+}
+
+const PAYMENT_COLUMNS: [TableColumn; 8] = [
+    TableColumn { head: "WHEN", is_whole: true, cell: |row| minute_of(row, "/at") },
+    TableColumn { head: "STATUS", is_whole: true, cell: |row| text_at(row, "/status") },
+    TableColumn { head: "AMOUNT", is_whole: true, cell: amount_of },
+    TableColumn { head: "TO", is_whole: false, cell: |row| party_of(&row["to"]) },
+    TableColumn { head: "CALLER", is_whole: false, cell: |row| text_at(row, "/owner/subject") },
+    TableColumn { head: "APPROVED BY", is_whole: false, cell: approvers_of },
+    TableColumn { head: "REQUEST", is_whole: true, cell: |row| text_at(row, "/name") },
+    TableColumn { head: "OPERATION", is_whole: false, cell: |row| text_at(row, "/operation") },
+];
+
+fn minute_of(row: &Value, pointer: &str) -> String {
+    let text = text_at(row, pointer);
+    text.get(.."2026-11-20T08:00".len()).map_or(text.clone(), |minute| minute.replace('T', " "))
+}
+
+fn amount_of(row: &Value) -> String {
+    match (row["amount"].as_str(), row["currency"].as_str()) {
+        (Some(amount), Some(currency)) => format!("{amount} {}", currency.to_uppercase()),
+        (Some(amount), None) => amount.to_owned(),
+        _ => "-".to_owned(),
+    }
+}
+
+/// Returns the lists of an end and its address.
+fn party_of(party: &Value) -> String {
+    let lists =
+        party["lists"].as_array().into_iter().flatten().filter_map(Value::as_str).map(|list| format!("@{list}"));
+    let name = party["name"].as_str().or(party["keyed"].as_str()).map(str::to_owned);
+    let parts: Vec<String> = lists.chain(name).collect();
+    if parts.is_empty() { "-".to_owned() } else { parts.join(" ") }
+}
+
+fn approvers_of(row: &Value) -> String {
+    let people = row["approvedBy"].as_array().into_iter().flatten().filter_map(|person| person["subject"].as_str());
+    let people: Vec<&str> = people.collect();
+    if people.is_empty() { "-".to_owned() } else { people.join(", ") }
+}
+
+/// Describes one payment.
+fn in_words(payment: &Value) -> String {
+    let end_of = |party: &Value| match party["kind"].as_str() {
+        Some(kind) => format!("{kind} {}", party_of(party)),
+        None => "-".to_owned(),
+    };
+    let value = payment["value"].as_u64().map_or("-".to_owned(), |value| format!("{} USD", usd(value.into())));
+    let first = if payment["first"] == true { "yes, when this was decided" } else { "no, or no rule asked" };
+    let rules: Vec<&str> = payment["rules"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let lines = [
+        ("status", format!("{}: {}", text_at(payment, "/status"), text_at(payment, "/event"))),
+        ("since", text_at(payment, "/changedAt")),
+        ("amount", amount_of(payment)),
+        ("value", value),
+        ("chain", text_at(payment, "/chain")),
+        ("from", end_of(&payment["from"])),
+        ("to", end_of(&payment["to"])),
+        ("new destination", first.to_owned()),
+        ("operation", text_at(payment, "/operation")),
+        ("caller", format!("{}/{}", text_at(payment, "/owner/issuer"), text_at(payment, "/owner/subject"))),
+        ("requester", text_at(payment, "/requester")),
+        ("decided", text_at(payment, "/at")),
+        ("by", rules.join(", ")),
+        ("hold", text_at(payment, "/hold")),
+        ("approved by", approvers_of(payment)),
+        ("audit entry", payment["number"].to_string()),
+    ];
+    let name = format!("{} ({})\n", text_at(payment, "/name"), text_at(payment, "/environment"));
+    let rows = lines.iter().map(|(name, text)| format!("  {name:<16} {}\n", visible(text)));
+    format!("{name}{}", rows.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_sum_is_exact_and_on_one_line() {
+        let sum = json!({"status": "paid", "currency": "usdc", "count": 2, "amount": "9007199254740993.10", "value": "1500000", "unvalued": 1});
+        assert_eq!(sum_in_words(&sum), "sum  paid: 2 calls, 9007199254740993.10 USDC, 1.50 USD (1 without a value)\n");
+        assert_eq!(usd(1_000_001), "1.000001");
+    }
+
+    #[test]
+    fn an_end_is_told_by_its_lists_first() {
+        assert_eq!(party_of(&json!({"name": "0xAB", "keyed": "#1", "lists": ["payouts"]})), "@payouts 0xAB");
+        assert_eq!(party_of(&json!({"name": null, "keyed": "#1", "lists": []})), "#1");
+        assert_eq!(party_of(&Value::Null), "-");
+    }
+}

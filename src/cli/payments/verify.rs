@@ -1,0 +1,147 @@
+//! `sluice payments verify`: whether an export is what a gate wrote, and whether the audit log says the same.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use serde_json::Value;
+
+use crate::audit::{FileSource as _, Hash, LineBody, LineReader, read_line, split_steps};
+use crate::base::json::{self as strict, Limits};
+use crate::cli::audit::files::chosen;
+use crate::cli::{ExitReason, complain, print};
+
+/// Verify an export of payments as JSON lines
+///
+/// Checks the number of rows and the SHA-256 in the last line. With `--audit`, the audit log must have the entry of the
+/// export, and the very entry that each row names; verify the log itself with `sluice audit verify`.
+#[derive(Debug, Args)]
+pub(super) struct VerifyExportArgs {
+    /// The exported file
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Audit files, or folders of audit files
+    #[arg(long, value_name = "FILE|FOLDER", num_args = 1..)]
+    audit: Vec<PathBuf>,
+}
+
+impl VerifyExportArgs {
+    pub(super) fn run(&self) -> anyhow::Result<ExitReason> {
+        let shown = self.file.display();
+        let text = fs::read_to_string(&self.file).with_context(|| format!("`{shown}` cannot be read"))?;
+        let rows = match sealed_rows(&text) {
+            Ok(rows) => rows,
+            Err(why) => {
+                complain(format_args!("sluice: `{shown}` is not what a gate wrote: {why}"));
+                return Ok(ExitReason::Faulty);
+            }
+        };
+        if self.audit.is_empty() {
+            print(&format!(
+                "`{shown}` is whole: {} payments. Compare it with the audit log: `--audit FOLDER`.\n",
+                rows.len()
+            ))?;
+            return Ok(ExitReason::Done);
+        }
+        let flaws = self.flaws(&text, &rows)?;
+        for flaw in &flaws {
+            complain(format_args!("sluice: {flaw}"));
+        }
+        if flaws.is_empty() {
+            print(&format!("`{shown}` is whole, and the audit log says the same: {} payments.\n", rows.len()))?;
+            return Ok(ExitReason::Done);
+        }
+        Ok(ExitReason::Faulty)
+    }
+
+    /// Returns where the audit log says something else.
+    fn flaws(&self, text: &str, rows: &[Value]) -> anyhow::Result<Vec<String>> {
+        let sha256 = Hash::of(&[text.as_bytes()]).to_string();
+        let key = |row: &Value| Some((row["environment"].as_str()?.to_owned(), row["number"].as_u64()?));
+        let mut wanted: BTreeMap<(String, u64), &Value> = BTreeMap::new();
+        for row in rows {
+            let Some(key) = key(row) else { bail!("a row has no number: {row}") };
+            wanted.insert(key, row);
+        }
+        let (mut flaws, mut is_recorded) = (Vec::new(), false);
+        for file in chosen(&self.audit)? {
+            let mut lines = LineReader::of(file.open()?);
+            while let Some(raw) = lines.following()? {
+                let Ok(line) = read_line(raw.bytes) else { continue };
+                let LineBody::Entry(entry) = &line.body else { continue };
+                let found = wanted.remove(&(entry.environment.as_str().to_owned(), entry.number.as_u64()));
+                if let Some(row) = found
+                    && row["entrySha256"].as_str() != Some(line.content().to_string().as_str())
+                {
+                    flaws.push(format!(
+                        "entry {} of {} is another one in the audit log",
+                        entry.number, entry.environment
+                    ));
+                }
+                let bare = split_steps(&entry.entry).map(|split| split.bare).unwrap_or_default();
+                let words = &strict::parse(&bare, Limits::ANSWER).unwrap_or(Value::Null);
+                is_recorded |= words["what"] == "exported" && words["sha256"].as_str() == Some(sha256.as_str());
+            }
+        }
+        if !is_recorded {
+            flaws.push("the audit log has no entry of this export".to_owned());
+        }
+        flaws.extend(
+            wanted.keys().map(|(environment, number)| format!("the audit log has no entry {number} of {environment}")),
+        );
+        Ok(flaws)
+    }
+}
+
+/// Returns the rows of an export, if its last line fits the lines before.
+fn sealed_rows(text: &str) -> Result<Vec<Value>, String> {
+    let body = text.strip_suffix('\n').ok_or("it has no last line")?;
+    let (body, last) = body.rsplit_once('\n').ok_or("it has no rows")?;
+    let parse =
+        |line: &str| strict::parse(line.as_bytes(), Limits::ANSWER).map_err(|_| "a line is not JSON".to_owned());
+    let end = &parse(last)?;
+    let sha256 = Hash::of(&[body.as_bytes(), b"\n"]).to_string();
+    if end["sha256"].as_str() != Some(sha256.as_str()) {
+        return Err("the SHA-256 in its last line is not that of the lines before".to_owned());
+    }
+    let mut lines = body.split('\n');
+    let head = &parse(lines.next().unwrap_or_default())?;
+    if head["format"] != 1 || head["what"] != "payments" {
+        return Err("its first line is not that of an export of payments in format 1".to_owned());
+    }
+    let rows = lines.map(parse).collect::<Result<Vec<_>, _>>()?;
+    let count = end["rows"].as_u64();
+    if count != u64::try_from(rows.len()).ok() {
+        return Err("its last line tells another number of rows".to_owned());
+    }
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn export(rows: &str, count: usize) -> String {
+        let body = format!("{{\"format\":1,\"what\":\"payments\"}}\n{rows}");
+        let sha256 = Hash::of(&[body.as_bytes()]);
+        format!("{body}{{\"rows\":{count},\"sha256\":\"{sha256}\"}}\n")
+    }
+
+    #[test]
+    fn an_export_that_was_changed_is_noticed() {
+        let whole = export("{\"a\":1}\n{\"a\":2}\n", 2);
+        assert_eq!(sealed_rows(&whole).unwrap().len(), 2);
+        for changed in [
+            whole.replace("{\"a\":2}", "{\"a\":3}"),
+            whole.replace("{\"a\":1}\n", ""),
+            export("{\"a\":1}\n", 2),
+            export("{\"a\":1}\n", 1).replace("payments", "holds"),
+            whole.trim_end().to_owned(),
+            String::new(),
+        ] {
+            assert!(sealed_rows(&changed).is_err(), "{changed}");
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! The newest payments in memory: one row for each money call, made of its entries in any order.
+//!
+//! Entries come newest first while the journal is read backwards, and oldest first while it grows; a row is the same
+//! either way. The book is bounded: it drops the oldest payments and says since when it is complete.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
+use std::sync::Arc;
+
+use super::fact::{DecidedCall, FactKind, PaymentFact, PaymentStatus};
+use crate::adapters::audit::FilePosition;
+use crate::base::ids::Environment;
+use crate::base::money::Decimal;
+use crate::ledger::StoreTime;
+
+/// The name of a payment: its environment and the record name of its claim.
+pub(in crate::console) type PaymentKey = (Environment, Box<str>);
+
+/// What many payments have in common.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(in crate::console) struct PaymentTerms {
+    pub operation: String,
+    pub issuer: String,
+    pub subject: String,
+    pub requester: Option<String>,
+    pub rules: Vec<String>,
+    pub currency: Option<String>,
+    pub chain: Option<String>,
+    pub other_currency: Option<String>,
+}
+
+/// A person's vote; the latest of each person counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::console) struct PaymentVote {
+    pub issuer: Arc<str>,
+    pub subject: Arc<str>,
+    number: u64,
+    pub is_withdrawn: bool,
+}
+
+/// One payment.
+#[derive(Clone, Debug)]
+pub(in crate::console) struct PaymentRow {
+    pub terms: Arc<PaymentTerms>,
+    pub amount: Option<Decimal>,
+    /// In micro-USD.
+    pub value: Option<u64>,
+    pub from: Option<Arc<str>>,
+    pub to: Option<Arc<str>>,
+    pub is_first: bool,
+    pub is_repeated: bool,
+    /// When it was last decided: held, sent or refused.
+    pub at: StoreTime,
+    /// The number of that entry; 0 until it is read.
+    pub number: u64,
+    pub place: FilePosition,
+    pub status: PaymentStatus,
+    pub event: &'static str,
+    pub changed_at: StoreTime,
+    /// The number of the entry that made the status.
+    pub changed: u64,
+    pub answered: Option<u16>,
+    pub hold: Option<Arc<str>>,
+    votes: Vec<PaymentVote>,
+}
+
+/// The payments.
+#[derive(Debug)]
+pub(in crate::console) struct PaymentBook {
+    most: usize,
+    rows: HashMap<PaymentKey, PaymentRow>,
+    terms: HashSet<Arc<PaymentTerms>>,
+    names: HashSet<Arc<str>>,
+    /// Payments before this time were dropped.
+    pub dropped_before: Option<StoreTime>,
+}
+
+impl PaymentBook {
+    pub fn new(most: usize) -> PaymentBook {
+        PaymentBook { most, rows: HashMap::new(), terms: HashSet::new(), names: HashSet::new(), dropped_before: None }
+    }
+
+    /// Returns every payment whose call is known.
+    pub fn rows(&self) -> impl Iterator<Item = (&PaymentKey, &PaymentRow)> {
+        self.rows.iter().filter(|(_, row)| row.number > 0)
+    }
+
+    pub fn row(&self, key: &PaymentKey) -> Option<&PaymentRow> {
+        self.rows.get(key).filter(|row| row.number > 0)
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.rows.len() >= self.most
+    }
+
+    /// Notes that payments before this time are left out.
+    pub fn drop_before(&mut self, at: Option<StoreTime>) {
+        self.dropped_before = self.dropped_before.max(at);
+    }
+
+    /// Takes an entry into its row.
+    pub fn add(&mut self, fact: PaymentFact) {
+        if self.dropped_before.is_some_and(|before| fact.at < before) {
+            return;
+        }
+        let PaymentFact { environment, number, at, .. } = fact;
+        let key = (environment, fact.claim.clone().into_boxed_str());
+        let (issuer, subject) = (fact.issuer.clone(), fact.subject.clone());
+        let hold = fact.hold.as_deref().map(|hold| shared(&mut self.names, Arc::from(hold)));
+        let terms = PaymentTerms { operation: fact.operation.clone(), issuer, subject, ..PaymentTerms::default() };
+        let empty = |terms| PaymentRow {
+            terms,
+            amount: None,
+            value: None,
+            from: None,
+            to: None,
+            is_first: false,
+            is_repeated: false,
+            at,
+            number: 0,
+            place: fact.place,
+            status: PaymentStatus::Sending,
+            event: "",
+            changed_at: at,
+            changed: 0,
+            answered: None,
+            hold: None,
+            votes: Vec::new(),
+        };
+        let row = self.rows.entry(key).or_insert_with(|| empty(shared(&mut self.terms, Arc::new(terms.clone()))));
+        row.hold = row.hold.take().or(hold);
+        row.is_repeated |= fact.is_repeated;
+        if let Some(status) = fact.status.filter(|_| number > row.changed) {
+            row.status = status;
+            row.event = fact.event;
+            (row.changed, row.changed_at) = (number, at);
+            row.answered = fact.answered.and_then(|status| u16::try_from(status).ok());
+        }
+        match fact.kind {
+            FactKind::Decided(call) if number > row.number => {
+                let DecidedCall {
+                    requester,
+                    rules,
+                    amount,
+                    currency,
+                    chain,
+                    other_currency,
+                    value,
+                    from,
+                    to,
+                    is_first,
+                } = *call;
+                let terms = PaymentTerms { requester, rules, currency, chain, other_currency, ..terms };
+                row.terms = shared(&mut self.terms, Arc::new(terms));
+                (row.amount, row.value, row.is_first) = (amount, value, is_first);
+                row.from = from.map(|name| shared(&mut self.names, Arc::from(name)));
+                row.to = to.map(|name| shared(&mut self.names, Arc::from(name)));
+                (row.at, row.number, row.place) = (at, number, fact.place);
+            }
+            FactKind::Voted { issuer, subject, is_withdrawn } => {
+                let vote = PaymentVote {
+                    issuer: shared(&mut self.names, Arc::from(issuer)),
+                    subject: shared(&mut self.names, Arc::from(subject)),
+                    number,
+                    is_withdrawn,
+                };
+                row.take_vote(vote);
+            }
+            FactKind::Decided(_) | FactKind::Other => {}
+        }
+        self.drop_oldest();
+    }
+
+    /// Drops a tenth of the payments, the oldest, where there are too many.
+    fn drop_oldest(&mut self) {
+        let spare = self.most.div_euclid(10).max(1);
+        if self.rows.len() < self.most.saturating_add(spare) {
+            return;
+        }
+        let mut times: Vec<StoreTime> = self.rows.values().map(|row| row.at).collect();
+        let (_, bound, _) = times.select_nth_unstable(spare);
+        let bound = *bound;
+        self.rows.retain(|_, row| row.at >= bound);
+        self.dropped_before = self.dropped_before.max(Some(bound));
+        self.terms.retain(|terms| Arc::strong_count(terms) > 1);
+        self.names.retain(|name| Arc::strong_count(name) > 1);
+    }
+}
+
+impl PaymentRow {
+    /// Returns the people whose approval stands, the first to approve first.
+    pub fn approvers(&self) -> impl Iterator<Item = &PaymentVote> {
+        self.votes.iter().filter(|vote| !vote.is_withdrawn)
+    }
+
+    fn take_vote(&mut self, vote: PaymentVote) {
+        match self.votes.iter_mut().find(|one| (&one.issuer, &one.subject) == (&vote.issuer, &vote.subject)) {
+            Some(earlier) if earlier.number < vote.number => *earlier = vote,
+            Some(_) => {}
+            None => self.votes.push(vote),
+        }
+        self.votes.sort_by_key(|vote| vote.number);
+    }
+}
+
+/// Returns the one copy of a value.
+fn shared<T: ?Sized + Eq + Hash>(all: &mut HashSet<Arc<T>>, value: Arc<T>) -> Arc<T> {
+    if let Some(known) = all.get(&value) {
+        return known.clone();
+    }
+    all.insert(value.clone());
+    value
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+//! Which payments are wanted: parsed from a query, or from the body of an export.
+
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+
+use super::destinations::KnownNames;
+use crate::base::ids::Environment;
+use crate::base::money::Decimal;
+use crate::catalog::{BodyPlace, Violation};
+use crate::console::payment_index::{PaymentKey, PaymentRow, PaymentStatus};
+use crate::console::render::{shown_as, unknown_parameter};
+use crate::console::state::ConsoleState;
+use crate::ledger::StoreTime;
+
+const MAX_TEXT: usize = 512;
+
+/// The conditions; a payment must meet all of them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PaymentFilter {
+    environment: Option<Environment>,
+    status: Option<PaymentStatus>,
+    operation: Option<String>,
+    /// The subject of the caller, or the person behind it.
+    caller: Option<String>,
+    /// Keyed names; any of them matches.
+    destination: Option<BTreeSet<String>>,
+    currency: Option<String>,
+    least: Option<Decimal>,
+    most: Option<Decimal>,
+    from: Option<StoreTime>,
+    /// The first time that is not wanted any more.
+    until: Option<StoreTime>,
+    text: Option<SoughtText>,
+    /// Whether a destination had never been paid before.
+    is_first: bool,
+}
+
+/// A text that people look for, and the keyed names that it can stand for.
+#[derive(Clone, Debug)]
+struct SoughtText {
+    text: String,
+    names: BTreeSet<String>,
+}
+
+/// Returns a violation of a parameter.
+pub(super) fn wrong(name: &str, keyword: &'static str, expected: &str) -> Violation {
+    Violation::new(name, keyword, expected).inside(BodyPlace::Query)
+}
+
+impl PaymentFilter {
+    /// Takes one parameter.
+    pub fn set(&mut self, inside: &ConsoleState, names: &KnownNames, name: &str, value: &str) -> Result<(), Violation> {
+        if value.is_empty() || value.len() > MAX_TEXT {
+            return Err(wrong(name, "maxLength", "1 to 512 characters"));
+        }
+        let amount = || Decimal::parse(value).map_err(|_| wrong(name, "pattern", "an amount such as 1250.50"));
+        match name {
+            "environment" => {
+                let served = Environment::parse(value).filter(|one| inside.environments.contains(one));
+                self.environment =
+                    Some(served.ok_or_else(|| wrong(name, "enum", "an environment that this gate serves"))?);
+            }
+            "status" => {
+                let words = PaymentStatus::WORDS.map(|(word, _)| format!("`{word}`")).join(", ");
+                self.status =
+                    Some(PaymentStatus::parse(value).ok_or_else(|| wrong(name, "enum", &format!("one of {words}")))?);
+            }
+            "operation" => self.operation = Some(value.to_owned()),
+            "caller" => self.caller = Some(value.to_owned()),
+            "destination" => self.destination = Some(names.keyed(value)),
+            "first" if value == "true" => self.is_first = true,
+            "first" => return Err(wrong(name, "enum", "`true`")),
+            "currency" => self.currency = Some(value.to_lowercase()),
+            "amountFrom" => self.least = Some(amount()?),
+            "amountTo" => self.most = Some(amount()?),
+            "from" => self.from = Some(day(name, value, false)?),
+            "until" => self.until = Some(day(name, value, true)?),
+            "text" => {
+                let text = value.to_lowercase();
+                let mut keyed = names.keyed(value);
+                keyed.extend(names.of_lists_like(&text));
+                self.text = Some(SoughtText { text, names: keyed });
+            }
+            other => return Err(unknown_parameter(other)),
+        }
+        Ok(())
+    }
+
+    pub fn matches(&self, (environment, claim): &PaymentKey, row: &PaymentRow) -> bool {
+        let terms = &*row.terms;
+        let is_of = |wanted: &String| terms.subject == *wanted || terms.requester.as_ref() == Some(wanted);
+        let amount = |bound: Option<Decimal>, excluded: Ordering| {
+            bound.is_none_or(|bound| row.amount.is_some_and(|amount| amount.compare(bound) != excluded))
+        };
+        self.environment.is_none_or(|wanted| wanted == *environment)
+            && self.status.is_none_or(|status| status == row.status)
+            && self.operation.as_ref().is_none_or(|operation| *operation == terms.operation)
+            && self.caller.as_ref().is_none_or(is_of)
+            && (!self.is_first || row.is_first)
+            && self.currency.as_ref().is_none_or(|currency| terms.currency.as_ref() == Some(currency))
+            && self.from.is_none_or(|from| row.at >= from)
+            && self.until.is_none_or(|until| row.at < until)
+            && amount(self.least, Ordering::Less)
+            && amount(self.most, Ordering::Greater)
+            && self.destination.as_ref().is_none_or(|names| is_to(row, names))
+            && self.text.as_ref().is_none_or(|sought| sought.matches(claim, row))
+    }
+}
+
+impl SoughtText {
+    fn matches(&self, claim: &str, row: &PaymentRow) -> bool {
+        let terms = &*row.terms;
+        let has = |text: &str| text.to_lowercase().contains(&self.text);
+        has(&shown_as(claim))
+            || has(&terms.operation)
+            || has(&terms.subject)
+            || terms.requester.as_deref().is_some_and(has)
+            || terms.rules.iter().any(|rule| has(rule))
+            || row.approvers().any(|vote| has(&vote.subject))
+            || row.hold.as_deref().is_some_and(has)
+            || is_to(row, &self.names)
+    }
+}
+
+/// Whether money goes to one of these keyed names.
+fn is_to(row: &PaymentRow, names: &BTreeSet<String>) -> bool {
+    row.to.as_deref().is_some_and(|to| to.split(' ').any(|part| names.contains(part)))
+}
+
+/// Parses a day in UTC, or a time; `is_end` is the end of the day.
+fn day(name: &str, text: &str, is_end: bool) -> Result<StoreTime, Violation> {
+    let expected = || wrong(name, "format", "a day such as 2026-11-20, or a time such as 2026-11-20T08:00:00Z");
+    let at = if text.len() == "2026-11-20".len() {
+        let day: Date = text.parse().map_err(|_| expected())?;
+        let day = if is_end { day.tomorrow().map_err(|_| expected())? } else { day };
+        day.to_zoned(TimeZone::UTC).map_err(|_| expected())?.timestamp()
+    } else {
+        text.parse().map_err(|_| expected())?
+    };
+    Ok(StoreTime::of_micros(at.as_microsecond()))
+}

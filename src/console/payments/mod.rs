@@ -1,0 +1,253 @@
+//! The acts on payments: list them with their sums, show one, sum them day by day, and export them.
+//!
+//! | module | contents |
+//! |---|---|
+//! | `filter` | which payments are wanted |
+//! | `tally` | exact sums, and the rows of a page |
+//! | `destinations` | names and addresses of the ends |
+//! | `rows` | a payment as JSON |
+//! | `export` | CSV and JSON lines, with their audit entry |
+
+mod destinations;
+mod export;
+mod filter;
+mod rows;
+mod tally;
+
+use std::sync::Arc;
+
+use jiff::tz::TimeZone;
+use serde_json::{Value, json};
+
+use self::destinations::KnownNames;
+use self::filter::{PaymentFilter, wrong};
+use self::rows::RowMaker;
+use self::tally::{DailyMoney, PaymentTally, SortKey};
+use super::form::pairs;
+use super::history::unreadable;
+use super::payment_index::{PaymentIndex, PaymentKey, PaymentRow, ReadBook};
+use super::person::Person;
+use super::render::{moment, name_of};
+use super::request::{ActRequest, environment as served, violated};
+use super::server::ConsoleServer;
+use super::state::ConsoleState;
+use crate::catalog::Violation;
+use crate::stations::reply::{Code, Reply, error_json, ok_json};
+
+pub(super) use export::export;
+
+const DEFAULT_LIMIT: usize = 50;
+const MAX_LIMIT: usize = 100;
+const MAX_DAYS: i64 = 90;
+const DEFAULT_DAYS: i64 = 30;
+
+/// The order of a list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum PaymentOrder {
+    /// The latest first.
+    #[default]
+    Time,
+    /// The largest value first.
+    Value,
+}
+
+/// The payments that one person asks for.
+struct PaymentQuery {
+    filter: PaymentFilter,
+    order: PaymentOrder,
+    limit: usize,
+    after: Option<SortKey>,
+}
+
+impl PaymentOrder {
+    fn key(self, row: &PaymentRow) -> SortKey {
+        let by = if self == PaymentOrder::Value { row.value.unwrap_or(0) } else { 0 };
+        (by, row.at.as_micros(), row.number)
+    }
+}
+
+impl PaymentQuery {
+    fn parse(
+        inside: &ConsoleState,
+        names: &KnownNames,
+        parameters: &[(String, String)],
+    ) -> Result<PaymentQuery, Violation> {
+        let (filter, order, limit, after) = (PaymentFilter::default(), PaymentOrder::Time, DEFAULT_LIMIT, None);
+        let mut query = PaymentQuery { filter, order, limit, after };
+        for (name, value) in parameters {
+            match (name.as_str(), value.as_str()) {
+                ("sort", "time") => query.order = PaymentOrder::Time,
+                ("sort", "value") => query.order = PaymentOrder::Value,
+                ("sort", _) => return Err(wrong(name, "enum", "`time` or `value`")),
+                ("limit", value) => {
+                    let number = value.parse().ok().filter(|number| (1..=MAX_LIMIT).contains(number));
+                    query.limit = number.ok_or_else(|| wrong(name, "maximum", "a number from 1 to 100"))?;
+                }
+                ("after", value) => {
+                    let after = parse_position(value);
+                    query.after = Some(after.ok_or_else(|| wrong(name, "pattern", "`next` of the previous page"))?);
+                }
+                (name, value) => query.filter.set(inside, names, name, value)?,
+            }
+        }
+        Ok(query)
+    }
+
+    /// Sums what the person may see, and finds the rows of the page.
+    fn tally(&self, inside: &ConsoleState, person: &Person, read: &ReadBook) -> PaymentTally {
+        let mut tally = PaymentTally::new(self.limit, self.after);
+        for (key, row) in read.book.rows() {
+            if self.filter.matches(key, row) && is_visible(inside, person, key, row) {
+                tally.add(key, row, self.order.key(row));
+            }
+        }
+        tally
+    }
+}
+
+fn is_visible(inside: &ConsoleState, person: &Person, key: &PaymentKey, row: &PaymentRow) -> bool {
+    inside.shows_call(person, key.0, &row.terms.issuer, &row.terms.subject)
+}
+
+pub(super) async fn list(server: &ConsoleServer, asked: &ActRequest) -> Reply {
+    let names = KnownNames::of(&server.inside);
+    let parsed = parameters(asked).and_then(|parameters| PaymentQuery::parse(&server.inside, &names, &parameters));
+    let query = match parsed {
+        Ok(query) => query,
+        Err(violation) => return violated(vec![violation]),
+    };
+    let person = asked.person.clone();
+    with_book(server, move |inside, read| {
+        let tally = query.tally(inside, &person, read);
+        let (sums, count) = (tally.sums_json(), tally.count);
+        let (page, next) = tally.page();
+        let catalog = inside.catalog();
+        let maker = RowMaker { inside, catalog: &catalog, names: &names };
+        let rows = page.iter().filter_map(|key| Some(maker.row(key, read.book.row(key)?).0));
+        let rows: Vec<Value> = rows.collect();
+        let next = next.map(|(by, at, number)| format!("{by}.{at}.{number}"));
+        let mut answer = json!({ "payments": rows, "next": next, "count": count, "sums": sums });
+        put_extent(&mut answer, inside, read);
+        ok_json(200, &answer)
+    })
+    .await
+}
+
+pub(super) async fn show(server: &ConsoleServer, asked: &ActRequest) -> Reply {
+    let unknown = || error_json(Code::RequestNotFound, "the list of payments has no call with this name.", None);
+    if let Some((name, _)) = asked.query.first() {
+        return violated(vec![super::render::unknown_parameter(name)]);
+    }
+    let [environment, request] = asked.path.as_slice() else { return unknown() };
+    let (Some(environment), Some(claim)) = (served(&server.inside, environment), name_of(request)) else {
+        return unknown();
+    };
+    let (names, person) = (KnownNames::of(&server.inside), asked.person.clone());
+    with_book(server, move |inside, read| {
+        let key = (environment, claim.into_boxed_str());
+        let Some(row) = read.book.row(&key).filter(|row| is_visible(inside, &person, &key, row)) else {
+            return unknown();
+        };
+        let catalog = inside.catalog();
+        let maker = RowMaker { inside, catalog: &catalog, names: &names };
+        ok_json(200, &maker.row(&key, row).0)
+    })
+    .await
+}
+
+/// Sums the money of each of the last days.
+pub(super) async fn by_day(server: &ConsoleServer, asked: &ActRequest) -> Reply {
+    let inside = &server.inside;
+    let (mut days, mut environment) = (DEFAULT_DAYS, None);
+    for (name, value) in &asked.query {
+        match name.as_str() {
+            "days" => match value.parse().ok().filter(|days| (1..=MAX_DAYS).contains(days)) {
+                Some(wanted) => days = wanted,
+                None => return violated(vec![wrong(name, "maximum", "a number from 1 to 90")]),
+            },
+            "environment" => match served(inside, value) {
+                Some(served) => environment = Some(served),
+                None => return violated(vec![wrong(name, "enum", "an environment that this gate serves")]),
+            },
+            other => return violated(vec![super::render::unknown_parameter(other)]),
+        }
+    }
+    let today = inside.node.clock.now().to_zoned(TimeZone::UTC).date();
+    let all_days: Vec<String> = (0..days)
+        .rev()
+        .filter_map(|ago| today.checked_sub(jiff::Span::new().try_days(ago).ok()?).ok())
+        .map(|day| day.to_string())
+        .collect();
+    let person = asked.person.clone();
+    with_book(server, move |inside, read| {
+        let mut money = DailyMoney::default();
+        let wanted = read.book.rows().filter(|(key, _)| environment.is_none_or(|environment| key.0 == environment));
+        wanted.filter(|(key, row)| is_visible(inside, &person, key, row)).for_each(|(_, row)| money.add(row));
+        let mut answer = json!({ "days": money.to_json(&all_days) });
+        put_extent(&mut answer, inside, read);
+        ok_json(200, &answer)
+    })
+    .await
+}
+
+/// Says which payments an answer is about.
+fn put_extent(answer: &mut Value, inside: &ConsoleState, read: &ReadBook) {
+    let extent = [
+        ("since", read.since().map_or(Value::Null, moment)),
+        ("complete", read.is_complete().into()),
+        ("reading", read.is_filling().into()),
+        ("of", inside.node.id.as_str().into()),
+    ];
+    if let Some(members) = answer.as_object_mut() {
+        members.extend(extent.map(|(name, value)| (name.to_owned(), value)));
+    }
+}
+
+/// Parses the query of a list.
+fn parameters(asked: &ActRequest) -> Result<Vec<(String, String)>, Violation> {
+    let odd = || wrong("", "pattern", "form-encoded names and values, each name once");
+    pairs(&asked.target_query).ok_or_else(odd)
+}
+
+/// Answers from the book of payments, after it was read as far as one answer may take.
+async fn with_book(
+    server: &ConsoleServer,
+    answer: impl FnOnce(&ConsoleState, &ReadBook) -> Reply + Send + 'static,
+) -> Reply {
+    let (inside, index): (ConsoleState, Arc<PaymentIndex>) = (server.inside.clone(), server.payments.clone());
+    let Ok(room) = server.readers.clone().try_acquire_owned() else {
+        return error_json(
+            Code::Overloaded,
+            "too many searches of the audit log are running; try again shortly.",
+            None,
+        );
+    };
+    let reading = tokio::task::spawn_blocking(move || {
+        let _room = room;
+        let read = index.caught_up(&inside.catalog())?;
+        Ok::<_, std::io::Error>((answer(&inside, &read), read.is_filling()))
+    });
+    match reading.await {
+        Ok(Ok((reply, is_filling))) => {
+            if is_filling {
+                server.payments.fill(server.inside.catalog(), server.inside.stopping.clone());
+            }
+            reply
+        }
+        Ok(Err(error)) => {
+            tracing::error!(%error, "cannot read the audit log");
+            unreadable()
+        }
+        Err(error) => {
+            tracing::error!(%error, "a task that read the audit log failed");
+            unreadable()
+        }
+    }
+}
+
+fn parse_position(text: &str) -> Option<SortKey> {
+    let mut parts = text.split('.');
+    let is_plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let position = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    (is_plain && parts.next().is_none()).then_some(position)
+}
