@@ -97,6 +97,36 @@ fn checksummed(lower: &str) -> String {
     lower.chars().zip(digest.chars()).map(cased).collect()
 }
 
+/// Returns an address as people write it, from its normal form: EVM with its checksum, Solana and Tron in base58; other
+/// text stays as it is.
+///
+/// ```
+/// use sluice::base::normal::shown_wallet;
+///
+/// let shown = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
+/// assert_eq!(shown_wallet(&shown.to_lowercase()), shown);
+/// ```
+pub fn shown_wallet(normal: &str) -> String {
+    let bytes_of = |digits: &str| digest_bytes(digits).filter(|bytes| !bytes.is_empty());
+    if let Some(digits) = normal.strip_prefix("0x").filter(|digits| digits.len() == 40) {
+        return evm(normal)
+            .map_or_else(|| normal.to_owned(), |_| format!("0x{}", checksummed(&digits.to_ascii_lowercase())));
+    }
+    if let Some(bytes) = normal.strip_prefix("solana:").and_then(bytes_of) {
+        return bs58::encode(bytes).into_string();
+    }
+    if let Some(bytes) = normal.strip_prefix("tron:").and_then(bytes_of) {
+        return bs58::encode(bytes).with_check().into_string();
+    }
+    normal.to_owned()
+}
+
+/// Parses hex digits.
+fn digest_bytes(digits: &str) -> Option<Vec<u8>> {
+    let pair = |at: usize| u8::from_str_radix(digits.get(at..at.checked_add(2)?)?, 16).ok();
+    (0..digits.len()).step_by(2).map(pair).collect()
+}
+
 fn solana(address: &str) -> Option<String> {
     let bytes = bs58::decode(address).into_vec().ok()?;
     (bytes.len() == 32).then(|| format!("solana:{}", hex(&bytes)))
@@ -110,6 +140,20 @@ fn tron(address: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_is_shown_as_people_write_it() {
+        for written in [
+            "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
+            "TR7NHqjeKQxGTCi8q8ZY4pL8otSzgjLj6t",
+            "EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v",
+        ] {
+            assert_eq!(shown_wallet(&known_wallet(None, written).unwrap()), written);
+        }
+        for other in ["9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11", "0x12", "solana:", "tron:zz", ""] {
+            assert_eq!(shown_wallet(other), other);
+        }
+    }
 
     #[test]
     fn evm_addresses_in_any_case_are_one() {

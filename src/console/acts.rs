@@ -118,7 +118,7 @@ pub(super) static ACTS: [Act; 38] = [
         with_state!(requests::resolve),
     )
     .taking("resolveRequest"),
-    get("listHolds", "List holds", "/sluice/v1/holds", ANY_ROLE, with_state!(holds::list)),
+    get("listHolds", "List holds", "/sluice/v1/holds", ANY_ROLE, with_state!(holds::list)).with_any_query(),
     get("watchHolds", "Watch holds", "/sluice/v1/holds/changes", ANY_ROLE, |_, request| {
         Box::pin(async move { changes::open(request) })
     })

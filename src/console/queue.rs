@@ -1,8 +1,9 @@
 //! The list of holds: open holds, the first to expire first; or closed holds, the latest first. One page examines a
 //! bounded number of them.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
+use super::form::pairs;
 use super::page::PageParameters;
 use super::request::ActRequest;
 use super::state::ConsoleState;
@@ -44,6 +45,8 @@ struct QueueFilter {
     /// The subject of the caller, or of the person behind it.
     by: Option<String>,
     approval: Option<String>,
+    /// A text in lower case that the id, the requestId, a person, a rule or the words contain.
+    text: Option<String>,
     /// Only holds that wait for this person's vote.
     mine: bool,
 }
@@ -85,6 +88,10 @@ impl QueueFilter {
             "operation" => &mut self.operation,
             "by" => &mut self.by,
             "approval" => &mut self.approval,
+            "text" => {
+                self.text = Some(value.to_lowercase());
+                return Ok(true);
+            }
             "mine" => {
                 let wrong = || Violation::new(name, "enum", "`true` or `false`").inside(BodyPlace::Query);
                 self.mine = value.parse().map_err(|_| wrong())?;
@@ -105,11 +112,28 @@ impl QueueFilter {
     }
 }
 
+impl QueueFilter {
+    /// Whether the hold, as the list shows it, contains the text.
+    fn finds(&self, hold: &Map<String, Value>) -> bool {
+        let Some(text) = &self.text else { return true };
+        let pointers = ["/id", "/requestId", "/operation", "/requester", "/owner/subject", "/destination/name"];
+        let hold = Value::Object(hold.clone());
+        let lists =
+            ["/words", "/reasons", "/destination/lists"].into_iter().filter_map(|list| hold.pointer(list)?.as_array());
+        let of_lists = lists.flatten().flat_map(|one| [one.get("text"), one.get("rule"), Some(one)]);
+        let all = pointers.into_iter().map(|pointer| hold.pointer(pointer)).chain(of_lists);
+        all.flatten().filter_map(Value::as_str).any(|found| found.to_lowercase().contains(text.as_str()))
+    }
+}
+
 impl Queue {
     pub fn of(inside: &ConsoleState, asked: &ActRequest) -> Result<Queue, Violation> {
         let mut filter = QueueFilter::default();
         let further = |name: &str, value: &str| filter.set(name, value);
-        let page = PageParameters::of(inside, &asked.query, &STATES, WantedHolds::Open, last, further)?;
+        let odd =
+            || Violation::new("", "pattern", "form-encoded names and values, each name once").inside(BodyPlace::Query);
+        let query = pairs(&asked.target_query).ok_or_else(odd)?;
+        let page = PageParameters::of(inside, &query, &STATES, WantedHolds::Open, last, further)?;
         Ok(Queue { page, filter })
     }
 
@@ -176,8 +200,13 @@ impl Queue {
             return Ok(None);
         }
         let view = viewer.view(&key, &record, &hold);
-        let is_wanted = |view: &HoldView<'_>| !self.filter.mine || viewer.is_mine(view);
-        Ok(view.filter(is_wanted).map(|view| Value::Object(viewer.summary(&view))))
+        let is_wanted = |view: &HoldView<'_>| {
+            (!self.filter.mine || viewer.is_mine(view)) && self.filter.finds(&viewer.summary(view))
+        };
+        match view.filter(is_wanted) {
+            Some(view) => Ok(Some(Value::Object(viewer.row(&view).await?))),
+            None => Ok(None),
+        }
     }
 }
 

@@ -10,12 +10,14 @@ use super::policies::window_json;
 use super::render;
 use super::state::ConsoleState;
 use crate::base::ids::Environment;
+use crate::base::normal::shown_wallet;
+use crate::catalog::Party;
 use crate::ledger::{Record, RecordKey, StoreFault, StoreTime};
 use crate::node::Snapshot;
 use crate::node::approve::asked_now;
 use crate::node::explain;
 use crate::node::explain::Forecast;
-use crate::policy::{Limit, Progress, Reservation};
+use crate::policy::{Limit, ListNames, Progress, Reservation};
 use crate::stations::check::Intent;
 use crate::stations::claim::Owner;
 use crate::stations::decide::progress;
@@ -103,18 +105,33 @@ impl<'l> HoldViewer<'l> {
         view.progress.iter().zip(&with).any(|(before, after)| after.given > before.given)
     }
 
-    /// Returns the JSON of a hold in a list.
+    /// Returns the JSON of a hold without what the store knows of its destination.
     pub fn summary(&self, view: &HoldView<'_>) -> Map<String, Value> {
         let mut members = view.members();
+        let movement = view.intent.as_ref().and_then(Intent::movement);
+        members.extend(movement.map(|movement| {
+            let known = known_destination(&self.snapshot.policies.list_names, &movement.destination);
+            ("destination".to_owned(), known)
+        }));
         members.insert("mayJudge".to_owned(), self.may(view, VoteAction::Approve).into());
         members.insert("mayReject".to_owned(), self.may(view, VoteAction::Reject).into());
         members
     }
 
+    /// Returns the JSON of a hold in a list, with what is known of its destination.
+    pub async fn row(&self, view: &HoldView<'_>) -> Result<Map<String, Value>, StoreFault> {
+        let mut members = self.summary(view);
+        if let Some(intent) = view.intent.as_ref().filter(|_| view.hold.state.is_open()) {
+            let paid = explain::last_paid(&self.inside.node, &self.snapshot.policies, intent).await?;
+            members.insert("newDestination".to_owned(), paid.iter().any(|(_, at)| at.is_none()).into());
+        }
+        Ok(members)
+    }
+
     /// Returns the JSON of one hold: words for every role, the exact bytes for approvers and operators, and for an
     /// open hold the last payments to its destinations and the limits that it uses.
     pub async fn details(&self, view: &HoldView<'_>) -> Result<Value, StoreFault> {
-        let (mut shown, hold) = (self.summary(view), view.hold);
+        let (mut shown, hold) = (self.row(view).await?, view.hold);
         let sees = self.person.has(Role::Approver) || self.person.has(Role::Operator);
         if let (true, Ok(body)) = (sees, std::str::from_utf8(&hold.sent.body)) {
             let sent = json!({ "method": hold.method.as_str(), "target": hold.sent.target, "body": body });
@@ -183,6 +200,18 @@ impl HoldView<'_> {
         }
         Value::Object(members)
     }
+}
+
+/// Returns the destination of a call: its most exact name, the lists that contain it, and the listed address that a person
+/// could take it for.
+fn known_destination(names: &ListNames, party: &Party) -> Value {
+    let Party { user, wallet, external_wallet, account, .. } = party;
+    let all: Vec<&String> = [account, external_wallet, wallet, user].into_iter().flatten().collect();
+    let lists: BTreeSet<&str> = all.iter().flat_map(|name| names.lists_of(name)).collect();
+    let look_alike = all.iter().find_map(|name| names.look_alike(name));
+    let known =
+        look_alike.map(|name| json!({ "name": shown_wallet(name), "lists": names.lists_of(name).collect::<Vec<_>>() }));
+    json!({ "name": all.first().map(|name| shown_wallet(name)), "lists": lists, "lookAlike": known })
 }
 
 fn approval(one: &Progress) -> Value {

@@ -87,14 +87,24 @@ pub struct Forecast {
     pub counts: Vec<(Reservation, u64)>,
 }
 
+/// Returns each form of a call's destination, and when that was last paid.
+pub async fn last_paid(
+    node: &Node,
+    policies: &Policies,
+    intent: &Intent,
+) -> Result<Vec<(String, Option<StoreTime>)>, StoreFault> {
+    let mut paid = Vec::new();
+    for name in destinations(intent, policies) {
+        let last = node.store.member(intent.environment(), Index::Paid, &paid_name(&name)).await?;
+        paid.push((name, last));
+    }
+    Ok(paid)
+}
+
 pub async fn outlook(node: &Node, policies: &Policies, intent: &Intent) -> Result<Forecast, StoreFault> {
     let environment = intent.environment();
     let mut facts = Facts { now: node.time().await?, ..Facts::default() };
-    let mut paid = Vec::new();
-    for name in destinations(intent, policies) {
-        let last = node.store.member(environment, Index::Paid, &paid_name(&name)).await?;
-        paid.push((name, last));
-    }
+    let paid = last_paid(node, policies, intent).await?;
     facts.paid = stored_facts(node, environment, paid_facts(intent, policies), facts.now).await?;
     let mut counts = Vec::new();
     for reservation in &evaluate(intent, policies, &facts).verdict.reservations {

@@ -3,6 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::field_form::Sort;
+use crate::base::normal::{is_uuid, shown_wallet};
+
+/// How many letters at each end of an address people compare at least.
+const SEEN_LETTERS: usize = 3;
 
 /// The lists that contain a user, a wallet or an account, by its normal form.
 #[derive(Clone, Debug, Default)]
@@ -21,8 +25,51 @@ impl ListNames {
         ListNames(names)
     }
 
+    /// Returns the lists that contain a name in its normal form.
+    pub fn lists_of(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.0.get(name).into_iter().flatten().map(String::as_str)
+    }
+
+    /// Returns a listed address that a person could take this one for: another one that begins and ends like it.
+    pub fn look_alike(&self, name: &str) -> Option<&str> {
+        if self.0.contains_key(name) || is_uuid(name) {
+            return None;
+        }
+        let ends = |name: &str| {
+            let shown = shown_wallet(name);
+            let letters = shown.strip_prefix("0x").unwrap_or(&shown).to_ascii_lowercase();
+            let last = letters.len().checked_sub(SEEN_LETTERS)?;
+            Some((letters.get(..SEEN_LETTERS)?.to_owned(), letters.get(last..)?.to_owned()))
+        };
+        let own = ends(name)?;
+        self.0.keys().map(String::as_str).find(|known| !is_uuid(known) && ends(known).as_ref() == Some(&own))
+    }
+
     /// Returns every listed name with its lists.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &BTreeSet<String>)> {
         self.0.iter().map(|(name, lists)| (name.as_str(), lists))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_begins_and_ends_like_a_known_one_is_told_with_it() {
+        let known = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
+        let wallets = BTreeMap::from([(Sort::Wallet, BTreeSet::from([known.to_owned()]))]);
+        let names = ListNames::of(&BTreeMap::from([("payouts".to_owned(), wallets)]));
+        assert_eq!(names.lists_of(known).collect::<Vec<_>>(), ["payouts"]);
+        assert_eq!(names.look_alike("0x5aa0000000000000000000000000000000000aed"), Some(known));
+        for other in [
+            known,
+            "0x5ab0000000000000000000000000000000000aed",
+            "0x5aa0000000000000000000000000000000000aec",
+            "5aa",
+            "",
+        ] {
+            assert_eq!(names.look_alike(other), None, "{other}");
+        }
     }
 }

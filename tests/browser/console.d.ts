@@ -76,6 +76,9 @@ interface Hold {
   sent?: SentRequest;
   paidBefore?: { destination: string; at?: string }[];
   limits?: HoldLimit[];
+  /** Whether a destination was never paid before. */
+  newDestination?: boolean;
+  destination?: { name: string | null; lists: string[]; lookAlike: { name: string; lists: string[] } | null };
 }
 
 type PaymentStatus =
@@ -385,6 +388,8 @@ interface App {
   may(role: string): boolean;
   /** Loads again everything that the page shows. */
   refresh(): void;
+  /** Tells how many holds wait for this person; null leaves the count as it is. */
+  titleCount(count: number | null): void;
   isStillMe(): Promise<boolean>;
   /** Returns the session of the person who is signed in. */
   session(): Session;
@@ -402,6 +407,8 @@ interface Party {
 interface Movement {
   headline: string;
   amounts: string[];
+  /** The currency of the headline, in lower case. */
+  currency: string | null;
   hasAmount: boolean;
   direction: string;
   destination: { what: string; name: string } | null;

@@ -23,7 +23,7 @@ test("two people approve, on a phone and on a desktop, and see the outcome", asy
     "USDT on POLYGON → USDC on POLYGON",
     "callers/payroll",
     "larger",
-    "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed",
+    "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
     hold.fingerprint,
   ]) {
     assert.ok(seen.includes(text), `the page lacks ${text}: ${seen}`);

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { assertNoProblems, signIn } from "./support/people.mjs";
+import { assertNoProblems, confirm, signIn } from "./support/people.mjs";
 import { fillGate, HIGH_LIMITS } from "./support/scenes.mjs";
 import { setUp } from "./support/setup.mjs";
 
@@ -19,11 +19,14 @@ test("the queue shows a hundred holds at a time, each once, and finds holds by t
   await page.getByText(/^25[0-9] for you$/).waitFor();
   const ids = await rows.evaluateAll((links) => links.map((link) => link.getAttribute("data-id")));
   assert.equal(new Set(ids).size, ids.length);
-  await page.getByLabel("Filter this list").fill("batch-17");
+  await page.getByLabel("Search holds").fill("batch-17");
   await page.getByText(/^1[0-9] for you$/).waitFor();
-  await page.getByLabel("Filter this list").fill("no such thing");
+  // The search is the gate's: it finds what the list has not loaded.
+  await page.getByLabel("Search holds").fill("batch-249");
+  await page.getByText("1 for you").waitFor();
+  await page.getByLabel("Search holds").fill("no such thing");
   await page.getByText("No holds in this list match.").waitFor();
-  await page.getByLabel("Filter this list").fill("");
+  await page.getByLabel("Search holds").fill("");
   await page.getByLabel("Operation").selectOption("createSwap");
   await page.getByText("100+ for you").waitFor();
   assertNoProblems(page);
@@ -42,5 +45,32 @@ test("more holds load on request, even while the queue changes and responses are
   await gate.holdSwap("meanwhile-2", "1999");
   await page.getByRole("button", { name: "Show 100 more" }).click();
   await page.getByText(/^25[0-9] for you$/).waitFor();
+  assertNoProblems(page);
+});
+
+test("keys go from hold to hold, sums are exact, and several that were looked at are approved at once", async () => {
+  const page = await signIn(browser, gate, "ops-1");
+  await page.getByText("100+ for you").waitFor();
+  assert.match(await page.title(), /^\(100\) Queue/);
+  await page.locator(".queue .sums").getByText("USDT").waitFor();
+  await page.getByLabel("Order").selectOption("amount");
+  await page.locator("#main").focus();
+  for (const step of [0, 1]) {
+    await page.keyboard.press("j");
+    await page.locator(`.rows li:nth-child(${step + 1}) a[aria-current]`).waitFor();
+    await page.getByText("Verified in this browser").waitFor();
+  }
+  await page.keyboard.press("k");
+  await page.locator(".rows li:nth-child(1) a[aria-current]").waitFor();
+  await page.keyboard.press("?");
+  await page.getByRole("dialog").getByText("previous hold").waitFor();
+  await page.keyboard.press("Escape");
+  await page.getByRole("button", { name: "Approve 2 you looked at…" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByText("One vote for each that is marked.").waitFor();
+  for (const box of await dialog.getByRole("checkbox").all()) await box.check();
+  await confirm(page, "Approve those marked");
+  await page.getByText("You approved 2 holds.").waitFor();
+  await page.getByRole("button", { name: "Next hold" }).waitFor();
   assertNoProblems(page);
 });

@@ -65,7 +65,7 @@ impl KnownNames {
             "wallet" => party.wallet.as_deref(),
             _ => party.user.as_deref(),
         });
-        json!({ "kind": kind, "name": stated, "keyed": name, "lists": self.lists_of(Some(keyed)) })
+        json!({ "kind": kind, "name": stated.map(normal::shown_wallet), "keyed": name, "lists": self.lists_of(Some(keyed)) })
     }
 }
 

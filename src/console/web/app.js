@@ -7,6 +7,7 @@ import { byId, errorBox, field, fill, h, toast } from "./dom.js";
 import * as freezes from "./freezes.js";
 import * as history from "./history.js";
 import * as hold from "./hold.js";
+import "./keys.js";
 import * as overview from "./overview.js";
 import * as payments from "./payments.js";
 import * as policy from "./policy.js";
@@ -50,6 +51,11 @@ const app = {
   isWarned: false,
   may: (role) => app.me?.roles.includes(role) ?? false,
   refresh: () => refresh(),
+  /** Shows how many holds wait, in the title of the browser's tab. */
+  titleCount(count) {
+    if (count !== null) waiting = count;
+    showTitle();
+  },
   session() {
     if (app.me === null) throw new Error("nobody is signed in");
     return app.me;
@@ -62,6 +68,20 @@ const app = {
     return isSame;
   },
 };
+
+let title = "Sluice";
+/** The holds that wait for this person. */
+let waiting = 0;
+
+function showTitle() {
+  document.title = waiting > 0 && app.me !== null ? `(${waiting}) ${title}` : title;
+}
+
+/** @param {string} text */
+function setTitle(text) {
+  title = text;
+  showTitle();
+}
 
 /** @type {View[]} */
 let shown = [];
@@ -138,7 +158,7 @@ function showOutside(page, title) {
   fill(header);
   fill(banner);
   tabs.hidden = true;
-  document.title = title;
+  setTitle(title);
   fill(main, page);
 }
 
@@ -307,7 +327,7 @@ function showAddress() {
   const views = { overview, payments, policy, history };
   const view = Object.hasOwn(views, place) ? views[place] : undefined;
   if (view === undefined) {
-    document.title = "Page not found – Sluice";
+    setTitle("Page not found – Sluice");
     fill(
       main,
       h(
@@ -327,7 +347,7 @@ function showAddress() {
 /** @param {View} view */
 function show(view) {
   shown = [view];
-  document.title = `${view.title} – Sluice`;
+  setTitle(`${view.title} – Sluice`);
   fill(main, view.element);
 }
 
@@ -351,7 +371,7 @@ function showQueue(id) {
   split.list.choose(split.id);
   for (const view of shown.slice(1)) view.close?.();
   shown = [split.list];
-  document.title = "Queue – Sluice";
+  setTitle("Queue – Sluice");
   if (id === undefined) {
     fill(split.body);
     if (before !== null) split.list.focus(before);
@@ -360,7 +380,7 @@ function showQueue(id) {
   }
   const one = hold.view(app, id);
   shown.push(one);
-  document.title = "Hold – Sluice";
+  setTitle("Hold – Sluice");
   fill(split.body, one.element);
   one.focus();
   if (matchMedia("(max-width: 62rem)").matches) scrollTo(0, 0);

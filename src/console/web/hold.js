@@ -1,10 +1,13 @@
 // One hold: what it would do, why it is held, who approved it, and the exact bytes that a vote is for.
 
 import { asFailure, get } from "./api.js";
+import { markLooked } from "./batch.js";
 import { limitBar } from "./charts.js";
 import { badge, errorBox, fill, h, timeTag, withCode } from "./dom.js";
 import { checkBytes } from "./fingerprint.js";
 import { destinationLink } from "./history.js";
+import { openBeside } from "./keys.js";
+import { drawRisk, riskOf, whenSent } from "./risk.js";
 import { commentButton, voteBar } from "./vote.js";
 import {
   formatAgo,
@@ -64,14 +67,16 @@ export function view(app, id) {
     if (text === last) return;
     const check = hold.sent ? await checkBytes(hold, hold.sent, movement(hold).amounts) : null;
     const request = hold.state === "released" ? await requestOf(hold) : null;
+    const risk = OPEN.includes(hold.state) ? await riskOf(hold) : null;
     if (isClosed) return;
     const before = seen;
     [last, seen] = [text, hold];
     const opened = [...element.querySelectorAll("details")].filter((one) => one.open).map((one) => one.dataset.name);
     const focused = document.activeElement;
     const focusedId = element.contains(focused) ? focused?.id : null;
-    fill(element, content(app, hold, check, request, draw));
+    fill(element, content(app, hold, check, request, risk, draw));
     element.removeAttribute("aria-busy");
+    if (check?.kind === "good") markLooked(hold);
     for (const one of element.querySelectorAll("details")) if (opened.includes(one.dataset.name)) one.open = true;
     if (before && before.state !== hold.state) stateChanged(hold);
     if (focusedId) document.getElementById(focusedId)?.focus({ preventScroll: true });
@@ -132,10 +137,11 @@ function back() {
  * @param {Hold} hold
  * @param {ByteCheck | null} check
  * @param {SentState | null} request
+ * @param {import("./risk.js").RiskFact[] | null} risk
  * @param {(hold: Hold) => Promise<void>} draw
  * @returns {Child[]}
  */
-function content(app, hold, check, request, draw) {
+function content(app, hold, check, request, risk, draw) {
   const moves = movement(hold);
   const [word, kind] = stateLabel(hold.state);
   const isOpen = OPEN.includes(hold.state);
@@ -159,9 +165,11 @@ function content(app, hold, check, request, draw) {
         isOpen && h("span", { class: "left", "data-left": hold.expiresAt, "data-press": press }, due),
       ),
     ),
-    outcomeBox(hold, request),
+    outcomeBox(app, hold, request),
+    (!isOpen || hold.votes.some((vote) => personName(vote) === personName(app.session().person))) && nextButton(),
     hold.stuck && h("p", { class: "became warn" }, hold.stuck),
     check && check.kind !== "good" && h("p", { class: "alarm", role: "alert" }, check.text),
+    risk && section("Risk", drawRisk(risk)),
     section("What it does", wordList(hold.words)),
     section(
       "Why it is held",
@@ -209,8 +217,22 @@ function content(app, hold, check, request, draw) {
     hold.limits && section("Limits before and after", limitBars(hold.limits)),
     section("Comments", comments(hold), commentButton(app, hold, draw)),
     hold.sent && section("Exact bytes", sentBytes(hold, hold.sent, check)),
-    voteBar(app, hold, moves, check, draw),
+    voteBar(app, hold, moves, check, risk, draw),
   ];
+}
+
+/** Returns the button to the next hold of the queue. */
+function nextButton() {
+  return h(
+    "p",
+    { class: "acts" },
+    h(
+      "button",
+      { type: "button", id: "next", class: "quiet", onclick: () => openBeside(1) },
+      "Next hold ",
+      h("kbd", {}, "j"),
+    ),
+  );
 }
 
 /**
@@ -231,13 +253,14 @@ function line(name, value) {
 
 /**
  * Returns the outcome of a hold that is no longer pending.
+ * @param {App} app
  * @param {Hold} hold
  * @param {SentState | null} request
  */
-function outcomeBox(hold, request) {
+function outcomeBox(app, hold, request) {
   /** @type {Partial<Record<HoldState, string>>} */
   const texts = {
-    approved: "Fully approved. It is sent as soon as limits, freezes and upstream permit.",
+    approved: `Fully approved. ${whenSent(app, hold)}`,
     released: "Fully approved and sent.",
     rejected: "Rejected. The caller got the reason.",
     expired: "Expired: too few approvals. The caller may send a new request.",

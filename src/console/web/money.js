@@ -16,7 +16,10 @@ export function needsMe(app) {
     "What needs me",
     async () => {
       const query = { limit: 100, mine: app.may("approver") ? "true" : undefined };
-      const [holds, unknown] = await Promise.all([get("holds", query), get("requests", { state: "unknown", limit: 100 })]);
+      const [holds, unknown] = await Promise.all([
+        get("holds", query),
+        get("requests", { state: "unknown", limit: 100 }),
+      ]);
       return {
         holds: holds.body.holds.length,
         more: holds.body.next !== null,
@@ -31,7 +34,11 @@ export function needsMe(app) {
         "ul",
         { class: "plain figures" },
         figure(`${holds}${more ? "+" : ""}`, mine ? "holds wait for your vote" : "holds are open", "#/queue", soon),
-        figure(`${unknown}${moreUnknown ? "+" : ""}`, "calls have an unknown outcome", "#/payments/only/status/unknown"),
+        figure(
+          `${unknown}${moreUnknown ? "+" : ""}`,
+          "calls have an unknown outcome",
+          "#/payments/only/status/unknown",
+        ),
       );
     },
   );

@@ -80,7 +80,8 @@ function groups(usage) {
   const share = (/** @type {Usage} */ one) => (one.max === 0 ? 1 : one.used / one.max);
   const sorted = [...found.values()].map((group) => group.sort((a, b) => share(b) - share(a)));
   /** @param {Usage[]} group */
-  const isOfAll = ([{ key, unit }]) => Number(unit !== "microUsd") + 2 * Object.keys(key).filter((name) => name !== "environment").length;
+  const isOfAll = ([{ key, unit }]) =>
+    Number(unit !== "microUsd") + 2 * Object.keys(key).filter((name) => name !== "environment").length;
   return sorted.sort((a, b) => isOfAll(a) - isOfAll(b) || share(b[0]) - share(a[0]));
 }
 

@@ -40,16 +40,16 @@ const filters = { ...NOTHING };
 let sort = "time";
 
 /**
- * @param {App} app
+ * @param {App} _app
  * @param {string[]} path
  * @returns {View}
  */
-export function view(app, [first, second, third]) {
+export function view(_app, [first, second, third]) {
   if (first === "only" && second in NOTHING && third) {
     Object.assign(filters, NOTHING, { [second]: third });
     history.replaceState(null, "", "#/payments");
   } else if (first && second) return paymentView(first, second);
-  return listView(app);
+  return listView();
 }
 
 /** @param {PaymentStatus} status */
@@ -82,8 +82,7 @@ function partyOf(party, isWhole = false) {
   ];
 }
 
-/** @param {App} app */
-function listView(app) {
+function listView() {
   /** @type {string | null} */
   let next = null;
   let turn = 0;
@@ -92,7 +91,10 @@ function listView(app) {
   const text = (name, props) =>
     h("input", { type: "text", name, value: filters[name], autocomplete: "off", spellcheck: "false", ...props });
   const status = select(
-    [["", "Every status"], .../** @type {[string, string][]} */ (Object.entries(STATUSES).map(([word, [label]]) => [word, label]))],
+    [
+      ["", "Every status"],
+      .../** @type {[string, string][]} */ (Object.entries(STATUSES).map(([word, [label]]) => [word, label])),
+    ],
     filters.status,
     { name: "status" },
   );
@@ -117,7 +119,14 @@ function listView(app) {
   const inputs = {
     text: text("text", { type: "search" }),
     status,
-    first: select([["", "All destinations"], ["true", "Never paid before"]], filters.first, { name: "first" }),
+    first: select(
+      [
+        ["", "All destinations"],
+        ["true", "Never paid before"],
+      ],
+      filters.first,
+      { name: "first" },
+    ),
     from: text("from", { type: "date" }),
     until: text("until", { type: "date" }),
     environment,
@@ -141,7 +150,12 @@ function listView(app) {
     "details",
     { open: Object.keys(labels).some((name) => filters[name] !== "") },
     h("summary", {}, "More filters"),
-    h("div", { class: "grid" }, field("Environment", environment), Object.entries(labels).map(([name, label]) => field(label, inputs[name]))),
+    h(
+      "div",
+      { class: "grid" },
+      field("Environment", environment),
+      Object.entries(labels).map(([name, label]) => field(label, inputs[name])),
+    ),
   );
   const day = (/** @type {string} */ label, /** @type {number} */ days) =>
     h(
@@ -236,7 +250,11 @@ function listView(app) {
     try {
       page = (await get("payments", { ...filters, sort, limit: PAGE_SIZE, after })).body;
     } catch (failure) {
-      if (own === turn) fill(below, errorBox(failure, () => load(after)));
+      if (own === turn)
+        fill(
+          below,
+          errorBox(failure, () => load(after)),
+        );
       return;
     }
     if (own !== turn) return;
@@ -260,7 +278,8 @@ function listView(app) {
           h("p", {}, h("strong", {}, "No payments match.")),
           h("p", { class: "muted" }, "Use fewer filters or another day. Days are in UTC."),
         ),
-      next !== null && h("button", { type: "button", class: "wide", onclick: () => load(next ?? undefined) }, "Show more"),
+      next !== null &&
+        h("button", { type: "button", class: "wide", onclick: () => load(next ?? undefined) }, "Show more"),
     );
   }
 
@@ -284,7 +303,17 @@ function listView(app) {
   load();
   return {
     title: "Payments",
-    element: h("div", { class: "page wide-page" }, h("h1", {}, "Payments"), form, sums, exports, h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Payments" }, table), below, extent),
+    element: h(
+      "div",
+      { class: "page wide-page" },
+      h("h1", {}, "Payments"),
+      form,
+      sums,
+      exports,
+      h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Payments" }, table),
+      below,
+      extent,
+    ),
     refresh: () => {
       // A longer list would lose its later pages.
       if (!isMore) load();
@@ -294,7 +323,8 @@ function listView(app) {
 
 /** @param {Payment} payment */
 function row(payment) {
-  const { at, status, event, owner, requester, approvedBy, name, environment, first, repeated, otherCurrency } = payment;
+  const { at, status, event, owner, requester, approvedBy, name, environment, first, repeated, otherCurrency } =
+    payment;
   return h(
     "tr",
     {},
@@ -310,11 +340,17 @@ function row(payment) {
       "td",
       { class: "number amount", "data-label": "Amount" },
       amountOf(payment),
-      otherCurrency && otherCurrency !== payment.currency && h("span", { class: "muted" }, ` → ${otherCurrency.toUpperCase()}`),
+      otherCurrency &&
+        otherCurrency !== payment.currency &&
+        h("span", { class: "muted" }, ` → ${otherCurrency.toUpperCase()}`),
     ),
     h("td", { "data-label": "To" }, partyOf(payment.to), first && badge("New destination", "warn")),
     h("td", { "data-label": "Caller" }, requester ?? owner.subject),
-    h("td", { "data-label": "Approved by" }, approvedBy.length > 0 ? approvedBy.map((one) => one.subject).join(", ") : h("span", { class: "muted" }, "–")),
+    h(
+      "td",
+      { "data-label": "Approved by" },
+      approvedBy.length > 0 ? approvedBy.map((one) => one.subject).join(", ") : h("span", { class: "muted" }, "–"),
+    ),
     h("td", { "data-label": "Request" }, h("a", { class: "code", href: addressOf(payment) }, name)),
   );
 }
@@ -361,7 +397,10 @@ function paymentView(environment, name) {
   async function refresh() {
     try {
       const path = `${environment}/${encodeURIComponent(name).replaceAll("%3A", ":")}`;
-      const [{ body: payment }, { entries }] = await Promise.all([get(`payments/${path}`), entriesOf(environment, name)]);
+      const [{ body: payment }, { entries }] = await Promise.all([
+        get(`payments/${path}`),
+        entriesOf(environment, name),
+      ]);
       const text = JSON.stringify([payment, entries]);
       if (text === last) return;
       last = text;
@@ -401,14 +440,20 @@ function drawPayment(payment) {
   const toList = to && `#/payments/only/destination/${encodeURIComponent(to.name ?? "")}`;
   /** @type {[string, Child][]} */
   const lines = [
-    ["Status", [statusBadge(payment.status), ` ${payment.event}`, payment.answered !== null && ` (status ${payment.answered})`]],
+    [
+      "Status",
+      [statusBadge(payment.status), ` ${payment.event}`, payment.answered !== null && ` (status ${payment.answered})`],
+    ],
     ["Value", payment.value === null ? "none in USD" : formatUsd(payment.value)],
     ["From", partyOf(payment.from, true)],
     ["To", [partyOf(to, true), payment.first && badge("New destination", "warn")]],
     ["Network", payment.chain ?? "not stated"],
     ["Caller", [personName(owner), payment.requester && ` for ${payment.requester}`]],
     ["Decided by", payment.rules.length > 0 ? payment.rules.join(", ") : "no rule"],
-    ["Approved by", approvedBy.length > 0 ? approvedBy.map(personName).join(", ") : "nobody: it needed no approval, or has none yet"],
+    [
+      "Approved by",
+      approvedBy.length > 0 ? approvedBy.map(personName).join(", ") : "nobody: it needed no approval, or has none yet",
+    ],
     ["Decided", timeTag(formatTime(payment.at), payment.at)],
     ["Status since", timeTag(formatTime(payment.changedAt), payment.changedAt)],
     ["Operation", payment.operation],
@@ -430,7 +475,11 @@ function drawPayment(payment) {
       { class: "acts" },
       payment.hold && h("a", { class: "button", href: `#/hold/${payment.hold}` }, "The hold"),
       to?.name && toList && h("a", { class: "button", href: toList }, "All payments to this destination"),
-      h("a", { class: "button", href: `#/payments/only/caller/${encodeURIComponent(owner.subject)}` }, "All payments of this caller"),
+      h(
+        "a",
+        { class: "button", href: `#/payments/only/caller/${encodeURIComponent(owner.subject)}` },
+        "All payments of this caller",
+      ),
     ),
   );
 }

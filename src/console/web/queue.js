@@ -1,11 +1,16 @@
 // The list of holds: those that wait for this person first, in order of expiry.
 
 import { get } from "./api.js";
+import { approveAll, lookedAt } from "./batch.js";
 import { badge, byId, errorBox, fill, h, select, withCode } from "./dom.js";
+import { rowRisk } from "./risk.js";
 import {
+  addAmounts,
+  compareAmounts,
   countVotes,
   formatAgo,
   formatTime,
+  groupDigits,
   missingVotes,
   movement,
   personName,
@@ -19,6 +24,8 @@ const PAGE_SIZE = 100;
 const COUNT_WORDS = { mine: "for you", open: "open", approved: "approved", ended: "closed" };
 /** Pages may hold few holds; the list reads up to this many more. */
 const SPARE_PAGES = 5;
+/** The search begins this long after the last key. */
+const SEARCH_DELAY_MS = 250;
 
 /**
  * @param {App} app
@@ -26,7 +33,9 @@ const SPARE_PAGES = 5;
  */
 export function view(app) {
   const isJudge = app.may("approver");
-  const filters = { whose: isJudge ? "mine" : "open", environment: "", operation: "", words: "" };
+  const filters = { whose: isJudge ? "mine" : "open", environment: "", operation: "", words: "", order: "" };
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let typing;
   /** @type {Set<string>} */
   const operations = new Set();
   /** @type {Hold[]} */
@@ -85,20 +94,40 @@ export function view(app) {
   });
   const words = h("input", {
     type: "search",
-    placeholder: "Filter this list",
-    "aria-label": "Filter this list",
+    placeholder: "Search",
+    "aria-label": "Search holds",
     autocomplete: "off",
   });
   words.addEventListener("input", () => {
-    filters.words = words.value.trim().toLowerCase();
+    filters.words = words.value.trim();
+    clearTimeout(typing);
+    typing = setTimeout(reload, SEARCH_DELAY_MS);
+  });
+  const order = select(
+    [
+      ["", "First to expire"],
+      ["amount", "Largest amount"],
+      ["caller", "By caller"],
+      ["destination", "By destination"],
+    ],
+    "",
+    { "aria-label": "Order" },
+  );
+  order.addEventListener("change", () => {
+    filters.order = order.value;
     draw();
   });
+  const sums = h("p", { class: "muted sums", role: "status" });
+  const batch = h("button", { type: "button", class: "good", id: "batch", hidden: true });
+  batch.addEventListener("click", () => approveAll(app, lookedAt(app, holds)));
 
   const element = h(
     "div",
     { class: "queue" },
     h("div", { class: "heading" }, heading, count),
-    h("div", { class: "tools" }, whose, h("div", { class: "filters" }, environment, operation, words)),
+    h("div", { class: "tools" }, whose, h("div", { class: "filters" }, environment, operation, order, words)),
+    sums,
+    batch,
     list,
     status,
   );
@@ -133,7 +162,12 @@ export function view(app) {
     turn += 1;
     const ownTurn = turn;
     /** @type {Record<string, any>} */
-    const query = { limit: PAGE_SIZE, environment: filters.environment, operation: filters.operation };
+    const query = {
+      limit: PAGE_SIZE,
+      environment: filters.environment,
+      operation: filters.operation,
+      text: filters.words,
+    };
     if (filters.whose === "mine") query.mine = "true";
     if (["approved", "ended"].includes(filters.whose)) query.state = filters.whose;
     if (upTo > pages) fill(status, h("p", { class: "waiting" }, "One moment…"));
@@ -166,7 +200,7 @@ export function view(app) {
       operations.add(hold.operation);
       operation.append(h("option", { value: hold.operation }, hold.operation));
     }
-    const shown = filters.words === "" ? holds : holds.filter((hold) => searchText(hold).includes(filters.words));
+    const shown = ordered(holds, filters.order);
     const wanted = shown.map((hold) => {
       const text = JSON.stringify(hold);
       const old = rows.get(hold.id);
@@ -179,7 +213,12 @@ export function view(app) {
     mark();
     count.textContent =
       holds.length === 0 ? "" : `${shown.length}${next === null ? "" : "+"} ${COUNT_WORDS[filters.whose]}`;
-    fill(status, shown.length === 0 && emptyNote(filters, holds.length > 0), next !== null && more);
+    fill(status, shown.length === 0 && emptyNote(filters), next !== null && more);
+    sums.textContent = sumsOf(shown);
+    if (isJudge && filters.whose !== "ended") app.titleCount(filters.whose === "mine" ? holds.length : null);
+    const ready = lookedAt(app, holds).length;
+    batch.hidden = ready < 2;
+    batch.textContent = `Approve ${ready} you looked at…`;
   }
 
   function mark() {
@@ -253,6 +292,7 @@ function row(hold, app) {
           "span",
           { class: "to" },
           h("span", { class: "muted" }, `to ${moves.destination.what} `),
+          hold.destination?.lists.map((name) => h("strong", { class: "known" }, `${name} `)),
           h("span", { class: "code", title: moves.destination.name }, shorten(moves.destination.name)),
         ),
       h(
@@ -272,6 +312,7 @@ function row(hold, app) {
         "span",
         { class: "votes" },
         hold.environment === "sandbox" && badge("Sandbox", "note"),
+        isOpen && rowRisk(hold).map(({ kind, text }) => badge(text, kind)),
         isOpen
           ? h(
               "span",
@@ -288,31 +329,45 @@ function row(hold, app) {
 }
 
 /**
- * Returns the text in which "Filter this list" searches.
- * @param {Hold} hold
+ * Returns the holds in an order that people choose; within it, the first to expire comes first.
+ * @param {Hold[]} holds
+ * @param {string} order
  */
-function searchText(hold) {
-  const parts = [
-    hold.id,
-    hold.requestId,
-    hold.owner.subject,
-    hold.requester,
-    ...hold.words.map((word) => word.text),
-    ...hold.reasons.map((reason) => `${reason.rule ?? ""} ${reason.text}`),
-  ];
-  return parts.filter(Boolean).join(" ").toLowerCase();
+function ordered(holds, order) {
+  /** @param {Hold} hold */
+  const amount = (hold) => movement(hold).amounts[0] ?? "0";
+  /** @type {Record<string, (a: Hold, b: Hold) => number>} */
+  const orders = {
+    amount: (a, b) => compareAmounts(amount(b), amount(a)),
+    caller: (a, b) => (a.requester ?? a.owner.subject).localeCompare(b.requester ?? b.owner.subject),
+    destination: (a, b) => (a.destination?.name ?? "").localeCompare(b.destination?.name ?? ""),
+  };
+  return order === "" ? holds : [...holds].sort(orders[order]);
+}
+
+/**
+ * Returns the exact sums of the listed holds by currency.
+ * @param {Hold[]} holds
+ */
+function sumsOf(holds) {
+  /** @type {Map<string, string>} */
+  const sums = new Map();
+  for (const hold of holds) {
+    const { amounts, currency } = movement(hold);
+    if (amounts.length > 0 && currency) sums.set(currency, addAmounts(sums.get(currency) ?? "0", amounts[0]));
+  }
+  return [...sums].map(([currency, sum]) => `${groupDigits(sum)} ${currency.toUpperCase()}`).join(" · ");
 }
 
 /**
  * Explains an empty list.
- * @param {{ whose: string, environment: string, operation: string }} filters
- * @param {boolean} isHidden if holds are loaded, but none contains the words
+ * @param {{ whose: string, environment: string, operation: string, words: string }} filters
  */
-function emptyNote(filters, isHidden) {
-  if (isHidden)
+function emptyNote(filters) {
+  if (filters.words)
     return note(
       "No holds in this list match.",
-      "The text filter searches only the listed holds; use other filters or History to search further.",
+      "Search looks at words, reasons, people, names and lists of every hold.",
     );
   if (filters.operation || filters.environment)
     return note("No holds match these filters.", "Choose all operations and all environments to see the others.");

@@ -5,9 +5,11 @@ import { get, post } from "./api.js";
 import { ask, reasonField } from "./dialog.js";
 import { h, toast } from "./dom.js";
 import { causesDigest, fingerprint } from "./fingerprint.js";
+import { drawRisk, whenSent } from "./risk.js";
 import { missingVotes, movement, personName, shorten } from "./words.js";
 
 /** @typedef {(hold: Hold) => Promise<void>} Draw */
+/** @typedef {import("./risk.js").RiskFact[]} Risk */
 
 /**
  * Returns the bar of acts, or the reason why there is none.
@@ -15,13 +17,14 @@ import { missingVotes, movement, personName, shorten } from "./words.js";
  * @param {Hold} hold
  * @param {Movement} moves
  * @param {ByteCheck | null} check
+ * @param {Risk | null} risk
  * @param {Draw} draw
  */
-export function voteBar(app, hold, moves, check, draw) {
+export function voteBar(app, hold, moves, check, risk, draw) {
   const mine = hold.votes.find((vote) => personName(vote) === personName(app.session().person));
   const isPending = hold.state === "pending";
   /** @param {Parameters<typeof perform>[0]} act */
-  const begin = (act) => perform(act, app, hold, moves, draw);
+  const begin = (act) => perform(act, app, hold, moves, risk ?? [], draw);
   const isSafe = check?.kind === "good";
   if ((!hold.mayJudge && !hold.mayReject && !mine) || !isSafe) {
     const why = !["pending", "approved"].includes(hold.state)
@@ -66,7 +69,7 @@ export function commentButton(app, hold, draw) {
         type: "button",
         id: "comment",
         class: "quiet",
-        onclick: () => perform(addComment, app, hold, movement(hold), draw),
+        onclick: () => perform(addComment, app, hold, movement(hold), [], draw),
       },
       "Comment…",
     ),
@@ -75,16 +78,19 @@ export function commentButton(app, hold, draw) {
 
 /**
  * Performs an act, and draws the hold that it returns.
- * @param {(app: App, hold: Hold, moves: Movement) => Promise<{ hold: Hold } | undefined>} act
+ * @param {(app: App, hold: Hold, moves: Movement, risk: Risk) => Promise<{ hold: Hold } | undefined>} act
  * @param {App} app
  * @param {Hold} hold
  * @param {Movement} moves
+ * @param {Risk} risk
  * @param {Draw} draw
  */
-async function perform(act, app, hold, moves, draw) {
-  const answer = await act(app, hold, moves);
+async function perform(act, app, hold, moves, risk, draw) {
+  const answer = await act(app, hold, moves, risk);
   if (answer) await draw(answer.hold);
   app.refresh();
+  // The next hold is one key away, and nobody judges it before looking at it.
+  if (answer && act !== addComment) document.getElementById("next")?.focus({ preventScroll: true });
 }
 
 /**
@@ -99,6 +105,11 @@ function whyNoVote(app, hold) {
   return "You cannot vote: you are in none of the groups that must approve, or the call was requested on your behalf.";
 }
 
+/** @param {Hold} hold */
+function valueInUsd(hold) {
+  return hold.words.find(({ name }) => name === "value")?.text;
+}
+
 /**
  * Repeats what the hold would do.
  * @param {Hold} hold
@@ -109,6 +120,7 @@ function summary(hold, moves) {
     "dl",
     { class: "lines again" },
     h("div", {}, h("dt", {}, "moves"), h("dd", {}, h("strong", { class: "number large" }, moves.headline))),
+    valueInUsd(hold) && h("div", {}, h("dt", {}, "value"), h("dd", {}, valueInUsd(hold))),
     moves.hasAmount && moves.direction && h("div", {}, h("dt", {}, "direction"), h("dd", {}, moves.direction)),
     moves.destination &&
       h(
@@ -160,13 +172,14 @@ function buttonLabel(verb, moves) {
 }
 
 /** @type {Parameters<typeof perform>[0]} */
-async function approve(app, hold, moves) {
+async function approve(app, hold, moves, risk) {
   const comment = reasonField("Comment", "Optional. It is kept with your vote.", false);
   const answer = await ask({
     title: "Approve this?",
     content: [
+      drawRisk(risk),
       summary(hold, moves),
-      h("p", { class: "muted" }, `Needs ${missingVotes(hold)}. When it is fully approved, it is sent at once.`),
+      h("p", { class: "muted" }, `Needs ${missingVotes(hold)}. ${whenSent(app, hold)}`),
       comment.element,
     ],
     label: buttonLabel("Approve", moves),
@@ -189,11 +202,12 @@ async function approve(app, hold, moves) {
 }
 
 /** @type {Parameters<typeof perform>[0]} */
-async function reject(app, hold, moves) {
+async function reject(app, hold, moves, risk) {
   const reason = reasonField("Why", "The caller gets it, and the audit log keeps it.");
   const answer = await ask({
     title: "Reject this?",
     content: [
+      drawRisk(risk),
       summary(hold, moves),
       h("p", { class: "muted" }, "One rejection is enough, and it is final."),
       reason.element,

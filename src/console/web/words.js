@@ -78,6 +78,7 @@ export function movement(hold) {
   return {
     headline: main ? formatMoney(main) : does,
     amounts: [from.amount, to.amount].filter((amount) => amount !== null),
+    currency: main?.currency?.toLowerCase() ?? null,
     hasAmount: main !== undefined,
     direction: ends.filter(Boolean).join(" → "),
     destination: last ? { what: last[0], name: last[1] } : null,
@@ -208,4 +209,49 @@ export function download(name, content) {
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}
+
+/**
+ * Returns two decimals as integers of one unit, and the decimals of that unit.
+ * @param {string} one
+ * @param {string} other
+ */
+function unitsOf(one, other) {
+  const places = Math.max(...[one, other].map((text) => text.split(".")[1]?.length ?? 0));
+  const units = [one, other].map((text) => {
+    const [whole, rest = ""] = text.split(".");
+    return BigInt(whole + rest.padEnd(places, "0"));
+  });
+  return { units, places };
+}
+
+/**
+ * Adds two decimals exactly.
+ * @param {string} one
+ * @param {string} other
+ */
+export function addAmounts(one, other) {
+  const { units, places } = unitsOf(one, other);
+  const digits = String(units[0] + units[1]).padStart(places + 1, "0");
+  return places === 0 ? digits : `${digits.slice(0, -places)}.${digits.slice(-places)}`;
+}
+
+/**
+ * @param {string} one
+ * @param {string} other
+ */
+export function compareAmounts(one, other) {
+  const [a, b] = unitsOf(one, other).units;
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/**
+ * Returns an amount in tenths of the mean of others, rounded down.
+ * @param {string} amount
+ * @param {string} sum of the others
+ * @param {number} count of the others
+ */
+export function tenthsOfMean(amount, sum, count) {
+  const [own, all] = unitsOf(amount, sum).units;
+  return all === 0n ? 0n : (own * BigInt(count) * 10n) / all;
 }

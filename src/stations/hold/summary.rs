@@ -1,5 +1,6 @@
 //! A call in words for its approvers: the money, from where, to where. Everything comes from its bytes.
 
+use crate::base::normal::shown_wallet;
 use crate::catalog::{Charge, ChargeForm, Party};
 use crate::stations::check::Intent;
 
@@ -15,7 +16,7 @@ pub fn in_words(intent: &Intent) -> Vec<(&'static str, String)> {
     lines.extend(movement.charges.iter().map(|one| ("fee", charge(one))));
     let is_told = |wallet: &&String| movement.charges.iter().any(|one| one.wallet.as_ref() == Some(*wallet));
     let others = movement.fee_wallets.iter().filter(|wallet| !is_told(wallet));
-    lines.extend(others.map(|wallet| ("fee to", wallet.clone())));
+    lines.extend(others.map(|wallet| ("fee to", shown_wallet(wallet))));
     lines
 }
 
@@ -27,7 +28,7 @@ fn charge(charge: &Charge) -> String {
         None => format!("{value}, in an unknown form"),
     };
     match &charge.wallet {
-        Some(wallet) => format!("{amount}, to wallet {wallet}"),
+        Some(wallet) => format!("{amount}, to wallet {}", shown_wallet(wallet)),
         None => amount,
     }
 }
@@ -41,7 +42,7 @@ fn party(party: &Party) -> Option<String> {
     for (what, named) in
         [("user", user), ("wallet", wallet), ("external wallet", external_wallet), ("account", account)]
     {
-        parts.extend(named.as_ref().map(|name| format!("{what} {name}")));
+        parts.extend(named.as_ref().map(|name| format!("{what} {}", shown_wallet(name))));
     }
     parts.retain(|part| !part.is_empty());
     (!parts.is_empty()).then(|| parts.join(", "))

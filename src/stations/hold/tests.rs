@@ -408,5 +408,5 @@ fn words_come_from_the_bytes() {
     let intent = read_again(catalog(), Environment::Production, &waits("500")).unwrap();
     let words: BTreeMap<&str, String> = in_words(&intent).into_iter().collect();
     assert_eq!(words["from"], "500 usdt, on POLYGON");
-    assert_eq!(words["to"], "usdc, on POLYGON, wallet 0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed");
+    assert_eq!(words["to"], "usdc, on POLYGON, wallet 0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed");
 }

@@ -1,0 +1,130 @@
+// What makes a hold risky, in the order in which people ask: where to, whether twice, how much against the usual, limits.
+
+import { get } from "./api.js";
+import { h } from "./dom.js";
+import { formatAgo, formatUnits, groupDigits, movement, tenthsOfMean } from "./words.js";
+
+/** @typedef {{ kind: "bad" | "warn" | "good" | "", text: string, href?: string }} RiskFact */
+
+/**
+ * Returns what the list knows of a hold's risk, for its row.
+ * @param {Hold} hold
+ * @returns {RiskFact[]}
+ */
+export function rowRisk(hold) {
+  const { destination, newDestination } = hold;
+  /** @type {RiskFact[]} */
+  const facts = [];
+  if (destination?.lookAlike)
+    facts.push({ kind: "bad", text: `Looks like ${destination.lookAlike.lists.join(", ")}, and is not` });
+  if (newDestination) facts.push({ kind: "warn", text: "New destination" });
+  if (hold.reasons.some((reason) => reason.rule === "same-payment-twice"))
+    facts.push({ kind: "warn", text: "Same payment again" });
+  return facts;
+}
+
+/**
+ * Returns everything that speaks for and against an open hold, the worst first.
+ * @param {Hold} hold
+ * @returns {Promise<RiskFact[]>}
+ */
+export async function riskOf(hold) {
+  const { destination, paidBefore } = hold;
+  const moves = movement(hold);
+  const [amount] = moves.amounts;
+  /** @type {RiskFact[]} */
+  const facts = [];
+  if (destination?.lookAlike) {
+    const { name, lists } = destination.lookAlike;
+    facts.push({
+      kind: "bad",
+      text: `This address begins and ends like ${name} of ${lists.join(", ")}, and is another one.`,
+    });
+  }
+  if (destination && destination.lists.length > 0)
+    facts.push({ kind: "good", text: `The destination is in the list ${destination.lists.join(", ")}.` });
+  if (paidBefore?.some(({ at }) => !at))
+    facts.push({ kind: "warn", text: "New destination: it was never paid before through Sluice." });
+  const name = destination?.name;
+  const currency = moves.currency;
+  if (name && amount) {
+    const [same, usual] = await Promise.all([
+      payments({ destination: name, amountFrom: amount, amountTo: amount, currency }),
+      payments({ destination: name, status: "paid", currency }),
+    ]);
+    for (const one of same?.payments.filter((one) => one.name !== hold.requestId && one.hold !== hold.id).slice(0, 3) ??
+      [])
+      facts.push({
+        kind: one.status === "refused" ? "" : "warn",
+        text: `The same amount to the same destination: ${one.name}, ${one.status}, ${formatAgo(one.at)}.`,
+        href: `#/payments/${one.environment}/${encodeURIComponent(one.name)}`,
+      });
+    const sum = usual?.sums.find((one) => one.currency === currency);
+    if (sum?.amount) {
+      const times = tenthsOfMean(amount, sum.amount, sum.count);
+      const mean = `the mean of ${groupDigits(sum.count)} earlier ${sum.count === 1 ? "payment" : "payments"} to it`;
+      const isMuch = times >= 30n;
+      facts.push({ kind: isMuch ? "warn" : "", text: `${times / 10n}.${times % 10n} times ${mean}.` });
+    }
+  }
+  for (const limit of hold.limits ?? [])
+    if (limit.adds > limit.left)
+      facts.push({
+        kind: "warn",
+        text: `It exceeds the limit ${limit.limit}: ${formatUnits(limit.left, limit.unit)} left, it needs ${formatUnits(limit.adds, limit.unit)}.`,
+      });
+  const order = ["bad", "warn", "", "good"];
+  return facts.sort((a, b) => order.indexOf(a.kind) - order.indexOf(b.kind));
+}
+
+/**
+ * Returns payments, or null where they cannot be had: the hold is judged without them.
+ * @param {Record<string, string | null | undefined>} query
+ * @returns {Promise<PaymentPage | null>}
+ */
+function payments(query) {
+  return get("payments", { ...query, limit: 10 }).then(
+    ({ body }) => body,
+    () => null,
+  );
+}
+
+/**
+ * Draws the facts of a hold's risk.
+ * @param {RiskFact[]} facts
+ */
+export function drawRisk(facts) {
+  if (facts.length === 0) return h("p", { class: "muted" }, "Nothing unusual is known of this call.");
+  const words = { bad: "Danger", warn: "Check", good: "Known", "": "Note" };
+  return h(
+    "ul",
+    { class: "plain risk" },
+    facts.map(({ kind, text, href }) =>
+      h(
+        "li",
+        { class: kind },
+        h("strong", {}, `${words[kind]}: `),
+        href ? h("a", { href }, text) : h("span", {}, text),
+      ),
+    ),
+  );
+}
+
+/**
+ * Says when an approved call is sent: truth also while money is frozen or closed.
+ * @param {App} app
+ * @param {Hold} hold
+ */
+export function whenSent(app, hold) {
+  const isStopped = app.stops.length > 0;
+  const frozen = app.frozen.some(
+    ({ environment, scope }) =>
+      environment === hold.environment &&
+      (typeof scope === "string" ||
+        scope.operation === hold.operation ||
+        (scope.caller?.subject === hold.owner.subject && scope.caller?.issuer === hold.owner.issuer)),
+  );
+  if (frozen) return "Money is frozen: approved now, it is sent when it is unfrozen.";
+  if (isStopped) return "Money is closed at the moment: approved now, it is sent when money is open again.";
+  return "When it is fully approved, it is sent at once, if the limits have room.";
+}

@@ -1,0 +1,107 @@
+// Payments: what was paid, to whom, who approved it; the risk of a hold, and exports.
+
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { test } from "node:test";
+
+import { PHONE } from "./support/browser.mjs";
+import { personToken, RULES } from "./support/gate.mjs";
+import { approve, assertNoProblems, openHold, signIn } from "./support/people.mjs";
+import { setUp } from "./support/setup.mjs";
+
+const KNOWN = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
+const LOOK_ALIKE = "0x5aa0000000000000000000000000000000000aed";
+const LISTED = `[list.payouts]\nwallet = ["${KNOWN}"]\n`;
+
+const { browser, gate } = await setUp({ rules: `${RULES}${LISTED}` });
+
+test("the largest payment of today and its approvers are found from the page", async () => {
+  for (const [name, amount] of [
+    ["paid-1", "10.25"],
+    ["paid-2", "20.5"],
+  ])
+    assert.equal((await gate.swap(name, amount)).status, 201);
+  const hold = await gate.holdSwap("paid-big", "2500");
+  for (const who of ["ops-1", "finance-1"]) {
+    const page = await signIn(browser, gate, who);
+    await openHold(page, hold);
+    await approve(page, "2,500 USDT");
+  }
+  const page = await signIn(browser, gate, "v-1", ["viewer"]);
+  await page.getByRole("link", { name: "Payments" }).click();
+  const rows = page.locator("table.payments tbody tr");
+  await rows.filter({ hasText: "paid-big" }).getByText("Paid", { exact: true }).waitFor();
+  await page.getByRole("button", { name: "Today" }).click();
+  await page.getByLabel("Order").selectOption("value");
+  await rows.first().getByText("paid-big").waitFor();
+  const first = await rows.first().innerText();
+  for (const text of ["2,500 USDT", "payouts", "ops-1, finance-1"]) assert.ok(first.includes(text), first);
+  // The sum is exact, whatever the amounts.
+  await page.locator(".sums").getByText("2,530.75 USDT").waitFor();
+  await page.getByRole("link", { name: "paid-big" }).click();
+  await page.getByRole("heading", { name: "2,500 USDT" }).waitFor();
+  const one = await page.locator("main").innerText();
+  for (const text of [KNOWN, "people/ops-1, people/finance-1", "upstream executed it"])
+    assert.ok(one.includes(text), one);
+  assertNoProblems(page);
+});
+
+test("payments are filtered, exported, and fit a phone", async () => {
+  const page = await signIn(browser, gate, "v-2", ["viewer"], { viewport: PHONE });
+  await page.getByRole("link", { name: "Payments" }).click();
+  await page.getByLabel("Search").fill("paid-2");
+  await page.getByRole("button", { name: "Show", exact: true }).click();
+  await page.getByText("1 payment", { exact: true }).waitFor();
+  const width = await page.evaluate(() => document.documentElement.scrollWidth);
+  assert.ok(width <= PHONE.width, `the page is ${width} wide`);
+  const [download] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByRole("button", { name: "Export CSV" }).click(),
+  ]);
+  const text = await readFile(await download.path(), "utf8");
+  assert.match(download.suggestedFilename(), /^payments-[0-9]+-1\.csv$/);
+  assert.match(text, /,paid-2,createSwap,paid,/);
+  await page.getByText("Exported 1 payments; audit entry").waitFor();
+  await page.getByRole("button", { name: "Clear" }).click();
+  await page.getByLabel("Search").fill("no such payment");
+  await page.getByRole("button", { name: "Show", exact: true }).click();
+  await page.getByText("No payments match.").waitFor();
+  assertNoProblems(page);
+});
+
+test("what is dangerous stands first, in the row, in the hold and in the dialog", async () => {
+  const destination = { chain: "POLYGON", currency: "usdc", walletAddress: LOOK_ALIKE };
+  const answer = await gate.swap("false-friend", "3000", { destination });
+  assert.equal(answer.status, 202);
+  const page = await signIn(browser, gate, "ops-1");
+  const row = page.locator(".rows a").filter({ hasText: "3,000 USDT" });
+  await row.getByText("Looks like payouts, and is not").waitFor();
+  await row.getByText("New destination").waitFor();
+  await row.click();
+  const risk = page.locator("article.hold .risk");
+  await risk.getByText(`begins and ends like ${KNOWN} of payouts`).waitFor();
+  await risk.getByText("never paid before through Sluice").waitFor();
+  assert.equal(await page.locator("article.hold h3").first().innerText(), "Risk");
+  const freeze = { environment: "production", scope: "all", reason: "a drill" };
+  await gate.callConsole("POST", "freezes", personToken("ops-2", ["operator"]), freeze);
+  await page.locator("#standing").getByText("frozen").first().waitFor();
+  await page.getByRole("button", { name: "Approve…" }).click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByText(`begins and ends like ${KNOWN} of payouts`).waitFor();
+  await dialog.getByText("Money is frozen: approved now, it is sent when it is unfrozen.").waitFor();
+  await page.keyboard.press("Escape");
+  assertNoProblems(page);
+});
+
+test("the overview tells what was paid in a chart and in a table", async () => {
+  const page = await signIn(browser, gate, "v-3", ["viewer"]);
+  await page.getByRole("link", { name: "Overview" }).click();
+  const paid = page.locator("section").filter({ has: page.locator("#paid") });
+  await paid.getByText("2,530.75 USD").first().waitFor();
+  await paid.getByRole("img", { name: /Paid in 30 days: 2,530\.75 USD/ }).waitFor();
+  await paid.getByText("As a table").click();
+  await paid.getByRole("cell", { name: "createSwap" }).waitFor();
+  await page.getByRole("heading", { name: "What needs me" }).waitFor();
+  await page.getByRole("heading", { name: /What is odd/ }).waitFor();
+  assertNoProblems(page);
+});
