@@ -1,8 +1,13 @@
 //! `sluice demo`: runs a simulator and a gate on loopback, and prints calls to try.
 
+mod text;
+
 use std::collections::BTreeMap;
+use std::fs::DirBuilder;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow};
@@ -12,7 +17,7 @@ use tokio::runtime::Runtime;
 
 use super::create_store::create_now;
 use super::token::{TokenSigner, WantedToken, make_token};
-use super::{ExitReason, policies, print, random_secret};
+use super::{ExitReason, complain, policies, print, random_secret};
 use crate::adapters::clock::SystemClock;
 use crate::adapters::policies::PolicyFolder;
 use crate::base::finding::Finding;
@@ -21,14 +26,15 @@ use crate::base::secret::Secret;
 use crate::catalog::{Catalog, SchemaFiles};
 use crate::config::{self, Config, ConfigWorld};
 use crate::ports::Clock as _;
-use crate::serve::process::{Addresses, Process, StartInputs};
+use crate::serve::process::{Process, StartInputs};
 use crate::serve::{ReadAgain, StartConfig};
 use crate::simulator::{Settings, Simulator};
 use crate::telemetry;
 
 /// Try the gate: runs a simulator and a gate on loopback, with nothing to install
 ///
-/// Prints ready-made calls and the result of each. Ctrl-C ends the demo and removes its files.
+/// Prints one screen: the page, three calls, and where all steps are. Tokens and the log are in files. Ctrl-C ends the demo
+/// and removes them.
 #[derive(Debug, Args)]
 pub(super) struct DemoArgs {
     /// Port of the production gate; sandbox, probes and console use the next three. With 0, any free ports are used
@@ -37,6 +43,9 @@ pub(super) struct DemoArgs {
     /// Keep the store in this Redis: `redis://127.0.0.1:6379/1`. The data stays there when the demo ends
     #[arg(long, value_name = "URL")]
     redis: Option<String>,
+    /// Open the console's page in the browser
+    #[arg(long)]
+    open: bool,
 }
 
 /// The `iss` of the callers' tokens.
@@ -87,14 +96,43 @@ pub(super) fn run(arguments: &DemoArgs) -> anyhow::Result<ExitReason> {
             token_of(&config, "people", "finance-1", &["approver"])?,
         ],
     };
-    print(&welcome(process.addresses(), production, &tokens, &folder.0.join(POLICIES)))?;
-    if arguments.redis.is_some() {
-        print(OF_REDIS)?;
+    let addresses = process.addresses();
+    let program = std::env::current_exe().context("the path of this program is unknown")?;
+    for (name, content) in [
+        ("env", text::env(addresses, &tokens, &program)),
+        ("links", text::links(addresses, &tokens)),
+        ("steps", text::steps(addresses, production, &folder.0.join(POLICIES))),
+    ] {
+        let path = folder.0.join(name);
+        std::fs::write(&path, content).with_context(|| format!("`{}` cannot be written", path.display()))?;
     }
-    let _log = telemetry::init(&config.log);
+    let path = folder.0.join("log");
+    let log = std::fs::File::create(&path).with_context(|| format!("`{}` cannot be written", path.display()))?;
+    let _log = telemetry::init_in(&config.log, log);
+    print(&text::screen(addresses, &tokens, &folder.0))?;
+    if arguments.redis.is_some() {
+        print(text::OF_REDIS)?;
+    }
+    if arguments.open {
+        let [of_ops, _] = &tokens.approvers;
+        open_page(&text::link(addresses, of_ops));
+    }
     process.serve()?;
     print("The demo has ended.\n")?;
     Ok(ExitReason::Done)
+}
+
+/// Opens the page in the browser of this desktop.
+fn open_page(link: &str) {
+    let openers: &[&str] = if cfg!(target_os = "macos") { &["open"] } else { &["xdg-open"] };
+    let silent = |opener: &&str| {
+        let mut command = Command::new(opener);
+        command.arg(link).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.spawn().is_ok()
+    };
+    if !openers.iter().any(silent) {
+        complain(format_args!("sluice: no browser can be opened; open the link yourself"));
+    }
 }
 
 /// The folder of the demo's store, audit log and policies; it is removed when the demo ends.
@@ -103,7 +141,11 @@ struct Folder(PathBuf);
 impl Folder {
     fn new() -> anyhow::Result<Folder> {
         let path = std::env::temp_dir().join(format!("sluice-demo-{}", std::process::id()));
-        std::fs::create_dir(&path).with_context(|| format!("`{}` cannot be created", path.display()))?;
+        // The tokens in it are for this user alone.
+        DirBuilder::new()
+            .mode(0o700)
+            .create(&path)
+            .with_context(|| format!("`{}` cannot be created", path.display()))?;
         Ok(Folder(path))
     }
 }
@@ -125,7 +167,7 @@ async fn simulator(files: &SchemaFiles) -> anyhow::Result<SocketAddr> {
 
 /// Builds the configuration. The tokens of callers and of people are signed with two different secrets.
 fn configuration(
-    DemoArgs { port, redis }: &DemoArgs,
+    DemoArgs { port, redis, .. }: &DemoArgs,
     production: SocketAddr,
     sandbox: SocketAddr,
     [callers, people]: &[Secret; 2],
@@ -173,7 +215,7 @@ fn configuration(
     Ok(reading.config)
 }
 
-/// The tokens that the demo prints.
+/// The tokens of the demo.
 struct Tokens {
     caller: String,
     operators: [String; 2],
@@ -193,159 +235,6 @@ fn join_findings(findings: &[Finding]) -> anyhow::Error {
     anyhow!(findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
 }
 
-fn welcome(addresses: &Addresses, simulator: SocketAddr, tokens: &Tokens, policies: &Path) -> String {
-    let folder = policies.parent().unwrap_or(policies).display();
-    let policies = policies.display();
-    let gate = |wanted: Environment| {
-        let found = addresses.environments.iter().find(|(environment, _)| *environment == wanted);
-        found.map_or_else(String::new, |(_, address)| format!("http://{address}"))
-    };
-    let (production, sandbox) = (gate(Environment::Production), gate(Environment::Sandbox));
-    let probes = addresses.probes;
-    let console = addresses.console.map_or_else(String::new, |address| format!("http://{address}"));
-    let Tokens { caller: token, operators: [first, second], approvers: [of_ops, of_finance] } = tokens;
-    let call = "curl -i -H \"Authorization: Bearer $TOKEN\"";
-    let json = "-H 'Content-Type: application/json'";
-    format!(
-        r#"Sluice demo: one gate for production and one for sandbox, each in front of a simulator of the payments API.
-
-  production  {production}
-  sandbox     {sandbox}
-  console     {console}
-  probes      http://{probes}/readyz, /readyz/money and /metrics
-
-These links sign in at the console's page. One user per browser; use private windows for the others.
-
-  ops-3, who approves      {console}/#token={of_ops}
-
-  finance-1, who approves  {console}/#token={of_finance}
-
-  ops-1, who operates      {console}/#token={first}
-
-Try these calls in another terminal. First set the token, which is valid for this run of the demo:
-
-  TOKEN={token}
-
-1. A read. The answer streams through: 200 with `sluice-origin: upstream`.
-
-  {call} '{production}/v2/offramps?limit=2'
-
-2. A valid swap. 201 with `sluice-outcome: executed` and the record of the swap. Send it again: the same answer, with
-   `sluice-replayed: true`, and nothing is sent to the simulator.
-
-  {call} {json} \
-    -d '{{"requestId": "demo-1", "source": {{"chain": "POLYGON", "currency": "usdt", "amount": "25.50"}}, "destination": {{"chain": "POLYGON", "currency": "usdc", "walletAddress": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"}}}}' \
-    '{production}/v2/wallets/swaps'
-
-3. Rules and limits. A larger swap is held for approval (202; see step 9), and the largest is denied (403 `POLICY_DENIED`).
-   Without approval, a new destination gets 100 USD a day: the last of the four small swaps is held, too.
-
-  swap() {{ {call} {json} \
-    -d "{{\"requestId\": \"$1\", \"source\": {{\"chain\": \"POLYGON\", \"currency\": \"usdt\", \"amount\": \"$2\"}}, \"destination\": {{\"chain\": \"POLYGON\", \"currency\": \"usdc\", \"walletAddress\": \"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed\"}}}}" \
-    '{production}/v2/wallets/swaps'; }}
-  swap demo-3-larger 5000
-  swap demo-3-largest 30000
-  for n in 1 2 3 4; do swap demo-3-$n 2$n; done
-
-   The rules are in {policies}; a change applies a few seconds later.
-   To see which rules decide a call:
-
-  sluice policy explain {policies} --issuer demo --issuer people --given 'op = "createSwap", amount = "5000 usdt"'
-
-   To see the usage of each limit, as a person with any role of the console:
-
-  SLUICE_TOKEN={first} sluice policy usage --console {console}
-
-4. An invalid body. 400 with the place of every violation, and nothing is sent.
-
-  {call} {json} \
-    -d '{{"requestId": "demo-4", "source": {{"chain": "POLYGON", "currency": "usdt", "amount": "-1"}}, "destination": {{"walletAddress": 7}}, "limitPrice": "1.00005"}}' \
-    '{production}/v2/wallets/swaps'
-
-5. An unknown path. 404: only operations of the contract are forwarded.
-
-  {call} '{production}/v2/everything'
-
-6. No token, and an altered token. 401, and nothing is sent.
-
-  curl -i '{sandbox}/v2/users'
-  curl -i -H "Authorization: Bearer ${{TOKEN}}x" '{sandbox}/v2/users'
-
-7. Freeze all money, as an operator. `sluice` is this program.
-
-  export SLUICE_TOKEN={first}
-  sluice freeze --console {console} --environment production --reason 'trying it out'
-
-   Now a new swap gets 503 `FROZEN`, and nothing is sent; reads still work, and the swap of step 2, sent again, gets the same
-   answer as before. In production two people must lift a freeze:
-
-  sluice unfreeze --console {console} --environment production --reason 'seen it'
-  SLUICE_TOKEN={second} sluice unfreeze --console {console} --environment production --reason 'so have I'
-
-8. A call with an unknown outcome. Upstream answers a swap with 500, which does not show whether it was executed.
-
-  curl -d '{{"operation": "createSwap", "kind": "html500", "effect": false, "times": 1}}' 'http://{simulator}/simulator/faults'
-  {call} {json} \
-    -d '{{"requestId": "demo-8", "source": {{"chain": "POLYGON", "currency": "usdt", "amount": "7"}}, "destination": {{"chain": "POLYGON", "currency": "usdc", "walletAddress": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"}}}}' \
-    '{production}/v2/wallets/swaps'
-  sluice requests list --console {console}
-
-   The simulator's journal, below, shows that it was not executed. Two people must confirm this, at least six seconds after the
-   call, because upstream could execute it late. The first:
-
-  sluice requests resolve --console {console} --environment production --outcome absent --reason 'not in its journal' demo-8
-
-   The second. Then the same swap, sent again, is executed.
-
-  export SLUICE_TOKEN={second}
-  sluice requests resolve --console {console} --environment production --outcome absent --reason 'nor did I find it' demo-8
-
-9. A payment that needs approval: the rules hold a swap of 2500 USD. 202 with `sluice-outcome: held` and the hold's id, which
-   the list shows as well.
-
-  {call} {json} \
-    -d '{{"requestId": "demo-9", "source": {{"chain": "POLYGON", "currency": "usdt", "amount": "2500"}}, "destination": {{"chain": "POLYGON", "currency": "usdc", "walletAddress": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"}}}}' \
-    '{production}/v2/wallets/swaps'
-  SLUICE_TOKEN={of_ops} sluice approvals list --console {console}
-
-   One of ops and one of finance must approve: on the page, by the links above, or here, with the id in place of HOLD:
-
-  SLUICE_TOKEN={of_ops} sluice approvals approve --console {console} HOLD
-  SLUICE_TOKEN={of_finance} sluice approvals approve --console {console} HOLD
-
-   Then it is sent once, and the same call, sent again, gets the record of the swap.
-
-10. A change of the rules, with figures: what 2000 USD without approval instead of 1000 would allow, and what it would have meant
-   for the calls above. The key lets the program find personal names, which the audit log has as digests only.
-
-  cp -r {policies} next
-  sed -i 's/(0, 1000] USD/(0, 2000] USD/; s/(1000, /(2000, /' next/*.toml
-  cp {folder}/store/operand.key {folder}/audit/
-  sluice policy diff {policies} next --issuer demo --issuer people --audit {folder}/audit
-
-   And the largest amounts that pass with nobody, and with two people:
-
-  sluice policy table next --issuer demo --issuer people
-
-What the simulator of production received and did:
-
-  curl 'http://{simulator}/simulator/journal'
-
-Make upstream fail (`html500`, `hang`, `resetAfterReceiving`, …), and send a swap with a new requestId twice:
-
-  curl -d '{{"operation": "createSwap", "kind": "resetAfterReceiving", "times": 1}}' 'http://{simulator}/simulator/faults'
-
-Ctrl-C ends the demo.
-
-"#
-    )
-}
-
-const OF_REDIS: &str =
-    "The store is in the Redis: a swap that an earlier demo executed there gets its recorded answer again.
-
-";
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -357,7 +246,9 @@ mod tests {
         let there = Path::new("/there");
         let secrets = [random_secret().unwrap(), random_secret().unwrap()];
         assert_ne!(secrets[0], secrets[1]);
-        let config = configuration(&DemoArgs { port: 0, redis: None }, production, sandbox, &secrets, there).unwrap();
+        let config =
+            configuration(&DemoArgs { port: 0, redis: None, open: false }, production, sandbox, &secrets, there)
+                .unwrap();
         for (name, iss, secret, environments) in [("demo", ISSUER, &secrets[0], 2), ("people", PEOPLE, &secrets[1], 0)]
         {
             let issuer = config.issuers.iter().find(|issuer| issuer.name == name).unwrap();

@@ -1,5 +1,6 @@
 //! The log: one line per request, and events of the process.
 
+use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -93,14 +94,23 @@ impl ConsoleLine<'_> {
 
 /// Starts the log. A thread writes the lines; the guard writes the last ones when it is dropped.
 pub fn init(config: &LogConfig) -> WorkerGuard {
+    begin(config, std::io::stdout(), std::io::stdout().is_terminal())
+}
+
+/// Starts the log in a file.
+pub fn init_in(config: &LogConfig, file: File) -> WorkerGuard {
+    begin(config, file, false)
+}
+
+fn begin(config: &LogConfig, to: impl Write + Send + 'static, is_terminal: bool) -> WorkerGuard {
     // The writing thread flushes when no line waits, so that lines that arrive together are written together.
-    let (writer, guard) = tracing_appender::non_blocking(BufWriter::new(std::io::stdout()));
+    let (writer, guard) = tracing_appender::non_blocking(BufWriter::new(to));
     let (filter, handle) = reload::Layer::new(filter(config.level));
     let registry = tracing_subscriber::registry().with(filter);
     let json = match config.format {
         LogFormat::Json => true,
         LogFormat::Human => false,
-        LogFormat::Auto => !std::io::stdout().is_terminal(),
+        LogFormat::Auto => !is_terminal,
     };
     let layer = tracing_subscriber::fmt::layer();
     let started = if json {
@@ -108,7 +118,7 @@ pub fn init(config: &LogConfig) -> WorkerGuard {
         registry.with(layer.json().flatten_event(true).with_current_span(false).with_span_list(false)).try_init()
     } else {
         let layer = layer.with_writer(writer);
-        registry.with(layer.with_ansi(std::io::stdout().is_terminal()).event_format(Human)).try_init()
+        registry.with(layer.with_ansi(is_terminal).event_format(Human)).try_init()
     };
     if started.is_err() || LEVEL.set(handle).is_err() {
         tracing::debug!("the log is already running");

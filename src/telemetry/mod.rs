@@ -11,7 +11,7 @@ mod spans;
 pub mod tally;
 
 pub use fields::FIELDS;
-pub use log::{ConsoleLine, RequestLine, Times, init, set_level};
+pub use log::{ConsoleLine, RequestLine, Times, init, init_in, set_level};
 pub use metrics::{Described, METRICS, Metrics, RateCounters, RequestMeters, StoreMeter, UnlistedRefusal, Usage};
 pub use progress::{JobProgress, PROGRESS_INTERVAL};
 pub use spans::{ATTRIBUTES, Station};

@@ -33,9 +33,13 @@ impl Demo {
             line.unwrap()
         };
         let production = after("production  http://").parse().unwrap();
+        let folder = after(". ").strip_suffix("/env").unwrap().to_owned();
+        let read = |name: &str| std::fs::read_to_string(format!("{folder}/{name}")).unwrap();
+        let rest =
+            |text: &str, mark: &str| text.lines().find_map(|line| Some(line.strip_prefix(mark)?.to_owned())).unwrap();
         let links = ["ops-3, who approves      ", "finance-1, who approves  ", "ops-1, who operates      "];
-        let links = links.map(|who| (who.trim().split(',').next().unwrap().to_owned(), after(who)));
-        let token = after("TOKEN=");
+        let links = links.map(|who| (who.trim().split(',').next().unwrap().to_owned(), rest(&read("links"), who)));
+        let token = rest(&read("env"), "TOKEN=");
         after("The store is in the Redis");
         std::thread::spawn(move || lines.for_each(drop));
         Demo { child, production, links: links.into(), token }

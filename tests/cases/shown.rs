@@ -10,28 +10,38 @@ use crate::support::clock::wait_until;
 use crate::support::gate::sluice;
 use crate::support::{Answer, post};
 
-/// A running demo, and what its welcome says.
+/// A running demo, what its screen says, and its steps with the values of their variables.
 struct Demo {
     process: Child,
-    welcome: String,
+    screen: String,
+    env: String,
+    steps: String,
 }
 
 impl Demo {
     fn start() -> Demo {
         let mut process = sluice(&["demo", "--port", "0"]).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let mut welcome = String::new();
-        while !welcome.ends_with("Ctrl-C ends the demo.\n") {
-            welcome.push_str(&format!("{}\n", lines.next().unwrap().unwrap()));
+        let mut screen = String::new();
+        while !screen.ends_with("Ctrl-C ends the demo and removes its files.\n") {
+            screen.push_str(&format!("{}\n", lines.next().unwrap().unwrap()));
+        }
+        let folder = screen.lines().find_map(|line| line.trim().strip_prefix(". ")?.strip_suffix("/env")).unwrap();
+        let env = std::fs::read_to_string(format!("{folder}/env")).unwrap();
+        let mut steps = std::fs::read_to_string(format!("{folder}/steps")).unwrap();
+        for (name, value) in env.lines().filter_map(|line| line.split_once('=')).filter(|(name, _)| !name.contains(' '))
+        {
+            steps = steps.replace(&format!("${name}"), value);
         }
         // What it logs afterwards is read by somebody, so that it never waits.
         std::thread::spawn(move || lines.count());
-        Demo { process, welcome }
+        Demo { process, screen, env, steps }
     }
 
     /// The rest of the first line that begins so.
     fn told(&self, start: &str) -> &str {
-        self.welcome.lines().find_map(|line| line.trim_start().strip_prefix(start)).unwrap().trim()
+        let mut all = self.screen.lines().chain(self.env.lines()).chain(self.steps.lines());
+        all.find_map(|line| line.trim_start().strip_prefix(start)).unwrap().trim()
     }
 
     fn swap(&self, request_id: &str, amount: &str) -> Answer {
@@ -59,6 +69,8 @@ impl Drop for Demo {
 #[test]
 fn the_demo_shows_what_rules_and_limits_do() {
     let demo = Demo::start();
+    assert!(demo.screen.lines().count() <= 30, "one screen: {}", demo.screen);
+    assert_eq!(demo.screen.matches("#token=").count(), 1, "one link with a token");
     let said = |answer: Answer| format!("{} {}", answer.status, answer.code());
     let first = demo.swap("demo-2", "25.50");
     assert_eq!((first.status, first.outcome().as_str()), (201, "executed"), "{first}");
@@ -95,7 +107,7 @@ fn the_demo_has_something_to_approve_by_command_line() {
     let waits = demo.swap("demo-9", "2500");
     assert_eq!((waits.status, waits.outcome().as_str()), (202, "held"), "{waits}");
     let hold = waits.json()["hold"]["id"].as_str().unwrap().to_owned();
-    let lines = demo.welcome.lines().map(str::trim_start).filter(|line| line.contains("sluice approvals "));
+    let lines = demo.steps.lines().map(str::trim_start).filter(|line| line.contains("sluice approvals "));
     let mut run = 0;
     for line in lines {
         let (token, words) = line.strip_prefix("SLUICE_TOKEN=").unwrap().split_once(" sluice ").unwrap();
