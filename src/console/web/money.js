@@ -133,7 +133,7 @@ export function odd() {
   const kinds = /** @type {[string, Record<string, string>, string][]} */ ([
     ["refused", { status: "refused" }, "payments were refused"],
     ["unknown", { status: "unknown" }, "payments have an unknown outcome"],
-    ["first", { first: "true" }, "payments go to a destination never paid before"],
+    ["first", { first: "true" }, "payments go to a destination that a rule found never paid before"],
   ]);
   return card(
     "odd",
