@@ -19,17 +19,17 @@ use crate::stations::hold::decode_hold;
 
 /// The lists of the set in force, by the keyed names of their members.
 #[derive(Debug)]
-pub(super) struct KnownNames {
+pub(super) struct DestinationNames {
     key: OperandKey,
     lists: HashMap<String, Vec<String>>,
 }
 
-impl KnownNames {
-    pub fn of(inside: &ConsoleState) -> KnownNames {
+impl DestinationNames {
+    pub fn of(inside: &ConsoleState) -> DestinationNames {
         let (key, policies) = (inside.node.operand_key.clone(), inside.in_force.now().policies.clone());
         let listed = policies.list_names.iter();
         let lists = listed.map(|(name, lists)| (key.name("name", name), lists.iter().cloned().collect())).collect();
-        KnownNames { key, lists }
+        DestinationNames { key, lists }
     }
 
     /// Returns the keyed names of an address or an identifier, or of the members of a list.

@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::destinations::KnownNames;
+use super::destinations::DestinationNames;
 use super::rows::RowMaker;
 use super::{PaymentOrder, PaymentQuery, SortKey, with_book};
 use crate::audit::{Entry, EntryKind, Hash};
@@ -52,7 +52,7 @@ const COLUMNS: [(&str, &str); 24] = [
 
 pub(in crate::console) async fn export(server: &ConsoleServer, asked: &ActRequest) -> Reply {
     let inside = &server.inside;
-    let names = KnownNames::of(inside);
+    let names = DestinationNames::of(inside);
     let filters = asked.body.get("filters").and_then(Value::as_object).cloned().unwrap_or_default();
     let parameters = filters.iter().filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
     let mut parameters: Vec<(String, String)> = parameters.collect();

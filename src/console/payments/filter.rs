@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-use super::destinations::KnownNames;
+use super::destinations::DestinationNames;
 use crate::base::ids::Environment;
 use crate::base::money::Decimal;
 use crate::catalog::{BodyPlace, Violation};
@@ -52,7 +52,7 @@ pub(super) fn wrong(name: &str, keyword: &'static str, expected: &str) -> Violat
 
 impl PaymentFilter {
     /// Takes one parameter.
-    pub fn set(&mut self, inside: &ConsoleState, names: &KnownNames, name: &str, value: &str) -> Result<(), Violation> {
+    pub fn set(&mut self, inside: &ConsoleState, names: &DestinationNames, name: &str, value: &str) -> Result<(), Violation> {
         if value.is_empty() || value.len() > MAX_TEXT {
             return Err(wrong(name, "maxLength", "1 to 512 characters"));
         }

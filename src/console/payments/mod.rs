@@ -19,7 +19,7 @@ use std::sync::Arc;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-use self::destinations::KnownNames;
+use self::destinations::DestinationNames;
 use self::filter::{PaymentFilter, wrong};
 use self::rows::RowMaker;
 use self::tally::{DailyMoney, PaymentTally, SortKey};
@@ -69,7 +69,7 @@ impl PaymentOrder {
 impl PaymentQuery {
     fn parse(
         inside: &ConsoleState,
-        names: &KnownNames,
+        names: &DestinationNames,
         parameters: &[(String, String)],
     ) -> Result<PaymentQuery, Violation> {
         let (filter, order, limit, after) = (PaymentFilter::default(), PaymentOrder::Time, DEFAULT_LIMIT, None);
@@ -110,7 +110,7 @@ fn is_visible(inside: &ConsoleState, person: &Person, key: &PaymentKey, row: &Pa
 }
 
 pub(super) async fn list(server: &ConsoleServer, asked: &ActRequest) -> Reply {
-    let names = KnownNames::of(&server.inside);
+    let names = DestinationNames::of(&server.inside);
     let parsed = parameters(asked).and_then(|parameters| PaymentQuery::parse(&server.inside, &names, &parameters));
     let query = match parsed {
         Ok(query) => query,
@@ -142,7 +142,7 @@ pub(super) async fn show(server: &ConsoleServer, asked: &ActRequest) -> Reply {
     let (Some(environment), Some(claim)) = (served(&server.inside, environment), name_of(request)) else {
         return unknown();
     };
-    let (names, person) = (KnownNames::of(&server.inside), asked.person.clone());
+    let (names, person) = (DestinationNames::of(&server.inside), asked.person.clone());
     with_book(server, move |inside, read| {
         let key = (environment, claim.into_boxed_str());
         let Some(row) = read.book.row(&key).filter(|row| is_visible(inside, &person, &key, row)) else {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::destinations::{KnownNames, stated_movement};
+use super::destinations::{DestinationNames, stated_movement};
 use crate::adapters::audit::line_at;
 use crate::audit::{AuditLine, Hash, LineBody, read_line};
 use crate::catalog::Catalog;
@@ -14,7 +14,7 @@ use crate::console::state::ConsoleState;
 pub(super) struct RowMaker<'i> {
     pub inside: &'i ConsoleState,
     pub catalog: &'i Catalog,
-    pub names: &'i KnownNames,
+    pub names: &'i DestinationNames,
 }
 
 impl RowMaker<'_> {
