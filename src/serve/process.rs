@@ -1,8 +1,7 @@
 //! Builds the process from its configuration, serves, and ends.
 //!
-//! `ending` describes the phases of the end. Afterwards the engine stops, the last audit entries are written to disk,
-//! and the node is closed. Calls that are being sent are waited for within the grace period, which covers the longest
-//! time of a write; a call that is cut off nevertheless has an unknown outcome at the next start.
+//! `ending` describes the phases of the end: the engine stops, the last audit entries come to disk, the node closes. Calls that are
+//! being sent are waited for within the grace period; one that is cut off has an unknown outcome at the next start.
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
@@ -241,9 +240,8 @@ impl Process {
         compare_clock(config, &node, keyring.dates(), &upstreams, &workers);
         let delivering = delivering(config, &node, &in_force)?;
         workers.spawn_required("webhooks", deliver(delivering));
-        let mut people = None;
+        let people = sockets.console.as_ref().map(|bound| bound.address());
         if let (Some(wanted), Some(bound)) = (&config.console, sockets.console) {
-            people = Some(bound.address());
             let inside = ConsoleState {
                 node: node.clone(),
                 identity,

@@ -52,7 +52,13 @@ pub(super) fn wrong(name: &str, keyword: &'static str, expected: &str) -> Violat
 
 impl PaymentFilter {
     /// Takes one parameter.
-    pub fn set(&mut self, inside: &ConsoleState, names: &DestinationNames, name: &str, value: &str) -> Result<(), Violation> {
+    pub fn set(
+        &mut self,
+        inside: &ConsoleState,
+        names: &DestinationNames,
+        name: &str,
+        value: &str,
+    ) -> Result<(), Violation> {
         if value.is_empty() || value.len() > MAX_TEXT {
             return Err(wrong(name, "maxLength", "1 to 512 characters"));
         }

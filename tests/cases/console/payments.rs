@@ -219,7 +219,7 @@ fn an_export_is_an_audit_entry_and_can_be_verified() {
     let text = lines["content"].as_str().unwrap();
     std::fs::write(&changed, text.replacen("createSwap", "createSwop", 1)).unwrap();
     let (code, why) = verify(changed.to_str().unwrap());
-    assert!(code == Some(1) && why.contains("the SHA-256 in its last line"), "{why}");
+    assert!(code == Some(3) && why.contains("the SHA-256 in its last line"), "{why}");
     let url = format!("http://{}", gate.console().unwrap());
     let list = sluice(&["payments", "list", "--text", "p-4", "--console", &url]).env("SLUICE_TOKEN", viewer()).output();
     let list = String::from_utf8(list.unwrap().stdout).unwrap();
