@@ -101,7 +101,7 @@ test("the overview tells what was paid in a chart and in a table", async () => {
   await paid.getByRole("img", { name: /Paid in 30 days: 2,530\.75 USD/ }).waitFor();
   await paid.getByText("As a table").click();
   await paid.getByRole("cell", { name: "createSwap" }).waitFor();
-  await page.getByRole("heading", { name: "What needs me" }).waitFor();
-  await page.getByRole("heading", { name: /What is odd/ }).waitFor();
+  await page.getByRole("heading", { name: "Needs you" }).waitFor();
+  await page.getByRole("heading", { name: "Unusual in 7 days" }).waitFor();
   assertNoProblems(page);
 });

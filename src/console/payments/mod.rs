@@ -15,9 +15,11 @@ mod rows;
 mod tally;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use self::destinations::DestinationNames;
 use self::filter::{PaymentFilter, wrong};
@@ -38,6 +40,8 @@ pub(super) use export::export;
 
 const DEFAULT_LIMIT: usize = 50;
 const MAX_LIMIT: usize = 100;
+/// A question waits this long for its turn: a page asks several at once.
+const ROOM_WAIT: Duration = Duration::from_secs(5);
 const MAX_DAYS: i64 = 90;
 const DEFAULT_DAYS: i64 = 30;
 
@@ -215,7 +219,8 @@ async fn with_book(
     answer: impl FnOnce(&ConsoleState, &ReadBook) -> Reply + Send + 'static,
 ) -> Reply {
     let (inside, index): (ConsoleState, Arc<PaymentIndex>) = (server.inside.clone(), server.payments.clone());
-    let Ok(room) = server.readers.clone().try_acquire_owned() else {
+    let room = timeout(ROOM_WAIT, server.readers.clone().acquire_owned()).await;
+    let Ok(Ok(room)) = room else {
         return error_json(
             Code::Overloaded,
             "too many searches of the audit log are running; try again shortly.",

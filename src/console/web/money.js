@@ -13,7 +13,7 @@ import { formatDay, formatUsd, groupDigits } from "./words.js";
 export function needsMe(app) {
   return card(
     "needs",
-    "What needs me",
+    "Needs you",
     async () => {
       const query = { limit: 100, mine: app.may("approver") ? "true" : undefined };
       const [holds, unknown] = await Promise.all([
@@ -75,7 +75,7 @@ export function paid() {
   );
   const made = card(
     "paid",
-    "What was paid",
+    "Paid money",
     /** @returns {Promise<{ days: PaymentDay[], since: string | null, reading: boolean }>} */
     async () => (await get("payments/days", { days: days.value })).body,
     (data) => {
@@ -137,11 +137,13 @@ export function odd() {
   ]);
   return card(
     "odd",
-    "What is odd, in 7 days",
+    "Unusual in 7 days",
     async () => {
       const from = formatDay(now() - 6 * 86_400_000);
-      const found = await Promise.all(kinds.map(([, query]) => get("payments", { ...query, from, limit: 1 })));
-      return found.map(({ body }) => body.count);
+      /** @type {number[]} */
+      const counts = [];
+      for (const [, query] of kinds) counts.push((await get("payments", { ...query, from, limit: 1 })).body.count);
+      return counts;
     },
     (counts) =>
       h(
