@@ -21,7 +21,6 @@ use super::{ExitReason, complain, policies, print, random_secret};
 use crate::adapters::clock::SystemClock;
 use crate::adapters::policies::PolicyFolder;
 use crate::base::finding::Finding;
-use crate::base::ids::Environment;
 use crate::base::secret::Secret;
 use crate::catalog::{Catalog, SchemaFiles};
 use crate::config::{self, Config, ConfigWorld};

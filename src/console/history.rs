@@ -125,7 +125,9 @@ async fn find(
     let roles: Vec<&'static str> = asked.person.roles().collect();
     let reading = tokio::task::spawn_blocking(move || {
         let _room = room;
-        let shows = |found: &FoundEntries| inside.shows_entry(&roles, found.environment, &found.json["entry"]);
+        let shows = |found: &FoundEntries| {
+            found.json.get("entry").is_some_and(|entry| inside.shows_entry(&roles, found.environment, entry))
+        };
         let (needles, mut found) = (sought.needles(), Vec::new());
         let place = read_backwards(&folder, &node, after, BUDGET, &|first| sought.skips(first), &mut |line, _| {
             found.extend(sought.match_line(line, &needles).filter(shows));

@@ -161,7 +161,7 @@ fn csv(rows: &[Value]) -> String {
     let mut text = csv_line(COLUMNS.iter().map(|(name, _)| (*name).to_owned()));
     for row in rows {
         let mut row = row.clone();
-        if let (Some(value), Some(members)) = (row["value"].as_u64(), row.as_object_mut()) {
+        if let (Some(value), Some(members)) = (row.get("value").and_then(Value::as_u64), row.as_object_mut()) {
             members.insert("valueUsd".to_owned(), usd(value).into());
         }
         text.push_str(&csv_line(COLUMNS.iter().map(|(_, place)| cell_text(row.pointer(place)))));
