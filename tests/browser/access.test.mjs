@@ -32,6 +32,8 @@ for (const [size, viewport] of Object.entries({
         "#/queue",
         `#/hold/${hold.id}`,
         "#/overview",
+        "#/payments",
+        "#/payments/production/paid-1",
         "#/policy",
         "#/history",
         "#/history/production/paid-1",
@@ -59,13 +61,13 @@ for (const [size, viewport] of Object.entries({
 test("each view has its own title, and takes the focus", async () => {
   const page = await signIn(browser, gate, "ops-1", ROLES);
   const titles = new Set();
-  for (const place of ["#/queue", "#/overview", "#/policy", "#/history"]) {
+  for (const place of ["#/queue", "#/overview", "#/payments", "#/policy", "#/history"]) {
     await goTo(page, gate, place);
     await waitUntilLoaded(page);
     titles.add(await page.title());
     assert.equal(await page.evaluate(() => document.activeElement?.id), "main", place);
   }
-  assert.equal(titles.size, 4);
+  assert.equal(titles.size, 5);
   assert.equal((await gate.callConsole("GET", "holds?limit=1", personToken("ops-1"))).status, 200);
 });
 
