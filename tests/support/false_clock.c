@@ -1,6 +1,7 @@
-/* Clocks that a test sets, for a process that loads this library first. The file that FALSE_CLOCK names has two numbers: the
-   seconds by which the time of day is ahead, and the seconds for which the machine was paused. A pause is one event: the time
-   of day and CLOCK_BOOTTIME go on meanwhile, CLOCK_MONOTONIC stands still. It allocates nothing: allocators ask for the time.
+/* Clocks that a test sets, for a process that loads this library first. The file that FALSE_CLOCK names has two
+   numbers: the seconds by which the time of day is ahead, and the seconds for which the machine was paused. A pause is
+   one event: the time of day and CLOCK_BOOTTIME go on meanwhile, CLOCK_MONOTONIC stands still. It allocates nothing:
+   allocators ask for the time.
  */
 
 #define _GNU_SOURCE
