@@ -13,6 +13,7 @@ use super::body_facts::{NOT_KNOWN_PAID, Stated};
 use super::interval::Interval;
 use super::literal::{Literal, MissingFact};
 use super::request::{Facts, Field, View};
+use super::times::{dates_in_words, day_number};
 use crate::base::money::{Decimal, MicroUsd};
 use crate::base::pointer::Pointer;
 
@@ -49,6 +50,8 @@ pub enum Condition {
     Body(Pointer, SoughtValue),
     Weekday(Vec<Weekday>, TimeZone),
     Hour(Interval, TimeZone),
+    /// The date is in one of these ranges of days since 1970-01-01.
+    Date(Vec<Interval>, TimeZone),
 }
 
 /// The fields that may name a destination; `None` for a field that must not.
@@ -146,6 +149,10 @@ impl Condition {
                     u128::try_from(local(facts, zone)?.hour()).map_err(|_| MissingFact("the hour is out of range"))?;
                 within.contains(hour)
             }
+            Condition::Date(ranges, zone) => {
+                let day = day_number(local(facts, zone)?.date()).ok_or(MissingFact("the date is out of range"))?;
+                ranges.iter().any(|range| range.contains(day))
+            }
         })
     }
 }
@@ -228,6 +235,9 @@ impl fmt::Display for Condition {
                 write!(f, "it is {} in {}", days.join(" or "), zone.iana_name().unwrap_or("UTC"))
             }
             Condition::Hour(hours, zone) => write!(f, "the hour is {hours} in {}", zone.iana_name().unwrap_or("UTC")),
+            Condition::Date(ranges, zone) => {
+                write!(f, "the date is {} in {}", dates_in_words(ranges), zone.iana_name().unwrap_or("UTC"))
+            }
         }
     }
 }

@@ -109,7 +109,8 @@ pub(super) fn fields(
             | Condition::Amount { .. }
             | Condition::Body(..)
             | Condition::Weekday(..)
-            | Condition::Hour(..) => {}
+            | Condition::Hour(..)
+            | Condition::Date(..) => {}
         }
     }
 }

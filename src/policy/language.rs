@@ -10,7 +10,7 @@ use super::limit;
 use super::rate::{self, Mode, RateKey};
 use super::request::Field;
 use super::rule::Effect;
-use super::{quota, when};
+use super::{quota, times, when};
 use crate::base::money::MAX_DECIMALS;
 
 /// A decimal number, as a regular expression.
@@ -20,7 +20,7 @@ const OPERATIONS_REMEDY: &str = "write `ops = [\"*\"]` for all, classes as `\"@m
 const OP_REMEDY: &str = "write `op = [\"*\"]` for all, classes as `\"@money\"`, or operations by their ids";
 const EFFECT: FieldValue = Word(|| Effect::ALL.map(Effect::as_str).into());
 const SPAN: FieldValue = Pattern(|| "^[1-9][0-9]*[mhd]$".to_owned());
-const WEEKDAY: FieldValue = Word(|| when::DAYS.map(|(name, _)| name).into());
+const WEEKDAY: FieldValue = Word(|| times::DAYS.map(|(name, _)| name).into());
 
 const ID: PolicyField = required(
     "id",
@@ -306,7 +306,12 @@ static CONDITIONS: PolicyTable = PolicyTable {
             Pattern(|| interval_pattern("")),
             "The hour in `zone`: `[9, 17)` is 9:00 to 16:59; `[22, 6)` goes over midnight.",
         ),
-        optional("zone", Text, "The time zone of `weekday` and `hour`: `Europe/Berlin`, `UTC`."),
+        optional(
+            "date",
+            OneOrMore(&Text),
+            "The date in `zone`: `2026-12-24`, or `[2026-12-24, 2027-01-02)`, or several.",
+        ),
+        optional("zone", Text, "The time zone of `weekday`, `hour` and `date`: `Europe/Berlin`, `UTC`."),
     ],
     base: None,
     one_of: &[],

@@ -18,6 +18,7 @@ use super::literal::MissingFact;
 use super::rate::{self, Mode};
 use super::request::{Facts, Field, View};
 use super::rule::{self, all_hold};
+use super::times;
 use super::when::{self, Vocabulary};
 use crate::base::finding::Finding;
 use crate::base::ids::OperationId;
@@ -355,7 +356,7 @@ fn window(table: &mut DocumentTable<'_>, name: &'static str) -> Option<Window> {
     let found = match (words.next(), words.next(), words.next(), words.next()) {
         (Some("rolling"), Some(length), None, None) => durations::span(length).map(Window::Rolling),
         (Some("calendar"), Some(period), Some(zone), None) => match Period::parse(period) {
-            Some(period) => return Some(Window::Calendar(period, when::zone_of(table, place, zone)?)),
+            Some(period) => return Some(Window::Calendar(period, times::zone_of(table, place, zone)?)),
             None => None,
         },
         _ => None,

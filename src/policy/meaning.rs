@@ -219,6 +219,10 @@ fn of_condition(condition: &Condition) -> Value {
             json!({"weekday": days, "zone": zone_name(zone)})
         }
         Condition::Hour(within, zone) => json!({"hour": of_interval(*within), "zone": zone_name(zone)}),
+        Condition::Date(ranges, zone) => {
+            let dates: Vec<Value> = ranges.iter().copied().map(of_interval).collect();
+            json!({"dates": dates, "zone": zone_name(zone)})
+        }
     }
 }
 

@@ -40,6 +40,7 @@ mod rules;
 mod schema;
 mod body_facts;
 mod policy_test;
+mod times;
 mod when;
 mod words;
 

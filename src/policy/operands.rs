@@ -220,7 +220,8 @@ fn put_under(condition: &mut Condition, key: &OperandKey) {
         | Condition::Price(_)
         | Condition::Body(_, SoughtValue::Present | SoughtValue::Absent)
         | Condition::Weekday(..)
-        | Condition::Hour(..) => {}
+        | Condition::Hour(..)
+        | Condition::Date(..) => {}
     }
 }
 

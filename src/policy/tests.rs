@@ -13,6 +13,7 @@ mod fees;
 mod language;
 mod meaning;
 mod schema;
+mod times;
 
 fn catalog() -> &'static Catalog {
     static CATALOG: LazyLock<Catalog> = LazyLock::new(|| Catalog::build(&SchemaFiles::built_in(), &[]).unwrap());

@@ -11,6 +11,7 @@ use super::cells::{CellLiteral, Cells, Clause, Domain};
 use super::find::usd;
 use super::ground::Ground;
 use super::model::{Model, Question};
+use super::moments::is_at;
 use super::payment::Payment;
 use super::search::{Judged, SearchBudget, SearchResult, SearchState};
 use super::universe::{Cell, Universe, Variable};
@@ -21,6 +22,7 @@ use crate::policy::interval::Interval;
 use crate::policy::literal::Literal as Written;
 use crate::policy::request::Field;
 use crate::policy::rules::Verdict;
+use crate::policy::times::dates_in_words;
 
 /// The most steps of the budget for one question.
 const QUESTION_STEPS: u64 = 200_000;
@@ -183,9 +185,10 @@ impl Extending<'_, '_> {
         let mut value = None;
         for (var, ((variable, all), slot)) in universe.variables.iter().zip(&universe.slots).enumerate() {
             let cell = match variable {
-                Variable::Weekday(zone) | Variable::Hour(zone) => {
-                    let is_it = is_at(universe, zone, &payment);
-                    all.iter().position(is_it)
+                Variable::Weekday(zone) | Variable::Hour(zone) | Variable::Date(zone) => {
+                    let now = Timestamp::from_microsecond(payment.now.as_micros()).ok();
+                    let local = now.zip(universe.zones.get(zone)).map(|(now, zone)| now.to_zoned(zone.clone()));
+                    local.and_then(|local| all.iter().position(|cell| is_at(variable, cell, &local)))
                 }
                 _ => cells.first(*slot),
             };
@@ -235,16 +238,6 @@ impl Extending<'_, '_> {
         };
         let is_shown = |payment: &Payment| decide(payment).is_some_and(|verdicts| (self.question.shows)(&verdicts));
         widest.filter(is_shown).or(Some(payment))
-    }
-}
-
-fn is_at<'p>(universe: &Universe, zone: &str, payment: &'p Payment) -> impl Fn(&Cell) -> bool + 'p {
-    let zone = universe.zones.get(zone).cloned();
-    let local = zone.and_then(|zone| Some(Timestamp::from_microsecond(payment.now.as_micros()).ok()?.to_zoned(zone)));
-    move |cell| match (cell, &local) {
-        (Cell::Day(day), Some(local)) => *day == local.weekday(),
-        (Cell::Numbers(hour, _), Some(local)) => u128::try_from(local.hour()) == Ok(*hour),
-        _ => false,
     }
 }
 
@@ -339,6 +332,10 @@ fn dimension(
         Variable::Hour(zone) => {
             let text = |(least, most): &(u128, u128)| format!("{least} to {}", most.saturating_add(1));
             (DimensionKind::Time, format!("the hour in {zone}"), ranges(cells, present).iter().map(text).collect())
+        }
+        Variable::Date(zone) => {
+            let numbers = ranges(cells, present).into_iter().map(|(least, most)| [Interval { least, most }]);
+            (DimensionKind::Time, format!("the date in {zone}"), numbers.map(|range| dates_in_words(&range)).collect())
         }
         Variable::Value | Variable::Full(_) => return None,
     };

@@ -20,6 +20,8 @@ pub(super) struct Gathered<'c> {
     pub price_cuts: BTreeSet<u128>,
     pub bodies: BTreeMap<&'c Pointer, BTreeSet<&'c Written>>,
     pub zones: BTreeMap<String, TimeZone>,
+    /// The first days of ranges of dates, and the first days after them, by zone.
+    pub date_cuts: BTreeMap<String, BTreeSet<u128>>,
     pub cooldowns: BTreeSet<Duration>,
     /// Wallets that are only known as the destination of a rule: among takers of fees they are no names.
     own_wallets: HashSet<&'c str>,
@@ -62,6 +64,12 @@ impl<'c> Gathered<'c> {
             }
             Condition::Weekday(_, zone) | Condition::Hour(_, zone) => {
                 self.zones.insert(zone_name(zone), zone.clone());
+            }
+            Condition::Date(ranges, zone) => {
+                self.zones.insert(zone_name(zone), zone.clone());
+                let cuts = self.date_cuts.entry(zone_name(zone)).or_default();
+                cuts.extend(ranges.iter().map(|range| range.least));
+                cuts.extend(ranges.iter().filter_map(|range| range.most.checked_add(1)));
             }
             Condition::NewDestination { cooldown, .. } => {
                 self.cooldowns.insert(*cooldown);

@@ -59,13 +59,14 @@ impl Universe {
                 Variable::Full(_) if windows == Windows::NotFull => clauses.extend(only(&|cell| *cell == Cell::No)),
                 Variable::Body(pointer) => clauses.extend(self.inside(pointer, &money)),
                 Variable::Name(_) | Variable::Among(..) | Variable::Price | Variable::Full(_) => {}
-                Variable::BodyAmong(..) | Variable::Weekday(_) | Variable::Hour(_) => {}
+                Variable::BodyAmong(..) | Variable::Weekday(_) | Variable::Hour(_) | Variable::Date(_) => {}
             }
         }
         clauses.extend(self.callers(known));
         clauses.extend(self.currencies(operation, &money, valuations));
         clauses.extend(self.wallets(&money));
         clauses.extend(self.own_wallet());
+        clauses.extend(self.weekdays_of_dates());
         let mut start = self.whole();
         let (fixed, axioms): (Vec<Clause>, Vec<Clause>) = clauses.into_iter().partition(|clause| clause.0.len() == 1);
         for literal in fixed.iter().flat_map(|clause| &clause.0) {

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::ground::{Ground, pointer};
@@ -221,7 +220,7 @@ impl PaymentDraft<'_> {
         if let Some(found) = usual.and_then(timed) {
             return Some(found);
         }
-        for from in rates {
+        for from in rates.into_iter().chain(self.universe.begins()) {
             for step in 0..TIMES {
                 let now = from.saturating_add(step.saturating_mul(QUARTER_MICROS));
                 if self.is_in_time(now) != Some(true) {
@@ -237,22 +236,7 @@ impl PaymentDraft<'_> {
     }
 
     fn is_in_time(&self, now: i64) -> Option<bool> {
-        let is_possible = |variable: &Variable, is_it: &dyn Fn(&Cell) -> bool| {
-            let var = self.universe.place(variable)?;
-            let cell = self.universe.cells(var).iter().position(is_it)?;
-            Some(self.point.region.has(self.universe.slot(var)?, cell))
-        };
-        for (name, zone) in &self.universe.zones {
-            let local = Timestamp::from_microsecond(now).ok()?.to_zoned(zone.clone());
-            let hour = u128::try_from(local.hour()).ok()?;
-            let day = local.weekday();
-            if !is_possible(&Variable::Weekday(name.clone()), &|cell| *cell == Cell::Day(day))?
-                || !is_possible(&Variable::Hour(name.clone()), &|cell| *cell == Cell::Numbers(hour, hour))?
-            {
-                return Some(false);
-            }
-        }
-        Some(true)
+        Some(self.universe.cells_at(now)?.iter().all(|(slot, cell)| self.point.region.has(*slot, *cell)))
     }
 
     fn amounts(&self, fees: &Movement, now_secs: i64) -> Option<[Option<String>; 2]> {

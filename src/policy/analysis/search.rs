@@ -331,7 +331,7 @@ impl<'s> Search<'s> {
 
 fn is_fragile(variable: &Variable) -> bool {
     match variable {
-        Variable::Value | Variable::Price | Variable::Weekday(_) | Variable::Hour(_) => true,
+        Variable::Value | Variable::Price | Variable::Weekday(_) | Variable::Hour(_) | Variable::Date(_) => true,
         Variable::Body(_) | Variable::BodyAmong(..) => true,
         Variable::Name(field) => matches!(
             field,

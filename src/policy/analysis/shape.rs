@@ -250,6 +250,10 @@ impl Universe {
                 &Variable::Hour(zone_name(zone)),
                 |cell| matches!(cell, Cell::Numbers(hour, _) if within.contains(*hour)),
             ))),
+            Condition::Date(ranges, zone) => Asks::known(clauses(self.literal(
+                &Variable::Date(zone_name(zone)),
+                |cell| matches!(cell, Cell::Numbers(day, _) if ranges.iter().any(|range| range.contains(*day))),
+            ))),
         }
     }
 

@@ -231,7 +231,8 @@ fn each_name<'c>(condition: &'c Condition, with: &mut dyn FnMut(&'c str)) {
         | Condition::Amount { .. }
         | Condition::Price(_)
         | Condition::Weekday(..)
-        | Condition::Hour(..) => {}
+        | Condition::Hour(..)
+        | Condition::Date(..) => {}
     }
 }
 

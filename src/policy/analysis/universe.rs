@@ -7,7 +7,6 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
-use jiff::Timestamp;
 use jiff::civil::Weekday;
 use jiff::tz::TimeZone;
 
@@ -40,6 +39,8 @@ pub(super) enum Variable {
     BodyAmong(Pointer, Cell),
     Weekday(String),
     Hour(String),
+    /// The days since 1970-01-01 in a zone in which rules name dates.
+    Date(String),
     /// Whether a window of the limit is full.
     Full(String),
 }
@@ -143,6 +144,9 @@ impl Universe {
             made.add(Variable::Weekday(name.clone()), days.into_iter().flatten().collect());
             let hours = (12..24).chain(0..12).map(|hour| Cell::Numbers(hour, hour));
             made.add(Variable::Hour(name.clone()), hours.collect());
+            if let Some(cuts) = gathered.date_cuts.get(name) {
+                made.add(Variable::Date(name.clone()), numbers(cuts, 0, u128::MAX));
+            }
         }
         for limit in names.limits {
             made.add(Variable::Full((*limit).to_owned()), vec![Cell::No, Cell::Yes]);
@@ -159,7 +163,7 @@ impl Universe {
 
     /// Returns the times that examples try first.
     pub(super) fn moments(&self) -> &[CellMoment] {
-        self.moments.get_or_init(|| CellMoment::all(|now| cells_at(self, now)))
+        self.moments.get_or_init(|| CellMoment::all(self))
     }
 
     pub(super) fn whole(&self) -> Domain {
@@ -405,22 +409,4 @@ fn numbers(cuts: &BTreeSet<u128>, least: u128, most: u128) -> Vec<Cell> {
     }
     cells.push(Cell::Numbers(from, most));
     cells
-}
-
-fn cells_at(universe: &Universe, now: i64) -> Option<Vec<(CellSlot, usize)>> {
-    let mut found = Vec::new();
-    for (name, zone) in &universe.zones {
-        let local = Timestamp::from_microsecond(now).ok()?.to_zoned(zone.clone());
-        let (hour, day) = (u128::try_from(local.hour()).ok()?, local.weekday());
-        let both = [
-            (Variable::Weekday(name.clone()), Cell::Day(day)),
-            (Variable::Hour(name.clone()), Cell::Numbers(hour, hour)),
-        ];
-        for (variable, cell) in both {
-            let var = universe.place(&variable)?;
-            let at = universe.cells(var).iter().position(|other| *other == cell)?;
-            found.push((universe.slot(var)?, at));
-        }
-    }
-    Some(found)
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::find::usd;
 use crate::policy::condition::{Condition, SoughtValue, Ways};
 use crate::policy::interval::Interval;
+use crate::policy::times::dates_in_words;
 use crate::policy::words::Need;
 
 /// How many members of a long list are left out in turn.
@@ -87,6 +88,17 @@ fn changed(condition: &Condition) -> Vec<(String, Condition)> {
             };
             let changed = |within: Interval| (format!("hours {within}"), Condition::Hour(within, zone.clone()));
             moved.into_iter().map(changed).collect()
+        }
+        Condition::Date(ranges, zone) => {
+            let with = |at: usize, changed: Interval| {
+                let ranges = ranges.iter().enumerate();
+                let ranges: Vec<_> = ranges.map(|(other, range)| if other == at { changed } else { *range }).collect();
+                (format!("dates of {}", dates_in_words(&ranges)), Condition::Date(ranges, zone.clone()))
+            };
+            let each = ranges.iter().take(MAX_MEMBERS).enumerate();
+            each.flat_map(|(at, range)| moved(*range, 0).into_iter().map(move |range| (at, range)))
+                .map(|(at, range)| with(at, range))
+                .collect()
         }
         Condition::Weekday(days, zone) => {
             let less = |left: &jiff::civil::Weekday| {

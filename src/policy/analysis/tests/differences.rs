@@ -289,3 +289,33 @@ fn amounts_that_are_valued_otherwise_are_not_compared() {
     let found = between(&old, &new);
     assert!(found.is_valued_otherwise && found.direction == Direction::NotProved && found.loosens());
 }
+
+/// An exception for some dates: its extent has them, and a weekday that they never are makes it void.
+#[test]
+fn dates_are_a_dimension() {
+    let old = small_and_large();
+    let with = |date: &str| {
+        old.clone() + &rule("x", "allow", &format!("op = \"createSwap\", role = \"x\", date = {date}, zone = \"UTC\""))
+    };
+    let found = between(
+        &rule("a", "allow", "op = \"createOfframp\""),
+        &(rule("a", "allow", "op = \"createOfframp\"")
+            + &rule("x", "allow", "op = \"createSwap\", date = \"[2026-12-24, 2026-12-26]\", zone = \"UTC\"")),
+    );
+    assert_eq!(found.direction, Direction::Loosens);
+    let text = found.to_string();
+    assert!(text.contains("only where the date in UTC is 2026-12-24 to 2026-12-26"), "{text}");
+    let dates = |date: &str, weekday: &str| {
+        rule("x", "allow", &format!("op = \"createSwap\", date = {date}, weekday = \"{weekday}\", zone = \"UTC\""))
+    };
+    // 2026-12-25 is a Friday.
+    let nothing = rule("a", "allow", "op = \"createOfframp\"");
+    let never = nothing.clone() + &dates("\"2026-12-25\"", "mon");
+    assert_eq!(between(&nothing, &never).direction, Direction::OnlyTightens);
+    let once = nothing.clone() + &dates("\"2026-12-25\"", "fri");
+    assert_eq!(between(&nothing, &once).direction, Direction::Loosens);
+    // A later end is looser, an earlier one tighter.
+    let (until, later) = (with("\"[2026-11-01, 2026-12-01)\""), with("\"[2026-11-01, 2026-12-02)\""));
+    assert_eq!(between(&until, &until).direction, Direction::Same);
+    assert_eq!(between(&later, &until).direction, Direction::OnlyTightens);
+}

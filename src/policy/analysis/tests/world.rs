@@ -126,6 +126,8 @@ fn times() -> Dimension {
             "weekday = [\"sat\", \"sun\"], zone = \"UTC\"",
             "weekday = \"sat\", zone = \"Europe/Berlin\"",
             "hour = \"[9, 17)\", zone = \"UTC\"",
+            "date = \"[2026-01-09, 2026-01-11)\", zone = \"UTC\"",
+            "date = [\"2026-01-07\", \"[2026-01-11, inf)\"], zone = \"Europe/Berlin\"",
             "hour = \"[17, 9)\", zone = \"UTC\"",
             "hour = \"[9, 17)\", weekday = [\"mon\", \"wed\", \"fri\"], zone = \"UTC\"",
         ]),
