@@ -8,8 +8,10 @@ use serde_json::{Value, json};
 use super::exposed_files::exposed_files;
 use super::output::OutputFormat;
 use super::{ExitReason, Sources, in_folder, is_error, print, read_contract};
+use crate::adapters::clock::SystemClock;
 use crate::base::finding::{Finding, Severity};
 use crate::catalog::completeness;
+use crate::ports::Clock as _;
 
 /// Check configuration, contract and policies, and report every error and warning
 ///
@@ -58,7 +60,7 @@ pub(super) fn findings(sources: &Sources) -> Vec<Finding> {
 fn all_findings(sources: &Sources) -> Vec<Finding> {
     match sources.load() {
         Ok(loaded) => {
-            let odd = loaded.folder.oddities(&loaded.policies.policies);
+            let odd = loaded.folder.oddities(&loaded.policies.policies, SystemClock.now());
             let exposed = exposed_files(&loaded);
             loaded.warnings.into_iter().chain(odd).chain(exposed).collect()
         }

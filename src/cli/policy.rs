@@ -20,10 +20,12 @@ use super::console::{ConsoleCall, ConsoleOptions};
 use super::output::OutputFormat;
 use super::pages::EnvironmentArg;
 use super::{ExitReason, is_error, print, read_contract};
+use crate::adapters::clock::SystemClock;
 use crate::adapters::policies::placed;
 use crate::base::finding::Finding;
 use crate::catalog::Catalog;
 use crate::policy::{Explanation, PolicyReading, Reason, Tried, manual, schema};
+use crate::ports::Clock as _;
 use setting::{PolicySetting, SettingNames};
 
 /// Read, test, compare and explain policies
@@ -178,7 +180,8 @@ impl On {
     fn findings(&self, names: &SettingNames, reading: PolicyReading) -> Vec<Finding> {
         let failures = reading.policies.failures(&names.catalog);
         let odd = names.with(|known| reading.policies.oddities(known));
-        placed(&self.folder, reading.warnings.into_iter().chain(failures).chain(odd).collect())
+        let endings = reading.policies.endings(SystemClock.now());
+        placed(&self.folder, reading.warnings.into_iter().chain(failures).chain(odd).chain(endings).collect())
     }
 }
 

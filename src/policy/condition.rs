@@ -52,6 +52,8 @@ pub enum Condition {
     Hour(Interval, TimeZone),
     /// The date is in one of these ranges of days since 1970-01-01.
     Date(Vec<Interval>, TimeZone),
+    /// On the days of a range, the names in the condition are these; on others it always holds.
+    During(Interval, TimeZone, Box<Condition>),
 }
 
 /// The fields that may name a destination; `None` for a field that must not.
@@ -150,8 +152,11 @@ impl Condition {
                 within.contains(hour)
             }
             Condition::Date(ranges, zone) => {
-                let day = day_number(local(facts, zone)?.date()).ok_or(MissingFact("the date is out of range"))?;
+                let day = today(facts, zone)?;
                 ranges.iter().any(|range| range.contains(day))
+            }
+            Condition::During(range, zone, inner) => {
+                !range.contains(today(facts, zone)?) || inner.holds(view, facts, sense)?
             }
         })
     }
@@ -170,6 +175,10 @@ fn local(facts: &Facts, zone: &TimeZone) -> Result<jiff::Zoned, MissingFact> {
     let now =
         Timestamp::from_microsecond(facts.now.as_micros()).map_err(|_| MissingFact("the time is out of range"))?;
     Ok(now.to_zoned(zone.clone()))
+}
+
+fn today(facts: &Facts, zone: &TimeZone) -> Result<u128, MissingFact> {
+    day_number(local(facts, zone)?.date()).ok_or(MissingFact("the date is out of range"))
 }
 
 /// Formats the condition in words.
@@ -238,6 +247,9 @@ impl fmt::Display for Condition {
             Condition::Date(ranges, zone) => {
                 write!(f, "the date is {} in {}", dates_in_words(ranges), zone.iana_name().unwrap_or("UTC"))
             }
+            Condition::During(range, zone, inner) => {
+                write!(f, "{} in {}, {inner}", dates_in_words(&[*range]), zone.iana_name().unwrap_or("UTC"))
+            }
         }
     }
 }
@@ -263,6 +275,9 @@ pub(super) fn decimal_text(units: u128, decimals: u32) -> String {
 fn one_of<'n>(names: impl Iterator<Item = &'n str>) -> String {
     let mut names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
     let more = names.len().saturating_sub(5);
+    if names.is_empty() {
+        return "one of none".to_owned();
+    }
     names.truncate(5);
     let listed = names.join(" or ");
     if more == 0 { listed } else { format!("{listed} or one of {more} more") }

@@ -70,6 +70,11 @@ pub(super) fn fields(
         table.fault(place, format!("{} no `{name}`: the condition never holds", have(&lacking)), remedy);
     };
     for condition in conditions {
+        let condition = match condition {
+            // The condition of the first days has all names.
+            Condition::During(range, _, inner) if range.least == 0 => inner,
+            other => other,
+        };
         match condition {
             Condition::Names(field, _) | Condition::NotNames(field, _) => {
                 check(word(*field), &|operation| has_field(operation, *field))
@@ -110,7 +115,8 @@ pub(super) fn fields(
             | Condition::Body(..)
             | Condition::Weekday(..)
             | Condition::Hour(..)
-            | Condition::Date(..) => {}
+            | Condition::Date(..)
+            | Condition::During(..) => {}
         }
     }
 }

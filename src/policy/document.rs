@@ -220,6 +220,14 @@ impl<'f> DocumentTable<'f> {
         found
     }
 
+    /// Returns the items of a list that stays.
+    pub(super) fn items(&self, name: &str) -> Option<Vec<SpannedValue<PolicyPlace>>> {
+        match self.fields.get(name).map(|(_, found)| &found.raw) {
+            Some(RawItem::List(items)) => Some(items.clone()),
+            _ => None,
+        }
+    }
+
     /// Takes a field out.
     pub(super) fn take(&mut self, name: &'static str) -> Option<SpannedValue<PolicyPlace>> {
         self.asked.push(name);
@@ -421,7 +429,7 @@ impl<'f> DocumentTable<'f> {
         is_good
     }
 
-    fn text_of(&mut self, name: &str, found: SpannedValue<PolicyPlace>) -> Option<(PolicyPlace, String)> {
+    pub(super) fn text_of(&mut self, name: &str, found: SpannedValue<PolicyPlace>) -> Option<(PolicyPlace, String)> {
         match found.raw {
             RawItem::Text(text) if text.is_empty() || text.trim() != text || text.contains(is_invisible) => {
                 let fault = format!("`{name}` is empty, or has blanks at its ends or invisible characters");

@@ -2,8 +2,6 @@
 //!
 //! `language` has the tables themselves. The parser, the JSON Schema and the manual read them.
 
-use std::collections::BTreeSet;
-
 use super::request::Field;
 use crate::base::word_enum::word_enum;
 
@@ -56,6 +54,8 @@ pub(super) enum FieldValue {
     Words(fn() -> Vec<&'static str>),
     /// One name of the sort.
     Name(Sort),
+    /// Names of the sort, each alone or with the day on which it expires.
+    Members(Sort),
     /// Names of the sort, and lists of them as `@NAME`. If a condition only compares them with a field of the request, that
     /// field.
     Names(Sort, Option<Field>),
@@ -93,13 +93,8 @@ word_enum! {
         Issuer = "issuer",
         Environment = "environment",
         Text = "text",
+        Date = "date",
     }
-}
-
-/// The names that a condition asks for.
-pub(super) enum SoughtNames {
-    In(BTreeSet<String>),
-    NotIn(BTreeSet<String>),
 }
 
 /// The table of a condition that names must not be among others.
@@ -115,6 +110,33 @@ pub(super) static NOT_IN: PolicyTable = PolicyTable {
     base: None,
     one_of: &[],
 };
+
+/// The table of a member of a list that expires.
+pub(super) static MEMBER: PolicyTable = PolicyTable {
+    name: "member",
+    doc: "A member of a list that expires.",
+    fields: &[
+        PolicyField {
+            name: "name",
+            value: FieldValue::Text,
+            presence: FieldPresence::Required("write the name: `name = \"...\"`"),
+            doc: "The name.",
+        },
+        PolicyField {
+            name: "expires",
+            value: FieldValue::Pattern(last_day_pattern),
+            presence: FieldPresence::Required("write for example `expires = \"2026-12-31 Europe/Berlin\"`"),
+            doc: "The last day on which it is in the list, and the zone of that day: `2026-12-31 Europe/Berlin`.",
+        },
+    ],
+    base: None,
+    one_of: &[],
+};
+
+/// Returns the regular expression of a last day.
+pub(super) fn last_day_pattern() -> String {
+    "^[0-9]{4}-[0-9]{2}-[0-9]{2} [^ ]+$".to_owned()
+}
 
 impl PolicyField {
     pub(super) fn is_required(&self) -> bool {
@@ -154,6 +176,7 @@ impl PolicyTable {
         match self.field(name).map(|field| &field.value) {
             Some(FieldValue::Table(table) | FieldValue::Tables(table) | FieldValue::BodyConditions(table)) => table,
             Some(FieldValue::Names(..)) => &NOT_IN,
+            Some(FieldValue::Members(_)) => &MEMBER,
             _ => self,
         }
     }

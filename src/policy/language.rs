@@ -2,10 +2,10 @@
 
 use super::document::ValueKind;
 use super::field_form::FieldValue::{
-    BodyConditions, BodyValues, List, Name, Names, Number, OneOrMore, Operation, Operations, Pattern, Table, Tables,
-    Text, Texts, Truth, Word, Words,
+    BodyConditions, BodyValues, List, Members, Name, Names, Number, OneOrMore, Operation, Operations, Pattern, Table,
+    Tables, Text, Texts, Truth, Word, Words,
 };
-use super::field_form::{FieldPresence, FieldValue, PolicyField, PolicyTable, Sort};
+use super::field_form::{FieldPresence, FieldValue, PolicyField, PolicyTable, Sort, last_day_pattern};
 use super::limit;
 use super::rate::{self, Mode, RateKey};
 use super::request::Field;
@@ -129,13 +129,18 @@ static LIST: PolicyTable = PolicyTable {
     doc: "Names that conditions refer to as `@NAME`.",
     fields: &[
         DESCRIPTION,
-        optional("user", List(&Name(Sort::User)), "Users."),
-        optional("wallet", List(&Name(Sort::Wallet)), "Wallets."),
-        optional("external_wallet", List(&Name(Sort::ExternalWallet)), "External wallets."),
-        optional("account", List(&Name(Sort::Account)), "Accounts."),
+        optional("user", Members(Sort::User), "Users."),
+        optional("wallet", Members(Sort::Wallet), "Wallets."),
+        optional("external_wallet", Members(Sort::ExternalWallet), "External wallets."),
+        optional("account", Members(Sort::Account), "Accounts."),
         optional("chain", List(&Name(Sort::Chain)), "Chains."),
         optional("currency", List(&Name(Sort::Currency)), "Assets."),
         optional("text", List(&Name(Sort::Text)), "Texts, for roles, requesters and fields of the body."),
+        optional(
+            "date",
+            List(&Name(Sort::Date)),
+            "Dates, such as holidays: `2026-12-24`, or `[2026-12-24, 2027-01-02)`.",
+        ),
     ],
     base: None,
     one_of: &[],
@@ -184,6 +189,11 @@ static RULE: PolicyTable = PolicyTable {
             "The conditions on a request; all of them must hold.",
         ),
         optional("approval", Text, "The name of the `[approval.NAME]` that releases a held call; only with `hold`."),
+        optional(
+            "expires",
+            Pattern(last_day_pattern),
+            "The last day on which it matches, and the zone of that day: `2026-12-31 Europe/Berlin`.",
+        ),
         MODE,
     ],
     base: None,
@@ -227,11 +237,7 @@ static LIMIT: PolicyTable = PolicyTable {
             "write `over = \"deny\"`, or `over = \"hold\"` and `approval`",
             "The effect on a request that would exceed it.",
         ),
-        optional(
-            "approval",
-            Text,
-            "The name of the `[approval.NAME]` that may exceed it; only with `over = \"hold\"`.",
-        ),
+        optional("approval", Text, "The `[approval.NAME]` that may exceed it; only with `over = \"hold\"`."),
         optional(
             "without_amount",
             Word(|| limit::WITHOUT.map(|(name, _)| name).into()),
@@ -306,11 +312,7 @@ static CONDITIONS: PolicyTable = PolicyTable {
             Pattern(|| interval_pattern("")),
             "The hour in `zone`: `[9, 17)` is 9:00 to 16:59; `[22, 6)` goes over midnight.",
         ),
-        optional(
-            "date",
-            OneOrMore(&Text),
-            "The date in `zone`: `2026-12-24`, or `[2026-12-24, 2027-01-02)`, or several.",
-        ),
+        optional("date", Names(Sort::Date, None), "The date in `zone`: `2026-12-24`, `[2026-12-24, 2027-01-02)`."),
         optional("zone", Text, "The time zone of `weekday`, `hour` and `date`: `Europe/Berlin`, `UTC`."),
     ],
     base: None,

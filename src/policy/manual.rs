@@ -1,7 +1,7 @@
 //! The fields of the policy language as Markdown, for people.
 
 use super::document::ValueKind;
-use super::field_form::{FieldValue, PolicyTable, Sort};
+use super::field_form::{FieldValue, MEMBER, PolicyTable, Sort};
 use super::language::table_of;
 use crate::base::ids::Environment;
 
@@ -34,6 +34,7 @@ fn list(heading: String, table: &'static PolicyTable, tables: &mut Vec<(String, 
     tables.push((heading, table));
     let own = table.fields.iter().filter_map(|field| match field.value {
         FieldValue::Table(inner) | FieldValue::Tables(inner) | FieldValue::BodyConditions(inner) => Some(inner),
+        FieldValue::Members(_) => Some(&MEMBER),
         _ => None,
     });
     for inner in table.base.into_iter().chain(own) {
@@ -73,6 +74,7 @@ fn value_in_words(value: &FieldValue) -> String {
         FieldValue::Word(words) => code(&words()).join(", "),
         FieldValue::Words(words) => format!("list: {}", code(&words()).join(", ")),
         FieldValue::Name(sort) => sort_in_words(*sort),
+        FieldValue::Members(sort) => format!("list: {}, or table {}", sort_in_words(*sort), link(&MEMBER)),
         FieldValue::Names(sort, _) => {
             let has_lists = table_of(ValueKind::List).field(sort.as_str()).is_some();
             let list = if has_lists { ", `@LIST`" } else { "" };
@@ -109,5 +111,6 @@ fn sort_in_words(sort: Sort) -> String {
         Sort::Issuer => "name of an issuer".to_owned(),
         Sort::Environment => Environment::ALL.map(|one| format!("`{one}`")).join(", "),
         Sort::Text => "text".to_owned(),
+        Sort::Date => "date, or interval of dates".to_owned(),
     }
 }

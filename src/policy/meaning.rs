@@ -223,6 +223,9 @@ fn of_condition(condition: &Condition) -> Value {
             let dates: Vec<Value> = ranges.iter().copied().map(of_interval).collect();
             json!({"dates": dates, "zone": zone_name(zone)})
         }
+        Condition::During(range, zone, inner) => {
+            json!({"during": of_interval(*range), "zone": zone_name(zone), "is": of_condition(inner)})
+        }
     }
 }
 

@@ -15,6 +15,7 @@ mod contract_check;
 mod descriptions;
 mod document;
 mod durations;
+mod expiry;
 mod explain;
 mod field_form;
 mod history;
@@ -83,6 +84,7 @@ pub use words::{Groups, Voices};
 use crate::base::finding::{Finding, Severity};
 use crate::catalog::Catalog;
 use document::{DocumentEntry, PolicyPlace, ValueKind};
+use expiry::PolicyEnd;
 use when::Vocabulary;
 
 /// The names that policies may use, and the features they may rely on.
@@ -108,6 +110,8 @@ pub struct Policies {
     /// The names in lists of destinations.
     pub list_names: ListNames,
     places: NameTable,
+    /// The lists of dates, and the members of lists, that end.
+    ends: Vec<PolicyEnd>,
 }
 
 impl Policies {
@@ -251,7 +255,7 @@ fn understood(
             ValueKind::Asset => words::asset(&name, table, &mut words, found),
             ValueKind::Value => words::value(table, &mut words, found),
             ValueKind::Group => words::group(&name, table, known, &mut words, found),
-            ValueKind::List => words::list(&name, table, known, &mut words, found),
+            ValueKind::List => words::list(file, &name, table, known, &mut words, found),
             ValueKind::Approval => {
                 let read = words::approval(table, &words, found);
                 approvals.extend(read.map(|read| (Arc::<str>::from(name.as_str()), read)));
@@ -292,7 +296,8 @@ fn understood(
     let mut rules = Rules::new(rules, limits, approvals, words.groups, words.valuation);
     rules.descriptions = descriptions;
     let meaning = Meaning::of(&rates, &rules, &rules.groups, known.catalog);
-    let policies = Policies { rates, rules, trials, invariants, meaning, list_names, places: names };
+    let (places, ends) = (names, words.ends);
+    let policies = Policies { rates, rules, trials, invariants, meaning, list_names, places, ends };
     Ok(PolicyReading { policies, warnings: findings })
 }
 

@@ -213,6 +213,7 @@ fn put_under(condition: &mut Condition, key: &OperandKey) {
         Condition::Body(_, SoughtValue::Among(set) | SoughtValue::NotAmong(set)) => {
             *set = set.iter().map(|literal| Literal::Text(literal.keyed(key))).collect();
         }
+        Condition::During(_, _, inner) => put_under(inner, key),
         Condition::Names(..)
         | Condition::NotNames(..)
         | Condition::NewDestination { .. }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::KnownNames;
 use super::condition::{Condition, Sense};
 use super::document::{DocumentTable, PolicyPlace};
+use super::expiry::expiry;
 use super::literal::MissingFact;
 use super::rate::{self, Mode};
 use super::request::{Facts, View};
@@ -47,11 +48,13 @@ impl Rule {
         all_hold(&self.when.conditions, view, facts, self.sense())
     }
 
-    /// Returns the only condition that fails; `None` if all hold, or several fail.
+    /// Returns the only condition that fails; `None` if all hold, or several fail. That names have expired fails only where
+    /// nothing else does.
     pub(super) fn near(&self, view: &View<'_>, facts: &Facts) -> Option<&Condition> {
-        let mut missed = self.when.conditions.iter().filter(|c| c.holds(view, facts, self.sense()) == Ok(false));
-        let one = missed.next()?;
-        missed.next().is_none().then_some(one)
+        let missed = self.when.conditions.iter().filter(|c| c.holds(view, facts, self.sense()) == Ok(false));
+        let (expired, mut missed): (Vec<_>, Vec<_>) =
+            missed.partition(|condition| matches!(condition, Condition::During(..)));
+        if missed.is_empty() { expired.into_iter().next() } else { missed.pop().filter(|_| missed.is_empty()) }
     }
 }
 
@@ -102,6 +105,11 @@ pub(super) fn read_rule(
     let when = table.required("when", DocumentTable::nested).and_then(|mut nested| {
         let when = when::read_when(&mut nested, known, words);
         table.include(nested);
+        when
+    });
+    let expiry = expiry(&mut table);
+    let when = when.map(|mut when| {
+        when.conditions.extend(expiry);
         when
     });
     let is_good = table.end(findings);

@@ -6,12 +6,13 @@
 use serde_json::{Map, Value, json};
 
 use super::document::{Form, ValueKind};
-use super::field_form::{FieldValue, PolicyTable, Sort};
+use super::field_form::{FieldValue, MEMBER, PolicyTable, Sort};
 use super::language::table_of;
 use super::rate;
 use crate::base::ids::Environment;
 use crate::catalog::Catalog;
 
+const DATE: &str = "[0-9]{4}-[0-9]{2}-[0-9]{2}";
 const UUID: &str = "[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}";
 
 /// Returns the schema of a policy file, for this contract.
@@ -82,6 +83,10 @@ fn of_value(value: &FieldValue) -> Value {
         FieldValue::Word(words) => json!({"enum": words()}),
         FieldValue::Words(words) => json!({"type": "array", "uniqueItems": true, "items": {"enum": words()}}),
         FieldValue::Name(sort) => of_sort(*sort),
+        FieldValue::Members(sort) => {
+            let member = json!({"anyOf": [of_sort(*sort), of_table(&MEMBER)]});
+            json!({"type": "array", "minItems": 1, "uniqueItems": true, "items": member})
+        }
         FieldValue::Names(sort, _) => json!({"$ref": format!("#/definitions/{sort}s")}),
         FieldValue::Operations => json!({"$ref": "#/definitions/op"}),
         FieldValue::Operation => json!({"$ref": "#/definitions/operation"}),
@@ -143,6 +148,7 @@ fn of_sort(sort: Sort) -> Value {
         }
         Sort::Environment => json!({"enum": Environment::ALL.map(Environment::as_str)}),
         Sort::Caller => json!({"type": "string", "pattern": "^[^:]+:.+$"}),
+        Sort::Date => json!({"type": "string", "pattern": format!("^({DATE}|[(\\[]{DATE}, *({DATE}|inf)[)\\]])$")}),
         Sort::Wallet | Sort::Chain | Sort::Currency | Sort::Issuer | Sort::Text => {
             json!({"type": "string", "minLength": 1})
         }

@@ -1,5 +1,7 @@
 //! Conditions on time: weekdays, hours and dates, each in a zone.
 
+use std::collections::BTreeSet;
+
 use jiff::Span;
 use jiff::civil::{Date, Weekday};
 use jiff::tz::{TimeZone, TimeZoneDatabase};
@@ -20,7 +22,8 @@ pub(super) const DAYS: [(&str, Weekday); 7] = [
 /// Dates are numbers of days since this one.
 const FIRST_DATE: Date = Date::constant(1970, 1, 1);
 
-pub(super) fn times(table: &mut DocumentTable<'_>, found: &mut Vec<Condition>) {
+/// Reads the conditions on time; `dates` are those of `date`, read already.
+pub(super) fn times(table: &mut DocumentTable<'_>, dates: Option<Vec<Interval>>, found: &mut Vec<Condition>) {
     let place = table.place;
     let days = table.one_or_more("weekday").map(|texts| {
         let day = |(place, text): &(PolicyPlace, String)| table.choice_of("weekday", *place, text, &DAYS);
@@ -33,12 +36,6 @@ pub(super) fn times(table: &mut DocumentTable<'_>, found: &mut Vec<Condition>) {
             table.fault(place, fault, "write for example `hour = \"[9, 17)\"`, or `\"[22, 6)\"` over midnight");
         }
         read.ok()
-    });
-    let dates = table.one_or_more("date").map(|texts| {
-        let mut ranges: Vec<Interval> =
-            texts.into_iter().filter_map(|(place, text)| range(table, place, &text)).collect();
-        merge(&mut ranges);
-        ranges
     });
     let zone = table.text("zone");
     match zone {
@@ -72,20 +69,16 @@ pub(super) fn zone_of(table: &mut DocumentTable<'_>, place: PolicyPlace, name: &
     found
 }
 
-/// Reads a date, or an interval of dates.
-fn range(table: &mut DocumentTable<'_>, place: PolicyPlace, text: &str) -> Option<Interval> {
-    let read = match text.starts_with(['(', '[']) {
-        true => Interval::parse(text, number),
-        false => number(text).map(|day| Interval { least: day, most: day }),
-    };
-    if let Err(why) = &read {
-        let fault = format!("`date` cannot be `{}`: {why}", text.escape_debug());
-        table.fault(place, fault, "write for example `date = \"2026-12-24\"`, or `\"[2026-12-24, 2027-01-02)\"`");
+/// Parses a date, or an interval of dates.
+pub(super) fn date_range(text: &str) -> Result<Interval, String> {
+    match text.starts_with(['(', '[']) {
+        true => Interval::parse(text, date_number),
+        false => date_number(text).map(|day| Interval { least: day, most: day }),
     }
-    read.ok()
 }
 
-fn number(text: &str) -> Result<u128, String> {
+/// Parses a date to its number of days.
+pub(super) fn date_number(text: &str) -> Result<u128, String> {
     let date: Date = text.parse().map_err(|_| "there is no such date".to_owned())?;
     if date.to_string() != text {
         return Err("a date is written as `2026-12-24`".to_owned());
@@ -103,8 +96,9 @@ pub(super) fn date_of(number: u128) -> Option<Date> {
     FIRST_DATE.checked_add(Span::new().try_days(i64::try_from(number).ok()?).ok()?).ok()
 }
 
-/// Sorts ranges, and joins those that overlap or touch: the same dates have one form.
-fn merge(ranges: &mut Vec<Interval>) {
+/// Parses dates, sorts them, and joins those that overlap or touch: the same dates have one form.
+pub(super) fn merged(dates: &BTreeSet<String>) -> Vec<Interval> {
+    let mut ranges: Vec<Interval> = dates.iter().filter_map(|text| date_range(text).ok()).collect();
     ranges.sort_by_key(|range| (range.least, range.most));
     ranges.dedup_by(|next, last| {
         let touches = next.least <= last.most.saturating_add(1);
@@ -113,6 +107,19 @@ fn merge(ranges: &mut Vec<Interval>) {
         }
         touches
     });
+    ranges
+}
+
+/// Returns the dates between these ranges, before and after them.
+pub(super) fn others(ranges: &[Interval]) -> Vec<Interval> {
+    let (mut found, mut least) = (Vec::new(), 0);
+    for range in ranges {
+        found.extend(range.least.checked_sub(1).filter(|most| least <= *most).map(|most| Interval { least, most }));
+        let Some(next) = range.most.checked_add(1) else { return found };
+        least = next;
+    }
+    found.push(Interval { least, most: u128::MAX });
+    found
 }
 
 /// Formats ranges of dates in words.

@@ -7,12 +7,13 @@ use super::condition::{Condition, PRICE_DECIMALS, SoughtValue, Ways};
 use super::contract_check::{self, Scope};
 use super::document::{DocumentTable, PolicyPlace, RawItem};
 use super::durations::duration;
-use super::field_form::{FieldValue, Sort, SoughtNames};
+use super::expiry::{NameSense, NameSet, PolicyEnd, in_time};
+use super::field_form::{FieldValue, Sort};
 use super::interval::Interval;
 use super::literal::Literal;
 use super::rate;
 use super::request::{Field, Valuation, chain_name};
-use super::times::times;
+use super::times::{date_range, merged, others, times};
 use crate::base::ids::{Environment, OperationId};
 use crate::base::money::{Decimal, MicroUsd, asset_name};
 use crate::base::normal::{self, is_uuid};
@@ -26,7 +27,9 @@ pub(super) const WITHOUT: [(&str, bool); 2] = [("match", true), ("skip", false)]
 pub(super) struct Vocabulary {
     pub valuation: Valuation,
     pub groups: BTreeMap<String, BTreeSet<String>>,
-    pub lists: BTreeMap<String, BTreeMap<Sort, BTreeSet<String>>>,
+    pub lists: BTreeMap<String, BTreeMap<Sort, NameSet>>,
+    /// The lists of dates, and the members of lists, that end.
+    pub ends: Vec<PolicyEnd>,
     pub approvals: BTreeSet<String>,
     /// The kinds and names of definitions with errors: nobody is told that these are missing.
     pub broken: BTreeSet<(&'static str, String)>,
@@ -81,7 +84,11 @@ pub(super) fn conditions(
         let body = pointers(body, scope, words, &mut found);
         table.include(body);
     }
-    times(table, &mut found);
+    let dates = names(table, "date", Sort::Date, known, words).map(|(sense, set)| match sense {
+        NameSense::In => merged(&set.all),
+        NameSense::NotIn => others(&merged(&set.all)),
+    });
+    times(table, dates, &mut found);
     contract_check::fields(table, scope, &found, known);
     found
 }
@@ -89,10 +96,15 @@ pub(super) fn conditions(
 fn fields(table: &mut DocumentTable<'_>, known: &KnownNames<'_>, words: &Vocabulary, found: &mut Vec<Condition>) {
     for form in table.form().all_fields() {
         if let FieldValue::Names(sort, Some(field)) = &form.value {
-            found.extend(names(table, form.name, *sort, known, words).map(|names| match names {
-                SoughtNames::In(set) => Condition::Names(*field, set),
-                SoughtNames::NotIn(set) => Condition::NotNames(*field, set),
-            }));
+            let Some((sense, set)) = names(table, form.name, *sort, known, words) else { continue };
+            let make = |sets: Vec<BTreeSet<String>>| {
+                let names = sets.into_iter().next().unwrap_or_default();
+                match sense {
+                    NameSense::In => Condition::Names(*field, names),
+                    NameSense::NotIn => Condition::NotNames(*field, names),
+                }
+            };
+            found.extend(in_time(table, sense, &[&set], make));
         }
     }
 }
@@ -110,23 +122,29 @@ fn destination(
     let ways = [("user", Sort::User), ("wallet", Sort::Wallet), ("external_wallet", Sort::ExternalWallet)];
     for (((name, sort), inside), outside) in ways.into_iter().zip(&mut inside).zip(&mut outside) {
         match names(table, name, sort, known, words) {
-            Some(SoughtNames::In(set)) => *inside = Some(set),
-            Some(SoughtNames::NotIn(set)) => *outside = Some(set),
+            Some((NameSense::In, set)) => *inside = Some(set),
+            Some((NameSense::NotIn, set)) => *outside = Some(set),
             None => {}
         }
     }
-    let ways = |sets: [Option<BTreeSet<String>>; 3]| {
-        let is_asked = sets.iter().any(Option::is_some);
-        let [user, wallet, external_wallet] = sets.map(Option::unwrap_or_default);
-        is_asked.then_some(Ways { user, wallet, external_wallet })
-    };
-    let (inside, outside) = (ways(inside), ways(outside));
     // A wallet that takes fees is a destination too.
-    if (names_account || inside.is_some()) && !has_fee_wallet {
-        found.push(Condition::FeesOnlyTo(inside.as_ref().map(|ways| ways.wallet.clone()).unwrap_or_default()));
+    if (names_account || inside.iter().any(Option::is_some)) && !has_fee_wallet {
+        let wallets = inside.get(1).cloned().flatten().unwrap_or_default();
+        let make = |sets: Vec<BTreeSet<String>>| Condition::FeesOnlyTo(sets.into_iter().next().unwrap_or_default());
+        found.extend(in_time(table, NameSense::In, &[&wallets], make));
     }
-    found.extend(inside.map(Condition::Destination));
-    found.extend(outside.map(Condition::NotDestination));
+    let both = [
+        (NameSense::In, inside, Condition::Destination as fn(Ways) -> Condition),
+        (NameSense::NotIn, outside, Condition::NotDestination),
+    ];
+    for (sense, sets, of_ways) in both.into_iter().filter(|(_, sets, _)| sets.iter().any(Option::is_some)) {
+        let sets = sets.map(Option::unwrap_or_default);
+        found.extend(in_time(table, sense, &sets.each_ref(), |sets| {
+            let mut sets = sets.into_iter();
+            let mut next = || sets.next().unwrap_or_default();
+            of_ways(Ways { user: next(), wallet: next(), external_wallet: next() })
+        }));
+    }
     let (place, new, cooldown) = (table.place, table.truth("new"), duration(table, "cooldown"));
     if cooldown.is_some() && new.is_none() && !table.has_misspelt("new") {
         table.fault(place, "`cooldown` has no effect without `new`", "remove it, or add `new = true`");
@@ -142,17 +160,17 @@ fn names(
     sort: Sort,
     known: &KnownNames<'_>,
     words: &Vocabulary,
-) -> Option<SoughtNames> {
+) -> Option<(NameSense, NameSet)> {
     let found = table.take(name)?;
     if !matches!(found.raw, RawItem::Table(_)) {
         let texts = table.one_or_more_of(name, found)?;
-        return Some(SoughtNames::In(named(table, name, texts, sort, known, words)));
+        return Some((NameSense::In, named(table, name, texts, sort, known, words)));
     }
     let mut nested = table.nested_of(name, found)?;
     let texts = nested.required("not_in", DocumentTable::one_or_more);
     let set = texts.map(|texts| named(&mut nested, name, texts, sort, known, words));
     table.include(nested);
-    set.map(SoughtNames::NotIn)
+    set.map(|set| (NameSense::NotIn, set))
 }
 
 /// Returns a set of names in their normal forms: texts, and lists as `@name`.
@@ -163,12 +181,15 @@ fn named(
     sort: Sort,
     known: &KnownNames<'_>,
     words: &Vocabulary,
-) -> BTreeSet<String> {
-    let mut set = BTreeSet::new();
+) -> NameSet {
+    let mut set = NameSet::default();
     for (place, text) in texts {
         match text.strip_prefix('@') {
-            Some(list) => set.extend(listed(table, place, list, sort, words).into_iter().flatten().cloned()),
-            None => set.extend(normal_name(table, name, place, &text, sort, known, words)),
+            Some(list) => listed(table, place, list, sort, words).into_iter().for_each(|listed| set.add_all(listed)),
+            None => {
+                let normal = normal_name(table, name, place, &text, sort, known, words);
+                normal.into_iter().for_each(|name| set.add(name, None));
+            }
         }
     }
     set
@@ -180,7 +201,7 @@ fn listed<'w>(
     list: &str,
     sort: Sort,
     words: &'w Vocabulary,
-) -> Option<&'w BTreeSet<String>> {
+) -> Option<&'w NameSet> {
     if words.is_broken("list", list) {
         return None;
     }
@@ -209,6 +230,14 @@ pub(super) fn normal_name(
     let what = format!("`{field}`");
     match sort {
         Sort::Text => Some(text.to_owned()),
+        Sort::Date => {
+            let read = date_range(text);
+            if let Err(why) = &read {
+                let remedy = "write for example `2026-12-24`, or `[2026-12-24, 2027-01-02)`";
+                table.fault(place, format!("{what} cannot be `{}`: {why}", text.escape_debug()), remedy);
+            }
+            read.is_ok().then(|| text.to_owned())
+        }
         Sort::User | Sort::ExternalWallet | Sort::Account => {
             if !is_uuid(text) {
                 table.fault(place, format!("{what} cannot be `{}`", text.escape_debug()), "write a UUID");
@@ -366,7 +395,7 @@ fn sought(
                         RawItem::Text(text) if text.starts_with('@') => {
                             let list = text.trim_start_matches('@').to_owned();
                             let texts = listed(&mut asked, item.place, &list, Sort::Text, words);
-                            set.extend(texts.into_iter().flatten().map(|text| Literal::text(text)));
+                            set.extend(texts.into_iter().flat_map(|texts| &texts.all).map(|text| Literal::text(text)));
                         }
                         _ => set.extend(literal(&mut asked, item)),
                     }

@@ -4,11 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 use super::KnownNames;
 use super::document::{DocumentTable, PolicyPlace, RawItem};
 use super::durations::duration;
-use super::field_form::FieldValue;
+use super::expiry::{LastDay, NameSet, PolicyEnd, last_day};
+use super::field_form::{FieldValue, Sort};
+use super::times::merged;
 use super::when::{Vocabulary, normal_name};
 use crate::base::finding::Finding;
 use crate::base::money::{Asset, Decimal, Worth, is_exact_value};
@@ -136,6 +139,7 @@ pub(super) fn group(
 
 /// `[list.payout-accounts]`: names by sort.
 pub(super) fn list(
+    file: &str,
     name: &str,
     mut table: DocumentTable<'_>,
     known: &KnownNames<'_>,
@@ -144,12 +148,29 @@ pub(super) fn list(
 ) {
     let mut sorts = std::collections::BTreeMap::new();
     for form in table.form().all_fields() {
-        let (field, FieldValue::List(FieldValue::Name(sort))) = (form.name, &form.value) else { continue };
+        let (field, FieldValue::List(FieldValue::Name(sort)) | FieldValue::Members(sort)) = (form.name, &form.value)
+        else {
+            continue;
+        };
         let sort = *sort;
-        let Some(texts) = table.texts(field, false) else { continue };
-        let normal =
-            |(place, text): (PolicyPlace, String)| normal_name(&mut table, field, place, &text, sort, known, words);
-        let set: BTreeSet<String> = texts.into_iter().filter_map(normal).collect();
+        let Some(members) = members(&mut table, field, &form.value) else { continue };
+        let mut set = NameSet::default();
+        for (place, text, last) in members {
+            let Some(normal) = normal_name(&mut table, field, place, &text, sort, known, words) else { continue };
+            let what = || format!("`{normal}` of the list `{name}`");
+            let remedy = "remove it, or write a later day";
+            let end =
+                |last: &LastDay| PolicyEnd { what: what(), file: file.to_owned(), place, last: last.clone(), remedy };
+            words.ends.extend(last.as_ref().map(end));
+            set.add(normal, last);
+        }
+        if let Some(day) =
+            merged(&set.all).last().map(|range| range.most).filter(|day| sort == Sort::Date && *day != u128::MAX)
+        {
+            let (what, remedy) = (format!("the list `{name}` of dates"), "add the dates that follow");
+            let last = LastDay { day, zone: TimeZone::UTC };
+            words.ends.push(PolicyEnd { what, file: file.to_owned(), place: table.place, last, remedy });
+        }
         sorts.insert(sort, set);
     }
     if sorts.is_empty() && table.is_used_up() {
@@ -160,6 +181,47 @@ pub(super) fn list(
         words.broken.insert(("list", name.to_owned()));
     }
     words.lists.insert(name.to_owned(), sorts);
+}
+
+/// Takes out the members of a list, each with its last day if it has one: `{ name = "…", expires = "…" }`.
+fn members(
+    table: &mut DocumentTable<'_>,
+    field: &'static str,
+    form: &FieldValue,
+) -> Option<Vec<(PolicyPlace, String, Option<LastDay>)>> {
+    let for_good = |(place, text)| (place, text, None);
+    let is_table = |item: &SpannedValue<PolicyPlace>| matches!(item.raw, RawItem::Table(_));
+    let (FieldValue::Members(_), Some(items)) = (form, table.items(field).filter(|items| items.iter().any(is_table)))
+    else {
+        return Some(table.texts(field, false)?.into_iter().map(for_good).collect());
+    };
+    table.take(field);
+    let mut found = Vec::new();
+    let mut seen = BTreeSet::new();
+    for item in items {
+        let (place, member) = match item.raw {
+            RawItem::Table(_) => {
+                let mut nested = table.nested_of(field, item)?;
+                let name = nested.required("name", DocumentTable::text);
+                let last = nested.required("expires", |nested, name| {
+                    let (place, text) = nested.text(name)?;
+                    last_day(nested, place, &text)
+                });
+                table.include(nested);
+                let Some(((place, name), last)) = name.zip(last) else { continue };
+                (place, (name, Some(last)))
+            }
+            _ => {
+                let (place, name) = table.text_of(field, item)?;
+                (place, (name, None))
+            }
+        };
+        if !seen.insert(member.0.clone()) {
+            table.fault(place, format!("`{field}` names `{}` twice", member.0.escape_debug()), "remove one of them");
+        }
+        found.push((place, member.0, member.1));
+    }
+    Some(found)
 }
 
 /// `[approval.dual]`.

@@ -29,7 +29,10 @@ fn every_set_that_ships_passes_its_own_tests_and_no_small_change_of_it_does() {
         for command in ["check", "test", "mutate"] {
             let (code, text) = run(&["policy", command, "."], &set);
             assert_eq!(code, Some(0), "{}: {text}", set.display());
-            assert!(!text.contains("warning:"), "{}: {text}", set.display());
+            // The dates of an example pass.
+            let odd: Vec<&str> =
+                text.lines().filter(|line| line.starts_with("warning:") && !line.contains(" expire")).collect();
+            assert!(odd.is_empty(), "{}: {text}", set.display());
         }
     }
 }

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from random import Random
@@ -52,7 +52,13 @@ expires = "1h"
 [approval.dual]
 all = [{ of = "ops", n = 2 }, { of = "finance", n = 1 }]
 expires = "8h"
+[list.expiring]
+user = [
+    "9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11",
+    { name = "11111111-2f53-4a5e-9a52-6a1c0f7d4e11", expires = "2026-01-15 UTC" },
+]
 """
+LAST_DAY = date(2026, 1, 15)
 # One request. A name is a number: 0 is absent, 9 is one that no rule names. A destination was paid before (1), was not
 # (0), lately (3), or it is not known (2). A price is in units of 8 decimals; -1 is none, -2 one that cannot be read.
 REQUEST = f"""
@@ -87,6 +93,9 @@ REQUEST = f"""
 (assert (or (= seconds 0) (= seconds 60) (= seconds 90) (= seconds 9)))
 (declare-const weekday Int)
 (assert (<= 0 weekday 6))
+(declare-const day Int)
+(assert (<= 0 day))
+(assert (= weekday (mod (+ day 3) 7)))
 (declare-const hour Int)
 (assert (<= 0 hour 23))
 (declare-const full Bool)
@@ -218,18 +227,24 @@ def destination(dice: Random) -> Condition:
         )
     chosen = {way: dice.sample(sorted(names), dice.randint(1, len(names))) for way, names in WAYS.items()}
     ways = dice.sample(sorted(chosen), dice.randint(1, 2))
+    has_expiring = "user" in ways and dice.random() < 0.5
+    written: dict[str, str | list[str]] = {**chosen}
+    if has_expiring:
+        written["user"] = "@expiring"
 
     def is_in(way: str) -> str:
+        if way == "user" and has_expiring:
+            return f"(or (= user 1) (and (= user 2) {days_of([(date(1970, 1, 1), LAST_DAY)])}))"
         numbers = [WAYS[way][name] for name in chosen[way]] if way in ways else []
         return "(or false " + " ".join(f"(= {way} {number})" for number in numbers) + ")"
 
     if dice.random() < 0.4:
-        out = ", ".join(f"{way} = {{ not_in = {json.dumps(chosen[way])} }}" for way in ways)
+        out = ", ".join(f"{way} = {{ not_in = {json.dumps(written[way])} }}" for way in ways)
         some = "(or " + " ".join(any_way(lambda way: f"(not (= {way} 0))")) + ")"
         others = "(or false " + " ".join(any_way(lambda way: f"(and (not (= {way} 0)) (not {is_in(way)}))")) + ")"
         none = " ".join(any_way(lambda way: f"(not {is_in(way)})"))
         return Condition(f"destination = {{ {out} }}", f"(and {some} {none})", f"(or {others} (not {some}))")
-    fields = ", ".join(f"{way} = {json.dumps(chosen[way])}" for way in ways)
+    fields = ", ".join(f"{way} = {json.dumps(written[way])}" for way in ways)
     some = "(or " + " ".join(any_way(lambda way: f"(not (= {way} 0))")) + ")"
     each = any_way(lambda way: f"(or (= {way} 0) {is_in(way)})")
     return Condition(
@@ -242,6 +257,29 @@ def destination(dice: Random) -> Condition:
 def alike(text: str, formula: str) -> Condition:
     """Return a condition that means the same for every effect."""
     return Condition(text, formula, formula)
+
+
+def days_of(dates: list[tuple[date, date]]) -> str:
+    """Return the formula for: the day is in one of these ranges, their ends included."""
+    first = date(1970, 1, 1)
+    ranges = (f"(<= {(begin - first).days} day {(end - first).days})" for begin, end in dates)
+    return f"(or {' '.join(ranges)})"
+
+
+def on_dates(dice: Random) -> Condition:
+    """Return a condition on dates, alone or with weekdays."""
+    begins = [date(2026, 1, 1) + timedelta(days=dice.randrange(40)) for _ in range(dice.randint(1, 3))]
+    dates = [(begin, begin + timedelta(days=dice.choice([0, 0, 1, 5, 20]))) for begin in begins]
+    texts = json.dumps(sorted({str(begin) if begin == end else f"[{begin}, {end}]" for begin, end in dates}))
+    if dice.random() < 0.4:
+        return alike(f'date = {{ not_in = {texts} }}, zone = "UTC"', f"(not {days_of(dates)})")
+    if dice.random() < 0.4:
+        days = dice.sample(range(7), dice.randint(1, 3))
+        return alike(
+            f'date = {texts}, weekday = {json.dumps([DAYS[day] for day in days])}, zone = "UTC"',
+            f"(and {days_of(dates)} (or {' '.join(f'(= weekday {day})' for day in days)}))",
+        )
+    return alike(f'date = {texts}, zone = "UTC"', days_of(dates))
 
 
 def at_night(end: int, begin: int) -> Condition:
@@ -324,6 +362,7 @@ def conditions(dice: Random) -> list[Condition]:
         lambda: dice.choice(
             [
                 at_night(begin, end % 24),
+                on_dates(dice),
                 alike(
                     f'weekday = {json.dumps([DAYS[day] for day in days])}, hour = "[{begin}, {end})", zone = "UTC"',
                     f"(and (or {' '.join(f'(= weekday {day})' for day in days)}) (<= {begin} hour) (< hour {end}))",
@@ -404,6 +443,7 @@ def request_of(example: str) -> str:
     time = datetime.fromisoformat(given.get("time", "2026-01-07T12:00:00+00:00"))
     equals("weekday", time.weekday())
     equals("hour", time.hour)
+    equals("day", (time.date() - date(1970, 1, 1)).days)
     # An example says that a destination was never paid before, or is silent: then it was, or it is not known.
     paid, lately = given.get("paid_before", True), "first_paid" in given
     for way in WAYS:

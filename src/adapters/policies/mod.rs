@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 pub use archive::{Archive, Proposed};
 
+use jiff::Timestamp;
+
 use super::file_stamp::stamp_files;
 use crate::base::digest::Fingerprint;
 use crate::base::finding::Finding;
@@ -91,9 +93,11 @@ impl PolicyFolder {
         Ok(LoadedPolicies { catalog: self.catalog.clone(), policies: read.policies, warnings, texts, seen })
     }
 
-    /// Returns warnings about a valid set; the analysis takes a while, and blocks nothing.
-    pub fn oddities(&self, policies: &Policies) -> Vec<Finding> {
-        placed(&self.folder, self.with(|known| policies.oddities(known)))
+    /// Returns warnings about a valid set, what expires among them; the analysis takes a while, and blocks nothing.
+    pub fn oddities(&self, policies: &Policies, now: Timestamp) -> Vec<Finding> {
+        let mut found = self.with(|known| policies.oddities(known));
+        found.extend(policies.endings(now));
+        placed(&self.folder, found)
     }
 
     /// Returns the same settings for another folder.

@@ -71,6 +71,12 @@ impl<'c> Gathered<'c> {
                 cuts.extend(ranges.iter().map(|range| range.least));
                 cuts.extend(ranges.iter().filter_map(|range| range.most.checked_add(1)));
             }
+            Condition::During(range, zone, inner) => {
+                self.zones.insert(zone_name(zone), zone.clone());
+                let cuts = self.date_cuts.entry(zone_name(zone)).or_default();
+                cuts.extend([range.least, range.most.saturating_add(1)]);
+                self.condition(inner);
+            }
             Condition::NewDestination { cooldown, .. } => {
                 self.cooldowns.insert(*cooldown);
             }

@@ -220,7 +220,8 @@ impl PaymentDraft<'_> {
         if let Some(found) = usual.and_then(timed) {
             return Some(found);
         }
-        for from in rates.into_iter().chain(self.universe.begins()) {
+        let begins = if usual.is_some() { self.universe.begins() } else { Vec::new() };
+        for from in rates.into_iter().chain(begins) {
             for step in 0..TIMES {
                 let now = from.saturating_add(step.saturating_mul(QUARTER_MICROS));
                 if self.is_in_time(now) != Some(true) {

@@ -254,6 +254,16 @@ impl Universe {
                 &Variable::Date(zone_name(zone)),
                 |cell| matches!(cell, Cell::Numbers(day, _) if ranges.iter().any(|range| range.contains(*day))),
             ))),
+            Condition::During(range, zone, inner) => {
+                let other_days = self.literal(
+                    &Variable::Date(zone_name(zone)),
+                    |cell| !matches!(cell, Cell::Numbers(day, _) if range.contains(*day)),
+                );
+                // No name is a fact that may be missing.
+                let Asks { holds, .. } = self.asks(inner, sense);
+                let or = |Clause(literals): Clause| Clause(literals.into_iter().chain(other_days.clone()).collect());
+                Asks::known(holds.into_iter().map(or).collect())
+            }
         }
     }
 

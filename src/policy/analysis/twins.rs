@@ -225,6 +225,7 @@ fn each_name<'c>(condition: &'c Condition, with: &mut dyn FnMut(&'c str)) {
                 }
             }
         }
+        Condition::During(_, _, inner) => each_name(inner, with),
         Condition::FeesOnlyTo(_)
         | Condition::Body(_, SoughtValue::Present | SoughtValue::Absent)
         | Condition::NewDestination { .. }

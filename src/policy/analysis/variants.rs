@@ -100,6 +100,11 @@ fn changed(condition: &Condition) -> Vec<(String, Condition)> {
                 .map(|(at, range)| with(at, range))
                 .collect()
         }
+        Condition::During(range, zone, inner) => {
+            let with = |range: Interval| Condition::During(range, zone.clone(), inner.clone());
+            let text = |range: Interval| format!("{}: {inner}", dates_in_words(&[range]));
+            moved(*range, 0).into_iter().map(|range| (text(range), with(range))).collect()
+        }
         Condition::Weekday(days, zone) => {
             let less = |left: &jiff::civil::Weekday| {
                 let days: Vec<_> = days.iter().copied().filter(|day| day != left).collect();

@@ -314,6 +314,19 @@ fn dates_are_a_dimension() {
     assert_eq!(between(&nothing, &never).direction, Direction::OnlyTightens);
     let once = nothing.clone() + &dates("\"2026-12-25\"", "fri");
     assert_eq!(between(&nothing, &once).direction, Direction::Loosens);
+    // A member that expires passes until its last day, and a later one is looser.
+    let list = |last: &str| {
+        rule("v", "allow", "op = \"createSwap\", destination.account = \"@v\"").replace("createSwap", "createOfframp")
+            + "[list.v]\naccount = [\"00000000-0000-4000-8000-000000000001\", "
+            + &format!("{{ name = \"00000000-0000-4000-8000-000000000002\", expires = \"{last} UTC\" }}]\n")
+    };
+    let found = between(&list("2026-12-31"), &list("2027-01-31"));
+    assert_eq!(found.direction, Direction::Loosens);
+    let text = found.to_string();
+    assert!(text.contains("the date in UTC is 2027-01-01 to 2027-01-31"), "{text}");
+    assert!(text.contains("00000000-0000-4000-8000-000000000002"), "{text}");
+    assert_eq!(between(&list("2027-01-31"), &list("2026-12-31")).direction, Direction::OnlyTightens);
+    assert_eq!(between(&list("2027-01-31"), &list("2027-01-31")).direction, Direction::Same);
     // A later end is looser, an earlier one tighter.
     let (until, later) = (with("\"[2026-11-01, 2026-12-01)\""), with("\"[2026-11-01, 2026-12-02)\""));
     assert_eq!(between(&until, &until).direction, Direction::Same);

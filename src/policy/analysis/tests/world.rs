@@ -128,6 +128,7 @@ fn times() -> Dimension {
             "hour = \"[9, 17)\", zone = \"UTC\"",
             "date = \"[2026-01-09, 2026-01-11)\", zone = \"UTC\"",
             "date = [\"2026-01-07\", \"[2026-01-11, inf)\"], zone = \"Europe/Berlin\"",
+            "date = { not_in = [\"2026-01-10\", \"2026-01-07\"] }, zone = \"UTC\"",
             "hour = \"[17, 9)\", zone = \"UTC\"",
             "hour = \"[9, 17)\", weekday = [\"mon\", \"wed\", \"fri\"], zone = \"UTC\"",
         ]),
