@@ -51,6 +51,8 @@ word_enum! {
         /// One of two people said that a freeze is to be lifted.
         SaidUnfrozen = "said-unfrozen",
         Unfrozen = "unfrozen",
+        /// A set of policies that may allow more waits for two people; webhooks are told.
+        Waits = "waits",
         /// A person agreed that a looser set of policies takes force.
         Agreed = "agreed",
         /// Another set of policies took force at this node.

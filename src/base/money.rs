@@ -273,6 +273,22 @@ impl Assets {
         MicroUsd::new(u64::try_from(micros).map_err(|_| MoneyFault::TooLarge)?)
     }
 
+    /// Returns the most whole micro-USD that an amount is worth, and the seconds from which and to which that is so.
+    pub fn most(&self, amount: Decimal, asset: &str) -> Result<(MicroUsd, i64, i64), MoneyFault> {
+        let asset = self.asset(asset).ok_or(MoneyFault::UnknownAsset)?;
+        let (usd, from_secs, to_secs) = match asset.worth {
+            Worth::Par => (Decimal { digits: 1, scale: 0 }, i64::MIN, i64::MAX),
+            Worth::Rate { usd, from_secs, to_secs } => (usd, from_secs, to_secs),
+            Worth::Unknown => return Err(MoneyFault::NotValued),
+        };
+        let product = amount.units(asset.decimals)?.checked_mul(usd.digits).ok_or(MoneyFault::TooLarge)?;
+        let scale = asset.decimals.saturating_add(usd.scale);
+        let factor = power(MICRO.abs_diff(scale)).ok_or(MoneyFault::TooLarge)?;
+        let micros = if scale < MICRO { product.checked_mul(factor) } else { product.checked_div(factor) };
+        let micros = micros.and_then(|micros| u64::try_from(micros).ok()).ok_or(MoneyFault::TooLarge)?;
+        Ok((MicroUsd::new(micros)?, from_secs, to_secs))
+    }
+
     /// The units of one asset that buy an amount of another at a price in the other for one, rounded up.
     pub fn spent(&self, bought: &str, asset: &str, price: Decimal, with: &str) -> Result<u128, MoneyFault> {
         let units = self.units(bought, asset)?;

@@ -73,17 +73,27 @@ impl<P> SpannedRaw<P> {
     }
 }
 
-/// The line starts of a text, so that places are found fast.
+/// How many bytes are counted at most to find a place.
+const MARK_EVERY: usize = 4_096;
+
+/// The line starts of a text, and marks in it, so that places are found fast in many lines and in long ones.
 #[derive(Debug)]
 pub struct LineIndex<'t> {
     text: &'t str,
     starts: Vec<usize>,
+    /// The number of characters before each [`MARK_EVERY`] bytes.
+    marks: Vec<usize>,
 }
 
 impl<'t> LineIndex<'t> {
     pub fn of(text: &'t str) -> LineIndex<'t> {
         let after = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at.saturating_add(1));
-        LineIndex { text, starts: [0].into_iter().chain(after).collect() }
+        let mut marks = vec![0_usize];
+        for piece in text.as_bytes().chunks(MARK_EVERY) {
+            let before = marks.last().copied().unwrap_or(0);
+            marks.push(before.saturating_add(characters(piece)));
+        }
+        LineIndex { text, starts: [0].into_iter().chain(after).collect(), marks }
     }
 
     /// The line and the column where a span starts, counted from 1.
@@ -91,9 +101,19 @@ impl<'t> LineIndex<'t> {
         let at = span.start.min(self.text.len());
         let line = self.starts.partition_point(|start| *start <= at);
         let start = line.checked_sub(1).and_then(|line| self.starts.get(line)).copied().unwrap_or(0);
-        let before = self.text.get(start..at).unwrap_or_default();
-        (line, before.chars().count().saturating_add(1))
+        (line, self.characters_before(at).saturating_sub(self.characters_before(start)).saturating_add(1))
     }
+
+    fn characters_before(&self, at: usize) -> usize {
+        let mark = at.checked_div(MARK_EVERY).unwrap_or(0);
+        let rest = self.text.as_bytes().get(mark.saturating_mul(MARK_EVERY)..at).unwrap_or_default();
+        self.marks.get(mark).copied().unwrap_or(0).saturating_add(characters(rest))
+    }
+}
+
+/// Counts the characters that begin in a piece of UTF-8.
+fn characters(piece: &[u8]) -> usize {
+    piece.iter().filter(|byte| (**byte & 0b1100_0000) != 0b1000_0000).count()
 }
 
 /// The line and the column where a span starts, counted from 1.
@@ -112,5 +132,18 @@ mod tests {
         {
             assert_eq!(line_and_column(text, at..at), place, "{at}");
         }
+    }
+
+    /// A list of a hundred thousand names may be one line.
+    #[test]
+    fn columns_of_long_lines_are_those_of_counting() {
+        let text = format!("x\n{}\ny", "aü€𝄞".repeat(3_000));
+        let lines = LineIndex::of(&text);
+        for (at, _) in text.char_indices().chain([(text.len(), 'x')]).step_by(7) {
+            let start = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
+            let line = text[..at].matches('\n').count() + 1;
+            assert_eq!(lines.place(at..at), (line, text[start..at].chars().count() + 1), "{at}");
+        }
+        assert!(lines.marks.len() > 5);
     }
 }

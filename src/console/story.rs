@@ -55,6 +55,7 @@ pub(super) fn entry_in_words(entry: &Value) -> String {
         "frozen" => "money was frozen",
         "said-unfrozen" => "one operator confirmed that a freeze is to be lifted",
         "unfrozen" => "a freeze was lifted",
+        "waits" => "new policies wait until two people approve them",
         "agreed" => "a person approved new policies",
         "took-force" => "new policies came into force",
         "rebuilt" => "the store had lost its memory and was rebuilt from a journal",

@@ -161,6 +161,8 @@ word_enum! {
         Hold = "hold",
         /// The people who agreed that a set of policies takes force.
         Agreement = "agreement",
+        /// A set of policies began to wait: webhooks are told once.
+        Waiting = "waiting",
         /// The version of the policies in force, and their contract's digest.
         InForce = "in-force",
         /// The texts of policies that were in force, by version.

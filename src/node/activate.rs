@@ -1,12 +1,20 @@
 //! Two people agree that a looser set of policies takes force; every node learns of it from the store.
 
-use super::Node;
+use std::time::Duration;
+
 use super::retry::Retry;
-use crate::ledger::StoreFault;
+use super::{InForce, Node, Snapshot};
+use crate::base::ids::Environment;
+use crate::ledger::{Number, StoreFault};
+use crate::notify::NoticeEvent;
+use crate::people::activation;
 use crate::people::activation::Agreed;
 use crate::people::agreement;
 use crate::people::agreement::{AgreedAlready, PEOPLE, Succession};
 use crate::stations::claim::Owner;
+
+/// How often it is tried to tell webhooks while the store is away.
+const TELL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The reasons why an agreement is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +42,29 @@ pub async fn agreement(node: &Node, succession: Succession<'_>) -> Result<Option
     let people = agreement::agreed(record.as_ref());
     let complete = record.filter(|_| people.len() >= PEOPLE);
     Ok(complete.map(|record| Agreed { key, version: record.version, people }))
+}
+
+/// Tells webhooks once that a set waits, as long as it does; the commit `replaces` put the set in force that it waits for.
+pub async fn tell_of_waiting(
+    node: &Node,
+    environment: Environment,
+    in_force: &InForce,
+    (replaces, then): (Number, &Snapshot),
+) {
+    let Some(candidate) =
+        then.candidate.as_ref().filter(|_| node.outlets.takes(NoticeEvent::PoliciesWait, environment))
+    else {
+        return;
+    };
+    let (from, to) = (then.policies.version(), candidate.policies.version());
+    while in_force.now().candidate.as_ref().is_some_and(|one| one.policies.version() == to) {
+        match node.commit(activation::waits(environment, (replaces, from), to, &node.id)).await {
+            // Whoever comes second need not tell.
+            Ok(_) => return,
+            Err(fault) => node.told_of(&fault),
+        }
+        tokio::time::sleep(TELL_INTERVAL).await;
+    }
 }
 
 /// Records one person's agreement, and returns everybody who has agreed, that person included.

@@ -4,7 +4,7 @@ use crate::audit::EntryKind;
 use crate::base::word_enum::word_enum;
 
 word_enum! {
-    /// An event of a call, as webhooks get it.
+    /// An event of a call, or of the policies, as webhooks get it.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
     pub enum NoticeEvent {
         Held = "hold.held",
@@ -26,6 +26,8 @@ word_enum! {
         NotExecuted = "hold.not-executed",
         /// The outcome is unknown, whether people had approved the call or not.
         InDoubt = "request.in-doubt",
+        /// Policies that may allow more wait until two people agree.
+        PoliciesWait = "policies.waiting",
     }
 }
 
@@ -50,6 +52,7 @@ impl NoticeEvent {
             NoticeEvent::Executed => "An approved call was executed",
             NoticeEvent::NotExecuted => "An approved call was sent, and not executed",
             NoticeEvent::InDoubt => "A call is in doubt: it was sent, and nobody knows whether it was executed",
+            NoticeEvent::PoliciesWait => "New policies may allow more, and wait until two people agree",
         }
     }
 
@@ -59,7 +62,7 @@ impl NoticeEvent {
     }
 }
 
-const TOLD: [(EntryKind, NoticeEvent); 14] = [
+const TOLD: [(EntryKind, NoticeEvent); 15] = [
     (EntryKind::Held, NoticeEvent::Held),
     (EntryKind::Voted, NoticeEvent::Voted),
     (EntryKind::Withdrawn, NoticeEvent::Withdrawn),
@@ -74,4 +77,5 @@ const TOLD: [(EntryKind, NoticeEvent); 14] = [
     (EntryKind::Executed, NoticeEvent::Executed),
     (EntryKind::NotExecuted, NoticeEvent::NotExecuted),
     (EntryKind::Unknown, NoticeEvent::InDoubt),
+    (EntryKind::Waits, NoticeEvent::PoliciesWait),
 ];

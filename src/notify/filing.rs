@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::event::NoticeEvent;
-use super::message::{Message, Waited, encode_message, member};
+use super::message::{Message, Waited, WaitingPolicies, encode_message, member};
 use crate::base::digest::Fingerprint;
 use crate::base::ids::{Environment, HoldId, OperationId};
 use crate::base::json::{self, Limits};
@@ -63,6 +63,7 @@ fn messages_of(commit: &Commit) -> Vec<Message> {
     let text = |name: &str| entry.get(name).and_then(Value::as_str);
     let Some(event) = text("what").and_then(NoticeEvent::of) else { return Vec::new() };
     let Some((key, version, value)) = changed(commit) else { return Vec::new() };
+    let policies = text("policy").zip(text("before")).filter(|_| event == NoticeEvent::PoliciesWait);
     let hold = (key.kind == Kind::Hold).then(|| hold::decode_hold(value).ok()).flatten();
     let id = text("hold").and_then(HoldId::parse);
     let is_told = match event {
@@ -72,6 +73,7 @@ fn messages_of(commit: &Commit) -> Vec<Message> {
         NoticeEvent::Executed | NoticeEvent::NotExecuted => id.is_some(),
         // Another lookup without a result is not reported.
         NoticeEvent::InDoubt => entry.get("looks").is_none(),
+        NoticeEvent::PoliciesWait => policies.is_some(),
         _ => hold.is_some(),
     };
     if !is_told {
@@ -87,6 +89,10 @@ fn messages_of(commit: &Commit) -> Vec<Message> {
         state: state(event, hold.as_ref()),
         attempt: entry.get("attempt").and_then(Value::as_u64),
         waited: hold.as_ref().map(waited),
+        policies: policies.map(|(version, replaces)| {
+            let [version, replaces] = [version, replaces].map(str::to_owned);
+            WaitingPolicies { version, replaces }
+        }),
         happened: None,
         not_before: None,
         tries: 0,
@@ -94,10 +100,11 @@ fn messages_of(commit: &Commit) -> Vec<Message> {
     [Some(event), also].into_iter().flatten().map(message).collect()
 }
 
-/// The changed record, its former version and its new content; a hold comes before its claim.
+/// The changed record, its former version and its new content; a hold comes before its claim. Policies that wait have
+/// a record of their own.
 fn changed(commit: &Commit) -> Option<(&RecordKey, u64, &[u8])> {
     let of = |kind: Kind| commit.steps.iter().filter_map(written).find(|(key, ..)| key.kind == kind);
-    of(Kind::Hold).or_else(|| of(Kind::Claim))
+    of(Kind::Hold).or_else(|| of(Kind::Claim)).or_else(|| of(Kind::Waiting))
 }
 
 fn written(step: &Step) -> Option<(&RecordKey, u64, &[u8])> {
@@ -121,6 +128,7 @@ fn state(event: NoticeEvent, hold: Option<&Hold>) -> String {
         (NoticeEvent::Executed, _) => "executed",
         (NoticeEvent::NotExecuted, _) => "not-executed",
         (NoticeEvent::InDoubt, _) => "unknown",
+        (NoticeEvent::PoliciesWait, _) => "waiting",
         (_, Some(hold)) => hold.state.as_str(),
         (_, None) => HoldState::Released.as_str(),
     };

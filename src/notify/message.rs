@@ -31,6 +31,8 @@ pub struct Message {
     pub attempt: Option<u64>,
     /// The hold, where there is one.
     pub waited: Option<Waited>,
+    /// The policies that wait, where the event is about them.
+    pub policies: Option<WaitingPolicies>,
     /// `None`: when this record was written.
     #[serde(rename = "happenedMicros")]
     pub happened: Option<StoreTime>,
@@ -39,6 +41,14 @@ pub struct Message {
     pub not_before: Option<StoreTime>,
     /// The attempts so far.
     pub tries: u32,
+}
+
+/// The versions of policies that wait, and of those that they would replace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WaitingPolicies {
+    pub version: String,
+    pub replaces: String,
 }
 
 /// The facts of a hold.

@@ -11,8 +11,8 @@ mod sign;
 
 pub use event::NoticeEvent;
 pub use filing::{Outlet, filed};
-pub use message::{Message, UnreadableMessage, decode_message, encode_message, member_of, outlet_of};
-pub use payload::{Details, PayloadFormat, Telling, body, ping};
+pub use message::{Message, UnreadableMessage, WaitingPolicies, decode_message, encode_message, member_of, outlet_of};
+pub use payload::{Details, PayloadFormat, PolicyNews, Telling, body, ping};
 pub use sign::{SigningSecret, signature};
 
 #[cfg(test)]

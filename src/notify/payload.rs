@@ -39,6 +39,14 @@ pub struct Telling<'a> {
     /// The console's address.
     pub console: Option<&'a str>,
     pub details: Option<&'a Details>,
+    pub policies: Option<&'a PolicyNews>,
+}
+
+/// What policies that wait would change: for programs, and in lines for a chat. Empty if they wait no more.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PolicyNews {
+    pub facts: Map<String, Value>,
+    pub lines: Vec<String>,
 }
 
 /// The facts that only webhooks with `details` get.
@@ -67,7 +75,7 @@ pub fn ping(format: PayloadFormat, name: &str, at: Timestamp) -> String {
 }
 
 fn standard(telling: Telling<'_>) -> Value {
-    let Telling { message, environment, written, progress, details, .. } = telling;
+    let Telling { message, environment, written, progress, details, policies, .. } = telling;
     let mut data = Map::new();
     let mut put = |name: &str, value: Value| {
         if !value.is_null() {
@@ -85,6 +93,11 @@ fn standard(telling: Telling<'_>) -> Value {
         put("approvals", progress.iter().map(approval).collect());
         put("expiresAt", message.expires(written).map(moment).into());
     }
+    if let Some(waiting) = &message.policies {
+        put("version", waiting.version.as_str().into());
+        put("replaces", waiting.replaces.as_str().into());
+        policies.iter().flat_map(|news| &news.facts).for_each(|(name, value)| put(name, value.clone()));
+    }
     put("link", link(telling).into());
     if let Some(Details { requester, movement }) = details {
         let party = |party: &Party| json!({ "amount": party.amount, "currency": party.currency, "chain": party.chain });
@@ -96,7 +109,7 @@ fn standard(telling: Telling<'_>) -> Value {
 }
 
 fn chat(telling: Telling<'_>) -> String {
-    let Telling { message, environment, written, progress, details, .. } = telling;
+    let Telling { message, environment, written, progress, details, policies, .. } = telling;
     let mut lines = vec![format!("{}.", message.event.in_words())];
     let operation = message.operation.as_ref().map(|operation| format!("{} in ", word(operation.as_str())));
     let hold = message.hold.as_ref().map(|hold| format!(", hold {}", word(hold.as_str())));
@@ -123,6 +136,10 @@ fn chat(telling: Telling<'_>) -> String {
         }
         lines.extend(message.expires(written).map(|at| format!("Expires {}", moment(at))));
     }
+    if let Some(waiting) = &message.policies {
+        lines.push(format!("Version {} in place of {}", word(&waiting.version), word(&waiting.replaces)));
+        lines.extend(policies.iter().flat_map(|news| &news.lines).map(|line| word(line)));
+    }
     // The address comes from the configuration, and must be a link.
     lines.extend(link(telling).map(|link| link.replace('&', "&amp;")));
     lines.retain(|line| !line.is_empty());
@@ -132,9 +149,10 @@ fn chat(telling: Telling<'_>) -> String {
 /// The link for people.
 fn link(telling: Telling<'_>) -> Option<String> {
     let console = telling.console?;
-    Some(match &telling.message.hold {
-        Some(hold) => format!("{console}/#/hold/{hold}"),
-        None => format!("{console}/#/overview"),
+    Some(match (&telling.message.hold, &telling.message.policies) {
+        (Some(hold), _) => format!("{console}/#/hold/{hold}"),
+        (None, Some(_)) => format!("{console}/#/policy"),
+        (None, None) => format!("{console}/#/overview"),
     })
 }
 

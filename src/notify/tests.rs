@@ -245,6 +245,7 @@ fn message() -> Message {
         hold: Some(id()),
         state: "pending".to_owned(),
         attempt: None,
+        policies: None,
         waited: Some(Waited {
             rules: vec!["larger".to_owned()],
             created: Some(StoreTime::of_micros(0)),
@@ -261,7 +262,8 @@ fn message() -> Message {
 fn sent(format: PayloadFormat, message: &Message, details: Option<&Details>) -> Value {
     let progress = [Progress { name: Arc::from("dual"), needed: 3, given: 1, missing: Vec::new() }];
     let (environment, written, console) = (Environment::Production, StoreTime::of_micros(2), Some("https://c.example"));
-    let telling = Telling { message, environment, written, progress: &progress, console, details };
+    let policies = None;
+    let telling = Telling { message, environment, written, progress: &progress, console, details, policies };
     serde_json::from_str(&body(format, telling)).unwrap()
 }
 

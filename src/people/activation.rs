@@ -5,11 +5,13 @@
 //! that needs it: an activation, or the first call that is sent.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::audit::{Entry, EntryKind};
+use crate::base::digest::Fingerprint;
 use crate::base::ids::Environment;
 use crate::base::json;
 use crate::catalog::ContractSource;
@@ -18,6 +20,8 @@ use crate::stations::claim::Owner;
 
 /// The format of these records. No other is read.
 const FORMAT: u64 = 1;
+/// How long a gate that restarts does not tell again that a set waits.
+const KEPT_WAITING: Duration = Duration::from_hours(24 * 366);
 
 /// The stored form of the set in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +48,14 @@ pub struct ArchivedSet {
 pub struct ActiveSet {
     pub number: Number,
     pub set: SetInForce,
+}
+
+/// The stored form of a set that began to wait.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WaitingSet {
+    version: String,
+    replaces: String,
 }
 
 /// The two people who agreed to an activation, and the record of their agreement, which the activation removes.
@@ -111,6 +123,17 @@ pub fn first(environment: Environment, set: &SetInForce) -> Step {
 
 fn create(key: RecordKey, value: &impl Serialize) -> Step {
     Step::Create { key, value: json::to_record(value, FORMAT).into(), keep: Keep::Forever }
+}
+
+/// Says once that a set waits for two people in place of the one in force, so that webhooks are told.
+pub fn waits(environment: Environment, (number, from): (Number, &str), to: &str, node: &NodeId) -> Commit {
+    let name = Fingerprint::of(&[number.as_u64().to_string().as_bytes(), from.as_bytes(), to.as_bytes()]).to_hex();
+    let key = RecordKey { environment, kind: Kind::Waiting, name };
+    let waiting = WaitingSet { version: to.to_owned(), replaces: from.to_owned() };
+    let keep = Keep::For { whole: KEPT_WAITING, spent: Duration::ZERO };
+    let step = Step::Create { key, value: json::to_record(&waiting, FORMAT).into(), keep };
+    let entry = Entry::of(EntryKind::Waits).with("policy", to).with("before", from);
+    Commit { environment, node: node.clone(), steps: vec![step], entry: entry.to_bytes() }
 }
 
 /// Puts a set in force. Guarded: `before` is in force, and the agreement is the one that was read. `archives` has the

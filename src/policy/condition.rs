@@ -10,10 +10,10 @@ use jiff::tz::TimeZone;
 
 use super::acquaintance::{is_known, span};
 use super::body_facts::{NOT_KNOWN_PAID, Stated};
+use super::dates::{dates_in_words, day_number};
 use super::interval::Interval;
 use super::literal::{Literal, MissingFact};
 use super::request::{Facts, Field, View};
-use super::times::{dates_in_words, day_number};
 use crate::base::money::{Decimal, MicroUsd};
 use crate::base::pointer::Pointer;
 

@@ -139,6 +139,11 @@ pub(super) fn body(
         table.fault(place, fault, near(pointer, &lacking));
         return;
     }
+    if let Some(near) = declared_instead(scope, pointer) {
+        let fault =
+            format!("no operation declares `{pointer}`, and nearly that is declared: the condition never changes");
+        return table.fault(place, fault, format!("did you mean `{near}`? Or else name the operation by its id"));
+    }
     let (SoughtValue::Among(set) | SoughtValue::NotAmong(set)) = sought else { return };
     let mut refused = set.iter().filter_map(|literal| Some((literal, expected_instead(scope, pointer, literal)?)));
     if let Some((literal, expected)) = refused.next() {
@@ -151,6 +156,21 @@ pub(super) fn body(
         let fault = format!("`{pointer}` can never be `{shown}`{more}");
         table.fault(place, fault, format!("the contract wants {expected}"));
     }
+}
+
+/// Returns the declared field that was probably meant: none has this name, only a body whose fields the contract does not
+/// list could have it, and no operation with such a body is named by its id.
+fn declared_instead<'s>(scope: &Scope<'s>, pointer: &Pointer) -> Option<&'s str> {
+    let is_listed = |operation: &Operation| operation.further.iter().any(|listed| is_around(pointer, listed));
+    let is_meant = |operation: &&Operation| matches!(lookup(operation, pointer), FieldLookup::Declared(_));
+    let is_free = |operation: &&&Operation| matches!(lookup(operation, pointer), FieldLookup::Open);
+    if scope.all.iter().any(|operation| is_meant(operation) || is_listed(operation))
+        || scope.named.iter().any(|one| is_free(&one))
+    {
+        return None;
+    }
+    let fields = scope.all.iter().filter_map(|operation| operation.body_fields.as_ref());
+    nearest(pointer.as_str(), fields.flat_map(|fields| fields.pointers()).collect::<BTreeSet<&str>>())
 }
 
 /// Returns what the contract expects instead of a value, if no operation's body can have it.
@@ -179,14 +199,19 @@ fn value_of(literal: &Literal) -> Value {
 }
 
 fn lookup<'o>(operation: &'o Operation, pointer: &Pointer) -> FieldLookup<'o> {
-    let is_around = |a: &Pointer, b: &Pointer| {
-        a.as_str().strip_prefix(b.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
     // The configuration lists fields that the contract does not know.
-    if operation.further.iter().any(|listed| is_around(pointer, listed) || is_around(listed, pointer)) {
+    if operation.further.iter().any(|listed| is_around(pointer, listed)) {
         return FieldLookup::Open;
     }
     operation.body_fields.as_ref().map_or(FieldLookup::Impossible, |fields| fields.lookup(pointer))
+}
+
+/// Whether one of two places contains the other.
+fn is_around(a: &Pointer, b: &Pointer) -> bool {
+    let contains = |a: &Pointer, b: &Pointer| {
+        a.as_str().strip_prefix(b.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    contains(a, b) || contains(b, a)
 }
 
 /// Returns a remedy that names the nearest pointer of these operations.

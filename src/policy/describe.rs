@@ -93,7 +93,7 @@ fn words_of_limit(limit: &Limit) -> String {
     };
     format!(
         "at most {} {window}{per}: {}{}; {over}",
-        limit.max.describe(limit.max.units()),
+        limit.most_in_words(),
         operations(&limit.operations),
         conditions(&limit.conditions)
     )

@@ -7,9 +7,10 @@ use jiff::tz::TimeZone;
 
 use super::Policies;
 use super::condition::Condition;
+use super::dates::{date_number, date_of, day_number};
 use super::document::{DocumentTable, PolicyPlace};
 use super::interval::Interval;
-use super::times::{date_number, date_of, day_number, zone_of};
+use super::times::zone_of;
 use crate::base::finding::Finding;
 
 /// The most different last days among the names of one condition.
@@ -59,6 +60,10 @@ impl NameSet {
             }
             (Some(_) | None, _) => {}
         }
+    }
+
+    pub(super) fn expires(&self, name: &str) -> bool {
+        self.ends.contains_key(name)
     }
 
     pub(super) fn add_all(&mut self, other: &NameSet) {

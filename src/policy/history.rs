@@ -213,6 +213,64 @@ impl DecisionHistory {
         format!("{text}{}", self.notes_in_words())
     }
 
+    /// Returns what may leave the gate: no names of requests and, without `with_money`, neither amounts nor callers.
+    pub fn as_news(&self, with_money: bool) -> Value {
+        let sum = |sum: &HistorySum, mut members: Value| {
+            if let Some(members) = members.as_object_mut() {
+                members.insert("count".to_owned(), json!(sum.count));
+                if with_money {
+                    let largest = sum.largest.as_ref();
+                    let largest = largest.map(|one| json!({"microUsd": one.micro_usd, "caller": one.caller}));
+                    members.insert("microUsd".to_owned(), json!(sum.micro_usd));
+                    members.insert("unvalued".to_owned(), json!(sum.unvalued));
+                    members.insert("largest".to_owned(), json!(largest));
+                }
+            }
+            members
+        };
+        let window = |window: &HistoryWindow| {
+            let changes = window.changes.iter().map(|((environment, from, to), change)| {
+                let members =
+                    json!({"environment": environment.as_str(), "before": from.as_str(), "then": to.as_str()});
+                sum(change, members)
+            });
+            let untold = window.untold.iter().map(|((environment, why), untold)| {
+                sum(untold, json!({"environment": environment.as_str(), "why": why}))
+            });
+            json!({
+                "days": window.days,
+                "whole": window.is_whole,
+                "decisions": window.decisions,
+                "changes": changes.collect::<Vec<_>>(),
+                "cannotSay": untold.collect::<Vec<_>>(),
+            })
+        };
+        json!({"until": self.until.map(moment), "windows": self.windows.iter().map(window).collect::<Vec<_>>()})
+    }
+
+    /// Returns the same as lines.
+    pub fn news_in_words(&self, with_money: bool) -> Vec<String> {
+        let window = |window: &HistoryWindow| {
+            let sum = |sum: &HistorySum| match with_money {
+                true => {
+                    let largest = sum.largest.as_ref();
+                    let largest = largest.map(|one| format!(", the largest {} of {}", usd(one.micro_usd), one.caller));
+                    format!("{}, {}{}", sum.count, usd(sum.micro_usd), largest.unwrap_or_default())
+                }
+                false => sum.count.to_string(),
+            };
+            let changes = window.changes.iter().map(|((environment, from, to), change)| {
+                format!("{environment}, now {}, {} before: {}", done(*to), done(*from), sum(change))
+            });
+            let untold = window.untold.values().map(|sum| sum.count).fold(0, u64::saturating_add);
+            let untold = (untold > 0).then(|| format!("cannot say: {untold}"));
+            let changes: Vec<String> = changes.chain(untold).collect();
+            let changes = if changes.is_empty() { "none differs".to_owned() } else { changes.join("; ") };
+            format!("{} days, {} decisions: {changes}", window.days, window.decisions)
+        };
+        self.windows.iter().map(window).collect()
+    }
+
     fn notes_in_words(&self) -> String {
         self.notes.iter().map(|note| format!("note: {note}\n")).collect()
     }

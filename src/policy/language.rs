@@ -189,11 +189,7 @@ static RULE: PolicyTable = PolicyTable {
             "The conditions on a request; all of them must hold.",
         ),
         optional("approval", Text, "The name of the `[approval.NAME]` that releases a held call; only with `hold`."),
-        optional(
-            "expires",
-            Pattern(last_day_pattern),
-            "The last day on which it matches, and the zone of that day: `2026-12-31 Europe/Berlin`.",
-        ),
+        optional("expires", Pattern(last_day_pattern), "The last day on which it matches: `2026-12-31 Europe/Berlin`."),
         MODE,
     ],
     base: None,
@@ -227,9 +223,9 @@ static LIMIT: PolicyTable = PolicyTable {
         ),
         required(
             "max",
-            Pattern(|| format!("^({NUMBER} USD|[0-9]+ calls?)$")),
+            Pattern(|| format!("^({NUMBER} (USD|[a-z0-9]+)|[0-9]+ calls?)$")),
             "write for example `max = \"250000 USD\"` or `\"10 calls\"`",
-            "The most that may be paid, `250000 USD`, or the most calls, `10 calls`.",
+            "The most that may be paid, `250000 USD`, or `5000 usdc` at its value; or the most calls, `10 calls`.",
         ),
         required(
             "over",

@@ -1,6 +1,6 @@
 //! `[[limit]]`: how much money or how many calls in a window, and what counts together.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::KnownNames;
 use super::condition::{Condition, Sense};
 use super::contract_check::Scope;
-use super::document::DocumentTable;
+use super::document::{DocumentTable, PolicyPlace};
 use super::durations;
 use super::literal::MissingFact;
 use super::rate::{self, Mode};
@@ -23,11 +23,14 @@ use super::when::{self, Vocabulary};
 use crate::base::finding::Finding;
 use crate::base::ids::OperationId;
 use crate::base::json::{self, Limits};
+use crate::base::money::{Decimal, asset_name};
 use crate::base::word_enum::word_enum;
 use crate::ledger::{MAX_UNITS, StoreTime, WindowKey, WindowSpan};
 
 /// How many buckets a rolling window is divided into.
 const BUCKETS: u32 = 60;
+/// The name of the unit in the key of a window; no key is called so.
+const UNIT: &str = "unit";
 /// A request that counts in more windows is not a payment but an attack.
 const MAX_WINDOWS: usize = 64;
 pub(super) const KEYS: [(&str, LimitKey); 10] = [
@@ -51,6 +54,8 @@ pub struct Limit {
     /// The line and the column of the table.
     pub place: (usize, usize),
     pub max: Max,
+    /// The maximum as it is written, if it is in another currency than USD.
+    pub(super) max_in: Option<MaxInAsset>,
     /// The approval that may exceed it; `None` if nothing may.
     pub over: Option<Arc<str>>,
     pub mode: Mode,
@@ -66,6 +71,15 @@ pub struct Limit {
 pub enum Max {
     MicroUsd(u64),
     Calls(u64),
+}
+
+/// A maximum in an asset; it is worth its micro-USD as long as the value of the asset holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct MaxInAsset {
+    pub amount: String,
+    pub asset: String,
+    pub from_secs: i64,
+    pub to_secs: i64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -103,6 +117,9 @@ pub struct Reservation {
     pub mode: Mode,
 }
 
+/// Nobody knows today's value of the currency of a maximum.
+pub(super) const NOT_VALUED: MissingFact = MissingFact("the value of the maximum's currency is too old");
+
 /// A window that a call exceeds.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -139,6 +156,9 @@ impl Limit {
             (Max::MicroUsd(_), None) if self.denies_without => return Err(MissingFact("the operation has no amount")),
             (Max::MicroUsd(_), None) => return Ok(Vec::new()),
         };
+        if self.max_in.as_ref().is_some_and(|one| !(one.from_secs..one.to_secs).contains(&facts.now_secs())) {
+            return Err(NOT_VALUED);
+        }
         let span = self.window.span(facts)?;
         let reservation = |key: Vec<String>| Reservation {
             window: WindowKey { limit: self.id.to_string(), key: self.key_text(key) },
@@ -151,24 +171,39 @@ impl Limit {
         Ok(self.keys(view)?.into_iter().map(reservation).collect())
     }
 
-    /// Returns the key of a window as text. Behind the values is the unit of numbers of calls: a limit with the same id that
-    /// counts money has other windows.
-    fn key_text(&self, mut values: Vec<String>) -> String {
-        match self.max {
-            Max::MicroUsd(_) => {}
-            Max::Calls(_) => values.push("calls".to_owned()),
-        }
-        serde_json::Value::from(values).to_string()
+    /// Returns the key of a window as text: each value with its name, and the unit of numbers of calls. A limit with the same
+    /// id that has other keys, or counts in another unit, has other windows.
+    fn key_text(&self, values: Vec<String>) -> String {
+        let named: BTreeMap<&str, String> = self.key_names().zip(values).chain(self.key_unit()).collect();
+        serde_json::json!(named).to_string()
     }
 
-    /// Whether the key of a window has the limit's number of values and its unit: what another `per` or unit left behind is
-    /// not its own.
+    /// Whether the key of a window has the limit's keys and its unit: what another `per` or unit left behind is not its own.
     pub fn has_window(&self, key: &str) -> bool {
-        let values: Vec<String> = json::from_slice(key.as_bytes(), Limits::ANSWER).unwrap_or_default();
-        match (self.max, values.split_last()) {
-            (Max::Calls(_), Some((unit, values))) => unit == "calls" && values.len() == self.per.len(),
-            (Max::Calls(_), None) => false,
-            (Max::MicroUsd(_), _) => values.len() == self.per.len(),
+        let named: BTreeMap<String, String> = json::from_slice(key.as_bytes(), Limits::ANSWER).unwrap_or_default();
+        let unit = self.key_unit().map(|(name, _)| name);
+        let own: BTreeSet<&str> = self.key_names().chain(unit).collect();
+        named.keys().map(String::as_str).eq(own)
+    }
+
+    fn key_names(&self) -> impl Iterator<Item = &'static str> {
+        self.per.iter().map(|key| KEYS.iter().find(|(_, other)| other == key).map_or("", |(name, _)| *name))
+    }
+
+    /// Micro-USD have no name.
+    fn key_unit(&self) -> Option<(&'static str, String)> {
+        match self.max {
+            Max::MicroUsd(_) => None,
+            Max::Calls(_) => Some((UNIT, "calls".to_owned())),
+        }
+    }
+
+    /// Formats the maximum: in USD, and as it is written in another currency.
+    pub(super) fn most_in_words(&self) -> String {
+        let most = self.max.describe(self.max.units());
+        match &self.max_in {
+            Some(MaxInAsset { amount, asset, .. }) => format!("{most} ({amount} {asset})"),
+            None => most,
         }
     }
 
@@ -203,9 +238,8 @@ impl Limit {
 
     /// Returns the parts of a window's key, by name.
     pub(super) fn named(&self, key: &str) -> impl Iterator<Item = (&'static str, String)> {
-        let values: Vec<String> = json::from_slice(key.as_bytes(), Limits::ANSWER).unwrap_or_default();
-        let name = |key: &LimitKey| KEYS.iter().find(|(_, other)| other == key).map_or("", |(name, _)| *name);
-        self.per.iter().map(name).zip(values).collect::<Vec<_>>().into_iter()
+        let mut named: BTreeMap<String, String> = json::from_slice(key.as_bytes(), Limits::ANSWER).unwrap_or_default();
+        self.key_names().filter_map(move |name| Some((name, named.remove(name)?)))
     }
 
     /// Whether the caller could use a fresh window for every request.
@@ -287,7 +321,8 @@ pub(super) fn read_limit(
     let window = table.required("window", window);
     let per = table.texts("per", true).unwrap_or_default();
     let per = per.iter().filter_map(|(place, text)| table.choice_of("per", *place, text, &KEYS)).collect();
-    let max = table.required("max", max);
+    let max = table.required("max", |table, name| max(table, name, words));
+    let (max, max_in) = max.map_or((None, None), |(max, max_in)| (Some(max), max_in));
     // A read is reported already.
     let asked = if reads.is_some() { BTreeSet::new() } else { operations.clone() };
     let denies_without = without(&mut table, max, &asked, known);
@@ -295,8 +330,19 @@ pub(super) fn read_limit(
     let mode = table.choice("mode", &Mode::WORDS).unwrap_or(Mode::Enforce);
     let is_good = table.end(findings);
     let conditions = conditions.unwrap_or_default();
-    let read =
-        Limit { id: id?, place, max: max?, over, mode, operations, conditions, window: window?, per, denies_without };
+    let read = Limit {
+        id: id?,
+        place,
+        max: max?,
+        max_in,
+        over,
+        mode,
+        operations,
+        conditions,
+        window: window?,
+        per,
+        denies_without,
+    };
     is_good.then_some(read)
 }
 
@@ -332,9 +378,13 @@ fn over(table: &mut DocumentTable<'_>, words: &Vocabulary) -> Option<Arc<str>> {
     approval
 }
 
-fn max(table: &mut DocumentTable<'_>, name: &'static str) -> Option<Max> {
+/// Reads `10 calls`, `250000 USD`, or an amount of an asset: it is worth so many USD as the set says.
+fn max(table: &mut DocumentTable<'_>, name: &'static str, words: &Vocabulary) -> Option<(Max, Option<MaxInAsset>)> {
     let (place, text) = table.text(name)?;
     let calls = text.strip_suffix(" calls").or_else(|| text.strip_suffix(" call"));
+    if let (None, Some((amount, asset))) = (calls, text.split_once(' ').filter(|(_, asset)| *asset != "USD")) {
+        return in_asset(table, place, (amount, asset), words);
+    }
     let read = match calls {
         Some(number) if !number.starts_with('+') => match number.parse() {
             Ok(calls) if (1..=MAX_UNITS).contains(&calls) => Ok(Max::Calls(calls)),
@@ -344,9 +394,35 @@ fn max(table: &mut DocumentTable<'_>, name: &'static str) -> Option<Max> {
     };
     if let Err(why) = &read {
         let fault = format!("`{name}` cannot be `{}`: {why}", text.escape_debug());
-        table.fault(place, fault, "write for example `250000 USD` or `10 calls`");
+        table.fault(place, fault, "write for example `250000 USD`, `5000 usdc` or `10 calls`");
     }
-    read.ok()
+    read.ok().map(|max| (max, None))
+}
+
+fn in_asset(
+    table: &mut DocumentTable<'_>,
+    place: PolicyPlace,
+    (amount, asset): (&str, &str),
+    words: &Vocabulary,
+) -> Option<(Max, Option<MaxInAsset>)> {
+    let assets = &words.valuation.assets;
+    if assets.asset(asset).is_none() {
+        if !words.is_broken("asset", asset) {
+            table.unknown_name(place, "the currency of `max`", asset, assets.names().chain(["USD", "calls"]));
+        }
+        return None;
+    }
+    match Decimal::parse(amount).and_then(|decimal| assets.most(decimal, asset)) {
+        Ok((most, from_secs, to_secs)) => {
+            let (amount, asset) = (amount.to_owned(), asset_name(asset).into_owned());
+            Some((Max::MicroUsd(most.as_u64()), Some(MaxInAsset { amount, asset, from_secs, to_secs })))
+        }
+        Err(why) => {
+            let fault = format!("`max` cannot be `{} {}`: {why}", amount.escape_debug(), asset.escape_debug());
+            table.fault(place, fault, "write for example `250000 USD`, or an amount of an asset that has a value");
+            None
+        }
+    }
 }
 
 fn window(table: &mut DocumentTable<'_>, name: &'static str) -> Option<Window> {

@@ -145,7 +145,10 @@ fn of_limit(limit: &Limit) -> Value {
         },
         "per": names(&limit::KEYS, &limit.per),
         "max": match limit.max {
-            Max::MicroUsd(micros) => json!({"micro_usd": micros}),
+            Max::MicroUsd(micros) => match &limit.max_in {
+                None => json!({"micro_usd": micros}),
+                Some(one) => json!({"micro_usd": micros, "of": one.asset, "from": one.from_secs, "to": one.to_secs}),
+            },
             Max::Calls(calls) => json!({"calls": calls}),
         },
         "over": limit.over.as_deref(),

@@ -12,6 +12,7 @@ mod request;
 mod causes;
 mod condition;
 mod contract_check;
+mod dates;
 mod descriptions;
 mod document;
 mod durations;

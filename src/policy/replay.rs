@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 
 use super::body_facts::{NOT_KEPT, NOT_KNOWN_PAID, Stated};
-use super::limit::Reservation;
+use super::limit::{NOT_VALUED, Reservation};
 use super::operands::Operands;
 use super::request::{Facts, PolicyRequest};
 use super::rule::Effect;
@@ -55,6 +55,8 @@ word_enum! {
         NotKept = "a rule reads a field of the body that no rule read then",
         /// A rule asks whether its destination was paid before, and none did then.
         NotKnownPaid = "a rule asks whether its destination was paid before, and none did then",
+        /// The set says nothing of the value that a currency had then.
+        NotValued = "a limit has its maximum in a currency whose value at that time is not known",
     }
 }
 
@@ -201,6 +203,7 @@ fn undecided(verdict: &Verdict) -> Option<Undecided> {
         // A description may follow.
         text if text.starts_with(NOT_KEPT.0) => Some(Undecided::NotKept),
         text if text.starts_with(NOT_KNOWN_PAID.0) => Some(Undecided::NotKnownPaid),
+        text if text.starts_with(NOT_VALUED.0) => Some(Undecided::NotValued),
         _ => None,
     };
     let found = verdict.reasons.iter().find_map(|reason| why(&reason.text))?;

@@ -238,7 +238,7 @@ impl<'d> VerdictDraft<'d> {
             Ok(reservations) => reservations,
             Err(untold) => return self.say(limit.mode, Effect::Deny, cause(), untold.0.to_owned()),
         };
-        let most = limit.max.describe(limit.max.units());
+        let most = limit.most_in_words();
         for reservation in reservations {
             let window = (reservation.window.limit.clone(), reservation.window.key.clone());
             let used = facts.exceeded.get(&window).copied();

@@ -14,6 +14,7 @@ mod language;
 mod meaning;
 mod schema;
 mod times;
+mod windows;
 
 fn catalog() -> &'static Catalog {
     static CATALOG: LazyLock<Catalog> = LazyLock::new(|| Catalog::build(&SchemaFiles::built_in(), &[]).unwrap());

@@ -7,11 +7,11 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::KnownNames;
+use super::dates::merged;
 use super::document::{DocumentTable, PolicyPlace, RawItem};
 use super::durations::duration;
 use super::expiry::{LastDay, NameSet, PolicyEnd, last_day};
 use super::field_form::{FieldValue, Sort};
-use super::times::merged;
 use super::when::{Vocabulary, normal_name};
 use crate::base::finding::Finding;
 use crate::base::money::{Asset, Decimal, Worth, is_exact_value};
@@ -162,6 +162,10 @@ pub(super) fn list(
             let end =
                 |last: &LastDay| PolicyEnd { what: what(), file: file.to_owned(), place, last: last.clone(), remedy };
             words.ends.extend(last.as_ref().map(end));
+            if set.all.contains(&normal) && (last.is_some() || set.expires(&normal)) {
+                let fault = format!("`{field}` names `{normal}` twice, and one of them expires");
+                table.fault(place, fault, "remove one of them");
+            }
             set.add(normal, last);
         }
         if let Some(day) =

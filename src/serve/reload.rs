@@ -303,7 +303,7 @@ impl Reload {
             let (folder, new, since) = (self.folder.clone(), found.clone(), self.node.clock.now());
             match tokio::task::spawn_blocking(move || candidate(&folder, &now, &new, since)).await {
                 Ok(None) => return self.activate(&found, active.as_ref(), None).await,
-                Ok(Some(candidate)) => self.wait(candidate),
+                Ok(Some(candidate)) => self.wait(candidate, number(active.as_ref())),
                 Err(error) => {
                     let why = format!("the policies could not be compared: {error}");
                     self.keep_current_state(&[Finding::error("", why)]);
@@ -323,24 +323,33 @@ impl Reload {
         }
     }
 
-    fn wait(&self, candidate: Candidate) {
+    /// Lets a set wait in place of the one that this commit put in force.
+    fn wait(&self, candidate: Candidate, replaces: Number) {
         let (stays, direction) = (self.in_force.now(), candidate.difference.direction);
         let (version, stays) = (candidate.policies.version(), stays.policies.version());
         let rates = candidate.rates.join(", ");
         tracing::warn!(version, stays, ?direction, rates, "policies wait for two approvals");
         self.in_force.wait(candidate);
         self.node.metrics.policies_read("waiting");
-        self.look_back();
+        self.look_back(replaces);
     }
 
-    /// Has the past decisions decided by the set that waits, beside everything else.
-    fn look_back(&self) {
+    /// Has the past decisions decided by the set that waits, beside everything else, and then tells webhooks of it.
+    fn look_back(&self, replaces: Number) {
         let (now, node, folder) = (self.in_force.now(), self.node.clone(), self.audit_folder.clone());
-        tokio::task::spawn_blocking(move || {
-            let Some(candidate) = &now.candidate else { return };
-            let (in_force, waiting) = (&now.policies, &candidate.policies);
-            let hindsight = Hindsight { in_force, waiting, catalog: &now.catalog, key: &node.operand_key };
-            candidate.note_history(hindsight.of_journal(&folder, &node.id));
+        let (snapshot, reader) = (now.clone(), node.clone());
+        let read = tokio::task::spawn_blocking(move || {
+            let Some(candidate) = &snapshot.candidate else { return };
+            let (in_force, waiting) = (&snapshot.policies, &candidate.policies);
+            let hindsight = Hindsight { in_force, waiting, catalog: &snapshot.catalog, key: &reader.operand_key };
+            candidate.note_history(hindsight.of_journal(&folder, &reader.id));
+        });
+        let (environment, in_force) = (self.stored.leading(), self.in_force.clone());
+        tokio::spawn(async move {
+            if let Err(error) = read.await {
+                tracing::error!(%error, "what the waiting policies would have changed is not known");
+            }
+            activate::tell_of_waiting(&node, environment, &in_force, (replaces, &now)).await;
         });
     }
 

@@ -28,8 +28,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         doc: "The events that are sent; all by default: `hold.held`, `hold.voted`, `hold.withdrawn`,\n\
               `hold.approved`, `hold.reopened` (more approvals are needed), `hold.reminder`, `hold.rejected`,\n\
               `hold.expired`, `hold.cancelled`, `hold.blocked` (the current rules deny it), `hold.released` (it is\n\
-              being sent), `hold.not-sent` (it will be tried again), `hold.executed`, `hold.not-executed`, and, of\n\
-              any call, `request.in-doubt`.",
+              being sent), `hold.not-sent` (it will be tried again), `hold.executed`, `hold.not-executed`; of any\n\
+              call, `request.in-doubt`; and `policies.waiting` (policies that may allow more wait for two people).",
     },
     Setting {
         name: "environments",

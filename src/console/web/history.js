@@ -28,6 +28,7 @@ const EVENTS = {
   frozen: ["Frozen", "bad"],
   "said-unfrozen": ["Confirmed once: unfreeze", "waits"],
   unfrozen: ["Unfrozen", "good"],
+  waits: ["New policies wait", "waits"],
   agreed: ["One approval of new policies", "waits"],
   "took-force": ["New policies in force", "note"],
   rebuilt: ["Store rebuilt from a journal", "note"],

@@ -40,6 +40,8 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_hours(1);
 /// The lease of a notice, as a multiple of the longest that one delivery may take.
 const LEASES: u32 = 2;
+/// How long a notice waits for what it looks up.
+const MAX_LOOKUP: Duration = Duration::from_secs(60);
 /// How long a notice for a webhook of another node's configuration is kept at most.
 const LONGEST_KEEP: Duration = Duration::from_hours(30 * 24);
 
@@ -218,6 +220,9 @@ impl Post {
         match notify::decode_message(bytes) {
             Ok(message) => match message.not_before.filter(|until| *until > now && !is_mine) {
                 Some(until) => Ok(NoticeState::Later(until.since(now))),
+                None if !content::is_ready(&self.with, &message) && now.since(record.at) < MAX_LOOKUP => {
+                    Ok(NoticeState::Later(POLL_INTERVAL))
+                }
                 None => Ok(NoticeState::Ready(record, Box::new(message))),
             },
             Err(unreadable) => {

@@ -118,6 +118,16 @@ fn verdict_text(verdict: &Verdict) -> String {
 }
 
 impl Difference {
+    /// Returns what may leave the gate, a line for each change in the outcome of an operation: no names and, without
+    /// `with_money`, no amounts.
+    pub fn news(&self, with_money: bool) -> Vec<String> {
+        let line = |change: &OutcomeChange| match with_money {
+            true => format!("{}: {}: {}", change.operation, heading(&change.kind), extent_in_words(&change.extent)),
+            false => format!("{}: {}", change.operation, heading(&change.kind)),
+        };
+        self.changes.iter().map(line).collect()
+    }
+
     pub fn as_json(&self) -> Value {
         as_json(self)
     }

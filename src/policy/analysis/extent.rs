@@ -18,11 +18,11 @@ use super::universe::{Cell, Universe, Variable};
 use crate::base::money::MAX_MICRO_USD;
 use crate::policy::acquaintance::{Acquaintance, span};
 use crate::policy::condition::{PRICE_DECIMALS, between, decimal_text};
+use crate::policy::dates::dates_in_words;
 use crate::policy::interval::Interval;
 use crate::policy::literal::Literal as Written;
 use crate::policy::request::Field;
 use crate::policy::rules::Verdict;
-use crate::policy::times::dates_in_words;
 
 /// The most steps of the budget for one question.
 const QUESTION_STEPS: u64 = 200_000;

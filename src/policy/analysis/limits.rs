@@ -97,6 +97,8 @@ fn aspects(sides: Sides<'_>, old: &Limit, new: &Limit) -> Vec<(&'static str, Lim
         }
         _ => tell("the unit of its maximum (its windows start empty)", Some(LimitWay::Neither)),
     }
+    let currency = |limit: &Limit| limit.max_in.as_ref().map(|one| (one.asset.clone(), one.from_secs, one.to_secs));
+    tell("the currency of its maximum", (currency(old) != currency(new)).then_some(LimitWay::Neither));
     tell(
         "its window (what was paid before counts only in part)",
         (old.window != new.window).then_some(LimitWay::Neither),

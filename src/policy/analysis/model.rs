@@ -75,7 +75,10 @@ impl<'m> Model<'m> {
             if sets.len() == 1 { limits.iter().map(|(limit, _)| &*limit.id).collect() } else { Vec::new() };
         let valuation = sets.first().map(|set| set.valuation.clone()).unwrap_or_default();
         let conditions = of_rules.chain(of_limits).chain(more.iter().copied());
-        let names = UniverseNames { limits: &ids, left_out: &twins.names, own_wallets: &twins.own_wallets };
+        let spans =
+            limits.iter().filter_map(|(limit, _)| limit.max_in.as_ref()).map(|one| (one.from_secs, one.to_secs));
+        let valued = spans.fold((i64::MIN, i64::MAX), |(from, to), (begin, end)| (from.max(begin), to.min(end)));
+        let names = UniverseNames { limits: &ids, left_out: &twins.names, own_wallets: &twins.own_wallets, valued };
         let universe = Universe::of(conditions, &maxes, names, &valuation, known);
         let mut shapes = Vec::new();
         for (at, (rule, sides)) in rules.iter().enumerate() {

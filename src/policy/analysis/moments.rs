@@ -7,21 +7,14 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
 use super::cells::{CellSlot, Clause, Domain};
-use super::universe::{Cell, Universe, Variable};
+use super::universe::{Cell, CellMoment, Universe, Variable};
+use crate::policy::dates::{date_of, day_number};
 use crate::policy::policy_test::USUAL_TIME;
-use crate::policy::times::{date_of, day_number};
 
 /// How many times are tried from each begin: each quarter of an hour of two weeks.
 pub(super) const TIMES: i64 = TWO_WEEKS_DAYS * 96;
 pub(super) const QUARTER_MICROS: i64 = 15 * 60 * 1_000_000;
 const TWO_WEEKS_DAYS: i64 = 14;
-
-/// A time, and the cells of its dates, weekdays and hours.
-#[derive(Debug)]
-pub(super) struct CellMoment {
-    pub now: i64,
-    cells: Vec<(CellSlot, usize)>,
-}
 
 impl CellMoment {
     /// Whether its dates, weekdays and hours are possible.
@@ -59,6 +52,11 @@ pub(super) fn is_at(variable: &Variable, cell: &Cell, local: &Zoned) -> bool {
 }
 
 impl Universe {
+    /// Returns the times that examples try first.
+    pub(super) fn moments(&self) -> &[CellMoment] {
+        self.moments.get_or_init(|| CellMoment::all(self))
+    }
+
     /// Returns the cells of a time.
     pub(super) fn cells_at(&self, now: i64) -> Option<Vec<(CellSlot, usize)>> {
         let mut found = Vec::new();

@@ -216,7 +216,12 @@ impl PaymentDraft<'_> {
     fn moment(&self, fees: &Movement) -> Option<(StoreTime, [Option<String>; 2])> {
         let rates = self.valuation.assets.rate_times().map(|secs| secs.saturating_mul(1_000_000));
         let usual = self.universe.moments().iter().find(|moment| moment.is_in(self.point.region)).map(|one| one.now);
-        let timed = |now: i64| Some((StoreTime::of_micros(now), self.amounts(fees, now.div_euclid(1_000_000))?));
+        let (from, to) = self.universe.valued;
+        let is_valued = |now: i64| (from..to).contains(&now.div_euclid(1_000_000));
+        let timed = |now: i64| {
+            let amounts = self.amounts(fees, now.div_euclid(1_000_000)).filter(|_| is_valued(now))?;
+            Some((StoreTime::of_micros(now), amounts))
+        };
         if let Some(found) = usual.and_then(timed) {
             return Some(found);
         }
@@ -224,7 +229,7 @@ impl PaymentDraft<'_> {
         for from in rates.into_iter().chain(begins) {
             for step in 0..TIMES {
                 let now = from.saturating_add(step.saturating_mul(QUARTER_MICROS));
-                if self.is_in_time(now) != Some(true) {
+                if !is_valued(now) || self.is_in_time(now) != Some(true) {
                     continue;
                 }
                 match self.amounts(fees, now.div_euclid(1_000_000)) {

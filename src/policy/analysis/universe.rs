@@ -12,7 +12,6 @@ use jiff::tz::TimeZone;
 
 use super::cells::{CellLiteral, CellSlot, Cells, Clause, Domain};
 use super::gathered::Gathered;
-use super::moments::CellMoment;
 use crate::base::ids::Environment;
 use crate::base::money::{MAX_MICRO_USD, Worth};
 use crate::base::pointer::Pointer;
@@ -89,7 +88,17 @@ pub(super) struct Universe {
     /// Wallets that are only known as the destination of a rule.
     pub own_wallets: HashSet<String>,
     pub zones: BTreeMap<String, TimeZone>,
-    moments: OnceCell<Vec<CellMoment>>,
+    /// The seconds from which and to which the values of the currencies of all maxima hold.
+    pub valued: (i64, i64),
+    /// The times that examples try first, once they are asked for.
+    pub moments: OnceCell<Vec<CellMoment>>,
+}
+
+/// A time, and the cells of its dates, weekdays and hours.
+#[derive(Debug)]
+pub(super) struct CellMoment {
+    pub now: i64,
+    pub cells: Vec<(CellSlot, usize)>,
 }
 
 /// The names that a universe has besides those in conditions.
@@ -101,6 +110,8 @@ pub(super) struct UniverseNames<'n> {
     pub left_out: &'n HashMap<&'n str, &'n str>,
     /// Wallets that are only known as the destination of a rule.
     pub own_wallets: &'n HashSet<&'n str>,
+    /// The seconds from which and to which the values of the currencies of all maxima hold.
+    pub valued: (i64, i64),
 }
 
 impl Universe {
@@ -152,6 +163,7 @@ impl Universe {
             made.add(Variable::Full((*limit).to_owned()), vec![Cell::No, Cell::Yes]);
         }
         let mut universe = made.finish(gathered.zones);
+        universe.valued = names.valued;
         universe.own_wallets = own_wallets.iter().map(|name| (*name).to_owned()).collect();
         for cells in universe.named.values_mut() {
             let standing = |(name, stands): (&&str, &&str)| Some(((*name).to_owned(), *cells.get(*stands)?));
@@ -159,11 +171,6 @@ impl Universe {
             cells.extend(left_out);
         }
         universe
-    }
-
-    /// Returns the times that examples try first.
-    pub(super) fn moments(&self) -> &[CellMoment] {
-        self.moments.get_or_init(|| CellMoment::all(self))
     }
 
     pub(super) fn whole(&self) -> Domain {
@@ -348,7 +355,20 @@ impl Making<'_> {
         let (whole, slots) = Domain::whole(variables.iter().map(|(_, cells)| cells.len()));
         let places = variables.iter().enumerate().map(|(at, (variable, _))| (variable.clone(), at)).collect();
         let (moments, own_wallets) = (OnceCell::new(), HashSet::new());
-        Universe { variables, slots, whole, places, named, several, several_in_body, own_wallets, zones, moments }
+        let valued = (i64::MIN, i64::MAX);
+        Universe {
+            variables,
+            slots,
+            whole,
+            places,
+            named,
+            several,
+            several_in_body,
+            own_wallets,
+            zones,
+            valued,
+            moments,
+        }
     }
 }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::find::usd;
 use crate::policy::condition::{Condition, SoughtValue, Ways};
+use crate::policy::dates::dates_in_words;
 use crate::policy::interval::Interval;
-use crate::policy::times::dates_in_words;
 use crate::policy::words::Need;
 
 /// How many members of a long list are left out in turn.

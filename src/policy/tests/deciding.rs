@@ -52,11 +52,11 @@ pub(super) fn decide_with(rules: &Rules, operation: &str, body: &Value, facts: &
     asking(operation, body, |asked| rules.decide(asked, facts))
 }
 
-fn decide(rules: &Rules, body: &Value) -> Verdict {
+pub(super) fn decide(rules: &Rules, body: &Value) -> Verdict {
     decide_with(rules, "createSwap", body, &Facts::default())
 }
 
-fn swap(source: Value, destination: Value) -> Value {
+pub(super) fn swap(source: Value, destination: Value) -> Value {
     let mut body = json!({"requestId": "r-1", "source": {"currency": "usdc", "chain": "BASE", "userId": USER},
                           "destination": {"currency": "usdt", "chain": "BASE"}});
     for (side, members) in [("source", source), ("destination", destination)] {
@@ -262,9 +262,9 @@ fn limits_say_what_must_be_reserved() {
     assert_eq!(
         reserved,
         [
-            (r#"["production","main:payroll"]"#.to_owned(), 60_500_000, 100_000_000),
-            (format!("[\"user:{USER}\",\"calls\"]"), 1, 2),
-            (format!("[\"wallet:{}\",\"calls\"]", WALLET.to_lowercase()), 1, 2),
+            (r#"{"caller":"main:payroll","environment":"production"}"#.to_owned(), 60_500_000, 100_000_000),
+            (format!("{{\"destination\":\"user:{USER}\",\"unit\":\"calls\"}}"), 1, 2),
+            (format!("{{\"destination\":\"wallet:{}\",\"unit\":\"calls\"}}", WALLET.to_lowercase()), 1, 2),
         ]
     );
     // The day on which summer time begins has 23 hours.
@@ -278,26 +278,6 @@ fn limits_say_what_must_be_reserved() {
     assert_eq!(decide_with(&rules, "createSwap", &body, &facts).effect, Effect::Deny);
     // One payment that is larger than the limit needs no window to be told.
     assert_eq!(decide(&rules, &swap(json!({"amount": "100.000001"}), json!({}))).effect, Effect::Deny);
-}
-
-/// Micro-USD are not counted as calls, nor calls as micro-USD.
-#[test]
-fn another_unit_has_other_windows() {
-    for per in ["", "per = [\"environment\"]\n"] {
-        let with = |max: &str| {
-            let lines = format!("window = \"rolling 24h\"\n{per}max = \"{max}\"\nover = \"deny\"");
-            rules(&(rule("a", "allow", "op = \"createSwap\"") + &limit("day", &lines)))
-        };
-        let window =
-            |rules: &Rules| decide(rules, &swap(json!({"amount": "5"}), json!({}))).reservations[0].window.clone();
-        let (money, calls) = (with("100 USD"), with("100 calls"));
-        assert_ne!(window(&money), window(&calls));
-        assert_eq!(window(&money), window(&with("99 USD")));
-        assert_eq!(window(&calls), window(&with("99 calls")));
-        let has = |rules: &Rules, of: &Rules| rules.limits[0].has_window(&window(of).key);
-        assert_eq!([has(&money, &money), has(&calls, &calls)], [true, true], "{per}");
-        assert_eq!([has(&money, &calls), has(&calls, &money)], [false, false], "{per}");
-    }
 }
 
 #[test]

@@ -228,6 +228,11 @@ fn rules_are_checked_against_the_contract() {
         ("op = \"listUsers\", body = { \"/x\" = \"absent\" }".to_owned(), "`listUsers` has no `/x` in any body".to_owned()),
         ("op = \"createSwap\", destination.account = \"@payout-accounts\"".to_owned(), "`createSwap` has no `destination.account`: the condition never holds\n  remedy: remove the condition, or name only operations that have it: `createOfframp`".to_owned()),
         (format!("{two}, destination.account = \"@payout-accounts\""), "`createSwap` has no `destination.account`".to_owned()),
+        (
+            "op = \"*\", body = { \"/developerFee/fees/*/walletAdress\" = \"present\" }".to_owned(),
+            "did you mean `/developerFee/fees/*/walletAddress`? Or else name the operation by its id".to_owned(),
+        ),
+        ("op = \"*\", body = { \"/developerfee\" = \"absent\" }".to_owned(), "did you mean `/developerFee`?".to_owned()),
         (format!("{two}, body = {{ \"/developerFee\" = \"present\" }}"), "`createSwap` has no `/developerFee` in any body".to_owned()),
         ("op = \"createOfframp\", price = \"[1, inf)\"".to_owned(), "`createOfframp` has no `price`".to_owned()),
         ("op = \"acceptOffer\", destination.new = true".to_owned(), "`acceptOffer` has no `destination`".to_owned()),

@@ -173,6 +173,8 @@ fn wrong_ends_are_errors() {
         (", expires = \"2026-12-31 Europe/Berlin\"", ""),
         ("name = \"0xdbF", "wallet = \"0xdbF"),
         (FIRST_TO_GO, FOR_GOOD),
+        (FIRST_TO_GO, "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed"),
+        (FIRST_TO_GO, "0xfb6916095ca1df60bb79ce92ce3ea74c37c5d359"),
         (FIRST_TO_GO, "vitalik.eth"),
     ] {
         assert!(LISTS.contains(from), "{from}");

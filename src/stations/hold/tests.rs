@@ -90,7 +90,8 @@ fn causes(amount: &str, facts: &Facts) -> HoldCauses {
 /// The window of `often` contains this many calls.
 fn full(calls: u64) -> Facts {
     Facts {
-        exceeded: [(("often".to_owned(), "[\"production\",\"calls\"]".to_owned()), calls)].into(),
+        exceeded: [(("often".to_owned(), "{\"environment\":\"production\",\"unit\":\"calls\"}".to_owned()), calls)]
+            .into(),
         ..Facts::default()
     }
 }

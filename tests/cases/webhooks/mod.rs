@@ -4,6 +4,7 @@ mod away;
 mod command;
 mod nodes;
 mod places;
+mod policies;
 mod telling;
 
 use std::collections::BTreeMap;

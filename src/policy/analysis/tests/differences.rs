@@ -332,3 +332,26 @@ fn dates_are_a_dimension() {
     assert_eq!(between(&until, &until).direction, Direction::Same);
     assert_eq!(between(&later, &until).direction, Direction::OnlyTightens);
 }
+
+/// A maximum in another currency is compared at its value, at a time at which that holds; another currency counts as looser.
+#[test]
+fn maxima_in_other_currencies_have_a_value() {
+    let with = |max: &str| {
+        rule("a", "allow", "op = \"createSwap\"")
+            + "[[limit]]\nid = \"day\"\nops = \"createSwap\"\nwindow = \"rolling 24h\"\nover = \"deny\"\n"
+            + &format!("max = \"{max}\"\n[asset.eur]\ndecimals = 2\nvalue = \"1.08 USD\"\n")
+            + "as_of = \"2026-03-01T00:00:00Z\"\ngood_for = \"24h\"\n"
+    };
+    let found = between(&with("100 eur"), &with("200 eur"));
+    assert_eq!(found.direction, Direction::Loosens);
+    let text = found.to_string();
+    assert!(text.contains("108.000001 to 216 USD"), "{text}");
+    assert!(text.contains("limit `day` is loosened (its maximum)") && text.contains("(200 eur)"), "{text}");
+    assert_eq!(between(&with("200 eur"), &with("100 eur")).direction, Direction::OnlyTightens);
+    assert!(between(&with("100 eur"), &with("108 USD")).loosens());
+    let proved = with("100 eur")
+        + "[[invariant]]\nid = \"i\"\nnever = { effect = \"allow\", op = \"createSwap\", amount = \"(108, inf) USD\" }\n";
+    set(&proved);
+    let broken = proved.replace("(108, inf)", "(107.999999, inf)");
+    assert!(findings_text(&read_set(&broken).unwrap_err()).contains("is allow"), "{broken}");
+}
