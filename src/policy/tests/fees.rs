@@ -86,7 +86,8 @@ fn a_wallet_that_takes_fees_is_a_destination() {
     let verdict = decide_with(&rules(&text), "createOfframp", &body, &Facts::default());
     let counted: Vec<(&str, u64)> =
         verdict.reservations.iter().filter(|r| r.window.limit == "to").map(|r| (&*r.window.key, r.units)).collect();
-    assert_eq!(counted, [(&*format!("[\"account:{USER}\"]"), 11_000_000), (&*format!("[\"{wallet}\"]"), 11_000_000)]);
+    let keys = [format!("account:{USER}"), wallet].map(|name| format!("{{\"destination\":\"{name}\"}}"));
+    assert_eq!(counted, [(&*keys[0], 11_000_000), (&*keys[1], 11_000_000)]);
     let same = |fees: Value| asking("createOfframp", &offramp("10", fees), |asked| View::unvalued(asked).payment());
     assert_eq!(same(json!([fee("FLAT", "1")])), same(json!([fee("FLAT", "1")])));
     assert_ne!(same(json!([fee("FLAT", "1")])), same(json!([fee("FLAT", "2")])));

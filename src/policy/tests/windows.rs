@@ -14,12 +14,12 @@ fn other_keys_have_other_windows() {
         let around = "window = \"rolling 24h\"\nmax = \"9 calls\"\nover = \"deny\"";
         rules(&(rule("a", "allow", "op = \"createSwap\"") + &limit("day", &lines) + &limit("around", around)))
     };
-    // A role, a requester and a chain that are called as the unit is.
+    // A role and an issuer that are called as the unit is.
     let body = swap(json!({"amount": "5"}), json!({}));
     let keys = |rules: &Rules| {
         asking("createSwap", &body, |asked| {
             let calls: BTreeSet<String> = ["calls".to_owned()].into();
-            let asked = PolicyRequest { requester: Some("calls"), roles: &calls, ..*asked };
+            let asked = PolicyRequest { issuer: "calls", roles: &calls, ..*asked };
             let verdict = rules.decide(&asked, &Facts::default());
             let of_day = verdict.reservations.iter().find(|one| one.window.limit == "day");
             of_day.map(|one| one.window.key.clone()).unwrap()
@@ -28,9 +28,9 @@ fn other_keys_have_other_windows() {
     let sets = [
         of("\"role\"", "5 calls"),
         of("\"role\"", "50 USD"),
-        of("\"requester\"", "50 USD"),
-        of("\"role\", \"requester\"", "50 USD"),
-        of("\"role\", \"requester\"", "5 calls"),
+        of("\"issuer\"", "50 USD"),
+        of("\"role\", \"issuer\"", "50 USD"),
+        of("\"role\", \"issuer\"", "5 calls"),
         of("\"role\", \"chain\"", "50 USD"),
         of("", "5 calls"),
         of("", "50 USD"),

@@ -45,7 +45,7 @@ fn policies(catalog: &Catalog) -> Policies {
 impl World {
     /// What the window holds.
     pub async fn used(&self) -> u64 {
-        let window = WindowKey { limit: "all".to_owned(), key: "[]".to_owned() };
+        let window = WindowKey { limit: "all".to_owned(), key: "{}".to_owned() };
         let span = WindowSpan::Rolling { bucket: HOUR * 1000 / 60, count: 60 };
         self.store.used(ENVIRONMENT, &window, span).await.unwrap()
     }

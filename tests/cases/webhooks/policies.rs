@@ -29,7 +29,11 @@ fn pay(gate: &Gate, request_id: &str, amount: &str) -> u16 {
 #[test]
 fn policies_that_wait_are_told_once_with_what_they_would_have_changed() {
     let (upstream, plain, full) = (Upstream::start(), Upstream::start(), Upstream::start());
-    let setup = console(Setup::of(&upstream)).set("", "loosening", "two-people");
+    let setup = console(Setup::of(&upstream)).set("", "loosening", "two-people").set(
+        "console",
+        "public_url",
+        "https://console.test/",
+    );
     let setup = hook(hook(setup.file("policies/everything.toml", &up_to(50)), "plain", &plain), "full", &full);
     let gate = setup.set_raw("webhook.full", "details", "true").start();
     assert_eq!((pay(&gate, "r-0", "90"), pay(&gate, "r-1", "60"), pay(&gate, "r-2", "20")), (403, 403, 200));
@@ -39,7 +43,7 @@ fn policies_that_wait_are_told_once_with_what_they_would_have_changed() {
     assert_eq!((&told[0]["type"], &data["state"]), (&json!("policies.waiting"), &json!("waiting")));
     assert!(data["version"].as_str().unwrap().len() == 64 && data["version"] != data["replaces"], "{data}");
     assert!(data["link"].as_str().unwrap().ends_with("/#/policy"), "{data}");
-    let change = "createSwap: now allowed without people, denied before: 50.000001 to 100 USD, any caller, any destination, any time";
+    let change = "createSwap: now allowed without people, denied before: 50.000001 USD to 100 USD, any caller, any destination, any time";
     assert_eq!(data["changes"], json!([change]), "{data}");
     let windows = data["history"]["windows"].as_array().unwrap();
     assert_eq!(windows.iter().map(|one| &one["days"]).collect::<Vec<_>>(), [&json!(7), &json!(30), &json!(90)]);
