@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::expiry::NameSet;
 use super::field_form::Sort;
 use crate::base::normal::{is_uuid, shown_wallet};
 
@@ -13,12 +14,12 @@ const SEEN_LETTERS: usize = 3;
 pub struct ListNames(BTreeMap<String, BTreeSet<String>>);
 
 impl ListNames {
-    pub(super) fn of(lists: &BTreeMap<String, BTreeMap<Sort, BTreeSet<String>>>) -> ListNames {
+    pub(super) fn of(lists: &BTreeMap<String, BTreeMap<Sort, NameSet>>) -> ListNames {
         let mut names: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for (list, sorts) in lists {
             let of_money =
                 |sort: &Sort| matches!(sort, Sort::User | Sort::Wallet | Sort::ExternalWallet | Sort::Account);
-            for member in sorts.iter().filter(|(sort, _)| of_money(sort)).flat_map(|(_, members)| members) {
+            for member in sorts.iter().filter(|(sort, _)| of_money(sort)).flat_map(|(_, members)| &members.all) {
                 names.entry(member.clone()).or_default().insert(list.clone());
             }
         }
@@ -58,7 +59,9 @@ mod tests {
     #[test]
     fn an_address_that_begins_and_ends_like_a_known_one_is_told_with_it() {
         let known = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed";
-        let wallets = BTreeMap::from([(Sort::Wallet, BTreeSet::from([known.to_owned()]))]);
+        let mut members = NameSet::default();
+        members.add(known.to_owned(), None);
+        let wallets = BTreeMap::from([(Sort::Wallet, members)]);
         let names = ListNames::of(&BTreeMap::from([("payouts".to_owned(), wallets)]));
         assert_eq!(names.lists_of(known).collect::<Vec<_>>(), ["payouts"]);
         assert_eq!(names.look_alike("0x5aa0000000000000000000000000000000000aed"), Some(known));
