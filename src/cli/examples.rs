@@ -49,6 +49,8 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("audit check-export", &["sluice audit check-export entries.jsonl --digest entries.digest"]),
     ("audit key", &["sluice audit key audit.key"]),
     ("audit archive", &["sluice audit archive sluice-audit --to /backup/sluice-audit"]),
+    ("config show", &["sluice config show", "sluice config show --written --output csv"]),
+    ("config schema", &["sluice config schema > sluice.schema.json"]),
     ("conformance", &["sluice conformance --environment sandbox --output json"]),
     ("demo", &["sluice demo"]),
     ("doctor", &["sluice doctor", "sluice doctor --config gate-1/sluice.toml --output json"]),
@@ -61,7 +63,15 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ),
     ("freezes", &["sluice freezes", "sluice freezes --output json"]),
     ("unfreeze", &["sluice unfreeze --environment production --reason 'the cause is found'"]),
-    ("init", &["sluice init", "sluice init --reference"]),
+    (
+        "init",
+        &[
+            "sluice init",
+            "sluice init --production-upstream https://api.example.com --sandbox-upstream https://sandbox.example.com --issuer \
+             https://issuer.example.com --jwks-url https://issuer.example.com/keys",
+            "sluice init --reference",
+        ],
+    ),
     ("metrics", &["sluice metrics"]),
     ("check", &["sluice check", "sluice check --production", "sluice check --output csv"]),
     ("openapi", &["sluice openapi"]),

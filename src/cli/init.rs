@@ -1,20 +1,28 @@
 //! `sluice init`: writes a first configuration.
 
+use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use clap::Args;
+use ring::signature::KeyPair as _;
 
-use super::{ExitReason, policies, print, random_secret};
+use super::{ExitReason, new_ed25519_key, policies, print, random_secret};
+use crate::adapters::random;
+use crate::audit::CheckpointKey;
 use crate::config;
 
 /// Write a first configuration in which every setting is explained
 ///
-/// Its upstreams are on this machine; replace them with the real ones. Its issuer signs with a new random secret, in
-/// the file `token.secret` beside it; its policies are in the folder `policies`.
+/// Without options it is for a first try: its upstreams are on this machine, and its issuer signs with a new random secret,
+/// in the file `token.secret` beside it. Its policies are in the folder `policies`. With `--production-upstream` and
+/// `--jwks-url` it is for production: new keys seal the store and sign the audit log, and `sluice check --production`
+/// passes when the tokens of upstream are in their files.
 #[derive(Debug, Args)]
 pub(super) struct InitArgs {
     /// The file to write
@@ -23,11 +31,35 @@ pub(super) struct InitArgs {
     /// Overwrite an existing file
     #[arg(long)]
     force: bool,
+    /// The payments API of production, such as https://api.example.com
+    #[arg(long, value_name = "URL")]
+    production_upstream: Option<String>,
+    /// The payments API's sandbox
+    #[arg(long, value_name = "URL")]
+    sandbox_upstream: Option<String>,
+    /// The exact `iss` of your issuer's tokens
+    #[arg(long, value_name = "ISSUER", requires = "jwks_url")]
+    issuer: Option<String>,
+    /// The audience that a token must name
+    #[arg(long, value_name = "AUDIENCE", default_value = "sluice")]
+    audience: String,
+    /// Where your issuer publishes its keys, instead of a secret of this gate
+    #[arg(long, value_name = "URL", requires = "issuer")]
+    jwks_url: Option<String>,
+    /// The algorithm of your issuer's signatures
+    #[arg(long, value_name = "NAME", default_value = "RS256", requires = "jwks_url")]
+    algorithm: String,
+    /// The folder of the store and the audit log, such as /var/lib/sluice [default: the folder of the file]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
     /// Print the reference of all settings instead of writing a file
-    #[arg(long, conflicts_with_all = ["output", "force"])]
+    #[arg(long, conflicts_with_all = ["output", "force", "production_upstream", "sandbox_upstream", "issuer", "data"])]
     reference: bool,
 }
 
+/// The key that seals the store of production, and the one that signs its audit log.
+const SEAL_KEY: &str = "seal.key";
+const CHECKPOINT_KEY: &str = "checkpoint.pem";
 /// The environments of the first configuration.
 const ENVIRONMENTS: [&str; 2] = ["production", "sandbox"];
 /// A placeholder for a token that only upstream can issue; the simulator accepts it.
@@ -41,7 +73,7 @@ pub(super) fn run(arguments: &InitArgs) -> anyhow::Result<ExitReason> {
 /// Writes the files; returns the next steps in words.
 fn start(arguments: &InitArgs) -> anyhow::Result<String> {
     let file = arguments.output.display();
-    let written = write_configuration(&arguments.output, arguments.force);
+    let written = write_configuration(&arguments.output, arguments.force, &chosen(arguments));
     if written.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists) {
         bail!("`{file}` already exists; name another file with `--output`, or overwrite it with `--force`");
     }
@@ -54,19 +86,23 @@ fn start(arguments: &InitArgs) -> anyhow::Result<String> {
             "Kept the existing policies in"
         };
     let policies = policies.display();
-    let secret = arguments.output.with_file_name(config::FIRST_SECRET);
-    let secret_file = secret.display();
-    let secret_is = if write_secret(&secret).with_context(|| format!("`{secret_file}` cannot be written"))? {
-        "Wrote a secret that signs tokens to"
+    let keys = if arguments.jwks_url.is_some() {
+        "Your issuer signs tokens; the gate only verifies them.".to_owned()
     } else {
-        "Kept the existing secret that signs tokens in"
+        let secret = arguments.output.with_file_name(config::FIRST_SECRET);
+        let file = secret.display();
+        match write_secret(&secret).with_context(|| format!("`{file}` cannot be written"))? {
+            true => format!("Wrote a secret that signs tokens to `{file}`."),
+            false => format!("Kept the existing secret that signs tokens in `{file}`."),
+        }
     };
+    let keys = if arguments.production_upstream.is_some() { keys + &write_keys(&arguments.output)? } else { keys };
     for environment in ENVIRONMENTS {
         let token = arguments.output.with_file_name(format!("{environment}.token"));
         write_new(&token, PLACEHOLDER).with_context(|| format!("`{}` cannot be written", token.display()))?;
     }
     Ok(format!(
-        "Wrote `{file}`.\n{secret_is} `{secret_file}`.\n{policies_are} `{policies}`.\n\n\
+        "Wrote `{file}`.\n{keys}\n{policies_are} `{policies}`.\n\n\
          Next:\n  \
          1. Set your upstreams in `[production]` and `[sandbox]`, and put the tokens that they gave you into\n     \
          `production.token` and `sandbox.token` beside it; or delete a section that you do not use.\n  \
@@ -78,9 +114,58 @@ fn start(arguments: &InitArgs) -> anyhow::Result<String> {
     ))
 }
 
-fn write_configuration(path: &Path, force: bool) -> io::Result<()> {
+/// Returns the settings that the command line chose, as TOML.
+fn chosen(arguments: &InitArgs) -> BTreeMap<&'static str, String> {
+    let text = |text: &str| toml::Value::String(text.to_owned()).to_string();
+    let mut chosen = BTreeMap::new();
+    if let Some(upstream) = &arguments.production_upstream {
+        chosen.insert("production.upstream", text(upstream));
+        chosen.insert("store.seal_key", format!("{{ file = {} }}", text(SEAL_KEY)));
+        chosen.insert("audit.checkpoint_key", format!("{{ file = {} }}", text(CHECKPOINT_KEY)));
+    }
+    if let Some(upstream) = &arguments.sandbox_upstream {
+        chosen.insert("sandbox.upstream", text(upstream));
+    }
+    if let (Some(issuer), Some(keys)) = (&arguments.issuer, &arguments.jwks_url) {
+        chosen.insert("issuer.main.issuer", text(issuer));
+        chosen.insert("issuer.main.jwks_url", text(keys));
+        chosen.insert("issuer.main.algorithms", format!("[{}]", text(&arguments.algorithm)));
+    }
+    if let Some(folder) = &arguments.data {
+        chosen.insert("store.folder", text(&folder.join("store").to_string_lossy()));
+        chosen.insert("audit.folder", text(&folder.join("audit").to_string_lossy()));
+    }
+    chosen.insert("issuer.main.audience", format!("[{}]", text(&arguments.audience)));
+    chosen
+}
+
+/// Writes the keys that production needs beside the configuration, and keeps those that exist; says so in words.
+fn write_keys(output: &Path) -> anyhow::Result<String> {
+    let (seal, sign) = (output.with_file_name(SEAL_KEY), output.with_file_name(CHECKPOINT_KEY));
+    let failed = |path: &Path| format!("`{}` cannot be written", path.display());
+    let key = random::bytes::<32>().context("the system provides no random bytes")?;
+    write_new(&seal, &STANDARD.encode(key)).with_context(|| failed(&seal))?;
+    let mut public = sign.clone().into_os_string();
+    public.push(".pub");
+    let public = PathBuf::from(public);
+    if !sign.exists() {
+        let (private, pair) = new_ed25519_key()?;
+        let of_pair = CheckpointKey::of_bytes(pair.public_key().as_ref()).context("a key cannot be generated")?;
+        write_new(&sign, private.reveal().trim_end()).with_context(|| failed(&sign))?;
+        write_new(&public, of_pair.to_pem().trim_end()).with_context(|| failed(&public))?;
+    }
+    Ok(format!(
+        "\nThe store is sealed with `{}`: keep a copy where the store's backups are not.\nThe audit log is signed with `{}`; \
+         auditors need `{}`.",
+        seal.display(),
+        sign.display(),
+        public.display()
+    ))
+}
+
+fn write_configuration(path: &Path, force: bool, chosen: &BTreeMap<&str, String>) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create(force).truncate(force).create_new(!force).open(path)?;
-    file.write_all(config::first().as_bytes())
+    file.write_all(config::first(chosen).as_bytes())
 }
 
 /// Writes the policies; returns `false` if the folder exists, which is then left as it is.
@@ -118,7 +203,7 @@ mod tests {
     fn what_it_writes_passes_check_and_is_not_overwritten_unasked() {
         let folder = tempfile::tempdir().unwrap();
         let output = folder.path().join("sluice.toml");
-        let arguments = |force| InitArgs { output: output.clone(), force, reference: false };
+        let arguments = |force| arguments(&output, &if force { vec!["--force"] } else { vec![] });
         assert!(start(&arguments(false)).unwrap().contains("sluice check"));
         let found = check::findings(&Sources { config: Some(output.clone()), schemas: None });
         // Whether to seal the store, to sign the audit log and whose tokens to take is decided when real upstreams are set.
@@ -137,6 +222,43 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&output).unwrap(), "mine");
         assert!(start(&arguments(true)).unwrap().contains("Kept the existing secret"));
         assert_eq!(std::fs::read_to_string(&secret).unwrap(), held);
-        assert_eq!(std::fs::read_to_string(&output).unwrap(), config::first());
+        let first = config::first(&chosen(&arguments(true)));
+        assert_eq!(std::fs::read_to_string(&output).unwrap(), first);
+    }
+
+    fn arguments(output: &Path, options: &[&str]) -> InitArgs {
+        #[derive(Debug, clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            arguments: InitArgs,
+        }
+        let line = ["init", "--output", output.to_str().unwrap()].into_iter().chain(options.iter().copied());
+        <Line as clap::Parser>::parse_from(line).arguments
+    }
+
+    #[test]
+    fn what_it_writes_for_production_is_secure() {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("sluice.toml");
+        let options = [
+            "--production-upstream=https://api.example.com",
+            "--sandbox-upstream=https://sandbox.example.com",
+            "--issuer=https://issuer.example.com",
+            "--jwks-url=https://issuer.example.com/keys",
+            "--audience=payments \"here\"",
+        ];
+        let said = start(&arguments(&output, &options)).unwrap();
+        assert!(said.contains("seal.key") && said.contains("checkpoint.pem.pub"), "{said}");
+        let found = check::findings(&Sources { config: Some(output.clone()), schemas: None });
+        assert!(found.is_empty(), "{found:?}");
+        for secret in [SEAL_KEY, CHECKPOINT_KEY] {
+            assert_eq!(std::fs::metadata(folder.path().join(secret)).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        assert!(!folder.path().join(config::FIRST_SECRET).exists());
+
+        // Keys that exist may have sealed and signed already.
+        let key = std::fs::read(folder.path().join(SEAL_KEY)).unwrap();
+        start(&arguments(&output, &[&options[..], &["--force"]].concat())).unwrap();
+        assert_eq!(std::fs::read(folder.path().join(SEAL_KEY)).unwrap(), key);
     }
 }

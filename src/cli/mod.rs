@@ -6,6 +6,7 @@
 mod approvals;
 mod audit;
 mod check;
+mod config_file;
 mod conformance;
 mod console;
 mod create_store;
@@ -87,6 +88,7 @@ impl Cli {
 enum Command {
     Approvals(approvals::ApprovalsArgs),
     Audit(audit::AuditArgs),
+    Config(config_file::ConfigArgs),
     Conformance(conformance::ConformanceArgs),
     Demo(demo::DemoArgs),
     Doctor(doctor::DoctorArgs),
@@ -174,6 +176,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitReason> {
     match cli.command {
         Command::Approvals(arguments) => approvals::run(&arguments),
         Command::Audit(arguments) => audit::run(arguments),
+        Command::Config(arguments) => config_file::run(&arguments),
         Command::Conformance(arguments) => conformance::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
@@ -255,7 +258,8 @@ impl Sources {
         let in_schemas = folders_of(schemas);
         match (read, contract) {
             (Ok(reading), Ok((files, catalog))) => {
-                let config::ConfigReading { config, warnings, written, files: named, secret_files } = reading;
+                let config::ConfigReading { config, warnings, written, files: named, secret_files, in_force: _ } =
+                    reading;
                 let looked_at = [vec![self.config_file()], named, in_schemas].concat();
                 let file = self.config_file().display().to_string();
                 let catalog = Arc::new(catalog.with_further(&config.catalog.further, &file)?);

@@ -13,11 +13,13 @@ mod document;
 mod environment;
 mod fault;
 mod heading;
+mod in_force;
 mod longest_write;
 mod meant;
 mod pem;
 mod reference;
 mod revocations;
+mod schema;
 mod settings;
 mod shared_redis;
 mod url;
@@ -32,6 +34,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use belief::{BeliefConfig, UnlistedMode};
+pub use in_force::SettingInForce;
 pub use longest_write::{LongestWrite, QuietTime};
 pub use meant::{
     AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Collector, Config, ConsoleConfig, CredentialConfig,
@@ -41,6 +44,7 @@ pub use meant::{
 };
 pub use reference::{first, reference};
 pub use revocations::{Revocations, RevocationsFault};
+pub use schema::schema;
 pub use settings::FIRST_SECRET;
 pub use shared_redis::{Demands, Durability, Login, RedisConfig, RedisPlace, SentinelsConfig};
 pub use url::is_safe as is_safe_url;
@@ -77,6 +81,8 @@ pub struct ConfigReading {
     pub warnings: Vec<Finding>,
     /// The settings that are set, each with a digest of its value and of the files that it names.
     pub written: BTreeMap<String, Fingerprint>,
+    /// The settings that have a value, in the order of the reference.
+    pub in_force: Vec<SettingInForce>,
     /// Every file that a setting names and that was read.
     pub files: Vec<PathBuf>,
     /// The files that contain secrets; the configuration itself if a secret is written in it.
@@ -108,6 +114,7 @@ struct ConfigReader<'r> {
     /// Environment variables that the configuration names.
     variables: Vec<String>,
     digests: BTreeMap<String, Fingerprint>,
+    in_force: Vec<SettingInForce>,
     secret_files: Vec<PathBuf>,
     findings: Vec<Finding>,
 }
@@ -115,8 +122,8 @@ struct ConfigReader<'r> {
 impl<'r> ConfigReader<'r> {
     fn new(file: &'r str, source: ValueSource<'r>, mut document: ConfigDocument) -> ConfigReader<'r> {
         let findings = std::mem::take(&mut document.findings);
-        let (written, present, variables, digests, secret_files) = Default::default();
-        ConfigReader { file, source, document, written, present, variables, digests, secret_files, findings }
+        let (written, present, variables, digests, in_force, secret_files) = Default::default();
+        ConfigReader { file, source, document, written, present, variables, digests, in_force, secret_files, findings }
     }
 
     fn sections(&mut self) {
@@ -195,6 +202,7 @@ impl<'r> ConfigReader<'r> {
         if let Err(fault) = value::store(&setting.kind, found, &self.source, &mut self.written) {
             self.fault(&found.place, SettingFault { text: format!("`{path}`: {}", fault.text), ..fault });
         }
+        self.in_force.push(SettingInForce::of(&path, &setting.kind, found, self.file));
         let read = self.source.read.borrow();
         if value::is_secret(&setting.kind) {
             self.secret_files.extend(read.iter().skip(before).map(|(path, _)| path.clone()));
@@ -321,6 +329,7 @@ impl<'r> ConfigReader<'r> {
                 config,
                 warnings: self.findings,
                 written: self.digests,
+                in_force: self.in_force,
                 secret_files: secret_files.into_iter().collect(),
                 files: self.source.read.into_inner().into_iter().map(|(path, _)| path).collect(),
             }),

@@ -15,6 +15,7 @@ mod clients;
 mod console;
 mod issuers;
 mod shared_store;
+mod shown;
 mod traces;
 mod webhooks;
 
@@ -96,7 +97,7 @@ fn the_reference_that_ships_is_current_and_means_the_defaults() {
         ("production.token", "token.of.production"),
         ("sandbox.token", "token.of.sandbox"),
     ];
-    let first = read_in(&first(), &secrets, &[]).unwrap();
+    let first = read_in(&first(&BTreeMap::new()), &secrets, &[]).unwrap();
     assert_eq!((first.config.environments.len(), first.config.issuers.len(), first.warnings.len()), (2, 1, 1));
 }
 

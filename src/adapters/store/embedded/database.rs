@@ -24,7 +24,7 @@ pub(in crate::adapters::store) const TABLE: TableDefinition<'static, &[u8], &[u8
 pub const FILE: &str = "store.redb";
 
 /// The memory that a database may use to keep pages; reading the whole file after a crash stays within it, too.
-pub(in crate::adapters::store) const CACHE_BYTES: usize = 64 * 1024 * 1024;
+pub(in crate::adapters::store) const CACHE_BYTES: usize = 32 * 1024 * 1024;
 
 /// Why a store cannot be opened.
 #[derive(Debug, Error)]
