@@ -120,7 +120,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("nodes gone", &["sluice nodes gone gate-2/7 --environment production --reason 'its disk is destroyed'"]),
     ("serve", &["sluice serve", "sluice serve --config gate-1/sluice.toml"]),
     ("sessions end", &["sluice sessions end anna --reason 'a lost phone'"]),
-    ("simulate", &["sluice simulate"]),
+    ("simulate", &["sluice simulate", "sluice simulate --triggers"]),
     ("store create", &["sluice store create"]),
     ("store export", &["sluice store export --folder sluice-data --output export.jsonl"]),
     ("store import", &["sluice store import --folder new-data --input export.jsonl"]),

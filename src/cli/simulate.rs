@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 
+use super::print;
 use crate::adapters::clock::SystemClock;
 use crate::catalog::SchemaFiles;
-use crate::simulator::{Settings, Simulator};
+use crate::simulator::{Settings, Simulator, triggers};
 
 /// Run a simulator of upstream, from memory
 #[derive(Debug, clap::Args)]
@@ -28,10 +29,16 @@ pub struct Simulate {
     /// The seed of generated identifiers
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     seed: u64,
+    /// Print the amounts and requestIds that make a call go wrong on purpose, as Markdown, and end
+    #[arg(long)]
+    triggers: bool,
 }
 
 impl Simulate {
     pub fn run(self) -> Result<(), String> {
+        if self.triggers {
+            return print(&triggers()).map_err(|error| format!("{error:#}"));
+        }
         let runtime = tokio::runtime::Runtime::new().map_err(|e| format!("the async runtime cannot start: {e}"))?;
         runtime.block_on(self.serve())
     }

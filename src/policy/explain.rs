@@ -48,6 +48,14 @@ impl Max {
             Max::Calls(_) => "calls",
         }
     }
+
+    /// The unit of the numbers that people are shown.
+    pub(super) fn shown_unit(self) -> &'static str {
+        match self {
+            Max::MicroUsd(_) => "USD",
+            Max::Calls(_) => "calls",
+        }
+    }
 }
 
 impl Explanation<'_> {

@@ -12,6 +12,7 @@ use super::acquaintance::fact_name;
 use super::condition::{Condition, Sense, cooldowns};
 use super::descriptions::Descriptions;
 use super::limit::{Limit, OverWindow, Reservation};
+use super::limit_figures::LimitFigures;
 use super::rate::Mode;
 use super::request::{Facts, PolicyRequest, Valuation, View};
 use super::rule::{Effect, Rule};
@@ -69,6 +70,8 @@ pub struct Reason {
     pub approval: Option<Arc<str>>,
     /// The window that a call exceeds which a limit holds.
     pub over: Option<OverWindow>,
+    /// The figures of a limit that denies the call.
+    pub figures: Option<LimitFigures>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -192,7 +195,7 @@ impl<'d> VerdictDraft<'d> {
     }
 
     fn say(&mut self, mode: Mode, effect: Effect, cause: Cause, text: String) {
-        self.put(mode, Reason { effect, cause, text, approval: None, over: None });
+        self.put(mode, Reason { effect, cause, text, approval: None, over: None, figures: None });
     }
 
     fn put(&mut self, mode: Mode, mut reason: Reason) {
@@ -214,7 +217,8 @@ impl<'d> VerdictDraft<'d> {
             Some(approval) => format!("held for {}", self.descriptions.approval(approval)),
             None => format!("{} by rule", rule.effect.as_str()),
         };
-        self.put(rule.mode, Reason { effect: rule.effect, cause, text, approval: rule.approval.clone(), over: None });
+        let (effect, approval) = (rule.effect, rule.approval.clone());
+        self.put(rule.mode, Reason { effect, cause, text, approval, over: None, figures: None });
     }
 
     /// Records the stored facts that conditions use: where they hold, and where only those facts make them fail.
@@ -254,9 +258,14 @@ impl<'d> VerdictDraft<'d> {
                     );
                     let over = Some(OverWindow { key: reservation.window.key.clone(), up_to, words });
                     let approval = Some(approval.clone());
-                    self.put(limit.mode, Reason { effect: Effect::Hold, cause: cause(), text, approval, over });
+                    let (effect, cause) = (Effect::Hold, cause());
+                    self.put(limit.mode, Reason { effect, cause, text, approval, over, figures: None });
                 }
-                None if is_over => self.say(limit.mode, Effect::Deny, cause(), format!("over the limit of {most}")),
+                None if is_over => {
+                    let figures = Some(LimitFigures::of(limit, &reservation, used, facts));
+                    let (effect, cause, text) = (Effect::Deny, cause(), format!("over the limit of {most}"));
+                    self.put(limit.mode, Reason { effect, cause, text, approval: None, over: None, figures });
+                }
                 Some(_) | None => {}
             }
             self.reservations.push(reservation);

@@ -210,6 +210,16 @@ impl Strike {
         self.kind != Some(FaultKind::ResetBeforeReading)
     }
 
+    /// Adds the fault that a body triggers, unless another fault strikes already.
+    pub(super) fn with_trigger(mut self, triggered: impl FnOnce() -> Option<FaultKind>) -> Strike {
+        if self.kind.is_none()
+            && let Some(kind) = triggered()
+        {
+            self.take(&kind);
+        }
+        self
+    }
+
     /// Returns when the effect happens, where the connection is closed before it.
     pub(super) fn late_effect(&self) -> Option<Duration> {
         match self.kind {

@@ -12,7 +12,7 @@
 //! - A repeated requestId makes a second effect, unless [`Settings::idempotent`] is set: then the first record is
 //!   returned.
 //! - Money may name users, wallets and accounts that it does not know; reads of unknown ones are 404.
-//! - Swaps: see `swaps`. Amounts that fail on purpose: see `outcome`. Offers: see `offers`.
+//! - Swaps: see `swaps`. Amounts and requestIds that fail on purpose: see `triggers` and `outcome`. Offers: see `offers`.
 //! - Parameters whose names are not shown: `search` of the user list, `rail` of the KYC status, `cursor` and `limit` of the
 //!   orchestration addresses.
 //! - No credentials: 401 in shape A. An empty token or the token `invalid`: 401 in shape D where no shape is documented.
@@ -86,6 +86,7 @@ mod server;
 mod settlement;
 mod state;
 mod swaps;
+mod triggers;
 mod users;
 
 use std::collections::BTreeMap;
@@ -98,6 +99,7 @@ use tokio::net::TcpListener;
 
 pub use faults::{FaultKind, InjectedFault};
 pub use journal::{Journal, Received};
+pub use triggers::triggers;
 
 use answer::{Done, SimulatorAnswer};
 use call::{CallHead, SimulatedCall};

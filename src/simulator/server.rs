@@ -22,6 +22,7 @@ use super::call::CallHead;
 use super::control;
 use super::delivery::{Delivery, Then, faultless, wire};
 use super::refusal::SimulatorRefusal;
+use super::triggers;
 
 /// The longest body that the simulator reads.
 const BODY_LIMIT: usize = 8 << 20;
@@ -146,6 +147,10 @@ async fn delivery(simulator: &Arc<Simulator>, request: Request<Incoming>) -> Del
             Err(refusal) => return faultless(&refusal.answer(operation.as_deref())),
         },
         false => None,
+    };
+    let strike = match &body {
+        Some(body) if operation.is_some() => strike.with_trigger(|| triggers::fault_of(body)),
+        Some(_) | None => strike,
     };
     if let Some(wait) = strike.late_effect() {
         let simulator = Arc::clone(simulator);

@@ -5,7 +5,7 @@ Usage: `python tests/tools/clients.py SLUICE NODE_TOOLS`.
 The document that a gate serves must be valid, must equal what `sluice openapi` prints, and must describe the answers
 that the gate gives: paid, replayed, held, then approved, refused, rate limited, and of unknown outcome. A client in
 Python and one in TypeScript are generated from it, every operation included, and make these calls. The console's
-contract is treated the same way.
+contract is treated the same way. The clients in `deploy/clients`, which the guides show, make payments as well.
 """
 
 import argparse
@@ -80,6 +80,8 @@ answer_ms = 500
 WALLET = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
 ROOT = Path(__file__).resolve().parents[2]
 TYPESCRIPT = ROOT / "tests" / "clients" / "payments.mts"
+# The clients of the guides.
+SAMPLES = ROOT / "deploy" / "clients"
 
 
 class Answer(NamedTuple):
@@ -263,15 +265,8 @@ def check_python(place: Place, payments: PythonClient, people: PythonClient, rep
     held = expect("a large swap is held, not paid", payments.swap("python-2", "2000"), "HeldAnswer", "held").hold
     shown = expect("the hold is shown", payments.call("holds.show_hold", held.id), "HoldAnswer", None).hold
     report.check_that("Python: the hold is pending", str(shown.state) == "pending", shown)
-    vote = people.call("holds.show_hold", held.id).parsed.to_dict()
-    answer = place.ask(
-        "POST",
-        f"/sluice/v1/holds/{held.id}/approve",
-        make_token("ops-1", PEOPLE, roles=["approver"]),
-        {"fingerprint": vote["fingerprint"], **({"causes": vote["causes"]} if "causes" in vote else {})},
-        place.console,
-    )
-    report.check_that("a person agrees", answer.status == 200, answer)
+    people.call("holds.show_hold", held.id)
+    approve(place, held.id, report)
     is_paid = wait_until(lambda: payments.swap("python-2", "2000").status_code == 201, 20)
     report.check_that("Python: the approved swap is paid", is_paid, payments.swap("python-2", "2000").content)
     refused = expect("a rule refuses", payments.swap("python-3", "6000"), "ErrorDocument", "not-executed")
@@ -316,6 +311,53 @@ def check_typescript(place: Place, documents: dict[str, Path], node_tools: Path,
     )
 
 
+def approve(place: Place, hold: str, report: Report) -> None:
+    approver = make_token("ops-1", PEOPLE, roles=["approver"])
+    seen = place.ask("GET", f"/sluice/v1/holds/{hold}", approver, where=place.console).body
+    vote = {name: seen[name] for name in ("fingerprint", "causes") if name in seen}
+    answer = place.ask("POST", f"/sluice/v1/holds/{hold}/approve", approver, vote, place.console)
+    report.check_that("a person agrees", answer.status == 200, answer)
+
+
+def check_samples(place: Place, node_tools: Path, folder: Path, report: Report) -> None:
+    """Runs the clients of the guides: paid, refused, held and approved, in doubt."""
+    options = ["--strict", "--module", "nodenext", "--target", "es2024", "--types", "node", "--skipLibCheck"]
+    (folder / "pay.mts").write_text((SAMPLES / "pay.mts").read_text(encoding="utf-8"), encoding="utf-8")
+    compiler = node_tools / "node_modules" / ".bin" / "tsc"
+    done = subprocess.run([compiler, *options, "pay.mts"], capture_output=True, text=True, check=False, cwd=folder)
+    report.check("pay.mts fits its types", done.stdout if done.returncode else "")
+    samples: dict[str, list[str | Path]] = {
+        "pay.py": [sys.executable, SAMPLES / "pay.py"],
+        "pay.mts": ["node", folder / "pay.mjs"],
+    }
+    for name, command in samples.items():
+        token = folder / f"{name}.token"
+        token.write_text(make_token(f"sample-{name[-2:]}"), encoding="utf-8")
+
+        def start(body: dict[str, Any], command: list[str | Path] = command, token: Path = token) -> Any:
+            file = folder / f"{body['requestId']}.json"
+            file.write_text(json.dumps(body), encoding="utf-8")
+            whole = [*command, f"http://{place.caller}", token, file]
+            return subprocess.Popen(whole, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+        def expect(what: str, running: Any, code: int, word: str, name: str = name) -> None:
+            said, _ = running.communicate(timeout=60)
+            is_right = running.returncode == code and word in said
+            report.check_that(f"{name}: {what}", is_right, (running.returncode, said))
+
+        expect("a payment", start(swap(f"{name}-1")), 0, "executed")
+        expect("a repeat", start(swap(f"{name}-1")), 0, "executed")
+        expect("a refusal by the rules", start(swap(f"{name}-2", "6000")), 3, "POLICY_DENIED")
+        expect("a refusal by upstream", start(swap(f"{name}-3", "17.17")), 3, "not executed")
+        expect("a lost answer", start(swap(f"test-lost-{name}")), 4, "never pay under another requestId")
+        large = swap(f"{name}-4", "2000")
+        waiting = start(large)
+        held = place.ask("POST", "/v2/wallets/swaps", token.read_text(encoding="utf-8"), large)
+        report.check_that(f"{name}: a large payment is held", held.status == 202, held)
+        approve(place, held.body["hold"]["id"], report)
+        expect("an approved payment", waiting, 0, "executed")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("sluice")
@@ -347,7 +389,9 @@ def main() -> int:
             PythonClient("people_client", place.console, approver),
             report,
         )
-        check_typescript(place, documents, arguments.node_tools.resolve(), folder, report)
+        node_tools = arguments.node_tools.resolve()
+        check_typescript(place, documents, node_tools, folder, report)
+        check_samples(place, node_tools, folder, report)
     return report.close()
 
 

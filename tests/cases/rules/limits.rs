@@ -28,6 +28,35 @@ fn what_is_over_a_limit_is_denied_and_a_smaller_one_still_fits() {
 }
 
 #[test]
+fn a_caller_is_told_how_much_a_limit_has_and_when_there_is_room() {
+    let upstream = Upstream::start();
+    let of_the_day = limit("of-the-day", "window = \"calendar day UTC\"\nmax = \"2 calls\"\nover = \"deny\"");
+    let gate = gate(&upstream, &(hundred() + &of_the_day));
+    assert_eq!(told(&swap("60.5").send(gate.production())), "200 - executed");
+    let over = swap("40.000001").send(gate.production());
+    let figures =
+        |answer: &crate::support::Answer, at: usize| answer.json()["error"]["details"]["rules"][at]["figures"].clone();
+    let hundred = figures(&over, 0);
+    let of = |name: &str| hundred[name].as_str().unwrap_or("-").to_owned();
+    assert_eq!([of("unit"), of("max"), of("used"), of("asked")], ["USD", "100", "60.5", "40.000001"], "{over}");
+    assert!(of("roomAt").ends_with('Z'), "{over}");
+    // The rolling window may count less after one of its sixty parts.
+    assert_eq!(over.header("retry-after").as_deref(), Some("1440"), "{over}");
+
+    // Alone it is over the limit: there will never be room.
+    let never = swap("100.01").send(gate.production());
+    let of = |name: &str| figures(&never, 0)[name].as_str().unwrap_or("-").to_owned();
+    assert_eq!([of("asked"), of("used"), of("roomAt")], ["100.01", "-", "-"], "{never}");
+    assert_eq!(never.header("retry-after"), None, "{never}");
+
+    assert_eq!(told(&swap("1").send(gate.production())), "200 - executed");
+    let third = swap("1").send(gate.production());
+    let of = |name: &str| figures(&third, 0)[name].as_str().unwrap_or("-").to_owned();
+    assert_eq!([of("unit"), of("max"), of("used"), of("asked")], ["calls", "2", "2", "1"], "{third}");
+    assert!(of("roomAt").ends_with("T00:00:00Z"), "{third}");
+}
+
+#[test]
 fn what_was_certainly_not_executed_gives_its_share_back_and_what_is_unknown_keeps_it() {
     let upstream = Upstream::start();
     let gate = ruled(&upstream, &hundred()).timeout_ms("answer_ms", 300).start();

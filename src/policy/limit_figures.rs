@@ -1,0 +1,56 @@
+//! The figures of a limit that denies a call: how much it has, how much was asked, and when there may be room.
+
+use std::time::Duration;
+
+use super::limit::{Limit, Reservation};
+use super::request::Facts;
+use crate::ledger::{StoreTime, WindowSpan};
+
+/// Numbers are decimal, in the limit's unit: `USD` or `calls`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LimitFigures {
+    pub unit: &'static str,
+    pub max: String,
+    /// `None` where the store was not asked, because the call alone is over the limit.
+    pub used: Option<String>,
+    pub asked: String,
+    /// `None` where the call alone is over the limit: it will never have room.
+    pub room: Option<LimitRoom>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LimitRoom {
+    /// The time at which everything that counts now counts no longer.
+    pub at: StoreTime,
+    /// The time after which the window may count less than now.
+    pub retry_after: Duration,
+}
+
+impl LimitFigures {
+    pub(super) fn of(limit: &Limit, reservation: &Reservation, used: Option<u64>, facts: &Facts) -> LimitFigures {
+        let number = |units| match limit.max.describe(units).split_once(' ') {
+            Some((number, _)) => number.to_owned(),
+            None => units.to_string(),
+        };
+        LimitFigures {
+            unit: limit.max.shown_unit(),
+            max: number(reservation.max),
+            used: used.map(number),
+            asked: number(reservation.units),
+            room: (reservation.units <= reservation.max).then(|| LimitRoom::of(reservation.span, facts.now)),
+        }
+    }
+}
+
+impl LimitRoom {
+    fn of(span: WindowSpan, now: StoreTime) -> LimitRoom {
+        match span {
+            WindowSpan::Fixed { to, .. } => LimitRoom { at: to, retry_after: to.since(now) },
+            WindowSpan::Rolling { bucket, count } => {
+                // The oldest bucket counts whole until it is over.
+                let length = bucket.saturating_mul(count.saturating_add(1));
+                LimitRoom { at: now.plus(length), retry_after: bucket }
+            }
+        }
+    }
+}
