@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::UnlistedMode;
 use super::document::{self, RawValue};
 use super::fault::SettingPlace;
-use super::meant::{AnswerMode, HoldsMode, LogFormat, LogLevel, Loosening, StoreKind};
+use super::meant::{AnswerMode, HoldsMode, LogFormat, LogLevel, Loosening, StoreKind, SubjectForm};
 use super::settings::{Absent, MAX_MILLIS, Presence, SECTIONS, Section, Setting, SettingKind};
 use super::written::DurabilityWord;
 use crate::base::ids::Environment;
@@ -135,6 +135,7 @@ fn of_kind(kind: &SettingKind) -> Value {
         }
         SettingKind::Millis(_) => json!({"type": "integer", "minimum": 1, "maximum": MAX_MILLIS}),
         SettingKind::Answers(_) => words(&AnswerMode::WORDS),
+        SettingKind::Subjects(_) => words(&SubjectForm::WORDS),
         SettingKind::Unlisted(_) => words(&UnlistedMode::WORDS),
         SettingKind::Holds(_) => words(&HoldsMode::WORDS),
         SettingKind::Loosening(_) => words(&Loosening::WORDS),
