@@ -36,10 +36,13 @@ function codeOf(answer: Answer): string | undefined {
   return typeof error === "object" ? error.code : error;
 }
 
-/** Whether a repeat would get the same refusal: the call itself, or the rules, must change. */
-function isRefusedForGood(answer: Answer): boolean {
+/** Whether a repeat would get the same answer: the call, the rules or what is known must change first. */
+function isFinal(answer: Answer): boolean {
   const { outcome, status } = answer;
-  return outcome === "not-executed" && status >= 400 && status < 500 && ![401, 408, 429].includes(status);
+  if (status === 409) {
+    return ["OUTCOME_UNKNOWN", "OUTCOME_ABANDONED", "REQUEST_ID_SPENT"].includes(codeOf(answer) ?? "");
+  }
+  return status >= 400 && status < 500 && outcome !== "held" && ![401, 408, 429].includes(status);
 }
 
 async function pay(url: string, token: string, body: string): Promise<number> {
@@ -55,15 +58,16 @@ async function pay(url: string, token: string, body: string): Promise<number> {
       console.log("executed", JSON.stringify(answer.body));
       return 0;
     }
-    if (isRefusedForGood(answer)) {
+    if (isFinal(answer) && answer.outcome === "not-executed") {
       console.log("not executed:", codeOf(answer));
       return 3;
     }
+    if (isFinal(answer)) {
+      console.log(`unknown (${codeOf(answer)}): ask the operators of the gate; never pay under another requestId`);
+      return 4;
+    }
     if (answer.outcome === "held") {
       console.log("waits for approval");
-    } else if (codeOf(answer) === "OUTCOME_UNKNOWN" && answer.status === 409) {
-      console.log("unknown: ask the operators of the gate; never pay under another requestId");
-      return 4;
     }
     await pause(answer.retryAfter * 1000);
   }

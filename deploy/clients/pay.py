@@ -50,9 +50,11 @@ def code_of(answer: Answer) -> str:
     return str(error.get("code")) if isinstance(error, dict) else str(error)
 
 
-def is_refused_for_good(answer: Answer) -> bool:
-    """Whether a repeat would get the same refusal: the call itself, or the rules, must change."""
-    return answer.outcome == "not-executed" and 400 <= answer.status < 500 and answer.status not in (401, 408, 429)
+def is_final(answer: Answer) -> bool:
+    """Whether a repeat would get the same answer: the call, the rules or what is known must change first."""
+    if answer.status == 409:
+        return code_of(answer) in ("OUTCOME_UNKNOWN", "OUTCOME_ABANDONED", "REQUEST_ID_SPENT")
+    return 400 <= answer.status < 500 and answer.outcome != "held" and answer.status not in (401, 408, 429)
 
 
 def pay(url: str, token: str, body: bytes) -> int:
@@ -66,14 +68,14 @@ def pay(url: str, token: str, body: bytes) -> int:
         if answer.outcome == "executed":
             print("executed", json.dumps(answer.body))
             return 0
-        if is_refused_for_good(answer):
+        if is_final(answer) and answer.outcome == "not-executed":
             print("not executed:", code_of(answer))
             return 3
+        if is_final(answer):
+            print(f"unknown ({code_of(answer)}): ask the operators of the gate; never pay under another requestId")
+            return 4
         if answer.outcome == "held":
             print("waits for approval")
-        elif code_of(answer) == "OUTCOME_UNKNOWN" and answer.status == 409:
-            print("unknown: ask the operators of the gate; never pay under another requestId")
-            return 4
         time.sleep(answer.retry_after)
     print("still open: repeat this command later, with the same body")
     return 4

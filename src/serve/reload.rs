@@ -2,8 +2,7 @@
 //! error, the last good state stays in use.
 //!
 //! The files are checked every second. A change is read when two checks in a row found the same state, so that files
-//! that are being written, or several files that belong together, are not read halfway; after SIGHUP they are read at
-//! once.
+//! that are being written, or that belong together, are not read halfway; after SIGHUP they are read at once.
 //!
 //! The policies in force are those that the store names; a changed folder proposes others in their place, once. If two
 //! approvals are required, policies that are not proved to allow no more, and contracts that bind calls otherwise, wait
@@ -37,7 +36,6 @@ use crate::policy::Policies;
 
 /// How often the files are checked.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-
 /// How long a start waits until it knows which policies are in force; afterwards, reads are served without that.
 const FIRST_LOOK: Duration = Duration::from_secs(5);
 

@@ -67,7 +67,7 @@ pub const TRIGGERS: &[Trigger] = &[
         "32.32",
         "test-error-",
         "executes the call and answers with 500 and a page of HTML",
-        "502 `OUTCOME_UNKNOWN`, `unknown`; repeats 409",
+        "500 `OUTCOME_UNKNOWN`, `unknown`; repeats 409",
         Some(Struck::Page),
     ),
     trigger(
@@ -88,14 +88,14 @@ pub const TRIGGERS: &[Trigger] = &[
         "35.35",
         "test-cut-",
         "executes the call and cuts its answer in the middle",
-        "200 `{\"status\": \"executed\"}`, `executed`",
+        "2xx `{\"status\": \"executed\"}`, `executed`",
         Some(Struck::Cut),
     ),
     trigger(
         "36.36",
         "test-slow-",
         "executes the call and answers after three seconds",
-        "200, `executed`",
+        "2xx, `executed`",
         Some(Struck::Slow),
     ),
     trigger(
@@ -109,25 +109,25 @@ pub const TRIGGERS: &[Trigger] = &[
         "13.13",
         "",
         "takes the call; later its quote fails: `QUOTE_FAILED`, a swap `FAILED`",
-        "200, `executed`",
+        "2xx, `executed`",
         None,
     ),
     trigger(
         "14.14",
         "",
         "takes the call; later its transfer fails: `CRYPTO_FAILED`, a swap `FAILED`",
-        "200, `executed`",
+        "2xx, `executed`",
         None,
     ),
     trigger(
         "15.15",
         "",
         "takes the call; later its bank refuses: `FIAT_FAILED`, a swap `FAILED`",
-        "200, `executed`",
+        "2xx, `executed`",
         None,
     ),
-    trigger("16.16", "", "takes the call; later its bank returns it: `FIAT_RETURNED`", "200, `executed`", None),
-    trigger("18.18", "", "takes the call; it stays `IN_REVIEW`", "200, `executed`", None),
+    trigger("16.16", "", "takes the call; later its bank returns it: `FIAT_RETURNED`", "2xx, `executed`", None),
+    trigger("18.18", "", "takes the call; it stays `IN_REVIEW`", "2xx, `executed`", None),
 ];
 
 /// Returns the fault that a body triggers.

@@ -52,6 +52,8 @@ pub const FIELDS: &[(&str, &str)] = &[
     ("listener", "the owner of a listener: an environment, `console` or `probes`"),
     ("lost", "a number of messages that a webhook does not get"),
     ("method", "of a request: the method"),
+    ("millis", "how long something took, in milliseconds"),
+    ("node", "the gate that something is said of"),
     ("notice_secs", "how long a shutdown is announced before it begins, in seconds"),
     ("now", "the new log level"),
     ("offset", "a position in a file"),

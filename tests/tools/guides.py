@@ -9,7 +9,6 @@ fails; the ports that they name are replaced by free ones. Blocks marked `consol
 import argparse
 import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
@@ -83,7 +82,8 @@ def follow(binary: str, guide: Path, report: Report) -> None:
             if child.returncode != 0:
                 fault = f"ended with {child.returncode}\n{output.decode(errors='replace')[-3000:]}"
         except subprocess.TimeoutExpired:
-            os.killpg(child.pid, signal.SIGKILL)
+            # Programs in the background have process groups of their own, but the same session.
+            subprocess.run(["pkill", "--signal", "KILL", "--session", str(child.pid)], check=False)
             output, _ = child.communicate()
             fault = f"took longer than {TIMEOUT_SECONDS} s\n{output.decode(errors='replace')[-3000:]}"
         report.check(f"{guide.name}: its commands succeed", fault)

@@ -151,7 +151,7 @@ fn open(disk: &Arc<Disk>, options: Options) -> Embedded {
 }
 
 fn in_short() -> Options {
-    Options { deadline: Duration::from_millis(200), queue: 2, ..Options::default() }
+    Options { deadline: Duration::from_millis(500), queue: 2, ..Options::default() }
 }
 
 async fn creates(store: &Embedded, name: &str, value: &str) -> Result<Receipt, CommitError> {
