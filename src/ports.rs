@@ -208,8 +208,8 @@ pub enum AuditFault {
     Refused(String),
     /// The entry is on disk, and its commit contradicts the journal: the store that made it forgot something, or was
     /// changed.
-    #[error("the store contradicts the journal: {0}")]
-    Contradicted(String),
+    #[error("the store contradicts the journal: {why}")]
+    Contradicted { number: Number, why: String },
     /// The store no longer stands for the entry, or did not give the entries before it in time.
     #[error("the store does not stand for an entry: {0}")]
     Store(String),

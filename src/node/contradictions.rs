@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::Node;
 use crate::base::ids::Environment;
+use crate::ledger::Number;
 
 /// After so many contradictions the store is not believed any more.
 const ENOUGH: usize = 2;
@@ -15,17 +16,27 @@ const WITHIN: Duration = Duration::from_hours(1);
 /// The contradictions that were found lately.
 #[derive(Debug, Default)]
 pub struct Contradictions {
-    found: Mutex<BTreeMap<Environment, Vec<Duration>>>,
+    found: Mutex<BTreeMap<Environment, Vec<Contradiction>>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Contradiction {
+    at: Duration,
+    /// The entry that showed it, if one did.
+    entry: Option<Number>,
 }
 
 impl Contradictions {
-    fn add(&self, environment: Environment, now: Duration) {
+    /// Notes one, and returns whether it is new: an entry may be met by several who wait for it.
+    fn add(&self, environment: Environment, now: Duration, entry: Option<Number>) -> bool {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let found = found.entry(environment).or_default();
-        found.retain(|at| now.saturating_sub(*at) < WITHIN);
-        if found.len() < ENOUGH {
-            found.push(now);
+        found.retain(|one| now.saturating_sub(one.at) < WITHIN);
+        let is_new = entry.is_none() || !found.iter().any(|one| one.entry == entry);
+        if is_new && found.len() < ENOUGH {
+            found.push(Contradiction { at: now, entry });
         }
+        is_new
     }
 
     /// Whether there are enough of them for the store not to be believed.
@@ -41,9 +52,11 @@ impl Contradictions {
 }
 
 impl Node {
-    /// Reports a commit that contradicts the journal.
-    pub(super) fn contradicted(&self, environment: Environment, why: &str) {
-        self.contradictions.add(environment, self.clock.elapsed());
+    /// Reports that the store contradicts the journal, by this entry if there is one.
+    pub(super) fn contradicted(&self, environment: Environment, entry: Option<Number>, why: &str) {
+        if !self.contradictions.add(environment, self.clock.elapsed(), entry) {
+            return;
+        }
         self.metrics.store_contradicted(environment.as_str());
         tracing::error!(
             %environment,

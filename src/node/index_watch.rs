@@ -55,7 +55,7 @@ impl Membership {
         for name in names.into_iter().filter(|name| found.get(*name) != known.get(*name)) {
             if self.is_member_changed(node, environment, index, name).await? {
                 let what = if known.contains_key(name) { "was removed or moved" } else { "was planted" };
-                node.contradicted(environment, &format!("a member of the index `{}` {what}", index.as_str()));
+                node.contradicted(environment, None, &format!("a member of the index `{}` {what}", index.as_str()));
             }
         }
         Ok(())

@@ -40,7 +40,7 @@ pub async fn bring(node: &Node, environment: Environment) -> Result<(), RecoverE
         match node.audit.append(waiting).await {
             Ok(_on_disk) => {}
             // They are on disk.
-            Err(AuditFault::Contradicted(why)) => node.contradicted(environment, &why),
+            Err(AuditFault::Contradicted { number, why }) => node.contradicted(environment, Some(number), &why),
             Err(fault) => return Err(RecoverError::Audit(fault)),
         }
     }

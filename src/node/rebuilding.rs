@@ -199,7 +199,7 @@ impl Membership {
                 node.audit.suspend(environment).await.map_err(|fault| StoreFault::Away(fault.to_string()))?;
                 match taken {
                     Ok(_on_disk) => {}
-                    Err(AuditFault::Contradicted(why)) => node.contradicted(environment, &why),
+                    Err(AuditFault::Contradicted { number, why }) => node.contradicted(environment, Some(number), &why),
                     Err(fault) => return Err(StoreFault::Away(fault.to_string())),
                 }
             }

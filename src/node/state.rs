@@ -196,14 +196,14 @@ impl Node {
             Err(fault) => fault,
         };
         let why = match &fault {
-            AuditFault::Contradicted(why) => {
-                self.contradicted(settlement.environment(), why);
+            AuditFault::Contradicted { number, why } => {
+                self.contradicted(settlement.environment(), Some(*number), why);
                 NotBegun::StoreAway
             }
             AuditFault::Store(_) => NotBegun::StoreAway,
             // A number that the journal has already: the store was set back.
             AuditFault::Refused(why) => {
-                self.contradicted(settlement.environment(), why);
+                self.contradicted(settlement.environment(), Some(settlement.attempt), why);
                 NotBegun::AuditAway
             }
             AuditFault::Disk(_) => NotBegun::AuditAway,
@@ -312,7 +312,7 @@ impl Node {
         let losses = self.losses.count(environment);
         let committed = self.to_store(commit, guards).await?;
         self.heard.time(committed.at(), self.clock.elapsed());
-        let (node, outstanding) = (self.clone(), self.outstanding(&committed, environment));
+        let (node, outstanding, number) = (self.clone(), self.outstanding(&committed, environment), committed.number());
         // A store that loses its memory soon loses what is on no disk.
         let bringing = tokio::spawn(async move {
             if node.losses.count(environment) != losses {
@@ -321,7 +321,8 @@ impl Node {
             let appended = node.audit.append(vec![outstanding]).await;
             match &appended {
                 Ok(_on_disk) => {}
-                Err(AuditFault::Contradicted(why) | AuditFault::Refused(why)) => node.contradicted(environment, why),
+                Err(AuditFault::Contradicted { number, why }) => node.contradicted(environment, Some(*number), why),
+                Err(AuditFault::Refused(why)) => node.contradicted(environment, Some(number), why),
                 Err(fault) => tracing::debug!(%fault, "an entry comes to disk later"),
             }
             node.news.notify_one();

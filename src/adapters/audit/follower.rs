@@ -49,21 +49,24 @@ fn restored(follower: &dyn Follower, folder: &Path, node: &NodeId) -> Result<Hig
     }
 }
 
-/// Hands over what the follower lacks of the files, up to before the first number of an environment, if there is one.
+/// Hands over what the follower lacks of the files; `contradicts` gets each entry that contradicts those before it, and why.
 pub fn catch_up(
     follower: &dyn Follower,
     folder: &Path,
     node: &NodeId,
-    first: &dyn Fn(Environment) -> Option<u64>,
+    contradicts: &mut dyn FnMut(&Outstanding, String),
 ) -> Result<(), String> {
-    let is_wanted = |entry: &Outstanding| first(entry.environment).is_none_or(|first| entry.number.as_u64() < first);
     let reached = restored(follower, folder, node)?;
     let mut order = InOrder::behind(reached.clone());
     let mut batch = Vec::new();
     let mut progress = JobProgress::every(PROGRESS_INTERVAL);
     let mut follow = |batch: &mut Vec<Outstanding>, is_durable: bool| {
         let entries = std::mem::take(batch);
-        follower.follow(&entries, is_durable)?;
+        for (entry, why) in entries.iter().zip(follower.follow(&entries, is_durable)?) {
+            if let Some(why) = why {
+                contradicts(entry, why);
+            }
+        }
         if let Some(commits) = progress.add(entries.len()) {
             tracing::info!(commits, "the replica of the store catches up with the journal");
         }
@@ -71,8 +74,7 @@ pub fn catch_up(
     };
     let read = read_journal(folder, node, &reached, &mut |part| {
         match part {
-            JournalPart::Entry(entry) if is_wanted(&entry) => batch.extend(order.add(entry)),
-            JournalPart::Entry(_) => {}
+            JournalPart::Entry(entry) => batch.extend(order.add(entry)),
             JournalPart::File(header) => {
                 for (environment, number) in header.highest {
                     if let Some(waited) = order.skip(environment, number) {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::contradicting::ContradictingEntries;
 use super::follower::{Follower, catch_up};
 use super::log::Prepared;
 use crate::adapters::clock::Stopwatch;
@@ -26,6 +27,7 @@ pub(super) struct Following {
     /// Whether all that it took is on disk.
     is_durable: bool,
     durable: Stopwatch,
+    contradicting: ContradictingEntries,
 }
 
 impl Following {
@@ -42,7 +44,8 @@ impl Following {
                 return Err(format!("it ends at number {has} of {environment}, but it had entries up to {reached}"));
             }
         }
-        catch_up(&*follower, folder, node, &|_| None)?;
+        // What an earlier process committed is never sent by this one.
+        catch_up(&*follower, folder, node, &mut |_, _| {})?;
         let (folder, node) = (folder.to_owned(), node.clone());
         Ok(Following {
             follower,
@@ -52,32 +55,55 @@ impl Following {
             why: String::new(),
             is_durable: true,
             durable: Stopwatch::start(),
+            contradicting: ContradictingEntries::default(),
         })
     }
 
-    /// Hands over entries that came to disk, in order; returns those that contradict the ones before, with the reason.
-    pub(super) fn hand_over(&mut self, entries: &[&Prepared]) -> Result<Vec<(Environment, u64, String)>, String> {
+    /// Hands over entries that came to disk, in order.
+    pub(super) fn hand_over(&mut self, entries: &[&Prepared]) -> Result<(), String> {
         if self.is_behind {
-            // The files have these entries already: their contradictions must not be passed over.
-            let mut first = Highest::new();
-            for entry in entries {
-                let number = first.entry(entry.environment).or_insert(entry.number);
-                *number = entry.number.min(*number);
-            }
-            catch_up(&*self.follower, &self.folder, &self.node, &|environment| first.get(&environment).copied())?;
-            self.is_behind = false;
+            // The files have these entries already.
+            return self.reads_files();
+        }
+        if entries.is_empty() {
+            return Ok(());
         }
         let is_durable = self.durable.elapsed() >= DURABLE_EVERY;
         let all: Vec<_> = entries.iter().map(|entry| entry.outstanding.clone()).collect();
-        let found = self.follower.follow(&all, is_durable);
-        self.is_behind = found.is_err();
-        self.why = found.as_ref().err().map(|why| named(why)).unwrap_or_default();
-        self.is_durable = is_durable;
-        if is_durable && found.is_ok() {
+        let followed = self.follower.follow(&all, is_durable);
+        self.followed(followed.as_ref().err(), is_durable);
+        for (entry, why) in entries.iter().zip(followed?) {
+            if let Some(why) = why {
+                self.contradicting.add(entry.environment, entry.number, why);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the first of these entries that contradicts those before it, and why. All are on disk and handed over.
+    pub(super) fn contradicting(&self, entries: &[Prepared]) -> Option<(u64, String)> {
+        entries.iter().find_map(|Prepared { environment, number, .. }| {
+            let why = self.contradicting.why(*environment, *number)?;
+            Some((*number, format!("entry {number} of {environment}: {why}")))
+        })
+    }
+
+    fn reads_files(&mut self) -> Result<(), String> {
+        let Following { follower, folder, node, contradicting, .. } = self;
+        let done = catch_up(&**follower, folder, node, &mut |entry, why| {
+            contradicting.add(entry.environment, entry.number.as_u64(), why);
+        });
+        self.followed(done.as_ref().err(), true);
+        done
+    }
+
+    fn followed(&mut self, fault: Option<&String>, is_durable: bool) {
+        self.is_behind = fault.is_some();
+        self.why = fault.map(|why| named(why)).unwrap_or_default();
+        self.is_durable = is_durable && fault.is_none();
+        if self.is_durable {
             self.durable = Stopwatch::start();
         }
-        let found = entries.iter().zip(found?);
-        Ok(found.filter_map(|(entry, why)| Some((entry.environment, entry.number, why?))).collect())
     }
 
     /// Hands over what was missed before, and brings to disk what was handed over. Returns why it cannot follow.
@@ -90,13 +116,13 @@ impl Following {
             return Ok(());
         }
         self.durable = Stopwatch::start();
-        let done = match self.is_behind {
-            true => catch_up(&*self.follower, &self.folder, &self.node, &|_| None),
-            false => self.follower.follow(&[], true).map(drop),
+        let done = if self.is_behind {
+            self.reads_files()
+        } else {
+            let followed = self.follower.follow(&[], true).map(drop);
+            self.followed(followed.as_ref().err(), true);
+            followed
         };
-        self.is_behind = done.is_err();
-        self.is_durable = done.is_ok();
-        self.why = done.as_ref().err().map(|why| named(why)).unwrap_or_default();
         done.map_err(|why| named(&why))
     }
 

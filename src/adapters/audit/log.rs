@@ -57,7 +57,10 @@ pub(super) enum EntryRefusal {
     /// The log went on without one of them.
     TooLate(String),
     /// The entries are on disk, and contradict those before them.
-    Contradicted(String),
+    Contradicted {
+        number: u64,
+        why: String,
+    },
     Disk(String),
 }
 

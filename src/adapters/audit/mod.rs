@@ -6,6 +6,7 @@
 
 mod archive;
 mod backwards;
+mod contradicting;
 mod disk;
 mod folder;
 mod folder_copy;

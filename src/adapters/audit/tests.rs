@@ -115,6 +115,7 @@ async fn a_file_ends_with_its_size_and_with_the_day() {
 }
 
 mod checkpoints;
+mod contradicting;
 mod faults;
 mod killed;
 mod start;

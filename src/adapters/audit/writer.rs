@@ -15,6 +15,7 @@ use super::log::{EntryRefusal, Log, Prepared, Results};
 use super::signer::CheckpointSigner;
 use crate::audit::{FileHeader, Highest, SnapshotLink};
 use crate::base::ids::Environment;
+use crate::ledger::Number;
 use crate::ports::AuditFault;
 
 /// How often a failed disk is tried again, and due checkpoints are checked.
@@ -243,7 +244,7 @@ impl LogWriter {
                 Ok(()) => self.health.works(),
                 Err(EntryRefusal::Disk(why)) => self.health.fails(why),
                 // The caller reports these: the disk works.
-                Err(EntryRefusal::Clash(_) | EntryRefusal::Contradicted(_) | EntryRefusal::TooLate(_)) => {}
+                Err(EntryRefusal::Clash(_) | EntryRefusal::Contradicted { .. } | EntryRefusal::TooLate(_)) => {}
             }
         }
         // Whoever acts on an answer has its entry counted before.
@@ -252,7 +253,9 @@ impl LogWriter {
             // The caller may have left meanwhile.
             let told = result.map_err(|refusal| match refusal {
                 EntryRefusal::Clash(why) => AuditFault::Refused(why),
-                EntryRefusal::Contradicted(why) => AuditFault::Contradicted(why),
+                EntryRefusal::Contradicted { number, why } => {
+                    AuditFault::Contradicted { number: Number::new(number), why }
+                }
                 EntryRefusal::TooLate(why) => AuditFault::Store(why),
                 EntryRefusal::Disk(why) => AuditFault::Disk(why),
             });
@@ -260,7 +263,8 @@ impl LogWriter {
         }
     }
 
-    /// Hands new entries over to the follower; those that contradict the journal get that as their result.
+    /// Hands new entries over to the follower. An entry that contradicts the journal is no result for anybody, whether this
+    /// batch or an earlier one brought it to disk.
     fn hand_over(&mut self, lists: &[&[Prepared]], before: &Highest, results: &mut Results) {
         let Some(following) = &mut self.following else { return };
         let was = |environment| before.get(&environment).copied().unwrap_or(0);
@@ -271,21 +275,13 @@ impl LogWriter {
         });
         new.sort_by_key(|entry| (entry.environment, entry.number));
         new.dedup_by_key(|entry| (entry.environment, entry.number));
-        let found = match following.hand_over(&new) {
-            Ok(found) => found,
-            Err(why) => {
-                let fault = EntryRefusal::Disk(format!("the replica of the store beside the journal: {why}"));
-                results.iter_mut().filter(|result| result.is_ok()).for_each(|result| *result = Err(fault.clone()));
-                return;
-            }
-        };
-        for (environment, number, why) in found {
-            for (list, result) in lists.iter().zip(results.iter_mut()) {
-                if list.iter().any(|entry| (entry.environment, entry.number) == (environment, number)) && result.is_ok()
-                {
-                    *result = Err(EntryRefusal::Contradicted(format!("entry {number} of {environment}: {why}")));
-                }
-            }
+        let handed_over = following.hand_over(&new);
+        for (list, result) in lists.iter().zip(results.iter_mut()).filter(|(_, result)| result.is_ok()) {
+            *result = match (&handed_over, following.contradicting(list)) {
+                (Err(why), _) => Err(EntryRefusal::Disk(format!("the replica of the store beside the journal: {why}"))),
+                (Ok(()), Some((number, why))) => Err(EntryRefusal::Contradicted { number, why }),
+                (Ok(()), None) => Ok(()),
+            };
         }
     }
 

@@ -29,7 +29,7 @@ impl Embedded {
     pub fn catch_up(&self, journal: &Path, node: &NodeId) -> Result<u64, StoreFault> {
         let (database, seals) = self.opened()?;
         let store = CatchingUp { database, seals, commits: AtomicU64::new(0) };
-        catch_up(&store, journal, node, &|_| None).map_err(StoreFault::Broken)?;
+        catch_up(&store, journal, node, &mut |_, _| {}).map_err(StoreFault::Broken)?;
         Ok(store.commits.into_inner())
     }
 }
