@@ -142,7 +142,20 @@ pub trait Store: fmt::Debug + Send + Sync {
         after: Number,
         count: usize,
     ) -> Result<Vec<Outstanding>, StoreFault> {
-        match self.query(Query::Outbox { environment, after, count }).await? {
+        match self.query(Query::Outbox { environment, after, count, for_journal: false }).await? {
+            QueryAnswer::Entries(entries) => Ok(entries),
+            other => Err(other.unexpected()),
+        }
+    }
+
+    /// Returns entries of the outbox for a journal, which must have none that a failover of the store could undo.
+    async fn outbox_for_journal(
+        &self,
+        environment: Environment,
+        after: Number,
+        count: usize,
+    ) -> Result<Vec<Outstanding>, StoreFault> {
+        match self.query(Query::Outbox { environment, after, count, for_journal: true }).await? {
             QueryAnswer::Entries(entries) => Ok(entries),
             other => Err(other.unexpected()),
         }

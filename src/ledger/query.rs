@@ -54,6 +54,8 @@ pub enum Query {
         environment: Environment,
         after: Number,
         count: usize,
+        /// Whether they must be as durable as a commit.
+        for_journal: bool,
     },
     /// The number of the latest commit; 0 before the first.
     Last(Environment),

@@ -34,7 +34,7 @@ pub enum RecoverError {
 pub async fn bring(node: &Node, environment: Environment) -> Result<(), RecoverError> {
     loop {
         let highest = node.audit.highest(environment);
-        let waiting = node.store.outbox(environment, highest, BATCH).await.map_err(RecoverError::Store)?;
+        let waiting = node.store.outbox_for_journal(environment, highest, BATCH).await.map_err(RecoverError::Store)?;
         let Some(first) = waiting.first() else { break };
         skip_what_is_lost(node, environment, highest, first).await?;
         match node.audit.append(waiting).await {

@@ -41,6 +41,7 @@ pub(super) mod rates;
 mod rebuilt;
 mod reconcile;
 mod reload;
+mod replicated;
 mod renewal;
 mod retired;
 pub(super) mod rules;

@@ -181,7 +181,7 @@ impl RedisStore {
     ) -> Result<(), TransferError> {
         let mut after = Number::new(0);
         loop {
-            let entries = self.entries(environment, after, BATCH).await.map_err(TransferError::Store)?;
+            let entries = self.entries(environment, after, BATCH, false).await.map_err(TransferError::Store)?;
             let Some(last) = entries.last() else { break };
             after = last.number;
             for entry in entries {

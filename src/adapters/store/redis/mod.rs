@@ -11,6 +11,7 @@
 //! what it knows of the store (`generation`), and the script refuses the call if that does not match. `membership`
 //! holds how nodes meet a Redis; `node::membership` and `node::recovery` hold what follows a loss.
 
+mod asking;
 mod export;
 mod generation;
 mod order;
@@ -28,8 +29,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use ::redis::aio::MultiplexedConnection;
-use ::redis::{Cmd, ErrorKind, Script, ServerErrorKind};
+use ::redis::{ErrorKind, Script, ServerErrorKind};
 use async_trait::async_trait;
 use tokio::sync::Notify;
 
@@ -45,7 +45,6 @@ pub use self::transfer::import;
 use super::{SWEEP, plan};
 use crate::adapters::redis::{Redis, Unanswered, refusal};
 use crate::base::ids::Environment;
-use crate::config::Durability;
 use crate::ledger::{
     Commit, CommitError, Index, NodeId, Number, Outstanding, Query, QueryAnswer, Receipt, Record, RecordKey, Sender,
     Step, StoreFault, StoreTime, WindowKey, WindowSpan, WriteRefusal,
@@ -124,66 +123,6 @@ impl RedisStore {
     /// Creates a store that uses this clock, which every node must share: for tests.
     pub fn by_clock(redis: Arc<Redis>, clock: Arc<dyn Clock>) -> RedisStore {
         RedisStore { clock: Some(clock), ..RedisStore::new(redis) }
-    }
-
-    fn command(&self, environment: Environment, run: &str, operation: &str, words: &Words) -> Cmd {
-        let mut command = ::redis::cmd("EVALSHA");
-        command.arg(self.script.get_hash()).arg(1).arg(root(environment));
-        let clock = self.clock.as_ref().map(|clock| clock.now().as_microsecond().to_string());
-        let pace = self.pace(environment);
-        let head = Words::default().word(operation).word(clock.unwrap_or_default()).time(self.told(environment));
-        let head = match &self.beliefs {
-            Some(beliefs) => beliefs.words(environment, run, head),
-            None => head.word("").word("").word(run).number(0),
-        };
-        let head = pace.expected(head);
-        for word in head.all().chain(words.all()) {
-            command.arg(word);
-        }
-        command
-    }
-
-    async fn ask(&self, environment: Environment, operation: &str, words: &Words) -> Result<ScriptReply, Unanswered> {
-        let asked = async |mut connection: MultiplexedConnection, run: &str| {
-            let command = self.command(environment, run, operation, words);
-            match command.query_async(&mut connection).await {
-                Err(error) if error.kind() == NO_SCRIPT => {
-                    self.script.load_async(&mut connection).await?;
-                    command.query_async(&mut connection).await
-                }
-                answer => answer,
-            }
-        };
-        self.heeded(self.redis.ask(asked).await)
-    }
-
-    fn heeded<T>(&self, answer: Result<T, Unanswered>) -> Result<T, Unanswered> {
-        if matches!(&answer, Err(Unanswered::Refused(code, _)) if code == OTHER) {
-            self.doubted.notify_one();
-        }
-        answer
-    }
-
-    /// Sends a commit, and waits for the demanded durability.
-    async fn ask_surely(&self, environment: Environment, words: &Words) -> Result<ScriptReply, Unanswered> {
-        let durability = self.redis.demands().map_or(Durability::Acknowledged, |demands| demands.durability);
-        let Some(sure) = durability::wait(durability, self.redis.deadline()) else {
-            return self.ask(environment, "commit", words).await;
-        };
-        let asked = async |connection, run: &str| {
-            let command = self.command(environment, run, "commit", words);
-            sure.ask(connection, &self.script, &command).await
-        };
-        let (answer, counted) = self.heeded(self.redis.ask_alone(asked).await)?;
-        let is_done = answer.first().is_some_and(|word| word == b"done");
-        match counted {
-            Err(why) if is_done => Err(Unanswered::Lost(why)),
-            Ok(()) | Err(_) => Ok(answer),
-        }
-    }
-
-    async fn look(&self, environment: Environment, operation: &str, words: &Words) -> Result<ScriptReply, StoreFault> {
-        self.ask(environment, operation, words).await.map_err(|unanswered| fault(unanswered, StoreFault::Away))
     }
 
     fn pace(&self, environment: Environment) -> &StorePace {
@@ -283,8 +222,8 @@ impl Store for RedisStore {
             Query::Windows { environment, limit, count } => {
                 QueryAnswer::Windows(self.all_windows(environment, limit.as_deref(), count).await?)
             }
-            Query::Outbox { environment, after, count } => {
-                QueryAnswer::Entries(self.entries(environment, after, count).await?)
+            Query::Outbox { environment, after, count, for_journal } => {
+                QueryAnswer::Entries(self.entries(environment, after, count, for_journal).await?)
             }
             Query::Last(environment) => QueryAnswer::Number(self.last_number(environment).await?),
             Query::Time => QueryAnswer::Time(self.latest_time().await?),
@@ -387,10 +326,15 @@ impl RedisStore {
         environment: Environment,
         after: Number,
         count: usize,
+        for_journal: bool,
     ) -> Result<Vec<Outstanding>, StoreFault> {
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         let words = Words::default().number(after.as_u64()).number(u64::from(count));
-        let mut told = ReplyReader::of(self.look(environment, "outbox", &words).await?);
+        let told = match for_journal {
+            true => self.look_surely(environment, "outbox", &words).await?,
+            false => self.look(environment, "outbox", &words).await?,
+        };
+        let mut told = ReplyReader::of(told);
         let mut entries = Vec::new();
         while !told.is_at_end() {
             let (number, at) = (told.number()?, told.time()?);

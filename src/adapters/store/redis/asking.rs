@@ -1,0 +1,110 @@
+//! Asks the script, and waits where an answer must be durable.
+
+use ::redis::Cmd;
+use ::redis::aio::MultiplexedConnection;
+
+use super::script_args::Words;
+use super::{NO_SCRIPT, OTHER, RedisStore, ScriptReply, durability, fault, root};
+use crate::adapters::redis::Unanswered;
+use crate::base::ids::Environment;
+use crate::config::Durability;
+use crate::ledger::StoreFault;
+
+/// How long the mark behind what was read stays.
+const MARK_SECONDS: u64 = 60;
+
+impl RedisStore {
+    fn command(&self, environment: Environment, run: &str, operation: &str, words: &Words) -> Cmd {
+        let mut command = ::redis::cmd("EVALSHA");
+        command.arg(self.script.get_hash()).arg(1).arg(root(environment));
+        let clock = self.clock.as_ref().map(|clock| clock.now().as_microsecond().to_string());
+        let pace = self.pace(environment);
+        let head = Words::default().word(operation).word(clock.unwrap_or_default()).time(self.told(environment));
+        let head = match &self.beliefs {
+            Some(beliefs) => beliefs.words(environment, run, head),
+            None => head.word("").word("").word(run).number(0),
+        };
+        let head = pace.expected(head);
+        for word in head.all().chain(words.all()) {
+            command.arg(word);
+        }
+        command
+    }
+
+    pub(super) async fn ask(
+        &self,
+        environment: Environment,
+        operation: &str,
+        words: &Words,
+    ) -> Result<ScriptReply, Unanswered> {
+        let asked = async |mut connection: MultiplexedConnection, run: &str| {
+            let command = self.command(environment, run, operation, words);
+            match command.query_async(&mut connection).await {
+                Err(error) if error.kind() == NO_SCRIPT => {
+                    self.script.load_async(&mut connection).await?;
+                    command.query_async(&mut connection).await
+                }
+                answer => answer,
+            }
+        };
+        self.heeded(self.redis.ask(asked).await)
+    }
+
+    fn heeded<T>(&self, answer: Result<T, Unanswered>) -> Result<T, Unanswered> {
+        if matches!(&answer, Err(Unanswered::Refused(code, _)) if code == OTHER) {
+            self.doubted.notify_one();
+        }
+        answer
+    }
+
+    /// Sends a commit, and waits for the demanded durability.
+    pub(super) async fn ask_surely(&self, environment: Environment, words: &Words) -> Result<ScriptReply, Unanswered> {
+        let Some(sure) = self.sure() else { return self.ask(environment, "commit", words).await };
+        let asked = async |connection, run: &str| {
+            let command = self.command(environment, run, "commit", words);
+            sure.ask(connection, &self.script, &command).await
+        };
+        let (answer, counted) = self.heeded(self.redis.ask_alone(asked).await)?;
+        let is_done = answer.first().is_some_and(|word| word == b"done");
+        match counted {
+            Err(why) if is_done => Err(Unanswered::Lost(why)),
+            Ok(()) | Err(_) => Ok(answer),
+        }
+    }
+
+    /// Reads what must be as durable as a commit: a journal never has what a failover could undo.
+    pub(super) async fn look_surely(
+        &self,
+        environment: Environment,
+        operation: &str,
+        words: &Words,
+    ) -> Result<ScriptReply, StoreFault> {
+        let Some(sure) = self.sure() else { return self.look(environment, operation, words).await };
+        let mut mark = ::redis::cmd("SET");
+        mark.arg(format!("{}:y", root(environment))).arg(1).arg("EX").arg(MARK_SECONDS);
+        let asked = async |connection, run: &str| {
+            let command = self.command(environment, run, operation, words);
+            sure.read(connection, &self.script, &command, &mark).await
+        };
+        let read = self.heeded(self.redis.ask_alone(asked).await);
+        let (answer, counted) = read.map_err(|unanswered| fault(unanswered, StoreFault::Away))?;
+        // Where nothing is found, nothing can be undone.
+        let counted = if answer.is_empty() { Ok(()) } else { counted };
+        counted.map(|()| answer).map_err(|why| StoreFault::Away(format!("what was read may be undone: {why}")))
+    }
+
+    /// Returns the wait that the demanded durability needs, if it needs one.
+    fn sure(&self) -> Option<durability::Sure> {
+        let durability = self.redis.demands().map_or(Durability::Acknowledged, |demands| demands.durability);
+        durability::wait(durability, self.redis.deadline())
+    }
+
+    pub(super) async fn look(
+        &self,
+        environment: Environment,
+        operation: &str,
+        words: &Words,
+    ) -> Result<ScriptReply, StoreFault> {
+        self.ask(environment, operation, words).await.map_err(|unanswered| fault(unanswered, StoreFault::Away))
+    }
+}
