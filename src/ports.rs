@@ -161,6 +161,14 @@ pub trait Store: fmt::Debug + Send + Sync {
         }
     }
 
+    /// Waits until all that the store has is as durable as a commit: what was read before cannot be undone any more.
+    async fn is_durable(&self, environment: Environment) -> Result<(), StoreFault> {
+        match self.query(Query::DurableLast(environment)).await? {
+            QueryAnswer::Number(_) => Ok(()),
+            other => Err(other.unexpected()),
+        }
+    }
+
     /// Returns the number of the latest commit; 0 before the first.
     async fn last(&self, environment: Environment) -> Result<Number, StoreFault> {
         match self.query(Query::Last(environment)).await? {

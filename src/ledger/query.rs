@@ -59,6 +59,8 @@ pub enum Query {
     },
     /// The number of the latest commit; 0 before the first.
     Last(Environment),
+    /// The same, once all that the store has is as durable as a commit.
+    DurableLast(Environment),
     Time,
     /// Why the store refuses writes, if it does.
     Refusal,

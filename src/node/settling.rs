@@ -149,11 +149,16 @@ impl Node {
             match self.stored_claim(key).await? {
                 StoredClaim::Whole(record, found) => {
                     if claim::is_settled(Some((record.version, &found)), attempt, event, by_path) {
+                        // An earlier try stored it, perhaps in a Redis whose replicas lack it.
+                        self.outlives_store(key.environment).await?;
+                        self.fresh.add(key.environment, record.version, settlement, event);
                         return Ok(());
                     }
                     (claim, version, at) = (*found, record.version, record.at);
                 }
-                StoredClaim::Nothing if claim::is_settled(None, attempt, event, by_path) => return Ok(()),
+                StoredClaim::Nothing if claim::is_settled(None, attempt, event, by_path) => {
+                    return self.outlives_store(key.environment).await;
+                }
                 StoredClaim::Nothing => match event {
                     ClaimEvent::Executed(answer) | ClaimEvent::Found(answer) => {
                         if self.restore(key, (attempt, sent, sent_at), answer).await? {
@@ -166,6 +171,11 @@ impl Node {
             }
             retry.conflict().await?;
         }
+    }
+
+    /// Waits until what the store has cannot be undone by its crash or a failover.
+    async fn outlives_store(&self, environment: Environment) -> Result<(), StoreFault> {
+        if self.store.leans_on_journal() { self.store.flush().await } else { self.store.is_durable(environment).await }
     }
 
     /// Returns the commit for a proof of an attempt that the claim does not list.

@@ -46,7 +46,7 @@ impl Measured {
             Query::Member { .. } => &self.member,
             Query::Used { .. } | Query::Windows { .. } => &self.windows,
             Query::Outbox { .. } => &self.outbox,
-            Query::Last(_) | Query::Time | Query::Refusal => &self.time,
+            Query::Last(_) | Query::DurableLast(_) | Query::Time | Query::Refusal => &self.time,
         }
     }
 

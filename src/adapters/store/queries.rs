@@ -58,7 +58,9 @@ pub(super) fn answer(view: &impl StoreView, query: Query, ticker: &Ticker) -> Re
         Query::Outbox { environment, after, count, .. } => {
             QueryAnswer::Entries(outbox(view, environment, after, count)?)
         }
-        Query::Last(environment) => QueryAnswer::Number(Number::new(last(view, environment)?)),
+        Query::Last(environment) | Query::DurableLast(environment) => {
+            QueryAnswer::Number(Number::new(last(view, environment)?))
+        }
         Query::Time => QueryAnswer::Time(ticker.now()),
         // A store over this map that can refuse writes answers this itself.
         Query::Refusal => QueryAnswer::Refusal(None),

@@ -72,14 +72,14 @@ impl RedisStore {
         }
     }
 
-    /// Reads what must be as durable as a commit: a journal never has what a failover could undo.
+    /// Reads what must be as durable as a commit. Returns why it is not, if so: a failover could undo it.
     pub(super) async fn look_surely(
         &self,
         environment: Environment,
         operation: &str,
         words: &Words,
-    ) -> Result<ScriptReply, StoreFault> {
-        let Some(sure) = self.sure() else { return self.look(environment, operation, words).await };
+    ) -> Result<(ScriptReply, Result<(), StoreFault>), StoreFault> {
+        let Some(sure) = self.sure() else { return Ok((self.look(environment, operation, words).await?, Ok(()))) };
         let mut mark = ::redis::cmd("SET");
         mark.arg(format!("{}:y", root(environment))).arg(1).arg("EX").arg(MARK_SECONDS);
         let asked = async |connection, run: &str| {
@@ -88,9 +88,8 @@ impl RedisStore {
         };
         let read = self.heeded(self.redis.ask_alone(asked).await);
         let (answer, counted) = read.map_err(|unanswered| fault(unanswered, StoreFault::Away))?;
-        // Where nothing is found, nothing can be undone.
-        let counted = if answer.is_empty() { Ok(()) } else { counted };
-        counted.map(|()| answer).map_err(|why| StoreFault::Away(format!("what was read may be undone: {why}")))
+        let is_durable = counted.map_err(|why| StoreFault::Away(format!("what was read may be undone: {why}")));
+        Ok((answer, is_durable))
     }
 
     /// Returns the wait that the demanded durability needs, if it needs one.

@@ -225,7 +225,8 @@ impl Store for RedisStore {
             Query::Outbox { environment, after, count, for_journal } => {
                 QueryAnswer::Entries(self.entries(environment, after, count, for_journal).await?)
             }
-            Query::Last(environment) => QueryAnswer::Number(self.last_number(environment).await?),
+            Query::Last(environment) => QueryAnswer::Number(self.last_number(environment, false).await?),
+            Query::DurableLast(environment) => QueryAnswer::Number(self.last_number(environment, true).await?),
             Query::Time => QueryAnswer::Time(self.latest_time().await?),
             Query::Refusal => QueryAnswer::Refusal(self.redis.refusal()),
         })
@@ -331,7 +332,14 @@ impl RedisStore {
         let count = u32::try_from(count).unwrap_or(u32::MAX);
         let words = Words::default().number(after.as_u64()).number(u64::from(count));
         let told = match for_journal {
-            true => self.look_surely(environment, "outbox", &words).await?,
+            true => {
+                let (told, is_durable) = self.look_surely(environment, "outbox", &words).await?;
+                // Where nothing is found, nothing can be undone.
+                if !told.is_empty() {
+                    is_durable?;
+                }
+                told
+            }
             false => self.look(environment, "outbox", &words).await?,
         };
         let mut told = ReplyReader::of(told);
@@ -344,8 +352,16 @@ impl RedisStore {
         Ok(entries)
     }
 
-    async fn last_number(&self, environment: Environment) -> Result<Number, StoreFault> {
-        let mut told = ReplyReader::of(self.look(environment, "last", &Words::default()).await?);
+    async fn last_number(&self, environment: Environment, must_be_durable: bool) -> Result<Number, StoreFault> {
+        let told = match must_be_durable {
+            true => {
+                let (told, is_durable) = self.look_surely(environment, "last", &Words::default()).await?;
+                is_durable?;
+                told
+            }
+            false => self.look(environment, "last", &Words::default()).await?,
+        };
+        let mut told = ReplyReader::of(told);
         self.hear(environment, told.time()?);
         told.number()
     }
