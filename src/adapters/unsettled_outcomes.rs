@@ -179,6 +179,7 @@ mod tests {
             fingerprint: Fingerprint::of(&[]),
             request_id: RequestId::parse("r-1"),
             trace: TraceId::parse("t-1").unwrap(),
+            moves: None,
             hold: None,
             attempts: Vec::new(),
             state: ClaimState::Held,

@@ -97,6 +97,12 @@ word_enum! {
         SessionsEnded = "sessions-ended",
         /// A person took payments out of the console as a file.
         Exported = "exported",
+        /// A gate began to follow upstream's list of payments, or goes on.
+        Follows = "follows",
+        /// Upstream shows a payment in another state, or with another amount: limits count it accordingly.
+        Followed = "followed",
+        /// Upstream lists a payment that no gate sent.
+        Foreign = "foreign",
     }
 }
 

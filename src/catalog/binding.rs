@@ -45,8 +45,9 @@ pub(super) fn digest(files: &[(&str, Value)], document: &Value, operations: &[Op
 
 /// Returns the document without what nothing refers to, and without the answers to reads that settle no call.
 fn without_answers_to_reads(document: &Value, operations: &[Operation]) -> Value {
-    let settling: BTreeSet<&str> =
-        operations.iter().filter_map(|operation| Some(operation.reconcile.as_ref()?.operation.as_str())).collect();
+    let reconciling = operations.iter().filter_map(|operation| Some(operation.reconcile.as_ref()?.operation.as_str()));
+    let following = operations.iter().filter_map(|operation| Some(operation.follow.as_ref()?.operation.as_str()));
+    let settling: BTreeSet<&str> = reconciling.chain(following).collect();
     let mut root = document.clone();
     if let Some(members) = root.as_object_mut() {
         for name in ["components", "info", "servers"] {

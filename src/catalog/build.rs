@@ -11,6 +11,7 @@ use super::binding;
 use super::body_fields::{BodyFields, ContractFiles};
 use super::contract::{BASE, Contract};
 use super::files::SchemaFiles;
+use super::follow::follow;
 use super::operation::{
     AnswerContract, AnsweredRecord, ChargePointers, ClaimSource, Class, ErrorShape, Fees, Money, Operation, Parameter,
     Reconcile, Side, Statuses,
@@ -131,7 +132,7 @@ impl ContractReader<'_> {
         let id = OperationId::new(node.required("operationId")?.text()?);
         let summary = node.required("summary")?.text()?.to_owned();
         let notes = node.required("x-sluice")?;
-        notes.only(&["class", "enabled", "claim", "money", "reconcile", "notExecuted", "record"]);
+        notes.only(&["class", "enabled", "claim", "money", "reconcile", "follow", "notExecuted", "record"]);
         let shipped_on = notes.optional("enabled").and_then(|n| n.boolean()).unwrap_or(true);
         let (path_parameters, query_parameters) = self.parameters(template, item, node);
         let class = class(&notes.required("class")?)?;
@@ -157,6 +158,7 @@ impl ContractReader<'_> {
             claim,
             money: notes.optional("money").map(|n| money(&n)),
             reconcile: notes.optional("reconcile").and_then(|n| reconcile(&n)),
+            follow: notes.optional("follow").and_then(|n| follow(&n)),
             further: Vec::new(),
             refusals: own.before(&self.shared),
             id,
@@ -376,7 +378,10 @@ fn unknown_names(operations: &[Operation], enable: &[String]) -> Vec<Finding> {
     let read = operations
         .iter()
         .filter_map(|o| Some((o.reconcile.as_ref()?.operation.as_str(), format!("`reconcile` of `{}`", o.id))));
-    let unknown = wanted.chain(read).filter(|(name, _)| !names().any(|known| known == *name));
+    let followed = operations
+        .iter()
+        .filter_map(|o| Some((o.follow.as_ref()?.operation.as_str(), format!("`follow` of `{}`", o.id))));
+    let unknown = wanted.chain(read).chain(followed).filter(|(name, _)| !names().any(|known| known == *name));
     unknown
         .map(|(name, place)| {
             let finding =

@@ -12,6 +12,7 @@ mod contract;
 mod files;
 mod find;
 mod flat_contract;
+mod follow;
 mod movement;
 mod operation;
 mod read;
@@ -29,6 +30,7 @@ pub use completeness::{completeness, examples};
 pub use contract::{BodyPlace, Contract, Violation};
 pub use files::SchemaFiles;
 pub use find::{NotFound, Route};
+pub use follow::{Follow, FollowedState, StateMeaning};
 pub use movement::{Charge, ChargeForm, Movement, Party};
 pub use operation::{
     AnswerContract, AnsweredRecord, ChargePointers, ClaimSource, Class, ErrorShape, Fees, Money, Operation, Parameter,

@@ -1,5 +1,6 @@
 //! The money of a body, read by the pointers of the contract.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::contract::Violation;
@@ -9,7 +10,8 @@ use crate::base::pointer::Pointer;
 use crate::base::word_enum::word_enum;
 
 /// The movement that a body states: identifiers in their normal form, amounts as written.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Movement {
     pub source: Party,
     pub destination: Party,
@@ -23,7 +25,8 @@ pub struct Movement {
 }
 
 /// One fee, as written.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Charge {
     /// `None` if the contract knows no such form.
     pub form: Option<ChargeForm>,
@@ -45,7 +48,8 @@ word_enum! {
 }
 
 /// One end of a movement.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Party {
     pub amount: Option<String>,
     pub currency: Option<String>,

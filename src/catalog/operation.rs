@@ -5,6 +5,7 @@ use http::Method;
 use super::body_fields::BodyFields;
 use super::contract::{Contract, Violation};
 use super::flat_contract::FlatContract;
+use super::follow::Follow;
 use super::refusals::RefusalLists;
 use super::template::Template;
 use crate::base::ids::OperationId;
@@ -32,6 +33,8 @@ pub struct Operation {
     pub claim: Option<ClaimSource>,
     pub money: Option<Money>,
     pub reconcile: Option<Reconcile>,
+    /// How a payment is followed after its send; `None` where upstream has no list of them.
+    pub follow: Option<Follow>,
     /// Body fields that the configuration lists and the contract does not know: a rule must name each one that is
     /// present.
     pub further: Vec<Pointer>,

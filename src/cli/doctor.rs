@@ -1,5 +1,6 @@
 //! `sluice doctor`: checks the store and the gates that share it, and reports each problem with its remedy.
 
+mod following;
 mod hold_room;
 mod money;
 mod refusals;

@@ -96,6 +96,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("payments show", &["sluice payments show invoice-4711 --environment production"]),
+    ("payments foreign", &["sluice payments foreign --environment production"]),
     ("payments export", &["sluice payments export --from 2026-11-01 --until 2026-11-30 --format csv"]),
     ("payments verify", &["sluice payments verify payments-20261201080000-1.jsonl --audit sluice-audit"]),
     ("requests list", &["sluice requests list", "sluice requests list --state sending --output csv"]),

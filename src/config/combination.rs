@@ -8,6 +8,7 @@ mod traces;
 mod webhooks;
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use super::fault::{SettingFault, SettingPlace};
 use super::longest_write::LongestWrite;
@@ -39,7 +40,7 @@ pub(super) fn findings(file: &str, written: &WrittenConfig) -> Vec<Finding> {
     faults.extend(same_upstream(written));
     faults.extend(short_grace(written));
     faults.extend(short_upstream_max(written));
-    faults.extend(short_longest_pause(written));
+    faults.extend(short_longest_pauses(written));
     faults.extend(no_room_for_one(written));
     faults.extend(no_room_for_one_hold(written));
     faults.extend(no_room_for_one_answer(written));
@@ -187,16 +188,32 @@ fn short_upstream_max(written: &WrittenConfig) -> Option<Wrong> {
     (upstream_max.value < answer.value).then(|| error(place, fault.remedy(remedy)))
 }
 
-fn short_longest_pause(written: &WrittenConfig) -> Option<Wrong> {
-    let (longest, first) = (written.longest_pause.as_ref()?, written.pause.as_ref()?);
+fn short_longest_pauses(written: &WrittenConfig) -> Vec<Wrong> {
+    let pauses = [
+        ("reconcile", "pause_ms", &written.longest_pause, &written.pause),
+        ("follow", "interval_ms", &written.follow_longest_pause, &written.follow_interval),
+    ];
+    pauses
+        .into_iter()
+        .filter_map(|(section, name, longest, first)| short_longest_pause(section, name, longest, first))
+        .collect()
+}
+
+fn short_longest_pause(
+    section: &str,
+    name: &str,
+    longest: &Option<Placed<Duration>>,
+    first: &Option<Placed<Duration>>,
+) -> Option<Wrong> {
+    let (longest, first) = (longest.as_ref()?, first.as_ref()?);
     let place = if longest.place == SettingPlace::Default { &first.place } else { &longest.place };
     let fault = SettingFault::new(format!(
-        "`reconcile.longest_pause_ms` ({}) is shorter than `reconcile.pause_ms` ({})",
+        "`{section}.longest_pause_ms` ({}) is shorter than `{section}.{name}` ({})",
         longest.value.as_millis(),
         first.value.as_millis()
     ));
     (longest.value < first.value)
-        .then(|| error(place, fault.remedy("make `longest_pause_ms` at least as long as `pause_ms`")))
+        .then(|| error(place, fault.remedy(format!("make `longest_pause_ms` at least as long as `{name}`"))))
 }
 
 /// Checks that a caller alone may send the longest body: it gets half of the part of its environment.

@@ -43,6 +43,7 @@ pub struct Config {
     pub store: StoreConfig,
     pub audit: AuditConfig,
     pub reconcile: ReconcileConfig,
+    pub follow: FollowConfig,
     pub limits: LimitsConfig,
     pub timeouts: TimeoutsConfig,
     pub log: LogConfig,
@@ -189,6 +190,22 @@ pub struct ReconcileConfig {
     /// The pause between the first two queries; it doubles from then on.
     pub pause: Duration,
     pub longest_pause: Duration,
+}
+
+/// How payments are followed to their end.
+#[derive(Clone, Copy, Debug)]
+pub struct FollowConfig {
+    pub is_enabled: bool,
+    /// The pause between two readings of a list.
+    pub interval: Duration,
+    /// The longest pause while readings fail.
+    pub longest_pause: Duration,
+    /// How far each reading goes back behind the latest record of the one before.
+    pub overlap: Duration,
+    /// The most pages of one reading.
+    pub pages: usize,
+    /// How old a payment may be whose state is still read.
+    pub reach: Duration,
 }
 
 #[derive(Clone, Debug)]

@@ -38,9 +38,9 @@ pub use in_force::SettingInForce;
 pub use longest_write::{LongestWrite, QuietTime};
 pub use meant::{
     AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Collector, Config, ConsoleConfig, CredentialConfig,
-    CredentialSource, EnvironmentConfig, HoldsMode, IssuerConfig, KeySource, LimitsConfig, ListenerTls, LogConfig,
-    LogFormat, LogLevel, Loosening, OidcConfig, ProbesConfig, ReconcileConfig, StoreConfig, StoreKind, SubjectForm,
-    TimeoutsConfig, UpstreamConfig, WebhookConfig,
+    CredentialSource, EnvironmentConfig, FollowConfig, HoldsMode, IssuerConfig, KeySource, LimitsConfig, ListenerTls,
+    LogConfig, LogFormat, LogLevel, Loosening, OidcConfig, ProbesConfig, ReconcileConfig, StoreConfig, StoreKind,
+    SubjectForm, TimeoutsConfig, UpstreamConfig, WebhookConfig,
 };
 pub use reference::{first, reference};
 pub use revocations::{Revocations, RevocationsFault};

@@ -277,6 +277,13 @@ pub(super) static SECTIONS: &[Section] = &[
         settings: store_and_audit::RECONCILE,
     },
     Section {
+        name: "follow",
+        doc: "Following payments to their end, where the contract names a list of them and the environment has a\n\
+              `credential`: states, limits, and payments that no gate sent.",
+        presence: Presence::Always,
+        settings: store_and_audit::FOLLOW,
+    },
+    Section {
         name: "limits",
         doc: "Limits on requests, answers and connections.",
         presence: Presence::Always,

@@ -9,8 +9,8 @@ use super::fault::SettingPlace;
 use super::heading::Heading;
 use super::meant::{
     AnswerMode, AuditConfig, CatalogConfig, ClientsConfig, Collector, Config, ConsoleConfig, CredentialConfig,
-    CredentialSource, EnvironmentConfig, HoldsMode, IssuerConfig, KeySource, ListenerTls, LogConfig, LogFormat,
-    LogLevel, Loosening, ProbesConfig, ReconcileConfig, StoreConfig, StoreKind, SubjectForm, TimeoutsConfig,
+    CredentialSource, EnvironmentConfig, FollowConfig, HoldsMode, IssuerConfig, KeySource, ListenerTls, LogConfig,
+    LogFormat, LogLevel, Loosening, ProbesConfig, ReconcileConfig, StoreConfig, StoreKind, SubjectForm, TimeoutsConfig,
     UpstreamConfig,
 };
 use super::pem::PemKey;
@@ -88,6 +88,12 @@ pub(super) struct WrittenConfig {
     pub first_look: Option<Placed<Duration>>,
     pub pause: Option<Placed<Duration>>,
     pub longest_pause: Option<Placed<Duration>>,
+    pub follow_enabled: Option<Placed<bool>>,
+    pub follow_interval: Option<Placed<Duration>>,
+    pub follow_longest_pause: Option<Placed<Duration>>,
+    pub follow_overlap: Option<Placed<Duration>>,
+    pub follow_pages: Option<Placed<usize>>,
+    pub follow_days: Option<Placed<usize>>,
     pub body_bytes: Option<Placed<usize>>,
     pub bodies_bytes: Option<Placed<usize>>,
     pub holds: Option<Placed<usize>>,
@@ -248,6 +254,14 @@ impl WrittenConfig {
                 first_look: self.first_look?.value,
                 pause: self.pause?.value,
                 longest_pause: self.longest_pause?.value,
+            },
+            follow: FollowConfig {
+                is_enabled: self.follow_enabled?.value,
+                interval: self.follow_interval?.value,
+                longest_pause: self.follow_longest_pause?.value,
+                overlap: self.follow_overlap?.value,
+                pages: self.follow_pages?.value,
+                reach: days(self.follow_days?.value),
             },
             limits,
             timeouts: TimeoutsConfig {

@@ -13,7 +13,8 @@ use super::person::{Needs, Role};
 use super::request::ActRequest;
 use super::server::ConsoleServer;
 use super::{
-    changes, decisions, freezes, history, holds, nodes, oidc, payments, policies, requests, session, sets, stand_ins,
+    changes, decisions, foreign, freezes, history, holds, nodes, oidc, payments, policies, requests, session, sets,
+    stand_ins,
 };
 use crate::base::json::{self, Limits};
 use crate::catalog::{Contract, SchemaFiles};
@@ -67,7 +68,7 @@ macro_rules! with_server {
 }
 
 /// Every act.
-pub(super) static ACTS: [Act; 38] = [
+pub(super) static ACTS: [Act; 39] = [
     get("describe", "This document", "/sluice/v1/openapi.json", NO_TOKEN, |_, _| Box::pin(async { document() })),
     post("explain", "Explain a request", "/sluice/v1/explain", ANY_ROLE, with_state!(policies::explain))
         .taking("explainRequest"),
@@ -170,6 +171,13 @@ pub(super) static ACTS: [Act; 38] = [
         "/sluice/v1/payments/days",
         ANY_ROLE,
         with_server!(payments::by_day),
+    ),
+    get(
+        "listForeignPayments",
+        "List payments that no gate sent",
+        "/sluice/v1/payments/foreign",
+        ANY_ROLE,
+        with_state!(foreign::list),
     ),
     post("exportPayments", "Export payments", "/sluice/v1/payments/export", ANY_ROLE, with_server!(payments::export))
         .taking("exportRequest"),

@@ -6,6 +6,7 @@
 //! | `browser` | cookies, and the check that a request comes from the console's own page |
 //! | `changes` | the stream that tells clients when to fetch data again |
 //! | `decisions`, `history`, `story` | past decisions and entries, from the audit log |
+//! | `foreign` | payments that upstream lists and no gate sent |
 //! | `form`, `page` | query parsing: form-encoded values, and paging |
 //! | `freezes`, `holds`, `policies`, `requests`, `sets`, `stand_ins` | the acts themselves |
 //! | `oidc`, `provider` | sign-in at an OpenID provider |
@@ -30,6 +31,7 @@ mod browser;
 mod changes;
 mod decisions;
 mod server;
+mod foreign;
 mod form;
 mod freezes;
 mod history;

@@ -6,12 +6,16 @@
 //! | `read` | carries a read: sends it, or prepares it for the engine to stream |
 //! | `release` | sends what people have approved |
 //! | `reconcile` | asks upstream what became of calls whose outcome is unknown |
+//! | `follow` | follows payments in upstream's list to their end, and finds those that no gate sent |
+//! | `own_read` | a page of a list of upstream, read by the gate for itself |
 //! | `judge` | the outcome of an answer, and what operators should know of it |
 //! | `sent_credential` | the gate's own credential, which no answer may repeat |
 //! | `egress` | the one door out: every byte to upstream passes here |
 
 mod egress;
+pub mod follow;
 mod judge;
+mod own_read;
 pub mod read;
 pub mod reconcile;
 pub mod release;

@@ -6,20 +6,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::HeaderMap;
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::Egress;
-use crate::adapters::random::trace_id;
+use super::own_read::own_read;
 use crate::catalog::{Catalog, Operation, Reconcile};
 use crate::ledger::{Index, Kind, Record, RecordKey, StoreFault, StoreTime, Versioned};
 use crate::node::{InForce, Node};
-use crate::ports::SendResult;
-use crate::stations::admit::Admitted;
-use crate::stations::check::check;
 use crate::stations::claim::{self, Claim, ClaimEvent, ClaimState, LookupResult, SentRequest};
-use crate::stations::forward::{AnswerBody, Sent, clear_own_read};
 
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 const BATCH: usize = 32;
@@ -185,21 +180,7 @@ impl RecordSearch<'_> {
     }
 
     async fn read(&self, before: Option<Timestamp>) -> Option<bytes::Bytes> {
-        let operation = self.catalog.operation(&self.reconcile.operation)?;
-        let before = before.map_or_else(String::new, |before| format!("&createdBefore={before}"));
-        let query = format!("limit={PAGE}{before}");
-        let admitted = Admitted::of_the_gate(self.egress.environment, operation.clone(), query)?;
-        let headers = HeaderMap::new();
-        let cleared = clear_own_read(check(admitted, &headers, b"").ok()?)?;
-        let (SendResult { sent, .. }, credential) = self.egress.send(cleared, &headers, &trace_id(None)).await;
-        // A record that is found is stored as the answer.
-        if credential.is_in_answer(&sent) {
-            return None;
-        }
-        match sent {
-            Sent::Answered { status: 200, body: AnswerBody::Complete(body), .. } => Some(body),
-            Sent::Answered { .. } | Sent::Lost(_) | Sent::NotWritten => None,
-        }
+        own_read(self.egress, self.catalog, &self.reconcile.operation, PAGE, before).await
     }
 }
 

@@ -173,6 +173,8 @@ word_enum! {
         Message = "message",
         /// The stand-ins of an environment.
         StandIns = "stand-ins",
+        /// A payment after its send, as upstream's list shows it; or how far that list was read.
+        Followed = "followed",
         /// A session of the console, or the list of a person's sessions.
         Session = "session",
         /// A gate and its journal that two people declared gone, or the first of them.
@@ -251,6 +253,8 @@ word_enum! {
         Ended = "ended",
         /// Gates that two people declared gone, by when they did.
         Gone = "gone",
+        /// Payments that upstream lists and no gate knows, or that differ from the call, by when they were found.
+        Foreign = "foreign",
         /// Sessions of people, by when they end unless they are used.
         Session = "session",
     }

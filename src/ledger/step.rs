@@ -132,6 +132,14 @@ pub enum Step {
         units: u64,
         at: StoreTime,
     },
+    /// Takes units away that count for good in the time of `at`, at most as many as its slot has. Where no window reaches
+    /// back to that time any more, it does nothing.
+    Unbook {
+        window: WindowKey,
+        span: WindowSpan,
+        units: u64,
+        at: StoreTime,
+    },
     /// Makes this holder's reservation count for good. Without a reservation it does nothing.
     Settle {
         window: WindowKey,
@@ -183,6 +191,7 @@ impl Step {
             | Step::Reserve { .. }
             | Step::Force { .. }
             | Step::Book { .. }
+            | Step::Unbook { .. }
             | Step::Settle { .. }
             | Step::GiveBack { .. } => None,
         }

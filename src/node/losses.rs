@@ -49,7 +49,7 @@ impl StoreLosses {
     }
 
     /// Returns how many losses are known.
-    pub(super) fn count(&self, environment: Environment) -> u64 {
+    pub fn count(&self, environment: Environment) -> u64 {
         self.known().get(&environment).map_or(0, |loss| loss.count)
     }
 }

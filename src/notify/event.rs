@@ -26,6 +26,14 @@ word_enum! {
         NotExecuted = "hold.not-executed",
         /// The outcome is unknown, whether people had approved the call or not.
         InDoubt = "request.in-doubt",
+        /// Upstream shows that a payment arrived.
+        PaymentSettled = "payment.settled",
+        /// Upstream shows that a payment did not arrive.
+        PaymentFailed = "payment.failed",
+        /// Upstream shows that a payment came back.
+        PaymentReturned = "payment.returned",
+        /// Upstream lists a payment that no gate sent, or that is not as it was sent.
+        PaymentForeign = "payment.foreign",
         /// Policies that may allow more wait until two people agree.
         PoliciesWait = "policies.waiting",
     }
@@ -52,6 +60,12 @@ impl NoticeEvent {
             NoticeEvent::Executed => "An approved call was executed",
             NoticeEvent::NotExecuted => "An approved call was sent, and not executed",
             NoticeEvent::InDoubt => "A call is in doubt: it was sent, and nobody knows whether it was executed",
+            NoticeEvent::PaymentSettled => "A payment arrived",
+            NoticeEvent::PaymentFailed => "A payment failed; it did not arrive",
+            NoticeEvent::PaymentReturned => "A payment came back",
+            NoticeEvent::PaymentForeign => {
+                "The payments API lists a payment that was not sent through Sluice, or not like that: find out who made it"
+            }
             NoticeEvent::PoliciesWait => "New policies may allow more, and wait until two people agree",
         }
     }
@@ -60,6 +74,17 @@ impl NoticeEvent {
     pub(super) fn of(what: &str) -> Option<NoticeEvent> {
         TOLD.iter().find(|(told, _)| told.as_str() == what).map(|(_, event)| *event)
     }
+}
+
+/// Returns the events of a payment that upstream's list shows: what its new state means, and what is wrong with it.
+pub(super) fn of_followed(meaning: Option<&str>, has_problem: bool) -> impl Iterator<Item = NoticeEvent> {
+    let moved = match meaning {
+        Some("settled") => Some(NoticeEvent::PaymentSettled),
+        Some("failed") => Some(NoticeEvent::PaymentFailed),
+        Some("returned") => Some(NoticeEvent::PaymentReturned),
+        _ => None,
+    };
+    moved.into_iter().chain(has_problem.then_some(NoticeEvent::PaymentForeign))
 }
 
 const TOLD: [(EntryKind, NoticeEvent); 15] = [

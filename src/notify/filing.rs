@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::event::NoticeEvent;
+use super::event::{NoticeEvent, of_followed};
 use super::message::{Message, Waited, WaitingPolicies, encode_message, member};
+use crate::audit::EntryKind;
 use crate::base::digest::Fingerprint;
 use crate::base::ids::{Environment, HoldId, OperationId};
 use crate::base::json::{self, Limits};
@@ -61,6 +62,9 @@ fn steps(environment: Environment, outlet: &Outlet, message: &Message) -> [Step;
 fn messages_of(commit: &Commit) -> Vec<Message> {
     let Ok(entry) = json::parse(&commit.entry, Limits::ANSWER) else { return Vec::new() };
     let text = |name: &str| entry.get(name).and_then(Value::as_str);
+    if let Some(EntryKind::Followed | EntryKind::Foreign) = text("what").and_then(EntryKind::parse) {
+        return messages_of_followed(commit, &entry);
+    }
     let Some(event) = text("what").and_then(NoticeEvent::of) else { return Vec::new() };
     let Some((key, version, value)) = changed(commit) else { return Vec::new() };
     let policies = text("policy").zip(text("before")).filter(|_| event == NoticeEvent::PoliciesWait);
@@ -88,6 +92,7 @@ fn messages_of(commit: &Commit) -> Vec<Message> {
         hold: id.clone(),
         state: state(event, hold.as_ref()),
         attempt: entry.get("attempt").and_then(Value::as_u64),
+        record: None,
         waited: hold.as_ref().map(waited),
         policies: policies.map(|(version, replaces)| {
             let [version, replaces] = [version, replaces].map(str::to_owned);
@@ -98,6 +103,31 @@ fn messages_of(commit: &Commit) -> Vec<Message> {
         tries: 0,
     };
     [Some(event), also].into_iter().flatten().map(message).collect()
+}
+
+/// The events of a payment that upstream's list shows.
+fn messages_of_followed(commit: &Commit, entry: &Value) -> Vec<Message> {
+    let text = |name: &str| entry.get(name).and_then(Value::as_str);
+    let changed = commit.steps.iter().filter_map(written).find(|(key, ..)| key.kind == Kind::Followed);
+    let Some((key, version, _)) = changed else { return Vec::new() };
+    let message = |event: NoticeEvent| Message {
+        id: name(commit.environment, key, version, event),
+        event,
+        operation: text("operation").map(OperationId::new),
+        hold: text("hold").and_then(HoldId::parse),
+        state: match event {
+            NoticeEvent::PaymentForeign => text("problem").unwrap_or_default().to_owned(),
+            _ => text("state").unwrap_or_default().to_owned(),
+        },
+        attempt: entry.get("attempt").and_then(Value::as_u64),
+        record: text("record").map(str::to_owned),
+        waited: None,
+        policies: None,
+        happened: None,
+        not_before: None,
+        tries: 0,
+    };
+    of_followed(text("meaning"), text("problem").is_some()).map(message).collect()
 }
 
 /// The changed record, its former version and its new content; a hold comes before its claim. Policies that wait have

@@ -29,6 +29,8 @@ pub struct Message {
     pub state: String,
     /// The number of the attempt's commit, for auditors.
     pub attempt: Option<u64>,
+    /// Upstream's name of the payment, where the event is about its record.
+    pub record: Option<String>,
     /// The hold, where there is one.
     pub waited: Option<Waited>,
     /// The policies that wait, where the event is about them.

@@ -87,6 +87,7 @@ fn standard(telling: Telling<'_>) -> Value {
     put("operation", message.operation.as_ref().map(|operation| operation.as_str()).into());
     put("state", message.state.as_str().into());
     put("attempt", message.attempt.into());
+    put("record", message.record.as_deref().into());
     if let Some(waited) = &message.waited {
         let approval = |one: &Progress| json!({ "name": &*one.name, "needed": one.needed, "given": one.given });
         put("rules", waited.rules.clone().into());
@@ -114,6 +115,7 @@ fn chat(telling: Telling<'_>) -> String {
     let operation = message.operation.as_ref().map(|operation| format!("{} in ", word(operation.as_str())));
     let hold = message.hold.as_ref().map(|hold| format!(", hold {}", word(hold.as_str())));
     lines.push(format!("{}{environment}{}", operation.unwrap_or_default(), hold.unwrap_or_default()));
+    lines.extend(message.record.as_deref().map(|id| format!("Record {}: {}", word(id), word(&message.state))));
     if let Some(Details { requester, movement }) = details {
         let money = |party: &Party| {
             let parts = [&party.amount, &party.currency].into_iter().flatten().cloned().collect::<Vec<_>>().join(" ");
@@ -152,6 +154,7 @@ fn link(telling: Telling<'_>) -> Option<String> {
     Some(match (&telling.message.hold, &telling.message.policies) {
         (Some(hold), _) => format!("{console}/#/hold/{hold}"),
         (None, Some(_)) => format!("{console}/#/policy"),
+        (None, None) if telling.message.record.is_some() => format!("{console}/#/payments"),
         (None, None) => format!("{console}/#/overview"),
     })
 }

@@ -245,6 +245,7 @@ fn message() -> Message {
         hold: Some(id()),
         state: "pending".to_owned(),
         attempt: None,
+        record: None,
         policies: None,
         waited: Some(Waited {
             rules: vec!["larger".to_owned()],

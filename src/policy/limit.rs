@@ -30,7 +30,7 @@ use crate::ledger::{MAX_UNITS, StoreTime, WindowKey, WindowSpan};
 /// How many buckets a rolling window is divided into.
 const BUCKETS: u32 = 60;
 /// The name of the unit in the key of a window; no key is called so.
-const UNIT: &str = "unit";
+pub(super) const UNIT: &str = "unit";
 /// A request that counts in more windows is not a payment but an attack.
 const MAX_WINDOWS: usize = 64;
 pub(super) const KEYS: [(&str, LimitKey); 10] = [

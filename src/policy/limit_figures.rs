@@ -1,10 +1,12 @@
 //! The figures of a limit that denies a call: how much it has, how much was asked, and when there may be room.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::limit::{Limit, Reservation};
+use super::limit::{Limit, Reservation, UNIT};
 use super::request::Facts;
-use crate::ledger::{StoreTime, WindowSpan};
+use crate::base::json::{self, Limits};
+use crate::ledger::{StoreTime, WindowKey, WindowSpan};
 
 /// Numbers are decimal, in the limit's unit: `USD` or `calls`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,6 +26,12 @@ pub struct LimitRoom {
     pub at: StoreTime,
     /// The time after which the window may count less than now.
     pub retry_after: Duration,
+}
+
+/// Returns whether a window counts calls; all others count micro-USD.
+pub fn counts_calls(window: &WindowKey) -> bool {
+    let named: BTreeMap<String, String> = json::from_slice(window.key.as_bytes(), Limits::ANSWER).unwrap_or_default();
+    named.get(UNIT).is_some_and(|unit| unit == "calls")
 }
 
 impl LimitFigures {

@@ -65,7 +65,7 @@ pub use history::DecisionHistory;
 pub use interval::Interval;
 pub use invariant::{Invariant, InvariantClaim};
 pub use limit::{Limit, Max, OverWindow, Reservation};
-pub use limit_figures::{LimitFigures, LimitRoom};
+pub use limit_figures::{LimitFigures, LimitRoom, counts_calls};
 pub use list_names::ListNames;
 pub use literal::Literal;
 pub use manual::manual;

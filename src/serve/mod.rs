@@ -7,6 +7,7 @@
 //! | `embedded_store`, `embedded_start` | verify the embedded store while reads are served, or build it anew from the journal |
 //! | `dates` | asks for the date, so that the clock is compared before money moves |
 //! | `limits`, `node_settings` | turn settings into limits of connections and of the engine, and into settings of the node |
+//! | `lookups` | the workers that read upstream's lists: for unknown outcomes, and to follow payments |
 //! | `start_policies` | the policies that a start begins with |
 //! | `reload`, `reloadable` | reload changed files, all or nothing |
 //! | `monitoring` | gauges, traces and the log level |
@@ -22,6 +23,7 @@ mod ending;
 mod embedded_start;
 mod embedded_store;
 mod limits;
+mod lookups;
 mod node_settings;
 mod open_node_error;
 pub mod process;

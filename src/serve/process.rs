@@ -20,6 +20,7 @@ use super::bookkeeping::{self, OpenedStore, Services};
 use super::dates::compare_clock;
 use super::ending::{OrderlyEnd, Signals};
 use super::limits::{connection_limits, guard, with_limits};
+use super::lookups::start_lookups;
 use super::monitoring::{Monitored, start_monitoring};
 use super::probes::Probes;
 use super::readiness::Readiness;
@@ -49,7 +50,6 @@ use crate::edge::shares::SharedRoom;
 use crate::edge::tls::Speaking;
 use crate::gateway::{Engine, Gate, Observer};
 use crate::journey::Egress;
-use crate::journey::reconcile::{LookupPauses, reconcile};
 use crate::journey::release::{Releasing, release};
 use crate::node::deliver::{Delivering, deliver};
 use crate::node::rates::Rates;
@@ -193,8 +193,7 @@ impl Process {
                 sending: sending.clone(),
                 listening: listening.clone(),
             };
-            let pauses = LookupPauses { first: config.reconcile.pause, longest: config.reconcile.longest_pause };
-            workers.spawn_required("reconciliation", reconcile(node.clone(), egress.clone(), in_force.clone(), pauses));
+            start_lookups(config, &node, &egress, &in_force, &workers);
             let releasing = Releasing {
                 node: node.clone(),
                 egress: egress.clone(),

@@ -8,6 +8,8 @@
 //! | 16.16 | FIAT_RETURNED (a swap: COMPLETED) |
 //! | 17.17 | refused with 400 and `INSUFFICIENT_BALANCE`; nothing happens |
 //! | 18.18 | IN_REVIEW, and stays there (a swap: COMPLETED) |
+//! | 19.19 | CRYPTO_RETURNED (a swap: COMPLETED) |
+//! | 20.20 | CANCELLED, before its deposit (a swap: COMPLETED) |
 
 use super::decimal::SimulatorDecimal;
 
@@ -21,6 +23,8 @@ pub(super) enum ScriptedOutcome {
     FiatReturned,
     Refused,
     InReview,
+    CryptoReturned,
+    Cancelled,
 }
 
 /// The explanation of a failed record.
@@ -39,6 +43,8 @@ impl ScriptedOutcome {
             16_160_000 => ScriptedOutcome::FiatReturned,
             17_170_000 => ScriptedOutcome::Refused,
             18_180_000 => ScriptedOutcome::InReview,
+            19_190_000 => ScriptedOutcome::CryptoReturned,
+            20_200_000 => ScriptedOutcome::Cancelled,
             _ => ScriptedOutcome::Completed,
         }
     }
@@ -55,7 +61,9 @@ impl ScriptedOutcome {
             ScriptedOutcome::Completed
             | ScriptedOutcome::FiatReturned
             | ScriptedOutcome::Refused
-            | ScriptedOutcome::InReview => return None,
+            | ScriptedOutcome::InReview
+            | ScriptedOutcome::CryptoReturned
+            | ScriptedOutcome::Cancelled => return None,
         };
         Some(ScriptedFailure { code, details })
     }

@@ -47,6 +47,8 @@ pub(super) fn data(state: &SimulatorState, now: Timestamp) -> Value {
             "16.16": "FIAT_RETURNED",
             "17.17": "refused: INSUFFICIENT_BALANCE",
             "18.18": "IN_REVIEW",
+            "19.19": "CRYPTO_RETURNED",
+            "20.20": "CANCELLED",
         },
     })
 }

@@ -12,7 +12,7 @@ use crate::base::json::{self, Limits};
 /// One line of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Trigger {
-    /// The source amount, in units of the currency.
+    /// The source amount, in units of the currency; empty where only the requestId triggers.
     pub amount: &'static str,
     /// The beginning of the requestId; empty where only the amount triggers.
     pub request_id: &'static str,
@@ -126,8 +126,35 @@ pub const TRIGGERS: &[Trigger] = &[
         "2xx, `executed`",
         None,
     ),
-    trigger("16.16", "", "takes the call; later its bank returns it: `FIAT_RETURNED`", "2xx, `executed`", None),
+    trigger(
+        "16.16",
+        "",
+        "takes the call; it is `COMPLETED`, and later its bank returns it: `FIAT_RETURNED`",
+        "2xx, `executed`",
+        None,
+    ),
     trigger("18.18", "", "takes the call; it stays `IN_REVIEW`", "2xx, `executed`", None),
+    trigger(
+        "19.19",
+        "",
+        "takes the call; later its crypto comes back: `CRYPTO_RETURNED`",
+        "2xx, `executed`; limits count it no longer",
+        None,
+    ),
+    trigger(
+        "20.20",
+        "",
+        "takes the call; later it is cancelled: `CANCELLED`",
+        "2xx, `executed`; limits count it no longer",
+        None,
+    ),
+    trigger(
+        "",
+        "test-deposit-",
+        "takes the call, an offramp, and lists it as one that a deposit made: it has an `orchestrationAddressId`",
+        "2xx, `executed`",
+        None,
+    ),
 ];
 
 /// Returns the fault that a body triggers.
@@ -141,7 +168,7 @@ pub(super) fn fault_of(body: &[u8]) -> Option<FaultKind> {
     };
     let is_it = |trigger: &&Trigger| {
         let by_id = !trigger.request_id.is_empty() && request_id.starts_with(trigger.request_id);
-        by_id || (amount.is_some() && amount == SimulatorDecimal::parse(trigger.amount))
+        by_id || amount.zip(SimulatorDecimal::parse(trigger.amount)).is_some_and(|(amount, of)| amount == of)
     };
     TRIGGERS.iter().find(is_it)?.fault.map(Struck::kind)
 }
@@ -168,8 +195,9 @@ impl Struck {
 pub fn triggers() -> String {
     let head = "| source amount | or a requestId that begins with | upstream | a caller of the gate is told |\n|---|---|---|---|\n";
     TRIGGERS.iter().fold(head.to_owned(), |table, trigger| {
-        let id = if trigger.request_id.is_empty() { "–".to_owned() } else { format!("`{}`", trigger.request_id) };
-        table + &format!("| `{}` | {id} | {} | {} |\n", trigger.amount, trigger.does, trigger.told)
+        let cell = |text: &str| if text.is_empty() { "–".to_owned() } else { format!("`{text}`") };
+        let (amount, id) = (cell(trigger.amount), cell(trigger.request_id));
+        table + &format!("| {amount} | {id} | {} | {} |\n", trigger.does, trigger.told)
     })
 }
 

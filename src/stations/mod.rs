@@ -11,6 +11,7 @@ pub mod admit;
 pub mod check;
 pub mod claim;
 pub mod decide;
+pub mod follow;
 pub mod forward;
 pub mod hold;
 pub mod refusal;

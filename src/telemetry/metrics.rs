@@ -5,6 +5,7 @@
 
 mod connections;
 mod family;
+mod following;
 mod list;
 mod meters;
 mod unlisted;

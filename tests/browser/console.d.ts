@@ -90,7 +90,9 @@ type PaymentStatus =
   | "cancelled"
   | "expired"
   | "not-sent"
-  | "given-up";
+  | "given-up"
+  | "failed"
+  | "returned";
 
 /** An end of a payment. */
 interface PaymentParty {
@@ -107,6 +109,7 @@ interface Payment {
   status: PaymentStatus;
   event: string;
   answered: number | null;
+  state: string | null;
   repeated: boolean;
   first: boolean;
   at: string;

@@ -12,14 +12,18 @@ use crate::support::{Act, Setup, Upstream};
 const TOKEN: &str = "the-token-of-the-sandbox";
 
 /// A simulator in a process of its own.
-struct Simulated {
+pub(super) struct Simulated {
     process: Child,
-    url: String,
+    pub url: String,
 }
 
 impl Simulated {
-    fn start() -> Simulated {
-        let mut command: Command = sluice(&["simulate", "--listen", "127.0.0.1:0"]);
+    pub fn start() -> Simulated {
+        Simulated::start_with(&[])
+    }
+
+    pub fn start_with(more: &[&str]) -> Simulated {
+        let mut command: Command = sluice(&[&["simulate", "--listen", "127.0.0.1:0"], more].concat());
         let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
         let first = BufReader::new(process.stdout.take().unwrap()).lines().next().unwrap().unwrap();
         let url = first.split_whitespace().find(|word| word.starts_with("http://")).unwrap();

@@ -19,6 +19,7 @@ mod early;
 mod examples;
 mod faults;
 mod fleet;
+mod following;
 mod gaps;
 mod guarantees;
 mod guide;

@@ -162,6 +162,7 @@ impl<V: StoreView> Moment<'_, V> {
             }
             Step::Force { window, span, holder, units } => self.reserve(window, *span, holder, *units, MAX_UNITS),
             Step::Book { window, span, units, at } => self.book(window, *span, *units, *at),
+            Step::Unbook { window, span, units, at } => self.unbook(window, *span, *units, *at),
             Step::Settle { window, holder } => self.settle(window, holder),
             Step::GiveBack { window, holder } => self.give_back(window, holder),
         }
@@ -284,13 +285,28 @@ impl<V: StoreView> Moment<'_, V> {
             return Ok(Come::Changes(Vec::new()));
         };
         let mut changes = vec![PlannedChange::Remove(layout::holder(self.environment, window, holder))];
-        // A slot that no window reaches any more may be removed already.
-        if let Some(before) = queries::spent(self.view, self.environment, window, slot)? {
-            let left = before.units.saturating_sub(units);
-            let after = (left > 0).then_some(Spent { units: left, until: before.until });
-            changes.extend(self.replace_slot(window, slot, Some(before), after));
-        }
+        changes.extend(self.take_from_slot(window, slot, units)?);
         Ok(Come::Changes(changes))
+    }
+
+    fn unbook(&self, window: &WindowKey, span: WindowSpan, units: u64, at: StoreTime) -> Result<Come, StoreFault> {
+        match slots::slot_of(span, at)? {
+            Some((slot, until)) if until > self.now => Ok(Come::Changes(self.take_from_slot(window, slot, units)?)),
+            Some(_) | None => Ok(Come::Changes(Vec::new())),
+        }
+    }
+
+    fn take_from_slot(
+        &self,
+        window: &WindowKey,
+        slot: WindowSlot,
+        units: u64,
+    ) -> Result<Vec<PlannedChange>, StoreFault> {
+        // A slot that no window reaches any more may be removed already.
+        let Some(before) = queries::spent(self.view, self.environment, window, slot)? else { return Ok(Vec::new()) };
+        let left = before.units.saturating_sub(units);
+        let after = (left > 0).then_some(Spent { units: left, until: before.until });
+        Ok(self.replace_slot(window, slot, Some(before), after))
     }
 
     fn replace_slot(
@@ -404,6 +420,7 @@ pub(super) fn sensible(commit: &Commit) -> Result<(), StoreFault> {
             Step::Reserve { window, .. }
             | Step::Force { window, .. }
             | Step::Book { window, .. }
+            | Step::Unbook { window, .. }
             | Step::Settle { window, .. }
             | Step::GiveBack { window, .. } => Some(PlannedState::Window(window)),
         };

@@ -1,6 +1,7 @@
-//! `sluice payments`: lists payments with their sums, shows one, exports them and verifies an export.
+//! `sluice payments`: lists payments with their sums, shows one, lists foreign ones, exports them and verifies an export.
 
 mod export;
+mod foreign;
 mod verify;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -26,6 +27,7 @@ pub(super) struct PaymentsArgs {
 enum PaymentsCommand {
     List(ListPaymentsArgs),
     Show(ShowPaymentArgs),
+    Foreign(foreign::ForeignPaymentsArgs),
     Export(export::ExportPaymentsArgs),
     Verify(verify::VerifyExportArgs),
 }
@@ -68,8 +70,19 @@ struct PaymentFilterArgs {
     text: Option<String>,
 }
 
-const STATUSES: [&str; 9] =
-    ["paid", "sending", "waiting", "unknown", "refused", "cancelled", "expired", "not-sent", "given-up"];
+const STATUSES: [&str; 11] = [
+    "paid",
+    "sending",
+    "waiting",
+    "unknown",
+    "refused",
+    "cancelled",
+    "expired",
+    "not-sent",
+    "given-up",
+    "failed",
+    "returned",
+];
 
 /// List payments, the latest first, and the sums of all that match
 #[derive(Debug, Args)]
@@ -122,6 +135,7 @@ pub(super) fn run(arguments: &PaymentsArgs) -> anyhow::Result<ExitReason> {
             let path = format!("payments/{}/{}", show.environment.as_str(), show.request);
             show.way.ask(&ConsoleCall::get(path), in_words)
         }
+        PaymentsCommand::Foreign(foreign) => foreign.run(),
         PaymentsCommand::Export(export) => export.run(),
         PaymentsCommand::Verify(verify) => verify.run(),
     }
@@ -241,6 +255,7 @@ fn in_words(payment: &Value) -> String {
     let rules: Vec<&str> = payment["rules"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let lines = [
         ("status", format!("{}: {}", text_at(payment, "/status"), text_at(payment, "/event"))),
+        ("state", text_at(payment, "/state")),
         ("since", text_at(payment, "/changedAt")),
         ("amount", amount_of(payment)),
         ("value", value),

@@ -1,4 +1,4 @@
-//! Settings of the store, the audit log, and the reconciliation of unknown outcomes.
+//! Settings of the store, the audit log, the reconciliation of unknown outcomes, and the following of payments.
 
 use super::{Absent, Setting, SettingKind, millis};
 
@@ -154,4 +154,47 @@ pub(super) const RECONCILE: &[Setting] = &[
                                                     on.",
     ),
     millis("longest_pause_ms", "3_600_000", |w| &mut w.longest_pause, "The longest pause between two queries."),
+];
+
+pub(super) const FOLLOW: &[Setting] = &[
+    Setting {
+        name: "enabled",
+        kind: SettingKind::Truth(|w| &mut w.follow_enabled),
+        absent: Absent::Means("true"),
+        doc: "Whether payments are followed to their end. Without it, limits count payments that never happened, and nobody\n\
+              sees a payment that came back or was made past the gate.",
+    },
+    millis(
+        "interval_ms",
+        "60_000",
+        |w| &mut w.follow_interval,
+        "The pause between two readings of upstream's list. One gate at a time reads; another goes on if it was silent\n\
+         for three of them.",
+    ),
+    millis(
+        "longest_pause_ms",
+        "900_000",
+        |w| &mut w.follow_longest_pause,
+        "The longest pause while readings fail; the pause doubles with each failure.",
+    ),
+    Setting {
+        name: "overlap_secs",
+        kind: SettingKind::Seconds { least: 1, most: 86_400, slot: |w| &mut w.follow_overlap },
+        absent: Absent::Means("3_600"),
+        doc: "How far each reading goes back behind the latest payment of the one before, for payments that upstream\n\
+              lists late.",
+    },
+    Setting {
+        name: "pages",
+        kind: SettingKind::Number { least: 2, most: 1_000, unit: "pages", slot: |w| &mut w.follow_pages },
+        absent: Absent::Means("10"),
+        doc: "The most pages of one reading, with 100 payments each. What is left goes on with older payments, whose\n\
+              states change late.",
+    },
+    Setting {
+        name: "days",
+        kind: SettingKind::Number { least: 1, most: 365, unit: "days", slot: |w| &mut w.follow_days },
+        absent: Absent::Means("60"),
+        doc: "How old a payment may be whose state is still read.",
+    },
 ];

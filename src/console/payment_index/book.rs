@@ -60,6 +60,8 @@ pub(in crate::console) struct PaymentRow {
     /// The number of the entry that made the status.
     pub changed: u64,
     pub answered: Option<u16>,
+    /// The state that upstream's list shows, and the number of the entry that has it.
+    pub state: Option<(u64, Arc<str>)>,
     pub hold: Option<Arc<str>>,
     votes: Vec<PaymentVote>,
 }
@@ -124,6 +126,7 @@ impl PaymentBook {
             changed_at: at,
             changed: 0,
             answered: None,
+            state: None,
             hold: None,
             votes: Vec::new(),
         };
@@ -135,6 +138,9 @@ impl PaymentBook {
             row.event = fact.event;
             (row.changed, row.changed_at) = (number, at);
             row.answered = fact.answered.and_then(|status| u16::try_from(status).ok());
+        }
+        if let Some(state) = fact.state.filter(|_| row.state.as_ref().is_none_or(|(known, _)| number > *known)) {
+            row.state = Some((number, shared(&mut self.names, Arc::from(state))));
         }
         match fact.kind {
             FactKind::Decided(call) if number > row.number => {

@@ -32,6 +32,10 @@ word_enum! {
         NotSent = "not-sent",
         /// Two people gave it up.
         GivenUp = "given-up",
+        /// Upstream executed it, and it did not arrive.
+        Failed = "failed",
+        /// Upstream executed it, and it came back.
+        Returned = "returned",
     }
 }
 
@@ -67,6 +71,8 @@ pub(in crate::console) struct PaymentFact {
     pub event: &'static str,
     /// Upstream's status code.
     pub answered: Option<u64>,
+    /// The state that upstream's list shows.
+    pub state: Option<String>,
     /// Whether the call was, or may have been, executed more than once.
     pub is_repeated: bool,
     pub kind: FactKind,
@@ -113,7 +119,10 @@ impl PaymentFact {
             },
             _ => FactKind::Other,
         };
-        let (status, event) = status_of(what, entry.get("complete") == Some(&Value::Bool(true)));
+        let (status, event) = match what {
+            EntryKind::Followed => status_of_followed(&text("/meaning").unwrap_or_default()),
+            what => status_of(what, entry.get("complete") == Some(&Value::Bool(true))),
+        };
         Some(PaymentFact {
             environment: outstanding.environment,
             claim: text("/claim")?,
@@ -127,6 +136,7 @@ impl PaymentFact {
             status,
             event,
             answered: entry.get("status").and_then(Value::as_u64),
+            state: text("/state").filter(|state| what == EntryKind::Followed && !state.is_empty()),
             is_repeated: text("/executions").is_some_and(|word| word != "at-most-once"),
             kind,
         })
@@ -168,6 +178,18 @@ fn party_names(party: Option<&Value>) -> Option<String> {
     let name = |(member, _): (&str, &str)| Some(format!("{member} {}", party?.get(member)?.as_str()?));
     let names: Vec<String> = WAYS.into_iter().filter_map(name).collect();
     (!names.is_empty()).then(|| names.join(" "))
+}
+
+/// Returns the status after a new state in upstream's list, by what it means, and its words.
+fn status_of_followed(meaning: &str) -> (Option<PaymentStatus>, &'static str) {
+    let (status, event) = match meaning {
+        "open" => (PaymentStatus::Paid, "executed, and under way"),
+        "settled" => (PaymentStatus::Paid, "executed, and arrived"),
+        "failed" => (PaymentStatus::Failed, "executed, and failed: it did not arrive"),
+        "returned" => (PaymentStatus::Returned, "executed, and came back"),
+        _ => return (None, ""),
+    };
+    (Some(status), event)
 }
 
 /// Returns the status after an event and its words.

@@ -23,13 +23,14 @@ pub(super) const MAX_ROWS: usize = 5_000;
 const FORMAT: u64 = 1;
 
 /// The columns of CSV: the name, and the place in the JSON of a payment.
-const COLUMNS: [(&str, &str); 24] = [
+const COLUMNS: [(&str, &str); 25] = [
     ("at", "/at"),
     ("environment", "/environment"),
     ("request", "/name"),
     ("operation", "/operation"),
     ("status", "/status"),
     ("event", "/event"),
+    ("state", "/state"),
     ("changed at", "/changedAt"),
     ("amount", "/amount"),
     ("currency", "/currency"),

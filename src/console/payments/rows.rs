@@ -43,6 +43,7 @@ impl RowMaker<'_> {
             "status": row.status.as_str(),
             "event": row.event,
             "answered": row.answered,
+            "state": row.state.as_ref().map(|(_, state)| &**state),
             "repeated": row.is_repeated,
             "first": row.is_first,
             "at": moment(row.at),

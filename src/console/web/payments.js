@@ -18,6 +18,8 @@ const STATUSES = {
   expired: ["Expired", "bad"],
   "not-sent": ["Not sent", "note"],
   "given-up": ["Given up", "bad"],
+  failed: ["Failed", "bad"],
+  returned: ["Returned", "bad"],
 };
 
 /** The filters of the form; they stay while the person looks at other pages. */
@@ -442,7 +444,12 @@ function drawPayment(payment) {
   const lines = [
     [
       "Status",
-      [statusBadge(payment.status), ` ${payment.event}`, payment.answered !== null && ` (status ${payment.answered})`],
+      [
+        statusBadge(payment.status),
+        ` ${payment.event}`,
+        payment.answered !== null && ` (status ${payment.answered})`,
+        payment.state !== null && ` (${payment.state})`,
+      ],
     ],
     ["Value", payment.value === null ? "none in USD" : formatUsd(payment.value)],
     ["From", partyOf(payment.from, true)],

@@ -21,6 +21,8 @@ word_enum! {
         CryptoFailed = "CRYPTO_FAILED",
         QuoteFailed = "QUOTE_FAILED",
         InReview = "IN_REVIEW",
+        CryptoReturned = "CRYPTO_RETURNED",
+        Cancelled = "CANCELLED",
     }
 }
 
@@ -28,8 +30,9 @@ impl OfframpStatus {
     /// Returns the path of an outcome: one status further with every pace; the last one stays.
     pub(super) fn path(outcome: ScriptedOutcome) -> &'static [OfframpStatus] {
         use OfframpStatus::{
-            AwaitingFunds, Completed, Created, CryptoFailed, CryptoInitiated, CryptoPending, CryptoProcessed,
-            FiatFailed, FiatInitiated, FiatPending, FiatReturned, InReview, OpenQuote, QuoteFailed,
+            AwaitingFunds, Cancelled, Completed, Created, CryptoFailed, CryptoInitiated, CryptoPending,
+            CryptoProcessed, CryptoReturned, FiatFailed, FiatInitiated, FiatPending, FiatReturned, InReview, OpenQuote,
+            QuoteFailed,
         };
         match outcome {
             ScriptedOutcome::Completed | ScriptedOutcome::Refused => &[
@@ -49,20 +52,30 @@ impl OfframpStatus {
                 &[Created, OpenQuote, CryptoPending, CryptoProcessed, FiatInitiated, FiatPending, FiatFailed]
             }
             ScriptedOutcome::FiatReturned => {
-                &[Created, OpenQuote, CryptoPending, CryptoProcessed, FiatPending, FiatReturned]
+                &[Created, OpenQuote, CryptoPending, CryptoProcessed, FiatPending, Completed, FiatReturned]
             }
             ScriptedOutcome::InReview => &[Created, OpenQuote, CryptoPending, InReview],
+            ScriptedOutcome::CryptoReturned => {
+                &[Created, OpenQuote, CryptoPending, CryptoProcessed, FiatPending, FiatFailed, CryptoReturned]
+            }
+            ScriptedOutcome::Cancelled => &[Created, OpenQuote, AwaitingFunds, Cancelled],
         }
     }
 
     /// Returns how far the value itself has come.
     pub(super) fn reached(self) -> Reached {
         match self {
-            OfframpStatus::Created | OfframpStatus::QuoteFailed | OfframpStatus::CryptoFailed => Reached::Nothing,
+            OfframpStatus::Created
+            | OfframpStatus::QuoteFailed
+            | OfframpStatus::CryptoFailed
+            | OfframpStatus::Cancelled => Reached::Nothing,
             OfframpStatus::OpenQuote | OfframpStatus::AwaitingFunds | OfframpStatus::CryptoInitiated => {
                 Reached::Deposit
             }
-            OfframpStatus::CryptoPending | OfframpStatus::CryptoProcessed | OfframpStatus::InReview => Reached::Chain,
+            OfframpStatus::CryptoPending
+            | OfframpStatus::CryptoProcessed
+            | OfframpStatus::InReview
+            | OfframpStatus::CryptoReturned => Reached::Chain,
             OfframpStatus::FiatInitiated
             | OfframpStatus::FiatPending
             | OfframpStatus::Completed

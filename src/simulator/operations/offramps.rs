@@ -12,6 +12,9 @@ use super::super::records::RecordPageRequest;
 use super::super::refusal::SimulatorRefusal;
 use super::super::state::SimulatorState;
 
+/// The beginning of the requestId of a record that is made as if a deposit had made it.
+const ORCHESTRATED: &str = "test-deposit-";
+
 pub(super) fn list(state: &SimulatorState, call: &SimulatedCall) -> Result<Done, SimulatorRefusal> {
     let page = RecordPageRequest::of(call)?;
     Ok(Done::read(state.offramps.page(&page, "records", |offramp| offramp.to_json(call.now))))
@@ -48,9 +51,11 @@ fn from_call(state: &mut SimulatorState, call: &SimulatedCall) -> Result<Offramp
     let quote = Quote::with_fee(sent, fee, sold, bought, rate, call.now)
         .ok_or_else(|| SimulatorRefusal::violation("/source/amount", "maximum", "an amount that can be quoted"))?;
     let (id, created_at) = state.next_record("offramp", call.now);
+    let request_id = call.text("/requestId").unwrap_or_default();
+    let orchestrated = request_id.starts_with(ORCHESTRATED);
     Ok(Offramp {
-        request_id: call.text("/requestId").unwrap_or_default().to_owned(),
-        orchestration_address_id: None,
+        request_id: request_id.to_owned(),
+        orchestration_address_id: orchestrated.then(|| state.naming().uuid("orchestration address")),
         pace: state.pace(),
         naming: state.naming(),
         supporting_information: call.body.pointer("/supportingInformation").cloned(),

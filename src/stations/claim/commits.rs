@@ -170,6 +170,7 @@ fn made(intent: &Intent, trace: &TraceId, state: ClaimState, hold: Option<HoldId
         fingerprint: intent.fingerprint(),
         request_id: intent.named().and_then(|named| named.request_id.clone()),
         trace: trace.clone(),
+        moves: intent.operation().follow.as_ref().and_then(|_| intent.movement().cloned()),
         hold,
         attempts: Vec::new(),
         state,

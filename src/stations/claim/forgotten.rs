@@ -403,6 +403,7 @@ fn claim_of(entry: &Map<String, Value>, outstanding: &Outstanding, sender: Sende
         fingerprint: Fingerprint::of_hex(text("fingerprint")?)?,
         request_id: text("requestId").and_then(RequestId::parse),
         trace: TraceId::parse(text("trace")?)?,
+        moves: None,
         hold: text("hold").and_then(HoldId::parse),
         attempts: vec![past],
         state,

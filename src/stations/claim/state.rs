@@ -15,6 +15,7 @@ use crate::base::digest::Fingerprint;
 use crate::base::ids::{HoldId, OperationId, RequestId, TraceId};
 use crate::base::json;
 use crate::base::word_enum::word_enum;
+use crate::catalog::Movement;
 use crate::ledger::{Number, RecordKey, Sender, StoreTime};
 use crate::stations::check::Intent;
 
@@ -31,6 +32,8 @@ pub struct Claim {
     pub request_id: Option<RequestId>,
     /// The trace of the exchange that made it.
     pub trace: TraceId,
+    /// The money that it moves, where upstream's list of such payments is followed.
+    pub moves: Option<Movement>,
     /// The hold under which it waited, if it did.
     pub hold: Option<HoldId>,
     /// The attempts that are over or in doubt, the earliest first. The one that is being sent is in the state.

@@ -96,6 +96,7 @@ fn claim(state: ClaimState, request_id: Option<&str>) -> Claim {
         fingerprint: Fingerprint::of(&[b"a call"]),
         request_id: request_id.and_then(RequestId::parse),
         trace: TraceId::parse("t-1").unwrap(),
+        moves: None,
         hold: None,
         attempts: match &state {
             ClaimState::Sending { .. } => vec![past(3, AttemptEnd::NotExecuted { status: 429 }), past(5, absent())],

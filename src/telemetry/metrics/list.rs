@@ -80,6 +80,16 @@ metrics! {
         "Time when the oldest unknown outcome began; no series while there is none.";
     reconciled: Counters "sluice_reconciliations_total" ["environment", "found"]
         "Queries of upstream for the record of an unknown outcome, by result.";
+    lists_read: Counters "sluice_follow_readings_total" ["environment", "operation", "result"]
+        "Readings of upstream's list of payments by this gate: `read`, or `failed`.";
+    listed_unreadable: Counters "sluice_follow_unreadable_total" ["environment", "operation"]
+        "Records of upstream's list of payments that have another form than the contract says.";
+    followed: Counters "sluice_followed_total" ["environment", "operation", "state", "meaning"]
+        "Payments that upstream's list showed in a further state, and what the state means: `open`, `settled`, `failed` or `returned`.";
+    foreign: Counters "sluice_foreign_payments_total" ["environment", "operation", "problem"]
+        "Payments of upstream's list that no gate sent, or that are not as they were sent, by what is wrong.";
+    foreign_listed: Gauges "sluice_foreign_payments_listed" ["environment"]
+        "Such payments of the last 35 days; 4096 means that many or more.";
     unsettled: Gauge "sluice_outcomes_unsettled" [] "Outcomes that could not be written to the store yet.";
     frozen: Gauges "sluice_frozen" ["environment", "scope"]
         "Freezes, by scope: all money, operations, callers; `restored`: all money, because the store may have lost data; `clock`: all money, because the store's clock leapt.";

@@ -291,6 +291,7 @@ fn sent(node: &Node) -> Claim {
         fingerprint: sluice::base::digest::Fingerprint::of(&[]),
         request_id: RequestId::parse("request-1"),
         trace: sluice::base::ids::TraceId::parse("t-1").unwrap(),
+        moves: None,
         hold: None,
         attempts: Vec::new(),
         state: ClaimState::Sending {

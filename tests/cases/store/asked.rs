@@ -68,6 +68,10 @@ pub fn book(span: WindowSpan, units: u64, at: StoreTime) -> Step {
     Step::Book { window: day(), span, units, at }
 }
 
+pub fn unbook(span: WindowSpan, units: u64, at: StoreTime) -> Step {
+    Step::Unbook { window: day(), span, units, at }
+}
+
 pub fn settle(holder: &str) -> Step {
     Step::Settle { window: day(), holder: holder.to_owned() }
 }

@@ -137,6 +137,7 @@ mod contract {
             what_has_ended_leaves_its_index;
         windows: a_fixed_span_ends a_rolling_window_forgets_whole_buckets max_is_exact force_passes_the_limit
             a_late_booking_counts_in_its_own_time
+            units_that_are_taken_away_leave_their_own_slot
             settle_and_give_back_once one_reservation_for_each_holder windows_are_apart senseless_spans_are_refused
             what_is_given_back_late_counts_no_longer nothing_counts_beyond_the_most windows_are_found;
         keeping: whole_then_spent_then_gone sweeping_changes_nothing_that_is_seen a_name_is_free_again_when_it_is_gone

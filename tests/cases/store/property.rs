@@ -93,6 +93,8 @@ fn step(environment: Environment) -> impl Strategy<Value = Step> {
             .prop_map(|(window, span, holder, units)| Step::Force { window, span, holder, units }),
         2 => (window(), span(), 0..9_u64, time())
             .prop_map(|(window, span, units, at)| Step::Book { window, span, units, at }),
+        2 => (window(), span(), 0..9_u64, time())
+            .prop_map(|(window, span, units, at)| Step::Unbook { window, span, units, at }),
         2 => (window(), name()).prop_map(|(window, holder)| Step::Settle { window, holder }),
         2 => (window(), name()).prop_map(|(window, holder)| Step::GiveBack { window, holder }),
     ]

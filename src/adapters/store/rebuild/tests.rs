@@ -103,6 +103,9 @@ fn step(environment: Environment) -> impl Strategy<Value = Step> {
         1 => (window(), span(), 0..9_u64, 0..600_i64).prop_map(|(window, span, units, at)| {
             Step::Book { window, span, units, at: StoreTime::of_micros(BEGIN + at * MINUTE) }
         }),
+        1 => (window(), span(), 0..9_u64, 0..600_i64).prop_map(|(window, span, units, at)| {
+            Step::Unbook { window, span, units, at: StoreTime::of_micros(BEGIN + at * MINUTE) }
+        }),
         2 => (window(), name()).prop_map(|(window, holder)| Step::Settle { window, holder }),
         2 => (window(), name()).prop_map(|(window, holder)| Step::GiveBack { window, holder }),
     ]

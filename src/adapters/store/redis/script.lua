@@ -285,6 +285,25 @@ local function commit()
     end)
   end
 
+  -- Takes units away from a slot, if it is still there.
+  local function take_from_slot(window, begins, ends, units)
+    local slots, slot = root .. ':s:' .. window, text(begins) .. ' ' .. text(ends)
+    local before = redis.call('HGET', slots, slot)
+    if not before then
+      return
+    end
+    local left, matters = words(before)
+    left = math.max(left - units, 0)
+    write(function()
+      if left > 0 then
+        alter('HSET', slots, slot, text(left) .. ' ' .. text(matters))
+      else
+        alter('HDEL', slots, slot)
+        alter('ZREM', root .. ':x', 's' .. slot .. ' ' .. window)
+      end
+    end)
+  end
+
   local steps = {
     absent = function()
       is_absent(take())
@@ -419,6 +438,14 @@ local function commit()
         add_to_slot(window, begins, ends, units, matters)
       end
     end,
+    -- Takes units away from the slot of an earlier time.
+    unbook = function()
+      local window, units, time = take(), tonumber(take()), tonumber(take())
+      local _, _, begins, ends, matters = span(time)
+      if begins and matters > now then
+        take_from_slot(window, begins, ends, units)
+      end
+    end,
     settle = function()
       local window, name = take(), take()
       write(function()
@@ -432,22 +459,10 @@ local function commit()
         return
       end
       local begins, ends, units = words(held)
-      local slots, slot = root .. ':s:' .. window, text(begins) .. ' ' .. text(ends)
-      local before = redis.call('HGET', slots, slot)
-      local left, matters
-      if before then
-        left, matters = words(before)
-        left = math.max(left - units, 0)
-      end
       write(function()
         alter('HDEL', root .. ':h:' .. window, name)
-        if left and left > 0 then
-          alter('HSET', slots, slot, text(left) .. ' ' .. text(matters))
-        elseif left then
-          alter('HDEL', slots, slot)
-          alter('ZREM', root .. ':x', 's' .. slot .. ' ' .. window)
-        end
       end)
+      take_from_slot(window, begins, ends, units)
     end,
   }
 

@@ -93,6 +93,10 @@ impl Words {
                 let words = self.word("book").window(window).number((*units).min(MAX_UNITS)).time(*at);
                 words.span(*span)?
             }
+            Step::Unbook { window, span, units, at } => {
+                let words = self.word("unbook").window(window).number((*units).min(MAX_UNITS)).time(*at);
+                words.span(*span)?
+            }
             Step::Settle { window, holder } => self.word("settle").window(window).word(holder),
             Step::GiveBack { window, holder } => self.word("give_back").window(window).word(holder),
         })

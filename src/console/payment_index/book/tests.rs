@@ -14,6 +14,7 @@ fn fact(number: u64, status: Option<PaymentStatus>, kind: FactKind) -> PaymentFa
         status,
         event: "",
         answered: None,
+        state: None,
         is_repeated: false,
         kind,
     }

@@ -83,6 +83,29 @@ pub async fn a_late_booking_counts_in_its_own_time(subject: &Subject) {
     assert!(used(store, day).await >= MAX_UNITS);
 }
 
+pub async fn units_that_are_taken_away_leave_their_own_slot(subject: &Subject) {
+    let store = &*subject.store;
+    let span = rolling(micros(10), 3);
+    does(store, vec![book(span, 7, at(BEGIN + 5))]).await;
+    subject.clock.set(BEGIN + 25);
+    does(store, vec![reserve(span, "a", 10, 100)]).await;
+    does(store, vec![unbook(span, 3, at(BEGIN + 5))]).await;
+    assert_eq!(used(store, span).await, 14);
+    // No more than there is, and not from another slot.
+    does(store, vec![unbook(span, 50, at(BEGIN + 5))]).await;
+    does(store, vec![unbook(span, 1, at(BEGIN + 15))]).await;
+    assert_eq!(used(store, span).await, 10);
+    does(store, vec![book(span, 4, at(BEGIN + 5))]).await;
+    assert_eq!(used(store, span).await, 14);
+    // What no window reaches any more stays as it is.
+    subject.clock.set(BEGIN + 41);
+    does(store, vec![unbook(span, 4, at(BEGIN + 5))]).await;
+    assert_eq!(used(store, span).await, 10);
+    let day = WindowSpan::Fixed { from: at(BEGIN), to: at(BEGIN + 100) };
+    does(store, vec![unbook(day, 5, at(BEGIN + 100))]).await;
+    assert_eq!(used(store, span).await, 10);
+}
+
 pub async fn settle_and_give_back_once(subject: &Subject) {
     let store = &*subject.store;
     let span = rolling(secs(60), 60);

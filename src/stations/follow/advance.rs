@@ -1,0 +1,252 @@
+//! The commits that move a payment forward, and correct the limits that count it.
+//!
+//! Each is guarded by the version of the record that it replaces, and makes the windows hold exactly what the record then
+//! says. So repeated, late and reordered pages, kills and two gates at once change nothing twice.
+
+use std::cmp::Ordering;
+use std::time::Duration;
+
+use super::comparison::{RecordProblem, problem_of};
+use super::listing::ListedRecord;
+use super::payment::{FollowedPayment, ForeignRecord, encode, followed_key, foreign_key, foreign_name};
+use crate::audit::{Entry, EntryKind};
+use crate::base::ids::{Environment, OperationId};
+use crate::base::money::MicroUsd;
+use crate::catalog::{Follow, StateMeaning};
+use crate::ledger::{Commit, Index, Keep, NodeId, Number, Step, Versioned};
+use crate::policy::counts_calls;
+use crate::stations::claim::{AttemptEnd, BookedWindow, Claim, ClaimState, Freeze};
+
+/// A record as one page shows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Sighting<'a> {
+    pub environment: Environment,
+    pub operation: &'a OperationId,
+    pub follow: &'a Follow,
+    pub record: &'a ListedRecord,
+    /// The value of what it moves, where that is not what was counted.
+    pub value: Option<MicroUsd>,
+    pub node: &'a NodeId,
+    /// How long the record of the payment is kept.
+    pub keep: Duration,
+}
+
+/// What a sighting changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FollowChange {
+    /// The new state and what it means.
+    pub moved: Option<(String, StateMeaning)>,
+    pub problem: Option<RecordProblem>,
+    /// Whether limits count other units than before.
+    pub windows: Option<&'static str>,
+}
+
+/// The commit for the first sighting of a payment; `None` where the claim says that no attempt was executed.
+pub fn begin(claim: Versioned<'_, Claim>, seen: &Sighting<'_>) -> Option<(Commit, FollowChange)> {
+    let executed = claim.value.attempts.iter().rev().find(|attempt| attempt.end == AttemptEnd::Executed)?;
+    let of = claim.value;
+    let first = FollowedPayment {
+        operation: of.operation.clone(),
+        id: seen.record.id.clone(),
+        claim: claim.key.name.clone(),
+        request_id: of.request_id.clone(),
+        owner: of.owner.clone(),
+        trace: of.trace.clone(),
+        hold: of.hold.clone(),
+        attempt: executed.number,
+        since: executed.since,
+        asked: of.moves.clone(),
+        state: String::new(),
+        updated: None,
+        windows: executed.booked.windows.clone(),
+        is_given_back: false,
+        problem: None,
+    };
+    let (next, change) = after(&first, seen);
+    let key = followed_key(seen.environment, &claim.key.name);
+    let create = Step::Create { key, value: encode(&next), keep: keep(seen) };
+    // The windows are those of the claim as it was read.
+    let guard = Step::Version { key: claim.key.clone(), version: claim.version };
+    Some((commit(&first, &next, &change, vec![create, guard], seen), change))
+}
+
+/// The commit for another sighting of the same record; `None` where it changes nothing.
+pub fn advance(here: Versioned<'_, FollowedPayment>, seen: &Sighting<'_>) -> Option<(Commit, FollowChange)> {
+    let (next, change) = after(here.value, seen);
+    if next == *here.value {
+        return None;
+    }
+    let (key, version, value) = (here.key.clone(), here.version, encode(&next));
+    let replace = Step::Replace { key, version, value, keep: keep(seen) };
+    Some((commit(here.value, &next, &change, vec![replace], seen), change))
+}
+
+/// Returns the payment as it is after a sighting.
+fn after(before: &FollowedPayment, seen: &Sighting<'_>) -> (FollowedPayment, FollowChange) {
+    let Sighting { follow, record, .. } = seen;
+    let mut change = FollowChange::default();
+    let mut next = before.clone();
+    // No state is listed before the first.
+    if follow.rank(&record.state) > follow.rank(&before.state)
+        && let Some(state) = follow.state(&record.state)
+    {
+        next.state = state.name.clone();
+        change.moved = Some((state.name.clone(), state.meaning));
+    }
+    // What a later page showed stands.
+    let is_stale = before.updated.is_some_and(|seen| record.updated.is_none_or(|updated| updated < seen));
+    if !is_stale {
+        next.updated = record.updated;
+        if let Some(value) = seen.value {
+            let amounts = next.windows.iter_mut().filter(|counted| !counts_calls(&counted.window));
+            amounts.for_each(|counted| counted.units = value.as_u64());
+        }
+        let problem = before.asked.as_ref().and_then(|asked| problem_of(asked, &record.moves));
+        // One alert for each record is enough.
+        if before.problem.is_none() {
+            (next.problem, change.problem) = (problem, problem);
+        }
+    }
+    next.is_given_back = follow.state(&next.state).is_some_and(|state| state.is_nothing_left);
+    change.windows = match (before.is_given_back, next.is_given_back) {
+        (false, true) => Some("given-back"),
+        (true, false) => Some("counted-again"),
+        (false, false) if next.windows != before.windows => Some("corrected"),
+        (false, false) | (true, true) => None,
+    };
+    (next, change)
+}
+
+fn commit(
+    before: &FollowedPayment,
+    next: &FollowedPayment,
+    change: &FollowChange,
+    mut steps: Vec<Step>,
+    seen: &Sighting<'_>,
+) -> Commit {
+    steps.push(Step::Absent(Freeze::Restored.key(seen.environment)));
+    steps.extend(corrections(before, next));
+    if let Some(problem) = change.problem {
+        steps.extend(listed_as_foreign(problem, seen));
+    }
+    let mut entry = Entry::of(EntryKind::Followed)
+        .with("claim", next.claim.as_str())
+        .operation(&next.operation)
+        .owner(&next.owner.issuer, &next.owner.subject)
+        .trace(&next.trace)
+        .attempt(next.attempt)
+        .with("record", seen.record.id.as_str())
+        .with("state", next.state.as_str());
+    if let Some(id) = &next.request_id {
+        entry = entry.with("requestId", id.as_str());
+    }
+    if let Some(hold) = &next.hold {
+        entry = entry.with("hold", hold.as_str());
+    }
+    if let Some((_, meaning)) = &change.moved {
+        entry = entry.with("meaning", meaning.as_str());
+    }
+    if let Some(windows) = change.windows {
+        let value = next.windows.iter().find(|counted| !counts_calls(&counted.window)).map(|counted| counted.units);
+        let value = if next.is_given_back { value.map(|_| 0) } else { value };
+        entry = entry.with("windows", windows).with("counted", value);
+    }
+    if let Some(problem) = change.problem {
+        entry = entry.with("problem", problem.as_str());
+    }
+    Commit { environment: seen.environment, node: seen.node.clone(), steps, entry: entry.to_bytes() }
+}
+
+/// The steps that make each window count what the payment says after the change, in the time of its send.
+fn corrections(before: &FollowedPayment, next: &FollowedPayment) -> Vec<Step> {
+    let counts = |of: &FollowedPayment, units: u64| if of.is_given_back { 0 } else { units };
+    let correction = |(was, is): (&BookedWindow, &BookedWindow)| {
+        let (from, to) = (counts(before, was.units), counts(next, is.units));
+        let (window, span, at) = (is.window.clone(), is.span, next.since);
+        match from.cmp(&to) {
+            Ordering::Equal => None,
+            Ordering::Less => Some(Step::Book { window, span, units: to.saturating_sub(from), at }),
+            Ordering::Greater => Some(Step::Unbook { window, span, units: from.saturating_sub(to), at }),
+        }
+    };
+    before.windows.iter().zip(&next.windows).filter_map(correction).collect()
+}
+
+/// The commit for a record that no claim explains.
+pub fn foreign(problem: RecordProblem, seen: &Sighting<'_>) -> Commit {
+    let mut steps = listed_as_foreign(problem, seen);
+    steps.push(Step::Absent(Freeze::Restored.key(seen.environment)));
+    let mut entry = Entry::of(EntryKind::Foreign)
+        .operation(seen.operation)
+        .with("record", seen.record.id.as_str())
+        .with("state", seen.record.state.as_str())
+        .with("problem", problem.as_str());
+    if let Some(id) = &seen.record.request_id {
+        entry = entry.with("requestId", id.as_str());
+    }
+    let shown = &seen.record.moves.source;
+    entry = entry.with("amount", shown.amount.as_deref()).with("currency", shown.currency.as_deref());
+    Commit { environment: seen.environment, node: seen.node.clone(), steps, entry: entry.to_bytes() }
+}
+
+fn listed_as_foreign(problem: RecordProblem, seen: &Sighting<'_>) -> Vec<Step> {
+    let record = seen.record;
+    let name = foreign_name(seen.operation, &record.id, problem);
+    let foreign = ForeignRecord {
+        operation: seen.operation.clone(),
+        id: record.id.clone(),
+        request_id: record.request_id.clone(),
+        problem,
+        state: record.state.clone(),
+        created: record.created,
+        moves: record.moves.clone(),
+    };
+    let key = foreign_key(seen.environment, &name);
+    vec![
+        Step::Create { key, value: encode(&foreign), keep: keep(seen) },
+        Step::IndexAdd { index: Index::Foreign, member: name, due: Duration::ZERO },
+    ]
+}
+
+fn keep(seen: &Sighting<'_>) -> Keep {
+    Keep::For { whole: seen.keep, spent: Duration::ZERO }
+}
+
+/// What a record means for the claim that has its requestId.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClaimVerdict {
+    /// The payment is followed from now on.
+    Follow,
+    /// The attempt is being sent, or in doubt: others settle it.
+    Later,
+    /// The record proves that this attempt was executed, although its claim says otherwise.
+    Proves(Number),
+    Foreign(RecordProblem),
+    /// The record says the same as the claim, or nothing is known to compare it with.
+    Nothing,
+}
+
+/// Judges a record by the claim with its requestId.
+pub fn verdict_on(claim: &Claim, seen: &Sighting<'_>) -> ClaimVerdict {
+    match &claim.state {
+        ClaimState::Sending { .. } | ClaimState::Unknown { .. } => return ClaimVerdict::Later,
+        ClaimState::Done { executed: true, .. } => return ClaimVerdict::Follow,
+        ClaimState::Held
+        | ClaimState::Declined(_)
+        | ClaimState::Absent
+        | ClaimState::Abandoned
+        | ClaimState::Done { executed: false, .. } => {}
+    }
+    let Some(latest) = claim.attempts.iter().rev().find(|attempt| attempt.end != AttemptEnd::Executed) else {
+        return ClaimVerdict::Foreign(RecordProblem::NeverSent);
+    };
+    // A refused call may leave a record that says the same.
+    if seen.follow.state(&seen.record.state).is_some_and(|state| state.is_nothing_left) {
+        return ClaimVerdict::Nothing;
+    }
+    match claim.moves.as_ref().map(|asked| problem_of(asked, &seen.record.moves)) {
+        Some(None) => ClaimVerdict::Proves(latest.number),
+        Some(Some(problem)) => ClaimVerdict::Foreign(problem),
+        None => ClaimVerdict::Nothing,
+    }
+}

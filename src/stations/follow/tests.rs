@@ -1,0 +1,252 @@
+//! How a payment moves forward, and what limits count of it.
+
+use std::time::Duration;
+
+use http::HeaderMap;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::base::digest::Fingerprint;
+use crate::base::ids::{Environment, OperationId, RequestId, TraceId};
+use crate::catalog::{Catalog, Operation, SchemaFiles, StateMeaning};
+use crate::ledger::{
+    Commit, JournalId, Kind, NodeId, Number, RecordKey, Sender, Step, StoreTime, Versioned, WindowKey, WindowSpan,
+};
+use crate::policy::Valuation;
+use crate::stations::claim::{
+    AttemptEnd, BookedWindow, Booking, Claim, ClaimState, Owner, PastAttempt, SentRequest, StoredAnswer,
+};
+
+const ENVIRONMENT: Environment = Environment::Sandbox;
+
+fn operation() -> std::sync::Arc<Operation> {
+    let catalog = Catalog::build(&SchemaFiles::built_in(), &[]).unwrap();
+    catalog.operation(&OperationId::new("createOfframp")).unwrap().clone()
+}
+
+fn details(id: &str, state: &str, updated: &str, amount: Value) -> Value {
+    json!({
+        "id": id, "requestId": "r-1", "orchestrationAddressId": null, "status": state,
+        "createdAt": "2026-11-25T10:00:00Z", "updatedAt": updated,
+        "source": {"currency": "usdc", "amount": amount},
+        "destination": {"accountId": "9f1c0e8e-2f53-4a5e-9a52-6a1c0f7d4e11", "currency": "usd", "amount": 9.99},
+    })
+}
+
+fn listed(operation: &Operation, id: &str, state: &str, updated: &str, amount: Value) -> ListedRecord {
+    let record = json!({"transferType": "OFFRAMP", "transferDetails": details(id, state, updated, amount)});
+    let page = json!({"count": 1, "records": [record]}).to_string();
+    let page = listed_page(operation, operation.follow.as_ref().unwrap(), page.as_bytes(), 100).unwrap();
+    page.records.into_iter().next().unwrap()
+}
+
+fn window(key: &str) -> WindowKey {
+    WindowKey { limit: "day".to_owned(), key: key.to_owned() }
+}
+
+fn claim(operation: &Operation, state: ClaimState, end: AttemptEnd) -> Claim {
+    let span = WindowSpan::Rolling { bucket: Duration::from_hours(1), count: 24 };
+    let booked = |key: &str, units: u64| BookedWindow { window: window(key), span, units };
+    let body = details("u-1", "", "", json!("10.00"));
+    let moves = operation.movement(&body).map(|mut moves| {
+        moves.destination.amount = None;
+        moves
+    });
+    let sender = Sender { node: NodeId::parse("a").unwrap(), journal: JournalId::parse(&"0".repeat(32)).unwrap() };
+    Claim {
+        owner: Owner::named("main", "payroll"),
+        requester: None,
+        operation: operation.id.clone(),
+        fingerprint: Fingerprint::of(&[]),
+        request_id: RequestId::parse("r-1"),
+        trace: TraceId::parse("t-1").unwrap(),
+        moves,
+        hold: None,
+        attempts: vec![PastAttempt {
+            number: Number::new(7),
+            sender,
+            since: StoreTime::of_micros(5),
+            booked: Booking {
+                holder: "h".to_owned(),
+                windows: vec![booked("{}", 10_000_000), booked(r#"{"unit":"calls"}"#, 1)],
+                pays: Vec::new(),
+                is_approved: false,
+            },
+            end,
+        }],
+        state,
+    }
+}
+
+fn done(executed: bool) -> ClaimState {
+    let answer = StoredAnswer { status: 200, headers: HeaderMap::new(), body: bytes::Bytes::new() };
+    ClaimState::Done { executed, answer }
+}
+
+/// A payment that is followed, and what each sighting does to it.
+struct Followed {
+    operation: std::sync::Arc<Operation>,
+    now: Option<FollowedPayment>,
+}
+
+impl Followed {
+    fn new() -> Followed {
+        Followed { operation: operation(), now: None }
+    }
+
+    /// Returns what changed, and the steps on windows.
+    fn sees(&mut self, state: &str, updated: &str, amount: Value) -> Option<(FollowChange, Vec<String>)> {
+        let operation = self.operation.clone();
+        let record = listed(&operation, "u-1", state, updated, amount);
+        let node = NodeId::parse("a").unwrap();
+        let claim = claim(&operation, done(true), AttemptEnd::Executed);
+        let value = shown_value(claim.moves.as_ref().unwrap(), &record.moves, &Valuation::default(), 0);
+        let seen = Sighting {
+            environment: ENVIRONMENT,
+            operation: &operation.id,
+            follow: operation.follow.as_ref().unwrap(),
+            record: &record,
+            value,
+            node: &node,
+            keep: Duration::from_secs(1),
+        };
+        let (version, at) = (Number::new(1), StoreTime::of_micros(9));
+        let key = RecordKey { environment: ENVIRONMENT, kind: Kind::Claim, name: "request/r-1".to_owned() };
+        let (commit, change) = match &self.now {
+            None => begin(Versioned { key: &key, version, at, value: &claim }, &seen)?,
+            Some(payment) => {
+                let key = followed_key(ENVIRONMENT, &key.name);
+                advance(Versioned { key: &key, version, at, value: payment }, &seen)?
+            }
+        };
+        self.now = written(&commit);
+        Some((change, corrections(&commit)))
+    }
+}
+
+fn written(commit: &Commit) -> Option<FollowedPayment> {
+    commit.steps.iter().find_map(|step| match step {
+        Step::Create { key, value, .. } | Step::Replace { key, value, .. } if key.name.starts_with("claim/") => {
+            Some(decode_followed(value).unwrap())
+        }
+        _ => None,
+    })
+}
+
+fn corrections(commit: &Commit) -> Vec<String> {
+    let told = |step: &Step| match step {
+        Step::Book { window, units, at, .. } => Some(format!("+{units} {} at {}", window.key, at.as_micros())),
+        Step::Unbook { window, units, at, .. } => Some(format!("-{units} {} at {}", window.key, at.as_micros())),
+        _ => None,
+    };
+    commit.steps.iter().filter_map(told).collect()
+}
+
+const T1: &str = "2026-11-25T10:00:01Z";
+const T2: &str = "2026-11-25T10:00:02Z";
+
+#[test]
+fn limits_are_given_back_at_certain_states_only_and_count_again_behind_them() {
+    let mut followed = Followed::new();
+    let (change, windows) = followed.sees("CREATED", T1, json!(10)).unwrap();
+    assert_eq!((change.moved.unwrap(), windows.len()), (("CREATED".to_owned(), StateMeaning::Open), 0));
+    assert_eq!(followed.sees("CREATED", T1, json!(10)), None, "the same again changes nothing");
+    let (change, windows) = followed.sees("QUOTE_FAILED", T2, json!(10)).unwrap();
+    assert_eq!(change.windows, Some("given-back"));
+    assert_eq!(windows, ["-10000000 {} at 5", "-1 {\"unit\":\"calls\"} at 5"]);
+    assert_eq!(followed.sees("CREATED", T1, json!(10)), None, "a late page");
+    let (change, windows) = followed.sees("COMPLETED", T2, json!(10)).unwrap();
+    assert_eq!(change.windows, Some("counted-again"));
+    assert_eq!(windows, ["+10000000 {} at 5", "+1 {\"unit\":\"calls\"} at 5"]);
+    // Fiat that came back is not crypto that came back.
+    assert_eq!(followed.sees("FIAT_RETURNED", T2, json!(10)).unwrap().1.len(), 0);
+    assert_eq!(followed.sees("CRYPTO_RETURNED", T2, json!(10)).unwrap().0.windows, Some("given-back"));
+    assert_eq!(followed.sees("COMPLETED", T2, json!(10)), None);
+}
+
+#[test]
+fn another_amount_corrects_the_limit_once_and_an_older_page_does_not() {
+    let mut followed = Followed::new();
+    let (change, windows) = followed.sees("CREATED", T2, json!(12.5)).unwrap();
+    assert_eq!((change.problem, windows), (Some(RecordProblem::OtherAmount), vec!["+2500000 {} at 5".to_owned()]));
+    assert_eq!(followed.sees("CREATED", T1, json!(3)), None, "older than what was seen");
+    let (change, windows) = followed.sees("OPEN_QUOTE", T2, json!(11)).unwrap();
+    assert_eq!((change.problem, windows), (None, vec!["-1500000 {} at 5".to_owned()]), "one alert is enough");
+    // What is given back counts nothing, whatever its amount.
+    assert_eq!(followed.sees("CANCELLED", T2, json!(11)).unwrap().1[0], "-11000000 {} at 5");
+    assert_eq!(followed.sees("CANCELLED", T2, json!(40)).unwrap().1.len(), 0);
+}
+
+#[test]
+fn a_record_is_compared_with_its_call() {
+    let operation = operation();
+    let asked = claim(&operation, done(true), AttemptEnd::Executed).moves.unwrap();
+    let shown = |change: &dyn Fn(&mut Value)| {
+        let mut details = details("u-1", "CREATED", T1, json!(10));
+        change(&mut details);
+        problem_of(&asked, &operation.movement(&details).unwrap())
+    };
+    assert_eq!(shown(&|_| {}), None);
+    assert_eq!(shown(&|one| one["source"]["amount"] = json!("10.0")), None);
+    assert_eq!(shown(&|one| one["destination"]["amount"] = json!(3)), None, "the call left it open");
+    assert_eq!(shown(&|one| one["source"]["amount"] = json!(10.01)), Some(RecordProblem::OtherAmount));
+    assert_eq!(shown(&|one| one["source"]["currency"] = json!("usdt")), Some(RecordProblem::OtherAmount));
+    let other = json!("22222222-2222-4222-8222-222222222222");
+    assert_eq!(shown(&|one| one["destination"]["accountId"] = other.clone()), Some(RecordProblem::OtherPayee));
+    let fee = json!({"fees": [{"type": "FLAT", "value": "1", "amount": "1", "walletAddress": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"}]});
+    assert_eq!(shown(&|one| one["developerFee"] = fee.clone()), Some(RecordProblem::OtherPayee));
+}
+
+#[test]
+fn a_claim_that_was_called_unexecuted_is_proved_wrong_and_one_never_sent_is_foreign() {
+    let operation = operation();
+    let node = NodeId::parse("a").unwrap();
+    let verdict = |claim: &Claim, state: &str, amount: Value| {
+        let record = listed(&operation, "u-1", state, T1, amount);
+        let (follow, keep) = (operation.follow.as_ref().unwrap(), Duration::ZERO);
+        let seen = Sighting {
+            environment: ENVIRONMENT,
+            operation: &operation.id,
+            follow,
+            record: &record,
+            value: None,
+            node: &node,
+            keep,
+        };
+        verdict_on(claim, &seen)
+    };
+    let said = vec!["a".to_owned(), "b".to_owned()];
+    let absent = claim(&operation, ClaimState::Absent, AttemptEnd::Absent { said_by: said });
+    assert_eq!(verdict(&absent, "CREATED", json!(10)), ClaimVerdict::Proves(Number::new(7)));
+    assert_eq!(verdict(&absent, "CREATED", json!(11)), ClaimVerdict::Foreign(RecordProblem::OtherAmount));
+    let refused = claim(&operation, done(false), AttemptEnd::NotExecuted { status: 400 });
+    assert_eq!(verdict(&refused, "QUOTE_FAILED", json!(10)), ClaimVerdict::Nothing);
+    assert_eq!(verdict(&refused, "CRYPTO_PENDING", json!(10)), ClaimVerdict::Proves(Number::new(7)));
+    let held = Claim { attempts: Vec::new(), ..claim(&operation, ClaimState::Held, AttemptEnd::Unknown) };
+    assert_eq!(verdict(&held, "CREATED", json!(10)), ClaimVerdict::Foreign(RecordProblem::NeverSent));
+    let unknown = ClaimState::Unknown {
+        doubt: crate::stations::claim::DoubtCause::Silent,
+        doubted: None,
+        sent: SentRequest::forgotten(),
+        looks: 0,
+        said_absent: None,
+        said_abandoned: None,
+    };
+    let in_doubt = claim(&operation, unknown, AttemptEnd::Unknown);
+    assert_eq!(verdict(&in_doubt, "CREATED", json!(10)), ClaimVerdict::Later);
+    assert_eq!(
+        verdict(&claim(&operation, done(true), AttemptEnd::Executed), "CREATED", json!(10)),
+        ClaimVerdict::Follow
+    );
+}
+
+#[test]
+fn a_baseline_is_what_upstream_had_listed_by_its_own_clock() {
+    let records = [("new", 50), ("same", 50), ("old", 40), ("future", 900)];
+    let baseline = Baseline::of(records.iter().copied(), 100);
+    assert_eq!((baseline.latest, baseline.ids.len()), (50, 2));
+    assert!(baseline.contains("new", 50) && baseline.contains("old", 40) && baseline.contains("never-seen", 49));
+    assert!(!baseline.contains("later", 50) && !baseline.contains("x", 51) && !baseline.contains("future", 900));
+    let empty = Baseline::of(std::iter::empty(), 100);
+    assert!(!empty.contains("first", 1));
+}

@@ -1,0 +1,123 @@
+//! Upstream's list is nobody's friend: what it shows of our payments, and of others, is compared, counted and bounded.
+
+use serde_json::{Value, json};
+
+use super::{following, id, offramp, operator};
+use crate::cases::console::ask;
+use crate::support::clock::wait_until;
+use crate::support::{Act, Gate, Setup, Upstream, post};
+
+fn pay(gate: &Gate, request_id: &str, amount: &str) {
+    let answer = post("/v2/offramps").json(offramp(request_id, amount).to_string()).send(gate.production());
+    assert_eq!(answer.status, 201, "{answer}");
+}
+
+/// The record of a call as upstream would list it.
+fn record(n: usize, request_id: &str, amount: Value, state: &str) -> Value {
+    let call = offramp(request_id, "1");
+    let mut record = json!({"transferType": "OFFRAMP", "transferDetails": {
+        "id": format!("11111111-0000-4000-8000-{n:012}"), "requestId": request_id, "orchestrationAddressId": null,
+        "createdAt": format!("2026-11-25T10:00:00.{n:03}Z"), "updatedAt": "2026-11-25T10:00:01Z", "status": state,
+        "source": call["source"], "destination": call["destination"],
+    }});
+    record["transferDetails"]["source"]["amount"] = amount;
+    if state.contains("QUOTE_FAILED") {
+        record["transferDetails"]["error"] = json!("QUOTE_EXPIRED");
+        record["transferDetails"]["errorDetails"] = json!("x");
+    }
+    record
+}
+
+fn page(records: &[Value]) -> Act {
+    Act::json(200, json!({"count": records.len(), "records": records, "nextCursor": ""}).to_string())
+}
+
+fn counted(gate: &Gate, metric: &str, labels: &str) -> u64 {
+    gate.metric(&format!(r#"{metric}{{environment="production",operation="createOfframp"{labels}}}"#))
+}
+
+fn foreign(gate: &Gate, problem: &str) -> u64 {
+    counted(gate, "sluice_foreign_payments_total", &format!(r#",problem="{problem}""#))
+}
+
+/// A gate that took its baseline from an empty list, and paid once.
+fn paid_once(upstream: &Upstream) -> Gate {
+    upstream.always(page(&[]));
+    let gate = following(Setup::of(upstream)).start();
+    wait_until("the baseline", || counted(&gate, "sluice_follow_readings_total", r#",result="read""#) >= 1);
+    upstream.next(Act::done(201));
+    // A reading may come first.
+    upstream.always(Act::done(201));
+    pay(&gate, &id(1), "10");
+    gate
+}
+
+#[test]
+fn another_amount_another_payee_and_a_second_record_raise_an_alert_each() {
+    let upstream = Upstream::start();
+    let gate = paid_once(&upstream);
+    let ours = record(1, &id(1), json!(10.00), "CREATED");
+    let mut stolen = ours.clone();
+    stolen["transferDetails"]["destination"]["accountId"] = json!("22222222-2222-4222-8222-222222222222");
+    stolen["transferDetails"]["updatedAt"] = json!("2026-11-25T10:00:02Z");
+    upstream.always(page(std::slice::from_ref(&ours)));
+    wait_until("it to be followed", || {
+        counted(&gate, "sluice_followed_total", r#",state="CREATED",meaning="open""#) == 1
+    });
+    upstream.always(page(&[stolen]));
+    wait_until("the other payee", || foreign(&gate, "other-payee") == 1);
+    upstream.always(page(&[ours.clone(), record(2, &id(1), json!(10), "CREATED")]));
+    wait_until("the second record", || foreign(&gate, "second-record") == 1);
+    assert_eq!((foreign(&gate, "unknown-request"), foreign(&gate, "other-amount")), (0, 0));
+}
+
+#[test]
+fn limits_count_the_amount_that_the_record_shows() {
+    let upstream = Upstream::start();
+    let gate = paid_once(&upstream);
+    let used = || {
+        let answer = ask(&gate, "GET", "usage", &operator("ops-1"), None).json();
+        answer["usage"].to_string()
+    };
+    assert!(used().contains("10000000"), "{}", used());
+    upstream.always(page(&[record(1, &id(1), json!(12.5), "CREATED")]));
+    wait_until("the other amount", || foreign(&gate, "other-amount") == 1);
+    wait_until("the limit to count it", || used().contains("12500000"));
+    // Money that the list shows at another time than it says is nobody's.
+    let mut future = record(3, "ffffffff-0000-4000-8000-000000000003", json!(1), "CREATED");
+    future["transferDetails"]["createdAt"] = json!("2999-01-01T00:00:00Z");
+    upstream.always(page(&[future]));
+    wait_until("the record of the future", || foreign(&gate, "unknown-request") == 1);
+}
+
+#[test]
+fn pages_without_end_form_or_bound_are_counted_and_move_nothing() {
+    let upstream = Upstream::start();
+    let gate = paid_once(&upstream);
+    let failed = || counted(&gate, "sluice_follow_readings_total", r#",result="failed""#);
+    let full: Vec<Value> = (0..100).map(|n| record(n + 10, &id(1), json!(10), "NEVER_HEARD")).collect();
+    let too_many: Vec<Value> = (0..101).map(|n| record(n + 10, &id(1), json!(10), "CREATED")).collect();
+    for broken in
+        [page(&full), page(&too_many), Act::json(200, "{\"records\": [1], \"records\": []}"), Act::json(200, "[")]
+    {
+        let before = failed();
+        upstream.always(broken);
+        wait_until("the reading to fail", || failed() > before);
+    }
+    // Records without a name, a time or a form are skipped, the others are read.
+    let mut odd = record(5, &id(1), json!(10), "CREATED");
+    odd["transferDetails"]["id"] = json!("<script>");
+    upstream.always(page(&[json!(7), odd, record(1, &id(1), json!(10), "COMPLETED")]));
+    wait_until("the good one", || {
+        counted(&gate, "sluice_followed_total", r#",state="COMPLETED",meaning="settled""#) == 1
+    });
+    assert!(counted(&gate, "sluice_follow_unreadable_total", "") >= 2);
+    // An older state that comes late changes nothing.
+    upstream.always(page(&[record(1, &id(1), json!(10), "CREATED")]));
+    let read = || counted(&gate, "sluice_follow_readings_total", r#",result="read""#);
+    let before = read();
+    wait_until("further readings", || read() >= before + 3);
+    assert_eq!(counted(&gate, "sluice_followed_total", r#",state="CREATED",meaning="open""#), 0);
+    let shown = ask(&gate, "GET", &format!("payments/production/{}", id(1)), &operator("ops-1"), None).json();
+    assert_eq!((&shown["status"], &shown["state"]), (&json!("paid"), &json!("COMPLETED")), "{shown}");
+}
