@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::workers::Workers;
 use crate::config::Config;
 use crate::journey::Egress;
-use crate::journey::follow::{FollowPace, Follower, follow};
+use crate::journey::follow::{FollowPace, PaymentFollower, follow};
 use crate::journey::reconcile::{LookupPauses, reconcile};
 use crate::node::{InForce, Node};
 
@@ -28,7 +28,9 @@ pub(super) fn start_lookups(
             pages: config.follow.pages,
             keep: config.store.answers.saturating_add(config.store.spent),
         };
-        workers
-            .spawn_required("following", follow(Follower::new(node.clone(), egress.clone(), in_force.clone(), pace)));
+        workers.spawn_required(
+            "following",
+            follow(PaymentFollower::new(node.clone(), egress.clone(), in_force.clone(), pace)),
+        );
     }
 }

@@ -109,7 +109,7 @@ fn the_doctor_says_what_is_wrong_with_a_redis_that_is_away_or_unfit() {
 }
 
 /// The configuration of a running gate with the address that its probes really have.
-fn config_of(gate: &Gate) -> PathBuf {
+pub(super) fn config_of(gate: &Gate) -> PathBuf {
     let config = gate.path("doctor.toml");
     let written = fs::read_to_string(gate.path("sluice.toml")).unwrap();
     let [before, after] = ["127.0.0.1:0".to_owned(), gate.probes().to_string()].map(|at| format!("listen = {at:?}"));

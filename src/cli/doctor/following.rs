@@ -1,14 +1,16 @@
 //! Payments in upstream's list: those that no gate sent, and whether the list can be read.
 
 use super::report::DoctorReport;
-use super::running::MetricLines;
 use crate::base::ids::Environment;
 use crate::config::Config;
 
+/// Looks up the value of a metric by its name and labels.
+type MetricLookup<'m> = dyn Fn(&str, &[(&str, &str)]) -> Option<u64> + 'm;
+
 /// Reports what a running gate counts of the payments that upstream lists.
-pub(super) fn check(config: &Config, metrics: &MetricLines, report: &mut DoctorReport) {
+pub(super) fn check(config: &Config, metrics: &MetricLookup<'_>, report: &mut DoctorReport) {
     for environment in config.environments.iter().map(|of| of.environment) {
-        let listed = metrics.value("sluice_foreign_payments_listed", &[("environment", environment.as_str())]);
+        let listed = metrics("sluice_foreign_payments_listed", &[("environment", environment.as_str())]);
         match listed {
             Some(count) if count > 0 => {
                 let text =
@@ -25,10 +27,10 @@ pub(super) fn check(config: &Config, metrics: &MetricLines, report: &mut DoctorR
     }
 }
 
-fn check_readings(environment: Environment, metrics: &MetricLines, report: &mut DoctorReport) {
+fn check_readings(environment: Environment, metrics: &MetricLookup<'_>, report: &mut DoctorReport) {
     let readings = |result: &str| {
         let labels = [("environment", environment.as_str()), ("result", result)];
-        metrics.value("sluice_follow_readings_total", &labels).unwrap_or(0)
+        metrics("sluice_follow_readings_total", &labels).unwrap_or(0)
     };
     if readings("failed") > 0 && readings("read") == 0 {
         let remedy = "the log says why; until it can be read, states and limits of payments stay as they are";

@@ -59,7 +59,7 @@ pub(super) async fn check(config: &Config, policies: &str, report: &mut DoctorRe
             check_issuers(config, &answers.metrics, report);
             check_journal(&answers.metrics, report);
             check_records(config, &answers.metrics, report);
-            following::check(config, &answers.metrics, report);
+            following::check(config, &|name, labels| answers.metrics.value(name, labels), report);
             check_reloads(policies, &answers.metrics, report);
             refusals::report(refusals::of_metrics(answers.metrics.text.as_str()), report);
             // The room of several gates is in the store that they share.
@@ -376,7 +376,7 @@ fn since(now: Timestamp, then: Timestamp) -> String {
 
 /// The metrics of a gate, as Prometheus reads them.
 #[derive(Debug)]
-pub(super) struct MetricLines {
+struct MetricLines {
     text: String,
 }
 
@@ -396,7 +396,7 @@ impl MetricLines {
     }
 
     /// Returns the value of the first series that has these labels.
-    pub(super) fn value(&self, name: &str, labels: &[(&str, &str)]) -> Option<u64> {
+    fn value(&self, name: &str, labels: &[(&str, &str)]) -> Option<u64> {
         let has = |of: &BTreeMap<&str, &str>| labels.iter().all(|(name, value)| of.get(name) == Some(value));
         self.series(name).find(|(of, _)| has(of)).map(|(_, value)| value)
     }

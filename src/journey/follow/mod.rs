@@ -71,7 +71,7 @@ pub enum ReadingResult {
 
 /// One environment whose lists are followed.
 #[derive(Debug)]
-pub struct Follower {
+pub struct PaymentFollower {
     node: Arc<Node>,
     egress: Egress,
     in_force: Arc<InForce>,
@@ -93,7 +93,7 @@ struct ListState {
 }
 
 /// Follows the lists of an environment as long as the process lives.
-pub async fn follow(mut follower: Follower) {
+pub async fn follow(mut follower: PaymentFollower) {
     loop {
         tokio::time::sleep(follower.pace.interval).await;
         if !follower.egress.credential.is_injected() {
@@ -104,9 +104,9 @@ pub async fn follow(mut follower: Follower) {
     }
 }
 
-impl Follower {
-    pub fn new(node: Arc<Node>, egress: Egress, in_force: Arc<InForce>, pace: FollowPace) -> Follower {
-        Follower { node, egress, in_force, pace, lists: BTreeMap::new() }
+impl PaymentFollower {
+    pub fn new(node: Arc<Node>, egress: Egress, in_force: Arc<InForce>, pace: FollowPace) -> PaymentFollower {
+        PaymentFollower { node, egress, in_force, pace, lists: BTreeMap::new() }
     }
 
     /// Reads each list that is due once.
@@ -259,7 +259,7 @@ impl Follower {
 
 /// One reading of one list.
 struct Reading<'f> {
-    with: &'f Follower,
+    with: &'f PaymentFollower,
     snapshot: &'f Snapshot,
     operation: &'f Operation,
     follow: &'f Follow,

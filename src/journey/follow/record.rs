@@ -1,6 +1,6 @@
 //! Judges one listed record: moves its payment forward, or raises an alert.
 
-use super::{Follower, MAX_LISTED};
+use super::{MAX_LISTED, PaymentFollower};
 use crate::base::normal;
 use crate::catalog::{Follow, Movement, Operation, StateMeaning};
 use crate::ledger::{Commit, Content, Index, Kind, Number, Record, RecordKey, StoreFault, Versioned};
@@ -16,7 +16,7 @@ const MAX_FOREIGN: usize = 256;
 
 /// The claims and payments by which records are judged.
 pub(super) struct RecordBook<'f> {
-    with: &'f Follower,
+    with: &'f PaymentFollower,
     snapshot: &'f Snapshot,
     operation: &'f Operation,
     follow: &'f Follow,
@@ -27,7 +27,7 @@ pub(super) struct RecordBook<'f> {
 
 impl<'f> RecordBook<'f> {
     pub fn new(
-        with: &'f Follower,
+        with: &'f PaymentFollower,
         snapshot: &'f Snapshot,
         operation: &'f Operation,
         follow: &'f Follow,

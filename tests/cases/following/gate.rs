@@ -137,7 +137,7 @@ fn a_payment_past_the_gate_is_found_and_told_everywhere() {
     let told = hooks.seen()[0].text();
     assert!(told.contains("not sent through Sluice") && !told.contains("77.7"), "{told}");
 
-    let config = gate.path("sluice.toml");
+    let config = crate::cases::doctor::config_of(&gate);
     let output = sluice(&["doctor", "--config", config.to_str().unwrap()]).output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.code() == Some(7) && said.contains("1 payments of the last 35 days"), "{said}");

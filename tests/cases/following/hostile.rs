@@ -40,6 +40,11 @@ fn foreign(gate: &Gate, problem: &str) -> u64 {
     counted(gate, "sluice_foreign_payments_total", &format!(r#",problem="{problem}""#))
 }
 
+fn followed(gate: &Gate, state: &str, meaning: &str) -> u64 {
+    let labels = format!(r#"environment="production",meaning="{meaning}",operation="createOfframp",state="{state}""#);
+    gate.metric(&format!("sluice_followed_total{{{labels}}}"))
+}
+
 /// A gate that took its baseline from an empty list, and paid once.
 fn paid_once(upstream: &Upstream) -> Gate {
     upstream.always(page(&[]));
@@ -61,9 +66,7 @@ fn another_amount_another_payee_and_a_second_record_raise_an_alert_each() {
     stolen["transferDetails"]["destination"]["accountId"] = json!("22222222-2222-4222-8222-222222222222");
     stolen["transferDetails"]["updatedAt"] = json!("2026-11-25T10:00:02Z");
     upstream.always(page(std::slice::from_ref(&ours)));
-    wait_until("it to be followed", || {
-        counted(&gate, "sluice_followed_total", r#",state="CREATED",meaning="open""#) == 1
-    });
+    wait_until("it to be followed", || followed(&gate, "CREATED", "open") == 1);
     upstream.always(page(&[stolen]));
     wait_until("the other payee", || foreign(&gate, "other-payee") == 1);
     upstream.always(page(&[ours.clone(), record(2, &id(1), json!(10), "CREATED")]));
@@ -95,7 +98,7 @@ fn pages_without_end_form_or_bound_are_counted_and_move_nothing() {
     let upstream = Upstream::start();
     let gate = paid_once(&upstream);
     let failed = || counted(&gate, "sluice_follow_readings_total", r#",result="failed""#);
-    let full: Vec<Value> = (0..100).map(|n| record(n + 10, &id(1), json!(10), "NEVER_HEARD")).collect();
+    let full: Vec<Value> = (0..100).map(|n| record(n + 10, &id(n + 10), json!(10), "NEVER_HEARD")).collect();
     let too_many: Vec<Value> = (0..101).map(|n| record(n + 10, &id(1), json!(10), "CREATED")).collect();
     for broken in
         [page(&full), page(&too_many), Act::json(200, "{\"records\": [1], \"records\": []}"), Act::json(200, "[")]
@@ -108,16 +111,14 @@ fn pages_without_end_form_or_bound_are_counted_and_move_nothing() {
     let mut odd = record(5, &id(1), json!(10), "CREATED");
     odd["transferDetails"]["id"] = json!("<script>");
     upstream.always(page(&[json!(7), odd, record(1, &id(1), json!(10), "COMPLETED")]));
-    wait_until("the good one", || {
-        counted(&gate, "sluice_followed_total", r#",state="COMPLETED",meaning="settled""#) == 1
-    });
+    wait_until("the good one", || followed(&gate, "COMPLETED", "settled") == 1);
     assert!(counted(&gate, "sluice_follow_unreadable_total", "") >= 2);
     // An older state that comes late changes nothing.
     upstream.always(page(&[record(1, &id(1), json!(10), "CREATED")]));
     let read = || counted(&gate, "sluice_follow_readings_total", r#",result="read""#);
     let before = read();
     wait_until("further readings", || read() >= before + 3);
-    assert_eq!(counted(&gate, "sluice_followed_total", r#",state="CREATED",meaning="open""#), 0);
+    assert_eq!(followed(&gate, "CREATED", "open"), 0);
     let shown = ask(&gate, "GET", &format!("payments/production/{}", id(1)), &operator("ops-1"), None).json();
     assert_eq!((&shown["status"], &shown["state"]), (&json!("paid"), &json!("COMPLETED")), "{shown}");
 }

@@ -20,7 +20,7 @@ use sluice::base::secret::Secret;
 use sluice::catalog::{Catalog, SchemaFiles};
 use sluice::config::{BeliefConfig, CredentialConfig, CredentialSource, UnlistedMode};
 use sluice::journey::Egress;
-use sluice::journey::follow::{FollowPace, Follower};
+use sluice::journey::follow::{FollowPace, PaymentFollower};
 use sluice::ledger::{
     Commit, CommitError, JournalId, Keep, Kind, NodeId, Number, Outstanding, Query, QueryAnswer, Receipt, RecordKey,
     Sender, Step, StoreFault, WindowKey, WindowSpan,
@@ -308,7 +308,7 @@ impl FollowWorld {
     }
 
     /// A gate's life: one that is dropped was killed.
-    pub fn follower(&self, gate: usize) -> Follower {
+    pub fn follower(&self, gate: usize) -> PaymentFollower {
         let node = Arc::new(Node {
             store: Arc::new(LossyStore { store: self.store.clone(), upstream: self.upstream.clone() }),
             audit: Arc::new(OpenJournal),
@@ -358,7 +358,7 @@ impl FollowWorld {
             pages: 10,
             keep: Duration::from_hours(24 * 400),
         };
-        Follower::new(node, egress, self.in_force.clone(), pace)
+        PaymentFollower::new(node, egress, self.in_force.clone(), pace)
     }
 
     /// A payment that a gate sent, and upstream executed: its claim, and what it booked.
