@@ -85,6 +85,9 @@ pub(super) fn entry_in_words(entry: &Value) -> String {
         "signed-out" => "signed out at the console",
         "sessions-ended" => "all console sessions of a person were ended",
         "exported" => "payments were exported to a file",
+        "follows" => "a gate reads upstream's list of payments",
+        "followed" => "upstream's list shows the payment",
+        "foreign" => "upstream lists a payment that no gate sent, or not like that",
         other => other,
     }
     .to_owned();
@@ -103,6 +106,9 @@ pub(super) fn entry_in_words(entry: &Value) -> String {
         text.push_str(&format!(" (status {status})"));
     }
     text.extend(text_of("doubt").map(|doubt| format!(" ({doubt})")));
+    text.extend(text_of("state").map(|state| format!(" ({state})")));
+    text.extend(text_of("problem").map(|problem| format!(": {problem}")));
+    text.extend(text_of("windows").map(|windows| format!("; limits: {windows}")));
     text.extend(text_of("freeze").map(|freeze| format!(": {freeze}")));
     let people = people(entry);
     if !people.is_empty() {

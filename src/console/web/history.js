@@ -49,6 +49,9 @@ const EVENTS = {
   "signed-out": ["Signed out", "note"],
   "sessions-ended": ["Sessions ended", "note"],
   exported: ["Exported payments", "note"],
+  follows: ["Reads the list of payments", "note"],
+  followed: ["Seen in the list of payments", "note"],
+  foreign: ["Payment that no gate sent", "bad"],
   "stand-in": ["Named a stand-in", "note"],
   "stand-in-revoked": ["Revoked a stand-in", "note"],
 };

@@ -71,7 +71,8 @@ fn path(dice: &Dice) -> &'static [&'static str] {
 /// A payment that begins now.
 fn listed(world: &FollowWorld, n: usize, maker: Maker) -> Listed {
     let dice = &world.dice;
-    let created = world.now();
+    // Several payments share one moment.
+    let created = world.now() / 1_000_000 * 1_000_000;
     let mut since = created;
     let states = path(dice).iter().map(|state| {
         let at = since;
@@ -103,13 +104,15 @@ async fn history(seed: u64) {
     for n in 0..7 {
         world.upstream.payments.lock().unwrap().push(listed(&world, n, Maker::Stranger));
     }
-    sleep(Duration::from_secs(1)).await;
+    sleep(Duration::from_secs(2)).await;
     let mut gates = [world.follower(0), world.follower(1)];
     gates[0].read_all().await;
     let mut ranks: BTreeMap<usize, usize> = BTreeMap::new();
     *world.upstream.trouble.lock().unwrap() = 20;
     for n in 7..all {
-        sleep(Duration::from_millis(dice.below(90_000))).await;
+        if dice.percent(70) {
+            sleep(Duration::from_millis(dice.below(90_000))).await;
+        }
         let maker = match dice.below(20) {
             0 => Maker::Stranger,
             1 => Maker::Upstream,
@@ -135,7 +138,7 @@ async fn history(seed: u64) {
             let which = usize::from(dice.percent(50));
             gates[which].read_all().await;
         }
-        if n % 10 == 0 {
+        if n % (all / 30).max(1) == 0 {
             check(&world, &follow, &mut ranks).await;
         }
     }

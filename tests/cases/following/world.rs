@@ -163,15 +163,14 @@ impl Upstream for ListUpstream {
         // The page of a replica that lags.
         let lag = if dice.percent(trouble) { dice.below(7_200) } else { 0 };
         let at = self.clock.now().as_microsecond() - i64::try_from(lag).unwrap() * 1_000_000;
-        let payments = self.payments.lock().unwrap().clone();
-        let mut shown: Vec<&Listed> =
-            payments.iter().filter(|one| before.is_none_or(|before| one.created < before)).collect();
-        shown.sort_by_key(|one| std::cmp::Reverse((one.created, one.n)));
-        let mut records: Vec<Value> = shown
-            .into_iter()
-            .filter_map(|one| one.state_at(at).map(|(since, state)| one.to_json(since, state)))
-            .take(limit)
-            .collect();
+        let mut records: Vec<Value> = {
+            // In the order of their times.
+            let payments = self.payments.lock().unwrap();
+            let end = before.map_or(payments.len(), |before| payments.partition_point(|one| one.created < before));
+            let shown = payments[..end].iter().rev();
+            let listed = shown.filter_map(|one| one.state_at(at).map(|(since, state)| one.to_json(since, state)));
+            listed.take(limit).collect()
+        };
         if dice.percent(trouble) && records.len() > 2 {
             let (from, to) = (dice.below(records.len() as u64 - 1), dice.below(records.len() as u64 - 1));
             records.swap(from as usize, to as usize);
