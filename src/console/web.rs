@@ -73,6 +73,7 @@ pub(super) const FILES: &[File] = &files![
     "/page/charts.js" SCRIPT "charts.js",
     "/page/freezes.js" SCRIPT "freezes.js",
     "/page/doubts.js" SCRIPT "doubts.js",
+    "/page/foreign.js" SCRIPT "foreign.js",
     "/page/standins.js" SCRIPT "standins.js",
     "/page/hindsight.js" SCRIPT "hindsight.js",
     "/page/policy.js" SCRIPT "policy.js",

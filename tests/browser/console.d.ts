@@ -129,6 +129,20 @@ interface Payment {
   number: number;
 }
 
+/** A payment that upstream lists and no gate sent. */
+interface ForeignPayment {
+  environment: string;
+  operation: string;
+  record: string;
+  requestId: string | null;
+  problem: string;
+  text: string;
+  state: string;
+  createdAt: string;
+  foundAt: string;
+  source: { amount: string | null; currency: string | null };
+}
+
 /** The sum of the payments with one status and one currency. */
 interface PaymentSum {
   status: PaymentStatus;

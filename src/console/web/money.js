@@ -133,6 +133,8 @@ export function odd() {
   const kinds = /** @type {[string, Record<string, string>, string][]} */ ([
     ["refused", { status: "refused" }, "payments were refused"],
     ["unknown", { status: "unknown" }, "payments have an unknown outcome"],
+    ["failed", { status: "failed" }, "payments were executed and failed"],
+    ["returned", { status: "returned" }, "payments were executed and came back"],
     ["first", { first: "true" }, "payments go to a destination that a rule found never paid before"],
   ]);
   return card(

@@ -4,6 +4,7 @@ import { get } from "./api.js";
 import { drawDecisions, limitBar } from "./charts.js";
 import { card, errorBox, fill, h, select } from "./dom.js";
 import * as doubts from "./doubts.js";
+import * as foreign from "./foreign.js";
 import * as freezes from "./freezes.js";
 import * as payments from "./money.js";
 import * as standIns from "./standins.js";
@@ -19,6 +20,7 @@ export function view(app) {
   const limits = limitsSection();
   const decided = decisionsSection();
   const deputies = standIns.section(app);
+  const bypass = foreign.section();
   const [needs, paid, odd] = [payments.needsMe(app), payments.paid(), payments.odd()];
   const element = h(
     "div",
@@ -27,7 +29,16 @@ export function view(app) {
     h(
       "div",
       { class: "cards" },
-      h("div", { class: "stack" }, money, needs.element, odd.element, unknown.element, deputies.element),
+      h(
+        "div",
+        { class: "stack" },
+        money,
+        needs.element,
+        odd.element,
+        unknown.element,
+        bypass.element,
+        deputies.element,
+      ),
       h("div", { class: "stack" }, paid.element, limits.element, decided.element),
     ),
   );
@@ -51,6 +62,7 @@ export function view(app) {
     showMoney();
     for (const section of [needs, paid, odd]) section.refresh();
     unknown.refresh();
+    bypass.refresh();
     limits.refresh();
     decided.refresh();
     deputies.refresh();
