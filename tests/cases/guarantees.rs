@@ -76,6 +76,7 @@ const GUARANTEES: &[Guarantee] = &[
             "rules::overspend::many_callers_at_two_gates_that_are_killed_never_spend_more_than_the_limit",
             "rules::limits::what_was_certainly_not_executed_gives_its_share_back_and_what_is_unknown_keeps_it",
             "rebuilt::limits_count_on_after_the_redis_was_emptied",
+            "following::seeded::every_window_equals_what_upstream_says_and_no_state_goes_back",
         ],
     },
     Guarantee {

@@ -79,7 +79,9 @@ fn payments_are_followed_to_their_end_and_limits_follow_them() {
     }
     let is_over = |gate: &Gate| {
         let all = listed(gate);
-        ends.iter().enumerate().all(|(n, (_, status, state))| all[&id(n)] == ((*status).to_owned(), json!(state)))
+        ends.iter()
+            .enumerate()
+            .all(|(n, (_, status, state))| all.get(&id(n)) == Some(&((*status).to_owned(), json!(state))))
     };
     wait_until("every payment to be at its end", || is_over(&gate));
     // 13.13, 19.19 and 20.20 never left, or came back whole.
